@@ -1,0 +1,112 @@
+"""A shared library whose functions are declared once, bound on first use, and checked on every call."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .errors import LibraryError
+
+#: How the letters of a declaration map to C types.
+TYPES: dict[str, Any] = {
+    "p": ctypes.c_void_p,  # any pointer or handle, passed as an integer address
+    "i": ctypes.c_int,
+    "u": ctypes.c_uint,
+    "L": ctypes.c_ulonglong,
+    "z": ctypes.c_size_t,
+    "s": ctypes.c_char_p,
+    "b": ctypes.c_ubyte,
+    "h": ctypes.c_ushort,
+}
+
+
+class Library:
+    """One vendor library.
+
+    Functions are attributes. Each takes integers (addresses for pointers), returns nothing, and raises
+    `error` where the library returns a status other than 0. Nothing is loaded until the first is used.
+
+    Args:
+        name: the name that cuda-pathfinder knows the library by.
+        error: the exception class of this library.
+        functions: C name -> a letter of `TYPES` for each parameter.
+        describe: (library, status) -> the status's name and a sentence, either possibly empty.
+        remedy: what to do when the library is not found.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        error: type[LibraryError],
+        functions: Mapping[str, str],
+        describe: Callable[[ctypes.CDLL, int], tuple[str, str]],
+        remedy: str,
+    ):
+        self._name = name
+        self._error = error
+        self._functions = functions
+        self._describe = describe
+        self._remedy = remedy
+        self._loaded: ctypes.CDLL | None = None
+        self._lock = threading.Lock()
+
+    def load(self) -> ctypes.CDLL:
+        """The loaded library.
+
+        Raises:
+            the library's error class, with every place searched, where it is not found.
+        """
+        with self._lock:
+            if self._loaded is None:
+                # Imported here: `import numbacc` loads no library, and no library loader either.
+                from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
+
+                try:
+                    path = load_nvidia_dynamic_lib(self._name).abs_path
+                except DynamicLibNotFoundError as error:
+                    raise self._error(f"{self._name} was not found: {self._remedy}\n{error}") from None
+                self._loaded = ctypes.CDLL(path)
+            return self._loaded
+
+    def __getattr__(self, function: str) -> Callable[..., None]:
+        if function.startswith("_") or function not in self._functions:
+            raise AttributeError(f"{self._name} has no declared function {function!r}")
+        bound = self._find(function)
+        bound.argtypes = arguments(self._functions[function])
+        # ctypes hands the status to `restype` and returns what that returns: the check costs one call.
+        bound.restype = lambda status: self.check(function, status)
+        setattr(self, function, bound)
+        return bound  # type: ignore[no-any-return]
+
+    def _find(self, function: str) -> Any:
+        try:
+            return getattr(self.load(), function)
+        except AttributeError:
+            raise self._error(
+                f"the loaded {self._name} has no function {function}: it is older than numbacc supports"
+            ) from None
+
+    def address(self, function: str) -> int:
+        """The address of a declared function, for compiled callers; they pass its status to `check`."""
+        if function not in self._functions:
+            raise AttributeError(f"{self._name} has no declared function {function!r}")
+        return ctypes.cast(self._find(function), ctypes.c_void_p).value or 0
+
+    def check(self, function: str, status: int) -> None:
+        """Raise the library's error unless the status is 0."""
+        if status:
+            name, text = self._describe(self.load(), status)
+            name = name or "unknown status"
+            raise self._error(
+                f"{function} failed with status {status} ({name})" + (f": {text}" if text else ""),
+                function=function,
+                status=status,
+                status_name=name,
+            )
+
+
+def arguments(letters: str) -> Sequence[Any]:
+    """The ctypes of a declaration."""
+    return [TYPES[letter] for letter in letters]

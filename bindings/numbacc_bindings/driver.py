@@ -1,0 +1,177 @@
+"""The CUDA driver (libcuda): contexts, memory pools, streams, events, modules, launches.
+
+Use as `from numbacc_bindings.driver import driver` and call `driver.cuInit(0)`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from enum import IntEnum
+
+from ._library import Library
+from .errors import LibraryError
+
+
+class DriverError(LibraryError):
+    """A CUDA driver function failed, or there is no driver."""
+
+
+class Status(IntEnum):
+    """The CUresult values that numbacc acts on."""
+
+    SUCCESS = 0
+    ERROR_INVALID_VALUE = 1
+    ERROR_OUT_OF_MEMORY = 2
+    ERROR_NO_DEVICE = 100
+    ERROR_STREAM_CAPTURE_IMPLICIT = 906
+
+
+class DeviceAttribute(IntEnum):
+    """CUdevice_attribute."""
+
+    COMPUTE_CAPABILITY_MAJOR = 75
+    COMPUTE_CAPABILITY_MINOR = 76
+    MULTIPROCESSOR_COUNT = 16
+    L2_CACHE_SIZE = 38
+    MEMORY_POOLS_SUPPORTED = 115
+
+
+class PointerAttribute(IntEnum):
+    """CUpointer_attribute."""
+
+    CONTEXT = 1
+    MEMORY_TYPE = 2
+    DEVICE_ORDINAL = 9
+
+
+class MemoryType(IntEnum):
+    """CUmemorytype."""
+
+    HOST = 1
+    DEVICE = 2
+
+
+class MemoryPoolAttribute(IntEnum):
+    """CUmemPool_attribute."""
+
+    RELEASE_THRESHOLD = 4
+    RESERVED_MEM_CURRENT = 5
+    USED_MEM_CURRENT = 7
+
+
+class StreamFlag(IntEnum):
+    """CUstream_flags."""
+
+    DEFAULT = 0
+    NON_BLOCKING = 1
+
+
+class EventFlag(IntEnum):
+    """CUevent_flags."""
+
+    DEFAULT = 0
+    DISABLE_TIMING = 2
+
+
+class MemoryLocation(ctypes.Structure):
+    """CUmemLocation."""
+
+    _fields_ = (("type", ctypes.c_int), ("id", ctypes.c_int))
+
+
+class MemoryPoolProperties(ctypes.Structure):
+    """CUmemPoolProps."""
+
+    _fields_ = (
+        ("allocType", ctypes.c_int),
+        ("handleTypes", ctypes.c_int),
+        ("location", MemoryLocation),
+        ("win32SecurityAttributes", ctypes.c_void_p),
+        ("maxSize", ctypes.c_size_t),
+        ("usage", ctypes.c_ushort),
+        ("reserved", ctypes.c_ubyte * 54),
+    )
+
+
+class LaunchConfig(ctypes.Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = (
+        ("gridDimX", ctypes.c_uint),
+        ("gridDimY", ctypes.c_uint),
+        ("gridDimZ", ctypes.c_uint),
+        ("blockDimX", ctypes.c_uint),
+        ("blockDimY", ctypes.c_uint),
+        ("blockDimZ", ctypes.c_uint),
+        ("sharedMemBytes", ctypes.c_uint),
+        ("hStream", ctypes.c_void_p),
+        ("attrs", ctypes.c_void_p),
+        ("numAttrs", ctypes.c_uint),
+    )
+
+
+ALLOCATION_TYPE_PINNED = 1
+LOCATION_TYPE_DEVICE = 1
+
+#: C name -> parameter letters (see `_library.TYPES`).
+FUNCTIONS = {
+    "cuInit": "u",
+    "cuDriverGetVersion": "p",
+    "cuDeviceGetCount": "p",
+    "cuDeviceGet": "pi",
+    "cuDeviceGetName": "pii",
+    "cuDeviceGetAttribute": "pii",
+    "cuDevicePrimaryCtxRetain": "pi",
+    "cuCtxGetCurrent": "p",
+    "cuCtxSetCurrent": "p",
+    "cuCtxPushCurrent_v2": "p",
+    "cuCtxPopCurrent_v2": "p",
+    "cuCtxSynchronize": "",
+    "cuMemGetInfo_v2": "pp",
+    "cuMemPoolCreate": "pp",
+    "cuMemPoolSetAttribute": "pip",
+    "cuMemPoolGetAttribute": "pip",
+    "cuMemPoolTrimTo": "pz",
+    "cuMemAllocFromPoolAsync": "pzpp",
+    "cuMemFreeAsync": "Lp",
+    "cuMemcpyHtoDAsync_v2": "Lpzp",
+    "cuMemcpyDtoHAsync_v2": "pLzp",
+    "cuMemcpyDtoDAsync_v2": "LLzp",
+    "cuMemsetD8Async": "Lbzp",
+    "cuMemsetD16Async": "Lhzp",
+    "cuMemsetD32Async": "Luzp",
+    "cuMemsetD2D32Async": "Lzuzzp",
+    "cuPointerGetAttribute": "piL",
+    "cuStreamCreate": "pu",
+    "cuStreamSynchronize": "p",
+    "cuStreamWaitEvent": "ppu",
+    "cuStreamIsCapturing": "pp",
+    "cuEventCreate": "pu",
+    "cuEventRecord": "pp",
+    "cuEventQuery": "p",
+    "cuEventSynchronize": "p",
+    "cuEventElapsedTime": "ppp",
+    "cuEventDestroy_v2": "p",
+    "cuModuleLoadData": "pp",
+    "cuModuleGetFunction": "pps",
+    "cuLaunchKernelEx": "pppp",
+}
+
+
+def _describe(library: ctypes.CDLL, status: int) -> tuple[str, str]:
+    texts = []
+    for function in ("cuGetErrorName", "cuGetErrorString"):
+        text = ctypes.c_char_p()
+        # An unknown number leaves the pointer null: the caller then says "unknown status".
+        getattr(library, function)(ctypes.c_int(status), ctypes.byref(text))
+        texts.append((text.value or b"").decode())
+    return texts[0].removeprefix("CUDA_"), texts[1]
+
+
+driver = Library(
+    "cuda",
+    DriverError,
+    FUNCTIONS,
+    _describe,
+    "install NVIDIA's driver for this machine's GPU",
+)

@@ -1,0 +1,28 @@
+"""The two roots of every exception that numbacc raises."""
+
+
+class Error(Exception):
+    """The root of all errors raised by numbacc and its bindings."""
+
+
+class LibraryError(Error, RuntimeError):
+    """A vendor library is missing, or one of its functions failed.
+
+    Attributes:
+        function: the C function that failed, or None where no call was made.
+        status: its status number, or None.
+        status_name: the name the library gives that number, or ``"unknown status"``.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        function: str | None = None,
+        status: int | None = None,
+        status_name: str | None = None,
+    ):
+        super().__init__(message)
+        self.function = function
+        self.status = status
+        self.status_name = status_name

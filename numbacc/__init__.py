@@ -1,0 +1,72 @@
+"""numbacc: GPU kernels and vendor libraries for Numba device arrays.
+
+```
+import numpy as np, numbacc
+from numbacc import gated
+
+x = numbacc.asarray(np.random.randn(8, 4096).astype("float32"))   # on the GPU, if there is one
+y = gated.forward(x, kind="geglu")
+dx = gated.backward(y, x, kind="geglu")
+```
+
+Importing numbacc loads no library and touches no GPU.
+"""
+
+from __future__ import annotations
+
+import ml_dtypes
+
+from . import gated
+from ._version import __version__
+from .arrays import (
+    asarray,
+    asnumpy,
+    empty,
+    empty_like,
+    from_dlpack,
+    full,
+    release_memory,
+    zeros,
+)
+from .backend import has_gpu
+from .errors import (
+    DeviceError,
+    DTypeError,
+    Error,
+    LayoutError,
+    LibraryError,
+    OptionError,
+    ShapeError,
+)
+from .streams import Stream, current_stream, stream
+
+bfloat16 = ml_dtypes.bfloat16
+float8_e4m3fn = ml_dtypes.float8_e4m3fn
+float8_e5m2 = ml_dtypes.float8_e5m2
+
+__all__ = [
+    "DTypeError",
+    "DeviceError",
+    "Error",
+    "LayoutError",
+    "LibraryError",
+    "OptionError",
+    "ShapeError",
+    "Stream",
+    "__version__",
+    "asarray",
+    "asnumpy",
+    "bfloat16",
+    "current_stream",
+    "empty",
+    "empty_like",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "from_dlpack",
+    "full",
+    "gated",
+    "has_gpu",
+    "release_memory",
+    "stream",
+    "zeros",
+]

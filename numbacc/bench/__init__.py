@@ -1,0 +1,33 @@
+"""Benchmarks: `python -m numbacc bench gated`. Every figure is a ratio inside one run, of checked results."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+
+#: What can be benchmarked: the modules of this package that have a `run` function.
+SUBJECTS = ("gated",)
+
+
+def main(argv: list[str]) -> int:
+    """The command line of `python -m numbacc bench`."""
+    parser = argparse.ArgumentParser(prog="python -m numbacc bench", description=__doc__)
+    parser.add_argument("subjects", nargs="+", choices=SUBJECTS)
+    parser.add_argument("--json", help="write every figure to this file")
+    parser.add_argument("--quick", action="store_true", help="fewer repeats, and no torch.compile")
+    options = parser.parse_args(argv)
+
+    from ..backend import has_gpu, simulated
+
+    if simulated() or not has_gpu():
+        print("bench needs a GPU; `python -m numbacc info` tells what is missing")
+        return 1
+    from .harness import Report
+
+    report = Report()
+    for subject in options.subjects:
+        importlib.import_module(f".{subject}", __name__).run(report, quick=options.quick)
+    print(report.summary())
+    if options.json:
+        report.write(options.json)
+    return 0 if report.all_right else 1

@@ -1,0 +1,93 @@
+"""What the same work takes in other libraries: torch eager, torch.compile, Liger. Each only where installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Work = Callable[[], Any]
+
+
+def import_torch() -> Any:
+    """torch if it is installed and sees the GPU, else None."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    return torch if torch.cuda.is_available() else None
+
+
+def _gates(torch: Any) -> dict[str, Any]:
+    """kind -> (g(b), backward of g: (dy, b) -> dy g'(b)), as torch users write them."""
+    functional, aten = torch.nn.functional, torch.ops.aten
+    return {
+        "glu": (torch.sigmoid, lambda dy, b: aten.sigmoid_backward(dy, torch.sigmoid(b))),
+        "reglu": (functional.relu, lambda dy, b: aten.threshold_backward(dy, b, 0)),
+        "swiglu": (functional.silu, aten.silu_backward),
+        "geglu": (functional.gelu, aten.gelu_backward),
+        "geglu_tanh": (
+            lambda b: functional.gelu(b, approximate="tanh"),
+            lambda dy, b: aten.gelu_backward(dy, b, approximate="tanh"),
+        ),
+    }
+
+
+def gated(torch: Any, direction: str, kind: str, axis: int, dy: Any, x: Any, *, compiled: bool) -> dict[str, Work]:
+    """peer -> a call that does one gated activation on torch tensors.
+
+    Args:
+        dy, x: tensors; dy also for the forward pass, whose result has its shape.
+        compiled: whether to time torch.compile too, which takes seconds to compile.
+    """
+    gate, gate_backward = _gates(torch)[kind]
+
+    def forward(x: Any) -> Any:
+        a, b = x.chunk(2, axis)
+        return a * gate(b)
+
+    def backward(dy: Any, x: Any) -> Any:
+        a, b = x.chunk(2, axis)
+        return torch.cat((dy * gate(b), gate_backward(dy * a, b)), axis)
+
+    peers: dict[str, Work] = {}
+    if direction == "forward":
+        peers["torch"] = lambda: forward(x)
+        if kind == "glu":
+            peers["torch F.glu"] = lambda: torch.nn.functional.glu(x, axis)
+    else:
+        peers["torch"] = lambda: backward(dy, x)
+        if kind == "glu":
+            peers["torch aten.glu_backward"] = lambda: torch.ops.aten.glu_backward(dy, x, axis)
+    if compiled:
+        torch._dynamo.reset()
+        if direction == "forward":
+            fast_forward = torch.compile(forward)
+            peers["torch.compile"] = lambda: fast_forward(x)
+        else:
+            fast_backward = torch.compile(backward)
+            peers["torch.compile"] = lambda: fast_backward(dy, x)
+    peers |= _liger(torch, direction, kind, axis, dy, x)
+    return peers
+
+
+def _liger(torch: Any, direction: str, kind: str, axis: int, dy: Any, x: Any) -> dict[str, Work]:
+    """Liger's kernels, on separate contiguous halves, as they want them; its backward works in place.
+
+    Liger's gate is its first argument, so the halves are passed the other way round.
+    """
+    if axis not in (-1, x.ndim - 1) or kind not in ("swiglu", "geglu_tanh"):
+        return {}
+    try:
+        if kind == "swiglu":
+            from liger_kernel.ops.swiglu import swiglu_backward as run_backward
+            from liger_kernel.ops.swiglu import swiglu_forward as run_forward
+        else:
+            from liger_kernel.ops.geglu import geglu_backward as run_backward
+            from liger_kernel.ops.geglu import geglu_forward as run_forward
+    except ImportError:
+        return {}
+    a, b = (half.contiguous() for half in x.chunk(2, axis))
+    if direction == "forward":
+        return {"Liger": lambda: run_forward(b, a)}
+    # It overwrites its inputs: after many runs they hold gradients of gradients, which cost the same time.
+    return {"Liger": lambda: run_backward(b, a, dy)}

@@ -1,0 +1,114 @@
+"""The one table of dtypes: what NumPy calls them, what they compute in, what DLPack calls them.
+
+Everything that depends on a dtype is a column here, so that no other module asks "is it a float16?".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from .errors import DTypeError
+
+#: DLPack's type codes (dlpack.h, DLDataTypeCode).
+_INT, _UINT, _FLOAT, _BFLOAT, _COMPLEX, _BOOL = 0, 1, 2, 4, 5, 6
+_FLOAT8_E4M3FN, _FLOAT8_E5M2 = 10, 12
+
+
+@dataclass(frozen=True, eq=False)
+class DTypeInfo:
+    """One row of the table.
+
+    Attributes:
+        name: the NumPy (or ml_dtypes) name.
+        numpy: the NumPy dtype.
+        compute: name of the dtype that kernels compute in; None where no kernel takes it. Unsigned integers
+            are only copied.
+        dlpack_code: DLPack's type code.
+        oldest_capability: the lowest compute capability whose hardware converts to and from it.
+    """
+
+    name: str
+    numpy: np.dtype[Any]
+    compute: str | None
+    dlpack_code: int
+    oldest_capability: tuple[int, int] = (5, 0)
+
+    @property
+    def itemsize(self) -> int:
+        return int(self.numpy.itemsize)
+
+    @property
+    def bits(self) -> int:
+        return 8 * self.itemsize
+
+
+def _row(scalar: Any, compute: str | None, code: int, oldest: tuple[int, int] = (5, 0)) -> DTypeInfo:
+    dtype = np.dtype(scalar)
+    return DTypeInfo(dtype.name, dtype, compute, code, oldest)
+
+
+_ROWS = (
+    _row(np.float64, "float64", _FLOAT),
+    _row(np.float32, "float32", _FLOAT),
+    _row(np.float16, "float32", _FLOAT),
+    _row(ml_dtypes.bfloat16, "float32", _BFLOAT, (8, 0)),
+    _row(ml_dtypes.float8_e4m3fn, None, _FLOAT8_E4M3FN),
+    _row(ml_dtypes.float8_e5m2, None, _FLOAT8_E5M2),
+    *(_row(f"int{n}", None, _INT) for n in (8, 16, 32, 64)),
+    *(_row(f"uint{n}", f"uint{n}", _UINT) for n in (8, 16, 32, 64)),
+    _row(np.complex64, None, _COMPLEX),
+    _row(np.complex128, None, _COMPLEX),
+    _row(np.bool_, None, _BOOL),
+)
+
+TABLE: dict[str, DTypeInfo] = {row.name: row for row in _ROWS}
+_BY_NUMPY: dict[np.dtype[Any], DTypeInfo] = {row.numpy: row for row in _ROWS}
+_BY_DLPACK: dict[tuple[int, int], DTypeInfo] = {(row.dlpack_code, row.bits): row for row in _ROWS}
+
+
+@lru_cache(maxsize=256)
+def dtype(spec: Any) -> np.dtype[Any]:
+    """The NumPy dtype that `spec` names: a name, a NumPy or ml_dtypes scalar type, or a dtype.
+
+    Raises:
+        DTypeError: numbacc holds no arrays of that dtype.
+    """
+    try:
+        found = np.dtype(TABLE[spec].numpy if isinstance(spec, str) and spec in TABLE else spec)
+    except TypeError:
+        raise DTypeError(
+            f"dtype={spec!r} is not a dtype that NumPy or ml_dtypes knows; numbacc holds {', '.join(TABLE)}"
+        ) from None
+    return info(found).numpy
+
+
+def info(numpy_dtype: np.dtype[Any]) -> DTypeInfo:
+    """The table's row for a NumPy dtype.
+
+    Raises:
+        DTypeError: the dtype is not in the table.
+    """
+    row = _BY_NUMPY.get(numpy_dtype)
+    if row is None:
+        raise DTypeError(f"dtype {numpy_dtype} cannot be held in a numbacc array; use one of {', '.join(TABLE)}")
+    return row
+
+
+def from_dlpack(code: int, bits: int, lanes: int) -> np.dtype[Any]:
+    """The NumPy dtype of a DLPack type triple.
+
+    Raises:
+        DTypeError: no dtype of the table has that triple.
+    """
+    row = _BY_DLPACK.get((code, bits))
+    if row is None or lanes != 1:
+        raise DTypeError(
+            f"an array came by DLPack with type code {code}, {bits} bits, {lanes} lanes; "
+            f"numbacc holds {', '.join(TABLE)}"
+        )
+    return row.numpy

@@ -1,0 +1,33 @@
+"""The exceptions of numbacc. Each is also the built-in exception that a NumPy user would expect."""
+
+from numbacc_bindings.errors import Error, LibraryError
+
+__all__ = [
+    "DTypeError",
+    "DeviceError",
+    "Error",
+    "LayoutError",
+    "LibraryError",
+    "OptionError",
+    "ShapeError",
+]
+
+
+class ShapeError(Error, ValueError):
+    """An argument has the wrong rank, shape or axis."""
+
+
+class LayoutError(Error, ValueError):
+    """An argument's memory cannot be used as asked: read-only, overlapping, or wrongly strided."""
+
+
+class OptionError(Error, ValueError):
+    """An option has a value that the operation does not know."""
+
+
+class DTypeError(Error, TypeError):
+    """An argument has a type or dtype that the operation does not take."""
+
+
+class DeviceError(Error, RuntimeError):
+    """No usable GPU, arrays on different devices, or a GPU out of memory."""

@@ -1,0 +1,301 @@
+"""Gated activations: GLU, ReGLU, SwiGLU, GeGLU, forward and backward.
+
+An input x is split in two equal halves (a, b) along one axis; the result is y = a * g(b).
+
+| kind | g(b) |
+|---|---|
+| glu | σ(b) |
+| reglu | max(b, 0) |
+| swiglu | b σ(b) |
+| geglu | b Φ(b), with the exact normal distribution Φ (by erf) |
+| geglu_tanh | b ½(1 + tanh(√(2/π)(b + 0.044715 b³))) |
+
+Sources: Dauphin et al. 2017 (arXiv:1612.08083); Shazeer 2020 (arXiv:2002.05202); Hendrycks and Gimpel 2016
+(arXiv:1606.08415).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from typing import Any
+
+from . import arrays
+from .dtypes import info
+from .errors import DTypeError, OptionError, ShapeError
+from .layout import Layout, View, check_rank, dense_like, normalize_axis, view
+from .plans import MapPlan, MapSpec, check_out
+from .reference import gated as reference
+from .streams import handle_of
+
+KINDS = tuple(reference.KINDS)
+
+__all__ = [
+    "KINDS",
+    "backward",
+    "backward_plan",
+    "cache_clear",
+    "cache_info",
+    "forward",
+    "forward_plan",
+]
+
+
+def forward(
+    x: Any,
+    kind: str = "swiglu",
+    *,
+    axis: int = -1,
+    gate: str = "second",
+    out: Any = None,
+    stream: Any = None,
+) -> Any:
+    """y = a * g(b), where (a, b) are the two halves of x.
+
+    Args:
+        x: array of float32, float64, float16 or bfloat16, rank 1 to 8, any strides, its length along `axis`
+            even; or a pair (a, b) of arrays of equal shape and dtype.
+        kind: "glu", "reglu", "swiglu", "geglu" or "geglu_tanh".
+        axis: the axis that is split; of no meaning for a pair.
+        gate: which half passes through g. "second": y = a * g(b). "first": y = g(a) * b, as Liger and
+            Hugging Face pack their weights.
+        out: array for y, of x's dtype and device and half its length along `axis`. It may be one of the
+            halves' own memory; other overlap is refused.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Returns:
+        y, a device array if x is one, a NumPy array if x is; `out` if given. Without `out`, y has the memory
+        order of x.
+
+    Raises:
+        ShapeError: rank, odd length, axis, unequal halves, shape of out.
+        DTypeError: a dtype not named above, unequal dtypes, no array.
+        OptionError: unknown kind, gate or stream.
+        LayoutError: out is read-only, overlaps in part, or has elements that share memory.
+        DeviceError: arrays on different devices; no memory left.
+
+    16-bit floats are computed in float32 and rounded once. NaN and infinity go through as the formulas say;
+    the same inputs give the same bits on every run.
+    """
+    return _call("forward", (x,), kind, axis, gate, out, stream)
+
+
+def backward(
+    dy: Any,
+    x: Any,
+    kind: str = "swiglu",
+    *,
+    axis: int = -1,
+    gate: str = "second",
+    out: Any = None,
+    stream: Any = None,
+) -> Any:
+    """dx, the gradient of a loss with respect to x, given dy, its gradient with respect to y = forward(x).
+
+    With (a, b) the halves of x, dx holds da = dy * g(b) and db = dy * a * g'(b) where x holds a and b.
+
+    | kind | da | db |
+    |---|---|---|
+    | glu | dy σ(b) | dy a σ(b)(1 - σ(b)) |
+    | reglu | b > 0 ? dy b : 0 | b > 0 ? dy a : 0 |
+    | swiglu | dy b σ(b) | dy a σ(b)(1 + b(1 - σ(b))) |
+    | geglu | dy b Φ(b) | dy a (Φ(b) + b φ(b)) |
+    | geglu_tanh | by the product rule | by the product rule |
+
+    Args:
+        dy: array of y's shape, and x's dtype and device.
+        x, kind, axis, gate, stream: as in `forward`.
+        out: array for dx, of x's shape, dtype and device; for a pair x, a pair. It may be x itself: in place.
+
+    Returns:
+        dx; for a pair x = (a, b), the pair (da, db); `out` if given.
+
+    Raises:
+        as `forward`; ShapeError also where dy does not have y's shape.
+    """
+    return _call("backward", (dy, x), kind, axis, gate, out, stream)
+
+
+def forward_plan(x: Any, kind: str = "swiglu", *, axis: int = -1, gate: str = "second", out: Any = None) -> MapPlan:
+    """The plan that `forward` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
+
+    Arguments and errors are those of `forward`; pass `out` if the plan is to be called with one.
+    """
+    return _lookup("forward", (x,), kind, axis, gate, out)
+
+
+def backward_plan(
+    dy: Any, x: Any, kind: str = "swiglu", *, axis: int = -1, gate: str = "second", out: Any = None
+) -> MapPlan:
+    """The plan that `backward` runs for these arrays: call it as `plan(dy, x, out=None, stream=None)`.
+
+    Arguments and errors are those of `backward`; pass `out` if the plan is to be called with one.
+    """
+    return _lookup("backward", (dy, x), kind, axis, gate, out)
+
+
+def cache_info() -> Any:
+    """Hits, misses, maximum and current size of the cache of plans, as `functools.lru_cache` names them."""
+    return _plan.cache_info()
+
+
+def cache_clear() -> None:
+    """Forget all plans. Compiled kernels stay."""
+    _plan.cache_clear()
+
+
+def _call(
+    direction: str,
+    arguments: tuple[Any, ...],
+    kind: str,
+    axis: int,
+    gate: str,
+    out: Any,
+    stream: Any,
+) -> Any:
+    handle = handle_of(stream)
+    outs: Any = None
+    try:
+        # The short way, for numbacc's own arrays. Whatever is unusual fails here, and is looked at below.
+        inputs: Any = arguments
+        layouts = tuple([a._numbacc_layout for a in arguments])
+        if out is None:
+            plan = _plan(direction, kind, axis.__index__(), gate, False, layouts, None)
+        else:
+            outs = (out,)
+            own = (out._numbacc_layout,)
+            plan = _plan(direction, kind, axis.__index__(), gate, False, layouts, own)
+    except (AttributeError, TypeError):
+        plan, inputs, outs = _find(direction, arguments, kind, axis, gate, out, handle)
+    return plan.run(inputs, outs, out, handle)
+
+
+def _lookup(direction: str, arguments: tuple[Any, ...], kind: str, axis: int, gate: str, out: Any) -> MapPlan:
+    plan, inputs, outs = _find(direction, arguments, kind, axis, gate, out, handle_of(None))
+    plan.prepare(inputs, outs)
+    return plan
+
+
+def _find(
+    direction: str,
+    arguments: tuple[Any, ...],
+    kind: str,
+    axis: int,
+    gate: str,
+    out: Any,
+    handle: int,
+) -> tuple[MapPlan, list[Any], list[Any] | None]:
+    """The plan for these arguments, and the arguments as arrays."""
+    x = arguments[-1]
+    paired = isinstance(x, (tuple, list))
+    if paired and len(x) != 2:
+        raise ShapeError(f"x is a sequence of {len(x)}; pass one array, or the pair (a, b)")
+    names = _PAIR_NAMES[direction] if paired else _NAMES[direction]
+    flat = (*arguments[:-1], *x) if paired else arguments
+    inputs = [arrays.as_array(a, name, handle) for a, name in zip(flat, names, strict=True)]
+    layouts = tuple([arrays.layout_of(a) for a in inputs])
+    outs, out_layouts = None, None
+    if out is not None:
+        outs = [arrays.as_array(a, "out", handle) for a in (out if isinstance(out, (tuple, list)) else (out,))]
+        out_layouts = tuple([arrays.layout_of(a) for a in outs])
+    if type(axis) is not int:  # 1.0 and True would be found in the cache under 1
+        axis = normalize_axis(axis, max(layouts[-1].ndim, 1), names[-1])
+    try:
+        plan = _plan(direction, kind, axis, gate, paired, layouts, out_layouts)
+    except TypeError as error:
+        if isinstance(error, DTypeError):
+            raise
+        _check_options(kind, gate)  # an option that cannot be hashed is no option that we know
+        raise
+    return plan, inputs, outs
+
+
+_NAMES = {"forward": ("x",), "backward": ("dy", "x")}
+_PAIR_NAMES = {"forward": ("a", "b"), "backward": ("dy", "a", "b")}
+
+
+def _check_options(kind: Any, gate: Any) -> None:
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise OptionError(f"kind={kind!r} is unknown; the kinds are {', '.join(KINDS)}")
+    if gate not in ("first", "second"):
+        raise OptionError(f'gate={gate!r} is unknown; it is "first" or "second"')
+
+
+@lru_cache(maxsize=1024)
+def _plan(
+    direction: str,
+    kind: str,
+    axis: int,
+    gate: str,
+    paired: bool,
+    inputs: tuple[Layout, ...],
+    outs: tuple[Layout, ...] | None,
+) -> MapPlan:
+    """Validation, and the two halves as operands. Everything here depends on layouts and options alone."""
+    _check_options(kind, gate)
+    names = (_PAIR_NAMES if paired else _NAMES)[direction]
+    x = inputs[-1]
+    for array, name in zip(inputs, names, strict=True):
+        arrays.check_same_device(array, name, x, names[-1])
+        check_rank(array.shape, name)
+        row = info(array.dtype)
+        if row.compute not in ("float32", "float64"):
+            raise DTypeError(
+                f"{name} has dtype {row.name}; gated activations take float32, float64, float16 and bfloat16"
+            )
+        if array.dtype != x.dtype:
+            raise DTypeError(f"{name} has dtype {array.dtype} but {names[-1]} has {x.dtype}; convert one of them")
+    number = normalize_axis(axis, x.ndim, names[-1])
+    first = len(inputs) - (2 if paired else 1)
+    if paired:
+        if inputs[first].shape != x.shape:
+            raise ShapeError(f"a has shape {inputs[first].shape} and b {x.shape}; they must be equal")
+        shape = x.shape
+        halves = [view(k, 0, inputs[k].strides, shape) for k in (first, first + 1)]
+    else:
+        halves, shape = _split(x, number, first)
+    if gate == "first":
+        halves.reverse()
+    reads = list(halves)
+    results: tuple[Layout, ...] = (dense_like(x, shape),)
+    if direction == "backward":
+        dy = inputs[0]
+        if dy.shape != shape:
+            raise ShapeError(f"dy has shape {dy.shape}; y = forward(x) has shape {shape}")
+        reads.insert(0, view(0, 0, dy.strides, shape))
+        results = tuple(dense_like(a, a.shape) for a in inputs[1:])
+    outputs = results if outs is None else outs
+    out_names = ("out",) if len(results) == 1 else ("out[0]", "out[1]")
+    check_out(outputs, results, out_names)
+    if direction == "backward" and not paired:
+        writes, _ = _split(outputs[0], number, 0)
+    else:
+        writes = [view(k, 0, a.strides, shape) for k, a in enumerate(outputs)]
+    if gate == "first":
+        writes.reverse()
+    return MapPlan(
+        MapSpec(
+            op=f"gated.{direction}",
+            formula=f"gated.{direction}.{kind}",
+            reference=partial(getattr(reference, direction), kind=kind),
+            names=(*names, *out_names),
+            inputs=inputs,
+            outputs=tuple(outputs),
+            shape=shape,
+            reads=tuple(reads),
+            writes=tuple(writes),
+            out_given=outs is not None,
+        )
+    )
+
+
+def _split(x: Layout, axis: int, argument: int) -> tuple[list[View], tuple[int, ...]]:
+    """The two halves of an array along an axis, and their shape."""
+    length = x.shape[axis]
+    if length % 2:
+        raise ShapeError(
+            f"x has shape {x.shape}: its length along axis {axis} is {length}, which is odd, so it has no "
+            "two equal halves"
+        )
+    shape = (*x.shape[:axis], length // 2, *x.shape[axis + 1 :])
+    second = length // 2 * x.strides[axis]
+    return [view(argument, offset, x.strides, shape) for offset in (0, second)], shape

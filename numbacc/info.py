@@ -1,0 +1,299 @@
+"""`python -m numbacc info`: what was found on this machine, what is missing, and what installs it.
+
+Every probe runs in `attempt`: what goes wrong in one becomes text of the report, never an exception, so that
+there is a report on the machines where it is needed most.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+from numbacc_bindings.driver import DeviceAttribute, driver
+
+from . import backend, kernel_cache, runtime
+from ._version import __version__
+from .dtypes import TABLE
+
+Row = dict[str, Any]
+
+#: Distribution -> the versions that work, as in setup.cfg.
+REQUIRED = {
+    "numba": ">=0.61",
+    "numba-cuda": ">=0.30.4",
+    "numpy": ">=2.1,<2.5",
+    "ml_dtypes": ">=0.5",
+    "cuda-pathfinder": ">=1.8",
+    "cuda-core": ">=1.2",
+}
+BINDINGS = "cuda-bindings"  # which the extras bring, in the version that fits
+INSTALL = 'pip install "numbacc[{}]"'
+#: Package, with other distributions that hold it -> what to say where there is none.
+OPTIONAL = {
+    "torch": "missing, optional",
+    "cupy cupy-cuda12x cupy-cuda13x": "missing, optional",
+    "scikit-learn": f"missing, for the demo: {INSTALL.format('demo')}",
+    "tqdm": f"missing, for the demo: {INSTALL.format('demo')}",
+}
+#: (package or library, versions, what goes wrong with them)
+KNOWN_BAD = (
+    ("numpy", ">=2.5", "numba-cuda 0.30 cannot compile kernels with it: it uses numpy.row_stack"),
+    ("cudnn", ">=9.8,<9.11", "wrong bf16 3-D convolutions: https://github.com/pytorch/pytorch/issues/163539"),
+)
+ENVIRONMENT = "NUMBACC_CACHE_DIR NUMBA_ENABLE_CUDASIM CUDA_VISIBLE_DEVICES CUDA_PATH LD_LIBRARY_PATH"
+SMI = "run nvidia-smi; where it fails too, restart the machine or reinstall the driver"
+DRIVER = """on a machine with a GPU of NVIDIA's, install https://www.nvidia.com/drivers
+(Ubuntu: sudo ubuntu-drivers install; WSL: in Windows; container: docker run --gpus all; Colab: GPU runtime)"""
+
+
+class Part(NamedTuple):
+    """A library of NVIDIA's: its name to cuda-pathfinder, the wheels that hold it for CUDA 12 and 13, the C
+    function that tells its version, and to how many ints that writes it (0: it returns it)."""
+
+    name: str
+    cu12: str
+    cu13: str
+    function: str = ""
+    results: int = 0
+
+
+COMPILER = (
+    Part("nvvm", "nvidia-cuda-nvcc-cu12", "nvidia-nvvm"),
+    Part("nvrtc", "nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc", "nvrtcVersion", 2),
+    Part("nvJitLink", "nvidia-nvjitlink-cu12", "nvidia-nvjitlink", "nvJitLinkVersion", 2),
+)
+LIBRARIES = (
+    Part("cublasLt", "nvidia-cublas-cu12", "nvidia-cublas", "cublasLtGetVersion"),
+    Part("cudnn", "nvidia-cudnn-cu12", "nvidia-cudnn-cu13", "cudnnGetVersion"),
+    Part("cufft", "nvidia-cufft-cu12", "nvidia-cufft", "cufftGetVersion", 1),
+    Part("curand", "nvidia-curand-cu12", "nvidia-curand", "curandGetVersion", 1),
+)
+#: Results of a version function -> the units of a version that comes as one number, except the last's, 1.
+UNITS = {0: (10000, 100), 1: (1000, 100), 2: ()}
+
+
+def attempt(probe: Callable[..., Any], *args: Any) -> tuple[Any, str]:
+    """(what the probe found, "") or (None, why it found nothing)."""
+    try:
+        return probe(*args), ""
+    except Exception as error:
+        return None, str(error).strip() or type(error).__name__
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """The release part of a version: "2.5.0rc1" is (2, 5, 0)."""
+    found = re.match(r"\d+(\.\d+)*", version)
+    return tuple(int(n) for n in found.group().split(".")) if found else ()
+
+
+def within(version: str, versions: str) -> bool:
+    """True if a version is in a range such as ">=2.1,<2.5"; "" is every version."""
+    clauses = [c for c in versions.split(",") if c]
+    return all((numbers(version) >= numbers(c.lstrip("<>="))) == c.startswith(">") for c in clauses)
+
+
+def known_bad(name: str, version: str | None) -> list[str]:
+    """What goes wrong with this version."""
+    return [what for n, versions, what in KNOWN_BAD if n == name and version and within(version, versions)]
+
+
+def distribution_version(names: str) -> str | None:
+    """The version of the first of these distributions that is installed."""
+    found = [attempt(importlib.metadata.version, name)[0] for name in names.split()]
+    return next(filter(None, found), None)
+
+
+def package(names: str, versions: str, missing: str) -> Row:
+    """A Python package: version, and what is wrong with it."""
+    name, version = names.split()[0], distribution_version(names)
+    problem = "" if version else missing
+    if version and not within(version, versions):
+        problem = "; ".join([f"numbacc needs {versions}", *known_bad(name, version)])
+    return {"name": name, "version": version, "problem": problem}
+
+
+def find(name: str) -> str:
+    """The path of a library, which this loads."""
+    from cuda.pathfinder import load_nvidia_dynamic_lib
+
+    return str(load_nvidia_dynamic_lib(name).abs_path)
+
+
+def library_version(part: Part, path: str) -> str:
+    """The version that a library tells."""
+    function = getattr(ctypes.CDLL(path), part.function)
+    results = [ctypes.c_int() for _ in range(part.results)]
+    function.restype = ctypes.c_int if results else ctypes.c_size_t
+    answer = function(*map(ctypes.byref, results))
+    if results and answer:
+        raise RuntimeError(f"{part.function} failed with status {answer}")
+    found = [result.value for result in results] or [answer]
+    for unit in UNITS[part.results]:
+        found[-1:] = divmod(found[-1], unit)
+    return ".".join(map(str, found))
+
+
+def library(part: Part, extra: str) -> Row:
+    """One library: version, wheel, path, what is wrong."""
+    path, problem = attempt(find, part.name)
+    version = None
+    if path and part.function:
+        version, problem = attempt(library_version, part, path)
+    installed = [wheel for wheel in (part.cu12, part.cu13) if distribution_version(wheel)]
+    return {
+        "name": part.name,
+        "version": version,
+        "wheel": [*installed, getattr(part, extra)][0],
+        "path": path,
+        "problem": "; ".join(filter(None, [problem, *known_bad(part.name, version)])),
+    }
+
+
+def cuda_driver() -> Row:
+    """The CUDA driver: path, the CUDA version it is made for, what is wrong."""
+    path, problem = attempt(find, "cuda")
+    version = None
+    if path:
+        number, problem = attempt(lambda: runtime.call(driver.cuDriverGetVersion))
+        version = f"{number // 1000}.{number % 1000 // 10}" if number else None
+        problem = problem or attempt(lambda: driver.cuInit(0))[1]
+    return {"version": version, "path": path, "problem": problem}
+
+
+def gpu(number: int) -> Row:
+    """One GPU. Asking for its free memory opens a context on it."""
+    pools = partial(runtime.device_attribute, DeviceAttribute.MEMORY_POOLS_SUPPORTED)
+    probes = (runtime.device_name, runtime.capability, runtime.memory_info, pools)
+    (name, capability, memory, has_pools), problems = zip(*(attempt(p, number) for p in probes), strict=True)
+    free, total = memory or (None, None)
+    return {
+        "number": number,
+        "name": name,
+        "capability": capability and "{}.{}".format(*capability),
+        "free_gib": free and round(free / 2**30, 1),
+        "total_gib": total and round(total / 2**30, 1),
+        "bfloat16": capability and capability >= TABLE["bfloat16"].oldest_capability,
+        "memory_pools": has_pools if has_pools is None else bool(has_pools),
+        "problem": "; ".join(filter(None, dict.fromkeys(problems))),
+    }
+
+
+def cache() -> Row:
+    """The compiled kernels kept on disk, as cuda.core's store lays them out."""
+    directory = kernel_cache.directory()
+    sizes = [path.stat().st_size for path in (directory / "entries").rglob("*") if path.is_file()]
+    # What does not exist yet is made below the nearest that does.
+    existing = next(path for path in (directory, *directory.parents) if os.path.lexists(path))
+    writable = existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
+    row = {"directory": str(directory), "entries": len(sizes), "bytes": sum(sizes)}
+    return {**row, "writable": writable, "problem": ""}
+
+
+def gather() -> Row:
+    """Everything the report says, as plain data."""
+    cuda = cuda_driver()
+    gpus = [gpu(number) for number in range(attempt(runtime.device_count)[0] or 0)]
+    # The compiler of CUDA 13 knows no GPU older than compute capability 7.5.
+    old = any(g["capability"] and numbers(g["capability"]) < (7, 5) for g in gpus)
+    extra = "cu13" if cuda["version"] and numbers(cuda["version"]) >= (13,) and not old else "cu12"
+    place = "GPU " + ", ".join("cuda:{number} {name}".format(**g) for g in gpus) if gpus else "NumPy (no GPU)"
+    packages = [package(name, good, "missing") for name, good in {**REQUIRED, BINDINGS: ""}.items()]
+    packages += [package(names, "", missing) for names, missing in OPTIONAL.items()]
+    kept, no_cache = attempt(cache)
+    report = {
+        "version": __version__,
+        "runs_on": "Numba's simulator" if backend.simulated() else place,
+        "platform": attempt(platform.platform)[0],
+        "python": {"version": platform.python_version(), "path": sys.executable},
+        "packages": packages,
+        "driver": cuda,
+        "gpus": gpus,
+        "install": INSTALL.format(extra),
+        "compiler": [library(part, extra) for part in COMPILER],
+        "libraries": [library(part, extra) for part in LIBRARIES],
+        "cache": kept or {"writable": False, "problem": no_cache},
+        "environment": {name: os.environ.get(name) for name in ENVIRONMENT.split()},
+    }
+    report["to_do"] = [{"what": what, "do": do} for what, do in to_do(report)]
+    return report
+
+
+def to_do(report: Row) -> Iterator[tuple[str, str]]:
+    """(what is wrong, what to do), in the order in which to do it."""
+    bad = {row["name"] for row in report["packages"] if row["problem"]}
+    base = [f'"{name}{versions}"' for name, versions in REQUIRED.items() if name in bad]
+    if base:
+        yield "packages are missing or of an unsuitable version", " ".join(["pip install", *base])
+    yield from driver_to_do(report)
+    parts = report["compiler"] + report["libraries"]
+    missing = [row["name"] for row in parts if not row["path"]] + [BINDINGS] * (BINDINGS in bad)
+    if missing:
+        yield f"missing: {', '.join(missing)}", report["install"]
+    for row in parts:
+        if row["path"] and row["problem"]:
+            what = f"{row['name']} {row['version'] or ''}: {row['problem']}"
+            yield what, f"pip install --upgrade {row['wheel']}"
+    if not report["cache"]["writable"]:
+        yield "the kernel cache cannot be written", "export NUMBACC_CACHE_DIR=a directory of your own"
+    if backend.simulated() and report["gpus"]:
+        yield "the simulator hides the GPU", "unset NUMBA_ENABLE_CUDASIM"
+
+
+def driver_to_do(report: Row) -> Iterator[tuple[str, str]]:
+    """What `to_do` says of driver and GPUs."""
+    found, gpus, visible = report["driver"], report["gpus"], report["environment"]["CUDA_VISIBLE_DEVICES"]
+    version, problem = found["version"], found["problem"]
+    if not found["path"] or (version and numbers(version) < (12,)):
+        yield (f"the driver is for CUDA {version}, too old" if version else "no CUDA driver"), DRIVER
+    elif not gpus and visible is not None and (not problem or "NO_DEVICE" in problem):
+        yield f"no GPU, with CUDA_VISIBLE_DEVICES={visible!r}", "unset CUDA_VISIBLE_DEVICES"
+    elif not gpus or problem:
+        yield f"the driver does not work: {problem or 'it finds no GPU'}", SMI
+    compiler = max(numbers(row["version"] or "") for row in report["compiler"])
+    if gpus and compiler >= (13,) and report["install"] == INSTALL.format("cu12"):
+        yield f"driver or GPU is too old for the compiler, of CUDA {compiler[0]}", report["install"]
+    for row in gpus:
+        if row["problem"]:
+            yield f"cuda:{row['number']} does not answer: {row['problem']}", SMI
+        elif not row["memory_pools"]:
+            yield f"cuda:{row['number']} lacks memory pools, which numbacc needs", "use another GPU"
+
+
+def table(title: str, rows: list[Row]) -> str:
+    """Rows below the names of their columns. None is "-"; of a text its first line is shown."""
+    cells = [list(row) for row in rows[:1]]
+    cells += [["-" if c is None else (str(c).splitlines() or [""])[0] for c in row.values()] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
+    return "\n  ".join([title, *(lines or ["none"])])
+
+
+def text(report: Row) -> str:
+    """The report to be read."""
+    steps = [f"{row['what']}\n{row['do']}".replace("\n", "\n     ") for row in report["to_do"]]
+    sections = {k: v for k, v in report.items() if isinstance(v, (dict, list)) and k != "to_do"}
+    blocks = [
+        f"numbacc {report['version']} on {report['platform']}, runs on: {report['runs_on']}",
+        *(table(key, value if isinstance(value, list) else [value]) for key, value in sections.items()),
+        "\n  ".join(["What to do", *(f"{n}. {step}" for n, step in enumerate(steps, 1))]),
+    ]
+    return "\n\n".join(blocks)
+
+
+def main(argv: list[str]) -> int:
+    """The command line of `python -m numbacc info`."""
+    parser = argparse.ArgumentParser(prog="python -m numbacc info", description=__doc__.splitlines()[0])
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    options = parser.parse_args(argv)
+    report = gather()
+    print(json.dumps(report, indent=2) if options.json else text(report))
+    return 0

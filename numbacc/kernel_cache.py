@@ -1,0 +1,108 @@
+"""Compiled kernels, kept on disk between processes.
+
+An entry's key covers everything that its machine code depends on: the source of the kernels, which kernel,
+compute capability, and the versions of the compilers. Entries carry a checksum; one that does not match is
+compiled again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import sys
+from functools import lru_cache
+from pathlib import Path
+
+_MAGIC = b"numbacc1"
+
+#: Distributions that have a part in turning Python into machine code, for CUDA 12 and 13.
+_COMPILERS = (
+    "numba",
+    "numba-cuda",
+    "llvmlite",
+    "numpy",
+    "cuda-core",
+    "nvidia-cuda-nvcc-cu12",
+    "nvidia-nvjitlink-cu12",
+    "nvidia-cuda-nvcc",
+    "nvidia-nvvm",
+    "nvidia-nvjitlink",
+)
+
+
+def directory() -> Path:
+    """Where compiled kernels are kept: $NUMBACC_CACHE_DIR, else a folder in the user's cache."""
+    chosen = os.environ.get("NUMBACC_CACHE_DIR")
+    if chosen:
+        return Path(chosen)
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "numbacc"
+
+
+@lru_cache(maxsize=1)
+def _fingerprint() -> bytes:
+    """A digest of the kernels' source and the compilers' versions."""
+    digest = hashlib.sha256(_MAGIC + sys.version.encode())
+    package = Path(__file__).parent
+    for path in sorted([*package.glob("kernels/*.py"), package / "_numba.py", package / "dtypes.py"]):
+        digest.update(path.name.encode() + path.read_bytes())
+    for name in _COMPILERS:
+        try:
+            digest.update(f"{name}={importlib.metadata.version(name)}".encode())
+        except importlib.metadata.PackageNotFoundError:
+            pass
+    return digest.digest()
+
+
+def key(spec: object, capability: tuple[int, int]) -> str:
+    """The key of a kernel, given all that decides its code."""
+    return hashlib.sha256(_fingerprint() + repr((spec, capability)).encode()).hexdigest()
+
+
+def pack(entry: str, cubin: bytes) -> bytes:
+    """An entry: magic, checksum of the rest, length of the entry point's name, name, machine code."""
+    name = entry.encode()
+    body = len(name).to_bytes(4, "little") + name + cubin
+    return _MAGIC + hashlib.sha256(body).digest() + body
+
+
+def unpack(data: bytes) -> tuple[str, bytes] | None:
+    """(entry point, machine code), or None where the entry is damaged."""
+    checksum, body = data[len(_MAGIC) : len(_MAGIC) + 32], data[len(_MAGIC) + 32 :]
+    if not data.startswith(_MAGIC) or hashlib.sha256(body).digest() != checksum:
+        return None
+    length = int.from_bytes(body[:4], "little")
+    return body[4 : 4 + length].decode(), body[4 + length :]
+
+
+def load(entry_key: str) -> tuple[str, bytes] | None:
+    """The kernel under a key, or None where there is none that can be trusted."""
+    try:
+        data = _store().get(entry_key)
+    except OSError:
+        return None
+    return None if data is None else unpack(data)
+
+
+def save(entry_key: str, entry: str, cubin: bytes) -> None:
+    """Keep a kernel. A cache that cannot be written (read-only home, full disk) is not an error."""
+    try:
+        _store()[entry_key] = pack(entry, cubin)
+    except OSError:
+        pass
+
+
+def _store():  # type: ignore[no-untyped-def]
+    return _store_at(directory())
+
+
+@lru_cache(maxsize=4)
+def _store_at(path: Path):  # type: ignore[no-untyped-def]
+    # cuda.core's store: one file an entry, written aside and renamed, least recently read evicted.
+    from cuda.core.utils import FileStreamProgramCache
+
+    return FileStreamProgramCache(path, max_size_bytes=256 * 2**20)

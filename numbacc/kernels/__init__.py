@@ -1,0 +1,1 @@
+"""GPU kernels: `formulas` holds the scalar math, `maps` the kernels that apply it to arrays."""

@@ -1,0 +1,155 @@
+"""The scalar math of every kernel, once for all dtypes, each formula beside its derivative.
+
+These are ordinary Python functions of numbers, and run as such. A kernel gets a copy in which every number
+has the kernel's compute dtype (a Python literal would be a float64, and drag float32 arithmetic up to it)
+and the names imported from `arithmetic` have that dtype's fastest accurate instructions.
+
+Sources: GLU, Dauphin et al. 2017 (arXiv:1612.08083); ReGLU, SwiGLU and GeGLU, Shazeer 2020
+(arXiv:2002.05202); the tanh form of GELU, Hendrycks and Gimpel 2016 (arXiv:1606.08415).
+"""
+
+from .arithmetic import exp, gaussian, normal_tail, reciprocal
+
+INV_SQRT_2PI = 0.3989422804014327  # 1/√(2π), so that φ(b) = INV_SQRT_2PI · exp(-b²/2)
+TANH_SCALE = 1.5957691216057308  # 2√(2/π): ½(1 + tanh u) = σ(2u)
+TANH_CUBIC = 0.044715
+
+
+def sigmoid(b):
+    """σ(b) = 1/(1 + exp(-b)); where exp overflows, σ is 0."""
+    return reciprocal(1.0 + exp(-b))
+
+
+def sigmoid_pair(b):
+    """σ(b) and 1 - σ(b), neither by a subtraction that cancels.
+
+    exp is only taken of -|b|, so nothing overflows; with e = exp(-|b|) the two are 1/(1+e) and e/(1+e).
+    """
+    e = exp(-abs(b))
+    large = reciprocal(1.0 + e)
+    small = e * large
+    if b >= 0.0:
+        return large, small
+    return small, large
+
+
+def normal_pair(b):
+    """Φ(b) and φ(b), the normal distribution and its density, from one exponential.
+
+    Φ(-|b|) = ½ erfc(|b|/√2) keeps its relative precision far out, where ½(1 + erf) would cancel. From 40 on it is 0
+    even in float64; the bound keeps squares finite.
+    """
+    x = min(abs(b), 40.0)
+    e = gaussian(x)
+    tail = normal_tail(x, e)
+    if b >= 0.0:
+        return 1.0 - tail, INV_SQRT_2PI * e
+    return tail, INV_SQRT_2PI * e
+
+
+def glu(b):
+    """g = σ(b)."""
+    return sigmoid(b)
+
+
+def glu_pair(b):
+    """g = σ(b), g' = σ(b) (1 - σ(b))."""
+    s, rest = sigmoid_pair(b)
+    return s, s * rest
+
+
+def swiglu(b):
+    """g = b σ(b)."""
+    return b * sigmoid(b)
+
+
+def swiglu_pair(b):
+    """g = b σ(b), g' = σ(b) (1 + b (1 - σ(b)))."""
+    s, rest = sigmoid_pair(b)
+    return b * s, s * (1.0 + b * rest)
+
+
+def geglu(b):
+    """g = b Φ(b)."""
+    cdf, _ = normal_pair(b)
+    return b * cdf
+
+
+def geglu_pair(b):
+    """g = b Φ(b), g' = Φ(b) + b φ(b)."""
+    cdf, pdf = normal_pair(b)
+    return b * cdf, cdf + b * pdf
+
+
+def geglu_tanh(b):
+    """g = b ½(1 + tanh u) = b σ(2u), u = √(2/π)(b + 0.044715 b³)."""
+    return b * sigmoid(TANH_SCALE * b * (1.0 + TANH_CUBIC * b * b))
+
+
+def geglu_tanh_pair(b):
+    """g = b σ(2u), g' = σ(2u) + b σ(2u)(1 - σ(2u)) 2u'.
+
+    The square in u is bounded: from |b| = 47 on, where the bound sets in, σ(2u) is 0 or 1 to the last bit, and
+    u' would overflow where it is multiplied by 0.
+    """
+    square = min(TANH_CUBIC * b * b, 100.0)
+    s, rest = sigmoid_pair(TANH_SCALE * b * (1.0 + square))
+    slope = TANH_SCALE * (1.0 + 3.0 * square)
+    return b * s, s + b * (s * rest) * slope
+
+
+def reglu_forward(a, b):
+    """y = a max(b, 0), where max(NaN, 0) is NaN."""
+    if b <= 0.0:
+        return (a * 0.0,)
+    return (a * b,)
+
+
+def reglu_backward(dy, a, b):
+    """da = dy b and db = dy a where b > 0, else 0: a selection, so an infinite dy gives 0, not NaN."""
+    if b > 0.0:
+        return dy * b, dy * a
+    return 0.0, 0.0
+
+
+def gated_forward(gate):
+    """The map (a, b) -> (a g(b),)."""
+
+    def forward(a, b):
+        return (a * gate(b),)
+
+    return forward
+
+
+def gated_backward(gate_pair):
+    """The map (dy, a, b) -> (dy g(b), dy a g'(b)).
+
+    a meets g', which is of the order of 1, before dy does: the product a dy alone could overflow.
+    """
+
+    def backward(dy, a, b):
+        g, slope = gate_pair(b)
+        return dy * g, dy * (a * slope)
+
+    return backward
+
+
+def identity(x):
+    """x -> (x,): the map that copies strided arrays."""
+    return (x,)
+
+
+#: Formula name -> function of scalars that returns a tuple. A plan names its formula by these keys.
+FORMULAS = {
+    "gated.forward.glu": gated_forward(glu),
+    "gated.forward.reglu": reglu_forward,
+    "gated.forward.swiglu": gated_forward(swiglu),
+    "gated.forward.geglu": gated_forward(geglu),
+    "gated.forward.geglu_tanh": gated_forward(geglu_tanh),
+    "gated.backward.glu": gated_backward(glu_pair),
+    "gated.backward.reglu": reglu_backward,
+    "gated.backward.swiglu": gated_backward(swiglu_pair),
+    "gated.backward.geglu": gated_backward(geglu_pair),
+    "gated.backward.geglu_tanh": gated_backward(geglu_tanh_pair),
+    "copy": identity,
+}

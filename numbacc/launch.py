@@ -1,0 +1,108 @@
+"""From a kernel's specification to one driver call.
+
+A launcher owns a template: the launch configuration, how the kernel's pointers lie in the arrays, and its other
+arguments. `native.launch` checks the arrays' addresses against it, packs the arguments on its stack and calls
+the driver. Nothing is written in the template, so any number of threads may use one launcher.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Iterable, Sequence
+from functools import cached_property, lru_cache, partial
+from typing import Any
+
+from numbacc_bindings.driver import LaunchConfig, driver
+
+from . import kernel_cache, native, runtime
+from .codes import ARRAYS
+from .maps import LaunchOrder
+
+
+@lru_cache(maxsize=4096)
+def load_function(spec: Any, device: int) -> int:
+    """The handle of a kernel on a GPU: from the disk cache, or compiled and put there."""
+    capability = runtime.capability(device)
+    key = kernel_cache.key(spec, capability)
+    found = kernel_cache.load(key)
+    if found is None:
+        found = compile_cubin(spec, capability)
+        kernel_cache.save(key, *found)
+    entry, cubin = found
+    with runtime.on_device(device):
+        module = runtime.call(driver.cuModuleLoadData, cubin_address(cubin))
+        return runtime.call(driver.cuModuleGetFunction, module, entry.encode())
+
+
+def cubin_address(cubin: bytes) -> int:
+    """The address of the machine code; the module keeps its own copy once it is loaded."""
+    return ctypes.cast(ctypes.c_char_p(cubin), ctypes.c_void_p).value or 0
+
+
+def compile_cubin(spec: Any, capability: tuple[int, int]) -> tuple[str, bytes]:
+    """(entry point, machine code) of a kernel for a compute capability. Needs no GPU."""
+    from cuda.core import Program, ProgramOptions
+
+    from . import _numba
+    from .kernels import maps, specs
+
+    ptx, entry = _numba.compile_ptx(maps.make(spec), maps.signature(spec), capability, specs.MAX_THREADS)
+    options = ProgramOptions(arch="sm_{}{}".format(*capability))
+    return entry, bytes(Program(ptx, "ptx", options).compile("cubin").code)
+
+
+class Launcher:
+    """A kernel with its geometry and constants, ready to be given arrays' addresses.
+
+    Call it as `launcher(stream, *addresses)` with `codes.ARRAYS` addresses, 0 behind the last. It returns 0, or a
+    code of `codes` where the call must be looked at.
+    """
+
+    backend = "kernel"
+    algorithm = ""
+
+    def __init__(self, order: LaunchOrder):
+        self._order = order
+        self._function = load_function(order.kernel, order.device)
+        self._checked = self._template(order.pairs)
+        # A plain attribute, not a method: the call goes straight to compiled code.
+        self.launch = partial(native.launch, ctypes.addressof(self._checked))
+
+    @cached_property
+    def launch_unchecked(self) -> Any:
+        """`launch` without a look at overlap, for arrays that have been looked at."""
+        self._unchecked = self._template(())
+        return partial(native.launch, ctypes.addressof(self._unchecked))
+
+    def _template(self, pairs: Sequence[tuple[int, ...]]) -> Any:
+        order = self._order
+        gpu = runtime.gpu(order.device)
+        letter = "q" if order.kernel.wide else "i"
+        constants = struct.pack(f"<{len(order.constants)}{letter}", *order.constants)
+        size = 8 * len(order.places) + len(constants)
+        assert size <= native.ARGUMENT_BYTES and len(order.alignment) <= ARRAYS
+        head = (
+            gpu.get_current,
+            gpu.context,
+            driver.address("cuLaunchKernelEx"),
+            self._function,
+            len(order.places),
+            size,
+            len(pairs),
+        )
+        alignment = (*order.alignment, *[0] * (ARRAYS - len(order.alignment)))
+        return ctypes.create_string_buffer(
+            _words(head)
+            + bytes(LaunchConfig(*order.grid, 1, *order.block, 1))
+            + _words(alignment)
+            + _words(n for place in order.places for n in place)
+            + constants
+            + bytes(-len(constants) % 8)
+            + _words(n for pair in pairs for n in pair)
+        )
+
+
+def _words(numbers: Iterable[int]) -> bytes:
+    """64-bit words."""
+    return b"".join(number.to_bytes(8, "little", signed=number < 0) for number in numbers)

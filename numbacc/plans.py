@@ -1,0 +1,325 @@
+"""Plans: what follows from shapes, strides, dtypes and options, decided once and kept.
+
+`MapPlan` is the plan of every elementwise operation: a formula applied to arrays position by position. An
+operation's module says how its arguments are seen (two halves of one array, say) and which formula and NumPy
+reference it means; everything else happens here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import arrays
+from .backend import backend
+from .codes import ARRAYS, MAY_OVERLAP
+from .dtypes import info
+from .errors import DTypeError, LayoutError, ShapeError
+from .layout import (
+    CPU,
+    Layout,
+    View,
+    check_writable,
+    layout,
+    numpy_view,
+    overlap,
+    same_layout,
+)
+from .streams import handle_of
+
+
+@dataclass(frozen=True)
+class PlanInfo:
+    """What a plan decided.
+
+    Attributes:
+        op: the operation.
+        dtypes: dtype name of each argument, inputs first.
+        backend: "numpy", "kernel" or "simulator".
+        algorithm: which kernel, and how it is launched.
+        workspace_bytes: memory used beside arguments and results.
+        math_dtype: dtype of the arithmetic.
+        accumulator_dtype: dtype of sums; None where nothing is summed.
+        deterministic: True if the same inputs give the same bits on every run on one GPU model.
+    """
+
+    op: str
+    dtypes: tuple[str, ...]
+    backend: str
+    algorithm: str
+    workspace_bytes: int
+    math_dtype: str
+    accumulator_dtype: str | None
+    deterministic: bool
+
+
+class MapSpec(NamedTuple):
+    """An elementwise operation on given layouts.
+
+    Attributes:
+        op: name of the operation, for messages and `PlanInfo`.
+        formula: key of the kernel formula.
+        reference: the NumPy meaning: takes the operands, returns a tuple of results.
+        names: the names of the inputs and outputs, for messages.
+        inputs, outputs: layouts of the arguments.
+        shape: the shape that the formula is mapped over.
+        reads, writes: how the formula's operands lie in the inputs and outputs.
+        out_given: whether the outputs are the user's, or allocated by each call.
+    """
+
+    op: str
+    formula: str
+    reference: Callable[..., tuple[np.ndarray[Any, Any], ...]]
+    names: tuple[str, ...]
+    inputs: tuple[Layout, ...]
+    outputs: tuple[Layout, ...]
+    shape: tuple[int, ...]
+    reads: tuple[View, ...]
+    writes: tuple[View, ...]
+    out_given: bool
+
+
+def flatten(arguments: Sequence[Any]) -> list[Any]:
+    """Arguments with pairs opened: (dy, (a, b)) -> [dy, a, b]."""
+    flat: list[Any] = []
+    for argument in arguments:
+        if isinstance(argument, (tuple, list)):
+            flat.extend(argument)
+        else:
+            flat.append(argument)
+    return flat
+
+
+class MapPlan:
+    """A planned elementwise operation. Call it with arrays laid out as those it was made for."""
+
+    def __init__(self, spec: MapSpec):
+        self.spec = spec
+        self._device = spec.inputs[0].device
+        self._empty = 0 in spec.shape
+        for output, name in zip(spec.outputs, spec.names[len(spec.inputs) :], strict=True):
+            check_writable(output, name)
+        self._padding = [0] * (ARRAYS - len(spec.inputs) - len(spec.outputs))
+        #: The launchers by the addresses modulo 16 that they are for, and the one used last.
+        self._launchers: dict[tuple[int, ...], Any] = {}
+        self._last: Any = None
+
+    def prepare(self, inputs: Sequence[Any], outs: Sequence[Any] | None) -> None:
+        """Compile and load what a run on these arrays needs, so that the run only launches."""
+        if self._device != CPU and not self._empty:
+            places = [a._address for a in (*inputs, *(outs or ()))]
+            places += [0] * (ARRAYS - len(self._padding) - len(places))
+            self._last = self._launcher(places)
+
+    def _launcher(self, addresses: Sequence[int]) -> Any:
+        """The launcher for arrays aligned as these."""
+        alignment = tuple([address % 16 for address in addresses])
+        found = self._launchers.get(alignment)
+        if found is None:
+            # Imported here: it brings Numba, which nothing on the CPU needs.
+            from .maps import make_launcher
+
+            found = make_launcher(self.spec, alignment, self._device, self._pairs())
+            self._launchers[alignment] = found
+        return found
+
+    def _pairs(self) -> list[tuple[int, ...]]:
+        """Which arrays must not share bytes, as `maps.LaunchOrder` has it."""
+        inputs, outputs = self.spec.inputs, self.spec.outputs
+        layouts = (*inputs, *outputs)
+        return [
+            (i, a.low, a.high, j, o.low, o.high, int(i < len(inputs) and self._shares_in_step(i, j)))
+            for j, o in list(enumerate(layouts))[len(inputs) :]
+            for i, a in enumerate(layouts[:j])
+        ]
+
+    def _shares_in_step(self, i: int, j: int) -> bool:
+        """True if array j, an output, may start where input i does: their operands then share element for element."""
+        somewhere = 1 << 40
+        try:
+            self._check_operands(i, somewhere, j - len(self.spec.inputs), somewhere)
+        except LayoutError:
+            return False
+        return True
+
+    @property
+    def info(self) -> PlanInfo:
+        """What the plan decided."""
+        row = info(self.spec.inputs[0].dtype)
+        if self._device == CPU:
+            backend, algorithm = "numpy", "reference"
+        elif self._empty:
+            backend, algorithm = "kernel", "no launch: the result is empty"
+        else:
+            if self._last is None:
+                self.prepare((), ())
+            backend, algorithm = self._last.backend, self._last.algorithm
+        return PlanInfo(
+            op=self.spec.op,
+            dtypes=tuple(a.dtype.name for a in (*self.spec.inputs, *self.spec.outputs)),
+            backend=backend,
+            algorithm=algorithm,
+            workspace_bytes=0,
+            math_dtype=row.compute or row.name,
+            accumulator_dtype=None,
+            deterministic=True,
+        )
+
+    def __call__(self, *arguments: Any, out: Any = None, stream: Any = None) -> Any:
+        """Run on arrays laid out as those that the plan was made for.
+
+        Args:
+            arguments: as the function that made the plan takes them.
+            out: where to write, if the plan was made with `out`.
+            stream: as everywhere; the default stream if None.
+
+        Returns:
+            the result, `out` if given; a tuple where there are several.
+
+        Raises:
+            LayoutError: an array is laid out otherwise.
+        """
+        handle = handle_of(stream)
+        inputs = [
+            arrays.as_array(a, name, handle) for a, name in zip(flatten(arguments), self.spec.names, strict=False)
+        ]
+        outs = None if out is None else [arrays.as_array(a, "out", handle) for a in flatten((out,))]
+        if (outs is not None) != self.spec.out_given:
+            raise LayoutError(
+                f"this plan of {self.spec.op} was made {'with' if self.spec.out_given else 'without'} out, and must "
+                "be called so"
+            )
+        found = [arrays.layout_of(a) for a in (*inputs, *(outs or ()))]
+        wanted = [*self.spec.inputs, *(self.spec.outputs if outs else ())]
+        if len(found) != len(wanted) or not all(map(same_layout, found, wanted)):
+            raise LayoutError(
+                f"this plan of {self.spec.op} was made for {wanted}; it was called with {found}. "
+                "Make a plan for these arrays, or call the function, which does"
+            )
+        return self.run(inputs, outs, out, handle)
+
+    def run(self, inputs: Sequence[Any], outs: Sequence[Any] | None, out: Any, handle: int) -> Any:
+        """Run without checking layouts: `inputs` and `outs` are those that the plan was found by."""
+        if self._device == CPU:
+            return self._run_numpy(inputs, outs, out)
+        return self._run_device(inputs, outs, out, handle)
+
+    # ------------------------------------------------------------ NumPy
+
+    def _run_numpy(self, inputs: Sequence[Any], outs: Sequence[Any] | None, out: Any) -> Any:
+        spec = self.spec
+        if outs is None:
+            outs = [arrays.empty_layout(a) for a in spec.outputs]
+        else:
+            for array in outs:
+                if not array.flags.writeable:
+                    raise LayoutError("out is read-only; pass an array that can be written")
+            self._check_overlap([a.ctypes.data for a in (*inputs, *outs)])
+        operands = [self._numpy_view(inputs[v.argument], v) for v in spec.reads]
+        results = spec.reference(*operands)
+        for view, result in zip(spec.writes, results, strict=True):
+            np.copyto(self._numpy_view(outs[view.argument], view), result)
+        return self._answer(outs, out)
+
+    def _numpy_view(self, array: Any, view: View) -> Any:
+        """The part of a NumPy array that an operand is."""
+        return numpy_view(array, view.offset, self.spec.shape, view.strides)
+
+    def _answer(self, outs: Sequence[Any], out: Any) -> Any:
+        if out is not None:
+            return out
+        return outs[0] if len(outs) == 1 else tuple(outs)
+
+    # ------------------------------------------------------------ GPU
+
+    def _run_device(self, inputs: Sequence[Any], outs: Sequence[Any] | None, out: Any, stream: int) -> Any:
+        if outs is None:
+            outs = [arrays.empty_device(a, stream) for a in self.spec.outputs]
+        else:
+            for array in outs:
+                if array._readonly:
+                    raise LayoutError("out is read-only; pass an array that can be written")
+        if self._empty:
+            return self._answer(outs, out)
+        used = (*inputs, *outs)
+        for array in used:
+            if array._storage.stream != stream:
+                self._launch_across(stream, used)
+                return self._answer(outs, out)
+        addresses = [a._address for a in used]
+        if self._last is None or self._last.launch(stream, *addresses, *self._padding):
+            self._launch(stream, addresses)
+        return self._answer(outs, out)
+
+    def _launch(self, stream: int, addresses: Sequence[int]) -> None:
+        """Launch, whatever the arrays' alignment and overlap and the current context may be."""
+        launcher = self._last = self._launcher(addresses)
+        padded = (*addresses, *self._padding)
+        with backend().on_device(self._device):
+            status = launcher.launch(stream, *padded)
+            if status == MAY_OVERLAP:
+                self._check_overlap(addresses)
+                status = launcher.launch_unchecked(stream, *padded)
+            backend().check_launch(status)
+
+    def _launch_across(self, stream: int, used: Sequence[Any]) -> None:
+        """Launch in the order of what is queued on other streams on the same memory."""
+        away = {id(a._storage): a._storage for a in used if a._storage.stream != stream}.values()
+        for storage in away:
+            storage.before_use(stream)
+        self._launch(stream, [a._address for a in used])
+        for storage in away:
+            storage.after_use(stream)
+
+    # ------------------------------------------------------------ overlap
+
+    def _check_overlap(self, places: Sequence[int]) -> None:
+        """Raise LayoutError where writing would change what is still to be read.
+
+        Memory may be shared only element for element: an output operand is an input operand, or touches none
+        of its bytes.
+        """
+        inputs, outputs = self.spec.inputs, self.spec.outputs
+        written = places[len(inputs) :]
+        for j, (target, output) in enumerate(zip(written, outputs, strict=True)):
+            for i, (source, array) in enumerate(zip(places, inputs, strict=False)):
+                if overlap(target, output, source, array):
+                    self._check_operands(i, source, j, target)
+            for other in range(j):
+                if overlap(target, output, written[other], outputs[other]):
+                    raise LayoutError("the arrays of out overlap each other; pass separate arrays")
+
+    def _check_operands(self, i: int, source: int, j: int, target: int) -> None:
+        spec = self.spec
+        for write in spec.writes:
+            for read in spec.reads:
+                if (write.argument, read.argument) != (j, i):
+                    continue
+                first, second = target + write.offset, source + read.offset
+                if first == second and write.strides == read.strides:
+                    continue
+                one = layout(spec.shape, write.strides, spec.outputs[j].dtype, self._device)
+                other = layout(spec.shape, read.strides, spec.inputs[i].dtype, self._device)
+                if overlap(first, one, second, other):
+                    name = spec.names[i]
+                    raise LayoutError(
+                        f"out overlaps {name} in part: pass {name} itself (in place), its halves, or memory "
+                        "that shares nothing with it"
+                    )
+
+
+def check_out(outs: Sequence[Layout], wanted: Sequence[Layout], names: Sequence[str]) -> None:
+    """Raise the fitting error unless each given output has the shape, dtype and device of the result."""
+    if len(outs) != len(wanted):
+        raise ShapeError(
+            f"out must be {'one array' if len(wanted) == 1 else f'a pair of {len(wanted)} arrays'}; got {len(outs)}"
+        )
+    for given, result, name in zip(outs, wanted, names, strict=True):
+        arrays.check_same_device(given, "out", result, "the inputs")
+        if given.shape != result.shape:
+            raise ShapeError(f"{name} has shape {given.shape}; the result has shape {result.shape}")
+        if given.dtype != result.dtype:
+            raise DTypeError(f"{name} has dtype {given.dtype}; the result has dtype {result.dtype}")

@@ -1,0 +1,176 @@
+"""Numba's CUDA simulator as the device: the functions of `runtime`, on host memory, one after the other.
+
+A kernel runs thread by thread in Python, so that it can be stepped through; streams are ignored, since
+everything is done at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from . import _simulated
+from .codes import MAY_OVERLAP, WRONG_ALIGNMENT
+from .errors import DeviceError
+
+
+def device_count() -> int:
+    return 1
+
+
+def require_device(device: int) -> None:
+    """Raise DeviceError unless it is the one simulated device."""
+    if device != 0:
+        raise DeviceError(f"cuda:{device} does not exist: the simulator has one device, 0")
+
+
+def device_name(device: int) -> str:
+    return "Numba CUDA simulator"
+
+
+def capability(device: int) -> tuple[int, int]:
+    return (9, 0)
+
+
+def check_capability(dtype: str, oldest: tuple[int, int], device: int) -> None:
+    """The simulator computes in every dtype."""
+
+
+def current_device() -> int:
+    return 0
+
+
+@contextmanager
+def on_device(device: int) -> Iterator[None]:
+    yield
+
+
+class Storage:
+    """One allocation: host memory, known to the simulated kernels while it lives."""
+
+    __slots__ = ("_memory", "address", "device", "keep", "nbytes", "stream")
+
+    def __init__(self, nbytes: int, stream: int):
+        # 16 bytes more than asked for, to start on a 16-byte boundary as GPU memory does.
+        padded = np.empty(nbytes + 16, np.uint8)
+        skip = -padded.ctypes.data % 16
+        self._memory = padded[skip : skip + nbytes]
+        self.address = int(self._memory.ctypes.data)
+        self.nbytes, self.device, self.stream = nbytes, 0, stream
+        self.keep: object = None
+        if nbytes:
+            _simulated.memory[self.address] = self._memory
+
+    def before_use(self, stream: int) -> None:
+        """All work is done at once: there is nothing to wait for."""
+
+    def after_use(self, stream: int) -> None:
+        """As `before_use`."""
+
+    def __del__(self) -> None:
+        _simulated.memory.pop(self.address, None)
+
+
+def allocate(nbytes: int, device: int, stream: int) -> Storage:
+    return Storage(nbytes, stream)
+
+
+def check_launch(status: int) -> None:
+    """A simulated launch fails by an exception."""
+
+
+def release_memory(device: int) -> None:
+    """Nothing is held back."""
+
+
+def _bytes(address: int, nbytes: int) -> np.ndarray[Any, Any]:
+    start = max(a for a in _simulated.memory if a <= address)
+    return _simulated.memory[start][address - start : address - start + nbytes]
+
+
+def copy_from_host(storage: Storage, address: int, host: np.ndarray[Any, Any], stream: int) -> None:
+    _bytes(address, host.nbytes)[:] = host.ravel("K").view(np.uint8)
+
+
+def copy_to_host(host: np.ndarray[Any, Any], address: int, device: int, stream: int) -> None:
+    host.ravel("K").view(np.uint8)[:] = _bytes(address, host.nbytes)
+
+
+def copy_on_device(target: int, source: int, nbytes: int, device: int, stream: int) -> None:
+    _bytes(target, nbytes)[:] = _bytes(source, nbytes)
+
+
+def fill(address: int, pattern: bytes, count: int, device: int, stream: int) -> None:
+    _bytes(address, count * len(pattern))[:] = np.frombuffer(pattern * count, np.uint8)
+
+
+def create_stream(device: int) -> int:
+    return 0
+
+
+def is_capturing(stream: int) -> bool:
+    return False
+
+
+def synchronize(stream: int, device: int) -> None:
+    """Everything is done already."""
+
+
+def wait(stream: int, producer: int, device: int) -> None:
+    """Everything is done already."""
+
+
+@lru_cache(maxsize=1024)
+def _kernel(spec: Any) -> Any:
+    from ._numba import cuda
+    from .kernels import maps
+
+    return cuda.jit(maps.make(spec))
+
+
+class Launcher:
+    """A kernel with its geometry and constants: as `launch.Launcher`, run by the simulator."""
+
+    backend = "simulator"
+    algorithm = ""
+
+    def __init__(self, order: Any):
+        from .kernels import maps
+
+        self._order = order
+        rest, spec = list(order.constants), order.kernel
+
+        def take(n: int) -> tuple[int, ...]:
+            taken = tuple(rest[:n])
+            del rest[:n]
+            return taken
+
+        dimensions = spec.rank + maps.INNER[spec.algorithm]
+        counts = (spec.inputs, spec.outputs)
+        self._steps = [tuple(take(dimensions) for _ in range(n)) for n in counts]
+        self._outer, self._scalars = take(spec.rank), tuple(rest)
+
+    def launch(self, stream: int, *arrays: int) -> int:
+        """As `native.launch`: 0, or what must be looked at."""
+        order = self._order
+        if any(a % 16 != wanted for a, wanted in zip(arrays, order.alignment, strict=False)):
+            return WRONG_ALIGNMENT
+        for i, low, high, j, out_low, out_high, allowed in order.pairs:
+            source, target = arrays[i], arrays[j]
+            apart = target + out_high <= source + low or source + high <= target + out_low
+            if not apart and not (source == target and allowed):
+                return MAY_OVERLAP
+        return self.launch_unchecked(stream, *arrays)
+
+    def launch_unchecked(self, stream: int, *arrays: int) -> int:
+        """`launch` without a look at overlap, for arrays that have been looked at."""
+        order = self._order
+        pointers = tuple(arrays[k] + offset for k, offset in order.places)
+        inputs = order.kernel.inputs
+        kernel = _kernel(order.kernel)[order.grid, order.block]
+        kernel(pointers[:inputs], pointers[inputs:], *self._steps, self._outer, *self._scalars)
+        return 0

@@ -1,0 +1,279 @@
+"""Where the tests run, how arrays and calls get there, and everything that may be skipped, with its reason.
+
+A test that takes the fixture `place` runs on NumPy arrays, on those of a GPU if there is one, or on
+simulated ones in a process started with NUMBA_ENABLE_CUDASIM=1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import oracle
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+import numbacc
+from numbacc import arrays, gated
+from numbacc.backend import backend, has_gpu, simulated
+
+SKIPS = {
+    "gpu": "needs a CUDA GPU",
+    "simulator": "needs a process started with NUMBA_ENABLE_CUDASIM=1",
+    "device": "needs device arrays: a GPU, or NUMBA_ENABLE_CUDASIM=1",
+    "numpy": "is about NumPy arrays",
+}
+
+if simulated():
+    PLACES = [pytest.param("simulator", marks=pytest.mark.simulator)]
+elif has_gpu():
+    PLACES = ["numpy", pytest.param("gpu", marks=pytest.mark.gpu)]
+else:
+    PLACES = ["numpy"]
+
+# A simulated element costs up to a millisecond, a new kernel on a GPU up to a second.
+_EXAMPLES = 100 if simulated() else 100 if has_gpu() else 400
+settings.register_profile(
+    "numbacc", max_examples=_EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("numbacc")
+
+
+def pytest_runtest_setup(item):
+    if item.get_closest_marker("gpu") and (simulated() or not has_gpu()):
+        pytest.skip(SKIPS["gpu"])
+    if item.get_closest_marker("simulator") and not simulated():
+        pytest.skip(SKIPS["simulator"])
+
+
+class Place:
+    """Where operations run: "numpy", "simulator" or "gpu"."""
+
+    def __init__(self, name):
+        self.name = name
+        self.is_device = name != "numpy"
+        self.is_slow = name == "simulator"
+
+    def put(self, array):
+        """A copy of a dense NumPy array, here."""
+        return numbacc.asarray(array) if self.is_device else array.copy(order="K")
+
+    def get(self, array):
+        """A copy of an array from here, in NumPy, with its memory order."""
+        return np.array(numbacc.asnumpy(array), order="K")
+
+    def operand(self, values, **layout):
+        return Operand(self, values, **layout)
+
+    def empty(self, shape, dtype, **layout):
+        """Memory to write to: the sentinel everywhere."""
+        return Operand(self, np.broadcast_to(sentinel(dtype), shape), **layout)
+
+
+@pytest.fixture(scope="session", params=PLACES)
+def place(request):
+    return Place(request.param)
+
+
+@pytest.fixture
+def device_place(place):
+    if not place.is_device:
+        pytest.skip(SKIPS["device"])
+    return place
+
+
+@pytest.fixture
+def numpy_place(place):
+    if place.is_device:
+        pytest.skip(SKIPS["numpy"])
+    return place
+
+
+def sentinel(dtype):
+    """A NaN that no arithmetic makes: all bits set."""
+    return np.frombuffer(b"\xff" * dtype.itemsize, dtype)[0]
+
+
+def bits(array):
+    """The elements of an array as integers."""
+    return array.view(f"u{array.dtype.itemsize}")
+
+
+class Operand:
+    """An array with chosen strides, and the memory around it, which holds the sentinel.
+
+    Args:
+        values: NumPy array; along broadcast dimensions its first element counts.
+        order: the dimensions from the outermost in memory to the innermost.
+        steps: for each dimension, how many elements apart in memory its neighbours are. A negative number
+            runs backwards; 0 broadcasts.
+        margins: for each dimension, how many elements lie in memory before the first and after the last.
+
+    Attributes:
+        view: the array, to be passed to operations.
+        values: its values at first, as NumPy array.
+    """
+
+    def __init__(self, place, values, order=None, steps=None, margins=None):
+        rank = values.ndim
+        self.place, self.shape = place, values.shape
+        self._order = tuple(range(rank)) if order is None else tuple(order)
+        self._steps = (1,) * rank if steps is None else tuple(steps)
+        self._margins = ((0, 0),) * rank if margins is None else tuple(margins)
+        lengths = [
+            before + ((n - 1) * abs(step) + 1 if n else 0) + after
+            for n, step, (before, after) in zip(self.shape, self._steps, self._margins, strict=True)
+        ]
+        self._initial = np.full([lengths[d] for d in self._order], sentinel(values.dtype))
+        window = self._window(self._initial)
+        window[...] = values[tuple(slice(n) for n in window.shape)]
+        self.base = place.put(self._initial)
+        self.view = self.within(self.base)
+        self.values = self.within(self._initial)
+
+    def _window(self, base):
+        """The view before broadcasting."""
+        view = base.transpose(tuple(int(d) for d in np.argsort(self._order)))
+        places = zip(self.shape, self._steps, self._margins, strict=True)
+        spans = [(before, (n - 1) * abs(step) + 1 if n else 0, step) for n, step, (before, _) in places]
+        view = view[tuple(slice(start, start + n, max(abs(step), 1)) for start, n, step in spans)]
+        return view[tuple(slice(None, None, -1 if step < 0 else 1) for step in self._steps)]
+
+    def within(self, base):
+        """The view in a base, whether of NumPy or on a device."""
+        view = self._window(base)
+        if 0 not in self._steps:
+            return view
+        return np.broadcast_to(view, self.shape) if isinstance(view, np.ndarray) else view.broadcast_to(self.shape)
+
+    def now(self):
+        """The view's present values, in NumPy."""
+        return self.within(self.place.get(self.base))
+
+    def assert_untouched(self):
+        np.testing.assert_array_equal(bits(self.place.get(self.base)), bits(self._initial))
+
+    def assert_written_only(self, part=lambda view: view):
+        """Every element of a part of the view was written, and nothing else in the base."""
+        now, mask = self.place.get(self.base), np.zeros(self._initial.shape, bool)
+        part(self.within(mask))[...] = True
+        np.testing.assert_array_equal(bits(now)[~mask], bits(self._initial)[~mask])
+        assert not (bits(now)[mask] == bits(np.asarray(sentinel(now.dtype)))).any(), "an element was not written"
+
+
+@st.composite
+def memory_layouts(draw, rank, writable):
+    reach = 3 if rank < 4 else 1
+    steps = [1, 1, 1, 1, -1, 2, -2, 3] + ([] if writable else [0])
+    margin = st.tuples(st.integers(0, reach), st.integers(0, reach))
+    return {
+        "order": draw(st.permutations(range(rank))),
+        "steps": draw(st.lists(st.sampled_from(steps), min_size=rank, max_size=rank)),
+        "margins": draw(st.lists(margin, min_size=rank, max_size=rank)),
+    }
+
+
+@pytest.fixture(scope="module")
+def poison():
+    """Fresh results start out as sentinels, so that an element which is not written shows."""
+    on_host, on_device = arrays.empty_layout, arrays.empty_device
+
+    def empty_layout(layout):
+        array = on_host(layout)
+        array[...] = sentinel(layout.dtype)
+        return array
+
+    def empty_device(layout, stream):
+        array = on_device(layout, stream)
+        if layout.size:
+            pattern = b"\xff" * layout.itemsize
+            backend().fill(array._address, pattern, layout.size, layout.device, stream)
+        return array
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrays, "empty_layout", empty_layout)
+        patch.setattr(arrays, "empty_device", empty_device)
+        yield
+
+
+# ---------------------------------------------------------------- calls of gated activations
+
+
+def doubled(shape, axis):
+    return tuple(2 * n if d == axis % len(shape) else n for d, n in enumerate(shape))
+
+
+def half(array, axis, which):
+    """The first (0) or second (1) half of an array of any library, as a view."""
+    n = array.shape[axis] // 2
+    return array[(*[slice(None)] * (axis % array.ndim), slice(which * n, (which + 1) * n))]
+
+
+class Call:
+    """One call: its operands in place, their halves, and what follows from both.
+
+    Args:
+        shape: y's shape.
+        layouts: for dy (backward only), then x or a and b: keywords of `Operand`.
+        arguments: values instead of random ones, likewise.
+    """
+
+    def __init__(
+        self, place, direction, kind, dtype, shape, *, gate="second", paired=False, axis=-1, layouts=None,
+        seed=0, arguments=None,
+    ):  # fmt: skip
+        self.place, self.direction, self.kind, self.dtype = place, direction, kind, dtype
+        self.gate, self.paired, self.axis = gate, paired, axis
+        whole = [shape, shape] if paired else [doubled(shape, axis)]
+        shapes = [shape, *whole] if direction == "backward" else whole
+        if arguments is None:
+            rng = np.random.default_rng(seed)
+            arguments = [(3 * rng.standard_normal(s)).astype(dtype) for s in shapes]
+        layouts = layouts or [{}] * len(shapes)
+        self.operands = [place.operand(values, **layout) for values, layout in zip(arguments, layouts, strict=True)]
+        self.x = self.operands[direction == "backward" :]
+        self.shapes = [shape] if direction == "forward" else whole
+
+    @property
+    def arguments(self):
+        *dy, x = [o.view for o in self.operands[: -len(self.x)]], [o.view for o in self.x]
+        return (*dy[0], tuple(x) if self.paired else x[0])
+
+    @property
+    def options(self):
+        return {"kind": self.kind, "axis": self.axis, "gate": self.gate}
+
+    def run(self, **more):
+        return getattr(gated, self.direction)(*self.arguments, **self.options, **more)
+
+    def plan(self, **more):
+        return getattr(gated, f"{self.direction}_plan")(*self.arguments, **self.options, **more)
+
+    def halves(self, arrays):
+        """[x] or [a, b] as [a, b]."""
+        return list(arrays) if self.paired else [half(arrays[0], self.axis, k) for k in (0, 1)]
+
+    def values(self):
+        """(a, b) or (dy, a, b) in NumPy, as they were before the call."""
+        dy = [o.values for o in self.operands[: -len(self.x)]]
+        return [*dy, *self.halves([o.values for o in self.x])]
+
+    def results(self, answer):
+        """The answer in NumPy, as a list of arrays."""
+        return [self.place.get(a) for a in (answer if isinstance(answer, tuple) else (answer,))]
+
+    def verify(self, results):
+        """Check the results, [y] or [dx] or [da, db] in NumPy, against the oracle."""
+        assert [r.shape for r in results] == list(self.shapes)
+        pieces = results if self.direction == "forward" else self.halves(results)
+        oracle.assert_accurate(self.direction, self.kind, pieces, self.values(), self.gate)
+
+    def outs(self, layouts=None):
+        """Operands for `out`."""
+        layouts = layouts or [{}] * len(self.shapes)
+        return [self.place.empty(s, self.dtype, **layout) for s, layout in zip(self.shapes, layouts, strict=True)]
+
+
+def packed(outs):
+    """Operands as the argument `out`."""
+    views = tuple(o.view for o in outs)
+    return views[0] if len(views) == 1 else views

@@ -1,0 +1,147 @@
+"""The digits demo: it learns, it notices a wrong gradient, and its exit status tells."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+import numbacc
+from numbacc import backend, demo, gated
+
+
+@pytest.fixture(scope="module")
+def digits() -> demo.Digits:
+    return demo.load_digits(seed=0)
+
+
+@pytest.fixture(autouse=True)
+def bandwidth(monkeypatch):
+    """In place of the benchmark, which has tests of its own and takes its time on a GPU."""
+    module = ModuleType("numbacc.bench.gated")
+    module.bandwidth_table = lambda: "table of bandwidths"
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+
+
+def test_split_is_disjoint_and_standardised_by_the_training_images(digits):
+    train = {image.tobytes() for image in digits.train_images}
+    assert not train & {image.tobytes() for image in digits.test_images}
+    assert len(digits.train_images) + len(digits.test_images) == 1797
+    np.testing.assert_allclose(digits.train_images.mean(axis=0), 0, atol=1e-6)
+    # Statistics of all images would centre these too.
+    assert np.abs(digits.test_images.mean(axis=0)).max() > 1e-3
+
+
+def test_same_seed_same_result(digits):
+    runs = []
+    for _ in range(2):
+        parameters = demo.initial_parameters(seed=3)
+        runs.append((list(demo.train(parameters, digits, "swiglu", 1, seed=3)), parameters["W1"]))
+    assert runs[0][0] == runs[1][0]
+    np.testing.assert_array_equal(runs[0][1], runs[1][1])
+
+
+@pytest.mark.parametrize("kind", gated.KINDS)
+def test_loss_decreases(digits, kind):
+    parameters = demo.initial_parameters()
+    losses = list(demo.train(parameters, digits, kind, 3))
+    assert losses[2] < losses[1] < losses[0] < 2 * np.log(10)  # log 10 is the loss of a uniform guess
+    assert all(value.dtype == np.float32 for value in parameters.values())
+
+
+@pytest.mark.parametrize("kind", gated.KINDS)
+def test_gradient_check_passes(digits, kind):
+    checks = demo.check_gradients(digits, kind)
+    assert [check.parameter for check in checks] == ["W1", "b1", "W2", "b2"]
+    assert max(check.error for check in checks) < demo.GRADIENT_TOLERANCE
+
+
+def _other_kind(dy, x, kind):
+    return _BACKWARD(dy, x, "geglu_tanh")
+
+
+def _no_gate_gradient(dy, x, kind):
+    dx = numbacc.asnumpy(_BACKWARD(dy, x, kind)).copy()
+    dx[:, dx.shape[1] // 2 :] = 0
+    return dx
+
+
+def _zero(dy, x, kind):
+    return np.zeros(x.shape, x.dtype)
+
+
+def _nan(dy, x, kind):
+    return np.full(x.shape, np.nan, x.dtype)
+
+
+_BACKWARD = gated.backward
+
+
+@pytest.mark.parametrize("broken", [_other_kind, _no_gate_gradient, _zero, _nan])
+def test_wrong_backward_fails_the_check_and_the_demo(digits, monkeypatch, capsys, broken):
+    monkeypatch.setattr(gated, "backward", broken)
+    # The accuracy is left out of it: the check alone must set the status.
+    monkeypatch.setattr(demo, "REQUIRED_ACCURACY", -1.0)
+    errors = {check.parameter: check.error for check in demo.check_gradients(digits, "geglu")}
+    for below in ("W1", "b1"):
+        assert not errors[below] < demo.GRADIENT_TOLERANCE
+    for above in ("W2", "b2"):
+        assert errors[above] < demo.GRADIENT_TOLERANCE
+    assert demo.main(["--kind", "geglu", "--epochs", "1"]) == 1
+    assert "required below 1e-06: FAIL" in capsys.readouterr().out
+
+
+def test_main(monkeypatch, capsys):
+    reached = []
+    accuracy = demo.accuracy
+    monkeypatch.setattr(demo, "accuracy", lambda *args: reached.append(accuracy(*args)) or reached[-1])
+    assert demo.main([]) == 0
+    assert reached[0] > 0.95
+    shown = capsys.readouterr()
+    assert f"held-out accuracy {reached[0]:.1%}, required above 95%: pass" in shown.out
+    assert "required below 1e-06: pass" in shown.out
+    for op in ("gated.forward", "gated.backward", "dense"):
+        assert f"\n{op}  " in shown.out
+    assert "100%" in shown.err  # the progress bar
+
+
+@pytest.mark.parametrize("gpu", [True, False])
+def test_bandwidth_follows_on_a_gpu_only(monkeypatch, capsys, gpu):
+    monkeypatch.setattr(backend, "has_gpu", lambda: gpu)
+    demo.main(["--epochs", "1"])
+    assert ("table of bandwidths" in capsys.readouterr().out) == gpu
+
+
+def test_low_accuracy_fails(monkeypatch, capsys):
+    monkeypatch.setattr(demo, "accuracy", lambda *args: 0.95)
+    assert demo.main(["--epochs", "1"]) == 1
+    assert "held-out accuracy 95.0%, required above 95%: FAIL" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("missing", ["sklearn", "tqdm"])
+def test_missing_package(monkeypatch, capsys, missing):
+    for name in [m for m in sys.modules if m.partition(".")[0] == missing]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, missing, None)
+    assert demo.main([]) == 1
+    message = capsys.readouterr().err
+    assert missing in message
+    assert message.endswith('\npip install "numbacc[demo]"\n')
+
+
+def test_simulator_is_refused(monkeypatch, capsys):
+    monkeypatch.setenv("NUMBA_ENABLE_CUDASIM", "1")
+    assert demo.main([]) == 2
+    assert "simulator" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "wrong", [["--kind", "relu"], ["--epochs", "0"], ["--epochs", "many"], ["--seed", "-1"]]
+)
+def test_wrong_options(wrong, capsys):
+    with pytest.raises(SystemExit) as exit:
+        demo.main(wrong)
+    assert exit.value.code == 2
+    assert "usage: python -m numbacc demo" in capsys.readouterr().err

@@ -1,0 +1,334 @@
+"""The scalar formulas as plain Python, the polynomials behind them, and the copies that kernels get."""
+
+from __future__ import annotations
+
+import math
+from types import FunctionType
+from typing import NamedTuple
+
+import numpy as np
+import oracle
+import pytest
+from scipy.special import erfc, expit, ndtr
+
+from numbacc.backend import simulated
+from numbacc.dtypes import TABLE
+from numbacc.kernels import arithmetic, formulas
+from numbacc.kernels.formulas import FORMULAS
+
+EPS = np.finfo(np.float64).eps
+MAGNITUDES = np.concatenate([np.logspace(-30, 30, 601), np.linspace(0.0, 45.0, 2001), [math.inf]])
+NUMBERS = np.concatenate([-MAGNITUDES[::-1], MAGNITUDES, [math.nan]])
+
+
+class Gate(NamedTuple):
+    """g(b) and g'(b) in float64.
+
+    Attributes:
+        terms: the sum of the magnitudes of what g' is added up from.
+        exponent: what an exponential is taken of, where that is itself rounded: its error is the result's.
+    """
+
+    value: np.ndarray
+    slope: np.ndarray
+    terms: np.ndarray
+    exponent: np.ndarray
+
+
+def sigmoid(b):
+    # SciPy's expit is 0 where it could still be a subnormal number.
+    return np.where(b < -60, np.exp(np.minimum(b, 0)), expit(b))
+
+
+def _glu(b):
+    slope = sigmoid(b) * sigmoid(-b)
+    return Gate(sigmoid(b), slope, slope, np.zeros_like(b))
+
+
+def _swiglu(b):
+    s, second = sigmoid(b), sigmoid(b) * b * sigmoid(-b)
+    return Gate(b * s, s + second, s + np.abs(second), np.zeros_like(b))
+
+
+def _geglu(b):
+    density = np.exp(-b * b / 2) / math.sqrt(2 * math.pi)
+    normal = np.where(b < 0, erfc(-b / math.sqrt(2)) / 2, ndtr(b))
+    return Gate(b * normal, normal + b * density, normal + np.abs(b) * density, 2 * b * b)
+
+
+def _geglu_tanh(b):
+    root = math.sqrt(2 / math.pi)
+    u, du = root * (b + 0.044715 * b**3), root * (1 + 3 * 0.044715 * b**2)
+    s, second = sigmoid(2 * u), b * sigmoid(2 * u) * sigmoid(-2 * u) * 2 * du
+    return Gate(b * s, s + second, s + np.abs(second), 4 * u)
+
+
+GATES = {"glu": _glu, "swiglu": _swiglu, "geglu": _geglu, "geglu_tanh": _geglu_tanh}
+each_gate = pytest.mark.parametrize("kind", GATES)
+
+
+def function(kind, numbers=NUMBERS):
+    """g as the formulas have it."""
+    return np.array([getattr(formulas, kind)(b) for b in numbers.tolist()])
+
+
+def pair(kind, numbers=NUMBERS):
+    """g and g' as the formulas have them."""
+    return np.array([getattr(formulas, f"{kind}_pair")(b) for b in numbers.tolist()]).T
+
+
+def assert_close(got, wanted, scale, exponent):
+    """Equal to a few roundings of `scale`, more where the exponent is large; NaN and infinity where wanted."""
+    finite = np.isfinite(wanted)
+    np.testing.assert_array_equal(got[~finite], wanted[~finite])
+    allowed = EPS * (8 + np.minimum(np.abs(exponent), 3000)) * scale + np.finfo(np.float64).tiny
+    assert (np.abs(got - wanted) <= allowed)[finite].all()
+
+
+# ---------------------------------------------------------------- values and derivatives
+
+
+@each_gate
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_gates_are_what_scipy_says(kind):
+    expected = GATES[kind](NUMBERS)
+    assert_close(function(kind), expected.value, np.abs(expected.value), expected.exponent)
+    value, slope = pair(kind)
+    assert_close(value, expected.value, np.abs(expected.value), expected.exponent)
+    assert_close(slope, expected.slope, expected.terms, expected.exponent)
+
+
+def test_the_tanh_form_is_half_of_1_plus_tanh():
+    """Written with the hyperbolic tangent, as its authors do, which keeps no digits where that is -1."""
+    b = np.linspace(-12, 12, 4001)
+    u = math.sqrt(2 / math.pi) * (b + 0.044715 * b**3)
+    np.testing.assert_allclose(function("geglu_tanh", b), 0.5 * b * (1 + np.tanh(u)), rtol=1e-14, atol=1e-14)
+
+
+@each_gate
+def test_slopes_are_central_differences(kind):
+    b = np.linspace(-30, 30, 6001)
+    h = 2.0**-18
+    difference = (pair(kind, b + h)[0] - pair(kind, b - h)[0]) / (2 * h)
+    np.testing.assert_allclose(pair(kind, b)[1], difference, rtol=0, atol=2e-9)
+
+
+def test_both_halves_of_a_pair_keep_their_digits():
+    """Neither is a difference of the other from 1."""
+    b = np.linspace(-700, 700, 4001)
+    small, large = np.array([formulas.sigmoid_pair(x) for x in b]).T
+    np.testing.assert_allclose(small, expit(b), rtol=8 * EPS)
+    np.testing.assert_allclose(large, expit(-b), rtol=8 * EPS)
+
+
+def test_reglu_selects():
+    a, b = np.meshgrid(NUMBERS[::23], NUMBERS[::19])
+    a, b = np.append(a, [1.0, -2.0, math.inf]), np.append(b, [math.nan, 0.0, -0.0])
+    forward, backward = FORMULAS["gated.forward.reglu"], FORMULAS["gated.backward.reglu"]
+    with np.errstate(invalid="ignore"):
+        wanted = a * np.maximum(b, 0)
+    np.testing.assert_array_equal([forward(*x)[0] for x in zip(a, b, strict=True)], wanted)
+    dy = np.resize([1.5, -math.inf, math.nan, 0.0], a.shape)
+    da, db = np.array([backward(*x) for x in zip(dy, a, b, strict=True)]).T
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(da, np.where(b > 0, dy * b, 0))
+        np.testing.assert_array_equal(db, np.where(b > 0, dy * a, 0))
+
+
+@each_gate
+def test_products_with_the_gate(kind):
+    forward, backward = FORMULAS[f"gated.forward.{kind}"], FORMULAS[f"gated.backward.{kind}"]
+    for b in (-3.0, 0.25, 7.0):
+        g, slope = getattr(formulas, f"{kind}_pair")(b)
+        assert forward(-1.75, b) == (-1.75 * getattr(formulas, kind)(b),)
+        assert backward(0.5, -1.75, b) == (0.5 * g, 0.5 * (-1.75 * slope))
+
+
+def test_a_small_slope_keeps_a_large_product_finite():
+    _, db = FORMULAS["gated.backward.swiglu"](1e200, 1e200, -300.0)
+    assert math.isfinite(db) and db != 0
+
+
+def test_each_kind_has_both_directions():
+    kinds = {name.split(".")[-1] for name in FORMULAS if name != "copy"}
+    assert kinds == set(oracle.KINDS)
+    assert len(FORMULAS) == 2 * len(kinds) + 1
+    assert FORMULAS["copy"](7) == (7,)
+
+
+# ---------------------------------------------------------------- the polynomials
+
+WIDER = {np.float32: np.float64, np.float64: np.longdouble}
+needs_long_double = pytest.mark.skipif(
+    np.finfo(np.longdouble).eps == EPS, reason="needs a long double wider than float64"
+)
+
+#: Φ(-x)'s approximations, the relative error that each states, what it is computed in, and the roundings that
+#: computing it there may add.
+tails = pytest.mark.parametrize(
+    "tail, stated, dtype, roundings",
+    [
+        (arithmetic.normal_tail_degree_9, 5e-8, np.float32, 4),
+        (arithmetic.normal_tail_degree_6, 5e-6, np.float32, 4),
+        pytest.param(arithmetic.normal_tail_degree_22, 6e-16, np.float64, 2, marks=needs_long_double),
+    ],
+)
+
+
+def samples(dtype):
+    """x >= 0 up to where Φ(-x) is no longer a normal number, and Φ(-x) and exp(-x²/2) in long double."""
+    x = np.concatenate([[0.0], np.logspace(-20, 0, 2001), np.linspace(0, 38, 100001)]).astype(dtype)
+    exact = x.astype(np.longdouble)
+    tail, _ = oracle.normal(-exact)
+    normal = tail > np.finfo(dtype).tiny
+    return x[normal], tail[normal], np.exp(-exact * exact / 2)[normal]
+
+
+@pytest.fixture
+def computing_in(monkeypatch):
+    """Called with a dtype: `arithmetic` computes in it, as a GPU does, its multiply-add and exp rounding once."""
+
+    def begin(dtype):
+        def fma(*numbers):
+            x, y, z = (np.asarray(number, dtype).astype(WIDER[dtype]) for number in numbers)
+            return (x * y + z).astype(dtype)
+
+        monkeypatch.setattr(arithmetic, "fma", fma)
+        monkeypatch.setattr(arithmetic, "exp", lambda x: np.exp(x.astype(np.longdouble)).astype(dtype))
+
+    return begin
+
+
+def relative_error(got, wanted):
+    return float(np.abs(got / wanted - 1).max())
+
+
+@tails
+def test_tails_fit_as_well_as_they_state(tail, stated, dtype, roundings):
+    x, wanted, e = samples(dtype)
+    got = tail(x.astype(np.longdouble), e)
+    assert relative_error(got, wanted) < 1.1 * stated  # stated to one digit
+
+
+@tails
+def test_tails_in_their_own_dtype(tail, stated, dtype, roundings, computing_in):
+    x, wanted, e = samples(dtype)
+    computing_in(dtype)
+    got = tail(x, e.astype(dtype))
+    assert got.dtype == dtype
+    assert relative_error(got, wanted) < stated + roundings * np.finfo(dtype).eps / 2
+
+
+def test_tails_oracle_is_scipys():
+    x, wanted, _ = samples(np.float32)
+    np.testing.assert_allclose(wanted.astype(float), erfc(x.astype(float) / math.sqrt(2)) / 2, rtol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.float64, marks=needs_long_double)])
+def test_the_density_gets_its_argument_s_rounding_error_back(dtype, computing_in):
+    x, _, wanted = samples(dtype)
+    computing_in(dtype)
+    allowed = 2 * np.finfo(dtype).eps
+    assert (
+        relative_error(arithmetic.gaussian_compensated(x), wanted)
+        < allowed
+        < relative_error(arithmetic.gaussian(x), wanted)
+    )
+
+
+# ---------------------------------------------------------------- the copies that kernels get
+
+compiles = pytest.mark.skipif(simulated(), reason="the simulator compiles nothing")
+
+
+def functions_in(device_function, seen):
+    """The Python functions behind a device function and all that it calls; hardware instructions left out."""
+    function = getattr(device_function, "py_func", None)
+    if function is None or function in seen:
+        return seen
+    seen.append(function)
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    for value in (*function.__globals__.values(), *cells):
+        functions_in(value, seen)
+    return seen
+
+
+def numbers_in(value):
+    """The floats in a constant, in tuples too."""
+    if isinstance(value, tuple):
+        return [number for item in value for number in numbers_in(item)]
+    return [value] if isinstance(value, (float, np.floating)) else []
+
+
+def literals(function):
+    """Every number that is written in a function, or that it finds outside itself."""
+    cells = tuple(cell.cell_contents for cell in function.__closure__ or ())
+    names = tuple(function.__globals__.get(name) for name in function.__code__.co_names)
+    return numbers_in((function.__code__.co_consts, names, cells, function.__defaults__ or ()))
+
+
+@compiles
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("formula", [name for name in FORMULAS if name != "copy"])
+def test_kernels_know_no_numbers_but_those_of_their_compute_dtype(formula, dtype):
+    row = TABLE[dtype]
+    parts = functions_in(arithmetic.specialize_for(FORMULAS[formula], row), [])
+    numbers = [number for part in parts for number in literals(part)]
+    assert numbers
+    assert {type(number) for number in numbers} == {np.dtype(row.compute).type}
+
+
+SCALE = 0.1
+
+
+def scaled(x):
+    return x * SCALE if x > 0.7 else x
+
+
+def with_closure(factor, inner):
+    def formula(x):
+        for bound in (0.25, (0.3, 2), 3):
+            if bound == x:
+                return inner(x)
+        return inner(scaled(x)) * factor
+
+    return formula
+
+
+@compiles
+@pytest.mark.parametrize("compute, real", [("float32", np.float32), ("float64", np.float64)])
+def test_specialize_converts_literals_tuples_globals_and_closures(compute, real):
+    original = with_closure(0.6, scaled)
+    copy = arithmetic.specialize(original, compute, False).py_func
+    assert isinstance(copy, FunctionType) and copy is not original
+    assert literals(copy) == [real(0.25), real(0.3), real(0.6)]
+    assert {type(number) for number in literals(copy)} == {real}
+    cells = dict(zip(copy.__code__.co_freevars, (c.cell_contents for c in copy.__closure__), strict=True))
+    called = copy.__globals__["scaled"].py_func
+    assert cells["inner"].py_func is called
+    assert literals(called) == [real(0.7), real(0.1)]
+    assert {type(number) for number in literals(called)} == {real}
+    # What it was made from is left as it was.
+    assert literals(original) == [0.25, 0.3, 0.6] and literals(scaled) == [0.7, 0.1]
+    assert {type(number) for number in literals(original) + literals(scaled)} == {float}
+
+
+@compiles
+def test_specialize_replaces_functions_by_precision():
+    narrow, wide, double = (
+        arithmetic.specialize(formulas.normal_pair, *precision).py_func.__globals__
+        for precision in (("float32", True), ("float32", False), ("float64", False))
+    )
+    degrees = [names["normal_tail"].py_func.__name__ for names in (narrow, wide, double)]
+    assert degrees == [f"normal_tail_degree_{n}" for n in (6, 9, 22)]
+    assert narrow["gaussian"].py_func.__name__ == "gaussian"
+    assert wide["gaussian"].py_func.__name__ == double["gaussian"].py_func.__name__ == "gaussian_compensated"
+    assert narrow["gaussian"].py_func.__globals__["exp"] is arithmetic.hardware.exp_approximate
+    assert wide["gaussian"].py_func.__globals__["exp"] is arithmetic.hardware.exp
+
+
+@compiles
+def test_specialize_makes_one_copy_a_precision():
+    one = arithmetic.specialize_for(formulas.glu, TABLE["float16"])
+    assert one is arithmetic.specialize_for(formulas.glu, TABLE["bfloat16"])
+    assert one is not arithmetic.specialize_for(formulas.glu, TABLE["float32"])

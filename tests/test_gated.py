@@ -1,0 +1,391 @@
+"""Gated activations, forward and backward, against the oracle: layouts, values, plans."""
+
+from __future__ import annotations
+
+from itertools import permutations, product
+
+import numpy as np
+import oracle
+import pytest
+from conftest import Call, bits, half, memory_layouts, packed
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import DTYPES, KINDS
+
+import numbacc
+from numbacc import gated
+from numbacc.backend import simulated
+
+pytestmark = pytest.mark.usefixtures("poison")
+
+DIRECTIONS, GATES = ("forward", "backward"), ("second", "first")
+each_kind = pytest.mark.parametrize("kind", KINDS)
+each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
+each_gate = pytest.mark.parametrize("gate", GATES)
+each_direction = pytest.mark.parametrize("direction", DIRECTIONS)
+single_or_pair = pytest.mark.parametrize("paired", [False, True], ids=["single", "pair"])
+
+
+# ---------------------------------------------------------------- every combination
+
+
+@each_direction
+@each_kind
+@each_dtype
+@each_gate
+@single_or_pair
+def test_every_combination(place, direction, kind, dtype, gate, paired):
+    shape = (2, 19) if place.is_slow else (9, 67)
+    misaligned = {"margins": ((0, 0), (1, 2))}
+    gaps = {"margins": ((1, 0), (8, 8))}
+    transposed = {"order": (1, 0)}
+    for layout in ({}, misaligned, gaps, transposed):
+        count = 1 + paired + (direction == "backward")
+        call = Call(place, direction, kind, dtype, shape, gate=gate, paired=paired, layouts=[layout] * count)
+        call.verify(call.results(call.run()))
+        for operand in call.operands:
+            operand.assert_untouched()
+
+
+def kernel_case(algorithm, slow):
+    """A shape, and the layouts of the first operand and of all others (out too), that need this kernel."""
+    between = {"margins": ((0, 0), (3, 17))}  # 3 elements behind a 16-byte boundary, rows as far apart as it takes
+    return {
+        "vector": ((2, 300), between, between),
+        "spread": ((2, 531), {"margins": ((0, 0), (1, 0))}, {}),
+        "scalar": ((5, 7) if slow else (70_000, 7), {"margins": ((0, 0), (1, 0))}, {}),
+        "tiled": ((18, 35) if slow else (70, 145), {"order": (1, 0)}, {}),
+        "strided": ((5, 7), {"steps": (1, 2)}, {}),
+    }[algorithm]
+
+
+@each_direction
+@each_dtype
+@pytest.mark.parametrize("algorithm", ["vector", "spread", "scalar", "tiled", "strided"])
+def test_each_kernel_with_ragged_edges(place, direction, dtype, algorithm):
+    shape, first, others = kernel_case(algorithm, place.is_slow)
+    layouts = [first] + [others] * (1 + (direction == "backward"))
+    call = Call(place, direction, "swiglu", dtype, shape, paired=True, layouts=layouts)
+    outs = call.outs([others] * len(call.shapes))
+    call.run(out=packed(outs))
+    call.verify([o.now() for o in outs])
+    for operand in outs:
+        operand.assert_written_only()
+    if place.is_device:
+        assert call.plan(out=packed(outs)).info.algorithm.startswith(algorithm)
+
+
+@each_direction
+@each_dtype
+@each_kind
+def test_the_whole_range_of_b(place, direction, dtype, kind):
+    values = oracle.sample(dtype, 64 if place.is_slow else 4000)[direction == "forward" :]
+    call = Call(place, direction, kind, dtype, values[0].shape, paired=True, arguments=values)
+    call.verify(call.results(call.run()))
+
+
+@each_direction
+@pytest.mark.parametrize("axis", range(-8, 8))
+def test_rank_eight_and_every_axis(place, direction, axis):
+    layouts = [{"order": (3, 1, 0, 2, 7, 5, 6, 4), "margins": ((0, 1),) * 8}] * (1 + (direction == "backward"))
+    call = Call(place, direction, "geglu", DTYPES[0], (1, 2, 1, 3, 1, 2, 1, 2), axis=axis, layouts=layouts)
+    call.verify(call.results(call.run()))
+
+
+# ---------------------------------------------------------------- any layout
+
+
+_LONGEST = {1: 300, 2: 18, 3: 4, 4: 3, 5: 2} if simulated() else {1: 2000, 2: 40, 3: 8, 4: 4, 5: 3}
+
+
+@st.composite
+def calls(draw):
+    """Arguments for `Call`, and what `out` is."""
+    rank = draw(st.integers(1, 5))
+    lengths = st.integers(1, _LONGEST[rank]) if draw(st.integers(0, 9)) else st.integers(0, 2)
+    direction, paired = draw(st.sampled_from(DIRECTIONS)), draw(st.booleans())
+    target = draw(st.sampled_from(["fresh", "given", "first", "second"]))
+    count = 1 + paired
+    xs = [draw(memory_layouts(rank, target in GATES)) for _ in range(count)]
+    dy = [draw(memory_layouts(rank, False))] if direction == "backward" else []
+    results = count if direction == "backward" else 1
+    outs = [draw(memory_layouts(rank, True)) for _ in range(results)] if target == "given" else None
+    arguments = {
+        "direction": direction,
+        "kind": draw(st.sampled_from(KINDS)),
+        "dtype": draw(st.sampled_from(DTYPES)),
+        "shape": tuple(draw(st.lists(lengths, min_size=rank, max_size=rank))),
+        "gate": draw(st.sampled_from(GATES)),
+        "paired": paired,
+        "axis": draw(st.integers(-rank, rank - 1)),
+        "layouts": [*dy, *xs],
+        "seed": draw(st.integers(0, 2**32 - 1)),
+    }
+    return arguments, target, outs
+
+
+@given(calls())
+def test_any_layout(place, drawn):
+    """Fresh result, given `out`, or in place: forward into one half, backward into x."""
+    arguments, target, layouts = drawn
+    call = Call(place, **arguments)
+    written = []
+    if target == "fresh":
+        call.verify(call.results(call.run()))
+    elif target == "given":
+        written = call.outs(layouts)
+        out = packed(written)
+        assert call.run(out=out) is out
+        call.verify([o.now() for o in written])
+        for operand in written:
+            operand.assert_written_only()
+    elif call.direction == "forward":
+        which = GATES.index(target)
+        written = [call.x[which]] if call.paired else call.x
+
+        def part(view):
+            return view if call.paired else half(view, call.axis, which)
+
+        call.run(out=part(written[0].view))
+        call.verify([part(written[0].now())])
+        written[0].assert_written_only(part)
+    else:
+        written = call.x
+        call.run(out=packed(written))
+        call.verify([o.now() for o in written])
+        for operand in written:
+            operand.assert_written_only()
+    for operand in call.operands:
+        if operand not in written:
+            operand.assert_untouched()
+
+
+@each_gate
+def test_gradients_may_swap_places_with_the_pair_and_take_dy(place, gate):
+    """Every output is some operand's own memory, element for element."""
+    for pick in ([2, 1], [0, 1], [1, 0], [2, 0]):
+        call = Call(place, "backward", "swiglu", DTYPES[0], (5, 7), gate=gate, paired=True)
+        targets = [call.operands[k] for k in pick]
+        call.run(out=packed(targets))
+        call.verify([o.now() for o in targets])
+
+
+@each_direction
+def test_length_one_axes_have_strides_without_meaning(place, direction):
+    """The out of x[:, :4] may have any stride along its axis of length 1: it is still x's own half."""
+    call = Call(place, direction, "swiglu", DTYPES[0], (1, 4))
+    whole = call.operands[-1]
+    flat = whole.view.reshape(8)
+    out = flat[:4].reshape(1, 4) if direction == "forward" else flat.reshape(1, 8)
+    call.run(out=out)
+    call.verify([half(whole.now(), -1, 0) if direction == "forward" else whole.now()])
+
+
+# ---------------------------------------------------------------- special values
+
+
+def special_values(dtype, few):
+    big = {2: 1e4, 4: 1e30, 8: 1e300}[dtype.itemsize] if dtype != DTYPES[3] else 1e30
+    values = [np.nan, np.inf, -np.inf, 0.0, 1.0, -2.0, big, -big]
+    return values if few else [*values, -0.0, 0.75, -big / 3]
+
+
+@each_direction
+@each_kind
+@each_dtype
+@each_gate
+def test_nan_and_infinity_go_through_as_the_formulas_say(place, direction, kind, dtype, gate):
+    """Every combination of special values: NaN, infinity and finite where the literal formula has them."""
+    if place.is_slow and gate == "first":
+        return
+    values = np.array(special_values(dtype, place.is_slow)).astype(dtype)
+    count = 2 + (direction == "backward")
+    grid = [g.ravel() for g in np.meshgrid(*[values] * count, indexing="ij")]
+    call = Call(place, direction, kind, dtype, grid[0].shape, gate=gate, paired=True, arguments=grid)
+    call.verify(call.results(call.run()))
+
+
+@each_dtype
+def test_reglu_selects(place, dtype):
+    """Forward keeps NaN; backward gives 0 where b is not positive, whatever dy and a are."""
+    a, b, dy = np.array([[2, np.inf, 2, 2, np.inf], [np.nan, -1, -1, 0, 3], [5, np.inf, np.nan, np.inf, -1]]).astype(
+        dtype
+    )
+    call = Call(place, "forward", "reglu", dtype, (5,), paired=True, arguments=[a, b])
+    (y,) = call.results(call.run())
+    np.testing.assert_array_equal(y.astype(float), [np.nan, np.nan, 0, 0, np.inf])
+    call = Call(place, "backward", "reglu", dtype, (5,), paired=True, arguments=[dy, a, b])
+    da, db = call.results(call.run())
+    np.testing.assert_array_equal(da.astype(float), [0, 0, 0, 0, -3])
+    np.testing.assert_array_equal(db.astype(float), [0, 0, 0, 0, -np.inf])
+
+
+@each_dtype
+@each_kind
+def test_saturation(place, kind, dtype):
+    """Far from 0 the gate is 0, 1 or b, exactly, and nothing overflows on the way there."""
+    # Where the gate is 0 or 1 to the last bit: exp(-b) or the tail of Φ is below the smallest subnormal.
+    far = {"float16": 1e3, "bfloat16": 1e30, "float32": 1e30, "float64": 1e300}[dtype.name]
+    top = 0.75 * float(np.finfo(dtype).max if dtype.name != "bfloat16" else 3e38)
+    b = np.array([far, -far, top, -top]).astype(dtype)
+    a, dy = (np.full(4, v).astype(dtype) for v in (0.5, -0.25))
+    wide = b.astype(np.float64)
+    g = (wide > 0) * (1.0 if kind == "glu" else wide)
+    slope = 0.0 if kind == "glu" else (wide > 0) * 1.0
+    (y,) = (c := Call(place, "forward", kind, dtype, (4,), paired=True, arguments=[a, b])).results(c.run())
+    np.testing.assert_array_equal(y.astype(np.float64), 0.5 * g)
+    da, db = (c := Call(place, "backward", kind, dtype, (4,), paired=True, arguments=[dy, a, b])).results(c.run())
+    np.testing.assert_array_equal(da.astype(np.float64), -0.25 * g)
+    np.testing.assert_array_equal(db.astype(np.float64), -0.125 * slope * np.ones(4))
+
+
+@each_kind
+def test_backward_is_the_slope_of_forward(place, kind):
+    """Central differences of the float64 forward: as close as those of the oracle's come to its backward."""
+    count, step = (40 if place.is_slow else 400), 2.0**-17
+    rng = np.random.default_rng(3)
+    b = rng.uniform(-6, 6, count)
+    b[np.abs(b) < 2 * step] = 1.0  # reglu has a corner at 0
+    a, dy = rng.standard_normal((2, count))
+
+    def run(direction, *arguments):
+        call = Call(place, direction, kind, DTYPES[1], (count,), paired=True, arguments=list(arguments))
+        return call.results(call.run())
+
+    def differences(forward):
+        """da and db from the forward alone."""
+        along_a = (forward(a + step, b) - forward(a - step, b)) / (2 * step)
+        along_b = (forward(a, b + step) - forward(a, b - step)) / (2 * step)
+        return dy * along_a, dy * along_b
+
+    ours = differences(lambda a, b: run("forward", a, b)[0])
+    theirs = differences(lambda a, b: oracle.evaluate("forward", kind, (a, b), np.float64)[0].value)
+    expected = oracle.backward(dy, a, b, kind)
+    for result, slope, other, exact in zip(run("backward", dy, a, b), ours, theirs, expected, strict=True):
+        allowed = 2 * np.abs(other - exact).max() + 1e-12
+        assert np.abs(result - slope).max() <= allowed
+
+
+# ---------------------------------------------------------------- results
+
+
+@each_direction
+@each_kind
+@each_dtype
+def test_the_same_bits_twice(place, direction, kind, dtype):
+    call = Call(place, direction, kind, dtype, (3, 11) if place.is_slow else (37, 129))
+    first, second = (call.results(call.run())[0] for _ in range(2))
+    np.testing.assert_array_equal(bits(first), bits(second))
+
+
+@each_direction
+@single_or_pair
+@pytest.mark.parametrize(
+    "shape, axis", [((0,), 0), ((0, 4), 1), ((3, 0), 1), ((3, 0), 0), ((2, 0, 3), -1), ((0, 0), 0)]
+)
+def test_size_zero(place, direction, paired, shape, axis):
+    for given_out in (False, True):
+        call = Call(place, direction, "geglu", DTYPES[3], shape, paired=paired, axis=axis)
+        answer = call.run(out=packed(call.outs()) if given_out else None)
+        results = answer if isinstance(answer, tuple) else (answer,)
+        assert [r.shape for r in results] == list(call.shapes)
+        assert all(r.dtype == DTYPES[3] for r in results)
+
+
+@each_direction
+@each_dtype
+def test_results_have_the_dtype_place_and_memory_order_of_x(place, direction, dtype):
+    for order, signs in product(permutations(range(3)), [(1, 1, 1), (-1, 2, 1)]):
+        layouts = [{"order": order, "steps": signs}] * (1 + (direction == "backward"))
+        call = Call(place, direction, "glu", dtype, (2, 3, 4), axis=1, layouts=layouts)
+        result = call.run()
+        assert type(result) is (np.ndarray if not place.is_device else type(numbacc.zeros(1)))
+        assert result.dtype == dtype
+        like = call.operands[-1].values
+        like = half(like, 1, 0) if direction == "forward" else like
+        assert result.shape == like.shape
+        assert tuple(result.strides) == np.empty_like(like).strides
+
+
+# ---------------------------------------------------------------- plans
+
+
+@each_direction
+@single_or_pair
+@each_gate
+def test_a_plan_gives_the_same_bits_as_the_function(place, direction, paired, gate):
+    dtype = DTYPES[2]
+    call = Call(place, direction, "swiglu", dtype, (4, 9), paired=paired, gate=gate, seed=1)
+    fresh = call.plan()
+    outs = call.outs([{"margins": ((0, 1), (1, 0))}] * len(call.shapes))
+    into = call.plan(out=packed(outs))
+    expected = call.results(call.run())
+    for other in range(3):  # plans are called again, with other memory laid out alike
+        again = Call(place, direction, "swiglu", dtype, (4, 9), paired=paired, gate=gate, seed=1)
+        results = [again.results(fresh(*again.arguments))]
+        assert into(*again.arguments, out=packed(outs)) is not None
+        results.append([np.ascontiguousarray(o.now()) for o in outs])
+        for got, want in product(results, [expected]):
+            for one, two in zip(got, want, strict=True):
+                np.testing.assert_array_equal(bits(one), bits(two), err_msg=str(other))
+
+
+@each_direction
+@each_dtype
+def test_plan_info(place, direction, dtype):
+    info = Call(place, direction, "geglu_tanh", dtype, (4, 8)).plan().info
+    assert info.op == f"gated.{direction}"
+    assert info.dtypes == (dtype.name,) * (2 + (direction == "backward"))
+    assert info.backend == {"numpy": "numpy", "simulator": "simulator", "gpu": "kernel"}[place.name]
+    assert info.algorithm
+    assert info.workspace_bytes == 0
+    assert info.math_dtype == ("float64" if dtype == np.float64 else "float32")
+    assert info.accumulator_dtype is None
+    assert info.deterministic is True
+
+
+@each_direction
+def test_a_plan_made_for_an_out_with_gaps_called_without_one(place, direction):
+    """It allocates a result, or refuses: it never writes past what it allocated."""
+    call = Call(place, direction, "glu", DTYPES[0], (4, 6))
+    plan = call.plan(out=packed(call.outs([{"steps": (2, -3)}])))
+    try:
+        answer = plan(*call.arguments)
+    except numbacc.Error:
+        return
+    call.verify(call.results(answer))
+
+
+def test_a_plan_outlives_the_cache_of_layouts(place):
+    """What layouts were interned as is no business of whoever holds a plan."""
+    from numbacc.layout import layout
+
+    call = Call(place, "forward", "glu", DTYPES[0], (4, 6))
+    plan = call.plan()
+    layout.cache_clear()
+    again = Call(place, "forward", "glu", DTYPES[0], (4, 6))
+    again.verify(again.results(plan(*again.arguments)))
+
+
+def test_the_cache_of_plans(place):
+    call = Call(place, "forward", "glu", DTYPES[0], (4, 6))
+    gated.cache_clear()
+    assert gated.cache_info()[:2] == (0, 0)
+    call.run()
+    call.run()
+    info = gated.cache_info()
+    assert (info.hits, info.misses, info.currsize) == (1, 1, 1)
+    assert info.maxsize >= 1
+    assert call.plan() is call.plan()
+    gated.cache_clear()
+    assert gated.cache_info().currsize == 0
+
+
+@settings(max_examples=5)
+@given(st.sampled_from(KINDS), st.sampled_from(GATES))
+def test_kind_is_positional_and_the_rest_is_not(place, kind, gate):
+    call = Call(place, "forward", kind, DTYPES[0], (2, 4), gate=gate)
+    (positional,) = call.results(gated.forward(*call.arguments, kind, gate=gate))
+    np.testing.assert_array_equal(bits(positional), bits(call.results(call.run())[0]))
+    with pytest.raises(TypeError):
+        gated.forward(*call.arguments, kind, -1)

@@ -1,0 +1,201 @@
+"""What every kernel compiles to, without a GPU: how wide it accesses memory, in which order and precision."""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations
+
+import ptx
+import pytest
+from oracle import DTYPES
+
+from numbacc.backend import simulated
+from numbacc.dtypes import TABLE
+from numbacc.kernels.formulas import FORMULAS
+from numbacc.kernels.specs import THREAD_BYTES, VECTOR_BYTES
+from numbacc.layout import MAX_RANK
+
+pytestmark = pytest.mark.skipif(simulated(), reason="the simulator compiles nothing")
+
+H200 = (9, 0)
+CAPABILITIES = ((7, 5), (8, 0), H200, (10, 0))
+FLOATS = tuple(dtype.name for dtype in DTYPES)
+WORDS = ("uint8", "uint16", "uint32", "uint64")
+FORWARD, BACKWARD = "gated.forward.swiglu", "gated.backward.geglu"
+
+
+def dtypes_of(formula):
+    return WORDS if formula == "copy" else FLOATS
+
+
+def pairs(formulas):
+    """Each formula with each of its dtypes."""
+    return [(formula, dtype) for formula in formulas for dtype in dtypes_of(formula)]
+
+
+def capabilities_of(dtype):
+    return [capability for capability in CAPABILITIES if capability >= TABLE[dtype].oldest_capability]
+
+
+def widths(dtype):
+    """Every width of an access, from one element to 16 bytes."""
+    size = TABLE[dtype].itemsize
+    return [size << k for k in range(5) if size << k <= VECTOR_BYTES]
+
+
+def check(kernel, capability=H200, spaces=("global",)):
+    """What holds for every kernel; its PTX, for more."""
+    found = ptx.compiled(kernel, capability)
+    assert found.target == "sm_{}{}".format(*capability)
+    assert {access.space for access in found.accesses} == set(spaces)
+    assert ".local" not in found.text
+    assert not re.search(r"\bcall\b", found.text), "a function is not inlined"
+    if kernel.dtype != "float64":
+        assert ".f64" not in found.text
+    return found
+
+
+def check_batches(kernel, found, *batches):
+    """Each thread loads all it needs, then stores its results: `batches` are (accesses an operand, width)."""
+    runs = found.runs()
+    assert [operation for operation, _ in runs] == ["ld", "st"] * (len(runs) // 2)
+    got = {
+        (tuple(loads), tuple(stores)) for (_, loads), (_, stores) in zip(runs[::2], runs[1::2], strict=True)
+    }
+    wanted = {((nbytes,) * n * kernel.inputs, (nbytes,) * n * kernel.outputs) for n, nbytes in batches}
+    assert got == wanted
+
+
+# ---------------------------------------------------------------- vector
+
+
+def check_division(kernel, found):
+    """Indices are unravelled by unsigned division, of 32 bits where those do: the others cost far more."""
+    divisions = set(re.findall(r"\b(?:div|rem)\.[su]\d+\b", found.text))
+    assert divisions <= {"div.u32", "rem.u32", *(["div.u64", "rem.u64"] if kernel.wide else [])}
+
+
+def check_vector(kernel, capability):
+    found = check(kernel, capability)
+    check_division(kernel, found)
+    element = (1, TABLE[kernel.dtype].itemsize)
+    check_batches(kernel, found, (THREAD_BYTES // VECTOR_BYTES, VECTOR_BYTES), (1, VECTOR_BYTES), element)
+
+
+each_capability = pytest.mark.parametrize(
+    "formula, dtype, capability",
+    [(*pair, capability) for pair in pairs(FORMULAS) for capability in capabilities_of(pair[1])],
+    ids=str,
+)
+
+
+@each_capability
+def test_vector_moves_16_bytes_at_a_time(formula, dtype, capability):
+    check_vector(ptx.spec("vector", formula, dtype), capability)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("rank", [2, MAX_RANK - 1])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_vector_over_more_dimensions(dtype, rank, wide):
+    check_vector(ptx.spec("vector", BACKWARD, dtype, rank, wide), H200)
+
+
+@each_capability
+def test_vector_assembles_to_few_registers_and_spills_none(formula, dtype, capability):
+    if ptx.ptxas() is None:
+        pytest.skip("needs ptxas, from NVIDIA's compiler wheel")
+    registers, spilled = ptx.compiled(ptx.spec("vector", formula, dtype), capability).usage(capability)
+    assert registers <= 128
+    assert spilled == 0
+
+
+# ---------------------------------------------------------------- the others
+
+
+@pytest.mark.parametrize("formula, dtype", pairs(FORMULAS))
+def test_scalar(formula, dtype):
+    kernel = ptx.spec("scalar", formula, dtype)
+    check_batches(kernel, check(kernel), (1, TABLE[dtype].itemsize))
+
+
+@pytest.mark.parametrize(
+    "formula, dtype, nbytes",
+    [(*pair, nbytes) for pair in pairs((FORWARD, BACKWARD, "copy")) for nbytes in widths(pair[1])]
+    + [(*pair, widths(pair[1])[0]) for pair in pairs(FORMULAS) if pair[0] not in (FORWARD, BACKWARD, "copy")],
+)
+def test_spread_has_all_its_loads_under_way_in_the_width_asked_for(formula, dtype, nbytes):
+    kernel = ptx.spec("spread", formula, dtype, access_bytes=nbytes)
+    check_batches(kernel, check(kernel), (THREAD_BYTES // nbytes, nbytes), (1, TABLE[dtype].itemsize))
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("rank", range(1, MAX_RANK + 1))
+@pytest.mark.parametrize("formula, dtype", [(FORWARD, "bfloat16"), (BACKWARD, "float32"), ("copy", "uint8")])
+def test_strided(formula, dtype, rank, wide):
+    kernel = ptx.spec("strided", formula, dtype, rank, wide)
+    found = check(kernel)
+    check_division(kernel, found)
+    check_batches(kernel, found, (1, TABLE[dtype].itemsize))
+
+
+@pytest.mark.parametrize("formula, dtype", pairs(FORMULAS))
+def test_strided_in_every_formula(formula, dtype):
+    kernel = ptx.spec("strided", formula, dtype, 2)
+    check_batches(kernel, check(kernel), (1, TABLE[dtype].itemsize))
+
+
+def subsets(inputs):
+    """Every choice of inputs that lie turned, but none."""
+    return [turned for n in range(1, inputs + 1) for turned in combinations(range(inputs), n)]
+
+
+@pytest.mark.parametrize(
+    "formula, dtype, turned",
+    [
+        (formula, dtype, turned)
+        for formula, dtype in pairs((FORWARD, BACKWARD, "copy"))
+        for turned in subsets(ptx.spec("tiled", formula, dtype).inputs)
+    ],
+    ids=str,
+)
+def test_tiled_goes_through_shared_memory(formula, dtype, turned):
+    kernel = ptx.spec("tiled", formula, dtype, turned=turned)
+    found = check(kernel, spaces=("global", "shared"))
+    size = TABLE[dtype].itemsize
+    assert {access.nbytes for access in found.accesses} == {size}
+    kinds = [(access.operation, access.space) for access in found.accesses]
+    staged, turned_around = kinds.index(("st", "shared")), kinds.index(("ld", "shared"))
+    assert ("ld", "global") not in kinds[turned_around:]
+    assert ("st", "global") not in kinds[:turned_around]
+    assert staged < turned_around < kinds.index(("st", "global"))
+
+
+# ---------------------------------------------------------------- compiling
+
+
+def test_compute_capabilities_do_not_get_in_each_others_way():
+    """Numba caches device functions: a kernel must not depend on what was compiled before it."""
+    kernel = ptx.spec("scalar", BACKWARD, "float16")
+    compile_anew = ptx.compiled.__wrapped__
+    first = {capability: compile_anew(kernel, capability) for capability in CAPABILITIES}
+    for capability in reversed(CAPABILITIES):
+        again = compile_anew(kernel, capability)
+        assert again.target == "sm_{}{}".format(*capability)
+        assert again.text == first[capability].text
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES, ids=str)
+@pytest.mark.parametrize(
+    "algorithm, formula, dtype, options",
+    [
+        ("vector", BACKWARD, "float16", {}),
+        ("spread", FORWARD, "float32", {"access_bytes": 8}),
+        ("tiled", BACKWARD, "float64", {"turned": (1, 2)}),
+        ("strided", "copy", "uint16", {"rank": 3, "wide": True}),
+    ],
+)
+def test_machine_code_is_made_without_a_gpu(algorithm, formula, dtype, options, capability):
+    entry, cubin = ptx.cubin(ptx.spec(algorithm, formula, dtype, **options), capability)
+    assert cubin.startswith(b"\x7fELF")
+    assert entry.encode() in cubin
