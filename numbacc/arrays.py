@@ -34,21 +34,28 @@ def as_array(obj: Any, name: str, handle: int) -> Array:
     Raises:
         DTypeError: it is no array.
     """
-    if type(obj) is np.ndarray or hasattr(obj, "_numbacc_layout"):
+    kind = type(obj)
+    if kind is np.ndarray or getattr(obj, "_numbacc_layout", None) is not None:
         return obj
+    if kind in _imported:
+        return _importer()(obj, name, handle)
     if isinstance(obj, np.ndarray):
         return obj.view(np.ndarray)
     if isinstance(obj, _NO_ARRAYS):
-        raise DTypeError(f"{name} is a {type(obj).__name__}; it must be an array: numbacc.asarray makes one")
-    return _import_array()(obj, name, handle)
+        raise DTypeError(f"{name} is a {kind.__name__}; it must be an array: numbacc.asarray makes one")
+    array = _importer()(obj, name, handle)
+    _imported.add(kind)
+    return array
 
 
 #: What people pass by mistake: refused before Numba is imported to look at it.
 _NO_ARRAYS = (int, float, complex, str, bytes, list, tuple, dict, set, type(None), np.generic)
+#: Types that have been taken as arrays before.
+_imported: set[type] = set()
 
 
 @lru_cache(maxsize=1)
-def _import_array() -> Any:
+def _importer() -> Any:
     from .interop import import_array
 
     return import_array
@@ -83,17 +90,21 @@ def empty_layout(array: Layout) -> np.ndarray[Any, Any]:
 
 def empty_device(array: Layout, stream: int) -> Array:
     """An uninitialized device array of a dense layout."""
-    make, allocate = _makers()
+    if not _makers:
+        _find_makers()
+    make, allocate = _makers
     storage = allocate(array.nbytes, array.device, stream)
     return make(array, storage.address, storage)
 
 
-@lru_cache(maxsize=1)
-def _makers() -> tuple[Any, Any]:
-    # Found when first needed: device arrays bring Numba.
+#: DeviceArray and the backend's allocate, once they are needed: they bring Numba.
+_makers: list[Any] = []
+
+
+def _find_makers() -> None:
     from .device_array import DeviceArray
 
-    return DeviceArray, backend().allocate
+    _makers[:] = [DeviceArray, backend().allocate]
 
 
 # ---------------------------------------------------------------- the public functions

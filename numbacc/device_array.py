@@ -46,7 +46,10 @@ class DeviceArray(_numba.DeviceNDArray):  # type: ignore[misc]
         self._numbacc_layout = layout
         self._address = address
         self._storage = storage
-        self._readonly = readonly
+        if readonly:
+            self._readonly = True
+
+    _readonly = False
 
     shape = property(lambda self: self._numbacc_layout.shape)
     strides = property(lambda self: self._numbacc_layout.strides)

@@ -153,19 +153,19 @@ def _call(
     stream: Any,
 ) -> Any:
     handle = handle_of(stream)
-    outs: Any = None
-    try:
-        # The short way, for numbacc's own arrays. Whatever is unusual fails here, and is looked at below.
-        inputs: Any = arguments
-        layouts = tuple([a._numbacc_layout for a in arguments])
-        if out is None:
-            plan = _plan(direction, kind, axis.__index__(), gate, False, layouts, None)
-        else:
-            outs = (out,)
-            own = (out._numbacc_layout,)
-            plan = _plan(direction, kind, axis.__index__(), gate, False, layouts, own)
-    except (AttributeError, TypeError):
+    # The short way, for numbacc's own arrays; all else is looked at in `_find`.
+    layouts = tuple([getattr(a, "_numbacc_layout", None) for a in arguments])
+    own = None if out is None else (getattr(out, "_numbacc_layout", None),)
+    inputs: Any = arguments
+    outs: Any = None if out is None else (out,)
+    if type(axis) is not int or None in layouts or (own and None in own):
         plan, inputs, outs = _find(direction, arguments, kind, axis, gate, out, handle)
+    else:
+        try:
+            plan = _plan(direction, kind, axis, gate, False, layouts, own)
+        except TypeError:
+            _check_options(kind, gate)
+            raise
     return plan.run(inputs, outs, out, handle)
 
 
@@ -201,9 +201,7 @@ def _find(
         axis = normalize_axis(axis, max(layouts[-1].ndim, 1), names[-1])
     try:
         plan = _plan(direction, kind, axis, gate, paired, layouts, out_layouts)
-    except TypeError as error:
-        if isinstance(error, DTypeError):
-            raise
+    except TypeError:
         _check_options(kind, gate)  # an option that cannot be hashed is no option that we know
         raise
     return plan, inputs, outs

@@ -279,19 +279,19 @@ def table(title: str, rows: list[Row]) -> str:
 
 def text(report: Row) -> str:
     """The report to be read."""
-    steps = [f"{row['what']}\n{row['do']}".replace("\n", "\n     ") for row in report["to_do"]]
+    steps = [f"{n}. {row['what']}\n{row['do']}" for n, row in enumerate(report["to_do"], 1)]
     sections = {k: v for k, v in report.items() if isinstance(v, (dict, list)) and k != "to_do"}
     blocks = [
         f"numbacc {report['version']} on {report['platform']}, runs on: {report['runs_on']}",
         *(table(key, value if isinstance(value, list) else [value]) for key, value in sections.items()),
-        "\n  ".join(["What to do", *(f"{n}. {step}" for n, step in enumerate(steps, 1))]),
+        "\n  ".join(["What to do", *(step.replace("\n", "\n     ") for step in steps or ["nothing is missing"])]),
     ]
     return "\n\n".join(blocks)
 
 
 def main(argv: list[str]) -> int:
     """The command line of `python -m numbacc info`."""
-    parser = argparse.ArgumentParser(prog="python -m numbacc info", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m numbacc info", description="What is here, what is missing.")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     options = parser.parse_args(argv)
     report = gather()

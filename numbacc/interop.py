@@ -157,13 +157,12 @@ def export_capsule(
 class Borrowed:
     """Another library's memory: kept alive here, freed there. Takes the place of `runtime.Storage`."""
 
-    __slots__ = ("_home", "_owner", "address", "device", "keep", "stream")
+    __slots__ = ("_keep", "_owner", "address", "device", "stream")
 
     def __init__(self, owner: object, address: int, device: int, stream: int):
         self._owner = owner
         self.address, self.device, self.stream = address, device, stream
-        self.keep: object = None
-        self._home = foreign.get(stream) if foreign else None
+        self._keep = foreign.get(stream) if foreign else None
 
     def before_use(self, stream: int) -> None:
         """Make `stream` wait for what is queued on the stream that this memory was taken over on."""
@@ -196,21 +195,27 @@ def import_array(obj: Any, name: str, handle: int) -> Any:
     """The memory of another library's array, without a copy, in the order of the stream `handle`.
 
     Raises:
-        DTypeError: it is no array, or of a dtype that numbacc has not. DeviceError: it is neither on an NVIDIA GPU
-        nor in host memory. LayoutError: its strides or address are no multiples of its element size.
+        DTypeError: it is no array, or of a dtype that numbacc has not.
+        DeviceError: it is neither on an NVIDIA GPU nor in host memory.
+        LayoutError: its strides or address are no multiples of its element size.
     """
     if isinstance(obj, _numba.DeviceNDArray):
         return _from_numba(obj, name, handle)
+    return _from_view(obj, name, handle)
+
+
+def _from_view(obj: Any, name: str, handle: int) -> Any:
+    """Through cuda.core; what it does not take goes through DLPack."""
     # The protocols' name for the legacy default stream is 1; torch is read without them, and there it is 0.
-    consumer = handle if hasattr(obj, "__torch_function__") else handle or 1
+    consumer = handle or (0 if type(obj).__module__ == "torch" else 1)
     try:
         view = _memory_view()(obj, stream_ptr=consumer)
-        found, device = view.dtype, view.device_id
+        dtype, device = view.dtype, view.device_id
     except (BufferError, NotImplementedError, RuntimeError, TypeError):
-        found, device = None, -1
-    if found is None or device < 0:
+        dtype, device = None, -1
+    if dtype is None or device < 0:
         return _from_dlpack(obj, name, handle)
-    made = _layout(view.shape, view.strides, found, device)
+    made = _layout(view.shape, view.strides, dtype, device)
     return _wrap(view, view.ptr, made, name, handle, view.readonly)
 
 

@@ -250,9 +250,10 @@ class MapPlan:
                 self._launch_across(stream, used)
                 return self._answer(outs, out)
         addresses = [a._address for a in used]
-        if self._last is None or self._last.launch(stream, *addresses, *self._padding):
+        last = self._last
+        if last is None or last.launch(stream, *addresses, *self._padding):
             self._launch(stream, addresses)
-        return self._answer(outs, out)
+        return out if out is not None else outs[0] if len(outs) == 1 else tuple(outs)
 
     def _launch(self, stream: int, addresses: Sequence[int]) -> None:
         """Launch, whatever the arrays' alignment and overlap and the current context may be."""

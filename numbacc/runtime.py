@@ -124,21 +124,23 @@ class Storage:
         address: where it starts; 0 where nbytes is 0.
         device: the GPU it is on.
         stream: handle of the stream it was allocated on, and is freed on.
-        keep: an object that must live as long, such as the pinned array that is being copied from.
     """
 
-    __slots__ = ("_home", "_uses", "address", "device", "keep", "nbytes", "stream")
+    __slots__ = ("_keep", "_uses", "address", "device", "nbytes", "stream")
 
     def __init__(self, address: int, nbytes: int, device: int, stream: int):
         self.address = address
         self.nbytes = nbytes
         self.device = device
         self.stream = stream
-        self.keep: object = None
-        #: A foreign stream must live until the memory is freed on it.
-        self._home = foreign.get(stream) if foreign else None
+        #: What must live as long: a foreign stream that the memory will be freed on, a pinned array that is copied.
+        self._keep: Any = foreign.get(stream) if foreign else None
         #: Stream -> event recorded there after the last use, for streams other than the home one.
         self._uses: dict[int, Event] | None = None
+
+    def keep(self, owner: object) -> None:
+        """Keep an object alive as long as this memory."""
+        self._keep = (self._keep, owner)
 
     def before_use(self, stream: int) -> None:
         """Make a stream other than the home one wait for what is queued on this memory."""
@@ -274,11 +276,9 @@ def allocate(nbytes: int, device: int, stream: int) -> Storage:
     Raises:
         DeviceError: the GPU has not enough memory, also after garbage was collected and queued work awaited.
     """
-    if not nbytes:
-        return Storage(0, 0, device, stream)
     if _deferred:
         _free_deferred()
-    address = _gpus[device].allocate(nbytes, stream)
+    address = _gpus[device].allocate(nbytes, stream) if nbytes else 0
     if address < 0:
         with on_device(device):
             address = _allocate_slowly(nbytes, device, stream)
@@ -332,7 +332,7 @@ def copy_from_host(storage: Storage, address: int, host: np.ndarray[Any, Any], s
         source = host.ctypes.data
         driver.cuMemcpyHtoDAsync_v2(address, source, host.nbytes, stream)
         if _is_pinned(source):
-            storage.keep = host
+            storage.keep(host)
 
 
 def copy_to_host(host: np.ndarray[Any, Any], address: int, device: int, stream: int) -> None:

@@ -52,7 +52,7 @@ def on_device(device: int) -> Iterator[None]:
 class Storage:
     """One allocation: host memory, known to the simulated kernels while it lives."""
 
-    __slots__ = ("_memory", "address", "device", "keep", "nbytes", "stream")
+    __slots__ = ("_memory", "address", "device", "nbytes", "stream")
 
     def __init__(self, nbytes: int, stream: int):
         # 16 bytes more than asked for, to start on a 16-byte boundary as GPU memory does.
@@ -61,9 +61,11 @@ class Storage:
         self._memory = padded[skip : skip + nbytes]
         self.address = int(self._memory.ctypes.data)
         self.nbytes, self.device, self.stream = nbytes, 0, stream
-        self.keep: object = None
         if nbytes:
             _simulated.memory[self.address] = self._memory
+
+    def keep(self, owner: object) -> None:
+        """Copies are done at once: nothing need be kept."""
 
     def before_use(self, stream: int) -> None:
         """All work is done at once: there is nothing to wait for."""

@@ -235,8 +235,9 @@ class Call:
 
     @property
     def arguments(self):
-        *dy, x = [o.view for o in self.operands[: -len(self.x)]], [o.view for o in self.x]
-        return (*dy[0], tuple(x) if self.paired else x[0])
+        views = [o.view for o in self.operands]
+        dy, x = views[: -len(self.x)], tuple(views[-len(self.x) :])
+        return (*dy, x if self.paired else x[0])
 
     @property
     def options(self):

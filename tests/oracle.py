@@ -182,10 +182,13 @@ def _rounding(expected, dtype):
     return real(info.eps) / 2 * expected.scale + real(info.tiny) * expected.reach
 
 
-def error_units(result, expected, dtype):
-    """|result - expected| in units of the place."""
-    unit = spacing(expected.value, dtype) + _rounding(expected, dtype)
-    return np.abs(result.astype(expected.value.dtype) - expected.value) / unit
+def _unit(expected, dtype):
+    """The unit of the place that errors count in."""
+    return spacing(expected.value, dtype) + _rounding(expected, dtype)
+
+
+def _error(result, expected):
+    return np.abs(result.astype(expected.value.dtype) - expected.value)
 
 
 _LOWEST, _HIGHEST = -3, 8  # exponents of b that are told apart
@@ -210,7 +213,8 @@ def calibration(direction, kind, dtype):
     for result, expected in zip(trusted(direction, kind, operands), expectations, strict=True):
         # At least what makes a correctly rounded result pass: half the spacing, which is less than a unit.
         table = np.full((_HIGHEST - _LOWEST + 1, 2), 0.25)
-        np.maximum.at(table, _bins(b), error_units(result, expected, dtype).astype(np.float64))
+        units = _error(result, expected) / _unit(expected, dtype)
+        np.maximum.at(table, _bins(b), units.astype(np.float64))
         found.append(table)
     return found
 
@@ -242,10 +246,9 @@ def assert_accurate(direction, kind, results, operands, gate="second"):
         assert result.dtype == dtype and result.shape == expected.value.shape
         with np.errstate(all="ignore"):
             rounded = expected.value.astype(dtype).astype(np.float64)
-            allowed = (2 * calibration(direction, kind, dtype)[k][_bins(b)] + _ORACLE_UNITS) * (
-                spacing(expected.value, dtype) + _rounding(expected, dtype)
-            ) + _rounding(expected, dtype)
-            error = np.abs(result.astype(expected.value.dtype) - expected.value)
+            units = 2 * calibration(direction, kind, dtype)[k][_bins(b)] + _ORACLE_UNITS
+            allowed = units * _unit(expected, dtype) + _rounding(expected, dtype)
+            error = _error(result, expected)
         got = result.astype(np.float64)
         finite = np.isfinite(rounded)
         wrong = np.where(finite, ~(error <= allowed), ~((got == rounded) | (np.isnan(got) & np.isnan(rounded))))

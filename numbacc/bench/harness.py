@@ -6,11 +6,10 @@ import importlib.metadata
 import json
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from numbacc_bindings.driver import EventFlag, driver
+from numbacc_bindings.driver import DeviceAttribute, EventFlag, driver
 
 from .. import runtime
 
@@ -18,25 +17,35 @@ from .. import runtime
 _WARM_UP_S = 0.02
 
 
-def gpu_ms(work: Callable[[int], None], *, repeats: int = 30, sets: int = 1) -> float:
-    """Median GPU time of `work(k)` in milliseconds, over `repeats` runs on the legacy default stream.
+def gpu_ms(works: Mapping[str, Callable[[], Any]], *, repeats: int = 30) -> dict[str, float]:
+    """Median GPU time of each work in milliseconds, over `repeats` rounds in which they take turns.
 
-    `k` counts 0 .. sets-1 round and round: give each its own arrays where one set would fit the L2 cache.
+    Taking turns, each round in another order, keeps a drift of the clocks out of the ratios. Before each work the L2
+    cache is flushed, so that all start alike: what one leaves there would be found, or have to be written back, by
+    the next. Everything runs on the legacy default stream.
     """
     device = runtime.current_device()
+    flush = runtime.allocate(2 * runtime.device_attribute(DeviceAttribute.L2_CACHE_SIZE, device), device, 0)
     start = time.perf_counter()
-    k = 0
-    while time.perf_counter() - start < _WARM_UP_S or k < 3:
-        work(k % sets)
+    rounds = 0
+    while time.perf_counter() - start < _WARM_UP_S or rounds < 3:
+        for work in works.values():
+            work()
         runtime.synchronize(0, device)
-        k += 1
-    marks = [runtime.Event(device, EventFlag.DEFAULT) for _ in range(repeats + 1)]
-    marks[0].record(0)
-    for k in range(repeats):
-        work(k % sets)
-        marks[k + 1].record(0)
+        rounds += 1
+    order = list(works)
+    spans: dict[str, list[tuple[runtime.Event, runtime.Event]]] = {name: [] for name in works}
+    for _ in range(repeats):
+        order.append(order.pop(0))
+        for name in order:
+            first, last = (runtime.Event(device, EventFlag.DEFAULT) for _ in range(2))
+            runtime.fill(flush.address, b"\0", flush.nbytes, device, 0)
+            first.record(0)
+            works[name]()
+            last.record(0)
+            spans[name].append((first, last))
     runtime.synchronize(0, device)
-    return statistics.median(b.elapsed_ms(a) for a, b in pairwise(marks))
+    return {name: statistics.median(b.elapsed_ms(a) for a, b in pairs) for name, pairs in spans.items()}
 
 
 def host_us(work: Callable[[], Any], *, batches: int = 51, calls: int = 100) -> float:
@@ -55,18 +64,14 @@ def host_us(work: Callable[[], Any], *, batches: int = 51, calls: int = 100) -> 
     return statistics.median(times)
 
 
-def copy_ms(nbytes: int, *, repeats: int = 30) -> float:
-    """Median GPU time of a device-to-device copy that reads and writes `nbytes` altogether."""
+def copy_of(nbytes: int) -> Callable[[], None]:
+    """A device-to-device copy that reads and writes `nbytes` altogether."""
     device = runtime.current_device()
     half = max(nbytes // 2, 1)
     source, target = (runtime.allocate(half, device, 0) for _ in range(2))
     # Memory never written can read faster than real data.
     runtime.fill(source.address, b"\x5a\xa5\x3c\xc3", half // 4, device, 0)
-
-    def work(_: int) -> None:
-        runtime.copy_on_device(target.address, source.address, half, device, 0)
-
-    return gpu_ms(work, repeats=repeats)
+    return lambda: runtime.copy_on_device(target.address, source.address, half, device, 0)
 
 
 def versions() -> dict[str, str]:

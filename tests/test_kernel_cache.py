@@ -1,0 +1,302 @@
+"""Compiled kernels on disk: what decides their key, and that nothing on disk can do harm."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import subprocess
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from numbacc import kernel_cache
+from numbacc.kernels.specs import KernelSpec
+
+SPEC = KernelSpec("vector", "gated.forward.glu", "float32", 2, 1, 1, False)
+CAPABILITY = (9, 0)
+KEY = "ab" * 32
+ENTRY, CUBIN = "_ZN5entryé", bytes(range(256)) * 300
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """The cache, in a folder of its own."""
+    monkeypatch.setenv("NUMBACC_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def fresh_fingerprint():
+    """The digest of sources and versions is taken anew, here and after the test."""
+    kernel_cache._fingerprint.cache_clear()
+    yield kernel_cache._fingerprint.cache_clear
+    kernel_cache._fingerprint.cache_clear()
+
+
+def files_in(folder):
+    return [path for path in Path(folder).rglob("*") if path.is_file()]
+
+
+def entry_file(folder):
+    """The one file that holds the entry."""
+    (found,) = (path for path in files_in(folder) if b"numbacc" in path.read_bytes())
+    return found
+
+
+# ---------------------------------------------------------------- keys
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"algorithm": "scalar"},
+        {"formula": "gated.forward.swiglu"},
+        {"dtype": "float64"},
+        {"inputs": 3},
+        {"outputs": 2},
+        {"rank": 2},
+        {"wide": True},
+        {"access_bytes": 8},
+        {"turned": (0,)},
+    ],
+    ids=str,
+)
+def test_key_depends_on_the_kernel(change):
+    assert kernel_cache.key(SPEC._replace(**change), CAPABILITY) != kernel_cache.key(SPEC, CAPABILITY)
+
+
+def test_every_field_of_the_kernel_is_tried_above():
+    tried = test_key_depends_on_the_kernel.pytestmark[0].args[1]
+    assert {name for change in tried for name in change} == set(KernelSpec._fields)
+
+
+def test_key_depends_on_the_compute_capability():
+    keys = {kernel_cache.key(SPEC, capability) for capability in ((8, 0), (8, 6), (9, 0), (10, 0))}
+    assert len(keys) == 4
+
+
+def test_key_is_the_same_in_another_process():
+    code = (
+        "from numbacc import kernel_cache; from numbacc.kernels.specs import KernelSpec; "
+        f"print(kernel_cache.key({SPEC!r}, {CAPABILITY!r}))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == kernel_cache.key(SPEC, CAPABILITY)
+
+
+@pytest.mark.parametrize("name", ["numba", "numba-cuda", "llvmlite", "numpy", "cuda-core"])
+def test_key_depends_on_the_compilers(name, fresh_fingerprint, monkeypatch):
+    before, version = kernel_cache.key(SPEC, CAPABILITY), importlib.metadata.version
+    monkeypatch.setattr(importlib.metadata, "version", lambda n: "0.0.1" if n == name else version(n))
+    fresh_fingerprint()
+    assert kernel_cache.key(SPEC, CAPABILITY) != before
+
+
+def test_key_depends_on_which_compilers_are_there(fresh_fingerprint, monkeypatch):
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    before = kernel_cache.key(SPEC, CAPABILITY)
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    fresh_fingerprint()
+    assert kernel_cache.key(SPEC, CAPABILITY) != before
+
+
+@pytest.mark.parametrize(
+    "source", ["maps.py", "formulas.py", "arithmetic.py", "specs.py", "_numba.py", "dtypes.py", "launch.py"]
+)
+def test_key_depends_on_the_source(source, fresh_fingerprint, monkeypatch):
+    before, read = kernel_cache.key(SPEC, CAPABILITY), Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + b"#" * (path.name == source))
+    fresh_fingerprint()
+    assert kernel_cache.key(SPEC, CAPABILITY) != before
+
+
+# ---------------------------------------------------------------- where
+
+
+def test_the_directory_is_the_one_asked_for(folder):
+    assert kernel_cache.directory() == folder
+    kernel_cache.save(KEY, ENTRY, CUBIN)
+    assert files_in(folder)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="is about XDG directories")
+@pytest.mark.parametrize("chosen", [None, ""], ids=["unset", "empty"])
+def test_the_default_directory(chosen, tmp_path, monkeypatch):
+    monkeypatch.delenv("NUMBACC_CACHE_DIR")
+    if chosen is not None:
+        monkeypatch.setenv("NUMBACC_CACHE_DIR", chosen)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert kernel_cache.directory() == tmp_path / "xdg" / "numbacc"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert kernel_cache.directory() == tmp_path / "home" / ".cache" / "numbacc"
+
+
+def test_another_directory_is_another_cache(tmp_path, monkeypatch):
+    kernel_cache.save(KEY, ENTRY, CUBIN)
+    monkeypatch.setenv("NUMBACC_CACHE_DIR", str(tmp_path / "other"))
+    assert kernel_cache.load(KEY) is None
+
+
+# ---------------------------------------------------------------- entries
+
+
+def test_what_is_saved_is_loaded():
+    assert kernel_cache.load(KEY) is None
+    kernel_cache.save(KEY, ENTRY, CUBIN)
+    assert kernel_cache.load(KEY) == (ENTRY, CUBIN)
+    assert kernel_cache.load("cd" * 32) is None
+    kernel_cache.save(KEY, "other", b"")
+    assert kernel_cache.load(KEY) == ("other", b"")
+
+
+PACKED = kernel_cache.pack(ENTRY, CUBIN)
+
+
+def flipped(place):
+    return PACKED[:place] + bytes([PACKED[place] ^ 1]) + PACKED[place + 1 :]
+
+
+DAMAGED = {
+    "empty": b"",
+    "one byte": b"n",
+    "magic only": PACKED[:8],
+    "in the checksum": PACKED[:30],
+    "header only": PACKED[:40],
+    "last byte missing": PACKED[:-1],
+    "half": PACKED[: len(PACKED) // 2],
+    "one byte more": PACKED + b"\0",
+    "wrong magic": b"numbacc0" + PACKED[8:],
+    "no magic": PACKED[8:],
+    "foreign": b"\x7fELF" * 100,
+    **{f"flipped {place}": flipped(place) for place in (0, 7, 8, 39, 40, 44, 60, len(PACKED) - 1)},
+}
+damaged = pytest.mark.parametrize("data", DAMAGED.values(), ids=DAMAGED)
+
+
+def test_an_entry_is_found_intact():
+    assert kernel_cache.unpack(PACKED) == (ENTRY, CUBIN)
+
+
+@damaged
+def test_a_damaged_entry_is_none(data):
+    assert kernel_cache.unpack(data) is None
+
+
+@damaged
+def test_a_damaged_file_is_replaced(data, folder):
+    kernel_cache.save(KEY, ENTRY, CUBIN)
+    entry_file(folder).write_bytes(data)
+    assert kernel_cache.load(KEY) is None
+    kernel_cache.save(KEY, ENTRY, CUBIN)
+    assert kernel_cache.load(KEY) == (ENTRY, CUBIN)
+
+
+# ---------------------------------------------------------------- the cache around a launch
+
+
+@pytest.fixture
+def loading(monkeypatch):
+    """`launch.load_function` without a GPU: the list of what it compiled, and what it loaded last."""
+    from numbacc import launch, runtime
+
+    compiled, loaded = [], []
+
+    def compile_cubin(spec, capability):
+        compiled.append((spec, capability))
+        return ENTRY, CUBIN
+
+    def call(function, *arguments):
+        loaded.append(arguments)
+        return 7
+
+    driver = SimpleNamespace(cuModuleLoadData="load", cuModuleGetFunction="get")
+    monkeypatch.setattr(launch, "compile_cubin", compile_cubin)
+    monkeypatch.setattr(launch, "driver", driver)
+    monkeypatch.setattr(runtime, "call", call)
+    monkeypatch.setattr(runtime, "capability", lambda device: CAPABILITY)
+    monkeypatch.setattr(runtime, "on_device", lambda device: nullcontext())
+    return lambda: (launch.load_function.__wrapped__(SPEC, 0), list(compiled), loaded[-1])
+
+
+def test_a_kernel_is_compiled_once(loading):
+    for _ in range(2):
+        handle, compiled, (_, entry) = loading()
+        assert (handle, entry) == (7, ENTRY.encode())
+        assert compiled == [(SPEC, CAPABILITY)]
+
+
+def test_a_damaged_kernel_is_compiled_again(loading, folder):
+    loading()
+    entry_file(folder).write_bytes(PACKED[:-1])
+    for _ in range(2):
+        _, compiled, (_, entry) = loading()
+        assert entry == ENTRY.encode()
+        assert len(compiled) == 2
+    assert kernel_cache.load(kernel_cache.key(SPEC, CAPABILITY)) == (ENTRY, CUBIN)
+
+
+# ---------------------------------------------------------------- others at work
+
+_WRITER = """
+import sys
+from numbacc import kernel_cache
+number = int(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(40):
+    kernel_cache.save(sys.argv[2], f"entry{number}", bytes([number]) * 200_000)
+    found = kernel_cache.load(sys.argv[2])
+    assert found is not None, "damaged"
+    entry, cubin = found
+    assert cubin == bytes([int(entry[5:])]) * 200_000, "mixed"
+"""
+
+
+def test_processes_that_write_one_key_at_once_leave_a_whole_entry():
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", _WRITER, str(number), KEY],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for number in range(4)
+    ]  # fmt: skip
+    for writer in writers:
+        assert writer.stdout.readline() == "ready\n"
+    for writer in writers:
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+    for writer in writers:
+        _, errors = writer.communicate(timeout=120)
+        assert writer.returncode == 0, errors
+    entry, cubin = kernel_cache.load(KEY)
+    assert cubin == bytes([int(entry[5:])]) * 200_000
+
+
+def test_a_directory_that_cannot_be_made_is_no_error(tmp_path, monkeypatch, loading):
+    (tmp_path / "file").write_bytes(b"a file, not a folder")
+    monkeypatch.setenv("NUMBACC_CACHE_DIR", str(tmp_path / "file" / "child"))
+    assert kernel_cache.load(KEY) is None
+    kernel_cache.save(KEY, ENTRY, CUBIN)
+    assert kernel_cache.load(KEY) is None
+    handle, compiled, _ = loading()
+    assert (handle, len(compiled)) == (7, 1)
+
+
+@pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() == 0, reason="nothing is read-only for root")
+def test_a_directory_that_cannot_be_written_is_no_error(folder):
+    kernel_cache.save(KEY, ENTRY, CUBIN)
+    for path in (*files_in(folder), *(p for p in folder.rglob("*") if p.is_dir()), folder):
+        path.chmod(0o555)
+    try:
+        kernel_cache.save("cd" * 32, ENTRY, CUBIN)
+        assert kernel_cache.load(KEY) == (ENTRY, CUBIN)
+        assert kernel_cache.load("cd" * 32) is None
+    finally:
+        for path in (folder, *folder.rglob("*")):
+            path.chmod(0o755)

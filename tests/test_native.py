@@ -1,0 +1,321 @@
+"""The compiled driver calls, with C functions made here standing in for the driver."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import threading
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from numbacc.backend import simulated
+from numbacc.codes import ARRAYS, CAPTURING, FAILED, MAY_OVERLAP, WRONG_ALIGNMENT, WRONG_CONTEXT
+from numbacc.kernels.specs import KernelSpec
+from numbacc.maps import LaunchOrder
+
+if simulated():
+    pytest.skip("the simulator has no driver", allow_module_level=True)
+
+from numbacc import launch, native, runtime
+from numbacc_bindings.driver import LaunchConfig
+
+CONTEXT, FUNCTION, POOL, STREAM = 0x7F12_3456_7890, 0x7F00_0000_1110, 0x5550, 0x7F12_0000_0040
+word = ctypes.c_uint64
+c_function = {
+    "cuCtxGetCurrent": ctypes.CFUNCTYPE(ctypes.c_int, word),
+    "cuLaunchKernelEx": ctypes.CFUNCTYPE(ctypes.c_int, word, word, word, word),
+    "cuMemAllocFromPoolAsync": ctypes.CFUNCTYPE(ctypes.c_int, word, word, word, word),
+    "cuMemFreeAsync": ctypes.CFUNCTYPE(ctypes.c_int, word, word),
+    "cuStreamIsCapturing": ctypes.CFUNCTYPE(ctypes.c_int, word, word),
+}
+
+
+class Launched(NamedTuple):
+    """What the driver got to launch."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared: int
+    stream: int
+    attributes: int
+    function: int
+    parameters: int
+    arguments: bytes
+
+
+class FakeDriver:
+    """Functions with C addresses, which note what they are called with.
+
+    Attributes:
+        context: the current one.
+        status: what launch, allocate and free return.
+        capturing: what `cuStreamIsCapturing` writes; None if it may not be asked.
+        calls: names of the functions called, with their arguments.
+    """
+
+    def __init__(self):
+        self.context, self.status, self.capturing, self.calls = CONTEXT, 0, 0, []
+        self._functions = {name: c_function[name](getattr(self, name)) for name in c_function}
+
+    def address(self, name):
+        return ctypes.cast(self._functions[name], ctypes.c_void_p).value
+
+    def cuCtxGetCurrent(self, result):
+        word.from_address(result).value = self.context
+        return 0
+
+    def cuLaunchKernelEx(self, config, function, parameters, extra):
+        found = LaunchConfig.from_address(config)
+        # CU_LAUNCH_PARAM_BUFFER_POINTER, _BUFFER_SIZE and _END, as cuda.h numbers them.
+        keys = (word * 5).from_address(extra)
+        assert (keys[0], keys[2], keys[4]) == (1, 2, 0)
+        launched = Launched(
+            (found.gridDimX, found.gridDimY, found.gridDimZ),
+            (found.blockDimX, found.blockDimY, found.blockDimZ),
+            found.sharedMemBytes,
+            found.hStream or 0,
+            found.numAttrs,
+            function,
+            parameters,
+            ctypes.string_at(keys[1], word.from_address(keys[3]).value),
+        )
+        self.calls.append(("launch", launched))
+        return self.status
+
+    def cuMemAllocFromPoolAsync(self, result, nbytes, pool, stream):
+        self.calls.append(("allocate", nbytes, pool, stream))
+        if not self.status:
+            word.from_address(result).value = 0x7FFF_0000_0200
+        return self.status
+
+    def cuMemFreeAsync(self, pointer, stream):
+        self.calls.append(("free", pointer, stream))
+        return self.status
+
+    def cuStreamIsCapturing(self, stream, result):
+        self.calls.append(("asked", stream))
+        if self.capturing is None:
+            return 906
+        ctypes.c_int.from_address(result).value = self.capturing
+        return 0
+
+
+@pytest.fixture(scope="module")
+def driver():
+    """The stand-in, also behind `launch.Launcher`."""
+    fake = FakeDriver()
+    gpu = SimpleNamespace(get_current=fake.address("cuCtxGetCurrent"), context=CONTEXT)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launch, "driver", fake)
+        patch.setattr(launch, "load_function", lambda spec, device: FUNCTION)
+        patch.setattr(runtime, "gpu", lambda device: gpu)
+        yield fake
+
+
+@pytest.fixture(autouse=True)
+def as_new(driver):
+    driver.context, driver.status, driver.capturing = CONTEXT, 0, 0
+    driver.calls.clear()
+
+
+def order(places=((0, 0), (1, 0)), constants=(), alignment=(), pairs=(), wide=False):
+    """A launch of a kernel on arrays that `places` name."""
+    spec = KernelSpec("scalar", "copy", "uint8", 1, 1, 1, wide)
+    return LaunchOrder(spec, 0, (70000, 65535), (32, 4), alignment, places, constants, pairs)
+
+
+def addresses(*given):
+    return (*given, *[0] * (ARRAYS - len(given)))
+
+
+# ---------------------------------------------------------------- what is launched
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 8])
+def test_a_launch_hands_over_pointers_constants_configuration_and_stream(driver, wide, count):
+    places = ((1, 0), (0, 4096), (0, 0), (5, 2**40))
+    constants = tuple((-1) ** k * (10**9 + k) * (1 + wide * 10**6 * (k + 1)) for k in range(count))
+    launcher = launch.Launcher(order(places, constants, wide=wide))
+    given = [0x7F00_0000_0000 + 4096 * k for k in range(ARRAYS)]
+    assert launcher.launch(STREAM, *given) == 0
+    ((_, launched),) = driver.calls
+    pointers = [given[k] + offset for k, offset in places]
+    packed = struct.pack("<4Q", *pointers) + struct.pack(f"<{count}{'q' if wide else 'i'}", *constants)
+    assert launched == Launched((70000, 65535, 1), (32, 4, 1), 0, STREAM, 0, FUNCTION, 0, packed)
+
+
+def test_the_template_is_laid_out_as_documented(driver):
+    pair = (0, -16, 64, 1, 0, 128, 1)
+    launcher = launch.Launcher(order(((1, 8), (0, 24)), (3, -1, 5), (4, 8), (pair,)))
+    template = launcher._checked
+    words = struct.unpack(f"<{len(template) // 8}q", template.raw[: len(template) // 8 * 8])
+    head = {
+        native.GET_CURRENT: driver.address("cuCtxGetCurrent"),
+        native.CONTEXT: CONTEXT,
+        native.LAUNCH: driver.address("cuLaunchKernelEx"),
+        native.FUNCTION: FUNCTION,
+        native.POINTERS: 2,
+        native.SIZE: 2 * 8 + 3 * 4,
+        native.PAIRS: 1,
+    }
+    assert {k: words[k] for k in head} == head
+    assert words[native.ALIGNMENT : native.PLACES] == addresses(4, 8)
+    assert words[native.PLACES : native.PLACES + 4] == (1, 8, 0, 24)
+    constants = struct.pack("<4i", 3, -1, 5, 0)
+    assert struct.pack("<2q", *words[native.PLACES + 4 : native.PLACES + 6]) == constants
+    assert words[native.PLACES + 6 :][: native.PAIR_WORDS] == pair
+    assert ctypes.sizeof(LaunchConfig) == 8 * native.CONFIG_WORDS
+
+
+def test_the_largest_argument_block_fits(driver):
+    count = native.ARGUMENT_BYTES // 4 - 4
+    launcher = launch.Launcher(order(constants=tuple(range(count))))
+    assert launcher.launch(0, *addresses(16, 32)) == 0
+    assert driver.calls[0][1].arguments[16:] == struct.pack(f"<{count}i", *range(count))
+    with pytest.raises(AssertionError):
+        launch.Launcher(order(constants=tuple(range(count + 1))))
+
+
+def test_a_launch_leaves_its_template_as_it_was(driver):
+    launcher = launch.Launcher(order(constants=(1, 2, 3)))
+    before = launcher._checked.raw
+    launcher.launch(STREAM, *addresses(16, 32))
+    assert launcher._checked.raw == before
+    launcher.launch(0, *addresses(64, 96))
+    assert [launched.stream for _, launched in driver.calls] == [STREAM, 0]
+
+
+@pytest.mark.parametrize("status", [1, 2, 700, 999])
+def test_the_drivers_status_is_returned(driver, status):
+    driver.status = status
+    assert launch.Launcher(order()).launch(STREAM, *addresses(16, 32)) == status
+
+
+def test_threads_share_a_launcher(driver):
+    launcher = launch.Launcher(order(constants=(7,)))
+
+    def work(number):
+        for k in range(200):
+            assert launcher.launch(number, *addresses(4096 * number, 16 * k)) == 0
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    got = {(launched.stream, launched.arguments) for _, launched in driver.calls}
+    assert got == {(n, struct.pack("<2Qi", 4096 * n, 16 * k, 7)) for n in range(1, 5) for k in range(200)}
+
+
+# ---------------------------------------------------------------- what is not
+
+
+@pytest.mark.parametrize("current", [0, CONTEXT + 8])
+def test_another_context_is_current(driver, current):
+    driver.context = current
+    launcher = launch.Launcher(order(alignment=(8,), pairs=((0, 0, 8, 1, 0, 8, 0),)))
+    assert launcher.launch(STREAM, *addresses(16, 16)) == WRONG_CONTEXT
+    get_current = driver.address("cuCtxGetCurrent")
+    allocate, free = driver.address("cuMemAllocFromPoolAsync"), driver.address("cuMemFreeAsync")
+    assert native.allocate(get_current, CONTEXT, allocate, POOL, 64, STREAM) == WRONG_CONTEXT
+    capturing = driver.address("cuStreamIsCapturing")
+    assert native.free(get_current, CONTEXT, capturing, free, 4096, STREAM) == WRONG_CONTEXT
+    assert driver.calls == []
+
+
+@pytest.mark.parametrize("place", range(ARRAYS))
+@pytest.mark.parametrize("got", range(16))
+def test_an_array_is_aligned_otherwise(driver, place, got):
+    alignment = [0] * ARRAYS
+    alignment[place] = 6
+    launcher = launch.Launcher(order(alignment=tuple(alignment)))
+    given = [4096] * ARRAYS
+    given[place] += 32 + got
+    assert launcher.launch(0, *given) == (0 if got == 6 else WRONG_ALIGNMENT)
+    assert len(driver.calls) == (got == 6)
+
+
+def test_alignment_comes_before_overlap(driver):
+    launcher = launch.Launcher(order(alignment=(0, 8), pairs=((0, 0, 8, 1, 0, 8, 0),)))
+    assert launcher.launch(0, *addresses(16, 16)) == WRONG_ALIGNMENT
+
+
+# A pair as the documentation has it: an array and an output, each with the bytes it touches around its address.
+extents = st.tuples(st.integers(-40, 0), st.integers(1, 40))
+arrays_at = st.lists(st.integers(4, 10).map(lambda n: 16 * n), min_size=3, max_size=3)
+pairs = st.builds(
+    lambda i, one, j, other, allowed: (i, *one, j, *other, allowed),
+    st.integers(0, 2), extents, st.integers(0, 2), extents, st.integers(0, 1),
+)  # fmt: skip
+
+
+def touched(places, array, low, high):
+    """The bytes of an array, one by one."""
+    return set(range(places[array] + low, places[array] + high))
+
+
+@given(arrays_at, st.lists(pairs, max_size=3))
+@example([64, 64, 64], [(0, 0, 16, 1, 0, 16, 1)])
+@example([64, 64, 64], [(0, 0, 16, 1, 0, 16, 0)])
+@example([64, 80, 64], [(0, 0, 16, 1, 0, 16, 0)])
+@example([64, 80, 64], [(0, 0, 17, 1, 0, 16, 1)])
+@example([64, 80, 64], [(0, -16, 16, 1, 0, 16, 0), (2, 0, 16, 1, -1, 16, 0)])
+def test_shared_bytes_are_to_be_looked_at(driver, places, pairs):
+    driver.calls.clear()
+    shared = any(
+        touched(places, i, low, high) & touched(places, j, out_low, out_high)
+        and not (allowed and places[i] == places[j])
+        for i, low, high, j, out_low, out_high, allowed in pairs
+    )
+    launcher = launch.Launcher(order(pairs=tuple(pairs), constants=(9,)))
+    assert launcher.launch(0, *addresses(*places)) == (MAY_OVERLAP if shared else 0)
+    assert len(driver.calls) == (not shared)
+    assert launcher.launch_unchecked(0, *addresses(*places)) == 0
+    assert driver.calls[-1][1].arguments == struct.pack("<2Qi", places[0], places[1], 9)
+
+
+# ---------------------------------------------------------------- memory
+
+
+def allocate(driver, nbytes, stream=STREAM):
+    functions = driver.address("cuCtxGetCurrent"), driver.address("cuMemAllocFromPoolAsync")
+    return native.allocate(functions[0], CONTEXT, functions[1], POOL, nbytes, stream)
+
+
+def free(driver, pointer, stream=STREAM):
+    get_current, *functions = (
+        driver.address(name) for name in ("cuCtxGetCurrent", "cuStreamIsCapturing", "cuMemFreeAsync")
+    )
+    return native.free(get_current, CONTEXT, *functions, pointer, stream)
+
+
+def test_an_allocation_is_an_address(driver):
+    assert allocate(driver, 2**40 + 3) == 0x7FFF_0000_0200
+    assert driver.calls == [("allocate", 2**40 + 3, POOL, STREAM)]
+
+
+@pytest.mark.parametrize("status", [1, 2, 100, 999])
+def test_a_failed_allocation_says_why(driver, status):
+    driver.status = status
+    code = allocate(driver, 64)
+    assert code == FAILED - status
+    assert code not in (WRONG_CONTEXT, CAPTURING, WRONG_ALIGNMENT, MAY_OVERLAP)
+
+
+def test_memory_is_freed_on_its_stream(driver):
+    assert free(driver, 0x7FFF_0000_0200) == 0
+    assert driver.calls == [("asked", STREAM), ("free", 0x7FFF_0000_0200, STREAM)]
+    driver.status = 4
+    assert free(driver, 512, 0) == 4
+
+
+@pytest.mark.parametrize("capturing", [1, None], ids=["captured", "asking is forbidden"])
+def test_memory_is_not_freed_into_a_graph(driver, capturing):
+    driver.capturing = capturing
+    assert free(driver, 512) == CAPTURING
+    assert driver.calls == [("asked", STREAM)]

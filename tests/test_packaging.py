@@ -1,0 +1,234 @@
+"""What is installed, what an import costs, and which module may know which."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import re
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import numbacc
+from numbacc import info
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = {"numbacc": ROOT / "numbacc", "numbacc_bindings": ROOT / "bindings" / "numbacc_bindings"}
+SOURCES = sorted(path for folder in PACKAGES.values() for path in folder.rglob("*.py"))
+FAMILIES = {"gated", "elementwise", "gemm", "conv", "attention", "fft", "random"}
+
+
+# ---------------------------------------------------------------- setup.cfg
+
+
+@pytest.fixture(scope="module")
+def setup():
+    parser = configparser.ConfigParser()
+    parser.read(ROOT / "setup.cfg")
+    return parser
+
+
+def lines(text):
+    return text.strip().splitlines()
+
+
+def requirements(text):
+    """Requirement, with its extra -> its versions."""
+    return dict(re.match(r"([\w.-]+(?:\[\w+\])?)(.*)", line).groups() for line in lines(text))
+
+
+def test_dependencies(setup):
+    needed = requirements(setup["options"]["install_requires"])
+    assert needed == info.REQUIRED  # which `python -m numbacc info` checks
+    assert set(needed) == {"numba", "numba-cuda", "numpy", "ml_dtypes", "cuda-pathfinder", "cuda-core"}
+    assert needed["numpy"].endswith(",<2.5")
+
+
+def extra(setup, name):
+    """What an extra asks for, those extras included that it names."""
+    found = set(requirements(setup["options.extras_require"][name]))
+    inner = {r for r in found if r.startswith("numbacc[")}
+    return (found - inner).union(*(extra(setup, r[len("numbacc[") : -1]) for r in inner))
+
+
+def test_extras(setup):
+    extras = {name: extra(setup, name) for name in setup["options.extras_require"]}
+    assert set(extras) == {"cu12", "cu13", "demo", "notebooks", "test", "dev"}
+    libraries = ("cublas", "cudnn", "cufft", "curand")
+    assert extras["cu12"] == {"numba-cuda[cu12]", *(f"nvidia-{name}-cu12" for name in libraries)}
+    # Of CUDA 13's wheels only cuDNN's has the version in its name.
+    assert extras["cu13"] == {
+        "numba-cuda[cu13]",
+        *("nvidia-cublas", "nvidia-cudnn-cu13", "nvidia-cufft", "nvidia-curand"),
+    }
+    assert {"scikit-learn", "tqdm"} <= extras["demo"] <= extras["notebooks"] <= extras["test"] <= extras["dev"]
+    assert {"pytest", "hypothesis", "scipy"} <= extras["test"]
+    assert {"mypy", "ruff"} <= extras["dev"]
+    for name in ("cu12", "cu13"):
+        assert {getattr(part, name) for part in info.LIBRARIES} <= extras[name]
+
+
+def test_every_package_is_listed(setup):
+    found = {
+        ".".join([name, *path.parent.relative_to(folder).parts])
+        for name, folder in PACKAGES.items()
+        for path in folder.rglob("__init__.py")
+    }
+    assert set(lines(setup["options"]["packages"])) == found
+
+
+def test_types_are_shipped(setup):
+    for name, folder in PACKAGES.items():
+        assert (folder / "py.typed").is_file()
+        assert "py.typed" in setup["options.package_data"][name]
+
+
+def test_public_names():
+    assert len(set(numbacc.__all__)) == len(numbacc.__all__)
+    for name in numbacc.__all__:
+        assert (getattr(numbacc, name).__doc__ or "").strip(), f"numbacc.{name} has no docstring"
+    for name in FAMILIES & set(numbacc.__all__):
+        family = getattr(numbacc, name)
+        for member in family.__all__:
+            value = getattr(family, member)
+            assert not callable(value) or value.__doc__, f"numbacc.{name}.{member} has no docstring"
+
+
+# ---------------------------------------------------------------- the cost of an import
+
+
+def test_import_loads_no_library():
+    check = """
+import sys
+import numbacc
+heavy = [name for name in sys.modules if name.split(".")[0] in ("numba", "llvmlite") or name.startswith("cuda.")]
+assert not heavy, heavy
+try:
+    maps = open("/proc/self/maps").read()
+except FileNotFoundError:
+    maps = ""
+for library in ("libcuda", "libcublas", "libcudnn", "libcufft", "libcurand", "libnv"):
+    assert library not in maps, library
+"""
+    subprocess.run([sys.executable, "-c", check], check=True)
+
+
+def test_import_is_quick():
+    """Less than half a second more than NumPy's."""
+    measure = """
+import time
+import numpy
+start = time.perf_counter()
+import numbacc
+print(time.perf_counter() - start)
+"""
+    command = [sys.executable, "-c", measure]
+    seconds = [float(subprocess.check_output(command)) for _ in range(5)]
+    assert statistics.median(seconds) < 0.5, seconds
+
+
+# ---------------------------------------------------------------- layers
+
+
+def imports(source, package):
+    """The absolute names of everything a module imports, also inside functions.
+
+    Of `from a import b` both "a" and "a.b" are given, since b may be a module.
+    """
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            found |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def module_name(path):
+    for name, folder in PACKAGES.items():
+        if path.is_relative_to(folder):
+            return ".".join([name, *path.relative_to(folder).with_suffix("").parts])
+    raise ValueError(path)
+
+
+IMPORTS = {module_name(path): imports(path.read_text(), module_name(path).rpartition(".")[0]) for path in SOURCES}
+
+
+def reaches(module, *targets):
+    """What a module imports of these modules and those below them."""
+    return {name for name in IMPORTS[module] for target in targets if f"{name}.".startswith(f"{target}.")}
+
+
+def importers(*targets):
+    return {module for module in IMPORTS if reaches(module, *targets)}
+
+
+def numbacc_modules(*names):
+    return [f"numbacc.{name}" for name in names]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("from numba import cuda", {"numba", "numba.cuda"}),
+        ("def f():\n    import numba.cuda.cudadrv", {"numba.cuda.cudadrv"}),
+        ("from . import plans", {"numbacc.kernels", "numbacc.kernels.plans"}),
+        ("from .. import plans", {"numbacc", "numbacc.plans"}),
+        ("from ..plans import MapPlan", {"numbacc.plans", "numbacc.plans.MapPlan"}),
+    ],
+)
+def test_imports_are_found(source, expected):
+    assert imports(source, "numbacc.kernels") == expected
+
+
+def test_one_door_to_numba_cuda():
+    assert importers("numba.cuda") == {"numbacc._numba"}
+    assert importers("numba", "llvmlite") <= {*numbacc_modules("_numba", "native", "reference.gated")}
+
+
+def test_bindings_know_no_arrays():
+    for module in IMPORTS:
+        if module.startswith("numbacc_bindings"):
+            assert not reaches(module, "numpy", "numba", "numbacc", "ml_dtypes"), module
+
+
+def test_reference_knows_no_gpu():
+    above = numbacc_modules("_numba", "arrays", "backend", "kernels", "launch", "maps", "native", "plans", "runtime")
+    for module in IMPORTS:
+        if module.startswith("numbacc.reference"):
+            assert not reaches(module, *above, "numba.cuda", "numbacc_bindings"), module
+
+
+def test_kernels_know_no_validation_and_no_library():
+    above = numbacc_modules("arrays", "errors", "launch", "layout", "plans", "reference", "runtime", "streams")
+    for module in IMPORTS:
+        if module.startswith("numbacc.kernels"):
+            families = numbacc_modules(*FAMILIES)
+            assert not reaches(module, *above, *families, "numbacc_bindings", "ctypes"), module
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_public_modules_know_no_ctypes(family):
+    module = f"numbacc.{family}"
+    if module in IMPORTS:
+        below = numbacc_modules("_numba", "native", "runtime")
+        assert not reaches(module, "ctypes", "numba", "llvmlite", "cuda", "numbacc_bindings", *below)
+
+
+def test_core_knows_no_family():
+    tools = {"__init__", "__main__", "demo", "info", *FAMILIES}
+    families = numbacc_modules(*FAMILIES, *(f"reference.{family}" for family in FAMILIES))
+    for module in IMPORTS:
+        if re.fullmatch(r"numbacc\.\w+", module) and module.partition(".")[2] not in tools:
+            assert not reaches(module, *families), module
+
+
+@pytest.mark.parametrize("folder", ["numbacc", "bindings", "tests"])
+def test_files_are_short(folder):
+    lengths = {str(p.relative_to(ROOT)): len(p.read_text().splitlines()) for p in (ROOT / folder).rglob("*.py")}
+    assert {name: length for name, length in lengths.items() if length > 400} == {}
