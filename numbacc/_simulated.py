@@ -111,7 +111,7 @@ def make_accessors(
 
 def _exp(x: float) -> float:
     # As on a GPU: overflow is infinity, not an exception.
-    return math.exp(x) if x < 709.0 else math.inf + (x - x)
+    return math.exp(x) if not x > 709.782712893384 else math.inf
 
 
 hardware = SimpleNamespace(

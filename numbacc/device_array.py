@@ -270,7 +270,7 @@ class DeviceArray(_numba.DeviceNDArray):  # type: ignore[misc]
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """Version 3. Not for bfloat16 and float8, which it cannot name: those cross by DLPack."""
-        if self.dtype.kind == "V" or self.dtype.str[1] == "V":
+        if self.dtype.type.__module__ != "numpy":
             raise AttributeError(f"the CUDA array interface has no name for {self.dtype}; use DLPack (from_dlpack)")
         return {
             "shape": self.shape,

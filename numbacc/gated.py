@@ -214,7 +214,7 @@ _PAIR_NAMES = {"forward": ("a", "b"), "backward": ("dy", "a", "b")}
 def _check_options(kind: Any, gate: Any) -> None:
     if not isinstance(kind, str) or kind not in KINDS:
         raise OptionError(f"kind={kind!r} is unknown; the kinds are {', '.join(KINDS)}")
-    if gate not in ("first", "second"):
+    if not isinstance(gate, str) or gate not in ("first", "second"):
         raise OptionError(f'gate={gate!r} is unknown; it is "first" or "second"')
 
 
@@ -242,7 +242,7 @@ def _plan(
             )
         if array.dtype != x.dtype:
             raise DTypeError(f"{name} has dtype {array.dtype} but {names[-1]} has {x.dtype}; convert one of them")
-    number = normalize_axis(axis, x.ndim, names[-1])
+    number = 0 if paired else normalize_axis(axis, x.ndim, names[-1])
     first = len(inputs) - (2 if paired else 1)
     if paired:
         if inputs[first].shape != x.shape:

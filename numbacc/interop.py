@@ -247,6 +247,10 @@ def _from_numba(obj: Any, name: str, handle: int) -> DeviceArray:
         raise LayoutError(f"{name} has strides {strides}, no multiples of its element size")
     device, address = _numba.place_of(obj)
     made = layout(tuple(obj.shape), strides, obj.dtype, device)
+    if _numba.SIMULATED:
+        from .simulator import Adopted
+
+        return DeviceArray(made, address, Adopted(obj, made))
     producer = int(obj.stream) if obj.stream else 0
     if producer and producer != handle:
         backend().wait(handle, producer, device)

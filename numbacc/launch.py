@@ -47,7 +47,7 @@ def compile_cubin(spec: Any, capability: tuple[int, int]) -> tuple[str, bytes]:
     from . import _numba
     from .kernels import maps, specs
 
-    ptx, entry = _numba.compile_ptx(maps.make(spec), maps.signature(spec), capability, specs.MAX_THREADS)
+    ptx, entry = _numba.compile_ptx(maps.make(spec), maps.signature(spec), capability, specs.LAUNCH_BOUNDS)
     options = ProgramOptions(arch="sm_{}{}".format(*capability))
     return entry, bytes(Program(ptx, "ptx", options).compile("cubin").code)
 

@@ -17,7 +17,14 @@ from typing import Any, NamedTuple
 
 from .backend import backend, launcher_class
 from .dtypes import info
-from .kernels.specs import MAX_THREADS, THREAD_BYTES, TILE, VECTOR_BYTES, KernelSpec
+from .kernels.specs import (
+    MAX_THREADS,
+    THREAD_BYTES,
+    TILE,
+    VECTOR_BYTES,
+    KernelSpec,
+    vector_thread_bytes,
+)
 from .layout import Merged, merge_dimensions
 
 #: CUDA's limit on blocks along y; the kernels walk further rows in steps of the grid.
@@ -34,7 +41,7 @@ class Geometry(NamedTuple):
         grid, block: blocks and threads along x and y.
         outer: the dimensions that the kernel unravels.
         scalars: the integers that follow them.
-        access_bytes, turned: as in `KernelSpec`.
+        access_bytes, turned, thread_bytes: as in `KernelSpec`.
     """
 
     algorithm: str
@@ -44,6 +51,7 @@ class Geometry(NamedTuple):
     scalars: tuple[int, ...]
     access_bytes: int = VECTOR_BYTES
     turned: tuple[int, ...] = ()
+    thread_bytes: int = THREAD_BYTES
 
 
 class LaunchOrder(NamedTuple):
@@ -93,7 +101,8 @@ def make_launcher(spec: Any, alignment: Sequence[int], device: int, pairs: Seque
             leader=inputs,
         )
     )
-    geometry = choose(merged, inputs, dtype.itemsize, [place % 16 for place in places])
+    wanted = vector_thread_bytes(spec.formula, inputs, dtype.itemsize)
+    geometry = choose(merged, inputs, dtype.itemsize, [place % 16 for place in places], wanted)
     steps = merged.strides
     if geometry.turned:
         row = _row_dimension(merged, geometry.turned)
@@ -108,6 +117,7 @@ def make_launcher(spec: Any, alignment: Sequence[int], device: int, pairs: Seque
         wide=_needs_wide(merged, geometry),
         access_bytes=geometry.access_bytes,
         turned=geometry.turned,
+        thread_bytes=geometry.thread_bytes,
     )
     first = len(spec.inputs)
     launcher = launcher_class()(
@@ -137,10 +147,20 @@ def make_launcher(spec: Any, alignment: Sequence[int], device: int, pairs: Seque
     return launcher
 
 
-def choose(merged: Merged, inputs: int, itemsize: int, places: Sequence[int]) -> Geometry:
-    """The kernel and grid for merged dimensions (at least two), `places` being the addresses modulo 16."""
+def choose(
+    merged: Merged, inputs: int, itemsize: int, places: Sequence[int], vector_bytes: int = THREAD_BYTES
+) -> Geometry:
+    """The kernel and grid for merged dimensions (at least two).
+
+    Args:
+        merged: the dimensions; the operands' strides, inputs first.
+        inputs: how many of the operands are inputs.
+        itemsize: bytes an element.
+        places: the operands' addresses modulo 16.
+        vector_bytes: bytes that one thread of `vector` is to read from each input.
+    """
     if all(step[-1] == 1 for step in merged.strides):
-        return _rows(merged, itemsize, places)
+        return _rows(merged, itemsize, places, vector_bytes)
     turned = tuple(k for k, step in enumerate(merged.strides) if step[-1] != 1)
     if turned[-1] < inputs and _row_dimension(merged, turned) is not None:
         return _tiles(merged, turned)
@@ -149,7 +169,7 @@ def choose(merged: Merged, inputs: int, itemsize: int, places: Sequence[int]) ->
     return Geometry("strided", (blocks, 1), (MAX_THREADS, 1), merged.shape, (size,))
 
 
-def _rows(merged: Merged, itemsize: int, places: Sequence[int]) -> Geometry:
+def _rows(merged: Merged, itemsize: int, places: Sequence[int], vector_bytes: int) -> Geometry:
     columns, outer = merged.shape[-1], merged.shape[:-1]
     rows, lanes = prod(outer), THREAD_BYTES // itemsize
     pitches = gcd(0, *(n * itemsize for step in merged.strides for n in step[:-1]))
@@ -159,8 +179,9 @@ def _rows(merged: Merged, itemsize: int, places: Sequence[int]) -> Geometry:
         vectors = (columns - head) // width
         if vectors:
             items = columns - vectors * (width - 1)
-            grid, block = _grid(items, rows, THREAD_BYTES // VECTOR_BYTES)
-            return Geometry("vector", grid, block, outer, (rows, columns, head, vectors))
+            grid, block = _grid(items, rows, vector_bytes // VECTOR_BYTES)
+            scalars = (rows, columns, head, vectors)
+            return Geometry("vector", grid, block, outer, scalars, thread_bytes=vector_bytes)
     width = max(gcd(VECTOR_BYTES, pitches, *places), itemsize)
     if columns >= 32 * lanes:
         # One warp wide where there are rows enough to fill the block: what is left at a row's end is then short.
@@ -231,5 +252,6 @@ def _needs_wide(merged: Merged, geometry: Geometry) -> bool:
     """True if an offset, an index or a thread's number could pass 2^31."""
     reach = max(sum((n - 1) * abs(step) for n, step in zip(merged.shape, row, strict=True)) for row in merged.strides)
     threads = geometry.grid[0] * geometry.block[0]
-    # A thread has at most as many elements as bytes, and the grid's last block may reach beyond the end.
-    return max(reach, prod(merged.shape), threads * THREAD_BYTES) >= 2**31 - 1
+    each = {"vector": VECTOR_BYTES, "spread": geometry.thread_bytes}.get(geometry.algorithm, 1)
+    # An element has at least a byte; and the grid's last block may reach beyond the end.
+    return max(reach, prod(merged.shape), threads * each) >= 2**31 - 1

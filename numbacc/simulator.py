@@ -16,6 +16,7 @@ import numpy as np
 from . import _simulated
 from .codes import MAY_OVERLAP, WRONG_ALIGNMENT
 from .errors import DeviceError
+from .layout import Layout, numpy_view
 
 
 def device_count() -> int:
@@ -75,6 +76,19 @@ class Storage:
 
     def __del__(self) -> None:
         _simulated.memory.pop(self.address, None)
+
+
+class Adopted(Storage):
+    """The memory of an array that Numba's simulator made, known to the simulated kernels while it is used here."""
+
+    __slots__ = ("_owner",)
+
+    def __init__(self, owner: Any, array: Layout):
+        whole = numpy_view(owner._ary, array.low, (array.high - array.low,), (1,), np.dtype(np.uint8))
+        self._memory, self._owner = whole, owner
+        self.address = int(whole.ctypes.data)
+        self.nbytes, self.device, self.stream = int(whole.nbytes), 0, 0
+        _simulated.memory[self.address] = whole
 
 
 def allocate(nbytes: int, device: int, stream: int) -> Storage:

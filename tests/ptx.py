@@ -15,9 +15,10 @@ from typing import NamedTuple
 import pytest
 
 from numbacc import _numba, launch
+from numbacc.dtypes import TABLE
 from numbacc.kernels import maps
 from numbacc.kernels.formulas import FORMULAS
-from numbacc.kernels.specs import MAX_THREADS, KernelSpec
+from numbacc.kernels.specs import LAUNCH_BOUNDS, KernelSpec, vector_thread_bytes
 
 
 @contextmanager
@@ -30,10 +31,12 @@ def pretended(capability):
 
 
 def spec(algorithm, formula, dtype, rank=1, wide=False, **more):
-    """The spec of a kernel, with as many operands as the formula has."""
+    """The spec of a kernel as plans make it: as many operands as the formula has, as much work a thread as pays."""
     function = FORMULAS[formula]
     inputs = len(inspect.signature(function).parameters)
     outputs = len(function(*[1.0] * inputs))
+    if algorithm == "vector":
+        more["thread_bytes"] = vector_thread_bytes(formula, inputs, TABLE[dtype].itemsize)
     return KernelSpec(algorithm, formula, dtype, inputs, outputs, rank, wide, **more)
 
 
@@ -95,7 +98,7 @@ def _access(operation, modifiers):
 def compiled(kernel, capability=(9, 0)):
     """The PTX of a `KernelSpec`."""
     with pretended(capability):
-        ptx, _ = _numba.compile_ptx(maps.make(kernel), maps.signature(kernel), capability, MAX_THREADS)
+        ptx, _ = _numba.compile_ptx(maps.make(kernel), maps.signature(kernel), capability, LAUNCH_BOUNDS)
     return Ptx(ptx)
 
 

@@ -137,9 +137,7 @@ def test_simulator_is_refused(monkeypatch, capsys):
     assert "simulator" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "wrong", [["--kind", "relu"], ["--epochs", "0"], ["--epochs", "many"], ["--seed", "-1"]]
-)
+@pytest.mark.parametrize("wrong", [["--kind", "relu"], ["--epochs", "0"], ["--epochs", "many"], ["--seed", "-1"]])
 def test_wrong_options(wrong, capsys):
     with pytest.raises(SystemExit) as exit:
         demo.main(wrong)

@@ -61,6 +61,7 @@ def entry_file(folder):
         {"wide": True},
         {"access_bytes": 8},
         {"turned": (0,)},
+        {"thread_bytes": 16},
     ],
     ids=str,
 )

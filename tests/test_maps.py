@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numbacc import maps
 from numbacc.dtypes import TABLE
 from numbacc.kernels.maps import INNER, SCALARS
-from numbacc.kernels.specs import MAX_THREADS, THREAD_BYTES, TILE, VECTOR_BYTES
+from numbacc.kernels.specs import MAX_THREADS, TILE, VECTOR_BYTES
 from numbacc.layout import View, layout
 from numbacc.plans import MapSpec
 
@@ -143,7 +143,7 @@ def test_the_kernel_is_given_each_element_once(found):
 def test_the_grid_covers_the_work_and_no_block_is_idle(found):
     event(found.algorithm)
     (grid_x, grid_y), (block_x, block_y) = found.grid, found.block
-    total, bytes_each = prod(found.shape), {"vector": VECTOR_BYTES, "spread": found.size}
+    total, bytes_each = prod(found.shape), {"vector": VECTOR_BYTES, "spread": found.size}.get(found.algorithm)
     if found.algorithm == "strided":
         items, each, lines = total, 1, None
         assert found.scalars == [total]
@@ -155,7 +155,7 @@ def test_the_grid_covers_the_work_and_no_block_is_idle(found):
         rows, columns = found.scalars[:2]
         assert rows == prod(found.outer) and rows * columns == total
         items, lines = columns, rows
-        each = THREAD_BYTES // bytes_each.get(found.algorithm, THREAD_BYTES)
+        each = found.kernel.thread_bytes // bytes_each if bytes_each else 1
         if found.algorithm == "vector":
             vectors = found.scalars[3]
             items = vectors + columns - vectors * (VECTOR_BYTES // found.size)
@@ -206,7 +206,7 @@ def test_the_algorithm_follows_from_strides_and_places(found):
         assert all(n % nbytes == 0 for n in (pitches, *found.places))
         assert nbytes == VECTOR_BYTES or any(n % (2 * nbytes) for n in (pitches, *found.places))
         # Every block's whole width is walked at once somewhere.
-        assert found.block[0] * THREAD_BYTES // size <= columns
+        assert found.block[0] * found.kernel.thread_bytes // size <= columns
 
 
 # ---------------------------------------------------------------- one by one

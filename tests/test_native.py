@@ -263,6 +263,7 @@ def touched(places, array, low, high):
 @example([64, 64, 64], [(0, 0, 16, 1, 0, 16, 1)])
 @example([64, 64, 64], [(0, 0, 16, 1, 0, 16, 0)])
 @example([64, 80, 64], [(0, 0, 16, 1, 0, 16, 0)])
+@example([80, 64, 64], [(0, 0, 16, 1, 0, 16, 0)])
 @example([64, 80, 64], [(0, 0, 17, 1, 0, 16, 1)])
 @example([64, 80, 64], [(0, -16, 16, 1, 0, 16, 0), (2, 0, 16, 1, -1, 16, 0)])
 def test_shared_bytes_are_to_be_looked_at(driver, places, pairs):

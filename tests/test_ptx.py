@@ -12,7 +12,7 @@ from oracle import DTYPES
 from numbacc.backend import simulated
 from numbacc.dtypes import TABLE
 from numbacc.kernels.formulas import FORMULAS
-from numbacc.kernels.specs import THREAD_BYTES, VECTOR_BYTES
+from numbacc.kernels.specs import VECTOR_BYTES
 from numbacc.layout import MAX_RANK
 
 pytestmark = pytest.mark.skipif(simulated(), reason="the simulator compiles nothing")
@@ -59,9 +59,7 @@ def check_batches(kernel, found, *batches):
     """Each thread loads all it needs, then stores its results: `batches` are (accesses an operand, width)."""
     runs = found.runs()
     assert [operation for operation, _ in runs] == ["ld", "st"] * (len(runs) // 2)
-    got = {
-        (tuple(loads), tuple(stores)) for (_, loads), (_, stores) in zip(runs[::2], runs[1::2], strict=True)
-    }
+    got = {(tuple(loads), tuple(stores)) for (_, loads), (_, stores) in zip(runs[::2], runs[1::2], strict=True)}
     wanted = {((nbytes,) * n * kernel.inputs, (nbytes,) * n * kernel.outputs) for n, nbytes in batches}
     assert got == wanted
 
@@ -79,7 +77,7 @@ def check_vector(kernel, capability):
     found = check(kernel, capability)
     check_division(kernel, found)
     element = (1, TABLE[kernel.dtype].itemsize)
-    check_batches(kernel, found, (THREAD_BYTES // VECTOR_BYTES, VECTOR_BYTES), (1, VECTOR_BYTES), element)
+    check_batches(kernel, found, (kernel.thread_bytes // VECTOR_BYTES, VECTOR_BYTES), (1, VECTOR_BYTES), element)
 
 
 each_capability = pytest.mark.parametrize(
@@ -126,7 +124,7 @@ def test_scalar(formula, dtype):
 )
 def test_spread_has_all_its_loads_under_way_in_the_width_asked_for(formula, dtype, nbytes):
     kernel = ptx.spec("spread", formula, dtype, access_bytes=nbytes)
-    check_batches(kernel, check(kernel), (THREAD_BYTES // nbytes, nbytes), (1, TABLE[dtype].itemsize))
+    check_batches(kernel, check(kernel), (kernel.thread_bytes // nbytes, nbytes), (1, TABLE[dtype].itemsize))
 
 
 @pytest.mark.parametrize("wide", [False, True])
@@ -176,7 +174,7 @@ def test_tiled_goes_through_shared_memory(formula, dtype, turned):
 
 def test_compute_capabilities_do_not_get_in_each_others_way():
     """Numba caches device functions: a kernel must not depend on what was compiled before it."""
-    kernel = ptx.spec("scalar", BACKWARD, "float16")
+    kernel = ptx.spec("vector", BACKWARD, "float16")
     compile_anew = ptx.compiled.__wrapped__
     first = {capability: compile_anew(kernel, capability) for capability in CAPABILITIES}
     for capability in reversed(CAPABILITIES):

@@ -15,20 +15,29 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._numba import cuda, hardware
+from .._intrinsics import hardware
+from .._numba import cuda
 from ..dtypes import DTypeInfo
 
 Scalar = Any
 
+#: Beyond this, e^x is no float64 any more.
+LOG_LARGEST = 709.782712893384
+
 
 def exp(x):
     """e^x; infinity where it overflows."""
-    return math.exp(x) if x < 709.0 else math.inf
+    return math.exp(x) if not x > LOG_LARGEST else math.inf
 
 
 def reciprocal(x):
     """1/x for x >= 1."""
     return 1.0 / x
+
+
+def minimum(x, y):
+    """The smaller one; y where x is NaN."""
+    return x if x < y else y
 
 
 def gaussian(x):

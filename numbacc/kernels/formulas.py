@@ -8,11 +8,11 @@ Sources: GLU, Dauphin et al. 2017 (arXiv:1612.08083); ReGLU, SwiGLU and GeGLU, S
 (arXiv:2002.05202); the tanh form of GELU, Hendrycks and Gimpel 2016 (arXiv:1606.08415).
 """
 
-from .arithmetic import exp, gaussian, normal_tail, reciprocal
+from .arithmetic import exp, gaussian, minimum, normal_tail, reciprocal
 
 INV_SQRT_2PI = 0.3989422804014327  # 1/√(2π), so that φ(b) = INV_SQRT_2PI · exp(-b²/2)
-TANH_SCALE = 1.5957691216057308  # 2√(2/π): ½(1 + tanh u) = σ(2u)
-TANH_CUBIC = 0.044715
+TANH_LINEAR = 1.5957691216057308  # 2√(2/π), since ½(1 + tanh u) = σ(2u)
+TANH_CUBIC = 0.07135481627260025  # 2√(2/π) · 0.044715
 
 
 def sigmoid(b):
@@ -21,16 +21,16 @@ def sigmoid(b):
 
 
 def sigmoid_pair(b):
-    """σ(b) and 1 - σ(b), neither by a subtraction that cancels.
+    """σ(b) and σ'(b) = σ(b) (1 - σ(b)), neither by a subtraction that cancels.
 
-    exp is only taken of -|b|, so nothing overflows; with e = exp(-|b|) the two are 1/(1+e) and e/(1+e).
+    exp is only taken of -|b|, so nothing overflows; with e = exp(-|b|), σ and 1 - σ are 1/(1+e) and e/(1+e).
     """
     e = exp(-abs(b))
     large = reciprocal(1.0 + e)
     small = e * large
     if b >= 0.0:
-        return large, small
-    return small, large
+        return large, large * small
+    return small, large * small
 
 
 def normal_pair(b):
@@ -39,7 +39,7 @@ def normal_pair(b):
     Φ(-|b|) = ½ erfc(|b|/√2) keeps its relative precision far out, where ½(1 + erf) would cancel. From 40 on it is 0
     even in float64; the bound keeps squares finite.
     """
-    x = min(abs(b), 40.0)
+    x = minimum(abs(b), 40.0)
     e = gaussian(x)
     tail = normal_tail(x, e)
     if b >= 0.0:
@@ -53,9 +53,8 @@ def glu(b):
 
 
 def glu_pair(b):
-    """g = σ(b), g' = σ(b) (1 - σ(b))."""
-    s, rest = sigmoid_pair(b)
-    return s, s * rest
+    """g = σ(b), g' = σ'(b)."""
+    return sigmoid_pair(b)
 
 
 def swiglu(b):
@@ -64,9 +63,9 @@ def swiglu(b):
 
 
 def swiglu_pair(b):
-    """g = b σ(b), g' = σ(b) (1 + b (1 - σ(b)))."""
-    s, rest = sigmoid_pair(b)
-    return b * s, s * (1.0 + b * rest)
+    """g = b σ(b), g' = σ(b) (1 + b (1 - σ(b))) = σ(b) + b σ'(b)."""
+    s, slope = sigmoid_pair(b)
+    return b * s, s + b * slope
 
 
 def geglu(b):
@@ -82,20 +81,19 @@ def geglu_pair(b):
 
 
 def geglu_tanh(b):
-    """g = b ½(1 + tanh u) = b σ(2u), u = √(2/π)(b + 0.044715 b³)."""
-    return b * sigmoid(TANH_SCALE * b * (1.0 + TANH_CUBIC * b * b))
+    """g = b ½(1 + tanh u) = b σ(2u), 2u = 2√(2/π)(b + 0.044715 b³)."""
+    return b * sigmoid(b * (TANH_LINEAR + TANH_CUBIC * b * b))
 
 
 def geglu_tanh_pair(b):
-    """g = b σ(2u), g' = σ(2u) + b σ(2u)(1 - σ(2u)) 2u'.
+    """g = b σ(2u), g' = σ(2u) + b σ'(2u) (2u)'.
 
-    The square in u is bounded: from |b| = 47 on, where the bound sets in, σ(2u) is 0 or 1 to the last bit, and
-    u' would overflow where it is multiplied by 0.
+    The square in u is bounded: from |b| = 47 on, where the bound sets in, σ(2u) is 0 or 1 to the last bit, and u'
+    would overflow where it is multiplied by 0. For the same reason b meets σ' first.
     """
-    square = min(TANH_CUBIC * b * b, 100.0)
-    s, rest = sigmoid_pair(TANH_SCALE * b * (1.0 + square))
-    slope = TANH_SCALE * (1.0 + 3.0 * square)
-    return b * s, s + b * (s * rest) * slope
+    square = TANH_CUBIC * minimum(b * b, 2200.0)
+    s, slope = sigmoid_pair(b * (TANH_LINEAR + square))
+    return b * s, s + (slope * b) * (TANH_LINEAR + 3.0 * square)
 
 
 def reglu_forward(a, b):

@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .._numba import accessors, cuda, kernel_signature
+from .._intrinsics import accessors
+from .._numba import cuda, kernel_signature
 from ..dtypes import TABLE
 from .arithmetic import specialize_for
 from .formulas import FORMULAS
-from .specs import MAX_THREADS, THREAD_BYTES, TILE, KernelSpec
+from .specs import MAX_THREADS, TILE, KernelSpec
 
 Kernel = Callable[..., None]
 
@@ -64,7 +65,8 @@ def vector(formula: Any, io: Any) -> Kernel:
                 results = map_lanes(formula, values)
                 store_lanes(outs, offsets(place, out_steps), threads * width, results)
             else:
-                for item in range(start, start + pieces * threads, threads):
+                for piece in range(pieces):
+                    item = start + piece * threads
                     if item < vectors:
                         place = first + (head + item * width,)
                         values = load_vector(ins, offsets(place, in_steps), 0)
@@ -105,10 +107,12 @@ def spread(formula: Any, io: Any) -> Kernel:
                 results = map_lanes(formula, values)
                 store_lanes(outs, offsets(place, out_steps), threads * width, results)
             else:
-                for column in range(start + cuda.threadIdx.x, columns, threads):
+                column = start + cuda.threadIdx.x
+                while column < columns:
                     place = first + (column,)
                     values = load(ins, offsets(place, in_steps))
                     store(outs, offsets(place, out_steps), formula(*values))
+                    column += threads
             row += cuda.gridsize(2)[1]
 
     return kernel
@@ -182,7 +186,7 @@ _MAKERS = {f.__name__: f for f in (scalar, vector, spread, strided, tiled)}
 def make(spec: KernelSpec) -> Kernel:
     """The kernel that `spec` describes, as a Python function ready to be compiled or simulated."""
     dtype = TABLE[spec.dtype]
-    lanes = THREAD_BYTES // dtype.itemsize
+    lanes = spec.thread_bytes // dtype.itemsize
     io = accessors(dtype, lanes, spec.access_bytes, spec.inputs, spec.turned)
     io.single = accessors(dtype, spec.access_bytes // dtype.itemsize, spec.access_bytes)
     io.inputs = spec.inputs

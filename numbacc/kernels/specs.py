@@ -6,10 +6,13 @@ from typing import NamedTuple
 
 #: Bytes of the widest load or store.
 VECTOR_BYTES = 16
-#: Bytes that one thread of `vector` and `spread` reads from each input.
+#: Bytes that one thread of `vector` and `spread` reads from each input, where nothing else is said.
 THREAD_BYTES = 32
 #: Threads of a block, at most.
 MAX_THREADS = 128
+#: Threads of a block, and blocks that fit a multiprocessor together: the compiler gets 64 registers a thread. Left
+#: to itself it takes fewer, for more blocks, and runs slower by up to 4 %.
+LAUNCH_BOUNDS = (MAX_THREADS, 8)
 #: Rows and columns of `tiled`'s tiles.
 TILE = 32
 
@@ -26,6 +29,7 @@ class KernelSpec(NamedTuple):
         wide: True where offsets or sizes pass 2^31, so that they need 64-bit integers.
         access_bytes: width of one load or store of `vector` and `spread`.
         turned: which of the inputs lie transposed, for `tiled`.
+        thread_bytes: bytes that one thread of `vector` and `spread` reads from each input.
     """
 
     algorithm: str
@@ -37,3 +41,19 @@ class KernelSpec(NamedTuple):
     wide: bool
     access_bytes: int = VECTOR_BYTES
     turned: tuple[int, ...] = ()
+    thread_bytes: int = THREAD_BYTES
+
+
+#: Formulas whose arithmetic takes as long as their memory.
+_HEAVY = ("gated.forward.geglu",)
+
+
+def vector_thread_bytes(formula: str, inputs: int, itemsize: int) -> int:
+    """Bytes that one thread of `vector` reads from each input: as many as keep memory busiest, measured on an H200.
+
+    Two loads an input where there are two inputs, one where there are three: more in flight costs more in registers
+    than it brings. 16-bit elements do as well with one load, unless the arithmetic needs more to overlap with.
+    """
+    if itemsize == 8 or formula in _HEAVY:
+        return THREAD_BYTES
+    return VECTOR_BYTES if inputs > 2 or itemsize == 2 else THREAD_BYTES

@@ -1,0 +1,40 @@
+"""What must run in Numba's CUDA simulator, which is chosen when a process starts: in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from numbacc.backend import simulated
+
+HERE = Path(__file__).parent
+pytestmark = pytest.mark.skipif(simulated(), reason="this is the simulator")
+
+
+@pytest.mark.parametrize("files", ["test_gated.py test_gated_errors.py", "simulated_kernels.py", "simulated_arrays.py"])
+def test_in_the_simulator(files):
+    paths = [str(HERE / name) for name in files.split()]
+    command = [sys.executable, "-m", "pytest", "-q", "--disable-warnings", "-p", "no:cacheprovider", *paths]
+    run = subprocess.run(
+        command, env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}, cwd=HERE.parent, capture_output=True, text=True
+    )
+    report = run.stdout[-6000:] + run.stderr[-2000:]
+    assert run.returncode == 0, report
+    assert " passed" in report
+
+
+def test_the_simulator_is_a_device():
+    code = (
+        "import numpy, numbacc; from numbacc import gated; x = numbacc.asarray(numpy.ones((2, 4), 'f4')); "
+        "assert numbacc.has_gpu() and type(x).__name__ == 'DeviceArray'; "
+        "print(gated.forward_plan(x).info.backend, gated.forward(x, 'reglu').copy_to_host().tolist())"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert run.stdout.split(maxsplit=1) == ["simulator", "[[1.0, 1.0], [1.0, 1.0]]\n"]
