@@ -101,7 +101,7 @@ def make_launcher(spec: Any, alignment: Sequence[int], device: int, pairs: Seque
             leader=inputs,
         )
     )
-    wanted = vector_thread_bytes(spec.formula, inputs, dtype.itemsize)
+    wanted = vector_thread_bytes(inputs, dtype.itemsize)
     geometry = choose(merged, inputs, dtype.itemsize, [place % 16 for place in places], wanted)
     steps = merged.strides
     if geometry.turned:

@@ -36,7 +36,7 @@ def spec(algorithm, formula, dtype, rank=1, wide=False, **more):
     inputs = len(inspect.signature(function).parameters)
     outputs = len(function(*[1.0] * inputs))
     if algorithm == "vector":
-        more["thread_bytes"] = vector_thread_bytes(formula, inputs, TABLE[dtype].itemsize)
+        more["thread_bytes"] = vector_thread_bytes(inputs, TABLE[dtype].itemsize)
     return KernelSpec(algorithm, formula, dtype, inputs, outputs, rank, wide, **more)
 
 

@@ -70,7 +70,9 @@ def check_batches(kernel, found, *batches):
 def check_division(kernel, found):
     """Indices are unravelled by unsigned division, of 32 bits where those do: the others cost far more."""
     divisions = set(re.findall(r"\b(?:div|rem)\.[su]\d+\b", found.text))
-    assert divisions <= {"div.u32", "rem.u32", *(["div.u64", "rem.u64"] if kernel.wide else [])}
+    # For 10.0 the compiler unrolls the row loop of small kernels, and divides once for its trip count.
+    unrolled = ["div.u64"] if ".target sm_100" in found.text else []
+    assert divisions <= {"div.u32", "rem.u32", *unrolled, *(["div.u64", "rem.u64"] if kernel.wide else [])}
 
 
 def check_vector(kernel, capability):

@@ -1,8 +1,8 @@
 """The kernels that apply a scalar formula to arrays, element by element: y[i] = formula(x[i], ...).
 
 Read `scalar` first: it is the kernel one writes on the first day, and the others compute the same. `vector`
-is what replaces it: each thread moves 16 bytes at a time, a few times, which is what it takes to keep an
-H200's memory busy. `spread`, `strided` and `tiled` serve the arrays that `vector` cannot.
+is what replaces it: each thread moves 16 bytes at a time, and in `batched` a few times 16, which is what it takes
+to keep an H200's memory busy. `spread`, `strided` and `tiled` serve the arrays that `vector` cannot.
 
 A kernel here only indexes, loads, calls and stores. `load` and `store` convert between the arrays' dtype and
 the compute dtype; the formula (from `formulas`) knows nothing of arrays. Offsets are in elements; `steps`
@@ -41,11 +41,42 @@ def scalar(formula: Any, io: Any) -> Kernel:
 
 
 def vector(formula: Any, io: Any) -> Kernel:
-    """One thread a few times 16 bytes of a row, each in one load an input and one store an output.
+    """One thread 16 bytes of a row, in one load an input and one store an output; or a few times that, see `batched`.
 
-    A thread's loads, a block's width apart, are all under way before the first is used. The rows' first `head`
-    elements lie before the first 16-byte boundary, and what follows the last whole 16 bytes is the tail; both
-    are items behind the row's `vectors` whole ones, an element each.
+    The rows' first `head` elements lie before the first 16-byte boundary, and what follows the last whole 16 bytes is
+    the tail; both are items behind the row's `vectors` whole ones, an element each.
+    """
+    if io.lanes > io.width:
+        return batched(formula, io)
+    load, store, offsets, unravel = io.load, io.store, io.offsets, io.unravel
+    load_lanes, store_lanes, map_lanes = io.load_lanes, io.store_lanes, io.map_lanes
+    width = io.width
+
+    def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, head, vectors):
+        item, row = cuda.grid(2)
+        body = vectors * width
+        while row < rows:
+            first = unravel(row, outer)
+            if item < vectors:
+                place = first + (head + item * width,)
+                values = load_lanes(ins, offsets(place, in_steps), 0)
+                store_lanes(outs, offsets(place, out_steps), 0, map_lanes(formula, values))
+            elif item < vectors + columns - body:
+                column = item - vectors
+                if column >= head:
+                    column += body
+                place = first + (column,)
+                values = load(ins, offsets(place, in_steps))
+                store(outs, offsets(place, out_steps), formula(*values))
+            row += cuda.gridsize(2)[1]
+
+    return kernel
+
+
+def batched(formula: Any, io: Any) -> Kernel:
+    """`vector` with several loads an input a thread, a block's width apart, all under way before the first is used.
+
+    Threads at a row's end, where not all of theirs are there, take them one by one.
     """
     load, store, offsets, unravel = io.load, io.store, io.offsets, io.unravel
     load_lanes, store_lanes, map_lanes = io.load_lanes, io.store_lanes, io.map_lanes
@@ -62,16 +93,13 @@ def vector(formula: Any, io: Any) -> Kernel:
             if start + (pieces - 1) * threads < vectors:
                 place = first + (head + start * width,)
                 values = load_lanes(ins, offsets(place, in_steps), threads * width)
-                results = map_lanes(formula, values)
-                store_lanes(outs, offsets(place, out_steps), threads * width, results)
+                store_lanes(outs, offsets(place, out_steps), threads * width, map_lanes(formula, values))
             else:
-                for piece in range(pieces):
-                    item = start + piece * threads
+                for item in range(start, start + pieces * threads, threads):
                     if item < vectors:
                         place = first + (head + item * width,)
                         values = load_vector(ins, offsets(place, in_steps), 0)
-                        results = map_lanes(formula, values)
-                        store_vector(outs, offsets(place, out_steps), 0, results)
+                        store_vector(outs, offsets(place, out_steps), 0, map_lanes(formula, values))
                     elif item < vectors + columns - body:
                         column = item - vectors
                         if column >= head:

@@ -44,16 +44,10 @@ class KernelSpec(NamedTuple):
     thread_bytes: int = THREAD_BYTES
 
 
-#: Formulas whose arithmetic takes as long as their memory.
-_HEAVY = ("gated.forward.geglu",)
-
-
-def vector_thread_bytes(formula: str, inputs: int, itemsize: int) -> int:
+def vector_thread_bytes(inputs: int, itemsize: int) -> int:
     """Bytes that one thread of `vector` reads from each input: as many as keep memory busiest, measured on an H200.
 
     Two loads an input where there are two inputs, one where there are three: more in flight costs more in registers
-    than it brings. 16-bit elements do as well with one load, unless the arithmetic needs more to overlap with.
+    than it brings. Of float64 a load holds two numbers only, so there it is always two.
     """
-    if itemsize == 8 or formula in _HEAVY:
-        return THREAD_BYTES
-    return VECTOR_BYTES if inputs > 2 or itemsize == 2 else THREAD_BYTES
+    return THREAD_BYTES if inputs < 3 or itemsize == 8 else VECTOR_BYTES
