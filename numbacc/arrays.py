@@ -200,10 +200,18 @@ def empty(
     return empty_device(made, handle_of(stream))
 
 
-def empty_like(obj: Any, *, dtype: Any = None, stream: Any = None) -> Array:
-    """An array of arbitrary contents with obj's shape and device, and its dtype unless one is given."""
+def empty_like(obj: Any, *, dtype: Any = None, device: int | str | None = None, stream: Any = None) -> Array:
+    """An array of arbitrary contents with obj's shape, and its dtype and device unless others are given.
+
+    Arguments and errors as in `empty`.
+    """
     source = layout_of(as_array(obj, "obj", handle_of(stream)))
-    return empty(source.shape, source.dtype if dtype is None else dtype, device=_name(source), stream=stream)
+    return empty(
+        source.shape,
+        source.dtype if dtype is None else dtype,
+        device=_name(source) if device is None else device,
+        stream=stream,
+    )
 
 
 def zeros(

@@ -18,7 +18,7 @@ from .backend import backend
 from .device_array import DeviceArray
 from .errors import DeviceError, DTypeError, LayoutError
 from .layout import Layout, layout, row_major_strides
-from .streams import foreign
+from .streams import foreign, owner_of
 
 CPU_DEVICE, CUDA_DEVICE, MANAGED_DEVICE = 1, 2, 13
 _READ_ONLY = 1
@@ -162,7 +162,7 @@ class Borrowed:
     def __init__(self, owner: object, address: int, device: int, stream: int):
         self._owner = owner
         self.address, self.device, self.stream = address, device, stream
-        self._keep = foreign.get(stream) if foreign else None
+        self._keep = owner_of(stream) if foreign else None
 
     def before_use(self, stream: int) -> None:
         """Make `stream` wait for what is queued on the stream that this memory was taken over on."""

@@ -30,7 +30,7 @@ from .contexts import (
     require_device,
 )
 from .errors import DeviceError
-from .streams import foreign
+from .streams import foreign, owner_of
 
 __all__ = [
     "Event",
@@ -134,7 +134,7 @@ class Storage:
         self.device = device
         self.stream = stream
         #: What must live as long: a foreign stream that the memory will be freed on, a pinned array that is copied.
-        self._keep: Any = foreign.get(stream) if foreign else None
+        self._keep: Any = owner_of(stream) if foreign else None
         #: Stream -> event recorded there after the last use, for streams other than the home one.
         self._uses: dict[int, Event] | None = None
 

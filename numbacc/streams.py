@@ -91,8 +91,14 @@ class Stream:
 #: Device -> streams that nobody holds any more.
 _idle: dict[int, list[int]] = {}
 
-#: Handle -> the foreign stream that it belongs to, for as long as that lives: arrays on it keep it alive.
-foreign: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+#: Handle -> the foreign stream that it belongs to, for as long as that lives.
+foreign: dict[int, weakref.ref[Any]] = {}
+
+
+def owner_of(handle: int) -> Any:
+    """The foreign stream of a handle, to be kept alive by what will be queued on it; None for other handles."""
+    found = foreign.get(handle)
+    return None if found is None else found()
 
 
 def stream(stream: Any = None, *, device: int | None = None) -> Stream:
@@ -152,6 +158,6 @@ def handle_of(stream: Any) -> int:
             "__cuda_stream__, or a handle as an integer"
         )
     handle = int(protocol()[1])
-    if handle:
-        foreign[handle] = stream
+    if handle and owner_of(handle) is not stream:
+        foreign[handle] = weakref.ref(stream, lambda _: foreign.pop(handle, None))
     return handle
