@@ -55,8 +55,8 @@ def compile_cubin(spec: Any, capability: tuple[int, int]) -> tuple[str, bytes]:
 class Launcher:
     """A kernel with its geometry and constants, ready to be given arrays' addresses.
 
-    Call it as `launcher(stream, *addresses)` with `codes.ARRAYS` addresses, 0 behind the last. It returns 0, or a
-    code of `codes` where the call must be looked at.
+    Call `launcher.launch(stream, *addresses)` with `codes.ARRAYS` addresses, 0 behind the last. It returns 0, the
+    driver's status, or a number of `codes` where the arrays must be looked at.
     """
 
     backend = "kernel"
