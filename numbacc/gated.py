@@ -158,14 +158,14 @@ def _call(
     own = None if out is None else (getattr(out, "_numbacc_layout", None),)
     inputs: Any = arguments
     outs: Any = None if out is None else (out,)
-    if type(axis) is not int or None in layouts or (own and None in own):
-        plan, inputs, outs = _find(direction, arguments, kind, axis, gate, out, handle)
-    else:
+    plan: MapPlan | None = None
+    if type(axis) is int and None not in layouts and not (own and None in own):
         try:
             plan = _plan(direction, kind, axis, gate, False, layouts, own)
         except TypeError:
-            _check_options(kind, gate)
-            raise
+            pass  # `_find` says what is wrong
+    if plan is None:
+        plan, inputs, outs = _find(direction, arguments, kind, axis, gate, out, handle)
     return plan.run(inputs, outs, out, handle)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -91,8 +92,8 @@ class Stream:
 #: Device -> streams that nobody holds any more.
 _idle: dict[int, list[int]] = {}
 
-#: Handle -> the foreign stream that it belongs to, for as long as that lives.
-foreign: dict[int, weakref.ref[Any]] = {}
+#: Handle -> what returns the foreign stream that it belongs to, for as long as that lives.
+foreign: dict[int, Callable[[], Any]] = {}
 
 
 def owner_of(handle: int) -> Any:
@@ -159,5 +160,8 @@ def handle_of(stream: Any) -> int:
         )
     handle = int(protocol()[1])
     if handle and owner_of(handle) is not stream:
-        foreign[handle] = weakref.ref(stream, lambda _: foreign.pop(handle, None))
+        try:
+            foreign[handle] = weakref.ref(stream, lambda _: foreign.pop(handle, None))
+        except TypeError:  # a type without weak references: it is kept for good
+            foreign[handle] = lambda: stream
     return handle

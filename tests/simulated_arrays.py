@@ -9,7 +9,7 @@ import pytest
 from conftest import bits
 
 import numbacc
-from numbacc import _numba, _simulated, dtypes, gated, interop
+from numbacc import _numba, _simulated, dtypes, gated, interop, streams
 
 pytestmark = pytest.mark.simulator
 
@@ -275,3 +275,16 @@ def test_numpy_and_device_arrays_do_not_mix():
             call()
     with pytest.raises(numbacc.DeviceError, match="cuda:1"):
         numbacc.zeros(3, device=1)
+
+
+def test_a_stream_without_weak_references_is_taken():
+    class Slotted:
+        __slots__ = ()
+
+        def __cuda_stream__(self):
+            return (0, 0x5EED)
+
+    stream = Slotted()
+    y = gated.forward(numbacc.asarray(np.ones((2, 4), np.float32)), stream=stream)
+    assert y._storage.stream == 0x5EED
+    assert streams.owner_of(0x5EED) is stream
