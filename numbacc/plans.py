@@ -68,6 +68,7 @@ class MapSpec(NamedTuple):
         shape: the shape that the formula is mapped over.
         reads, writes: how the formula's operands lie in the inputs and outputs.
         out_given: whether the outputs are the user's, or allocated by each call.
+        launcher: what makes the launcher, as `maps.make_launcher` does, which None stands for.
     """
 
     op: str
@@ -80,6 +81,7 @@ class MapSpec(NamedTuple):
     reads: tuple[View, ...]
     writes: tuple[View, ...]
     out_given: bool
+    launcher: Callable[..., Any] | None = None
 
 
 def flatten(arguments: Sequence[Any]) -> list[Any]:
@@ -122,7 +124,8 @@ class MapPlan:
             # Imported here: it brings Numba, which nothing on the CPU needs.
             from .maps import make_launcher
 
-            found = make_launcher(self.spec, alignment, self._device, self._pairs())
+            make = self.spec.launcher or make_launcher
+            found = make(self.spec, alignment, self._device, self._pairs())
             self._launchers[alignment] = found
         return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
 from typing import Any
 
 from .errors import LibraryError
@@ -19,7 +20,18 @@ TYPES: dict[str, Any] = {
     "s": ctypes.c_char_p,
     "b": ctypes.c_ubyte,
     "h": ctypes.c_ushort,
+    "q": ctypes.c_longlong,
+    "d": ctypes.c_double,
+    "f": ctypes.c_float,
 }
+
+
+def wheel(package: str) -> str:
+    """What to do where a library is missing that comes in the wheels of numbacc's extras."""
+    return (
+        f'pip install "numbacc[cu12]" brings it ({package}-cu12), for a CUDA 13 driver pip install "numbacc[cu13]". '
+        "These places were searched:"
+    )
 
 
 class Library:
@@ -31,9 +43,12 @@ class Library:
     Args:
         name: the name that cuda-pathfinder knows the library by.
         error: the exception class of this library.
-        functions: C name -> a letter of `TYPES` for each parameter.
+        functions: C name -> a letter of `TYPES` for each parameter; behind a ">" that of the result, for the
+            few functions that return something else than a status.
         describe: (library, status) -> the status's name and a sentence, either possibly empty.
         remedy: what to do when the library is not found.
+        version: loaded library -> its version as one number, as its headers spell it.
+        since: enum -> member -> the first version that knows it, for members younger than the oldest version supported.
     """
 
     def __init__(
@@ -43,12 +58,16 @@ class Library:
         functions: Mapping[str, str],
         describe: Callable[[ctypes.CDLL, int], tuple[str, str]],
         remedy: str,
+        version: Callable[[ctypes.CDLL], int] | None = None,
+        since: Mapping[type[IntEnum], Mapping[Any, int]] | None = None,
     ):
         self._name = name
         self._error = error
         self._functions = functions
         self._describe = describe
         self._remedy = remedy
+        self._version = version
+        self._since = since or {}
         self._loaded: ctypes.CDLL | None = None
         self._lock = threading.Lock()
 
@@ -74,9 +93,10 @@ class Library:
         if function.startswith("_") or function not in self._functions:
             raise AttributeError(f"{self._name} has no declared function {function!r}")
         bound = self._find(function)
-        bound.argtypes = arguments(self._functions[function])
+        letters, _, result = self._functions[function].partition(">")
+        bound.argtypes = arguments(letters)
         # ctypes hands the status to `restype` and returns what that returns: the check costs one call.
-        bound.restype = lambda status: self.check(function, status)
+        bound.restype = TYPES[result] if result else lambda status: self.check(function, status)
         setattr(self, function, bound)
         return bound  # type: ignore[no-any-return]
 
@@ -93,6 +113,28 @@ class Library:
         if function not in self._functions:
             raise AttributeError(f"{self._name} has no declared function {function!r}")
         return ctypes.cast(self._find(function), ctypes.c_void_p).value or 0
+
+    def version(self) -> int:
+        """The loaded library's version, as one number."""
+        assert self._version is not None
+        return self._version(self.load())
+
+    def knows(self, member: IntEnum) -> bool:
+        """True if the loaded library is young enough for an enum's member."""
+        first = self._first_version(member)
+        return not first or self.version() >= first
+
+    def _first_version(self, member: IntEnum) -> int:
+        # Members of different enums are equal where their numbers are, so each enum has a table of its own.
+        return self._since.get(type(member), {}).get(member, 0)
+
+    def require(self, member: IntEnum) -> None:
+        """Raise the library's error, naming both versions, unless the library is young enough for an enum's member."""
+        if not self.knows(member):
+            raise self._error(
+                f"{type(member).__name__}.{member.name} needs {self._name} {self._first_version(member)} or newer; "
+                f"{self.version()} is loaded"
+            )
 
     def check(self, function: str, status: int) -> None:
         """Raise the library's error unless the status is 0."""
