@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from enum import IntEnum
+from typing import Any
 
 from ._library import Library, wheel
 from .errors import LibraryError
@@ -208,7 +209,7 @@ FUNCTIONS = {
 #: Oldest version supported: CUDA 12.0's.
 OLDEST = 120000
 #: Enum -> member -> the first version that knows it.
-SINCE = {
+SINCE: dict[type[IntEnum], dict[Any, int]] = {
     MatmulAttribute: {
         MatmulAttribute.A_SCALE_MODE: 120800,
         MatmulAttribute.B_SCALE_MODE: 120800,
