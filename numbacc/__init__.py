@@ -37,6 +37,7 @@ from .errors import (
     LibraryError,
     OptionError,
     ShapeError,
+    UnsupportedError,
 )
 from .streams import Stream, current_stream, stream
 
@@ -53,6 +54,7 @@ __all__ = [
     "OptionError",
     "ShapeError",
     "Stream",
+    "UnsupportedError",
     "__version__",
     "asarray",
     "asnumpy",

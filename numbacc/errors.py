@@ -10,6 +10,7 @@ __all__ = [
     "LibraryError",
     "OptionError",
     "ShapeError",
+    "UnsupportedError",
 ]
 
 
@@ -31,3 +32,7 @@ class DTypeError(Error, TypeError):
 
 class DeviceError(Error, RuntimeError):
     """No usable GPU, arrays on different devices, or a GPU out of memory."""
+
+
+class UnsupportedError(Error, NotImplementedError):
+    """The library or the GPU lacks what the call needs, and nothing else computes it."""

@@ -44,10 +44,14 @@ OPTIONAL = {
     "scikit-learn": f"missing, for the demo: {INSTALL.format('demo')}",
     "tqdm": f"missing, for the demo: {INSTALL.format('demo')}",
 }
+_TENSOR_MEMORY = """on GPUs of compute capability 10.x and 11.x, wrong products beside another kernel that uses
+Tensor Memory: https://docs.nvidia.com/cuda/cublas-patch-release-notes/""".replace("\n", " ")
 #: (package or library, versions, what goes wrong with them)
 KNOWN_BAD = (
     ("numpy", ">=2.5", "numba-cuda 0.30 cannot compile kernels with it: it uses numpy.row_stack"),
     ("cudnn", ">=9.8,<9.11", "wrong bf16 3-D convolutions: https://github.com/pytorch/pytorch/issues/163539"),
+    ("cublasLt", ">=13,<13.1.1", _TENSOR_MEMORY),
+    ("cublasLt", ">=13.6,<13.6.1", "2**31 float32 elements fail: https://github.com/NVIDIA/raft/issues/3097"),
 )
 ENVIRONMENT = "NUMBACC_CACHE_DIR NUMBA_ENABLE_CUDASIM CUDA_VISIBLE_DEVICES CUDA_PATH LD_LIBRARY_PATH"
 SMI = "run nvidia-smi; where it fails too, restart the machine or reinstall the driver"

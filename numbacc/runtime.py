@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import threading
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 from numbacc_bindings import driver as cuda
 from numbacc_bindings.driver import DriverError, driver
 
+from . import workspace
 from .contexts import (
     call,
     capability,
@@ -30,6 +32,7 @@ from .contexts import (
     require_device,
 )
 from .errors import DeviceError
+from .events import Event
 from .streams import foreign, owner_of
 
 __all__ = [
@@ -56,6 +59,7 @@ __all__ = [
     "pool_bytes",
     "release_memory",
     "require_device",
+    "run_with_captured_memory",
     "synchronize",
     "wait",
 ]
@@ -104,6 +108,7 @@ def check_launch(status: int) -> None:
 
 def release_memory(device: int) -> None:
     """Give the pool's unused memory back to the GPU, for other libraries."""
+    workspace.release(device)
     with on_device(device):
         driver.cuCtxSynchronize()
         driver.cuMemPoolTrimTo(_gpus[device].pool, 0)
@@ -169,42 +174,6 @@ class Storage:
             except Exception:
                 # At interpreter exit modules are gone and the driver may be shutting down, which frees all.
                 pass
-
-
-class Event:
-    """A point in a stream's queue."""
-
-    __slots__ = ("device", "handle")
-
-    def __init__(self, device: int, flags: int = cuda.EventFlag.DISABLE_TIMING):
-        self.handle = 0
-        self.device = device
-        with on_device(device):
-            self.handle = call(driver.cuEventCreate, flags)
-
-    def record(self, stream: int) -> None:
-        with on_device(self.device):
-            driver.cuEventRecord(self.handle, stream)
-
-    def wait(self, stream: int) -> None:
-        """Make `stream` wait for this point."""
-        driver.cuStreamWaitEvent(stream, self.handle, 0)
-
-    def synchronize(self) -> None:
-        driver.cuEventSynchronize(self.handle)
-
-    def elapsed_ms(self, start: Event) -> float:
-        """Milliseconds from `start` to this point, both timed and reached."""
-        result = ctypes.c_float()
-        driver.cuEventElapsedTime(ctypes.addressof(result), start.handle, self.handle)
-        return result.value
-
-    def __del__(self) -> None:
-        if self.handle:
-            try:
-                driver.cuEventDestroy_v2(self.handle)
-            except Exception:
-                pass  # interpreter exit, as in Storage
 
 
 class _Gpu:
@@ -316,6 +285,16 @@ def _allocate_slowly(nbytes: int, device: int, stream: int) -> int:
             f"free, numbacc's pool holds {held:,} and uses {used:,} of them. Delete arrays you no longer need, "
             "or work in smaller pieces"
         ) from None
+
+
+def run_with_captured_memory(launch: Callable[[int], Any], nbytes: int, device: int, stream: int) -> Any:
+    """`launch(address)` with memory that is allocated and freed by the graph being captured."""
+    with on_device(device):
+        address = call(driver.cuMemAllocFromPoolAsync, nbytes, _gpus[device].pool, stream)
+        try:
+            return launch(address)
+        finally:
+            driver.cuMemFreeAsync(address, stream)
 
 
 def _is_pinned(address: int) -> bool:

@@ -47,7 +47,7 @@ class Machine:
         self.packages = {name: versions.strip("<>=").split(",")[0] for name, versions in info.REQUIRED.items()}
         self.packages |= {"cuda-bindings": "13.0", **{part.cu13: "13.0" for part in PARTS}}
         self.libraries = {part.name: f"/lib/lib{part.name}.so" for part in PARTS} | {"cuda": "/lib/libcuda.so.1"}
-        self.versions = {"nvrtc": "13.0", "nvJitLink": "13.0", "cublasLt": "13.1.0", "cudnn": "9.28.0"}
+        self.versions = {"nvrtc": "13.0", "nvJitLink": "13.0", "cublasLt": "13.1.1", "cudnn": "9.28.0"}
         self.driver_version = 13000
         self.init_error = None
         self.gpus = [Gpu("NVIDIA H200", (9, 0))]

@@ -27,27 +27,26 @@ TYPES: dict[str, Any] = {
 
 
 def wheel(package: str) -> str:
-    """What to do where a library is missing that comes in the wheels of numbacc's extras."""
-    return (
-        f'pip install "numbacc[cu12]" brings it ({package}-cu12), for a CUDA 13 driver pip install "numbacc[cu13]". '
-        "These places were searched:"
-    )
+    """What to do where a library is missing or too old that comes in the wheels of numbacc's extras."""
+    return f'pip install "numbacc[cu12]" brings it ({package}-cu12), for a CUDA 13 driver pip install "numbacc[cu13]"'
 
 
 class Library:
     """One vendor library.
 
     Functions are attributes. Each takes integers (addresses for pointers), returns nothing, and raises
-    `error` where the library returns a status other than 0. Nothing is loaded until the first is used.
+    `error` where the library returns a status other than 0. Nothing is loaded until the first is used, and no
+    function is bound of a library that is too old.
 
     Args:
         name: the name that cuda-pathfinder knows the library by.
         error: the exception class of this library.
         functions: C name -> a letter of `TYPES` for each parameter; behind a ">" that of the result, for the
-            few functions that return something else than a status.
+            few functions that return something else than a status, or one that is not to be checked.
         describe: (library, status) -> the status's name and a sentence, either possibly empty.
-        remedy: what to do when the library is not found.
-        version: loaded library -> its version as one number, as its headers spell it.
+        remedy: what to do when the library is not found, or too old.
+        version: library -> its version as one number, as its headers spell it.
+        oldest: the oldest version supported.
         since: enum -> member -> the first version that knows it, for members younger than the oldest version supported.
     """
 
@@ -56,9 +55,10 @@ class Library:
         name: str,
         error: type[LibraryError],
         functions: Mapping[str, str],
-        describe: Callable[[ctypes.CDLL, int], tuple[str, str]],
+        describe: Callable[[Library, int], tuple[str, str]],
         remedy: str,
-        version: Callable[[ctypes.CDLL], int] | None = None,
+        version: Callable[[Library], int] | None = None,
+        oldest: int = 0,
         since: Mapping[type[IntEnum], Mapping[Any, int]] | None = None,
     ):
         self._name = name
@@ -67,15 +67,18 @@ class Library:
         self._describe = describe
         self._remedy = remedy
         self._version = version
+        self._oldest = oldest
         self._since = since or {}
         self._loaded: ctypes.CDLL | None = None
-        self._lock = threading.Lock()
+        # The version is asked for while the library is loaded, by a function that wants it loaded.
+        self._lock = threading.RLock()
 
     def load(self) -> ctypes.CDLL:
         """The loaded library.
 
         Raises:
-            the library's error class, with every place searched, where it is not found.
+            the library's error class, with every place searched, where it is not found, or with both versions
+            where it is too old.
         """
         with self._lock:
             if self._loaded is None:
@@ -85,11 +88,24 @@ class Library:
                 try:
                     path = load_nvidia_dynamic_lib(self._name).abs_path
                 except DynamicLibNotFoundError as error:
-                    raise self._error(f"{self._name} was not found: {self._remedy}\n{error}") from None
+                    raise self._error(
+                        f"{self._name} was not found: {self._remedy}. These places were searched:\n{error}"
+                    ) from None
                 self._loaded = ctypes.CDLL(path)
+                try:
+                    self._refuse_old(path)
+                except LibraryError:
+                    self._loaded = None
+                    raise
             return self._loaded
 
-    def __getattr__(self, function: str) -> Callable[..., None]:
+    def _refuse_old(self, path: str | None) -> None:
+        if self._version and (found := self._version(self)) < self._oldest:
+            raise self._error(
+                f"numbacc needs {self._name} {self._oldest} or newer, and {path} is {found}: {self._remedy}"
+            )
+
+    def __getattr__(self, function: str) -> Callable[..., Any]:
         if function.startswith("_") or function not in self._functions:
             raise AttributeError(f"{self._name} has no declared function {function!r}")
         bound = self._find(function)
@@ -117,7 +133,8 @@ class Library:
     def version(self) -> int:
         """The loaded library's version, as one number."""
         assert self._version is not None
-        return self._version(self.load())
+        self.load()
+        return self._version(self)
 
     def knows(self, member: IntEnum) -> bool:
         """True if the loaded library is young enough for an enum's member."""
@@ -139,7 +156,7 @@ class Library:
     def check(self, function: str, status: int) -> None:
         """Raise the library's error unless the status is 0."""
         if status:
-            name, text = self._describe(self.load(), status)
+            name, text = self._describe(self, status)
             name = name or "unknown status"
             raise self._error(
                 f"{function} failed with status {status} ({name})" + (f": {text}" if text else ""),

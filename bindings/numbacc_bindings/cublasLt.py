@@ -187,6 +187,8 @@ class HeuristicResult(ctypes.Structure):
 FUNCTIONS = {
     "cublasLtCreate": "p",
     "cublasLtDestroy": "p",
+    "cublasLtGetStatusName": "i>s",
+    "cublasLtGetStatusString": "i>s",
     "cublasLtGetVersion": ">z",
     "cublasLtMatmul": "ppppppppppppppzp",
     "cublasLtMatmulDescCreate": "pii",
@@ -227,19 +229,18 @@ SINCE: dict[type[IntEnum], dict[Any, int]] = {
 }
 
 
-def _describe(library: ctypes.CDLL, status: int) -> tuple[str, str]:
-    texts = []
-    for function in ("cublasLtGetStatusName", "cublasLtGetStatusString"):
-        found = getattr(library, function)
-        found.restype = ctypes.c_char_p
-        texts.append((found(ctypes.c_int(status)) or b"").decode())
-    known = texts[0].startswith("CUBLAS_STATUS_") and status in set(Status)
-    return (texts[0].removeprefix("CUBLAS_STATUS_"), texts[1]) if known else ("", "")
+#: What to do about a status whose own text leaves one helpless.
+ADVICE: dict[int, str] = {
+    Status.NOT_INITIALIZED: "there may be no GPU that it can use: python -m numbacc info tells what is missing",
+}
 
 
-def _version(library: ctypes.CDLL) -> int:
-    library.cublasLtGetVersion.restype = ctypes.c_size_t
-    return int(library.cublasLtGetVersion())
+def _describe(library: Library, status: int) -> tuple[str, str]:
+    name, text = (ask(status).decode() for ask in (library.cublasLtGetStatusName, library.cublasLtGetStatusString))
+    # Of a number that it does not know the library says "unrecognized status", twice.
+    if not name.startswith("CUBLAS_STATUS_"):
+        return "", ""
+    return name.removeprefix("CUBLAS_STATUS_"), "; ".join(filter(None, [text, ADVICE.get(status)]))
 
 
 cublasLt = Library(
@@ -248,6 +249,7 @@ cublasLt = Library(
     FUNCTIONS,
     _describe,
     wheel("nvidia-cublas"),
-    _version,
+    lambda library: int(library.cublasLtGetVersion()),
+    OLDEST,
     SINCE,
 )

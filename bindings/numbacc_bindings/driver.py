@@ -116,6 +116,9 @@ LOCATION_TYPE_DEVICE = 1
 #: C name -> parameter letters (see `_library.TYPES`).
 FUNCTIONS = {
     "cuInit": "u",
+    # Unchecked: of a number that they do not know they say INVALID_VALUE, which is no error here.
+    "cuGetErrorName": "ip>i",
+    "cuGetErrorString": "ip>i",
     "cuDriverGetVersion": "p",
     "cuDeviceGetCount": "p",
     "cuDeviceGet": "pi",
@@ -158,12 +161,12 @@ FUNCTIONS = {
 }
 
 
-def _describe(library: ctypes.CDLL, status: int) -> tuple[str, str]:
+def _describe(library: Library, status: int) -> tuple[str, str]:
     texts = []
-    for function in ("cuGetErrorName", "cuGetErrorString"):
+    for ask in (library.cuGetErrorName, library.cuGetErrorString):
         text = ctypes.c_char_p()
         # An unknown number leaves the pointer null: the caller then says "unknown status".
-        getattr(library, function)(ctypes.c_int(status), ctypes.byref(text))
+        ask(status, ctypes.addressof(text))
         texts.append((text.value or b"").decode())
     return texts[0].removeprefix("CUDA_"), texts[1]
 

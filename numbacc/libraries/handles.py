@@ -1,0 +1,52 @@
+"""Library handles: one a device and thread, made on first use, destroyed when the thread ends."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from ..contexts import call, on_device
+
+
+class Handle:
+    """A handle, or a descriptor: an address that a library gave and takes back."""
+
+    __slots__ = ("_destroy", "device", "value")
+
+    def __init__(self, create: Any, destroy: Any, device: int, *arguments: Any):
+        self.value = 0
+        self.device = device
+        self._destroy = destroy
+        with on_device(device):
+            self.value = call(create, *arguments)
+
+    def __del__(self) -> None:
+        if self.value:
+            try:
+                with on_device(self.device):
+                    self._destroy(self.value)
+            except Exception:
+                pass  # at interpreter exit the library may be gone, and its handles with it
+
+
+class Handles(threading.local):
+    """A library's handles of the calling thread.
+
+    Args:
+        library: the bindings.
+        create: name of the function that makes a handle; its first parameter receives it.
+        destroy: name of the function that takes it back.
+    """
+
+    def __init__(self, library: Any, create: str, destroy: str):
+        # Run once in every thread that uses the object.
+        self._library, self._names = library, (create, destroy)
+        self._made: dict[int, Handle] = {}
+
+    def get(self, device: int) -> Handle:
+        """This thread's handle on a device. Keep the object, not the number: the thread's end destroys it."""
+        found = self._made.get(device)
+        if found is None:
+            create, destroy = (getattr(self._library, name) for name in self._names)
+            found = self._made[device] = Handle(create, destroy, device)
+        return found
