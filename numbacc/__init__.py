@@ -2,11 +2,12 @@
 
 ```
 import numpy as np, numbacc
-from numbacc import gated
+from numbacc import gated, gemm
 
 x = numbacc.asarray(np.random.randn(8, 4096).astype("float32"))   # on the GPU, if there is one
 y = gated.forward(x, kind="geglu")
 dx = gated.backward(y, x, kind="geglu")
+z = gemm.matmul(y, y.T, epilogue="gelu")
 ```
 
 Importing numbacc loads no library and touches no GPU.
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import ml_dtypes
 
-from . import gated
+from . import gated, gemm
 from ._version import __version__
 from .arrays import (
     asarray,
@@ -67,6 +68,7 @@ __all__ = [
     "from_dlpack",
     "full",
     "gated",
+    "gemm",
     "has_gpu",
     "release_memory",
     "stream",

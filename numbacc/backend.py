@@ -36,6 +36,17 @@ def launcher_class() -> Any:
     return launch.Launcher
 
 
+def matmul_library() -> ModuleType:
+    """What multiplies matrices: `libraries.cublaslt`, or in the simulator its likeness in NumPy."""
+    if simulated():
+        from .libraries import simulated_cublaslt
+
+        return simulated_cublaslt
+    from .libraries import cublaslt
+
+    return cublaslt
+
+
 def has_gpu() -> bool:
     """True if there is a GPU, real or simulated. The first call initializes the CUDA driver."""
     return bool(backend().device_count())

@@ -13,3 +13,8 @@ FAILED = -1024
 
 #: Arrays that a launch takes; the address of those that are not there is 0.
 ARRAYS = 6
+
+#: Arrays of a matrix product: a, b, c, out, bias or bias_grad, aux, and the scales of a, b, c, d and amax.
+MATMUL_ARRAYS = ARRAYS + 5
+#: cuBLASLt's algorithms depend on the greatest power of two, up to this one, that divides an address.
+ALIGNED = 256

@@ -7,8 +7,9 @@ The network has one hidden layer. With x the images as rows, and a gated activat
     z = y W₂ + b₂          128 -> 10 classes
     L = mean over rows of -log softmax(z)[label]
 
-The activation runs where its data is: on the GPU if there is one, in NumPy if not. The dense layers are NumPy
-on the host, all of them in `dense` and `dense_backward`.
+The layers run where their data is: on the GPU if there is one, in NumPy if not. The dense ones are
+`gemm.linear` and `gemm.linear_backward`. The loss and the update of the parameters are NumPy on the host, where the
+parameters live: each step sends them and a batch of images up, and takes the logits and the gradients back.
 
 The data are 1,797 images of 8 x 8 pixels from the UCI handwritten digits (Alpaydin and Kaynak 1998), as
 scikit-learn ships them.
@@ -26,8 +27,9 @@ from numpy.typing import NDArray
 
 import numbacc
 
-from . import backend, gated
+from . import backend, gated, gemm
 from .bench.harness import table
+from .gemm.layers import SavedLinear
 
 Array = NDArray[Any]
 Parameters = dict[str, Array]  #: W1, b1, W2, b2; gradients have the same keys
@@ -39,6 +41,14 @@ LEARNING_RATE = 0.1
 MOMENTUM = 0.9
 REQUIRED_ACCURACY = 0.95
 GRADIENT_TOLERANCE = 1e-6
+
+
+class Saved(NamedTuple):
+    """What the backward pass needs of the forward pass: h, and what `gemm.linear` kept of either dense layer."""
+
+    first: SavedLinear
+    hidden: Any
+    second: SavedLinear
 
 
 class Digits(NamedTuple):
@@ -77,17 +87,6 @@ def initial_parameters(seed: int = 0, dtype: Any = np.float32) -> Parameters:
     return {name: value.astype(dtype) for name, value in initial.items()}
 
 
-def dense(x: Array, weights: Array, bias: Array) -> Array:
-    """x W + b."""
-    y: Array = x @ weights + bias
-    return y
-
-
-def dense_backward(dy: Array, x: Array, weights: Array) -> tuple[Array, Array, Array]:
-    """dx = dy Wᵀ, dW = xᵀ dy, db = the sum of dy over rows."""
-    return dy @ weights.T, x.T @ dy, dy.sum(axis=0)
-
-
 def cross_entropy(logits: Array, labels: Array) -> tuple[float, Array]:
     """L = mean of -log p[label] with p = softmax(z), and dz = (p - onehot(label)) / rows."""
     rows = np.arange(len(labels))
@@ -99,26 +98,29 @@ def cross_entropy(logits: Array, labels: Array) -> tuple[float, Array]:
     return float(-log_p[rows, labels].mean()), dlogits / len(labels)
 
 
-def forward(parameters: Parameters, images: Array, kind: str) -> tuple[Array, Any, Array]:
-    """The logits z, and what the backward pass needs: h (on the GPU if there is one) and y."""
-    hidden = numbacc.asarray(dense(images, parameters["W1"], parameters["b1"]))
-    active = numbacc.asnumpy(gated.forward(hidden, kind))
-    return dense(active, parameters["W2"], parameters["b2"]), hidden, active
+def forward(parameters: Parameters, images: Array, kind: str) -> tuple[Array, Saved]:
+    """The logits z, on the host, and what the backward pass needs, where it was computed."""
+    W1, b1, W2, b2 = (numbacc.asarray(parameters[name]) for name in ("W1", "b1", "W2", "b2"))
+    hidden, first = gemm.linear(numbacc.asarray(images), W1, b1)
+    active = gated.forward(hidden, kind)
+    logits, second = gemm.linear(active, W2, b2)
+    return numbacc.asnumpy(logits), Saved(first, hidden, second)
 
 
 def backprop(parameters: Parameters, images: Array, labels: Array, kind: str) -> tuple[float, Parameters]:
     """L, and its gradient with respect to every parameter, by the chain rule from the loss to the images."""
-    logits, hidden, active = forward(parameters, images, kind)
+    logits, saved = forward(parameters, images, kind)
     loss, dlogits = cross_entropy(logits, labels)
-    dactive, dW2, db2 = dense_backward(dlogits, active, parameters["W2"])
-    dhidden = numbacc.asnumpy(gated.backward(numbacc.asarray(dactive), hidden, kind))
-    _, dW1, db1 = dense_backward(dhidden, images, parameters["W1"])
-    return loss, {"W1": dW1, "b1": db1, "W2": dW2, "b2": db2}
+    dactive, dW2, db2 = gemm.linear_backward(numbacc.asarray(dlogits), saved.second)
+    dhidden = gated.backward(dactive, saved.hidden, kind)
+    _, dW1, db1 = gemm.linear_backward(dhidden, saved.first)
+    gradients = {"W1": dW1, "b1": db1, "W2": dW2, "b2": db2}
+    return loss, {name: numbacc.asnumpy(gradient) for name, gradient in gradients.items()}
 
 
 def accuracy(parameters: Parameters, images: Array, labels: Array, kind: str) -> float:
     """The fraction of images whose largest logit is that of their label."""
-    logits, _, _ = forward(parameters, images, kind)
+    logits, _ = forward(parameters, images, kind)
     return float((logits.argmax(axis=1) == labels).mean())
 
 
@@ -167,7 +169,7 @@ def check_gradients(data: Digits, kind: str, seed: int = 0, step: float = 1e-5) 
     _, gradients = backprop(parameters, images, labels, kind)
 
     def loss(name: str, offset: Array) -> float:
-        logits, _, _ = forward({**parameters, name: parameters[name] + offset}, images, kind)
+        logits, _ = forward({**parameters, name: parameters[name] + offset}, images, kind)
         return cross_entropy(logits, labels)[0]
 
     checks = []
@@ -183,14 +185,28 @@ def check_gradients(data: Digits, kind: str, seed: int = 0, step: float = 1e-5) 
 
 
 def what_ran_where(parameters: Parameters, data: Digits, kind: str) -> str:
-    """A table of the operations of a training step. For the gated ones it is their plans that tell."""
-    _, hidden, active = forward(parameters, data.train_images[:BATCH], kind)
-    dactive = numbacc.asarray(active)  # dL/dy has y's shape, dtype and device, and plans see no more
-    plans = [gated.forward_plan(hidden, kind).info, gated.backward_plan(dactive, hidden, kind).info]
+    """A table of the operations of a training step; it is their plans that tell."""
+    logits, (first, hidden, second) = forward(parameters, data.train_images[:BATCH], kind)
+    images, W1, active, W2 = first.x, first.w, second.x, second.w
+    b1, b2 = numbacc.asarray(parameters["b1"]), numbacc.asarray(parameters["b2"])
+    # A gradient is of the shape, dtype and device of what it belongs to, and plans see no more.
+    dlogits, dactive, dhidden = numbacc.asarray(logits), active, hidden
+    steps: dict[str, Any] = {
+        "h = x W1 + b1": gemm.matmul_plan(images, W1, bias=b1, epilogue="bias"),
+        "y = gated(h)": gated.forward_plan(hidden, kind),
+        "z = y W2 + b2": gemm.matmul_plan(active, W2, bias=b2, epilogue="bias"),
+        "dy = dz W2ᵀ": gemm.matmul_plan(dlogits, W2.T),
+        "dW2 = yᵀ dz, db2": gemm.matmul_plan(active.T, dlogits, epilogue="bgradb"),
+        "dh = dy gated'(h)": gated.backward_plan(dactive, hidden, kind),
+        "dx = dh W1ᵀ": gemm.matmul_plan(dhidden, W1.T),
+        "dW1 = xᵀ dh, db1": gemm.matmul_plan(images.T, dhidden, epilogue="bgradb"),
+    }
     device = "cpu" if isinstance(hidden, np.ndarray) else f"cuda:{hidden.device}"
-    rows = [(plan.op, plan.backend, plan.algorithm, str(plan.math_dtype), device) for plan in plans]
-    rows += [(op, "numpy", "matmul", str(active.dtype), "cpu") for op in ("dense", "dense_backward")]
-    return table(("op", "backend", "algorithm", "math", "device"), rows)
+    rows = []
+    for step, plan in steps.items():
+        info = plan.info
+        rows.append((step, info.op, info.backend, info.algorithm, info.math_dtype, device))
+    return table(("step", "operation", "backend", "algorithm", "math", "device"), rows)
 
 
 def main(argv: list[str]) -> int:

@@ -45,9 +45,9 @@ def compile_cubin(spec: Any, capability: tuple[int, int]) -> tuple[str, bytes]:
     from cuda.core import Program, ProgramOptions
 
     from . import _numba
-    from .kernels import maps, specs
+    from .kernels import registry, specs
 
-    ptx, entry = _numba.compile_ptx(maps.make(spec), maps.signature(spec), capability, specs.LAUNCH_BOUNDS)
+    ptx, entry = _numba.compile_ptx(registry.make(spec), registry.signature(spec), capability, specs.LAUNCH_BOUNDS)
     options = ProgramOptions(arch="sm_{}{}".format(*capability))
     return entry, bytes(Program(ptx, "ptx", options).compile("cubin").code)
 

@@ -201,11 +201,15 @@ def check_writable(array: Layout, argument: str) -> None:
 
 
 class View(NamedTuple):
-    """A part of an argument: which argument, how many bytes in, and its strides in bytes."""
+    """A part of an argument: which argument, how many bytes in, and its strides in bytes.
+
+    Its shape is that of the operation, unless it has one of its own.
+    """
 
     argument: int
     offset: int
     strides: tuple[int, ...]
+    shape: tuple[int, ...] | None = None
 
 
 def view(argument: int, offset: int, strides: Sequence[int], shape: Sequence[int]) -> View:

@@ -86,38 +86,66 @@ def make_launcher(spec: Any, alignment: Sequence[int], device: int, pairs: Seque
     Raises:
         DeviceError: the GPU does not know the dtype.
     """
-    dtype = info(spec.inputs[0].dtype)
-    backend().check_capability(dtype.name, dtype.oldest_capability, device)
-    places = [
-        *(alignment[view.argument] + view.offset for view in spec.reads),
-        *(alignment[len(spec.inputs) + view.argument] + view.offset for view in spec.writes),
-    ]
-    inputs = len(spec.reads)
+    itemsize, inputs = spec.inputs[0].itemsize, len(spec.reads)
     merged = _with_outer_dimension(
         merge_dimensions(
             spec.shape,
             [view.strides for view in (*spec.reads, *spec.writes)],
-            dtype.itemsize,
+            itemsize,
             leader=inputs,
         )
     )
-    wanted = vector_thread_bytes(inputs, dtype.itemsize)
-    geometry = choose(merged, inputs, dtype.itemsize, [place % 16 for place in places], wanted)
+    wanted = vector_thread_bytes(inputs, itemsize)
+    geometry = choose(merged, inputs, itemsize, places_of(spec, alignment), wanted)
     steps = merged.strides
     if geometry.turned:
         row = _row_dimension(merged, geometry.turned)
         steps = tuple(_move_row(step, row) for step in steps)
+    return launcher_of(spec, geometry, steps, _needs_wide(merged, geometry), alignment, device, pairs)
+
+
+def places_of(spec: Any, alignment: Sequence[int]) -> list[int]:
+    """The operands' addresses modulo 16, inputs first, of a `plans.MapSpec`'s arguments aligned as these."""
+    first = len(spec.inputs)
+    places = [alignment[view.argument] + view.offset for view in spec.reads]
+    places += [alignment[first + view.argument] + view.offset for view in spec.writes]
+    return [place % 16 for place in places]
+
+
+def launcher_of(
+    spec: Any,
+    geometry: Geometry,
+    steps: Sequence[Sequence[int]],
+    wide: bool,
+    alignment: Sequence[int],
+    device: int,
+    pairs: Sequence[tuple[int, ...]],
+) -> Any:
+    """The launcher of a `plans.MapSpec` once its geometry is decided.
+
+    Args:
+        geometry: the kernel and its grid.
+        steps: each operand's strides in elements, along `geometry.outer` and the kernel's inner dimensions.
+        wide: as in `KernelSpec`.
+        spec, alignment, device, pairs: as in `make_launcher`.
+
+    Raises:
+        DeviceError: the GPU does not know the dtype.
+    """
+    dtype, out_dtype = info(spec.inputs[0].dtype), info(spec.outputs[0].dtype)
+    backend().check_capability(dtype.name, dtype.oldest_capability, device)
     kernel = KernelSpec(
         algorithm=geometry.algorithm,
         formula=spec.formula,
         dtype=dtype.name,
-        inputs=inputs,
+        inputs=len(spec.reads),
         outputs=len(spec.writes),
         rank=len(geometry.outer),
-        wide=_needs_wide(merged, geometry),
+        wide=wide,
         access_bytes=geometry.access_bytes,
         turned=geometry.turned,
         thread_bytes=geometry.thread_bytes,
+        out_dtype="" if out_dtype is dtype else out_dtype.name,
     )
     first = len(spec.inputs)
     launcher = launcher_class()(
@@ -140,9 +168,9 @@ def make_launcher(spec: Any, alignment: Sequence[int], device: int, pairs: Seque
         )
     )
     launcher.algorithm = (
-        f"{geometry.algorithm}, {8 * geometry.access_bytes}-bit accesses, "
-        if geometry.algorithm in ("vector", "spread")
-        else f"{geometry.algorithm}, "
+        f"{geometry.algorithm}, "
+        if geometry.algorithm in ("scalar", "strided", "tiled")
+        else f"{geometry.algorithm}, {8 * geometry.access_bytes}-bit accesses, "
     ) + f"{'64' if kernel.wide else '32'}-bit indices, grid {geometry.grid}, block {geometry.block}"
     return launcher
 
@@ -179,7 +207,7 @@ def _rows(merged: Merged, itemsize: int, places: Sequence[int], vector_bytes: in
         vectors = (columns - head) // width
         if vectors:
             items = columns - vectors * (width - 1)
-            grid, block = _grid(items, rows, vector_bytes // VECTOR_BYTES)
+            grid, block = row_grid(items, rows, vector_bytes // VECTOR_BYTES)
             scalars = (rows, columns, head, vectors)
             return Geometry("vector", grid, block, outer, scalars, thread_bytes=vector_bytes)
     width = max(gcd(VECTOR_BYTES, pitches, *places), itemsize)
@@ -188,12 +216,12 @@ def _rows(merged: Merged, itemsize: int, places: Sequence[int], vector_bytes: in
         x = 32 if rows >= MAX_THREADS // 32 else MAX_THREADS
         while x * lanes > columns:
             x //= 2
-        grid, block = _grid(columns, rows, lanes, x)
+        grid, block = row_grid(columns, rows, lanes, x)
         return Geometry("spread", grid, block, outer, (rows, columns), width)
-    return Geometry("scalar", *_grid(columns, rows, 1), outer, (rows, columns))
+    return Geometry("scalar", *row_grid(columns, rows, 1), outer, (rows, columns))
 
 
-def _grid(items: int, rows: int, each: int, x: int | None = None) -> tuple[tuple[int, int], tuple[int, int]]:
+def row_grid(items: int, rows: int, each: int, x: int | None = None) -> tuple[tuple[int, int], tuple[int, int]]:
     """Blocks and threads for `rows` of `items`, `each` a thread; `x` threads along a row.
 
     By default as many as leave few threads without work; short rows share a block.

@@ -1,4 +1,4 @@
-"""The three driver calls of every operation - launch, allocate, free - compiled by Numba for the host.
+"""The calls of every operation - launch, allocate, free, and cuBLASLt's matmul - compiled by Numba for the host.
 
 Through ctypes a launch costs a microsecond more than the driver itself takes, and checking and packing its
 arguments in Python several more; here they are machine code. Everything is an integer: addresses of the
@@ -16,7 +16,16 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .codes import ARRAYS, CAPTURING, FAILED, MAY_OVERLAP, WRONG_ALIGNMENT, WRONG_CONTEXT
+from .codes import (
+    ALIGNED,
+    ARRAYS,
+    CAPTURING,
+    FAILED,
+    MATMUL_ARRAYS,
+    MAY_OVERLAP,
+    WRONG_ALIGNMENT,
+    WRONG_CONTEXT,
+)
 
 #: Bytes of packed kernel arguments, at most.
 ARGUMENT_BYTES = 1024
@@ -105,6 +114,28 @@ def _is_current(get_current, context):
     return _load(found, 0) == context
 
 
+@njit(inline="always")
+def _may_overlap(pair, count, arrays):
+    """True if two arrays that may not share bytes may do so: `count` rows of PAIR_WORDS words."""
+    for _ in range(count):
+        source = _load(arrays, _load(pair, 0))
+        target = _load(arrays, _load(pair, 3))
+        apart = target + _load(pair, 5) <= source + _load(pair, 1) or source + _load(pair, 2) <= target + _load(pair, 4)
+        if not apart and not (source == target and _load(pair, 6)):
+            return True
+        pair += 8 * PAIR_WORDS
+    return False
+
+
+@njit(inline="always")
+def _is_capturing(is_capturing, stream):
+    state = _one_more_word()
+    # Where asking is forbidden, another stream captures: the state then stays at "active".
+    _store(state, 0, _CAPTURE_ACTIVE)
+    _invoke(is_capturing, (stream, state))
+    return _load(state, 0) & 0xFFFFFFFF == _CAPTURE_ACTIVE
+
+
 @njit([_int(*[_int] * (2 + ARRAYS))], nogil=True, cache=True)
 def launch(template, stream, a0, a1, a2, a3, a4, a5):
     """Launch a template's kernel on arrays at the addresses a0 ...: a CUresult, or a code."""
@@ -119,15 +150,8 @@ def launch(template, stream, a0, a1, a2, a3, a4, a5):
     constants = PLACES + 2 * pointers
     words = (size + 7) // 8 - pointers
     pair = constants + words
-    for _ in range(_load(template, PAIRS)):
-        source = _load(arrays, _load(template, pair))
-        target = _load(arrays, _load(template, pair + 3))
-        apart = target + _load(template, pair + 5) <= source + _load(template, pair + 1) or source + _load(
-            template, pair + 2
-        ) <= target + _load(template, pair + 4)
-        if not apart and not (source == target and _load(template, pair + 6)):
-            return MAY_OVERLAP
-        pair += PAIR_WORDS
+    if _may_overlap(template + 8 * pair, _load(template, PAIRS), arrays):
+        return MAY_OVERLAP
     arguments = _argument_words()
     for k in range(pointers):
         place = PLACES + 2 * k
@@ -164,10 +188,113 @@ def free(get_current, context, is_capturing, function, pointer, stream):
     """Free in the order of a stream: a CUresult, WRONG_CONTEXT, or CAPTURING."""
     if not _is_current(get_current, context):
         return WRONG_CONTEXT
-    state = _one_more_word()
-    # Where asking is forbidden, another stream captures: the state then stays at "active".
-    _store(state, 0, _CAPTURE_ACTIVE)
-    _invoke(is_capturing, (stream, state))
-    if _load(state, 0) & 0xFFFFFFFF == _CAPTURE_ACTIVE:
+    if _is_capturing(is_capturing, stream):
         return CAPTURING
     return _invoke(function, (pointer, stream))
+
+
+#: A matmul template is a row of 64-bit words: these,
+(
+    MATMUL_GET_CURRENT,
+    MATMUL_CONTEXT,
+    MATMUL_FUNCTION,
+    MATMUL_SET_ATTRIBUTE,
+    MATMUL_IS_CAPTURING,  # 0: the arrays and the stream have been looked at
+    MATMUL_HANDLE,
+    MATMUL_DESCRIPTOR,
+    MATMUL_ALGO,
+    MATMUL_WORKSPACE_BYTES,
+    MATMUL_ONE,  # the bits of 1 and 0 in the scale type
+    MATMUL_ZERO,
+    MATMUL_FIRST,  # which array is cuBLASLt's A: 0 or 1; B is the other
+    MATMUL_LAYOUTS,  # of A, B, C, D
+) = range(13)
+MATMUL_POINTERS = MATMUL_LAYOUTS + 4  # how many pointers are attributes of the descriptor
+MATMUL_PAIRS = MATMUL_POINTERS + 1
+MATMUL_ALIGNMENT = MATMUL_PAIRS + 1
+#: the greatest power of two up to ALIGNED that divides each of the first ARRAYS arrays' addresses, and then for each
+#: pointer in the descriptor (array, attribute, the value it has), and the pairs as in a launch template.
+MATMUL_ATTRIBUTES = MATMUL_ALIGNMENT + ARRAYS
+
+_matmul_words = _stack(MATMUL_ARRAYS)
+_alpha_word = _stack(1)
+_beta_word = _stack(1)
+_value_word = _stack(1)
+
+
+@njit(inline="always")
+def _queue_matmul(template, stream, workspace, alpha_place, beta_place, arrays):
+    """What `matmul` says, with the arrays' addresses and the two factors in memory."""
+    if not _is_current(_load(template, MATMUL_GET_CURRENT), _load(template, MATMUL_CONTEXT)):
+        return WRONG_CONTEXT
+    is_capturing = _load(template, MATMUL_IS_CAPTURING)
+    for k in range(ARRAYS):
+        address = _load(arrays, k) | ALIGNED
+        if is_capturing != 0 and address & -address != _load(template, MATMUL_ALIGNMENT + k):
+            return WRONG_ALIGNMENT
+    pointers = _load(template, MATMUL_POINTERS)
+    attribute = template + 8 * MATMUL_ATTRIBUTES
+    if _may_overlap(attribute + 24 * pointers, _load(template, MATMUL_PAIRS), arrays):
+        return MAY_OVERLAP
+    workspace_bytes = _load(template, MATMUL_WORKSPACE_BYTES)
+    if is_capturing != 0 and workspace_bytes != 0 and _is_capturing(is_capturing, stream):
+        return CAPTURING
+    descriptor = _load(template, MATMUL_DESCRIPTOR)
+    for _ in range(pointers):
+        value = _load(arrays, _load(attribute, 0))
+        if value != _load(attribute, 2):
+            place = _value_word()
+            _store(place, 0, value)
+            status = _invoke(_load(template, MATMUL_SET_ATTRIBUTE), (descriptor, _load(attribute, 1), place, 8))
+            if status:
+                return status
+            _store(attribute, 2, value)
+        attribute += 24
+    first = _load(template, MATMUL_FIRST)
+    layouts = template + 8 * MATMUL_LAYOUTS
+    return _invoke(
+        _load(template, MATMUL_FUNCTION),
+        (
+            _load(template, MATMUL_HANDLE),
+            descriptor,
+            alpha_place,
+            _load(arrays, first),
+            _load(layouts, 0),
+            _load(arrays, 1 - first),
+            _load(layouts, 1),
+            beta_place,
+            _load(arrays, 2),
+            _load(layouts, 2),
+            _load(arrays, 3),
+            _load(layouts, 3),
+            _load(template, MATMUL_ALGO),
+            workspace,
+            workspace_bytes,
+            stream,
+        ),
+    )
+
+
+@njit([_int(*[_int] * (5 + MATMUL_ARRAYS))], nogil=True, cache=True)
+def matmul(template, stream, workspace, alpha, beta, a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10):
+    """Queue a template's product of arrays at the addresses a0 ...: a cublasStatus_t, or a code.
+
+    Alpha and beta come as the bits of the scale type's numbers. The descriptor belongs to the calling thread.
+    """
+    arrays = _matmul_words()
+    for k, address in enumerate((a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10)):
+        _store(arrays, k, address)
+    alpha_place, beta_place = _alpha_word(), _beta_word()
+    _store(alpha_place, 0, alpha)
+    _store(beta_place, 0, beta)
+    return _queue_matmul(template, stream, workspace, alpha_place, beta_place, arrays)
+
+
+@njit([_int(*[_int] * 7)], nogil=True, cache=True)
+def matmul_plain(template, stream, a, b, out, bias, aux):
+    """`matmul` with alpha 1, beta 0, no scales and no scratch memory: every argument less makes a call cheaper."""
+    arrays = _matmul_words()
+    for k, address in enumerate((a, b, out, out, bias, aux, 0, 0, 0, 0, 0)):
+        _store(arrays, k, address)
+    one, zero = template + 8 * MATMUL_ONE, template + 8 * MATMUL_ZERO
+    return _queue_matmul(template, stream, 0, one, zero, arrays)

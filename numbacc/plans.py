@@ -2,7 +2,8 @@
 
 `MapPlan` is the plan of every elementwise operation: a formula applied to arrays position by position. An
 operation's module says how its arguments are seen (two halves of one array, say) and which formula and NumPy
-reference it means; everything else happens here.
+reference it means; everything else happens here. Other operations of one kernel are planned alike: they bring a
+launcher of their own, and views with shapes of their own.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ class MapSpec(NamedTuple):
         reads, writes: how the formula's operands lie in the inputs and outputs.
         out_given: whether the outputs are the user's, or allocated by each call.
         launcher: what makes the launcher, as `maps.make_launcher` does, which None stands for.
+        accumulator: dtype of sums; None where nothing is summed.
     """
 
     op: str
@@ -82,6 +84,7 @@ class MapSpec(NamedTuple):
     writes: tuple[View, ...]
     out_given: bool
     launcher: Callable[..., Any] | None = None
+    accumulator: str | None = None
 
 
 def flatten(arguments: Sequence[Any]) -> list[Any]:
@@ -167,7 +170,7 @@ class MapPlan:
             algorithm=algorithm,
             workspace_bytes=0,
             math_dtype=row.compute or row.name,
-            accumulator_dtype=None,
+            accumulator_dtype=self.spec.accumulator,
             deterministic=True,
         )
 
@@ -229,7 +232,11 @@ class MapPlan:
 
     def _numpy_view(self, array: Any, view: View) -> Any:
         """The part of a NumPy array that an operand is."""
-        return numpy_view(array, view.offset, self.spec.shape, view.strides)
+        return numpy_view(array, view.offset, self._shape(view), view.strides)
+
+    def _shape(self, view: View) -> tuple[int, ...]:
+        """The shape of an operand."""
+        return self.spec.shape if view.shape is None else view.shape
 
     def _answer(self, outs: Sequence[Any], out: Any) -> Any:
         if out is not None:
@@ -304,10 +311,10 @@ class MapPlan:
                 if (write.argument, read.argument) != (j, i):
                     continue
                 first, second = target + write.offset, source + read.offset
-                if first == second and write.strides == read.strides:
+                one = layout(self._shape(write), write.strides, spec.outputs[j].dtype, self._device)
+                other = layout(self._shape(read), read.strides, spec.inputs[i].dtype, self._device)
+                if first == second and same_layout(one, other):
                     continue
-                one = layout(spec.shape, write.strides, spec.outputs[j].dtype, self._device)
-                other = layout(spec.shape, read.strides, spec.inputs[i].dtype, self._device)
                 if overlap(first, one, second, other):
                     name = spec.names[i]
                     raise LayoutError(

@@ -6,6 +6,7 @@ Addresses, streams and devices are plain integers here.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import gc
 import threading
@@ -172,8 +173,11 @@ class Storage:
                 if self._uses or _gpus[self.device].free(self.address, self.stream):
                     _free_slowly(self)
             except Exception:
-                # At interpreter exit modules are gone and the driver may be shutting down, which frees all.
-                pass
+                pass  # the driver may be shutting down, which frees all
+
+
+# The compiled code that frees memory may be gone before the last array is; the end of the process frees all.
+atexit.register(lambda: delattr(Storage, "__del__"))
 
 
 class _Gpu:

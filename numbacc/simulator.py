@@ -103,25 +103,26 @@ def release_memory(device: int) -> None:
     """Nothing is held back."""
 
 
-def _bytes(address: int, nbytes: int) -> np.ndarray[Any, Any]:
+def memory_at(address: int, nbytes: int) -> np.ndarray[Any, Any]:
+    """Simulated memory, as bytes."""
     start = max(a for a in _simulated.memory if a <= address)
     return _simulated.memory[start][address - start : address - start + nbytes]
 
 
 def copy_from_host(storage: Storage, address: int, host: np.ndarray[Any, Any], stream: int) -> None:
-    _bytes(address, host.nbytes)[:] = host.ravel("K").view(np.uint8)
+    memory_at(address, host.nbytes)[:] = host.ravel("K").view(np.uint8)
 
 
 def copy_to_host(host: np.ndarray[Any, Any], address: int, device: int, stream: int) -> None:
-    host.ravel("K").view(np.uint8)[:] = _bytes(address, host.nbytes)
+    host.ravel("K").view(np.uint8)[:] = memory_at(address, host.nbytes)
 
 
 def copy_on_device(target: int, source: int, nbytes: int, device: int, stream: int) -> None:
-    _bytes(target, nbytes)[:] = _bytes(source, nbytes)
+    memory_at(target, nbytes)[:] = memory_at(source, nbytes)
 
 
 def fill(address: int, pattern: bytes, count: int, device: int, stream: int) -> None:
-    _bytes(address, count * len(pattern))[:] = np.frombuffer(pattern * count, np.uint8)
+    memory_at(address, count * len(pattern))[:] = np.frombuffer(pattern * count, np.uint8)
 
 
 def create_stream(device: int) -> int:
@@ -143,9 +144,9 @@ def wait(stream: int, producer: int, device: int) -> None:
 @lru_cache(maxsize=1024)
 def _kernel(spec: Any) -> Any:
     from ._numba import cuda
-    from .kernels import maps
+    from .kernels import registry
 
-    return cuda.jit(maps.make(spec))
+    return cuda.jit(registry.make(spec))
 
 
 class Launcher:
@@ -155,7 +156,7 @@ class Launcher:
     algorithm = ""
 
     def __init__(self, order: Any):
-        from .kernels import maps
+        from .kernels import registry
 
         self._order = order
         rest, spec = list(order.constants), order.kernel
@@ -165,7 +166,7 @@ class Launcher:
             del rest[:n]
             return taken
 
-        dimensions = spec.rank + maps.INNER[spec.algorithm]
+        dimensions = spec.rank + registry.INNER[spec.algorithm]
         counts = (spec.inputs, spec.outputs)
         self._steps = [tuple(take(dimensions) for _ in range(n)) for n in counts]
         self._outer, self._scalars = take(spec.rank), tuple(rest)

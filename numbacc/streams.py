@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-import weakref
-from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -92,14 +90,15 @@ class Stream:
 #: Device -> streams that nobody holds any more.
 _idle: dict[int, list[int]] = {}
 
-#: Handle -> what returns the foreign stream that it belongs to, for as long as that lives.
-foreign: dict[int, Callable[[], Any]] = {}
+#: Handle -> the foreign stream that it belongs to, of those seen last. Not by weak references: torch's streams end
+#: without clearing those.
+foreign: dict[int, Any] = {}
+_MAX_FOREIGN = 256
 
 
 def owner_of(handle: int) -> Any:
     """The foreign stream of a handle, to be kept alive by what will be queued on it; None for other handles."""
-    found = foreign.get(handle)
-    return None if found is None else found()
+    return foreign.get(handle)
 
 
 def stream(stream: Any = None, *, device: int | None = None) -> Stream:
@@ -159,9 +158,9 @@ def handle_of(stream: Any) -> int:
             "__cuda_stream__, or a handle as an integer"
         )
     handle = int(protocol()[1])
-    if handle and owner_of(handle) is not stream:
-        try:
-            foreign[handle] = weakref.ref(stream, lambda _: foreign.pop(handle, None))
-        except TypeError:  # a type without weak references: it is kept for good
-            foreign[handle] = lambda: stream
+    if handle and foreign.get(handle) is not stream:
+        foreign.pop(handle, None)
+        foreign[handle] = stream
+        while len(foreign) > _MAX_FOREIGN:
+            foreign.pop(next(iter(foreign)), None)
     return handle

@@ -34,22 +34,27 @@ def run(launch: Callable[[int], Result], nbytes: int, device: int, stream: int) 
     if backend().is_capturing(stream):
         return backend().run_with_captured_memory(launch, nbytes, device, stream)  # type: ignore[no-any-return]
     # The local name keeps the block alive until the work is queued, whatever another thread makes of `_held`.
-    block = _block(nbytes, device, stream)
+    block = held(nbytes, device, stream)
+    if block is None:
+        block = backend().allocate(nbytes, device, stream)
+        with _lock:
+            _held[device, stream] = block
+            while len(_held) > MAX_STREAMS:
+                _held.popitem(last=False)
     return launch(block.address)
 
 
-def _block(nbytes: int, device: int, stream: int) -> Any:
+def held(nbytes: int, device: int, stream: int) -> Any:
+    """The stream's block, to be kept until the work is queued; None where there is none of at least `nbytes`.
+
+    Nothing is allocated, so that a stream that may be captured can be asked for. Captured work must not use it.
+    """
     with _lock:
-        block = _held.get((device, stream))
-        if block is not None and block.nbytes >= nbytes:
-            _held.move_to_end((device, stream))
-            return block
-    grown = backend().allocate(nbytes, device, stream)
-    with _lock:
-        _held[device, stream] = grown
-        while len(_held) > MAX_STREAMS:
-            _held.popitem(last=False)
-    return grown
+        found = _held.get((device, stream))
+        if found is None or found.nbytes < nbytes:
+            return None
+        _held.move_to_end((device, stream))
+        return found
 
 
 def held_bytes(device: int) -> int:

@@ -16,7 +16,7 @@ import pytest
 
 from numbacc import _numba, launch
 from numbacc.dtypes import TABLE
-from numbacc.kernels import maps
+from numbacc.kernels import registry
 from numbacc.kernels.formulas import FORMULAS
 from numbacc.kernels.specs import LAUNCH_BOUNDS, KernelSpec, vector_thread_bytes
 
@@ -98,7 +98,7 @@ def _access(operation, modifiers):
 def compiled(kernel, capability=(9, 0)):
     """The PTX of a `KernelSpec`."""
     with pretended(capability):
-        ptx, _ = _numba.compile_ptx(maps.make(kernel), maps.signature(kernel), capability, LAUNCH_BOUNDS)
+        ptx, _ = _numba.compile_ptx(registry.make(kernel), registry.signature(kernel), capability, LAUNCH_BOUNDS)
     return Ptx(ptx)
 
 

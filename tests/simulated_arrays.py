@@ -277,7 +277,7 @@ def test_numpy_and_device_arrays_do_not_mix():
         numbacc.zeros(3, device=1)
 
 
-def test_a_stream_without_weak_references_is_taken():
+def test_a_foreign_stream_is_remembered_whatever_its_type():
     class Slotted:
         __slots__ = ()
 

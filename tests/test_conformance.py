@@ -95,6 +95,7 @@ ROWS = (
             cublasLt.LayoutAttribute: ("cublasLtMatrixLayoutAttribute_t", "CUBLASLT_MATRIX_LAYOUT_"),
             cublasLt.MatmulAttribute: ("cublasLtMatmulDescAttributes_t", "CUBLASLT_MATMUL_DESC_"),
             cublasLt.PreferenceAttribute: ("cublasLtMatmulPreferenceAttributes_t", "CUBLASLT_MATMUL_PREF_"),
+            cublasLt.ReductionScheme: ("cublasLtReductionScheme_t", "CUBLASLT_REDUCTION_SCHEME_"),
             cublasLt.AlgoConfig: ("cublasLtMatmulAlgoConfigAttributes_t", "CUBLASLT_ALGO_CONFIG_"),
         },
         {

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import numbacc
-from numbacc import backend, demo, gated
+from numbacc import backend, demo, gated, gemm
 
 
 @pytest.fixture(scope="module")
@@ -65,15 +65,15 @@ def _other_kind(dy, x, kind):
 def _no_gate_gradient(dy, x, kind):
     dx = numbacc.asnumpy(_BACKWARD(dy, x, kind)).copy()
     dx[:, dx.shape[1] // 2 :] = 0
-    return dx
+    return numbacc.asarray(dx)
 
 
 def _zero(dy, x, kind):
-    return np.zeros(x.shape, x.dtype)
+    return numbacc.zeros(x.shape, x.dtype)
 
 
 def _nan(dy, x, kind):
-    return np.full(x.shape, np.nan, x.dtype)
+    return numbacc.full(x.shape, np.nan, x.dtype)
 
 
 _BACKWARD = gated.backward
@@ -93,6 +93,52 @@ def test_wrong_backward_fails_the_check_and_the_demo(digits, monkeypatch, capsys
     assert "required below 1e-06: FAIL" in capsys.readouterr().out
 
 
+def _mean_as_bias_gradient(dy, saved):
+    dx, dw, db = _LINEAR_BACKWARD(dy, saved)
+    return dx, dw, numbacc.asarray(numbacc.asnumpy(db) / len(dy))
+
+
+def _weight_gradient_of_another_batch(dy, saved):
+    dx, _, db = _LINEAR_BACKWARD(dy, saved)
+    other = numbacc.asnumpy(saved.x)[::-1].T @ numbacc.asnumpy(dy)
+    return dx, numbacc.asarray(other), db
+
+
+def _no_input_gradient(dy, saved):
+    dx, dw, db = _LINEAR_BACKWARD(dy, saved)
+    return numbacc.zeros(dx.shape, dx.dtype), dw, db
+
+
+_LINEAR_BACKWARD = gemm.linear_backward
+
+
+@pytest.mark.parametrize(
+    ("broken", "wrong"),
+    [
+        (_mean_as_bias_gradient, {"b1", "b2"}),
+        (_weight_gradient_of_another_batch, {"W1", "W2"}),
+        (_no_input_gradient, {"W1", "b1"}),
+    ],
+)
+def test_wrong_dense_backward_fails_the_check(digits, monkeypatch, broken, wrong):
+    monkeypatch.setattr(gemm, "linear_backward", broken)
+    checks = demo.check_gradients(digits, "swiglu")
+    assert {check.parameter for check in checks if not check.error < demo.GRADIENT_TOLERANCE} == wrong
+
+
+def test_what_ran_where_is_what_a_step_runs(digits):
+    gemm.cache_clear()
+    gated.cache_clear()
+    parameters = demo.initial_parameters()
+    images, labels = digits.train_images[: demo.BATCH], digits.train_labels[: demo.BATCH]
+    demo.backprop(parameters, images, labels, "swiglu")
+    shown = demo.what_ran_where(parameters, digits, "swiglu")
+    # No plan in the table is another one than the step made, and none of the step's is missing.
+    assert gemm.cache_info().misses == shown.count("gemm.matmul") == 6
+    assert gated.cache_info().misses == shown.count(" gated.") == 2
+    assert shown.count("cuda:" if backend.has_gpu() else "cpu") == 8
+
+
 def test_main(monkeypatch, capsys):
     reached = []
     accuracy = demo.accuracy
@@ -102,8 +148,8 @@ def test_main(monkeypatch, capsys):
     shown = capsys.readouterr()
     assert f"held-out accuracy {reached[0]:.1%}, required above 95%: pass" in shown.out
     assert "required below 1e-06: pass" in shown.out
-    for op in ("gated.forward", "gated.backward", "dense"):
-        assert f"\n{op}  " in shown.out
+    for operation in ("gated.forward", "gated.backward", "gemm.matmul.bias", "gemm.matmul.bgradb"):
+        assert f"  {operation}  " in shown.out
     assert "100%" in shown.err  # the progress bar
 
 

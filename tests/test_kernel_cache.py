@@ -62,6 +62,7 @@ def entry_file(folder):
         {"access_bytes": 8},
         {"turned": (0,)},
         {"thread_bytes": 16},
+        {"out_dtype": "float16"},
     ],
     ids=str,
 )
@@ -107,7 +108,7 @@ def test_key_depends_on_which_compilers_are_there(fresh_fingerprint, monkeypatch
 
 
 @pytest.mark.parametrize(
-    "source", ["maps.py", "formulas.py", "arithmetic.py", "specs.py", "_numba.py", "dtypes.py", "launch.py"]
+    "source", ["maps.py", "sums.py", "formulas.py", "arithmetic.py", "specs.py", "_numba.py", "dtypes.py", "launch.py"]
 )
 def test_key_depends_on_the_source(source, fresh_fingerprint, monkeypatch):
     before, read = kernel_cache.key(SPEC, CAPABILITY), Path.read_bytes

@@ -114,8 +114,8 @@ def test_first_versions_are_of_members():
     ("good", "bad", "link"),
     [
         (
-            "12.6.4 12.8.5 12.9.2 13.1.1",
-            "12.8.3 12.9.1 13.0.0 13.1.0",
+            "12.6.4 12.9.2 13.1.1",
+            "13.0.0 13.1.0",
             "docs.nvidia.com/cuda/cublas-patch-release-notes/",
         ),
         ("13.5.1 13.6.1", "13.6.0", "github.com/NVIDIA/raft/issues/3097"),

@@ -12,7 +12,7 @@ from oracle import DTYPES
 from numbacc.backend import simulated
 from numbacc.dtypes import TABLE
 from numbacc.kernels.formulas import FORMULAS
-from numbacc.kernels.specs import VECTOR_BYTES
+from numbacc.kernels.specs import VECTOR_BYTES, KernelSpec
 from numbacc.layout import MAX_RANK
 
 pytestmark = pytest.mark.skipif(simulated(), reason="the simulator compiles nothing")
@@ -22,6 +22,8 @@ CAPABILITIES = ((7, 5), (8, 0), H200, (10, 0))
 FLOATS = tuple(dtype.name for dtype in DTYPES)
 WORDS = ("uint8", "uint16", "uint32", "uint64")
 FORWARD, BACKWARD = "gated.forward.swiglu", "gated.backward.geglu"
+#: Formulas whose kernels are looked at for every compute capability; the others are more of the same.
+EVERYWHERE = [name for name in FORMULAS if not name.startswith("epilogue") or name == "epilogue.gelu_aux_bias"]
 
 
 def dtypes_of(formula):
@@ -84,7 +86,12 @@ def check_vector(kernel, capability):
 
 each_capability = pytest.mark.parametrize(
     "formula, dtype, capability",
-    [(*pair, capability) for pair in pairs(FORMULAS) for capability in capabilities_of(pair[1])],
+    [
+        (*pair, capability)
+        for pair in pairs(FORMULAS)
+        for capability in capabilities_of(pair[1])
+        if capability == H200 or pair[0] in EVERYWHERE
+    ],
     ids=str,
 )
 
@@ -169,6 +176,60 @@ def test_tiled_goes_through_shared_memory(formula, dtype, turned):
     assert ("ld", "global") not in kinds[turned_around:]
     assert ("st", "global") not in kinds[:turned_around]
     assert staged < turned_around < kinds.index(("st", "global"))
+
+
+# ---------------------------------------------------------------- masks of bits, and sums
+
+#: Algorithm -> how many inputs, and the outputs' dtype where it is another.
+OTHERS = {"pack_bits": (1, "uint8"), "select_bits": (2, ""), "sum_rows": (1, "")}
+each_other = pytest.mark.parametrize("algorithm", OTHERS)
+
+
+def other(algorithm, dtype, wide, nbytes, rank=1):
+    inputs, out_dtype = OTHERS[algorithm]
+    return KernelSpec(algorithm, "", dtype, inputs, 1, rank, wide, access_bytes=nbytes, out_dtype=out_dtype)
+
+
+def check_other(kernel, capability=H200):
+    """Numbers are loaded in the width asked for, as many before the first is used as there shall be."""
+    found = check(kernel, capability, ("global", "shared") if kernel.algorithm == "sum_rows" else ("global",))
+    size, nbytes = TABLE[kernel.dtype].itemsize, kernel.access_bytes
+    (_, loads), (_, stores), *_ = found.runs()
+    if kernel.algorithm == "pack_bits":
+        # The whole byte's in a few accesses, and the columns of the last byte of a row one by one.
+        assert loads.count(nbytes) >= 8 * size // nbytes
+        assert set(loads) == {nbytes, size} and set(stores) == {1}
+    elif kernel.algorithm == "select_bits":
+        assert sorted(loads) == sorted([1, nbytes]) and stores == [nbytes]
+    else:
+        assert set(loads) == {nbytes} and len(loads) > 8
+        written = [access.nbytes for access in found.accesses if access[:2] == ("st", "global")]
+        assert written == [size] * (nbytes // size)
+
+
+@each_other
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize(
+    "dtype, capability", [(dtype, capability) for dtype in FLOATS for capability in capabilities_of(dtype)], ids=str
+)
+def test_masks_and_sums(algorithm, dtype, capability, wide):
+    check_other(other(algorithm, dtype, wide, VECTOR_BYTES), capability)
+
+
+@each_other
+@pytest.mark.parametrize("dtype, nbytes", [(dtype, n) for dtype in FLOATS for n in widths(dtype)[:-1]])
+def test_masks_and_sums_in_the_width_asked_for(algorithm, dtype, nbytes):
+    check_other(other(algorithm, dtype, False, nbytes, rank=2))
+
+
+@each_other
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_masks_and_sums_assemble_to_few_registers_and_spill_none(algorithm, dtype):
+    if ptx.ptxas() is None:
+        pytest.skip("needs ptxas, from NVIDIA's compiler wheel")
+    registers, spilled = ptx.compiled(other(algorithm, dtype, False, VECTOR_BYTES)).usage(H200)
+    assert registers <= 64
+    assert spilled == 0
 
 
 # ---------------------------------------------------------------- compiling

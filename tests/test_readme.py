@@ -10,6 +10,7 @@ import pytest
 
 import numbacc
 
+FAMILIES = {"gated", "gemm"}
 README = (Path(__file__).parent.parent / "README.md").read_text()
 
 
@@ -38,12 +39,15 @@ def test_listed_signatures_are_the_real_ones(line):
 def test_every_public_function_is_listed():
     listed = {line.split("(")[0] for line in between("api").splitlines()}
     public = {f"numbacc.{n}" for n in numbacc.__all__ if inspect.isfunction(getattr(numbacc, n))}
-    public |= {f"numbacc.gated.{n}" for n in numbacc.gated.__all__ if callable(getattr(numbacc.gated, n))}
+    for family in FAMILIES & set(numbacc.__all__):
+        members = vars(getattr(numbacc, family))
+        public |= {f"numbacc.{family}.{n}" for n in members["__all__"] if inspect.isfunction(members[n])}
     assert listed == public
 
 
 def test_kinds_and_errors_are_named():
-    for name in [*numbacc.gated.KINDS, *(n for n in numbacc.__all__ if n.endswith("Error"))]:
+    epilogues = [epilogue.value for epilogue in numbacc.gemm.Epilogue]
+    for name in [*numbacc.gated.KINDS, *epilogues, *(n for n in numbacc.__all__ if n.endswith("Error"))]:
         assert f"`{name}`" in README or f"numbacc.{name}" in README, name
 
 

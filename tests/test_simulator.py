@@ -15,7 +15,17 @@ HERE = Path(__file__).parent
 pytestmark = pytest.mark.skipif(simulated(), reason="this is the simulator")
 
 
-@pytest.mark.parametrize("files", ["test_gated.py test_gated_errors.py", "simulated_kernels.py", "simulated_arrays.py"])
+@pytest.mark.parametrize(
+    "files",
+    [
+        "test_gated.py test_gated_errors.py",
+        "test_epilogue_kernels.py",
+        "test_gemm.py test_gemm_shapes.py test_gemm_narrow.py test_gemm_errors.py",
+        "test_gemm_gradients.py test_gemm_plans.py test_gemm_layers.py",
+        "simulated_kernels.py",
+        "simulated_arrays.py",
+    ],
+)
 def test_in_the_simulator(files):
     paths = [str(HERE / name) for name in files.split()]
     command = [sys.executable, "-m", "pytest", "-q", "--disable-warnings", "-p", "no:cacheprovider", *paths]

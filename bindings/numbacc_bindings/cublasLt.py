@@ -151,6 +151,15 @@ class PreferenceAttribute(IntEnum):
     MIN_ALIGNMENT_D_BYTES = 8
 
 
+class ReductionScheme(IntEnum):
+    """cublasLtReductionScheme_t: how the parts of a sum over k are put together; a mask of these."""
+
+    NONE = 0
+    INPLACE = 1
+    COMPUTE_TYPE = 2
+    OUTPUT_TYPE = 4
+
+
 class AlgoConfig(IntEnum):
     """cublasLtMatmulAlgoConfigAttributes_t."""
 

@@ -1,4 +1,4 @@
-"""Benchmarks: `python -m numbacc bench gated`. Every figure is a ratio inside one run, of checked results."""
+"""Benchmarks: `python -m numbacc bench gated gemm`. Every figure is a ratio inside one run, of checked results."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import importlib
 
 #: What can be benchmarked: the modules of this package that have a `run` function.
-SUBJECTS = ("gated",)
+SUBJECTS = ("gated", "gemm")
 
 
 def main(argv: list[str]) -> int:

@@ -77,7 +77,7 @@ def copy_of(nbytes: int) -> Callable[[], None]:
 def versions() -> dict[str, str]:
     """Versions of everything that a figure may depend on."""
     found = {}
-    for name in ("numbacc", "numba", "numba-cuda", "numpy", "torch", "triton", "liger-kernel"):
+    for name in ("numbacc", "numba", "numba-cuda", "numpy", "torch", "triton", "liger-kernel", "nvmath-python"):
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

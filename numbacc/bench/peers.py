@@ -91,3 +91,40 @@ def _liger(torch: Any, direction: str, kind: str, axis: int, dy: Any, x: Any) ->
         return {"Liger": lambda: run_forward(b, a)}
     # It overwrites its inputs: after many runs they hold gradients of gradients, which cost the same time.
     return {"Liger": lambda: run_backward(b, a, dy)}
+
+
+def gemm(torch: Any, kind: str, a: Any, w: Any, bias: Any, aux: Any, out: Any) -> dict[str, Work]:
+    """peer -> a call that does one product with epilogue on torch tensors."""
+    functional, gelu_backward = torch.nn.functional, torch.ops.aten.gelu_backward
+
+    def dgelu_bgrad() -> Any:
+        result = gelu_backward(a @ w, aux, approximate="tanh")
+        return result, result.sum(0)
+
+    def gelu_aux_bias() -> Any:
+        z = functional.linear(a, w.t(), bias)
+        return z, functional.gelu(z, approximate="tanh")
+
+    return {
+        "none": {"torch matmul": lambda: torch.matmul(a, w, out=out)},
+        "bias": {"torch F.linear": lambda: functional.linear(a, w.t(), bias)},
+        "gelu_bias": {"torch _addmm_activation": lambda: torch._addmm_activation(bias, a, w, use_gelu=True)},
+        "gelu_aux_bias": {
+            "torch F.linear, gelu": gelu_aux_bias,
+            # It gives no aux, so the backward pass would have to compute the product again.
+            "torch _addmm_activation, no aux": lambda: torch._addmm_activation(bias, a, w, use_gelu=True),
+        },
+        "dgelu_bgrad": {"torch mm, gelu_backward, sum": dgelu_bgrad},
+    }[kind]
+
+
+def nvmath_matmul(x: Any, w: Any, bias: Any) -> Callable[[], Any] | None:
+    """nvmath's planned product with a bias, ready to be run again; None where nvmath is missing."""
+    try:
+        from nvmath.linalg.advanced import Matmul, MatmulEpilog
+    except ImportError:
+        return None
+    # Its bias runs along the rows of the result, so the product is that of the transposes.
+    planned = Matmul(w.t(), x.t())
+    planned.plan(epilog=MatmulEpilog.BIAS, epilog_inputs={"bias": bias})
+    return planned.execute  # type: ignore[no-any-return]

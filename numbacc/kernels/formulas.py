@@ -137,6 +137,46 @@ def identity(x):
     return (x,)
 
 
+def relu(v):
+    """max(v, 0), where max(NaN, 0) is NaN."""
+    if v <= 0.0:
+        return 0.0
+    return v
+
+
+def dgelu(v, aux):
+    """v g'(aux), the gradient of GELU's tanh form, which is what gates GeGLU's."""
+    _, slope = geglu_tanh_pair(aux)
+    return (v * slope,)
+
+
+def activated(activation):
+    """The map v -> (activation(v),)."""
+
+    def forward(v):
+        return (activation(v),)
+
+    return forward
+
+
+def activated_with_aux(activation):
+    """The map v -> (activation(v), v): what the derivative will need is kept."""
+
+    def forward(v):
+        return activation(v), v
+
+    return forward
+
+
+def biased(formula):
+    """The map (v, b) -> formula(v + b)."""
+
+    def forward(v, b):
+        return formula(v + b)
+
+    return forward
+
+
 #: Formula name -> function of scalars that returns a tuple. A plan names its formula by these keys.
 FORMULAS = {
     "gated.forward.glu": gated_forward(glu),
@@ -149,5 +189,13 @@ FORMULAS = {
     "gated.backward.swiglu": gated_backward(swiglu_pair),
     "gated.backward.geglu": gated_backward(geglu_pair),
     "gated.backward.geglu_tanh": gated_backward(geglu_tanh_pair),
+    "epilogue.bias": biased(identity),
+    "epilogue.relu": activated(relu),
+    "epilogue.relu_bias": biased(activated(relu)),
+    "epilogue.gelu": activated(geglu_tanh),
+    "epilogue.gelu_bias": biased(activated(geglu_tanh)),
+    "epilogue.gelu_aux": activated_with_aux(geglu_tanh),
+    "epilogue.gelu_aux_bias": biased(activated_with_aux(geglu_tanh)),
+    "epilogue.dgelu": dgelu,
     "copy": identity,
 }

@@ -11,17 +11,14 @@ holds one tuple of strides for each array.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from .._intrinsics import accessors
-from .._numba import cuda, kernel_signature
+from .._numba import cuda
 from ..dtypes import TABLE
 from .arithmetic import specialize_for
 from .formulas import FORMULAS
-from .specs import MAX_THREADS, TILE, KernelSpec
-
-Kernel = Callable[..., None]
+from .specs import MAX_THREADS, TILE, Kernel, KernelSpec
 
 
 def scalar(formula: Any, io: Any) -> Kernel:
@@ -212,7 +209,7 @@ _MAKERS = {f.__name__: f for f in (scalar, vector, spread, strided, tiled)}
 
 
 def make(spec: KernelSpec) -> Kernel:
-    """The kernel that `spec` describes, as a Python function ready to be compiled or simulated."""
+    """See `registry.make`."""
     dtype = TABLE[spec.dtype]
     lanes = spec.thread_bytes // dtype.itemsize
     io = accessors(dtype, lanes, spec.access_bytes, spec.inputs, spec.turned)
@@ -220,18 +217,3 @@ def make(spec: KernelSpec) -> Kernel:
     io.inputs = spec.inputs
     io.padding = max(4 // dtype.itemsize, 1)
     return _MAKERS[spec.algorithm](specialize_for(FORMULAS[spec.formula], dtype), io)
-
-
-def signature(spec: KernelSpec) -> Any:
-    """The Numba signature of `make(spec)`."""
-    integer = "int64" if spec.wide else "int32"
-    dimensions = spec.rank + INNER[spec.algorithm]
-    counts = (spec.inputs, spec.outputs)
-    return kernel_signature(
-        [
-            *(("uint64", n) for n in counts),
-            *((integer, (n, dimensions)) for n in counts),
-            (integer, spec.rank),
-            *[(integer, None)] * SCALARS[spec.algorithm],
-        ]
-    )

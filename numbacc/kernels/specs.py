@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
+
+#: A kernel as a Python function, ready to be compiled or simulated.
+Kernel = Callable[..., None]
 
 #: Bytes of the widest load or store.
 VECTOR_BYTES = 16
@@ -21,15 +25,16 @@ class KernelSpec(NamedTuple):
     """All that decides a kernel's code: the key it is cached under.
 
     Attributes:
-        algorithm: the name of a kernel in `maps`.
-        formula: a key of `formulas.FORMULAS`.
+        algorithm: the name of a kernel in `maps`, `bits` or `sums`.
+        formula: a key of `formulas.FORMULAS`; "" where the kernel applies none.
         dtype: name of the arrays' dtype.
         inputs, outputs: how many arrays.
         rank: dimensions that are unravelled: all of `strided`'s, the outer ones of the others.
         wide: True where offsets or sizes pass 2^31, so that they need 64-bit integers.
-        access_bytes: width of one load or store of `vector` and `spread`.
+        access_bytes: width of one load or store, where the kernel has them in several widths.
         turned: which of the inputs lie transposed, for `tiled`.
         thread_bytes: bytes that one thread of `vector` and `spread` reads from each input.
+        out_dtype: name of the outputs' dtype where it is another than the first input's, else "".
     """
 
     algorithm: str
@@ -42,6 +47,7 @@ class KernelSpec(NamedTuple):
     access_bytes: int = VECTOR_BYTES
     turned: tuple[int, ...] = ()
     thread_bytes: int = THREAD_BYTES
+    out_dtype: str = ""
 
 
 def vector_thread_bytes(inputs: int, itemsize: int) -> int:

@@ -1,0 +1,71 @@
+"""Epilogues that the library lacks, as steps of our own kernels behind a plain product."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..epilogue_plans import map_plan, pack_plan, select_plan, sum_plan
+from ..plans import MapPlan
+from .epilogue import Epilogue
+from .lowering import AUX, BIAS, OUT, A, B
+from .problem import Problem
+
+
+class Step(NamedTuple):
+    """One kernel: its plan, and which of the product's arrays it reads and writes, by their number."""
+
+    plan: MapPlan
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+
+
+#: From so many elements of a result on, the sum over its rows is left to our kernel: on an H200 cuBLASLt's DGELU with
+#: the sum takes 1.3 times what its DGELU and the kernel take together.
+_SUM_APART = 2**22
+
+
+def ways(problem: Problem) -> list[Epilogue]:
+    """What the library is to do of a problem's epilogue, best first; our kernels do the rest."""
+    kind = problem.epilogue
+    if kind is Epilogue.NONE:
+        return [kind]
+    found: list[Epilogue] = [kind]
+    if kind.uses_aux and kind.produces_bias_grad:
+        without = Epilogue(kind.value.removesuffix("_bgrad"))
+        found.insert(0 if problem.matrix_out.size >= _SUM_APART else 1, without)
+    # The kernels compute float8 results in no other dtype.
+    return found if problem.call.a.dtype.name.startswith("float8") else [*found, Epilogue.NONE]
+
+
+def steps_of(problem: Problem, done: Epilogue) -> list[Step]:
+    """What turns the product in `out` with an epilogue that is `done` into the problem's results, in order."""
+    kind, out = problem.epilogue, problem.matrix_out
+    if done is kind:
+        return []
+    bias, aux, grad = problem.matrix_bias, problem.matrix_aux, problem.matrix_grad
+    steps = []
+    if kind.uses_aux and not done.uses_aux:
+        assert aux is not None
+        plan = (
+            select_plan(out, aux, out) if kind.activation == "relu" else map_plan("epilogue.dgelu", (out, aux), (out,))
+        )
+        steps.append(Step(plan, (OUT, AUX), (OUT,)))
+    elif (kind.activation and not done.activation) or kind.uses_bias:
+        # The bits of ReLU's aux are told from its result: max(z, 0) > 0 where z > 0.
+        gelu_aux = kind.produces_aux and kind.activation == "gelu"
+        words = [kind.activation, "aux" if gelu_aux else None, "bias" if kind.uses_bias else None]
+        formula = "epilogue." + "_".join(word for word in words if word)
+        reads, inputs = ((OUT, BIAS), (out, bias)) if bias is not None else ((OUT,), (out,))
+        writes, outputs = ((OUT, AUX), (out, aux)) if gelu_aux else ((OUT,), (out,))
+        steps.append(Step(map_plan(formula, inputs, outputs), reads, writes))
+        if kind.produces_aux and not gelu_aux:
+            assert aux is not None
+            steps.append(Step(pack_plan(out, aux), (OUT,), (AUX,)))
+    if kind.produces_bias_grad:
+        assert grad is not None
+        source, array, axis = {
+            Epilogue.BGRADA: (A, problem.matrix_a, -1),
+            Epilogue.BGRADB: (B, problem.matrix_b, -2),
+        }.get(kind, (OUT, out, -2))
+        steps.append(Step(sum_plan(array, axis, grad), (source,), (BIAS,)))
+    return steps

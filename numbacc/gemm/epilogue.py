@@ -1,0 +1,84 @@
+"""What a matrix product may do with its result before it is stored: cuBLASLt's sixteen epilogues."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from ..errors import OptionError
+
+
+class Epilogue(Enum):
+    """What happens to P = alpha A B + beta C on its way to `out`. Functions take the value, too: "gelu_bias".
+
+    | epilogue | out | reads | also returns |
+    |---|---|---|---|
+    | none | P | | |
+    | bias | P + bias | bias | |
+    | relu, relu_bias | max(z, 0) with z = P or P + bias | bias | |
+    | gelu, gelu_bias | gelu(z) | bias | |
+    | relu_aux, relu_aux_bias | max(z, 0) | bias | aux: a bit an element, 1 where z > 0 |
+    | gelu_aux, gelu_aux_bias | gelu(z) | bias | aux: z |
+    | drelu, drelu_bgrad | P where aux has a 1, else 0 | aux | bias_grad: the sum of out over its rows |
+    | dgelu, dgelu_bgrad | P gelu'(aux) | aux | bias_grad: the sum of out over its rows |
+    | bgrada | P | | bias_grad: the sum of A over k, one number a row of A |
+    | bgradb | P | | bias_grad: the sum of B over k, one number a column of B |
+
+    gelu(z) = z ½(1 + tanh(√(2/π)(z + 0.044715 z³))), the tanh form of Hendrycks and Gimpel 2016 (arXiv:1606.08415),
+    which is what cuBLASLt computes.
+    """
+
+    NONE = "none"
+    RELU = "relu"
+    BIAS = "bias"
+    RELU_BIAS = "relu_bias"
+    RELU_AUX = "relu_aux"
+    RELU_AUX_BIAS = "relu_aux_bias"
+    GELU = "gelu"
+    GELU_AUX = "gelu_aux"
+    GELU_BIAS = "gelu_bias"
+    GELU_AUX_BIAS = "gelu_aux_bias"
+    DRELU = "drelu"
+    DRELU_BGRAD = "drelu_bgrad"
+    DGELU = "dgelu"
+    DGELU_BGRAD = "dgelu_bgrad"
+    BGRADA = "bgrada"
+    BGRADB = "bgradb"
+
+    @property
+    def uses_bias(self) -> bool:
+        """True if it reads `bias`."""
+        return self.value.endswith("bias")
+
+    @property
+    def uses_aux(self) -> bool:
+        """True if it reads `aux`, which the forward product produced."""
+        return self.value.startswith("d")
+
+    @property
+    def produces_aux(self) -> bool:
+        """True if it returns `aux`, for the backward product."""
+        return "_aux" in self.value
+
+    @property
+    def produces_bias_grad(self) -> bool:
+        """True if it returns `bias_grad`."""
+        return "bgrad" in self.value
+
+    @property
+    def activation(self) -> str | None:
+        """ "relu", "gelu" or None: also of the derivatives."""
+        return next((name for name in ("relu", "gelu") if name in self.value), None)
+
+
+def epilogue(given: Any) -> Epilogue:
+    """The epilogue that `given` is or names.
+
+    Raises:
+        OptionError: there is none of that name.
+    """
+    try:
+        return Epilogue(given)
+    except ValueError:
+        names = ", ".join(member.value for member in Epilogue)
+        raise OptionError(f"epilogue={given!r} is unknown; the epilogues are {names}") from None

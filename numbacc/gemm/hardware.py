@@ -1,0 +1,57 @@
+"""What a GPU and its cuBLASLt cannot do, and how to say so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..backend import backend
+from ..dtypes import info
+from ..errors import LayoutError
+from ..layout import Layout
+from .problem import Problem, pitch
+
+#: The lowest compute capability that multiplies a dtype, where that is not the one that knows it.
+_OLDEST = {"float8_e4m3fn": (8, 9), "float8_e5m2": (8, 9), "int8": (7, 5), "tf32": (8, 0)}
+#: From here on float8 and int8 matrices may be stored either way.
+_ANY_STORAGE = (10, 0)
+
+
+def check_hardware(problem: Problem) -> None:
+    """Raise the fitting error where the GPU cannot multiply the dtype, or not as the arrays are stored."""
+    a = problem.call.a
+    name = "tf32" if problem.compute == "tf32" else a.dtype.name
+    backend().check_capability(name, _OLDEST.get(name, info(a.dtype).oldest_capability), a.device)
+    multiple = problem.types.multiple
+    if multiple == 1 or backend().capability(a.device) >= _ANY_STORAGE or not (problem.k and problem.matrix_out.size):
+        return
+    for array, what, by_rows in ((problem.matrix_a, "a", True), (problem.matrix_b, "b", False)):
+        distance = pitch(array, by_rows)
+        if distance is None:
+            raise LayoutError(
+                f"{what} has strides {array.strides}: of {name}, this GPU's tensor cores take a stored row by row, and "
+                "b column by column; pass b as w.T of an array w of shape (n, k)"
+            )
+        if distance % multiple:
+            raise LayoutError(
+                f"{what} has strides {array.strides}; of {name}, its rows (of b, its columns) must start at multiples "
+                f"of {multiple} elements"
+            )
+
+
+def what_is_missing(problem: Problem, alignment: Sequence[int]) -> str:
+    """Why the library may have had no algorithm for a problem, as a message."""
+    call, device = problem.call, problem.call.a.device
+    where = "{} (compute capability {}.{})".format(backend().device_name(device), *backend().capability(device))
+    reasons = []
+    if (call.a.dtype.name, call.b.dtype.name) == ("float8_e5m2", "float8_e5m2"):
+        reasons.append("float8_e5m2 is multiplied with float8_e4m3fn only: convert one of the two")
+    if problem.out.dtype.name == "float8_e5m2" and "float8_e5m2" not in (call.a.dtype.name, call.b.dtype.name):
+        reasons.append("a float8_e5m2 result needs a float8_e5m2 input")
+    if problem.types.multiple > 1 and min(alignment) < 16:
+        reasons.append("float8 and int8 need arrays that start at multiples of 16 bytes")
+    if isinstance(call.scale_a, Layout) and call.scale_a.size > 1:
+        reasons.append("one scale a row and column needs cuBLASLt 12.9 and compute capability 9.0, or newer")
+    if call.amax_d is not None or isinstance(call.scale_c, Layout):
+        reasons.append("amax_d and a scale_c in memory are not available with every float8 result")
+    what = f"{call.a.dtype} x {call.b.dtype} -> {problem.out.dtype} with epilogue {problem.epilogue.value!r}"
+    return f"cuBLASLt on {where} has no algorithm for {what} on these arrays. " + "; ".join(reasons)

@@ -1,0 +1,369 @@
+"""The plan of a matrix product: which of the library's algorithms, and what our own kernels add to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from .. import arrays, workspace
+from ..backend import backend, matmul_library
+from ..codes import ALIGNED, ARRAYS
+from ..copy import copy
+from ..errors import LayoutError, OptionError
+from ..layout import CPU, Layout, same_layout
+from ..libraries.products import bits
+from ..plans import PlanInfo
+from ..streams import handle_of
+from .aliasing import check_overlap, layouts_of, written_by
+from .compose import steps_of
+from .epilogue import Epilogue
+from .hardware import check_hardware
+from .host import run_numpy
+from .lowering import BIAS, OUT, C, Lowered, c_fits
+from .problem import NUMBER, Call, resolve
+from .results import WithAux, WithBiasGrad, as_given
+from .selection import Selector
+
+#: No scales, and no amax_d.
+NO_SCALES: tuple[Any, ...] = (None,) * 5
+_NOWHERE: tuple[int, ...] = (0,) * 5
+
+
+class MatmulPlan:
+    """A planned product. `matmul_plan` makes one; call it with arrays laid out as those it was made for."""
+
+    def __init__(self, call: Call):
+        problem = self.problem = resolve(call)
+        self._device = call.a.device
+        self._scale = {"int32": "int32", "float64": "float64"}.get(problem.types.accumulator, "float32")
+        self._empty = not problem.matrix_out.size
+        self._copies_c = call.has_beta and not c_fits(problem)
+        # Where no C is read, the library is given D in its place; a float8 D cannot be C.
+        self._no_c = problem.out.itemsize == 1
+        self._selector = Selector(problem, self._copies_c)
+        self._layouts, self._written = layouts_of(problem), written_by(problem)
+        self._answer = WithAux if problem.epilogue.produces_aux else WithBiasGrad
+        if self._device != CPU:
+            check_hardware(problem)
+
+    # ------------------------------------------------------------ what it decided
+
+    @property
+    def info(self) -> PlanInfo:
+        """What the plan decided; on a GPU for arrays that start at multiples of 256 bytes, unless it has been run."""
+        problem = self.problem
+        name, algorithm, scratch = "numpy", "reference", 0
+        if self._device == CPU:
+            pass
+        elif self._empty:
+            algorithm = "no launch: the result is empty"
+        elif not problem.k:
+            algorithm = "zeros in the place of a and b"
+        else:
+            selected = self._selector.last or self._selector.prepare((0,) * ARRAYS)
+            name, algorithm = selected.runner.backend, selected.runner.algorithm.text
+            scratch = selected.runner.workspace_bytes
+            if selected.steps:
+                name += "+kernel"
+                algorithm = "; ".join([algorithm, *(step.plan.spec.op for step in selected.steps)])
+            if len(selected.lowered.offsets) > 1:
+                algorithm += f"; {len(selected.lowered.offsets)} calls"
+        used = [array for array in (*self._layouts[:3], problem.out, *self._layouts[4:]) if array is not None]
+        return PlanInfo(
+            op=f"gemm.matmul.{problem.epilogue.value}",
+            dtypes=tuple(array.dtype.name for array in used),
+            backend=name,
+            algorithm=algorithm,
+            workspace_bytes=scratch,
+            math_dtype=problem.compute,
+            accumulator_dtype=problem.types.accumulator,
+            deterministic=True,
+        )
+
+    def prepare_for(self, operands: Sequence[Any]) -> None:
+        """Choose and load what a run on these arrays needs, so that the run only launches."""
+        if self._device != CPU and not self._empty and self.problem.k:
+            a, b, c, out, bias, aux = operands
+            in_place = out if c is None else c
+            used = (a, b, None if self._no_c else in_place, out, bias, aux)
+            self._selector.prepare([0 if array is None else array._address for array in used])
+
+    # ------------------------------------------------------------ running it
+
+    def __call__(
+        self,
+        a: Any,
+        b: Any,
+        *,
+        c: Any = None,
+        bias: Any = None,
+        aux: Any = None,
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        scale_a: Any = None,
+        scale_b: Any = None,
+        scale_c: Any = None,
+        scale_d: Any = None,
+        amax_d: Any = None,
+        out: Any = None,
+        stream: Any = None,
+    ) -> Any:
+        """Run on arrays laid out as those that the plan was made for. Arguments and result are those of `matmul`.
+
+        Raises:
+            LayoutError: an array is laid out otherwise, missing, or one too many. OptionError: beta is 0 where it was
+            not, or the other way round.
+        """
+        handle = handle_of(stream)
+        given = dict(zip(("a", "b", *Call._fields[2:11]), (a, b, c, bias, aux, out, *NO_SCALES), strict=True))
+        given |= dict(zip(Call._fields[6:11], (scale_a, scale_b, scale_c, scale_d, amax_d), strict=True))
+        found = {}
+        for name, value in given.items():
+            number = isinstance(value, (int, float))
+            array = value if value is None or number else arrays.as_array(value, name, handle)
+            found[name] = array
+            one = NUMBER if number else None if array is None else arrays.layout_of(array)
+            wanted = getattr(self.problem.call, name)
+            if one != wanted and not (
+                isinstance(one, Layout) and isinstance(wanted, Layout) and same_layout(one, wanted)
+            ):
+                raise LayoutError(
+                    f"this plan was made for {name} = {wanted}; it was called with {one}. Make a plan for these "
+                    "arrays, or call matmul, which does"
+                )
+        if (beta != 0) != self.problem.call.has_beta:
+            raise OptionError(f"beta={beta}, but this plan was made for beta {'!=' if beta == 0 else '=='} 0")
+        scales = [found[name] for name in Call._fields[6:11]]
+        operands = [found[name] for name in ("a", "b", "c", "out", "bias", "aux")]
+        none = all(scale is None for scale in scales)
+        return as_given(self.run(operands, NO_SCALES if none else scales, alpha, beta, handle), out, aux)
+
+    def run(
+        self,
+        operands: Sequence[Any],
+        scales: Sequence[Any] = NO_SCALES,
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        stream: int = 0,
+    ) -> Any:
+        """Run without checking layouts: the arrays are those that the plan was found by.
+
+        Args:
+            operands: a, b, c, out, bias, aux; None for those that are not there.
+            scales: of a, b, c, d, and amax_d: numbers, arrays or None.
+            alpha, beta, stream: as in `matmul`, the stream as a handle.
+        """
+        if self._device == CPU:
+            return run_numpy(self.problem, operands, scales, alpha, beta)
+        problem = self.problem
+        if not problem.k and not self._empty:
+            return self._run_without_k(operands, scales, beta, stream)
+        a, b, c, out, bias, aux = operands
+        if out is None:
+            out = arrays.empty_device(problem.out, stream)
+        elif out._readonly:
+            raise LayoutError("out is read-only; pass an array that can be written")
+        answer = out
+        if problem.second is not None:
+            second = self._second(stream)
+            answer = self._answer(out, second)
+            if problem.epilogue.produces_aux:
+                aux = second
+            else:
+                bias = second
+        elif problem.epilogue.produces_aux:
+            if aux._readonly:
+                raise LayoutError("aux is read-only; pass an array that can be written")
+            answer = self._answer(out, aux)
+        used = (a, b, c, out, bias, aux)
+        if self._empty:
+            self._sum_of_empty(used, stream)
+            return answer
+        places = _NOWHERE
+        if scales is not NO_SCALES:
+            alpha, beta, scales = self._fold(scales, alpha, beta, stream)
+            places = tuple([0 if scale is None else scale._address for scale in scales])
+        numbers = (bits(alpha, self._scale), bits(beta, self._scale))
+        for array in used:
+            if array is not None and array._storage.stream != stream:
+                self._launch_across((*used, *scales), used, places, numbers, stream)
+                return answer
+        address = out._address
+        addresses = (
+            a._address,
+            b._address,
+            (0 if self._no_c else address) if c is None else c._address,
+            address,
+            0 if bias is None else bias._address,
+            0 if aux is None else aux._address,
+        )
+        last = self._selector.last
+        if last is not None and last.direct and (c is None or numbers[0]):
+            runner, block = last.runner, None
+            if runner.workspace_bytes:
+                # The local name keeps the block until the product is queued.
+                block = workspace.held(runner.workspace_bytes, self._device, stream)
+            if block is not None or not runner.workspace_bytes:
+                scratch = 0 if block is None else block.address
+                if not runner.launch(stream, scratch, *numbers, *addresses, *places):
+                    return answer
+        self._launch(used, addresses, places, numbers, stream)
+        return answer
+
+    def run_plain(self, a: Any, b: Any, out: Any, bias: Any, aux: Any, stream: int) -> Any:
+        """`run` with alpha 1, beta 0 and no scales, by the shortest way where there is one.
+
+        A tenth of a microsecond counts here: a small product takes the library six from the host.
+        """
+        last = self._selector.last if self._device != CPU else None
+        if (
+            last is not None
+            and last.plain
+            and out is not None
+            and not out._readonly
+            and a._storage.stream == b._storage.stream == out._storage.stream == stream
+            and (bias is None or bias._storage.stream == stream)
+            and (aux is None or aux._storage.stream == stream)
+        ):
+            second = 0 if bias is None else bias._address, 0 if aux is None else aux._address
+            if not last.runner.launch_plain(stream, a._address, b._address, out._address, *second):
+                return out
+        return self.run((a, b, None, out, bias, aux), NO_SCALES, 1.0, 0.0, stream)
+
+    def _second(self, stream: int) -> Any:
+        """Memory for aux or bias_grad."""
+        made, storage = self.problem.second, self.problem.second_storage
+        assert storage is not None
+        whole = arrays.empty_device(storage, stream)
+        # The rows of aux may be shorter than the memory they are given.
+        return whole if made is storage else type(whole)(made, whole._address, whole._storage)
+
+    def _fold(
+        self, scales: Sequence[Any], alpha: float, beta: float, stream: int
+    ) -> tuple[float, float, Sequence[Any]]:
+        """Scales that are numbers, put into alpha and beta, or in memory where the library wants them."""
+        a, b, c, d, amax = scales
+        if amax is not None and amax._readonly:
+            raise LayoutError("amax_d is read-only; pass an array that can be written")
+        if isinstance(a, (int, float)):
+            alpha, a = alpha * a, None
+        if isinstance(b, (int, float)):
+            alpha, b = alpha * b, None
+        if isinstance(c, (int, float)):
+            beta, c = beta * c, None
+        if isinstance(d, (int, float)):
+            d = arrays.full((1,), d, device=self._device, stream=stream)
+        return alpha, beta, (a, b, c, d, amax)
+
+    def _launch(
+        self,
+        used: Sequence[Any],
+        addresses: Sequence[int],
+        places: Sequence[int],
+        numbers: tuple[int, int],
+        stream: int,
+    ) -> None:
+        """Run whatever the arrays' alignment and overlap, the context and the stream's state may be."""
+        check_overlap(self.problem, addresses)
+        trial = None
+        if self.problem.call.tune and not backend().is_capturing(stream):
+            trial = stream, partial(self._trial, stream, addresses, places, numbers)
+        with backend().on_device(self._device):
+            if self._copies_c or self._ignores_c(used, addresses, numbers):
+                copy(used[C], used[OUT], stream)
+                addresses = (*addresses[:C], addresses[OUT], *addresses[C + 1 :])
+            selected = self._selector.prepare(addresses, trial)
+            self._launch_product(selected.runner, selected.lowered, addresses, places, numbers, stream)
+        for step in selected.steps:
+            step.plan.run([used[k] for k in step.reads], [used[k] for k in step.writes], used[OUT], stream)
+
+    def _ignores_c(self, used: Sequence[Any], addresses: Sequence[int], numbers: tuple[int, int]) -> bool:
+        """True if cuBLASLt may leave `out` as it was: for alpha 0 some of its kernels take D for C."""
+        apart = used[C] is not None and addresses[C] != addresses[OUT]
+        return apart and self.problem.call.has_beta and numbers[0] == 0 and not self._no_c
+
+    def _launch_product(
+        self,
+        runner: Any,
+        lowered: Lowered,
+        addresses: Sequence[int],
+        places: Sequence[int],
+        numbers: tuple[int, int],
+        stream: int,
+    ) -> None:
+        def launch(scratch: int) -> None:
+            for offsets in lowered.offsets:
+                moved = [start + offset for start, offset in zip(addresses, offsets, strict=True)]
+                matmul_library().check(runner.launch_unchecked(stream, scratch, *numbers, *moved, *places))
+
+        workspace.run(launch, runner.workspace_bytes, self._device, stream)
+
+    def _trial(
+        self,
+        stream: int,
+        addresses: Sequence[int],
+        places: Sequence[int],
+        numbers: tuple[int, int],
+        lowered: Lowered,
+        runner: Any,
+    ) -> Callable[[], None]:
+        """What queues the product with scratch memory in the place of what it writes, which stays as it is."""
+        moved, kept = list(addresses), []
+        for k in self._written:
+            written = self._layouts[k]
+            assert written is not None
+            # The padding at the end of aux's last row counts, too.
+            nbytes = written.high + 4 * ALIGNED
+            kept.append(backend().allocate(nbytes, self._device, stream))
+            # As far from a multiple of ALIGNED as the memory it stands for.
+            moved[k] = kept[-1].address + addresses[k] % ALIGNED
+
+        def launch(kept: Any = kept) -> None:  # which holds the memory
+            self._launch_product(runner, lowered, moved, places, numbers, stream)
+
+        return launch
+
+    def _launch_across(
+        self,
+        involved: Sequence[Any],
+        used: Sequence[Any],
+        places: Sequence[int],
+        numbers: tuple[int, int],
+        stream: int,
+    ) -> None:
+        """Run in the order of what is queued on other streams on the same memory."""
+        addresses = [0 if array is None else array._address for array in used]
+        if used[C] is None and not self._no_c:
+            addresses[C] = addresses[OUT]
+        away = {
+            id(array._storage): array._storage
+            for array in involved
+            if array is not None and array._storage.stream != stream
+        }
+        for storage in away.values():
+            storage.before_use(stream)
+        self._launch(used, addresses, places, numbers, stream)
+        for storage in away.values():
+            storage.after_use(stream)
+
+    def _run_without_k(self, operands: Sequence[Any], scales: Sequence[Any], beta: float, stream: int) -> Any:
+        """Nothing is added up: the product of zeros, with the fewest that the library takes."""
+        problem = self.problem
+        a, b = problem.call.a, problem.call.b
+        k = problem.types.multiple
+        zeros = partial(arrays.zeros, device=self._device, stream=stream)
+        left = zeros((*a.shape[:-1], k), a.dtype)
+        right = zeros((*b.shape[:-2], problem.n, k) if b.ndim > 1 else (k,), b.dtype)
+        if b.ndim > 1:
+            right = right.transpose((*range(b.ndim - 2), b.ndim - 1, b.ndim - 2))
+        plan = MatmulPlan(problem.call._replace(a=left._numbacc_layout, b=right._numbacc_layout))
+        return plan.run((left, right, *operands[2:]), scales, 1.0, beta, stream)
+
+    def _sum_of_empty(self, used: Sequence[Any], stream: int) -> None:
+        """The sum that bias_grad is where `out` has no elements: over none it is 0."""
+        for step in steps_of(self.problem, Epilogue.NONE):
+            if BIAS in step.writes and used[BIAS].size:
+                used[BIAS]._fill(0, stream)
+                if used[step.reads[0]].size:
+                    step.plan.run([used[step.reads[0]]], [used[BIAS]], used[BIAS], stream)

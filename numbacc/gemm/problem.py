@@ -1,0 +1,361 @@
+"""What a call of `matmul` means: shapes, dtypes and layouts, checked and brought to the form of matrices.
+
+Nothing here knows a library. The same checks, with the same errors, stand before NumPy and before the GPU.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import dtypes
+from ..arrays import check_same_device
+from ..errors import DTypeError, LayoutError, OptionError, ShapeError
+from ..layout import MAX_RANK, Layout, check_writable, layout, row_major_strides
+from .epilogue import Epilogue, epilogue
+
+
+class Types(NamedTuple):
+    """A row of the table of dtypes.
+
+    Attributes:
+        compute: what `compute` may be; the first is the default.
+        outs: what the result's dtype may be; the first is the default.
+        accumulator: dtype that products are added up in.
+        multiple: what k and n must be multiples of.
+    """
+
+    compute: tuple[str, ...]
+    outs: tuple[str, ...]
+    accumulator: str = "float32"
+    multiple: int = 1
+
+
+_FLOAT8_OUTS = ("bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2")
+TYPES = {
+    "float32": Types(("float32", "tf32"), ("float32",)),
+    "float16": Types(("float32",), ("float16", "float32")),
+    "bfloat16": Types(("float32",), ("bfloat16", "float32")),
+    "float64": Types(("float64",), ("float64",), "float64"),
+    "float8_e4m3fn": Types(("float32", "fast"), _FLOAT8_OUTS, multiple=16),
+    "float8_e5m2": Types(("float32", "fast"), _FLOAT8_OUTS, multiple=16),
+    "int8": Types(("int32",), ("int32",), "int32", multiple=4),
+}
+SCALES = ("scale_a", "scale_b", "scale_c", "scale_d")
+#: A scale that is a Python number, in place of its layout.
+NUMBER = "number"
+
+
+class Call(NamedTuple):
+    """All that a plan depends on: the layouts of the arrays (None where there is none), and the options.
+
+    A scale may also be `NUMBER`. `has_beta` is True where beta is not 0.
+    """
+
+    a: Layout
+    b: Layout
+    c: Layout | None
+    bias: Layout | None
+    aux: Layout | None
+    out: Layout | None
+    scale_a: Any
+    scale_b: Any
+    scale_c: Any
+    scale_d: Any
+    amax_d: Layout | None
+    epilogue: Any
+    out_dtype: Any
+    compute: str | None
+    has_beta: bool
+    workspace_limit: int | None
+    tune: bool
+
+
+class Problem(NamedTuple):
+    """A checked call. Layouts named matrix_* have the shape (*batch, rows, columns), stride 0 where broadcast.
+
+    Attributes:
+        call: as it was.
+        epilogue: what follows the product.
+        types: the dtypes' row.
+        compute: one of types.compute.
+        batch, m, n, k: the shape of the product.
+        out: layout of the result.
+        second: layout of aux or bias_grad where one is produced and the user gave none, else None.
+        second_storage: layout of the memory behind `second`: the same with its rows padded.
+        matrix_a, matrix_b, matrix_c, matrix_out, matrix_bias, matrix_aux: the operands; matrix_bias has one row.
+        matrix_grad: bias_grad, (*batch, length).
+    """
+
+    call: Call
+    epilogue: Epilogue
+    types: Types
+    compute: str
+    batch: tuple[int, ...]
+    m: int
+    n: int
+    k: int
+    out: Layout
+    second: Layout | None
+    second_storage: Layout | None
+    matrix_a: Layout
+    matrix_b: Layout
+    matrix_c: Layout | None
+    matrix_out: Layout
+    matrix_bias: Layout | None
+    matrix_aux: Layout | None
+    matrix_grad: Layout | None
+
+
+def resolve(call: Call) -> Problem:
+    """Check a call.
+
+    Raises:
+        ShapeError, DTypeError, LayoutError, OptionError, DeviceError: as `matmul` says.
+    """
+    a, b = call.a, call.b
+    kind = epilogue(call.epilogue)
+    types, compute, out_dtype = _types(call, kind)
+    for array, name in zip((a, b, call.c, call.bias, call.aux, call.out, call.amax_d), _NAMES, strict=True):
+        if array is not None:
+            check_same_device(array, name, a, "a")
+            _check_steps(array, name)
+    for array, name in ((a, "a"), (b, "b")):
+        if not 1 <= array.ndim <= MAX_RANK:
+            raise ShapeError(f"{name} has rank {array.ndim} (shape {array.shape}); ranks 1 to {MAX_RANK} are supported")
+    # NumPy's rule: a vector on the left is a row, on the right a column; the axis is dropped from the result.
+    rows = a if a.ndim > 1 else _insert(a, 0)
+    columns = b if b.ndim > 1 else _insert(b, 1)
+    (m, k), (inner, n) = rows.shape[-2:], columns.shape[-2:]
+    if k != inner:
+        raise ShapeError(
+            f"a has shape {a.shape} and b {b.shape}: a's {k} columns must be as many as b's rows, which are {inner}"
+        )
+    if types.multiple > 1 and (k % types.multiple or n % types.multiple):
+        raise ShapeError(
+            f"a product of {a.dtype} needs k and n that are multiples of {types.multiple}; a has shape {a.shape} and "
+            f"b {b.shape}. Pad with zeros"
+        )
+    try:
+        batch = np.broadcast_shapes(rows.shape[:-2], columns.shape[:-2])
+    except ValueError:
+        raise ShapeError(
+            f"a has shape {a.shape} and b {b.shape}: the dimensions before the last two must be equal or 1"
+        ) from None
+    dropped = [d for d, vector in ((-2, a.ndim == 1), (-1, b.ndim == 1)) if vector]
+    out_shape = _without((*batch, m, n), dropped)
+    out = call.out or _dense(out_shape, out_dtype, a.device)
+    _check_shape(out, out_shape, "out")
+    check_writable(out, "out")
+
+    def matrix(array: Layout, columns_dropped: bool = True) -> Layout:
+        """`out`, or an array of its shape, as matrices."""
+        for axis in sorted(dropped if columns_dropped else [d for d in dropped if d == -2], reverse=True):
+            array = _insert(array, array.ndim if axis == -1 else array.ndim - 1)
+        return array
+
+    if call.c is not None:
+        _check_shape(call.c, out_shape, "c")
+    matrix_bias = _bias(call.bias, batch, n)
+    grad, second, storage, matrix_aux = None, None, None, None
+    bias_dtype, aux_dtype = _second_dtypes(a, out_dtype)
+    if kind.produces_bias_grad:
+        grad = second = storage = _dense((*batch, m if kind is Epilogue.BGRADA else n), out_dtype, a.device)
+    if kind.produces_aux or kind.uses_aux:
+        bits = kind.activation == "relu"
+        shape = (*batch, m, -(-n // 8)) if bits else (*batch, m, n)
+        visible = _without(shape, [d for d in dropped if d == -2] if bits else dropped)
+        dtype = np.dtype(np.uint8) if bits else aux_dtype
+        if call.aux is not None:
+            _check_shape(call.aux, visible, "aux")
+            _check_dtype(call.aux, dtype, "aux")
+            if kind.produces_aux:
+                check_writable(call.aux, "aux")
+            matrix_aux = matrix(call.aux, not bits)
+        else:
+            # It is produced, so `second` is free. cuBLASLt wants rows of a multiple of 128 bits, or of 8 elements.
+            width = -(-n // 128) * 16 if bits else -(-n // 8) * 8
+            storage = _dense((*batch, m, width), dtype, a.device)
+            matrix_aux = layout(shape, storage.strides, dtype, a.device)
+            steps = dict(zip(range(-len(shape), 0), storage.strides, strict=True))
+            gone = [d for d in dropped if d == -2 or not bits]
+            strides = tuple(step for d, step in steps.items() if d not in gone)
+            second = layout(visible, strides, dtype, a.device)
+    if call.bias is not None:
+        _check_dtype(call.bias, bias_dtype, "bias")
+    return Problem(
+        call=call,
+        epilogue=kind,
+        types=types,
+        compute=compute,
+        batch=batch,
+        m=m,
+        n=n,
+        k=k,
+        out=out,
+        second=second,
+        second_storage=storage,
+        matrix_a=_oriented(_broadcast(rows, batch), "a"),
+        matrix_b=_oriented(_broadcast(columns, batch), "b"),
+        matrix_c=None if call.c is None else matrix(call.c),
+        matrix_out=_oriented(matrix(out), "out"),
+        matrix_bias=matrix_bias,
+        matrix_aux=matrix_aux,
+        matrix_grad=grad,
+    )
+
+
+_NAMES = ("a", "b", "c", "bias", "aux", "out", "amax_d")
+
+
+def _types(call: Call, kind: Epilogue) -> tuple[Types, str, np.dtype[Any]]:
+    """The row of the dtypes, the arithmetic, and the result's dtype; and what else does not depend on shapes."""
+    name = call.a.dtype.name
+    types = TYPES.get(name)
+    if types is None:
+        raise DTypeError(f"a has dtype {name}; matmul takes {', '.join(TYPES)}")
+    float8 = name.startswith("float8")
+    if call.b.dtype != call.a.dtype and not (float8 and call.b.dtype.name.startswith("float8")):
+        raise DTypeError(f"b has dtype {call.b.dtype} but a has {name}; convert one of them")
+    compute = types.compute[0] if call.compute is None else call.compute
+    if compute not in types.compute:
+        allowed = " or ".join(repr(each) for each in types.compute)
+        raise OptionError(f"compute={compute!r} is unknown for {name}; it is {allowed}")
+    wanted = call.out_dtype or (call.out.dtype if call.out is not None else types.outs[0])
+    out_dtype = dtypes.dtype(wanted)
+    if out_dtype.name not in types.outs:
+        raise DTypeError(f"the result of {name} cannot be {out_dtype}; it can be {', '.join(types.outs)}")
+    if call.out is not None and call.out.dtype != out_dtype:
+        raise DTypeError(f"out has dtype {call.out.dtype}; the result has dtype {out_dtype}")
+    if types.accumulator == "int32" and kind is not Epilogue.NONE:
+        raise OptionError(f'epilogue="{kind.value}" is not for integers; with {name} it is "none"')
+    for array, uses, what in (
+        (call.bias, kind.uses_bias, "bias"),
+        (call.aux, kind.uses_aux, "aux"),
+        (call.c, call.has_beta, "c"),
+    ):
+        why = f'epilogue="{kind.value}"' if what != "c" else "beta"
+        if uses and array is None:
+            raise OptionError(f"{why} needs {what}, which is missing")
+        if array is not None and not uses and not (what == "c" or (what == "aux" and kind.produces_aux)):
+            raise OptionError(f"{what} is given, but {why} does not use it; leave it out")
+    if call.c is not None:
+        # A float8 result has no float8 C: it is taken in 16 bits.
+        _check_dtype(call.c, _second_dtypes(call.a, out_dtype)[1], "c")
+    limit = call.workspace_limit
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit <= 0):
+        raise OptionError(f"workspace_limit={limit!r}; it must be a positive number of bytes, or None")
+    _check_scales(call, float8, out_dtype)
+    return types, compute, out_dtype
+
+
+def _check_scales(call: Call, float8: bool, out_dtype: np.dtype[Any]) -> None:
+    scales = (call.scale_a, call.scale_b, call.scale_c, call.scale_d, call.amax_d)
+    given = [(name, value) for name, value in zip((*SCALES, "amax_d"), scales, strict=True) if value is not None]
+    if given and not float8:
+        raise OptionError(f"{given[0][0]} is for float8 only, and a has dtype {call.a.dtype}; use alpha and beta")
+    m = call.a.shape[-2] if call.a.ndim > 1 else 1
+    n = call.b.shape[-1] if call.b.ndim > 1 else 1
+    for name, value in given:
+        if name in ("scale_d", "amax_d") and out_dtype.itemsize != 1:
+            raise OptionError(f"{name} is for a float8 result; out has dtype {out_dtype}")
+        if name == "scale_c" and call.c is None:
+            raise OptionError("scale_c is given, but there is no c")
+        if value == NUMBER:
+            continue
+        check_same_device(value, name, call.a, "a")
+        _check_dtype(value, np.dtype(np.float32), name)
+        vector = {"scale_a": ((m,), (m, 1)), "scale_b": ((n,), (1, n))}.get(name, ())
+        if value.size != 1 and value.shape not in vector:
+            needs = "one element" + (f", or the shape {vector[0]} or {vector[1]}" if vector else "")
+            raise ShapeError(f"{name} has shape {value.shape}; it must have {needs}")
+        steps = [step for n, step in zip(value.shape, value.strides, strict=True) if n > 1]
+        if value.size > 1 and steps != [value.itemsize]:
+            raise LayoutError(f"{name} has strides {value.strides}; its numbers must be next to each other")
+    vectors = [isinstance(s, Layout) and s.size > 1 for s in (call.scale_a, call.scale_b)]
+    if vectors[0] != vectors[1]:
+        raise OptionError("scale_a and scale_b must both be one number, or both one number a row of a and column of b")
+    if any(vectors) and out_dtype.itemsize == 1:
+        raise OptionError("a float8 result takes one number as scale_a and one as scale_b, not one a row or column")
+
+
+def _second_dtypes(a: Layout, out_dtype: np.dtype[Any]) -> tuple[np.dtype[Any], np.dtype[Any]]:
+    """The dtypes of bias, and of aux and c: the result's, but of 16 bits where cuBLASLt wants that of float8."""
+    if not a.dtype.name.startswith("float8"):
+        return out_dtype, out_dtype
+    half = out_dtype if out_dtype.itemsize == 2 else dtypes.dtype("bfloat16")
+    return half, half if out_dtype.itemsize == 1 else out_dtype
+
+
+def _dense(shape: tuple[int, ...], dtype: np.dtype[Any], device: int) -> Layout:
+    return layout(shape, row_major_strides(shape, dtype.itemsize), dtype, device)
+
+
+def _insert(array: Layout, axis: int) -> Layout:
+    """The layout with an axis of length 1."""
+    shape = (*array.shape[:axis], 1, *array.shape[axis:])
+    return layout(shape, (*array.strides[:axis], 0, *array.strides[axis:]), array.dtype, array.device)
+
+
+def _without(shape: tuple[int, ...], axes: list[int]) -> tuple[int, ...]:
+    return tuple(n for d, n in enumerate(shape, -len(shape)) if d not in axes)
+
+
+def _broadcast(array: Layout, batch: tuple[int, ...]) -> Layout:
+    """Matrices repeated over a batch, without a copy: stride 0."""
+    own = array.ndim - 2
+    steps = [0] * (len(batch) - own)
+    steps += [0 if n == 1 else step for n, step in zip(array.shape[:own], array.strides, strict=False)]
+    return layout((*batch, *array.shape[own:]), (*steps, *array.strides[own:]), array.dtype, array.device)
+
+
+def _bias(bias: Layout | None, batch: tuple[int, ...], n: int) -> Layout | None:
+    """Bias as matrices of one row."""
+    if bias is None:
+        return None
+    if bias.shape not in ((n,), (*batch, n)):
+        needs = f"({n},)" + (f" or {(*batch, n)}, one bias a matrix" if batch else "")
+        raise ShapeError(f"bias has shape {bias.shape}; it runs along the result's last axis and must have {needs}")
+    return _broadcast(_insert(bias, bias.ndim - 1), batch)
+
+
+def _check_shape(array: Layout, wanted: tuple[int, ...], name: str) -> None:
+    if array.shape != wanted:
+        raise ShapeError(f"{name} has shape {array.shape}; it must have {wanted}")
+
+
+def _check_dtype(array: Layout, wanted: np.dtype[Any], name: str) -> None:
+    if array.dtype != wanted:
+        raise DTypeError(f"{name} has dtype {array.dtype}; it must be {wanted}")
+
+
+def pitch(array: Layout, by_rows: bool) -> int | None:
+    """Elements from one row to the next of matrices stored row by row, or column to column; None if they are not."""
+    outer, inner = (-2, -1) if by_rows else (-1, -2)
+    length, step, size = array.shape[inner], array.strides[inner], array.itemsize
+    if length > 1 and step != size:
+        return None
+    if array.shape[outer] <= 1:
+        return max(length, 1)
+    distance = array.strides[outer]
+    return distance // size if distance % size == 0 and distance >= max(length, 1) * size else None
+
+
+def _oriented(array: Layout, name: str) -> Layout:
+    """The layout, if its matrices are stored row by row or column by column.
+
+    Raises:
+        LayoutError: they are not.
+    """
+    if array.size and pitch(array, True) is None and pitch(array, False) is None:
+        raise LayoutError(
+            f"{name} has strides {array.strides} for elements of {array.itemsize} bytes: neither its rows nor its "
+            "columns lie gapless in memory, or they overlap. Copy it into numbacc.empty first"
+        )
+    return array
+
+
+def _check_steps(array: Layout, name: str) -> None:
+    if any(step % array.itemsize for step in array.strides):
+        raise LayoutError(f"{name} has strides {array.strides}, which are no multiples of {array.itemsize} bytes")

@@ -1,0 +1,28 @@
+"""What a product with a second result returns."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class WithAux(NamedTuple):
+    """Result of an epilogue that also gives `aux`, what the backward product needs."""
+
+    out: Any
+    aux: Any
+
+
+class WithBiasGrad(NamedTuple):
+    """Result of an epilogue that also gives `bias_grad`."""
+
+    out: Any
+    bias_grad: Any
+
+
+def as_given(result: Any, out: Any, aux: Any) -> Any:
+    """A result with the arrays that the user gave for it, which may be another library's, in their places."""
+    if isinstance(result, WithAux):
+        return WithAux(result.out if out is None else out, result.aux if aux is None else aux)
+    if isinstance(result, WithBiasGrad):
+        return result if out is None else result._replace(out=out)
+    return result if out is None else out

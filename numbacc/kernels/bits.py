@@ -1,0 +1,115 @@
+"""The kernels that keep the sign of numbers, a bit each, and that select by such bits: ReLU's forward and backward.
+
+Bit c % 8, counted from the least significant, of a row's byte c // 8 belongs to column c, as in
+`np.packbits(bitorder="little")`. Arrays and steps are as in `maps`; a mask's last dimension is its bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .._intrinsics import accessors
+from .._numba import cuda
+from ..dtypes import TABLE
+from .arithmetic import specialize_for
+from .specs import Kernel, KernelSpec
+
+
+def is_positive(value):
+    """True where value > 0; NaN is not."""
+    return value > 0.0
+
+
+def select(value, bit):
+    """value where the bit is not 0, else 0: a selection, so an infinite value gives 0, not NaN."""
+    if bit:
+        return value
+    return 0.0
+
+
+def select_lanes(choose: Any, width: int) -> Callable[..., Any]:
+    """The device function (values, bits) -> values, chosen lane by lane by the lowest `width` bits."""
+    if width == 1:
+
+        def lanes(values, bits):
+            return (choose(values[0], bits & 1),)
+
+    else:
+        last = width - 1
+        before = select_lanes(choose, last)
+
+        def lanes(values, bits):
+            return before(values, bits) + (choose(values[last], bits >> last & 1),)
+
+    jitted: Callable[..., Any] = cuda.jit(device=True)(lanes)
+    return jitted
+
+
+def pack_bits(spec: KernelSpec) -> Kernel:
+    """One thread a byte: it reads eight columns, in accesses as wide as their alignment allows."""
+    dtype = TABLE[spec.dtype]
+    io, mask = accessors(dtype, 8, spec.access_bytes), accessors(TABLE["uint8"], 1, 1)
+    load, load_lanes, offsets, unravel = io.load, io.load_lanes, io.offsets, io.unravel
+    store_byte, positive, width = mask.store, specialize_for(is_positive, dtype), io.width
+
+    def kernel(ins, outs, in_steps, out_steps, outer, rows, columns):
+        item, row = cuda.grid(2)
+        column = item * 8
+        if column < columns:
+            while row < rows:
+                first = unravel(row, outer)
+                byte = 0
+                if column + 8 <= columns:
+                    values = load_lanes(ins, offsets(first + (column,), in_steps), width * in_steps[0][-1])
+                    for lane in range(8):
+                        if positive(values[0][lane]):
+                            byte |= 1 << lane
+                else:
+                    for lane in range(columns - column):
+                        (value,) = load(ins, offsets(first + (column + lane,), in_steps))
+                        if positive(value):
+                            byte |= 1 << lane
+                store_byte(outs, offsets(first + (item,), out_steps), (np.uint8(byte),))
+                row += cuda.gridsize(2)[1]
+
+    return kernel
+
+
+def select_bits(spec: KernelSpec) -> Kernel:
+    """One thread an access, up to 16 bytes: its 1, 2, 4 or 8 columns have their bits in one byte.
+
+    Columns are a multiple of those in an access, and their accesses aligned; else an access is one element.
+    """
+    dtype = TABLE[spec.dtype]
+    width = spec.access_bytes // dtype.itemsize
+    io, mask = accessors(dtype, width, spec.access_bytes), accessors(TABLE["uint8"], 1, 1)
+    load_lanes, store_lanes, offsets, unravel = io.load_lanes, io.store_lanes, io.offsets, io.unravel
+    load_byte, chosen = mask.load, select_lanes(specialize_for(select, dtype), width)
+
+    def kernel(ins, outs, in_steps, out_steps, outer, rows, columns):
+        item, row = cuda.grid(2)
+        column = item * width
+        if column < columns:
+            while row < rows:
+                first = unravel(row, outer)
+                place = first + (column,)
+                (values,) = load_lanes(ins[:1], offsets(place, in_steps[:1]), 0)
+                (byte,) = load_byte(ins[1:], offsets(first + (column // 8,), in_steps[1:]))
+                store_lanes(outs, offsets(place, out_steps), 0, (chosen(values, byte >> column % 8),))
+                row += cuda.gridsize(2)[1]
+
+    return kernel
+
+
+#: See `registry`.
+INNER = {"pack_bits": 1, "select_bits": 1}
+SCALARS = {"pack_bits": 2, "select_bits": 2}
+_MAKERS = {f.__name__: f for f in (pack_bits, select_bits)}
+
+
+def make(spec: KernelSpec) -> Kernel:
+    """See `registry.make`."""
+    return _MAKERS[spec.algorithm](spec)

@@ -1,0 +1,352 @@
+"""cuBLASLt: descriptors, algorithms by its heuristics, and the call.
+
+A `Runner` belongs to the thread that made it, as its handle and descriptors do; algorithms are shared.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from numbacc_bindings import cublasLt as lt
+from numbacc_bindings.cublasLt import CublasLtError, cublasLt
+from numbacc_bindings.driver import DeviceAttribute, driver
+
+from .. import native, runtime
+from ..codes import ALIGNED, ARRAYS
+from . import tuning
+from .handles import Handle, Handles
+from .products import Algorithm, Matrix, Product, bits
+
+DATA_TYPES = {
+    "float32": lt.DataType.R_32F,
+    "float64": lt.DataType.R_64F,
+    "float16": lt.DataType.R_16F,
+    "bfloat16": lt.DataType.R_16BF,
+    "int8": lt.DataType.R_8I,
+    "int32": lt.DataType.R_32I,
+    "float8_e4m3fn": lt.DataType.R_8F_E4M3,
+    "float8_e5m2": lt.DataType.R_8F_E5M2,
+}
+#: compute -> (cublasComputeType_t, the dtype of alpha and beta).
+COMPUTE = {
+    "float32": (lt.ComputeType.COMPUTE_32F, "float32"),
+    "tf32": (lt.ComputeType.COMPUTE_32F_FAST_TF32, "float32"),
+    "float64": (lt.ComputeType.COMPUTE_64F, "float64"),
+    "int32": (lt.ComputeType.COMPUTE_32I, "int32"),
+}
+_SCALE_POINTERS = (
+    lt.MatmulAttribute.A_SCALE_POINTER,
+    lt.MatmulAttribute.B_SCALE_POINTER,
+    lt.MatmulAttribute.C_SCALE_POINTER,
+    lt.MatmulAttribute.D_SCALE_POINTER,
+)
+_SCALE_MODES = (lt.MatmulAttribute.A_SCALE_MODE, lt.MatmulAttribute.B_SCALE_MODE)
+#: Arrays of a call, by their number: see `codes.MATMUL_ARRAYS`.
+_BIAS, _AUX, _SCALES, _AMAX = 4, 5, 6, 10
+
+_handles = Handles(cublasLt, "cublasLtCreate", "cublasLtDestroy")
+
+
+def _set(function: Any, target: int, attribute: Any, value: Any) -> None:
+    cublasLt.require(attribute)
+    function(target, attribute, ctypes.addressof(value), ctypes.sizeof(value))
+
+
+def _layout(matrix: Matrix, batch: int, device: int) -> Handle:
+    made = Handle(
+        cublasLt.cublasLtMatrixLayoutCreate,
+        cublasLt.cublasLtMatrixLayoutDestroy,
+        device,
+        *(DATA_TYPES[matrix.dtype], matrix.rows, matrix.columns, matrix.pitch),
+    )
+    if batch > 1:
+        put = partial(_set, cublasLt.cublasLtMatrixLayoutSetAttribute, made.value)
+        put(lt.LayoutAttribute.BATCH_COUNT, ctypes.c_int32(batch))
+        put(lt.LayoutAttribute.STRIDED_BATCH_OFFSET, ctypes.c_int64(matrix.batch_stride))
+    return made
+
+
+class Descriptors:
+    """A product's descriptors, for one thread."""
+
+    def __init__(self, product: Product, device: int):
+        compute, scale = COMPUTE[product.compute]
+        self.matmul = Handle(
+            cublasLt.cublasLtMatmulDescCreate,
+            cublasLt.cublasLtMatmulDescDestroy,
+            device,
+            *(compute, DATA_TYPES[scale]),
+        )
+        matrices = (product.a, product.b, product.c, product.d)
+        self.layouts = [_layout(matrix, product.batch, device) for matrix in matrices]
+        attribute = lt.MatmulAttribute
+        self._put(attribute.TRANSA, ctypes.c_int32(lt.Operation.T if product.transpose_a else lt.Operation.N))
+        self._put(attribute.TRANSB, ctypes.c_int32(lt.Operation.T if product.transpose_b else lt.Operation.N))
+        self._put(attribute.EPILOGUE, ctypes.c_uint32(lt.Epilogue[product.epilogue]))
+        if product.bias_dtype:
+            if product.a.dtype.startswith("float8"):  # elsewhere bias has D's dtype, and saying so is an error
+                self._put(attribute.BIAS_DATA_TYPE, ctypes.c_int32(DATA_TYPES[product.bias_dtype]))
+            self._put(attribute.BIAS_BATCH_STRIDE, ctypes.c_int64(product.bias_stride))
+        if product.aux_pitch:
+            self._put(attribute.EPILOGUE_AUX_LD, ctypes.c_int64(product.aux_pitch))
+            self._put(attribute.EPILOGUE_AUX_BATCH_STRIDE, ctypes.c_int64(product.aux_stride))
+            if product.aux_dtype:
+                self._put(attribute.EPILOGUE_AUX_DATA_TYPE, ctypes.c_int32(DATA_TYPES[product.aux_dtype]))
+        if "vector" in product.scales:
+            cublasLt.require(lt.MatrixScale.OUTER_VEC_32F)
+            for mode, kind in zip(_SCALE_MODES, product.scales, strict=False):
+                assert kind == "vector"
+                self._put(mode, ctypes.c_int32(lt.MatrixScale.OUTER_VEC_32F))
+        if product.fast:
+            self._put(attribute.FAST_ACCUM, ctypes.c_int8(1))
+        #: (number of the array, attribute that holds its address)
+        self.pointers: list[tuple[int, int]] = []
+        if product.bias_dtype:
+            self.pointers.append((_BIAS, attribute.BIAS_POINTER))
+        if product.aux_pitch:
+            self.pointers.append((_AUX, attribute.EPILOGUE_AUX_POINTER))
+        for k, kind in enumerate(product.scales):
+            if kind:
+                # cuBLASLt's A may be our second array, and its B the first.
+                own = _SCALES + (k ^ product.first if k < 2 else k)
+                self.pointers.append((own, _SCALE_POINTERS[k]))
+        if product.amax:
+            self.pointers.append((_AMAX, attribute.AMAX_D_POINTER))
+
+    def _put(self, attribute: lt.MatmulAttribute, value: Any) -> None:
+        _set(cublasLt.cublasLtMatmulDescSetAttribute, self.matmul.value, attribute, value)
+
+    def pretend(self, alignment: Sequence[int]) -> None:
+        """Put addresses in place that are never read: the heuristics look at their alignment."""
+        for array, attribute in self.pointers:
+            address = alignment[array] if array < ARRAYS else ALIGNED
+            self._put(lt.MatmulAttribute(attribute), ctypes.c_void_p(address))
+
+
+def candidates(product: Product, alignment: Sequence[int], device: int, limit: int, count: int) -> list[Algorithm]:
+    """What the heuristics propose, best first; nothing where the library or the GPU lacks the product.
+
+    Args:
+        product: what to compute.
+        alignment: the greatest power of two up to 256 that divides the address of a, b, c, out, bias, aux.
+        device: the GPU.
+        limit: bytes of scratch memory that an algorithm may use.
+        count: how many algorithms to ask for.
+
+    Raises:
+        CublasLtError: the library is missing, or the call failed for another reason.
+    """
+    descriptors = Descriptors(product, device)
+    descriptors.pretend(alignment)
+    preference = Handle(cublasLt.cublasLtMatmulPreferenceCreate, cublasLt.cublasLtMatmulPreferenceDestroy, device)
+    put = partial(_set, cublasLt.cublasLtMatmulPreferenceSetAttribute, preference.value)
+    wanted = lt.PreferenceAttribute
+    put(wanted.MAX_WORKSPACE_BYTES, ctypes.c_uint64(limit))
+    if product.d.dtype != COMPUTE[product.compute][1]:
+        # Parts of a sum over k are put together before they are rounded, not after.
+        put(wanted.REDUCTION_SCHEME_MASK, ctypes.c_uint32(lt.ReductionScheme.COMPUTE_TYPE))
+    first, second = (product.first, 1 - product.first)
+    for attribute, array in (
+        (wanted.MIN_ALIGNMENT_A_BYTES, first),
+        (wanted.MIN_ALIGNMENT_B_BYTES, second),
+        (wanted.MIN_ALIGNMENT_C_BYTES, 2),
+        (wanted.MIN_ALIGNMENT_D_BYTES, 3),
+    ):
+        put(attribute, ctypes.c_uint32(alignment[array]))
+    results, found = (lt.HeuristicResult * count)(), ctypes.c_int()
+    try:
+        with runtime.on_device(device):
+            cublasLt.cublasLtMatmulAlgoGetHeuristic(
+                _handles.get(device).value,
+                descriptors.matmul.value,
+                *(layout.value for layout in descriptors.layouts),
+                preference.value,
+                count,
+                ctypes.addressof(results),
+                ctypes.addressof(found),
+            )
+    except CublasLtError as error:
+        if error.status in (lt.Status.NOT_SUPPORTED, lt.Status.INVALID_VALUE):
+            return []
+        raise
+    return [
+        Algorithm(bytes(result.algo), result.workspaceSize, _text(result))
+        for result in results[: found.value]
+        if result.state == lt.Status.SUCCESS
+    ]
+
+
+def _text(result: Any) -> str:
+    """An algorithm's configuration, by cuBLASLt's own numbers."""
+
+    def read(attribute: lt.AlgoConfig) -> int:
+        value, written = ctypes.c_uint64(), ctypes.c_size_t()
+        # The attributes have 2 or 4 bytes; the library wants to be told which.
+        size = 2 if attribute in (lt.AlgoConfig.INNER_SHAPE_ID, lt.AlgoConfig.CLUSTER_SHAPE_ID) else 4
+        cublasLt.cublasLtMatmulAlgoConfigGetAttribute(
+            ctypes.addressof(result.algo), attribute, ctypes.addressof(value), size, ctypes.addressof(written)
+        )
+        return value.value
+
+    config = lt.AlgoConfig
+    return (
+        f"algorithm {read(config.ID)}, tile {read(config.TILE_ID)}, stages {read(config.STAGES_ID)}, "
+        f"cluster {read(config.CLUSTER_SHAPE_ID)}, split-k {read(config.SPLITK_NUM)}, "
+        f"reduction {read(config.REDUCTION_SCHEME)}, option {read(config.CUSTOM_OPTION)}, "
+        f"{result.wavesCount:.2f} waves"
+    )
+
+
+class Choice(NamedTuple):
+    """What an algorithm was chosen for: the key of `algorithms`."""
+
+    product: Product
+    alignment: tuple[int, ...]
+    device: str
+    capability: tuple[int, int]
+    limit: int
+    tuned: bool = False
+
+
+#: Choices made, the one used longest ago first; None where the library has no algorithm.
+algorithms: OrderedDict[Choice, Algorithm | None] = OrderedDict()
+MAX_ALGORITHMS = 4096
+_lock = threading.Lock()
+
+
+def _kept(key: Choice, find: Callable[[], Algorithm | None]) -> Algorithm | None:
+    """The choice made for a key before, else that of `find`."""
+    with _lock:
+        if key in algorithms:
+            algorithms.move_to_end(key)
+            return algorithms[key]
+    found = find()
+    with _lock:
+        algorithms[key] = found
+        while len(algorithms) > MAX_ALGORITHMS:
+            algorithms.popitem(last=False)
+    return found
+
+
+def choose(product: Product, alignment: tuple[int, ...], device: int, limit: int) -> Algorithm | None:
+    """The heuristics' first algorithm, None where there is none. Kept."""
+
+    def find() -> Algorithm | None:
+        proposed = candidates(product, alignment, device, limit, 1)
+        return proposed[0] if proposed else None
+
+    key = Choice(product, alignment, runtime.device_name(device), runtime.capability(device), limit)
+    return _kept(key, find)
+
+
+def tune(
+    product: Product,
+    alignment: tuple[int, ...],
+    device: int,
+    limit: int,
+    stream: int,
+    trial: Callable[[Any], Callable[[], None]],
+) -> Algorithm | None:
+    """The fastest of the heuristics' algorithms, None where there is none. Kept, also on disk.
+
+    `trial(runner)` gives a function that queues the product by a runner on `stream`. The first time this waits for
+    the GPU.
+    """
+    key = Choice(product, alignment, runtime.device_name(device), runtime.capability(device), limit, tuned=True)
+    entry = tuning.disk_key(key, version(device))
+
+    def find() -> Algorithm | None:
+        found = tuning.load(entry)
+        if found is None:
+            proposed = candidates(product, alignment, device, limit, tuning.CANDIDATES)
+            works = {each: trial(Runner(product, each, alignment, device)) for each in dict.fromkeys(proposed)}
+            if works:
+                found = tuning.fastest(works, proposed[0], device, stream)
+                tuning.save(entry, found)
+        return found
+
+    return _kept(key, find)
+
+
+def version(device: int) -> str:
+    """What a tuned algorithm is good for: this GPU and this version of the library."""
+    multiprocessors = runtime.device_attribute(DeviceAttribute.MULTIPROCESSOR_COUNT, device)
+    return f"{runtime.device_name(device)}, {multiprocessors} multiprocessors, cublasLt {cublasLt.version()}"
+
+
+class Runner:
+    """A product with its algorithm, ready to be given arrays' addresses by the thread that made it.
+
+    Call `launch(stream, workspace, alpha, beta, *addresses)` with `codes.MATMUL_ARRAYS` addresses, 0 for those that
+    are not there, and alpha and beta as the bits of numbers. It returns 0, the library's status, or a number of
+    `codes`.
+    """
+
+    backend = "cublasLt"
+
+    def __init__(
+        self,
+        product: Product,
+        algorithm: Algorithm,
+        alignment: tuple[int, ...],
+        device: int,
+        pairs: Sequence[tuple[int, ...]] = (),
+    ):
+        self.algorithm = algorithm
+        self.workspace_bytes = algorithm.workspace_bytes
+        self._handle = _handles.get(device)
+        self._descriptors = Descriptors(product, device)
+        self._algo = ctypes.create_string_buffer(algorithm.data, len(algorithm.data))
+        self._alignment, self._device, self._first = alignment, device, product.first
+        self._one = bits(1, COMPUTE[product.compute][1])
+        self._words = self._template(pairs)
+        # A plain attribute, not a method: the call goes straight to compiled code.
+        self.launch = partial(native.matmul, ctypes.addressof(self._words))
+        #: (stream, a, b, out, bias, aux): `launch` without factors, C, scales and scratch memory.
+        self.launch_plain = partial(native.matmul_plain, ctypes.addressof(self._words))
+
+    def launch_unchecked(self, *arguments: int) -> int:
+        """`launch` without a look at overlap and capture, for arrays and streams that have been looked at."""
+        words = self._words
+        kept = words[native.MATMUL_PAIRS], words[native.MATMUL_IS_CAPTURING]
+        words[native.MATMUL_PAIRS] = words[native.MATMUL_IS_CAPTURING] = 0
+        try:
+            return int(self.launch(*arguments))
+        finally:
+            words[native.MATMUL_PAIRS], words[native.MATMUL_IS_CAPTURING] = kept
+
+    def _template(self, pairs: Sequence[tuple[int, ...]]) -> Any:
+        gpu = runtime.gpu(self._device)
+        pointers = self._descriptors.pointers
+        words = (
+            gpu.get_current,
+            gpu.context,
+            cublasLt.address("cublasLtMatmul"),
+            cublasLt.address("cublasLtMatmulDescSetAttribute"),
+            driver.address("cuStreamIsCapturing"),
+            self._handle.value,
+            self._descriptors.matmul.value,
+            ctypes.addressof(self._algo),
+            self.workspace_bytes,
+            self._one,
+            0,
+            self._first,
+            *(layout.value for layout in self._descriptors.layouts),
+            len(pointers),
+            len(pairs),
+            *self._alignment,
+            # No array has the address -1: the first call sets every attribute.
+            *(word for array, attribute in pointers for word in (array, attribute, -1)),
+            *(word for pair in pairs for word in pair),
+        )
+        return (ctypes.c_int64 * len(words))(*words)
+
+
+def check(status: int) -> None:
+    """Raise CublasLtError unless a launch's status is 0."""
+    cublasLt.check("cublasLtMatmul", status)

@@ -1,0 +1,85 @@
+"""Matrix products as cuBLASLt sees them: what its descriptors say, as plain data that can be compared and kept."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Matrix(NamedTuple):
+    """A column-major matrix, or a batch of them.
+
+    Attributes:
+        dtype: name of the dtype.
+        rows, columns: its shape.
+        pitch: elements from one column to the next ("leading dimension").
+        batch_stride: elements from one matrix of the batch to the next; 0 where all are the same.
+    """
+
+    dtype: str
+    rows: int
+    columns: int
+    pitch: int
+    batch_stride: int = 0
+
+
+class Product(NamedTuple):
+    """D = epilogue(alpha op(A) op(B) + beta C), all column-major.
+
+    Attributes:
+        a, b, c, d: the matrices, as they lie in memory.
+        transpose_a, transpose_b: whether op transposes.
+        first: which array is A: 0 or 1; B is the other. (A row-major product is the column-major one of the
+            transposes, in which the two change places.)
+        batch: how many products.
+        compute: "float32", "tf32", "float64" or "int32".
+        epilogue: name of a cublasLtEpilogue_t.
+        bias_dtype, bias_stride: dtype of bias or bias_grad, "" where there is none, and elements from one of the
+            batch to the next.
+        aux_dtype, aux_pitch, aux_stride: likewise; for ReLU's bits the dtype is "" and an element is a bit.
+        scales: for a, b, c, d: "", "scalar" or "vector" (a number a row of A, or a column of B).
+        amax: whether the largest |D| is wanted.
+        fast: whether float8 products may be accumulated with fewer bits.
+    """
+
+    a: Matrix
+    b: Matrix
+    c: Matrix
+    d: Matrix
+    transpose_a: bool
+    transpose_b: bool
+    first: int
+    batch: int
+    compute: str
+    epilogue: str = "DEFAULT"
+    bias_dtype: str = ""
+    bias_stride: int = 0
+    aux_dtype: str = ""
+    aux_pitch: int = 0
+    aux_stride: int = 0
+    scales: tuple[str, str, str, str] = ("", "", "", "")
+    amax: bool = False
+    fast: bool = False
+
+
+class Algorithm(NamedTuple):
+    """How cuBLASLt computes a product.
+
+    Attributes:
+        data: its own description, of meaning to the same version of the library only.
+        workspace_bytes: scratch memory it needs.
+        text: the description to be read.
+    """
+
+    data: bytes
+    workspace_bytes: int
+    text: str
+
+
+@lru_cache(maxsize=4096)
+def bits(value: float, dtype: str) -> int:
+    """The bits of a number of the scale type, as a word: how alpha and beta are passed."""
+    with np.errstate(over="ignore"):
+        return int.from_bytes(np.asarray(value, dtype).tobytes(), "little", signed=True)

@@ -1,0 +1,84 @@
+"""Epilogues in NumPy: biases, activations and their derivatives, masks of bits, sums over rows.
+
+16-bit floats are computed in float32 and rounded once, when the result is stored. GELU is its tanh form, Hendrycks
+and Gimpel 2016 (arXiv:1606.08415), as in cuBLASLt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..dtypes import info
+from .gated import geglu_tanh
+
+Array = NDArray[Any]
+Map = Callable[..., tuple[Array, ...]]
+
+
+def gelu(z: Array) -> Array:
+    """z ½(1 + tanh u), u = √(2/π)(z + 0.044715 z³): what GeGLU multiplies with."""
+    return geglu_tanh(z)[0]
+
+
+def dgelu(z: Array) -> Array:
+    """The derivative of `gelu`."""
+    return geglu_tanh(z)[1]
+
+
+def relu(z: Array) -> Array:
+    """max(z, 0), NaN where z is."""
+    return np.maximum(z, 0)
+
+
+def pack_bits(z: Array) -> Array:
+    """A bit an element, 1 where z > 0: bit c % 8, from the least significant, of byte c // 8 of each row."""
+    with np.errstate(invalid="ignore"):  # NaN > 0 is False
+        return np.packbits(z > 0, axis=-1, bitorder="little")
+
+
+def unpack_bits(mask: Array, columns: int) -> Array:
+    """The first `columns` bits of each row of a mask, as booleans."""
+    return np.unpackbits(mask, axis=-1, count=columns, bitorder="little").astype(bool)
+
+
+def select_bits(v: Array, mask: Array) -> tuple[Array]:
+    """(y,) with y = v where the mask has a 1, else 0: a selection, so an infinite v gives 0, not NaN."""
+    return (np.where(unpack_bits(mask, v.shape[-1]), v, np.zeros((), v.dtype)),)
+
+
+def sum_rows(x: Array, *, dtype: np.dtype[Any]) -> tuple[Array]:
+    """(s,) with s the sum of matrices over their rows, in `dtype`."""
+    with np.errstate(all="ignore"):
+        return (x.sum(axis=-2, dtype=info(x.dtype).compute).astype(dtype, copy=False),)
+
+
+def rounded(function: Map) -> Map:
+    """A map of arrays in the compute dtype as one of arrays in their own."""
+
+    @wraps(function)
+    def mapped(*operands: Array) -> tuple[Array, ...]:
+        dtype = operands[0].dtype
+        # The formulas define overflow and NaN; NumPy's warnings about them would be noise.
+        with np.errstate(all="ignore"):
+            results = function(*(x.astype(info(dtype).compute, copy=False) for x in operands))
+            return tuple(y.astype(dtype, copy=False) for y in results)
+
+    return mapped
+
+
+#: The maps among them, by the names that the kernels' formulas have.
+MAPS: dict[str, Map] = {
+    "epilogue.bias": rounded(lambda v, b: (v + b,)),
+    "epilogue.relu": rounded(lambda v: (relu(v),)),
+    "epilogue.relu_bias": rounded(lambda v, b: (relu(v + b),)),
+    "epilogue.gelu": rounded(lambda v: (gelu(v),)),
+    "epilogue.gelu_bias": rounded(lambda v, b: (gelu(v + b),)),
+    "epilogue.gelu_aux": rounded(lambda v: (gelu(v), v)),
+    "epilogue.gelu_aux_bias": rounded(lambda v, b: (gelu(v + b), v + b)),
+    "epilogue.dgelu": rounded(lambda v, aux: (v * dgelu(aux),)),
+}

@@ -1,0 +1,119 @@
+"""Matrix products with epilogues in NumPy: D = epilogue(alpha A B + beta C (+ bias)).
+
+The product and everything behind it are computed in the accumulator's dtype (float32 for 16-bit floats and
+float8), and rounded once, when the result is stored.
+
+Sources: the epilogues of cuBLASLt (cublasLtEpilogue_t); GELU in its tanh form, Hendrycks and Gimpel 2016
+(arXiv:1606.08415).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .epilogues import dgelu, gelu, pack_bits, unpack_bits
+
+Array = NDArray[Any]
+
+
+class Result(NamedTuple):
+    """What a product gives: out; aux or bias_grad where the epilogue has one; the largest |out| before scaling."""
+
+    out: Array
+    second: Array | None
+    amax: Array
+
+
+def product(a: Array, b: Array, accumulator: np.dtype[Any]) -> Array:
+    """A B in the accumulator's dtype. Integers wrap, as the hardware's do."""
+    if accumulator.kind == "i":
+        # Sums of products of 8-bit integers are exact in float64, and its BLAS is fast.
+        exact: Array = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64).astype(accumulator)
+        return exact
+    result: Array = a.astype(accumulator) @ b.astype(accumulator)
+    return result
+
+
+def round_to(values: Array, dtype: np.dtype[Any]) -> Array:
+    """`values` in a dtype; in float8, what is beyond its range becomes its largest number, as in cuBLASLt."""
+    import ml_dtypes
+
+    if dtype.itemsize == 1 and dtype.kind not in "iu":
+        largest = float(ml_dtypes.finfo(dtype).max)
+        values = np.clip(values, -largest, largest)
+    return values.astype(dtype, copy=False)
+
+
+def matmul(
+    a: Array,
+    b: Array,
+    *,
+    epilogue: str,
+    accumulator: np.dtype[Any],
+    out_dtype: np.dtype[Any],
+    second_dtype: np.dtype[Any],
+    c: Array | None = None,
+    bias: Array | None = None,
+    aux: Array | None = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    scale_a: Any = 1.0,
+    scale_b: Any = 1.0,
+    scale_d: Any = 1.0,
+) -> Result:
+    """D for matrices A (..., m, k) and B (..., k, n), with leading dimensions broadcast.
+
+    Args:
+        a, b: arrays of rank 2 and more.
+        epilogue: name of one of the sixteen.
+        accumulator: dtype of the arithmetic.
+        out_dtype, second_dtype: dtypes of the results.
+        c: (..., m, n), read where beta is not 0.
+        bias: (n,) or (..., 1, n).
+        aux: for "drelu" (..., m, ceil(n/8)) bits in uint8, for "dgelu" (..., m, n).
+        alpha, beta, scale_a, scale_b, scale_d: factors; scale_a may be (m, 1), scale_b (1, n).
+    """
+    with np.errstate(all="ignore"):
+        real = accumulator.type
+        z = product(a, b, accumulator)
+        if accumulator.kind == "f":
+            z = z * (real(alpha) * np.asarray(scale_a, accumulator) * np.asarray(scale_b, accumulator))
+        elif alpha != 1:
+            z = z * real(alpha)
+        if beta:
+            assert c is not None
+            z = z + real(beta) * c.astype(accumulator)
+        if bias is not None:
+            z = z + bias.astype(accumulator)
+        second: Array | None = None
+        n = z.shape[-1]
+        if "_aux" in epilogue:
+            second = pack_bits(z) if "relu" in epilogue else z.astype(second_dtype)
+        if epilogue.startswith("relu"):
+            z = np.maximum(z, 0)
+        elif epilogue.startswith("gelu"):
+            z = gelu(z)
+        elif epilogue.startswith("drelu"):
+            assert aux is not None
+            z = np.where(unpack_bits(aux, n), z, 0)
+        elif epilogue.startswith("dgelu"):
+            assert aux is not None
+            z = z * dgelu(aux.astype(accumulator))
+        if epilogue == "bgrada":
+            second = _sum(a, -1, z.shape[:-2], accumulator, second_dtype)
+        elif epilogue == "bgradb":
+            second = _sum(b, -2, z.shape[:-2], accumulator, second_dtype)
+        elif epilogue.endswith("bgrad"):
+            second = z.sum(axis=-2).astype(second_dtype)
+        amax = np.abs(z).max(initial=0) if accumulator.kind == "f" else np.zeros(())
+        if accumulator.kind == "f":
+            z = z * np.asarray(scale_d, accumulator)
+        return Result(round_to(z, out_dtype), second, np.asarray(amax, np.float32))
+
+
+def _sum(x: Array, axis: int, batch: tuple[int, ...], accumulator: np.dtype[Any], dtype: np.dtype[Any]) -> Array:
+    total = x.astype(accumulator).sum(axis=axis)
+    return np.broadcast_to(total, (*batch, total.shape[-1])).astype(dtype)
