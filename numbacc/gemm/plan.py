@@ -157,8 +157,8 @@ class MatmulPlan:
         if self._device == CPU:
             return run_numpy(self.problem, operands, scales, alpha, beta)
         problem = self.problem
-        if not problem.k and not self._empty:
-            return self._run_without_k(operands, scales, beta, stream)
+        if not (problem.k and alpha) and not self._empty:
+            return self._run_without_product(operands, scales, beta, stream)
         a, b, c, out, bias, aux = operands
         if out is None:
             out = arrays.empty_device(problem.out, stream)
@@ -199,7 +199,7 @@ class MatmulPlan:
             0 if aux is None else aux._address,
         )
         last = self._selector.last
-        if last is not None and last.direct and (c is None or numbers[0]):
+        if last is not None and last.direct:
             runner, block = last.runner, None
             if runner.workspace_bytes:
                 # The local name keeps the block until the product is queued.
@@ -270,18 +270,13 @@ class MatmulPlan:
         if self.problem.call.tune and not backend().is_capturing(stream):
             trial = stream, partial(self._trial, stream, addresses, places, numbers)
         with backend().on_device(self._device):
-            if self._copies_c or self._ignores_c(used, addresses, numbers):
+            if self._copies_c:
                 copy(used[C], used[OUT], stream)
                 addresses = (*addresses[:C], addresses[OUT], *addresses[C + 1 :])
             selected = self._selector.prepare(addresses, trial)
             self._launch_product(selected.runner, selected.lowered, addresses, places, numbers, stream)
         for step in selected.steps:
             step.plan.run([used[k] for k in step.reads], [used[k] for k in step.writes], used[OUT], stream)
-
-    def _ignores_c(self, used: Sequence[Any], addresses: Sequence[int], numbers: tuple[int, int]) -> bool:
-        """True if cuBLASLt may leave `out` as it was: for alpha 0 some of its kernels take D for C."""
-        apart = used[C] is not None and addresses[C] != addresses[OUT]
-        return apart and self.problem.call.has_beta and numbers[0] == 0 and not self._no_c
 
     def _launch_product(
         self,
@@ -347,8 +342,11 @@ class MatmulPlan:
         for storage in away.values():
             storage.after_use(stream)
 
-    def _run_without_k(self, operands: Sequence[Any], scales: Sequence[Any], beta: float, stream: int) -> Any:
-        """Nothing is added up: the product of zeros, with the fewest that the library takes."""
+    def _run_without_product(self, operands: Sequence[Any], scales: Sequence[Any], beta: float, stream: int) -> Any:
+        """alpha is 0, or nothing is added up: the product of zeros, with the smallest k that the library takes.
+
+        For alpha 0 some of cuBLASLt's kernels leave `out` as it was, though there is a C, or a bias.
+        """
         problem = self.problem
         a, b = problem.call.a, problem.call.b
         k = problem.types.multiple
@@ -358,7 +356,11 @@ class MatmulPlan:
         if b.ndim > 1:
             right = right.transpose((*range(b.ndim - 2), b.ndim - 1, b.ndim - 2))
         plan = MatmulPlan(problem.call._replace(a=left._numbacc_layout, b=right._numbacc_layout))
-        return plan.run((left, right, *operands[2:]), scales, 1.0, beta, stream)
+        answer = plan.run((left, right, *operands[2:]), scales, 1.0, beta, stream)
+        if problem.k and problem.epilogue in (Epilogue.BGRADA, Epilogue.BGRADB):
+            (step,) = steps_of(problem, Epilogue.NONE)  # alpha is no factor of these sums
+            step.plan.run([operands[step.reads[0]]], [answer.bias_grad], None, stream)
+        return answer
 
     def _sum_of_empty(self, used: Sequence[Any], stream: int) -> None:
         """The sum that bias_grad is where `out` has no elements: over none it is 0."""

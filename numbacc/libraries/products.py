@@ -71,11 +71,15 @@ class Algorithm(NamedTuple):
         data: its own description, of meaning to the same version of the library only.
         workspace_bytes: scratch memory it needs.
         text: the description to be read.
+        kind: cuBLASLt's numbers of the algorithm and of its tile.
+        waves: how often its blocks fill the GPU.
     """
 
     data: bytes
     workspace_bytes: int
     text: str
+    kind: tuple[int, int] = (0, 0)
+    waves: float = 0.0
 
 
 @lru_cache(maxsize=4096)

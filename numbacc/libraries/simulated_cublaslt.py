@@ -58,6 +58,8 @@ class Runner:
         """Leave it to `launch_unchecked`, behind a closer look."""
         return -1
 
+    launch_plain = launch
+
     def launch_unchecked(self, stream: int, workspace: int, alpha: int, beta: int, *addresses: int) -> int:
         """Compute the product of the arrays at these addresses."""
         product = self._product
