@@ -137,6 +137,21 @@ def test_amax(place, kind):
     call.check(kind == "none" and not place.is_slow, amax)
 
 
+def test_amax_of_nothing_is_0(place):
+    a, w = place.put(np.zeros((0, 32), dtypes.dtype(E4))), place.put(np.zeros((16, 32), dtypes.dtype(E4)))
+    amax = place.put(np.full(1, 1e9, F32))
+    assert gemm.matmul(a, w.T, out_dtype=E4, amax_d=amax).shape == (0, 16)
+    assert place.get(amax) == 0
+
+
+def test_scales_may_be_numpys_numbers(place):
+    a, b = matrices(place)
+    if place.is_slow:
+        return
+    one, two = (gemm.matmul(a, b, scale_a=number) for number in (np.float32(2), 2.0))
+    np.testing.assert_array_equal(place.get(one).astype(F32), place.get(two).astype(F32))
+
+
 @pytest.mark.parametrize("out, largest", [(E4, 448.0), (E5, 57344.0)])
 def test_float8_results_saturate(place, out, largest):
     """What is beyond the range becomes the largest number, not NaN or infinity."""

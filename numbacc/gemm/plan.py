@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from .. import arrays, workspace
 from ..backend import backend, matmul_library
 from ..codes import ALIGNED, ARRAYS
@@ -57,9 +59,9 @@ class MatmulPlan:
         if self._device == CPU:
             pass
         elif self._empty:
-            algorithm = "no launch: the result is empty"
+            name, algorithm = "cublasLt", "no launch: the result is empty"
         elif not problem.k:
-            algorithm = "zeros in the place of a and b"
+            name, algorithm = "cublasLt", "zeros in the place of a and b"
         else:
             selected = self._selector.last or self._selector.prepare((0,) * ARRAYS)
             name, algorithm = selected.runner.backend, selected.runner.algorithm.text
@@ -120,8 +122,8 @@ class MatmulPlan:
         given |= dict(zip(Call._fields[6:11], (scale_a, scale_b, scale_c, scale_d, amax_d), strict=True))
         found = {}
         for name, value in given.items():
-            number = isinstance(value, (int, float))
-            array = value if value is None or number else arrays.as_array(value, name, handle)
+            number = isinstance(value, (int, float, np.number))
+            array = None if value is None else float(value) if number else arrays.as_array(value, name, handle)
             found[name] = array
             one = NUMBER if number else None if array is None else arrays.layout_of(array)
             wanted = getattr(self.problem.call, name)
@@ -179,13 +181,15 @@ class MatmulPlan:
         used = (a, b, c, out, bias, aux)
         if self._empty:
             self._sum_of_empty(used, stream)
+            if scales[4] is not None:
+                scales[4]._fill(0, stream)
             return answer
         places = _NOWHERE
         if scales is not NO_SCALES:
             alpha, beta, scales = self._fold(scales, alpha, beta, stream)
             places = tuple([0 if scale is None else scale._address for scale in scales])
         numbers = (bits(alpha, self._scale), bits(beta, self._scale))
-        for array in used:
+        for array in used if scales is NO_SCALES else (*used, *scales):
             if array is not None and array._storage.stream != stream:
                 self._launch_across((*used, *scales), used, places, numbers, stream)
                 return answer
@@ -246,13 +250,13 @@ class MatmulPlan:
         a, b, c, d, amax = scales
         if amax is not None and amax._readonly:
             raise LayoutError("amax_d is read-only; pass an array that can be written")
-        if isinstance(a, (int, float)):
+        if isinstance(a, float):
             alpha, a = alpha * a, None
-        if isinstance(b, (int, float)):
+        if isinstance(b, float):
             alpha, b = alpha * b, None
-        if isinstance(c, (int, float)):
+        if isinstance(c, float):
             beta, c = beta * c, None
-        if isinstance(d, (int, float)):
+        if isinstance(d, float):
             d = arrays.full((1,), d, device=self._device, stream=stream)
         return alpha, beta, (a, b, c, d, amax)
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from .. import arrays
 from ..backend import matmul_library
 from ..errors import OptionError
@@ -43,8 +45,8 @@ def matmul(
         a: (..., m, k), or (k,): a row. Matrices may be stored row by row or column by column (transposed views are
             read where they are), of float32, float64, float16, bfloat16, float8_e4m3fn, float8_e5m2 or int8.
         b: (..., k, n), or (k,): a column; of a's dtype, or the other float8. Leading dimensions are broadcast.
-        c: array of D's shape and dtype (bfloat16 or float16 where D is float8), read where beta is not 0; it may be
-            `out` itself: in place.
+        c: array of D's shape and dtype (bfloat16 where D is float8), read where beta is not 0; it may be `out` itself:
+            in place.
         bias: (n,), or (..., n) with one bias a matrix: it runs along D's last axis. In cuBLASLt's words, which see a
             row-major D as column-major Dᵀ, it has one number for each of its rows. Of D's dtype; for float8 inputs
             float16 where D is, else bfloat16.
@@ -196,8 +198,10 @@ def _find(
 
 
 def _scale(value: Any, name: str, handle: int) -> Any:
-    if value is None or (isinstance(value, (int, float)) and not isinstance(value, bool) and name != "amax_d"):
-        return value if value is None else float(value)
+    if value is None:
+        return None
+    if isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and name != "amax_d":
+        return float(value)
     return arrays.as_array(value, name, handle)
 
 
