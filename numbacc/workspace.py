@@ -1,7 +1,9 @@
-"""Scratch memory for libraries: one block a stream, from the pool, that all operations on the stream share.
+"""Scratch memory for libraries: one block a stream and thread, from the pool, that all operations there share.
 
-Work on a stream runs in order, so the next operation may write where the last one did. A block grows when more is
-asked for; the old one is freed in the order of its stream. Work that is captured into a graph gets memory of the
+What one thread queues on a stream runs in order, so its next operation may write where the last one did. (What two
+threads queue there may be interleaved, kernel by kernel, and one operation may be several kernels.) A block grows when
+more is asked for; the old one is freed in the order of its stream, which must still exist then: numbacc keeps stream
+objects alive, of a stream given as an integer the caller must. Work that is captured into a graph gets memory of the
 graph's own, since the graph may run when the block is gone.
 """
 
@@ -16,10 +18,10 @@ from .backend import backend
 
 Result = TypeVar("Result")
 
-#: Streams whose blocks are kept; the one used longest ago goes first.
-MAX_STREAMS = 32
+#: Blocks that are kept; the one used longest ago goes first.
+MAX_BLOCKS = 32
 
-_held: OrderedDict[tuple[int, int], Any] = OrderedDict()
+_held: OrderedDict[tuple[int, int, int], Any] = OrderedDict()
 _lock = threading.Lock()
 
 
@@ -38,29 +40,24 @@ def run(launch: Callable[[int], Result], nbytes: int, device: int, stream: int) 
     if block is None:
         block = backend().allocate(nbytes, device, stream)
         with _lock:
-            _held[device, stream] = block
-            while len(_held) > MAX_STREAMS:
+            _held[device, stream, threading.get_ident()] = block
+            while len(_held) > MAX_BLOCKS:
                 _held.popitem(last=False)
     return launch(block.address)
 
 
 def held(nbytes: int, device: int, stream: int) -> Any:
-    """The stream's block, to be kept until the work is queued; None where there is none of at least `nbytes`.
+    """The block of the stream and thread, to be kept until the work is queued; None if there is none of `nbytes`.
 
     Nothing is allocated, so that a stream that may be captured can be asked for. Captured work must not use it.
     """
+    key = (device, stream, threading.get_ident())
     with _lock:
-        found = _held.get((device, stream))
+        found = _held.get(key)
         if found is None or found.nbytes < nbytes:
             return None
-        _held.move_to_end((device, stream))
+        _held.move_to_end(key)
         return found
-
-
-def held_bytes(device: int) -> int:
-    """Bytes of all blocks on a device."""
-    with _lock:
-        return sum(block.nbytes for (where, _), block in _held.items() if where == device)
 
 
 def release(device: int) -> None:

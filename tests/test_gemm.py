@@ -81,6 +81,7 @@ def test_alpha_0(place):
     run_and_verify(place, (5, 1, 2), alpha=0.0, beta=1.0, layouts={"c": PADDED})
     run_and_verify(place, (1, 1, 1), "bias", alpha=0.0, beta=1.0, vectors="ab")
     run_and_verify(place, (5, 6, 7), "bgrada", alpha=0.0, beta=1.0)
+    run_and_verify(place, (5, 1, 2), alpha=1e-50, beta=1.0, layouts={"c": PADDED})
     run_and_verify(place, (5, 6, 7), "bgradb", alpha=0.0, batch_a=(2,), batch_b=(2,))
 
 

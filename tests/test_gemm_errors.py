@@ -356,3 +356,31 @@ def test_scales_live_where_a_does(device_place):
 def test_every_error_is_pythons_too():
     assert issubclass(numbacc.UnsupportedError, NotImplementedError)
     assert issubclass(numbacc.UnsupportedError, numbacc.Error)
+
+
+def test_options_are_looked_at_though_equal_ones_were_used(place):
+    """The cache of plans must not take True and 1.0 for 1."""
+    a = place.put(np.ones((4, 4), np.float32))
+    gemm.matmul(a, a, workspace_limit=1)
+    for limit in (True, 1.0):
+        refused(OptionError, "workspace_limit", run=lambda limit=limit: gemm.matmul(a, a, workspace_limit=limit))
+    refused(DTypeError, "dtype", run=lambda: gemm.matmul(a, a, out_dtype=""))
+
+
+def test_factors_of_integers_are_integers(place):
+    a = place.put(np.ones((4, 4), np.float32))
+    refused(OptionError, "alpha", run=lambda: gemm.matmul(a, a, alpha=np.ones(2)))
+    eight = np.ones((4, 4), np.int8)
+    a, b = place.put(eight), place.put(eight).T
+    plan = gemm.matmul_plan(a, b)
+    for alpha in (0.5, 2**31):
+        refused(OptionError, "alpha", run=lambda alpha=alpha: gemm.matmul(a, b, alpha=alpha))
+        refused(OptionError, "alpha", run=lambda alpha=alpha: plan(a, b, alpha=alpha))
+
+
+def test_layers_want_matrices(place):
+    x, w = place.put(np.ones((2, 3, 4), np.float32)), place.put(np.ones((4, 5), np.float32))
+    refused(ShapeError, "w", run=lambda: gemm.linear(x, place.put(np.ones((2, 4, 5), np.float32))))
+    refused(ShapeError, "w", run=lambda: gemm.linear(x, place.put(np.ones(4, np.float32))))
+    out = place.put(np.ones((3, 2, 5), np.float32))
+    refused(ShapeError, "out", run=lambda: gemm.linear(x, w, out=out))

@@ -152,6 +152,20 @@ def test_scales_may_be_numpys_numbers(place):
     np.testing.assert_array_equal(place.get(one).astype(F32), place.get(two).astype(F32))
 
 
+def test_scale_c_in_memory(numpy_place):
+    a, b = matrices(numpy_place)
+    c = np.ones((a.shape[0], b.shape[1]), dtypes.dtype("bfloat16"))
+    one, two = (gemm.matmul(a, b, c=c, beta=2.0, scale_c=scale) for scale in (np.full(1, 0.5, F32), 0.5))
+    np.testing.assert_array_equal(one.astype(F32), two.astype(F32))
+
+
+def test_a_single_row_has_one_scale_and_b_one_a_column(numpy_place):
+    a, w = np.ones((1, 16), dtypes.dtype(E4)), np.ones((32, 16), dtypes.dtype(E4))
+    columns = np.arange(32, dtype=F32)
+    found = gemm.matmul(a, w.T, scale_a=np.full(1, 2, F32), scale_b=columns, out_dtype="float32")
+    np.testing.assert_array_equal(found, 32 * columns[None, :])
+
+
 @pytest.mark.parametrize("out, largest", [(E4, 448.0), (E5, 57344.0)])
 def test_float8_results_saturate(place, out, largest):
     """What is beyond the range becomes the largest number, not NaN or infinity."""

@@ -17,7 +17,7 @@ def layouts_of(problem: Problem) -> tuple[Layout | None, ...]:
     return (
         problem.matrix_a,
         problem.matrix_b,
-        problem.matrix_c,
+        problem.matrix_c if problem.call.has_beta else None,
         problem.matrix_out,
         problem.matrix_bias or problem.matrix_grad,
         problem.matrix_aux,

@@ -8,7 +8,7 @@ from ..backend import backend
 from ..dtypes import info
 from ..errors import LayoutError
 from ..layout import Layout
-from .problem import Problem, pitch
+from .problem import Problem, pitch, scales_rows
 
 #: The lowest compute capability that multiplies a dtype, where that is not the one that knows it.
 _OLDEST = {"float8_e4m3fn": (8, 9), "float8_e5m2": (8, 9), "int8": (7, 5), "tf32": (8, 0)}
@@ -49,9 +49,11 @@ def what_is_missing(problem: Problem, alignment: Sequence[int]) -> str:
         reasons.append("a float8_e5m2 result needs a float8_e5m2 input")
     if problem.types.multiple > 1 and min(alignment) < 16:
         reasons.append("float8 and int8 need arrays that start at multiples of 16 bytes")
-    if isinstance(call.scale_a, Layout) and call.scale_a.size > 1:
+    if scales_rows(call):
         reasons.append("one scale a row and column needs cuBLASLt 12.9 and compute capability 9.0, or newer")
     if call.amax_d is not None or isinstance(call.scale_c, Layout):
         reasons.append("amax_d and a scale_c in memory are not available with every float8 result")
+    if not reasons:
+        reasons.append("the library's version, the arrays' alignment or workspace_limit may be the reason")
     what = f"{call.a.dtype} x {call.b.dtype} -> {problem.out.dtype} with epilogue {problem.epilogue.value!r}"
     return f"cuBLASLt on {where} has no algorithm for {what} on these arrays. " + "; ".join(reasons)

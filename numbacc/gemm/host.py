@@ -26,8 +26,9 @@ def run_numpy(problem: Problem, operands: Sequence[Any], scales: Sequence[Any], 
     for index, shape in ((0, (-1, 1)), (1, (1, -1))):
         if isinstance(factors[index], np.ndarray):
             factors[index] = factors[index].reshape(shape)
-    if isinstance(factors[3], np.ndarray):
-        factors[3] = factors[3].reshape(())
+    for index in (2, 3):
+        if isinstance(factors[index], np.ndarray):
+            factors[index] = factors[index].reshape(())
     check_overlap(problem, [None if array is None else array.ctypes.data for array in operands])
     kind = problem.epilogue
     second_layout = problem.second if problem.second is not None else problem.matrix_aux

@@ -81,8 +81,8 @@ def linear(
     _check_activation(activation, ACTIVATIONS)
     handle = handle_of(stream)
     rows, shape = _rows(x, "x", handle)
-    w = arrays.as_array(w, "w", handle)
-    given = None if out is None else _rows(out, "out", handle)[0]
+    w = _matrix(w, "w", handle)
+    given = None if out is None else _rows(out, "out", handle, (*shape[:-1], w.shape[1]))[0]
     words = [activation, "aux" if activation else None, None if bias is None else "bias"]
     kind = "_".join(word for word in words if word) or "none"
     result = matmul(rows, w, bias=bias, epilogue=kind, out=given, tune=tune, stream=stream)
@@ -152,8 +152,8 @@ def mlp(
     _check_activation(activation, ACTIVATIONS[1:])
     handle = handle_of(stream)
     rows, shape = _rows(x, "x", handle)
-    w1, w2 = arrays.as_array(w1, "w1", handle), arrays.as_array(w2, "w2", handle)
-    given = None if out is None else _rows(out, "out", handle)[0]
+    w1, w2 = _matrix(w1, "w1", handle), _matrix(w2, "w2", handle)
+    given = None if out is None else _rows(out, "out", handle, (*shape[:-1], w2.shape[1]))[0]
     hidden, aux = matmul(rows, w1, bias=b1, epilogue=f"{activation}_aux_bias", tune=tune, stream=stream)
     y = matmul(hidden, w2, bias=b2, epilogue="bias", out=given, tune=tune, stream=stream)
     saved = SavedMlp(rows, w1, w2, hidden, aux, activation, shape)
@@ -191,6 +191,14 @@ def mlp_backward(dy: Any, saved: SavedMlp, *, tune: bool = False, stream: Any = 
 def _check_activation(activation: Any, known: tuple[Any, ...]) -> None:
     if activation not in known:
         raise OptionError(f"activation={activation!r} is unknown; it is {' or '.join(map(repr, known))}")
+
+
+def _matrix(array: Any, name: str, handle: int) -> Any:
+    found = arrays.as_array(array, name, handle)
+    shape = arrays.layout_of(found).shape
+    if len(shape) != 2:
+        raise ShapeError(f"{name} has shape {shape}; it must be a matrix (in, out)")
+    return found
 
 
 def _rows(array: Any, name: str, handle: int, shape: tuple[int, ...] | None = None) -> tuple[Any, tuple[int, ...]]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ..layout import Layout, layout
 from ..libraries.products import Matrix, Product
 from .epilogue import Epilogue
-from .problem import Problem, pitch
+from .problem import Problem, pitch, scales_rows
 
 #: Where the arrays stand in a call of the library.
 A, B, C, OUT, BIAS, AUX = range(6)
@@ -223,11 +223,13 @@ def _extras(
             "aux_dtype": aux.dtype.name if narrow and unit == 1 else "",
         }
     scales = [
-        "" if not isinstance(each, Layout) else "vector" if each.size > 1 else "scalar"
+        "" if not isinstance(each, Layout) else "scalar"
         for each in (call.scale_a, call.scale_b, call.scale_c, call.scale_d)
     ]
     if call.scale_d is not None:
         scales[3] = "scalar"
+    if scales_rows(call):
+        scales[:2] = "vector", "vector"
     if first:
         scales[:2] = scales[1::-1]
     found |= {"scales": tuple(scales), "amax": call.amax_d is not None}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from .. import arrays, workspace
 from ..backend import backend, matmul_library
 from ..codes import ALIGNED, ARRAYS
 from ..copy import copy
-from ..errors import LayoutError, OptionError
+from ..errors import LayoutError, OptionError, UnsupportedError
 from ..layout import CPU, Layout, same_layout
 from ..libraries.products import bits
 from ..plans import PlanInfo
@@ -23,7 +24,7 @@ from .epilogue import Epilogue
 from .hardware import check_hardware
 from .host import run_numpy
 from .lowering import BIAS, OUT, C, Lowered, c_fits
-from .problem import NUMBER, Call, resolve
+from .problem import NUMBER, Call, checked_number, resolve
 from .results import WithAux, WithBiasGrad, as_given
 from .selection import Selector
 
@@ -46,6 +47,8 @@ class MatmulPlan:
         self._selector = Selector(problem, self._copies_c)
         self._layouts, self._written = layouts_of(problem), written_by(problem)
         self._answer = WithAux if problem.epilogue.produces_aux else WithBiasGrad
+        if self._copies_c and self._no_c:
+            raise LayoutError("c must be stored as out is, row by row or column by column, where out is float8")
         if self._device != CPU:
             check_hardware(problem)
 
@@ -89,7 +92,11 @@ class MatmulPlan:
             a, b, c, out, bias, aux = operands
             in_place = out if c is None else c
             used = (a, b, None if self._no_c else in_place, out, bias, aux)
-            self._selector.prepare([0 if array is None else array._address for array in used])
+            addresses = [0 if array is None else array._address for array in used]
+            # What is not there yet will start at a multiple of 256 bytes.
+            places = [SimpleNamespace(_address=address) for address in addresses]
+            for step in self._selector.prepare(addresses).steps:
+                step.plan.prepare([places[k] for k in step.reads], [places[k] for k in step.writes])
 
     # ------------------------------------------------------------ running it
 
@@ -134,6 +141,9 @@ class MatmulPlan:
                     f"this plan was made for {name} = {wanted}; it was called with {one}. Make a plan for these "
                     "arrays, or call matmul, which does"
                 )
+        alpha, beta = (
+            checked_number(each, name, self.problem.types) for each, name in ((alpha, "alpha"), (beta, "beta"))
+        )
         if (beta != 0) != self.problem.call.has_beta:
             raise OptionError(f"beta={beta}, but this plan was made for beta {'!=' if beta == 0 else '=='} 0")
         scales = [found[name] for name in Call._fields[6:11]]
@@ -159,9 +169,14 @@ class MatmulPlan:
         if self._device == CPU:
             return run_numpy(self.problem, operands, scales, alpha, beta)
         problem = self.problem
-        if not (problem.k and alpha) and not self._empty:
+        if scales is not NO_SCALES:
+            alpha, beta, scales = self._fold(scales, alpha, beta, stream)
+        # What is 0 in the scale type counts as 0.
+        if not (problem.k and bits(abs(alpha), self._scale)) and not self._empty:
             return self._run_without_product(operands, scales, beta, stream)
         a, b, c, out, bias, aux = operands
+        if not problem.call.has_beta:
+            c = None
         if out is None:
             out = arrays.empty_device(problem.out, stream)
         elif out._readonly:
@@ -186,7 +201,6 @@ class MatmulPlan:
             return answer
         places = _NOWHERE
         if scales is not NO_SCALES:
-            alpha, beta, scales = self._fold(scales, alpha, beta, stream)
             places = tuple([0 if scale is None else scale._address for scale in scales])
         numbers = (bits(alpha, self._scale), bits(beta, self._scale))
         for array in used if scales is NO_SCALES else (*used, *scales):
@@ -270,14 +284,15 @@ class MatmulPlan:
     ) -> None:
         """Run whatever the arrays' alignment and overlap, the context and the stream's state may be."""
         check_overlap(self.problem, addresses)
-        trial = None
-        if self.problem.call.tune and not backend().is_capturing(stream):
-            trial = stream, partial(self._trial, stream, addresses, places, numbers)
         with backend().on_device(self._device):
             if self._copies_c:
-                copy(used[C], used[OUT], stream)
                 addresses = (*addresses[:C], addresses[OUT], *addresses[C + 1 :])
+            trial = None
+            if self.problem.call.tune and not backend().is_capturing(stream):
+                trial = stream, self._trial(stream, addresses, places, numbers)
             selected = self._selector.prepare(addresses, trial)
+            if self._copies_c:
+                copy(used[C], used[OUT], stream)
             self._launch_product(selected.runner, selected.lowered, addresses, places, numbers, stream)
         for step in selected.steps:
             step.plan.run([used[k] for k in step.reads], [used[k] for k in step.writes], used[OUT], stream)
@@ -299,29 +314,24 @@ class MatmulPlan:
         workspace.run(launch, runner.workspace_bytes, self._device, stream)
 
     def _trial(
-        self,
-        stream: int,
-        addresses: Sequence[int],
-        places: Sequence[int],
-        numbers: tuple[int, int],
-        lowered: Lowered,
-        runner: Any,
-    ) -> Callable[[], None]:
-        """What queues the product with scratch memory in the place of what it writes, which stays as it is."""
-        moved, kept = list(addresses), []
-        for k in self._written:
-            written = self._layouts[k]
-            assert written is not None
-            # The padding at the end of aux's last row counts, too.
-            nbytes = written.high + 4 * ALIGNED
-            kept.append(backend().allocate(nbytes, self._device, stream))
-            # As far from a multiple of ALIGNED as the memory it stands for.
-            moved[k] = kept[-1].address + addresses[k] % ALIGNED
+        self, stream: int, addresses: Sequence[int], places: Sequence[int], numbers: tuple[int, int]
+    ) -> Callable[[Lowered, Any], Callable[[], None]]:
+        """What gives a function that queues a product by a runner, with scratch memory in the place of its results."""
+        kept: list[Any] = []
+        moved = list(addresses)
 
-        def launch(kept: Any = kept) -> None:  # which holds the memory
-            self._launch_product(runner, lowered, moved, places, numbers, stream)
+        def prepared(lowered: Lowered, runner: Any) -> Callable[[], None]:
+            for k in self._written if not kept else ():
+                written = self._layouts[k]
+                assert written is not None
+                # The padding at the end of aux's last row counts, too.
+                below = -(written.low // ALIGNED) * ALIGNED
+                kept.append(backend().allocate(below + written.high + 5 * ALIGNED, self._device, stream))
+                # As far from a multiple of ALIGNED as the memory it stands for.
+                moved[k] = kept[-1].address + below + addresses[k] % ALIGNED
+            return partial(self._launch_product, runner, lowered, moved, places, numbers, stream)
 
-        return launch
+        return prepared
 
     def _launch_across(
         self,
@@ -367,7 +377,13 @@ class MatmulPlan:
         return answer
 
     def _sum_of_empty(self, used: Sequence[Any], stream: int) -> None:
-        """The sum that bias_grad is where `out` has no elements: over none it is 0."""
+        """The sum that bias_grad is where `out` has no elements: over none it is 0.
+
+        Raises:
+            UnsupportedError: it is one of float8 numbers.
+        """
+        if self.problem.epilogue.produces_bias_grad and self.problem.call.a.dtype.name.startswith("float8"):
+            raise UnsupportedError("bias_grad of an empty product of float8 has no kernel")
         for step in steps_of(self.problem, Epilogue.NONE):
             if BIAS in step.writes and used[BIAS].size:
                 used[BIAS]._fill(0, stream)

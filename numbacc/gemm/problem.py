@@ -222,7 +222,9 @@ def _types(call: Call, kind: Epilogue) -> tuple[Types, str, np.dtype[Any]]:
     if compute not in types.compute:
         allowed = " or ".join(repr(each) for each in types.compute)
         raise OptionError(f"compute={compute!r} is unknown for {name}; it is {allowed}")
-    wanted = call.out_dtype or (call.out.dtype if call.out is not None else types.outs[0])
+    wanted = types.outs[0] if call.out is None else call.out.dtype
+    if call.out_dtype is not None:
+        wanted = call.out_dtype
     out_dtype = dtypes.dtype(wanted)
     if out_dtype.name not in types.outs:
         raise DTypeError(f"the result of {name} cannot be {out_dtype}; it can be {', '.join(types.outs)}")
@@ -273,11 +275,33 @@ def _check_scales(call: Call, float8: bool, out_dtype: np.dtype[Any]) -> None:
         steps = [step for n, step in zip(value.shape, value.strides, strict=True) if n > 1]
         if value.size > 1 and steps != [value.itemsize]:
             raise LayoutError(f"{name} has strides {value.strides}; its numbers must be next to each other")
-    vectors = [isinstance(s, Layout) and s.size > 1 for s in (call.scale_a, call.scale_b)]
-    if vectors[0] != vectors[1]:
-        raise OptionError("scale_a and scale_b must both be one number, or both one number a row of a and column of b")
-    if any(vectors) and out_dtype.itemsize == 1:
-        raise OptionError("a float8 result takes one number as scale_a and one as scale_b, not one a row or column")
+    if scales_rows(call):
+        sizes = [each.size if isinstance(each, Layout) else 0 for each in (call.scale_a, call.scale_b)]
+        if sizes != [m, n]:
+            raise OptionError(
+                "scale_a and scale_b must both be one number, or both one number a row of a and column of b"
+            )
+        if out_dtype.itemsize == 1:
+            raise OptionError("a float8 result takes one number as scale_a and one as scale_b, not one a row or column")
+
+
+def scales_rows(call: Call) -> bool:
+    """True if A is scaled row by row and B column by column, not each by one number."""
+    return any(isinstance(each, Layout) and each.size > 1 for each in (call.scale_a, call.scale_b))
+
+
+def checked_number(value: Any, name: str, types: Types | None = None) -> float:
+    """alpha or beta as a number.
+
+    Raises:
+        OptionError: it is none, or for integers no integer of 32 bits.
+    """
+    if not isinstance(value, (int, float, np.number)) or np.iscomplexobj(value):
+        raise OptionError(f"{name}={value!r} is no number")
+    number = float(value)
+    if types is not None and types.accumulator == "int32" and not (number.is_integer() and abs(number) < 2**31):
+        raise OptionError(f"{name}={value!r} must be an integer of 32 bits, as the product of int8 matrices is")
+    return number
 
 
 def _second_dtypes(a: Layout, out_dtype: np.dtype[Any]) -> tuple[np.dtype[Any], np.dtype[Any]]:

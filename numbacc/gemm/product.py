@@ -10,10 +10,9 @@ import numpy as np
 
 from .. import arrays
 from ..backend import matmul_library
-from ..errors import OptionError
 from ..streams import handle_of
 from .plan import NO_SCALES, MatmulPlan
-from .problem import NUMBER, SCALES, Call
+from .problem import NUMBER, SCALES, Call, checked_number
 from .results import as_given
 
 
@@ -84,38 +83,47 @@ def matmul(
         UnsupportedError: the library or the GPU lacks the combination, and no composition of kernels replaces it.
         DeviceError: arrays on different devices; no memory left.
 
-    The same arrays give the same bits on every call on one GPU model with one version of cuBLASLt. Where cuBLASLt does
-    not fuse an epilogue (`matmul_plan(...).info.backend` is "cublasLt+kernel"), our own kernels follow the product.
-    A 16-bit result is then rounded between the two; cuBLASLt itself does so with some of its algorithms. Its float32
-    GELU is within 6e-6 of the exact one, its derivative within 2e-5; of float64 ours is used, exact to float64.
+    The same arrays give the same bits on every call on one GPU model with one version of cuBLASLt; with `tune` as long
+    as what was measured is kept. Where cuBLASLt does not fuse an epilogue (`matmul_plan(...).info.backend` is
+    "cublasLt+kernel"), our own kernels follow the product. A 16-bit result is then rounded between the two; cuBLASLt
+    itself does so with some of its algorithms. Its float32 GELU is within 6e-6 of the exact one, its derivative within
+    2e-5; of float64 ours is used, exact to float64.
+
+    A CUDA graph can hold what allocates nothing: with `out` and `aux` given, no bias_grad, alpha not 0, and `scale_d`
+    in memory. Make the plan before the capture.
     """
     handle = handle_of(stream)
     # The short way, for numbacc's own arrays and neither scales nor factors; all else is looked at in `_find`.
-    if scale_a is None is scale_b is scale_c is scale_d is amax_d is c and alpha == 1.0 and beta == 0.0:
+    if scale_a is None is scale_b is scale_c is scale_d is amax_d is c is workspace_limit:
+        plan = None
         try:
-            plan = _plan(
-                a._numbacc_layout,
-                b._numbacc_layout,
-                None,
-                None if bias is None else bias._numbacc_layout,
-                None if aux is None else aux._numbacc_layout,
-                None if out is None else out._numbacc_layout,
-                *NO_SCALES,
-                epilogue,
-                out_dtype,
-                compute,
-                False,
-                workspace_limit,
-                tune,
-            )
-        except (AttributeError, TypeError):
+            if alpha == 1.0 and beta == 0.0:
+                plan = _plan(
+                    a._numbacc_layout,
+                    b._numbacc_layout,
+                    None,
+                    None if bias is None else bias._numbacc_layout,
+                    None if aux is None else aux._numbacc_layout,
+                    None if out is None else out._numbacc_layout,
+                    *NO_SCALES,
+                    epilogue,
+                    out_dtype,
+                    compute,
+                    False,
+                    None,
+                    tune,
+                )
+        except (AttributeError, TypeError, ValueError):
             pass  # `_find` says what is wrong
-        else:
+        if plan is not None:
             return plan.run_plain(a, b, out, bias, aux, handle)
-    options = (epilogue, out_dtype, compute, _number(beta, "beta") != 0.0, workspace_limit, tune)
+    options = (epilogue, out_dtype, compute, checked_number(beta, "beta") != 0.0, workspace_limit, tune)
     given = (scale_a, scale_b, scale_c, scale_d, amax_d)
     plan, operands, scales = _find((a, b, c, out, bias, aux), given, options, handle)
-    result = plan.run(operands, scales, _number(alpha, "alpha", plan), _number(beta, "beta", plan), handle)
+    types = plan.problem.types
+    result = plan.run(
+        operands, scales, checked_number(alpha, "alpha", types), checked_number(beta, "beta", types), handle
+    )
     return as_given(result, out, aux)
 
 
@@ -144,7 +152,7 @@ def matmul_plan(
     Arguments and errors are those of `matmul`. Of beta it matters whether it is 0. Call it as
     `plan(a, b, c=..., bias=..., aux=..., alpha=..., beta=..., scale_a=..., out=..., stream=...)`.
     """
-    options = (epilogue, out_dtype, compute, _number(beta, "beta") != 0.0, workspace_limit, tune)
+    options = (epilogue, out_dtype, compute, checked_number(beta, "beta") != 0.0, workspace_limit, tune)
     given = (scale_a, scale_b, scale_c, scale_d, amax_d)
     plan, operands, _ = _find((a, b, c, out, bias, aux), given, options, handle_of(None))
     plan.prepare_for(operands)
@@ -189,8 +197,12 @@ def _find(
     a, b, c, out, bias, aux = (None if array is None else arrays.layout_of(array) for array in found)
     factors = [_scale(value, name, handle) for value, name in zip(scales, (*SCALES, "amax_d"), strict=True)]
     keys = [NUMBER if isinstance(f, float) else f if f is None else arrays.layout_of(f) for f in factors]
+    limit = options[-2]
     try:
-        plan = _plan(a, b, c, bias, aux, out, *keys, *options)
+        # The cache would take 1.0 and True for 1.
+        plan = (_plan if limit is None or type(limit) is int else _plan.__wrapped__)(
+            a, b, c, bias, aux, out, *keys, *options
+        )
     except TypeError:
         # An option that cannot be hashed is none that we know, and is named where it is looked at.
         plan = MatmulPlan(Call(a, b, c, bias, aux, out, *keys, *options))  # type: ignore[arg-type]
@@ -203,13 +215,3 @@ def _scale(value: Any, name: str, handle: int) -> Any:
     if isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and name != "amax_d":
         return float(value)
     return arrays.as_array(value, name, handle)
-
-
-def _number(value: Any, name: str, plan: MatmulPlan | None = None) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise OptionError(f"{name}={value!r} is no number") from None
-    if plan is not None and plan.problem.types.accumulator == "int32" and not number.is_integer():
-        raise OptionError(f"{name}={value!r} must be an integer, as the product of int8 matrices is")
-    return number

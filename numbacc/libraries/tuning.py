@@ -34,6 +34,8 @@ def fastest(works: Mapping[Algorithm, Launch], first: Algorithm, device: int, st
             usable[algorithm] = launch
         except LibraryError:
             pass  # proposed, but refused when it came to it
+    if not usable:
+        return first
     times = _measure(usable, _FIRST_ROUNDS, device, stream)
     best = sorted(times, key=times.__getitem__)[:_FINALISTS]
     finalists = {

@@ -79,6 +79,8 @@ def matmul(
     with np.errstate(all="ignore"):
         real = accumulator.type
         z = product(a, b, accumulator)
+        if not alpha:  # BLAS's rule: A and B are not looked at
+            z = np.zeros_like(z)
         if accumulator.kind == "f":
             z = z * (real(alpha) * np.asarray(scale_a, accumulator) * np.asarray(scale_b, accumulator))
         elif alpha != 1:
