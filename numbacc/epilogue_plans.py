@@ -155,9 +155,11 @@ def _bits_launcher(
         access = gcd(VECTOR_BYTES, *(places[k] for k in floats), *(size * n for n in distances))
     each = 8 if packing else access // size
     merged = merge_dimensions(shape, [step[:-1] for step in steps], 1, leader=0)
-    # Neighbouring threads take neighbouring rows where those are next to each other in memory.
-    by_column = rows > 1 and 0 < abs(merged.strides[0][-1]) < abs(steps[0][-1])
-    grid, block = row_grid(-(-columns // each), rows, 1, 1 if by_column else None)
+    items = -(-columns // each)
+    # Neighbouring threads take neighbouring rows where those are next to each other in memory, and the grid, then of
+    # a block an item, is not too wide.
+    by_column = rows > 1 and 0 < abs(merged.strides[0][-1]) < abs(steps[0][-1]) and items < 2**31
+    grid, block = row_grid(items, rows, 1, 1 if by_column else None)
     geometry = Geometry(algorithm, grid, block, merged.shape, (rows, columns), access)
     walks = [(*outer, step[-1]) for outer, step in zip(merged.strides, steps, strict=True)]
     return launcher_of(spec, geometry, walks, _is_wide(spec), alignment, device, pairs)

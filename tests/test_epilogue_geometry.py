@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import event, given
+from hypothesis import event, example, given
 from hypothesis import strategies as st
 
 from numbacc import maps
@@ -79,6 +79,7 @@ def dense(shape, dtype):
 
 
 @given(any_matrices(), st.booleans())
+@example((layout((2, 2**31 + 7), (8, 16), np.dtype(np.float64), 0), 0), False)
 def test_masks(drawn, packing):
     values, place = drawn
     *shape, columns = values.shape
