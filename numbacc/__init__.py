@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import ml_dtypes
 
-from . import gated, gemm
+from . import gated, gemm, random
 from ._version import __version__
 from .arrays import (
     asarray,
@@ -70,6 +70,7 @@ __all__ = [
     "gated",
     "gemm",
     "has_gpu",
+    "random",
     "release_memory",
     "stream",
     "zeros",

@@ -1,4 +1,4 @@
-"""What kernels are written with: memory accesses, index arithmetic and instructions, as Numba intrinsics.
+"""What kernels are written with: memory accesses and index arithmetic, as Numba intrinsics.
 
 Kernels get addresses as unsigned integers, one tuple for the inputs and one for the outputs, so that a kernel is
 written once for maps of any number of arguments. `load`, `store` and their 128-bit counterparts turn addresses and
@@ -8,20 +8,20 @@ element offsets into numbers of the compute dtype and back. In Numba's simulator
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
-from ._numba import SIMULATED, capability_compiled_for, cuda, types
+from ._numba import SIMULATED, capability_compiled_for, types
 from .dtypes import DTypeInfo
 
 if SIMULATED:
-    from ._simulated import hardware, make_accessors
+    from ._simulated import make_accessors
 else:
+    from ._instructions import assembly
     from ._numba import intrinsic, ir
 
-__all__ = ["accessors", "hardware"]
+__all__ = ["accessors"]
 
 
 @lru_cache(maxsize=256)
@@ -74,10 +74,6 @@ if not SIMULATED:
     _I16, _I32, _I64 = ir.IntType(16), ir.IntType(32), ir.IntType(64)
     _HALF, _FLOAT, _DOUBLE = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 
-    def _assembly(builder: Any, result: Any, text: str, constraints: str, args: list[Any]) -> Any:
-        kind = ir.FunctionType(result, [arg.type for arg in args])
-        return builder.call(ir.InlineAsm(kind, text, constraints), args)
-
     # How each dtype sits in memory and becomes a number: the type of its bits, widen (bits -> number) and
     # narrow (number -> bits, rounded to nearest even).
     def _same(builder: Any, value: Any) -> Any:
@@ -87,7 +83,7 @@ if not SIMULATED:
         return builder.bitcast(builder.shl(builder.zext(bits, _I32), _I32(16)), _FLOAT)
 
     def _narrow_bfloat16(builder: Any, value: Any) -> Any:
-        return _assembly(builder, _I16, "cvt.rn.bf16.f32 $0, $1;", "=h,f", [value])
+        return assembly(builder, _I16, "cvt.rn.bf16.f32 $0, $1;", "=h,f", [value])
 
     _FORMATS: dict[str, tuple[Any, Any, Any]] = {
         "float64": (_DOUBLE, _same, _same),
@@ -142,7 +138,7 @@ if not SIMULATED:
                 word = numbers[j]
             elif capability_compiled_for() >= (8, 0):
                 pair = numbers[2 * j : 2 * j + 2]
-                word = _assembly(builder, _I32, _PACK_PAIR[dtype.name], "=r,f,f", pair)
+                word = assembly(builder, _I32, _PACK_PAIR[dtype.name], "=r,f,f", pair)
             else:
                 low, high = (
                     builder.zext(builder.bitcast(narrow(builder, number), _I16), _I32)
@@ -355,39 +351,3 @@ if not SIMULATED:
             "stage": stage,
             "fetch": fetch,
         }
-
-    def _instruction(text: str, operands: int, real: Any = None) -> Any:
-        """A floating-point instruction of the GPU as a function of `operands` numbers."""
-        real = real or types.float32
-        kind, letter = (_FLOAT, "f") if real == types.float32 else (_DOUBLE, "d")
-        constraints = ",".join([f"={letter}", *[letter] * operands])
-
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return _assembly(builder, kind, text, constraints, list(args))
-
-        if operands == 1:
-
-            @intrinsic
-            def instruction(typing: Any, x: Any) -> Any:
-                return real(real), generate
-
-        else:
-
-            @intrinsic
-            def instruction(typing: Any, x: Any, y: Any, z: Any) -> Any:
-                return real(real, real, real), generate
-
-        return instruction
-
-    @cuda.jit(device=True)
-    def _exp(x):  # type: ignore[no-untyped-def]
-        return math.exp(x)
-
-    hardware = SimpleNamespace(
-        exp=_exp,
-        fma=_instruction("fma.rn.f32 $0, $1, $2, $3;", 3),
-        fma_double=_instruction("fma.rn.f64 $0, $1, $2, $3;", 3, types.float64),
-        # e^x as 2^(x log2 e): the constant is 0x3FB8AA3B.
-        exp_approximate=_instruction("{ .reg .f32 t; mul.ftz.f32 t, $1, 0f3FB8AA3B; ex2.approx.ftz.f32 $0, t; }", 1),
-        reciprocal_approximate=_instruction("rcp.approx.ftz.f32 $0, $1;", 1),
-    )

@@ -1,8 +1,8 @@
 """The only door to `numba.cuda` and its extension API.
 
 When Numba's CUDA target is replaced by its announced successor, this is the file that changes. It offers
-the `cuda` module, the class that device arrays derive from, `compile_ptx`, and to `_intrinsics`, which alone uses
-them, the parts of the extension API that intrinsics are made of.
+the `cuda` module, the class that device arrays derive from, `compile_ptx`, and to `_intrinsics` and `_instructions`,
+which alone use them, the parts of the extension API that intrinsics are made of.
 """
 
 from __future__ import annotations

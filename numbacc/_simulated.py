@@ -117,7 +117,17 @@ def _exp(x: float) -> float:
 hardware = SimpleNamespace(
     fma=lambda x, y, z: x * y + z,
     fma_double=lambda x, y, z: x * y + z,
+    multiply_add=lambda x, y, z: x * y + z,
+    multiply_add_double=lambda x, y, z: x * y + z,
     exp=_exp,
     exp_approximate=_exp,
     reciprocal_approximate=lambda x: 1.0 / x,
+    sin_approximate=math.sin,
+    cos_approximate=math.cos,
+    product=lambda x, y: np.uint64(x) * np.uint64(y),
+    product_low=lambda x, y: np.uint64(int(x) * int(y) % 2**64),
+    product_high=lambda x, y: np.uint64(int(x) * int(y) >> 64),
+    sum_low=lambda x, y: np.uint64((int(x) + int(y)) % 2**64),
+    float_of_bits=lambda x: np.uint32(x).view(np.float32),
+    double_of_bits=lambda x: np.uint64(x).view(np.float64),
 )

@@ -130,7 +130,7 @@ def asarray(obj: Any, dtype: Any = None, *, device: int | str | None = None, str
         DeviceError: the GPU does not exist, is full, or obj is on another one.
     """
     wanted = None if dtype is None else dtypes.dtype(dtype)
-    target = _target(device)
+    target = target_of(device)
     if not isinstance(obj, np.ndarray) and (hasattr(obj, "__cuda_array_interface__") or hasattr(obj, "__dlpack__")):
         obj = as_array(obj, "obj", handle_of(stream))
     if hasattr(obj, "_numbacc_layout"):
@@ -192,8 +192,8 @@ def empty(
         ShapeError: a negative length. DTypeError: an unknown dtype. DeviceError: no such GPU, or no memory
         left; what could be freed by waiting for queued work has been.
     """
-    lengths = _shape(shape)
-    found, target = dtypes.dtype(dtype), _target(device)
+    lengths = lengths_of(shape)
+    found, target = dtypes.dtype(dtype), target_of(device)
     if target == CPU:
         return np.empty(lengths, found)
     made = layout(lengths, row_major_strides(lengths, found.itemsize), found, target)
@@ -293,7 +293,12 @@ def _to_device(host: np.ndarray[Any, Any], target: int, stream: Any) -> Array:
     return array
 
 
-def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
+def lengths_of(shape: int | Sequence[int]) -> tuple[int, ...]:
+    """A shape argument as a tuple.
+
+    Raises:
+        ShapeError: it is no shape.
+    """
     try:
         lengths = tuple(operator.index(n) for n in (shape if isinstance(shape, Iterable) else (shape,)))
     except TypeError:
@@ -307,8 +312,12 @@ def _name(array: Layout) -> str:
     return "cpu" if array.device == CPU else f"cuda:{array.device}"
 
 
-def _target(device: int | str | None) -> int:
-    """The device's number, CPU for NumPy."""
+def target_of(device: int | str | None) -> int:
+    """The number of the device that a `device=` argument names, CPU for NumPy.
+
+    Raises:
+        DeviceError: it names none that exists.
+    """
     if device is None:
         return backend().current_device() if has_gpu() else CPU
     if device == "cpu":

@@ -47,6 +47,15 @@ def matmul_library() -> ModuleType:
     return cublaslt
 
 
+def run_kernel(spec: Any, blocks: int, threads: int, arguments: tuple[Any, ...], device: int, stream: int) -> None:
+    """Queue a kernel whose arguments differ from call to call: on the GPU, or in the simulator."""
+    if simulated():
+        from . import simulator as runner
+    else:
+        from . import launch as runner  # type: ignore[no-redef]
+    runner.run(spec, blocks, threads, arguments, device, stream)
+
+
 def has_gpu() -> bool:
     """True if there is a GPU, real or simulated. The first call initializes the CUDA driver."""
     return bool(backend().device_count())

@@ -46,6 +46,11 @@ class DTypeInfo:
     def bits(self) -> int:
         return 8 * self.itemsize
 
+    @property
+    def significand_bits(self) -> int:
+        """Bits of a float's precision: multiples of 2 to minus that number are exact in [0, 1]."""
+        return int(ml_dtypes.finfo(self.numpy).nmant) + 1
+
 
 def _row(scalar: Any, compute: str | None, code: int, oldest: tuple[int, int] = (5, 0)) -> DTypeInfo:
     dtype = np.dtype(scalar)

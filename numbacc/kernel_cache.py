@@ -48,7 +48,7 @@ def _fingerprint() -> bytes:
     """A digest of the kernels' source and the compilers' versions."""
     digest = hashlib.sha256(_MAGIC + sys.version.encode())
     package = Path(__file__).parent
-    sources = ("_numba.py", "_intrinsics.py", "dtypes.py", "launch.py")
+    sources = ("_numba.py", "_instructions.py", "_intrinsics.py", "dtypes.py", "launch.py")
     for path in sorted([*package.glob("kernels/*.py"), *(package / name for name in sources)]):
         digest.update(path.name.encode() + path.read_bytes())
     for name in _COMPILERS:

@@ -6,9 +6,10 @@ everything is done at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -74,8 +75,9 @@ class Storage:
     def after_use(self, stream: int) -> None:
         """As `before_use`."""
 
-    def __del__(self) -> None:
-        _simulated.memory.pop(self.address, None)
+    def __del__(self, memory: dict[int, Any] = _simulated.memory) -> None:
+        # The default argument outlives this module: scratch memory is freed when the interpreter exits.
+        memory.pop(self.address, None)
 
 
 class Adopted(Storage):
@@ -149,6 +151,11 @@ def _kernel(spec: Any) -> Any:
     return cuda.jit(registry.make(spec))
 
 
+def run(spec: Any, blocks: int, threads: int, arguments: Sequence[Any], device: int, stream: int) -> None:
+    """As `launch.run`."""
+    _kernel(spec)[(blocks, 1), (threads, 1)](*arguments)
+
+
 class Launcher:
     """A kernel with its geometry and constants: as `launch.Launcher`, run by the simulator."""
 
@@ -159,17 +166,17 @@ class Launcher:
         from .kernels import registry
 
         self._order = order
-        rest, spec = list(order.constants), order.kernel
+        constants = iter(order.constants)
 
-        def take(n: int) -> tuple[int, ...]:
-            taken = tuple(rest[:n])
-            del rest[:n]
-            return taken
+        def take(shape: Any) -> Any:
+            if shape is None:
+                return next(constants)
+            if isinstance(shape, int):
+                return tuple(islice(constants, shape))
+            return tuple(take(shape[1]) for _ in range(shape[0]))
 
-        dimensions = spec.rank + registry.INNER[spec.algorithm]
-        counts = (spec.inputs, spec.outputs)
-        self._steps = [tuple(take(dimensions) for _ in range(n)) for n in counts]
-        self._outer, self._scalars = take(spec.rank), tuple(rest)
+        (_, self._inputs), _, *parameters = registry.parameters(order.kernel)
+        self._constants = [take(shape) for _, shape in parameters]
 
     def launch(self, stream: int, *arrays: int) -> int:
         """As `native.launch`: 0, or what must be looked at."""
@@ -187,7 +194,6 @@ class Launcher:
         """`launch` without a look at overlap, for arrays that have been looked at."""
         order = self._order
         pointers = tuple(arrays[k] + offset for k, offset in order.places)
-        inputs = order.kernel.inputs
         kernel = _kernel(order.kernel)[order.grid, order.block]
-        kernel(pointers[:inputs], pointers[inputs:], *self._steps, self._outer, *self._scalars)
+        kernel(pointers[: self._inputs], pointers[self._inputs :], *self._constants)
         return 0

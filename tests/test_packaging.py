@@ -66,7 +66,7 @@ def test_extras(setup):
     }
     assert {"scikit-learn", "tqdm"} <= extras["demo"] <= extras["notebooks"] <= extras["test"] <= extras["dev"]
     # Without libclang and the wheels with the headers, tests of the bindings would be skipped.
-    assert {"pytest", "hypothesis", "scipy", "libclang", "nvidia-cublas-cu12"} <= extras["test"]
+    assert {"pytest", "hypothesis", "scipy", "libclang", "nvidia-cublas-cu12", "nvidia-curand-cu12"} <= extras["test"]
     assert {"mypy", "ruff"} <= extras["dev"]
     for name in ("cu12", "cu13"):
         assert {getattr(part, name) for part in info.LIBRARIES} <= extras[name]

@@ -10,7 +10,7 @@ import pytest
 
 import numbacc
 
-FAMILIES = {"gated", "gemm"}
+FAMILIES = {"gated", "gemm", "random"}
 README = (Path(__file__).parent.parent / "README.md").read_text()
 
 
@@ -31,7 +31,9 @@ def resolve(name):
 def test_listed_signatures_are_the_real_ones(line):
     name = line.split("(")[0]
     parameters = [
-        p.replace(annotation=inspect.Parameter.empty) for p in inspect.signature(resolve(name)).parameters.values()
+        p.replace(annotation=inspect.Parameter.empty)
+        for p in inspect.signature(resolve(name)).parameters.values()
+        if p.name != "self"
     ]
     assert line == f"{name}{inspect.Signature(parameters)}"
 
@@ -42,12 +44,16 @@ def test_every_public_function_is_listed():
     for family in FAMILIES & set(numbacc.__all__):
         members = vars(getattr(numbacc, family))
         public |= {f"numbacc.{family}.{n}" for n in members["__all__"] if inspect.isfunction(members[n])}
+    generator = numbacc.random.Generator
+    public |= {"numbacc.random.Generator"}
+    public |= {f"numbacc.random.Generator.{n}" for n, f in vars(generator).items() if callable(f) and n[0] != "_"}
     assert listed == public
 
 
 def test_kinds_and_errors_are_named():
     epilogues = [epilogue.value for epilogue in numbacc.gemm.Epilogue]
-    for name in [*numbacc.gated.KINDS, *epilogues, *(n for n in numbacc.__all__ if n.endswith("Error"))]:
+    kinds = [*numbacc.gated.KINDS, *numbacc.random.KINDS]
+    for name in [*kinds, *epilogues, *(n for n in numbacc.__all__ if n.endswith("Error"))]:
         assert f"`{name}`" in README or f"numbacc.{name}" in README, name
 
 

@@ -6,7 +6,7 @@ import argparse
 import importlib
 
 #: What can be benchmarked: the modules of this package that have a `run` function.
-SUBJECTS = ("gated", "gemm")
+SUBJECTS = ("gated", "gemm", "random")
 
 
 def main(argv: list[str]) -> int:

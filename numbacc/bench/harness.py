@@ -74,10 +74,15 @@ def copy_of(nbytes: int) -> Callable[[], None]:
     return lambda: runtime.copy_on_device(target.address, source.address, half, device, 0)
 
 
+#: Distributions that a figure may depend on.
+OURS = ("numbacc", "numba", "numba-cuda", "numpy")
+PEERS = ("torch", "triton", "liger-kernel", "nvmath-python", "cupy-cuda12x", "cupy-cuda13x", "cupy")
+
+
 def versions() -> dict[str, str]:
     """Versions of everything that a figure may depend on."""
     found = {}
-    for name in ("numbacc", "numba", "numba-cuda", "numpy", "torch", "triton", "liger-kernel", "nvmath-python"):
+    for name in (*OURS, *PEERS):
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._intrinsics import hardware
+from .._instructions import hardware
 from .._numba import cuda
 from ..dtypes import DTypeInfo
 

@@ -50,6 +50,28 @@ class KernelSpec(NamedTuple):
     out_dtype: str = ""
 
 
+class DrawSpec(NamedTuple):
+    """All that decides the code of a kernel that makes random numbers.
+
+    Attributes:
+        source: where words come from: "philox", or "memory".
+        formula: a key of `draws.FORMULAS` or `draws.GROUP_FORMULAS`.
+        words: 32-bit words a value.
+        dtype: name of the result's dtype; that of unsigned integers of its size where it is of integers.
+        dense: True where the result is C-contiguous.
+        rank: dimensions of the result, at least 1.
+        access_bytes: width of one store.
+    """
+
+    source: str
+    formula: str
+    words: int
+    dtype: str
+    dense: bool
+    rank: int
+    access_bytes: int
+
+
 def vector_thread_bytes(inputs: int, itemsize: int) -> int:
     """Bytes that one thread of `vector` reads from each input: as many as keep memory busiest, measured on an H200.
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import threading
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ..contexts import call, on_device
+from ..layout import CPU
+
+
+def _current(device: int) -> AbstractContextManager[None]:
+    return nullcontext() if device == CPU else on_device(device)
 
 
 class Handle:
-    """A handle, or a descriptor: an address that a library gave and takes back."""
+    """A handle, or a descriptor: an address that a library gave and takes back. Its device may be CPU."""
 
     __slots__ = ("_destroy", "device", "value")
 
@@ -17,13 +23,13 @@ class Handle:
         self.value = 0
         self.device = device
         self._destroy = destroy
-        with on_device(device):
+        with _current(device):
             self.value = call(create, *arguments)
 
     def __del__(self) -> None:
         if self.value:
             try:
-                with on_device(self.device):
+                with _current(self.device):
                     self._destroy(self.value)
             except Exception:
                 pass  # at interpreter exit the library may be gone, and its handles with it

@@ -1,0 +1,327 @@
+"""Kernels that make random numbers of random words: words from `philox`, or from memory that cuRAND has filled.
+
+`words` is in groups of four 32-bit words, the smallest part of Philox's sequence, and 16 bytes of memory. A draw
+makes one, two or four values of a group; a kernel makes a group's words, draws, and stores, all in registers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from .._instructions import hardware
+from .._intrinsics import accessors
+from .._numba import cuda
+from ..dtypes import TABLE, DTypeInfo
+from . import philox
+from .specs import DrawSpec
+
+# Numba knows functions by their names in a module, not those in a namespace.
+fma, exp, sine, cosine = hardware.fma, hardware.exp, hardware.sin_approximate, hardware.cos_approximate
+product_low, product_high, sum_low = hardware.product_low, hardware.product_high, hardware.sum_low
+
+_32 = np.uint64(32)
+_TWO_TO_MINUS_32 = np.float32(2.0**-32)
+_HALF_OF_IT = np.float32(2.0**-33)
+_TWO_PI = np.float32(2.3283064e-10 * 6.2831855)  # 2π 2^-32, as cuRAND rounds it
+_HALF_OF_THAT = np.float32(2.3283064e-10 * 6.2831855 / 2)
+
+
+@cuda.jit(device=True)
+def join(lower, upper):
+    """The 64-bit integer of two words."""
+    return np.uint64(lower) | np.uint64(upper) << _32
+
+
+@cuda.jit(device=True)
+def box_muller(x, y):
+    """Two independent standard normals of two words (Box and Muller 1958), as cuRAND's device code has it.
+
+    With u and v uniform in (0, 1], √(-2 ln u) is the distance from the origin of a pair of normals, 2πv its angle.
+    """
+    u = fma(np.float32(x), _TWO_TO_MINUS_32, _HALF_OF_IT)
+    angle = fma(np.float32(y), _TWO_PI, _HALF_OF_THAT)
+    radius = np.float32(math.sqrt(np.float32(-2.0) * np.float32(math.log(u))))
+    return radius * sine(angle), radius * cosine(angle)
+
+
+@cuda.jit(device=True)
+def scale(x, most):
+    """x (most + 1), as its low and high 64 bits, the high ones those below most + 1 <= 2^64."""
+    lower, upper = product_low(x, most), product_high(x, most)
+    total = sum_low(lower, x)
+    return total, upper + np.uint64(total < x)
+
+
+# ---------------------------------------------------------------- one value of its words: u, v integers, a, b reals
+
+
+def _unit(dtype: DTypeInfo, bits: int, words: int, real: Any) -> Any:
+    """The top `bits` bits as a number in [0, 1), of 32-bit words unless more bits are there and wanted."""
+    if dtype.compute == "float64" and words > 1:
+        shift, factor = np.uint64(64 - bits), real(2.0**-bits)
+
+        def wide(x: Any) -> Any:
+            return real(x >> shift) * factor
+
+        return cuda.jit(device=True)(wide)
+    bits = min(bits, 32)
+    short, small, upper = np.uint32(32 - bits), real(2.0**-bits), _upper(words)
+
+    def narrow(x: Any) -> Any:
+        return real(np.uint32(upper(x) >> short)) * small
+
+    return cuda.jit(device=True)(narrow)
+
+
+def _upper(words: int) -> Any:
+    """The 32 highest bits of a value's words."""
+    return philox.high if words > 1 else _same
+
+
+@cuda.jit(device=True)
+def _same(x):
+    return x
+
+
+def _random(dtype: DTypeInfo, words: int, real: Any) -> Callable[..., Any]:
+    unit = _unit(dtype, dtype.significand_bits, words, real)
+
+    def random(x, u, v, a, b):
+        return unit(x)
+
+    return random
+
+
+def _uniform(dtype: DTypeInfo, words: int, real: Any) -> Callable[..., Any]:
+    unit = _unit(dtype, TABLE[str(dtype.compute)].significand_bits, words, real)
+    multiply_add = hardware.multiply_add_double if dtype.compute == "float64" else hardware.multiply_add
+
+    def uniform(x, u, v, a, b):
+        return multiply_add(unit(x), b, a)
+
+    return uniform
+
+
+def _bits(dtype: DTypeInfo, words: int, real: Any) -> Callable[..., Any]:
+    part = _upper(words) if dtype.itemsize == 4 else _same
+
+    def bits(x, u, v, a, b):
+        return part(x)
+
+    return bits
+
+
+def _mask(dtype: DTypeInfo, words: int, real: Any) -> Callable[..., Any]:
+    upper = _upper(words)
+
+    def mask(x, u, v, a, b):
+        return a if np.uint64(upper(x)) >= u else real(0.0)
+
+    def flags(x, u, v, a, b):
+        return np.uint8(np.uint64(upper(x)) >= u)
+
+    return flags if dtype.name == "uint8" else mask
+
+
+def _integers(dtype: DTypeInfo, words: int, real: Any) -> Callable[..., Any]:
+    if words == 1:
+
+        def short(x, u, v, a, b):
+            return real(sum_low((np.uint64(x) * u + np.uint64(x)) >> _32, v))
+
+        return short
+
+    def integers(x, u, v, a, b):
+        return real(sum_low(scale(x, u)[1], v))
+
+    def long(x, u, v, a, b):
+        carried = scale(x[0], u)[1]
+        lower, upper = scale(x[1], u)
+        return real(sum_low(upper + np.uint64(sum_low(lower, carried) < carried), v))
+
+    return integers if words == 2 else long
+
+
+def _stored(dtype: DTypeInfo, words: int, real: Any) -> Callable[..., Any]:
+    """The words are the bits of a float32 or float64, or an integer."""
+    if dtype.compute in ("float32", "float64"):
+        convert = hardware.float_of_bits if words == 1 else hardware.double_of_bits
+    else:
+        convert = _same
+
+    def stored(x, u, v, a, b):
+        return real(convert(x))
+
+    return stored
+
+
+# ---------------------------------------------------------------- groups
+
+
+def _normal(after: Callable[..., Any]) -> Callable[..., Any]:
+    def make(dtype: DTypeInfo, words: int, real: Any) -> Callable[..., Any]:
+        finish = cuda.jit(device=True)(after)
+
+        def normal(w, u, v, a, b):
+            p, q = box_muller(w[0], w[1])
+            r, s = box_muller(w[2], w[3])
+            return finish(fma(b, p, a)), finish(fma(b, q, a)), finish(fma(b, r, a)), finish(fma(b, s, a))
+
+        return normal
+
+    return make
+
+
+def _each(formula: Any) -> Callable[..., Any]:
+    def four(w, u, v, a, b):
+        return (
+            formula(w[0], u, v, a, b),
+            formula(w[1], u, v, a, b),
+            formula(w[2], u, v, a, b),
+            formula(w[3], u, v, a, b),
+        )
+
+    return four
+
+
+def _pairs(formula: Any) -> Callable[..., Any]:
+    def two(w, u, v, a, b):
+        return formula(join(w[0], w[1]), u, v, a, b), formula(join(w[2], w[3]), u, v, a, b)
+
+    return two
+
+
+def _all(formula: Any) -> Callable[..., Any]:
+    def one(w, u, v, a, b):
+        return (formula((join(w[0], w[1]), join(w[2], w[3])), u, v, a, b),)
+
+    return one
+
+
+#: Words a value -> how a formula of one value is applied to a group.
+_GROUPS = {1: _each, 2: _pairs, 4: _all}
+
+#: Name -> (dtype, words a value, type of the result) -> function of a value's words.
+FORMULAS = {
+    "random": _random,
+    "uniform": _uniform,
+    "bits": _bits,
+    "mask": _mask,
+    "integers": _integers,
+    "stored": _stored,
+}
+#: The same for functions of a group's words.
+GROUP_FORMULAS = {"normal": _normal(lambda x: x), "lognormal": _normal(lambda x: exp(x))}
+
+
+def _draw(spec: DrawSpec, dtype: DTypeInfo, real: Any) -> Any:
+    """A function (group's words, u, v, a, b) -> tuple of values."""
+    if spec.formula in GROUP_FORMULAS:
+        return cuda.jit(device=True)(GROUP_FORMULAS[spec.formula](dtype, spec.words, real))
+    formula = cuda.jit(device=True)(FORMULAS[spec.formula](dtype, spec.words, real))
+    return cuda.jit(device=True)(_GROUPS[spec.words](formula))
+
+
+# ---------------------------------------------------------------- kernels
+
+
+def _source(spec: DrawSpec) -> Any:
+    """A function (what names the source, number of a group) -> the group's four words."""
+    if spec.source == "philox":
+        return philox.words
+    load = accessors(TABLE["uint32"], 4, 16).load_lanes
+
+    def loaded(address, group):
+        return load((address,), (group << np.uint64(2),), 0)[0]
+
+    return cuda.jit(device=True)(loaded)
+
+
+def _put(spec: DrawSpec, io: SimpleNamespace) -> Any:
+    """A function that stores one value: of number `index` in C order."""
+    store, offsets, unravel = io.store, io.offsets, io.unravel
+    if spec.dense:
+
+        def put(out, index, value, steps, shape):
+            store((out,), (index,), (value,))
+
+    else:
+
+        def put(out, index, value, steps, shape):
+            store((out,), offsets(unravel(index, shape), (steps,)), (value,))
+
+    return cuda.jit(device=True)(put)
+
+
+def _put_some(spec: DrawSpec, put: Any) -> Any:
+    """A function that stores those of a group's values that lie in [0, count)."""
+
+    def one(out, index, count, values, steps, shape):
+        if 0 <= index < count:
+            put(out, index, values[0], steps, shape)
+
+    def two(out, index, count, values, steps, shape):
+        if 0 <= index < count:
+            put(out, index, values[0], steps, shape)
+        if 0 <= index + 1 < count:
+            put(out, index + 1, values[1], steps, shape)
+
+    def four(out, index, count, values, steps, shape):
+        two_jit(out, index, count, (values[0], values[1]), steps, shape)
+        two_jit(out, index + 2, count, (values[2], values[3]), steps, shape)
+
+    two_jit = cuda.jit(device=True)(two)
+    return {1: cuda.jit(device=True)(one), 2: two_jit, 4: cuda.jit(device=True)(four)}[4 // spec.words]
+
+
+def make(spec: DrawSpec) -> Callable[..., None]:
+    """The kernel that `spec` describes: a thread makes groups of values, a grid apart, until `groups` are done.
+
+    Its arguments: address of the result; what names the source, seed or address; the first group; how many groups;
+    the number, in C order, of the first group's first value, which may be negative, and the bound of those numbers; the
+    integers and reals of the formula; the result's strides in elements, and its shape.
+    """
+    dtype = TABLE[spec.dtype]
+    real = np.dtype(dtype.compute).type
+    each = 4 // spec.words
+    io = accessors(dtype, each, spec.access_bytes)
+    store_lanes, source, draw = io.store_lanes, _source(spec), _draw(spec, dtype, real)
+    put_some = _put_some(spec, _put(spec, io))
+    width = io.width
+
+    def dense(out, name, first, groups, index, count, u, v, a, b, steps, shape):
+        item = cuda.grid(1)
+        while item < groups:
+            values = draw(source(name, first + np.uint64(item)), u, v, a, b)
+            place = index + item * each
+            if place >= 0 and place + each <= count:
+                store_lanes((out,), (place,), width, (values,))
+            else:
+                put_some(out, place, count, values, steps, shape)
+            item += cuda.gridsize(1)
+
+    def strided(out, name, first, groups, index, count, u, v, a, b, steps, shape):
+        item = cuda.grid(1)
+        while item < groups:
+            values = draw(source(name, first + np.uint64(item)), u, v, a, b)
+            put_some(out, index + item * each, count, values, steps, shape)
+            item += cuda.gridsize(1)
+
+    return dense if spec.dense else strided
+
+
+def parameters(spec: DrawSpec) -> list[tuple[str, Any]]:
+    """The parameters of `make(spec)`: see `registry.parameters`."""
+    real = "float64" if TABLE[spec.dtype].compute == "float64" else "float32"
+    return [
+        *[("uint64", None)] * 3,
+        *[("int64", None)] * 3,
+        *[("uint64", None)] * 2,
+        *[(real, None)] * 2,
+        *[("int64", spec.rank)] * 2,
+    ]

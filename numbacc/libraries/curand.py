@@ -1,0 +1,245 @@
+"""cuRAND's generators: which there are, where their sequences may be entered, and one that is kept at a position.
+
+A generator's outputs are numbered from 0. cuRAND's `curandGenerate` returns them in that order however they are asked
+for in pieces. What it makes from several outputs, such as normals in pairs, it makes in rounds: only where a round
+starts do its functions agree on how many outputs are behind them, so that is where each call begins (`rounds`).
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from numbacc_bindings.curand import Ordering, RngType, curand
+
+from .. import checks, workspace
+from ..backend import backend, simulated
+from ..errors import OptionError
+from ..layout import CPU
+from ..streams import owner_of
+from .handles import Handle
+
+
+class Kind(NamedTuple):
+    """One of cuRAND's generators.
+
+    Attributes:
+        name: what numbacc calls it.
+        type: what cuRAND calls it.
+        orderings: name -> cuRAND's number, of those that CPU and GPU share.
+        bits: bits of an output.
+        quasi: True where the outputs are the coordinates of points that fill space evenly.
+        seeds: seeds are 0 to this number, itself excluded.
+        outputs: how many outputs there are; for quasi-random kinds, points.
+        skips: whether cuRAND can enter the sequence anywhere.
+    """
+
+    name: str
+    type: RngType
+    orderings: dict[str, Ordering]
+    bits: int = 32
+    quasi: bool = False
+    seeds: int = 2**64
+    outputs: int = 2**64
+    skips: bool = True
+
+
+_PSEUDO = {"default": Ordering.PSEUDO_DEFAULT, "legacy": Ordering.PSEUDO_LEGACY}
+_BEST = {**_PSEUDO, "best": Ordering.PSEUDO_BEST}
+_SEEDED = {**_BEST, "seeded": Ordering.PSEUDO_SEEDED}
+_QUASI = {"default": Ordering.QUASI_DEFAULT}
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("philox", RngType.PSEUDO_PHILOX4_32_10, _BEST),
+        Kind("xorwow", RngType.PSEUDO_XORWOW, _SEEDED),
+        Kind("mrg32k3a", RngType.PSEUDO_MRG32K3A, _BEST),
+        Kind("mtgp32", RngType.PSEUDO_MTGP32, _BEST, skips=False),
+        # cuRAND reads the low half of this one's seed only.
+        Kind("mt19937", RngType.PSEUDO_MT19937, _PSEUDO, seeds=2**32, skips=False),
+        Kind("sobol32", RngType.QUASI_SOBOL32, _QUASI, 32, True, 1, 2**32),
+        Kind("scrambled_sobol32", RngType.QUASI_SCRAMBLED_SOBOL32, _QUASI, 32, True, 1, 2**32),
+        Kind("sobol64", RngType.QUASI_SOBOL64, _QUASI, 64, True, 1),
+        Kind("scrambled_sobol64", RngType.QUASI_SCRAMBLED_SOBOL64, _QUASI, 64, True, 1),
+    )
+}
+
+#: The most dimensions of a quasi-random kind, and the largest mean of Poisson numbers, that cuRAND takes.
+MAX_DIMENSIONS = 20_000
+MAX_POISSON_MEAN = 400_000
+
+#: Up to so many outputs are generated and thrown away rather than skipped, which makes cuRAND start all its threads'
+#: states anew: 4 ms for philox and 900 ms for mrg32k3a on a CPU.
+CHEAP = 1 << 18
+
+
+class State(NamedTuple):
+    """All that a `Generator`'s next numbers follow from; `Generator.state` gives and takes it.
+
+    Attributes:
+        kind, seed, offset, dimensions, ordering: as the generator was made.
+        position: the next output's number in the sequence; for quasi-random kinds, the next point's.
+        spawned: how many children `spawn` has made.
+    """
+
+    kind: str
+    seed: int
+    offset: int
+    position: int
+    dimensions: int
+    ordering: str
+    spawned: int
+
+    @property
+    def row(self) -> Kind:
+        """What is known of the kind."""
+        return KINDS[self.kind]
+
+    def checked(self) -> State:
+        """The same with its numbers as integers.
+
+        Raises:
+            OptionError: a field is of the wrong type or out of range.
+        """
+        if not isinstance(self.kind, str) or self.kind not in KINDS:
+            raise OptionError(f"kind={self.kind!r} is unknown; the kinds are {', '.join(KINDS)}")
+        kind = self.row
+        if not isinstance(self.ordering, str) or self.ordering not in kind.orderings:
+            raise OptionError(f"ordering={self.ordering!r} is unknown; {kind.name} has {', '.join(kind.orderings)}")
+        if not kind.quasi and self.dimensions != 1:
+            raise OptionError(f"dimensions={self.dimensions!r}: only quasi-random kinds have more than 1")
+        return State(
+            kind.name,
+            checks.integer(self.seed, "seed", 0, kind.seeds - 1),
+            checks.integer(self.offset, "offset", 0, kind.outputs - 1),
+            checks.integer(self.position, "position", 0, kind.outputs),
+            checks.integer(self.dimensions, "dimensions", 1, MAX_DIMENSIONS),
+            self.ordering,
+            checks.integer(self.spawned, "spawned", 0),
+        )
+
+
+class Rounds(NamedTuple):
+    """How values are made from outputs: in rounds of `values`, `outputs` to each value."""
+
+    values: int
+    outputs: int
+
+
+def rounds(state: State, double: bool) -> Rounds:
+    """The rounds of normals and Poisson numbers; `double` for normals in float64.
+
+    As found by generating, then looking where the next outputs lie in the sequence, on the CPU with cuRAND 10.3.
+    xorwow and mrg32k3a run a fixed number of threads, each of which makes two normals from outputs that lie that
+    number apart; for doubles xorwow takes twice as many. Philox makes floats from neighbouring outputs, and doubles
+    in 65536 threads, four of each from 8 outputs. The Mersenne twisters and Sobol's sequences make each value from
+    one output, by the inverse of the distribution.
+    """
+    if state.kind == "philox":
+        return Rounds(4 * 65536, 2) if double else Rounds(2, 1)
+    if state.kind == "xorwow":
+        return Rounds(2 * 4096, 2 if double else 1)
+    if state.kind == "mrg32k3a":
+        return Rounds(2 * (4096 if state.ordering == "legacy" else 81920), 1)
+    return Rounds(1, 1)
+
+
+class Engine:
+    """A live cuRAND generator, on the CPU or a GPU, and the position that it is at. One thread at a time may use it.
+
+    Args:
+        state: what generator; the position is of no meaning here.
+        device: the GPU, or CPU. In the simulator the CPU's generator writes to the simulated device's memory.
+    """
+
+    def __init__(self, state: State, device: int):
+        self._state, self._kind = state, state.row
+        self._device = CPU if simulated() else device
+        self._stream = 0
+        self._owner: Any = None  # keeps a foreign stream alive: the generator's state is written there
+        self._start()
+
+    def _start(self) -> None:
+        """A new generator, at position 0."""
+        kind = self._kind
+        create = curand.curandCreateGeneratorHost if self._device == CPU else curand.curandCreateGenerator
+        self._handle = Handle(create, curand.curandDestroyGenerator, self._device, kind.type)
+        value = self._handle.value
+        with self._context():
+            curand.curandSetGeneratorOrdering(value, kind.orderings[self._state.ordering])
+            if kind.quasi:
+                curand.curandSetQuasiRandomGeneratorDimensions(value, self._state.dimensions)
+            else:
+                curand.curandSetPseudoRandomGeneratorSeed(value, self._state.seed)
+            if self._stream:
+                curand.curandSetStream(value, self._stream)
+        #: Where the next output comes from; None where that cannot be said.
+        self._at: int | None = 0
+
+    def _context(self) -> Any:
+        return nullcontext() if self._device == CPU else backend().on_device(self._device)
+
+    def makes(self, state: State) -> bool:
+        """True if this generator's sequence is that of a state, wherever in it."""
+        same = self._state._replace(offset=0, position=0, spawned=0)
+        return same == state._replace(offset=0, position=0, spawned=0)
+
+    def generate(
+        self,
+        function: str,
+        address: int,
+        count: int,
+        parameters: tuple[float, ...],
+        position: int,
+        end: int | None,
+        stream: int,
+    ) -> None:
+        """Queue `function(generator, address, count, *parameters)`, its first output that of a position.
+
+        Args:
+            function: name of a function of cuRAND's.
+            end: the position behind the last output; None where the function ends within a round.
+            stream: where the work is queued; the generator's earlier work on other streams is waited for there.
+        """
+        with self._context():
+            self._use(stream)
+            self._seek(position, stream)
+            self._at = None  # if it fails
+            getattr(curand, function)(self._handle.value, address, count, *parameters)
+            self._at = end
+
+    def _use(self, stream: int) -> None:
+        if stream != self._stream and self._device != CPU:
+            backend().wait(stream, self._stream, self._device)
+            curand.curandSetStream(self._handle.value, stream)
+            self._stream, self._owner = stream, owner_of(stream)
+
+    def _seek(self, position: int, stream: int) -> None:
+        ahead = -1 if self._at is None else position - self._at
+        if not ahead:
+            return
+        if self._kind.skips and (self._kind.quasi or not 0 < ahead <= CHEAP):
+            curand.curandSetGeneratorOffset(self._handle.value, position)
+        else:
+            if ahead < 0:
+                self._start()
+                ahead = position
+            self._discard(ahead, stream)
+        self._at = position
+
+    def _discard(self, outputs: int, stream: int) -> None:
+        """Generate outputs that nobody will see."""
+        nbytes = 4 * min(outputs, CHEAP)
+
+        def generate(address: int) -> None:
+            for start in range(0, outputs, CHEAP):
+                curand.curandGenerate(self._handle.value, address, min(CHEAP, outputs - start))
+
+        if self._device == CPU:
+            memory = np.empty(nbytes, np.uint8)
+            generate(memory.ctypes.data)
+        else:
+            workspace.run(generate, nbytes, self._device, stream)

@@ -1,0 +1,140 @@
+"""Random numbers on a real GPU: the CPU's numbers, streams, graphs, and cuRAND's own device code beside the kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import numbacc
+from numbacc.libraries.curand import Engine
+from numbacc.random import FLOATS, KINDS, Generator
+
+pytestmark = pytest.mark.gpu
+
+N = 1_000_003
+
+
+def both(kind, method, *args, **kw):
+    """The same numbers from the CPU and the GPU."""
+    return [numbacc.asnumpy(getattr(Generator(kind, 0, 0, device), method)(*args, N, **kw)) for device in ("cpu", None)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("ordering", ["default", "legacy"])
+def test_bits_are_the_cpus(kind, ordering):
+    if ordering == "legacy" and "sobol" in kind:
+        pytest.skip("has one ordering")
+    dtype = "uint64" if kind.endswith("64") else "uint32"
+    cpu, gpu = (
+        numbacc.asnumpy(Generator(kind, device=device, ordering=ordering).bits(N, dtype=dtype))
+        for device in ("cpu", None)
+    )
+    np.testing.assert_array_equal(cpu, gpu)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("kind", ["philox", "xorwow", "sobol64"])
+def test_uniforms_and_masks_are_the_cpus(kind, dtype):
+    for method, args in (("random", ()), ("uniform", (-3.0, 5.0)), ("dropout_mask", (0.3,))):
+        cpu, gpu = both(kind, method, *args, dtype=dtype)
+        np.testing.assert_array_equal(cpu, gpu)
+
+
+@pytest.mark.parametrize("kind", ["philox", "mrg32k3a", "sobol64"])
+def test_integers_are_the_cpus(kind):
+    for low, high, dtype in ((0, 6, "int64"), (-100, 100, "int8"), (-(2**63), 2**63, "int64")):
+        cpu, gpu = both(kind, "integers", low, high, dtype=dtype)
+        np.testing.assert_array_equal(cpu, gpu)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_normals_are_the_cpus_nearly(kind, dtype):
+    cpu, gpu = both(kind, "normal", 0.0, 1.0, dtype=dtype)
+    np.testing.assert_allclose(cpu, gpu, rtol=0, atol=2.0**-17 if dtype == "float32" else 1e-12)
+
+
+@pytest.mark.parametrize("lam", [0.5, 10.0, 500.0, 50_000.0])
+@pytest.mark.parametrize("kind", KINDS)
+def test_poisson_numbers_are_the_cpus_nearly(kind, lam):
+    cpu, gpu = both(kind, "poisson", lam)
+    assert np.abs(cpu - gpu).max() <= 1
+    assert (cpu != gpu).mean() < 1e-3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_states_move_between_devices(kind):
+    g = Generator(kind, device="cpu")
+    g.normal(0, 1, 101)
+    g.bits(7, dtype="uint64" if kind.endswith("64") else "uint32")
+    there = Generator(kind)
+    there.state = g.state
+    np.testing.assert_array_equal(numbacc.asnumpy(there.random(1000)), g.random(1000))
+    assert there.state == g.state
+
+
+@pytest.mark.parametrize(
+    "function, method", [("curandGenerateNormal", "normal"), ("curandGenerateLogNormal", "lognormal")]
+)
+def test_philoxs_kernel_has_the_numbers_of_curands_device_code(function, method):
+    n = 1 << 20
+    g = Generator("philox", 3)
+    theirs = numbacc.empty(n)
+    Engine(g.state, 0).generate(function, theirs._address, n, (0.5, 0.25), 0, n, 0)
+    ours = numbacc.asnumpy(getattr(g, method)(0.5, 0.25, n))
+    np.testing.assert_allclose(ours, numbacc.asnumpy(theirs), rtol=1e-6, atol=1e-7)
+
+
+def test_work_on_several_streams_is_one_sequence():
+    want = Generator("xorwow", 1, device="cpu").normal(0, 1, (6, 1 << 20))
+    g, streams = Generator("xorwow", 1), [numbacc.stream() for _ in range(3)]
+    parts = [g.normal(0, 1, 1 << 20, stream=streams[k % 3]) for k in range(6)]
+    got = np.stack([numbacc.asnumpy(part, stream=streams[k % 3]) for k, part in enumerate(parts)])
+    np.testing.assert_allclose(got, want, atol=2.0**-17)
+
+
+def test_a_graph_replays_philoxs_numbers_and_refuses_the_rest():
+    from cuda.bindings import driver as cuda
+
+    def check(result):
+        assert int(result[0]) == 0, result
+        return result[1] if len(result) == 2 else result[1:]
+
+    stream = numbacc.stream()
+    g, other = Generator("philox", 5), Generator("xorwow", 5)
+    outs = [numbacc.empty(1001, stream=stream) for _ in range(2)]
+
+    def draw(generator):
+        generator.random(out=outs[0], stream=stream)
+        generator.normal(out=outs[1], stream=stream)
+
+    draw(g)  # compiles the kernels
+    other.random(10, stream=stream)
+    state = g.state
+    stream.synchronize()
+    handle = cuda.CUstream(stream.handle)
+    check(cuda.cuStreamBeginCapture(handle, cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))
+    draw(g)
+    for refused in (lambda: other.random(out=outs[0], stream=stream), lambda: g.poisson(3.0, 10, stream=stream)):
+        with pytest.raises(numbacc.UnsupportedError, match="capture"):
+            refused()
+    graph = check(cuda.cuStreamEndCapture(handle))
+    instance = check(cuda.cuGraphInstantiate(graph, 0))
+    assert g.state.position == state.position + 1001 + (state.position + 1001) % 2 + 1002
+    again = Generator("philox", 5)
+    again.state = state
+    want = [numbacc.asnumpy(again.random(1001)), numbacc.asnumpy(again.normal(shape=1001))]
+    for _ in range(2):
+        for out in outs:
+            out._fill(np.nan, stream.handle)
+        check((*cuda.cuGraphLaunch(instance, handle), None))
+        for out, values in zip(outs, want, strict=True):
+            np.testing.assert_array_equal(numbacc.asnumpy(out, stream=stream), values)
+
+
+def test_more_than_2_to_the_31_values():
+    n = (1 << 31) + 5
+    out = numbacc.empty(n, "float16")
+    Generator("philox", 2, offset=1).random(out=out)
+    want = Generator("philox", 2, offset=n - 99, device="cpu").random(100, dtype="float16")
+    np.testing.assert_array_equal(numbacc.asnumpy(out[n - 100 :]), want)

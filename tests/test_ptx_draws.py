@@ -1,0 +1,120 @@
+"""What the kernels of random numbers compile to, without a GPU: stores, arithmetic, and how arguments are packed."""
+
+from __future__ import annotations
+
+import re
+import struct
+
+import ptx
+import pytest
+
+from numbacc import launch
+from numbacc.backend import simulated
+from numbacc.dtypes import TABLE
+from numbacc.kernels.specs import DrawSpec
+
+pytestmark = pytest.mark.skipif(simulated(), reason="the simulator compiles nothing")
+
+H200 = (9, 0)
+CAPABILITIES = ((7, 5), (8, 0), H200, (10, 0))
+FLOATS = ("float64", "float32", "float16", "bfloat16")
+WORDS = ("uint8", "uint16", "uint32", "uint64")
+
+#: Formula -> (words a value, dtype) that it is used with.
+USES = {
+    "bits": [(1, "uint32"), (2, "uint64"), (2, "uint32")],
+    "random": [(1, dtype) for dtype in FLOATS] + [(2, dtype) for dtype in FLOATS],
+    "uniform": [(1, dtype) for dtype in FLOATS] + [(2, dtype) for dtype in FLOATS],
+    "mask": [(n, dtype) for n in (1, 2) for dtype in (*FLOATS, "uint8")],
+    "integers": [(n, dtype) for n in (1, 2, 4) for dtype in WORDS],
+    "stored": [(1, "float32"), (1, "float16"), (1, "bfloat16"), (2, "float64"), (1, "uint32"), (1, "uint64")],
+    "normal": [(1, "float32"), (1, "float16"), (1, "bfloat16")],
+    "lognormal": [(1, "float32"), (1, "float16"), (1, "bfloat16")],
+}
+CASES = [(formula, words, dtype) for formula, uses in USES.items() for words, dtype in uses]
+
+
+def spec(source, formula, words, dtype, dense=True, rank=1):
+    size = TABLE[dtype].itemsize
+    widest = 2 if dtype in ("uint8", "uint16") else 16
+    access = max(min(widest, 4 // words * size), size) if dense else size
+    return DrawSpec(source, formula, words, dtype, dense, rank, access)
+
+
+def check(kernel, capability=H200):
+    found = ptx.compiled(kernel, capability)
+    assert ".local" not in found.text
+    assert not re.search(r"\bcall\b", found.text), "a function is not inlined"
+    assert {access.space for access in found.accesses} == {"global"}
+    if kernel.dtype != "float64":
+        assert ".f64" not in found.text
+    assert not re.search(r"\b(div|rem)\.s", found.text)
+    return found
+
+
+def sources(formula):
+    return {"stored": ("memory",), "normal": ("philox",), "lognormal": ("philox",)}.get(formula, ("philox", "memory"))
+
+
+@pytest.mark.parametrize("formula, words, dtype", CASES)
+def test_dense(formula, words, dtype):
+    """A group's values in one store, or as wide as small integers go; one by one at the ends."""
+    for source in sources(formula):
+        kernel = spec(source, formula, words, dtype)
+        found = check(kernel)
+        stores = {access.nbytes for access in found.accesses if access.operation == "st"}
+        loads = {access.nbytes for access in found.accesses if access.operation == "ld"}
+        assert stores == {TABLE[dtype].itemsize, kernel.access_bytes}
+        assert loads == ({16} if source == "memory" else set())
+
+
+@pytest.mark.parametrize("formula, words, dtype", CASES)
+def test_strided(formula, words, dtype):
+    found = check(spec(sources(formula)[0], formula, words, dtype, dense=False, rank=3))
+    assert {access.nbytes for access in found.accesses if access.operation == "st"} == {TABLE[dtype].itemsize}
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES, ids=str)
+@pytest.mark.parametrize("formula", ["random", "normal"])
+def test_philox_is_ten_rounds_of_two_multiplications(formula, capability):
+    """Each is one 32 x 32 -> 64-bit instruction, and all beside it has 32 bits."""
+    found = check(spec("philox", formula, 1, "float32"), capability)
+    # For 10.0 the compiler also computes addresses so, and leaves it to the assembler to drop unused halves.
+    newer = capability == (10, 0)
+    assert len(re.findall(r"mul\.wide\.u32", found.text)) == (22 if newer else 20)
+    assert not re.search(r"mul\.(lo|hi)\.[su]64" + ("" if newer else r"|xor\.b64"), found.text)
+    assert not re.search(r"\bdiv\b|\brem\b", found.text)
+    sines = len(re.findall(r"(?:sin|cos)\.approx\.f32", found.text))
+    assert sines == (4 if formula == "normal" else 0)
+    if ptx.ptxas() is not None:
+        registers, spilled = found.usage(capability)
+        assert registers <= 64 and spilled == 0
+
+
+def test_uniforms_round_twice_as_numpy_does():
+    """A fused multiply-add would differ from the CPU in the last bit."""
+    for dtype in FLOATS:
+        text = check(spec("philox", "uniform", 2 if dtype == "float64" else 1, dtype)).text
+        real = "f64" if dtype == "float64" else "f32"
+        assert f"mul.rn.{real}" in text and f"add.rn.{real}" in text and "fma" not in text
+
+
+@pytest.mark.parametrize("rank", [1, 3, 8])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "uint8"])
+def test_arguments_are_packed_as_the_kernel_reads_them(dtype, rank):
+    kernel = spec("philox", "integers" if dtype == "uint8" else "random", 2, dtype, dense=False, rank=rank)
+    widths = [
+        int(bits) // 8 for bits in re.findall(r"^\s*\.param \.[a-z](\d+) ", ptx.compiled(kernel).text, re.MULTILINE)
+    ]
+    place = 0
+    for width in widths:
+        assert place % width == 0, "a parameter would be padded"
+        place += width
+    codes = re.findall(r"(\d*)([a-zA-Z])", launch.packing(kernel))
+    assert widths == [struct.calcsize(f"<{code}") for n, code in codes for _ in range(int(n or 1))]
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES, ids=str)
+def test_machine_code_is_made_without_a_gpu(capability):
+    entry, cubin = ptx.cubin(spec("philox", "normal", 1, "float16"), capability)
+    assert cubin.startswith(b"\x7fELF") and entry.encode() in cubin

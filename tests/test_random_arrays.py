@@ -1,0 +1,288 @@
+"""Random numbers into arrays of any shape, dtype and strides, and everything that is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import bits
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import numbacc
+from numbacc.backend import simulated
+from numbacc.random import FLOATS, INTEGERS, Generator, State
+
+pytestmark = pytest.mark.usefixtures("poison")
+
+#: Method -> (its first arguments, its dtypes).
+METHODS = {
+    "bits": ((), ("uint32", "uint64")),
+    "random": ((), FLOATS),
+    "uniform": ((-2.0, 3.0), FLOATS),
+    "integers": ((-3, 100), ("int64", "int32", "int16", "int8")),
+    "dropout_mask": ((0.3,), (*FLOATS, "bool")),
+    "normal": ((1.0, 2.0), FLOATS),
+    "lognormal": ((0.1, 0.5), FLOATS),
+    "poisson": ((4.0,), ("int64", "int32", "uint64", "uint32")),
+}
+CASES = [(name, dtype) for name, (_, dtypes) in METHODS.items() for dtype in dtypes]
+
+
+def generator(place, kind="philox", seed=0, offset=0, **kw):
+    return Generator(kind, seed, offset, None if place.is_device else "cpu", **kw)
+
+
+def draw(g, name, *args, **kw):
+    return getattr(g, name)(*METHODS[name][0], *args, **kw)
+
+
+# ---------------------------------------------------------------- arrays
+
+
+@pytest.mark.parametrize("kind", ["philox", "xorwow"])
+@pytest.mark.parametrize("name, dtype", CASES)
+def test_shapes_and_odd_lengths(place, kind, name, dtype):
+    """Every shape has the first values of one sequence, in C order."""
+    row = numbacc.dtypes.dtype(dtype)
+    whole = place.get(draw(generator(place, kind, 3), name, 60, dtype=dtype))
+    assert whole.dtype == row and whole.shape == (60,)
+    for shape in (1, 7, (), (1,), (5, 1, 3), (2, 3, 4), (0,), (2, 0), (1,) * 8):
+        got = draw(generator(place, kind, 3), name, shape, dtype=dtype)
+        assert isinstance(got, np.ndarray) is not place.is_device
+        got = place.get(got)
+        assert got.shape == ((shape,) if isinstance(shape, int) else shape)
+        flat = got.reshape(-1)
+        np.testing.assert_array_equal(bits(flat), bits(whole[: flat.size]))
+
+
+def test_defaults(place):
+    g = generator(place)
+    wanted = {"bits": "uint32", "integers": "int64", "poisson": "int64"}
+    for name in METHODS:
+        array = draw(g, name)
+        assert (array.shape, array.dtype) == ((), wanted.get(name, "float32"))
+    assert generator(place).normal().shape == generator(place).uniform().shape == ()
+
+
+@given(data=st.data())
+@settings(max_examples=25 if simulated() else 150)
+def test_out_of_any_strides(place, data):
+    """The values are those of a fresh array, and nothing around them is written."""
+    from conftest import memory_layouts
+
+    name, dtype = data.draw(st.sampled_from(CASES))
+    shape = tuple(data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=4)))
+    offset = data.draw(st.integers(0, 5))
+    out = place.empty(shape, numbacc.dtypes.dtype(dtype), **data.draw(memory_layouts(len(shape), writable=True)))
+    want = place.get(draw(generator(place, offset=offset), name, shape, dtype=dtype))
+    assert draw(generator(place, offset=offset), name, out=out.view) is out.view
+    np.testing.assert_array_equal(bits(out.now()), bits(want))
+    assert_written_only(out, dtype)
+
+
+def assert_written_only(out, dtype):
+    if dtype == "bool":
+        return  # all bits set is no boolean, so nothing can be marked as unwritten
+    now, mask = out.place.get(out.base), np.zeros(out._initial.shape, bool)
+    out.within(mask)[...] = True
+    np.testing.assert_array_equal(bits(now)[~mask], bits(out._initial)[~mask])
+
+
+@pytest.mark.parametrize("name, dtype", [("random", "float32"), ("normal", "float64"), ("bits", "uint32")])
+@pytest.mark.parametrize("kind", ["philox", "mtgp32"])
+def test_many_values_go_through_scratch_memory_in_pieces(place, kind, name, dtype):
+    """More than a piece of them, with a transposed out: the same as a dense one."""
+    shape = (3, 5) if place.is_slow else (1100, 1021)
+    want = place.get(draw(generator(place, kind), name, shape, dtype=dtype))
+    out = place.empty(shape, np.dtype(dtype), order=(1, 0))
+    draw(generator(place, kind), name, out=out.view)
+    np.testing.assert_array_equal(out.now(), want)
+
+
+@pytest.mark.parametrize("kind", ["sobol32", "scrambled_sobol64"])
+def test_points_with_their_coordinates_next_to_each_other(place, kind):
+    want = place.get(generator(place, kind, dimensions=3).random((3, 20)))
+    out = place.empty((20, 3), np.dtype("float32"))
+    generator(place, kind, dimensions=3).random(out=out.view.T)
+    np.testing.assert_array_equal(out.now(), want.T)
+    np.testing.assert_array_equal(
+        place.get(generator(place, kind, dimensions=3).random((3, 4, 5))), want.reshape(3, 4, 5)
+    )
+
+
+def test_an_array_of_numbas_is_taken_and_returned(device_place):
+    from numba import cuda
+
+    out = cuda.device_array(12, np.float32)
+    assert generator(device_place).random(out=out) is out
+    np.testing.assert_array_equal(out.copy_to_host(), device_place.get(generator(device_place).random(12)))
+
+
+def test_devices(place):
+    assert generator(place).device == ("cuda:0" if place.is_device else "cpu")
+    assert Generator(device="cpu").device == "cpu"
+    assert isinstance(Generator(device="cpu").bits(3), np.ndarray)
+    assert "seed=5" in repr(Generator(seed=5)) and "philox" in repr(Generator())
+
+
+def test_a_stream_is_taken(place):
+    stream = numbacc.stream()
+    got = place.get(generator(place).random(8, stream=stream))
+    with stream:
+        np.testing.assert_array_equal(place.get(generator(place).random(8)), got)
+
+
+# ---------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        ({"kind": "philux"}, "kind='philux' is unknown; the kinds are philox, xorwow"),
+        ({"kind": None}, "kind=None is unknown"),
+        ({"kind": ["philox"]}, "is unknown"),
+        ({"seed": -1}, r"seed=-1 is out of range: it must be at least 0"),
+        ({"seed": 2**64}, r"seed=18446744073709551616 is out of range: it must be 0 to 18446744073709551615"),
+        ({"seed": 1.5}, "seed=1.5 is no integer"),
+        ({"seed": None}, "seed=None is no integer"),
+        ({"kind": "mt19937", "seed": 2**32}, "seed=4294967296 is out of range: it must be 0 to 4294967295"),
+        ({"kind": "sobol32", "seed": 1}, "seed=1 is out of range: it must be 0 to 0"),
+        ({"offset": -1}, "offset=-1 is out of range"),
+        ({"offset": 2**64}, "offset=18446744073709551616 is out of range"),
+        ({"kind": "sobol32", "offset": 2**32}, "offset=4294967296 is out of range"),
+        ({"kind": "sobol32", "dimensions": 0}, "dimensions=0 is out of range: it must be at least 1"),
+        ({"kind": "sobol64", "dimensions": 20001}, "dimensions=20001 is out of range: it must be 1 to 20000"),
+        ({"kind": "sobol64", "dimensions": 2.0}, "dimensions=2.0 is no integer"),
+        ({"dimensions": 2}, "only quasi-random kinds"),
+        ({"ordering": "dynamic"}, "ordering='dynamic' is unknown; philox has default, legacy, best"),
+        ({"ordering": "seeded"}, "philox has default"),
+        ({"kind": "sobol32", "ordering": "legacy"}, "sobol32 has default"),
+        ({"ordering": None}, "ordering=None is unknown"),
+    ],
+)
+def test_bad_generators(options, said):
+    with pytest.raises(numbacc.OptionError, match=said):
+        Generator(**{"device": "cpu", **options})
+
+
+@pytest.mark.parametrize("device", ["gpu", 1.5, "cuda:99", 77])
+def test_bad_devices(device):
+    with pytest.raises(numbacc.DeviceError):
+        Generator(device=device)
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    "call, said",
+    [
+        (lambda g: g.poisson(0, 3), "lam=0 is out of range: it must be above 0 and at most 400000"),
+        (lambda g: g.poisson(-1.5, 3), "lam=-1.5 is out of range"),
+        (lambda g: g.poisson(400_001, 3), "lam=400001 is out of range"),
+        (lambda g: g.poisson(NAN, 3), "lam=nan must be finite"),
+        (lambda g: g.poisson("4", 3), "lam='4' is no number"),
+        (lambda g: g.poisson([4.0, 5.0], 2), "is no number; one number for all"),
+        (lambda g: g.uniform(1, 1, 3), "low=1 and high=1: low must be below high"),
+        (lambda g: g.uniform(2, 1, 3), "low must be below high"),
+        (lambda g: g.uniform(0, INF, 3), "high=inf must be finite"),
+        (lambda g: g.uniform(NAN, 1, 3), "low=nan must be finite"),
+        (lambda g: g.uniform(-1.7e308, 1.7e308, 3), "high - low=inf must be finite"),
+        (lambda g: g.normal(0, -1, 3), "scale=-1.0 is negative"),
+        (lambda g: g.normal(NAN, 1, 3), "loc=nan must be finite"),
+        (lambda g: g.normal(0, INF, 3), "scale=inf must be finite"),
+        (lambda g: g.lognormal(0, -0.5, 3), "sigma=-0.5 is negative"),
+        (lambda g: g.lognormal(INF, 1, 3), "mean=inf must be finite"),
+        (lambda g: g.integers(3, 3, 3), "low=3 and high=3: low must be below high"),
+        (lambda g: g.integers(0, shape=3), "low=0 and high=0"),
+        (lambda g: g.integers(5, 2, 3), "low=5 and high=2"),
+        (lambda g: g.integers(0, 1.5, 3), "high=1.5 is no integer"),
+        (lambda g: g.integers(0, 129, 3, dtype="int8"), "reach beyond int8, which holds -128 to 127"),
+        (lambda g: g.integers(-1, 5, 3, dtype="uint32"), "reach beyond uint32"),
+        (lambda g: g.integers(0, 128, 3, dtype="int8", endpoint=True), "reach beyond int8"),
+        (lambda g: g.dropout_mask(1.5, 3), "p=1.5 is no probability"),
+        (lambda g: g.dropout_mask(-0.1, 3), "p=-0.1 is no probability"),
+        (lambda g: g.dropout_mask(NAN, 3), "p=nan must be finite"),
+        (lambda g: g.bits(3, stream="s"), "stream='s' is no stream"),
+        (lambda g: g.spawn(-1), "n=-1 is out of range"),
+        (lambda g: g.spawn(1.5), "n=1.5 is no integer"),
+        (lambda g: setattr(g, "state", ("philox", 0)), "is no numbacc.random.State"),
+        (lambda g: setattr(g, "state", State("philox", -1, 0, 0, 1, "default", 0)), "seed=-1"),
+        (lambda g: setattr(g, "state", State("philox", 1, 0, -1, 1, "default", 0)), "position=-1"),
+    ],
+)
+def test_bad_options(place, call, said):
+    g = generator(place)
+    with pytest.raises(numbacc.OptionError, match=said):
+        call(g)
+    assert g.state == generator(place).state
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_bad_shapes_and_outs(place, name):
+    g, dtype = generator(place), METHODS[name][1][0]
+    for shape in (-1, (2, -3), 2.5, "4", (2, None)):
+        with pytest.raises(numbacc.ShapeError):
+            draw(g, name, shape)
+    out = place.empty((4,), numbacc.dtypes.dtype(dtype)).view
+    with pytest.raises(numbacc.ShapeError, match=r"out has shape \(4,\); shape=\(5,\) was asked for"):
+        draw(g, name, 5, out=out)
+    with pytest.raises(numbacc.DTypeError, match=f"out has dtype {dtype}; dtype="):
+        draw(g, name, out=out, dtype=METHODS[name][1][1])
+    with pytest.raises(numbacc.DTypeError, match="dtype is complex64; supported:"):
+        draw(g, name, 3, dtype="complex64")
+    with pytest.raises(numbacc.DTypeError, match="out has dtype complex64"):
+        draw(g, name, out=place.put(np.zeros(3, np.complex64)))
+    with pytest.raises(numbacc.DTypeError, match="nonsense"):
+        draw(g, name, 3, dtype="nonsense")
+    with pytest.raises(numbacc.DTypeError, match="it must be an array"):
+        draw(g, name, out=[1.0])
+    assert g.state.position == 0
+
+
+def test_bad_memory(place, name="random"):
+    g = generator(place)
+    same = place.put(np.zeros(1, np.float32))
+    repeated = same.broadcast_to((5,)) if place.is_device else np.broadcast_to(same, (5,))
+    with pytest.raises(numbacc.LayoutError, match=r"share memory|read-only"):
+        g.random(out=repeated)
+    if not place.is_device:
+        frozen = np.zeros(4, np.float32)
+        frozen.flags.writeable = False
+        with pytest.raises(numbacc.LayoutError, match="read-only"):
+            g.random(out=frozen)
+    assert g.state.position == 0
+
+
+def test_out_on_another_device(device_place):
+    with pytest.raises(numbacc.DeviceError, match="out is in host memory"):
+        generator(device_place).random(out=np.zeros(3, np.float32))
+    with pytest.raises(numbacc.DeviceError, match="the generator in host memory"):
+        Generator(device="cpu").random(out=numbacc.zeros(3))
+
+
+def test_points_need_a_fitting_shape(place):
+    g = generator(place, "sobol32", dimensions=3)
+    for shape in (6, (6, 3), ()):
+        with pytest.raises(numbacc.ShapeError, match="its first length must be 3"):
+            g.random(shape)
+
+
+def test_what_sobol_cannot_do(place):
+    g = generator(place, "sobol32")
+    for call in (lambda: g.bits(3, dtype="uint64"), lambda: g.integers(2**33, shape=3), lambda: g.spawn(2)):
+        with pytest.raises(numbacc.UnsupportedError, match="sobol"):
+            call()
+    assert place.get(generator(place, "sobol64").integers(2**33, shape=3)).max() < 2**33
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integers_fill_their_dtype(place, dtype):
+    bounds = np.iinfo(dtype)
+    n = 60 if place.is_slow else 2000
+    g = generator(place, seed=2)
+    got = place.get(g.integers(bounds.min, int(bounds.max) + 1, n, dtype=dtype))
+    assert got.dtype == dtype and (got > bounds.max // 2).any() and (got < bounds.min // 2 + bounds.max // 4).any()
+    edge = place.get(g.integers(bounds.max - 1, bounds.max, n, dtype=dtype, endpoint=True))
+    assert set(edge.tolist()) == {bounds.max - 1, bounds.max}
+    assert set(place.get(g.integers(bounds.min, shape=4, high=bounds.min + 1, dtype=dtype)).tolist()) == {bounds.min}

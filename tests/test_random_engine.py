@@ -1,0 +1,130 @@
+"""What is asked of cuRAND, and how often: its library is loaded late, its sequences are seldom entered anew."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from host_curand import HostCurand
+
+import numbacc
+from numbacc.backend import simulated
+from numbacc.libraries import curand as engine
+from numbacc.random import Generator
+from numbacc_bindings import _library
+from numbacc_bindings.curand import FUNCTIONS, CurandError, Status, curand
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """The names of cuRAND's functions as they are called, from here on."""
+    made = []
+
+    def watched(name):
+        function = getattr(curand, name)
+
+        def call(*arguments):
+            made.append(name.removeprefix("curand"))
+            return function(*arguments)
+
+        return call
+
+    for name in FUNCTIONS:
+        monkeypatch.setattr(curand, name, watched(name), raising=False)
+    return made
+
+
+@pytest.mark.parametrize("kind", ["philox", "xorwow", "mtgp32", "sobol32"])
+def test_a_sequence_goes_on_without_being_entered_again(calls, kind):
+    g = Generator(kind, device="cpu")
+    g.bits(10)
+    first = len(calls)
+    for _ in range(3):
+        g.random(5)
+    if kind != "sobol32":
+        g.normal(0, 1, 7)
+        g.poisson(3.0, 9)
+        g.bits(3)
+    again = [name for name in calls[first:] if not name.startswith("Generate")]
+    assert again == ["SetGeneratorOffset"] * (3 * (kind == "sobol32"))
+
+
+def test_a_restored_state_keeps_the_generator_of_its_sequence(calls):
+    g = Generator("mtgp32", 3, device="cpu")
+    state, first = g.state, g.bits(10)
+    g.bits(100)
+    g.state = state._replace(position=110, spawned=7)
+    g.bits(5)
+    assert calls.count("CreateGeneratorHost") == 1  # it is there already
+    g.state = state
+    np.testing.assert_array_equal(g.bits(10), first)
+    assert calls.count("CreateGeneratorHost") == 2  # it cannot go back
+    g.state = Generator("mtgp32", 4, device="cpu").state
+    assert g.bits(10).tolist() != first.tolist()
+    assert calls.count("CreateGeneratorHost") == 3
+
+
+def test_values_are_written_where_they_are_wanted(calls):
+    """cuRAND fills a NumPy array itself where it makes what is asked for."""
+    g = Generator("xorwow", 1, device="cpu")
+    for name in ("bits", "normal", "poisson"):
+        calls.clear()
+        options = {"dtype": "uint32"} if name == "poisson" else {}
+        out = np.empty(16384, {"bits": "u4", "normal": "f4", "poisson": "u4"}[name])
+        getattr(g, name)(out=out, **options)
+        assert len([c for c in calls if c.startswith("Generate")]) == 1
+
+
+@pytest.mark.skipif(not simulated(), reason="is about a device without cuRAND")
+def test_philoxs_kernels_need_no_generator_of_curands(calls):
+    g = Generator("philox")
+    for call in (g.bits, g.random, g.uniform, g.normal, g.lognormal):
+        call(shape=3)
+    g.integers(9, shape=3)
+    g.dropout_mask(0.5, 3)
+    assert not calls
+    g.poisson(1.0, 3)
+    assert "CreateGeneratorHost" in calls
+
+
+def test_a_generator_is_destroyed_with_its_owner(calls):
+    g = Generator("philox", device="cpu")
+    g.bits(1)
+    del g
+    assert calls.count("CreateGeneratorHost") == calls.count("DestroyGenerator") == 1
+
+
+def test_nothing_is_loaded_before_the_first_number():
+    code = (
+        "import numbacc; g = numbacc.random.Generator(device='cpu'); maps = lambda: open('/proc/self/maps').read(); "
+        "assert 'libcurand' not in maps(); g.bits(1); assert 'libcurand' in maps()"
+    )
+    if not sys.platform.startswith("linux"):
+        pytest.skip("reads /proc")
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_errors_of_the_library_tell_what_and_why():
+    theirs = HostCurand("xorwow")
+    with pytest.raises(
+        CurandError, match=r"curandGenerateNormal failed with status 105 \(LENGTH_NOT_MULTIPLE\): "
+    ) as e:
+        theirs("GenerateNormal", 3, 0.0, 1.0)
+    assert isinstance(e.value, numbacc.LibraryError) and e.value.status == Status.LENGTH_NOT_MULTIPLE
+    with pytest.raises(CurandError, match=r"status 77 \(unknown status\)"):
+        curand.check("curandGenerate", 77)
+    for status in set(Status) - {Status.SUCCESS}:
+        with pytest.raises(CurandError, match=rf"status {status} \({status.name}\): \w+"):
+            curand.check("curandGenerate", status)
+    assert curand.version() >= 10300
+
+
+def test_a_missing_library_is_told(monkeypatch):
+    missing = _library.Library("curand_of_no_one", CurandError, FUNCTIONS, lambda *_: ("", ""), "install it")
+    monkeypatch.setattr(engine, "curand", missing)
+    g = Generator(device="cpu")
+    with pytest.raises(numbacc.LibraryError, match="was not found: install it"):
+        g.bits(3)
+    assert g.state.position == 0
