@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import ml_dtypes
 
-from . import gated, gemm, random
+from . import fft, gated, gemm, random
 from ._version import __version__
 from .arrays import (
     asarray,
@@ -63,6 +63,7 @@ __all__ = [
     "current_stream",
     "empty",
     "empty_like",
+    "fft",
     "float8_e4m3fn",
     "float8_e5m2",
     "from_dlpack",

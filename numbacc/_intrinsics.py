@@ -94,7 +94,7 @@ if not SIMULATED:
             lambda builder, value: builder.fptrunc(value, _HALF),
         ),
         "bfloat16": (_I16, _widen_bfloat16, _narrow_bfloat16),
-        **{f"uint{n}": (ir.IntType(n), _same, _same) for n in (8, 16, 32, 64)},
+        **{f"{sign}int{n}": (ir.IntType(n), _same, _same) for sign in ("", "u") for n in (8, 16, 32, 64)},
     }
 
     # Two numbers rounded and packed into one word by one instruction (from capability 8.0 on), the first in the low

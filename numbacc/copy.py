@@ -23,13 +23,13 @@ def copy(source: Any, target: Any, stream: int) -> Any:
         raise ShapeError(f"cannot copy an array of shape {one.shape} into one of shape {other.shape}")
     if one.dtype != other.dtype:
         raise DTypeError(f"cannot copy an array of {one.dtype} into one of {other.dtype}")
-    _plan(one, other).run([source], [target], target, stream)
+    plan(one, other).run([source], [target], target, stream)
     return target
 
 
 @lru_cache(maxsize=1024)
-def _plan(source: Layout, target: Layout) -> MapPlan:
-    """The copy as a map of unsigned integers of the element's size."""
+def plan(source: Layout, target: Layout) -> MapPlan:
+    """The copy between layouts of one shape and dtype, as a map of unsigned integers of the element's size."""
     one, other = _as_words(source), _as_words(target)
     return MapPlan(
         MapSpec(

@@ -26,8 +26,8 @@ class DTypeInfo:
     Attributes:
         name: the NumPy (or ml_dtypes) name.
         numpy: the NumPy dtype.
-        compute: name of the dtype that kernels compute in; None where no kernel takes it. Unsigned integers
-            are only copied.
+        compute: name of the dtype that kernels compute in; None where no kernel takes it. Integers are only
+            copied, and converted to floats.
         dlpack_code: DLPack's type code.
         oldest_capability: the lowest compute capability whose hardware converts to and from it.
     """
@@ -64,7 +64,7 @@ _ROWS = (
     _row(ml_dtypes.bfloat16, "float32", _BFLOAT, (8, 0)),
     _row(ml_dtypes.float8_e4m3fn, None, _FLOAT8_E4M3FN),
     _row(ml_dtypes.float8_e5m2, None, _FLOAT8_E5M2),
-    *(_row(f"int{n}", None, _INT) for n in (8, 16, 32, 64)),
+    *(_row(f"int{n}", f"int{n}", _INT) for n in (8, 16, 32, 64)),
     *(_row(f"uint{n}", f"uint{n}", _UINT) for n in (8, 16, 32, 64)),
     _row(np.complex64, None, _COMPLEX),
     _row(np.complex128, None, _COMPLEX),

@@ -22,6 +22,7 @@ from .kernels.specs import (
     THREAD_BYTES,
     TILE,
     VECTOR_BYTES,
+    ArrangeSpec,
     KernelSpec,
     vector_thread_bytes,
 )
@@ -68,7 +69,7 @@ class LaunchOrder(NamedTuple):
             array's, unless the two start at one address and that is allowed.
     """
 
-    kernel: KernelSpec
+    kernel: KernelSpec | ArrangeSpec
     device: int
     grid: tuple[int, int]
     block: tuple[int, int]

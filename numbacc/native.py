@@ -1,4 +1,4 @@
-"""The calls of every operation - launch, allocate, free, and cuBLASLt's matmul - compiled by Numba for the host.
+"""The calls of every operation - launch, allocate, free, and those of libraries - compiled by Numba for the host.
 
 Through ctypes a launch costs a microsecond more than the driver itself takes, and checking and packing its
 arguments in Python several more; here they are machine code. Everything is an integer: addresses of the
@@ -170,6 +170,18 @@ def launch(template, stream, a0, a1, a2, a3, a4, a5):
         _store(extra, k, word)
     function = _load(template, FUNCTION)
     return _invoke(_load(template, LAUNCH), (config, function, 0, extra))
+
+
+@njit([_int(*[_int] * 7)], nogil=True, cache=True)
+def execute(get_current, context, function, handle, source, target, option):
+    """Call a library's function that works from one address to another: its status, or WRONG_CONTEXT.
+
+    An int parameter takes the low half of its word; a function with fewer parameters leaves the last unread, as C's
+    calling conventions let it.
+    """
+    if not _is_current(get_current, context):
+        return WRONG_CONTEXT
+    return _invoke(function, (handle, source, target, option))
 
 
 @njit([_int(*[_int] * 6)], nogil=True, cache=True)

@@ -117,9 +117,9 @@ class MapPlan:
         if self._device != CPU and not self._empty:
             places = [a._address for a in (*inputs, *(outs or ()))]
             places += [0] * (ARRAYS - len(self._padding) - len(places))
-            self._last = self._launcher(places)
+            self._last = self.launcher(places)
 
-    def _launcher(self, addresses: Sequence[int]) -> Any:
+    def launcher(self, addresses: Sequence[int]) -> Any:
         """The launcher for arrays aligned as these."""
         alignment = tuple([address % 16 for address in addresses])
         found = self._launchers.get(alignment)
@@ -262,13 +262,13 @@ class MapPlan:
         addresses = [a._address for a in used]
         last = self._last
         if last is None or last.launch(stream, *addresses, *self._padding):
-            self._launch(stream, addresses)
+            self.launch(stream, addresses)
         # `_answer`, spelled out: this is the path where a tenth of a microsecond counts.
         return out if out is not None else outs[0] if len(outs) == 1 else tuple(outs)
 
-    def _launch(self, stream: int, addresses: Sequence[int]) -> None:
-        """Launch, whatever the arrays' alignment and overlap and the current context may be."""
-        launcher = self._last = self._launcher(addresses)
+    def launch(self, stream: int, addresses: Sequence[int]) -> None:
+        """Launch on arrays at these addresses, inputs first, whatever their alignment and overlap and the context."""
+        launcher = self._last = self.launcher(addresses)
         padded = (*addresses, *self._padding)
         with backend().on_device(self._device):
             status = launcher.launch(stream, *padded)
@@ -282,7 +282,7 @@ class MapPlan:
         away = {id(a._storage): a._storage for a in used if a._storage.stream != stream}.values()
         for storage in away:
             storage.before_use(stream)
-        self._launch(stream, [a._address for a in used])
+        self.launch(stream, [a._address for a in used])
         for storage in away:
             storage.after_use(stream)
 

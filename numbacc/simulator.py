@@ -106,7 +106,7 @@ def release_memory(device: int) -> None:
 
 
 def memory_at(address: int, nbytes: int) -> np.ndarray[Any, Any]:
-    """Simulated memory, as bytes."""
+    """The bytes behind an address, up to the end of the allocation that it lies in."""
     start = max(a for a in _simulated.memory if a <= address)
     return _simulated.memory[start][address - start : address - start + nbytes]
 

@@ -94,7 +94,9 @@ def sentinel(dtype):
 
 
 def bits(array):
-    """The elements of an array as integers."""
+    """The elements of an array as integers; those of 16 bytes as pairs of them."""
+    if array.dtype.itemsize == 16:
+        return np.ascontiguousarray(array).reshape(*array.shape, 1).view(np.uint64)
     return array.view(f"u{array.dtype.itemsize}")
 
 

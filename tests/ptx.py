@@ -96,14 +96,14 @@ def _access(operation, modifiers):
 
 @lru_cache(maxsize=256)
 def compiled(kernel, capability=(9, 0)):
-    """The PTX of a `KernelSpec` or `DrawSpec`."""
+    """The PTX of a kernel, given its spec."""
     with pretended(capability):
         ptx, _ = _numba.compile_ptx(registry.make(kernel), registry.signature(kernel), capability, LAUNCH_BOUNDS)
     return Ptx(ptx)
 
 
 def cubin(kernel, capability):
-    """(entry point, machine code) of a `KernelSpec` or `DrawSpec`."""
+    """(entry point, machine code) of a kernel, given its spec."""
     with pretended(capability):
         return launch.compile_cubin(kernel, capability)
 

@@ -26,7 +26,7 @@ def anew(monkeypatch):
     """Nothing that was planned before is found again, now or later."""
 
     def clear():
-        copy._plan.cache_clear()
+        copy.plan.cache_clear()
         gated.cache_clear()
 
     clear()
@@ -73,7 +73,7 @@ def check_copy(place, algorithm, dtype, shape, source, target):
     source = place.operand(numbers(shape, np.dtype(dtype)), **source)
     target = place.empty(shape, np.dtype(dtype), **target)
     copy.copy(source.view, target.view, 0)
-    info = copy._plan(source.view._numbacc_layout, target.view._numbacc_layout).info
+    info = copy.plan(source.view._numbacc_layout, target.view._numbacc_layout).info
     assert info.algorithm.startswith(algorithm)
     np.testing.assert_array_equal(bits(target.now()), bits(source.values))
     target.assert_written_only()

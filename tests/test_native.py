@@ -222,6 +222,7 @@ def test_another_context_is_current(driver, current):
     assert launcher.launch(STREAM, *addresses(16, 16)) == WRONG_CONTEXT
     get_current = driver.address("cuCtxGetCurrent")
     allocate, free = driver.address("cuMemAllocFromPoolAsync"), driver.address("cuMemFreeAsync")
+    assert native.execute(get_current, CONTEXT, free, 1, 2, 3, 4) == WRONG_CONTEXT
     assert native.allocate(get_current, CONTEXT, allocate, POOL, 64, STREAM) == WRONG_CONTEXT
     capturing = driver.address("cuStreamIsCapturing")
     assert native.free(get_current, CONTEXT, capturing, free, 4096, STREAM) == WRONG_CONTEXT
@@ -281,6 +282,24 @@ def test_shared_bytes_are_to_be_looked_at(driver, places, pairs):
 
 
 # ---------------------------------------------------------------- memory
+
+
+@pytest.mark.parametrize("option", [-1, 1])
+def test_a_librarys_function_gets_its_words(option):
+    """An int parameter the low half of its word, a function of fewer parameters the first ones."""
+    seen = []
+
+    def note(*arguments):
+        seen.append(arguments)
+        return 7
+
+    current = ctypes.CFUNCTYPE(ctypes.c_int, word)(lambda result: word.from_address(result).__init__(CONTEXT) or 0)
+    four = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, word, word, ctypes.c_int)(note)
+    three = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, word, word)(note)
+    places = [ctypes.cast(function, ctypes.c_void_p).value for function in (current, four, three)]
+    for function in places[1:]:
+        assert native.execute(places[0], CONTEXT, function, 12, 2**40 + 1, 2**63 - 5, option) == 7
+    assert seen == [(12, 2**40 + 1, 2**63 - 5, option), (12, 2**40 + 1, 2**63 - 5)]
 
 
 def allocate(driver, nbytes, stream=STREAM):

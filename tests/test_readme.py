@@ -10,7 +10,7 @@ import pytest
 
 import numbacc
 
-FAMILIES = {"gated", "gemm", "random"}
+FAMILIES = {"fft", "gated", "gemm", "random"}
 README = (Path(__file__).parent.parent / "README.md").read_text()
 
 

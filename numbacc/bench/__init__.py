@@ -1,4 +1,4 @@
-"""Benchmarks: `python -m numbacc bench gated gemm`. Every figure is a ratio inside one run, of checked results."""
+"""Benchmarks: `python -m numbacc bench gemm fft`. Every figure is a ratio inside one run, of checked results."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import importlib
 
 #: What can be benchmarked: the modules of this package that have a `run` function.
-SUBJECTS = ("gated", "gemm", "random")
+SUBJECTS = ("fft", "gated", "gemm", "random")
 
 
 def main(argv: list[str]) -> int:

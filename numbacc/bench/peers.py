@@ -1,4 +1,4 @@
-"""What the same work takes in other libraries: torch eager, torch.compile, Liger. Each only where installed."""
+"""What the same work takes in other libraries: torch, CuPy, Liger. Each only where installed."""
 
 from __future__ import annotations
 
@@ -15,6 +15,36 @@ def import_torch() -> Any:
     except ImportError:
         return None
     return torch if torch.cuda.is_available() else None
+
+
+def import_cupy() -> Any:
+    """CuPy if it is installed and sees the GPU, else None."""
+    try:
+        import cupy
+    except ImportError:
+        return None
+    return cupy if cupy.cuda.is_available() else None
+
+
+def fourier(torch: Any, cupy: Any, function: str, x: Any, out: Any) -> dict[str, Work]:
+    """peer -> a call that transforms x, with a function of `numbacc.fft`'s name, into memory of the peer's own.
+
+    torch writes to an `out` too, which has out's shape and dtype.
+    """
+    works: dict[str, Work] = {}
+    if torch is not None:
+        tx, transform = torch.from_dlpack(x), getattr(torch.fft, function)
+        tout = torch.empty_like(torch.from_dlpack(out))
+        works["torch"] = lambda: transform(tx)
+        works["torch, out given"] = lambda: transform(tx, out=tout)
+    if cupy is not None:
+        import cupyx.scipy.fft
+
+        cx = cupy.from_dlpack(x)
+        of_numpy, of_scipy = getattr(cupy.fft, function), getattr(cupyx.scipy.fft, function)
+        works["CuPy"] = lambda: of_numpy(cx)
+        works["CuPy, scipy.fft"] = lambda: of_scipy(cx)
+    return works
 
 
 def _gates(torch: Any) -> dict[str, Any]:

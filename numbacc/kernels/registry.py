@@ -6,32 +6,30 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._numba import kernel_signature
-from . import bits, draws, maps, sums
-from .specs import DrawSpec, Kernel, KernelSpec
+from . import arrange, bits, draws, maps, sums
+from .specs import ArrangeSpec, DrawSpec, Kernel, KernelSpec
 
-_MODULES = (maps, bits, sums)
-_MAKERS = {name: module.make for module in _MODULES for name in module.INNER}
+_MAPS = {name: module for module in (maps, bits, sums) for name in module.INNER}
+_OTHERS: dict[type, Any] = {DrawSpec: draws, ArrangeSpec: arrange}
 #: Beside arrays and steps: how many dimensions inside `outer`, and how many scalars follow it.
-INNER = {name: count for module in _MODULES for name, count in module.INNER.items()}
-SCALARS = {name: count for module in _MODULES for name, count in module.SCALARS.items()}
+INNER = {name: module.INNER[name] for name, module in _MAPS.items()}
+SCALARS = {name: module.SCALARS[name] for name, module in _MAPS.items()}
 
-Spec = KernelSpec | DrawSpec
-#: A parameter's type and shape, as `_numba.kernel_signature` takes them.
-Parameter = tuple[str, Any]
+Spec = KernelSpec | DrawSpec | ArrangeSpec
 
 
 def make(spec: Spec) -> Kernel:
     """The kernel that `spec` describes, as a Python function ready to be compiled or simulated."""
-    if isinstance(spec, DrawSpec):
-        return draws.make(spec)
-    kernel: Kernel = _MAKERS[spec.algorithm](spec)
+    module = _MAPS[spec.algorithm] if isinstance(spec, KernelSpec) else _OTHERS[type(spec)]
+    kernel: Kernel = module.make(spec)
     return kernel
 
 
-def parameters(spec: Spec) -> Sequence[Parameter]:
-    """The parameters of `make(spec)`."""
-    if isinstance(spec, DrawSpec):
-        return draws.parameters(spec)
+def parameters(spec: Spec) -> Sequence[tuple[str, Any]]:
+    """The types and shapes of `make(spec)`'s parameters, as `_numba.kernel_signature` takes them."""
+    if not isinstance(spec, KernelSpec):
+        found: Sequence[tuple[str, Any]] = _OTHERS[type(spec)].parameters(spec)
+        return found
     integer = "int64" if spec.wide else "int32"
     dimensions = spec.rank + INNER[spec.algorithm]
     counts = (spec.inputs, spec.outputs)

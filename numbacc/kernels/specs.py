@@ -72,6 +72,33 @@ class DrawSpec(NamedTuple):
     access_bytes: int
 
 
+class ArrangeSpec(NamedTuple):
+    """All that decides the code of a kernel of `arrange`.
+
+    Attributes:
+        source, target: names of the dtypes of the arrays' numbers; a complex number is two of them.
+        source_parts, target_parts: 1 where an array is real, 2 where it is complex.
+        source_bytes, target_bytes: width of one load or store: a number, or both parts of a complex one.
+        scale: what values are multiplied with: "" for nothing, a key of `arrange.SCALES`.
+        conjugate: whether imaginary parts change their sign.
+        padded: whether the target is longer than the source somewhere, and zero there.
+        rank: dimensions.
+        wide: as in `KernelSpec`.
+    """
+
+    source: str
+    target: str
+    source_parts: int
+    target_parts: int
+    source_bytes: int
+    target_bytes: int
+    scale: str
+    conjugate: bool
+    padded: bool
+    rank: int
+    wide: bool
+
+
 def vector_thread_bytes(inputs: int, itemsize: int) -> int:
     """Bytes that one thread of `vector` reads from each input: as many as keep memory busiest, measured on an H200.
 

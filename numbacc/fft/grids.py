@@ -1,0 +1,131 @@
+"""What goes with transforms: the frequencies of their elements, and the order that has frequency 0 in the middle."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from .. import arrays
+from ..copy import copy
+from ..errors import LayoutError, OptionError, ShapeError
+from ..layout import Layout, check_rank, check_writable, dense_like, normalize_axis, overlap
+from ..plans import check_out
+from ..streams import handle_of
+from .arguments import integer, integers
+
+
+def fftfreq(n: int, d: float = 1.0, device: Any = None, *, stream: Any = None) -> Any:
+    """The frequencies of the elements of an `fft`: [0, 1, ..., (n-1)//2, -(n//2), ..., -1] / (d n).
+
+    Args:
+        n: points.
+        d: distance of two samples; the frequencies are in cycles per unit of d.
+        device: a GPU's number or "cuda:0", or "cpu"; by default the current GPU, or NumPy without one.
+        stream: the stream that the copy to the GPU is queued on.
+
+    Returns:
+        float64 array of n elements.
+
+    Raises:
+        ShapeError: n is no integer or below 1. OptionError: d is no number or 0. DeviceError: no such GPU.
+    """
+    return arrays.asarray(np.fft.fftfreq(_points(n), _distance(d)), device=device, stream=stream)
+
+
+def rfftfreq(n: int, d: float = 1.0, device: Any = None, *, stream: Any = None) -> Any:
+    """The frequencies of the elements of an `rfft`: [0, 1, ..., n//2] / (d n). Arguments as in `fftfreq`."""
+    return arrays.asarray(np.fft.rfftfreq(_points(n), _distance(d)), device=device, stream=stream)
+
+
+def fftshift(x: Any, axes: Any = None, out: Any = None, *, stream: Any = None) -> Any:
+    """x with frequency 0 in the middle: element k of an axis of length n goes to (k + n//2) modulo n.
+
+    Args:
+        x: array of any dtype, rank 1 to 8.
+        axes: an axis or several; None for all.
+        out: array for the result, of x's shape, dtype and device, that shares no memory with x.
+        stream: where the copies are queued; the default stream if None.
+
+    Returns:
+        array of x's shape and dtype; `out` if given.
+
+    Raises:
+        ShapeError: rank, axes, shape of out. DTypeError: dtype of out. LayoutError: out overlaps x or cannot be
+        written. DeviceError: arrays on different devices.
+    """
+    return _shift(x, axes, out, stream, inverse=False)
+
+
+def ifftshift(x: Any, axes: Any = None, out: Any = None, *, stream: Any = None) -> Any:
+    """The inverse of `fftshift`. Arguments as there."""
+    return _shift(x, axes, out, stream, inverse=True)
+
+
+def _points(n: Any) -> int:
+    points = integer(n, "n")
+    if points < 1:
+        raise ShapeError(f"n={n} points have no frequencies; it must be at least 1")
+    return points
+
+
+def _distance(d: Any) -> float:
+    try:
+        distance = float(d)
+    except (TypeError, ValueError):
+        raise OptionError(f"d={d!r} is no number") from None
+    if not distance:
+        raise OptionError("d=0 is no distance of samples")
+    return distance
+
+
+def _shift(x: Any, axes: Any, out: Any, stream: Any, *, inverse: bool) -> Any:
+    handle = handle_of(stream)
+    array = arrays.as_array(x, "x", handle)
+    made = arrays.layout_of(array)
+    check_rank(made.shape, "x")
+    shifts = _shifts(made, axes, inverse)
+    wanted = dense_like(made, made.shape)
+    if out is None:
+        result = arrays.empty_layout(wanted) if isinstance(array, np.ndarray) else arrays.empty_device(wanted, handle)
+        out = result
+    else:
+        result = arrays.as_array(out, "out", handle)
+        _check_out(array, made, result, wanted)
+    # Along each axis what is in front of the cut goes behind it, and the other way round.
+    cuts = [((0, n - k, k), (n - k, n, k - n)) if k else ((0, n, 0),) for n, k in zip(made.shape, shifts, strict=True)]
+    for pieces in product(*cuts):
+        source = array[tuple(slice(start, stop) for start, stop, _ in pieces)]
+        target = result[tuple(slice(start + by, stop + by) for start, stop, by in pieces)]
+        if isinstance(array, np.ndarray):
+            np.copyto(target, source)
+        else:
+            copy(source, target, handle)
+    return out
+
+
+def _shifts(made: Layout, axes: Any, inverse: bool) -> list[int]:
+    """How far each axis is shifted: several shifts of one axis add up."""
+    if axes is None:
+        found = tuple(range(made.ndim))
+    else:
+        found = (axes,) if hasattr(axes, "__index__") else integers(axes, "axes") or ()
+    shifts = [0] * made.ndim
+    for axis in found:
+        d = normalize_axis(axis, made.ndim, "x")
+        half, n = made.shape[d] // 2, max(made.shape[d], 1)
+        shifts[d] = (shifts[d] + (-half if inverse else half)) % n
+    return shifts
+
+
+def _check_out(array: Any, made: Layout, result: Any, wanted: Layout) -> None:
+    found = arrays.layout_of(result)
+    check_out((found,), (wanted,), ("out",))
+    check_writable(found, "out")
+    host = isinstance(array, np.ndarray)
+    if not result.flags.writeable if host else result._readonly:
+        raise LayoutError("out is read-only; pass an array that can be written")
+    places = [a.ctypes.data if host else a._address for a in (array, result)]
+    if overlap(places[0], made, places[1], found):
+        raise LayoutError("out overlaps x: pass memory that shares nothing with it")

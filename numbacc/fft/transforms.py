@@ -1,0 +1,314 @@
+"""The transforms of `numbacc.fft`: each is a look-up of a plan, and the plan's run."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from .. import arrays
+from ..errors import OptionError, ShapeError
+from ..layout import Layout
+from ..streams import handle_of
+from .arguments import MEANINGS, axes_and_lengths, base, integer, integers, request
+from .plans import CacheInfo, FftPlan, cache
+
+_LAST_TWO = (-2, -1)
+
+
+def fft(
+    a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
+    overwrite_input: bool = False, stream: Any = None,
+) -> Any:  # fmt: skip
+    """The discrete Fourier transform along one axis: X[k] = Σ_j x[j] exp(-2πi jk/n), scaled as `norm` says.
+
+    Args:
+        a: array of float16, bfloat16, float32, complex64 (computed in single precision), float64, complex128, an
+            integer type or bool (double), rank 1 to 8, any strides.
+        n: points: a is cut off, or padded with zeros behind, to that length. None: a's length.
+        axis: the transformed axis.
+        norm: "backward" (as None): the inverse divides by n. "forward": the forward transform does. "ortho": both
+            divide by √n.
+        out: array for the result, of its shape and dtype and on a's device, any strides. It may be a itself where
+            shape and dtype are equal; other overlap is refused.
+        overwrite_input: whether a's contents may be destroyed, which saves transforms to real numbers a copy.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Returns:
+        complex array of a's shape, but n along `axis`: a device array if a is one, a NumPy array if a is; `out` if
+        given. Without `out` it has the memory order of a.
+
+    Raises:
+        ShapeError: rank, axis, n below 1, shape of out.
+        DTypeError: a dtype not named above, or not that of the result; no array.
+        OptionError: unknown norm or stream.
+        LayoutError: out is read-only, overlaps a, or has elements that share memory.
+        DeviceError: arrays on different devices; no memory left.
+        LibraryError: cuFFT is missing or failed.
+
+    The same call gives the same bits on every run on one GPU model. A call that finds no plan of cuFFT's makes one,
+    which allocates: make plans before a graph is captured (see `plan`).
+    """
+    return _call("fft", a, n, axis, norm, out, overwrite_input, stream)
+
+
+def ifft(
+    a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
+    overwrite_input: bool = False, stream: Any = None,
+) -> Any:  # fmt: skip
+    """The inverse of `fft`: x[j] = 1/n Σ_k X[k] exp(+2πi jk/n). Arguments and errors as there."""
+    return _call("ifft", a, n, axis, norm, out, overwrite_input, stream)
+
+
+def rfft(
+    a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
+    overwrite_input: bool = False, stream: Any = None,
+) -> Any:  # fmt: skip
+    """The first n//2 + 1 elements of the `fft` of a real array: the others are their conjugates.
+
+    Arguments and errors as in `fft`; DTypeError also where a is complex.
+    """
+    return _call("rfft", a, n, axis, norm, out, overwrite_input, stream)
+
+
+def irfft(
+    a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
+    overwrite_input: bool = False, stream: Any = None,
+) -> Any:  # fmt: skip
+    """The inverse of `rfft`: n real numbers from n//2 + 1 complex ones; n is 2 (a's length - 1) by default.
+
+    Imaginary parts that a real signal's spectrum cannot have are ignored. The result is float32 for single precision,
+    float16 for float16, else float64. Other arguments and errors as in `fft`.
+    """
+    return _call("irfft", a, n, axis, norm, out, overwrite_input, stream)
+
+
+def hfft(
+    a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
+    overwrite_input: bool = False, stream: Any = None,
+) -> Any:  # fmt: skip
+    """The `fft` of a signal that is its own mirrored conjugate, of which a is the first half: a real spectrum.
+
+    n, the points of the spectrum, is 2 (a's length - 1) by default. Other arguments and errors as in `irfft`.
+    """
+    return _call("hfft", a, n, axis, norm, out, overwrite_input, stream)
+
+
+def ihfft(
+    a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
+    overwrite_input: bool = False, stream: Any = None,
+) -> Any:  # fmt: skip
+    """The inverse of `hfft`: the first n//2 + 1 elements of the `ifft` of a real array.
+
+    Arguments and errors as in `rfft`.
+    """
+    return _call("ihfft", a, n, axis, norm, out, overwrite_input, stream)
+
+
+def fft2(
+    a: Any, s: Any = None, axes: Any = _LAST_TWO, norm: Any = None, out: Any = None, *,
+    overwrite_input: bool = False, stream: Any = None,
+) -> Any:  # fmt: skip
+    """`fftn` over the last two axes."""
+    return _call("fft2", a, s, axes, norm, out, overwrite_input, stream)
+
+
+def ifft2(
+    a: Any, s: Any = None, axes: Any = _LAST_TWO, norm: Any = None, out: Any = None, *,
+    overwrite_input: bool = False, stream: Any = None,
+) -> Any:  # fmt: skip
+    """`ifftn` over the last two axes."""
+    return _call("ifft2", a, s, axes, norm, out, overwrite_input, stream)
+
+
+def rfft2(
+    a: Any, s: Any = None, axes: Any = _LAST_TWO, norm: Any = None, out: Any = None, *,
+    overwrite_input: bool = False, stream: Any = None,
+) -> Any:  # fmt: skip
+    """`rfftn` over the last two axes."""
+    return _call("rfft2", a, s, axes, norm, out, overwrite_input, stream)
+
+
+def irfft2(
+    a: Any, s: Any = None, axes: Any = _LAST_TWO, norm: Any = None, out: Any = None, *,
+    overwrite_input: bool = False, stream: Any = None,
+) -> Any:  # fmt: skip
+    """`irfftn` over the last two axes."""
+    return _call("irfft2", a, s, axes, norm, out, overwrite_input, stream)
+
+
+def fftn(
+    a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *,
+    overwrite_input: bool = False, stream: Any = None,
+) -> Any:  # fmt: skip
+    """The `fft` along several axes.
+
+    Args:
+        s: points along each of `axes`; -1 keeps a's length. None keeps all lengths.
+        axes: the transformed axes; one that is named twice is transformed twice. None: all, or where s is given as
+            many as it has lengths, the last ones.
+
+    Other arguments and errors as in `fft`; `norm` refers to the product of all lengths.
+    """
+    return _call("fftn", a, s, axes, norm, out, overwrite_input, stream)
+
+
+def ifftn(
+    a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *,
+    overwrite_input: bool = False, stream: Any = None,
+) -> Any:  # fmt: skip
+    """The inverse of `fftn`. Arguments and errors as there."""
+    return _call("ifftn", a, s, axes, norm, out, overwrite_input, stream)
+
+
+def rfftn(
+    a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *,
+    overwrite_input: bool = False, stream: Any = None,
+) -> Any:  # fmt: skip
+    """`rfft` along the last of `axes`, then `fft` along the others. Arguments and errors as in `fftn` and `rfft`."""
+    return _call("rfftn", a, s, axes, norm, out, overwrite_input, stream)
+
+
+def irfftn(
+    a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *,
+    overwrite_input: bool = False, stream: Any = None,
+) -> Any:  # fmt: skip
+    """The inverse of `rfftn`; without `s` there are 2 (a's length - 1) points along the last of `axes`.
+
+    Arguments and errors as in `fftn` and `irfft`.
+    """
+    return _call("irfftn", a, s, axes, norm, out, overwrite_input, stream)
+
+
+def plan(
+    function: str, a: Any, n: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *,
+    overwrite_input: bool = False,
+) -> FftPlan:  # fmt: skip
+    """The plan that a function runs for these arguments, with its kernels and, for this thread, cuFFT's plans made.
+
+    Call it as `plan(a, out=None, stream=None)`; it may be called while a graph is captured.
+
+    Args:
+        function: "fft", "irfftn", ...
+        a: the array.
+        n: what the function calls n or s.
+        axes: what the function calls axis or axes; None for its default.
+        norm, overwrite_input: as the function takes them.
+        out: pass it if the plan is to be called with one.
+
+    Raises:
+        as the function. OptionError also where it is unknown, ShapeError where an axis is named twice.
+    """
+    if not isinstance(function, str) or function not in FUNCTIONS:
+        raise OptionError(f"function={function!r} is unknown; the functions are {', '.join(FUNCTIONS)}")
+    axes = FUNCTIONS[function] if axes is None else axes
+    found = _look_up(function, a, n, axes, norm, out, overwrite_input, handle_of(None))
+    if found.plan is None:
+        raise ShapeError(f"axes={axes} names an axis twice: each pass along it is a plan of its own")
+    found.plan.prepare(found.a, found.result)
+    return found.plan
+
+
+def cache_info() -> CacheInfo:
+    """Hits, misses, maximum and current number of plans, and of the bytes of work area that they ask cuFFT for."""
+    return cache.info()
+
+
+def cache_clear() -> None:
+    """Forget all plans, and with them cuFFT's. Compiled kernels stay."""
+    cache.clear()
+
+
+def cache_limit(count: int | None = None, nbytes: int | None = None) -> tuple[int, int]:
+    """How many plans are kept at most, and of how many bytes of work area; the longest unused are dropped first.
+
+    Plans hold no work area: it is lent to each call, and shared. But its size tells how large a plan is.
+
+    Args:
+        count, nbytes: the new limits; None leaves one as it is.
+
+    Returns:
+        (count, nbytes), as they are now.
+    """
+    count, nbytes = (None if limit is None else integer(limit, "limit") for limit in (count, nbytes))
+    for name, limit in (("count", count), ("nbytes", nbytes)):
+        if limit is not None and limit < 0:
+            raise OptionError(f"{name}={limit} is negative; 0 keeps no plan")
+    return cache.limit(count, nbytes)
+
+
+#: Function -> its default axes.
+FUNCTIONS = {
+    name: -1 if name == base(name) else _LAST_TWO if name.endswith("2") else None
+    for name in (*MEANINGS, "fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn")
+}
+
+
+def _call(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, overwrite: Any, stream: Any) -> Any:
+    handle = handle_of(stream)
+    # The short way, for numbacc's own arrays; all else is looked at in `_look_up`.
+    array: Layout | None = getattr(a, "_numbacc_layout", None)
+    target: Layout | None = None if out is None else getattr(out, "_numbacc_layout", None)
+    if (
+        array is not None
+        and (out is None or target is not None)
+        and (n is None or type(n) is int)
+        and (type(axes) is int or axes is None or axes is _LAST_TWO)
+    ):
+        try:
+            found = cache.find((function, n, axes, norm, overwrite, array, target))
+        except TypeError:
+            found = None  # an option that cannot be hashed: `_look_up` says what is wrong
+        if found is not None:
+            return found.run(a, out, out, handle)
+    looked_up = _look_up(function, a, n, axes, norm, out, overwrite, handle)
+    if looked_up.plan is None:
+        return _one_by_one(function, looked_up, norm, out, overwrite, handle)
+    return looked_up.plan.run(looked_up.a, looked_up.result, out, handle)
+
+
+class _Found(NamedTuple):
+    """A plan, or None where an axis is named twice; the arguments as arrays; axes and points along each."""
+
+    plan: FftPlan | None
+    a: Any
+    result: Any
+    axes: tuple[int, ...] = ()
+    lengths: tuple[int, ...] = ()
+
+
+def _look_up(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, overwrite: Any, handle: int) -> _Found:
+    array = arrays.as_array(a, "a", handle)
+    result = None if out is None else arrays.as_array(out, "out", handle)
+    if function == base(function):
+        n, axes = None if n is None else integer(n, "n"), integer(axes, "axis")
+    else:
+        n, axes = integers(n, "s"), integers(axes, "axes")
+    made_for = arrays.layout_of(array)
+    target = None if result is None else arrays.layout_of(result)
+    key = (function, n, axes, norm, overwrite, made_for, target)
+    try:
+        plan = cache.find(key)
+    except TypeError:
+        plan = None
+    if plan is None:
+        found, lengths = axes_and_lengths(function, made_for, n, axes)
+        if len(set(found)) < len(found):
+            return _Found(None, array, result, found, lengths)
+        plan = FftPlan(request(function, made_for, found, lengths, norm, bool(overwrite), target))
+        cache.add(key, plan)
+    return _Found(plan, array, result)
+
+
+def _one_by_one(function: str, found: _Found, norm: Any, out: Any, overwrite: Any, handle: int) -> Any:
+    """A transform that names an axis twice, in NumPy's order: real numbers first or last, else from the last axis."""
+    one = base(function)
+    order = list(zip(found.axes, found.lengths, strict=True))
+    if one == "irfft":
+        passes = [("ifft", pair) for pair in order[:-1]] + [(one, order[-1])]
+    else:
+        passes = [("fft" if one == "rfft" else one, pair) for pair in reversed(order)]
+        passes[0] = (one, order[-1])
+    array = found.a
+    for number, (name, (axis, length)) in enumerate(passes):
+        last = number == len(passes) - 1
+        array = _call(name, array, length, axis, norm, out if last else None, overwrite or number > 0, handle)
+    return array

@@ -1,0 +1,82 @@
+"""Plans of cuFFT, made and run through its bindings.
+
+A plan belongs to the thread that made it, works on one stream at a time, and holds tables of its own, but no work
+area: that is lent to it for each call.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import partial
+from typing import Any
+
+from numbacc_bindings.cufft import FORWARD, INVERSE, Type, cufft
+
+from .. import native, runtime
+from .advanced_layout import AdvancedLayout
+from .handles import Handle
+
+_EXECUTE = {kind: f"cufftExec{kind.name}" for kind in Type}
+
+
+class Transform:
+    """A plan of cuFFT: transforms of one layout in one direction, on one GPU, in the thread that made it.
+
+    Attributes:
+        work_bytes: size of the work area that it must be lent.
+        stream: the stream that it works on now.
+        execute: (address of input, address of output, direction) -> 0, or what `check` must look at. Compiled.
+    """
+
+    backend = "cufft"
+
+    def __init__(self, layout: AdvancedLayout, inverse: bool, device: int):
+        self.direction = INVERSE if inverse else FORWARD
+        self.stream, self._area, self._device = 0, 0, device
+        self._handle = Handle(cufft.cufftCreate, cufft.cufftDestroy, device)
+        handle = self._handle.value
+        words = [ctypes.c_longlong * layout.rank] * 3
+        lengths, in_embed, out_embed = (
+            made(*numbers)
+            for made, numbers in zip(words, (layout.lengths, layout.in_embed, layout.out_embed), strict=True)
+        )
+        work = ctypes.c_size_t()
+        with runtime.on_device(device):
+            cufft.cufftSetAutoAllocation(handle, 0)
+            cufft.cufftMakePlanMany64(
+                handle,
+                layout.rank,
+                ctypes.addressof(lengths),
+                ctypes.addressof(in_embed),
+                layout.in_stride,
+                layout.in_dist,
+                ctypes.addressof(out_embed),
+                layout.out_stride,
+                layout.out_dist,
+                layout.type,
+                layout.batch,
+                ctypes.addressof(work),
+            )
+        self.work_bytes = work.value
+        self._function = _EXECUTE[layout.type]
+        gpu = runtime.gpu(device)
+        self.execute: Any = partial(native.execute, gpu.get_current, gpu.context, cufft.address(self._function), handle)
+
+    def set_stream(self, stream: int) -> None:
+        """Work on this stream from now on."""
+        with runtime.on_device(self._device):
+            cufft.cufftSetStream(self._handle.value, stream)
+        self.stream = stream
+
+    def set_area(self, address: int) -> None:
+        """Lend a work area of `work_bytes`, until another is lent."""
+        if address != self._area:
+            cufft.cufftSetWorkArea(self._handle.value, address)
+            self._area = address
+
+    def check(self, status: int, source: int, target: int) -> None:
+        """Raise CufftError, or do in the right context what `execute` has refused to do in another."""
+        if status < 0:
+            with runtime.on_device(self._device):
+                status = self.execute(source, target, self.direction)
+        cufft.check(self._function, status)

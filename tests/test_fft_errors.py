@@ -1,0 +1,194 @@
+"""What Fourier transforms refuse, with which error and message, and that nothing is written then."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import numbacc
+from numbacc import fft
+
+ONE = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
+MANY = ("fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn")
+REAL = ("rfft", "ihfft", "rfft2", "rfftn")
+F, C = np.dtype(np.float32), np.dtype(np.complex64)
+
+
+def operand(place, function, shape=(4, 6)):
+    return place.operand(np.ones(shape, F if function in REAL else C))
+
+
+def refused(error, *words, run):
+    with pytest.raises(error) as caught:
+        run()
+    assert type(caught.value) is error
+    for word in words:
+        assert str(word) in str(caught.value), f"{word!r} is missing in: {caught.value}"
+
+
+def refused_by(functions, place, error, *words, **options):
+    """The functions and their plans refuse, and write nothing."""
+    names = {"n": "n", "s": "n", "axis": "axes", "axes": "axes"}
+    for function in functions:
+        x = operand(place, function)
+        refused(error, *words, run=lambda f=function, a=x: getattr(fft, f)(a.view, **options))
+        if "stream" not in options:
+            renamed = {names.get(name, name): value for name, value in options.items()}
+            refused(error, *words, run=lambda f=function, a=x, o=renamed: fft.plan(f, a.view, **o))
+        x.assert_untouched()
+
+
+@pytest.mark.parametrize("norm", ["Ortho", "", 1, b"ortho", ["ortho"], {}], ids=repr)
+def test_unknown_norm(place, norm):
+    refused_by(ONE + MANY, place, numbacc.OptionError, "norm", repr(norm), "backward", "ortho", "forward", norm=norm)
+
+
+@pytest.mark.parametrize("n", [0, -1, -5])
+def test_no_points(place, n):
+    refused_by(ONE, place, numbacc.ShapeError, "points", "at least 1", f"n={n}", n=n)
+    if n != -1:  # which keeps the length that is there
+        refused_by(MANY, place, numbacc.ShapeError, "points", f"s=({n}, 4)", s=(n, 4), axes=(0, 1))
+
+
+@pytest.mark.parametrize("n", [2.0, "4", [4], np.float32(4)], ids=repr)
+def test_n_is_no_integer(place, n):
+    refused_by(ONE, place, numbacc.ShapeError, "n=", "integer", n=n)
+
+
+@pytest.mark.parametrize("s", [4, "44", (4, None), (4.0, 4), {"a": 1}], ids=repr)
+def test_s_is_no_sequence_of_integers(place, s):
+    refused_by(MANY, place, numbacc.ShapeError, "s=", "integer", s=s, axes=(0, 1))
+
+
+@pytest.mark.parametrize("axis", [2, -3, 100])
+def test_axis_out_of_range(place, axis):
+    refused_by(ONE, place, numbacc.ShapeError, "axis", axis, axis=axis)
+    refused_by(MANY, place, numbacc.ShapeError, "axis", axis, axes=(0, axis))
+
+
+@pytest.mark.parametrize("axis", [1.0, "1", (1,), [1]], ids=repr)
+def test_axis_is_no_integer(place, axis):
+    refused_by(ONE, place, numbacc.ShapeError, "axis", "integer", axis=axis)
+
+
+@pytest.mark.parametrize("axes", [1, "01", (0, 1.0), (None, 1)], ids=repr)
+def test_axes_are_no_sequence_of_integers(place, axes):
+    refused_by(MANY, place, numbacc.ShapeError, "ax", "integer", axes=axes)
+
+
+def test_axes_do_not_fit(place):
+    refused_by(MANY, place, numbacc.ShapeError, "axes is empty", axes=())
+    refused_by(MANY, place, numbacc.ShapeError, "2 lengths for 1 axes", s=(4, 4), axes=(0,))
+    with pytest.raises(numbacc.ShapeError, match="names an axis twice"):
+        fft.plan("fftn", operand(place, "fftn").view, axes=(0, 0))
+
+
+@pytest.mark.parametrize("rank", [0, 9])
+def test_rank(place, rank):
+    for function in ONE + MANY:
+        x = place.put(np.ones((1,) * rank, F if function in REAL else C))
+        options = {} if function in ONE else {"axes": (0,)}
+        refused(numbacc.ShapeError, "rank", rank, run=lambda f=function, a=x, o=options: getattr(fft, f)(a, **o))
+
+
+def test_lengths_that_give_no_points(place):
+    for function in ("irfft", "hfft", "irfft2", "irfftn"):
+        x = operand(place, function, (3, 1))
+        refused(numbacc.ShapeError, "points", run=lambda f=function, a=x: getattr(fft, f)(a.view))
+    for function in ONE:
+        x = operand(place, function, (3, 0))
+        refused(numbacc.ShapeError, "points", run=lambda f=function, a=x: getattr(fft, f)(a.view))
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2])
+def test_dtypes_that_have_no_transform(place, dtype):
+    x = place.put(np.ones((4, 6), dtype))
+    for function in ONE + MANY:
+        refused(numbacc.DTypeError, "a has dtype", "float8", run=lambda f=function: getattr(fft, f)(x))
+
+
+@pytest.mark.parametrize("function", REAL)
+def test_complex_numbers_where_real_ones_are_asked_for(place, function):
+    x = place.put(np.ones((4, 6), C))
+    refused(numbacc.DTypeError, "complex64", function, "real", run=lambda: getattr(fft, function)(x))
+
+
+@pytest.mark.parametrize("wrong", [None, 3, [1.0, 2.0], "x"], ids=repr)
+def test_no_array(place, wrong):
+    for function in ONE + MANY:
+        refused(numbacc.DTypeError, "a is a", run=lambda f=function: getattr(fft, f)(wrong))
+    x = operand(place, "fft").view
+    if wrong is not None:
+        refused(numbacc.DTypeError, "out is a", run=lambda: fft.fft(x, out=wrong))
+
+
+@pytest.mark.parametrize("stream", ["0", -1, 1.5, True, object], ids=repr)
+def test_unknown_stream(place, stream):
+    refused_by(ONE[:1] + MANY[:1], place, numbacc.OptionError, "stream", stream=stream)
+
+
+@pytest.mark.parametrize("function", [None, "FFT", "rfft3", "fftshift", 3, ["fft"]], ids=repr)
+def test_unknown_function(place, function):
+    x = operand(place, "fft").view
+    refused(numbacc.OptionError, "function", repr(function), "irfftn", run=lambda: fft.plan(function, x))
+
+
+# ---------------------------------------------------------------- out
+
+
+def refused_out(place, error, *words, out, function="fft", x=None):
+    x = operand(place, function) if x is None else x
+    refused(error, *words, run=lambda: getattr(fft, function)(x.view, out=out.view))
+    refused(error, *words, run=lambda: fft.plan(function, x.view, out=out.view)(x.view, out=out.view))
+    out.assert_untouched()
+
+
+def test_out_of_another_shape_or_dtype(place):
+    refused_out(place, numbacc.ShapeError, "out", "(4, 5)", "(4, 6)", out=place.empty((4, 5), C))
+    refused_out(place, numbacc.ShapeError, "out", "(4, 4)", out=place.empty((4, 6), C), function="rfft")
+    refused_out(place, numbacc.DTypeError, "out", "float32", "complex64", out=place.empty((4, 6), F))
+    refused_out(place, numbacc.DTypeError, "out", "complex128", out=place.empty((4, 6), np.dtype(np.complex128)))
+    refused_out(place, numbacc.DTypeError, "out", out=place.empty((4, 10), np.dtype(np.float64)), function="irfft")
+
+
+def test_out_that_overlaps(place):
+    base = place.operand(np.ones((5, 12), C))
+    for a, out in [
+        (base.view[:4, :6], base.view[1:, :6]),
+        (base.view[:4, :6], base.view[:4, 1:7]),
+        (base.view[:4, :6], base.view[:4, :12:2]),
+        (base.view[:4, :6], base.view[:4, 5::-1]),
+    ]:
+        refused(numbacc.LayoutError, "out overlaps a", run=lambda a=a, out=out: fft.fft(a, out=out))
+    base.assert_untouched()
+    spectrum, points = base.view[:4, :6], base.view[:4, 6:]
+    assert fft.fft(spectrum, out=points) is points
+
+
+def test_out_with_elements_that_share_memory(place):
+    out = place.operand(np.ones((4, 6), C), steps=(0, 1))
+    refused(numbacc.LayoutError, "out", "share memory", run=lambda: fft.fft(operand(place, "fft").view, out=out.view))
+
+
+def test_arrays_that_cannot_be_written(place):
+    x, out = place.put(np.ones((4, 6), C)), place.put(np.ones((4, 6), C))
+    wrong = place.put(np.ones((4, 6), C))
+    if place.is_device:
+        wrong._readonly = True
+    else:
+        wrong.flags.writeable = False
+    refused(numbacc.LayoutError, "out is read-only", run=lambda: fft.fft(x, out=wrong))
+    refused(numbacc.LayoutError, "a is read-only", run=lambda: fft.irfft(wrong, overwrite_input=True))
+    assert fft.fft(wrong, out=out) is out
+
+
+def test_host_and_device_do_not_mix(device_place):
+    here, host = numbacc.asarray(np.ones((4, 6), C)), np.ones((4, 6), C)
+    for a, out in ((here, host.copy()), (host, here)):
+        refused(numbacc.DeviceError, "out", run=lambda a=a, out=out: fft.fft(a, out=out))
+
+
+def test_what_follows_out_is_named():
+    with pytest.raises(TypeError):
+        fft.fft(np.ones(4), None, -1, None, None, True)

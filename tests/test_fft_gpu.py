@@ -1,0 +1,142 @@
+"""What only a real cuFFT shows: streams, threads, graphs, memory, sizes beyond 2^31."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import numbacc
+from numbacc import fft, runtime, workspace
+
+pytestmark = pytest.mark.gpu
+
+
+def values(*shape, dtype=np.complex64):
+    rng = np.random.default_rng(5)
+    return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
+
+
+def assert_close(result, want):
+    np.testing.assert_allclose(numbacc.asnumpy(result), want, rtol=0, atol=1e-5 * np.abs(want).max())
+
+
+#: Functions that use one plan of cuFFT alone, scratch memory, and cuFFT's work area.
+WORKS = [
+    ("fft", (64, 64), {}),
+    ("irfft", (64, 33), {}),
+    ("fft", (4, 65537), {}),
+    ("fftn", (8, 9, 10), {"s": (12, 9, 16), "axes": (0, 1, 2), "norm": "ortho"}),
+]
+
+
+@pytest.mark.parametrize("function, shape, options", WORKS)
+def test_arrays_and_calls_on_several_streams(function, shape, options):
+    x = values(*shape)
+    want = getattr(np.fft, function)(x, **options)
+    first, second = numbacc.stream(), numbacc.stream()
+    array = numbacc.asarray(x, stream=first)
+    for stream in (first, second, None, second):
+        result = getattr(fft, function)(array, **options, stream=stream)
+        assert result._storage.stream == (stream.handle if stream else 0)
+        assert_close(result, want)
+
+
+@pytest.mark.parametrize("function, shape, options", WORKS)
+def test_threads_have_plans_of_their_own(function, shape, options):
+    x = values(*shape)
+    want, array = getattr(np.fft, function)(x, **options), numbacc.asarray(x)
+    results, start = [], threading.Barrier(8)
+
+    def use():
+        start.wait()
+        results.extend([getattr(fft, function)(array, **options) for _ in range(20)])
+
+    threads = [threading.Thread(target=use) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 160
+    for result in results:
+        assert_close(result, want)
+
+
+@pytest.mark.parametrize("function, shape, options", WORKS)
+def test_a_planned_transform_is_captured_into_a_graph(function, shape, options):
+    from cuda.bindings import driver as cuda
+
+    def check(result):
+        assert int(result[0]) == 0, result
+        return result[1] if len(result) == 2 else result[1:]
+
+    stream, x = numbacc.stream(), values(*shape)
+    source = numbacc.asarray(x, stream=stream)
+    out = numbacc.empty_like(getattr(fft, function)(source, **options, stream=stream), stream=stream)
+    axes = options.get("axes")
+    plan = fft.plan(function, source, options.get("s"), axes, options.get("norm"), out)
+    plan(source, out=out, stream=stream)
+    stream.synchronize()
+    runtime.synchronize(0, 0)
+    handle = cuda.CUstream(stream.handle)
+    check(cuda.cuStreamBeginCapture(handle, cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))
+    plan(source, out=out, stream=stream)
+    instance = check(cuda.cuGraphInstantiate(check(cuda.cuStreamEndCapture(handle)), 0))
+    workspace.release(0)  # the graph has memory of its own
+    for scale in (1, 2):
+        fresh = numbacc.asarray((scale * x).astype(x.dtype))
+        runtime.synchronize(0, 0)
+        runtime.copy_on_device(source._address, fresh._address, fresh.nbytes, 0, stream.handle)
+        out._fill(np.nan, stream.handle)
+        check((*cuda.cuGraphLaunch(instance, handle), None))
+        stream.synchronize()
+        assert_close(out, getattr(np.fft, function)(scale * x, **options))
+    plan(source, out=out, stream=stream)  # and work areas are the stream's again
+    assert_close(out, getattr(np.fft, function)(2 * x, **options))
+
+
+def test_plans_hold_no_work_area():
+    """Many plans, one block: as large as the largest of them asked for."""
+    fft.cache_clear()
+    numbacc.release_memory()
+    x = [numbacc.asarray(values(1, 65537 + 2 * n)) for n in range(5)]
+    for array in x:
+        fft.fft(array)
+    info = fft.cache_info()
+    assert info.currsize == 5 and info.currbytes > 0
+    assert workspace.held_bytes(0) <= info.currbytes / 5 * 2
+    fft.cache_clear()
+    numbacc.release_memory()
+    assert workspace.held_bytes(0) == 0
+
+
+def test_input_is_not_lost():
+    for function, shape in (("irfft", (7, 33)), ("irfft2", (5, 16, 9)), ("irfftn", (4, 5, 6, 7)), ("hfft", (7, 33))):
+        x = values(*shape)
+        array = numbacc.asarray(x)
+        getattr(fft, function)(array)
+        np.testing.assert_array_equal(numbacc.asnumpy(array), x)
+
+
+def test_torch_arrays_go_in_as_they_are():
+    torch = pytest.importorskip("torch")
+    x = torch.randn(6, 64, dtype=torch.complex64, device="cuda")
+    out = torch.empty_like(x)
+    assert fft.fft(x, out=out) is out
+    assert_close(numbacc.from_dlpack(out), np.fft.fft(x.cpu().numpy()))
+    y = torch.randn(65, device="cuda")[1:]  # aligned to a float only
+    assert_close(fft.rfft(y), np.fft.rfft(y.cpu().numpy()))
+
+
+def test_more_than_2_to_the_31_elements():
+    rows = 2**25 + 1
+    if runtime.memory_info(0)[0] < 20 << 30:
+        return
+    x = numbacc.full((rows, 64), 1, "complex64")
+    assert fft.fft(x, norm="forward", out=x) is x
+    for row in (0, rows // 2, rows - 1):
+        np.testing.assert_allclose(numbacc.asnumpy(x[row]), np.eye(64)[0], atol=1e-6)
+    x = numbacc.full((rows * 64,), 1, "float32")
+    first = numbacc.asnumpy(fft.rfft(x)[:4])
+    np.testing.assert_allclose(first, [rows * 64, 0, 0, 0], atol=1e-4 * rows)

@@ -1,0 +1,207 @@
+"""Plans of Fourier transforms and their cache; frequencies and shifts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import bits
+
+import numbacc
+from numbacc import fft
+
+pytestmark = pytest.mark.usefixtures("poison")
+
+F, D = np.dtype(np.complex64), np.dtype(np.complex128)
+
+
+def values(*shape, dtype=F):
+    rng = np.random.default_rng(1)
+    return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
+
+
+@pytest.fixture
+def anew():
+    """An empty cache, with its usual limits again afterwards."""
+    limits = fft.cache_limit()
+    fft.cache_clear()
+    yield
+    fft.cache_limit(*limits)
+    fft.cache_clear()
+
+
+# ---------------------------------------------------------------- plans
+
+
+@pytest.mark.parametrize("function", ["fft", "irfft", "hfft", "ifft2", "irfftn"])
+def test_a_plan_gives_the_same_bits_as_the_function(place, function):
+    x, y = (place.put(values(3, 4, 6) * factor) for factor in (1, 2))
+    plan = fft.plan(function, x, norm="ortho")
+    for array in (x, y):
+        want = place.get(getattr(fft, function)(array, norm="ortho"))
+        np.testing.assert_array_equal(bits(place.get(plan(array))), bits(want))
+    out = place.empty(want.shape, want.dtype)
+    with_out = fft.plan(function, x, norm="ortho", out=out.view)
+    assert with_out(y, out=out.view) is out.view
+    np.testing.assert_array_equal(bits(out.now()), bits(want))
+
+
+def test_plan_takes_what_the_function_takes(place):
+    x = place.put(values(3, 4, 6))
+    for function, n, axes in [("fft", 5, 1), ("irfft2", (4, 4), (0, 1)), ("fftn", None, (2, 0)), ("fft2", None, None)]:
+        more = {} if axes is None else {"axis" if function == "fft" else "axes": axes}
+        want = getattr(fft, function)(x, n, **more, overwrite_input=False)
+        np.testing.assert_array_equal(place.get(fft.plan(function, x, n, axes)(x)), place.get(want))
+
+
+def test_a_plan_refuses_other_arrays(place):
+    x, out = place.put(values(4, 6)), place.empty((4, 6), F)
+    plan, with_out = fft.plan("fft", x), fft.plan("fft", x, out=out.view)
+    for wrong in (values(4, 7), values(6, 4).T, values(4, 6, dtype=D)):
+        with pytest.raises(numbacc.LayoutError, match="was made for"):
+            plan(place.put(wrong))
+    with pytest.raises(numbacc.LayoutError, match="made without out"):
+        plan(x, out=out.view)
+    with pytest.raises(numbacc.LayoutError, match="made with out"):
+        with_out(x)
+    with pytest.raises(numbacc.LayoutError, match="was made for"):
+        with_out(x, out=place.empty((4, 6), F, steps=(1, 2)).view)
+    out.assert_untouched()
+
+
+def test_info(place):
+    info = fft.plan("irfft", place.put(values(4, 6)), norm="ortho").info
+    assert info.op == "fft.irfft"
+    assert info.dtypes == ("complex64", "float32")
+    assert info.backend == {"numpy": "numpy", "simulator": "simulator", "gpu": "cufft+kernel"}[place.name]
+    assert info.math_dtype == "complex64"
+    assert info.accumulator_dtype is None and info.deterministic is True
+    if place.is_device:
+        assert info.algorithm == "arrange, C2R 10, batch 4"
+        assert info.workspace_bytes >= 4 * 6 * 8
+    info = fft.plan("fft", place.put(values(0, 6))).info
+    assert info.algorithm == ("no launch: the result is empty" if place.is_device else "reference")
+
+
+def test_plans_outlive_the_cache(place, anew):
+    x = place.put(values(4, 6))
+    plan = fft.plan("fft", x)
+    want = place.get(plan(x))
+    fft.cache_clear()
+    fft.cache_limit(0)
+    np.testing.assert_array_equal(place.get(plan(x)), want)
+    np.testing.assert_array_equal(place.get(fft.fft(x)), want)
+    assert fft.cache_info().currsize == 0
+
+
+# ---------------------------------------------------------------- the cache
+
+
+def test_hits_and_misses(place, anew):
+    x, y = place.put(values(4, 6)), place.put(values(4, 6))
+    fft.fft(x)
+    fft.fft(y)
+    fft.fft(x, None, np.int64(-1))
+    info = fft.cache_info()
+    assert (info.hits, info.misses, info.currsize) == (2, 1, 1)
+    fft.fft(x, norm="ortho")
+    fft.fftn(x)
+    fft.fftn(x, None, [0, 1])
+    assert fft.cache_info().misses == 4
+    assert fft.plan("fft", x) is fft.plan("fft", x)
+    fft.cache_clear()
+    assert fft.cache_info()[:2] == (0, 0) and fft.cache_info().currsize == 0
+
+
+def test_the_longest_unused_go_first(place, anew):
+    assert fft.cache_limit(2, 1 << 20) == (2, 1 << 20)
+    assert fft.cache_limit() == (2, 1 << 20)
+    a, b, c = (place.put(values(2, n)) for n in (3, 4, 5))
+    first = fft.plan("fft", a)
+    second = fft.plan("fft", b)
+    assert fft.plan("fft", a) is first
+    fft.plan("fft", c)
+    assert fft.cache_info().currsize == 2
+    assert fft.plan("fft", a) is first
+    assert fft.plan("fft", b) is not second
+    assert fft.cache_limit(count=1) == (1, 1 << 20)
+    assert fft.cache_info().currsize == 1
+
+
+def test_bytes_are_limited_too(place, anew, monkeypatch):
+    init = fft.plans.FftPlan.__init__
+
+    def init_with_work(self, request):
+        init(self, request)
+        self.work_bytes = 1000  # small transforms need none of their own
+
+    monkeypatch.setattr(fft.plans.FftPlan, "__init__", init_with_work)
+    fft.cache_limit(nbytes=2500)
+    for n in (3, 4, 5, 6):
+        fft.fft(place.put(values(2, n)))
+    info = fft.cache_info()
+    assert (info.currsize, info.currbytes, info.maxbytes) == (2, 2000, 2500)
+
+
+@pytest.mark.parametrize("limits", [{"count": -1}, {"nbytes": -5}], ids=str)
+def test_limits_are_not_negative(limits):
+    with pytest.raises(numbacc.OptionError, match="negative"):
+        fft.cache_limit(**limits)
+
+
+# ---------------------------------------------------------------- frequencies and shifts
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 8])
+@pytest.mark.parametrize("d", [1.0, 0.25, 3])
+def test_frequencies(n, d):
+    for function in ("fftfreq", "rfftfreq"):
+        want = getattr(np.fft, function)(n, d)
+        np.testing.assert_array_equal(numbacc.asnumpy(getattr(fft, function)(n, d)), want)
+        result = getattr(fft, function)(n, d, device="cpu")
+        assert isinstance(result, np.ndarray)
+        np.testing.assert_array_equal(result, want)
+
+
+@pytest.mark.parametrize("dtype", [F, D, np.dtype(np.int8), np.dtype(numbacc.bfloat16), np.dtype(bool)], ids=str)
+@pytest.mark.parametrize("axes", [None, 0, -1, (0, 1), [1, 1], (), np.int64(1)], ids=repr)
+def test_shifts(place, dtype, axes):
+    for shape in [(3, 4), (1, 5), (0, 3)]:
+        x = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+        for function in ("fftshift", "ifftshift"):
+            operand = place.operand(x)
+            want = getattr(np.fft, function)(x, axes)
+            result = getattr(fft, function)(operand.view, axes)
+            np.testing.assert_array_equal(place.get(result), want)
+            out = place.empty(shape, dtype, steps=(2, -1))
+            assert getattr(fft, function)(operand.view, axes, out=out.view) is out.view
+            np.testing.assert_array_equal(out.now(), want)
+            operand.assert_untouched()
+
+
+def test_shifts_that_are_refused(place):
+    x = place.put(values(4, 6))
+    for error, words, options in [
+        (numbacc.ShapeError, "axis=2", {"axes": 2}),
+        (numbacc.ShapeError, "axes='0'", {"axes": "0"}),
+        (numbacc.ShapeError, "out has shape", {"out": place.put(values(4, 5))}),
+        (numbacc.DTypeError, "out has dtype", {"out": place.put(values(4, 6, dtype=D))}),
+        (numbacc.LayoutError, "out overlaps x", {"out": x}),
+        (numbacc.OptionError, "stream", {"stream": "0"}),
+    ]:
+        for function in (fft.fftshift, fft.ifftshift):
+            with pytest.raises(error, match=words):
+                function(x, **options)
+
+
+@pytest.mark.parametrize("n", [0, -1, 2.0, "4", None])
+def test_numbers_of_points_that_are_none(n):
+    for function in (fft.fftfreq, fft.rfftfreq):
+        with pytest.raises(numbacc.ShapeError, match="n="):
+            function(n)
+
+
+@pytest.mark.parametrize("d", [0, "x", None])
+def test_distances_that_are_none(d):
+    for function in (fft.fftfreq, fft.rfftfreq):
+        with pytest.raises(numbacc.OptionError, match="d="):
+            function(4, d)

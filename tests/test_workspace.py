@@ -1,0 +1,76 @@
+"""Scratch memory is one thread's, so that no other's work on the same stream writes there in between."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from numbacc import workspace
+
+STREAM = 7
+
+
+@pytest.fixture(autouse=True)
+def blocks(monkeypatch):
+    """The blocks that were allocated, and none held."""
+    made = []
+
+    def allocate(nbytes, device, stream):
+        made.append(SimpleNamespace(address=4096 * (len(made) + 1), nbytes=nbytes))
+        return made[-1]
+
+    fake = SimpleNamespace(is_capturing=lambda stream: stream < 0, allocate=allocate)
+    fake.run_with_captured_memory = lambda launch, nbytes, device, stream: launch(64)
+    monkeypatch.setattr(workspace, "backend", lambda: fake)
+    monkeypatch.setattr(workspace, "_held", workspace.OrderedDict())
+    return made
+
+
+def address(nbytes, stream=STREAM, device=0):
+    return workspace.run(lambda place: place, nbytes, device, stream)
+
+
+def test_one_block_serves_a_stream():
+    assert [address(64), address(32), address(64)] == [4096] * 3
+    assert workspace.held(64, 0, STREAM).address == 4096
+    assert workspace.held(65, 0, STREAM) is None
+    assert address(65) == 8192
+    assert address(65, STREAM + 1) == 12288 and address(65, device=1) == 16384
+    assert workspace.held_bytes(0) == 130
+    workspace.release(0)
+    assert workspace.held_bytes(0) == 0 and workspace.held_bytes(1) == 65
+
+
+def test_none_and_captured(blocks):
+    assert address(0) == 0
+    assert address(64, -1) == 64
+    assert not blocks and not workspace._held
+
+
+def test_the_block_used_longest_ago_is_dropped():
+    for stream in range(workspace.MAX_BLOCKS):
+        address(1, stream)
+    assert workspace.held(1, 0, 0)
+    address(1, workspace.MAX_BLOCKS)
+    assert workspace.held(1, 0, 0) and not workspace.held(1, 0, 1)
+
+
+def test_two_threads_have_two_blocks():
+    used, begun, done = [], threading.Event(), threading.Event()
+
+    def work(place):
+        used.append(place)
+        begun.set()
+        assert done.wait(10)
+
+    first = threading.Thread(target=workspace.run, args=(work, 64, 0, STREAM))
+    first.start()
+    assert begun.wait(10)
+    assert workspace.held(64, 0, STREAM) is None
+    used.append(address(64))  # while the first thread is still queueing
+    done.set()
+    first.join()
+    assert used == [4096, 8192]
+    assert address(64) == 8192
