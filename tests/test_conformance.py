@@ -17,7 +17,7 @@ import cuda.pathfinder
 import pytest
 
 import numbacc_bindings
-from numbacc_bindings import _library, cublasLt, driver
+from numbacc_bindings import _library, cublasLt, cufft, curand, driver
 
 SKIPS = {
     "parser": "needs libclang",
@@ -101,6 +101,30 @@ ROWS = (
         {
             cublasLt.Algo: "cublasLtMatmulAlgo_t",
             cublasLt.HeuristicResult: "cublasLtMatmulHeuristicResult_t",
+        },
+    ),
+    Row(
+        cufft,
+        ("cufft.h",),
+        ("cufft", "cudart"),
+        "CUFFT_VERSION",
+        "cufftResult",
+        {
+            cufft.Result: ("cufftResult", "CUFFT_"),
+            cufft.Type: ("cufftType", "CUFFT_"),
+        },
+        constants={"FORWARD": "CUFFT_FORWARD", "INVERSE": "CUFFT_INVERSE"},
+    ),
+    Row(
+        curand,
+        ("curand.h",),
+        ("curand", "cudart"),
+        "CURAND_VERSION",
+        "curandStatus_t",
+        {
+            curand.Status: ("curandStatus_t", "CURAND_STATUS_"),
+            curand.RngType: ("curandRngType_t", "CURAND_RNG_"),
+            curand.Ordering: ("curandOrdering_t", "CURAND_ORDERING_"),
         },
     ),
 )
