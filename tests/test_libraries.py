@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import importlib.metadata
-from types import SimpleNamespace
+from enum import IntEnum
+from types import ModuleType, SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 
 from numbacc import contexts, info
-from numbacc_bindings import _library
+from numbacc_bindings import _library, cufft, curand
 from numbacc_bindings import cublasLt as binding
 from numbacc_bindings.cublasLt import (
     OLDEST,
@@ -20,15 +22,49 @@ from numbacc_bindings.cublasLt import (
     MatrixScale,
     PreferenceAttribute,
     Status,
-    cublasLt,
 )
 
 SKIPS = {
-    "cublasLt": 'needs cuBLASLt: pip install "numbacc[cu12]"',
+    "missing": 'needs {}: pip install "numbacc[cu12]"',
     "younger": "is about a younger cuBLASLt",
     "no gpu": "is about machines without a GPU",
 }
-PATH = "/here/libcublasLt.so.12"
+PATH = "/here/lib.so.12"
+
+
+class Row(NamedTuple):
+    """A library.
+
+    Attributes:
+        name: cuda-pathfinder's, and its binding's.
+        module: the binding.
+        statuses: the enum of its statuses.
+        create: the function that makes a handle.
+        young: a member of an enum that the oldest version supported does not know, or None.
+    """
+
+    name: str
+    module: ModuleType
+    statuses: type[IntEnum]
+    create: str
+    young: IntEnum | None = None
+
+    @property
+    def library(self):
+        return getattr(self.module, self.name)
+
+    @property
+    def part(self):
+        return next(part for part in info.LIBRARIES if part.name == self.name)
+
+
+CUBLASLT = Row("cublasLt", binding, Status, "cublasLtCreate", MatmulAttribute.A_SCALE_MODE)
+ROWS = (
+    CUBLASLT,
+    Row("cufft", cufft, cufft.Result, "cufftCreate", cufft.Result.NVRTC_FAILURE),
+    Row("curand", curand, curand.Status, "curandCreateGenerator"),
+)
+each = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 
 
 def find_nothing(name):
@@ -39,42 +75,55 @@ def find_nothing(name):
 
 @pytest.fixture
 def pretend(monkeypatch):
-    """A function that makes cuBLASLt's binding anew, over a library that is made up of Python functions."""
+    """A function that makes a binding anew, over a library that is made up of Python functions."""
     import cuda.pathfinder
 
-    def make(version=None):
-        functions = {} if version is None else {"cublasLtGetVersion": lambda: version}
+    def make(row, version=None):
+        def tell(*places):
+            for place in places:
+                ctypes.c_int.from_address(place).value = version
+            return version
+
+        functions = {} if version is None else {row.part.function: tell}
         found = SimpleNamespace(abs_path=PATH)
         monkeypatch.setattr(cuda.pathfinder, "load_nvidia_dynamic_lib", lambda name: found)
         monkeypatch.setattr(ctypes, "CDLL", lambda path: SimpleNamespace(**functions))
-        return new_library()
+        return new_library(row)
 
     return make
 
 
-def new_library():
-    """As `cublasLt`, with nothing loaded yet."""
+def new_library(row):
+    """As the row's, with nothing loaded yet."""
     names = ("name", "error", "functions", "describe", "remedy", "version", "oldest", "since")
-    return _library.Library(**{name: getattr(cublasLt, f"_{name}") for name in names})
+    return _library.Library(**{name: getattr(row.library, f"_{name}") for name in names})
 
 
 @pytest.fixture
-def real():
-    """cuBLASLt, where it is installed."""
-    if info.attempt(info.find, "cublasLt")[1]:
-        pytest.skip(SKIPS["cublasLt"])
-    return cublasLt
+def real(request):
+    """The library of the test's row, by default cuBLASLt, where it is installed."""
+    row = request.node.callspec.params.get("row", CUBLASLT) if hasattr(request.node, "callspec") else CUBLASLT
+    if info.attempt(info.find, row.name)[1]:
+        pytest.skip(SKIPS["missing"].format(row.name))
+    return row.library
 
 
 # ---------------------------------------------------------------- versions
 
 
-def test_version_is_the_wheels(real):
-    wheels = [part for part in info.LIBRARIES if part.name == "cublasLt"]
-    found = [info.attempt(importlib.metadata.version, name)[0] for part in wheels for name in (part.cu12, part.cu13)]
-    versions = [info.numbers(version)[:3] for version in found if version]
+@each
+def test_version_is_the_wheels(real, row):
+    wheels = [info.attempt(importlib.metadata.version, name)[0] for name in (row.part.cu12, row.part.cu13)]
+    versions = [info.numbers(version)[:3] for version in wheels if version]
+    units = info.UNITS[row.part.results]
     if versions:
-        assert real.version() in [10000 * major + 100 * minor + patch for major, minor, patch in versions]
+        assert real.version() in [units[0] * major + units[1] * minor + patch for major, minor, patch in versions]
+
+
+@each
+def test_every_function_is_there(real, row):
+    for name in row.module.FUNCTIONS:
+        assert real.address(name)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +139,7 @@ def test_version_is_the_wheels(real):
 )
 @pytest.mark.parametrize("version", [OLDEST, 120799, 120800, 120805, 120900, 131000])
 def test_members_need_a_version(pretend, member, first, version):
-    library = pretend(version)
+    library = pretend(CUBLASLT, version)
     assert library.version() == version
     assert library.knows(member) is (version >= first)
     if version >= first:
@@ -104,10 +153,11 @@ def test_members_need_a_version(pretend, member, first, version):
     assert caught.value.status is None
 
 
-def test_first_versions_are_of_members():
-    for enum, members in binding.SINCE.items():
+@each
+def test_first_versions_are_of_members(row):
+    for enum, members in row.library._since.items():
         assert {type(member) for member in members} == {enum}
-        assert min(members.values()) > OLDEST
+        assert min(members.values()) > row.module.OLDEST
 
 
 @pytest.mark.parametrize(
@@ -129,65 +179,83 @@ def test_known_to_be_bad(good, bad, link):
         assert problem.endswith(f" https://{link}")
 
 
-USES = [
-    lambda library: library.version(),
-    lambda library: library.load(),
-    lambda library: library.knows(MatmulAttribute.A_SCALE_MODE),
-    lambda library: library.address("cublasLtMatmul"),
-    lambda library: library.cublasLtCreate(0),
-    lambda library: library.check("cublasLtCreate", 1),
-]
+USES = {
+    "version": lambda library, row: library.version(),
+    "load": lambda library, row: library.load(),
+    "knows": lambda library, row: library.knows(row.young),
+    "address": lambda library, row: library.address(row.create),
+    "call": lambda library, row: getattr(library, row.create)(*[0] * len(row.module.FUNCTIONS[row.create])),
+    # cuBLASLt alone has functions that describe a status.
+    "check": lambda library, row: library.check(row.create, 1),
+}
+uses = pytest.mark.parametrize(
+    ("row", "use"),
+    [
+        pytest.param(row, use, id=f"{row.name}-{name}")
+        for row in ROWS
+        for name, use in USES.items()
+        if (name != "knows" or row.young is not None) and (name != "check" or row is CUBLASLT)
+    ],
+)
 
 
-@pytest.mark.parametrize("use", USES)
-def test_too_old(pretend, use):
-    library = pretend(OLDEST - 1)
+@uses
+def test_too_old(pretend, row, use):
+    oldest = row.module.OLDEST
+    library = pretend(row, oldest - 1)
     for _ in range(2):
-        with pytest.raises(CublasLtError) as caught:
-            use(library)
+        with pytest.raises(row.library._error) as caught:
+            use(library, row)
         message = str(caught.value)
-        assert message.startswith(f"numbacc needs cublasLt {OLDEST} or newer, and {PATH} is {OLDEST - 1}: ")
+        assert message.startswith(f"numbacc needs {row.name} {oldest} or newer, and {PATH} is {oldest - 1}: ")
         assert 'pip install "numbacc[cu12]"' in message
     assert library._loaded is None
 
 
-def test_too_old_to_tell_its_version(pretend):
-    library = pretend()
+@each
+def test_too_old_to_tell_its_version(pretend, row):
+    library = pretend(row)
     for _ in range(2):
-        with pytest.raises(CublasLtError, match="no function cublasLtGetVersion: it is older"):
+        with pytest.raises(row.library._error, match=f"no function {row.part.function}: it is older"):
             library.load()
 
 
 # ---------------------------------------------------------------- errors
 
 
-@pytest.mark.parametrize("use", USES)
-def test_missing(monkeypatch, use):
+@uses
+def test_missing(monkeypatch, row, use):
     import cuda.pathfinder
 
     monkeypatch.setattr(cuda.pathfinder, "load_nvidia_dynamic_lib", find_nothing)
-    with pytest.raises(CublasLtError) as caught:
-        use(new_library())
+    with pytest.raises(row.library._error) as caught:
+        use(new_library(row), row)
     message = str(caught.value)
-    assert message.startswith("cublasLt was not found: ")
-    assert f'pip install "numbacc[cu12]" brings it ({info.LIBRARIES[0].cu12})' in message
+    assert message.startswith(f"{row.name} was not found: ")
+    assert f'pip install "numbacc[cu12]" brings it ({row.part.cu12})' in message
     assert 'for a CUDA 13 driver pip install "numbacc[cu13]"' in message
-    assert message.endswith("These places were searched:\nsearched here and there for cublasLt")
+    assert message.endswith(f"These places were searched:\nsearched here and there for {row.name}")
 
 
-def test_every_status_is_named(real):
-    for status in set(Status) - {Status.SUCCESS}:
-        with pytest.raises(CublasLtError) as caught:
-            real.check("cublasLtMatmul", status)
-        assert caught.value.status_name == status.name
-        assert f"cublasLtMatmul failed with status {status.value} ({status.name}): " in str(caught.value)
+@each
+def test_every_status_is_named(real, row):
+    for status in set(row.statuses) - {row.statuses.SUCCESS}:
+        with pytest.raises(row.library._error) as caught:
+            real.check(row.create, status)
+        error = caught.value
+        assert (error.function, error.status, error.status_name) == (row.create, status, status.name)
+        assert str(error).startswith(f"{row.create} failed with status {status.value} ({status.name})")
+        # Of cuFFT's a few have no more to say than their name.
+        assert f"({status.name}): " in str(error) or row.module is cufft
+    real.check(row.create, row.statuses.SUCCESS)
 
 
-@pytest.mark.parametrize("status", [2, 12345, 2**31 - 1, -1])
-def test_unknown_status(real, status):
-    with pytest.raises(CublasLtError) as caught:
-        real.check("cublasLtMatmul", status)
-    assert str(caught.value) == f"cublasLtMatmul failed with status {status} (unknown status)"
+@pytest.mark.parametrize("status", [10, 12345, 2**31 - 1, -1])
+@each
+def test_unknown_status(real, row, status):
+    with pytest.raises(row.library._error) as caught:
+        real.check(row.create, status)
+    assert str(caught.value) == f"{row.create} failed with status {status} (unknown status)"
     assert caught.value.status == status
 
 
@@ -199,13 +267,21 @@ def test_status_that_only_the_library_knows():
     assert binding._describe(younger, 99) == ("ENTIRELY_NEW", "something new went wrong")
 
 
-def test_no_gpu_says_what_to_do(real):
+@pytest.mark.parametrize(
+    ("row", "arguments", "status", "text"),
+    [
+        (ROWS[0], (), Status.NOT_INITIALIZED, "python -m numbacc info"),
+        (ROWS[1], (), cufft.Result.INTERNAL_ERROR, "there is no GPU"),
+        (ROWS[2], (curand.RngType.PSEUDO_XORWOW,), curand.Status.INITIALIZATION_FAILED, "CUDA could not be"),
+    ],
+)
+def test_no_gpu(real, row, arguments, status, text):
     if contexts.device_count():
         pytest.skip(SKIPS["no gpu"])
     handle = ctypes.c_void_p()
-    with pytest.raises(CublasLtError, match="python -m numbacc info") as caught:
-        real.cublasLtCreate(ctypes.addressof(handle))
-    assert caught.value.status == Status.NOT_INITIALIZED
+    with pytest.raises(row.library._error, match=text) as caught:
+        getattr(real, row.create)(ctypes.addressof(handle), *arguments)
+    assert caught.value.status == status
 
 
 # ---------------------------------------------------------------- descriptors

@@ -113,12 +113,6 @@ def test_errors_of_the_library_tell_what_and_why():
     ) as e:
         theirs("GenerateNormal", 3, 0.0, 1.0)
     assert isinstance(e.value, numbacc.LibraryError) and e.value.status == Status.LENGTH_NOT_MULTIPLE
-    with pytest.raises(CurandError, match=r"status 77 \(unknown status\)"):
-        curand.check("curandGenerate", 77)
-    for status in set(Status) - {Status.SUCCESS}:
-        with pytest.raises(CurandError, match=rf"status {status} \({status.name}\): \w+"):
-            curand.check("curandGenerate", status)
-    assert curand.version() >= 10300
 
 
 def test_a_missing_library_is_told(monkeypatch):

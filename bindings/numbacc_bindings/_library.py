@@ -166,6 +166,23 @@ class Library:
             )
 
 
+def by_table(statuses: type[IntEnum], texts: Mapping[Any, str]) -> Callable[[Library, int], tuple[str, str]]:
+    """`describe` of a library that has no function for it."""
+    names = {int(status): status.name for status in statuses}
+    return lambda library, status: (names.get(status, ""), texts.get(status, ""))
+
+
+def written_by(function: str) -> Callable[[Library], int]:
+    """`version` of a library that writes it to an int."""
+
+    def version(library: Library) -> int:
+        found = ctypes.c_int()
+        getattr(library, function)(ctypes.addressof(found))
+        return found.value
+
+    return version
+
+
 def arguments(letters: str) -> Sequence[Any]:
     """The ctypes of a declaration."""
     return [TYPES[letter] for letter in letters]

@@ -7,11 +7,10 @@ needed.
 
 from __future__ import annotations
 
-import ctypes
 from enum import IntEnum
 from typing import Any
 
-from ._library import Library, wheel
+from ._library import Library, by_table, wheel, written_by
 from .errors import LibraryError
 
 
@@ -86,34 +85,20 @@ SINCE: dict[type[IntEnum], dict[Any, int]] = {
 }
 
 #: What a status is about, where its name leaves that open; cuFFT itself has no texts.
-_TEXTS = {
+TEXTS = {
     Result.ALLOC_FAILED: "not enough GPU memory for the plan's tables",
     Result.INTERNAL_ERROR: "the driver failed, or there is no GPU",
     Result.SETUP_FAILED: "the library could not be initialized",
     Result.INVALID_SIZE: "a length, or their product, is not supported",
 }
 
-
-def _describe(library: Library, status: int) -> tuple[str, str]:
-    if status not in set(Result):
-        return "", ""
-    found = Result(status)
-    return found.name, _TEXTS.get(found, "")
-
-
-def _version(library: Library) -> int:
-    found = ctypes.c_int()
-    library.cufftGetVersion(ctypes.addressof(found))
-    return found.value
-
-
 cufft = Library(
     "cufft",
     CufftError,
     FUNCTIONS,
-    _describe,
+    by_table(Result, TEXTS),
     wheel("nvidia-cufft"),
-    _version,
+    written_by("cufftGetVersion"),
     OLDEST,
     SINCE,
 )

@@ -6,10 +6,9 @@ generator needs no GPU and writes to host memory. Names and numbers are those of
 
 from __future__ import annotations
 
-import ctypes
 from enum import IntEnum
 
-from ._library import Library, wheel
+from ._library import Library, by_table, wheel, written_by
 from .errors import LibraryError
 
 
@@ -61,7 +60,7 @@ class Ordering(IntEnum):
 
 
 #: What cuRAND says of each status in `curand.h`; it has no function that does.
-_TEXTS = {
+TEXTS = {
     Status.VERSION_MISMATCH: "the header file and the loaded library do not match",
     Status.NOT_INITIALIZED: "the generator was not initialized",
     Status.ALLOCATION_FAILED: "memory allocation failed",
@@ -98,22 +97,15 @@ FUNCTIONS = {
     "curandGeneratePoisson": "ppzd",
 }
 
-
-def _describe(library: Library, status: int) -> tuple[str, str]:
-    if status not in set(Status):
-        return "", ""
-    known = Status(status)
-    return known.name, _TEXTS.get(known, "")
-
-
 #: Oldest version supported: CUDA 12.0's.
 OLDEST = 10301
 
-
-def _version(library: Library) -> int:
-    number = ctypes.c_int()
-    library.curandGetVersion(ctypes.addressof(number))
-    return number.value
-
-
-curand = Library("curand", CurandError, FUNCTIONS, _describe, wheel("nvidia-curand"), _version, OLDEST)
+curand = Library(
+    "curand",
+    CurandError,
+    FUNCTIONS,
+    by_table(Status, TEXTS),
+    wheel("nvidia-curand"),
+    written_by("curandGetVersion"),
+    OLDEST,
+)
