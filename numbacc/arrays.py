@@ -6,7 +6,8 @@ On a machine without a GPU everything here works on NumPy arrays.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -95,6 +96,18 @@ def empty_device(array: Layout, stream: int) -> Array:
     make, allocate = _makers
     storage = allocate(array.nbytes, array.device, stream)
     return make(array, storage.address, storage)
+
+
+@contextmanager
+def in_order(used: Iterable[Any], stream: int) -> Iterator[None]:
+    """What is queued inside, on `stream`, follows what other streams have queued on the memory of these device arrays,
+    and precedes what they queue there later. None is passed over."""
+    away = {id(a._storage): a._storage for a in used if a is not None and a._storage.stream != stream}.values()
+    for storage in away:
+        storage.before_use(stream)
+    yield
+    for storage in away:
+        storage.after_use(stream)
 
 
 #: DeviceArray and the backend's allocate, once they are needed: they bring Numba.

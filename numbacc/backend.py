@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -13,47 +14,38 @@ def simulated() -> bool:
     return os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0")
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=8)
+def _module(real: str, simulation: str) -> ModuleType:
+    """A module that needs a GPU, or the one with the same functions that works on the simulator's memory.
+
+    Imported when it is needed: it brings Numba.
+    """
+    return import_module(f".{simulation if simulated() else real}", __package__)
+
+
 def backend() -> ModuleType:
-    """`runtime`, or `simulator` with the same functions."""
-    if simulated():
-        from . import simulator
-
-        return simulator
-    from . import runtime
-
-    return runtime
+    """What knows devices, memory and streams."""
+    return _module("runtime", "simulator")
 
 
 def launcher_class() -> Any:
-    """The class that launches kernels: on the GPU, or in the simulator."""
-    if simulated():
-        from .simulator import Launcher
-
-        return Launcher
-    from . import launch
-
-    return launch.Launcher
-
-
-def matmul_library() -> ModuleType:
-    """What multiplies matrices: `libraries.cublaslt`, or in the simulator its likeness in NumPy."""
-    if simulated():
-        from .libraries import simulated_cublaslt
-
-        return simulated_cublaslt
-    from .libraries import cublaslt
-
-    return cublaslt
+    """The class that launches kernels whose constants stay the same from call to call."""
+    return _module("launch", "simulator").Launcher
 
 
 def run_kernel(spec: Any, blocks: int, threads: int, arguments: tuple[Any, ...], device: int, stream: int) -> None:
-    """Queue a kernel whose arguments differ from call to call: on the GPU, or in the simulator."""
-    if simulated():
-        from . import simulator as runner
-    else:
-        from . import launch as runner  # type: ignore[no-redef]
-    runner.run(spec, blocks, threads, arguments, device, stream)
+    """Queue a kernel whose arguments differ from call to call."""
+    _module("launch", "simulator").run(spec, blocks, threads, arguments, device, stream)
+
+
+def matmul_library() -> ModuleType:
+    """What multiplies matrices: cuBLASLt, or its likeness in NumPy."""
+    return _module("libraries.cublaslt", "libraries.simulated_cublaslt")
+
+
+def fourier_library() -> ModuleType:
+    """What transforms: cuFFT, or its likeness in NumPy."""
+    return _module("libraries.cufft", "libraries.simulated_cufft")
 
 
 def has_gpu() -> bool:

@@ -11,23 +11,25 @@ from typing import Any
 import numpy as np
 
 from . import arrays, dtypes
-from .errors import DTypeError, OptionError, ShapeError
+from .errors import DTypeError, Error, OptionError, ShapeError
 
 
-def integer(value: Any, name: str, lowest: int | None = None, highest: int | None = None) -> int:
+def integer(
+    value: Any, name: str, lowest: int | None = None, highest: int | None = None, error: type[Error] = OptionError
+) -> int:
     """An integer from `lowest` to `highest`.
 
     Raises:
-        OptionError: it is none.
+        `error`: it is none.
     """
     try:
         number = operator.index(value)
     except TypeError:
-        raise OptionError(f"{name}={value!r} is no integer") from None
+        raise error(f"{name}={value!r} is no integer") from None
     if lowest is not None and number < lowest:
-        raise OptionError(f"{name}={number} is out of range: it must be at least {lowest}")
+        raise error(f"{name}={number} is out of range: it must be at least {lowest}")
     if highest is not None and number > highest:
-        raise OptionError(f"{name}={number} is out of range: it must be {lowest} to {highest}")
+        raise error(f"{name}={number} is out of range: it must be {lowest} to {highest}")
     return number
 
 

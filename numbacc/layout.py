@@ -154,6 +154,11 @@ def numpy_view(
     return np.asarray(Exporter()).view(found)
 
 
+def read_only(name: str) -> LayoutError:
+    """What is raised of an array that is to be written and must not be."""
+    return LayoutError(f"{name} is read-only; pass an array that can be written")
+
+
 def overlap(first: int, one: Layout, second: int, other: Layout) -> bool:
     """True if some byte belongs to both arrays, given their addresses."""
     apart = first + one.high <= second + other.low or second + other.high <= first + one.low

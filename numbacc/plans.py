@@ -27,6 +27,7 @@ from .layout import (
     layout,
     numpy_view,
     overlap,
+    read_only,
     same_layout,
 )
 from .streams import handle_of
@@ -222,7 +223,7 @@ class MapPlan:
         else:
             for array in outs:
                 if not array.flags.writeable:
-                    raise LayoutError("out is read-only; pass an array that can be written")
+                    raise read_only("out")
             self._check_overlap([a.ctypes.data for a in (*inputs, *outs)])
         operands = [self._numpy_view(inputs[v.argument], v) for v in spec.reads]
         results = spec.reference(*operands)
@@ -251,13 +252,14 @@ class MapPlan:
         else:
             for array in outs:
                 if array._readonly:
-                    raise LayoutError("out is read-only; pass an array that can be written")
+                    raise read_only("out")
         if self._empty:
             return self._answer(outs, out)
         used = (*inputs, *outs)
         for array in used:
             if array._storage.stream != stream:
-                self._launch_across(stream, used)
+                with arrays.in_order(used, stream):
+                    self.launch(stream, [a._address for a in used])
                 return self._answer(outs, out)
         addresses = [a._address for a in used]
         last = self._last
@@ -276,15 +278,6 @@ class MapPlan:
                 self._check_overlap(addresses)
                 status = launcher.launch_unchecked(stream, *padded)
             backend().check_launch(status)
-
-    def _launch_across(self, stream: int, used: Sequence[Any]) -> None:
-        """Launch in the order of what is queued on other streams on the same memory."""
-        away = {id(a._storage): a._storage for a in used if a._storage.stream != stream}.values()
-        for storage in away:
-            storage.before_use(stream)
-        self.launch(stream, [a._address for a in used])
-        for storage in away:
-            storage.after_use(stream)
 
     # ------------------------------------------------------------ overlap
 

@@ -111,6 +111,14 @@ def memory_at(address: int, nbytes: int) -> np.ndarray[Any, Any]:
     return _simulated.memory[start][address - start : address - start + nbytes]
 
 
+def view_at(
+    address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
+) -> np.ndarray[Any, Any]:
+    """A strided array within one allocation; strides are in bytes, and not negative."""
+    last = sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+    return numpy_view(memory_at(address, last + dtype.itemsize), 0, shape, strides, dtype)
+
+
 def copy_from_host(storage: Storage, address: int, host: np.ndarray[Any, Any], stream: int) -> None:
     memory_at(address, host.nbytes)[:] = host.ravel("K").view(np.uint8)
 

@@ -144,7 +144,7 @@ def test_bytes_are_limited_too(place, anew, monkeypatch):
 
 @pytest.mark.parametrize("limits", [{"count": -1}, {"nbytes": -5}], ids=str)
 def test_limits_are_not_negative(limits):
-    with pytest.raises(numbacc.OptionError, match="negative"):
+    with pytest.raises(numbacc.OptionError, match="at least 0"):
         fft.cache_limit(**limits)
 
 

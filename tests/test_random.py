@@ -11,6 +11,7 @@ from host_curand import HostCurand, philox
 
 import numbacc
 from numbacc.random import KINDS, Generator, State
+from numbacc.random.generator import FLOATS
 from numbacc_bindings.curand import Ordering
 
 # mt19937 takes cuRAND four seconds to start on a CPU, so one test has it all.
@@ -204,7 +205,7 @@ def test_dropout_mask(place, size):
         kept = words >= p * 2**32
         flags = place.get(generator(place, "philox", 8).dropout_mask(p, size, dtype="bool"))
         np.testing.assert_array_equal(flags, kept)
-        for dtype in numbacc.random.FLOATS:
+        for dtype in FLOATS:
             mask = place.get(generator(place, "philox", 8).dropout_mask(p, size, dtype=dtype))
             scale = np.asarray(1 / (1 - p) if p < 1 else 0, np.float64).astype(np.float32).astype(mask.dtype)
             if dtype == "float64":

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 import numbacc
 from numbacc.backend import simulated
-from numbacc.random import FLOATS, INTEGERS, Generator, State
+from numbacc.random import Generator, State
+from numbacc.random.generator import FLOATS, INTEGERS
 
 pytestmark = pytest.mark.usefixtures("poison")
 

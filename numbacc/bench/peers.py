@@ -47,6 +47,21 @@ def fourier(torch: Any, cupy: Any, function: str, x: Any, out: Any) -> dict[str,
     return works
 
 
+def draws(torch: Any, cupy: Any, method: str, count: int, seed: int) -> dict[str, Work]:
+    """peer -> a call that draws so many float32, "random" or "normal", CuPy through either of its interfaces."""
+    works: dict[str, Work] = {}
+    if torch is not None:
+        tensor, draw = torch.empty(count, device="cuda"), {"random": torch.rand, "normal": torch.randn}[method]
+        works["torch"] = lambda: draw(count, out=tensor)
+    if cupy is not None:
+        new, old = cupy.random.default_rng(seed), cupy.random.RandomState(seed)
+        of_new = {"random": new.random, "normal": new.standard_normal}[method]
+        of_old = {"random": old.random_sample, "normal": old.standard_normal}[method]
+        works["CuPy Generator"] = lambda: of_new(count, dtype=cupy.float32)
+        works["CuPy RandomState"] = lambda: of_old(count, dtype=cupy.float32)
+    return works
+
+
 def _gates(torch: Any) -> dict[str, Any]:
     """kind -> (g(b), backward of g: (dy, b) -> dy g'(b)), as torch users write them."""
     functional, aten = torch.nn.functional, torch.ops.aten

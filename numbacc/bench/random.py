@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -60,8 +59,7 @@ def _bandwidth(report: Report, method: str, quick: bool) -> None:
         "ours": lambda: getattr(generator, method)(*arguments, out=out),
         "fill": lambda: runtime.fill(out._address, b"\x5a\xa5\x3c\xc3", COUNT, device, 0),
         "cuRAND": direct,
-        **_torch(method),
-        **_cupy(method),
+        **peers.draws(peers.import_torch(), peers.import_cupy(), method, COUNT, SEED),
     }
     times = gpu_ms(works, repeats=10 if quick else 40)
     ours, fill = times.pop("ours"), times.pop("fill")
@@ -92,33 +90,6 @@ def _error(method: str, arguments: tuple[float, ...], out: Any) -> float:
         got = numbacc.asnumpy(out[start : start + n]).astype(np.float64)
         worst = max(worst, float(np.abs(got - want).max()))
     return worst
-
-
-def _torch(method: str) -> dict[str, Callable[[], Any]]:
-    torch = peers.import_torch()
-    if torch is None:
-        return {}
-    tensor = torch.empty(COUNT, device="cuda")
-    function = {"random": torch.rand, "normal": torch.randn}[method]
-    return {"torch": lambda: function(COUNT, out=tensor)}
-
-
-def _cupy(method: str) -> dict[str, Callable[[], Any]]:
-    """CuPy's two interfaces, where CuPy is installed."""
-    try:
-        import cupy
-    except ImportError:
-        return {}
-    new, old = cupy.random.default_rng(SEED), cupy.random.RandomState(SEED)
-    if method == "random":
-        return {
-            "CuPy Generator": lambda: new.random(COUNT, dtype=cupy.float32),
-            "CuPy RandomState": lambda: old.random_sample(COUNT, dtype=cupy.float32),
-        }
-    return {
-        "CuPy Generator": lambda: new.standard_normal(COUNT, dtype=cupy.float32),
-        "CuPy RandomState": lambda: old.standard_normal(COUNT, dtype=cupy.float32),
-    }
 
 
 def _first_number(report: Report) -> None:

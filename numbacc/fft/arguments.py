@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
+from .. import checks
 from ..dtypes import info
 from ..errors import DTypeError, OptionError, ShapeError
 from ..layout import Layout, check_rank, dense_like, layout, normalize_axis
@@ -50,21 +50,13 @@ def base(function: str) -> str:
     return function.rstrip("2n")
 
 
-def integer(number: Any, name: str) -> int:
-    """An integer of any type as Python's."""
-    try:
-        return operator.index(number)
-    except TypeError:
-        raise ShapeError(f"{name}={number!r} is not an integer") from None
-
-
 def integers(numbers: Any, name: str) -> tuple[int, ...] | None:
     """A sequence of integers as a tuple; None stays None."""
     if numbers is None:
         return None
     if not isinstance(numbers, Iterable) or isinstance(numbers, (str, bytes)):
         raise ShapeError(f"{name}={numbers!r} is no sequence of integers")
-    return tuple(integer(number, name) for number in numbers)
+    return tuple(checks.integer(number, name, error=ShapeError) for number in numbers)
 
 
 def axes_and_lengths(

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from .. import arrays
+from .. import arrays, checks
 from ..copy import copy
 from ..errors import LayoutError, OptionError, ShapeError
-from ..layout import Layout, check_rank, check_writable, dense_like, normalize_axis, overlap
+from ..layout import Layout, check_rank, check_writable, dense_like, normalize_axis, overlap, read_only
 from ..plans import check_out
 from ..streams import handle_of
-from .arguments import integer, integers
+from .arguments import integers
 
 
 def fftfreq(n: int, d: float = 1.0, device: Any = None, *, stream: Any = None) -> Any:
@@ -64,17 +64,11 @@ def ifftshift(x: Any, axes: Any = None, out: Any = None, *, stream: Any = None) 
 
 
 def _points(n: Any) -> int:
-    points = integer(n, "n")
-    if points < 1:
-        raise ShapeError(f"n={n} points have no frequencies; it must be at least 1")
-    return points
+    return checks.integer(n, "n", 1, error=ShapeError)
 
 
 def _distance(d: Any) -> float:
-    try:
-        distance = float(d)
-    except (TypeError, ValueError):
-        raise OptionError(f"d={d!r} is no number") from None
+    distance = checks.real(d, "d")
     if not distance:
         raise OptionError("d=0 is no distance of samples")
     return distance
@@ -125,7 +119,7 @@ def _check_out(array: Any, made: Layout, result: Any, wanted: Layout) -> None:
     check_writable(found, "out")
     host = isinstance(array, np.ndarray)
     if not result.flags.writeable if host else result._readonly:
-        raise LayoutError("out is read-only; pass an array that can be written")
+        raise read_only("out")
     places = [a.ctypes.data if host else a._address for a in (array, result)]
     if overlap(places[0], made, places[1], found):
         raise LayoutError("out overlaps x: pass memory that shares nothing with it")

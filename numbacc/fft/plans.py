@@ -5,33 +5,21 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
-from functools import lru_cache, partial
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import arrays, workspace
-from ..backend import backend, simulated
+from ..backend import backend, fourier_library, simulated
 from ..errors import LayoutError
-from ..layout import CPU, check_writable, overlap, same_layout
+from ..layout import CPU, check_writable, overlap, read_only, same_layout
 from ..plans import PlanInfo
 from ..reference import fft as reference
 from ..streams import handle_of
 from . import arrange
 from .program import Arrange, Execute, Program, Request, build
-
-
-@lru_cache(maxsize=1)
-def _transform_class() -> Any:
-    """What runs cuFFT's plans: cuFFT, or NumPy in the simulator. Imported here: cuFFT's module brings Numba."""
-    if simulated():
-        from ..libraries.simulated_cufft import Transform
-
-        return Transform
-    from ..libraries import cufft
-
-    return cufft.Transform
 
 
 class _Ready:
@@ -53,7 +41,7 @@ class _Ready:
             else:
                 key = (step.walk.layout, step.inverse)
                 if key not in made:
-                    made[key] = _transform_class()(*key, device)
+                    made[key] = fourier_library().Transform(*key, device)
                 self._steps.append((step, made[key]))
         self.work_bytes = sum(transform.work_bytes for transform in made.values())
         self.nbytes = program.nbytes + max((transform.work_bytes for transform in made.values()), default=0)
@@ -191,7 +179,7 @@ class FftPlan:
         if result is None:
             out = result = arrays.empty_device(self._request.result, stream)
         elif result._readonly:
-            raise LayoutError("out is read-only; pass an array that can be written")
+            raise read_only("out")
         else:
             self._check_overlap(a._address, result._address)
         if self._request.overwrite and a._readonly:
@@ -200,7 +188,8 @@ class FftPlan:
             return out
         source, target = a._address, result._address
         if a._storage.stream != stream or result._storage.stream != stream:
-            self._run_across(a._storage, result._storage, source, target, stream)
+            with arrays.in_order((a, result), stream):
+                self._queue(source, target, stream)
             return out
         ready = self._here.ready.get(not (source | target) & self._misaligned)
         if ready is not None and ready.direct is not None:
@@ -219,20 +208,11 @@ class FftPlan:
         ready = self._ready(not (source | target) & self._misaligned)
         workspace.run(partial(ready.queue, source, target, stream), ready.nbytes, self._device, stream)
 
-    def _run_across(self, first: Any, second: Any, source: int, target: int, stream: int) -> None:
-        """Run in the order of what is queued on other streams on the same memory."""
-        away = {id(storage): storage for storage in (first, second) if storage.stream != stream}.values()
-        for storage in away:
-            storage.before_use(stream)
-        self._queue(source, target, stream)
-        for storage in away:
-            storage.after_use(stream)
-
     def _run_numpy(self, a: Any, result: Any, out: Any) -> Any:
         request = self._request
         if result is not None:
             if not result.flags.writeable:
-                raise LayoutError("out is read-only; pass an array that can be written")
+                raise read_only("out")
             self._check_overlap(a.ctypes.data, result.ctypes.data)
         if request.overwrite and not a.flags.writeable:
             raise LayoutError("a is read-only: overwrite_input=True cannot be")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from .. import arrays
+from .. import arrays, checks
 from ..errors import OptionError, ShapeError
 from ..layout import Layout
 from ..streams import handle_of
-from .arguments import MEANINGS, axes_and_lengths, base, integer, integers, request
+from .arguments import MEANINGS, axes_and_lengths, base, integers, request
 from .plans import CacheInfo, FftPlan, cache
 
 _LAST_TWO = (-2, -1)
@@ -227,11 +227,12 @@ def cache_limit(count: int | None = None, nbytes: int | None = None) -> tuple[in
 
     Returns:
         (count, nbytes), as they are now.
+
+    Raises:
+        OptionError: a limit is negative or no integer.
     """
-    count, nbytes = (None if limit is None else integer(limit, "limit") for limit in (count, nbytes))
-    for name, limit in (("count", count), ("nbytes", nbytes)):
-        if limit is not None and limit < 0:
-            raise OptionError(f"{name}={limit} is negative; 0 keeps no plan")
+    count = None if count is None else checks.integer(count, "count", 0)
+    nbytes = None if nbytes is None else checks.integer(nbytes, "nbytes", 0)
     return cache.limit(count, nbytes)
 
 
@@ -279,7 +280,8 @@ def _look_up(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, over
     array = arrays.as_array(a, "a", handle)
     result = None if out is None else arrays.as_array(out, "out", handle)
     if function == base(function):
-        n, axes = None if n is None else integer(n, "n"), integer(axes, "axis")
+        n = None if n is None else checks.integer(n, "n", error=ShapeError)
+        axes = checks.integer(axes, "axis", error=ShapeError)
     else:
         n, axes = integers(n, "s"), integers(axes, "axes")
     made_for = arrays.layout_of(array)

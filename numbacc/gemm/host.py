@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import dtype
-from ..errors import LayoutError
+from ..layout import read_only
 from ..reference import gemm as reference
 from .aliasing import check_overlap
 from .problem import Problem
@@ -21,7 +21,7 @@ def run_numpy(problem: Problem, operands: Sequence[Any], scales: Sequence[Any], 
     batch, m, n = problem.batch, problem.m, problem.n
     for array, name in ((out, "out"), (aux if problem.epilogue.produces_aux else None, "aux"), (scales[4], "amax_d")):
         if array is not None and not array.flags.writeable:
-            raise LayoutError(f"{name} is read-only; pass an array that can be written")
+            raise read_only(name)
     factors: list[Any] = [1.0 if scale is None else scale for scale in scales[:4]]
     for index, shape in ((0, (-1, 1)), (1, (1, -1))):
         if isinstance(factors[index], np.ndarray):

@@ -345,16 +345,8 @@ class MatmulPlan:
         addresses = [0 if array is None else array._address for array in used]
         if used[C] is None and not self._no_c:
             addresses[C] = addresses[OUT]
-        away = {
-            id(array._storage): array._storage
-            for array in involved
-            if array is not None and array._storage.stream != stream
-        }
-        for storage in away.values():
-            storage.before_use(stream)
-        self._launch(used, addresses, places, numbers, stream)
-        for storage in away.values():
-            storage.after_use(stream)
+        with arrays.in_order(involved, stream):
+            self._launch(used, addresses, places, numbers, stream)
 
     def _run_without_product(self, operands: Sequence[Any], scales: Sequence[Any], beta: float, stream: int) -> Any:
         """alpha is 0, or nothing is added up: the product of zeros, with the smallest k that the library takes.

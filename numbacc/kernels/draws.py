@@ -18,7 +18,7 @@ from .._intrinsics import accessors
 from .._numba import cuda
 from ..dtypes import TABLE, DTypeInfo
 from . import philox
-from .specs import DrawSpec
+from .specs import DrawSpec, Kernel
 
 # Numba knows functions by their names in a module, not those in a namespace.
 fma, exp, sine, cosine = hardware.fma, hardware.exp, hardware.sin_approximate, hardware.cos_approximate
@@ -279,7 +279,7 @@ def _put_some(spec: DrawSpec, put: Any) -> Any:
     return {1: cuda.jit(device=True)(one), 2: two_jit, 4: cuda.jit(device=True)(four)}[4 // spec.words]
 
 
-def make(spec: DrawSpec) -> Callable[..., None]:
+def make(spec: DrawSpec) -> Kernel:
     """The kernel that `spec` describes: a thread makes groups of values, a grid apart, until `groups` are done.
 
     Its arguments: address of the result; what names the source, seed or address; the first group; how many groups;

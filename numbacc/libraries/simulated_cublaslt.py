@@ -87,9 +87,5 @@ def _view(address: int, matrix: Matrix, batch: int) -> NDArray[Any]:
     """A matrix, or a batch of them, in simulated memory."""
     kind = dtype(matrix.dtype)
     size = kind.itemsize
-    elements = (matrix.columns - 1) * matrix.pitch + matrix.rows + (batch - 1) * matrix.batch_stride
-    memory = simulator.memory_at(address, elements * size)
     strides = (matrix.batch_stride * size, size, matrix.pitch * size)
-    # Strides are set on integers: NumPy has no name for every dtype of ours.
-    integers = memory.view(f"u{size}")
-    return np.lib.stride_tricks.as_strided(integers, (batch, matrix.rows, matrix.columns), strides).view(kind)
+    return simulator.view_at(address, (batch, matrix.rows, matrix.columns), strides, kind)

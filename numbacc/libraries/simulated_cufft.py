@@ -76,7 +76,5 @@ def _view(
     steps = [stride]
     for size in reversed(embed[1:]):
         steps.insert(0, steps[0] * size)
-    strides = [dtype.itemsize * step for step in (dist, *steps)]
-    last = sum((n - 1) * step for n, step in zip((batch, *lengths), strides, strict=True))
-    memory = simulator.memory_at(address, last + dtype.itemsize)
-    return np.ndarray((batch, *lengths), dtype, memory, 0, strides)
+    strides = tuple(dtype.itemsize * step for step in (dist, *steps))
+    return simulator.view_at(address, (batch, *lengths), strides, dtype)

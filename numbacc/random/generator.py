@@ -1,31 +1,4 @@
-"""Random numbers from cuRAND, pseudo- and quasi-random: the same on the CPU and on GPUs.
-
-```
-g = numbacc.random.Generator("philox", seed=7)    # on the current GPU, or on the CPU without one
-x = g.normal(0.0, 1.0, (4096, 4096))
-k = g.integers(10, shape=1000)
-```
-
-A generator is a sequence of random outputs and a position in it. Every method takes a number of outputs that follows
-from its name, the dtype and how many values are asked for, never from the values or the device:
-
-| method | outputs a value |
-|---|---|
-| bits, random, uniform | 1; for uint64 and float64 two |
-| dropout_mask | 1 |
-| integers | 2; 4 where high - low > 2^32 |
-| normal, lognormal, poisson | 1; in float64 of philox and xorwow 2; in whole rounds, see `Generator.normal` |
-
-An output has 32 bits; a value of several begins at a multiple of as many. Of the quasi-random kinds every method takes
-one output a value, of 32 or 64 bits.
-
-Without `dtype=` floats are float32, integers int64. Everything but normal, lognormal and poisson is the same to the
-last bit on every device; those are cuRAND's own, and what that promises is said with them.
-
-Capture into a CUDA graph: bits, random, uniform, dropout_mask, integers, and normal and lognormal in 32 bits and less,
-of kind "philox", are kernels that know where in the sequence they are. Captured, they advance the generator once and
-write the same numbers at every replay. All else goes through cuRAND's state on the GPU and raises UnsupportedError.
-"""
+"""The generator: a sequence, a position in it, and the methods that draw from there."""
 
 from __future__ import annotations
 
@@ -36,17 +9,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import arrays, checks, draws
-from .errors import OptionError, ShapeError, UnsupportedError
-from .layout import CPU
-from .libraries import curand
-from .libraries.curand import State
-from .reference import random as reference
-from .streams import handle_of
+from .. import arrays, checks
+from ..errors import OptionError, ShapeError, UnsupportedError
+from ..layout import CPU
+from ..libraries import curand
+from ..libraries.curand import State
+from ..reference import random as reference
+from ..streams import handle_of
+from . import draws
 
 KINDS = tuple(curand.KINDS)
-
-__all__ = ["KINDS", "Generator", "State"]
 
 Shape = int | Sequence[int] | None
 FLOATS = ("float32", "float64", "float16", "bfloat16")

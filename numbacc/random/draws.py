@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import arrays, workspace
-from .backend import backend, run_kernel
-from .dtypes import info
-from .errors import LayoutError, UnsupportedError
-from .kernels.specs import MAX_THREADS, DrawSpec
-from .layout import CPU, Layout, check_rank, check_writable, layout, row_major_strides
-from .libraries.curand import CHEAP, State, rounds
+from .. import arrays, workspace
+from ..backend import backend, run_kernel
+from ..dtypes import info
+from ..errors import UnsupportedError
+from ..kernels.specs import MAX_THREADS, DrawSpec
+from ..layout import CPU, Layout, check_rank, check_writable, layout, read_only, row_major_strides
+from ..libraries.curand import CHEAP, State, rounds
 
 #: Values that go through scratch memory at a time, where the sequence can be had in pieces.
 _PIECE = 1 << 20
@@ -149,7 +149,7 @@ class _HostTarget(_Target):
     def __init__(self, draw: Draw, array: Any, made: Layout):
         super().__init__(draw, array, made)
         if not array.flags.writeable:
-            raise LayoutError("out is read-only; pass an array that can be written")
+            raise read_only("out")
         self._flat = array.reshape(-1) if self.dense else np.empty(made.size, made.dtype)
         self.address = self._flat.ctypes.data
         self.open = self.dense
@@ -175,12 +175,10 @@ class _DeviceTarget(_Target):
     def __init__(self, draw: Draw, array: Any, made: Layout, stream: int):
         super().__init__(draw, array, made)
         if array._readonly:
-            raise LayoutError("out is read-only; pass an array that can be written")
+            raise read_only("out")
         backend().check_capability(self.row.name, self.row.oldest_capability, made.device)
         self.address, self._stream = array._address, stream
         self.open = self.dense and self.address % 16 == 0
-        if array._storage.stream != stream:
-            array._storage.before_use(stream)
 
     def fill(self, generate: Callable[[int], None], nbytes: int, start: int, count: int) -> None:
         """As `_HostTarget.fill`."""
@@ -229,10 +227,6 @@ class _DeviceTarget(_Target):
         arguments = (self.address, name, first, groups, index, start + count, u, v, a, b, steps, shape)
         run_kernel(spec, blocks, MAX_THREADS, arguments, made.device, self._stream)
 
-    def finish(self) -> None:
-        if self.array._storage.stream != self._stream:
-            self.array._storage.after_use(self._stream)
-
 
 def check_capture(draw: Draw, device: int, stream: int) -> None:
     """Raise UnsupportedError if the stream is being captured and the draw needs cuRAND's state.
@@ -273,16 +267,17 @@ def run(draw: Draw, array: Any, made: Layout, engine: Callable[[], Any], seed: i
     if not made.size:
         return
     if made.device == CPU:
-        target: Any = _HostTarget(draw, array, made)
-    else:
-        check_rank(made.shape or (1,), "the result")
-        target = _DeviceTarget(draw, array, made, stream)
+        host = _HostTarget(draw, array, made)
+        _run(draw, host, engine(), position, stream)
+        host.finish()
+        return
+    check_rank(made.shape or (1,), "the result")
+    target = _DeviceTarget(draw, array, made, stream)
+    with arrays.in_order((array,), stream):
         if draw.fused:
             target.make(seed, position)
-            target.finish()
-            return
-    _run(draw, target, engine(), position, stream)
-    target.finish()
+        else:
+            _run(draw, target, engine(), position, stream)
 
 
 def _run(draw: Draw, target: Any, engine: Any, position: int, stream: int) -> None:
