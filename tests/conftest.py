@@ -197,6 +197,15 @@ def poison():
         yield
 
 
+def refused(error, *words, run):
+    """`run` raises `error`, whose message has all the words."""
+    with pytest.raises(error) as caught:
+        run()
+    assert type(caught.value) is error
+    for word in words:
+        assert str(word) in str(caught.value), f"{word!r} is missing in: {caught.value}"
+
+
 # ---------------------------------------------------------------- calls of gated activations
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from conftest import refused
 
 import numbacc
 from numbacc import fft
@@ -17,14 +18,6 @@ F, C = np.dtype(np.float32), np.dtype(np.complex64)
 
 def operand(place, function, shape=(4, 6)):
     return place.operand(np.ones(shape, F if function in REAL else C))
-
-
-def refused(error, *words, run):
-    with pytest.raises(error) as caught:
-        run()
-    assert type(caught.value) is error
-    for word in words:
-        assert str(word) in str(caught.value), f"{word!r} is missing in: {caught.value}"
 
 
 def refused_by(functions, place, error, *words, **options):

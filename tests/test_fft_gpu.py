@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 import pytest
+from graphs import captured, overwrite
 
 import numbacc
 from numbacc import fft, runtime, workspace
@@ -65,32 +66,19 @@ def test_threads_have_plans_of_their_own(function, shape, options):
 
 @pytest.mark.parametrize("function, shape, options", WORKS)
 def test_a_planned_transform_is_captured_into_a_graph(function, shape, options):
-    from cuda.bindings import driver as cuda
-
-    def check(result):
-        assert int(result[0]) == 0, result
-        return result[1] if len(result) == 2 else result[1:]
-
     stream, x = numbacc.stream(), values(*shape)
     source = numbacc.asarray(x, stream=stream)
     out = numbacc.empty_like(getattr(fft, function)(source, **options, stream=stream), stream=stream)
     axes = options.get("axes")
     plan = fft.plan(function, source, options.get("s"), axes, options.get("norm"), out)
     plan(source, out=out, stream=stream)
-    stream.synchronize()
-    runtime.synchronize(0, 0)
-    handle = cuda.CUstream(stream.handle)
-    check(cuda.cuStreamBeginCapture(handle, cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))
-    plan(source, out=out, stream=stream)
-    instance = check(cuda.cuGraphInstantiate(check(cuda.cuStreamEndCapture(handle)), 0))
+    with captured(stream) as graph:
+        plan(source, out=out, stream=stream)
     workspace.release(0)  # the graph has memory of its own
     for scale in (1, 2):
-        fresh = numbacc.asarray((scale * x).astype(x.dtype))
-        runtime.synchronize(0, 0)
-        runtime.copy_on_device(source._address, fresh._address, fresh.nbytes, 0, stream.handle)
+        overwrite(source, (scale * x).astype(x.dtype), stream)
         out._fill(np.nan, stream.handle)
-        check((*cuda.cuGraphLaunch(instance, handle), None))
-        stream.synchronize()
+        graph.replay()
         assert_close(out, getattr(np.fft, function)(scale * x, **options))
     plan(source, out=out, stream=stream)  # and work areas are the stream's again
     assert_close(out, getattr(np.fft, function)(2 * x, **options))

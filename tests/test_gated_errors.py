@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import SKIPS, Call, packed, sentinel
+from conftest import SKIPS, Call, packed, refused, sentinel
 
 import numbacc
 from numbacc import gated
@@ -22,15 +22,6 @@ BASES = {
 
 def ones(place, shape, dtype=F32, **layout):
     return place.operand(np.ones(shape, dtype), **layout)
-
-
-def refused(error, *words, run):
-    """`run` raises `error`, whose message has all the words."""
-    with pytest.raises(error) as caught:
-        run()
-    assert type(caught.value) is error
-    for word in words:
-        assert str(word) in str(caught.value), f"{word!r} is missing in: {caught.value}"
 
 
 def refused_everywhere(place, error, *words, x=None, dy=None, **options):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from conftest import Place
 from gemm_call import BY_COLUMNS, DTYPES, EPILOGUES, PADDED, Call, is_fused
+from graphs import captured, overwrite
 from test_gpu import slow_down
 
 import numbacc
@@ -134,38 +133,6 @@ def test_products_do_not_wait():
 
 
 # ---------------------------------------------------------------- graphs
-
-
-@contextmanager
-def captured(stream):
-    """Capture what is queued on a stream; afterwards `replay()` runs it and waits."""
-    from cuda.bindings import driver as cuda
-
-    def check(result):
-        assert int(result[0]) == 0, result
-        return result[1] if len(result) > 1 else None
-
-    found, handle = SimpleNamespace(), cuda.CUstream(stream.handle)
-    stream.synchronize()
-    runtime.synchronize(0, 0)
-    check(cuda.cuStreamBeginCapture(handle, cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))
-    yield found
-    graph = check(cuda.cuStreamEndCapture(handle))
-    instance = check(cuda.cuGraphInstantiate(graph, 0))
-
-    def replay():
-        check(cuda.cuGraphLaunch(instance, handle))
-        stream.synchronize()
-
-    found.replay = replay
-
-
-def overwrite(array, values, stream):
-    """New values in the memory of an array, there when this returns."""
-    fresh = numbacc.asarray(values)
-    runtime.synchronize(0, 0)
-    runtime.copy_on_device(array._address, fresh._address, fresh.nbytes, 0, stream.handle)
-    stream.synchronize()
 
 
 @pytest.mark.parametrize("shape", [(64, 48, 32), (16, 64, 8192)], ids=["plain", "long sums"])

@@ -9,6 +9,7 @@ import threading
 
 import numpy as np
 import pytest
+from graphs import captured, overwrite
 
 import numbacc
 from numbacc import gated, runtime
@@ -246,35 +247,19 @@ def test_a_new_thread_needs_no_setup():
 
 
 def test_a_planned_call_is_captured_into_a_graph():
-    from cuda.bindings import driver as cuda
-
-    def check(result):
-        assert int(result[0]) == 0, result
-        return result[1] if len(result) == 2 else result[1:]
-
     stream = numbacc.stream()
     x = normal(128, 256)
     source, y = numbacc.asarray(x, stream=stream), numbacc.empty((128, 128), stream=stream)
     elsewhere = numbacc.asarray(x)  # on the default stream
     z = numbacc.empty((128, 128))
     plan = gated.forward_plan(source, out=y)
-    handle = cuda.CUstream(stream.handle)
-    mode = cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-    stream.synchronize()
-    runtime.synchronize(0, 0)
-    check(cuda.cuStreamBeginCapture(handle, mode))
-    plan(source, out=y, stream=stream)
-    plan(elsewhere, out=z, stream=stream)
-    graph = check(cuda.cuStreamEndCapture(handle))
-    instance = check(cuda.cuGraphInstantiate(graph, 0))
+    with captured(stream) as graph:
+        plan(source, out=y, stream=stream)
+        plan(elsewhere, out=z, stream=stream)
     for scale in (1, 2):
-        numbacc.asnumpy(source)  # nothing pending
-        fresh = numbacc.asarray((scale * x).astype(np.float32))
-        runtime.synchronize(0, 0)
-        runtime.copy_on_device(source._address, fresh._address, fresh.nbytes, 0, stream.handle)
+        overwrite(source, (scale * x).astype(np.float32), stream)
         y._fill(np.nan, stream.handle)
-        check((*cuda.cuGraphLaunch(instance, handle), None))
-        stream.synchronize()
+        graph.replay()
         assert_swiglu(y, (scale * x).astype(np.float32))
         assert_swiglu(z, x)
 
