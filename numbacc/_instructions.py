@@ -76,6 +76,7 @@ if not SIMULATED:
         ),
         reciprocal_approximate=_instruction("rcp.approx.ftz.f32 $0, $1;", _f32, _f32),
         # For |x| <= π to 2^-21, growing with x: what CUDA's __sinf and __cosf are.
+        sqrt_approximate=_instruction("sqrt.approx.f32 $0, $1;", _f32, _f32),
         sin_approximate=_instruction("sin.approx.f32 $0, $1;", _f32, _f32),
         cos_approximate=_instruction("cos.approx.f32 $0, $1;", _f32, _f32),
         # All 64 bits of a product of 32-bit integers.

@@ -122,6 +122,7 @@ hardware = SimpleNamespace(
     exp=_exp,
     exp_approximate=_exp,
     reciprocal_approximate=lambda x: 1.0 / x,
+    sqrt_approximate=math.sqrt,
     sin_approximate=math.sin,
     cos_approximate=math.cos,
     product=lambda x, y: np.uint64(x) * np.uint64(y),

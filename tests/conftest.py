@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 import numbacc
-from numbacc import arrays, gated
+from numbacc import arrays, gated, workspace
 from numbacc.backend import backend, has_gpu, simulated
 
 SKIPS = {
@@ -289,3 +289,8 @@ def packed(outs):
     """Operands as the argument `out`."""
     views = tuple(o.view for o in outs)
     return views[0] if len(views) == 1 else views
+
+
+def held_bytes(device):
+    """Bytes of scratch memory kept on a device."""
+    return sum(block.nbytes for (where, *_), block in workspace._held.items() if where == device)

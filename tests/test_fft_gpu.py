@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 import pytest
+from conftest import held_bytes
 from graphs import captured, overwrite
 
 import numbacc
@@ -93,10 +94,10 @@ def test_plans_hold_no_work_area():
         fft.fft(array)
     info = fft.cache_info()
     assert info.currsize == 5 and info.currbytes > 0
-    assert workspace.held_bytes(0) <= info.currbytes / 5 * 2
+    assert held_bytes(0) <= info.currbytes / 5 * 2
     fft.cache_clear()
     numbacc.release_memory()
-    assert workspace.held_bytes(0) == 0
+    assert held_bytes(0) == 0
 
 
 def test_input_is_not_lost():
@@ -119,12 +120,13 @@ def test_torch_arrays_go_in_as_they_are():
 
 def test_more_than_2_to_the_31_elements():
     rows = 2**25 + 1
-    if runtime.memory_info(0)[0] < 20 << 30:
+    if runtime.memory_info(0)[0] < 80 << 30:
         return
     x = numbacc.full((rows, 64), 1, "complex64")
     assert fft.fft(x, norm="forward", out=x) is x
     for row in (0, rows // 2, rows - 1):
         np.testing.assert_allclose(numbacc.asnumpy(x[row]), np.eye(64)[0], atol=1e-6)
-    x = numbacc.full((rows * 64,), 1, "float32")
+    # Of lengths from 2^31 on cuFFT has plans for some only, powers of 2 among them.
+    x = numbacc.full((2**32,), 1, "float32")
     first = numbacc.asnumpy(fft.rfft(x)[:4])
-    np.testing.assert_allclose(first, [rows * 64, 0, 0, 0], atol=1e-4 * rows)
+    np.testing.assert_allclose(first, [2**32, 0, 0, 0], atol=1e-4 * rows)

@@ -53,7 +53,9 @@ def test_integers_are_the_cpus(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_normals_are_the_cpus_nearly(kind, dtype):
     cpu, gpu = both(kind, "normal", 0.0, 1.0, dtype=dtype)
-    np.testing.assert_allclose(cpu, gpu, rtol=0, atol=2.0**-17 if dtype == "float32" else 1e-12)
+    # On a GPU mtgp32's float64 normals have float32's precision.
+    tolerance = 2.0**-17 if dtype == "float32" else 1e-6 if kind == "mtgp32" else 1e-12
+    np.testing.assert_allclose(cpu, gpu, rtol=0, atol=tolerance)
 
 
 @pytest.mark.parametrize("lam", [0.5, 10.0, 500.0, 50_000.0])

@@ -6,6 +6,7 @@ import threading
 from types import SimpleNamespace
 
 import pytest
+from conftest import held_bytes
 
 from numbacc import workspace
 
@@ -38,9 +39,9 @@ def test_one_block_serves_a_stream():
     assert workspace.held(65, 0, STREAM) is None
     assert address(65) == 8192
     assert address(65, STREAM + 1) == 12288 and address(65, device=1) == 16384
-    assert workspace.held_bytes(0) == 130
+    assert held_bytes(0) == 130
     workspace.release(0)
-    assert workspace.held_bytes(0) == 0 and workspace.held_bytes(1) == 65
+    assert held_bytes(0) == 0 and held_bytes(1) == 65
 
 
 def test_none_and_captured(blocks):

@@ -16,14 +16,12 @@ from .. import arrays, workspace
 from ..backend import backend, run_kernel
 from ..dtypes import info
 from ..errors import UnsupportedError
-from ..kernels.specs import MAX_THREADS, DrawSpec
+from ..kernels.specs import GROUPS_A_THREAD, MAX_THREADS, DrawSpec
 from ..layout import CPU, Layout, check_rank, check_writable, layout, read_only, row_major_strides
 from ..libraries.curand import CHEAP, State, rounds
 
 #: Values that go through scratch memory at a time, where the sequence can be had in pieces.
 _PIECE = 1 << 20
-#: Groups of four words that a thread of the kernel makes, where there are enough.
-_GROUPS_A_THREAD = 4
 
 
 class Draw(NamedTuple):
@@ -217,7 +215,7 @@ class _DeviceTarget(_Target):
             rank=len(shape),
             access_bytes=max(math.gcd(widest, each * itemsize, self.address + index * itemsize), itemsize),
         )
-        blocks = -(-groups // (MAX_THREADS * _GROUPS_A_THREAD))
+        blocks = -(-groups // (MAX_THREADS * GROUPS_A_THREAD))
         u, v, *reals = self.draw.parameters
         if dtype == "float64":
             a, b = reals
