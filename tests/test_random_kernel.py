@@ -11,7 +11,7 @@ import pytest
 from numbacc import launch
 from numbacc.backend import simulated
 from numbacc.dtypes import TABLE
-from numbacc.kernels.specs import GROUPS_A_THREAD, DrawSpec
+from numbacc.kernels.specs import DrawSpec
 
 pytestmark = pytest.mark.skipif(simulated(), reason="the simulator compiles nothing")
 
@@ -84,7 +84,9 @@ def test_philox_is_ten_rounds_of_two_multiplications(formula, capability):
     # Once for each group that a thread makes at a time, and again where some of a block's values are not wanted.
     products = len(re.findall(r"mul\.wide\.u32", found.text))
     assert products >= 40 and products % 20 <= (8 if newer else 0)
-    assert not re.search(r"mul\.hi\.[su]64" + ("" if newer else r"|xor\.b64"), found.text)
+    assert not re.search(r"mul\.hi\.[su]64", found.text)
+    # A last round's exclusive or may be joined with its neighbour.
+    assert newer or len(re.findall(r"xor\.b64", found.text)) <= products // 20
     assert len(re.findall(r"mul\.lo\.[su]64", found.text)) <= 8  # of a block's bounds, not a group's
     assert not re.search(r"\bdiv\b|\brem\b", found.text)
     sines = len(re.findall(r"(?:sin|cos)\.approx\.f32", found.text))

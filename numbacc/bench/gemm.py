@@ -16,7 +16,7 @@ from .. import dtypes
 from ..epilogue_plans import map_plan
 from ..layout import Layout
 from . import peers
-from .harness import Report, gpu_ms, host_us
+from .harness import Report, gpu_ms, host_times
 
 #: m, n, k
 SQUARE = (8192, 8192, 8192)
@@ -292,11 +292,15 @@ def _host(report: Report, torch: Any) -> None:
     x, w, shift = (torch.from_dlpack(array) for array in (a, b, bias))
     weight = w.t().contiguous()
     linear = torch.nn.functional.linear
-    theirs = {"torch F.linear": host_us(lambda: linear(x, weight, shift))}
+    works: dict[str, Callable[[], Any]] = {
+        "ours": lambda: gemm.matmul(a, b, bias=bias, epilogue="bias", out=out),
+        "torch F.linear": lambda: linear(x, weight, shift),
+    }
     planned = peers.nvmath_matmul(x, w, shift)
     if planned is not None:
-        theirs["nvmath Matmul.execute"] = host_us(planned)
-    ours = host_us(lambda: gemm.matmul(a, b, bias=bias, epilogue="bias", out=out))
+        works["nvmath Matmul.execute"] = planned
+    theirs = host_times(works)
+    ours = theirs.pop("ours")
     for peer, bound in (("torch F.linear", 0.7), ("nvmath Matmul.execute", 0.3)):
         if peer in theirs:
             ratio = ours / theirs[peer]

@@ -48,20 +48,30 @@ def gpu_ms(works: Mapping[str, Callable[[], Any]], *, repeats: int = 30) -> dict
     return {name: statistics.median(b.elapsed_ms(a) for a, b in pairs) for name, pairs in spans.items()}
 
 
-def host_us(work: Callable[[], Any], *, batches: int = 51, calls: int = 100) -> float:
-    """Median host time of one call in microseconds: batches of calls, the GPU idle before each batch."""
+def host_us(work: Callable[[], Any]) -> float:
+    """Median host time of one call in microseconds."""
+    return host_times({"": work})[""]
+
+
+def host_times(works: Mapping[str, Callable[[], Any]], *, batches: int = 51, calls: int = 100) -> dict[str, float]:
+    """Median host time of one call of each work in microseconds: batches of calls, the GPU idle before each batch.
+
+    The works take turns, batch by batch, so that what else slows the machine slows all of them.
+    """
     device = runtime.current_device()
-    for _ in range(2 * calls):
-        work()
-    times = []
-    for _ in range(batches):
-        runtime.synchronize(0, device)
-        start = time.perf_counter()
-        for _ in range(calls):
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for work in works.values():
+        for _ in range(2 * calls):
             work()
-        times.append((time.perf_counter() - start) / calls * 1e6)
+    for _ in range(batches):
+        for name, work in works.items():
+            runtime.synchronize(0, device)
+            start = time.perf_counter()
+            for _ in range(calls):
+                work()
+            times[name].append((time.perf_counter() - start) / calls * 1e6)
     runtime.synchronize(0, device)
-    return statistics.median(times)
+    return {name: statistics.median(found) for name, found in times.items()}
 
 
 def copy_of(nbytes: int) -> Callable[[], None]:
