@@ -186,6 +186,7 @@ NAN, INF = float("nan"), float("inf")
         (lambda g: g.poisson([4.0, 5.0], 2), "is no number; one number for all"),
         (lambda g: g.uniform(1, 1, 3), "low=1 and high=1: low must be below high"),
         (lambda g: g.uniform(2, 1, 3), "low must be below high"),
+        (lambda g: g.uniform(-3e38, 3e38, 3), "too far apart for float32"),
         (lambda g: g.uniform(0, INF, 3), "high=inf must be finite"),
         (lambda g: g.uniform(NAN, 1, 3), "low=nan must be finite"),
         (lambda g: g.uniform(-1.7e308, 1.7e308, 3), "high - low=inf must be finite"),

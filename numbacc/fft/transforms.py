@@ -184,7 +184,8 @@ def plan(
 ) -> FftPlan:  # fmt: skip
     """The plan that a function runs for these arguments, with its kernels and, for this thread, cuFFT's plans made.
 
-    Call it as `plan(a, out=None, stream=None)`; it may be called while a graph is captured.
+    Call it as `plan(a, out=None, stream=None)`; it may be called while a graph is captured. A graph uses the tables of
+    cuFFT's plan: keep this plan, and the thread that captured it, as long as the graph, and clear no cache before.
 
     Args:
         function: "fft", "irfftn", ...

@@ -187,6 +187,9 @@ class Generator:
             raise OptionError(f"low={low} and high={high}: low must be below high")
         span = checks.real(last - first, "high - low")
         result = _result(shape, dtype, out, stream, FLOATS)
+        largest = float(np.finfo(np.float64 if result.dtype == np.float64 else np.float32).max)
+        if max(-first, last, span) > largest:
+            raise OptionError(f"low={low} and high={high} are too far apart for {result.dtype}: use float64")
         return self._draw("uniform", 1 + (result.dtype == np.float64), result, (0, 0, first, span))
 
     def integers(
