@@ -14,7 +14,7 @@ from ..backend import backend, matmul_library
 from ..codes import ALIGNED, ARRAYS
 from ..copy import copy
 from ..errors import LayoutError, OptionError, UnsupportedError
-from ..layout import CPU, Layout, same_layout
+from ..layout import CPU, Layout, read_only, same_layout
 from ..libraries.products import bits
 from ..plans import PlanInfo
 from ..streams import handle_of
@@ -180,7 +180,7 @@ class MatmulPlan:
         if out is None:
             out = arrays.empty_device(problem.out, stream)
         elif out._readonly:
-            raise LayoutError("out is read-only; pass an array that can be written")
+            raise read_only("out")
         answer = out
         if problem.second is not None:
             second = self._second(stream)
@@ -191,7 +191,7 @@ class MatmulPlan:
                 bias = second
         elif problem.epilogue.produces_aux:
             if aux._readonly:
-                raise LayoutError("aux is read-only; pass an array that can be written")
+                raise read_only("aux")
             answer = self._answer(out, aux)
         used = (a, b, c, out, bias, aux)
         if self._empty:
@@ -263,7 +263,7 @@ class MatmulPlan:
         """Scales that are numbers, put into alpha and beta, or in memory where the library wants them."""
         a, b, c, d, amax = scales
         if amax is not None and amax._readonly:
-            raise LayoutError("amax_d is read-only; pass an array that can be written")
+            raise read_only("amax_d")
         if isinstance(a, float):
             alpha, a = alpha * a, None
         if isinstance(b, float):
