@@ -21,17 +21,28 @@ from .dtypes import DTypeInfo
 memory: dict[int, np.ndarray[Any, Any]] = {}
 
 
+def behind(address: int) -> np.ndarray[Any, Any]:
+    """The bytes from an address to the end of the allocation that it lies in.
+
+    There are none where it lies behind one; before all, that is an IndexError.
+    """
+    # Sorted into a list at once: wherever Python code runs, garbage collection may free an allocation.
+    starts = sorted(memory)
+    where = bisect_right(starts, address) - 1
+    if where < 0:
+        raise IndexError(f"access at {address:#x} lies outside every device array")
+    return memory[starts[where]][address - starts[where] :]
+
+
 def _element(address: int, offset: int, dtype: DTypeInfo, width: int) -> np.ndarray[Any, Any]:
     """The bytes of one access as an array of `width // itemsize` elements, bounds and alignment checked."""
     target = int(address) + int(offset) * dtype.itemsize
-    starts = sorted(memory)
-    where = bisect_right(starts, target) - 1
-    start = starts[where] if where >= 0 else -1
-    if where < 0 or target + width > start + memory[start].nbytes:
+    found = behind(target)
+    if found.nbytes < width:
         raise IndexError(f"access of {width} bytes at {target:#x} lies outside every device array")
     if target % width:
         raise IndexError(f"access of {width} bytes at {target:#x} is misaligned")
-    return memory[start][target - start : target - start + width].view(dtype.numpy)
+    return found[:width].view(dtype.numpy)
 
 
 def _unravel(index: int, shape: tuple[int, ...]) -> tuple[int, ...]:

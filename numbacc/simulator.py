@@ -107,9 +107,7 @@ def release_memory(device: int) -> None:
 
 def memory_at(address: int, nbytes: int) -> np.ndarray[Any, Any]:
     """The bytes behind an address, up to the end of the allocation that it lies in."""
-    # A copy of the keys: memory may be freed by the garbage collector meanwhile.
-    start = max(a for a in list(_simulated.memory) if a <= address)
-    return _simulated.memory[start][address - start : address - start + nbytes]
+    return _simulated.behind(address)[:nbytes]
 
 
 def view_at(
