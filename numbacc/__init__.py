@@ -27,6 +27,7 @@ from .arrays import (
     from_dlpack,
     full,
     release_memory,
+    scratch_limit,
     zeros,
 )
 from .backend import has_gpu
@@ -40,6 +41,7 @@ from .errors import (
     ShapeError,
     UnsupportedError,
 )
+from .graphs import Graph, graph
 from .streams import Stream, current_stream, stream
 
 bfloat16 = ml_dtypes.bfloat16
@@ -50,6 +52,7 @@ __all__ = [
     "DTypeError",
     "DeviceError",
     "Error",
+    "Graph",
     "LayoutError",
     "LibraryError",
     "OptionError",
@@ -70,9 +73,11 @@ __all__ = [
     "full",
     "gated",
     "gemm",
+    "graph",
     "has_gpu",
     "random",
     "release_memory",
+    "scratch_limit",
     "stream",
     "zeros",
 ]

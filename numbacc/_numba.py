@@ -99,8 +99,8 @@ def place_of(array: Any) -> tuple[int, int]:
     return array.gpu_data.context.device.id, array.device_ctypes_pointer.value or 0
 
 
-def memory_pointer(address: int, nbytes: int, owner: object) -> Any:
+def memory_pointer(address: int, nbytes: int, device: int, owner: object) -> Any:
     """The memory object that Numba expects in `DeviceNDArray.gpu_data`; it keeps `owner` alive."""
-    pointer = MemoryPointer(context=devices.get_context(), pointer=binding.CUdeviceptr(address), size=nbytes)
+    pointer = MemoryPointer(context=devices.get_context(device), pointer=binding.CUdeviceptr(address), size=nbytes)
     pointer._numbacc_owner = owner  # lives as long as the pointer does
     return pointer

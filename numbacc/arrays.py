@@ -6,19 +6,18 @@ On a machine without a GPU everything here works on NumPy arrays.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from . import dtypes
+from . import dtypes, workspace
 from .backend import backend, has_gpu
-from .errors import DeviceError, DTypeError, LayoutError, ShapeError
+from .errors import DeviceError, DTypeError, LayoutError, OptionError, ShapeError
 from .layout import CPU, Layout, layout, row_major_strides
 from .layout import layout_of as _numpy_layout
-from .streams import handle_of
+from .streams import default_device, handle_of
 
 Array = Any  #: a NumPy array or a numbacc device array
 
@@ -96,18 +95,6 @@ def empty_device(array: Layout, stream: int) -> Array:
     make, allocate = _makers
     storage = allocate(array.nbytes, array.device, stream)
     return make(array, storage.address, storage)
-
-
-@contextmanager
-def in_order(used: Iterable[Any], stream: int) -> Iterator[None]:
-    """What is queued inside, on `stream`, follows what other streams have queued on the memory of these device arrays,
-    and precedes what they queue there later. None is passed over."""
-    away = {id(a._storage): a._storage for a in used if a is not None and a._storage.stream != stream}.values()
-    for storage in away:
-        storage.before_use(stream)
-    yield
-    for storage in away:
-        storage.after_use(stream)
 
 
 #: DeviceArray and the backend's allocate, once they are needed: they bring Numba.
@@ -273,10 +260,41 @@ def from_dlpack(obj: Any, *, stream: Any = None) -> Array:
     return as_array(obj, "obj", handle_of(stream))
 
 
-def release_memory(device: int = 0) -> None:
-    """Give memory that numbacc holds but does not use back to the GPU, for other libraries. This blocks."""
+def release_memory(device: int | str | None = None) -> None:
+    """Give memory that numbacc holds but does not use back to the GPU, for other libraries. This blocks.
+
+    Args:
+        device: a GPU's number or "cuda:0"; by default all GPUs that numbacc has memory of.
+
+    Raises:
+        UnsupportedError: a graph is being captured, which waiting would break.
+    """
     if has_gpu():
-        backend().release_memory(device)
+        backend().release_memory(None if device is None else target_of(device))
+
+
+def scratch_limit(nbytes: int | None = None) -> int:
+    """How many bytes of scratch memory for libraries numbacc keeps between calls, on all GPUs together.
+
+    An operation that needs more gets it, and gives it back when it is done.
+
+    Args:
+        nbytes: the new limit, at least 0; None leaves it as it is.
+
+    Returns:
+        the limit, as it is now; 1 GiB at first.
+    """
+    return workspace.limit(None if nbytes is None else _count(nbytes))
+
+
+def _count(nbytes: Any) -> int:
+    try:
+        number = operator.index(nbytes)
+    except TypeError:
+        number = -1
+    if number < 0 or isinstance(nbytes, bool):
+        raise OptionError(f"nbytes={nbytes!r} is no number of bytes, 0 or more")
+    return number
 
 
 def _from_device(array: Array, wanted: Any, target: int, device: int | str | None, stream: Any) -> Array:
@@ -332,7 +350,10 @@ def target_of(device: int | str | None) -> int:
         DeviceError: it names none that exists.
     """
     if device is None:
-        return backend().current_device() if has_gpu() else CPU
+        if not has_gpu():
+            return CPU
+        own = default_device()
+        return backend().current_device() if own is None else own
     if device == "cpu":
         return CPU
     text = str(device).removeprefix("cuda").removeprefix(":")

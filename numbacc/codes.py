@@ -2,7 +2,7 @@
 
 #: Another context is current in this thread, or none.
 WRONG_CONTEXT = -1
-#: The stream is being captured into a graph, so nothing was freed.
+#: The stream is being captured into a graph, which must be told what it uses: nothing was done.
 CAPTURING = -2
 #: An address is not aligned as the kernel was chosen for.
 WRONG_ALIGNMENT = -3

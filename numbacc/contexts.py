@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 import ctypes
-import threading
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
 from numbacc_bindings import driver as cuda
-from numbacc_bindings.driver import DriverError, driver
+from numbacc_bindings.driver import CaptureMode, DriverError, driver
 
 from .errors import DeviceError
 
 
-class _Cell(threading.local):
-    """A word of memory for drivers' results, one a thread."""
-
-    def __init__(self) -> None:
-        self.word = ctypes.c_uint64()
-        self.address = ctypes.addressof(self.word)
-
-
-_cell = _Cell()
-
-
 def call(function: Any, *arguments: Any) -> int:
     """Call a function whose first parameter receives a result of up to 64 bits."""
-    cell = _cell
-    cell.word.value = 0
-    function(cell.address, *arguments)
-    return int(cell.word.value)
+    # A word of its own for each call: garbage collection may run between the call and the look at its result, and what
+    # it finalizes makes calls, too.
+    word = ctypes.c_uint64()
+    function(ctypes.addressof(word), *arguments)
+    return word.value
 
 
 @lru_cache(maxsize=1)
@@ -39,9 +29,20 @@ def device_count() -> int:
     """How many GPUs there are; 0 without a driver."""
     try:
         driver.cuInit(0)
-        return call(driver.cuDeviceGetCount)
+        count = call(driver.cuDeviceGetCount)
     except DriverError:
         return 0
+    if count:
+        os.register_at_fork(after_in_child=_refuse_after_fork)
+    return count
+
+
+def _refuse_after_fork() -> None:
+    """CUDA's state does not survive a fork: the child's calls would fail, or hang, each in a way of its own."""
+    driver.refuse(
+        "this process was forked from one that had used CUDA, and CUDA cannot be used in such a child. Start processes "
+        'anew: multiprocessing.get_context("spawn"), or fork before the first use of a GPU; NumPy arrays work here'
+    )
 
 
 def require_device(device: int) -> None:
@@ -90,34 +91,64 @@ def primary_context(device: int) -> int:
     return call(driver.cuDevicePrimaryCtxRetain, device)
 
 
-@lru_cache(maxsize=64)
-def _device_of_context(context: int) -> int:
-    for device in range(device_count()):
-        if primary_context(device) == context:
-            return device
-    return 0
-
-
 def current_device() -> int:
     """The GPU whose context is current in this thread, else 0."""
     require_device(0)
-    context = call(driver.cuCtxGetCurrent)
-    return _device_of_context(context) if context else 0
+    if not call(driver.cuCtxGetCurrent):
+        return 0
+    return call(driver.cuCtxGetDevice)
+
+
+#: Once native code is there: what tells quickly that a context is the current one.
+_is_current: list[Callable[[int], int]] = []
+
+
+class on_device:
+    """The device's context made current for a while; a thread that has none keeps it."""
+
+    __slots__ = ("_context", "_pushed", "device")
+
+    def __init__(self, device: int):
+        self.device = device
+        self._context = primary_context(device)
+        self._pushed = False
+
+    def __enter__(self) -> None:
+        if _is_current and _is_current[0](self._context):
+            return
+        current = call(driver.cuCtxGetCurrent)
+        if current == self._context:
+            return
+        if not current:
+            driver.cuCtxSetCurrent(self._context)
+        else:
+            driver.cuCtxPushCurrent_v2(self._context)
+            self._pushed = True
+
+    def __exit__(self, *error: object) -> None:
+        if self._pushed:
+            call(driver.cuCtxPopCurrent_v2)
+
+
+def device_of_stream(stream: int) -> int:
+    """The GPU that a stream belongs to; of the default stream, which every GPU has, the current one."""
+    if not stream:
+        return current_device()
+    with on_device(0):  # the driver wants some context to be current
+        context = call(driver.cuStreamGetCtx, stream)
+        driver.cuCtxPushCurrent_v2(context)
+        try:
+            return call(driver.cuCtxGetDevice)
+        finally:
+            call(driver.cuCtxPopCurrent_v2)
 
 
 @contextmanager
-def on_device(device: int) -> Iterator[None]:
-    """The device's context made current for a while; a thread that has none keeps it."""
-    context = primary_context(device)
-    current = call(driver.cuCtxGetCurrent)
-    if current == context:
+def relaxed() -> Iterator[None]:
+    """Calls that a capture forbids, such as allocating or loading a module, allowed to this thread for a while."""
+    mode = ctypes.c_int(CaptureMode.RELAXED)
+    driver.cuThreadExchangeStreamCaptureMode(ctypes.addressof(mode))
+    try:
         yield
-    elif not current:
-        driver.cuCtxSetCurrent(context)
-        yield
-    else:
-        driver.cuCtxPushCurrent_v2(context)
-        try:
-            yield
-        finally:
-            call(driver.cuCtxPopCurrent_v2)
+    finally:
+        driver.cuThreadExchangeStreamCaptureMode(ctypes.addressof(mode))

@@ -14,7 +14,7 @@ import numpy as np
 
 from . import _numba, dtypes
 from .backend import backend
-from .errors import DTypeError, LayoutError, ShapeError
+from .errors import DTypeError, LayoutError, ShapeError, UnsupportedError
 from .layout import (
     Layout,
     dense_like,
@@ -71,7 +71,7 @@ class DeviceArray(_numba.DeviceNDArray):  # type: ignore[misc]
 
     @cached_property
     def gpu_data(self) -> Any:
-        return _numba.memory_pointer(self._address, self.alloc_size, self._storage)
+        return _numba.memory_pointer(self._address, self.alloc_size, self.device, self._storage)
 
     @cached_property
     def _ary(self) -> np.ndarray[Any, Any]:
@@ -179,7 +179,7 @@ class DeviceArray(_numba.DeviceNDArray):  # type: ignore[misc]
 
     def copy_to_host(self, ary: np.ndarray[Any, Any] | None = None, stream: Any = 0) -> Any:
         """The values as a NumPy array; `ary` if given. This blocks (see `numbacc.asnumpy` for one that need not)."""
-        handle = handle_of(stream) if stream else self._storage.stream
+        handle = handle_of(stream) if stream else self._usual_stream()
         host = self._copy_to_host(None, handle)
         if ary is None:
             return host
@@ -188,7 +188,12 @@ class DeviceArray(_numba.DeviceNDArray):  # type: ignore[misc]
 
     def copy_to_device(self, ary: Any, stream: Any = 0) -> None:
         """Write `ary`, a NumPy or device array of this shape, into this array."""
-        self._assign(ary, handle_of(stream) if stream else self._storage.stream)
+        self._assign(ary, handle_of(stream) if stream else self._usual_stream())
+
+    def _usual_stream(self) -> int:
+        """Where it costs least to use this array; but what is called inside a graph's capture belongs there."""
+        default = handle_of(None)
+        return default if default and backend().is_capturing(default) else self._storage.stream
 
     def _copy_to_host(self, out: np.ndarray[Any, Any] | None, handle: int) -> np.ndarray[Any, Any]:
         source = self
@@ -199,9 +204,8 @@ class DeviceArray(_numba.DeviceNDArray):  # type: ignore[misc]
             memory = np.empty(self.nbytes, np.uint8)
             host = np.ndarray(self.shape, self.dtype, memory, 0, source.strides)
         if self.size:
-            if source._storage.stream != handle:
-                source._storage.before_use(handle)
-            backend().copy_to_host(host, source._address, self.device, handle)
+            with backend().using(handle, self.device, (source,)):
+                backend().copy_to_host(host, source._address, self.device, handle)
         return host
 
     def _compact(self, handle: int, *, row_major: bool) -> DeviceArray:
@@ -235,17 +239,14 @@ class DeviceArray(_numba.DeviceNDArray):  # type: ignore[misc]
     def _fill(self, value: Any, handle: int) -> None:
         pattern = np.asarray(value).astype(self.dtype).tobytes()
         if self.size:
-            if self._storage.stream != handle:
-                self._storage.before_use(handle)
-            backend().fill(self._address, pattern, self.size, self.device, handle)
-            if self._storage.stream != handle:
-                self._storage.after_use(handle)
+            with backend().using(handle, self.device, writes=(self,)):
+                backend().fill(self._address, pattern, self.size, self.device, handle)
 
     # ------------------------------------------------------------ sharing with other libraries
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """(DLPack's number for CUDA devices, this array's GPU)."""
-        from .interop import CUDA_DEVICE
+        from .dlpack import CUDA_DEVICE
 
         return (CUDA_DEVICE, self.device)
 
@@ -263,7 +264,7 @@ class DeviceArray(_numba.DeviceNDArray):  # type: ignore[misc]
             BufferError: a copy or another device is asked for, or the array is read-only and the consumer too old
                 to be told.
         """
-        from .interop import export_capsule
+        from .dlpack import export_capsule
 
         return export_capsule(self, stream, max_version, dl_device, copy)
 
@@ -278,7 +279,7 @@ class DeviceArray(_numba.DeviceNDArray):  # type: ignore[misc]
             "data": (self._address, self._readonly),
             "typestr": self.dtype.str,
             # The interface says 1 for the legacy default stream.
-            "stream": self._storage.stream or 1,
+            "stream": backend().settle(self._storage) or 1,
             "version": 3,
         }
 
@@ -292,9 +293,12 @@ class DeviceArray(_numba.DeviceNDArray):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         head = f"DeviceArray(shape={self.shape}, dtype={self.dtype}, device=cuda:{self.device})"
-        if 0 < self.size <= _PRINTED:
+        if not 0 < self.size <= _PRINTED:
+            return head
+        try:
             return f"{head}\n{self.copy_to_host()}"
-        return head
+        except UnsupportedError:
+            return head  # inside a graph's capture, where there are no values yet
 
     __str__ = __repr__
 

@@ -1,8 +1,7 @@
-"""Arrays of other libraries in, numbacc's arrays out: DLPack and the CUDA array interface.
+"""Arrays of other libraries, taken without a copy: by DLPack and the CUDA array interface.
 
-Taking an array goes through cuda.core's `StridedMemoryView`, which knows both protocols and orders our stream
-after the producer's. It cannot name every dtype, and cannot give out bfloat16 or float8, so DLPack's two
-structures are declared here too (dlpack.h, version 1.1).
+Most go through cuda.core's `StridedMemoryView`, which knows both protocols; what it cannot name goes through DLPack's
+structures (`dlpack`).
 """
 
 from __future__ import annotations
@@ -13,178 +12,26 @@ from typing import Any
 
 import numpy as np
 
-from . import _numba, dtypes
+from . import _numba, dlpack, dtypes, partners
 from .backend import backend
 from .device_array import DeviceArray
+from .dlpack import CPU_DEVICE, CUDA_DEVICE, MANAGED_DEVICE
 from .errors import DeviceError, DTypeError, LayoutError
 from .layout import Layout, layout, row_major_strides
-from .streams import foreign, owner_of
-
-CPU_DEVICE, CUDA_DEVICE, MANAGED_DEVICE = 1, 2, 13
-_READ_ONLY = 1
-
-
-class _Device(ctypes.Structure):
-    _fields_ = (("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32))
-
-
-class _DType(ctypes.Structure):
-    _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
-
-
-class _Tensor(ctypes.Structure):
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device", _Device),
-        ("ndim", ctypes.c_int32),
-        ("dtype", _DType),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
-
-
-class _Managed(ctypes.Structure):
-    """DLManagedTensor, which a consumer older than DLPack 1.0 gets."""
-
-    _fields_ = (
-        ("tensor", _Tensor),
-        ("manager_ctx", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-    )
-
-
-class _Version(ctypes.Structure):
-    _fields_ = (("major", ctypes.c_uint32), ("minor", ctypes.c_uint32))
-
-
-class _ManagedVersioned(ctypes.Structure):
-    """DLManagedTensorVersioned."""
-
-    _fields_ = (
-        ("version", _Version),
-        ("manager_ctx", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-        ("flags", ctypes.c_uint64),
-        ("tensor", _Tensor),
-    )
-
-
-_OLD, _NEW = b"dltensor", b"dltensor_versioned"
-_STRUCTURES: dict[bytes, Any] = {_OLD: _Managed, _NEW: _ManagedVersioned}
-
-# A consumer renames the capsule that it has taken; the names must outlive every capsule.
-_USED = {_OLD: b"used_dltensor", _NEW: b"used_dltensor_versioned"}
-
-
-def _capsule_function(name: str, result: Any, *arguments: Any) -> Any:
-    # Capsules are passed by address: the destructor below gets one whose count is already zero, which must not
-    # become a Python reference again.
-    return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
-
-
-_new_capsule = _capsule_function("PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-_is_valid = _capsule_function("PyCapsule_IsValid", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)
-_pointer = _capsule_function("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
-_set_name = _capsule_function("PyCapsule_SetName", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)
-
-# ---------------------------------------------------------------- out
-
-#: Address of an exported structure -> what must live until its deleter is called.
-_exported: dict[int, Any] = {}
-
-
-# The bound argument outlives this module: consumers may let go while the interpreter exits.
-@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-def _delete(address: int, exported: dict[int, Any] = _exported) -> None:
-    exported.pop(address, None)
-
-
-@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-def _delete_unused(capsule: int) -> None:
-    """The capsule's own destructor: does nothing where a consumer took the tensor and renamed the capsule."""
-    for name in _STRUCTURES:
-        if _is_valid(capsule, name):
-            _exported.pop(_pointer(capsule, name), None)
-
-
-def export_capsule(
-    array: DeviceArray,
-    stream: int | None,
-    max_version: tuple[int, int] | None,
-    dl_device: tuple[int, int] | None,
-    copy: bool | None,
-) -> Any:
-    """The implementation of `DeviceArray.__dlpack__`."""
-    if copy or dl_device not in (None, array.__dlpack_device__()):
-        raise BufferError("numbacc exports its own memory only, without a copy")
-    name = _NEW if max_version is not None and max_version[0] >= 1 else _OLD
-    if array._readonly and name == _OLD:
-        raise BufferError("this array is read-only, which DLPack before 1.0 cannot say")
-    if stream != -1:
-        # DLPack: None and 1 are the legacy default stream, which the driver calls 0.
-        consumer = 0 if stream in (None, 1) else int(stream or 0)
-        if consumer != array._storage.stream:
-            array._storage.before_use(consumer)
-    made = array._numbacc_layout
-    row = dtypes.info(made.dtype)
-    lengths = (ctypes.c_int64 * made.ndim)(*made.shape)
-    steps = (ctypes.c_int64 * made.ndim)(*(s // made.itemsize for s in made.strides))
-    tensor = _Tensor(
-        array._address if made.size else None,
-        _Device(*array.__dlpack_device__()),
-        made.ndim,
-        _DType(row.dlpack_code, row.bits, 1),
-        lengths,
-        steps,
-        0,
-    )
-    deleter = ctypes.cast(_delete, ctypes.c_void_p)
-    structure: Any
-    if name == _NEW:
-        flags = _READ_ONLY if array._readonly else 0
-        structure = _ManagedVersioned(_Version(1, 0), None, deleter, flags, tensor)
-    else:
-        structure = _Managed(tensor, None, deleter)
-    address = ctypes.addressof(structure)
-    _exported[address] = (structure, lengths, steps, array._storage)
-    return _new_capsule(address, name, ctypes.cast(_delete_unused, ctypes.c_void_p))
-
-
-# ---------------------------------------------------------------- in
-
-
-class Borrowed:
-    """Another library's memory: kept alive here, freed there. Takes the place of `runtime.Storage`."""
-
-    __slots__ = ("_keep", "_owner", "address", "device", "stream")
-
-    def __init__(self, owner: object, address: int, device: int, stream: int):
-        self._owner = owner
-        self.address, self.device, self.stream = address, device, stream
-        self._keep = owner_of(stream) if foreign else None
-
-    def before_use(self, stream: int) -> None:
-        """Make `stream` wait for what is queued on the stream that this memory was taken over on."""
-        if not backend().is_capturing(stream):
-            backend().wait(stream, self.stream, self.device)
-
-    def after_use(self, stream: int) -> None:
-        """Its owner is not told: DLPack leaves that order to the user."""
 
 
 class _Capsule:
     """A DLPack tensor that numbacc has taken over from a capsule, and gives back in the end."""
 
     def __init__(self, capsule: Any):
-        self.name = _NEW if _is_valid(id(capsule), _NEW) else _OLD
-        self.address = _pointer(id(capsule), self.name)
-        self.structure = _STRUCTURES[self.name].from_address(self.address)
-        _set_name(id(capsule), _USED[self.name])
+        self.name = dlpack.NEW if dlpack.is_valid(capsule, dlpack.NEW) else dlpack.OLD
+        self.address = dlpack.pointer(capsule, self.name)
+        self.structure = dlpack.STRUCTURES[self.name].from_address(self.address)
+        dlpack.set_name(capsule, dlpack.USED[self.name])
 
     @property
     def readonly(self) -> bool:
-        return self.name == _NEW and bool(self.structure.flags & _READ_ONLY)
+        return self.name == dlpack.NEW and bool(self.structure.flags & dlpack.READ_ONLY)
 
     def __del__(self) -> None:
         if self.structure.deleter:
@@ -206,17 +53,29 @@ def import_array(obj: Any, name: str, handle: int) -> Any:
 
 def _from_view(obj: Any, name: str, handle: int) -> Any:
     """Through cuda.core; what it does not take goes through DLPack."""
-    # The protocols' name for the legacy default stream is 1; torch is read without them, and there it is 0.
-    consumer = handle or (0 if type(obj).__module__ == "torch" else 1)
     try:
-        view = _memory_view()(obj, stream_ptr=consumer)
+        # Nothing is waited for here: that is done for the work that uses the array.
+        view = _memory_view()(obj, stream_ptr=-1)
         dtype, device = view.dtype, view.device_id
     except (BufferError, NotImplementedError, RuntimeError, TypeError):
         dtype, device = None, -1
     if dtype is None or device < 0:
         return _from_dlpack(obj, name, handle)
+    producer = _producer(obj, device)
+    if producer is None:
+        return _from_dlpack(obj, name, handle)
     made = _layout(view.shape, view.strides, dtype, device)
-    return _wrap(view, view.ptr, made, name, handle, view.readonly)
+    return _wrap(view, view.ptr, made, name, handle, producer, view.readonly)
+
+
+def _producer(obj: Any, device: int) -> int | None:
+    """The stream that an array's library works on; None where only a DLPack export puts us behind it."""
+    found = partners.stream_of(obj, device)
+    if found is None and not hasattr(obj, "__dlpack__"):
+        # The interface says 1 for the legacy default stream, and nothing or None where there is nothing to wait for.
+        stream = obj.__cuda_array_interface__.get("stream")
+        return 0 if stream in (None, 1) else int(stream)
+    return found
 
 
 @lru_cache(maxsize=1)
@@ -234,10 +93,13 @@ def _layout(shape: tuple[int, ...], steps: tuple[int, ...] | None, dtype: np.dty
     return layout(tuple(shape), tuple(strides), dtype, device)
 
 
-def _wrap(owner: object, address: int, made: Layout, name: str, handle: int, readonly: bool) -> DeviceArray:
+def _wrap(
+    owner: object, address: int, made: Layout, name: str, handle: int, producer: int | None, readonly: bool
+) -> DeviceArray:
+    """An array over foreign memory, whose library works on the stream `producer`; None: it was put before `handle`."""
     if address % made.itemsize:
         raise LayoutError(f"{name} starts at {address:#x}, which is no multiple of its element size {made.itemsize}")
-    return DeviceArray(made, address, Borrowed(owner, address, made.device, handle), readonly)
+    return DeviceArray(made, address, backend().borrow(owner, address, made.device, handle, producer, name), readonly)
 
 
 def _from_numba(obj: Any, name: str, handle: int) -> DeviceArray:
@@ -252,9 +114,7 @@ def _from_numba(obj: Any, name: str, handle: int) -> DeviceArray:
 
         return DeviceArray(made, address, Adopted(obj, made))
     producer = int(obj.stream) if obj.stream else 0
-    if producer and producer != handle:
-        backend().wait(handle, producer, device)
-    return _wrap(obj, address, made, name, handle, False)
+    return _wrap(obj, address, made, name, handle, producer, False)
 
 
 def _from_dlpack(obj: Any, name: str, handle: int) -> Any:
@@ -269,14 +129,17 @@ def _from_dlpack(obj: Any, name: str, handle: int) -> Any:
         return _from_host(obj, name)
     if kind not in (CUDA_DEVICE, MANAGED_DEVICE):
         raise DeviceError(f"{name} is on a device of DLPack's kind {kind}; numbacc works on NVIDIA GPUs and in NumPy")
-    capsule = _Capsule(_dlpack(obj, handle or 1))
+    with backend().on_device(int(obj.__dlpack_device__()[1])):
+        # A graph uses the array when it is launched: then the stream of its memory is waited for.
+        order = backend().order_outside(handle, int(obj.__dlpack_device__()[1]))
+        capsule = _Capsule(_dlpack(obj, order or 1))
     tensor = capsule.structure.tensor
     dtype = dtypes.from_dlpack(tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes)
     shape = tuple(tensor.shape[: tensor.ndim])
     steps = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else None
     made = _layout(shape, steps, dtype, tensor.device.device_id)
     address = (tensor.data or 0) + tensor.byte_offset
-    return _wrap(capsule, address, made, name, handle, capsule.readonly)
+    return _wrap(capsule, address, made, name, order, None, capsule.readonly)
 
 
 def _dlpack(obj: Any, consumer: int) -> Any:

@@ -92,17 +92,17 @@ class Launcher:
     def __init__(self, order: LaunchOrder):
         self._order = order
         self._function = load_function(order.kernel, order.device)
-        self._checked = self._template(order.pairs)
+        self._checked = self._template(order.pairs, driver.address("cuStreamIsCapturing"))
         # A plain attribute, not a method: the call goes straight to compiled code.
         self.launch = partial(native.launch, ctypes.addressof(self._checked))
 
     @cached_property
     def launch_unchecked(self) -> Any:
-        """`launch` without a look at overlap, for arrays that have been looked at."""
-        self._unchecked = self._template(())
+        """`launch` without a look at overlap and capture, for arrays and streams that have been looked at."""
+        self._unchecked = self._template((), 0)
         return partial(native.launch, ctypes.addressof(self._unchecked))
 
-    def _template(self, pairs: Sequence[tuple[int, ...]]) -> Any:
+    def _template(self, pairs: Sequence[tuple[int, ...]], is_capturing: int) -> Any:
         order = self._order
         gpu = runtime.gpu(order.device)
         letter = "q" if order.kernel.wide else "i"
@@ -112,6 +112,7 @@ class Launcher:
         head = (
             gpu.get_current,
             gpu.context,
+            is_capturing,
             driver.address("cuLaunchKernelEx"),
             self._function,
             len(order.places),

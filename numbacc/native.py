@@ -3,8 +3,8 @@
 Through ctypes a launch costs a microsecond more than the driver itself takes, and checking and packing its
 arguments in Python several more; here they are machine code. Everything is an integer: addresses of the
 driver's functions, handles, pointers. Each function first compares the thread's current context with the one
-wanted, and returns `WRONG_CONTEXT` where it differs. A negative result means that nothing was done, and why: see
-`codes`.
+wanted, and returns `WRONG_CONTEXT` where it differs, or `CAPTURING` where the stream is being captured into a graph,
+which must be told what it uses. A negative result means that nothing was done, and why: see `codes`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from .codes import (
 ARGUMENT_BYTES = 1024
 
 #: A launch template is a row of 64-bit words: these,
-GET_CURRENT, CONTEXT, LAUNCH, FUNCTION, POINTERS, SIZE, PAIRS = range(7)
+#: (IS_CAPTURING is 0 where the stream has been looked at.)
+GET_CURRENT, CONTEXT, IS_CAPTURING, LAUNCH, FUNCTION, POINTERS, SIZE, PAIRS = range(8)
 #: then the CUlaunchConfig, each array's address modulo 16, (array, bytes into it) for each of the kernel's
 #: pointers, the packed constants as 64-bit words, and for each two arrays that may not share bytes
 #: (array, low, high, output, low, high, allowed to be equal).
@@ -152,6 +153,9 @@ def launch(template, stream, a0, a1, a2, a3, a4, a5):
     pair = constants + words
     if _may_overlap(template + 8 * pair, _load(template, PAIRS), arrays):
         return MAY_OVERLAP
+    is_capturing = _load(template, IS_CAPTURING)
+    if is_capturing != 0 and _is_capturing(is_capturing, stream):
+        return CAPTURING
     arguments = _argument_words()
     for k in range(pointers):
         place = PLACES + 2 * k
@@ -172,23 +176,39 @@ def launch(template, stream, a0, a1, a2, a3, a4, a5):
     return _invoke(_load(template, LAUNCH), (config, function, 0, extra))
 
 
-@njit([_int(*[_int] * 7)], nogil=True, cache=True)
-def execute(get_current, context, function, handle, source, target, option):
-    """Call a library's function that works from one address to another: its status, or WRONG_CONTEXT.
+@njit([_int(*[_int] * 9)], nogil=True, cache=True)
+def execute(get_current, context, is_capturing, function, handle, stream, source, target, option):
+    """Call a library's function that works from one address to another, on a stream that it knows.
 
-    An int parameter takes the low half of its word; a function with fewer parameters leaves the last unread, as C's
-    calling conventions let it.
+    Its status, WRONG_CONTEXT, or, unless is_capturing is 0, CAPTURING. An int parameter takes the low half of its word;
+    a function with fewer parameters leaves the last unread, as C's calling conventions let it.
     """
     if not _is_current(get_current, context):
         return WRONG_CONTEXT
+    if is_capturing != 0 and _is_capturing(is_capturing, stream):
+        return CAPTURING
     return _invoke(function, (handle, source, target, option))
 
 
-@njit([_int(*[_int] * 6)], nogil=True, cache=True)
-def allocate(get_current, context, function, pool, nbytes, stream):
-    """Allocate from a pool: the address, WRONG_CONTEXT, or FAILED - CUresult."""
+@njit([_int(_int, _int)], nogil=True, cache=True)
+def is_current(get_current, context):
+    """1 where the context is the thread's current one, else 0."""
+    return 1 if _is_current(get_current, context) else 0
+
+
+@njit([_int(_int, _int)], nogil=True, cache=True)
+def is_capturing(is_capturing, stream):
+    """1 where the stream is being captured, or may not even be asked since another is, else 0."""
+    return 1 if _is_capturing(is_capturing, stream) else 0
+
+
+@njit([_int(*[_int] * 7)], nogil=True, cache=True)
+def allocate(get_current, context, is_capturing, function, pool, nbytes, stream):
+    """Allocate from a pool: the address, WRONG_CONTEXT, CAPTURING, or FAILED - CUresult."""
     if not _is_current(get_current, context):
         return WRONG_CONTEXT
+    if _is_capturing(is_capturing, stream):
+        return CAPTURING
     result = _one_more_word()
     _store(result, 0, 0)
     status = _invoke(function, (result, nbytes, pool, stream))
@@ -248,9 +268,9 @@ def _queue_matmul(template, stream, workspace, alpha_place, beta_place, arrays):
     attribute = template + 8 * MATMUL_ATTRIBUTES
     if _may_overlap(attribute + 24 * pointers, _load(template, MATMUL_PAIRS), arrays):
         return MAY_OVERLAP
-    workspace_bytes = _load(template, MATMUL_WORKSPACE_BYTES)
-    if is_capturing != 0 and workspace_bytes != 0 and _is_capturing(is_capturing, stream):
+    if is_capturing != 0 and _is_capturing(is_capturing, stream):
         return CAPTURING
+    workspace_bytes = _load(template, MATMUL_WORKSPACE_BYTES)
     descriptor = _load(template, MATMUL_DESCRIPTOR)
     for _ in range(pointers):
         value = _load(arrays, _load(attribute, 0))

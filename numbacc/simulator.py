@@ -1,22 +1,23 @@
 """Numba's CUDA simulator as the device: the functions of `runtime`, on host memory, one after the other.
 
-A kernel runs thread by thread in Python, so that it can be stepped through; streams are ignored, since
-everything is done at once.
+A kernel runs thread by thread in Python, so that it can be stepped through. Everything is done at once, so streams have
+nothing to order; what is queued on one that is captured is kept, and done by each launch of the graph.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
 
 from . import _simulated
+from .captures import Capture
 from .codes import MAY_OVERLAP, WRONG_ALIGNMENT
-from .errors import DeviceError
+from .errors import DeviceError, UnsupportedError
 from .layout import Layout, numpy_view
 
 
@@ -51,10 +52,19 @@ def on_device(device: int) -> Iterator[None]:
     yield
 
 
-class Storage:
-    """One allocation: host memory, known to the simulated kernels while it lives."""
+def device_of_stream(stream: int) -> int:
+    return 0
 
-    __slots__ = ("_memory", "address", "device", "nbytes", "stream")
+
+class Storage:
+    """One allocation: host memory, known to the simulated kernels while it lives.
+
+    `sole` is None: every use goes by way of `using`, which sees to graphs.
+    """
+
+    __slots__ = ("__weakref__", "_memory", "address", "device", "nbytes", "stream")
+
+    sole = None
 
     def __init__(self, nbytes: int, stream: int):
         # 16 bytes more than asked for, to start on a 16-byte boundary as GPU memory does.
@@ -69,11 +79,16 @@ class Storage:
     def keep(self, owner: object) -> None:
         """Copies are done at once: nothing need be kept."""
 
-    def before_use(self, stream: int) -> None:
+    def before(self, stream: int, writes: bool) -> None:
         """All work is done at once: there is nothing to wait for."""
 
-    def after_use(self, stream: int) -> None:
-        """As `before_use`."""
+    def unshare(self, stream: int) -> None:
+        """As `before`."""
+
+    @property
+    def block(self) -> Storage:
+        """The memory that this is: itself, but for a graph's."""
+        return self
 
     def __del__(self, memory: dict[int, Any] = _simulated.memory) -> None:
         # The default argument outlives this module: scratch memory is freed when the interpreter exits.
@@ -93,16 +108,139 @@ class Adopted(Storage):
         _simulated.memory[self.address] = whole
 
 
-def allocate(nbytes: int, device: int, stream: int) -> Storage:
-    return Storage(nbytes, stream)
+class Borrowed(Storage):
+    """Another library's memory, as arrays that pretend to be on a GPU have it."""
+
+    __slots__ = ("_owner",)
+
+    def __init__(self, owner: Any, address: int, stream: int):
+        self._owner, self.address = owner, address
+        self.nbytes, self.device, self.stream = 0, 0, stream
+
+    def __del__(self, memory: dict[int, Any] = _simulated.memory) -> None:
+        """Its owner frees it."""
+
+
+def borrow(owner: object, address: int, device: int, stream: int, producer: int | None, name: str) -> Borrowed:
+    return Borrowed(owner, address, stream)
+
+
+def order_outside(stream: int, device: int) -> int:
+    return stream
+
+
+def share(storage: Any, consumer: int) -> int | None:
+    storage.before(consumer, True)
+    return consumer
+
+
+def settle(storage: Any) -> int:
+    storage.before(storage.stream, True)
+    return int(storage.stream)
+
+
+def allocate(nbytes: int, device: int, stream: int) -> Any:
+    capture = _captures.get(stream)
+    if capture is None:
+        return Storage(nbytes, stream)
+    return capture.lend(capture.spare(nbytes) or Storage(nbytes, capture.home))
+
+
+# ---------------------------------------------------------------- streams and graphs
+
+_handles = count(0x51A0, 16)
+#: Stream -> the capture that records it.
+_captures: dict[int, Capture] = {}
+#: Capture's id -> what its graph does, in order.
+_recorded: dict[int, list[Callable[[], Any]]] = {}
+
+
+def create_stream(device: int) -> int:
+    return next(_handles)
+
+
+def is_capturing(stream: int) -> bool:
+    return stream in _captures
+
+
+def synchronize(stream: int, device: int) -> None:
+    """Everything is done already."""
+
+
+def wait(stream: int, producer: int, device: int, producers_device: int | None = None) -> None:
+    """Everything is done already; but a stream that waits for a captured one is captured, too."""
+    if producer in _captures:
+        _captures[stream] = _captures[producer]
+
+
+def queued(stream: int, work: Callable[[], Any]) -> None:
+    """Do it, or where the stream is captured, let the graph do it at each launch."""
+    capture = _captures.get(stream)
+    if capture is None:
+        work()
+    else:
+        _recorded[id(capture)].append(work)
+
+
+@contextmanager
+def using(
+    stream: int,
+    device: int,
+    reads: Iterable[Any] = (),
+    writes: Iterable[Any] = (),
+    storages: Iterable[tuple[Any, bool]] = (),
+) -> Iterator[Capture | None]:
+    """As `history.using`."""
+    capture = _captures.get(stream)
+    used = [(a._storage, False) for a in reads if a is not None]
+    used += [(a._storage, True) for a in writes if a is not None]
+    for storage, written in (*used, *storages):
+        if capture is None:
+            storage.before(stream, written)
+        else:
+            capture.use(storage, written)
+    yield capture
+
+
+class Recording:
+    """As `executables.Recording`."""
+
+    def __init__(self, stream: int, device: int):
+        if stream in _captures:
+            raise UnsupportedError(f"stream {stream:#x} is being captured already: end that graph first")
+        self._capture = _captures[stream] = Capture(device, 0, stream)
+        self._work: list[Callable[[], Any]] = []
+        _recorded[id(self._capture)] = self._work
+
+    def end(self) -> None:
+        """End the capture."""
+        for stream in [stream for stream, capture in _captures.items() if capture is self._capture]:
+            del _captures[stream]
+        del _recorded[id(self._capture)]
+        self._capture.end()
+
+    abandon = end
+
+    def launch(self, stream: int) -> None:
+        """Do what was captured."""
+        with using(stream, 0, storages=self._capture.used.values()) as outer:
+            if outer is not None:
+                outer.keep(self)
+            for work in self._work:
+                queued(stream, work)
+
+
+# ---------------------------------------------------------------- memory and launches
 
 
 def check_launch(status: int) -> None:
     """A simulated launch fails by an exception."""
 
 
-def release_memory(device: int) -> None:
+def release_memory(device: int | None = None) -> None:
     """Nothing is held back."""
+    if _captures:
+        raise UnsupportedError("release_memory waits for the GPU, which would break the capture that is going on")
 
 
 def memory_at(address: int, nbytes: int) -> np.ndarray[Any, Any]:
@@ -118,36 +256,31 @@ def view_at(
     return numpy_view(memory_at(address, last + dtype.itemsize), 0, shape, strides, dtype)
 
 
-def copy_from_host(storage: Storage, address: int, host: np.ndarray[Any, Any], stream: int) -> None:
-    memory_at(address, host.nbytes)[:] = host.ravel("K").view(np.uint8)
+def copy_from_host(storage: Any, address: int, host: np.ndarray[Any, Any], stream: int) -> None:
+    def copy() -> None:
+        memory_at(address, host.nbytes)[:] = host.ravel("K").view(np.uint8)
+
+    queued(stream, copy)
 
 
 def copy_to_host(host: np.ndarray[Any, Any], address: int, device: int, stream: int) -> None:
+    if stream in _captures:
+        raise UnsupportedError("values are copied to the host inside a graph's capture: do it after g.launch()")
     host.ravel("K").view(np.uint8)[:] = memory_at(address, host.nbytes)
 
 
 def copy_on_device(target: int, source: int, nbytes: int, device: int, stream: int) -> None:
-    memory_at(target, nbytes)[:] = memory_at(source, nbytes)
+    def copy() -> None:
+        memory_at(target, nbytes)[:] = memory_at(source, nbytes)
+
+    queued(stream, copy)
 
 
 def fill(address: int, pattern: bytes, count: int, device: int, stream: int) -> None:
-    memory_at(address, count * len(pattern))[:] = np.frombuffer(pattern * count, np.uint8)
+    def write() -> None:
+        memory_at(address, count * len(pattern))[:] = np.frombuffer(pattern * count, np.uint8)
 
-
-def create_stream(device: int) -> int:
-    return 0
-
-
-def is_capturing(stream: int) -> bool:
-    return False
-
-
-def synchronize(stream: int, device: int) -> None:
-    """Everything is done already."""
-
-
-def wait(stream: int, producer: int, device: int) -> None:
-    """Everything is done already."""
+    queued(stream, write)
 
 
 @lru_cache(maxsize=1024)
@@ -160,7 +293,7 @@ def _kernel(spec: Any) -> Any:
 
 def run(spec: Any, blocks: int, threads: int, arguments: Sequence[Any], device: int, stream: int) -> None:
     """As `launch.run`."""
-    _kernel(spec)[(blocks, 1), (threads, 1)](*arguments)
+    queued(stream, lambda: _kernel(spec)[(blocks, 1), (threads, 1)](*arguments))
 
 
 class Launcher:
@@ -202,5 +335,5 @@ class Launcher:
         order = self._order
         pointers = tuple(arrays[k] + offset for k, offset in order.places)
         kernel = _kernel(order.kernel)[order.grid, order.block]
-        kernel(pointers[: self._inputs], pointers[self._inputs :], *self._constants)
+        queued(stream, lambda: kernel(pointers[: self._inputs], pointers[self._inputs :], *self._constants))
         return 0

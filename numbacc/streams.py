@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any
 
 from .backend import backend, has_gpu
-from .errors import OptionError
+from .errors import OptionError, UnsupportedError
 
 
 class _Default(threading.local):
@@ -52,17 +52,35 @@ class Stream:
         return (0, self.handle)
 
     def synchronize(self) -> None:
-        """Wait until everything queued on this stream is done. This blocks."""
-        if has_gpu():
-            backend().synchronize(self.handle, self._device())
+        """Wait until everything queued on this stream is done. This blocks.
+
+        Raises:
+            UnsupportedError: the stream is being captured into a graph.
+        """
+        if not has_gpu():
+            return
+        if backend().is_capturing(self.handle):
+            raise UnsupportedError("synchronize() inside a graph's capture, where nothing runs: do it after g.launch()")
+        backend().synchronize(self.handle, device_of(self))
 
     def wait(self, other: Any) -> None:
-        """Let work queued here from now on start only after what is queued on `other` now. Does not block."""
-        if has_gpu():
-            backend().wait(self.handle, handle_of(other), self._device())
+        """Let work queued here from now on start only after what is queued on `other` now. Does not block.
 
-    def _device(self) -> int:
-        return backend().current_device() if self.device is None else self.device
+        The two may belong to different GPUs.
+
+        Raises:
+            UnsupportedError: one of the two is being captured into a graph, and it is not `other` alone: inside a
+            capture another stream takes part by waiting for the captured one.
+        """
+        if not has_gpu():
+            return
+        handle = handle_of(other)
+        if backend().is_capturing(self.handle) and not backend().is_capturing(handle):
+            raise UnsupportedError(
+                "a stream that is being captured into a graph can only wait for work that is captured with it: wait "
+                "before the capture; arrays that the graph uses are waited for at each launch"
+            )
+        backend().wait(self.handle, handle, device_of(self), device_of(other))
 
     def __enter__(self) -> Stream:
         _default.stack.append((self, _default.handle))
@@ -132,6 +150,19 @@ def stream(stream: Any = None, *, device: int | None = None) -> Stream:
     except (KeyError, IndexError):
         handle = backend().create_stream(number)
     return Stream(handle, number, owned=True)
+
+
+def device_of(stream: Any) -> int:
+    """The GPU that a stream belongs to; of one that every GPU has, the current."""
+    if stream is None:
+        stream = current_stream()
+    found = stream.device if isinstance(stream, Stream) else None
+    return backend().device_of_stream(handle_of(stream)) if found is None else found
+
+
+def default_device() -> int | None:
+    """The GPU of the stream that `with` has made this thread's default; None where it does not belong to one."""
+    return _default.stack[-1][0].device if _default.stack else None
 
 
 def current_stream() -> Stream:

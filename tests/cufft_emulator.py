@@ -59,9 +59,14 @@ class FakeCufft:
         execute = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, word, word, ctypes.c_int)
         self._functions = {f"cufftExec{name}": execute(self._executor(kind)) for kind, name in NAMES.items()}
         self._functions["cuCtxGetCurrent"] = ctypes.CFUNCTYPE(ctypes.c_int, word)(self._get_current)
+        self._functions["cuStreamIsCapturing"] = ctypes.CFUNCTYPE(ctypes.c_int, word, word)(self._is_capturing)
 
     def _get_current(self, result):
         word.from_address(result).value = self.context
+        return 0
+
+    def _is_capturing(self, stream, result):
+        ctypes.c_int.from_address(result).value = 0
         return 0
 
     def address(self, function):

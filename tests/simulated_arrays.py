@@ -9,7 +9,7 @@ import pytest
 from conftest import bits
 
 import numbacc
-from numbacc import _numba, _simulated, dtypes, gated, interop, streams
+from numbacc import _numba, _simulated, dlpack, dtypes, gated, interop, lent, streams
 
 pytestmark = pytest.mark.simulator
 
@@ -120,13 +120,14 @@ def test_small_arrays_show_their_values():
 
 def assert_exports_end(before):
     gc.collect()
-    assert interop._exported == before
+    lent.collect()
+    assert lent._lent == before
 
 
 @pytest.mark.parametrize("version", [None, (0, 8), (1, 0), (1, 1)], ids=str)
 @pytest.mark.parametrize("dtype", [np.dtype("f4"), *SHORT_FLOATS], ids=str)
 def test_dlpack_round_trip(dtype, version):
-    before = dict(interop._exported)
+    before = dict(lent._lent)
     x = numbacc.zeros((3, 4), dtype)
     view = x.T[1:, ::-1]
     taken = interop._Capsule(view.__dlpack__(max_version=version))
@@ -159,7 +160,7 @@ class Foreign:
 
 @pytest.mark.parametrize("dtype", [np.dtype("f4"), np.dtype("u1"), *SHORT_FLOATS], ids=str)
 def test_foreign_arrays_share_their_memory(dtype):
-    before = dict(interop._exported)
+    before = dict(lent._lent)
     x = numbacc.zeros((3, 4), dtype)
     y = numbacc.from_dlpack(Foreign(x.T))
     assert (y.shape, y.strides, y.dtype, y._address) == (x.T.shape, x.T.strides, dtype, x._address)
@@ -172,10 +173,10 @@ def test_foreign_arrays_share_their_memory(dtype):
 
 
 def test_a_capsule_that_nobody_takes_lets_go():
-    before = dict(interop._exported)
+    before = dict(lent._lent)
     for version in (None, (1, 0)):
         capsule = numbacc.zeros(4).__dlpack__(max_version=version)
-        assert len(interop._exported) == len(before) + 1
+        assert len(lent._lent) == len(before) + 1
         del capsule
         assert_exports_end(before)
 
@@ -191,8 +192,8 @@ class ReadOnly(Foreign):
 
     def __dlpack__(self, **options):
         capsule = super().__dlpack__(**options)
-        address = interop._pointer(id(capsule), b"dltensor_versioned")
-        interop._ManagedVersioned.from_address(address).flags = 1
+        address = dlpack.pointer(capsule, dlpack.NEW)
+        dlpack.STRUCTURES[dlpack.NEW].from_address(address).flags = 1
         return capsule
 
 

@@ -68,6 +68,8 @@ ROWS = (
             driver.MemoryPoolAttribute: ("CUmemPool_attribute", "CU_MEMPOOL_ATTR_"),
             driver.StreamFlag: ("CUstream_flags", "CU_STREAM_"),
             driver.EventFlag: ("CUevent_flags", "CU_EVENT_"),
+            driver.CaptureMode: ("CUstreamCaptureMode", "CU_STREAM_CAPTURE_MODE_"),
+            driver.CaptureStatus: ("CUstreamCaptureStatus", "CU_STREAM_CAPTURE_STATUS_"),
         },
         {
             driver.MemoryLocation: "CUmemLocation",
@@ -77,6 +79,9 @@ ROWS = (
         {
             "ALLOCATION_TYPE_PINNED": "CU_MEM_ALLOCATION_TYPE_PINNED",
             "LOCATION_TYPE_DEVICE": "CU_MEM_LOCATION_TYPE_DEVICE",
+            "USER_OBJECT_NO_DESTRUCTOR_SYNC": "CU_USER_OBJECT_NO_DESTRUCTOR_SYNC",
+            "GRAPH_USER_OBJECT_MOVE": "CU_GRAPH_USER_OBJECT_MOVE",
+            "STREAM_SET_CAPTURE_DEPENDENCIES": "CU_STREAM_SET_CAPTURE_DEPENDENCIES",
         },
     ),
     Row(

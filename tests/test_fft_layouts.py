@@ -21,6 +21,7 @@ from numbacc.backend import simulated
 if simulated():
     pytest.skip("the simulator has its own cuFFT", allow_module_level=True)
 
+from numbacc.codes import WRONG_CONTEXT
 from numbacc.fft import arguments, plans
 from numbacc.fft.program import Arrange, Execute, build
 from numbacc.layout import layout
@@ -59,6 +60,7 @@ def emulated():
         patch.setattr(cufft, "cufft", FAKE)
         patch.setattr(cufft.runtime, "gpu", FAKE.gpu)
         patch.setattr(cufft.runtime, "on_device", lambda device: nullcontext())
+        patch.setattr(cufft, "driver", FAKE)
         patch.setattr("numbacc.libraries.handles.on_device", lambda device: nullcontext())
         patch.setattr(plans, "backend", lambda: SimpleNamespace(on_device=lambda device: nullcontext()))
         patch.setattr(plans.arrange, "plan", FakeArrange)
@@ -326,11 +328,11 @@ def test_a_plan_in_another_context_is_looked_at():
     direct = ready_for("fft", a, out).direct
     FAKE.context = 0
     try:
-        status = direct.execute(a.address, out.address, direct.direction)
-        assert status < 0 and (out.memory == SENTINEL).all()
+        status = direct.execute(0, a.address, out.address, direct.direction)
+        assert status == WRONG_CONTEXT and (out.memory == SENTINEL).all()
     finally:
         FAKE.context = CONTEXT
-    direct.check(status, a.address, out.address)
+    direct.check(direct.execute_unchecked(0, a.address, out.address, direct.direction))
     np.testing.assert_allclose(out.view, [8] + [0] * 7)
 
 

@@ -55,10 +55,11 @@ class FakeDriver:
         status: what launch, allocate and free return.
         capturing: what `cuStreamIsCapturing` writes; None if it may not be asked.
         calls: names of the functions called, with their arguments.
+        asked: the streams of which it was asked whether they are captured.
     """
 
     def __init__(self):
-        self.context, self.status, self.capturing, self.calls = CONTEXT, 0, 0, []
+        self.context, self.status, self.capturing, self.calls, self.asked = CONTEXT, 0, 0, [], []
         self._functions = {name: c_function[name](getattr(self, name)) for name in c_function}
 
     def address(self, name):
@@ -97,7 +98,7 @@ class FakeDriver:
         return self.status
 
     def cuStreamIsCapturing(self, stream, result):
-        self.calls.append(("asked", stream))
+        self.asked.append(stream)
         if self.capturing is None:
             return 906
         ctypes.c_int.from_address(result).value = self.capturing
@@ -120,6 +121,7 @@ def driver():
 def as_new(driver):
     driver.context, driver.status, driver.capturing = CONTEXT, 0, 0
     driver.calls.clear()
+    driver.asked.clear()
 
 
 def order(places=((0, 0), (1, 0)), constants=(), alignment=(), pairs=(), wide=False):
@@ -144,6 +146,7 @@ def test_a_launch_hands_over_pointers_constants_configuration_and_stream(driver,
     given = [0x7F00_0000_0000 + 4096 * k for k in range(ARRAYS)]
     assert launcher.launch(STREAM, *given) == 0
     ((_, launched),) = driver.calls
+    assert driver.asked == [STREAM]
     pointers = [given[k] + offset for k, offset in places]
     packed = struct.pack("<4Q", *pointers) + struct.pack(f"<{count}{'q' if wide else 'i'}", *constants)
     assert launched == Launched((70000, 65535, 1), (32, 4, 1), 0, STREAM, 0, FUNCTION, 0, packed)
@@ -157,6 +160,7 @@ def test_the_template_is_laid_out_as_documented(driver):
     head = {
         native.GET_CURRENT: driver.address("cuCtxGetCurrent"),
         native.CONTEXT: CONTEXT,
+        native.IS_CAPTURING: driver.address("cuStreamIsCapturing"),
         native.LAUNCH: driver.address("cuLaunchKernelEx"),
         native.FUNCTION: FUNCTION,
         native.POINTERS: 2,
@@ -220,11 +224,11 @@ def test_another_context_is_current(driver, current):
     driver.context = current
     launcher = launch.Launcher(order(alignment=(8,), pairs=((0, 0, 8, 1, 0, 8, 0),)))
     assert launcher.launch(STREAM, *addresses(16, 16)) == WRONG_CONTEXT
-    get_current = driver.address("cuCtxGetCurrent")
+    get_current, capturing = driver.address("cuCtxGetCurrent"), driver.address("cuStreamIsCapturing")
     allocate, free = driver.address("cuMemAllocFromPoolAsync"), driver.address("cuMemFreeAsync")
-    assert native.execute(get_current, CONTEXT, free, 1, 2, 3, 4) == WRONG_CONTEXT
-    assert native.allocate(get_current, CONTEXT, allocate, POOL, 64, STREAM) == WRONG_CONTEXT
-    capturing = driver.address("cuStreamIsCapturing")
+    assert native.execute(get_current, CONTEXT, capturing, free, 1, STREAM, 2, 3, 4) == WRONG_CONTEXT
+    assert native.allocate(get_current, CONTEXT, capturing, allocate, POOL, 64, STREAM) == WRONG_CONTEXT
+    assert native.is_current(get_current, CONTEXT) == 0
     assert native.free(get_current, CONTEXT, capturing, free, 4096, STREAM) == WRONG_CONTEXT
     assert driver.calls == []
 
@@ -298,13 +302,15 @@ def test_a_librarys_function_gets_its_words(option):
     three = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, word, word)(note)
     places = [ctypes.cast(function, ctypes.c_void_p).value for function in (current, four, three)]
     for function in places[1:]:
-        assert native.execute(places[0], CONTEXT, function, 12, 2**40 + 1, 2**63 - 5, option) == 7
+        assert native.execute(places[0], CONTEXT, 0, function, 12, STREAM, 2**40 + 1, 2**63 - 5, option) == 7
     assert seen == [(12, 2**40 + 1, 2**63 - 5, option), (12, 2**40 + 1, 2**63 - 5)]
 
 
 def allocate(driver, nbytes, stream=STREAM):
-    functions = driver.address("cuCtxGetCurrent"), driver.address("cuMemAllocFromPoolAsync")
-    return native.allocate(functions[0], CONTEXT, functions[1], POOL, nbytes, stream)
+    get_current, *functions = (
+        driver.address(name) for name in ("cuCtxGetCurrent", "cuStreamIsCapturing", "cuMemAllocFromPoolAsync")
+    )
+    return native.allocate(get_current, CONTEXT, *functions, POOL, nbytes, stream)
 
 
 def free(driver, pointer, stream=STREAM):
@@ -329,13 +335,22 @@ def test_a_failed_allocation_says_why(driver, status):
 
 def test_memory_is_freed_on_its_stream(driver):
     assert free(driver, 0x7FFF_0000_0200) == 0
-    assert driver.calls == [("asked", STREAM), ("free", 0x7FFF_0000_0200, STREAM)]
+    assert driver.calls == [("free", 0x7FFF_0000_0200, STREAM)] and driver.asked == [STREAM]
     driver.status = 4
     assert free(driver, 512, 0) == 4
 
 
 @pytest.mark.parametrize("capturing", [1, None], ids=["captured", "asking is forbidden"])
-def test_memory_is_not_freed_into_a_graph(driver, capturing):
+def test_nothing_is_done_on_a_captured_stream_unseen(driver, capturing):
+    """What a graph uses must be kept: whoever comes by the quick way is sent back."""
     driver.capturing = capturing
+    functions = [driver.address(name) for name in ("cuCtxGetCurrent", "cuStreamIsCapturing", "cuMemFreeAsync")]
     assert free(driver, 512) == CAPTURING
-    assert driver.calls == [("asked", STREAM)]
+    assert allocate(driver, 512) == CAPTURING
+    assert native.execute(functions[0], CONTEXT, *functions[1:], 12, STREAM, 16, 32, 0) == CAPTURING
+    assert native.is_capturing(functions[1], STREAM) == 1
+    launcher = launch.Launcher(order())
+    assert launcher.launch(STREAM, *addresses(16, 32)) == CAPTURING
+    assert driver.asked == [STREAM] * 5 and driver.calls == []
+    assert launcher.launch_unchecked(STREAM, *addresses(16, 32)) == 0
+    assert len(driver.asked) == 5 and len(driver.calls) == 1

@@ -190,7 +190,7 @@ def test_imports_are_found(source, expected):
 
 def test_one_door_to_numba_cuda():
     assert importers("numba.cuda") == {"numbacc._numba"}
-    assert importers("numba", "llvmlite") <= {*numbacc_modules("_numba", "native", "reference.gated")}
+    assert importers("numba", "llvmlite") <= {*numbacc_modules("_numba", "native", "lent", "reference.gated")}
 
 
 def test_bindings_know_no_arrays():

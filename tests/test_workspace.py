@@ -23,10 +23,10 @@ def blocks(monkeypatch):
         return made[-1]
 
     fake = SimpleNamespace(is_capturing=lambda stream: stream < 0, allocate=allocate)
-    fake.run_with_captured_memory = lambda launch, nbytes, device, stream: launch(64)
     monkeypatch.setattr(workspace, "backend", lambda: fake)
-    monkeypatch.setattr(workspace, "_held", workspace.OrderedDict())
-    return made
+    workspace._held.clear()
+    yield made
+    workspace._held.clear()
 
 
 def address(nbytes, stream=STREAM, device=0):
@@ -45,9 +45,28 @@ def test_one_block_serves_a_stream():
 
 
 def test_none_and_captured(blocks):
+    """Memory of a capture is its graph's: it is not kept here, nor is what is kept lent to it."""
     assert address(0) == 0
-    assert address(64, -1) == 64
-    assert not blocks and not workspace._held
+    assert address(64, -1) == 4096
+    assert not workspace._held
+    assert address(64) == 8192
+    assert address(64, -1) == 12288
+
+
+def test_more_than_the_limit_is_kept_by_nobody():
+    assert address(workspace._limit + 1) == 4096
+    assert not workspace._held
+    assert address(64, 1) == 8192 and address(workspace._limit, 2) == 12288
+    assert workspace.held(64, 0, 1) is None, "the one used longest ago goes"
+
+
+def test_blocks_of_dead_threads_go():
+    threads = [threading.Thread(target=address, args=(64, stream)) for stream in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not workspace._held
 
 
 def test_the_block_used_longest_ago_is_dropped():

@@ -70,6 +70,7 @@ class Library:
         self._oldest = oldest
         self._since = since or {}
         self._loaded: ctypes.CDLL | None = None
+        self._refusal = ""
         # The version is asked for while the library is loaded, by a function that wants it loaded.
         self._lock = threading.RLock()
 
@@ -108,6 +109,8 @@ class Library:
     def __getattr__(self, function: str) -> Callable[..., Any]:
         if function.startswith("_") or function not in self._functions:
             raise AttributeError(f"{self._name} has no declared function {function!r}")
+        if self._refusal:
+            raise self._error(self._refusal, function=function)
         bound = self._find(function)
         letters, _, result = self._functions[function].partition(">")
         bound.argtypes = arguments(letters)
@@ -115,6 +118,12 @@ class Library:
         bound.restype = TYPES[result] if result else lambda status: self.check(function, status)
         setattr(self, function, bound)
         return bound  # type: ignore[no-any-return]
+
+    def refuse(self, why: str) -> None:
+        """Let every call from now on raise the library's error with these words."""
+        for function in self._functions.keys() & vars(self).keys():
+            delattr(self, function)
+        self._refusal = why
 
     def _find(self, function: str) -> Any:
         try:

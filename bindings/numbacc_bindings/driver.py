@@ -22,7 +22,11 @@ class Status(IntEnum):
     SUCCESS = 0
     ERROR_INVALID_VALUE = 1
     ERROR_OUT_OF_MEMORY = 2
+    ERROR_NOT_INITIALIZED = 3
     ERROR_NO_DEVICE = 100
+    ERROR_INVALID_CONTEXT = 201
+    ERROR_INVALID_HANDLE = 400
+    ERROR_NOT_READY = 600
     ERROR_STREAM_CAPTURE_IMPLICIT = 906
 
 
@@ -73,6 +77,22 @@ class EventFlag(IntEnum):
     DISABLE_TIMING = 2
 
 
+class CaptureMode(IntEnum):
+    """CUstreamCaptureMode: which calls a capture forbids, and to whom."""
+
+    GLOBAL = 0
+    THREAD_LOCAL = 1
+    RELAXED = 2
+
+
+class CaptureStatus(IntEnum):
+    """CUstreamCaptureStatus."""
+
+    NONE = 0
+    ACTIVE = 1
+    INVALIDATED = 2
+
+
 class MemoryLocation(ctypes.Structure):
     """CUmemLocation."""
 
@@ -112,6 +132,9 @@ class LaunchConfig(ctypes.Structure):
 
 ALLOCATION_TYPE_PINNED = 1
 LOCATION_TYPE_DEVICE = 1
+USER_OBJECT_NO_DESTRUCTOR_SYNC = 1
+GRAPH_USER_OBJECT_MOVE = 1
+STREAM_SET_CAPTURE_DEPENDENCIES = 1
 
 #: C name -> parameter letters (see `_library.TYPES`).
 FUNCTIONS = {
@@ -126,6 +149,7 @@ FUNCTIONS = {
     "cuDeviceGetAttribute": "pii",
     "cuDevicePrimaryCtxRetain": "pi",
     "cuCtxGetCurrent": "p",
+    "cuCtxGetDevice": "p",
     "cuCtxSetCurrent": "p",
     "cuCtxPushCurrent_v2": "p",
     "cuCtxPopCurrent_v2": "p",
@@ -148,10 +172,24 @@ FUNCTIONS = {
     "cuStreamCreate": "pu",
     "cuStreamSynchronize": "p",
     "cuStreamWaitEvent": "ppu",
+    "cuStreamGetCtx": "pp",
     "cuStreamIsCapturing": "pp",
+    "cuStreamBeginCapture_v2": "pi",
+    "cuStreamEndCapture": "pp",
+    "cuStreamGetCaptureInfo_v2": "pppppp",
+    "cuThreadExchangeStreamCaptureMode": "p",
+    "cuStreamUpdateCaptureDependencies": "ppzu",
+    "cuGraphAddChildGraphNode": "pppzp",
+    "cuGraphInstantiateWithFlags": "ppL",
+    "cuGraphLaunch": "pp",
+    "cuGraphExecDestroy": "p",
+    "cuGraphDestroy": "p",
+    "cuGraphRetainUserObject": "ppuu",
+    "cuUserObjectCreate": "pppuu",
     "cuEventCreate": "pu",
     "cuEventRecord": "pp",
-    "cuEventQuery": "p",
+    # Unchecked: that work is not done yet is no error.
+    "cuEventQuery": "p>i",
     "cuEventSynchronize": "p",
     "cuEventElapsedTime": "ppp",
     "cuEventDestroy_v2": "p",

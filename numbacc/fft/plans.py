@@ -57,23 +57,23 @@ class _Ready:
                 ready.launcher((places[step.source.buffer], places[step.target.buffer]))
 
     def queue(self, source: int, target: int, stream: int, scratch: int) -> None:
-        """Queue all steps, given the addresses of argument, result and scratch memory."""
+        """Queue all steps, given the addresses of argument, result and scratch memory.
+
+        The device's context is current, and the stream has been looked at.
+        """
         program = self._program
         places = [source, target, *(scratch + start for start in program.scratch)]
-        with backend().on_device(self._device):
-            for step, ready in self._steps:
-                first, second = places[step.source.buffer], places[step.target.buffer]
-                if isinstance(step, Arrange):
-                    ready.launch(stream, (first, second))
-                    continue
-                if ready.stream != stream:
-                    ready.set_stream(stream)
-                if ready.work_bytes:
-                    ready.set_area(scratch + program.nbytes)
-                for into, onto in step.walk.starts:
-                    status = ready.execute(first + into, second + onto, ready.direction)
-                    if status:
-                        ready.check(status, first + into, second + onto)
+        for step, ready in self._steps:
+            first, second = places[step.source.buffer], places[step.target.buffer]
+            if isinstance(step, Arrange):
+                ready.launch(stream, (first, second))
+                continue
+            if ready.stream != stream:
+                ready.set_stream(stream)
+            if ready.work_bytes:
+                ready.set_area(scratch + program.nbytes)
+            for into, onto in step.walk.starts:
+                ready.check(ready.execute_unchecked(stream, first + into, second + onto, ready.direction))
 
 
 class _Here(threading.local):
@@ -187,26 +187,26 @@ class FftPlan:
         if self._empty:
             return out
         source, target = a._address, result._address
-        if a._storage.stream != stream or result._storage.stream != stream:
-            with arrays.in_order((a, result), stream):
-                self._queue(source, target, stream)
-            return out
         ready = self._here.ready.get(not (source | target) & self._misaligned)
-        if ready is not None and ready.direct is not None:
+        if (
+            ready is not None
+            and ready.direct is not None
+            and a._storage.sole == stream
+            and result._storage.sole == stream
+        ):
             # The path where a tenth of a microsecond counts.
             direct = ready.direct
             if direct.stream != stream:
                 direct.set_stream(stream)
-            status = direct.execute(source, target, direct.direction)
-            if status:
-                direct.check(status, source, target)
-        else:
-            self._queue(source, target, stream)
+            if not direct.execute(stream, source, target, direct.direction):
+                return out
+        writes = (a, result) if self._request.overwrite else (result,)
+        with backend().using(stream, self._device, (a,), writes) as capture:
+            ready = self._ready(not (source | target) & self._misaligned)
+            if capture is not None:
+                capture.keep(ready)
+            workspace.run(partial(ready.queue, source, target, stream), ready.nbytes, self._device, stream)
         return out
-
-    def _queue(self, source: int, target: int, stream: int) -> None:
-        ready = self._ready(not (source | target) & self._misaligned)
-        workspace.run(partial(ready.queue, source, target, stream), ready.nbytes, self._device, stream)
 
     def _run_numpy(self, a: Any, result: Any, out: Any) -> Any:
         request = self._request

@@ -203,10 +203,10 @@ class MatmulPlan:
         if scales is not NO_SCALES:
             places = tuple([0 if scale is None else scale._address for scale in scales])
         numbers = (bits(alpha, self._scale), bits(beta, self._scale))
+        last = self._selector.last
         for array in used if scales is NO_SCALES else (*used, *scales):
-            if array is not None and array._storage.stream != stream:
-                self._launch_across((*used, *scales), used, places, numbers, stream)
-                return answer
+            if array is not None and array._storage.sole != stream:
+                last = None
         address = out._address
         addresses = (
             a._address,
@@ -216,7 +216,6 @@ class MatmulPlan:
             0 if bias is None else bias._address,
             0 if aux is None else aux._address,
         )
-        last = self._selector.last
         if last is not None and last.direct:
             runner, block = last.runner, None
             if runner.workspace_bytes:
@@ -226,7 +225,9 @@ class MatmulPlan:
                 scratch = 0 if block is None else block.address
                 if not runner.launch(stream, scratch, *numbers, *addresses, *places):
                     return answer
-        self._launch(used, addresses, places, numbers, stream)
+        written = [used[k] for k in self._written]
+        with backend().using(stream, self._device, (*used, *scales[:4]), (*written, scales[4])) as capture:
+            self._launch(used, addresses, places, numbers, stream, capture)
         return answer
 
     def run_plain(self, a: Any, b: Any, out: Any, bias: Any, aux: Any, stream: int) -> Any:
@@ -240,9 +241,9 @@ class MatmulPlan:
             and last.plain
             and out is not None
             and not out._readonly
-            and a._storage.stream == b._storage.stream == out._storage.stream == stream
-            and (bias is None or bias._storage.stream == stream)
-            and (aux is None or aux._storage.stream == stream)
+            and a._storage.sole == b._storage.sole == out._storage.sole == stream
+            and (bias is None or bias._storage.sole == stream)
+            and (aux is None or aux._storage.sole == stream)
         ):
             second = 0 if bias is None else bias._address, 0 if aux is None else aux._address
             if not last.runner.launch_plain(stream, a._address, b._address, out._address, *second):
@@ -281,19 +282,21 @@ class MatmulPlan:
         places: Sequence[int],
         numbers: tuple[int, int],
         stream: int,
+        capture: Any,
     ) -> None:
-        """Run whatever the arrays' alignment and overlap, the context and the stream's state may be."""
+        """Run whatever the arrays' alignment and overlap may be, inside `using`, which gave `capture`."""
         check_overlap(self.problem, addresses)
-        with backend().on_device(self._device):
-            if self._copies_c:
-                addresses = (*addresses[:C], addresses[OUT], *addresses[C + 1 :])
-            trial = None
-            if self.problem.call.tune and not backend().is_capturing(stream):
-                trial = stream, self._trial(stream, addresses, places, numbers)
-            selected = self._selector.prepare(addresses, trial)
-            if self._copies_c:
-                copy(used[C], used[OUT], stream)
-            self._launch_product(selected.runner, selected.lowered, addresses, places, numbers, stream)
+        if self._copies_c:
+            addresses = (*addresses[:C], addresses[OUT], *addresses[C + 1 :])
+        trial = None
+        if self.problem.call.tune and capture is None:
+            trial = stream, self._trial(stream, addresses, places, numbers)
+        selected = self._selector.prepare(addresses, trial)
+        if capture is not None:
+            capture.keep(selected.runner)
+        if self._copies_c:
+            copy(used[C], used[OUT], stream)
+        self._launch_product(selected.runner, selected.lowered, addresses, places, numbers, stream)
         for step in selected.steps:
             step.plan.run([used[k] for k in step.reads], [used[k] for k in step.writes], used[OUT], stream)
 
@@ -332,21 +335,6 @@ class MatmulPlan:
             return partial(self._launch_product, runner, lowered, moved, places, numbers, stream)
 
         return prepared
-
-    def _launch_across(
-        self,
-        involved: Sequence[Any],
-        used: Sequence[Any],
-        places: Sequence[int],
-        numbers: tuple[int, int],
-        stream: int,
-    ) -> None:
-        """Run in the order of what is queued on other streams on the same memory."""
-        addresses = [0 if array is None else array._address for array in used]
-        if used[C] is None and not self._no_c:
-            addresses[C] = addresses[OUT]
-        with arrays.in_order(involved, stream):
-            self._launch(used, addresses, places, numbers, stream)
 
     def _run_without_product(self, operands: Sequence[Any], scales: Sequence[Any], beta: float, stream: int) -> Any:
         """alpha is 0, or nothing is added up: the product of zeros, with the smallest k that the library takes.

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from numbacc_bindings.cufft import FORWARD, INVERSE, Type, cufft
+from numbacc_bindings.driver import driver
 
 from .. import native, runtime
 from .advanced_layout import AdvancedLayout
@@ -25,7 +26,8 @@ class Transform:
     Attributes:
         work_bytes: size of the work area that it must be lent.
         stream: the stream that it works on now.
-        execute: (address of input, address of output, direction) -> 0, or what `check` must look at. Compiled.
+        execute: (stream, address of input, address of output, direction) -> 0, or a number of `codes` or cuFFT's.
+            Compiled. The stream is the one set.
     """
 
     backend = "cufft"
@@ -60,7 +62,10 @@ class Transform:
         self.work_bytes = work.value
         self._function = _EXECUTE[layout.type]
         gpu = runtime.gpu(device)
-        self.execute: Any = partial(native.execute, gpu.get_current, gpu.context, cufft.address(self._function), handle)
+        function, is_capturing = cufft.address(self._function), driver.address("cuStreamIsCapturing")
+        self.execute: Any = partial(native.execute, gpu.get_current, gpu.context, is_capturing, function, handle)
+        #: `execute` without a look at capture, for streams that have been looked at.
+        self.execute_unchecked: Any = partial(native.execute, gpu.get_current, gpu.context, 0, function, handle)
 
     def set_stream(self, stream: int) -> None:
         """Work on this stream from now on."""
@@ -74,9 +79,6 @@ class Transform:
             cufft.cufftSetWorkArea(self._handle.value, address)
             self._area = address
 
-    def check(self, status: int, source: int, target: int) -> None:
-        """Raise CufftError, or do in the right context what `execute` has refused to do in another."""
-        if status < 0:
-            with runtime.on_device(self._device):
-                status = self.execute(source, target, self.direction)
+    def check(self, status: int) -> None:
+        """Raise CufftError unless an execution's status is 0."""
         cufft.check(self._function, status)

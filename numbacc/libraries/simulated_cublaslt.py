@@ -62,6 +62,10 @@ class Runner:
 
     def launch_unchecked(self, stream: int, workspace: int, alpha: int, beta: int, *addresses: int) -> int:
         """Compute the product of the arrays at these addresses."""
+        simulator.queued(stream, lambda: self._compute(alpha, beta, addresses))
+        return 0
+
+    def _compute(self, alpha: int, beta: int, addresses: Sequence[int]) -> None:
         product = self._product
         scale = dtype("float32" if product.compute == "tf32" else product.compute)
         first = product.first
@@ -76,7 +80,6 @@ class Runner:
             if factors[1]:
                 result = result + factors[1] * _view(addresses[2], product.c, product.batch).astype(scale)
             d[...] = round_to(result, d.dtype)
-        return 0
 
 
 def _number(word: int, scale: np.dtype[Any]) -> Any:

@@ -271,7 +271,7 @@ def run(draw: Draw, array: Any, made: Layout, engine: Callable[[], Any], seed: i
         return
     check_rank(made.shape or (1,), "the result")
     target = _DeviceTarget(draw, array, made, stream)
-    with arrays.in_order((array,), stream):
+    with backend().using(stream, made.device, writes=(array,)):
         if draw.fused:
             target.make(seed, position)
         else:

@@ -1,0 +1,94 @@
+"""Memory that other libraries use, too: theirs taken over, ours given out, in one order with their work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import partners
+from .captures import capture_on
+from .contexts import on_device
+from .errors import UnsupportedError
+from .events import Event
+from .history import History, capture_of
+from .memory import keep_until
+
+
+class Borrowed(History):
+    """Another library's memory: kept alive here, freed there. Takes the place of `Storage`.
+
+    Where the stream that the library works on is known, it is this memory's partner, and our work on other streams is
+    in its order; else the library has put its own work before ours, and its object is kept until ours is done.
+    """
+
+    __slots__ = ("_owner", "address", "nbytes")
+
+    def __init__(self, owner: object, address: int, device: int, stream: int, producer: int | None):
+        super().__init__(device, stream)
+        self._owner, self.address = owner, address
+        if producer is not None:
+            self.partners = (producer,)
+            if producer != stream:
+                self.sole = None
+
+    def __del__(self) -> None:
+        if not self.partners:
+            try:
+                self._keep_owner()
+            except Exception:
+                pass  # interpreter exit, as in Storage
+
+    def _keep_owner(self) -> None:
+        if self.sole is not None:
+            if capture_on(self.sole)[0]:
+                return  # what a capture uses, it keeps
+            behind = Event(self.device)
+            behind.record(self.sole)
+            keep_until(behind, self._owner)
+        for use in self._uses:
+            keep_until(use.event, self._owner)
+
+
+def borrow(owner: object, address: int, device: int, stream: int, producer: int | None, name: str) -> Borrowed:
+    """Another library's memory, to be used on `stream` first.
+
+    Raises:
+        UnsupportedError: the library captures a graph, which our work on another stream would not be part of.
+    """
+    if producer is not None and producer != stream and capture_on(producer)[0]:
+        raise UnsupportedError(
+            f"{name}'s library is capturing stream {producer:#x} into a graph, of which work on another stream would "
+            "be no part: pass stream= the captured one, in torch stream=torch.cuda.current_stream()"
+        )
+    return Borrowed(owner, address, device, stream, producer)
+
+
+def order_outside(stream: int, device: int) -> int:
+    """The stream whose order an array's producer is to be put in: of a capture, that of its memory."""
+    capture = capture_of(stream, device)
+    return stream if capture is None else capture.home
+
+
+def share(storage: Any, consumer: int) -> int | None:
+    """Put a consumer's stream behind all work on memory, and let it be the memory's partner: returns it then.
+
+    A consumer that is being captured keeps the memory instead; its graph's order is its launcher's.
+    """
+    with on_device(storage.device):
+        capture = capture_of(consumer, storage.device)
+        if capture is not None:
+            capture.use(storage, True)
+            return None
+        storage.share(consumer)
+        return consumer
+
+
+def settle(storage: Any) -> int:
+    """The stream that memory's consumers by the CUDA array interface are to wait for: it waits for all work on it."""
+    home = int(storage.stream)
+    with on_device(storage.device):
+        for stream in partners.current(storage.device) - {home, *storage.block.partners}:
+            storage.keep(partners.owner(stream))
+            storage.share(stream)
+        if storage.sole is None:
+            storage.before(home, True)
+    return home

@@ -1,0 +1,261 @@
+/* A CUDA driver that has no GPU: memory is the host's, copies and fills are done at once, kernels are not run, and every
+ * call is written to a log, from which tests/recorder.py tells what comes before what. Capture follows CUDA's rules as far
+ * as numbacc meets them. */
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef uint64_t word;
+enum { OK = 0, INVALID = 1, MEMORY = 2, CONTEXT = 201, HANDLE = 400, NOT_READY = 600, UNSUPPORTED = 900, ISOLATION = 905 };
+enum { DEVICES = 2, DEPTH = 16 };
+
+typedef struct user { void (*destroy)(void *); void *data; int count; } user;
+typedef struct graph { word id; int users; user *user[64]; int open; int broken; } graph;
+typedef struct context context;
+typedef struct stream { word magic; context *context; graph *capture; } stream;
+struct context { int device; stream legacy; };
+typedef struct event { word magic; context *context; graph *capture; int done; } event;
+typedef struct block { word address, bytes; int device, freed; struct block *next; } block;
+
+static context contexts[DEVICES];
+static __thread context *stack[DEPTH];
+static __thread int depth, capture_mode;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static block *blocks;
+static word used_bytes, limit_bytes = 1ull << 30, graphs;
+static int pending = 1; /* 1: events are not done until they are waited for on the host */
+
+/* ---------------------------------------------------------------- the log */
+
+typedef struct entry { const char *name; word arguments[6]; } entry;
+static entry *entries;
+static word logged, room;
+
+static void note(const char *name, word a, word b, word c, word d, word e) {
+    pthread_mutex_lock(&lock);
+    if (logged == room) entries = realloc(entries, (room = 2 * room + 64) * sizeof(entry));
+    entries[logged++] = (entry){name, {a, b, c, d, e, 0}};
+    pthread_mutex_unlock(&lock);
+}
+word fake_count(void) { return logged; }
+const char *fake_name(word k) { return entries[k].name; }
+word fake_argument(word k, int n) { return entries[k].arguments[n]; }
+void fake_clear(void) { logged = 0; }
+void fake_limit(word bytes) { limit_bytes = bytes; }
+void fake_pending(int value) { pending = value; }
+word fake_used(void) { return used_bytes; }
+
+/* ---------------------------------------------------------------- devices and contexts */
+
+int cuInit(unsigned flags) { return OK; }
+int cuDriverGetVersion(int *version) { *version = 12090; return OK; }
+int cuGetErrorName(int status, const char **text) { *text = "CUDA_ERROR_FAKE"; return OK; }
+int cuGetErrorString(int status, const char **text) { *text = "the fake driver says so"; return OK; }
+int cuDeviceGetCount(int *count) { *count = DEVICES; return OK; }
+int cuDeviceGet(int *device, int number) { *device = number; return OK; }
+int cuDeviceGetName(char *name, int size, int device) { snprintf(name, size, "Fake GPU"); return OK; }
+int cuDeviceGetAttribute(int *value, int attribute, int device) {
+    *value = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 16 ? 132 : attribute == 38 ? 1 << 20 : 1;
+    return OK;
+}
+int cuDevicePrimaryCtxRetain(context **result, int device) {
+    *result = &contexts[device];
+    contexts[device].device = device;
+    contexts[device].legacy.context = *result;
+    note("retain", device, 0, 0, 0, 0);
+    return OK;
+}
+int cuCtxGetCurrent(context **result) { *result = depth ? stack[depth - 1] : NULL; return OK; }
+int cuCtxGetDevice(int *device) { if (!depth) return CONTEXT; *device = stack[depth - 1]->device; return OK; }
+int cuCtxSetCurrent(context *c) { if (!depth) depth = 1; stack[depth - 1] = c; return OK; }
+int cuCtxPushCurrent_v2(context *c) { stack[depth++] = c; return OK; }
+int cuCtxPopCurrent_v2(context **c) { *c = stack[--depth]; return OK; }
+int cuCtxSynchronize(void) { if (!depth) return CONTEXT; note("synchronize all", 0, 0, 0, 0, 0); return OK; }
+int cuThreadExchangeStreamCaptureMode(int *mode) { int old = capture_mode; capture_mode = *mode; *mode = old; return OK; }
+int cuPointerGetAttribute(void *value, int attribute, word address) { return INVALID; }
+
+/* ---------------------------------------------------------------- streams and events */
+
+static stream *find(stream *s) { return s ? s : depth ? &stack[depth - 1]->legacy : NULL; }
+/* Queue something: 0, or why not. */
+static int queue(stream *given, const char *name, word a, word b, word c) {
+    stream *s = find(given);
+    if (!s) return CONTEXT;
+    if (!depth || s->context != stack[depth - 1]) return HANDLE;
+    note(name, (word)s, a, b, c, s->capture ? s->capture->id : 0);
+    return OK;
+}
+
+int cuStreamCreate(stream **result, unsigned flags) {
+    if (!depth) return CONTEXT;
+    *result = calloc(1, sizeof(stream));
+    (*result)->context = stack[depth - 1];
+    return OK;
+}
+int cuStreamGetCtx(stream *s, context **result) { s = find(s); if (!s) return CONTEXT; *result = s->context; return OK; }
+int cuStreamSynchronize(stream *s) {
+    if (find(s) && find(s)->capture) return UNSUPPORTED;
+    return queue(s, "synchronize", 0, 0, 0);
+}
+int cuEventCreate(event **result, unsigned flags) {
+    if (!depth) return CONTEXT;
+    *result = calloc(1, sizeof(event));
+    (*result)->context = stack[depth - 1];
+    return OK;
+}
+int cuEventDestroy_v2(event *e) { free(e); return OK; }
+int cuEventRecord(event *e, stream *s) {
+    s = find(s);
+    if (!s) return CONTEXT;
+    if (s->context != e->context) return HANDLE;
+    e->capture = s->capture;
+    e->done = 0;
+    note("record", (word)s, (word)e, 0, 0, s->capture ? s->capture->id : 0);
+    return OK;
+}
+int cuStreamWaitEvent(stream *s, event *e, unsigned flags) {
+    s = find(s);
+    if (!s) return CONTEXT;
+    if (s->capture && e->capture != s->capture) { s->capture->broken = 1; return ISOLATION; }
+    if (!s->capture && e->capture && e->capture->open) s->capture = e->capture;
+    note("wait", (word)s, (word)e, 0, 0, s->capture ? s->capture->id : 0);
+    return OK;
+}
+int cuEventQuery(event *e) { return pending && !e->done ? NOT_READY : OK; }
+int cuEventSynchronize(event *e) { e->done = 1; note("host waits", (word)e, 0, 0, 0, 0); return OK; }
+int cuEventElapsedTime(float *ms, event *a, event *b) { *ms = 1; return OK; }
+
+/* ---------------------------------------------------------------- memory */
+
+int cuMemPoolCreate(void **pool, void *properties) { *pool = &contexts[depth ? stack[depth - 1]->device : 0]; return OK; }
+int cuMemPoolSetAttribute(void *pool, int attribute, void *value) { return OK; }
+int cuMemPoolGetAttribute(void *pool, int attribute, word *value) { *value = used_bytes; return OK; }
+int cuMemPoolTrimTo(void *pool, size_t bytes) { note("trim", 0, 0, 0, 0, 0); return OK; }
+int cuMemGetInfo_v2(size_t *available, size_t *total) { *available = limit_bytes - used_bytes; *total = limit_bytes; return OK; }
+int cuMemAllocFromPoolAsync(word *result, size_t bytes, context *pool, stream *s) {
+    if (used_bytes + bytes > limit_bytes) return MEMORY;
+    void *memory;
+    if (posix_memalign(&memory, 512, bytes + 512)) return MEMORY;
+    memset(memory, 0xff, bytes);
+    block *made = malloc(sizeof(block));
+    pthread_mutex_lock(&lock);
+    *made = (block){(word)memory, bytes, pool->device, 0, blocks};
+    blocks = made;
+    used_bytes += bytes;
+    pthread_mutex_unlock(&lock);
+    *result = (word)memory;
+    return queue(s, "allocate", (word)memory, bytes, 0);
+}
+int cuMemFreeAsync(word address, stream *s) {
+    for (block *b = blocks; b; b = b->next)
+        if (b->address == address && !b->freed) {
+            b->freed = 1;
+            used_bytes -= b->bytes;
+            /* Never reused: whoever reads it later shows. */
+            memset((void *)address, 0xdd, b->bytes);
+            return queue(s, "free", address, b->bytes, 0);
+        }
+    note("free of what is not allocated", address, 0, 0, 0, 0);
+    return INVALID;
+}
+static int move(void *target, const void *source, size_t bytes, stream *s, const char *name) {
+    stream *found = find(s);
+    int status = queue(s, name, (word)target, (word)source, bytes);
+    if (!status && !found->capture) memmove(target, source, bytes);
+    return status;
+}
+int cuMemcpyHtoDAsync_v2(word t, word s, size_t n, stream *q) { return move((void *)t, (void *)s, n, q, "copy in"); }
+int cuMemcpyDtoHAsync_v2(word t, word s, size_t n, stream *q) { return move((void *)t, (void *)s, n, q, "copy out"); }
+int cuMemcpyDtoDAsync_v2(word t, word s, size_t n, stream *q) { return move((void *)t, (void *)s, n, q, "copy"); }
+int cuMemsetD8Async(word t, unsigned char v, size_t n, stream *q) {
+    int status = queue(q, "fill", t, v, n);
+    if (!status && !find(q)->capture) memset((void *)t, v, n);
+    return status;
+}
+int cuMemsetD16Async(word t, unsigned short v, size_t n, stream *q) {
+    int status = queue(q, "fill", t, v, 2 * n);
+    for (size_t k = 0; !status && !find(q)->capture && k < n; k++) ((unsigned short *)t)[k] = v;
+    return status;
+}
+int cuMemsetD32Async(word t, unsigned v, size_t n, stream *q) {
+    int status = queue(q, "fill", t, v, 4 * n);
+    for (size_t k = 0; !status && !find(q)->capture && k < n; k++) ((unsigned *)t)[k] = v;
+    return status;
+}
+int cuMemsetD2D32Async(word t, size_t pitch, unsigned v, size_t width, size_t height, stream *q) {
+    int status = queue(q, "fill", t, v, pitch * height);
+    for (size_t k = 0; !status && !find(q)->capture && k < height; k++) *(unsigned *)(t + k * pitch) = v;
+    return status;
+}
+
+/* ---------------------------------------------------------------- kernels */
+
+int cuModuleLoadData(void **module, void *image) { *module = &contexts; return OK; }
+int cuModuleGetFunction(void **function, void *module, char *name) { *function = &contexts; return OK; }
+typedef struct config { unsigned grid[3], block[3], shared; stream *stream; } config;
+int cuLaunchKernelEx(config *c, void *function, void *parameters, word *extra) {
+    word *packed = (word *)extra[1];
+    return queue(c->stream, "launch", packed[0], packed[1], packed[2]);
+}
+
+/* ---------------------------------------------------------------- graphs */
+
+int cuStreamBeginCapture_v2(stream *s, int mode) {
+    if (!s || s->capture) return UNSUPPORTED;
+    s->capture = calloc(1, sizeof(graph));
+    s->capture->id = ++graphs;
+    s->capture->open = 1;
+    note("begin", (word)s, graphs, 0, 0, 0);
+    return OK;
+}
+int cuStreamEndCapture(stream *s, graph **result) {
+    *result = s->capture;
+    s->capture->open = 0;
+    s->capture = NULL;
+    note("end", (word)s, (*result)->id, 0, 0, 0);
+    return (*result)->broken ? 901 : OK;
+}
+int cuStreamUpdateCaptureDependencies(stream *s, void *nodes, size_t count, unsigned flags) { return OK; }
+int cuGraphAddChildGraphNode(void **node, graph *g, void *nodes, size_t count, graph *child) {
+    *node = child;
+    note("launch graph", 0, child->id, 0, 0, g->id);
+    return OK;
+}
+int cuStreamIsCapturing(stream *s, int *status) {
+    s = find(s);
+    if (!s) return CONTEXT;
+    *status = s->capture && s->capture->open ? s->capture->broken ? 2 : 1 : 0;
+    return OK;
+}
+int cuStreamGetCaptureInfo_v2(stream *s, int *status, word *id, graph **g, void *a, void *b) {
+    int failed = cuStreamIsCapturing(s, status);
+    s = find(s);
+    if (failed || !s->capture) return failed;
+    *id = s->capture->id;
+    *g = s->capture;
+    if (a) *(void **)a = NULL;
+    if (b) *(size_t *)b = 0;
+    return OK;
+}
+static void retain(graph *g) { for (int k = 0; k < g->users; k++) g->user[k]->count++; }
+static void release(graph *g) {
+    for (int k = 0; k < g->users; k++)
+        if (!--g->user[k]->count) g->user[k]->destroy(g->user[k]->data);
+}
+int cuGraphInstantiateWithFlags(graph **result, graph *g, word flags) {
+    *result = malloc(sizeof(graph));
+    **result = *g;
+    retain(g);
+    return OK;
+}
+int cuGraphLaunch(graph *g, stream *s) { return queue(s, "launch graph", g->id, 0, 0); }
+int cuGraphExecDestroy(graph *g) { note("destroy graph", g->id, 0, 0, 0, 0); release(g); return OK; }
+int cuGraphDestroy(graph *g) { release(g); return OK; }
+int cuUserObjectCreate(user **result, void *data, void (*destroy)(void *), unsigned count, unsigned flags) {
+    *result = malloc(sizeof(user));
+    **result = (user){destroy, data, (int)count};
+    return OK;
+}
+int cuGraphRetainUserObject(graph *g, user *u, unsigned count, unsigned flags) { g->user[g->users++] = u; return OK; }

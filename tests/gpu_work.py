@@ -1,0 +1,84 @@
+"""Slow work and poison for tests of order on a GPU: a wait that is missing shows in values."""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+
+import numbacc
+from numbacc import fft, gated, gemm, random, runtime
+
+_BIG = 1 << 27
+
+
+class Slow:
+    """Memory whose copies keep a stream busy."""
+
+    def __init__(self, device=0):
+        self._device = device
+        self._memory = numbacc.empty(2 * _BIG, "uint8", device=device)
+        runtime.synchronize(0, device)
+
+    def __call__(self, stream, milliseconds=20):
+        """Queue work of about so long on a stream."""
+        handle = 0 if stream is None else numbacc.stream(stream).handle
+        start = self._memory._address
+        for _ in range(max(int(milliseconds / 0.07), 1)):
+            runtime.copy_on_device(start, start + _BIG, _BIG, self._device, handle)
+
+
+def poison(array, stream=None):
+    """All bits set, queued on a stream and in the array's order."""
+    array._fill(
+        np.frombuffer(b"\xff" * array.dtype.itemsize, array.dtype)[0], numbacc.stream(stream).handle if stream else 0
+    )
+
+
+def _gated(x, out, stream):
+    return gated.forward(x, out=out, stream=stream)
+
+
+def _matmul(x, out, stream):
+    return gemm.matmul(x, x.T, out=out, stream=stream)
+
+
+def _bias(x, out, stream):
+    return gemm.matmul(x, x.T, bias=x[0, : x.shape[0]], epilogue="gelu_bias", out=out, stream=stream)
+
+
+def _fft(x, out, stream):
+    return fft.fft(x, out=out, stream=stream)
+
+
+def _padded(x, out, stream):
+    return fft.rfft(x, 3 * x.shape[1] // 2, out=out, stream=stream)
+
+
+def _shift(x, out, stream):
+    return fft.fftshift(x, out=out, stream=stream)
+
+
+def _copy(x, out, stream):
+    if out is None:
+        out = numbacc.empty_like(x, stream=stream)
+    with contextlib.nullcontext() if stream is None else numbacc.stream(stream):
+        out[...] = x
+    return out
+
+
+#: A family's work: (x, out, stream) -> the result, for a float32 x of shape (n, 2 n) or so.
+WORK = {
+    "gated": _gated,
+    "matmul": _matmul,
+    "bias": _bias,
+    "fft": _fft,
+    "padded fft": _padded,
+    "shift": _shift,
+    "copy": _copy,
+}
+
+
+def draw(out, stream, seed=3):
+    """Random numbers written to `out`."""
+    return random.Generator(seed=seed, device=out.device).normal(out=out, stream=stream)

@@ -1,0 +1,233 @@
+"""Run by test_order.py with the driver replaced by a recorder: threads, scratch memory, several GPUs."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import pytest
+import recorder
+
+if not recorder.installed():
+    pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
+
+import numbacc
+from numbacc import gated, launch, lent, memory
+from numbacc.backend import backend
+
+FAKE = recorder.FAKE
+
+
+@pytest.fixture(autouse=True)
+def no_compiler(monkeypatch):
+    monkeypatch.setattr(launch, "load_function", lambda spec, device: 4096)
+    FAKE.fake_clear()
+    yield
+    gc.collect()
+    lent.collect()
+
+
+@pytest.fixture
+def log():
+    return recorder.Log()
+
+
+def array(rows=4, stream=None, device=None):
+    return numbacc.full((rows, 8), 1.5, stream=stream, device=device)
+
+
+def streams(count):
+    return [numbacc.stream() for _ in range(count)]
+
+
+def only(calls):
+    (call,) = calls
+    return call
+
+
+# ---------------------------------------------------------------- threads
+
+
+def run_threads(work, count=8):
+    failures = []
+
+    def guarded(k):
+        try:
+            work(k)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(k,)) for k in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+@pytest.fixture
+def busy_collector():
+    kept = gc.get_threshold()
+    gc.set_threshold(1)
+    yield
+    gc.set_threshold(*kept)
+
+
+def test_threads_share_an_array(busy_collector):
+    weights = [array()]
+    address = weights[0]._address
+    numbacc.asnumpy(weights[0])
+    log = recorder.Log()
+
+    def work(k):
+        with numbacc.stream():
+            out = numbacc.empty((4, 4))
+            for _ in range(100):
+                gated.forward(weights[0], out=out)
+
+    run_threads(work)
+    weights.clear()
+    gc.collect()
+    free = only([call for call in log.named("free") if call.arguments[0] == address])
+    past = log._past(free)
+    assert all(call.number in past for call in log.named("launch"))
+
+
+def test_threads_free_deferred_memory(busy_collector):
+    """Memory dropped while its stream is captured is freed by the next allocation, once, whichever thread's that is."""
+    log = recorder.Log()
+    for _ in range(20):
+        s = numbacc.stream()
+        arrays = [numbacc.empty(64, stream=s) for _ in range(16)]
+        addresses = {a._address for a in arrays}
+        with numbacc.graph(s):
+            del arrays
+        assert memory._deferred
+        run_threads(lambda k: [numbacc.empty(8, stream=0) for _ in range(10)])
+        gc.collect()
+        freed = [call.arguments[0] for call in log.named("free")]
+        assert all(freed.count(address) == 1 for address in addresses)
+    assert not log.named("free of what is not allocated")
+
+
+def test_results_of_calls_survive_finalizers(busy_collector):
+    """A finalizer that makes driver calls between a call and the look at its result."""
+    from numbacc_bindings.driver import driver
+
+    class Cycle:
+        def __init__(self):
+            self.own = self
+
+        def __del__(self):
+            backend().call(driver.cuDeviceGetCount)
+
+    backend().current_device()
+    context = backend().gpu(0).context
+    for _ in range(5000):
+        Cycle()
+        assert backend().call(driver.cuCtxGetCurrent) in (context, 0)
+
+
+def test_a_threads_scratch_memory_goes_with_it(log):
+    from numbacc import workspace
+
+    s = numbacc.stream()
+
+    def work(k):
+        workspace.run(lambda address: None, 4096, 0, s.handle)
+
+    run_threads(work, 4)
+    gc.collect()
+    blocks = {call.arguments[0] for call in log.named("allocate") if call.arguments[1] == 4096}
+    assert len(blocks) == 4
+    assert blocks <= {call.arguments[0] for call in log.named("free")}
+
+
+def test_scratch_memory_has_a_limit():
+    from numbacc import workspace
+
+    kept = numbacc.scratch_limit()
+    try:
+        assert numbacc.scratch_limit(10_000) == 10_000
+        log = recorder.Log()
+        for nbytes in (6000, 6001, 20_000):
+            s = numbacc.stream()
+            workspace.run(lambda address: None, nbytes, 0, s.handle)
+            held = sum(block.nbytes for block in workspace._held.values())
+            assert held <= 10_000
+        assert 20_000 in [call.arguments[1] for call in log.named("free")]
+        for wrong in (-1, 1.5, "1", True):
+            with pytest.raises(numbacc.OptionError):
+                numbacc.scratch_limit(wrong)
+    finally:
+        numbacc.scratch_limit(kept)
+
+
+def test_scratch_memory_makes_way_for_arrays():
+    from numbacc import workspace
+
+    numbacc.release_memory()
+    FAKE.fake_limit(FAKE.fake_used() + (1 << 20))
+    try:
+        workspace.run(lambda address: None, 900_000, 0, 0)
+        x = numbacc.empty(800_000, "uint8")
+        assert x.size == 800_000
+        with pytest.raises(numbacc.DeviceError, match="out of memory"):
+            numbacc.empty(1 << 20, "uint8")
+    finally:
+        FAKE.fake_limit(1 << 30)
+
+
+# ---------------------------------------------------------------- devices
+
+
+def test_streams_of_another_gpu(log):
+    """cuda:0 is current all the time."""
+    numbacc.asnumpy(array(device=0))
+    s = numbacc.stream(device=1)
+    x, y = array(device=1), numbacc.empty((4, 4), device=1, stream=s)
+    gated.forward(x, out=y, stream=s)
+    numbacc.asnumpy(y)
+    first, launched, copied = log.named("fill")[-1], only(log.named("launch")), log.named("copy out")[-1]
+    assert log.before(first, launched) and log.before(launched, copied)
+    assert y.device == 1 and backend().current_device() == 0
+    del x, y
+    assert len(log.named("free")) >= 2
+
+
+def test_streams_of_two_gpus_wait_for_each_other(log):
+    s, t = numbacc.stream(device=0), numbacc.stream(device=1)
+    x, y = array(stream=s, device=0), array(stream=t, device=1)
+    t.wait(s)
+    with t:
+        y[...] = 4.0
+    fills = log.named("fill")
+    assert log.before(fills[0], fills[-1])
+    s.wait(t)
+    with s:
+        x[...] = 4.0
+    assert log.before(fills[-1], log.named("fill")[-1])
+
+
+def test_a_stream_makes_its_gpu_the_default():
+    with numbacc.stream(device=1):
+        assert numbacc.empty(3).device == 1
+        with numbacc.stream(device=0):
+            assert numbacc.empty(3).device == 0
+        assert numbacc.zeros(3).device == 1
+    assert numbacc.empty(3).device == 0
+
+
+def test_arrays_on_two_gpus_are_refused():
+    with pytest.raises(numbacc.DeviceError, match="cuda:1"):
+        gated.backward(numbacc.empty((4, 4), device=1), array(device=0))
+
+
+def test_release_memory_is_for_all_gpus():
+    numbacc.empty(3, device=0), numbacc.empty(3, device=1)
+    log = recorder.Log()
+    numbacc.release_memory()
+    assert len(log.named("trim")) == 2
+    numbacc.release_memory(1)
+    assert len(log.named("trim")) == 3

@@ -1,0 +1,117 @@
+"""The CUDA driver replaced by a recorder: what numbacc queues, in which order, on a machine without a GPU.
+
+In a process that `run` starts this module, as pytest's first plugin, compiles tests/fake_cuda.c and loads it under the
+driver's name, before numbacc looks for one. `Log` then tells what was called, and what comes before what.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+HERE = Path(__file__).parent
+CC = shutil.which("cc")
+_ENVIRONMENT = "NUMBACC_FAKE_CUDA"
+
+
+def run(*files: str) -> None:
+    """Run test files in a process whose CUDA driver is the recorder."""
+    paths = [str(HERE / name) for name in files]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "recorder", "-p", "no:cacheprovider", *paths]
+    path = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, _ENVIRONMENT: "1", "PYTHONPATH": path}
+    done = subprocess.run(command, env=environment, cwd=HERE.parent, capture_output=True, text=True)
+    report = done.stdout[-8000:] + done.stderr[-2000:]
+    assert done.returncode == 0, report
+    assert " passed" in report, report
+
+
+def installed() -> bool:
+    """True in a process that `run` started."""
+    return bool(os.environ.get(_ENVIRONMENT))
+
+
+def _install() -> ctypes.CDLL:
+    """The recorder, as this process's CUDA driver."""
+    folder = tempfile.mkdtemp()
+    path = Path(folder) / "libcuda.so.1"
+    command = [CC, "-shared", "-fPIC", "-O1", "-w", "-Wl,-soname,libcuda.so.1", HERE / "fake_cuda.c", "-o", path]
+    subprocess.run(command, check=True)
+    fake = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+    shutil.rmtree(folder)
+    fake.fake_name.restype = ctypes.c_char_p
+    for name in ("fake_count", "fake_argument", "fake_used"):
+        getattr(fake, name).restype = ctypes.c_uint64
+    fake.fake_argument.argtypes = [ctypes.c_uint64, ctypes.c_int]
+    fake.fake_name.argtypes = fake.fake_limit.argtypes = [ctypes.c_uint64]
+    return fake
+
+
+#: The recorder, in a process that `run` started.
+FAKE = _install() if installed() else None
+
+
+class Call(NamedTuple):
+    """A call of the driver: its number, its name, the stream, other arguments, the graph that it is captured into."""
+
+    number: int
+    name: str
+    stream: int
+    arguments: tuple[int, ...]
+    graph: int
+
+
+class Log:
+    """The calls since the log was made."""
+
+    def __init__(self) -> None:
+        assert FAKE is not None
+        self._fake, self._start = FAKE, FAKE.fake_count()
+
+    @property
+    def calls(self) -> list[Call]:
+        found = []
+        for k in range(self._start, self._fake.fake_count()):
+            stream, *others, graph = (self._fake.fake_argument(k, n) for n in range(5))
+            found.append(Call(k, self._fake.fake_name(k).decode(), stream, tuple(others), graph))
+        return found
+
+    def named(self, *names: str) -> list[Call]:
+        return [call for call in self.calls if call.name in names]
+
+    def before(self, first: Call, second: Call) -> bool:
+        """True if the GPU has finished the first call when it starts the second, whatever its streams' speed.
+
+        Each stream does its work in order; a wait puts all behind it after what its event was recorded behind; what the
+        host waits for comes before all it queues later.
+        """
+        return first.number in self._past(second)
+
+    def _past(self, last: Call) -> set[int]:
+        streams: dict[int, set[int]] = {}
+        events: dict[int, set[int]] = {}
+        host: set[int] = set()
+        for k in range(self._fake.fake_count()):
+            name = self._fake.fake_name(k).decode()
+            stream, argument = self._fake.fake_argument(k, 0), self._fake.fake_argument(k, 1)
+            if name == "host waits":
+                host |= events.get(stream, set())
+                continue
+            past = streams.setdefault(stream, set())
+            past |= host
+            if k == last.number:
+                return past
+            if name == "record":
+                events[argument] = set(past)
+            elif name == "wait":
+                past |= events.get(argument, set())
+            elif name == "synchronize":
+                host |= past
+            past.add(k)
+        raise AssertionError("the call is not in the log")
