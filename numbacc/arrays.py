@@ -279,6 +279,16 @@ def release_memory(device: int = 0) -> None:
         backend().release_memory(device)
 
 
+def unpickled(host: np.ndarray[Any, Any], axes: tuple[int, ...]) -> Array:
+    """A device array out of a pickle: on the current GPU, in NumPy without one.
+
+    Args:
+        host: C-contiguous values.
+        axes: the order of its axes that gives the array its shape.
+    """
+    return asarray(host.transpose(axes))
+
+
 def _from_device(array: Array, wanted: Any, target: int, device: int | str | None, stream: Any) -> Array:
     source = layout_of(array)
     if wanted is not None and wanted != source.dtype:

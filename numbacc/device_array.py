@@ -175,7 +175,30 @@ class DeviceArray(_numba.DeviceNDArray):  # type: ignore[misc]
             raise DTypeError(f"cannot view {self.dtype} as {found}: their sizes differ")
         return self._part(self._shadow(), found)
 
+    def bind(self, stream: Any = 0) -> DeviceArray:
+        """A view that Numba uses on `stream` by default."""
+        view = self.__copy__()
+        view.stream = stream
+        return view
+
     # ------------------------------------------------------------ copies
+
+    def __copy__(self) -> DeviceArray:
+        """A view of all of it: `copy.copy` shares memory."""
+        return DeviceArray(self._numbacc_layout, self._address, self._storage, self._readonly)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> DeviceArray:
+        """A copy of the elements on the same GPU, gapless, in this memory order, queued on the default stream."""
+        return self._compact(handle_of(None), row_major=False)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickle the values, by way of the host, which blocks: see `arrays.unpickled`."""
+        from .arrays import unpickled
+
+        host = self.copy_to_host()
+        # NumPy keeps C and Fortran order only: any other travels as an order of the axes.
+        axes = sorted(range(self.ndim), key=lambda d: -host.strides[d])
+        return unpickled, (host.transpose(axes), tuple(sorted(range(self.ndim), key=axes.__getitem__)))
 
     def copy_to_host(self, ary: np.ndarray[Any, Any] | None = None, stream: Any = 0) -> Any:
         """The values as a NumPy array; `ary` if given. This blocks (see `numbacc.asnumpy` for one that need not)."""

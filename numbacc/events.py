@@ -7,12 +7,15 @@ import ctypes
 from numbacc_bindings.driver import EventFlag, driver
 
 from .contexts import call, on_device
+from .ownership import NotCopied
 
 
-class Event:
+class Event(NotCopied):
     """A point in a stream's queue."""
 
     __slots__ = ("device", "handle")
+
+    _instead = "record another"
 
     def __init__(self, device: int, flags: int = EventFlag.DISABLE_TIMING):
         self.handle = 0

@@ -18,6 +18,7 @@ from .backend import backend
 from .device_array import DeviceArray
 from .errors import DeviceError, DTypeError, LayoutError
 from .layout import Layout, layout, row_major_strides
+from .ownership import ARRAY_INSTEAD, NotCopied
 from .streams import foreign, owner_of
 
 CPU_DEVICE, CUDA_DEVICE, MANAGED_DEVICE = 1, 2, 13
@@ -154,10 +155,12 @@ def export_capsule(
 # ---------------------------------------------------------------- in
 
 
-class Borrowed:
+class Borrowed(NotCopied):
     """Another library's memory: kept alive here, freed there. Takes the place of `runtime.Storage`."""
 
     __slots__ = ("_keep", "_owner", "address", "device", "stream")
+
+    _instead = ARRAY_INSTEAD
 
     def __init__(self, owner: object, address: int, device: int, stream: int):
         self._owner = owner

@@ -34,6 +34,7 @@ from .contexts import (
 )
 from .errors import DeviceError
 from .events import Event
+from .ownership import ARRAY_INSTEAD, NotCopied
 from .streams import foreign, owner_of
 
 __all__ = [
@@ -123,7 +124,7 @@ def memory_info(device: int) -> tuple[int, int]:
     return free.value, total.value
 
 
-class Storage:
+class Storage(NotCopied):
     """One allocation, freed in the order of its stream when nothing refers to it any more.
 
     Attributes:
@@ -133,6 +134,8 @@ class Storage:
     """
 
     __slots__ = ("_keep", "_uses", "address", "device", "nbytes", "stream")
+
+    _instead = ARRAY_INSTEAD
 
     def __init__(self, address: int, nbytes: int, device: int, stream: int):
         self.address = address

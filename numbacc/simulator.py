@@ -18,6 +18,7 @@ from . import _simulated
 from .codes import MAY_OVERLAP, WRONG_ALIGNMENT
 from .errors import DeviceError
 from .layout import Layout, numpy_view
+from .ownership import ARRAY_INSTEAD, NotCopied
 
 
 def device_count() -> int:
@@ -51,10 +52,12 @@ def on_device(device: int) -> Iterator[None]:
     yield
 
 
-class Storage:
+class Storage(NotCopied):
     """One allocation: host memory, known to the simulated kernels while it lives."""
 
     __slots__ = ("_memory", "address", "device", "nbytes", "stream")
+
+    _instead = ARRAY_INSTEAD
 
     def __init__(self, nbytes: int, stream: int):
         # 16 bytes more than asked for, to start on a 16-byte boundary as GPU memory does.

@@ -8,6 +8,7 @@ from typing import Any
 
 from .backend import backend, has_gpu
 from .errors import OptionError
+from .ownership import NotCopied
 
 
 class _Default(threading.local):
@@ -21,7 +22,7 @@ class _Default(threading.local):
 _default = _Default()
 
 
-class Stream:
+class Stream(NotCopied):
     """A stream of one GPU, which operations take as `stream=` and `with` makes the default.
 
     Make one with `numbacc.stream()`. On a machine without a GPU it does nothing, so that notebooks run
@@ -33,6 +34,8 @@ class Stream:
     """
 
     __slots__ = ("_owned", "_source", "device", "handle")
+
+    _instead = "share it, or make another with numbacc.stream()"
 
     def __init__(
         self,
