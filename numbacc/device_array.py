@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _numba, dtypes
+from . import _numba, dtypes, values
 from .backend import backend
 from .errors import DTypeError, LayoutError, ShapeError
 from .layout import (
@@ -21,16 +21,21 @@ from .layout import (
     is_dense,
     layout,
     numpy_view,
+    overlap,
     row_major_strides,
     shadow,
 )
+from .operators import Operators
 from .streams import handle_of
 
 #: Arrays up to this many elements print their values.
 _PRINTED = 64
 
+#: What is written by filling, at once.
+_NUMBERS = (int, float, complex, np.number, np.bool_)
 
-class DeviceArray(_numba.DeviceNDArray):  # type: ignore[misc]
+
+class DeviceArray(Operators, _numba.DeviceNDArray):  # type: ignore[misc]
     """An array in GPU memory.
 
     Attributes:
@@ -89,6 +94,19 @@ class DeviceArray(_numba.DeviceNDArray):  # type: ignore[misc]
     @stream.setter
     def stream(self, stream: Any) -> None:
         self._bound_stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        # Called for what is not found, and where a property raises AttributeError. The simulator's own arrays would
+        # hand the question on to NumPy's.
+        if name == "__cuda_array_interface__":
+            raise AttributeError(f"the CUDA array interface has no name for {self.dtype}; use DLPack (from_dlpack)")
+        raise AttributeError(f"a device array has no attribute {name!r}; numbacc.asnumpy(x) gives NumPy's", name=name)
+
+    if _numba.SIMULATED:
+
+        @property
+        def flags(self) -> dict[str, bool]:
+            return {"C_CONTIGUOUS": self.is_c_contiguous(), "F_CONTIGUOUS": self.is_f_contiguous()}
 
     # ------------------------------------------------------------ views
 
@@ -238,25 +256,45 @@ class DeviceArray(_numba.DeviceNDArray):  # type: ignore[misc]
             made = layout(self.shape, strides, self.dtype, self.device)
         return copy(self, empty_device(made, handle), handle)  # type: ignore[no-any-return]
 
-    def _assign(self, value: Any, handle: int) -> None:
-        """Write a scalar or an array into this one."""
+    def _assign(self, value: Any, handle: int, name: str = "value") -> None:
+        """Write a number, or an array of the host or this GPU, into this array: see `values`."""
         from . import arrays
         from .copy import copy
 
         if self._readonly:
             raise LayoutError("this array is read-only")
-        if np.isscalar(value) or isinstance(value, (int, float, complex)):
-            if is_dense(self._numbacc_layout):
-                self._fill(value, handle)
+        if isinstance(value, _NUMBERS) and is_dense(self._numbacc_layout):
+            self._fill(value, handle, name)
+            return
+        source = value if values.is_on_host(value) else arrays.as_array(value, name, handle)
+        if isinstance(source, DeviceArray):
+            arrays.check_same_device(source._numbacc_layout, name, self._numbacc_layout, "the array")
+            if source.dtype != self.dtype:
+                raise DTypeError(
+                    f"{name} has dtype {source.dtype} and the array {self.dtype}; convert it with its own library, or "
+                    "on the host: numbacc.asnumpy(value)"
+                )
+            source = values.broadcast(source, self.shape, name)
+            if self._overlaps(source):
+                source = source._compact(handle, row_major=False)
+        else:
+            host = values.broadcast(values.converted(source, self.dtype, name), self.shape, name)
+            if host.size == 1 and is_dense(self._numbacc_layout):
+                self._fill(host, handle, name)
                 return
-            value = np.asarray(value, self.dtype)
-        if isinstance(value, np.ndarray):
-            value = arrays.asarray(np.ascontiguousarray(value, self.dtype), device=self.device, stream=handle)
-        source = arrays.as_array(value, "value", handle)
+            source = arrays.to_device(host, self.device, handle)
         copy(source.broadcast_to(self.shape), self, handle)
 
-    def _fill(self, value: Any, handle: int) -> None:
-        pattern = np.asarray(value).astype(self.dtype).tobytes()
+    def _overlaps(self, source: DeviceArray) -> bool:
+        """True if writing this array changes what is still to be read of another."""
+        one, other = self._numbacc_layout, source._numbacc_layout
+        if self._address == source._address and one is other:
+            return False
+        return overlap(self._address, one, source._address, other)
+
+    def _fill(self, value: Any, handle: int, name: str = "value") -> None:
+        """Write one number everywhere; the array must be dense."""
+        pattern = values.converted(value, self.dtype, name).tobytes()
         if self.size:
             if self._storage.stream != handle:
                 self._storage.before_use(handle)
@@ -294,7 +332,7 @@ class DeviceArray(_numba.DeviceNDArray):  # type: ignore[misc]
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """Version 3. Not for bfloat16 and float8, which it cannot name: those cross by DLPack."""
         if self.dtype.type.__module__ != "numpy":
-            raise AttributeError(f"the CUDA array interface has no name for {self.dtype}; use DLPack (from_dlpack)")
+            raise AttributeError  # `__getattr__` says why
         return {
             "shape": self.shape,
             "strides": None if self.is_c_contiguous() else self.strides,

@@ -60,6 +60,7 @@ class Storage(NotCopied):
     _instead = ARRAY_INSTEAD
 
     def __init__(self, nbytes: int, stream: int):
+        self.address = 0  # for the destructor, where there is no memory
         # 16 bytes more than asked for, to start on a 16-byte boundary as GPU memory does.
         padded = np.empty(nbytes + 16, np.uint8)
         skip = -padded.ctypes.data % 16
@@ -97,7 +98,10 @@ class Adopted(Storage):
 
 
 def allocate(nbytes: int, device: int, stream: int) -> Storage:
-    return Storage(nbytes, stream)
+    try:
+        return Storage(nbytes, stream)
+    except MemoryError as error:
+        raise DeviceError(f"out of memory in the simulator: {error}") from None
 
 
 def check_launch(status: int) -> None:

@@ -7,7 +7,9 @@ from types import TracebackType
 from typing import Any
 
 from .backend import backend, has_gpu
-from .errors import OptionError
+from .devices import named, target_of
+from .errors import DeviceError, OptionError, shown
+from .layout import CPU
 from .ownership import NotCopied
 
 
@@ -104,7 +106,7 @@ def owner_of(handle: int) -> Any:
     return foreign.get(handle)
 
 
-def stream(stream: Any = None, *, device: int | None = None) -> Stream:
+def stream(stream: Any = None, *, device: int | str | None = None) -> Stream:
     """A new stream, or an existing one as numbacc's; in a `with`, the default of the operations inside.
 
     ```
@@ -121,15 +123,20 @@ def stream(stream: Any = None, *, device: int | None = None) -> Stream:
 
     Returns:
         Stream.
+
+    Raises:
+        OptionError: stream is none. DeviceError: there is no such GPU.
     """
     if stream is not None:
         if isinstance(stream, Stream):
             return stream
-        return Stream(handle_of(stream), device, source=stream)
+        return Stream(handle_of(stream), named(device), source=stream)
     if not has_gpu():
+        named(device)
         return Stream(0)
-    number = backend().current_device() if device is None else device
-    backend().require_device(number)
+    number = target_of("cuda" if device is None else device)
+    if number == CPU:
+        raise DeviceError('device="cpu" has no streams: pass the number of a GPU')
     try:
         handle = _idle[number].pop()
     except (KeyError, IndexError):
@@ -152,15 +159,15 @@ def handle_of(stream: Any) -> int:
         return _default.handle
     if type(stream) is Stream:
         return stream.handle
-    if isinstance(stream, int) and not isinstance(stream, bool) and stream >= 0:
+    if isinstance(stream, int) and not isinstance(stream, bool) and 0 <= stream < 2**64:
         return stream
-    protocol = getattr(stream, "__cuda_stream__", None)
-    if protocol is None:
+    try:
+        handle = int(stream.__cuda_stream__()[1])
+    except Exception as error:
         raise OptionError(
-            f"stream={stream!r} is no stream: pass a numbacc or Numba stream, an object with "
+            f"stream={shown(stream)} is no stream: pass a numbacc or Numba stream, an object with "
             "__cuda_stream__, or a handle as an integer"
-        )
-    handle = int(protocol()[1])
+        ) from error
     if handle and foreign.get(handle) is not stream:
         foreign.pop(handle, None)
         foreign[handle] = stream
