@@ -16,6 +16,7 @@ from . import dtypes, values
 from .backend import backend, has_gpu
 from .devices import named, target_of
 from .errors import DeviceError, DTypeError, LayoutError, ShapeError
+from .foreign import unreadable
 from .layout import CPU, Layout, layout, lengths_of, row_major_strides
 from .layout import layout_of as _numpy_layout
 from .streams import handle_of
@@ -54,14 +55,6 @@ def as_array(obj: Any, name: str, handle: int) -> Array:
     array = _importer()(obj, name, handle)
     _imported.add(kind)
     return array
-
-
-def unreadable(obj: Any, name: str, error: Exception) -> DTypeError:
-    """What is raised where another library's object fails to say what it is; `error` is its cause."""
-    return DTypeError(
-        f"{name} is a {type(obj).__name__} of {type(obj).__module__}, which numbacc cannot take as an array: "
-        f"{type(error).__name__}: {error}"
-    )
 
 
 #: What people pass by mistake: refused before Numba is imported to look at it.

@@ -120,8 +120,8 @@ def info(numpy_dtype: np.dtype[Any]) -> DTypeInfo:
     return row
 
 
-def from_dlpack(code: int, bits: int, lanes: int) -> np.dtype[Any]:
-    """The NumPy dtype of a DLPack type triple.
+def from_dlpack(code: int, bits: int, lanes: int, name: str) -> np.dtype[Any]:
+    """The NumPy dtype of a DLPack type triple; `name` is the argument's, for the message.
 
     Raises:
         DTypeError: no dtype of the table has that triple.
@@ -129,7 +129,6 @@ def from_dlpack(code: int, bits: int, lanes: int) -> np.dtype[Any]:
     row = _BY_DLPACK.get((code, bits))
     if row is None or lanes != 1:
         raise DTypeError(
-            f"an array came by DLPack with type code {code}, {bits} bits, {lanes} lanes; "
-            f"numbacc holds {', '.join(TABLE)}"
+            f"{name} came by DLPack with type code {code}, {bits} bits, {lanes} lanes; numbacc holds {', '.join(TABLE)}"
         )
     return row.numpy

@@ -13,15 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from . import _numba, dtypes
-from .backend import backend
-from .device_array import DeviceArray
-from .errors import DeviceError, DTypeError, LayoutError
-from .layout import Layout, layout, row_major_strides
-from .ownership import ARRAY_INSTEAD, NotCopied
-from .streams import foreign, owner_of
+from numbacc_bindings.driver import DriverError, PointerAttribute, driver
 
-CPU_DEVICE, CUDA_DEVICE, MANAGED_DEVICE = 1, 2, 13
+from . import _numba, dtypes, foreign
+from .backend import backend
+from .contexts import call
+from .device_array import DeviceArray
+from .errors import DeviceError, DTypeError, Error, LayoutError
+from .layout import CPU, Layout, layout, row_major_strides
+from .ownership import ARRAY_INSTEAD, NotCopied
+from .streams import foreign as foreign_streams
+from .streams import owner_of
+
+CUDA_DEVICE, MANAGED_DEVICE = 2, 13
+#: Pinned memory is CUDA's host memory, 3.
+_HOST_DEVICES = (1, 3)
 _READ_ONLY = 1
 
 
@@ -165,7 +171,7 @@ class Borrowed(NotCopied):
     def __init__(self, owner: object, address: int, device: int, stream: int):
         self._owner = owner
         self.address, self.device, self.stream = address, device, stream
-        self._keep = owner_of(stream) if foreign else None
+        self._keep = owner_of(stream) if foreign_streams else None
 
     def before_use(self, stream: int) -> None:
         """Make `stream` wait for what is queued on the stream that this memory was taken over on."""
@@ -189,6 +195,16 @@ class _Capsule:
     def readonly(self) -> bool:
         return self.name == _NEW and bool(self.structure.flags & _READ_ONLY)
 
+    def describe(self, name: str, device: int) -> tuple[int, Layout]:
+        """(address, layout) of the tensor; `name` is the argument's, for messages."""
+        tensor = self.structure.tensor
+        dtype = dtypes.from_dlpack(tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes, name)
+        shape = tuple(tensor.shape[: tensor.ndim]) if tensor.ndim else ()
+        steps = tuple(tensor.strides[: tensor.ndim]) if tensor.ndim and tensor.strides else None
+        address = (tensor.data or 0) + tensor.byte_offset
+        foreign.check_memory(name, address, shape, dtype.itemsize)
+        return address, _layout(shape, steps, dtype, device)
+
     def __del__(self) -> None:
         if self.structure.deleter:
             ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.structure.deleter)(self.address)
@@ -198,13 +214,28 @@ def import_array(obj: Any, name: str, handle: int) -> Any:
     """The memory of another library's array, without a copy, in the order of the stream `handle`.
 
     Raises:
-        DTypeError: it is no array, or of a dtype that numbacc has not.
+        DTypeError: it is no array, of a dtype that numbacc has not, or a torch tensor whose memory holds other values.
         DeviceError: it is neither on an NVIDIA GPU nor in host memory.
-        LayoutError: its strides or address are no multiples of its element size.
+        LayoutError: its strides or address are no multiples of its element size, or it has no memory.
+        ShapeError: a length is negative.
     """
-    if isinstance(obj, _numba.DeviceNDArray):
-        return _from_numba(obj, name, handle)
-    return _from_view(obj, name, handle)
+    try:
+        if isinstance(obj, _numba.DeviceNDArray):
+            return _from_numba(obj, name, handle)
+        source = foreign.checked(obj, name)
+        if hasattr(source, "__dlpack__"):
+            return _from_view(source, name, handle)
+        if hasattr(source, "__cuda_array_interface__"):
+            return _from_interface(source, name, handle)
+    except Error:
+        raise
+    except Exception as error:
+        foreign.check_tensor(obj, name)
+        raise foreign.unreadable(obj, name, error) from error
+    raise DTypeError(
+        f"{name} is a {type(obj).__name__}; it must be a NumPy array, or a GPU array (numbacc, Numba, or any "
+        "with __dlpack__ or __cuda_array_interface__). numbacc.asarray makes one"
+    )
 
 
 def _from_view(obj: Any, name: str, handle: int) -> Any:
@@ -213,12 +244,18 @@ def _from_view(obj: Any, name: str, handle: int) -> Any:
     consumer = handle or (0 if type(obj).__module__ == "torch" else 1)
     try:
         view = _memory_view()(obj, stream_ptr=consumer)
-        dtype, device = view.dtype, view.device_id
-    except (BufferError, NotImplementedError, RuntimeError, TypeError):
+        dtype, device, shape, steps = view.dtype, view.device_id, view.shape, view.strides
+    except (BufferError, NotImplementedError, RuntimeError, TypeError, ValueError):
         dtype, device = None, -1
     if dtype is None or device < 0:
-        return _from_dlpack(obj, name, handle)
-    made = _layout(view.shape, view.strides, dtype, device)
+        try:
+            return _from_dlpack(obj, name, handle)
+        except BufferError:
+            # CuPy gives bfloat16 by its array interface only.
+            if not hasattr(obj, "__cuda_array_interface__"):
+                raise
+            return _from_interface(obj, name, handle)
+    made = _layout(shape, steps, dtype, device)
     return _wrap(view, view.ptr, made, name, handle, view.readonly)
 
 
@@ -233,18 +270,19 @@ def _memory_view() -> Any:
 def _layout(shape: tuple[int, ...], steps: tuple[int, ...] | None, dtype: np.dtype[Any], device: int) -> Layout:
     """The layout of strides that are counted in elements; None stands for C order."""
     size = dtypes.info(dtype).itemsize
-    strides = row_major_strides(shape, size) if steps is None else [n * size for n in steps]
-    return layout(tuple(shape), tuple(strides), dtype, device)
+    strides = row_major_strides(shape, size) if steps is None else foreign.signed_strides(tuple(steps), size)
+    return layout(tuple(shape), strides, dtype, device)
 
 
 def _wrap(owner: object, address: int, made: Layout, name: str, handle: int, readonly: bool) -> DeviceArray:
-    if address % made.itemsize:
-        raise LayoutError(f"{name} starts at {address:#x}, which is no multiple of its element size {made.itemsize}")
+    if not address or address % made.itemsize:
+        foreign.check_memory(name, address, made.shape, made.itemsize)
     return DeviceArray(made, address, Borrowed(owner, address, made.device, handle), readonly)
 
 
 def _from_numba(obj: Any, name: str, handle: int) -> DeviceArray:
     """An array that Numba allocated: its own attributes say all, and its stream may be another."""
+    dtypes.info(obj.dtype)
     strides = tuple(obj.strides)
     if any(step % obj.dtype.itemsize for step in strides):
         raise LayoutError(f"{name} has strides {strides}, no multiples of its element size")
@@ -262,27 +300,39 @@ def _from_numba(obj: Any, name: str, handle: int) -> DeviceArray:
 
 def _from_dlpack(obj: Any, name: str, handle: int) -> Any:
     """What cuda.core does not take: host arrays, and dtypes that it cannot name, such as torch's float8."""
-    if not hasattr(obj, "__dlpack_device__"):
-        raise DTypeError(
-            f"{name} is a {type(obj).__name__}; it must be a NumPy array, or a GPU array (numbacc, Numba, or any "
-            "with __dlpack__ or __cuda_array_interface__). numbacc.asarray makes one"
-        )
     kind = int(obj.__dlpack_device__()[0])
-    if kind == CPU_DEVICE:
+    if kind in _HOST_DEVICES:
         return _from_host(obj, name)
     if kind not in (CUDA_DEVICE, MANAGED_DEVICE):
         raise DeviceError(f"{name} is on a device of DLPack's kind {kind}; numbacc works on NVIDIA GPUs and in NumPy")
     capsule = _Capsule(_dlpack(obj, handle or 1))
-    tensor = capsule.structure.tensor
-    dtype = dtypes.from_dlpack(tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes)
-    shape = tuple(tensor.shape[: tensor.ndim])
-    steps = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else None
-    made = _layout(shape, steps, dtype, tensor.device.device_id)
-    address = (tensor.data or 0) + tensor.byte_offset
+    address, made = capsule.describe(name, capsule.structure.tensor.device.device_id)
     return _wrap(capsule, address, made, name, handle, capsule.readonly)
 
 
-def _dlpack(obj: Any, consumer: int) -> Any:
+def _from_interface(obj: Any, name: str, handle: int) -> DeviceArray:
+    """By the CUDA array interface."""
+    found = foreign.interface_of(obj, name)
+    device = _device_of(found.address, name)
+    made = layout(found.shape, found.strides, found.dtype, device)
+    if found.stream is not None:
+        backend().wait(handle, found.stream, device)
+    return _wrap(obj, found.address, made, name, handle, found.readonly)
+
+
+def _device_of(address: int, name: str) -> int:
+    """The GPU that has an address."""
+    current: int = backend().current_device()
+    if not address or _numba.SIMULATED:
+        return current
+    with backend().on_device(current):
+        try:
+            return call(driver.cuPointerGetAttribute, PointerAttribute.DEVICE_ORDINAL, address)
+        except DriverError as error:
+            raise LayoutError(f"{name} starts at {address:#x}, where no GPU has memory") from error
+
+
+def _dlpack(obj: Any, consumer: int | None) -> Any:
     try:
         return obj.__dlpack__(stream=consumer, max_version=(1, 0))
     except TypeError:  # a producer older than DLPack 1.0
@@ -290,10 +340,7 @@ def _dlpack(obj: Any, consumer: int) -> Any:
 
 
 def _from_host(obj: Any, name: str) -> np.ndarray[Any, Any]:
-    """A host array of another library as NumPy's."""
-    try:
-        return np.from_dlpack(obj)
-    except (BufferError, RuntimeError, TypeError) as error:
-        raise DTypeError(
-            f"{name} is a host array that NumPy cannot take by DLPack ({error}); pass a NumPy array"
-        ) from None
+    """A host array of another library as NumPy's, in any dtype that numbacc has: NumPy itself takes no bfloat16."""
+    capsule = _Capsule(_dlpack(obj, None))
+    address, made = capsule.describe(name, CPU)
+    return foreign.host_array(capsule, address, made.shape, made.strides, made.dtype, capsule.readonly)
