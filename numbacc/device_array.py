@@ -17,7 +17,9 @@ from .backend import backend
 from .errors import DTypeError, LayoutError, ShapeError
 from .layout import (
     Layout,
+    basic_index,
     dense_like,
+    index_parts,
     is_dense,
     layout,
     numpy_view,
@@ -43,7 +45,9 @@ class DeviceArray(Operators, _numba.DeviceNDArray):  # type: ignore[misc]
         device: the GPU's number.
 
     Views (basic indexing, `T`, `transpose`, `reshape`, `view`, `broadcast_to`) share memory and queue nothing.
-    Indexing a single element, `copy_to_host` and printing copy values to the host and wait for them.
+    Indexing a single element, `copy_to_host` and printing copy values to the host and wait for them; operators,
+    comparisons and NumPy's functions do not, and are refused. `copy.copy` gives a view, `copy.deepcopy` a copy on the
+    GPU; a pickle holds the values, and loads onto the current GPU, or into NumPy where there is none.
     """
 
     # Numba's constructor costs 28 µs; everything it computes is derived here when it is asked for.
@@ -124,14 +128,23 @@ class DeviceArray(Operators, _numba.DeviceNDArray):  # type: ignore[misc]
 
         Reading an element waits for the work queued on the array's stream.
         """
-        part = self._part(self._shadow()[_basic_index(index)])
-        if part.ndim == 0 and self.ndim and None not in _as_tuple(index):
+        part = self._part(self._shadow()[basic_index(index)])
+        if part.ndim == 0 and self.ndim and None not in index_parts(index):
             return part.copy_to_host()[()]
         return part
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Write a scalar, a NumPy array or a device array into a part, queued on the default stream."""
-        part = self._part(self._shadow()[_basic_index(index)])
+        """Write a number, an array or a list into a part, queued on the default stream; it broadcasts as in NumPy.
+
+        Numbers must fit the dtype (300 and NaN are no int8), NumPy's arrays are cast; an array on the GPU must have
+        this dtype, and may overlap the part.
+
+        Raises:
+            OptionError: a number that does not fit. DTypeError: no number, a complex one where this array is not, or
+            a GPU's array of another dtype. ShapeError: no broadcasting. LayoutError: this array is read-only, or its
+            elements share memory. DeviceError: an array of another device.
+        """
+        part = self._part(self._shadow()[basic_index(index)])
         part._assign(value, handle_of(None))
 
     def transpose(self, axes: Sequence[int] | None = None) -> DeviceArray:
@@ -372,25 +385,3 @@ class DeviceArray(Operators, _numba.DeviceNDArray):  # type: ignore[misc]
         if math.prod(self.shape) != 1:
             raise ShapeError(f"item() takes an array of one element; this has shape {self.shape}")
         return self.copy_to_host().item()
-
-
-def _as_tuple(index: Any) -> tuple[Any, ...]:
-    return index if isinstance(index, tuple) else (index,)
-
-
-def _basic_index(index: Any) -> tuple[Any, ...]:
-    """The index as a tuple with an Ellipsis, which makes NumPy return a view and never a scalar.
-
-    Raises:
-        LayoutError: the index would need a copy.
-    """
-    parts = _as_tuple(index)
-    for part in parts:
-        if not (part is None or part is Ellipsis or isinstance(part, (slice, int, np.integer))) or isinstance(
-            part, (bool, np.bool_)
-        ):
-            raise LayoutError(
-                f"index {part!r} is not supported: device arrays take integers, slices, None and Ellipsis, "
-                "which give views"
-            )
-    return parts if any(part is Ellipsis for part in parts) else (*parts, ...)

@@ -158,6 +158,29 @@ def numpy_view(
     return np.asarray(Exporter()).view(found)
 
 
+def index_parts(index: Any) -> tuple[Any, ...]:
+    """An index as the tuple of its parts."""
+    return index if isinstance(index, tuple) else (index,)
+
+
+def basic_index(index: Any) -> tuple[Any, ...]:
+    """The index as a tuple with an Ellipsis, which makes NumPy return a view and never a scalar.
+
+    Raises:
+        LayoutError: the index would need a copy.
+    """
+    parts = index_parts(index)
+    for part in parts:
+        if not (part is None or part is Ellipsis or isinstance(part, (slice, int, np.integer))) or isinstance(
+            part, (bool, np.bool_)
+        ):
+            raise LayoutError(
+                f"index {shown(part)} is not supported: device arrays take integers, slices, None and Ellipsis, "
+                "which give views"
+            )
+    return parts if any(part is Ellipsis for part in parts) else (*parts, ...)
+
+
 def read_only(name: str) -> LayoutError:
     """What is raised of an array that is to be written and must not be."""
     return LayoutError(f"{name} is read-only; pass an array that can be written")
