@@ -6,18 +6,20 @@ On a machine without a GPU everything here works on NumPy arrays.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from . import dtypes, workspace
+from . import dtypes, values, workspace
 from .backend import backend, has_gpu
-from .errors import DeviceError, DTypeError, LayoutError, OptionError, ShapeError
-from .layout import CPU, Layout, layout, row_major_strides
+from .devices import named, target_of
+from .errors import DeviceError, DTypeError, LayoutError, OptionError, ShapeError, shown
+from .foreign import unreadable
+from .layout import CPU, Layout, layout, lengths_of, row_major_strides
 from .layout import layout_of as _numpy_layout
-from .streams import default_device, handle_of
+from .streams import handle_of
 
 Array = Any  #: a NumPy array or a numbacc device array
 
@@ -35,10 +37,17 @@ def as_array(obj: Any, name: str, handle: int) -> Array:
         DTypeError: it is no array.
     """
     kind = type(obj)
-    if kind is np.ndarray or getattr(obj, "_numbacc_layout", None) is not None:
+    if kind is np.ndarray:
         return obj
+    try:
+        if getattr(obj, "_numbacc_layout", None) is not None:
+            return obj
+    except Exception as error:
+        raise unreadable(obj, name, error) from error
     if kind in _imported:
         return _importer()(obj, name, handle)
+    if isinstance(obj, np.ma.MaskedArray):
+        raise values.masked(name)
     if isinstance(obj, np.ndarray):
         return obj.view(np.ndarray)
     if isinstance(obj, _NO_ARRAYS):
@@ -84,7 +93,7 @@ def _place(device: int) -> str:
 
 def empty_layout(array: Layout) -> np.ndarray[Any, Any]:
     """An uninitialized NumPy array of a dense layout, in whatever order its strides say."""
-    memory = np.empty(array.nbytes, np.uint8)
+    memory = _host_memory((array.nbytes,), np.dtype(np.uint8))
     return np.ndarray(array.shape, array.dtype, memory, 0, array.strides)
 
 
@@ -129,15 +138,23 @@ def asarray(obj: Any, dtype: Any = None, *, device: int | str | None = None, str
         DTypeError: the dtype is unknown, or obj is on a GPU and of another dtype.
         DeviceError: the GPU does not exist, is full, or obj is on another one.
     """
+    handle = handle_of(stream)
     wanted = None if dtype is None else dtypes.dtype(dtype)
     target = target_of(device)
-    if not isinstance(obj, np.ndarray) and (hasattr(obj, "__cuda_array_interface__") or hasattr(obj, "__dlpack__")):
-        obj = as_array(obj, "obj", handle_of(stream))
-    if hasattr(obj, "_numbacc_layout"):
-        return _from_device(obj, wanted, target, device, stream)
-    host = np.asarray(obj, wanted)
-    dtypes.info(host.dtype)
-    return host if target == CPU else _to_device(host, target, stream)
+    # In this order: torch raises KeyError when a float8 tensor is asked for the array interface.
+    if not isinstance(obj, np.ndarray) and (_has(obj, "__dlpack__") or _has(obj, "__cuda_array_interface__")):
+        obj = as_array(obj, "obj", handle)
+        if not isinstance(obj, np.ndarray):
+            return _from_device(obj, wanted, target, device, handle)
+    host = values.host_array(obj, wanted, "obj")
+    return host if target == CPU else to_device(host, target, handle)
+
+
+def _has(obj: Any, attribute: str) -> bool:
+    try:
+        return hasattr(obj, attribute)
+    except Exception as error:
+        raise unreadable(obj, "obj", error) from error
 
 
 def asnumpy(obj: Any, *, out: np.ndarray[Any, Any] | None = None, stream: Any = None) -> Any:
@@ -153,12 +170,14 @@ def asnumpy(obj: Any, *, out: np.ndarray[Any, Any] | None = None, stream: Any = 
         NumPy array. Without a pinned `out` this blocks until the copy is there.
 
     Raises:
-        ShapeError, DTypeError, LayoutError: out does not fit.
+        ShapeError, DTypeError, LayoutError: out does not fit, or is no NumPy array.
     """
     handle = handle_of(stream)
     array = obj if isinstance(obj, np.ndarray) else as_array(obj, "obj", handle)
     source = layout_of(array)
     if out is not None:
+        if not isinstance(out, np.ndarray):
+            raise DTypeError(f"out is a {type(out).__name__}; it must be a NumPy array")
         if out.shape != source.shape:
             raise ShapeError(f"out has shape {out.shape}; obj has shape {source.shape}")
         if out.dtype != source.dtype:
@@ -189,15 +208,23 @@ def empty(
         stream: the stream in whose order the memory is used and freed.
 
     Raises:
-        ShapeError: a negative length. DTypeError: an unknown dtype. DeviceError: no such GPU, or no memory
-        left; what could be freed by waiting for queued work has been.
+        ShapeError: a negative length, or more bytes than have addresses. DTypeError: an unknown dtype.
+        DeviceError: no such GPU, or no memory left; what could be freed by waiting for queued work has been.
+        OptionError: stream is none.
     """
-    lengths = lengths_of(shape)
+    handle = handle_of(stream)
     found, target = dtypes.dtype(dtype), target_of(device)
+    lengths = lengths_of(shape, found.itemsize)
     if target == CPU:
-        return np.empty(lengths, found)
-    made = layout(lengths, row_major_strides(lengths, found.itemsize), found, target)
-    return empty_device(made, handle_of(stream))
+        return _host_memory(lengths, found)
+    return empty_device(layout(lengths, row_major_strides(lengths, found.itemsize), found, target), handle)
+
+
+def _host_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    try:
+        return np.empty(shape, dtype)
+    except MemoryError as error:
+        raise DeviceError(f"out of host memory: {error}") from None
 
 
 def empty_like(obj: Any, *, dtype: Any = None, device: int | str | None = None, stream: Any = None) -> Array:
@@ -222,7 +249,12 @@ def zeros(
     stream: Any = None,
 ) -> Array:
     """An array of zeros. Arguments and errors as in `empty`."""
-    return full(shape, 0, dtype, device=device, stream=stream)
+    array = empty(shape, dtype, device=device, stream=stream)
+    if isinstance(array, np.ndarray):
+        array[...] = 0
+    else:
+        array._fill(0, handle_of(stream))
+    return array
 
 
 def full(
@@ -233,12 +265,27 @@ def full(
     device: int | str | None = None,
     stream: Any = None,
 ) -> Array:
-    """An array whose elements are all `fill_value`. Arguments and errors as in `empty`."""
+    """An array whose elements are all `fill_value`.
+
+    Args:
+        fill_value: a number; or an array, or a list of numbers, that broadcasts to `shape`. Python's numbers must
+            fit the dtype, as in NumPy: 300 and NaN are no int8. An array on a GPU must have the dtype.
+        shape, dtype, device, stream: as in `empty`.
+
+    Raises:
+        OptionError: a number that does not fit. ShapeError: an array that does not broadcast. DTypeError: no
+        number, or a complex one where dtype is not. DeviceError: an array on another device. As `empty` besides.
+    """
     array = empty(shape, dtype, device=device, stream=stream)
-    if isinstance(array, np.ndarray):
-        array[...] = fill_value
-    else:
-        array._fill(fill_value, handle_of(stream))
+    handle = handle_of(stream)
+    if not isinstance(array, np.ndarray):
+        array._assign(fill_value, handle, "fill_value")
+        return array
+    if not values.is_on_host(fill_value):
+        fill_value = as_array(fill_value, "fill_value", handle)
+        check_same_device(layout_of(fill_value), "fill_value", _numpy_layout(array), "the array")
+    host = values.converted(fill_value, array.dtype, "fill_value")
+    array[...] = values.broadcast(host, array.shape, "fill_value")
     return array
 
 
@@ -252,12 +299,17 @@ def from_dlpack(obj: Any, *, stream: Any = None) -> Array:
 
     Returns:
         a device array, or a NumPy array where obj is in host memory.
+
+    Raises:
+        DTypeError: obj has no `__dlpack__`, or a dtype or form that numbacc has not (sparse, quantized, conjugated,
+        ...); the message says what to call.
     """
-    if not hasattr(obj, "__dlpack__"):
-        raise DTypeError(f"obj is a {type(obj).__name__}, which has no __dlpack__")
+    handle = handle_of(stream)
     if isinstance(obj, np.ndarray):
         return obj
-    return as_array(obj, "obj", handle_of(stream))
+    if not _has(obj, "__dlpack__"):
+        raise DTypeError(f"obj is a {type(obj).__name__}, which has no __dlpack__")
+    return as_array(obj, "obj", handle)
 
 
 def release_memory(device: int | str | None = None) -> None:
@@ -269,7 +321,8 @@ def release_memory(device: int | str | None = None) -> None:
     Raises:
         UnsupportedError: a graph is being captured, which waiting would break.
     """
-    if has_gpu():
+    number = named(device)
+    if has_gpu() and number != CPU:
         backend().release_memory(None if device is None else target_of(device))
 
 
@@ -283,6 +336,9 @@ def scratch_limit(nbytes: int | None = None) -> int:
 
     Returns:
         the limit, as it is now; 1 GiB at first.
+
+    Raises:
+        OptionError: nbytes is no such number.
     """
     return workspace.limit(None if nbytes is None else _count(nbytes))
 
@@ -293,11 +349,21 @@ def _count(nbytes: Any) -> int:
     except TypeError:
         number = -1
     if number < 0 or isinstance(nbytes, bool):
-        raise OptionError(f"nbytes={nbytes!r} is no number of bytes, 0 or more")
+        raise OptionError(f"nbytes={shown(nbytes)} is no number of bytes, 0 or more")
     return number
 
 
-def _from_device(array: Array, wanted: Any, target: int, device: int | str | None, stream: Any) -> Array:
+def unpickled(host: np.ndarray[Any, Any], axes: tuple[int, ...]) -> Array:
+    """A device array out of a pickle: on the current GPU, in NumPy without one.
+
+    Args:
+        host: C-contiguous values.
+        axes: the order of its axes that gives the array its shape.
+    """
+    return asarray(host.transpose(axes))
+
+
+def _from_device(array: Array, wanted: Any, target: int, device: int | str | None, handle: int) -> Array:
     source = layout_of(array)
     if wanted is not None and wanted != source.dtype:
         raise DTypeError(
@@ -306,61 +372,23 @@ def _from_device(array: Array, wanted: Any, target: int, device: int | str | Non
         )
     if device is None or target == source.device:
         return array
-    host = asnumpy(array, stream=stream)
-    return host if target == CPU else _to_device(host, target, stream)
+    host = array._copy_to_host(None, handle)
+    return host if target == CPU else to_device(host, target, handle)
 
 
-def _to_device(host: np.ndarray[Any, Any], target: int, stream: Any) -> Array:
+def to_device(host: np.ndarray[Any, Any], target: int, handle: int) -> Array:
+    """A copy of a NumPy array on a GPU."""
     # Order "K" keeps the memory order of a dense array, so that a transposed array stays one.
     dense = host if host.flags.forc else np.array(host, order="K")
     made = layout(dense.shape, dense.strides, dense.dtype, target)
     if any(s < 0 for s in dense.strides) or not (dense.flags.forc or made.high == made.nbytes):
         dense = np.ascontiguousarray(host)
         made = layout(dense.shape, dense.strides, dense.dtype, target)
-    handle = handle_of(stream)
     array = empty_device(made, handle)
     if dense.size:
         backend().copy_from_host(array._storage, array._address, dense, handle)
     return array
 
 
-def lengths_of(shape: int | Sequence[int]) -> tuple[int, ...]:
-    """A shape argument as a tuple.
-
-    Raises:
-        ShapeError: it is no shape.
-    """
-    try:
-        lengths = tuple(operator.index(n) for n in (shape if isinstance(shape, Iterable) else (shape,)))
-    except TypeError:
-        raise ShapeError(f"shape={shape!r} is no integer or sequence of integers") from None
-    if any(n < 0 for n in lengths):
-        raise ShapeError(f"shape={lengths} has a negative length")
-    return lengths
-
-
 def _name(array: Layout) -> str:
     return "cpu" if array.device == CPU else f"cuda:{array.device}"
-
-
-def target_of(device: int | str | None) -> int:
-    """The number of the device that a `device=` argument names, CPU for NumPy.
-
-    Raises:
-        DeviceError: it names none that exists.
-    """
-    if device is None:
-        if not has_gpu():
-            return CPU
-        own = default_device()
-        return backend().current_device() if own is None else own
-    if device == "cpu":
-        return CPU
-    text = str(device).removeprefix("cuda").removeprefix(":")
-    if isinstance(device, bool) or not (text.isdigit() or device == "cuda"):
-        raise DeviceError(f'device={device!r} is unknown; pass a number, "cuda:0" or "cpu"')
-    if device == "cuda":
-        return backend().current_device()  # type: ignore[no-any-return]
-    number = int(text)
-    backend().require_device(number)
-    return number

@@ -26,9 +26,10 @@ from numbacc_bindings.driver import (
 from . import lent
 from .contexts import call
 from .errors import UnsupportedError
+from .ownership import ARRAY_INSTEAD, NotCopied
 
 
-class Capture:
+class Capture(NotCopied):
     """A capture, and what it uses.
 
     Attributes:
@@ -90,7 +91,7 @@ class Capture:
         self._spare.clear()
 
 
-class CapturedMemory:
+class CapturedMemory(NotCopied):
     """A block of a graph's memory as an array's storage; the block's history is the memory's.
 
     `sole` is None, so that every use of the array looks at that history: launches write to it.
@@ -100,6 +101,7 @@ class CapturedMemory:
 
     sole = None
     partners = ()
+    _instead = ARRAY_INSTEAD
 
     def __init__(self, block: Any, capture: Capture):
         self.block, self._capture = block, capture

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from . import arrays, dtypes
-from .errors import DTypeError, Error, OptionError, ShapeError
+from .errors import DTypeError, Error, OptionError, ShapeError, shown
+from .layout import lengths_of
 
 
 def integer(
@@ -25,11 +26,11 @@ def integer(
     try:
         number = operator.index(value)
     except TypeError:
-        raise error(f"{name}={value!r} is no integer") from None
+        raise error(f"{name}={shown(value)} is no integer") from None
     if lowest is not None and number < lowest:
-        raise error(f"{name}={number} is out of range: it must be at least {lowest}")
+        raise error(f"{name}={shown(number)} is out of range: it must be at least {lowest}")
     if highest is not None and number > highest:
-        raise error(f"{name}={number} is out of range: it must be {lowest} to {highest}")
+        raise error(f"{name}={shown(number)} is out of range: it must be {lowest} to {highest}")
     return number
 
 
@@ -39,9 +40,14 @@ def real(value: Any, name: str) -> float:
     Raises:
         OptionError: it is none, or NaN, or infinite.
     """
-    if not isinstance(value, (numbers.Real, np.number, np.bool_)) and getattr(value, "shape", None) != ():
-        raise OptionError(f"{name}={value!r} is no number; one number for all values is what is supported")
-    number = float(value)
+    # A GPU's array of one number is none: reading it would wait for the GPU.
+    scalar = value[()] if isinstance(value, np.ndarray) and not value.ndim else value
+    if not isinstance(scalar, (numbers.Real, np.number, np.bool_)) or isinstance(scalar, np.complexfloating):
+        raise OptionError(f"{name}={shown(value)} is no number; one number for all values is what is supported")
+    try:
+        number = float(scalar)
+    except OverflowError:
+        raise OptionError(f"{name}={shown(value)} is too large for a float") from None
     if not math.isfinite(number):
         raise OptionError(f"{name}={number} must be finite")
     return number
@@ -78,7 +84,7 @@ def shape_and_dtype(
         raise DTypeError(f"out has dtype {given.dtype}; dtype={name} was asked for")
     if shape is None:
         return (() if given is None else given.shape), found
-    lengths = arrays.lengths_of(shape)
+    lengths = lengths_of(shape)
     if given is not None and given.shape != lengths:
         raise ShapeError(f"out has shape {given.shape}; shape={lengths} was asked for")
     return lengths, found

@@ -12,25 +12,32 @@ from typing import Any
 
 import numpy as np
 
-from . import _numba, dtypes
+from . import _numba, dtypes, values
 from .backend import backend
 from .errors import DTypeError, LayoutError, ShapeError, UnsupportedError
 from .layout import (
     Layout,
+    basic_index,
     dense_like,
+    index_parts,
     is_dense,
     layout,
     numpy_view,
+    overlap,
     row_major_strides,
     shadow,
 )
+from .operators import Operators
 from .streams import handle_of
 
 #: Arrays up to this many elements print their values.
 _PRINTED = 64
 
+#: What is written by filling, at once.
+_NUMBERS = (int, float, complex, np.number, np.bool_)
 
-class DeviceArray(_numba.DeviceNDArray):  # type: ignore[misc]
+
+class DeviceArray(Operators, _numba.DeviceNDArray):  # type: ignore[misc]
     """An array in GPU memory.
 
     Attributes:
@@ -38,7 +45,9 @@ class DeviceArray(_numba.DeviceNDArray):  # type: ignore[misc]
         device: the GPU's number.
 
     Views (basic indexing, `T`, `transpose`, `reshape`, `view`, `broadcast_to`) share memory and queue nothing.
-    Indexing a single element, `copy_to_host` and printing copy values to the host and wait for them.
+    Indexing a single element, `copy_to_host` and printing copy values to the host and wait for them; operators,
+    comparisons and NumPy's functions do not, and are refused. `copy.copy` gives a view, `copy.deepcopy` a copy on the
+    GPU; a pickle holds the values, and loads onto the current GPU, or into NumPy where there is none.
     """
 
     # Numba's constructor costs 28 µs; everything it computes is derived here when it is asked for.
@@ -90,6 +99,19 @@ class DeviceArray(_numba.DeviceNDArray):  # type: ignore[misc]
     def stream(self, stream: Any) -> None:
         self._bound_stream = stream
 
+    def __getattr__(self, name: str) -> Any:
+        # Called for what is not found, and where a property raises AttributeError. The simulator's own arrays would
+        # hand the question on to NumPy's.
+        if name == "__cuda_array_interface__":
+            raise AttributeError(f"the CUDA array interface has no name for {self.dtype}; use DLPack (from_dlpack)")
+        raise AttributeError(f"a device array has no attribute {name!r}; numbacc.asnumpy(x) gives NumPy's", name=name)
+
+    if _numba.SIMULATED:
+
+        @property
+        def flags(self) -> dict[str, bool]:
+            return {"C_CONTIGUOUS": self.is_c_contiguous(), "F_CONTIGUOUS": self.is_f_contiguous()}
+
     # ------------------------------------------------------------ views
 
     def _part(self, view: np.ndarray[Any, Any], dtype: np.dtype[Any] | None = None) -> DeviceArray:
@@ -106,14 +128,23 @@ class DeviceArray(_numba.DeviceNDArray):  # type: ignore[misc]
 
         Reading an element waits for the work queued on the array's stream.
         """
-        part = self._part(self._shadow()[_basic_index(index)])
-        if part.ndim == 0 and self.ndim and None not in _as_tuple(index):
+        part = self._part(self._shadow()[basic_index(index)])
+        if part.ndim == 0 and self.ndim and None not in index_parts(index):
             return part.copy_to_host()[()]
         return part
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Write a scalar, a NumPy array or a device array into a part, queued on the default stream."""
-        part = self._part(self._shadow()[_basic_index(index)])
+        """Write a number, an array or a list into a part, queued on the default stream; it broadcasts as in NumPy.
+
+        Numbers must fit the dtype (300 and NaN are no int8), NumPy's arrays are cast; an array on the GPU must have
+        this dtype, and may overlap the part.
+
+        Raises:
+            OptionError: a number that does not fit. DTypeError: no number, a complex one where this array is not, or
+            a GPU's array of another dtype. ShapeError: no broadcasting. LayoutError: this array is read-only, or its
+            elements share memory. DeviceError: an array of another device.
+        """
+        part = self._part(self._shadow()[basic_index(index)])
         part._assign(value, handle_of(None))
 
     def transpose(self, axes: Sequence[int] | None = None) -> DeviceArray:
@@ -175,7 +206,30 @@ class DeviceArray(_numba.DeviceNDArray):  # type: ignore[misc]
             raise DTypeError(f"cannot view {self.dtype} as {found}: their sizes differ")
         return self._part(self._shadow(), found)
 
+    def bind(self, stream: Any = 0) -> DeviceArray:
+        """A view that Numba uses on `stream` by default."""
+        view = self.__copy__()
+        view.stream = stream
+        return view
+
     # ------------------------------------------------------------ copies
+
+    def __copy__(self) -> DeviceArray:
+        """A view of all of it: `copy.copy` shares memory."""
+        return DeviceArray(self._numbacc_layout, self._address, self._storage, self._readonly)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> DeviceArray:
+        """A copy of the elements on the same GPU, gapless, in this memory order, queued on the default stream."""
+        return self._compact(handle_of(None), row_major=False)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickle the values, by way of the host, which blocks: see `arrays.unpickled`."""
+        from .arrays import unpickled
+
+        host = self.copy_to_host()
+        # NumPy keeps C and Fortran order only: any other travels as an order of the axes.
+        axes = sorted(range(self.ndim), key=lambda d: -host.strides[d])
+        return unpickled, (host.transpose(axes), tuple(sorted(range(self.ndim), key=axes.__getitem__)))
 
     def copy_to_host(self, ary: np.ndarray[Any, Any] | None = None, stream: Any = 0) -> Any:
         """The values as a NumPy array; `ary` if given. This blocks (see `numbacc.asnumpy` for one that need not)."""
@@ -219,25 +273,45 @@ class DeviceArray(_numba.DeviceNDArray):  # type: ignore[misc]
             made = layout(self.shape, strides, self.dtype, self.device)
         return copy(self, empty_device(made, handle), handle)  # type: ignore[no-any-return]
 
-    def _assign(self, value: Any, handle: int) -> None:
-        """Write a scalar or an array into this one."""
+    def _assign(self, value: Any, handle: int, name: str = "value") -> None:
+        """Write a number, or an array of the host or this GPU, into this array: see `values`."""
         from . import arrays
         from .copy import copy
 
         if self._readonly:
             raise LayoutError("this array is read-only")
-        if np.isscalar(value) or isinstance(value, (int, float, complex)):
-            if is_dense(self._numbacc_layout):
-                self._fill(value, handle)
+        if isinstance(value, _NUMBERS) and is_dense(self._numbacc_layout):
+            self._fill(value, handle, name)
+            return
+        source = value if values.is_on_host(value) else arrays.as_array(value, name, handle)
+        if isinstance(source, DeviceArray):
+            arrays.check_same_device(source._numbacc_layout, name, self._numbacc_layout, "the array")
+            if source.dtype != self.dtype:
+                raise DTypeError(
+                    f"{name} has dtype {source.dtype} and the array {self.dtype}; convert it with its own library, or "
+                    "on the host: numbacc.asnumpy(value)"
+                )
+            source = values.broadcast(source, self.shape, name)
+            if self._overlaps(source):
+                source = source._compact(handle, row_major=False)
+        else:
+            host = values.broadcast(values.converted(source, self.dtype, name), self.shape, name)
+            if host.size == 1 and is_dense(self._numbacc_layout):
+                self._fill(host, handle, name)
                 return
-            value = np.asarray(value, self.dtype)
-        if isinstance(value, np.ndarray):
-            value = arrays.asarray(np.ascontiguousarray(value, self.dtype), device=self.device, stream=handle)
-        source = arrays.as_array(value, "value", handle)
+            source = arrays.to_device(host, self.device, handle)
         copy(source.broadcast_to(self.shape), self, handle)
 
-    def _fill(self, value: Any, handle: int) -> None:
-        pattern = np.asarray(value).astype(self.dtype).tobytes()
+    def _overlaps(self, source: DeviceArray) -> bool:
+        """True if writing this array changes what is still to be read of another."""
+        one, other = self._numbacc_layout, source._numbacc_layout
+        if self._address == source._address and one is other:
+            return False
+        return overlap(self._address, one, source._address, other)
+
+    def _fill(self, value: Any, handle: int, name: str = "value") -> None:
+        """Write one number everywhere; the array must be dense."""
+        pattern = values.converted(value, self.dtype, name).tobytes()
         if self.size:
             with backend().using(handle, self.device, writes=(self,)):
                 backend().fill(self._address, pattern, self.size, self.device, handle)
@@ -272,7 +346,7 @@ class DeviceArray(_numba.DeviceNDArray):  # type: ignore[misc]
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """Version 3. Not for bfloat16 and float8, which it cannot name: those cross by DLPack."""
         if self.dtype.type.__module__ != "numpy":
-            raise AttributeError(f"the CUDA array interface has no name for {self.dtype}; use DLPack (from_dlpack)")
+            raise AttributeError  # `__getattr__` says why
         return {
             "shape": self.shape,
             "strides": None if self.is_c_contiguous() else self.strides,
@@ -315,25 +389,3 @@ class DeviceArray(_numba.DeviceNDArray):  # type: ignore[misc]
         if math.prod(self.shape) != 1:
             raise ShapeError(f"item() takes an array of one element; this has shape {self.shape}")
         return self.copy_to_host().item()
-
-
-def _as_tuple(index: Any) -> tuple[Any, ...]:
-    return index if isinstance(index, tuple) else (index,)
-
-
-def _basic_index(index: Any) -> tuple[Any, ...]:
-    """The index as a tuple with an Ellipsis, which makes NumPy return a view and never a scalar.
-
-    Raises:
-        LayoutError: the index would need a copy.
-    """
-    parts = _as_tuple(index)
-    for part in parts:
-        if not (part is None or part is Ellipsis or isinstance(part, (slice, int, np.integer))) or isinstance(
-            part, (bool, np.bool_)
-        ):
-            raise LayoutError(
-                f"index {part!r} is not supported: device arrays take integers, slices, None and Ellipsis, "
-                "which give views"
-            )
-    return parts if any(part is Ellipsis for part in parts) else (*parts, ...)

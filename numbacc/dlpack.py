@@ -12,7 +12,9 @@ from typing import Any
 from . import dtypes, lent, partners
 from .backend import backend
 
-CPU_DEVICE, CUDA_DEVICE, MANAGED_DEVICE = 1, 2, 13
+CUDA_DEVICE, MANAGED_DEVICE = 2, 13
+#: Pinned memory is CUDA's host memory, 3.
+HOST_DEVICES = (1, 3)
 READ_ONLY = 1
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from .errors import DTypeError
+from .errors import DTypeError, shown
 
 #: DLPack's type codes (dlpack.h, DLDataTypeCode).
 _INT, _UINT, _FLOAT, _BFLOAT, _COMPLEX, _BOOL = 0, 1, 2, 4, 5, 6
@@ -76,7 +76,6 @@ _BY_NUMPY: dict[np.dtype[Any], DTypeInfo] = {row.numpy: row for row in _ROWS}
 _BY_DLPACK: dict[tuple[int, int], DTypeInfo] = {(row.dlpack_code, row.bits): row for row in _ROWS}
 
 
-@lru_cache(maxsize=256)
 def dtype(spec: Any) -> np.dtype[Any]:
     """The NumPy dtype that `spec` names: a name, a NumPy or ml_dtypes scalar type, or a dtype.
 
@@ -84,12 +83,29 @@ def dtype(spec: Any) -> np.dtype[Any]:
         DTypeError: numbacc holds no arrays of that dtype.
     """
     try:
-        found = np.dtype(TABLE[spec].numpy if isinstance(spec, str) and spec in TABLE else spec)
-    except TypeError:
-        raise DTypeError(
-            f"dtype={spec!r} is not a dtype that NumPy or ml_dtypes knows; numbacc holds {', '.join(TABLE)}"
-        ) from None
+        return _dtype(spec)
+    except DTypeError:
+        raise
+    except TypeError:  # what cannot be hashed names no dtype
+        raise _unknown(spec) from None
+
+
+@lru_cache(maxsize=256)
+def _dtype(spec: Any) -> np.dtype[Any]:
+    try:
+        # NumPy takes None for float64.
+        found = None if spec is None else np.dtype(TABLE[spec].numpy if spec in TABLE else spec)
+    except Exception:
+        found = None
+    if found is None:
+        raise _unknown(spec)
     return info(found).numpy
+
+
+def _unknown(spec: Any) -> DTypeError:
+    return DTypeError(
+        f"dtype={shown(spec)} is not a dtype that NumPy or ml_dtypes knows; numbacc holds {', '.join(TABLE)}"
+    )
 
 
 def info(numpy_dtype: np.dtype[Any]) -> DTypeInfo:
@@ -104,8 +120,8 @@ def info(numpy_dtype: np.dtype[Any]) -> DTypeInfo:
     return row
 
 
-def from_dlpack(code: int, bits: int, lanes: int) -> np.dtype[Any]:
-    """The NumPy dtype of a DLPack type triple.
+def from_dlpack(code: int, bits: int, lanes: int, name: str) -> np.dtype[Any]:
+    """The NumPy dtype of a DLPack type triple; `name` is the argument's, for the message.
 
     Raises:
         DTypeError: no dtype of the table has that triple.
@@ -113,7 +129,6 @@ def from_dlpack(code: int, bits: int, lanes: int) -> np.dtype[Any]:
     row = _BY_DLPACK.get((code, bits))
     if row is None or lanes != 1:
         raise DTypeError(
-            f"an array came by DLPack with type code {code}, {bits} bits, {lanes} lanes; "
-            f"numbacc holds {', '.join(TABLE)}"
+            f"{name} came by DLPack with type code {code}, {bits} bits, {lanes} lanes; numbacc holds {', '.join(TABLE)}"
         )
     return row.numpy

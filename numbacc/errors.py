@@ -1,5 +1,7 @@
 """The exceptions of numbacc. Each is also the built-in exception that a NumPy user would expect."""
 
+from typing import Any
+
 from numbacc_bindings.errors import Error, LibraryError
 
 __all__ = [
@@ -11,6 +13,7 @@ __all__ = [
     "OptionError",
     "ShapeError",
     "UnsupportedError",
+    "shown",
 ]
 
 
@@ -36,3 +39,16 @@ class DeviceError(Error, RuntimeError):
 
 class UnsupportedError(Error, NotImplementedError):
     """The library or the GPU lacks what the call needs, and nothing else computes it."""
+
+
+#: Characters of a wrong value that a message shows.
+_SHOWN = 200
+
+
+def shown(value: Any) -> str:
+    """The repr of a wrong value, in a message: cut off where it is long, the type's name where there is none."""
+    try:
+        text = repr(value)
+    except Exception:  # an integer of thousands of digits, or another's mistake
+        return f"<{type(value).__name__}>"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -8,16 +8,19 @@ from collections import defaultdict, deque
 from numbacc_bindings.driver import EventFlag, StreamFlag, driver
 
 from .contexts import call, on_device
+from .ownership import NotCopied
 
 #: Device -> events for ordering that nobody holds any more. The driver is done with what they stood for as soon as they
 #: are recorded again: a wait that was queued keeps the point that it was queued for.
 _idle: defaultdict[int, deque[int]] = defaultdict(deque)
 
 
-class Event:
+class Event(NotCopied):
     """A point in a stream's queue."""
 
     __slots__ = ("_flags", "device", "handle")
+
+    _instead = "record another"
 
     def __init__(self, device: int, flags: int = EventFlag.DISABLE_TIMING):
         self.handle = 0

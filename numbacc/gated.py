@@ -21,7 +21,7 @@ from typing import Any
 
 from . import arrays
 from .dtypes import info
-from .errors import DTypeError, OptionError, ShapeError
+from .errors import DTypeError, OptionError, ShapeError, shown
 from .layout import Layout, View, check_rank, dense_like, normalize_axis, view
 from .plans import MapPlan, MapSpec, check_out
 from .reference import gated as reference
@@ -153,17 +153,17 @@ def _call(
     stream: Any,
 ) -> Any:
     handle = handle_of(stream)
-    # The short way, for numbacc's own arrays; all else is looked at in `_find`.
-    layouts = tuple([getattr(a, "_numbacc_layout", None) for a in arguments])
-    own = None if out is None else (getattr(out, "_numbacc_layout", None),)
+    # The short way, for numbacc's own arrays; all else, and all that is wrong, is looked at in `_find`.
     inputs: Any = arguments
     outs: Any = None if out is None else (out,)
     plan: MapPlan | None = None
-    if type(axis) is int and None not in layouts and not (own and None in own):
-        try:
+    try:
+        layouts = tuple([getattr(a, "_numbacc_layout", None) for a in arguments])
+        own = None if out is None else (getattr(out, "_numbacc_layout", None),)
+        if type(axis) is int and None not in layouts and not (own and None in own):
             plan = _plan(direction, kind, axis, gate, False, layouts, own)
-        except TypeError:
-            pass  # `_find` says what is wrong
+    except Exception:
+        plan = None
     if plan is None:
         plan, inputs, outs = _find(direction, arguments, kind, axis, gate, out, handle)
     return plan.run(inputs, outs, out, handle)
@@ -188,7 +188,9 @@ def _find(
     x = arguments[-1]
     paired = isinstance(x, (tuple, list))
     if paired and len(x) != 2:
-        raise ShapeError(f"x is a sequence of {len(x)}; pass one array, or the pair (a, b)")
+        raise ShapeError(
+            f"x is a {type(x).__name__} of {len(x)}; pass one array (numbacc.asarray makes one), or a pair of arrays"
+        )
     names = _PAIR_NAMES[direction] if paired else _NAMES[direction]
     flat = (*arguments[:-1], *x) if paired else arguments
     inputs = [arrays.as_array(a, name, handle) for a, name in zip(flat, names, strict=True)]
@@ -208,14 +210,14 @@ def _find(
 
 
 _NAMES = {"forward": ("x",), "backward": ("dy", "x")}
-_PAIR_NAMES = {"forward": ("a", "b"), "backward": ("dy", "a", "b")}
+_PAIR_NAMES = {"forward": ("x[0]", "x[1]"), "backward": ("dy", "x[0]", "x[1]")}
 
 
 def _check_options(kind: Any, gate: Any) -> None:
     if not isinstance(kind, str) or kind not in KINDS:
-        raise OptionError(f"kind={kind!r} is unknown; the kinds are {', '.join(KINDS)}")
+        raise OptionError(f"kind={shown(kind)} is unknown; the kinds are {', '.join(KINDS)}")
     if not isinstance(gate, str) or gate not in ("first", "second"):
-        raise OptionError(f'gate={gate!r} is unknown; it is "first" or "second"')
+        raise OptionError(f'gate={shown(gate)} is unknown; it is "first" or "second"')
 
 
 @lru_cache(maxsize=1024)
@@ -246,7 +248,7 @@ def _plan(
     first = len(inputs) - (2 if paired else 1)
     if paired:
         if inputs[first].shape != x.shape:
-            raise ShapeError(f"a has shape {inputs[first].shape} and b {x.shape}; they must be equal")
+            raise ShapeError(f"x[0] has shape {inputs[first].shape} and x[1] {x.shape}; they must be equal")
         shape = x.shape
         halves = [view(k, 0, inputs[k].strides, shape) for k in (first, first + 1)]
     else:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any
 
-from .arrays import target_of
 from .backend import backend, has_gpu
+from .devices import target_of
 from .errors import DeviceError, OptionError
 from .layout import CPU
+from .ownership import NotCopied
 from .streams import Stream, device_of, handle_of
 from .streams import stream as make_stream
 
 
-class Graph:
+class Graph(NotCopied):
     """A CUDA graph: what is called inside its `with` block, to be launched as often as wanted.
 
     `numbacc.graph()` makes one. It keeps everything alive that it uses - arrays, plans, scratch memory - and owns the
@@ -22,6 +23,8 @@ class Graph:
     Attributes:
         stream: the stream that is captured, inside the block the default of this thread.
     """
+
+    _instead = "share it, threads may; in another process capture it again"
 
     def __init__(self, stream: Stream, device: int):
         self.stream = stream

@@ -22,6 +22,7 @@ from .captures import Capture, attach, capture_on, known, may_capture
 from .contexts import on_device, relaxed
 from .errors import UnsupportedError
 from .events import Event, create_stream
+from .ownership import ARRAY_INSTEAD, NotCopied
 from .streams import foreign, owner_of
 
 
@@ -39,7 +40,7 @@ _lock = threading.RLock()
 _homes: dict[int, int] = {}
 
 
-class History:
+class History(NotCopied):
     """What was queued on one piece of memory.
 
     Attributes:
@@ -52,6 +53,8 @@ class History:
     # `_kept` is what must live as long as the memory, `_stream_owner` the foreign stream that frees are queued on; most
     # memory has neither.
     __slots__ = ("__weakref__", "_kept", "_stream_owner", "_uses", "device", "partners", "sole", "stream")
+
+    _instead = ARRAY_INSTEAD
 
     def __init__(self, device: int, stream: int):
         self.device = device

@@ -12,12 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from . import _numba, dlpack, dtypes, partners
+from numbacc_bindings.driver import DriverError, PointerAttribute, driver
+
+from . import _numba, dlpack, dtypes, foreign, partners
 from .backend import backend
+from .contexts import call
 from .device_array import DeviceArray
-from .dlpack import CPU_DEVICE, CUDA_DEVICE, MANAGED_DEVICE
-from .errors import DeviceError, DTypeError, LayoutError
-from .layout import Layout, layout, row_major_strides
+from .dlpack import CUDA_DEVICE, HOST_DEVICES, MANAGED_DEVICE
+from .errors import DeviceError, DTypeError, Error, LayoutError
+from .layout import CPU, Layout, layout, row_major_strides
 
 
 class _Capsule:
@@ -33,6 +36,16 @@ class _Capsule:
     def readonly(self) -> bool:
         return self.name == dlpack.NEW and bool(self.structure.flags & dlpack.READ_ONLY)
 
+    def describe(self, name: str, device: int) -> tuple[int, Layout]:
+        """(address, layout) of the tensor; `name` is the argument's, for messages."""
+        tensor = self.structure.tensor
+        dtype = dtypes.from_dlpack(tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes, name)
+        shape = tuple(tensor.shape[: tensor.ndim]) if tensor.ndim else ()
+        steps = tuple(tensor.strides[: tensor.ndim]) if tensor.ndim and tensor.strides else None
+        address = (tensor.data or 0) + tensor.byte_offset
+        foreign.check_memory(name, address, shape, dtype.itemsize)
+        return address, _layout(shape, steps, dtype, device)
+
     def __del__(self) -> None:
         if self.structure.deleter:
             ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.structure.deleter)(self.address)
@@ -42,13 +55,28 @@ def import_array(obj: Any, name: str, handle: int) -> Any:
     """The memory of another library's array, without a copy, in the order of the stream `handle`.
 
     Raises:
-        DTypeError: it is no array, or of a dtype that numbacc has not.
+        DTypeError: it is no array, of a dtype that numbacc has not, or a torch tensor whose memory holds other values.
         DeviceError: it is neither on an NVIDIA GPU nor in host memory.
-        LayoutError: its strides or address are no multiples of its element size.
+        LayoutError: its strides or address are no multiples of its element size, or it has no memory.
+        ShapeError: a length is negative.
     """
-    if isinstance(obj, _numba.DeviceNDArray):
-        return _from_numba(obj, name, handle)
-    return _from_view(obj, name, handle)
+    try:
+        if isinstance(obj, _numba.DeviceNDArray):
+            return _from_numba(obj, name, handle)
+        source = foreign.checked(obj, name)
+        if hasattr(source, "__dlpack__"):
+            return _from_view(source, name, handle)
+        if hasattr(source, "__cuda_array_interface__"):
+            return _from_interface(source, name, handle)
+    except Error:
+        raise
+    except Exception as error:
+        foreign.check_tensor(obj, name)
+        raise foreign.unreadable(obj, name, error) from error
+    raise DTypeError(
+        f"{name} is a {type(obj).__name__}; it must be a NumPy array, or a GPU array (numbacc, Numba, or any "
+        "with __dlpack__ or __cuda_array_interface__). numbacc.asarray makes one"
+    )
 
 
 def _from_view(obj: Any, name: str, handle: int) -> Any:
@@ -56,26 +84,20 @@ def _from_view(obj: Any, name: str, handle: int) -> Any:
     try:
         # Nothing is waited for here: that is done for the work that uses the array.
         view = _memory_view()(obj, stream_ptr=-1)
-        dtype, device = view.dtype, view.device_id
-    except (BufferError, NotImplementedError, RuntimeError, TypeError):
+        dtype, device, shape, steps = view.dtype, view.device_id, view.shape, view.strides
+    except (BufferError, NotImplementedError, RuntimeError, TypeError, ValueError):
         dtype, device = None, -1
-    if dtype is None or device < 0:
-        return _from_dlpack(obj, name, handle)
-    producer = _producer(obj, device)
+    producer = None if dtype is None or device < 0 else partners.stream_of(obj, device)
     if producer is None:
-        return _from_dlpack(obj, name, handle)
-    made = _layout(view.shape, view.strides, dtype, device)
+        try:
+            return _from_dlpack(obj, name, handle)
+        except BufferError:
+            # CuPy gives bfloat16 by its array interface only.
+            if not hasattr(obj, "__cuda_array_interface__"):
+                raise
+            return _from_interface(obj, name, handle)
+    made = _layout(shape, steps, dtype, device)
     return _wrap(view, view.ptr, made, name, handle, producer, view.readonly)
-
-
-def _producer(obj: Any, device: int) -> int | None:
-    """The stream that an array's library works on; None where only a DLPack export puts us behind it."""
-    found = partners.stream_of(obj, device)
-    if found is None and not hasattr(obj, "__dlpack__"):
-        # The interface says 1 for the legacy default stream, and nothing or None where there is nothing to wait for.
-        stream = obj.__cuda_array_interface__.get("stream")
-        return 0 if stream in (None, 1) else int(stream)
-    return found
 
 
 @lru_cache(maxsize=1)
@@ -89,21 +111,22 @@ def _memory_view() -> Any:
 def _layout(shape: tuple[int, ...], steps: tuple[int, ...] | None, dtype: np.dtype[Any], device: int) -> Layout:
     """The layout of strides that are counted in elements; None stands for C order."""
     size = dtypes.info(dtype).itemsize
-    strides = row_major_strides(shape, size) if steps is None else [n * size for n in steps]
-    return layout(tuple(shape), tuple(strides), dtype, device)
+    strides = row_major_strides(shape, size) if steps is None else foreign.signed_strides(tuple(steps), size)
+    return layout(tuple(shape), strides, dtype, device)
 
 
 def _wrap(
     owner: object, address: int, made: Layout, name: str, handle: int, producer: int | None, readonly: bool
 ) -> DeviceArray:
     """An array over foreign memory, whose library works on the stream `producer`; None: it was put before `handle`."""
-    if address % made.itemsize:
-        raise LayoutError(f"{name} starts at {address:#x}, which is no multiple of its element size {made.itemsize}")
+    if not address or address % made.itemsize:
+        foreign.check_memory(name, address, made.shape, made.itemsize)
     return DeviceArray(made, address, backend().borrow(owner, address, made.device, handle, producer, name), readonly)
 
 
 def _from_numba(obj: Any, name: str, handle: int) -> DeviceArray:
     """An array that Numba allocated: its own attributes say all, and its stream may be another."""
+    dtypes.info(obj.dtype)
     strides = tuple(obj.strides)
     if any(step % obj.dtype.itemsize for step in strides):
         raise LayoutError(f"{name} has strides {strides}, no multiples of its element size")
@@ -119,30 +142,42 @@ def _from_numba(obj: Any, name: str, handle: int) -> DeviceArray:
 
 def _from_dlpack(obj: Any, name: str, handle: int) -> Any:
     """What cuda.core does not take: host arrays, and dtypes that it cannot name, such as torch's float8."""
-    if not hasattr(obj, "__dlpack_device__"):
-        raise DTypeError(
-            f"{name} is a {type(obj).__name__}; it must be a NumPy array, or a GPU array (numbacc, Numba, or any "
-            "with __dlpack__ or __cuda_array_interface__). numbacc.asarray makes one"
-        )
     kind = int(obj.__dlpack_device__()[0])
-    if kind == CPU_DEVICE:
+    if kind in HOST_DEVICES:
         return _from_host(obj, name)
     if kind not in (CUDA_DEVICE, MANAGED_DEVICE):
         raise DeviceError(f"{name} is on a device of DLPack's kind {kind}; numbacc works on NVIDIA GPUs and in NumPy")
-    with backend().on_device(int(obj.__dlpack_device__()[1])):
+    device = int(obj.__dlpack_device__()[1])
+    with backend().on_device(device):
         # A graph uses the array when it is launched: then the stream of its memory is waited for.
-        order = backend().order_outside(handle, int(obj.__dlpack_device__()[1]))
+        order = backend().order_outside(handle, device)
         capsule = _Capsule(_dlpack(obj, order or 1))
-    tensor = capsule.structure.tensor
-    dtype = dtypes.from_dlpack(tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes)
-    shape = tuple(tensor.shape[: tensor.ndim])
-    steps = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else None
-    made = _layout(shape, steps, dtype, tensor.device.device_id)
-    address = (tensor.data or 0) + tensor.byte_offset
-    return _wrap(capsule, address, made, name, order, None, capsule.readonly)
+    address, made = capsule.describe(name, capsule.structure.tensor.device.device_id)
+    return _wrap(capsule, address, made, name, order, partners.stream_of(obj, device), capsule.readonly)
 
 
-def _dlpack(obj: Any, consumer: int) -> Any:
+def _from_interface(obj: Any, name: str, handle: int) -> DeviceArray:
+    """By the CUDA array interface."""
+    found = foreign.interface_of(obj, name)
+    device = _device_of(found.address, name)
+    made = layout(found.shape, found.strides, found.dtype, device)
+    producer = partners.stream_of(obj, device) if found.stream is None else found.stream
+    return _wrap(obj, found.address, made, name, handle, producer or 0, found.readonly)
+
+
+def _device_of(address: int, name: str) -> int:
+    """The GPU that has an address."""
+    current: int = backend().current_device()
+    if not address or _numba.SIMULATED:
+        return current
+    with backend().on_device(current):
+        try:
+            return call(driver.cuPointerGetAttribute, PointerAttribute.DEVICE_ORDINAL, address)
+        except DriverError as error:
+            raise LayoutError(f"{name} starts at {address:#x}, where no GPU has memory") from error
+
+
+def _dlpack(obj: Any, consumer: int | None) -> Any:
     try:
         return obj.__dlpack__(stream=consumer, max_version=(1, 0))
     except TypeError:  # a producer older than DLPack 1.0
@@ -150,10 +185,7 @@ def _dlpack(obj: Any, consumer: int) -> Any:
 
 
 def _from_host(obj: Any, name: str) -> np.ndarray[Any, Any]:
-    """A host array of another library as NumPy's."""
-    try:
-        return np.from_dlpack(obj)
-    except (BufferError, RuntimeError, TypeError) as error:
-        raise DTypeError(
-            f"{name} is a host array that NumPy cannot take by DLPack ({error}); pass a NumPy array"
-        ) from None
+    """A host array of another library as NumPy's, in any dtype that numbacc has: NumPy itself takes no bfloat16."""
+    capsule = _Capsule(_dlpack(obj, None))
+    address, made = capsule.describe(name, CPU)
+    return foreign.host_array(capsule, address, made.shape, made.strides, made.dtype, capsule.readonly)

@@ -5,19 +5,23 @@ Nothing here touches a GPU or an array's contents, so all of it works for NumPy 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import operator
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from math import prod
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from .errors import LayoutError, ShapeError
+from .errors import LayoutError, ShapeError, shown
 
 #: The device of a NumPy array. GPUs are 0, 1, ...
 CPU = -1
 
 MAX_RANK = 8
+
+#: Axes that NumPy's arrays may have, and so all arrays.
+_MOST_AXES = 64
 
 
 class Layout:
@@ -48,7 +52,7 @@ class Layout:
         self.device = device
         self.ndim = len(shape)
         self.itemsize = int(dtype.itemsize)
-        self.size = prod(shape)
+        self.size = math.prod(shape)
         self.nbytes = self.size * self.itemsize
         # The bytes touched lie in [address + low, address + high).
         spans = [(n - 1) * step for n, step in zip(shape, strides, strict=True)]
@@ -154,6 +158,29 @@ def numpy_view(
     return np.asarray(Exporter()).view(found)
 
 
+def index_parts(index: Any) -> tuple[Any, ...]:
+    """An index as the tuple of its parts."""
+    return index if isinstance(index, tuple) else (index,)
+
+
+def basic_index(index: Any) -> tuple[Any, ...]:
+    """The index as a tuple with an Ellipsis, which makes NumPy return a view and never a scalar.
+
+    Raises:
+        LayoutError: the index would need a copy.
+    """
+    parts = index_parts(index)
+    for part in parts:
+        if not (part is None or part is Ellipsis or isinstance(part, (slice, int, np.integer))) or isinstance(
+            part, (bool, np.bool_)
+        ):
+            raise LayoutError(
+                f"index {shown(part)} is not supported: device arrays take integers, slices, None and Ellipsis, "
+                "which give views"
+            )
+    return parts if any(part is Ellipsis for part in parts) else (*parts, ...)
+
+
 def read_only(name: str) -> LayoutError:
     """What is raised of an array that is to be written and must not be."""
     return LayoutError(f"{name} is read-only; pass an array that can be written")
@@ -180,12 +207,32 @@ def normalize_axis(axis: Any, ndim: int, argument: str) -> int:
         ShapeError: `axis` is out of range or no integer.
     """
     try:
-        number = axis.__index__()
-    except AttributeError:
-        raise ShapeError(f"axis={axis!r} is not an integer") from None
+        number = operator.index(axis)
+    except TypeError:
+        raise ShapeError(f"axis={shown(axis)} is not an integer") from None
     if not -ndim <= number < ndim:
-        raise ShapeError(f"axis={number} is out of range for {argument} of rank {ndim}: use {-ndim} to {ndim - 1}")
+        raise ShapeError(
+            f"axis={shown(number)} is out of range for {argument} of rank {ndim}: use {-ndim} to {ndim - 1}"
+        )
     return int(number % ndim)
+
+
+def lengths_of(shape: int | Sequence[int], itemsize: int = 1) -> tuple[int, ...]:
+    """A shape argument as a tuple.
+
+    Raises:
+        ShapeError: it is no shape, or elements of `itemsize` bytes would need more bytes than have addresses.
+    """
+    try:
+        lengths = tuple(operator.index(n) for n in (shape if isinstance(shape, Iterable) else (shape,)))
+    except TypeError:
+        raise ShapeError(f"shape={shown(shape)} is no integer or sequence of integers") from None
+    if any(n < 0 for n in lengths):
+        raise ShapeError(f"shape={shown(lengths)} has a negative length")
+    # NumPy's limits; lengths of 0 count as 1, since strides are made of the others.
+    if len(lengths) > _MOST_AXES or math.prod(max(n, 1) for n in lengths) * itemsize >= 2**63:
+        raise ShapeError(f"shape={shown(lengths)} is too large: at most {_MOST_AXES} axes and 2^63 - 1 bytes")
+    return lengths
 
 
 def check_rank(shape: Sequence[int], argument: str) -> None:

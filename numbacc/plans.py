@@ -30,6 +30,7 @@ from .layout import (
     read_only,
     same_layout,
 )
+from .ownership import PLAN_INSTEAD, NotCopied
 from .streams import handle_of
 
 
@@ -99,8 +100,10 @@ def flatten(arguments: Sequence[Any]) -> list[Any]:
     return flat
 
 
-class MapPlan:
+class MapPlan(NotCopied):
     """A planned elementwise operation. Call it with arrays laid out as those it was made for."""
+
+    _instead = PLAN_INSTEAD
 
     def __init__(self, spec: MapSpec):
         self.spec = spec

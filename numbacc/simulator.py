@@ -19,6 +19,7 @@ from .captures import Capture
 from .codes import MAY_OVERLAP, WRONG_ALIGNMENT
 from .errors import DeviceError, UnsupportedError
 from .layout import Layout, numpy_view
+from .ownership import ARRAY_INSTEAD, NotCopied
 
 
 def device_count() -> int:
@@ -56,7 +57,7 @@ def device_of_stream(stream: int) -> int:
     return 0
 
 
-class Storage:
+class Storage(NotCopied):
     """One allocation: host memory, known to the simulated kernels while it lives.
 
     `sole` is None: every use goes by way of `using`, which sees to graphs.
@@ -66,7 +67,10 @@ class Storage:
 
     sole = None
 
+    _instead = ARRAY_INSTEAD
+
     def __init__(self, nbytes: int, stream: int):
+        self.address = 0  # for the destructor, where there is no memory
         # 16 bytes more than asked for, to start on a 16-byte boundary as GPU memory does.
         padded = np.empty(nbytes + 16, np.uint8)
         skip = -padded.ctypes.data % 16
@@ -141,9 +145,12 @@ def settle(storage: Any) -> int:
 
 def allocate(nbytes: int, device: int, stream: int) -> Any:
     capture = _captures.get(stream)
-    if capture is None:
-        return Storage(nbytes, stream)
-    return capture.lend(capture.spare(nbytes) or Storage(nbytes, capture.home))
+    try:
+        if capture is None:
+            return Storage(nbytes, stream)
+        return capture.lend(capture.spare(nbytes) or Storage(nbytes, capture.home))
+    except MemoryError as error:
+        raise DeviceError(f"out of memory in the simulator: {error}") from None
 
 
 # ---------------------------------------------------------------- streams and graphs

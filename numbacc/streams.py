@@ -6,8 +6,12 @@ import threading
 from types import TracebackType
 from typing import Any
 
+from . import devices
 from .backend import backend, has_gpu
-from .errors import OptionError, UnsupportedError
+from .devices import named, target_of
+from .errors import DeviceError, OptionError, UnsupportedError, shown
+from .layout import CPU
+from .ownership import NotCopied
 
 
 class _Default(threading.local):
@@ -21,7 +25,7 @@ class _Default(threading.local):
 _default = _Default()
 
 
-class Stream:
+class Stream(NotCopied):
     """A stream of one GPU, which operations take as `stream=` and `with` makes the default.
 
     Make one with `numbacc.stream()`. On a machine without a GPU it does nothing, so that notebooks run
@@ -33,6 +37,8 @@ class Stream:
     """
 
     __slots__ = ("_owned", "_source", "device", "handle")
+
+    _instead = "share it, or make another with numbacc.stream()"
 
     def __init__(
         self,
@@ -83,8 +89,8 @@ class Stream:
         backend().wait(self.handle, handle, device_of(self), device_of(other))
 
     def __enter__(self) -> Stream:
-        _default.stack.append((self, _default.handle))
-        _default.handle = self.handle
+        _default.stack.append((self, _default.handle, devices.default.number))
+        _default.handle, devices.default.number = self.handle, self.device
         return self
 
     def __exit__(
@@ -93,7 +99,7 @@ class Stream:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        _, _default.handle = _default.stack.pop()
+        _, _default.handle, devices.default.number = _default.stack.pop()
 
     def __repr__(self) -> str:
         where = "" if self.device is None else f", device=cuda:{self.device}"
@@ -119,7 +125,7 @@ def owner_of(handle: int) -> Any:
     return foreign.get(handle)
 
 
-def stream(stream: Any = None, *, device: int | None = None) -> Stream:
+def stream(stream: Any = None, *, device: int | str | None = None) -> Stream:
     """A new stream, or an existing one as numbacc's; in a `with`, the default of the operations inside.
 
     ```
@@ -136,15 +142,20 @@ def stream(stream: Any = None, *, device: int | None = None) -> Stream:
 
     Returns:
         Stream.
+
+    Raises:
+        OptionError: stream is none. DeviceError: there is no such GPU.
     """
     if stream is not None:
         if isinstance(stream, Stream):
             return stream
-        return Stream(handle_of(stream), device, source=stream)
+        return Stream(handle_of(stream), named(device), source=stream)
     if not has_gpu():
+        named(device)
         return Stream(0)
-    number = backend().current_device() if device is None else device
-    backend().require_device(number)
+    number = target_of(device)
+    if number == CPU:
+        raise DeviceError('device="cpu" has no streams: pass the number of a GPU')
     try:
         handle = _idle[number].pop()
     except (KeyError, IndexError):
@@ -158,11 +169,6 @@ def device_of(stream: Any) -> int:
         stream = current_stream()
     found = stream.device if isinstance(stream, Stream) else None
     return backend().device_of_stream(handle_of(stream)) if found is None else found
-
-
-def default_device() -> int | None:
-    """The GPU of the stream that `with` has made this thread's default; None where it does not belong to one."""
-    return _default.stack[-1][0].device if _default.stack else None
 
 
 def current_stream() -> Stream:
@@ -180,18 +186,30 @@ def handle_of(stream: Any) -> int:
         return _default.handle
     if type(stream) is Stream:
         return stream.handle
-    if isinstance(stream, int) and not isinstance(stream, bool) and stream >= 0:
-        return stream
-    protocol = getattr(stream, "__cuda_stream__", None)
-    if protocol is None:
+    if isinstance(stream, int) and not isinstance(stream, bool) and 0 <= stream < 2**64:
+        return stream if not 0 < stream < 3 else _special(stream)
+    try:
+        handle = int(stream.__cuda_stream__()[1])
+    except Exception as error:
         raise OptionError(
-            f"stream={stream!r} is no stream: pass a numbacc or Numba stream, an object with "
+            f"stream={shown(stream)} is no stream: pass a numbacc or Numba stream, an object with "
             "__cuda_stream__, or a handle as an integer"
-        )
-    handle = int(protocol()[1])
+        ) from error
+    if 0 < handle < 3:
+        return _special(handle)
     if handle and foreign.get(handle) is not stream:
         foreign.pop(handle, None)
         foreign[handle] = stream
         while len(foreign) > _MAX_FOREIGN:
             foreign.pop(next(iter(foreign)), None)
     return handle
+
+
+def _special(handle: int) -> int:
+    """The stream behind a handle that CUDA gives a meaning: 1 is the legacy default stream, 2 a thread's own."""
+    if handle == 2:
+        raise OptionError(
+            "stream is CUDA's per-thread default stream (2), which is another one in each thread, so that nobody could "
+            "wait for it: pass numbacc.stream(), or 0 for the default stream"
+        )
+    return 0

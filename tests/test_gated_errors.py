@@ -133,8 +133,8 @@ def test_no_array(place, x):
         refused_everywhere(place, numbacc.DTypeError, "dy", type(x).__name__, dy=x)
     for error, run in {
         "x": lambda: gated.forward(x),
-        "a": lambda: gated.forward((x, a)),
-        "b": lambda: gated.forward((a, x)),
+        "x[0]": lambda: gated.forward((x, a)),
+        "x[1]": lambda: gated.forward((a, x)),
     }.items():
         refused(numbacc.DTypeError, error, type(x).__name__, run=run)
 
@@ -307,7 +307,7 @@ def test_one_half_shifted_against_the_other(place):
     base = ones(place, (9,))
     v = base.view
     run = lambda: gated.forward((v[:8], v[1:]), out=v[:8])  # noqa: E731
-    refused(numbacc.LayoutError, "overlap", "b", run=run)
+    refused(numbacc.LayoutError, "overlap", "x[1]", run=run)
     base.assert_untouched()
 
 

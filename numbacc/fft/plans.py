@@ -15,6 +15,7 @@ from .. import arrays, workspace
 from ..backend import backend, fourier_library, simulated
 from ..errors import LayoutError
 from ..layout import CPU, check_writable, overlap, read_only, same_layout
+from ..ownership import PLAN_INSTEAD, NotCopied
 from ..plans import PlanInfo
 from ..reference import fft as reference
 from ..streams import handle_of
@@ -83,11 +84,13 @@ class _Here(threading.local):
         self.ready: dict[bool, _Ready] = {}
 
 
-class FftPlan:
+class FftPlan(NotCopied):
     """A planned Fourier transform. Call it with arrays laid out as those it was made for.
 
     Plans of cuFFT belong to a thread: each thread that runs this one makes its own, once.
     """
+
+    _instead = PLAN_INSTEAD
 
     def __init__(self, request: Request):
         self._request = request

@@ -16,6 +16,7 @@ from ..copy import copy
 from ..errors import LayoutError, OptionError, UnsupportedError
 from ..layout import CPU, Layout, read_only, same_layout
 from ..libraries.products import bits
+from ..ownership import PLAN_INSTEAD, NotCopied
 from ..plans import PlanInfo
 from ..streams import handle_of
 from .aliasing import check_overlap, layouts_of, written_by
@@ -33,8 +34,10 @@ NO_SCALES: tuple[Any, ...] = (None,) * 5
 _NOWHERE: tuple[int, ...] = (0,) * 5
 
 
-class MatmulPlan:
+class MatmulPlan(NotCopied):
     """A planned product. `matmul_plan` makes one; call it with arrays laid out as those it was made for."""
+
+    _instead = PLAN_INSTEAD
 
     def __init__(self, call: Call):
         problem = self.problem = resolve(call)

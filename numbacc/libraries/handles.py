@@ -8,16 +8,19 @@ from typing import Any
 
 from ..contexts import call, on_device
 from ..layout import CPU
+from ..ownership import NotCopied
 
 
 def _current(device: int) -> AbstractContextManager[None]:
     return nullcontext() if device == CPU else on_device(device)
 
 
-class Handle:
+class Handle(NotCopied):
     """A handle, or a descriptor: an address that a library gave and takes back. Its device may be CPU."""
 
     __slots__ = ("_destroy", "device", "value")
+
+    _instead = "make another"
 
     def __init__(self, create: Any, destroy: Any, device: int, *arguments: Any):
         self.value = 0
@@ -35,7 +38,7 @@ class Handle:
                 pass  # at interpreter exit the library may be gone, and its handles with it
 
 
-class Handles(threading.local):
+class Handles(NotCopied, threading.local):
     """A library's handles of the calling thread.
 
     Args:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import arrays, checks
+from ..devices import target_of
 from ..errors import OptionError, ShapeError, UnsupportedError
 from ..layout import CPU
 from ..libraries import curand
@@ -71,7 +72,7 @@ class Generator:
     ):
         self._lock = threading.RLock()
         self._engine: curand.Engine | None = None
-        self._asked, self._device = device, arrays.target_of(device)
+        self._asked, self._device = device, target_of(device)
         self.state = State(kind, seed, offset, offset, dimensions, ordering, 0)
 
     @property

@@ -1,0 +1,152 @@
+"""What other libraries' arrays say of themselves, and what they must not be: sparse, conjugated, without memory, ..."""
+
+from __future__ import annotations
+
+import sys
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import dtypes
+from .errors import DTypeError, LayoutError, ShapeError
+from .layout import row_major_strides
+
+
+def unreadable(obj: Any, name: str, error: Exception) -> DTypeError:
+    """What is raised where another library's object fails to say what it is; `error` is its cause."""
+    return DTypeError(
+        f"{name} is a {type(obj).__name__} of {type(obj).__module__}, which numbacc cannot take as an array: "
+        f"{type(error).__name__}: {error}"
+    )
+
+
+# ---------------------------------------------------------------- torch
+
+
+def checked(obj: Any, name: str) -> Any:
+    """`obj` itself, or a torch tensor without its gradients, where what is in memory is what it means.
+
+    A tensor that requires gradients is taken where torch records none itself: under `torch.no_grad()` and in an
+    `autograd.Function`.
+
+    Raises:
+        DTypeError: a torch tensor's memory holds other values than the tensor; the message says what to call.
+    """
+    strided = _strided(obj.__class__)
+    if strided is None:
+        return obj
+    if obj.layout is not strided or obj.is_neg() or obj.is_conj():
+        check_tensor(obj, name)
+    if not obj.requires_grad:
+        return obj
+    if sys.modules["torch"].is_grad_enabled():
+        raise DTypeError(
+            f"{name} requires gradients, which numbacc does not record: pass {name}.detach(), or call it under "
+            "torch.no_grad()"
+        )
+    return obj.detach()
+
+
+@lru_cache(maxsize=256)
+def _strided(kind: Any) -> Any:
+    """torch.strided for a class of torch tensors, None for others."""
+    if any(base.__module__ == "torch" and base.__name__ == "Tensor" for base in kind.__mro__):
+        return sys.modules["torch"].strided
+    return None
+
+
+def check_tensor(obj: Any, name: str) -> None:
+    """Raise the DTypeError that says why a torch tensor cannot be taken; of other arrays nothing is said."""
+    strided = _strided(obj.__class__)
+    if strided is None:
+        return
+    for found, what, remedy in (
+        (obj.is_nested, "is a nested tensor", f"{name}.to_padded_tensor(0)"),
+        (obj.layout is not strided, f"has the layout {obj.layout}", f"{name}.to_dense()"),
+        (obj.is_quantized, "is quantized", f"{name}.dequantize()"),
+        (obj.is_meta, "is on the meta device, without memory", f'torch.empty_like({name}, device="cuda")'),
+        (obj.is_conj(), "is conjugated when it is read, not in memory", f"{name}.resolve_conj()"),
+        (obj.is_neg(), "is negated when it is read, not in memory", f"{name}.resolve_neg()"),
+    ):
+        if found:
+            raise DTypeError(f"{name} {what}; numbacc reads memory as it is: pass {remedy}")
+
+
+# ---------------------------------------------------------------- memory
+
+
+def signed_strides(steps: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Strides in bytes of strides in elements.
+
+    They are numbers modulo 2^64, as addresses are: CuPy (14.2) divides strides of -s bytes as unsigned numbers, and
+    so exports (2^64 - s) / itemsize elements.
+    """
+    return tuple((n * itemsize + 2**63) % 2**64 - 2**63 for n in steps)
+
+
+def check_memory(name: str, address: int, shape: tuple[int, ...], itemsize: int) -> None:
+    """Raise the fitting error where no array of that shape can lie at the address."""
+    if any(n < 0 for n in shape):
+        raise ShapeError(f"{name} has shape {shape}, with a negative length")
+    if not address and 0 not in shape:
+        raise LayoutError(f"{name} has shape {shape} but no memory: its address is null")
+    if address % itemsize:
+        raise LayoutError(f"{name} starts at {address:#x}, which is no multiple of its element size {itemsize}")
+
+
+class Interface(NamedTuple):
+    """What `__cuda_array_interface__` says: strides in bytes; the stream is None where nothing need be waited for."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype[Any]
+    address: int
+    readonly: bool
+    stream: int | None
+
+
+def interface_of(obj: Any, name: str) -> Interface:
+    """An object's `__cuda_array_interface__`, version 2 or 3.
+
+    Raises:
+        DTypeError: a dtype that numbacc has not, or a mask. LayoutError, ShapeError: no memory that an array can have.
+    """
+    found = obj.__cuda_array_interface__
+    if found.get("mask") is not None:
+        raise DTypeError(f"{name} has a mask, which would be lost; pass an array without")
+    dtype = np.dtype(found["typestr"])
+    if dtype.kind == "V":  # as CuPy's bfloat16 arrays are called
+        dtype = np.dtype(getattr(obj, "dtype", dtype))
+    itemsize = dtypes.info(dtype).itemsize
+    shape, strides = tuple(found["shape"]), found.get("strides")
+    address, readonly = found["data"]
+    address = int(address or 0)
+    check_memory(name, address, shape, itemsize)
+    strides = row_major_strides(shape, itemsize) if strides is None else signed_strides(tuple(strides), 1)
+    if len(strides) != len(shape) or any(step % itemsize for step in strides):
+        raise LayoutError(f"{name} has strides {strides}, no multiples of its element size {itemsize} for each axis")
+    stream = found.get("stream")
+    # The interface's name for the legacy default stream is 1.
+    return Interface(shape, strides, dtype, address, bool(readonly), 0 if stream == 1 else stream)
+
+
+def host_array(
+    owner: object, address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any], readonly: bool
+) -> np.ndarray[Any, Any]:
+    """A NumPy array over host memory that `owner` keeps alive."""
+    if 0 in shape:
+        return np.empty(shape, dtype)
+
+    class Exporter:
+        __array_interface__ = {
+            "shape": shape,
+            "strides": strides,
+            "typestr": f"|V{dtype.itemsize}",
+            "data": (address, readonly),
+            "version": 3,
+        }
+
+    exporter = Exporter()
+    exporter.owner = owner  # type: ignore[attr-defined]
+    return np.asarray(exporter).view(dtype)

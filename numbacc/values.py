@@ -1,0 +1,113 @@
+"""Values on their way into an array: converted as NumPy's assignment converts them, on GPUs as on the CPU.
+
+Numbers must fit the dtype (300 and NaN are no int8, 2.5 becomes 2); arrays are cast as `astype` casts; all broadcast.
+Unlike NumPy's, values that are complex never become real ones.
+"""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+
+from . import dtypes
+from .errors import DTypeError, Error, OptionError, ShapeError, shown
+
+_ON_HOST = (int, float, complex, np.ndarray, np.generic, list, tuple, numbers.Number)
+_NO_VALUES = (str, bytes, np.str_, np.bytes_)
+
+
+def is_on_host(value: Any) -> bool:
+    """True for what is to be converted here; all else must be another library's array."""
+    return isinstance(value, _ON_HOST)
+
+
+def converted(value: Any, dtype: np.dtype[Any], name: str) -> np.ndarray[Any, Any]:
+    """A number, NumPy array or nested list of numbers as a NumPy array of `dtype`; itself where it is one.
+
+    Raises:
+        DTypeError: it is none of these, or complex and dtype is not. OptionError: a number that dtype cannot hold.
+        ShapeError: lists of unequal lengths.
+    """
+    if isinstance(value, _NO_VALUES):
+        raise DTypeError(
+            f"{name}={shown(value)} is a {type(value).__name__}; it must be a number or an array of numbers"
+        )
+    if isinstance(value, np.ma.MaskedArray):
+        raise masked(name)
+    try:
+        if isinstance(value, np.ndarray):
+            _check_real(value.dtype, dtype, name)
+            return np.asarray(value).astype(dtype, copy=False)
+        # ml_dtypes takes no integer of more than 64 bits.
+        through = dtype if dtype.type.__module__ == "numpy" else np.dtype(np.float64)
+        if isinstance(value, (list, tuple)):
+            _check_real(np.asarray(value).dtype, dtype, name)
+            return np.asarray(value, through).astype(dtype, copy=False)
+        if isinstance(value, np.generic):
+            _check_real(value.dtype, dtype, name)
+        cell = np.empty((), through)
+        cell[()] = value
+        return cell.astype(dtype, copy=False)
+    except Error:
+        raise
+    except (ArithmeticError, ValueError, TypeError) as error:
+        raise _refusal(value, dtype, name, error) from error
+
+
+def host_array(obj: Any, wanted: np.dtype[Any] | None, name: str) -> np.ndarray[Any, Any]:
+    """What NumPy makes an array of, in the dtype wanted, or any that numbacc has.
+
+    Raises:
+        DTypeError, ShapeError, OptionError: NumPy makes no such array of it.
+    """
+    if wanted is not None and is_on_host(obj):
+        return converted(obj, wanted, name)
+    if isinstance(obj, np.ma.MaskedArray):
+        raise masked(name)
+    try:
+        host = np.asarray(obj, wanted)
+    except (ArithmeticError, ValueError, TypeError) as error:
+        found = ShapeError if isinstance(obj, (list, tuple)) and isinstance(error, ValueError) else DTypeError
+        raise found(f"{name} is a {type(obj).__name__} that NumPy makes no array of: {error}") from error
+    dtypes.info(host.dtype)
+    return host
+
+
+def _check_real(found: np.dtype[Any], dtype: np.dtype[Any], name: str) -> None:
+    if found.kind == "c" and dtype.kind not in "cb":
+        raise DTypeError(f"{name} is complex, and cannot become {dtype}; pass its real part, or use a complex dtype")
+
+
+def _refusal(value: Any, dtype: np.dtype[Any], name: str, error: Exception) -> Error:
+    if isinstance(value, (list, tuple)):
+        try:
+            np.asarray(value)
+        except ValueError:
+            return ShapeError(f"{name} has lists of unequal lengths: {error}")
+    if isinstance(error, TypeError):
+        return DTypeError(f"{name}={shown(value)} is no number that {dtype} can hold: {error}")
+    return OptionError(f"{name}={shown(value)} does not fit into {dtype}: {error}")
+
+
+def broadcast(value: Any, shape: tuple[int, ...], name: str) -> Any:
+    """An array without the leading axes of length 1 that `shape` has not: it broadcasts to `shape`, as in NumPy.
+
+    Raises:
+        ShapeError: it does not.
+    """
+    given = value.shape
+    if given in (shape, ()):
+        return value
+    extra = max(len(given) - len(shape), 0)
+    aligned = given[extra:]
+    fits = all(n == m or n == 1 for n, m in zip(reversed(aligned), reversed(shape), strict=False))
+    if not fits or any(n != 1 for n in given[:extra]):
+        raise ShapeError(f"{name} has shape {given}, which does not broadcast to {shape}")
+    return value.reshape(aligned) if extra else value
+
+
+def masked(name: str) -> DTypeError:
+    """What is raised of a masked array, whose mask would be lost."""
+    return DTypeError(f"{name} is a masked array; pass {name}.filled(...), or {name}.data without the mask")
