@@ -8,6 +8,7 @@ starts do its functions agree on how many outputs are behind them, so that is wh
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from numbacc_bindings.curand import Ordering, RngType, curand
 
 from .. import checks, workspace
 from ..backend import backend, simulated
-from ..errors import OptionError
+from ..errors import LibraryError, OptionError
 from ..layout import CPU
 from ..streams import owner_of
 from .handles import Handle
@@ -72,8 +73,21 @@ MAX_DIMENSIONS = 20_000
 MAX_POISSON_MEAN = 400_000
 
 #: Up to so many outputs are generated and thrown away rather than skipped, which makes cuRAND start all its threads'
-#: states anew: 4 ms for philox and 900 ms for mrg32k3a on a CPU.
+#: states anew: 10 ms for philox and 900 ms for mrg32k3a on a CPU.
 CHEAP = 1 << 18
+
+#: Philox's words that NumPy makes in the time in which cuRAND's host generator starts.
+STARTING = 1 << 20
+
+
+@lru_cache(maxsize=1)
+def installed() -> bool:
+    """Whether cuRAND is there, and young enough."""
+    try:
+        curand.load()
+    except LibraryError:
+        return False
+    return True
 
 
 class State(NamedTuple):

@@ -54,10 +54,12 @@ class Generator:
             no such sequence on the CPU, nor here.
 
     Raises:
-        OptionError: an argument is not as said above. DeviceError: no such GPU. LibraryError: cuRAND is missing.
+        OptionError: an argument is not as said above. DeviceError: no such GPU.
 
-    With its first number a new generator starts cuRAND's threads. On a CPU that takes 4 ms for philox, 40 ms for
-    xorwow, 0.4 s for mrg32k3a, 4 s for mt19937; on a GPU it allocates memory, unless philox's kernels do without.
+    With its first number a new generator starts cuRAND's threads. On a CPU that takes 40 ms for xorwow, 0.4 s for
+    mrg32k3a, 4 s for mt19937; on a GPU it allocates memory. philox's kernels on GPUs do without, and so does NumPy on
+    the CPU, which makes philox's words itself until 2^20 of them are drawn: from there on cuRAND, where it is
+    installed, makes those of long draws, since it is faster then. They are the same words.
     """
 
     def __init__(
@@ -147,7 +149,8 @@ class Generator:
 
         Raises:
             ShapeError, DTypeError, DeviceError: of shape, dtype or out. LayoutError: out cannot be written.
-            UnsupportedError: 64 bits of a sobol32. OptionError: the sequence ends before. LibraryError: cuRAND failed.
+            UnsupportedError: 64 bits of a sobol32. OptionError: the sequence ends before. LibraryError: cuRAND failed,
+            or is not installed and the kind is not philox.
         """
         result = _result(shape, dtype, out, stream, ("uint32", "uint64"))
         words = result.dtype.itemsize // 4
@@ -262,7 +265,8 @@ class Generator:
         philox, xorwow and mrg32k3a by Box and Muller's formula, two of two outputs, the others by the inverse of the
         distribution. On a GPU cuRAND takes sines from the hardware, on the CPU from the C library: the same numbers to
         about 2^-19 of `scale`. For philox, in float32 and less, a kernel of numbacc's has cuRAND's device formula and
-        writes the result where and as it is wanted; float64 is cuRAND's on every device.
+        writes the result where and as it is wanted; float64 is cuRAND's on a GPU. On the CPU philox's are NumPy's, by
+        the formula of cuRAND's host generator and within 2^-20 of `scale`, in float64 2^-49, of what that makes.
 
         A call begins and ends with a round of pairs, so it may pass over outputs. A round has 2 outputs in philox,
         524288 in its float64, 8192 in xorwow (16384 in float64) and in mrg32k3a's ordering "legacy", 163840 in its
@@ -291,9 +295,10 @@ class Generator:
     def poisson(
         self, lam: float = 1.0, shape: Shape = None, *, dtype: Any = None, out: Any = None, stream: Any = None
     ) -> Any:
-        """Poisson numbers of mean `lam`, as cuRAND's `curandGeneratePoisson` makes them, on every device.
+        """Poisson numbers of mean `lam`, as cuRAND's `curandGeneratePoisson` makes them.
 
-        Outputs are taken in rounds as by `normal` in float32. On a GPU another rounding may give a neighbouring number.
+        It does so on every device, and must be installed. Outputs are taken in rounds as by `normal` in float32. On a
+        GPU another rounding may give a neighbouring number.
 
         Args:
             lam: 0 < lam <= 400000, which is as far as cuRAND goes.
@@ -328,9 +333,9 @@ class Generator:
     def _normal(self, name: str, mean: float, deviation: float, result: _Result) -> Any:
         double = result.dtype == np.float64
         function = {"normal": "curandGenerateNormal", "lognormal": "curandGenerateLogNormal"}[name] + "Double" * double
-        native, fused = ("float64", "") if double else ("float32", name)
+        native = "float64" if double else "float32"
         with self._lock:
-            draw = draws.of_values(self._state, function, reference.values, (mean, deviation), native, fused)
+            draw = draws.of_values(self._state, function, reference.values, (mean, deviation), native, name)
             return self._run(draw, result)
 
     def _run(self, draw: draws.Draw, result: _Result) -> Any:
@@ -349,7 +354,7 @@ class Generator:
             )
         draws.check_capture(draw, self._device, result.stream)
         array, made = draws.result(shape, result.dtype, self._device, result.out, result.stream)
-        draws.run(draw, array, made, self._live, state.seed, first, result.stream)
+        draws.run(draw, array, made, self._live, state, first, result.stream)
         self._state = state._replace(position=end)
         return array if result.out is None else result.given
 
