@@ -145,6 +145,34 @@ def test_out_of_another_shape_or_dtype(place):
     refused_out(place, numbacc.DTypeError, "out", out=place.empty((4, 10), np.dtype(np.float64)), function="irfft")
 
 
+IN_PLACE = [
+    *((function, dtype) for function in (*ONE, *MANY) if function not in REAL for dtype in ("complex64", "complex128")),
+    *((function, dtype) for function in ("irfft", "hfft", "irfft2", "irfftn") for dtype in ("float32", "float64")),
+    *((function, "float16") for function in ("irfft", "hfft")),
+]
+
+
+@pytest.mark.parametrize("function, dtype", IN_PLACE)
+@pytest.mark.parametrize("shape", [(4, 6), (3, 1), (1, 1), (5, 7)], ids=str)
+def test_in_place_wherever_the_result_has_as_shape_and_dtype(place, function, dtype, shape):
+    """Also what makes real numbers of real ones; with other lengths than a's, the shape says no."""
+    values = np.random.default_rng(1).integers(-9, 9, shape).astype(dtype)
+    halved = function in ("irfft", "hfft", "irfft2", "irfftn")
+    options = {} if not halved else {"n": shape[-1]} if function in ONE else {"s": shape, "axes": (0, 1)}
+    if np.dtype(dtype).kind == "c" and halved:
+        x = place.operand(values)
+        refused(numbacc.DTypeError, "out", run=lambda: getattr(fft, function)(x.view, out=x.view, **options))
+        x.assert_untouched()
+        return
+    want = getattr(np.fft, function)(values.astype("complex128"), **options)
+    for order, overwrite in (((0, 1), False), ((1, 0), False), ((0, 1), True)):
+        x = place.operand(values, order=order)
+        more = {**options, "out": x.view, "overwrite_input": overwrite}
+        assert getattr(fft, function)(x.view, **more) is x.view
+        tolerance = 2.0**-8 if dtype == "float16" else 1e-5
+        np.testing.assert_allclose(x.now(), want, rtol=tolerance, atol=tolerance * np.abs(want).max())
+
+
 def test_out_that_overlaps(place):
     base = place.operand(np.ones((5, 12), C))
     for a, out in [
@@ -155,6 +183,14 @@ def test_out_that_overlaps(place):
     ]:
         refused(numbacc.LayoutError, "out overlaps a", run=lambda a=a, out=out: fft.fft(a, out=out))
     base.assert_untouched()
+    for function, options in (("irfft", {"n": 6}), ("hfft", {"n": 6}), ("irfftn", {"s": (4, 6)})):
+        real = place.operand(np.ones((5, 12), F))
+        a, out = real.view[:4, :6], real.view[1:, :6]
+        words = ("out overlaps a", "in place")
+        refused(
+            numbacc.LayoutError, *words, run=lambda f=function, a=a, o=options, b=out: getattr(fft, f)(a, out=b, **o)
+        )
+        real.assert_untouched()
     spectrum, points = base.view[:4, :6], base.view[:4, 6:]
     assert fft.fft(spectrum, out=points) is points
 
