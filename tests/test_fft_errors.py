@@ -121,6 +121,42 @@ def test_unknown_stream(place, stream):
     refused_by(ONE[:1] + MANY[:1], place, numbacc.OptionError, "stream", stream=stream)
 
 
+ZERO_RANK = [np.array(1), np.array(1.0), np.array("x"), np.array(None)]
+
+
+@pytest.mark.parametrize("wrong", [[1], [], "x", 1, 0, None, 1.5, np.array([1.0]), np.ones(3), slice(1)], ids=repr)
+def test_overwrite_input_is_true_or_false(place, wrong):
+    words = ("overwrite_input=", "neither True nor False")
+    refused_by(ONE[:3] + MANY[:1], place, numbacc.OptionError, *words, overwrite_input=wrong)
+    x = operand(place, "fft").view
+    fft.fft(x, overwrite_input=True)  # 1 has the hash of True: the plan that is there now must not be found
+    refused(numbacc.OptionError, "overwrite_input=", run=lambda: fft.fft(x, overwrite_input=wrong))
+    assert fft.fft(x, overwrite_input=np.True_).shape == (4, 6)
+
+
+@pytest.mark.parametrize("wrong", ZERO_RANK, ids=repr)
+def test_arrays_without_axes_are_no_sequences(place, wrong):
+    refused_by(MANY[:2], place, numbacc.ShapeError, "s=", "integer", s=wrong)
+    refused_by(MANY[:2], place, numbacc.ShapeError, "axes=", "integer", axes=wrong)
+    x = operand(place, "fft").view
+    assert fft.fftn(x, s=np.array([2, 3]), axes=np.array([0, 1])).shape == (2, 3)
+
+
+@pytest.mark.parametrize("wrong", ["x", 1.5, [1.5], ["x"], *ZERO_RANK[1:], np.ones(1), np.ones(2), {}.keys], ids=repr)
+def test_axes_of_shifts(place, wrong):
+    for function in (fft.fftshift, fft.ifftshift):
+        x = operand(place, "fft")
+        refused(numbacc.ShapeError, "axes=", "integer", run=lambda f=function, a=x: f(a.view, axes=wrong))
+        np.testing.assert_array_equal(place.get(function(x.view, axes=np.array(1))), x.values)
+
+
+def test_results_that_no_memory_could_hold(place):
+    for function, n in (("fftn", (2**40, 2**40)), ("irfftn", (2**40, 2**40)), ("rfftn", (2**40, 2**41))):
+        x = operand(place, function)
+        words = ("result", "too large", "bytes")
+        refused(numbacc.ShapeError, *words, run=lambda f=function, a=x, s=n: getattr(fft, f)(a.view, s=s))
+
+
 @pytest.mark.parametrize("function", [None, "FFT", "rfft3", "fftshift", 3, ["fft"]], ids=repr)
 def test_unknown_function(place, function):
     x = operand(place, "fft").view

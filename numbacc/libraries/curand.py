@@ -130,14 +130,15 @@ class State(NamedTuple):
         kind = self.row
         if not isinstance(self.ordering, str) or self.ordering not in kind.orderings:
             raise OptionError(f"ordering={self.ordering!r} is unknown; {kind.name} has {', '.join(kind.orderings)}")
-        if not kind.quasi and self.dimensions != 1:
-            raise OptionError(f"dimensions={self.dimensions!r}: only quasi-random kinds have more than 1")
+        dimensions = checks.integer(self.dimensions, "dimensions", 1, MAX_DIMENSIONS)
+        if not kind.quasi and dimensions != 1:
+            raise OptionError(f"dimensions={dimensions}: only quasi-random kinds have more than 1")
         return State(
             kind.name,
             checks.integer(self.seed, "seed", 0, kind.seeds - 1),
             checks.integer(self.offset, "offset", 0, kind.outputs - 1),
             checks.integer(self.position, "position", 0, kind.outputs),
-            checks.integer(self.dimensions, "dimensions", 1, MAX_DIMENSIONS),
+            dimensions,
             self.ordering,
             checks.integer(self.spawned, "spawned", 0),
         )

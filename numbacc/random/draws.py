@@ -16,7 +16,7 @@ import numpy as np
 from .. import arrays, workspace
 from ..backend import backend, run_kernel
 from ..dtypes import info
-from ..errors import UnsupportedError
+from ..errors import ShapeError, UnsupportedError
 from ..kernels.specs import GROUPS_A_THREAD, MAX_THREADS, DrawSpec
 from ..layout import CPU, Layout, check_rank, check_writable, layout, read_only, row_major_strides
 from ..libraries.curand import CHEAP, STARTING, State, installed, rounds
@@ -267,9 +267,12 @@ def result(shape: tuple[int, ...], dtype: np.dtype[Any], device: int, out: Any, 
     """`out`, which has this shape and dtype, or a new array; and its layout.
 
     Raises:
-        DeviceError: out is on another device. LayoutError: it cannot be written.
+        ShapeError: more bytes than have addresses. DeviceError: out is on another device. LayoutError: it cannot be
+        written.
     """
     made = layout(shape, row_major_strides(shape, dtype.itemsize), dtype, device)
+    if made.nbytes >= 2**63:
+        raise ShapeError(f"shape={shape} is too large: at most 2^63 - 1 bytes")
     if out is None:
         return (arrays.empty_layout(made) if device == CPU else arrays.empty_device(made, stream)), made
     given = arrays.layout_of(out)

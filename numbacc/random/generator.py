@@ -225,7 +225,8 @@ class Generator:
         if high is None:
             low, high = 0, low
         result = _result(shape, dtype, out, stream, INTEGERS)
-        first, last = checks.integer(low, "low"), checks.integer(high, "high") - (not endpoint)
+        beyond = not checks.boolean(endpoint, "endpoint")
+        first, last = checks.integer(low, "low"), checks.integer(high, "high") - beyond
         if first > last:
             raise OptionError(f"low={low} and high={high}: low must be below high")
         bounds = np.iinfo(result.dtype)
