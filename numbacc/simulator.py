@@ -6,6 +6,7 @@ everything is done at once.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -150,6 +151,10 @@ def wait(stream: int, producer: int, device: int) -> None:
     """Everything is done already."""
 
 
+#: Numba's simulator exchanges `cuda` in a kernel's modules while it runs there: one kernel at a time, of all threads.
+_alone = threading.RLock()
+
+
 @lru_cache(maxsize=1024)
 def _kernel(spec: Any) -> Any:
     from ._numba import cuda
@@ -160,7 +165,8 @@ def _kernel(spec: Any) -> Any:
 
 def run(spec: Any, blocks: int, threads: int, arguments: Sequence[Any], device: int, stream: int) -> None:
     """As `launch.run`."""
-    _kernel(spec)[(blocks, 1), (threads, 1)](*arguments)
+    with _alone:
+        _kernel(spec)[(blocks, 1), (threads, 1)](*arguments)
 
 
 class Launcher:
@@ -201,6 +207,7 @@ class Launcher:
         """`launch` without a look at overlap, for arrays that have been looked at."""
         order = self._order
         pointers = tuple(arrays[k] + offset for k, offset in order.places)
-        kernel = _kernel(order.kernel)[order.grid, order.block]
-        kernel(pointers[: self._inputs], pointers[self._inputs :], *self._constants)
+        with _alone:
+            kernel = _kernel(order.kernel)[order.grid, order.block]
+            kernel(pointers[: self._inputs], pointers[self._inputs :], *self._constants)
         return 0

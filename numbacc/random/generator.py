@@ -38,6 +38,8 @@ class _Result(NamedTuple):
 class Generator:
     """A sequence of random numbers, with the methods of `numpy.random.Generator`. Threads may share it.
 
+    A copy, shallow or deep, goes on from there on the same device; what is unpickled, where `device` says.
+
     Args:
         kind: pseudo-random: "philox" (the fastest; its kernels are numbacc's own, bit for bit cuRAND's numbers),
             "xorwow", "mrg32k3a", "mtgp32", "mt19937". Quasi-random: "sobol32", "scrambled_sobol32", "sobol64",
@@ -109,6 +111,17 @@ class Generator:
     def __reduce__(self) -> Any:
         return _restored, (self.state, self._asked)
 
+    def __deepcopy__(self, memo: Any = None) -> Generator:
+        return self._at(self.state)
+
+    __copy__ = __deepcopy__
+
+    def _at(self, state: State) -> Generator:
+        """A generator on this one's device, which pickles as this one does: for the device that was asked for."""
+        made = _restored(state, self.device)
+        made._asked = self._asked
+        return made
+
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={value!r}" for name, value in self.state._asdict().items())
         return f"numbacc.random.Generator({fields}, device={self.device!r})"
@@ -136,7 +149,7 @@ class Generator:
         numbers = range(state.spawned, state.spawned + count)
         sequences = (np.random.SeedSequence(state.seed, spawn_key=(i,)) for i in numbers)
         seeds = [int(sequence.generate_state(1, word)[0]) for sequence in sequences]
-        return [Generator(state.kind, seed, 0, self._asked, 1, state.ordering) for seed in seeds]
+        return [self._at(State(state.kind, seed, 0, 0, 1, state.ordering, 0)) for seed in seeds]
 
     # ------------------------------------------------------------ uniform
 
