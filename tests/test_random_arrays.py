@@ -183,7 +183,7 @@ NAN, INF = float("nan"), float("inf")
         (lambda g: g.poisson(400_001, 3), "lam=400001 is out of range"),
         (lambda g: g.poisson(NAN, 3), "lam=nan must be finite"),
         (lambda g: g.poisson("4", 3), "lam='4' is no number"),
-        (lambda g: g.poisson([4.0, 5.0], 2), "is no number; one number for all"),
+        (lambda g: g.poisson([4.0, 5.0], 2), "lam=.* is no number"),
         (lambda g: g.uniform(1, 1, 3), "low=1 and high=1: low must be below high"),
         (lambda g: g.uniform(2, 1, 3), "low must be below high"),
         (lambda g: g.uniform(-3e38, 3e38, 3), "too far apart for float32"),
