@@ -252,7 +252,7 @@ def test_endpoint_is_true_or_false(place, endpoint):
 @pytest.mark.parametrize("shape", [2**62, (2**31, 2**31), 2**70])
 def test_shapes_that_no_memory_could_hold(place, name, shape):
     g, dtype = generator(place), METHODS[name][1][0]
-    with pytest.raises((numbacc.ShapeError, numbacc.OptionError), match=r"too large: at most 2\^63|2\^64|outputs"):
+    with pytest.raises((numbacc.ShapeError, numbacc.OptionError), match=r"too large|outputs"):
         draw(g, name, shape, dtype=dtype)
     assert g.state.position == 0
 
