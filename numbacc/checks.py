@@ -53,6 +53,17 @@ def real(value: Any, name: str) -> float:
     return number
 
 
+def boolean(value: Any, name: str) -> bool:
+    """True or False.
+
+    Raises:
+        OptionError: it is neither.
+    """
+    if not isinstance(value, (bool, np.bool_)):
+        raise OptionError(f"{name}={value!r} is neither True nor False")
+    return bool(value)
+
+
 def at_least_0(value: Any, name: str) -> float:
     """A finite number that is not negative.
 
@@ -76,7 +87,7 @@ def shape_and_dtype(
     given = None if out is None else arrays.layout_of(out)
     asked = supported[0] if dtype is None and given is None else dtype
     found = given.dtype if asked is None and given else dtypes.dtype(asked)
-    name = dtypes.info(found).name
+    name = found.name
     if name not in supported:
         where = "out has dtype" if dtype is None else "dtype is"
         raise DTypeError(f"{where} {name}; supported: {', '.join(supported)}")

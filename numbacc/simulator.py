@@ -6,6 +6,7 @@ nothing to order; what is queued on one that is captured is kept, and done by ea
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -290,6 +291,10 @@ def fill(address: int, pattern: bytes, count: int, device: int, stream: int) -> 
     queued(stream, write)
 
 
+#: Numba's simulator exchanges `cuda` in a kernel's modules while it runs there: one kernel at a time, of all threads.
+_alone = threading.RLock()
+
+
 @lru_cache(maxsize=1024)
 def _kernel(spec: Any) -> Any:
     from ._numba import cuda
@@ -298,9 +303,14 @@ def _kernel(spec: Any) -> Any:
     return cuda.jit(registry.make(spec))
 
 
+def _launch(spec: Any, grid: tuple[int, int], block: tuple[int, int], *arguments: Any) -> None:
+    with _alone:
+        _kernel(spec)[grid, block](*arguments)
+
+
 def run(spec: Any, blocks: int, threads: int, arguments: Sequence[Any], device: int, stream: int) -> None:
     """As `launch.run`."""
-    queued(stream, lambda: _kernel(spec)[(blocks, 1), (threads, 1)](*arguments))
+    queued(stream, lambda: _launch(spec, (blocks, 1), (threads, 1), *arguments))
 
 
 class Launcher:
@@ -341,6 +351,6 @@ class Launcher:
         """`launch` without a look at overlap, for arrays that have been looked at."""
         order = self._order
         pointers = tuple(arrays[k] + offset for k, offset in order.places)
-        kernel = _kernel(order.kernel)[order.grid, order.block]
-        queued(stream, lambda: kernel(pointers[: self._inputs], pointers[self._inputs :], *self._constants))
+        inputs, outputs = pointers[: self._inputs], pointers[self._inputs :]
+        queued(stream, lambda: _launch(order.kernel, order.grid, order.block, inputs, outputs, *self._constants))
         return 0

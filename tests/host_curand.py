@@ -1,4 +1,4 @@
-"""cuRAND itself on the CPU, called directly through the bindings, and Philox written down in NumPy."""
+"""cuRAND itself on the CPU, called directly through the bindings; Philox and Sobol's points written down in NumPy."""
 
 from __future__ import annotations
 
@@ -71,3 +71,32 @@ def philox(seed, first, count):
         c = [(q >> word) ^ c[1] ^ np.uint64(k[0]), q & low, (p >> word) ^ c[3] ^ np.uint64(k[1]), p & low]
         k = [(k[0] + 0x9E3779B9) & 0xFFFFFFFF, (k[1] + 0xBB67AE85) & 0xFFFFFFFF]
     return np.choose((number & np.uint64(3)).astype(int), c).astype(np.uint32)
+
+
+def sobol(kind, dimensions, first, count):
+    """Points `first` to `first` + `count` by their definition (Antonov and Saleev 1979): (dimensions, count) integers.
+
+    A point is the sum, bit by bit, of the direction vectors that the Gray code of its number names, and of a constant
+    where it is scrambled. Vectors and constants are cuRAND's.
+    """
+    bits, scrambled = int(kind[-2:]), kind.startswith("scrambled")
+    word = np.dtype(f"uint{bits}")
+
+    def table(function, *arguments):
+        found = ctypes.c_void_p()
+        assert getattr(curand.load(), f"curandGet{function}{bits}")(ctypes.byref(found), *arguments) == 0
+        return found.value
+
+    # The sets of Joe and Kuo (2008) have the numbers 101 to 104: of 32 bits, those scrambled, of 64 bits, scrambled.
+    shape = (dimensions, bits)
+    memory = (ctypes.c_char * (dimensions * bits * word.itemsize)).from_address(
+        table("DirectionVectors", 101 + 2 * (bits == 64) + scrambled)
+    )
+    vectors, points = np.frombuffer(memory, word).reshape(shape), np.zeros((dimensions, count), word)
+    if scrambled:
+        memory = (ctypes.c_char * (dimensions * word.itemsize)).from_address(table("ScrambleConstants"))
+        points ^= np.frombuffer(memory, word)[:, None]
+    for column, number in enumerate(range(first, first + count)):
+        named = [b for b in range(bits) if (number ^ number >> 1) >> b & 1]
+        points[:, column] ^= np.bitwise_xor.reduce(vectors[:, named], axis=1)
+    return points

@@ -121,6 +121,42 @@ def test_unknown_stream(place, stream):
     refused_by(ONE[:1] + MANY[:1], place, numbacc.OptionError, "stream", stream=stream)
 
 
+ZERO_RANK = [np.array(1), np.array(1.0), np.array("x"), np.array(None)]
+
+
+@pytest.mark.parametrize("wrong", [[1], [], "x", 1, 0, None, 1.5, np.array([1.0]), np.ones(3), slice(1)], ids=repr)
+def test_overwrite_input_is_true_or_false(place, wrong):
+    words = ("overwrite_input=", "neither True nor False")
+    refused_by(ONE[:3] + MANY[:1], place, numbacc.OptionError, *words, overwrite_input=wrong)
+    x = operand(place, "fft").view
+    fft.fft(x, overwrite_input=True)  # 1 has the hash of True: the plan that is there now must not be found
+    refused(numbacc.OptionError, "overwrite_input=", run=lambda: fft.fft(x, overwrite_input=wrong))
+    assert fft.fft(x, overwrite_input=np.True_).shape == (4, 6)
+
+
+@pytest.mark.parametrize("wrong", ZERO_RANK, ids=repr)
+def test_arrays_without_axes_are_no_sequences(place, wrong):
+    refused_by(MANY[:2], place, numbacc.ShapeError, "s=", "integer", s=wrong)
+    refused_by(MANY[:2], place, numbacc.ShapeError, "axes=", "integer", axes=wrong)
+    x = operand(place, "fft").view
+    assert fft.fftn(x, s=np.array([2, 3]), axes=np.array([0, 1])).shape == (2, 3)
+
+
+@pytest.mark.parametrize("wrong", ["x", 1.5, [1.5], ["x"], *ZERO_RANK[1:], np.ones(1), np.ones(2), {}.keys], ids=repr)
+def test_axes_of_shifts(place, wrong):
+    for function in (fft.fftshift, fft.ifftshift):
+        x = operand(place, "fft")
+        refused(numbacc.ShapeError, "axes=", "integer", run=lambda f=function, a=x: f(a.view, axes=wrong))
+        np.testing.assert_array_equal(place.get(function(x.view, axes=np.array(1))), x.values)
+
+
+def test_results_that_no_memory_could_hold(place):
+    for function, n in (("fftn", (2**40, 2**40)), ("irfftn", (2**40, 2**40)), ("rfftn", (2**40, 2**41))):
+        x = operand(place, function)
+        words = ("result", "too large", "bytes")
+        refused(numbacc.ShapeError, *words, run=lambda f=function, a=x, s=n: getattr(fft, f)(a.view, s=s))
+
+
 @pytest.mark.parametrize("function", [None, "FFT", "rfft3", "fftshift", 3, ["fft"]], ids=repr)
 def test_unknown_function(place, function):
     x = operand(place, "fft").view
@@ -145,6 +181,34 @@ def test_out_of_another_shape_or_dtype(place):
     refused_out(place, numbacc.DTypeError, "out", out=place.empty((4, 10), np.dtype(np.float64)), function="irfft")
 
 
+IN_PLACE = [
+    *((function, dtype) for function in (*ONE, *MANY) if function not in REAL for dtype in ("complex64", "complex128")),
+    *((function, dtype) for function in ("irfft", "hfft", "irfft2", "irfftn") for dtype in ("float32", "float64")),
+    *((function, "float16") for function in ("irfft", "hfft")),
+]
+
+
+@pytest.mark.parametrize("function, dtype", IN_PLACE)
+@pytest.mark.parametrize("shape", [(4, 6), (3, 1), (1, 1), (5, 7)], ids=str)
+def test_in_place_wherever_the_result_has_as_shape_and_dtype(place, function, dtype, shape):
+    """Also what makes real numbers of real ones; with other lengths than a's, the shape says no."""
+    values = np.random.default_rng(1).integers(-9, 9, shape).astype(dtype)
+    halved = function in ("irfft", "hfft", "irfft2", "irfftn")
+    options = {} if not halved else {"n": shape[-1]} if function in ONE else {"s": shape, "axes": (0, 1)}
+    if np.dtype(dtype).kind == "c" and halved:
+        x = place.operand(values)
+        refused(numbacc.DTypeError, "out", run=lambda: getattr(fft, function)(x.view, out=x.view, **options))
+        x.assert_untouched()
+        return
+    want = getattr(np.fft, function)(values.astype("complex128"), **options)
+    for order, overwrite in (((0, 1), False), ((1, 0), False), ((0, 1), True)):
+        x = place.operand(values, order=order)
+        more = {**options, "out": x.view, "overwrite_input": overwrite}
+        assert getattr(fft, function)(x.view, **more) is x.view
+        tolerance = 2.0**-8 if dtype == "float16" else 1e-5
+        np.testing.assert_allclose(x.now(), want, rtol=tolerance, atol=tolerance * np.abs(want).max())
+
+
 def test_out_that_overlaps(place):
     base = place.operand(np.ones((5, 12), C))
     for a, out in [
@@ -155,6 +219,14 @@ def test_out_that_overlaps(place):
     ]:
         refused(numbacc.LayoutError, "out overlaps a", run=lambda a=a, out=out: fft.fft(a, out=out))
     base.assert_untouched()
+    for function, options in (("irfft", {"n": 6}), ("hfft", {"n": 6}), ("irfftn", {"s": (4, 6)})):
+        real = place.operand(np.ones((5, 12), F))
+        a, out = real.view[:4, :6], real.view[1:, :6]
+        words = ("out overlaps a", "in place")
+        refused(
+            numbacc.LayoutError, *words, run=lambda f=function, a=a, o=options, b=out: getattr(fft, f)(a, out=b, **o)
+        )
+        real.assert_untouched()
     spectrum, points = base.view[:4, :6], base.view[:4, 6:]
     assert fft.fft(spectrum, out=points) is points
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import configparser
+import json
 import re
 import statistics
 import subprocess
@@ -54,6 +55,14 @@ def extra(setup, name):
     return (found - inner).union(*(extra(setup, r[len("numbacc[") : -1]) for r in inner))
 
 
+def notebook_imports():
+    """The packages outside of Python's own library that the notebooks import."""
+    notebooks = [json.loads(path.read_text()) for path in (ROOT / "notebooks").glob("*.ipynb")]
+    cells = [cell for notebook in notebooks for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    names = {name.partition(".")[0] for cell in cells for name in imports("".join(cell["source"]), "notebook")}
+    return names - set(sys.stdlib_module_names)
+
+
 def test_extras(setup):
     extras = {name: extra(setup, name) for name in setup["options.extras_require"]}
     assert set(extras) == {"cu12", "cu13", "demo", "notebooks", "test", "dev"}
@@ -69,6 +78,8 @@ def test_extras(setup):
     assert {"pytest", "hypothesis", "scipy", "libclang"} <= extras["test"]
     assert {f"nvidia-{name}-cu12" for name in ("cublas", "cufft", "curand")} <= extras["test"]
     assert {"mypy", "ruff"} <= extras["dev"]
+    assert notebook_imports() <= {*extras["notebooks"], *info.REQUIRED, "numbacc"}
+    assert "nvidia-curand-cu12" in extras["notebooks"]  # Sobol's points, which cuRAND makes on the CPU too
     for name in ("cu12", "cu13"):
         assert {getattr(part, name) for part in info.LIBRARIES} <= extras[name]
 

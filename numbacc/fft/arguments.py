@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -54,9 +54,13 @@ def integers(numbers: Any, name: str) -> tuple[int, ...] | None:
     """A sequence of integers as a tuple; None stays None."""
     if numbers is None:
         return None
-    if not isinstance(numbers, Iterable) or isinstance(numbers, (str, bytes)):
+    try:
+        found = None if isinstance(numbers, (str, bytes)) else tuple(numbers)
+    except TypeError:  # arrays of rank 0 among them, which call themselves iterable
+        found = None
+    if found is None:
         raise ShapeError(f"{name}={numbers!r} is no sequence of integers")
-    return tuple(checks.integer(number, name, error=ShapeError) for number in numbers)
+    return tuple(checks.integer(number, name, error=ShapeError) for number in found)
 
 
 def axes_and_lengths(
@@ -134,6 +138,8 @@ def request(
     dtype = reference.real_dtype(array.dtype, len(axes)) if meaning.kind == "c2r" else math
     like = layout(array.shape, array.strides, dtype, array.device)
     result = dense_like(like, tuple(shape))
+    if result.nbytes >= 2**63:
+        raise ShapeError(f"{function}'s result of shape {result.shape} is too large: at most 2^63 - 1 bytes")
     if out is not None:
         check_out((out,), (result,), ("out",))
         result = out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from itertools import product
 from typing import Any
 
@@ -101,10 +102,14 @@ def _shift(x: Any, axes: Any, out: Any, stream: Any, *, inverse: bool) -> Any:
 
 def _shifts(made: Layout, axes: Any, inverse: bool) -> list[int]:
     """How far each axis is shifted: several shifts of one axis add up."""
+    found: tuple[int, ...]
     if axes is None:
         found = tuple(range(made.ndim))
     else:
-        found = (axes,) if hasattr(axes, "__index__") else integers(axes, "axes") or ()
+        try:
+            found = (operator.index(axes),)
+        except TypeError:
+            found = integers(axes, "axes") or ()
     shifts = [0] * made.ndim
     for axis in found:
         d = normalize_axis(axis, made.ndim, "x")

@@ -97,7 +97,9 @@ class FftPlan(NotCopied):
         check_writable(request.result, "out")
         self._device, self._empty = request.array.device, not request.result.size
         self._count = prod(request.lengths)
-        self._in_place = request.kind == "c2c" and same_layout(request.array, request.result)
+        #: Where so, no step writes the result before all that shares its elements is read: what becomes real numbers
+        #: and was real itself is first made complex in scratch memory.
+        self._in_place = same_layout(request.array, request.result)
         #: Address bits that are 0 where cuFFT can take an array.
         self._misaligned = np.dtype(request.math).itemsize - 1
         self._here = _Here()

@@ -39,7 +39,7 @@ def fft(
     Raises:
         ShapeError: rank, axis, n below 1, shape of out.
         DTypeError: a dtype not named above, or not that of the result; no array.
-        OptionError: unknown norm or stream.
+        OptionError: unknown norm or stream; overwrite_input is neither True nor False.
         LayoutError: out is read-only, overlaps a, or has elements that share memory.
         DeviceError: arrays on different devices; no memory left.
         LibraryError: cuFFT is missing or failed.
@@ -254,6 +254,7 @@ def _call(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, overwri
         and (out is None or target is not None)
         and (n is None or type(n) is int)
         and (type(axes) is int or axes is None or axes is _LAST_TWO)
+        and type(overwrite) is bool
     ):
         try:
             found = cache.find((function, n, axes, norm, overwrite, array, target))
@@ -278,6 +279,7 @@ class _Found(NamedTuple):
 
 
 def _look_up(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, overwrite: Any, handle: int) -> _Found:
+    overwrite = checks.boolean(overwrite, "overwrite_input")
     array = arrays.as_array(a, "a", handle)
     result = None if out is None else arrays.as_array(out, "out", handle)
     if function == base(function):
@@ -296,7 +298,7 @@ def _look_up(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, over
         found, lengths = axes_and_lengths(function, made_for, n, axes)
         if len(set(found)) < len(found):
             return _Found(None, array, result, found, lengths)
-        plan = FftPlan(request(function, made_for, found, lengths, norm, bool(overwrite), target))
+        plan = FftPlan(request(function, made_for, found, lengths, norm, overwrite, target))
         cache.add(key, plan)
     return _Found(plan, array, result)
 

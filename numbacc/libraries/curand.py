@@ -8,6 +8,7 @@ starts do its functions agree on how many outputs are behind them, so that is wh
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from numbacc_bindings.curand import Ordering, RngType, curand
 
 from .. import checks, workspace
 from ..backend import backend, simulated
-from ..errors import OptionError
+from ..errors import LibraryError, OptionError, UnsupportedError
 from ..layout import CPU
 from ..streams import owner_of
 from .handles import Handle
@@ -33,6 +34,7 @@ class Kind(NamedTuple):
         quasi: True where the outputs are the coordinates of points that fill space evenly.
         seeds: seeds are 0 to this number, itself excluded.
         outputs: how many outputs there are; for quasi-random kinds, points.
+        host_outputs: how many of them cuRAND's host generator has right.
         skips: whether cuRAND can enter the sequence anywhere.
     """
 
@@ -43,6 +45,7 @@ class Kind(NamedTuple):
     quasi: bool = False
     seeds: int = 2**64
     outputs: int = 2**64
+    host_outputs: int = 2**64
     skips: bool = True
 
 
@@ -63,7 +66,9 @@ KINDS = {
         Kind("sobol32", RngType.QUASI_SOBOL32, _QUASI, 32, True, 1, 2**32),
         Kind("scrambled_sobol32", RngType.QUASI_SCRAMBLED_SOBOL32, _QUASI, 32, True, 1, 2**32),
         Kind("sobol64", RngType.QUASI_SOBOL64, _QUASI, 64, True, 1),
-        Kind("scrambled_sobol64", RngType.QUASI_SCRAMBLED_SOBOL64, _QUASI, 64, True, 1),
+        # Point i is the sum, bit by bit, of the direction vectors that the Gray code of i names. From 2^32 on cuRAND's
+        # host generator (10.3) takes vector 31 for all higher ones; sobol64's is right, and so is the device code.
+        Kind("scrambled_sobol64", RngType.QUASI_SCRAMBLED_SOBOL64, _QUASI, 64, True, 1, host_outputs=2**32),
     )
 }
 
@@ -72,8 +77,24 @@ MAX_DIMENSIONS = 20_000
 MAX_POISSON_MEAN = 400_000
 
 #: Up to so many outputs are generated and thrown away rather than skipped, which makes cuRAND start all its threads'
-#: states anew: 4 ms for philox and 900 ms for mrg32k3a on a CPU.
+#: states anew: 10 ms for philox and 900 ms for mrg32k3a on a CPU.
 CHEAP = 1 << 18
+
+#: How far a kind that cannot skip is taken by generating all before it: some 100 s for mtgp32 on a CPU.
+FAR = 1 << 34
+
+#: Philox's words that NumPy makes in the time in which cuRAND's host generator starts.
+STARTING = 1 << 20
+
+
+@lru_cache(maxsize=1)
+def installed() -> bool:
+    """Whether cuRAND is there, and young enough."""
+    try:
+        curand.load()
+    except LibraryError:
+        return False
+    return True
 
 
 class State(NamedTuple):
@@ -109,16 +130,46 @@ class State(NamedTuple):
         kind = self.row
         if not isinstance(self.ordering, str) or self.ordering not in kind.orderings:
             raise OptionError(f"ordering={self.ordering!r} is unknown; {kind.name} has {', '.join(kind.orderings)}")
-        if not kind.quasi and self.dimensions != 1:
-            raise OptionError(f"dimensions={self.dimensions!r}: only quasi-random kinds have more than 1")
+        dimensions = checks.integer(self.dimensions, "dimensions", 1, MAX_DIMENSIONS)
+        if not kind.quasi and dimensions != 1:
+            raise OptionError(f"dimensions={dimensions}: only quasi-random kinds have more than 1")
         return State(
             kind.name,
             checks.integer(self.seed, "seed", 0, kind.seeds - 1),
             checks.integer(self.offset, "offset", 0, kind.outputs - 1),
             checks.integer(self.position, "position", 0, kind.outputs),
-            checks.integer(self.dimensions, "dimensions", 1, MAX_DIMENSIONS),
+            dimensions,
             self.ordering,
             checks.integer(self.spawned, "spawned", 0),
+        )
+
+
+def check_reach(state: State, device: int, engine: Engine | None) -> None:
+    """Raise an error unless a state's position can be reached on a device.
+
+    Args:
+        engine: a generator of the state's sequence, which need not start from the beginning; or None.
+
+    Raises:
+        OptionError: it would take too long. UnsupportedError: cuRAND has no such outputs there.
+    """
+    kind, position = state.row, state.position
+    name = "offset" if position == state.offset else "position"
+    check_outputs(kind, position, device, f"{name}={position}")
+    at = 0 if engine is None or engine.at is None or engine.at > position else engine.at
+    if not kind.skips and position - at > FAR:
+        raise OptionError(
+            f"{name}={position} is too far: {kind.name} gets there by generating all before it, which is done for at "
+            f"most {FAR}; philox, xorwow and mrg32k3a begin anywhere"
+        )
+
+
+def check_outputs(kind: Kind, end: int, device: int, what: str) -> None:
+    """Raise UnsupportedError where `what`, which ends at output (or point) `end`, is beyond what a device has right."""
+    if end > kind.host_outputs and (device == CPU or simulated()):
+        raise UnsupportedError(
+            f"{what} is beyond the {kind.host_outputs} points of {kind.name} that cuRAND has right on the CPU: "
+            "use a GPU, or sobol64"
         )
 
 
@@ -177,7 +228,7 @@ class Engine:
             if self._stream:
                 curand.curandSetStream(value, self._stream)
         #: Where the next output comes from; None where that cannot be said.
-        self._at: int | None = 0
+        self.at: int | None = 0
 
     def _context(self) -> Any:
         return nullcontext() if self._device == CPU else backend().on_device(self._device)
@@ -207,9 +258,9 @@ class Engine:
         with self._context():
             self._use(stream)
             self._seek(position, stream)
-            self._at = None  # if it fails
+            self.at = None  # if it fails
             getattr(curand, function)(self._handle.value, address, count, *parameters)
-            self._at = end
+            self.at = end
 
     def _use(self, stream: int) -> None:
         if stream != self._stream and self._device != CPU:
@@ -218,9 +269,10 @@ class Engine:
             self._stream, self._owner = stream, owner_of(stream)
 
     def _seek(self, position: int, stream: int) -> None:
-        ahead = -1 if self._at is None else position - self._at
+        ahead = -1 if self.at is None else position - self.at
         if not ahead:
             return
+        self.at = None  # if it fails, or is interrupted
         if self._kind.skips and (self._kind.quasi or not 0 < ahead <= CHEAP):
             curand.curandSetGeneratorOffset(self._handle.value, position)
         else:
@@ -228,7 +280,7 @@ class Engine:
                 self._start()
                 ahead = position
             self._discard(ahead, stream)
-        self._at = position
+        self.at = position
 
     def _discard(self, outputs: int, stream: int) -> None:
         """Generate outputs that nobody will see."""

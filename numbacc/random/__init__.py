@@ -1,4 +1,4 @@
-"""Random numbers from cuRAND, pseudo- and quasi-random: the same on the CPU and on GPUs.
+"""cuRAND's random numbers, pseudo- and quasi-random: the same on the CPU and on GPUs.
 
 ```
 g = numbacc.random.Generator("philox", seed=7)    # on the current GPU, or on the CPU without one
@@ -20,7 +20,10 @@ An output has 32 bits; a value of several begins at a multiple of as many. Of th
 one output a value, of 32 or 64 bits.
 
 Without `dtype=` floats are float32, integers int64. Everything but normal, lognormal and poisson is the same to the
-last bit on every device; those are cuRAND's own, and what that promises is said with them.
+last bit on every device; those are cuRAND's formulas, and what that promises is said with them.
+
+On the CPU kind "philox" needs NumPy only, but for poisson. All else there comes from cuRAND's host generators: without
+cuRAND it raises LibraryError, which says what to install.
 
 Capture into a CUDA graph: bits, random, uniform, dropout_mask, integers, and normal and lognormal in 32 bits and less,
 of kind "philox", are kernels that know where in the sequence they are. Captured, they advance the generator once and

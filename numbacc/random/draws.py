@@ -1,7 +1,8 @@
 """Drawing random numbers into an array: where they come from, in which pieces, and how they are written.
 
 cuRAND fills memory, the array's own or scratch, and a formula makes values of what is there: NumPy on the CPU, a kernel
-on the GPU. Or, where a draw can be `fused`, a kernel makes Philox's words itself and nothing is read.
+on the GPU. Or, where a draw can be `fused`, a kernel makes Philox's words itself and nothing is read; and so does NumPy
+with those that it has a formula `own` for, so that Philox needs no library on the CPU.
 """
 
 from __future__ import annotations
@@ -15,13 +16,18 @@ import numpy as np
 from .. import arrays, workspace
 from ..backend import backend, run_kernel
 from ..dtypes import info
-from ..errors import UnsupportedError
+from ..errors import ShapeError, UnsupportedError
 from ..kernels.specs import GROUPS_A_THREAD, MAX_THREADS, DrawSpec
 from ..layout import CPU, Layout, check_rank, check_writable, layout, read_only, row_major_strides
-from ..libraries.curand import CHEAP, State, rounds
+from ..libraries.curand import CHEAP, STARTING, State, installed, rounds
+from ..reference.random import philox, philox_for_doubles
 
 #: Values that go through scratch memory at a time, where the sequence can be had in pieces.
 _PIECE = 1 << 20
+#: Values that NumPy makes at a time, an even number: what it works on stays in the cache.
+_CHUNK = 1 << 15
+#: Words from which on a call of cuRAND's host generator is cheap.
+_MANY = 1 << 14
 
 
 class Draw(NamedTuple):
@@ -40,6 +46,7 @@ class Draw(NamedTuple):
         direct: the dtype in which `function` itself writes the values, if it does.
         fused: a key of `kernels.draws.FORMULAS` or `GROUP_FORMULAS` that makes the values of Philox's words; "" where
             there is none.
+        own: the same of `reference.random`, for the CPU.
         whole: True where memory must be filled by one call: quasi-random points, dimension by dimension.
     """
 
@@ -54,6 +61,7 @@ class Draw(NamedTuple):
     parameters: tuple[int, int, float, float]
     direct: str = ""
     fused: str = ""
+    own: str = ""
     whole: bool = False
 
     @property
@@ -82,6 +90,7 @@ def of_words(
     kind = state.row
     outputs = 1 if kind.quasi else words
     memory = kind.bits // 32 if kind.quasi else words
+    own = formula if state.kind == "philox" else ""
     return Draw(
         formula=formula,
         reference=reference,
@@ -93,18 +102,20 @@ def of_words(
         outputs=outputs,
         parameters=parameters,
         direct=dtype.name if formula == "bits" and 4 * memory == dtype.itemsize else "",
-        fused=formula if state.kind == "philox" else "",
+        fused=own,
+        own=own,
         whole=kind.quasi,
     )
 
 
 def of_values(
-    state: State, function: str, reference: Callable[..., Any], arguments: tuple[float, ...], native: str, fused: str
+    state: State, function: str, reference: Callable[..., Any], arguments: tuple[float, ...], native: str, own: str
 ) -> Draw:
-    """Values that a function of cuRAND's makes in dtype `native`; for philox the formula `fused` does the same."""
+    """Values that a function of cuRAND's makes in dtype `native`; for philox the formula `own` does the same: on the
+    CPU, and but for float64 on GPUs."""
     double = native == "float64"
     each = rounds(state, double)
-    fused = fused if state.kind == "philox" else ""
+    own = own if state.kind == "philox" else ""
     return Draw(
         formula="stored",
         reference=reference,
@@ -114,9 +125,10 @@ def of_values(
         makes=1,
         round=each.values,
         outputs=each.outputs,
-        parameters=(0, 0, arguments[0], arguments[1]) if fused else (0, 0, 0.0, 0.0),
+        parameters=(0, 0, arguments[0], arguments[1]) if own else (0, 0, 0.0, 0.0),
         direct=native,
-        fused=fused,
+        fused="" if double else own,
+        own=own,
         whole=state.row.quasi,
     )
 
@@ -156,11 +168,24 @@ class _HostTarget(_Target):
         """Values `start` to `start` + `count` of `nbytes` of memory, filled by `generate`."""
         memory = np.empty(nbytes // 4, np.uint32)
         generate(memory.ctypes.data)
+        self._put(self.draw.formula, memory[: count * self.draw.words], start, count)
+
+    def make(self, seed: int, position: int) -> None:
+        """All values, of Philox's words from a position on."""
+        draw, size = self.draw, self.layout.size
+        for start in range(0, size, _CHUNK):
+            count = min(size - start, _CHUNK)
+            if draw.direct == "float64":
+                words = philox_for_doubles(seed, position, start // 2, -(-count // 2))
+            else:
+                words = philox(seed, position + start * draw.words, draw.length(count))
+            self._put(draw.own, words, start, count)
+
+    def _put(self, formula: str, words: Any, start: int, count: int) -> None:
         draw = self.draw
         with np.errstate(all="ignore"):
-            self._flat[start : start + count] = draw.reference(
-                draw.formula, memory[: count * draw.words], draw.words, self.row, draw.parameters
-            )
+            values = draw.reference(formula, words, draw.words, self.row, draw.parameters)
+            self._flat[start : start + count] = values[:count]
 
     def finish(self) -> None:
         if not self.dense:
@@ -242,9 +267,12 @@ def result(shape: tuple[int, ...], dtype: np.dtype[Any], device: int, out: Any, 
     """`out`, which has this shape and dtype, or a new array; and its layout.
 
     Raises:
-        DeviceError: out is on another device. LayoutError: it cannot be written.
+        ShapeError: more bytes than have addresses. DeviceError: out is on another device. LayoutError: it cannot be
+        written.
     """
     made = layout(shape, row_major_strides(shape, dtype.itemsize), dtype, device)
+    if made.nbytes >= 2**63:
+        raise ShapeError(f"shape={shape} is too large: at most 2^63 - 1 bytes")
     if out is None:
         return (arrays.empty_layout(made) if device == CPU else arrays.empty_device(made, stream)), made
     given = arrays.layout_of(out)
@@ -253,29 +281,45 @@ def result(shape: tuple[int, ...], dtype: np.dtype[Any], device: int, out: Any, 
     return out, given
 
 
-def run(draw: Draw, array: Any, made: Layout, engine: Callable[[], Any], seed: int, position: int, stream: int) -> None:
+def run(
+    draw: Draw, array: Any, made: Layout, engine: Callable[[], Any], state: State, position: int, stream: int
+) -> None:
     """Write a draw into an array, beginning with a round at `position`.
 
     Args:
         array, made: a result of `result`.
-        engine: returns the cuRAND generator, which a fused draw does not need.
-        seed: Philox's key.
+        engine: returns the cuRAND generator, which Philox seldom needs.
+        state: the generator's: its seed is Philox's key.
         stream: where the work is queued.
     """
     if not made.size:
         return
     if made.device == CPU:
         host = _HostTarget(draw, array, made)
-        _run(draw, host, engine(), position, stream)
+        if draw.own and not _curand_is_faster(draw, made.size, state, position):
+            host.make(state.seed, position)
+        else:
+            _run(draw, host, engine(), position, stream)
         host.finish()
         return
     check_rank(made.shape or (1,), "the result")
     target = _DeviceTarget(draw, array, made, stream)
     with backend().using(stream, made.device, writes=(array,)):
         if draw.fused:
-            target.make(seed, position)
+            target.make(state.seed, position)
         else:
             _run(draw, target, engine(), position, stream)
+
+
+def _curand_is_faster(draw: Draw, size: int, state: State, position: int) -> bool:
+    """Whether cuRAND's host generator, where it is installed, should make Philox's words: the same to the last bit.
+
+    It makes one in 4 ns and NumPy in 10, but begins with 10 ms of starting its threads' states, and each call with 0.1.
+    Normals are NumPy's in any case, since they need not be the same to the last bit; in float32 they take it less time.
+    """
+    words = size * draw.words
+    begun = position - state.offset + words > STARTING
+    return draw.formula == draw.own and words >= _MANY and begun and installed()
 
 
 def _run(draw: Draw, target: Any, engine: Any, position: int, stream: int) -> None:

@@ -39,12 +39,16 @@ class _Result(NamedTuple):
 class Generator:
     """A sequence of random numbers, with the methods of `numpy.random.Generator`. Threads may share it.
 
+    A copy, shallow or deep, goes on from there on the same device; what is unpickled, where `device` says.
+
     Args:
         kind: pseudo-random: "philox" (the fastest; its kernels are numbacc's own, bit for bit cuRAND's numbers),
             "xorwow", "mrg32k3a", "mtgp32", "mt19937". Quasi-random: "sobol32", "scrambled_sobol32", "sobol64",
             "scrambled_sobol64".
         seed: 0 to 2^64 - 1, for mt19937 2^32 - 1; of no meaning for quasi-random kinds, where it is 0.
-        offset: the output to begin with. mtgp32 and mt19937 get there by generating all before it.
+        offset: the output to begin with, for quasi-random kinds the point. mtgp32 and mt19937 get there by generating
+            all before it, on a CPU in 5 and 0.6 ns each, and refuse more than 2^34. scrambled_sobol64 has 2^32 points
+            on the CPU, since cuRAND's host generator gives wrong ones from there on.
         device: a GPU's number, "cuda:0", or "cpu" for NumPy arrays; by default the current GPU, or the CPU without one.
         dimensions: of quasi-random points, 1 to 20000. With more than one, the first axis of every result has that
             length, as cuRAND orders them: one coordinate of all points, then the next. `out=x.T` puts each point's
@@ -55,10 +59,13 @@ class Generator:
             no such sequence on the CPU, nor here.
 
     Raises:
-        OptionError: an argument is not as said above. DeviceError: no such GPU. LibraryError: cuRAND is missing.
+        OptionError: an argument is not as said above. UnsupportedError: an offset that cuRAND has not right on the CPU.
+        DeviceError: no such GPU.
 
-    With its first number a new generator starts cuRAND's threads. On a CPU that takes 4 ms for philox, 40 ms for
-    xorwow, 0.4 s for mrg32k3a, 4 s for mt19937; on a GPU it allocates memory, unless philox's kernels do without.
+    With its first number a new generator starts cuRAND's threads. On a CPU that takes 40 ms for xorwow, 0.4 s for
+    mrg32k3a, 4 s for mt19937; on a GPU it allocates memory. philox's kernels on GPUs do without, and so does NumPy on
+    the CPU, which makes philox's words itself until 2^20 of them are drawn: from there on cuRAND, where it is
+    installed, makes those of long draws, since it is faster then. They are the same words.
     """
 
     def __init__(
@@ -79,7 +86,8 @@ class Generator:
     def state(self) -> State:
         """Where the generator is: picklable, and enough to continue from there, also on another machine.
 
-        Setting it makes this the generator that the state was taken from, on this one's device.
+        Setting it makes this the generator that the state was taken from, on this one's device. What is refused of
+        `offset` is refused of a state's position, unless the generator is near there.
         """
         with self._lock:
             return self._state
@@ -90,9 +98,11 @@ class Generator:
             raise OptionError(f"state={state!r} is no numbacc.random.State")
         found = state.checked()
         with self._lock:
-            self._state = found
-            if self._engine is not None and not self._engine.makes(found):
-                self._engine = None
+            engine = self._engine
+            if engine is not None and not engine.makes(found):
+                engine = None
+            curand.check_reach(found, self._device, engine)
+            self._state, self._engine = found, engine
 
     @property
     def device(self) -> str:
@@ -101,6 +111,17 @@ class Generator:
 
     def __reduce__(self) -> Any:
         return _restored, (self.state, self._asked)
+
+    def __deepcopy__(self, memo: Any = None) -> Generator:
+        return self._at(self.state)
+
+    __copy__ = __deepcopy__
+
+    def _at(self, state: State) -> Generator:
+        """A generator on this one's device, which pickles as this one does: for the device that was asked for."""
+        made = _restored(state, self.device)
+        made._asked = self._asked
+        return made
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={value!r}" for name, value in self.state._asdict().items())
@@ -129,7 +150,7 @@ class Generator:
         numbers = range(state.spawned, state.spawned + count)
         sequences = (np.random.SeedSequence(state.seed, spawn_key=(i,)) for i in numbers)
         seeds = [int(sequence.generate_state(1, word)[0]) for sequence in sequences]
-        return [Generator(state.kind, seed, 0, self._asked, 1, state.ordering) for seed in seeds]
+        return [self._at(State(state.kind, seed, 0, 0, 1, state.ordering, 0)) for seed in seeds]
 
     # ------------------------------------------------------------ uniform
 
@@ -148,7 +169,8 @@ class Generator:
 
         Raises:
             ShapeError, DTypeError, DeviceError: of shape, dtype or out. LayoutError: out cannot be written.
-            UnsupportedError: 64 bits of a sobol32. OptionError: the sequence ends before. LibraryError: cuRAND failed.
+            UnsupportedError: 64 bits of a sobol32. OptionError: the sequence ends before. LibraryError: cuRAND failed,
+            or is not installed and the kind is not philox.
         """
         result = _result(shape, dtype, out, stream, ("uint32", "uint64"))
         words = result.dtype.itemsize // 4
@@ -217,7 +239,8 @@ class Generator:
         if high is None:
             low, high = 0, low
         result = _result(shape, dtype, out, stream, INTEGERS)
-        first, last = checks.integer(low, "low"), checks.integer(high, "high") - (not endpoint)
+        beyond = not checks.boolean(endpoint, "endpoint")
+        first, last = checks.integer(low, "low"), checks.integer(high, "high") - beyond
         if first > last:
             raise OptionError(f"low={low} and high={high}: low must be below high")
         bounds = np.iinfo(result.dtype)
@@ -263,7 +286,8 @@ class Generator:
         philox, xorwow and mrg32k3a by Box and Muller's formula, two of two outputs, the others by the inverse of the
         distribution. On a GPU cuRAND takes sines from the hardware, on the CPU from the C library: the same numbers to
         about 2^-19 of `scale`. For philox, in float32 and less, a kernel of numbacc's has cuRAND's device formula and
-        writes the result where and as it is wanted; float64 is cuRAND's on every device.
+        writes the result where and as it is wanted; float64 is cuRAND's on a GPU. On the CPU philox's are NumPy's, by
+        the formula of cuRAND's host generator and within 2^-20 of `scale`, in float64 2^-49, of what that makes.
 
         A call begins and ends with a round of pairs, so it may pass over outputs. A round has 2 outputs in philox,
         524288 in its float64, 8192 in xorwow (16384 in float64) and in mrg32k3a's ordering "legacy", 163840 in its
@@ -292,9 +316,10 @@ class Generator:
     def poisson(
         self, lam: float = 1.0, shape: Shape = None, *, dtype: Any = None, out: Any = None, stream: Any = None
     ) -> Any:
-        """Poisson numbers of mean `lam`, as cuRAND's `curandGeneratePoisson` makes them, on every device.
+        """Poisson numbers of mean `lam`, as cuRAND's `curandGeneratePoisson` makes them.
 
-        Outputs are taken in rounds as by `normal` in float32. On a GPU another rounding may give a neighbouring number.
+        It does so on every device, and must be installed. Outputs are taken in rounds as by `normal` in float32. On a
+        GPU another rounding may give a neighbouring number.
 
         Args:
             lam: 0 < lam <= 400000, which is as far as cuRAND goes.
@@ -329,9 +354,9 @@ class Generator:
     def _normal(self, name: str, mean: float, deviation: float, result: _Result) -> Any:
         double = result.dtype == np.float64
         function = {"normal": "curandGenerateNormal", "lognormal": "curandGenerateLogNormal"}[name] + "Double" * double
-        native, fused = ("float64", "") if double else ("float32", name)
+        native = "float64" if double else "float32"
         with self._lock:
-            draw = draws.of_values(self._state, function, reference.values, (mean, deviation), native, fused)
+            draw = draws.of_values(self._state, function, reference.values, (mean, deviation), native, name)
             return self._run(draw, result)
 
     def _run(self, draw: draws.Draw, result: _Result) -> Any:
@@ -348,9 +373,10 @@ class Generator:
                 f"{count} values from position {state.position} on end at {end}, but {kind.name} has "
                 f"{kind.outputs} {'points' if kind.quasi else 'outputs'}: use another generator"
             )
+        curand.check_outputs(kind, end, self._device, f"{count} values from position {state.position} on")
         draws.check_capture(draw, self._device, result.stream)
         array, made = draws.result(shape, result.dtype, self._device, result.out, result.stream)
-        draws.run(draw, array, made, self._live, state.seed, first, result.stream)
+        draws.run(draw, array, made, self._live, state, first, result.stream)
         self._state = state._replace(position=end)
         return array if result.out is None else result.given
 
