@@ -1,4 +1,4 @@
-"""Runners of cuBLASLt's products, without a GPU: its own descriptors, and C functions made here in place of the rest."""
+"""Runners of cuBLASLt's products, without a GPU: its own descriptors, and C functions made here for the rest."""
 
 from __future__ import annotations
 

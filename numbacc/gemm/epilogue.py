@@ -17,7 +17,7 @@ class Epilogue(Enum):
     | bias | P + bias | bias | |
     | relu, relu_bias | max(z, 0) with z = P or P + bias | bias | |
     | gelu, gelu_bias | gelu(z) | bias | |
-    | relu_aux, relu_aux_bias | max(z, 0) | bias | aux: a bit an element, 1 where z > 0 |
+    | relu_aux, relu_aux_bias | max(z, 0) | bias | aux: a bit an element, 0 where z < 0, else 1 |
     | gelu_aux, gelu_aux_bias | gelu(z) | bias | aux: z |
     | drelu, drelu_bgrad | P where aux has a 1, else 0 | aux | bias_grad: the sum of out over its rows |
     | dgelu, dgelu_bgrad | P gelu'(aux) | aux | bias_grad: the sum of out over its rows |
@@ -26,6 +26,9 @@ class Epilogue(Enum):
 
     gelu(z) = z ½(1 + tanh(√(2/π)(z + 0.044715 z³))), the tanh form of Hendrycks and Gimpel 2016 (arXiv:1606.08415),
     which is what cuBLASLt computes.
+
+    ReLU's bits, and so its derivative, are 1 for z = 0 and -0, as cuBLASLt has it; other libraries take 0 there. For a
+    z that is NaN they are 1 where `out` has 32 or 64 bits, 0 where it has 16 or 8.
     """
 
     NONE = "none"

@@ -94,7 +94,8 @@ def linear(
 def linear_backward(dy: Any, saved: SavedLinear, *, tune: bool = False, stream: Any = None) -> tuple[Any, Any, Any]:
     """The gradients of a loss with respect to x, w and bias, given dy, that with respect to y.
 
-    The activation's derivative is one kernel; the products are two, and the bias gradient rides on the second.
+    The activation's derivative is one kernel; the products are two, and the bias gradient rides on the second. ReLU's
+    derivative at 0 is 1, as `Epilogue` says.
 
     Args:
         dy: array of y's shape and dtype.
