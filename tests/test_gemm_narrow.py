@@ -180,6 +180,40 @@ def test_float8_results_saturate(place, out, largest):
         assert found[:4, 3].tolist() == [largest, -largest, largest, 0]
 
 
+@pytest.mark.parametrize("kind", ["bgrada", "bgradb", "drelu_bgrad", "dgelu_bgrad"])
+def test_sums_in_float8_saturate(place, kind):
+    """As `out` does: what is beyond the range becomes the largest number, not NaN."""
+    a = np.full((16, 32), 256.0)
+    a[1] *= -1
+    b = np.full((32, 16), 256.0)
+    b[:, 1] *= -1
+    given = {"a": a, "b": b, "aux": np.full((16, 2), 255, np.uint8) if "relu" in kind else np.full((16, 16), 8.0)}
+    if kind.startswith("d"):
+        given["a"] = np.full((16, 32), 1.0)
+    call = Call8(place, (16, 16, 32), kind, out=E4, inputs=given)
+    try:
+        _, found = call.results(call.run())
+    except numbacc.UnsupportedError:
+        assert place.is_device
+        return
+    assert found[:3].astype(float).tolist() == [448, -448, 448]
+
+
+@pytest.mark.parametrize("kind", ["bgrada", "bgradb"])
+def test_sums_of_a_and_b_are_unscaled(place, kind):
+    """Neither alpha nor a scale is a factor of them."""
+    scales = {"scale_a": 4.0, "scale_b": np.full(1, 0.5, F32)}
+    inputs = {"a": np.full((16, 32), 0.5), "b": np.full((32, 16), 2.0)}
+    call = Call8(place, (16, 16, 32), kind, scales=scales, alpha=3.0, inputs=inputs)
+    try:
+        out, found = call.results(call.run())
+    except numbacc.UnsupportedError:
+        assert place.is_device
+        return
+    assert (out.astype(F32) == 32 * 0.5 * 2.0 * 4 * 0.5 * 3).all()
+    assert (found.astype(F32) == {"bgrada": 16, "bgradb": 64}[kind]).all()
+
+
 def test_a_scale_of_nan_is_seen(numpy_place):
     call = Call8(numpy_place, scales={"scale_a": float("nan")})
     assert np.isnan(call.run().astype(np.float32)).all()

@@ -30,7 +30,8 @@ def ways(problem: Problem) -> list[Epilogue]:
     if kind is Epilogue.NONE:
         return [kind]
     found: list[Epilogue] = [kind]
-    if kind.uses_aux and kind.produces_bias_grad:
+    # The kernels neither read nor write float8.
+    if kind.uses_aux and kind.produces_bias_grad and problem.out.itemsize > 1:
         without = Epilogue(kind.value.removesuffix("_bgrad"))
         found.insert(0 if problem.matrix_out.size >= _SUM_APART else 1, without)
     # The kernels compute float8 results in no other dtype.

@@ -24,6 +24,9 @@ class Epilogue(Enum):
     | bgrada | P | | bias_grad: the sum of A over k, one number a row of A |
     | bgradb | P | | bias_grad: the sum of B over k, one number a column of B |
 
+    The sums of A and B are of the matrices as they are stored: neither alpha nor a scale is a factor of them. Those of
+    `out` are of what it is before scale_d. In float8 they saturate as `out` does.
+
     gelu(z) = z ½(1 + tanh(√(2/π)(z + 0.044715 z³))), the tanh form of Hendrycks and Gimpel 2016 (arXiv:1606.08415),
     which is what cuBLASLt computes.
 
