@@ -83,8 +83,11 @@ def epilogue(given: Any) -> Epilogue:
     Raises:
         OptionError: there is none of that name.
     """
-    try:
-        return Epilogue(given)
-    except ValueError:
-        names = ", ".join(member.value for member in Epilogue)
-        raise OptionError(f"epilogue={given!r} is unknown; the epilogues are {names}") from None
+    # An array of one name would be equal to it.
+    if isinstance(given, (str, Epilogue)):
+        try:
+            return Epilogue(given)
+        except ValueError:
+            pass  # said below
+    names = ", ".join(member.value for member in Epilogue)
+    raise OptionError(f"epilogue={given!r} is unknown; the epilogues are {names}")

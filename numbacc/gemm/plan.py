@@ -130,7 +130,13 @@ class MatmulPlan:
         found = {}
         for name, value in given.items():
             number = isinstance(value, (int, float, np.number))
-            array = None if value is None else float(value) if number else arrays.as_array(value, name, handle)
+            array = (
+                None
+                if value is None
+                else checked_number(value, name)
+                if number
+                else arrays.as_array(value, name, handle)
+            )
             found[name] = array
             one = NUMBER if number else None if array is None else arrays.layout_of(array)
             wanted = getattr(self.problem.call, name)

@@ -15,6 +15,9 @@ from .plan import NO_SCALES, MatmulPlan
 from .problem import NUMBER, SCALES, Call, checked_number
 from .results import as_given
 
+#: What alpha and beta are by default, known again without a comparison of numbers.
+_ONE, _ZERO = 1.0, 0.0
+
 
 def matmul(
     a: Any,
@@ -24,8 +27,8 @@ def matmul(
     bias: Any = None,
     aux: Any = None,
     epilogue: Any = "none",
-    alpha: float = 1.0,
-    beta: float = 0.0,
+    alpha: float = _ONE,
+    beta: float = _ZERO,
     out_dtype: Any = None,
     compute: str | None = None,
     scale_a: Any = None,
@@ -79,7 +82,8 @@ def matmul(
         DTypeError: a dtype not named above, or not that of its partner.
         LayoutError: neither rows nor columns gapless; `out` read-only or sharing memory with an input; float8 or int8
             matrices stored as the GPU cannot read them.
-        OptionError: unknown epilogue or compute; bias, aux, c or scales missing or unexpected; workspace_limit.
+        OptionError: unknown epilogue or compute; bias, aux, c or scales missing or unexpected; workspace_limit or tune;
+            a factor that is no number.
         UnsupportedError: the library or the GPU lacks the combination, and no composition of kernels replaces it.
         DeviceError: arrays on different devices; no memory left.
 
@@ -97,7 +101,12 @@ def matmul(
     if scale_a is None is scale_b is scale_c is scale_d is amax_d is c is workspace_limit:
         plan = None
         try:
-            if alpha == 1.0 and beta == 0.0:
+            # Arrays are equal to numbers, and 1 to True.
+            if (
+                (alpha is _ONE or (type(alpha) is float and alpha == 1.0))
+                and (beta is _ZERO or (type(beta) is float and beta == 0.0))
+                and (tune is False or tune is True)
+            ):
                 plan = _plan(
                     a._numbacc_layout,
                     b._numbacc_layout,
@@ -197,12 +206,11 @@ def _find(
     a, b, c, out, bias, aux = (None if array is None else arrays.layout_of(array) for array in found)
     factors = [_scale(value, name, handle) for value, name in zip(scales, (*SCALES, "amax_d"), strict=True)]
     keys = [NUMBER if isinstance(f, float) else f if f is None else arrays.layout_of(f) for f in factors]
-    limit = options[-2]
+    *_, limit, tune = options
+    # The cache would take 1.0 and True for 1.
+    known = (limit is None or type(limit) is int) and type(tune) is bool
     try:
-        # The cache would take 1.0 and True for 1.
-        plan = (_plan if limit is None or type(limit) is int else _plan.__wrapped__)(
-            a, b, c, bias, aux, out, *keys, *options
-        )
+        plan = (_plan if known else _plan.__wrapped__)(a, b, c, bias, aux, out, *keys, *options)
     except TypeError:
         # An option that cannot be hashed is none that we know, and is named where it is looked at.
         plan = MatmulPlan(Call(a, b, c, bias, aux, out, *keys, *options))  # type: ignore[arg-type]
@@ -213,5 +221,5 @@ def _scale(value: Any, name: str, handle: int) -> Any:
     if value is None:
         return None
     if isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and name != "amax_d":
-        return float(value)
+        return checked_number(value, name)
     return arrays.as_array(value, name, handle)
