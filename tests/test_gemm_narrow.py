@@ -52,10 +52,10 @@ class Call8(Call):
 
 
 def in_hardware(place, kind="none", out="bfloat16", a=E4, b=E4):
-    """What must not be missing: on a GPU what every cuBLASLt has, in the simulator plain products."""
+    """What must not be missing: on a GPU what every cuBLASLt has, in the simulator the same epilogues."""
     if place.name == "gpu":
         return kind in FUSED and out != E5 and not (a == b == E5)
-    return not place.is_device or kind == "none"
+    return not place.is_device or kind in FUSED
 
 
 @pytest.mark.parametrize("out", OUTS)
@@ -107,9 +107,9 @@ def test_compute(place, compute, out):
 @pytest.mark.parametrize("one", [(1,), (), (1, 1)], ids=str)
 def test_scales_in_memory(place, out, one):
     scales = {"scale_a": np.full(one, 0.5, F32), "scale_b": np.full(one, 4, F32)}
-    Call8(place, out=out, scales=scales).check(not place.is_slow)
-    Call8(place, out=out, scales={"scale_b": scales["scale_b"]}).check(not place.is_slow)
-    Call8(place, out=out, scales={**scales, "scale_a": 3.0}).check(not place.is_slow)
+    Call8(place, out=out, scales=scales).check()
+    Call8(place, out=out, scales={"scale_b": scales["scale_b"]}).check()
+    Call8(place, out=out, scales={**scales, "scale_a": 3.0}).check()
 
 
 @pytest.mark.parametrize("out", ["bfloat16", "float16", "float32"])
@@ -125,7 +125,7 @@ def test_a_scale_for_each_row_and_column(place, out, lying):
 @pytest.mark.parametrize("in_memory", [False, True], ids=["number", "memory"])
 def test_the_scale_of_a_float8_result(place, scale, in_memory):
     call = Call8(place, out=E4, scales={"scale_d": np.full(1, scale, F32) if in_memory else scale})
-    call.check(not place.is_slow)
+    call.check()
     Call8(place, kind="relu_bias", out=E4, scales={"scale_d": scale}).check(required=False)
 
 
@@ -134,7 +134,7 @@ def test_amax(place, kind):
     """The largest |D| before its scale, whatever was in the memory before."""
     amax = place.put(np.full(1, 1e9, F32))
     call = Call8(place, kind=kind, out=E4, scales={"scale_d": 0.5}, options={"amax_d": amax})
-    call.check(kind == "none" and not place.is_slow, amax)
+    call.check(kind == "none" or place.is_slow, amax)
 
 
 def test_amax_of_nothing_is_0(place):
@@ -146,8 +146,6 @@ def test_amax_of_nothing_is_0(place):
 
 def test_scales_may_be_numpys_numbers(place):
     a, b = matrices(place)
-    if place.is_slow:
-        return
     one, two = (gemm.matmul(a, b, scale_a=number) for number in (np.float32(2), 2.0))
     np.testing.assert_array_equal(place.get(one).astype(F32), place.get(two).astype(F32))
 

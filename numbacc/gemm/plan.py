@@ -19,6 +19,7 @@ from ..libraries.products import bits
 from ..plans import PlanInfo
 from ..streams import handle_of
 from .aliasing import check_overlap, layouts_of, written_by
+from .alignment import check_layouts, loose_scales, with_copies
 from .compose import steps_of
 from .epilogue import Epilogue
 from .hardware import check_hardware
@@ -26,7 +27,7 @@ from .host import run_numpy
 from .lowering import BIAS, OUT, C, Lowered, c_fits
 from .problem import NUMBER, Call, checked_number, resolve
 from .results import WithAux, WithBiasGrad, as_given
-from .selection import Selector
+from .selection import Selector, copies_start, scratch_bytes
 
 #: No scales, and no amax_d.
 NO_SCALES: tuple[Any, ...] = (None,) * 5
@@ -51,6 +52,7 @@ class MatmulPlan:
             raise LayoutError("c must be stored as out is, row by row or column by column, where out is float8")
         if self._device != CPU:
             check_hardware(problem)
+            check_layouts(problem)
 
     # ------------------------------------------------------------ what it decided
 
@@ -68,12 +70,14 @@ class MatmulPlan:
         else:
             selected = self._selector.last or self._selector.prepare((0,) * ARRAYS)
             name, algorithm = selected.runner.backend, selected.runner.algorithm.text
-            scratch = selected.runner.workspace_bytes
+            scratch = selected.scratch_bytes
             if selected.steps:
                 name += "+kernel"
                 algorithm = "; ".join([algorithm, *(step.plan.spec.op for step in selected.steps)])
             if len(selected.lowered.offsets) > 1:
                 algorithm += f"; {len(selected.lowered.offsets)} calls"
+            if selected.lowered.copies:
+                algorithm += f"; aligned copies of {', '.join(each.name for each in selected.lowered.copies)}"
         used = [array for array in (*self._layouts[:3], problem.out, *self._layouts[4:]) if array is not None]
         return PlanInfo(
             op=f"gemm.matmul.{problem.epilogue.value}",
@@ -86,7 +90,7 @@ class MatmulPlan:
             deterministic=True,
         )
 
-    def prepare_for(self, operands: Sequence[Any]) -> None:
+    def prepare_for(self, operands: Sequence[Any], scales: Sequence[Any] = NO_SCALES) -> None:
         """Choose and load what a run on these arrays needs, so that the run only launches."""
         if self._device != CPU and not self._empty and self.problem.k:
             a, b, c, out, bias, aux = operands
@@ -95,8 +99,13 @@ class MatmulPlan:
             addresses = [0 if array is None else array._address for array in used]
             # What is not there yet will start at a multiple of 256 bytes.
             places = [SimpleNamespace(_address=address) for address in addresses]
-            for step in self._selector.prepare(addresses).steps:
+            # Scales that are numbers are put where the library wants them.
+            selected = self._selector.prepare(addresses, None, [getattr(each, "_address", 0) for each in scales])
+            for step in selected.steps:
                 step.plan.prepare([places[k] for k in step.reads], [places[k] for k in step.writes])
+            for each in selected.lowered.copies:
+                if each.plan is not None:
+                    each.plan.prepare([places[each.number]], [SimpleNamespace(_address=0)])
 
     # ------------------------------------------------------------ running it
 
@@ -205,9 +214,10 @@ class MatmulPlan:
             if scales[4] is not None:
                 scales[4]._fill(0, stream)
             return answer
-        places = _NOWHERE
+        places, loose = _NOWHERE, False
         if scales is not NO_SCALES:
             places = tuple([0 if scale is None else scale._address for scale in scales])
+            loose = bool(loose_scales(places))
         numbers = (bits(alpha, self._scale), bits(beta, self._scale))
         for array in used if scales is NO_SCALES else (*used, *scales):
             if array is not None and array._storage.stream != stream:
@@ -223,7 +233,7 @@ class MatmulPlan:
             0 if aux is None else aux._address,
         )
         last = self._selector.last
-        if last is not None and last.direct:
+        if last is not None and last.direct and not loose:
             runner, block = last.runner, None
             if runner.workspace_bytes:
                 # The local name keeps the block until the product is queued.
@@ -296,7 +306,7 @@ class MatmulPlan:
             trial = None
             if self.problem.call.tune and not backend().is_capturing(stream):
                 trial = stream, self._trial(stream, addresses, places, numbers)
-            selected = self._selector.prepare(addresses, trial)
+            selected = self._selector.prepare(addresses, trial, places)
             if self._copies_c:
                 copy(used[C], used[OUT], stream)
             self._launch_product(selected.runner, selected.lowered, addresses, places, numbers, stream)
@@ -313,11 +323,15 @@ class MatmulPlan:
         stream: int,
     ) -> None:
         def launch(scratch: int) -> None:
-            for offsets in lowered.offsets:
-                moved = [start + offset for start, offset in zip(addresses, offsets, strict=True)]
-                matmul_library().check(runner.launch_unchecked(stream, scratch, *numbers, *moved, *places))
+            def queue(arrays: Sequence[int]) -> None:
+                for offsets in lowered.offsets:
+                    moved = [start + offset for start, offset in zip(arrays, offsets, strict=False)]
+                    matmul_library().check(runner.launch_unchecked(stream, scratch, *numbers, *moved, *arrays[ARRAYS:]))
 
-        workspace.run(launch, runner.workspace_bytes, self._device, stream)
+            start = scratch + copies_start(runner)
+            with_copies(lowered.copies, start, (*addresses, *places), self._device, stream, queue)
+
+        workspace.run(launch, scratch_bytes(runner, lowered), self._device, stream)
 
     def _trial(
         self, stream: int, addresses: Sequence[int], places: Sequence[int], numbers: tuple[int, int]

@@ -163,8 +163,8 @@ def matmul_plan(
     """
     options = (epilogue, out_dtype, compute, checked_number(beta, "beta") != 0.0, workspace_limit, tune)
     given = (scale_a, scale_b, scale_c, scale_d, amax_d)
-    plan, operands, _ = _find((a, b, c, out, bias, aux), given, options, handle_of(None))
-    plan.prepare_for(operands)
+    plan, operands, factors = _find((a, b, c, out, bias, aux), given, options, handle_of(None))
+    plan.prepare_for(operands, factors)
     return plan
 
 
