@@ -16,9 +16,9 @@ if simulated():
     pytest.skip("the simulator has no driver", allow_module_level=True)
 
 from numbacc import runtime
-from numbacc.libraries import cublaslt
+from numbacc.libraries import cublaslt, tuning
 from numbacc.libraries.products import Algorithm, Matrix, Product
-from numbacc_bindings.cublasLt import MatmulAttribute, cublasLt
+from numbacc_bindings.cublasLt import AlgoConfig, HeuristicResult, MatmulAttribute, ReductionScheme, cublasLt
 
 SKIPS = {"missing": 'needs cublasLt: pip install "numbacc[cu12]"'}
 CONTEXT, STREAM, SCRATCH = 0x7F12_3456_7890, 0x7F12_0000_0040, 0x10_0000
@@ -121,3 +121,32 @@ def test_arrays_that_have_been_looked_at_are_queued(gpu, runner):
     gpu.capturing = True
     assert runner.launch_unchecked(STREAM, SCRATCH, 1, 0, *addresses(bias=PLACES[3] + 4)) == 0
     assert gpu.biases == [PLACES[3] + 4]
+
+
+# ---------------------------------------------------------------- what is told of algorithms
+
+
+def algorithm(monkeypatch, parts, scheme):
+    """What is made of a proposal of the heuristics."""
+    values = {AlgoConfig.SPLITK_NUM: parts, AlgoConfig.REDUCTION_SCHEME: scheme}
+
+    def get(algo, attribute, place, size, written):
+        ctypes.memmove(place, values.get(attribute, 7).to_bytes(size, "little"), size)
+
+    monkeypatch.setattr(cublasLt, "cublasLtMatmulAlgoConfigGetAttribute", get)
+    return cublaslt._algorithm(HeuristicResult(workspaceSize=40))
+
+
+@pytest.mark.parametrize("parts, scheme, deterministic", [
+    (1, ReductionScheme.NONE, True), (4, ReductionScheme.COMPUTE_TYPE, True), (4, ReductionScheme.OUTPUT_TYPE, True),
+    (4, ReductionScheme.INPLACE, False), (1, ReductionScheme.INPLACE, True),
+])  # fmt: skip
+def test_sums_in_place_are_not_called_deterministic(monkeypatch, tmp_path, parts, scheme, deterministic):
+    """Nor when a tuned algorithm comes from disk."""
+    found = algorithm(monkeypatch, parts, scheme)
+    assert found.deterministic is deterministic
+    assert (found.workspace_bytes, f"split-k {parts}, reduction {int(scheme)}" in found.text) == (40, True)
+    monkeypatch.setenv("NUMBACC_CACHE_DIR", str(tmp_path))
+    tuning.save("0" * 64, found)
+    loaded = tuning.load("0" * 64)
+    assert loaded[:3] == found[:3] and loaded.deterministic is deterministic

@@ -60,7 +60,7 @@ class MatmulPlan:
     def info(self) -> PlanInfo:
         """What the plan decided; on a GPU for arrays that start at multiples of 256 bytes, unless it has been run."""
         problem = self.problem
-        name, algorithm, scratch = "numpy", "reference", 0
+        name, algorithm, scratch, deterministic = "numpy", "reference", 0, True
         if self._device == CPU:
             pass
         elif self._empty:
@@ -70,7 +70,7 @@ class MatmulPlan:
         else:
             selected = self._selector.last or self._selector.prepare((0,) * ARRAYS)
             name, algorithm = selected.runner.backend, selected.runner.algorithm.text
-            scratch = selected.scratch_bytes
+            scratch, deterministic = selected.scratch_bytes, selected.runner.algorithm.deterministic
             if selected.steps:
                 name += "+kernel"
                 algorithm = "; ".join([algorithm, *(step.plan.spec.op for step in selected.steps)])
@@ -87,7 +87,7 @@ class MatmulPlan:
             workspace_bytes=scratch,
             math_dtype=problem.compute,
             accumulator_dtype=problem.types.accumulator,
-            deterministic=True,
+            deterministic=deterministic,
         )
 
     def prepare_for(self, operands: Sequence[Any], scales: Sequence[Any] = NO_SCALES) -> None:

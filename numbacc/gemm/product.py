@@ -87,8 +87,13 @@ def matmul(
         UnsupportedError: the library or the GPU lacks the combination, and no composition of kernels replaces it.
         DeviceError: arrays on different devices; no memory left.
 
-    The same arrays give the same bits on every call on one GPU model with one version of cuBLASLt; with `tune` as long
-    as what was measured is kept. Where cuBLASLt does not fuse an epilogue (`matmul_plan(...).info.backend` is
+    Matrices of float8 must start at multiples of 16 bytes, and so must their rows. A bias, a scale and amax_d may lie
+    anywhere: where cuBLASLt cannot take them there it is given a copy, as `matmul_plan(...).info.algorithm` tells.
+
+    The same arrays give the same bits on every call on one GPU model with one version of cuBLASLt, unless
+    `matmul_plan(...).info.deterministic` is False: then parts of a sum over k are added up in `out` itself. With `tune`
+    that holds as long as what was measured is kept. Arrays that start at multiples of another power of two may get
+    another algorithm. Where cuBLASLt does not fuse an epilogue (`matmul_plan(...).info.backend` is
     "cublasLt+kernel"), our own kernels follow the product. A 16-bit result is then rounded between the two; cuBLASLt
     itself does so with some of its algorithms. Its float32 GELU is within 6e-6 of the exact one, its derivative within
     2e-5; of float64 ours is used, exact to float64.

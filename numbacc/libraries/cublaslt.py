@@ -191,13 +191,15 @@ def _algorithm(result: Any) -> Algorithm:
 
     config = lt.AlgoConfig
     kind = (read(config.ID), read(config.TILE_ID))
+    parts, scheme = read(config.SPLITK_NUM), read(config.REDUCTION_SCHEME)
+    in_place = parts > 1 and bool(scheme & lt.ReductionScheme.INPLACE)
     text = (
         f"algorithm {kind[0]}, tile {kind[1]}, stages {read(config.STAGES_ID)}, "
-        f"cluster {read(config.CLUSTER_SHAPE_ID)}, split-k {read(config.SPLITK_NUM)}, "
-        f"reduction {read(config.REDUCTION_SCHEME)}, option {read(config.CUSTOM_OPTION)}, "
+        f"cluster {read(config.CLUSTER_SHAPE_ID)}, split-k {parts}, "
+        f"reduction {scheme}, option {read(config.CUSTOM_OPTION)}, "
         f"{result.wavesCount:.2f} waves"
     )
-    return Algorithm(bytes(result.algo), result.workspaceSize, text, kind, result.wavesCount)
+    return Algorithm(bytes(result.algo), result.workspaceSize, text, kind, result.wavesCount, not in_place)
 
 
 def best(proposed: Sequence[Algorithm]) -> Algorithm | None:
