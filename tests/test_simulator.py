@@ -39,6 +39,21 @@ def test_in_the_simulator(files):
     assert " passed" in report
 
 
+@pytest.mark.parametrize("raw", [False, True], ids=["matmul", "raw"])
+def test_the_sweep_of_alignments_sees_what_goes_wrong(raw):
+    """`gemm.matmul` gets through it; without its protection a bias that starts anywhere does not."""
+    command = [sys.executable, str(HERE / "sweep_gemm_alignment.py"), "--quick", "--workers", "1", "--seconds", "120"]
+    command += ["--only", "e4m3 > bf16 fast:relu_bias", "--again", "1", *["--raw"] * raw]
+    run = subprocess.run(
+        command, env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}, cwd=HERE.parent, capture_output=True, text=True
+    )
+    report = run.stdout[-6000:] + run.stderr[-2000:]
+    assert run.returncode == 0, report
+    assert "NOT EVERYTHING" not in report
+    assert ("bias.start                   2E 4E 16." in report) is raw, report
+    assert ("0 runs went wrong" in report) is not raw, report
+
+
 def test_the_simulator_is_a_device():
     code = (
         "import numpy, numbacc; from numbacc import gated; x = numbacc.asarray(numpy.ones((2, 4), 'f4')); "
