@@ -48,7 +48,7 @@ class Worker:
         path = [str(HERE.parent), str(HERE.parent / "bindings"), str(HERE)]
         environment["PYTHONPATH"] = os.pathsep.join([*path, environment.get("PYTHONPATH", "")])
         self.process = subprocess.Popen(
-            [sys.executable, HERE / "gemm_sweep_cases.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [sys.executable, HERE / "gemm_sweep_worker.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True, env=environment,
         )  # fmt: skip
         self.errors = collections.deque(maxlen=20)

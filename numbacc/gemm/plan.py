@@ -69,15 +69,9 @@ class MatmulPlan:
             name, algorithm = "cublasLt", "zeros in the place of a and b"
         else:
             selected = self._selector.last or self._selector.prepare((0,) * ARRAYS)
-            name, algorithm = selected.runner.backend, selected.runner.algorithm.text
-            scratch, deterministic = selected.scratch_bytes, selected.runner.algorithm.deterministic
-            if selected.steps:
-                name += "+kernel"
-                algorithm = "; ".join([algorithm, *(step.plan.spec.op for step in selected.steps)])
-            if len(selected.lowered.offsets) > 1:
-                algorithm += f"; {len(selected.lowered.offsets)} calls"
-            if selected.lowered.copies:
-                algorithm += f"; aligned copies of {', '.join(each.name for each in selected.lowered.copies)}"
+            name = selected.runner.backend + "+kernel" * bool(selected.steps)
+            algorithm, scratch = selected.text, selected.scratch_bytes
+            deterministic = selected.runner.algorithm.deterministic
         used = [array for array in (*self._layouts[:3], problem.out, *self._layouts[4:]) if array is not None]
         return PlanInfo(
             op=f"gemm.matmul.{problem.epilogue.value}",

@@ -42,6 +42,16 @@ class Selected(NamedTuple):
     plain: bool
 
     @property
+    def text(self) -> str:
+        """The algorithm, and what is done beside it, to be read."""
+        parts = [self.runner.algorithm.text, *(step.plan.spec.op for step in self.steps)]
+        if len(self.lowered.offsets) > 1:
+            parts.append(f"{len(self.lowered.offsets)} calls")
+        if self.lowered.copies:
+            parts.append(f"aligned copies of {', '.join(each.name for each in self.lowered.copies)}")
+        return "; ".join(parts)
+
+    @property
     def scratch_bytes(self) -> int:
         """Scratch memory of a run: the library's, and behind it that of copies."""
         return scratch_bytes(self.runner, self.lowered)
