@@ -286,9 +286,9 @@ def assert_product(
 
 
 def _assert_mask(mask, inputs, z, allowed, shape):
-    """ReLU's bits are those of z > 0, unless z is too near to 0 to tell."""
+    """ReLU's bits are those of z >= 0, unless z is too near to 0 to tell."""
     rows = (*shape[:-1], -(-shape[-1] // 8))
     visible = rows if inputs.a.ndim > 1 else (*rows[:-2], rows[-1])
     assert (mask.shape, mask.dtype) == (visible, np.uint8)
-    wrong = (unpack(mask.reshape(rows), shape[-1]) != (z.value > 0)) & (np.abs(z.value) > allowed)
+    wrong = (unpack(mask.reshape(rows), shape[-1]) != (z.value >= 0)) & (np.abs(z.value) > allowed)
     assert not wrong.any(), f"{wrong.sum()} bits of the mask are wrong, the first at {np.argwhere(wrong)[0]}"

@@ -9,6 +9,7 @@ import pytest
 from conftest import Place
 from gemm_call import BY_COLUMNS, DTYPES, EPILOGUES, PADDED, Call, is_fused
 from graphs import captured, overwrite
+from stress_gemm_bits import stress
 from test_gpu import slow_down
 
 import numbacc
@@ -255,6 +256,17 @@ def test_nothing_is_measured_while_a_graph_is_captured(tmp_path, monkeypatch):
     assert not any(choice.tuned for choice, _ in gemm.algorithms())
     call.verify(call.run())
     assert any(choice.tuned for choice, _ in gemm.algorithms())
+
+
+# ---------------------------------------------------------------- the same bits
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+def test_a_product_called_deterministic_has_the_same_bits_every_time(dtype):
+    """With C, a bias, strides of every kind, in fresh memory, on several streams, with other work beside it."""
+    counts, found = stress(8, 1, dtype, report=lambda entry: None)
+    assert counts["products"] > 3
+    assert not [each for each in found if each["deterministic"]]
 
 
 # ---------------------------------------------------------------- memory, foreign arrays

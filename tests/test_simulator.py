@@ -20,8 +20,8 @@ pytestmark = pytest.mark.skipif(simulated(), reason="this is the simulator")
     [
         "test_gated.py test_gated_errors.py",
         "test_epilogue_kernels.py",
-        "test_gemm.py test_gemm_shapes.py test_gemm_narrow.py test_gemm_errors.py",
-        "test_gemm_gradients.py test_gemm_plans.py test_gemm_layers.py",
+        "test_gemm.py test_gemm_shapes.py test_gemm_narrow.py test_gemm_errors.py test_gemm_alignment.py",
+        "test_gemm_gradients.py test_gemm_plans.py test_gemm_layers.py test_gemm_masks.py test_gemm_arguments.py",
         "test_fft.py test_fft_plans.py test_fft_errors.py",
         "test_random.py test_random_arrays.py test_random_engine.py",
         "test_copies.py test_arguments.py test_foreign.py",
@@ -38,6 +38,21 @@ def test_in_the_simulator(files):
     report = run.stdout[-6000:] + run.stderr[-2000:]
     assert run.returncode == 0, report
     assert " passed" in report
+
+
+@pytest.mark.parametrize("raw", [False, True], ids=["matmul", "raw"])
+def test_the_sweep_of_alignments_sees_what_goes_wrong(raw):
+    """`gemm.matmul` gets through it; without its protection a bias that starts anywhere does not."""
+    command = [sys.executable, str(HERE / "sweep_gemm_alignment.py"), "--quick", "--workers", "1", "--seconds", "120"]
+    command += ["--only", "e4m3 > bf16 fast:relu_bias", "--again", "1", *["--raw"] * raw]
+    run = subprocess.run(
+        command, env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}, cwd=HERE.parent, capture_output=True, text=True
+    )
+    report = run.stdout[-6000:] + run.stderr[-2000:]
+    assert run.returncode == 0, report
+    assert "NOT EVERYTHING" not in report
+    assert ("bias.start                   2E 4E 16." in report) is raw, report
+    assert ("0 runs went wrong" in report) is not raw, report
 
 
 def test_the_simulator_is_a_device():

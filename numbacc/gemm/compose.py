@@ -30,7 +30,8 @@ def ways(problem: Problem) -> list[Epilogue]:
     if kind is Epilogue.NONE:
         return [kind]
     found: list[Epilogue] = [kind]
-    if kind.uses_aux and kind.produces_bias_grad:
+    # The kernels neither read nor write float8.
+    if kind.uses_aux and kind.produces_bias_grad and problem.out.itemsize > 1:
         without = Epilogue(kind.value.removesuffix("_bgrad"))
         found.insert(0 if problem.matrix_out.size >= _SUM_APART else 1, without)
     # The kernels compute float8 results in no other dtype.
@@ -51,16 +52,23 @@ def steps_of(problem: Problem, done: Epilogue) -> list[Step]:
         )
         steps.append(Step(plan, (OUT, AUX), (OUT,)))
     elif (kind.activation and not done.activation) or kind.uses_bias:
-        # The bits of ReLU's aux are told from its result: max(z, 0) > 0 where z > 0.
         gelu_aux = kind.produces_aux and kind.activation == "gelu"
-        words = [kind.activation, "aux" if gelu_aux else None, "bias" if kind.uses_bias else None]
-        formula = "epilogue." + "_".join(word for word in words if word)
-        reads, inputs = ((OUT, BIAS), (out, bias)) if bias is not None else ((OUT,), (out,))
-        writes, outputs = ((OUT, AUX), (out, aux)) if gelu_aux else ((OUT,), (out,))
-        steps.append(Step(map_plan(formula, inputs, outputs), reads, writes))
-        if kind.produces_aux and not gelu_aux:
+        relu_aux = kind.produces_aux and not gelu_aux
+        words = [
+            None if relu_aux else kind.activation,
+            "aux" if gelu_aux else None,
+            "bias" if kind.uses_bias else None,
+        ]
+        formula = "_".join(word for word in words if word)
+        if formula:
+            reads, inputs = ((OUT, BIAS), (out, bias)) if bias is not None else ((OUT,), (out,))
+            writes, outputs = ((OUT, AUX), (out, aux)) if gelu_aux else ((OUT,), (out,))
+            steps.append(Step(map_plan(f"epilogue.{formula}", inputs, outputs), reads, writes))
+        if relu_aux:
+            # Its bits are those of z, of which ReLU would leave no sign.
             assert aux is not None
             steps.append(Step(pack_plan(out, aux), (OUT,), (AUX,)))
+            steps.append(Step(map_plan("epilogue.relu", (out,), (out,)), (OUT,), (OUT,)))
     if kind.produces_bias_grad:
         assert grad is not None
         source, array, axis = {

@@ -17,15 +17,21 @@ class Epilogue(Enum):
     | bias | P + bias | bias | |
     | relu, relu_bias | max(z, 0) with z = P or P + bias | bias | |
     | gelu, gelu_bias | gelu(z) | bias | |
-    | relu_aux, relu_aux_bias | max(z, 0) | bias | aux: a bit an element, 1 where z > 0 |
+    | relu_aux, relu_aux_bias | max(z, 0) | bias | aux: a bit an element, 0 where z < 0, else 1 |
     | gelu_aux, gelu_aux_bias | gelu(z) | bias | aux: z |
     | drelu, drelu_bgrad | P where aux has a 1, else 0 | aux | bias_grad: the sum of out over its rows |
     | dgelu, dgelu_bgrad | P gelu'(aux) | aux | bias_grad: the sum of out over its rows |
     | bgrada | P | | bias_grad: the sum of A over k, one number a row of A |
     | bgradb | P | | bias_grad: the sum of B over k, one number a column of B |
 
+    The sums of A and B are of the matrices as they are stored: neither alpha nor a scale is a factor of them. Those of
+    `out` are of what it is before scale_d. In float8 they saturate as `out` does.
+
     gelu(z) = z ½(1 + tanh(√(2/π)(z + 0.044715 z³))), the tanh form of Hendrycks and Gimpel 2016 (arXiv:1606.08415),
     which is what cuBLASLt computes.
+
+    ReLU's bits, and so its derivative, are 1 for z = 0 and -0, as cuBLASLt has it; other libraries take 0 there. For a
+    z that is NaN they are 1 where `out` has 32 or 64 bits, 0 where it has 16 or 8.
     """
 
     NONE = "none"
@@ -77,8 +83,11 @@ def epilogue(given: Any) -> Epilogue:
     Raises:
         OptionError: there is none of that name.
     """
-    try:
-        return Epilogue(given)
-    except ValueError:
-        names = ", ".join(member.value for member in Epilogue)
-        raise OptionError(f"epilogue={given!r} is unknown; the epilogues are {names}") from None
+    # An array of one name would be equal to it.
+    if isinstance(given, (str, Epilogue)):
+        try:
+            return Epilogue(given)
+        except ValueError:
+            pass  # said below
+    names = ", ".join(member.value for member in Epilogue)
+    raise OptionError(f"epilogue={given!r} is unknown; the epilogues are {names}")

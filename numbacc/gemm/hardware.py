@@ -48,7 +48,9 @@ def what_is_missing(problem: Problem, alignment: Sequence[int]) -> str:
     if problem.out.dtype.name == "float8_e5m2" and "float8_e5m2" not in (call.a.dtype.name, call.b.dtype.name):
         reasons.append("a float8_e5m2 result needs a float8_e5m2 input")
     if problem.types.multiple > 1 and min(alignment) < 16:
-        reasons.append("float8 and int8 need arrays that start at multiples of 16 bytes")
+        reasons.append("int8 needs arrays that start at multiples of 16 bytes")
+    if call.aux is not None:
+        reasons.append("aux must start at a multiple of 16 bytes, and so must each of its rows")
     if scales_rows(call):
         reasons.append("one scale a row and column needs cuBLASLt 12.9 and compute capability 9.0, or newer")
     if call.amax_d is not None or isinstance(call.scale_c, Layout):

@@ -19,7 +19,7 @@ import numpy as np
 
 from .. import arrays
 from ..epilogue_plans import map_plan, select_plan
-from ..errors import DTypeError, LayoutError, OptionError, ShapeError
+from ..errors import DTypeError, Error, LayoutError, OptionError, ShapeError
 from ..layout import layout, row_major_strides
 from ..streams import handle_of
 from .product import matmul
@@ -85,7 +85,8 @@ def linear(
     given = None if out is None else _rows(out, "out", handle, (*shape[:-1], w.shape[1]))[0]
     words = [activation, "aux" if activation else None, None if bias is None else "bias"]
     kind = "_".join(word for word in words if word) or "none"
-    result = matmul(rows, w, bias=bias, epilogue=kind, out=given, tune=tune, stream=stream)
+    options = {"epilogue": kind, "out": given, "tune": tune, "stream": stream}
+    result = _product((rows, w, bias), ("x", "w", "bias"), handle, options)
     y, aux = result if activation else (result, None)
     saved = SavedLinear(rows, w, aux, activation, bias is not None, shape)
     return y.reshape((*shape[:-1], y.shape[-1])) if out is None else out, saved
@@ -94,7 +95,8 @@ def linear(
 def linear_backward(dy: Any, saved: SavedLinear, *, tune: bool = False, stream: Any = None) -> tuple[Any, Any, Any]:
     """The gradients of a loss with respect to x, w and bias, given dy, that with respect to y.
 
-    The activation's derivative is one kernel; the products are two, and the bias gradient rides on the second.
+    The activation's derivative is one kernel; the products are two, and the bias gradient rides on the second. ReLU's
+    derivative at 0 is 1, as `Epilogue` says.
 
     Args:
         dy: array of y's shape and dtype.
@@ -106,10 +108,10 @@ def linear_backward(dy: Any, saved: SavedLinear, *, tune: bool = False, stream: 
         dx, dw, dbias, of the shapes of x, w and bias; dbias is None where there was no bias.
 
     Raises:
-        ShapeError, DTypeError: dy is not as y was.
+        ShapeError, DTypeError: dy is not as y was; `saved` is not what `linear` returned.
     """
     handle = handle_of(stream)
-    x, w, aux, activation, has_bias, shape = saved
+    x, w, aux, activation, has_bias, shape = _saved_by(linear, SavedLinear, saved)
     dz = _gradient(dy, x, handle, (*shape[:-1], w.shape[1]))
     if activation:
         dz = _derivative(dz, aux, activation, handle)
@@ -154,8 +156,10 @@ def mlp(
     rows, shape = _rows(x, "x", handle)
     w1, w2 = _matrix(w1, "w1", handle), _matrix(w2, "w2", handle)
     given = None if out is None else _rows(out, "out", handle, (*shape[:-1], w2.shape[1]))[0]
-    hidden, aux = matmul(rows, w1, bias=b1, epilogue=f"{activation}_aux_bias", tune=tune, stream=stream)
-    y = matmul(hidden, w2, bias=b2, epilogue="bias", out=given, tune=tune, stream=stream)
+    options = {"epilogue": f"{activation}_aux_bias", "tune": tune, "stream": stream}
+    hidden, aux = _product((rows, w1, b1), ("x", "w1", "b1"), handle, options)
+    options |= {"epilogue": "bias", "out": given}
+    y = _product((hidden, w2, b2), ("the hidden layer", "w2", "b2"), handle, options)
     saved = SavedMlp(rows, w1, w2, hidden, aux, activation, shape)
     return y.reshape((*shape[:-1], y.shape[-1])) if out is None else out, saved
 
@@ -176,10 +180,10 @@ def mlp_backward(dy: Any, saved: SavedMlp, *, tune: bool = False, stream: Any = 
         dx, dw1, db1, dw2, db2, of the shapes of what they are gradients of.
 
     Raises:
-        ShapeError, DTypeError: dy is not as y was.
+        ShapeError, DTypeError: dy is not as y was; `saved` is not what `mlp` returned.
     """
     handle = handle_of(stream)
-    x, w1, w2, hidden, aux, activation, shape = saved
+    x, w1, w2, hidden, aux, activation, shape = _saved_by(mlp, SavedMlp, saved)
     rows = _gradient(dy, x, handle, (*shape[:-1], w2.shape[1]))
     dw2, db2 = matmul(hidden.T, rows, epilogue="bgradb", tune=tune, stream=stream)
     dhidden = matmul(rows, w2.T, aux=aux, epilogue=f"d{activation}", tune=tune, stream=stream)
@@ -189,8 +193,57 @@ def mlp_backward(dy: Any, saved: SavedMlp, *, tune: bool = False, stream: Any = 
 
 
 def _check_activation(activation: Any, known: tuple[Any, ...]) -> None:
-    if activation not in known:
+    # An array of one name would be equal to it.
+    if not (activation is None or isinstance(activation, str)) or activation not in known:
         raise OptionError(f"activation={activation!r} is unknown; it is {' or '.join(map(repr, known))}")
+
+
+def _saved_by(function: Any, kind: type, saved: Any) -> Any:
+    if not isinstance(saved, kind):
+        raise DTypeError(
+            f"saved is a {type(saved).__name__}; it must be the second of what gemm.{function.__name__} returned"
+        )
+    return saved
+
+
+def _product(operands: tuple[Any, Any, Any], names: tuple[str, str, str], handle: int, options: dict[str, Any]) -> Any:
+    """x w with its bias, which is None where there is none; what does not fit is told of by its name here."""
+    x, w, bias = operands
+    try:
+        return matmul(x, w, bias=bias, **options)
+    except Error as error:
+        found = _misfit(operands, names, handle, options) or error
+    raise found
+
+
+def _misfit(
+    operands: tuple[Any, Any, Any], names: tuple[str, str, str], handle: int, options: dict[str, Any]
+) -> Error | None:
+    """What keeps x, w and bias from being a layer, if it is that."""
+    (x, w, bias), (x_name, w_name, bias_name) = operands, names
+    one, other = arrays.layout_of(x), arrays.layout_of(w)
+    try:
+        arrays.check_same_device(other, w_name, one, x_name)
+        if one.dtype != other.dtype:
+            return DTypeError(f"{w_name} has dtype {other.dtype} but {x_name} has {one.dtype}; convert one of them")
+        if one.shape[-1] != other.shape[0]:
+            return ShapeError(
+                f"{x_name} is rows of shape {one.shape} and {w_name} has shape {other.shape}: as many features as a "
+                f"row of {x_name} has must be {w_name}'s first dimension"
+            )
+        if "bias" not in options["epilogue"]:
+            return None
+        if bias is None:
+            return OptionError(f"{bias_name} is missing: every layer of an mlp has a bias")
+        given = arrays.layout_of(arrays.as_array(bias, bias_name, handle))
+        arrays.check_same_device(given, bias_name, one, x_name)
+        if given.shape != other.shape[1:]:
+            return ShapeError(f"{bias_name} has shape {given.shape}; it must have {other.shape[1:]}, as {w_name} says")
+        if given.dtype != one.dtype:
+            return DTypeError(f"{bias_name} has dtype {given.dtype}; it must be that of {x_name}, {one.dtype}")
+    except Error as error:
+        return error
+    return None
 
 
 def _matrix(array: Any, name: str, handle: int) -> Any:

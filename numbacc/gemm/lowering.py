@@ -26,10 +26,12 @@ class Lowered(NamedTuple):
     Attributes:
         product: what each run computes.
         offsets: for each run the bytes into a, b, c, out, bias or bias_grad, aux.
+        copies: arrays in whose place the library is given copies, as `alignment.Copied`.
     """
 
     product: Product
     offsets: tuple[tuple[int, ...], ...]
+    copies: tuple[Any, ...] = ()
 
 
 class _Axis(NamedTuple):

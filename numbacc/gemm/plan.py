@@ -20,6 +20,7 @@ from ..ownership import PLAN_INSTEAD, NotCopied
 from ..plans import PlanInfo
 from ..streams import handle_of
 from .aliasing import check_overlap, layouts_of, written_by
+from .alignment import check_layouts, loose_scales, with_copies
 from .compose import steps_of
 from .epilogue import Epilogue
 from .hardware import check_hardware
@@ -27,7 +28,7 @@ from .host import run_numpy
 from .lowering import BIAS, OUT, C, Lowered, c_fits
 from .problem import NUMBER, Call, checked_number, resolve
 from .results import WithAux, WithBiasGrad, as_given
-from .selection import Selector
+from .selection import Selector, copies_start, scratch_bytes
 
 #: No scales, and no amax_d.
 NO_SCALES: tuple[Any, ...] = (None,) * 5
@@ -54,6 +55,7 @@ class MatmulPlan(NotCopied):
             raise LayoutError("c must be stored as out is, row by row or column by column, where out is float8")
         if self._device != CPU:
             check_hardware(problem)
+            check_layouts(problem)
 
     # ------------------------------------------------------------ what it decided
 
@@ -61,7 +63,7 @@ class MatmulPlan(NotCopied):
     def info(self) -> PlanInfo:
         """What the plan decided; on a GPU for arrays that start at multiples of 256 bytes, unless it has been run."""
         problem = self.problem
-        name, algorithm, scratch = "numpy", "reference", 0
+        name, algorithm, scratch, deterministic = "numpy", "reference", 0, True
         if self._device == CPU:
             pass
         elif self._empty:
@@ -70,13 +72,9 @@ class MatmulPlan(NotCopied):
             name, algorithm = "cublasLt", "zeros in the place of a and b"
         else:
             selected = self._selector.last or self._selector.prepare((0,) * ARRAYS)
-            name, algorithm = selected.runner.backend, selected.runner.algorithm.text
-            scratch = selected.runner.workspace_bytes
-            if selected.steps:
-                name += "+kernel"
-                algorithm = "; ".join([algorithm, *(step.plan.spec.op for step in selected.steps)])
-            if len(selected.lowered.offsets) > 1:
-                algorithm += f"; {len(selected.lowered.offsets)} calls"
+            name = selected.runner.backend + "+kernel" * bool(selected.steps)
+            algorithm, scratch = selected.text, selected.scratch_bytes
+            deterministic = selected.runner.algorithm.deterministic
         used = [array for array in (*self._layouts[:3], problem.out, *self._layouts[4:]) if array is not None]
         return PlanInfo(
             op=f"gemm.matmul.{problem.epilogue.value}",
@@ -86,10 +84,10 @@ class MatmulPlan(NotCopied):
             workspace_bytes=scratch,
             math_dtype=problem.compute,
             accumulator_dtype=problem.types.accumulator,
-            deterministic=True,
+            deterministic=deterministic,
         )
 
-    def prepare_for(self, operands: Sequence[Any]) -> None:
+    def prepare_for(self, operands: Sequence[Any], scales: Sequence[Any] = NO_SCALES) -> None:
         """Choose and load what a run on these arrays needs, so that the run only launches."""
         if self._device != CPU and not self._empty and self.problem.k:
             a, b, c, out, bias, aux = operands
@@ -98,8 +96,13 @@ class MatmulPlan(NotCopied):
             addresses = [0 if array is None else array._address for array in used]
             # What is not there yet will start at a multiple of 256 bytes.
             places = [SimpleNamespace(_address=address) for address in addresses]
-            for step in self._selector.prepare(addresses).steps:
+            # Scales that are numbers are put where the library wants them.
+            selected = self._selector.prepare(addresses, None, [getattr(each, "_address", 0) for each in scales])
+            for step in selected.steps:
                 step.plan.prepare([places[k] for k in step.reads], [places[k] for k in step.writes])
+            for each in selected.lowered.copies:
+                if each.plan is not None:
+                    each.plan.prepare([places[each.number]], [SimpleNamespace(_address=0)])
 
     # ------------------------------------------------------------ running it
 
@@ -133,7 +136,13 @@ class MatmulPlan(NotCopied):
         found = {}
         for name, value in given.items():
             number = isinstance(value, (int, float, np.number))
-            array = None if value is None else float(value) if number else arrays.as_array(value, name, handle)
+            array = (
+                None
+                if value is None
+                else checked_number(value, name)
+                if number
+                else arrays.as_array(value, name, handle)
+            )
             found[name] = array
             one = NUMBER if number else None if array is None else arrays.layout_of(array)
             wanted = getattr(self.problem.call, name)
@@ -202,9 +211,10 @@ class MatmulPlan(NotCopied):
             if scales[4] is not None:
                 scales[4]._fill(0, stream)
             return answer
-        places = _NOWHERE
+        places, loose = _NOWHERE, False
         if scales is not NO_SCALES:
             places = tuple([0 if scale is None else scale._address for scale in scales])
+            loose = bool(loose_scales(places))
         numbers = (bits(alpha, self._scale), bits(beta, self._scale))
         last = self._selector.last
         for array in used if scales is NO_SCALES else (*used, *scales):
@@ -219,7 +229,7 @@ class MatmulPlan(NotCopied):
             0 if bias is None else bias._address,
             0 if aux is None else aux._address,
         )
-        if last is not None and last.direct:
+        if last is not None and last.direct and not loose:
             runner, block = last.runner, None
             if runner.workspace_bytes:
                 # The local name keeps the block until the product is queued.
@@ -294,7 +304,7 @@ class MatmulPlan(NotCopied):
         trial = None
         if self.problem.call.tune and capture is None:
             trial = stream, self._trial(stream, addresses, places, numbers)
-        selected = self._selector.prepare(addresses, trial)
+        selected = self._selector.prepare(addresses, trial, places)
         if capture is not None:
             capture.keep(selected.runner)
         if self._copies_c:
@@ -313,11 +323,15 @@ class MatmulPlan(NotCopied):
         stream: int,
     ) -> None:
         def launch(scratch: int) -> None:
-            for offsets in lowered.offsets:
-                moved = [start + offset for start, offset in zip(addresses, offsets, strict=True)]
-                matmul_library().check(runner.launch_unchecked(stream, scratch, *numbers, *moved, *places))
+            def queue(arrays: Sequence[int]) -> None:
+                for offsets in lowered.offsets:
+                    moved = [start + offset for start, offset in zip(arrays, offsets, strict=False)]
+                    matmul_library().check(runner.launch_unchecked(stream, scratch, *numbers, *moved, *arrays[ARRAYS:]))
 
-        workspace.run(launch, runner.workspace_bytes, self._device, stream)
+            start = scratch + copies_start(runner)
+            with_copies(lowered.copies, start, (*addresses, *places), self._device, stream, queue)
+
+        workspace.run(launch, scratch_bytes(runner, lowered), self._device, stream)
 
     def _trial(
         self, stream: int, addresses: Sequence[int], places: Sequence[int], numbers: tuple[int, int]

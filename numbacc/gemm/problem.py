@@ -219,13 +219,18 @@ def _types(call: Call, kind: Epilogue) -> tuple[Types, str, np.dtype[Any]]:
     if call.b.dtype != call.a.dtype and not (float8 and call.b.dtype.name.startswith("float8")):
         raise DTypeError(f"b has dtype {call.b.dtype} but a has {name}; convert one of them")
     compute = types.compute[0] if call.compute is None else call.compute
-    if compute not in types.compute:
+    if not isinstance(compute, str) or compute not in types.compute:
         allowed = " or ".join(repr(each) for each in types.compute)
         raise OptionError(f"compute={compute!r} is unknown for {name}; it is {allowed}")
     wanted = types.outs[0] if call.out is None else call.out.dtype
     if call.out_dtype is not None:
         wanted = call.out_dtype
-    out_dtype = dtypes.dtype(wanted)
+    try:
+        out_dtype = dtypes.dtype(wanted)
+    except DTypeError:
+        raise
+    except (TypeError, ValueError):  # a list, say, which the table's cache cannot look up
+        raise DTypeError(f"out_dtype={wanted!r} is no dtype; for {name} it is {', '.join(types.outs)}") from None
     if out_dtype.name not in types.outs:
         raise DTypeError(f"the result of {name} cannot be {out_dtype}; it can be {', '.join(types.outs)}")
     if call.out is not None and call.out.dtype != out_dtype:
@@ -246,8 +251,10 @@ def _types(call: Call, kind: Epilogue) -> tuple[Types, str, np.dtype[Any]]:
         # A float8 result has no float8 C: it is taken in 16 bits.
         _check_dtype(call.c, _second_dtypes(call.a, out_dtype)[1], "c")
     limit = call.workspace_limit
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit <= 0):
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or not 0 < limit < 2**63):
         raise OptionError(f"workspace_limit={limit!r}; it must be a positive number of bytes, or None")
+    if not isinstance(call.tune, bool):
+        raise OptionError(f"tune={call.tune!r}; it must be True or False")
     _check_scales(call, float8, out_dtype)
     return types, compute, out_dtype
 
@@ -291,14 +298,17 @@ def scales_rows(call: Call) -> bool:
 
 
 def checked_number(value: Any, name: str, types: Types | None = None) -> float:
-    """alpha or beta as a number.
+    """alpha, beta or a scale as a number.
 
     Raises:
-        OptionError: it is none, or for integers no integer of 32 bits.
+        OptionError: it is none, or too large for a float64, or for integers no integer of 32 bits.
     """
     if not isinstance(value, (int, float, np.number)) or np.iscomplexobj(value):
         raise OptionError(f"{name}={value!r} is no number")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        raise OptionError(f"{name} has {len(str(abs(value)))} digits: it is beyond what a float64 can hold") from None
     if types is not None and types.accumulator == "int32" and not (number.is_integer() and abs(number) < 2**31):
         raise OptionError(f"{name}={value!r} must be an integer of 32 bits, as the product of int8 matrices is")
     return number

@@ -15,6 +15,9 @@ from .plan import NO_SCALES, MatmulPlan
 from .problem import NUMBER, SCALES, Call, checked_number
 from .results import as_given
 
+#: What alpha and beta are by default, known again without a comparison of numbers.
+_ONE, _ZERO = 1.0, 0.0
+
 
 def matmul(
     a: Any,
@@ -24,8 +27,8 @@ def matmul(
     bias: Any = None,
     aux: Any = None,
     epilogue: Any = "none",
-    alpha: float = 1.0,
-    beta: float = 0.0,
+    alpha: float = _ONE,
+    beta: float = _ZERO,
     out_dtype: Any = None,
     compute: str | None = None,
     scale_a: Any = None,
@@ -50,9 +53,9 @@ def matmul(
             row-major D as column-major Dᵀ, it has one number for each of its rows. Of D's dtype; for float8 inputs
             float16 where D is, else bfloat16.
         aux: for "drelu" and "dgelu" forms, what the forward product gave; for "aux" forms, memory for it, if it is to
-            be reused. ReLU's aux is (..., m, ceil(n/8)) uint8, a bit an element, the least significant first: z > 0 is
-            `np.unpackbits(aux, axis=-1, count=n, bitorder="little")`, and bits behind a row's last column mean nothing.
-            GELU's is (..., m, n) of D's dtype.
+            be reused. ReLU's aux is (..., m, ceil(n/8)) uint8, a bit an element, the least significant first: z >= 0 is
+            `np.unpackbits(aux, axis=-1, count=n, bitorder="little")` (of NaN `Epilogue` tells), and bits behind a row's
+            last column mean nothing. GELU's is (..., m, n) of D's dtype.
         epilogue: an `Epilogue` or its name; see there. GELU is the tanh form.
         alpha, beta: numbers.
         out_dtype: D's dtype: by default a's; bfloat16 for float8, int32 for int8. float16 and bfloat16 can give
@@ -79,12 +82,18 @@ def matmul(
         DTypeError: a dtype not named above, or not that of its partner.
         LayoutError: neither rows nor columns gapless; `out` read-only or sharing memory with an input; float8 or int8
             matrices stored as the GPU cannot read them.
-        OptionError: unknown epilogue or compute; bias, aux, c or scales missing or unexpected; workspace_limit.
+        OptionError: unknown epilogue or compute; bias, aux, c or scales missing or unexpected; workspace_limit or tune;
+            a factor that is no number.
         UnsupportedError: the library or the GPU lacks the combination, and no composition of kernels replaces it.
         DeviceError: arrays on different devices; no memory left.
 
-    The same arrays give the same bits on every call on one GPU model with one version of cuBLASLt; with `tune` as long
-    as what was measured is kept. Where cuBLASLt does not fuse an epilogue (`matmul_plan(...).info.backend` is
+    Matrices of float8 must start at multiples of 16 bytes, and so must their rows. A bias, a scale and amax_d may lie
+    anywhere: where cuBLASLt cannot take them there it is given a copy, as `matmul_plan(...).info.algorithm` tells.
+
+    The same arrays give the same bits on every call on one GPU model with one version of cuBLASLt, unless
+    `matmul_plan(...).info.deterministic` is False: then parts of a sum over k are added up in `out` itself. With `tune`
+    that holds as long as what was measured is kept. Arrays that start at multiples of another power of two may get
+    another algorithm. Where cuBLASLt does not fuse an epilogue (`matmul_plan(...).info.backend` is
     "cublasLt+kernel"), our own kernels follow the product. A 16-bit result is then rounded between the two; cuBLASLt
     itself does so with some of its algorithms. Its float32 GELU is within 6e-6 of the exact one, its derivative within
     2e-5; of float64 ours is used, exact to float64.
@@ -97,7 +106,12 @@ def matmul(
     if scale_a is None is scale_b is scale_c is scale_d is amax_d is c is workspace_limit:
         plan = None
         try:
-            if alpha == 1.0 and beta == 0.0:
+            # Arrays are equal to numbers, and 1 to True.
+            if (
+                (alpha is _ONE or (type(alpha) is float and alpha == 1.0))
+                and (beta is _ZERO or (type(beta) is float and beta == 0.0))
+                and (tune is False or tune is True)
+            ):
                 plan = _plan(
                     a._numbacc_layout,
                     b._numbacc_layout,
@@ -154,8 +168,8 @@ def matmul_plan(
     """
     options = (epilogue, out_dtype, compute, checked_number(beta, "beta") != 0.0, workspace_limit, tune)
     given = (scale_a, scale_b, scale_c, scale_d, amax_d)
-    plan, operands, _ = _find((a, b, c, out, bias, aux), given, options, handle_of(None))
-    plan.prepare_for(operands)
+    plan, operands, factors = _find((a, b, c, out, bias, aux), given, options, handle_of(None))
+    plan.prepare_for(operands, factors)
     return plan
 
 
@@ -197,12 +211,11 @@ def _find(
     a, b, c, out, bias, aux = (None if array is None else arrays.layout_of(array) for array in found)
     factors = [_scale(value, name, handle) for value, name in zip(scales, (*SCALES, "amax_d"), strict=True)]
     keys = [NUMBER if isinstance(f, float) else f if f is None else arrays.layout_of(f) for f in factors]
-    limit = options[-2]
+    *_, limit, tune = options
+    # The cache would take 1.0 and True for 1.
+    known = (limit is None or type(limit) is int) and type(tune) is bool
     try:
-        # The cache would take 1.0 and True for 1.
-        plan = (_plan if limit is None or type(limit) is int else _plan.__wrapped__)(
-            a, b, c, bias, aux, out, *keys, *options
-        )
+        plan = (_plan if known else _plan.__wrapped__)(a, b, c, bias, aux, out, *keys, *options)
     except TypeError:
         # An option that cannot be hashed is none that we know, and is named where it is looked at.
         plan = MatmulPlan(Call(a, b, c, bias, aux, out, *keys, *options))  # type: ignore[arg-type]
@@ -213,5 +226,5 @@ def _scale(value: Any, name: str, handle: int) -> Any:
     if value is None:
         return None
     if isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and name != "amax_d":
-        return float(value)
+        return checked_number(value, name)
     return arrays.as_array(value, name, handle)

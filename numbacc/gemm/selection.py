@@ -11,6 +11,7 @@ from ..backend import matmul_library
 from ..codes import ALIGNED
 from ..errors import UnsupportedError
 from .aliasing import pairs_of
+from .alignment import alignment_of, bytes_of, check_addresses, copies_of, loose_scales, takes_aux, told
 from .compose import Step, steps_of, ways
 from .hardware import what_is_missing
 from .lowering import Lowered, fuses, lower
@@ -30,7 +31,7 @@ class Selected(NamedTuple):
         lowered: the product.
         runner: what queues it, in the thread that made it.
         steps: the kernels.
-        direct: True if one call of the library is all.
+        direct: True if one call of the library is all, unless scales are to be copied.
         plain: True if that call needs nothing but the arrays that the user gives.
     """
 
@@ -40,11 +41,30 @@ class Selected(NamedTuple):
     direct: bool
     plain: bool
 
+    @property
+    def text(self) -> str:
+        """The algorithm, and what is done beside it, to be read."""
+        parts = [self.runner.algorithm.text, *(step.plan.spec.op for step in self.steps)]
+        if len(self.lowered.offsets) > 1:
+            parts.append(f"{len(self.lowered.offsets)} calls")
+        if self.lowered.copies:
+            parts.append(f"aligned copies of {', '.join(each.name for each in self.lowered.copies)}")
+        return "; ".join(parts)
 
-def alignment_of(address: int) -> int:
-    """The greatest power of two up to ALIGNED that divides an address; of no array it is ALIGNED."""
-    found = address | ALIGNED
-    return found & -found
+    @property
+    def scratch_bytes(self) -> int:
+        """Scratch memory of a run: the library's, and behind it that of copies."""
+        return scratch_bytes(self.runner, self.lowered)
+
+
+def copies_start(runner: Any) -> int:
+    """Where copies lie in a run's scratch memory."""
+    return -(-int(runner.workspace_bytes) // ALIGNED) * ALIGNED
+
+
+def scratch_bytes(runner: Any, lowered: Lowered) -> int:
+    """Scratch memory that a run takes."""
+    return copies_start(runner) + bytes_of(lowered.copies) if lowered.copies else int(runner.workspace_bytes)
 
 
 class Selector(threading.local):
@@ -61,36 +81,44 @@ class Selector(threading.local):
     def __init__(self, problem: Problem, copies_c: bool):
         # Run once in every thread that uses the object.
         self._problem, self._copies_c = problem, copies_c
-        self._selected: dict[tuple[int, ...], Selected] = {}
+        self._selected: dict[tuple[tuple[int, ...], tuple[int, ...]], Selected] = {}
         self.last: Selected | None = None
 
-    def prepare(self, addresses: Sequence[int], trial: Trial | None = None) -> Selected:
-        """The selection for arrays at these addresses. `trial` is for `tune=True`.
+    def prepare(self, addresses: Sequence[int], trial: Trial | None = None, places: Sequence[int] = ()) -> Selected:
+        """The selection for arrays at these addresses, and scales at `places`. `trial` is for `tune=True`.
 
         Raises:
-            UnsupportedError: neither the library nor our kernels have it.
+            UnsupportedError: neither the library nor our kernels have it. LayoutError: the library cannot take an array
+            that starts there.
         """
-        alignment = tuple(alignment_of(address) for address in addresses)
-        found = self._selected.get(alignment)
+        key = tuple(alignment_of(address) for address in addresses), loose_scales(places)
+        found = self._selected.get(key)
         if found is None:
-            found = self._select(alignment, trial)
+            found = self._select(*key, trial)
             if self._problem.call.tune and trial is None:
                 return found  # not tuned yet
-            self._selected[alignment] = found
+            self._selected[key] = found
         self.last = found
         return found
 
-    def _select(self, alignment: tuple[int, ...], trial: Trial | None) -> Selected:
+    def _select(self, alignment: tuple[int, ...], loose: tuple[int, ...], trial: Trial | None) -> Selected:
         problem, library = self._problem, matmul_library()
         device, limit = problem.call.a.device, problem.call.workspace_limit or WORKSPACE_LIMIT
+        check_addresses(problem, alignment)
+        given, copies = copies_of(problem, alignment, loose)
         for kind in ways(problem):
-            if not fuses(problem, kind):
+            if not (fuses(given, kind) and takes_aux(given, kind, alignment)):
                 continue
-            lowered = lower(problem, kind)
-            aligned = alignment
+            lowered = lower(given, kind)._replace(copies=copies)
+            if lowered.product.amax and len(lowered.offsets) > 1:
+                raise UnsupportedError(
+                    f"amax_d: the batch of these arrays takes {len(lowered.offsets)} calls of cuBLASLt, each of which "
+                    "would write its own. Lay the matrices of a, b and out evenly apart"
+                )
+            aligned = told(given, alignment, copies)
             if len(lowered.offsets) > 1:
                 # One algorithm for all runs, wherever they start.
-                starts = zip(alignment, *lowered.offsets, strict=True)
+                starts = zip(aligned, *lowered.offsets, strict=True)
                 aligned = tuple([min(map(alignment_of, places)) for places in starts])
             choice = (lowered.product, aligned, device, limit)
             algorithm = library.choose(*choice)
@@ -98,9 +126,9 @@ class Selector(threading.local):
                 stream, prepared = trial
                 algorithm = library.tune(*choice, stream, partial(prepared, lowered))
             if algorithm is not None:
-                runner = library.Runner(lowered.product, algorithm, aligned, device, pairs_of(problem))
+                runner = library.Runner(lowered.product, algorithm, alignment, device, pairs_of(problem))
                 steps = steps_of(problem, kind)
-                direct = not (steps or len(lowered.offsets) > 1 or self._copies_c)
+                direct = not (steps or copies or len(lowered.offsets) > 1 or self._copies_c)
                 # A float8 D is not given in the place of C.
                 more = problem.second or problem.epilogue.produces_aux or problem.out.itemsize == 1
                 plain = direct and not (more or runner.workspace_bytes)

@@ -18,9 +18,14 @@ from .arithmetic import specialize_for
 from .specs import Kernel, KernelSpec
 
 
-def is_positive(value):
-    """True where value > 0; NaN is not."""
-    return value > 0.0
+def not_below_0(value):
+    """False where value < 0; NaN is not."""
+    return not value < 0.0
+
+
+def at_least_0(value):
+    """As `not_below_0`, but False for NaN."""
+    return value >= 0.0
 
 
 def select(value, bit):
@@ -53,7 +58,9 @@ def pack_bits(spec: KernelSpec) -> Kernel:
     dtype = TABLE[spec.dtype]
     io, mask = accessors(dtype, 8, spec.access_bytes), accessors(TABLE["uint8"], 1, 1)
     load, load_lanes, offsets, unravel = io.load, io.load_lanes, io.offsets, io.unravel
-    store_byte, positive, width = mask.store, specialize_for(is_positive, dtype), io.width
+    # As cuBLASLt's masks have it, which differ in NaN.
+    rule = not_below_0 if dtype.itemsize > 2 else at_least_0
+    store_byte, kept, width = mask.store, specialize_for(rule, dtype), io.width
 
     def kernel(ins, outs, in_steps, out_steps, outer, rows, columns):
         item, row = cuda.grid(2)
@@ -65,12 +72,12 @@ def pack_bits(spec: KernelSpec) -> Kernel:
                 if column + 8 <= columns:
                     values = load_lanes(ins, offsets(first + (column,), in_steps), width * in_steps[0][-1])
                     for lane in range(8):
-                        if positive(values[0][lane]):
+                        if kept(values[0][lane]):
                             byte |= 1 << lane
                 else:
                     for lane in range(columns - column):
                         (value,) = load(ins, offsets(first + (column + lane,), in_steps))
-                        if positive(value):
+                        if kept(value):
                             byte |= 1 << lane
                 store_byte(outs, offsets(first + (item,), out_steps), (np.uint8(byte),))
                 row += cuda.gridsize(2)[1]

@@ -9,7 +9,7 @@ import ctypes
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from numbacc_bindings import cublasLt as lt
@@ -191,13 +191,15 @@ def _algorithm(result: Any) -> Algorithm:
 
     config = lt.AlgoConfig
     kind = (read(config.ID), read(config.TILE_ID))
+    parts, scheme = read(config.SPLITK_NUM), read(config.REDUCTION_SCHEME)
+    in_place = parts > 1 and bool(scheme & lt.ReductionScheme.INPLACE)
     text = (
         f"algorithm {kind[0]}, tile {kind[1]}, stages {read(config.STAGES_ID)}, "
-        f"cluster {read(config.CLUSTER_SHAPE_ID)}, split-k {read(config.SPLITK_NUM)}, "
-        f"reduction {read(config.REDUCTION_SCHEME)}, option {read(config.CUSTOM_OPTION)}, "
+        f"cluster {read(config.CLUSTER_SHAPE_ID)}, split-k {parts}, "
+        f"reduction {scheme}, option {read(config.CUSTOM_OPTION)}, "
         f"{result.wavesCount:.2f} waves"
     )
-    return Algorithm(bytes(result.algo), result.workspaceSize, text, kind, result.wavesCount)
+    return Algorithm(bytes(result.algo), result.workspaceSize, text, kind, result.wavesCount, not in_place)
 
 
 def best(proposed: Sequence[Algorithm]) -> Algorithm | None:
@@ -309,44 +311,43 @@ class Runner:
     ):
         self.algorithm = algorithm
         self.workspace_bytes = algorithm.workspace_bytes
+        self._product, self._alignment, self._device = product, alignment, device
         self._handle = _handles.get(device)
-        self._descriptors = Descriptors(product, device)
         self._algo = ctypes.create_string_buffer(algorithm.data, len(algorithm.data))
-        self._alignment, self._device, self._first = alignment, device, product.first
-        self._one = bits(1, COMPUTE[product.compute][1])
-        self._words = self._template(pairs)
+        self._descriptors = Descriptors(product, device)
+        self._checked = self._template(self._descriptors, driver.address("cuStreamIsCapturing"), pairs)
         # A plain attribute, not a method: the call goes straight to compiled code.
-        self.launch = partial(native.matmul, ctypes.addressof(self._words))
+        self.launch = partial(native.matmul, ctypes.addressof(self._checked))
         #: (stream, a, b, out, bias, aux): `launch` without factors, C, scales and scratch memory.
-        self.launch_plain = partial(native.matmul_plain, ctypes.addressof(self._words))
+        self.launch_plain = partial(native.matmul_plain, ctypes.addressof(self._checked))
 
-    def launch_unchecked(self, *arguments: int) -> int:
-        """`launch` without a look at overlap and capture, for arrays and streams that have been looked at."""
-        words = self._words
-        kept = words[native.MATMUL_PAIRS], words[native.MATMUL_IS_CAPTURING]
-        words[native.MATMUL_PAIRS] = words[native.MATMUL_IS_CAPTURING] = 0
-        try:
-            return int(self.launch(*arguments))
-        finally:
-            words[native.MATMUL_PAIRS], words[native.MATMUL_IS_CAPTURING] = kept
+    @cached_property
+    def launch_unchecked(self) -> Any:
+        """`launch` without a look at alignment, overlap and capture, for arrays and streams that have been looked at.
 
-    def _template(self, pairs: Sequence[tuple[int, ...]]) -> Any:
+        It has descriptors of its own, since a template keeps which addresses its descriptor holds.
+        """
+        self._own = Descriptors(self._product, self._device)
+        self._unchecked = self._template(self._own, 0, ())
+        return partial(native.matmul, ctypes.addressof(self._unchecked))
+
+    def _template(self, descriptors: Descriptors, is_capturing: int, pairs: Sequence[tuple[int, ...]]) -> Any:
         gpu = runtime.gpu(self._device)
-        pointers = self._descriptors.pointers
+        pointers = descriptors.pointers
         words = (
             gpu.get_current,
             gpu.context,
             cublasLt.address("cublasLtMatmul"),
             cublasLt.address("cublasLtMatmulDescSetAttribute"),
-            driver.address("cuStreamIsCapturing"),
+            is_capturing,
             self._handle.value,
-            self._descriptors.matmul.value,
+            descriptors.matmul.value,
             ctypes.addressof(self._algo),
             self.workspace_bytes,
-            self._one,
+            bits(1, COMPUTE[self._product.compute][1]),
             0,
-            self._first,
-            *(layout.value for layout in self._descriptors.layouts),
+            self._product.first,
+            *(layout.value for layout in descriptors.layouts),
             len(pointers),
             len(pairs),
             *self._alignment,

@@ -73,6 +73,7 @@ class Algorithm(NamedTuple):
         text: the description to be read.
         kind: cuBLASLt's numbers of the algorithm and of its tile.
         waves: how often its blocks fill the GPU.
+        deterministic: False where parts of a sum over k are added up in D itself, as they come.
     """
 
     data: bytes
@@ -80,6 +81,7 @@ class Algorithm(NamedTuple):
     text: str
     kind: tuple[int, int] = (0, 0)
     waves: float = 0.0
+    deterministic: bool = True
 
 
 @lru_cache(maxsize=4096)

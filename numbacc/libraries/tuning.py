@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import statistics
+import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,6 +22,9 @@ _FIRST_ROUNDS, _LAST_ROUNDS, _FINALISTS = 3, 15, 6
 _SPAN_MS = 0.2
 #: What an algorithm must gain over the heuristics' first to take its place: more than two measurements differ by.
 _GAIN = 0.985
+#: What stands on disk before cuBLASLt's own description: scratch memory, and whether it is deterministic.
+_HEAD = struct.Struct("<Q?")
+_FORMAT = 2
 
 Launch = Callable[[], None]
 
@@ -66,7 +70,7 @@ def _measure(works: Mapping[Algorithm, Launch], rounds: int, device: int, stream
 
 def disk_key(choice: Any, version: str) -> str:
     """The key of a measured algorithm: what it computes, and on what."""
-    return hashlib.sha256(f"cublasLt {version} {choice!r}".encode()).hexdigest()
+    return hashlib.sha256(f"cublasLt {_FORMAT} {version} {choice!r}".encode()).hexdigest()
 
 
 def load(key: str) -> Algorithm | None:
@@ -75,9 +79,11 @@ def load(key: str) -> Algorithm | None:
     if found is None:
         return None
     text, data = found
-    return Algorithm(data[8:], int.from_bytes(data[:8], "little"), text)
+    nbytes, deterministic = _HEAD.unpack_from(data)
+    return Algorithm(data[_HEAD.size :], nbytes, text, deterministic=deterministic)
 
 
 def save(key: str, algorithm: Algorithm) -> None:
     """Keep an algorithm for other processes."""
-    kernel_cache.save(key, algorithm.text, algorithm.workspace_bytes.to_bytes(8, "little") + algorithm.data)
+    head = _HEAD.pack(algorithm.workspace_bytes, algorithm.deterministic)
+    kernel_cache.save(key, algorithm.text, head + algorithm.data)

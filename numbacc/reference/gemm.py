@@ -38,7 +38,10 @@ def product(a: Array, b: Array, accumulator: np.dtype[Any]) -> Array:
 
 
 def round_to(values: Array, dtype: np.dtype[Any]) -> Array:
-    """`values` in a dtype; in float8, what is beyond its range becomes its largest number, as in cuBLASLt."""
+    """`values` in a dtype; in float8, what is beyond its range becomes its largest number, as in cuBLASLt.
+
+    So it is for `out` and for what is returned beside it.
+    """
     import ml_dtypes
 
     if dtype.itemsize == 1 and dtype.kind not in "iu":
@@ -93,7 +96,7 @@ def matmul(
         second: Array | None = None
         n = z.shape[-1]
         if "_aux" in epilogue:
-            second = pack_bits(z) if "relu" in epilogue else z.astype(second_dtype)
+            second = pack_bits(z, out_dtype) if "relu" in epilogue else z.astype(second_dtype)
         if epilogue.startswith("relu"):
             z = np.maximum(z, 0)
         elif epilogue.startswith("gelu"):
@@ -109,7 +112,7 @@ def matmul(
         elif epilogue == "bgradb":
             second = _sum(b, -2, z.shape[:-2], accumulator, second_dtype)
         elif epilogue.endswith("bgrad"):
-            second = z.sum(axis=-2).astype(second_dtype)
+            second = round_to(z.sum(axis=-2), second_dtype)
         amax = np.abs(z).max(initial=0) if accumulator.kind == "f" else np.zeros(())
         if accumulator.kind == "f":
             z = z * np.asarray(scale_d, accumulator)
@@ -118,4 +121,4 @@ def matmul(
 
 def _sum(x: Array, axis: int, batch: tuple[int, ...], accumulator: np.dtype[Any], dtype: np.dtype[Any]) -> Array:
     total = x.astype(accumulator).sum(axis=axis)
-    return np.broadcast_to(total, (*batch, total.shape[-1])).astype(dtype)
+    return round_to(np.broadcast_to(total, (*batch, total.shape[-1])), dtype)

@@ -1,0 +1,201 @@
+"""Where a product's arrays must start for cuBLASLt to be given them, and what it is given a copy of instead.
+
+Only float8 asks for more than the library's heuristics look after. NVIDIA wants every matrix of such a product, and
+each of its rows, at a multiple of 16 bytes. On an H200 a 16-bit bias that starts elsewhere ends the CUDA context with
+some kernels, and a scale that does is refused when the product is queued: these are small, and are copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ..backend import backend
+from ..codes import ALIGNED, ARRAYS
+from ..copy import plan as copy_plan
+from ..errors import LayoutError
+from ..layout import Layout, layout
+from ..plans import MapPlan
+from .epilogue import Epilogue
+from .lowering import AUX, BIAS, OUT, A, B, C
+from .problem import SCALES, Problem, pitch
+
+#: Bytes that everything of a float8 product must start at a multiple of, scales and amax_d too.
+FLOAT8 = 16
+_MATRICES = ((A, "a"), (B, "b"), (C, "c"), (OUT, "out"))
+_PLACES = (*SCALES, "amax_d")
+#: amax_d's number in a call of the library.
+_AMAX = ARRAYS + 4
+
+
+class Copied(NamedTuple):
+    """A small array in whose place the library is given a copy, in scratch memory.
+
+    Attributes:
+        name: the argument.
+        number: its number in a call of the library, as in `codes.MATMUL_ARRAYS`.
+        offset: bytes into the scratch memory.
+        nbytes: bytes of the copy.
+        plan: what copies it; None for one stretch of bytes.
+    """
+
+    name: str
+    number: int
+    offset: int
+    nbytes: int
+    plan: MapPlan | None = None
+
+
+def is_float8(problem: Problem) -> bool:
+    """True if the matrices that are multiplied are of float8."""
+    return problem.call.a.dtype.name.startswith("float8")
+
+
+def check_layouts(problem: Problem) -> None:
+    """Raise LayoutError where rows or matrices of a float8 product are not multiples of 16 bytes apart."""
+    if not is_float8(problem) or not (problem.k and problem.matrix_out.size):
+        return
+    call = problem.call
+    c = problem.matrix_c if call.has_beta else None
+    arrays = (problem.matrix_a, problem.matrix_b, c, problem.matrix_out)
+    for (_, name), array in zip(_MATRICES, arrays, strict=True):
+        if array is None:
+            continue
+        distance = pitch(array, True) or pitch(array, False) or 0
+        steps = [step for n, step in zip(array.shape[:-2], array.strides, strict=False) if n > 1]
+        if min(array.shape[-2:]) > 1:
+            steps.append(distance * array.itemsize)
+        if any(step % FLOAT8 for step in steps):
+            raise LayoutError(
+                f"{name} has strides {array.strides}; in a product of {call.a.dtype} the rows of every matrix, or its "
+                f"columns, and the matrices of a batch must be multiples of {FLOAT8} bytes apart. Pass memory of "
+                "numbacc.empty"
+            )
+
+
+def check_addresses(problem: Problem, alignment: Sequence[int]) -> None:
+    """Raise LayoutError where a matrix of a float8 product does not start at a multiple of 16 bytes."""
+    if is_float8(problem):
+        for number, name in _MATRICES:
+            if alignment[number] < FLOAT8:
+                raise LayoutError(
+                    f"{name} starts at a multiple of {alignment[number]} bytes only; in a product of "
+                    f"{problem.call.a.dtype} every matrix must start at a multiple of {FLOAT8}. Pass memory of "
+                    "numbacc.empty"
+                )
+
+
+def takes_aux(problem: Problem, kind: Epilogue, alignment: Sequence[int]) -> bool:
+    """False where the library would have an aux that starts where it cannot take it; `fuses` looks at its rows."""
+    return not (is_float8(problem) and (kind.uses_aux or kind.produces_aux)) or alignment[AUX] >= FLOAT8
+
+
+def loose_scales(places: Sequence[int]) -> tuple[int, ...]:
+    """Which of the scales of a, b, c, d, and of amax_d, do not start where the library wants them."""
+    return tuple(k for k, place in enumerate(places) if place % FLOAT8)
+
+
+def copies_of(problem: Problem, alignment: Sequence[int], loose: Sequence[int]) -> tuple[Problem, tuple[Copied, ...]]:
+    """What is to be copied, and the problem as the library sees it.
+
+    Args:
+        problem: what is to be computed.
+        alignment: the greatest power of two that divides each array's address.
+        loose: what `loose_scales` found.
+    """
+    given, copies, end = problem, [], 0
+    bias = problem.matrix_bias
+    if is_float8(problem) and bias is not None and not _fits(bias, alignment[BIAS]):
+        dense, source, target = _dense(bias)
+        given = problem._replace(matrix_bias=dense)
+        copies.append(Copied("bias", BIAS, end, target.high, copy_plan(source, target)))
+        end += -(-target.high // ALIGNED) * ALIGNED
+    call = problem.call
+    scales = (call.scale_a, call.scale_b, call.scale_c, call.scale_d, call.amax_d)
+    for k in loose:
+        scale = scales[k]
+        assert isinstance(scale, Layout)
+        nbytes = scale.nbytes
+        copies.append(Copied(_PLACES[k], ARRAYS + k, end, nbytes))
+        end += -(-nbytes // ALIGNED) * ALIGNED
+    return given, tuple(copies)
+
+
+def _fits(bias: Layout, alignment: int) -> bool:
+    """True if each bias of a batch lies gapless, at a multiple of 16 bytes."""
+    apart = (step for n, step in zip(bias.shape[:-2], bias.strides, strict=False) if n > 1)
+    return alignment >= FLOAT8 and bias.strides[-1] == bias.itemsize and not any(step % FLOAT8 for step in apart)
+
+
+def _dense(bias: Layout) -> tuple[Layout, Layout, Layout]:
+    """A bias (*batch, 1, n) with each row at a multiple of 16 bytes, and the copy's source and target.
+
+    Where one bias serves many matrices it is copied once.
+    """
+    n, size = bias.shape[-1], bias.itemsize
+    own = [d for d, length in enumerate(bias.shape[:-2]) if length > 1 and bias.strides[d]]
+    row = -(-n * size // FLOAT8) * FLOAT8
+    steps, step = dict.fromkeys(range(bias.ndim - 1), 0), row
+    for d in reversed(own):
+        steps[d] = step
+        step *= bias.shape[d]
+    shape = (*(bias.shape[d] for d in own), n)
+    source, target = (
+        layout(shape, (*(strides[d] for d in own), last), bias.dtype, bias.device)
+        for strides, last in ((bias.strides, bias.strides[-1]), (steps, size))
+    )
+    return layout(bias.shape, (*steps.values(), size), bias.dtype, bias.device), source, target
+
+
+def bytes_of(copies: Sequence[Copied]) -> int:
+    """Scratch memory that the copies take."""
+    return copies[-1].offset + -(-copies[-1].nbytes // ALIGNED) * ALIGNED if copies else 0
+
+
+def with_copies(
+    copies: Sequence[Copied],
+    scratch: int,
+    arrays: Sequence[int],
+    device: int,
+    stream: int,
+    queue: Callable[[Sequence[int]], None],
+) -> None:
+    """Queue a product with copies in the place of some arrays.
+
+    Args:
+        copies: what is copied: before the product what it reads, behind it amax_d, which it writes.
+        scratch: where the memory of the copies starts.
+        arrays: the addresses of all arrays of the call.
+        device, stream: where.
+        queue: what queues the product of arrays at the addresses that it is given.
+    """
+    moved = list(arrays)
+    for each in copies:
+        moved[each.number] = scratch + each.offset
+        if each.plan is not None:
+            each.plan.launch(stream, (arrays[each.number], moved[each.number]))
+        elif each.number != _AMAX:
+            backend().copy_on_device(moved[each.number], arrays[each.number], each.nbytes, device, stream)
+    queue(moved)
+    for each in copies:
+        if each.number == _AMAX:
+            backend().copy_on_device(arrays[each.number], moved[each.number], each.nbytes, device, stream)
+
+
+def told(problem: Problem, alignment: Sequence[int], copies: Sequence[Copied]) -> tuple[int, ...]:
+    """The alignment that the library's heuristics are told: that of every bias and aux of a batch, not of the first."""
+    found = list(alignment)
+    for each in copies:
+        if each.number == BIAS:
+            found[BIAS] = ALIGNED
+    for number, array in ((BIAS, problem.matrix_bias), (AUX, problem.matrix_aux)):
+        if array is not None:
+            steps = [step for n, step in zip(array.shape[:-2], array.strides, strict=False) if n > 1]
+            found[number] = min([found[number], *map(alignment_of, steps)])
+    return tuple(found)
+
+
+def alignment_of(address: int) -> int:
+    """The greatest power of two up to ALIGNED that divides an address; of no array it is ALIGNED."""
+    found = address | ALIGNED
+    return found & -found
