@@ -1,4 +1,4 @@
-"""A fuzzer of numbacc: `python -m tests.fuzz` draws calls of every family at random and checks them; see docs/fuzzing.md.
+"""A fuzzer: `python -m tests.fuzz` draws calls of every family at random and checks them; see docs/fuzzing.md.
 
 Its modules share the oracles and arrays of the tests, which pytest imports as top-level modules: so does this.
 """

@@ -17,7 +17,7 @@ from pathlib import Path
 FAMILIES = ("gated", "gemm", "layers", "fft", "random", "arrays", "order", "graphs", "wrong")
 _ROOT = Path(__file__).parents[2]
 #: Seconds that a case may take before its process is ended.
-_PATIENCE = 10
+_PATIENCE = 60
 
 
 def parsed(arguments):
@@ -75,7 +75,9 @@ class Process:
             env["NUMBA_ENABLE_CUDASIM"] = "1"
         elif self.place == "numpy":
             env["CUDA_VISIBLE_DEVICES"] = ""
-        self.process = subprocess.Popen([sys.executable, "-m", "tests.fuzz.worker", json.dumps(asked)], cwd=_ROOT, env=env)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.fuzz.worker", json.dumps(asked)], cwd=_ROOT, env=env
+        )
         self.seen, self.since = "", time.monotonic()
 
     def poll(self):
@@ -103,7 +105,9 @@ class Process:
 
     def ended(self, status, hung, reported):
         """A process that ended by itself is a failure of the case at work."""
-        why = "took too long" if hung else f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
+        why = (
+            "took too long" if hung else f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
+        )
         family, seed = (*self.seen.split(), None)[:2] if self.seen.strip() else ("start", None)
         if seed is not None and not reported:
             self.first[family] = int(seed) + self.options.processes
@@ -176,7 +180,9 @@ def report(told):
         print(f"{family:8} {count:8} {told['seconds'].get(family, 0):8}  {refused}")
     for failure in told["failures"]:
         seeds = failure["seeds"]
-        print(f"{len(seeds)} x {failure['alike']}\n    seeds {', '.join(map(str, seeds[:8]))}{'...' * (len(seeds) > 8)}")
+        print(
+            f"{len(seeds)} x {failure['alike']}\n    seeds {', '.join(map(str, seeds[:8]))}{'...' * (len(seeds) > 8)}"
+        )
     count = sum(len(failure["seeds"]) for failure in told["failures"])
     print(f"{sum(told['cases'].values())} cases on {told['place']} in {told['wall_seconds']} s: {count} failed")
 

@@ -179,8 +179,13 @@ def view(case, pair):
     if kind == "squeeze":
         return pair.do("view = array.squeeze()", lambda x: x.squeeze(), lambda x: x.squeeze())
     if kind == "broadcast":
-        shape = (*([case.integer(1, 3)] if rank < 8 else []), *(case.integer(1, 3) if n == 1 else n for n in mirror.shape))
-        return pair.do(f"view = broadcast to {shape}", lambda x: broadcast(x, shape), lambda x: np.broadcast_to(x, shape))
+        shape = (
+            *([case.integer(1, 3)] if rank < 8 else []),
+            *(case.integer(1, 3) if n == 1 else n for n in mirror.shape),
+        )
+        return pair.do(
+            f"view = broadcast to {shape}", lambda x: broadcast(x, shape), lambda x: np.broadcast_to(x, shape)
+        )
     same = [n for n in NAMES if dtypes.dtype(n).itemsize == mirror.itemsize and n != "bool"]
     name = case.pick(same)
     return pair.do(f"view = array.view({name!r})", lambda x: x.view(dtypes.dtype(name)),
@@ -267,7 +272,7 @@ def travel(case, pair):
     if case.place.name != "gpu":
         return None
     library = case.pick([name for name in ("torch", "cupy") if installed(name)] or [None])
-    if library is None or any(s < 0 for s in pair.array.strides) and library == "torch":
+    if library is None or (any(s < 0 for s in pair.array.strides) and library == "torch"):
         return None
     if library == "cupy" and pair.mirror.dtype.type.__module__ != "numpy":
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from fft_oracle import MANY, ONE, NORMS
+from fft_oracle import MANY, NORMS, ONE
 from oracle import KINDS
 
 import numbacc
@@ -227,7 +227,9 @@ def a_draw(call, case):
 
 
 def a_creation(call, case):
-    name = case.pick(["empty", "zeros", "full", "empty_like", "asarray", "asnumpy", "from_dlpack", "stream", "release_memory"])
+    name = case.pick(
+        ["empty", "zeros", "full", "empty_like", "asarray", "asnumpy", "from_dlpack", "stream", "release_memory"]
+    )
     call.of(f"numbacc.{name}", getattr(numbacc, name))
     if name in ("empty", "zeros", "full"):
         call.add("shape", "shape", (2, 3), True)
@@ -236,7 +238,7 @@ def a_creation(call, case):
         call.add("dtype", "dtype", case.pick(["float32", "int8", "bfloat16"]))
         call.add("device", "device", call.device())
     elif name == "empty_like":
-        call.array("obj", (2, 3), "float32", fixed=False)
+        call.array("obj", (2, 3), "float32", "any array")
         call.add("dtype", "dtype", None)
         call.add("device", "device", None)
     elif name == "asarray":
@@ -244,11 +246,11 @@ def a_creation(call, case):
         call.add("dtype", "dtype", "float32")
         call.add("device", "device", call.device())
     elif name == "asnumpy":
-        call.array("obj", (2, 3), "float32", fixed=False)
+        call.array("obj", (2, 3), "float32", "any array")
         if case.chance(0.5):
             call.add("out", "host out", np.zeros((2, 3), np.float32))
     elif name == "from_dlpack":
-        call.array("obj", (2, 3), "float32", fixed=False)
+        call.array("obj", (2, 3), "float32", "any array")
     elif name == "release_memory":
         call.add("device", "number of a device", 0)
     else:

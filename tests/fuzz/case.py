@@ -51,7 +51,7 @@ class Case:
     def note(self, text):
         self.lines.append(text)
 
-    def call(self, name, function, *arguments, **options):
+    def call(self, name, function, /, *arguments, **options):
         """Call a function, its arguments written down first."""
         words = [show(a) for a in arguments] + [f"{key}={show(value)}" for key, value in options.items()]
         self.note(f"{name}({', '.join(words)})")
@@ -82,4 +82,4 @@ def show(value):
         frozen = getattr(value, "_readonly", False) or (isinstance(value, np.ndarray) and not flags.writeable)
         return f"<{kind.__module__}.{kind.__name__} {dtype} {shape} strides {strides}{' read-only' * frozen}>"
     text = repr(value)
-    return text if len(text) <= 200 else f"{text[:200]}..."
+    return text if len(text) <= 100 else f"{text[:40]}... ({len(text)} characters)"

@@ -41,8 +41,7 @@ class FuzzCall(gemm_call.Call):
     def fits(self):
         """Whether a, b and out are stored as matmul's docstring asks for: row by row, or column by column."""
         named = [self.operands["a"].values, self.operands["b"].values]
-        rows, columns = (array if array.ndim > 1 else np.expand_dims(array, d) for array, d in zip(named, (0, 1)))
-        matrices = [rows, columns]
+        matrices = [array if array.ndim > 1 else np.expand_dims(array, d) for d, array in enumerate(named)]
         if self.out is not None:
             out = self.out.values
             if named[1].ndim == 1:
@@ -170,7 +169,7 @@ def product(case, float8=False):
             operand.assert_untouched()
         return
     case.place.settle()
-    assert call.fits() or case.place.is_device and float8, "strides of no matrix were taken"
+    assert call.fits() or (case.place.is_device and float8), "strides of no matrix were taken"
     if amax is not None:
         amax = case.place.get(amax)[0]
     if call.in_place:  # it has been overwritten, but it is no result of another library's to be read

@@ -7,6 +7,7 @@ import importlib.util
 import numpy as np
 from conftest import Operand, Place, bits, sentinel
 
+from numbacc.backend import backend
 from numbacc.layout import layout
 
 
@@ -24,7 +25,8 @@ class FuzzPlace(Place):
         if self.name == "gpu":
             from numbacc_bindings.driver import driver
 
-            driver.cuCtxSynchronize()
+            with backend().on_device(0):
+                driver.cuCtxSynchronize()
 
 
 class FuzzOperand(Operand):

@@ -30,7 +30,7 @@ def threads(case):
     shared = Program(case)
     for _ in range(2):
         shared.fresh()
-    failures, cases = [], []
+    failures = []
 
     def work(own):
         try:
@@ -43,8 +43,7 @@ def threads(case):
         except Exception as error:
             failures.append(error)
 
-    for number in range(case.pick([2, 4, 8])):
-        cases.append(Case(f"order {number}", case.seed, case.place))
+    cases = [Case(f"order {number}", case.seed, case.place) for number in range(case.pick([2, 4, 8]))]
     workers = [threading.Thread(target=work, args=(own,)) for own in cases]
     threshold = gc.get_threshold()
     if case.chance(0.3):

@@ -13,9 +13,12 @@ from collections import Counter
 
 from conftest import poisoned
 
+import numbacc
+
 from .case import Case
 from .operands import FuzzPlace
 
+_LIBRARY = os.path.dirname(numbacc.__file__)
 #: What the process ends with when the GPU no longer answers, so that another must go on.
 GPU_LOST = 77
 #: Failures alike that are printed in full.
@@ -118,9 +121,9 @@ def described(case, error):
 
 def signature(error):
     """The same text for errors that are alike: the type, where it was raised, and what it says but for numbers."""
-    frames = traceback.extract_tb(error.__traceback__)
-    where = next((f for f in reversed(frames) if "/numbacc/" in f.filename), frames[-1])
     text = re.sub(r"[-+]?\d[\d.e+x]*|'[^']*'|<[^>]*>", "#", str(error).split("\n")[0])[:120]
+    frames = traceback.extract_tb((error.__cause__ or error).__traceback__)
+    where = next((f for f in reversed(frames) if f.filename.startswith(_LIBRARY)), frames[-1])
     return f"{type(error).__name__} in {os.path.basename(where.filename)}:{where.name}: {text}"
 
 

@@ -61,17 +61,19 @@ class Mutation(NamedTuple):
         certain: whether the call must then be refused.
         host: whether it can be done with NumPy arrays only.
         errors: what it must raise, if that is known.
+        named: whether the message must have the argument's name.
     """
 
     make: Callable[..., Any]
     certain: bool = True
     host: bool = False
     errors: tuple[type, ...] = ()
+    named: bool = False
 
 
 def values(*wrong, certain=True, errors=()):
     """Mutations to given values."""
-    return [Mutation(lambda case, call, name, v=v: v, certain, errors=errors) for v in wrong]
+    return [Mutation(lambda case, call, name, v=v: v, certain, errors=errors, named=certain) for v in wrong]
 
 
 def like(change, **options):
@@ -130,11 +132,12 @@ def on_host(case, call, name):
 
 NO_ARRAYS = values(
     None, "x", b"x", 3, 3.5, 1j, [1.0, 2.0], [1.0, 2.0, 3.0], [[1.0]], (), {}, {1.0}, object(), range(3), np.float32(3),
-    np.ndarray, lambda: None, memoryview(b"abc"), Raises(KeyError("x")), Raises(RuntimeError("x")), Raises(ValueError("x")),
-    Interface(data=None), Interface(typestr="x"), Interface(shape=(-1, 2)), Interface(version="a"), Interface(shape=None),
+    np.ndarray, lambda: None, memoryview(b"abc"), Raises(KeyError("x")), Raises(RuntimeError("x")),
+    Raises(ValueError("x")), Interface(data=None), Interface(typestr="x"), Interface(shape=(-1, 2)),
+    Interface(version="a"), Interface(shape=None),
 )  # fmt: skip
 HOST_DTYPES = [
-    like(lambda case, a, d=d: a.astype(d), host=True)
+    like(lambda case, a, d=d: np.zeros(a.shape, d), host=True)
     for d in (object, "U5", "M8[s]", np.longdouble, np.clongdouble, ">f8", [("f", "f4")])
 ]
 SHAPES = [
@@ -142,7 +145,9 @@ SHAPES = [
     like(lambda case, a: np.ones((), a.dtype)),
 ]
 OTHER_SHAPES = [like(longer), like(lambda case, a: a[None]), like(lambda case, a: a[..., :0])]
-OTHER_DTYPES = [like(lambda case, a, d=d: np.ones(a.shape, d), certain=False) for d in ("f4", "f8", "i4", "?", "c8", "f2")]
+OTHER_DTYPES = [
+    like(lambda case, a, d=d: np.ones(a.shape, d), certain=False) for d in ("f4", "f8", "i4", "?", "c8", "f2")
+]
 OUTS = [
     Mutation(frozen, errors=(numbacc.LayoutError,)),
     Mutation(overlapping, errors=(numbacc.LayoutError,)),
@@ -150,24 +155,35 @@ OUTS = [
 ]
 NO_NUMBER = values("1", b"1", [1], (1,), {}, object(), np.array([1, 2]), np.array(["x"]), 1j)
 NO_INTEGER = [*NO_NUMBER, *values(1.5, NAN, np.float32(1), np.array([1.0, 2.0]))]
-NO_OPTION = values("", "nonsense", b"relu", 3, 1.5, NAN, ["relu"], {"a": 1}, np.array([1, 2]), np.ones(3), object(), HUGE)
+NO_OPTION = values(
+    "", "nonsense", b"relu", 3, 1.5, NAN, ["relu"], {"a": 1}, np.array([1, 2]), np.ones(3), object(), HUGE
+)
 NO_FLAG = values("x", [1], {}, np.array([1, 2]), object(), NAN)
-NO_DTYPE = values("nonsense", [], {}, 3.5, object(), "U5", "O", np.longdouble, [("a", "f4")], HUGE, "M8[s]", (1, 2), b"\xff")
-NO_SHAPE = values(-1, (2, -3), 2.5, "4", (2, None), [[2]], 2**62, (2**40, 2**40), HUGE, (HUGE,), object(), NAN, (2, 3.0), -HUGE)
+NO_DTYPE = values(
+    "nonsense", [], {}, 3.5, object(), "U5", "O", np.longdouble, [("a", "f4")], HUGE, "M8[s]", (1, 2), b"\xff"
+)
+NO_SHAPE = values(
+    -1, (2, -3), 2.5, "4", (2, None), [[2]], 2**62, (2**40, 2**40), HUGE, (HUGE,), object(), NAN, (2, 3.0), -HUGE
+)
 NO_DEVICE = values("gpu", -1, 99, 1.5, True, [], {}, object(), HUGE, "cuda:x", "cuda:99", "cuda:-1", NAN, b"cpu")
-NO_SCALE = values("2", True, [2.0], {}, object(), np.ones((3, 3), np.float64), 1j)
+NO_SCALE = values("2", True, [2.0], {}, object(), 1j)
 
 MUTATIONS: dict[str, list[Mutation]] = {
     "array": [*NO_ARRAYS, *HOST_DTYPES, *SHAPES, *OTHER_DTYPES, Mutation(on_host, errors=(numbacc.DeviceError,))],
+    "any array": NO_ARRAYS,
     "out": [*NO_ARRAYS[1:], *HOST_DTYPES, *SHAPES, *OTHER_SHAPES, *OTHER_DTYPES, *OUTS, Mutation(on_host)],
-    "host out": values([1], "x", 3, (), np.zeros((2, 2), np.float32), np.zeros((2, 3), np.int8), np.zeros((3, 2), np.float32).T),
+    "host out": values(
+        [1], "x", 3, (), np.zeros((2, 2), np.float32), np.zeros((2, 3), np.int8), np.zeros((3, 2), np.float32).T
+    ),
     "option": [*NO_OPTION, *values(None)],
     "option or None": NO_OPTION,
     "axis": [*NO_INTEGER, *values(None, HUGE, -HUGE, 100, -100)],
-    "axes": [*values("01", 1.5, NAN, [1.0], object(), (0, None), 100, (0, 100), HUGE, {})[:-1]],
+    "axes": values("01", 1.5, NAN, [1.0], object(), (0, None), 100, (0, 100), HUGE),
     "count": [*NO_INTEGER, *values(None, 0, -1, -HUGE, 2**62, HUGE)],
     "count or None": [*NO_INTEGER, *values(0, -1, -HUGE, 2**62, HUGE)],
-    "counts": values(4, "44", (4, None), (4.0, 4), [[1]], (1, 2, 3), object(), (NAN, 1), (HUGE, 1), (-HUGE, 1), (0, 2**62)),
+    "counts": values(
+        4, "44", (4, None), (4.0, 4), [[1]], (1, 2, 3), object(), (NAN, 1), (HUGE, 1), (-HUGE, 1), (0, 2**62)
+    ),
     "real": [*NO_NUMBER, *values(None, HUGE, np.array([1.0]))],
     "finite": [*NO_NUMBER, *values(None, HUGE, NAN, float("inf"), np.array([1.0]))],
     "bound": [*NO_INTEGER, *values(HUGE, -HUGE, 2**64)],
@@ -180,14 +196,26 @@ MUTATIONS: dict[str, list[Mutation]] = {
     "number of a device": [*NO_DEVICE, *values(None, "cpu")],
     "dtype": NO_DTYPE,
     "shape": [*NO_SHAPE, *values(None)],
-    "shape or None": [*NO_SHAPE, *values((2,) * 9)[:0]],
+    "shape or None": NO_SHAPE,
     "fill": values("a", None, [1, 2], object(), {}, np.ones((5, 7)), HUGE, b"a"),
-    "convertible": values(None, "x", object(), {}, [[1], [1, 2]], HUGE, ["a"], lambda: None, [object()], Raises(KeyError("x")),
-                          Raises(RuntimeError("x")), Interface(typestr="x"), np.zeros(2, "M8[s]")),  # fmt: skip
+    "convertible": values(
+        None,
+        "x",
+        object(),
+        {},
+        [[1], [1, 2]],
+        HUGE,
+        ["a"],
+        lambda: None,
+        [object()],
+        Raises(KeyError("x")),
+        Raises(RuntimeError("x")),
+        Interface(typestr="x"),
+        np.zeros(2, "M8[s]"),
+    ),
     "saved": values(None, (), "x", 3, (1, 2, 3), [], object()),
     "scale": NO_SCALE,
 }
-MUTATIONS["real"] = [m for m in MUTATIONS["real"]]
 
 
 class Outcome(NamedTuple):
@@ -262,7 +290,7 @@ def outcome(case, call, arguments):
 
 
 def judge(case, call, chosen, error, certain):
-    names = ", ".join(chosen)
+    names = ", ".join(sorted(chosen))
     if error is None:
         assert not certain, f"a wrong {names} was taken"
         return
@@ -274,15 +302,16 @@ def judge(case, call, chosen, error, certain):
         ((name, mutation),) = chosen.items()
         if mutation.errors:
             assert isinstance(error, mutation.errors), f"a wrong {name} raised {error!r}"
-        if certain:
+        if mutation.named:
             words = {name, *SYNONYMS.get(name, ())}
             assert any(re.search(rf"\b{word}\b", str(error)) for word in words), f"no word of {name} in: {error}"
 
 
 #: What a message may say instead of the argument's name.
 SYNONYMS = {
-    "a": ("b",), "b": ("a",), "b1": ("bias",), "b2": ("bias",), "w": ("b",), "w1": ("b",), "w2": ("b",), "axis": ("axes",),
-    "s": ("axes",), "axes": ("s", "axis"), "device": ("cuda:99",), "n": ("points",),
+    "a": ("b",), "b": ("a",), "b1": ("bias",), "b2": ("bias",), "w": ("b",), "w1": ("b",), "w2": ("b",),
+    "axis": ("axes",), "s": ("axes",), "axes": ("s", "axis"), "device": ("cuda",), "n": ("points",),
+    "shape": ("outputs",),
 }  # fmt: skip
 
 
