@@ -42,8 +42,8 @@ def run(case):
         program.arrays.clear()
     case.note("del the graph")
     del graph, program.graph
-    for k, array in program.arrays.items():
-        np.testing.assert_array_equal(numbacc.asnumpy(array), program.mirrors[k])
+    if is_exact(program):
+        program.check()
 
 
 def captured_program(case, graph):
@@ -78,14 +78,20 @@ def replayed(case, program, graph):
     """New inputs, one launch, and all that is left as NumPy has it."""
     for k in program.inputs:
         host = program.values()
-        if k in program.arrays and case.chance(0.8):
+        if k in program.arrays and case.chance(0.9):
             case.note(f"{k}[...] = host")
             program.arrays[k][...] = host
             program.mirrors[k][...] = host
     stream = case.pick([None, numbacc.stream()])
     case.note(f"g.launch(stream={stream})")
     graph.launch(stream=stream)
-    for theirs in program.replay:
-        theirs()
-    if max(np.abs(m).max(initial=0) for m in program.mirrors.values()) < 2**22:  # else sums may have been rounded
+    with np.errstate(all="ignore"):
+        for theirs in program.replay:
+            theirs()
+    if is_exact(program):
         program.check()
+
+
+def is_exact(program):
+    """Whether no sum can have been rounded: what is added up in place grows with each launch."""
+    return max(np.abs(m).max(initial=0) for m in program.mirrors.values()) < 2**22

@@ -26,7 +26,8 @@ def run(case):
     if chance < 0.25:
         points(case)
     else:
-        kind = "philox" if chance < 0.92 else "xorwow" if chance < 0.99 else case.pick(["mrg32k3a", "mtgp32"])
+        # To start mrg32k3a takes seconds where it is not entered at its beginning.
+        kind = "philox" if chance < 0.9 else "xorwow" if chance < 0.96 else "mtgp32" if chance < 0.998 else "mrg32k3a"
         Sequence(case, kind).run(case.integer(1, 5))
 
 
@@ -114,8 +115,9 @@ class Sequence:
         low, high = map(float, arguments)
         want = low + (high - low) * self._unit(dtype, n, 24)
         real = np.finfo(np.float64 if dtype == np.float64 else np.float32)
-        allowed = 4 * real.eps * max(abs(low), abs(high), high - low) + float(ml_dtypes.finfo(dtype).eps) * np.abs(want)
-        largest = float(ml_dtypes.finfo(dtype).max)
+        stored = ml_dtypes.finfo(dtype)
+        allowed = 4 * real.eps * max(abs(low), abs(high), high - low) + float(stored.smallest_subnormal)
+        allowed, largest = allowed + float(stored.eps) * np.abs(want), float(stored.max)
         inside = np.abs(want) < largest / 2
         assert (np.abs(values.astype(np.float64) - want)[inside] <= allowed[inside]).all()
 
