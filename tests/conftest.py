@@ -6,6 +6,8 @@ simulated ones in a process started with NUMBA_ENABLE_CUDASIM=1.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import numpy as np
 import oracle
 import pytest
@@ -174,8 +176,8 @@ def memory_layouts(draw, rank, writable):
     }
 
 
-@pytest.fixture(scope="module")
-def poison():
+@contextmanager
+def poisoned():
     """Fresh results start out as sentinels, so that an element which is not written shows."""
     on_host, on_device = arrays.empty_layout, arrays.empty_device
 
@@ -194,6 +196,12 @@ def poison():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arrays, "empty_layout", empty_layout)
         patch.setattr(arrays, "empty_device", empty_device)
+        yield
+
+
+@pytest.fixture(scope="module")
+def poison():
+    with poisoned():
         yield
 
 

@@ -1,0 +1,11 @@
+"""A fuzzer: `python -m tests.fuzz` draws calls of every family at random and checks them; see docs/fuzzing.md.
+
+Its modules share the oracles and arrays of the tests, which pytest imports as top-level modules: so does this.
+"""
+
+import sys
+from pathlib import Path
+
+_TESTS = str(Path(__file__).parents[1])
+if _TESTS not in sys.path:
+    sys.path.insert(1, _TESTS)

@@ -1,0 +1,268 @@
+"""A valid call of each function, its arguments by name, each with what kind of argument it is."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from fft_oracle import MANY, NORMS, ONE
+from oracle import KINDS
+
+import numbacc
+from numbacc import dtypes, fft, gated, gemm
+from numbacc.random import Generator
+
+from .random import METHODS
+
+
+class Argument(NamedTuple):
+    """An argument of a call.
+
+    Attributes:
+        kind: what it is: a key of `wrong.MUTATIONS`.
+        value: a valid one.
+        required: whether Python asks for it.
+        fixed: of an array: whether only this shape is right.
+    """
+
+    kind: str
+    value: Any
+    required: bool = False
+    fixed: bool = True
+
+
+class Call:
+    """A call, and the operands among its arguments.
+
+    Attributes:
+        name, function: what is called.
+        arguments: name -> Argument.
+        operands: what must not change.
+        random: a generator whose state must not change, or None.
+        aliases: what a message may call an argument instead.
+    """
+
+    def __init__(self, case):
+        self.case, self.place = case, case.place
+        self.name, self.function, self.arguments, self.operands, self.random = "", None, {}, [], None
+        case.pick(BUILDERS)(self, case)
+        self.add("stream", "stream", None) if self.name not in NO_STREAM and case.chance(0.3) else None
+
+    def of(self, name, function):
+        self.name, self.function = name, function
+
+    def add(self, name, kind, value, required=False, fixed=True):
+        self.arguments[name] = Argument(kind, value, required, fixed)
+
+    def array(self, name, shape, dtype, kind="array", required=True, fixed=True):
+        values = (2 * self.case.rng.standard_normal(shape)).astype(dtypes.dtype(dtype))
+        operand = self.place.operand(values, margins=[(1, 1)] * len(shape))
+        self.operands.append(operand)
+        self.add(name, kind, operand.view, required, fixed)
+        return operand
+
+    def maybe_out(self, shape, dtype):
+        if self.case.chance(0.5):
+            self.array("out", shape, dtype, "out", False)
+
+    def device(self):
+        """Where what has no array is made."""
+        return None if self.place.is_device else "cpu"
+
+
+def a_gated(call, case):
+    direction, dtype = case.pick(["forward", "backward"]), case.pick(["float32", "float64", "float16", "bfloat16"])
+    planned = case.chance(0.2)
+    call.of(f"gated.{direction}{'_plan' * planned}", getattr(gated, f"{direction}{'_plan' * planned}"))
+    if direction == "backward":
+        call.array("dy", (3, 4), dtype)
+    call.array("x", (3, 8), dtype, fixed=direction == "backward")
+    call.add("kind", "option", case.pick(KINDS))
+    call.add("axis", "axis", -1)
+    call.add("gate", "option", "second")
+    call.maybe_out((3, 4) if direction == "forward" else (3, 8), dtype)
+
+
+def a_product(call, case):
+    kind = case.pick([e.value for e in gemm.Epilogue]) if hasattr(gemm, "Epilogue") else "none"
+    dtype, (m, n, k) = case.pick(["float32", "float64", "bfloat16"]), (3, 8, 4)
+    planned = case.chance(0.2)
+    call.of("gemm.matmul_plan" if planned else "gemm.matmul", gemm.matmul_plan if planned else gemm.matmul)
+    call.array("a", (m, k), dtype, fixed=False)
+    call.array("b", (k, n), dtype, fixed=False)
+    call.add("epilogue", "option", kind)
+    if kind.endswith("bias"):
+        call.array("bias", (n,), dtype, required=False)
+    if kind.startswith("drelu"):
+        call.array("aux", (m, 1), "uint8", required=False)
+    elif kind.startswith("dgelu"):
+        call.array("aux", (m, n), dtype, required=False)
+    if case.chance(0.3):
+        call.array("c", (m, n), dtype, required=False)
+        call.add("beta", "real", 0.5)
+    if not planned:
+        call.add("alpha", "real", 1.0)
+    call.add("tune", "flag", False)
+    call.add("workspace_limit", "limit", None)
+    call.add("compute", "option or None", None)
+    call.add("out_dtype", "dtype", None)
+    call.maybe_out((m, n), dtype)
+
+
+def a_narrow_product(call, case):
+    """float8, with scales."""
+    call.of("gemm.matmul", gemm.matmul)
+    call.array("a", (3, 16), "float8_e4m3fn", fixed=False)
+    transposed = call.place.operand(np.ones((32, 16)).astype(dtypes.dtype("float8_e4m3fn")))
+    call.operands.append(transposed)
+    call.add("b", "array", transposed.view.T, True, False)
+    for name in ("scale_a", "scale_b"):
+        call.add(name, "scale", case.pick([None, 2.0]))
+    call.add("compute", "option or None", None)
+    call.add("out_dtype", "dtype", None)
+
+
+def a_layer(call, case):
+    dtype = case.pick(["float32", "float64", "bfloat16"])
+    which = case.pick(["linear", "mlp", "linear_backward", "mlp_backward"])
+    call.of(f"gemm.{which}", getattr(gemm, which))
+    if which.endswith("backward"):
+        x, w, v = (call.place.put(np.ones(s).astype(dtypes.dtype(dtype))) for s in ((3, 4), (4, 8), (8, 4)))
+        b, d = (call.place.put(np.ones(n).astype(dtypes.dtype(dtype))) for n in (8, 4))
+        linear = which == "linear_backward"
+        _, saved = gemm.linear(x, w, b, "relu") if linear else gemm.mlp(x, w, b, v, d)
+        call.array("dy", (3, 8) if linear else (3, 4), dtype)
+        call.add("saved", "saved", saved, True)
+    else:
+        call.array("x", (3, 4), dtype, fixed=False)
+        if which == "linear":
+            call.array("w", (4, 8), dtype)
+            call.array("bias", (8,), dtype, required=False)
+            call.add("activation", "option or None", case.pick([None, "relu", "gelu"]))
+        else:
+            for name, shape in (("w1", (4, 8)), ("b1", (8,)), ("w2", (8, 8)), ("b2", (8,))):
+                call.array(name, shape, dtype)
+            call.add("activation", "option", "gelu")
+        call.maybe_out((3, 8), dtype)
+    call.add("tune", "flag", False)
+
+
+def a_transform(call, case):
+    function = case.pick(ONE + MANY)
+    real = function.startswith(("rfft", "ihfft"))
+    dtype = case.pick(["float32", "float64"] if real else ["complex64", "complex128"])
+    call.of(f"fft.{function}", getattr(fft, function))
+    call.array("a", (3, 4), dtype, fixed=False)
+    if function in ONE:
+        call.add("n", "count or None", case.pick([None, 4]))
+        call.add("axis", "axis", -1)
+    else:
+        call.add("s", "counts", None)
+        call.add("axes", "counts", (0, 1))
+    call.add("norm", "option or None", case.pick(NORMS))
+    call.add("overwrite_input", "flag", False)
+    if function in ("fft", "ifft", "fftn", "ifftn"):
+        call.maybe_out((3, 4), dtype)
+
+
+def a_plan(call, case):
+    call.of("fft.plan", fft.plan)
+    call.add("function", "option", case.pick(ONE[:2] + MANY[4:6]), True)
+    call.array("a", (3, 4), "complex64", fixed=False)
+    call.add("norm", "option or None", None)
+    call.add("overwrite_input", "flag", False)
+
+
+def a_shift(call, case):
+    which = case.pick(["fftshift", "ifftshift"])
+    call.of(f"fft.{which}", getattr(fft, which))
+    call.array("x", (3, 4), "float32", fixed=False)
+    call.add("axes", "axes", None)
+    call.maybe_out((3, 4), "float32")
+
+
+def a_frequency(call, case):
+    which = case.pick(["fftfreq", "rfftfreq"])
+    call.of(f"fft.{which}", getattr(fft, which))
+    call.add("n", "count", 8, True)
+    call.add("d", "real", 1.0)
+    call.add("device", "device", call.device())
+
+
+def a_limit(call, case):
+    call.of("fft.cache_limit", fft.cache_limit)
+    call.add("count", "limit or 0", None)
+    call.add("nbytes", "limit or 0", None)
+
+
+def a_generator(call, case):
+    call.of("Generator", Generator)
+    call.add("kind", "option", "philox")
+    call.add("seed", "seed", 0)
+    call.add("offset", "seed", 0)
+    call.add("device", "device", call.device())
+    call.add("dimensions", "count", 1)
+    call.add("ordering", "option", "default")
+
+
+def a_draw(call, case):
+    name = case.pick([*METHODS, "spawn"])
+    g = call.random = Generator(case.pick(["philox", "philox", "xorwow"]), device=call.device())
+    call.of(f"Generator.{name}", getattr(g, name))
+    if name == "spawn":
+        call.add("n", "seed", 2, True)
+        return
+    values, dtype = METHODS[name](case)
+    names = {"uniform": ("low", "high"), "integers": ("low", "high"), "dropout_mask": ("p",), "poisson": ("lam",),
+             "normal": ("loc", "scale"), "lognormal": ("mean", "sigma")}.get(name, ())  # fmt: skip
+    for parameter, value in zip(names, values, strict=True):
+        kind = "bound" if name == "integers" else "finite"
+        call.add(parameter, kind, value, parameter == "p" or (name == "integers" and parameter == "low"))
+    call.add("shape", "shape or None", (3, 4))
+    call.add("dtype", "dtype", dtype)
+    if name == "integers":
+        call.add("endpoint", "flag", False)
+    if dtype != "bool":
+        call.maybe_out((3, 4), dtype)
+
+
+def a_creation(call, case):
+    name = case.pick(
+        ["empty", "zeros", "full", "empty_like", "asarray", "asnumpy", "from_dlpack", "stream", "release_memory"]
+    )
+    call.of(f"numbacc.{name}", getattr(numbacc, name))
+    if name in ("empty", "zeros", "full"):
+        call.add("shape", "shape", (2, 3), True)
+        if name == "full":
+            call.add("fill_value", "fill", 1, True)
+        call.add("dtype", "dtype", case.pick(["float32", "int8", "bfloat16"]))
+        call.add("device", "device", call.device())
+    elif name == "empty_like":
+        call.array("obj", (2, 3), "float32", "any array")
+        call.add("dtype", "dtype", None)
+        call.add("device", "device", None)
+    elif name == "asarray":
+        call.add("obj", "convertible", [[1.0, 2.0]], True)
+        call.add("dtype", "dtype", "float32")
+        call.add("device", "device", call.device())
+    elif name == "asnumpy":
+        call.array("obj", (2, 3), "float32", "any array")
+        if case.chance(0.5):
+            call.add("out", "host out", np.zeros((2, 3), np.float32))
+    elif name == "from_dlpack":
+        call.array("obj", (2, 3), "float32", "any array")
+    elif name == "release_memory":
+        call.add("device", "number of a device", 0)
+    else:
+        call.add("stream", "stream", None)
+
+
+BUILDERS = (
+    a_gated, a_gated, a_product, a_product, a_narrow_product, a_layer, a_transform, a_transform, a_plan, a_shift,
+    a_frequency, a_limit, a_generator, a_draw, a_draw, a_draw, a_creation, a_creation, a_creation,
+)  # fmt: skip
+#: What takes no stream.
+NO_STREAM = (
+    "gated.forward_plan", "gated.backward_plan", "gemm.matmul_plan", "fft.plan", "fft.cache_limit", "Generator",
+    "Generator.spawn", "numbacc.release_memory", "numbacc.stream",
+)  # fmt: skip
