@@ -31,6 +31,7 @@ from .arrays import (
 )
 from .backend import has_gpu
 from .errors import (
+    CacheWarning,
     DeviceError,
     DTypeError,
     Error,
@@ -47,6 +48,7 @@ float8_e4m3fn = ml_dtypes.float8_e4m3fn
 float8_e5m2 = ml_dtypes.float8_e5m2
 
 __all__ = [
+    "CacheWarning",
     "DTypeError",
     "DeviceError",
     "Error",

@@ -1,8 +1,9 @@
-"""The exceptions of numbacc. Each is also the built-in exception that a NumPy user would expect."""
+"""The exceptions of numbacc, each also the built-in exception that a NumPy user would expect, and its warning."""
 
 from numbacc_bindings.errors import Error, LibraryError
 
 __all__ = [
+    "CacheWarning",
     "DTypeError",
     "DeviceError",
     "Error",
@@ -36,3 +37,7 @@ class DeviceError(Error, RuntimeError):
 
 class UnsupportedError(Error, NotImplementedError):
     """The library or the GPU lacks what the call needs, and nothing else computes it."""
+
+
+class CacheWarning(RuntimeWarning):
+    """Compiled code cannot be kept on disk, so every process compiles it anew."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.metadata
+import itertools
 import os
+import re
 import subprocess
 import sys
 from contextlib import nullcontext
@@ -12,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from numbacc import kernel_cache
+from numbacc import CacheWarning, kernel_cache
 from numbacc.kernels.specs import KernelSpec
 
 SPEC = KernelSpec("vector", "gated.forward.glu", "float32", 2, 1, 1, False)
@@ -280,24 +282,35 @@ def test_processes_that_write_one_key_at_once_leave_a_whole_entry():
     assert cubin == bytes([int(entry[5:])]) * 200_000
 
 
-def test_a_directory_that_cannot_be_made_is_no_error(tmp_path, monkeypatch, loading):
+@pytest.fixture
+def first_failure(monkeypatch):
+    """As if nothing had failed in this process so far."""
+    monkeypatch.setattr(kernel_cache, "_failures", itertools.count())
+
+
+def test_a_directory_that_cannot_be_made_is_warned_of_once(tmp_path, monkeypatch, loading, first_failure):
     (tmp_path / "file").write_bytes(b"a file, not a folder")
     monkeypatch.setenv("NUMBACC_CACHE_DIR", str(tmp_path / "file" / "child"))
-    assert kernel_cache.load(KEY) is None
-    kernel_cache.save(KEY, ENTRY, CUBIN)
-    assert kernel_cache.load(KEY) is None
+    with pytest.warns(CacheWarning) as caught:
+        assert kernel_cache.load(KEY) is None
+        kernel_cache.save(KEY, ENTRY, CUBIN)
+        assert kernel_cache.load(KEY) is None
+    (warning,) = caught
+    for word in (tmp_path / "file" / "child", "Not a directory", "NUMBACC_CACHE_DIR"):
+        assert str(word) in str(warning.message)
     handle, compiled, _ = loading()
     assert (handle, len(compiled)) == (7, 1)
 
 
 @pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() == 0, reason="nothing is read-only for root")
-def test_a_directory_that_cannot_be_written_is_no_error(folder):
+def test_a_directory_that_cannot_be_written_is_warned_of(folder, first_failure):
     kernel_cache.save(KEY, ENTRY, CUBIN)
     for path in (*files_in(folder), *(p for p in folder.rglob("*") if p.is_dir()), folder):
         path.chmod(0o555)
     try:
-        kernel_cache.save("cd" * 32, ENTRY, CUBIN)
         assert kernel_cache.load(KEY) == (ENTRY, CUBIN)
+        with pytest.warns(CacheWarning, match=re.escape(str(folder))):
+            kernel_cache.save("cd" * 32, ENTRY, CUBIN)
         assert kernel_cache.load("cd" * 32) is None
     finally:
         for path in (folder, *folder.rglob("*")):

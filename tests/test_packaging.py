@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import numbacc
-from numbacc import info
+from numbacc import host_cache, info
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = {"numbacc": ROOT / "numbacc", "numbacc_bindings": ROOT / "bindings" / "numbacc_bindings"}
@@ -190,7 +190,13 @@ def test_imports_are_found(source, expected):
 
 def test_one_door_to_numba_cuda():
     assert importers("numba.cuda") == {"numbacc._numba"}
-    assert importers("numba", "llvmlite") <= {*numbacc_modules("_numba", "native", "reference.gated")}
+    assert importers("numba", "llvmlite") <= {*numbacc_modules("_numba", "host_cache", "native", "reference.gated")}
+
+
+def test_what_native_imports_decides_its_cache():
+    """Its constants are part of the machine code that `host_cache` keeps."""
+    kept_by = {name.removesuffix(".py") for name in host_cache.SOURCES}
+    assert {name.split(".")[1] for name in reaches("numbacc.native", "numbacc") if "." in name} <= kept_by
 
 
 def test_bindings_know_no_arrays():
