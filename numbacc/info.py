@@ -30,7 +30,7 @@ Row = dict[str, Any]
 REQUIRED = {
     "numba": ">=0.61",
     "numba-cuda": ">=0.30.4",
-    "numpy": ">=2.1,<2.5",
+    "numpy": ">=2.1",
     "ml_dtypes": ">=0.5",
     "cuda-pathfinder": ">=1.8",
     "cuda-core": ">=1.2",
@@ -46,9 +46,8 @@ OPTIONAL = {
 }
 _TENSOR_MEMORY = """on GPUs of compute capability 10.x and 11.x, wrong products beside another kernel that uses
 Tensor Memory: https://docs.nvidia.com/cuda/cublas-patch-release-notes/""".replace("\n", " ")
-#: (package or library, versions, what goes wrong with them)
+#: (library, versions, what goes wrong with them)
 KNOWN_BAD = (
-    ("numpy", ">=2.5", "numba-cuda 0.30 cannot compile kernels with it: it uses numpy.row_stack"),
     ("cudnn", ">=9.8,<9.11", "wrong bf16 3-D convolutions: https://github.com/pytorch/pytorch/issues/163539"),
     ("cublasLt", ">=13,<13.1.1", _TENSOR_MEMORY),
     ("cublasLt", ">=13.6,<13.6.1", "2**31 float32 elements fail: https://github.com/NVIDIA/raft/issues/3097"),
@@ -121,7 +120,7 @@ def package(names: str, versions: str, missing: str) -> Row:
     name, version = names.split()[0], distribution_version(names)
     problem = "" if version else missing
     if version and not within(version, versions):
-        problem = "; ".join([f"numbacc needs {versions}", *known_bad(name, version)])
+        problem = f"numbacc needs {versions}"
     return {"name": name, "version": version, "problem": problem}
 
 
