@@ -7,7 +7,6 @@ there is a report on the machines where it is needed most.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import importlib.metadata
 import json
 import os
@@ -16,13 +15,14 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from numbacc_bindings.driver import DeviceAttribute, driver
 
 from . import backend, kernel_cache, runtime
 from ._version import __version__
 from .dtypes import TABLE
+from .installed import COMPILER, LIBRARIES, Part, find, library_version
 
 Row = dict[str, Any]
 
@@ -56,32 +56,6 @@ ENVIRONMENT = "NUMBACC_CACHE_DIR NUMBA_ENABLE_CUDASIM CUDA_VISIBLE_DEVICES CUDA_
 SMI = "run nvidia-smi; where it fails too, restart the machine or reinstall the driver"
 DRIVER = """on a machine with a GPU of NVIDIA's, install https://www.nvidia.com/drivers
 (Ubuntu: sudo ubuntu-drivers install; WSL: in Windows; container: docker run --gpus all; Colab: GPU runtime)"""
-
-
-class Part(NamedTuple):
-    """A library of NVIDIA's: its name to cuda-pathfinder, the wheels that hold it for CUDA 12 and 13, the C
-    function that tells its version, and to how many ints that writes it (0: it returns it)."""
-
-    name: str
-    cu12: str
-    cu13: str
-    function: str = ""
-    results: int = 0
-
-
-COMPILER = (
-    Part("nvvm", "nvidia-cuda-nvcc-cu12", "nvidia-nvvm"),
-    Part("nvrtc", "nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc", "nvrtcVersion", 2),
-    Part("nvJitLink", "nvidia-nvjitlink-cu12", "nvidia-nvjitlink", "nvJitLinkVersion", 2),
-)
-LIBRARIES = (
-    Part("cublasLt", "nvidia-cublas-cu12", "nvidia-cublas", "cublasLtGetVersion"),
-    Part("cudnn", "nvidia-cudnn-cu12", "nvidia-cudnn-cu13", "cudnnGetVersion"),
-    Part("cufft", "nvidia-cufft-cu12", "nvidia-cufft", "cufftGetVersion", 1),
-    Part("curand", "nvidia-curand-cu12", "nvidia-curand", "curandGetVersion", 1),
-)
-#: Results of a version function -> the units of a version that comes as one number, except the last's, 1.
-UNITS = {0: (10000, 100), 1: (1000, 100), 2: ()}
 
 
 def attempt(probe: Callable[..., Any], *args: Any) -> tuple[Any, str]:
@@ -122,27 +96,6 @@ def package(names: str, versions: str, missing: str) -> Row:
     if version and not within(version, versions):
         problem = f"numbacc needs {versions}"
     return {"name": name, "version": version, "problem": problem}
-
-
-def find(name: str) -> str:
-    """The path of a library, which this loads."""
-    from cuda.pathfinder import load_nvidia_dynamic_lib
-
-    return str(load_nvidia_dynamic_lib(name).abs_path)
-
-
-def library_version(part: Part, path: str) -> str:
-    """The version that a library tells."""
-    function = getattr(ctypes.CDLL(path), part.function)
-    results = [ctypes.c_int() for _ in range(part.results)]
-    function.restype = ctypes.c_int if results else ctypes.c_size_t
-    answer = function(*map(ctypes.byref, results))
-    if results and answer:
-        raise RuntimeError(f"{part.function} failed with status {answer}")
-    found = [result.value for result in results] or [answer]
-    for unit in UNITS[part.results]:
-        found[-1:] = divmod(found[-1], unit)
-    return ".".join(map(str, found))
 
 
 def library(part: Part, extra: str) -> Row:

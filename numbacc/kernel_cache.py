@@ -1,7 +1,7 @@
 """Compiled kernels, kept on disk between processes.
 
 An entry's key covers everything that its machine code depends on: the source of the kernels, which kernel,
-compute capability, and the versions of the compilers. Entries carry a checksum; one that does not match is
+compute capability, and the compilers that are installed. Entries carry a checksum; one that does not match is
 compiled again.
 """
 
@@ -17,23 +17,13 @@ import warnings
 from functools import lru_cache
 from pathlib import Path
 
+from . import installed
 from .errors import CacheWarning
 
 _MAGIC = b"numbacc1"
 
-#: Distributions that have a part in turning Python into machine code, for CUDA 12 and 13.
-_COMPILERS = (
-    "numba",
-    "numba-cuda",
-    "llvmlite",
-    "numpy",
-    "cuda-core",
-    "nvidia-cuda-nvcc-cu12",
-    "nvidia-nvjitlink-cu12",
-    "nvidia-cuda-nvcc",
-    "nvidia-nvvm",
-    "nvidia-nvjitlink",
-)
+#: Distributions that have a part in turning Python into machine code; `installed.compilers` knows the libraries.
+_COMPILERS = ("numba", "numba-cuda", "llvmlite", "numpy", "cuda-core", "cuda-bindings")
 
 
 def directory() -> Path:
@@ -86,6 +76,8 @@ def _fingerprint() -> bytes:
             digest.update(f"{name}={importlib.metadata.version(name)}".encode())
         except importlib.metadata.PackageNotFoundError:
             pass
+    for identity in installed.compilers():
+        digest.update(f"{identity}\n".encode())
     return digest.digest()
 
 
