@@ -234,7 +234,7 @@ def test_missing(monkeypatch, row, use):
     assert message.startswith(f"{row.name} was not found: ")
     assert f'pip install "numbacc[cu12]" brings it ({row.part.cu12})' in message
     assert 'for a CUDA 13 driver pip install "numbacc[cu13]"' in message
-    assert message.endswith(f"These places were searched:\nsearched here and there for {row.name}")
+    assert message.endswith(f"The search for it ended with:\nsearched here and there for {row.name}")
 
 
 @each
