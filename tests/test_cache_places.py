@@ -39,6 +39,23 @@ print(answer)
 for warning in caught:
     print(warning.category.__name__, warning.message)
 """
+#: The same on a GPU: a kernel, and a product that is measured.
+GPU_WORK = """
+import warnings
+
+import numpy as np
+import numbacc
+from numbacc import gated, gemm
+
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    x = numbacc.asarray(np.ones((4, 8), "float32"))
+    y = numbacc.asnumpy(gated.forward(x, kind="reglu"))
+    z = numbacc.asnumpy(gemm.matmul(x, x.T, tune=True))
+print(-1 if (y == 1).all() and (z == 8).all() else 0)
+for warning in caught:
+    print(warning.category.__name__, warning.message)
+"""
 UNKNOWN_USER = "import os; os.getuid = os.geteuid = lambda: 54321\n"
 # Python ignores the signal, so that a write which goes further fails as on a full disk.
 FULL_DISK = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
@@ -61,11 +78,11 @@ def read_only_package(package):
     return package
 
 
-def work(package, prelude="", **environment):
+def work(package, prelude="", script=WORK, **environment):
     """(what a compiled function answered, warnings)"""
     others = {name: value for name, value in os.environ.items() if name not in VARIABLES}
     run = subprocess.run(
-        [sys.executable, "-c", prelude + WORK],
+        [sys.executable, "-c", prelude + script],
         capture_output=True, text=True, cwd=package, env={**others, "PYTHONPATH": str(package), **environment},
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
@@ -101,6 +118,11 @@ def test_cache_path_is_a_file(read_only_package, tmp_path):
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
 def test_full_disk(read_only_package, tmp_path):
     assert_works_with_one_warning(work(read_only_package, FULL_DISK, HOME=str(tmp_path)), tmp_path)
+
+
+@pytest.mark.gpu
+def test_gpu_without_home(read_only_package):
+    assert_works_with_one_warning(work(read_only_package, UNKNOWN_USER, GPU_WORK), "no home directory")
 
 
 def test_nothing_is_warned_of_where_all_is_kept(package, tmp_path):

@@ -37,6 +37,29 @@ with ptx.pretended((9, 0)):
 assert ".entry" in text
 assert ".entry" in ptx.compiled(ptx.spec("vector", "gated.forward.swiglu", "float32")).source
 """
+#: A user's kernel and numbacc's own, on a GPU.
+RUN = """
+import numba.np.arrayobj
+import numpy as np
+
+if vars(np).pop("row_stack", None):
+    np.__all__.remove("row_stack")
+from numba import cuda
+
+@cuda.jit
+def double(x):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] *= 2
+
+import numbacc
+
+x = numbacc.asarray(np.arange(32, dtype="float32"))
+double[1, 32](x)
+assert (numbacc.asnumpy(x) == 2 * np.arange(32)).all()
+y = numbacc.asnumpy(numbacc.gated.forward(x, kind="reglu"))
+assert (y == 4 * np.arange(16) * np.arange(16, 32)).all()
+"""
 #: What a notebook does before it uses numbacc.
 BEFORE = {
     "nothing": "",
@@ -55,3 +78,8 @@ except AttributeError as error:
 @pytest.mark.parametrize("before", BEFORE.values(), ids=BEFORE)
 def test_kernels_compile_without_row_stack(before):
     subprocess.run([sys.executable, "-c", COMPILE.format(before=before)], check=True, cwd=Path(__file__).parent)
+
+
+@pytest.mark.gpu
+def test_kernels_run_without_row_stack():
+    subprocess.run([sys.executable, "-c", RUN], check=True)
