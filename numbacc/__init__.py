@@ -32,6 +32,7 @@ from .arrays import (
 )
 from .backend import has_gpu
 from .errors import (
+    CacheWarning,
     DeviceError,
     DTypeError,
     Error,
@@ -49,6 +50,7 @@ float8_e4m3fn = ml_dtypes.float8_e4m3fn
 float8_e5m2 = ml_dtypes.float8_e5m2
 
 __all__ = [
+    "CacheWarning",
     "DTypeError",
     "DeviceError",
     "Error",

@@ -7,11 +7,13 @@ which alone use them, the parts of the extension API that intrinsics are made of
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any
 
+import numpy as np
 from numba import config, cuda
 
 SIMULATED = bool(config.ENABLE_CUDASIM)
@@ -43,6 +45,21 @@ __all__ = [
     "place_of",
     "types",
 ]
+
+
+def _import_array_functions() -> None:
+    """Import the module of numba-cuda that asks for `numpy.row_stack`, which NumPy 2.5 has no more: numba-cuda 0.30.4
+    imports it when it compiles for the first time, no matter for whom."""
+    if SIMULATED or hasattr(np, "row_stack"):
+        return
+    np.row_stack = np.vstack  # what it was in NumPy 2.4
+    try:
+        importlib.import_module("numba.cuda.np.arrayobj")
+    finally:
+        del np.row_stack
+
+
+_import_array_functions()
 
 
 def kernel_signature(groups: Sequence[tuple[str, Any]]) -> Any:

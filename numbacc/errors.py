@@ -1,10 +1,11 @@
-"""The exceptions of numbacc. Each is also the built-in exception that a NumPy user would expect."""
+"""The exceptions of numbacc, each also the built-in exception that a NumPy user would expect, and its warning."""
 
 from typing import Any
 
 from numbacc_bindings.errors import Error, LibraryError
 
 __all__ = [
+    "CacheWarning",
     "DTypeError",
     "DeviceError",
     "Error",
@@ -39,6 +40,10 @@ class DeviceError(Error, RuntimeError):
 
 class UnsupportedError(Error, NotImplementedError):
     """The library or the GPU lacks what the call needs, and nothing else computes it."""
+
+
+class CacheWarning(RuntimeWarning):
+    """Compiled code cannot be kept on disk, so every process compiles it anew."""
 
 
 #: Characters of a wrong value that a message shows.

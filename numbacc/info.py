@@ -7,7 +7,6 @@ there is a report on the machines where it is needed most.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import importlib.metadata
 import json
 import os
@@ -16,13 +15,14 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from numbacc_bindings.driver import DeviceAttribute, driver
 
 from . import backend, kernel_cache, runtime
 from ._version import __version__
 from .dtypes import TABLE
+from .installed import COMPILER, LIBRARIES, Part, find, library_version
 
 Row = dict[str, Any]
 
@@ -30,11 +30,14 @@ Row = dict[str, Any]
 REQUIRED = {
     "numba": ">=0.61",
     "numba-cuda": ">=0.30.4",
-    "numpy": ">=2.1,<2.5",
+    "numpy": ">=2.1",
     "ml_dtypes": ">=0.5",
     "cuda-pathfinder": ">=1.8",
     "cuda-core": ">=1.2",
 }
+#: Those of them that there are for CUDA's platforms alone, and these: `sys.platform`, and `platform.machine()`.
+CUDA_ONLY = {"numba-cuda", "cuda-core"}
+CUDA_PLATFORMS = {("linux", "x86_64"), ("linux", "aarch64"), ("win32", "AMD64")}
 BINDINGS = "cuda-bindings"  # which the extras bring, in the version that fits
 INSTALL = 'pip install "numbacc[{}]"'
 #: Package, with other distributions that hold it -> what to say where there is none.
@@ -46,9 +49,8 @@ OPTIONAL = {
 }
 _TENSOR_MEMORY = """on GPUs of compute capability 10.x and 11.x, wrong products beside another kernel that uses
 Tensor Memory: https://docs.nvidia.com/cuda/cublas-patch-release-notes/""".replace("\n", " ")
-#: (package or library, versions, what goes wrong with them)
+#: (library, versions, what goes wrong with them)
 KNOWN_BAD = (
-    ("numpy", ">=2.5", "numba-cuda 0.30 cannot compile kernels with it: it uses numpy.row_stack"),
     ("cudnn", ">=9.8,<9.11", "wrong bf16 3-D convolutions: https://github.com/pytorch/pytorch/issues/163539"),
     ("cublasLt", ">=13,<13.1.1", _TENSOR_MEMORY),
     ("cublasLt", ">=13.6,<13.6.1", "2**31 float32 elements fail: https://github.com/NVIDIA/raft/issues/3097"),
@@ -57,32 +59,6 @@ ENVIRONMENT = "NUMBACC_CACHE_DIR NUMBA_ENABLE_CUDASIM CUDA_VISIBLE_DEVICES CUDA_
 SMI = "run nvidia-smi; where it fails too, restart the machine or reinstall the driver"
 DRIVER = """on a machine with a GPU of NVIDIA's, install https://www.nvidia.com/drivers
 (Ubuntu: sudo ubuntu-drivers install; WSL: in Windows; container: docker run --gpus all; Colab: GPU runtime)"""
-
-
-class Part(NamedTuple):
-    """A library of NVIDIA's: its name to cuda-pathfinder, the wheels that hold it for CUDA 12 and 13, the C
-    function that tells its version, and to how many ints that writes it (0: it returns it)."""
-
-    name: str
-    cu12: str
-    cu13: str
-    function: str = ""
-    results: int = 0
-
-
-COMPILER = (
-    Part("nvvm", "nvidia-cuda-nvcc-cu12", "nvidia-nvvm"),
-    Part("nvrtc", "nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc", "nvrtcVersion", 2),
-    Part("nvJitLink", "nvidia-nvjitlink-cu12", "nvidia-nvjitlink", "nvJitLinkVersion", 2),
-)
-LIBRARIES = (
-    Part("cublasLt", "nvidia-cublas-cu12", "nvidia-cublas", "cublasLtGetVersion"),
-    Part("cudnn", "nvidia-cudnn-cu12", "nvidia-cudnn-cu13", "cudnnGetVersion"),
-    Part("cufft", "nvidia-cufft-cu12", "nvidia-cufft", "cufftGetVersion", 1),
-    Part("curand", "nvidia-curand-cu12", "nvidia-curand", "curandGetVersion", 1),
-)
-#: Results of a version function -> the units of a version that comes as one number, except the last's, 1.
-UNITS = {0: (10000, 100), 1: (1000, 100), 2: ()}
 
 
 def attempt(probe: Callable[..., Any], *args: Any) -> tuple[Any, str]:
@@ -121,29 +97,8 @@ def package(names: str, versions: str, missing: str) -> Row:
     name, version = names.split()[0], distribution_version(names)
     problem = "" if version else missing
     if version and not within(version, versions):
-        problem = "; ".join([f"numbacc needs {versions}", *known_bad(name, version)])
+        problem = f"numbacc needs {versions}"
     return {"name": name, "version": version, "problem": problem}
-
-
-def find(name: str) -> str:
-    """The path of a library, which this loads."""
-    from cuda.pathfinder import load_nvidia_dynamic_lib
-
-    return str(load_nvidia_dynamic_lib(name).abs_path)
-
-
-def library_version(part: Part, path: str) -> str:
-    """The version that a library tells."""
-    function = getattr(ctypes.CDLL(path), part.function)
-    results = [ctypes.c_int() for _ in range(part.results)]
-    function.restype = ctypes.c_int if results else ctypes.c_size_t
-    answer = function(*map(ctypes.byref, results))
-    if results and answer:
-        raise RuntimeError(f"{part.function} failed with status {answer}")
-    found = [result.value for result in results] or [answer]
-    for unit in UNITS[part.results]:
-        found[-1:] = divmod(found[-1], unit)
-    return ".".join(map(str, found))
 
 
 def library(part: Part, extra: str) -> Row:
@@ -152,11 +107,13 @@ def library(part: Part, extra: str) -> Row:
     version = None
     if path and part.function:
         version, problem = attempt(library_version, part, path)
-    installed = [wheel for wheel in (part.cu12, part.cu13) if distribution_version(wheel)]
+    # Where the wheels of both are installed, the path tells: those of CUDA 13 share a folder of that name.
+    likely = part.cu13 if "cu13" in re.split(r"[/\\]", path or "") else getattr(part, extra)
+    installed = [wheel for wheel in (likely, part.cu12, part.cu13) if distribution_version(wheel)]
     return {
         "name": part.name,
         "version": version,
-        "wheel": [*installed, getattr(part, extra)][0],
+        "wheel": [*installed, likely][0],
         "path": path,
         "problem": "; ".join(filter(None, [problem, *known_bad(part.name, version)])),
     }
@@ -202,15 +159,36 @@ def cache() -> Row:
     return {**row, "writable": writable, "problem": ""}
 
 
+def stack(cuda: Row, gpus: list[Row]) -> str:
+    """The extra that fits this machine: of the CUDA version that most of what is installed is made for.
+
+    Where nothing is installed the driver decides, and where driver or GPU are too old for CUDA 13 they do.
+    """
+    newest = numbers(cuda["version"] or "")
+    # The compiler of CUDA 13 knows no GPU older than compute capability 7.5.
+    old = any(g["capability"] and numbers(g["capability"]) < (7, 5) for g in gpus)
+    if old or (newest and newest < (13,)):
+        return "cu12"
+    parts, bindings = COMPILER + LIBRARIES, numbers(distribution_version(BINDINGS) or "")[:1]
+    for12, for13 = (
+        (bindings == (major,)) + sum(1 for part in parts if distribution_version(getattr(part, extra)))
+        for major, extra in ((12, "cu12"), (13, "cu13"))
+    )
+    return "cu13" if for13 > for12 or (for13 == for12 and newest) else "cu12"
+
+
 def gather() -> Row:
     """Everything the report says, as plain data."""
     cuda = cuda_driver()
     gpus = [gpu(number) for number in range(attempt(runtime.device_count)[0] or 0)]
-    # The compiler of CUDA 13 knows no GPU older than compute capability 7.5.
-    old = any(g["capability"] and numbers(g["capability"]) < (7, 5) for g in gpus)
-    extra = "cu13" if cuda["version"] and numbers(cuda["version"]) >= (13,) and not old else "cu12"
-    place = "GPU " + ", ".join("cuda:{number} {name}".format(**g) for g in gpus) if gpus else "NumPy (no GPU)"
-    packages = [package(name, good, "missing") for name, good in {**REQUIRED, BINDINGS: ""}.items()]
+    extra = stack(cuda, gpus)
+    here = (sys.platform, platform.machine())
+    nothing = "no GPU" if here in CUDA_PLATFORMS else f"there is no CUDA for {' '.join(here)}"
+    place = "GPU " + ", ".join("cuda:{number} {name}".format(**g) for g in gpus) if gpus else f"NumPy ({nothing})"
+    needed = {**REQUIRED, BINDINGS: ""}
+    if here not in CUDA_PLATFORMS:
+        needed = {name: good for name, good in REQUIRED.items() if name not in CUDA_ONLY}
+    packages = [package(name, good, "missing") for name, good in needed.items()]
     packages += [package(names, "", missing) for names, missing in OPTIONAL.items()]
     kept, no_cache = attempt(cache)
     report = {
@@ -237,11 +215,16 @@ def to_do(report: Row) -> Iterator[tuple[str, str]]:
     base = [f'"{name}{versions}"' for name, versions in REQUIRED.items() if name in bad]
     if base:
         yield "packages are missing or of an unsuitable version", " ".join(["pip install", *base])
-    yield from driver_to_do(report)
     parts = report["compiler"] + report["libraries"]
-    missing = [row["name"] for row in parts if not row["path"]] + [BINDINGS] * (BINDINGS in bad)
-    if missing:
-        yield f"missing: {', '.join(missing)}", report["install"]
+    bindings = {row["name"]: row for row in report["packages"]}.get(BINDINGS)
+    if bindings:  # on one of CUDA's platforms
+        yield from driver_to_do(report)
+        missing = [row["name"] for row in parts if not row["path"]] + [BINDINGS] * (BINDINGS in bad)
+        if missing:
+            yield f"missing: {', '.join(missing)}", report["install"]
+        compiler, version = compiler_version(report), bindings["version"] or ""
+        if compiler and version and numbers(version)[0] != compiler[0]:
+            yield f"{BINDINGS} {version} is not for the compiler, of CUDA {compiler[0]}", report["install"]
     for row in parts:
         if row["path"] and row["problem"]:
             what = f"{row['name']} {row['version'] or ''}: {row['problem']}"
@@ -250,6 +233,11 @@ def to_do(report: Row) -> Iterator[tuple[str, str]]:
         yield "the kernel cache cannot be written", "export NUMBACC_CACHE_DIR=a directory of your own"
     if backend.simulated() and report["gpus"]:
         yield "the simulator hides the GPU", "unset NUMBA_ENABLE_CUDASIM"
+
+
+def compiler_version(report: Row) -> tuple[int, ...]:
+    """The CUDA version that the compiler's libraries are of; () where they are missing."""
+    return max(numbers(row["version"] or "") for row in report["compiler"])
 
 
 def driver_to_do(report: Row) -> Iterator[tuple[str, str]]:
@@ -262,7 +250,7 @@ def driver_to_do(report: Row) -> Iterator[tuple[str, str]]:
         yield f"no GPU, with CUDA_VISIBLE_DEVICES={visible!r}", "unset CUDA_VISIBLE_DEVICES"
     elif not gpus or problem:
         yield f"the driver does not work: {problem or 'it finds no GPU'}", SMI
-    compiler = max(numbers(row["version"] or "") for row in report["compiler"])
+    compiler = compiler_version(report)
     if gpus and compiler >= (13,) and report["install"] == INSTALL.format("cu12"):
         yield f"driver or GPU is too old for the compiler, of CUDA {compiler[0]}", report["install"]
     for row in gpus:

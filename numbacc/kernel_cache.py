@@ -1,46 +1,66 @@
 """Compiled kernels, kept on disk between processes.
 
 An entry's key covers everything that its machine code depends on: the source of the kernels, which kernel,
-compute capability, and the versions of the compilers. Entries carry a checksum; one that does not match is
+compute capability, and the compilers that are installed. Entries carry a checksum; one that does not match is
 compiled again.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import importlib.metadata
+import itertools
 import os
 import sys
+import warnings
 from functools import lru_cache
 from pathlib import Path
 
+from . import installed
+from .errors import CacheWarning
+
 _MAGIC = b"numbacc1"
 
-#: Distributions that have a part in turning Python into machine code, for CUDA 12 and 13.
-_COMPILERS = (
-    "numba",
-    "numba-cuda",
-    "llvmlite",
-    "numpy",
-    "cuda-core",
-    "nvidia-cuda-nvcc-cu12",
-    "nvidia-nvjitlink-cu12",
-    "nvidia-cuda-nvcc",
-    "nvidia-nvvm",
-    "nvidia-nvjitlink",
-)
+#: Distributions that have a part in turning Python into machine code; `installed.compilers` knows the libraries.
+_COMPILERS = ("numba", "numba-cuda", "llvmlite", "numpy", "cuda-core", "cuda-bindings")
 
 
 def directory() -> Path:
-    """Where compiled kernels are kept: $NUMBACC_CACHE_DIR, else a folder in the user's cache."""
+    """Where compiled code is kept: $NUMBACC_CACHE_DIR, else a folder in the user's cache.
+
+    Raises:
+        FileNotFoundError: the user has no home directory.
+    """
     chosen = os.environ.get("NUMBACC_CACHE_DIR")
     if chosen:
         return Path(chosen)
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "numbacc"
+    variable, below = ("LOCALAPPDATA", "AppData/Local") if sys.platform == "win32" else ("XDG_CACHE_HOME", ".cache")
+    base = os.environ.get(variable)
+    try:
+        return Path(base or Path.home() / below) / "numbacc"
+    except RuntimeError as error:  # an unknown user, and no $HOME
+        raise FileNotFoundError(errno.ENOENT, f"the user has no home directory ({error})", "~") from None
+
+
+#: How often `warn_of` was called.
+_failures = itertools.count()
+
+
+def warn_of(error: OSError) -> None:
+    """Warn, once a process, that compiled code cannot be kept: a cache that fails is no error."""
+    if next(_failures):
+        return
+    try:
+        where = f" in {directory()}"
+    except OSError:
+        where = ""
+    warnings.warn(
+        f"numbacc cannot keep compiled code{where}: {error}. It works, but each process compiles anew; "
+        "set NUMBACC_CACHE_DIR to a folder that can be written",
+        CacheWarning,
+        stacklevel=3,
+    )
 
 
 @lru_cache(maxsize=1)
@@ -56,6 +76,8 @@ def _fingerprint() -> bytes:
             digest.update(f"{name}={importlib.metadata.version(name)}".encode())
         except importlib.metadata.PackageNotFoundError:
             pass
+    for identity in installed.compilers():
+        digest.update(f"{identity}\n".encode())
     return digest.digest()
 
 
@@ -84,17 +106,18 @@ def load(entry_key: str) -> tuple[str, bytes] | None:
     """The kernel under a key, or None where there is none that can be trusted."""
     try:
         data = _store().get(entry_key)
-    except OSError:
+    except OSError as error:
+        warn_of(error)
         return None
     return None if data is None else unpack(data)
 
 
 def save(entry_key: str, entry: str, cubin: bytes) -> None:
-    """Keep a kernel. A cache that cannot be written (read-only home, full disk) is not an error."""
+    """Keep a kernel. A cache that cannot be written (read-only home, full disk) is warned of, and no error."""
     try:
         _store()[entry_key] = pack(entry, cubin)
-    except OSError:
-        pass
+    except OSError as error:
+        warn_of(error)
 
 
 def _store():  # type: ignore[no-untyped-def]

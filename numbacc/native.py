@@ -26,6 +26,7 @@ from .codes import (
     WRONG_ALIGNMENT,
     WRONG_CONTEXT,
 )
+from .host_cache import compiled
 
 #: Bytes of packed kernel arguments, at most.
 ARGUMENT_BYTES = 1024
@@ -137,7 +138,7 @@ def _is_capturing(is_capturing, stream):
     return _load(state, 0) & 0xFFFFFFFF == _CAPTURE_ACTIVE
 
 
-@njit([_int(*[_int] * (2 + ARRAYS))], nogil=True, cache=True)
+@compiled(_int(*[_int] * (2 + ARRAYS)))
 def launch(template, stream, a0, a1, a2, a3, a4, a5):
     """Launch a template's kernel on arrays at the addresses a0 ...: a CUresult, or a code."""
     if not _is_current(_load(template, GET_CURRENT), _load(template, CONTEXT)):
@@ -176,7 +177,7 @@ def launch(template, stream, a0, a1, a2, a3, a4, a5):
     return _invoke(_load(template, LAUNCH), (config, function, 0, extra))
 
 
-@njit([_int(*[_int] * 9)], nogil=True, cache=True)
+@compiled(_int(*[_int] * 9))
 def execute(get_current, context, is_capturing, function, handle, stream, source, target, option):
     """Call a library's function that works from one address to another, on a stream that it knows.
 
@@ -190,19 +191,19 @@ def execute(get_current, context, is_capturing, function, handle, stream, source
     return _invoke(function, (handle, source, target, option))
 
 
-@njit([_int(_int, _int)], nogil=True, cache=True)
+@compiled(_int(_int, _int))
 def is_current(get_current, context):
     """1 where the context is the thread's current one, else 0."""
     return 1 if _is_current(get_current, context) else 0
 
 
-@njit([_int(_int, _int)], nogil=True, cache=True)
+@compiled(_int(_int, _int))
 def is_capturing(is_capturing, stream):
     """1 where the stream is being captured, or may not even be asked since another is, else 0."""
     return 1 if _is_capturing(is_capturing, stream) else 0
 
 
-@njit([_int(*[_int] * 7)], nogil=True, cache=True)
+@compiled(_int(*[_int] * 7))
 def allocate(get_current, context, is_capturing, function, pool, nbytes, stream):
     """Allocate from a pool: the address, WRONG_CONTEXT, CAPTURING, or FAILED - CUresult."""
     if not _is_current(get_current, context):
@@ -215,7 +216,7 @@ def allocate(get_current, context, is_capturing, function, pool, nbytes, stream)
     return FAILED - status if status else _load(result, 0)
 
 
-@njit([_int(*[_int] * 6)], nogil=True, cache=True)
+@compiled(_int(*[_int] * 6))
 def free(get_current, context, is_capturing, function, pointer, stream):
     """Free in the order of a stream: a CUresult, WRONG_CONTEXT, or CAPTURING."""
     if not _is_current(get_current, context):
@@ -307,7 +308,7 @@ def _queue_matmul(template, stream, workspace, alpha_place, beta_place, arrays):
     )
 
 
-@njit([_int(*[_int] * (5 + MATMUL_ARRAYS))], nogil=True, cache=True)
+@compiled(_int(*[_int] * (5 + MATMUL_ARRAYS)))
 def matmul(template, stream, workspace, alpha, beta, a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10):
     """Queue a template's product of arrays at the addresses a0 ...: a cublasStatus_t, or a code.
 
@@ -322,7 +323,7 @@ def matmul(template, stream, workspace, alpha, beta, a0, a1, a2, a3, a4, a5, a6,
     return _queue_matmul(template, stream, workspace, alpha_place, beta_place, arrays)
 
 
-@njit([_int(*[_int] * 7)], nogil=True, cache=True)
+@compiled(_int(*[_int] * 7))
 def matmul_plain(template, stream, a, b, out, bias, aux):
     """`matmul` with alpha 1, beta 0, no scales and no scratch memory: every argument less makes a call cheaper."""
     arrays = _matmul_words()

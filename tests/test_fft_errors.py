@@ -142,7 +142,7 @@ def test_arrays_without_axes_are_no_sequences(place, wrong):
     assert fft.fftn(x, s=np.array([2, 3]), axes=np.array([0, 1])).shape == (2, 3)
 
 
-@pytest.mark.parametrize("wrong", ["x", 1.5, [1.5], ["x"], *ZERO_RANK[1:], np.ones(1), np.ones(2), {}.keys], ids=repr)
+@pytest.mark.parametrize("wrong", ["x", 1.5, [1.5], ["x"], *ZERO_RANK[1:], np.ones(1), np.ones(2), len], ids=repr)
 def test_axes_of_shifts(place, wrong):
     for function in (fft.fftshift, fft.ifftshift):
         x = operand(place, "fft")

@@ -20,6 +20,9 @@ class Equal:
     def __eq__(self, other):
         return True
 
+    def __repr__(self):
+        return "Equal()"
+
 
 def ones(place, *shape, dtype="float32"):
     return place.put(np.ones(shape, dtypes.dtype(dtype)))

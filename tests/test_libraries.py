@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from numbacc import contexts, info
+from numbacc import contexts, info, installed
 from numbacc_bindings import _library, cufft, curand
 from numbacc_bindings import cublasLt as binding
 from numbacc_bindings.cublasLt import (
@@ -115,7 +115,7 @@ def real(request):
 def test_version_is_the_wheels(real, row):
     wheels = [info.attempt(importlib.metadata.version, name)[0] for name in (row.part.cu12, row.part.cu13)]
     versions = [info.numbers(version)[:3] for version in wheels if version]
-    units = info.UNITS[row.part.results]
+    units = installed.UNITS[row.part.results]
     if versions:
         assert real.version() in [units[0] * major + units[1] * minor + patch for major, minor, patch in versions]
 
@@ -234,7 +234,7 @@ def test_missing(monkeypatch, row, use):
     assert message.startswith(f"{row.name} was not found: ")
     assert f'pip install "numbacc[cu12]" brings it ({row.part.cu12})' in message
     assert 'for a CUDA 13 driver pip install "numbacc[cu13]"' in message
-    assert message.endswith(f"These places were searched:\nsearched here and there for {row.name}")
+    assert message.endswith(f"The search for it ended with:\nsearched here and there for {row.name}")
 
 
 @each

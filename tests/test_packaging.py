@@ -12,9 +12,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 import numbacc
-from numbacc import info
+from numbacc import host_cache, info
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = {"numbacc": ROOT / "numbacc", "numbacc_bindings": ROOT / "bindings" / "numbacc_bindings"}
@@ -38,14 +39,42 @@ def lines(text):
 
 def requirements(text):
     """Requirement, with its extra -> its versions."""
-    return dict(re.match(r"([\w.-]+(?:\[\w+\])?)(.*)", line).groups() for line in lines(text))
+    found = [Requirement(line) for line in lines(text)]
+    return {f"{r.name}{f'[{min(r.extras)}]' if r.extras else ''}": str(r.specifier) for r in found}
 
 
 def test_dependencies(setup):
     needed = requirements(setup["options"]["install_requires"])
     assert needed == info.REQUIRED  # which `python -m numbacc info` checks
     assert set(needed) == {"numba", "numba-cuda", "numpy", "ml_dtypes", "cuda-pathfinder", "cuda-core"}
-    assert needed["numpy"].endswith(",<2.5")
+
+
+@pytest.mark.parametrize(
+    ("system", "processor", "wheels"),
+    [
+        ("linux", "x86_64", True),
+        ("linux", "aarch64", True),
+        ("win32", "AMD64", True),
+        ("linux", "ppc64le", False),
+        ("win32", "ARM64", False),
+        ("darwin", "arm64", False),
+        ("darwin", "x86_64", False),
+    ],
+)
+def test_dependencies_are_those_that_there_are_wheels_of(setup, system, processor, wheels):
+    """As `pip download --only-binary=:all: --platform` finds them."""
+    place = {"sys_platform": system, "platform_machine": processor}
+    needed = [Requirement(line) for line in lines(setup["options"]["install_requires"])]
+    here = {r.name for r in needed if not r.marker or r.marker.evaluate(place)}
+    assert here == set(info.REQUIRED) - (set() if wheels else {"numba-cuda", "cuda-core"})
+    assert ((system, processor) in info.CUDA_PLATFORMS) == wheels
+    assert set(info.REQUIRED) - info.CUDA_ONLY <= here
+    if system == "darwin":
+        test = [Requirement(line) for line in lines(setup["options.extras_require"]["test"])]
+        assert not {r.name for r in test if not r.marker or r.marker.evaluate(place)} & {
+            "numba-cuda",
+            "nvidia-cublas-cu12",
+        }
 
 
 def extra(setup, name):
@@ -201,7 +230,14 @@ def test_imports_are_found(source, expected):
 
 def test_one_door_to_numba_cuda():
     assert importers("numba.cuda") == {"numbacc._numba"}
-    assert importers("numba", "llvmlite") <= {*numbacc_modules("_numba", "native", "lent", "reference.gated")}
+    allowed = numbacc_modules("_numba", "host_cache", "lent", "native", "reference.gated")
+    assert importers("numba", "llvmlite") <= {*allowed}
+
+
+def test_what_native_imports_decides_its_cache():
+    """Its constants are part of the machine code that `host_cache` keeps."""
+    kept_by = {name.removesuffix(".py") for name in host_cache.SOURCES}
+    assert {name.split(".")[1] for name in reaches("numbacc.native", "numbacc") if "." in name} <= kept_by
 
 
 def test_bindings_know_no_arrays():

@@ -83,14 +83,15 @@ class Library:
         """
         with self._lock:
             if self._loaded is None:
-                # Imported here: `import numbacc` loads no library, and no library loader either.
-                from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
-
                 try:
+                    # Imported here: `import numbacc` loads no library, and no library loader either.
+                    from cuda.pathfinder import load_nvidia_dynamic_lib
+
                     path = load_nvidia_dynamic_lib(self._name).abs_path
-                except DynamicLibNotFoundError as error:
+                except (ImportError, RuntimeError) as error:
+                    # Found in no place, no pathfinder, or a system that CUDA does not run on.
                     raise self._error(
-                        f"{self._name} was not found: {self._remedy}. These places were searched:\n{error}"
+                        f"{self._name} was not found: {self._remedy}. The search for it ended with:\n{error}"
                     ) from None
                 self._loaded = ctypes.CDLL(path)
                 try:

@@ -26,8 +26,12 @@ Array = NDArray[Any]
 def _erfc() -> Callable[[Array], Array]:
     # NumPy has no error function; Numba compiles the C library's into a ufunc in a fraction of a second.
     # Imported here: numba takes longer to import than all the rest of numbacc.
-    from numba import vectorize
-
+    try:
+        from numba import vectorize
+    except ImportError:
+        # Not on every machine; one element at a time takes a hundred times as long.
+        elementwise = np.vectorize(math.erfc, otypes=[np.float64])
+        return lambda x: elementwise(x).astype(x.dtype)
     ufunc: Callable[[Array], Array] = vectorize(["float32(float32)", "float64(float64)"])(lambda x: math.erfc(x))
     return ufunc
 

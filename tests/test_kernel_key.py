@@ -1,0 +1,186 @@
+"""What decides the key of a compiled kernel: all that its machine code depends on."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from numbacc import installed, kernel_cache
+from numbacc.kernels.specs import KernelSpec
+from numbacc_bindings.driver import DriverError
+
+SPEC = KernelSpec("vector", "gated.forward.glu", "float32", 2, 1, 1, False)
+CAPABILITY = (9, 0)
+
+
+@pytest.fixture
+def fresh_fingerprint():
+    """The digest of sources and versions is taken anew, here and after the test."""
+    kernel_cache._fingerprint.cache_clear()
+    yield kernel_cache._fingerprint.cache_clear
+    kernel_cache._fingerprint.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"algorithm": "scalar"},
+        {"formula": "gated.forward.swiglu"},
+        {"dtype": "float64"},
+        {"inputs": 3},
+        {"outputs": 2},
+        {"rank": 2},
+        {"wide": True},
+        {"access_bytes": 8},
+        {"turned": (0,)},
+        {"thread_bytes": 16},
+        {"out_dtype": "float16"},
+    ],
+    ids=str,
+)
+def test_key_depends_on_the_kernel(change):
+    assert kernel_cache.key(SPEC._replace(**change), CAPABILITY) != kernel_cache.key(SPEC, CAPABILITY)
+
+
+def test_every_field_of_the_kernel_is_tried_above():
+    tried = test_key_depends_on_the_kernel.pytestmark[0].args[1]
+    assert {name for change in tried for name in change} == set(KernelSpec._fields)
+
+
+def test_key_depends_on_the_compute_capability():
+    keys = {kernel_cache.key(SPEC, capability) for capability in ((8, 0), (8, 6), (9, 0), (10, 0))}
+    assert len(keys) == 4
+
+
+def test_key_is_the_same_in_another_process():
+    code = (
+        "from numbacc import kernel_cache; from numbacc.kernels.specs import KernelSpec; "
+        f"print(kernel_cache.key({SPEC!r}, {CAPABILITY!r}))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == kernel_cache.key(SPEC, CAPABILITY)
+
+
+@pytest.mark.parametrize("name", ["numba", "numba-cuda", "llvmlite", "numpy", "cuda-core", "cuda-bindings"])
+def test_key_depends_on_the_compilers(name, fresh_fingerprint, monkeypatch):
+    before, version = kernel_cache.key(SPEC, CAPABILITY), importlib.metadata.version
+    monkeypatch.setattr(importlib.metadata, "version", lambda n: "0.0.1" if n == name else version(n))
+    fresh_fingerprint()
+    assert kernel_cache.key(SPEC, CAPABILITY) != before
+
+
+def test_key_depends_on_which_compilers_are_there(fresh_fingerprint, monkeypatch):
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    before = kernel_cache.key(SPEC, CAPABILITY)
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    fresh_fingerprint()
+    assert kernel_cache.key(SPEC, CAPABILITY) != before
+
+
+class Toolkit:
+    """Files that stand for NVIDIA's compilers, wherever they are installed.
+
+    Attributes:
+        files: name to cuda-pathfinder -> path.
+        linker: what nvJitLink says its version is.
+        driver: the CUDA version of the driver; 0 if there is none.
+    """
+
+    def __init__(self, folder, monkeypatch):
+        self.linker, self.driver = "13.0", 0
+        self.files = {name: folder / f"lib{name}.so" for name in ("nvvm", "nvJitLink", "nvrtc", "device")}
+        for path in self.files.values():
+            path.write_text("library")
+            os.utime(path, ns=(10**18, 10**18))
+        monkeypatch.setattr(installed, "find", self.find)
+        monkeypatch.setattr(installed, "library_version", lambda part, path: self.linker)
+        monkeypatch.setattr("cuda.pathfinder.find_bitcode_lib", self.find)
+        monkeypatch.setattr(installed, "driver", SimpleNamespace(cuDriverGetVersion=self.driver_version))
+
+    def find(self, name):
+        if name not in self.files:
+            raise RuntimeError(f"{name} is nowhere")
+        return str(self.files[name])
+
+    def driver_version(self, address):
+        if not self.driver:
+            raise DriverError("no driver")
+        ctypes.c_int.from_address(address).value = self.driver
+
+    def touch(self, name):
+        """Another file of the same size in the place of the one that was."""
+        os.utime(self.files[name], ns=(10**18, 10**18 + 1))
+
+    def remove(self, *names):
+        for name in names:
+            del self.files[name]
+
+
+@pytest.fixture
+def toolkit(tmp_path, monkeypatch):
+    return Toolkit(tmp_path, monkeypatch)
+
+
+TOOLKITS = {
+    "another NVVM": (lambda t: None, lambda t: t.touch("nvvm")),
+    "no NVVM": (lambda t: None, lambda t: t.remove("nvvm")),
+    "another libdevice": (lambda t: None, lambda t: t.files["device"].write_text("LIBRARY")),
+    "no libdevice": (lambda t: None, lambda t: t.remove("device")),
+    "another nvJitLink": (lambda t: None, lambda t: t.touch("nvJitLink")),
+    "nvJitLink says another version": (lambda t: None, lambda t: setattr(t, "linker", "13.1")),
+    "no nvJitLink": (lambda t: None, lambda t: t.remove("nvJitLink")),
+    # Numba looks for NVVM beside NVRTC, then.
+    "another NVRTC, NVVM unknown": (lambda t: t.remove("nvvm"), lambda t: t.touch("nvrtc")),
+    # The driver makes the machine code, then.
+    "another driver, no nvJitLink": (lambda t: t.remove("nvJitLink"), lambda t: setattr(t, "driver", 13020)),
+}
+
+
+@pytest.mark.parametrize(("prepare", "change"), TOOLKITS.values(), ids=TOOLKITS)
+def test_key_depends_on_the_libraries_however_installed(toolkit, prepare, change, fresh_fingerprint):
+    def key():
+        fresh_fingerprint()
+        return kernel_cache.key(SPEC, CAPABILITY)
+
+    prepare(toolkit)
+    before = key()
+    assert key() == before
+    change(toolkit)
+    assert key() != before
+
+
+def test_a_driver_that_makes_no_code_changes_no_key(toolkit, fresh_fingerprint):
+    fresh_fingerprint()
+    before = kernel_cache.key(SPEC, CAPABILITY)
+    toolkit.driver = 13020
+    toolkit.touch("nvrtc")
+    fresh_fingerprint()
+    assert kernel_cache.key(SPEC, CAPABILITY) == before
+
+
+def test_a_key_needs_no_library_and_no_pathfinder(toolkit, fresh_fingerprint, monkeypatch):
+    toolkit.files.clear()
+    fresh_fingerprint()
+    without_libraries = kernel_cache.key(SPEC, CAPABILITY)
+    monkeypatch.setitem(sys.modules, "cuda.pathfinder", None)
+    fresh_fingerprint()
+    assert kernel_cache.key(SPEC, CAPABILITY) == without_libraries
+
+
+@pytest.mark.parametrize(
+    "source", ["maps.py", "sums.py", "formulas.py", "arithmetic.py", "specs.py", "_numba.py", "dtypes.py", "launch.py"]
+)
+def test_key_depends_on_the_source(source, fresh_fingerprint, monkeypatch):
+    before, read = kernel_cache.key(SPEC, CAPABILITY), Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + b"#" * (path.name == source))
+    fresh_fingerprint()
+    assert kernel_cache.key(SPEC, CAPABILITY) != before

@@ -1,0 +1,71 @@
+"""Where none of CUDA's packages can be installed, numbacc runs on NumPy."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+BLOCK = """
+import sys
+for name in {names}:
+    sys.modules[name] = None
+"""
+#: What cuda-pathfinder answers on a system that it does not know.
+UNKNOWN_SYSTEM = """
+import cuda.pathfinder
+
+def search(name):
+    raise RuntimeError("_load_lib() is not supported on platform 'darwin'")
+
+cuda.pathfinder.load_nvidia_dynamic_lib = search
+"""
+WORK = """
+import math
+import numpy as np
+import numbacc
+from numbacc import fft, gated, gemm
+
+assert not numbacc.has_gpu()
+x = numbacc.asarray(np.linspace(-3, 3, 32, dtype="float32").reshape(4, 8))
+assert isinstance(x, np.ndarray)
+a, b = x[:, :4], x[:, 4:]
+for kind in ("glu", "reglu", "swiglu", "geglu_tanh", "geglu"):
+    y = gated.forward(x, kind=kind)
+    assert gated.backward(y, x, kind=kind).shape == x.shape
+# The last one, geglu, has a reference of its own here.
+normal = np.array([[math.erfc(-v / math.sqrt(2)) / 2 for v in row] for row in b.astype(float)])
+np.testing.assert_allclose(y, a * b * normal, rtol=1e-5, atol=1e-7)
+assert y.dtype == x.dtype
+w, bias = np.ones((8, 4), "float32"), numbacc.zeros(4)
+np.testing.assert_allclose(gemm.matmul(x, w), x @ w, rtol=1e-5)
+z, saved = gemm.linear(x, w, bias, activation="gelu", tune=True)
+assert [g.shape for g in gemm.linear_backward(z, saved)] == [(4, 8), (8, 4), (4,)]
+np.testing.assert_allclose(fft.irfft(fft.rfft(x)), x, rtol=1e-5, atol=1e-6)
+with numbacc.stream() as stream:
+    stream.synchronize()
+try:
+    numbacc.asarray(x, device=0)
+except numbacc.DeviceError:
+    pass
+else:
+    raise AssertionError("there is no GPU 0")
+from numbacc.__main__ import main
+assert main(["info"]) == 0
+"""
+MACHINES = {
+    "nothing of NVIDIA's": BLOCK.format(names=("cuda", "numba_cuda")),
+    "no Numba either": BLOCK.format(names=("cuda", "numba_cuda", "numba", "llvmlite")),
+    "no cuda-core, no numba-cuda": BLOCK.format(names=("cuda.core", "cuda.bindings", "numba_cuda", "numba.cuda"))
+    + UNKNOWN_SYSTEM,
+}
+
+
+@pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
+def test_numpy_is_enough(machine):
+    environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "0"}
+    run = subprocess.run([sys.executable, "-c", machine + WORK], capture_output=True, text=True, env=environment)
+    assert run.returncode == 0, run.stderr
+    assert "runs on: NumPy" in run.stdout

@@ -1,0 +1,85 @@
+"""numba-cuda 0.30.4 asks for `numpy.row_stack`, which NumPy 2.5 has no more: kernels compile all the same."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from numbacc.backend import simulated
+
+pytestmark = pytest.mark.skipif(simulated(), reason="the simulator compiles nothing")
+
+COMPILE = """
+import numba.np.arrayobj  # Numba itself asks for it only where NumPy's version had it
+import numpy as np
+
+if vars(np).pop("row_stack", None):
+    np.__all__.remove("row_stack")
+{before}
+from numbacc import _numba
+
+assert not hasattr(np, "row_stack"), "it was left behind"
+
+import ptx
+from numba import cuda
+
+@cuda.jit
+def double(x):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] *= 2
+
+with ptx.pretended((9, 0)):
+    text, _ = cuda.compile(double.py_func, (_numba.types.float32[:],), device=False, abi="numba", cc=(9, 0))
+assert ".entry" in text
+assert ".entry" in ptx.compiled(ptx.spec("vector", "gated.forward.swiglu", "float32")).source
+"""
+#: A user's kernel and numbacc's own, on a GPU.
+RUN = """
+import numba.np.arrayobj
+import numpy as np
+
+if vars(np).pop("row_stack", None):
+    np.__all__.remove("row_stack")
+from numba import cuda
+
+@cuda.jit
+def double(x):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] *= 2
+
+import numbacc
+
+x = numbacc.asarray(np.arange(32, dtype="float32"))
+double[1, 32](x)
+assert (numbacc.asnumpy(x) == 2 * np.arange(32)).all()
+y = numbacc.asnumpy(numbacc.gated.forward(x, kind="reglu"))
+assert (y == 4 * np.arange(16) * np.arange(16, 32)).all()
+"""
+#: What a notebook does before it uses numbacc.
+BEFORE = {
+    "nothing": "",
+    "numba.cuda imported": "import numba.cuda",
+    "a kernel that failed": """
+from numba import cuda, types
+
+try:
+    cuda.compile(lambda x: None, (types.float32[:],), device=False, abi="numba", cc=(9, 0))
+except AttributeError as error:
+    assert "row_stack" in str(error)
+""",
+}
+
+
+@pytest.mark.parametrize("before", BEFORE.values(), ids=BEFORE)
+def test_kernels_compile_without_row_stack(before):
+    subprocess.run([sys.executable, "-c", COMPILE.format(before=before)], check=True, cwd=Path(__file__).parent)
+
+
+@pytest.mark.gpu
+def test_kernels_run_without_row_stack():
+    subprocess.run([sys.executable, "-c", RUN], check=True)
