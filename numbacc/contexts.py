@@ -12,7 +12,7 @@ from typing import Any
 from numbacc_bindings import driver as cuda
 from numbacc_bindings.driver import CaptureMode, DriverError, driver
 
-from .errors import DeviceError
+from .errors import DeviceError, LibraryError
 
 
 def call(function: Any, *arguments: Any) -> int:
@@ -134,13 +134,35 @@ def device_of_stream(stream: int) -> int:
     """The GPU that a stream belongs to; of the default stream, which every GPU has, the current one."""
     if not stream:
         return current_device()
-    with on_device(0):  # the driver wants some context to be current
-        context = call(driver.cuStreamGetCtx, stream)
-        driver.cuCtxPushCurrent_v2(context)
-        try:
-            return call(driver.cuCtxGetDevice)
-        finally:
-            call(driver.cuCtxPopCurrent_v2)
+    driver.cuCtxPushCurrent_v2(call(lambda context: driver.cuStreamGetCtx(stream, context)))
+    try:
+        return call(driver.cuCtxGetDevice)
+    finally:
+        call(driver.cuCtxPopCurrent_v2)
+
+
+def check_stream(stream: int, device: int, error: object) -> None:
+    """Raise DeviceError where what failed was queued on a stream of another GPU."""
+    if stream and isinstance(error, LibraryError) and (other := device_of_stream(stream)) != device:
+        raise DeviceError(
+            f"the stream {stream:#x} belongs to cuda:{other} and the arrays are on cuda:{device}: pass a stream of "
+            f"that GPU, numbacc.stream(device={device})"
+        ) from error
+
+
+class on_stream(on_device):
+    """`on_device` for work on a stream: an error says so where the stream is another GPU's."""
+
+    __slots__ = ("_stream",)
+
+    def __init__(self, stream: int, device: int):
+        super().__init__(device)
+        self._stream = stream
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__()
+        if error and error[1] is not None:
+            check_stream(self._stream, self.device, error[1])
 
 
 @contextmanager

@@ -12,6 +12,7 @@ on other streams waits for what is queued there now, and the partner waits for o
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -19,8 +20,8 @@ from typing import Any, NamedTuple
 from numbacc_bindings.driver import driver
 
 from .captures import Capture, attach, capture_on, known, may_capture
-from .contexts import on_device, relaxed
-from .errors import UnsupportedError
+from .contexts import check_stream, on_device, relaxed
+from .errors import LibraryError, UnsupportedError
 from .events import Event, create_stream
 from .ownership import ARRAY_INSTEAD, NotCopied
 from .streams import foreign, owner_of
@@ -129,19 +130,21 @@ class History(NotCopied):
 
         The device's context is current.
         """
-        self.before(stream, True)
+        if stream != self.sole or self.partners:
+            self.before(stream, True)
         with _lock:
             self.partners = (*self.partners, stream)
 
     def unshare(self, stream: int) -> None:
         """The other library has let go; what it has queued so far is waited for by whoever is next."""
-        with _lock, on_device(self.device):
+        with _lock:
             others = list(self.partners)
             others.remove(stream)
             if stream != self.sole:
-                if capture_on(stream)[0]:
-                    return  # nothing can be noted there now: it stays a partner
-                self._uses = (*self._uses, Use(stream, _point(stream, self.device), True))
+                with on_device(self.device):
+                    if capture_on(stream)[0]:
+                        return  # nothing can be noted there now: it stays a partner
+                    self._uses = (*self._uses, Use(stream, _point(stream, self.device), True))
             self.partners = tuple(others)
 
 
@@ -246,12 +249,18 @@ class using:
         try:
             if self._capture is not None:
                 self._relaxed.__exit__(*error)
-            elif self._waited:
+            elif not error or error[1] is None:
                 self._note()
+            else:
+                check_stream(self._stream, self._context.device, error[1])
+                with contextlib.suppress(LibraryError):  # the one on its way says more
+                    self._note()
         finally:
             self._context.__exit__()
 
     def _note(self) -> None:
+        if not self._waited:
+            return
         points: list[Event] = []
 
         def point() -> Event:

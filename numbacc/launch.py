@@ -18,6 +18,7 @@ from numbacc_bindings.driver import LaunchConfig, driver
 
 from . import kernel_cache, native, runtime
 from .codes import ARRAYS
+from .contexts import relaxed
 from .maps import LaunchOrder
 
 
@@ -31,7 +32,7 @@ def load_function(spec: Any, device: int) -> int:
         found = compile_cubin(spec, capability)
         kernel_cache.save(key, *found)
     entry, cubin = found
-    with runtime.on_device(device):
+    with runtime.on_device(device), relaxed():
         module = runtime.call(driver.cuModuleLoadData, address_of(cubin))
         return runtime.call(driver.cuModuleGetFunction, module, entry.encode())
 

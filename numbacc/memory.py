@@ -15,7 +15,7 @@ from numbacc_bindings.driver import DriverError, driver
 
 from . import captures, contexts, lent, workspace
 from .codes import CAPTURING
-from .contexts import call, device_attribute, device_name, on_device, primary_context, relaxed
+from .contexts import call, device_attribute, device_name, on_device, on_stream, primary_context, relaxed
 from .errors import DeviceError, UnsupportedError
 from .events import Event, wait
 from .history import History, capture_of
@@ -238,7 +238,7 @@ def allocate(nbytes: int, device: int, stream: int) -> Any:
     address = _gpus[device].allocate(nbytes, stream) if nbytes else 0
     if address >= 0:
         return Storage(address, nbytes, device, stream)
-    with on_device(device):
+    with on_stream(stream, device):
         capture = capture_of(stream, device) if address == CAPTURING else None
         if capture is None:
             return Storage(_allocate_slowly(nbytes, device, stream), nbytes, device, stream)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from .streams import owner_of
@@ -15,12 +17,17 @@ def stream_of(obj: Any, device: int) -> int | None:
         obj: the array.
         device: the GPU that it is on.
     """
-    library = type(obj).__module__.partition(".")[0]
-    if library == "torch":
-        return _torch(device)
-    if library == "cupy":
-        return _cupy()
-    return None
+    kind: Any = type(obj)
+    current: Callable[[int], int] | None = _current(kind)
+    return None if current is None else current(device)
+
+
+@lru_cache(maxsize=256)
+def _current(kind: Any) -> Callable[[int], int] | None:
+    """What tells the stream that the library of a class of arrays works on."""
+    # A subclass of torch's tensors is from anywhere.
+    libraries = {base.__module__.partition(".")[0] for base in kind.__mro__}
+    return _torch if "torch" in libraries else _cupy if "cupy" in libraries else None
 
 
 def current(device: int) -> set[int]:
@@ -30,7 +37,7 @@ def current(device: int) -> set[int]:
     if torch is not None and hasattr(torch, "cuda") and torch.cuda.is_initialized():
         found.add(_torch(device))
     if "cupy" in sys.modules:
-        found.add(_cupy())
+        found.add(_cupy(device))
     return found
 
 
@@ -53,6 +60,6 @@ def _torch(device: int) -> int:
     return int(torch.cuda.current_stream(device).cuda_stream if raw is None else raw(device))
 
 
-def _cupy() -> int:
+def _cupy(device: int) -> int:
     handle = int(sys.modules["cupy"].cuda.get_current_stream().ptr)
     return 0 if handle == 1 else handle

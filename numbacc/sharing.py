@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from . import partners
-from .captures import capture_on
+from .captures import capture_on, may_capture
 from .contexts import on_device
 from .errors import UnsupportedError
 from .events import Event
 from .history import History, capture_of
 from .memory import keep_until
+from .streams import foreign, owner_of
 
 
 class Borrowed(History):
@@ -23,12 +24,14 @@ class Borrowed(History):
     __slots__ = ("_owner", "address", "nbytes")
 
     def __init__(self, owner: object, address: int, device: int, stream: int, producer: int | None):
-        super().__init__(device, stream)
+        # `History.__init__`, spelled out: every foreign argument of an operation comes by here.
         self._owner, self.address = owner, address
-        if producer is not None:
-            self.partners = (producer,)
-            if producer != stream:
-                self.sole = None
+        self.device, self.stream = device, stream
+        self._uses = ()
+        self.partners = () if producer is None else (producer,)
+        self.sole = stream if producer is None or producer == stream else None
+        if foreign:
+            self._stream_owner = owner_of(stream)
 
     def __del__(self) -> None:
         if not self.partners:
@@ -73,6 +76,9 @@ def share(storage: Any, consumer: int) -> int | None:
 
     A consumer that is being captured keeps the memory instead; its graph's order is its launcher's.
     """
+    if storage.sole == consumer and not may_capture()(consumer):
+        storage.share(consumer)
+        return consumer
     with on_device(storage.device):
         capture = capture_of(consumer, storage.device)
         if capture is not None:

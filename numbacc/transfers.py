@@ -9,7 +9,7 @@ import numpy as np
 from numbacc_bindings import driver as cuda
 from numbacc_bindings.driver import DriverError, driver
 
-from .contexts import call, on_device
+from .contexts import call, on_stream
 from .errors import UnsupportedError
 from .events import Event
 from .history import capture_of
@@ -29,7 +29,7 @@ def copy_from_host(storage: Any, address: int, host: np.ndarray[Any, Any], strea
 
     A graph reads the host array at every launch, and keeps it.
     """
-    with on_device(storage.device):
+    with on_stream(stream, storage.device):
         capture = capture_of(stream, storage.device)
         source = host.ctypes.data
         driver.cuMemcpyHtoDAsync_v2(address, source, host.nbytes, stream)
@@ -47,7 +47,7 @@ def copy_to_host(host: np.ndarray[Any, Any], address: int, device: int, stream: 
     Raises:
         UnsupportedError: the stream is being captured, and the host array is not pinned.
     """
-    with on_device(device):
+    with on_stream(stream, device):
         target = host.ctypes.data
         pinned = _is_pinned(target)
         capture = capture_of(stream, device)
@@ -68,14 +68,14 @@ def copy_to_host(host: np.ndarray[Any, Any], address: int, device: int, stream: 
 
 
 def copy_on_device(target: int, source: int, nbytes: int, device: int, stream: int) -> None:
-    with on_device(device):
+    with on_stream(stream, device):
         driver.cuMemcpyDtoDAsync_v2(target, source, nbytes, stream)
 
 
 def fill(address: int, pattern: bytes, count: int, device: int, stream: int) -> None:
     """Queue `count` repetitions of a pattern of 1, 2, 4, 8 or 16 bytes."""
     value = int.from_bytes(pattern[:4], "little")
-    with on_device(device):
+    with on_stream(stream, device):
         if len(set(pattern)) == 1:
             driver.cuMemsetD8Async(address, pattern[0], count * len(pattern), stream)
         elif len(pattern) == 2:

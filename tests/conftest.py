@@ -6,6 +6,9 @@ simulated ones in a process started with NUMBA_ENABLE_CUDASIM=1.
 
 from __future__ import annotations
 
+import fcntl
+import os
+import tempfile
 from contextlib import contextmanager
 
 import numpy as np
@@ -17,6 +20,9 @@ from hypothesis import strategies as st
 import numbacc
 from numbacc import arrays, gated, workspace
 from numbacc.backend import backend, has_gpu, simulated
+
+# JAX would take three quarters of the GPU's memory from the tests beside it.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 SKIPS = {
     "gpu": "needs a CUDA GPU",
@@ -45,6 +51,20 @@ def pytest_runtest_setup(item):
         pytest.skip(SKIPS["gpu"])
     if item.get_closest_marker("simulator") and not simulated():
         pytest.skip(SKIPS["simulator"])
+
+
+@pytest.fixture(autouse=True)
+def share_of_memory(request):
+    """Tests in other processes use the same GPU: one that fills its memory waits until it is alone there."""
+    if not request.node.get_closest_marker("gpu"):
+        yield
+        return
+    alone = request.node.get_closest_marker("fills_memory")
+    with open(os.path.join(tempfile.gettempdir(), f"numbacc-tests-{os.getuid()}.lock"), "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        yield
+        if alone:
+            numbacc.release_memory()
 
 
 class Place:

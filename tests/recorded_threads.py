@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 
+import numpy as np
 import pytest
 import recorder
 
@@ -222,6 +223,25 @@ def test_a_stream_makes_its_gpu_the_default():
 def test_arrays_on_two_gpus_are_refused():
     with pytest.raises(numbacc.DeviceError, match="cuda:1"):
         gated.backward(numbacc.empty((4, 4), device=1), array(device=0))
+
+
+def test_streams_of_the_other_gpu_are_refused():
+    x, s = array(device=0), numbacc.stream(device=1)
+    for call in (
+        lambda: gated.forward(x, stream=s),
+        lambda: numbacc.full((4, 8), 1.0, device=0, stream=s),
+        lambda: numbacc.asarray(np.ones(3), device=0, stream=s),
+        lambda: numbacc.asnumpy(x, stream=s),
+    ):
+        with pytest.raises(numbacc.DeviceError, match="cuda:1"):
+            call()
+    assert (numbacc.asnumpy(x) == 1.5).all()
+
+
+def test_a_thread_that_has_used_no_gpu_may_ask_for_captures():
+    found = []
+    run_threads(lambda k: found.append(backend().is_capturing(0)), 1)
+    assert found == [False]
 
 
 def test_release_memory_is_for_all_gpus():

@@ -118,6 +118,7 @@ def test_torch_arrays_go_in_as_they_are():
     assert_close(fft.rfft(y), np.fft.rfft(y.cpu().numpy()))
 
 
+@pytest.mark.fills_memory
 def test_more_than_2_to_the_31_elements():
     rows = 2**25 + 1
     if runtime.memory_info(0)[0] < 80 << 30:

@@ -39,6 +39,7 @@ def assert_is_product(result, a, b, bias=0.0, tolerance=1e-5):
 @pytest.mark.parametrize(
     "dtypes", [v for k, v in DTYPES.items() if k != "float64"], ids=[k for k in DTYPES if k != "float64"]
 )
+@pytest.mark.fills_memory
 def test_large_sizes(kind, dtypes):
     """Aligned and not: tiles, split sums, and epilogues that the library fuses only here."""
     for shape in ((256, 512, 1024), (129, 264, 520), (1000, 24, 40)):

@@ -150,6 +150,7 @@ def test_wait_orders_two_streams():
 # ---------------------------------------------------------------- memory
 
 
+@pytest.mark.fills_memory
 def test_out_of_memory_says_sizes_and_the_next_call_works():
     total = runtime.memory_info(0)[1]
     with pytest.raises(numbacc.DeviceError, match=f"asked for {4 * total:,} bytes") as caught:
@@ -159,6 +160,7 @@ def test_out_of_memory_says_sizes_and_the_next_call_works():
     assert_swiglu(gated.forward(numbacc.asarray(x)), x)
 
 
+@pytest.mark.fills_memory
 def test_the_pool_keeps_memory_and_gives_it_back_when_told():
     numbacc.release_memory()
     array = numbacc.empty(1 << 26, "uint8")
@@ -266,6 +268,7 @@ def test_a_planned_call_is_captured_into_a_graph():
 
 
 @pytest.mark.parametrize("kind", gated.KINDS)
+@pytest.mark.fills_memory
 def test_more_than_2_to_the_31_elements(kind):
     rows = (1 << 31) // 4096 + 8
     if runtime.memory_info(0)[0] < 4 * rows * 8192:

@@ -126,6 +126,7 @@ def test_a_graph_replays_philoxs_numbers_and_refuses_the_rest():
             np.testing.assert_array_equal(numbacc.asnumpy(out, stream=stream), values)
 
 
+@pytest.mark.fills_memory
 def test_more_than_2_to_the_31_values():
     n = (1 << 31) + 5
     out = numbacc.empty(n, "float16")

@@ -14,6 +14,7 @@ from numbacc_bindings.cufft import FORWARD, INVERSE, Type, cufft
 from numbacc_bindings.driver import driver
 
 from .. import native, runtime
+from ..contexts import relaxed
 from .advanced_layout import AdvancedLayout
 from .handles import Handle
 
@@ -43,7 +44,7 @@ class Transform:
             for made, numbers in zip(words, (layout.lengths, layout.in_embed, layout.out_embed), strict=True)
         )
         work = ctypes.c_size_t()
-        with runtime.on_device(device):
+        with runtime.on_device(device), relaxed():
             cufft.cufftSetAutoAllocation(handle, 0)
             cufft.cufftMakePlanMany64(
                 handle,

@@ -264,6 +264,11 @@ class Engine:
 
     def _use(self, stream: int) -> None:
         if stream != self._stream and self._device != CPU:
+            if backend().is_capturing(self._stream):
+                raise UnsupportedError(
+                    f"stream {self._stream:#x}, on which this generator drew last, is being captured into a graph: "
+                    "draw before the capture, or use another generator"
+                )
             backend().wait(stream, self._stream, self._device)
             curand.curandSetStream(self._handle.value, stream)
             self._stream, self._owner = stream, owner_of(stream)

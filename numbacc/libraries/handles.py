@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import threading
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from ..contexts import call, on_device
+from ..contexts import call, on_device, relaxed
 from ..layout import CPU
 from ..ownership import NotCopied
 
 
-def _current(device: int) -> AbstractContextManager[None]:
-    return nullcontext() if device == CPU else on_device(device)
+@contextmanager
+def _current(device: int) -> Iterator[None]:
+    """The device's context, and leave to do what captures forbid: with their handles, libraries allocate and free."""
+    if device == CPU:
+        yield
+        return
+    with on_device(device), relaxed():
+        yield
 
 
 class Handle(NotCopied):
