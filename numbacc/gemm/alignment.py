@@ -1,8 +1,10 @@
 """Where a product's arrays must start for cuBLASLt to be given them, and what it is given a copy of instead.
 
-Only float8 asks for more than the library's heuristics look after. NVIDIA wants every matrix of such a product, and
-each of its rows, at a multiple of 16 bytes. On an H200 a 16-bit bias that starts elsewhere ends the CUDA context with
-some kernels, and a scale that does is refused when the product is queued: these are small, and are copied.
+The library's heuristics do not look after all that its kernels need. NVIDIA wants every matrix of a float8 product, and
+each of its rows, at a multiple of 16 bytes. The rest was measured, on an H200 with cuBLASLt 13.1 (what was found is in
+docs/alignment.md, by tests/sweep_gemm_alignment.py): a 16-bit bias at 2 modulo 4 and a 16-bit GELU aux that is not at
+a multiple of 16 end the CUDA context with some kernels, as does a C whose rows are better aligned than D's; a scale
+that is not at a multiple of 16, and int8 matrices that are not at one of 4, are refused when the product is queued.
 """
 
 from __future__ import annotations
@@ -20,8 +22,10 @@ from .epilogue import Epilogue
 from .lowering import AUX, BIAS, OUT, A, B, C
 from .problem import SCALES, Problem, pitch
 
-#: Bytes that everything of a float8 product must start at a multiple of, scales and amax_d too.
+#: Bytes that everything of a float8 product must start at a multiple of, scales and amax_d too; and a GELU aux.
 FLOAT8 = 16
+#: And other biases of 16 bits, and int8 matrices.
+NARROW_BIAS = INT8 = 4
 _MATRICES = ((A, "a"), (B, "b"), (C, "c"), (OUT, "out"))
 _PLACES = (*SCALES, "amax_d")
 #: amax_d's number in a call of the library.
@@ -74,20 +78,22 @@ def check_layouts(problem: Problem) -> None:
 
 
 def check_addresses(problem: Problem, alignment: Sequence[int]) -> None:
-    """Raise LayoutError where a matrix of a float8 product does not start at a multiple of 16 bytes."""
-    if is_float8(problem):
-        for number, name in _MATRICES:
-            if alignment[number] < FLOAT8:
-                raise LayoutError(
-                    f"{name} starts at a multiple of {alignment[number]} bytes only; in a product of "
-                    f"{problem.call.a.dtype} every matrix must start at a multiple of {FLOAT8}. Pass memory of "
-                    "numbacc.empty"
-                )
+    """Raise LayoutError where a matrix of a float8 or int8 product does not start where the library takes it."""
+    needed = FLOAT8 if is_float8(problem) else INT8 if problem.call.a.itemsize == 1 else 1
+    for number, name in _MATRICES:
+        if alignment[number] < needed:
+            raise LayoutError(
+                f"{name} starts at a multiple of {alignment[number]} bytes only; in a product of "
+                f"{problem.call.a.dtype} every matrix must start at a multiple of {needed}. Pass memory of "
+                "numbacc.empty"
+            )
 
 
 def takes_aux(problem: Problem, kind: Epilogue, alignment: Sequence[int]) -> bool:
     """False where the library would have an aux that starts where it cannot take it; `fuses` looks at its rows."""
-    return not (is_float8(problem) and (kind.uses_aux or kind.produces_aux)) or alignment[AUX] >= FLOAT8
+    if not (kind.uses_aux or kind.produces_aux) or alignment[AUX] >= FLOAT8:
+        return True
+    return not is_float8(problem) and (kind.activation == "relu" or problem.call.a.itemsize > 2)
 
 
 def loose_scales(places: Sequence[int]) -> tuple[int, ...]:
@@ -105,7 +111,8 @@ def copies_of(problem: Problem, alignment: Sequence[int], loose: Sequence[int]) 
     """
     given, copies, end = problem, [], 0
     bias = problem.matrix_bias
-    if is_float8(problem) and bias is not None and not _fits(bias, alignment[BIAS]):
+    needed = FLOAT8 if is_float8(problem) else NARROW_BIAS
+    if bias is not None and bias.itemsize == 2 and not _fits(bias, alignment[BIAS], needed):
         dense, source, target = _dense(bias)
         given = problem._replace(matrix_bias=dense)
         copies.append(Copied("bias", BIAS, end, target.high, copy_plan(source, target)))
@@ -121,10 +128,11 @@ def copies_of(problem: Problem, alignment: Sequence[int], loose: Sequence[int]) 
     return given, tuple(copies)
 
 
-def _fits(bias: Layout, alignment: int) -> bool:
-    """True if each bias of a batch lies gapless, at a multiple of 16 bytes."""
+def _fits(bias: Layout, alignment: int, needed: int) -> bool:
+    """True if each bias of a batch lies gapless, and where the library takes it."""
     apart = (step for n, step in zip(bias.shape[:-2], bias.strides, strict=False) if n > 1)
-    return alignment >= FLOAT8 and bias.strides[-1] == bias.itemsize and not any(step % FLOAT8 for step in apart)
+    gapless = bias.shape[-1] == 1 or bias.strides[-1] == bias.itemsize
+    return alignment >= needed and gapless and not any(step % needed for step in apart)
 
 
 def _dense(bias: Layout) -> tuple[Layout, Layout, Layout]:
@@ -183,8 +191,11 @@ def with_copies(
 
 
 def told(problem: Problem, alignment: Sequence[int], copies: Sequence[Copied]) -> tuple[int, ...]:
-    """The alignment that the library's heuristics are told: that of every bias and aux of a batch, not of the first."""
+    """The alignment that the library's heuristics are told: that of every bias and aux of a batch, not of the first;
+    and of C and D the lesser one."""
     found = list(alignment)
+    if problem.call.has_beta:
+        found[C] = found[OUT] = min(found[C], found[OUT])
     for each in copies:
         if each.number == BIAS:
             found[BIAS] = ALIGNED

@@ -8,7 +8,7 @@ bias, which it adds along the rows of D, runs along our last axis, and its BGRAD
 from __future__ import annotations
 
 import itertools
-from math import prod
+from math import gcd, prod
 from typing import Any, NamedTuple
 
 from ..layout import Layout, layout
@@ -119,9 +119,24 @@ def lower(problem: Problem, kind: Epilogue) -> Lowered:
 
 
 def c_fits(problem: Problem) -> bool:
-    """True if C is stored as D is, so that the library reads it where it is; else it is copied into D first."""
+    """True if C is stored as D is, so that the library reads it where it is; else it is copied into D first.
+
+    In 16 bits a C whose rows are better aligned than D's counts as another way of storing: some of cuBLASLt's kernels
+    look at C's alone.
+    """
     c = problem.matrix_c
-    return c is None or pitch(c, row_major(problem)) is not None
+    if c is None:
+        return True
+    by_rows = row_major(problem)
+    if pitch(c, by_rows) is None:
+        return False
+    return problem.call.a.itemsize != 2 or _row_alignment(problem.matrix_out) >= _row_alignment(c)
+
+
+def _row_alignment(array: Layout) -> int:
+    """The greatest power of two up to 16 that divides the bytes between rows (or columns) and between matrices."""
+    steps = (step for n, step in zip(array.shape, array.strides, strict=True) if n > 1 and step != array.itemsize)
+    return gcd(16, *steps)
 
 
 def _operands(problem: Problem, kind: Epilogue) -> list[Layout | None]:

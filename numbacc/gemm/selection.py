@@ -14,7 +14,7 @@ from .aliasing import pairs_of
 from .alignment import alignment_of, bytes_of, check_addresses, copies_of, loose_scales, takes_aux, told
 from .compose import Step, steps_of, ways
 from .hardware import what_is_missing
-from .lowering import Lowered, fuses, lower
+from .lowering import BIAS, Lowered, fuses, lower
 from .problem import Problem
 
 #: Scratch memory that an algorithm may use, where `workspace_limit` says nothing else: what PyTorch allows on Hopper.
@@ -109,13 +109,14 @@ class Selector(threading.local):
         for kind in ways(problem):
             if not (fuses(given, kind) and takes_aux(given, kind, alignment)):
                 continue
-            lowered = lower(given, kind)._replace(copies=copies)
+            copied = tuple(copy for copy in copies if copy.number != BIAS or kind.uses_bias)
+            lowered = lower(given, kind)._replace(copies=copied)
             if lowered.product.amax and len(lowered.offsets) > 1:
                 raise UnsupportedError(
                     f"amax_d: the batch of these arrays takes {len(lowered.offsets)} calls of cuBLASLt, each of which "
                     "would write its own. Lay the matrices of a, b and out evenly apart"
                 )
-            aligned = told(given, alignment, copies)
+            aligned = told(given, alignment, copied)
             if len(lowered.offsets) > 1:
                 # One algorithm for all runs, wherever they start.
                 starts = zip(aligned, *lowered.offsets, strict=True)
@@ -128,7 +129,7 @@ class Selector(threading.local):
             if algorithm is not None:
                 runner = library.Runner(lowered.product, algorithm, alignment, device, pairs_of(problem))
                 steps = steps_of(problem, kind)
-                direct = not (steps or copies or len(lowered.offsets) > 1 or self._copies_c)
+                direct = not (steps or copied or len(lowered.offsets) > 1 or self._copies_c)
                 # A float8 D is not given in the place of C.
                 more = problem.second or problem.epilogue.produces_aux or problem.out.itemsize == 1
                 plain = direct and not (more or runner.workspace_bytes)
