@@ -40,12 +40,16 @@ class Capture(NotCopied):
         used: id -> (storage, whether the graph writes to it).
     """
 
-    def __init__(self, device: int, home: int, stream: int, before: Any = None):
+    def __init__(self, device: int, home: int, stream: int, join: Callable[[int, int, int], Any], before: Any = None):
         self.device, self.home, self.before = device, home, before
-        self._stream, self._number = stream, 0
+        self._stream, self._number, self._join = stream, 0, join
         self._active = True
+        #: Threads may capture together, on streams that wait for each other. Reentrant, as finalizers come by.
+        self._lock = threading.RLock()
         self.used: dict[int, tuple[Any, bool]] = {}
         self._kept: dict[int, Any] = {}
+        #: id -> the captured streams that use the memory, and whether they write to it.
+        self._users: dict[int, dict[int, bool]] = {}
         self._spare: list[Any] = []
 
     @property
@@ -56,39 +60,54 @@ class Capture(NotCopied):
             self.end()
         return self._active
 
-    def use(self, storage: Any, writes: bool) -> None:
-        """Keep memory that is read or written at every launch."""
+    def use(self, storage: Any, writes: bool, stream: int) -> None:
+        """Keep memory that is read or written at every launch, on a captured stream.
+
+        Where several streams take part, they wait for each other inside the graph as they do outside.
+        """
         block = storage.block
-        _, before = self.used.get(id(block), (block, False))
-        self.used[id(block)] = block, before or writes
+        with self._lock:
+            _, before = self.used.get(id(block), (block, False))
+            self.used[id(block)] = block, before or writes
+            users = self._users.setdefault(id(block), {})
+            others = [user for user, wrote in users.items() if user != stream and (writes or wrote)]
+            if writes:
+                users.clear()
+            users[stream] = writes or users.get(stream, False)
+        for other in others:
+            self._join(stream, other, self.device)
 
     def keep(self, owner: object) -> None:
         """Keep what else a launch needs: a plan of a library, host memory that is copied."""
-        self._kept[id(owner)] = owner
+        with self._lock:
+            self._kept[id(owner)] = owner
 
     def spare(self, nbytes: int) -> Any:
         """Memory that an array of this capture has left, of `nbytes` or up to twice as many; None if there is none."""
-        fitting = [block for block in self._spare if nbytes <= block.nbytes <= 2 * nbytes]
-        if not fitting:
-            return None
-        found = min(fitting, key=lambda block: block.nbytes)
-        self._spare.remove(found)
-        return found
+        with self._lock:
+            fitting = [block for block in self._spare if nbytes <= block.nbytes <= 2 * nbytes]
+            if not fitting:
+                return None
+            found = min(fitting, key=lambda block: block.nbytes)
+            self._spare.remove(found)
+            return found
 
-    def lend(self, block: Any) -> CapturedMemory:
-        """Memory of the graph, for an array that is made inside the capture."""
-        self.use(block, True)
+    def lend(self, block: Any, stream: int) -> CapturedMemory:
+        """Memory of the graph, for an array that is made inside the capture, on a captured stream."""
+        self.use(block, True, stream)
         return CapturedMemory(block, self)
 
     def give_back(self, block: Any) -> None:
         """An array of the capture is gone: while it goes on, later ones may have the memory, in the graph's order."""
-        if self.active:
-            self._spare.append(block)
+        with self._lock:
+            if self._active:
+                self._spare.append(block)
 
     def end(self) -> None:
         """The capture has ended: nothing more is used."""
-        self._active = False
-        self._spare.clear()
+        with self._lock:
+            self._active = False
+            self._spare.clear()
 
 
 class CapturedMemory(NotCopied):
@@ -143,7 +162,10 @@ class CapturedMemory(NotCopied):
         self.block.unshare(stream)
 
     def __del__(self) -> None:
-        self._capture.give_back(self.block)
+        try:
+            self._capture.give_back(self.block)
+        except Exception:
+            pass  # interpreter exit, as in Storage
 
 
 #: The driver's number of a capture -> the capture, while it goes on.
@@ -209,7 +231,9 @@ def known(number: int) -> Capture | None:
 
 def any_active() -> bool:
     """True while a capture that numbacc knows of goes on."""
-    return any(capture.active for capture in _captures.values())
+    with _lock:
+        captures = list(_captures.values())
+    return any(capture.active for capture in captures)
 
 
 class _Retained:

@@ -296,7 +296,9 @@ class DeviceArray(Operators, _numba.DeviceNDArray):  # type: ignore[misc]
                 source = source._compact(handle, row_major=False)
         else:
             host = values.broadcast(values.converted(source, self.dtype, name), self.shape, name)
-            if host.size == 1 and is_dense(self._numbacc_layout):
+            # A graph reads an array of the host at every launch, also one of a single element.
+            kept = isinstance(source, np.ndarray) and backend().is_capturing(handle)
+            if host.size == 1 and not kept and is_dense(self._numbacc_layout):
                 self._fill(host, handle, name)
                 return
             source = arrays.to_device(host, self.device, handle)

@@ -11,7 +11,7 @@ from . import captures
 from .captures import Capture
 from .contexts import call, on_device, relaxed
 from .errors import UnsupportedError
-from .events import Event
+from .events import Event, wait
 from .history import home_of_captures, using
 from .memory import keep_until
 
@@ -31,7 +31,7 @@ class Recording:
                 raise UnsupportedError(f"stream {stream:#x} is being captured already: end that graph first")
             before = Event(device)
             before.record(stream)
-            self._capture = Capture(device, home_of_captures(device), stream, before)
+            self._capture = Capture(device, home_of_captures(device), stream, wait, before)
             # Relaxed: this thread may load kernels and make plans meanwhile. No work of others is drawn in, since the
             # stream is one that nothing waits for implicitly.
             driver.cuStreamBeginCapture_v2(stream, CaptureMode.RELAXED)

@@ -22,7 +22,7 @@ from numbacc_bindings.driver import driver
 from .captures import Capture, attach, capture_on, known, may_capture
 from .contexts import check_stream, on_device, relaxed
 from .errors import LibraryError, UnsupportedError
-from .events import Event, create_stream
+from .events import Event, create_stream, wait
 from .ownership import ARRAY_INSTEAD, NotCopied
 from .streams import foreign, owner_of
 
@@ -185,7 +185,7 @@ def capture_of(stream: int, device: int) -> Capture | None:
     capture = known(number)
     if capture is None:
         with relaxed():
-            capture = Capture(device, home_of_captures(device), stream)
+            capture = Capture(device, home_of_captures(device), stream, wait)
             attach(number, graph, capture)
     return capture
 
@@ -224,7 +224,8 @@ class using:
         for storage, written in storages:
             self._used[id(storage)] = storage, written
         self._capture: Capture | None = None
-        self._waited: list[tuple[Any, bool, tuple[Use, ...]]] = []
+        #: With what was waited for; None where nothing was to be.
+        self._waited: list[tuple[Any, bool, tuple[Use, ...] | None]] = []
 
     def __enter__(self) -> Capture | None:
         self._context.__enter__()
@@ -233,13 +234,13 @@ class using:
             self._capture = capture = capture_of(stream, self._context.device)
             if capture is not None:
                 for storage, written in self._used.values():
-                    capture.use(storage, written)
+                    capture.use(storage, written, stream)
                 self._relaxed = relaxed()
                 self._relaxed.__enter__()
                 return capture
             for storage, written in self._used.values():
-                if storage.sole != stream or storage.partners:
-                    self._waited.append((storage, written, storage.before(stream, written)))
+                first = storage.sole == stream and not storage.partners
+                self._waited.append((storage, written, None if first else storage.before(stream, written)))
         except BaseException:
             self._context.__exit__()
             raise
@@ -259,8 +260,6 @@ class using:
             self._context.__exit__()
 
     def _note(self) -> None:
-        if not self._waited:
-            return
         points: list[Event] = []
 
         def point() -> Event:
@@ -271,4 +270,16 @@ class using:
 
         # Work may have been queued even where something failed in the end.
         for storage, written, waited in self._waited:
-            storage.after(self._stream, written, waited, point)
+            if waited is not None:
+                storage.after(self._stream, written, waited, point)
+            elif storage.sole != self._stream:
+                # Another thread has begun to use the memory on another stream, before this work was queued.
+                storage.after(self._stream, written, (), point)
+
+
+def note(stream: int, device: int, reads: Iterable[Any], writes: Iterable[Any]) -> None:
+    """Note work queued by a short way, where another thread has meanwhile begun to use its arrays elsewhere."""
+    work = using(stream, device, reads, writes)
+    work._waited = [(storage, written, None) for storage, written in work._used.values()]
+    with on_device(device):
+        work._note()

@@ -235,6 +235,8 @@ def allocate(nbytes: int, device: int, stream: int) -> Any:
     """
     if _deferred:
         _free_deferred()
+    if lent.head.value:
+        lent.collect()
     address = _gpus[device].allocate(nbytes, stream) if nbytes else 0
     if address >= 0:
         return Storage(address, nbytes, device, stream)
@@ -247,7 +249,7 @@ def allocate(nbytes: int, device: int, stream: int) -> Any:
             with relaxed():
                 address = _allocate_slowly(nbytes, device, capture.home)
             block = Storage(address, nbytes, device, capture.home)
-        return capture.lend(block)
+        return capture.lend(block, stream)
 
 
 def _allocate_slowly(nbytes: int, device: int, stream: int) -> int:

@@ -267,6 +267,11 @@ class MapPlan(NotCopied):
         if last is None or last.launch(stream, *addresses, *self._padding):
             with backend().using(stream, self._device, inputs, outs):
                 self.launch(stream, addresses)
+        else:
+            for array in used:
+                if array._storage.sole != stream:
+                    backend().note(stream, self._device, inputs, outs)
+                    break
         # `_answer`, spelled out: this is the path where a tenth of a microsecond counts.
         return out if out is not None else outs[0] if len(outs) == 1 else tuple(outs)
 

@@ -22,7 +22,7 @@ from .contexts import (
 )
 from .events import Event, create_stream, synchronize, wait
 from .executables import Recording
-from .history import using
+from .history import note, using
 from .memory import Storage, allocate, gpu, memory_info, pool_bytes, release_memory
 from .sharing import borrow, order_outside, settle, share
 from .transfers import copy_from_host, copy_on_device, copy_to_host, fill
@@ -50,6 +50,7 @@ __all__ = [
     "gpu",
     "is_capturing",
     "memory_info",
+    "note",
     "on_device",
     "order_outside",
     "pool_bytes",

@@ -11,7 +11,7 @@ from .errors import UnsupportedError
 from .events import Event
 from .history import History, capture_of
 from .memory import keep_until
-from .streams import foreign, owner_of
+from .streams import PER_THREAD, foreign, owner_of
 
 
 class Borrowed(History):
@@ -57,12 +57,20 @@ def borrow(owner: object, address: int, device: int, stream: int, producer: int 
     Raises:
         UnsupportedError: the library captures a graph, which our work on another stream would not be part of.
     """
+    if producer == PER_THREAD:
+        raise UnsupportedError(
+            f"{name}'s library works on CUDA's per-thread default stream, which is another one in each thread, so that "
+            "nobody could wait for it: use a stream of that library's own"
+        )
     if producer is not None and producer != stream and capture_on(producer)[0]:
         raise UnsupportedError(
             f"{name}'s library is capturing stream {producer:#x} into a graph, of which work on another stream would "
             "be no part: pass stream= the captured one, in torch stream=torch.cuda.current_stream()"
         )
-    return Borrowed(owner, address, device, stream, producer)
+    memory = Borrowed(owner, address, device, stream, producer)
+    if producer:
+        memory.keep(partners.owner(producer))
+    return memory
 
 
 def order_outside(stream: int, device: int) -> int:
@@ -76,13 +84,15 @@ def share(storage: Any, consumer: int) -> int | None:
 
     A consumer that is being captured keeps the memory instead; its graph's order is its launcher's.
     """
+    if consumer == PER_THREAD:
+        raise BufferError("CUDA's per-thread default stream cannot be waited for by others: use a stream of its own")
     if storage.sole == consumer and not may_capture()(consumer):
         storage.share(consumer)
         return consumer
     with on_device(storage.device):
         capture = capture_of(consumer, storage.device)
         if capture is not None:
-            capture.use(storage, True)
+            capture.use(storage, True, consumer)
             return None
         storage.share(consumer)
         return consumer

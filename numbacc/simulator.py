@@ -149,7 +149,7 @@ def allocate(nbytes: int, device: int, stream: int) -> Any:
     try:
         if capture is None:
             return Storage(nbytes, stream)
-        return capture.lend(capture.spare(nbytes) or Storage(nbytes, capture.home))
+        return capture.lend(capture.spare(nbytes) or Storage(nbytes, capture.home), stream)
     except MemoryError as error:
         raise DeviceError(f"out of memory in the simulator: {error}") from None
 
@@ -206,8 +206,12 @@ def using(
         if capture is None:
             storage.before(stream, written)
         else:
-            capture.use(storage, written)
+            capture.use(storage, written, stream)
     yield capture
+
+
+def note(stream: int, device: int, reads: Iterable[Any], writes: Iterable[Any]) -> None:
+    """As `history.note`: there is nothing to order."""
 
 
 class Recording:
@@ -216,7 +220,7 @@ class Recording:
     def __init__(self, stream: int, device: int):
         if stream in _captures:
             raise UnsupportedError(f"stream {stream:#x} is being captured already: end that graph first")
-        self._capture = _captures[stream] = Capture(device, 0, stream)
+        self._capture = _captures[stream] = Capture(device, 0, stream, lambda *streams: None)
         self._work: list[Callable[[], Any]] = []
         _recorded[id(self._capture)] = self._work
 

@@ -111,6 +111,9 @@ class Stream(NotCopied):
             _idle.setdefault(self.device, []).append(self.handle)
 
 
+#: CUDA's handle of the default stream that each thread has for itself.
+PER_THREAD = 2
+
 #: Device -> streams that nobody holds any more.
 _idle: dict[int, list[int]] = {}
 
@@ -207,7 +210,7 @@ def handle_of(stream: Any) -> int:
 
 def _special(handle: int) -> int:
     """The stream behind a handle that CUDA gives a meaning: 1 is the legacy default stream, 2 a thread's own."""
-    if handle == 2:
+    if handle == PER_THREAD:
         raise OptionError(
             "stream is CUDA's per-thread default stream (2), which is another one in each thread, so that nobody could "
             "wait for it: pass numbacc.stream(), or 0 for the default stream"

@@ -14,9 +14,10 @@ enum { DEVICES = 2, DEPTH = 16 };
 typedef struct user { void (*destroy)(void *); void *data; int count; } user;
 typedef struct graph { word id; int users; user *user[64]; int open; int broken; } graph;
 typedef struct context context;
-typedef struct stream { word magic; context *context; graph *capture; } stream;
+typedef struct stream stream;
+struct stream { context *context; graph *capture; stream *next; };
 struct context { int device; stream legacy; };
-typedef struct event { word magic; context *context; graph *capture; int done; } event;
+typedef struct event { context *context; graph *capture; int done; } event;
 typedef struct block { word address, bytes; int device, freed; struct block *next; } block;
 
 static context contexts[DEVICES];
@@ -24,6 +25,7 @@ static __thread context *stack[DEPTH];
 static __thread int depth, capture_mode;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static block *blocks;
+static stream *streams;
 static word used_bytes, limit_bytes = 1ull << 30, graphs;
 static int pending = 1; /* 1: events are not done until they are waited for on the host */
 
@@ -92,6 +94,10 @@ int cuStreamCreate(stream **result, unsigned flags) {
     if (!depth) return CONTEXT;
     *result = calloc(1, sizeof(stream));
     (*result)->context = stack[depth - 1];
+    pthread_mutex_lock(&lock);
+    (*result)->next = streams;
+    streams = *result;
+    pthread_mutex_unlock(&lock);
     return OK;
 }
 int cuStreamGetCtx(stream *s, context **result) { s = find(s); if (!s) return CONTEXT; *result = s->context; return OK; }
@@ -213,7 +219,8 @@ int cuStreamBeginCapture_v2(stream *s, int mode) {
 int cuStreamEndCapture(stream *s, graph **result) {
     *result = s->capture;
     s->capture->open = 0;
-    s->capture = NULL;
+    for (stream *other = streams; other; other = other->next)
+        if (other->capture == *result) other->capture = NULL;
     note("end", (word)s, (*result)->id, 0, 0, 0);
     return (*result)->broken ? 901 : OK;
 }

@@ -283,6 +283,45 @@ def test_things_are_dropped_in_any_order(log, order):
     assert not memory._deferred
 
 
+def test_branches_of_a_graph_are_in_order(log):
+    """Memory that one captured stream has left, or written, is waited for by the other."""
+    x, side = array(), numbacc.stream()
+    with numbacc.graph() as g:
+        side.wait(g.stream)
+        a = gated.forward(x, stream=side)
+        first = a._address
+        del a
+        b = gated.forward(x)
+        c = gated.forward(b[:, :2], stream=side)
+        g.stream.wait(side)
+    one, two, three = log.named("launch")
+    assert {call.graph for call in (one, two, three)} == {one.graph} and one.graph
+    assert b._address != first or log.before(one, two)
+    assert log.before(two, three)
+    assert c._address not in (b._address, x._address)
+    with numbacc.graph():
+        pass
+
+
+def test_branches_that_share_nothing_run_beside_each_other(log):
+    x, side = array(), numbacc.stream()
+    ys = [numbacc.empty((4, 4)) for _ in range(2)]
+    with numbacc.graph() as g:
+        side.wait(g.stream)
+        gated.forward(x, out=ys[0], stream=side)
+        gated.forward(x, out=ys[1])
+        g.stream.wait(side)
+    one, two = log.named("launch")
+    assert not log.before(one, two) and not log.before(two, one)
+
+
+def test_host_arrays_of_one_element_are_read_at_every_launch(log):
+    host, x = np.ones(1, np.float32), numbacc.empty((2, 3))
+    with numbacc.graph():
+        x[...] = host
+    assert [call.arguments[1] for call in log.named("copy in")] == [host.ctypes.data]
+
+
 # ---------------------------------------------------------------- captures begun otherwise
 
 

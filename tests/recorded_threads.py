@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -93,6 +94,36 @@ def test_threads_share_an_array(busy_collector):
     free = only([call for call in log.named("free") if call.arguments[0] == address])
     past = log._past(free)
     assert all(call.number in past for call in log.named("launch"))
+
+
+def test_an_array_that_leaves_while_a_call_is_under_way(log):
+    """Between a call's look at its arrays and its launch, another thread reads one of them on another stream."""
+    t = numbacc.stream()
+    x, out = array(), numbacc.empty((4, 4))
+    plan = gated.forward_plan(x, out=out)
+    plan(x, out=out)
+    launcher, elsewhere = plan._last, numbacc.empty((4, 4), stream=t)
+
+    def late(*arguments):
+        run_threads(lambda k: gated.forward(x, out=elsewhere, stream=t), 1)
+        return launcher.launch(*arguments)
+
+    plan._last = SimpleNamespace(launch=late)
+    plan(x, out=out)
+    with t:
+        x[...] = 2.0
+    assert log.before(log.named("launch")[-1], log.named("fill")[-1])
+
+
+def test_an_array_that_leaves_while_work_is_queued(log):
+    t = numbacc.stream()
+    x, y = array(), array()
+    with backend().using(0, 0, (x,), (y,)):
+        run_threads(lambda k: numbacc.asnumpy(x, stream=t), 1)
+        backend().copy_on_device(y._address, x._address, 16, 0, 0)
+    with t:
+        x[...] = 2.0
+    assert log.before(only(log.named("copy")), log.named("fill")[-1])
 
 
 def test_threads_free_deferred_memory(busy_collector):

@@ -230,7 +230,7 @@ def test_imports_are_found(source, expected):
 
 def test_one_door_to_numba_cuda():
     assert importers("numba.cuda") == {"numbacc._numba"}
-    allowed = numbacc_modules("_numba", "host_cache", "lent", "native", "reference.gated")
+    allowed = numbacc_modules("_numba", "host_cache", "lent_code", "native", "reference.gated")
     assert importers("numba", "llvmlite") <= {*allowed}
 
 

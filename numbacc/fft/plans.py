@@ -204,6 +204,8 @@ class FftPlan(NotCopied):
             if direct.stream != stream:
                 direct.set_stream(stream)
             if not direct.execute(stream, source, target, direct.direction):
+                if a._storage.sole != stream or result._storage.sole != stream:
+                    backend().note(stream, self._device, (a,), (a, result))
                 return out
         writes = (a, result) if self._request.overwrite else (result,)
         with backend().using(stream, self._device, (a,), writes) as capture:

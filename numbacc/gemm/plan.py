@@ -237,6 +237,7 @@ class MatmulPlan(NotCopied):
             if block is not None or not runner.workspace_bytes:
                 scratch = 0 if block is None else block.address
                 if not runner.launch(stream, scratch, *numbers, *addresses, *places):
+                    self._note_moved((*used, *scales), (*used[OUT:], scales[4]), stream)
                     return answer
         written = [used[k] for k in self._written]
         with backend().using(stream, self._device, (*used, *scales[:4]), (*written, scales[4])) as capture:
@@ -260,8 +261,16 @@ class MatmulPlan(NotCopied):
         ):
             second = 0 if bias is None else bias._address, 0 if aux is None else aux._address
             if not last.runner.launch_plain(stream, a._address, b._address, out._address, *second):
+                self._note_moved((a, b, out, bias, aux), (out, bias, aux), stream)
                 return out
         return self.run((a, b, None, out, bias, aux), NO_SCALES, 1.0, 0.0, stream)
+
+    def _note_moved(self, used: Sequence[Any], writes: Sequence[Any], stream: int) -> None:
+        """Note what was queued by the short way on arrays that another thread has begun to use elsewhere meanwhile."""
+        for array in used:
+            if array is not None and array._storage.sole != stream:
+                backend().note(stream, self._device, used, writes)
+                return
 
     def _second(self, stream: int) -> Any:
         """Memory for aux or bias_grad."""
