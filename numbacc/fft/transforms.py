@@ -44,8 +44,8 @@ def fft(
         DeviceError: arrays on different devices; no memory left.
         LibraryError: cuFFT is missing or failed.
 
-    The same call gives the same bits on every run on one GPU model. A call that finds no plan of cuFFT's makes one,
-    which allocates: make plans before a graph is captured (see `plan`).
+    The same call gives the same bits on every run on one GPU model. A call that finds no plan of cuFFT's makes one, in
+    `numbacc.graph` too; `plan` makes it before.
     """
     return _call("fft", a, n, axis, norm, out, overwrite_input, stream)
 
@@ -184,8 +184,7 @@ def plan(
 ) -> FftPlan:  # fmt: skip
     """The plan that a function runs for these arguments, with its kernels and, for this thread, cuFFT's plans made.
 
-    Call it as `plan(a, out=None, stream=None)`; it may be called while a graph is captured. A graph uses the tables of
-    cuFFT's plan: keep this plan, and the thread that captured it, as long as the graph, and clear no cache before.
+    Call it as `plan(a, out=None, stream=None)`, also inside `numbacc.graph`: a graph keeps the plans that it uses.
 
     Args:
         function: "fft", "irfftn", ...

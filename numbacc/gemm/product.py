@@ -98,8 +98,8 @@ def matmul(
     itself does so with some of its algorithms. Its float32 GELU is within 6e-6 of the exact one, its derivative within
     2e-5; of float64 ours is used, exact to float64.
 
-    A CUDA graph can hold what allocates nothing: with `out` and `aux` given, no bias_grad, alpha not 0, and `scale_d`
-    in memory. Make the plan before the capture.
+    `numbacc.graph` captures it whole: plans are made and results allocated inside, and the graph keeps both. Factors
+    that are numbers are those of the capture; arrays of scales are read at every launch.
     """
     handle = handle_of(stream)
     # The short way, for numbacc's own arrays and neither scales nor factors; all else is looked at in `_find`.

@@ -1,0 +1,36 @@
+"""The Python blocks of docs/*.md run, in order, each file in one namespace: on NumPy, a GPU, and in the simulator."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = sorted((Path(__file__).parent.parent / "docs").glob("*.md"))
+
+
+def blocks_of(path):
+    """(number of the line before the first, code) of each Python block."""
+    text = path.read_text()
+    found = re.finditer(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    return [(text.count("\n", 0, match.start(1)), match.group(1)) for match in found]
+
+
+@pytest.mark.parametrize("path", [path for path in DOCS if blocks_of(path)], ids=lambda path: path.stem)
+def test_the_code_runs(path):
+    namespace = {"__name__": path.stem}
+    for line, code in blocks_of(path):
+        # Empty lines in front, so that a traceback shows the line of the document.
+        exec(compile("\n" * line + code, path, "exec"), namespace)
+
+
+def test_every_block_of_python_is_run():
+    for path in DOCS:
+        assert len(blocks_of(path)) == len(re.findall(r"^ *``` *(?:python|py)\b", path.read_text(), re.MULTILINE))
+
+
+def test_links_lead_somewhere():
+    for path in [*DOCS, DOCS[0].parent.parent / "README.md"]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
+            assert (path.parent / target).exists(), f"{path.name} links to {target}"
