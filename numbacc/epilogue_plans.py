@@ -57,7 +57,7 @@ def map_plan(formula: str, inputs: tuple[Layout, ...], outputs: tuple[Layout, ..
 
 @lru_cache(maxsize=1024)
 def pack_plan(values: Layout, mask: Layout) -> MapPlan:
-    """The plan of mask = 0 where values < 0, else 1, a bit an element; of NaN as `reference.epilogues.pack_bits` says.
+    """The plan of mask = 0 where values < 0, else 1, NaN's too, a bit an element.
 
     Args:
         values: matrices (..., rows, columns) of floats.

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(simulated(), reason="the simulator compiles noth
 
 ROOT = Path(__file__).parents[1]
 
-#: Compile all that numbacc compiles on a machine without a GPU, use it, and print what was warned of.
+#: Compile all that numbacc compiles on a machine without a GPU, and use it.
 WORK = """
 import ctypes
 import warnings
@@ -31,13 +31,11 @@ with warnings.catch_warnings(record=True) as caught:
         return 0
 
     address = ctypes.cast(get_current, ctypes.c_void_p).value
-    answer = native.execute(address, 6, 0, 0, 0, 0, 0)
+    answer = native.execute(address, 6, *[0] * 7)
     for key in ("ab" * 32, "cd" * 32):
         kernel_cache.load(key)
         kernel_cache.save(key, "entry", bytes(1 << 20))
 print(answer)
-for warning in caught:
-    print(warning.category.__name__, warning.message)
 """
 #: The same on a GPU: a kernel, and a product that is measured.
 GPU_WORK = """
@@ -53,8 +51,12 @@ with warnings.catch_warnings(record=True) as caught:
     y = numbacc.asnumpy(gated.forward(x, kind="reglu"))
     z = numbacc.asnumpy(gemm.matmul(x, x.T, tune=True))
 print(-1 if (y == 1).all() and (z == 8).all() else 0)
+"""
+#: What Numba and NumPy warn of besides is their own business.
+REPORT = """
 for warning in caught:
-    print(warning.category.__name__, warning.message)
+    if warning.category.__name__ == "CacheWarning":
+        print(warning.message)
 """
 UNKNOWN_USER = "import os; os.getuid = os.geteuid = lambda: 54321\n"
 # Python ignores the signal, so that a write which goes further fails as on a full disk.
@@ -79,10 +81,10 @@ def read_only_package(package):
 
 
 def work(package, prelude="", script=WORK, **environment):
-    """(what a compiled function answered, warnings)"""
+    """(what a compiled function answered, the messages of CacheWarnings)"""
     others = {name: value for name, value in os.environ.items() if name not in VARIABLES}
     run = subprocess.run(
-        [sys.executable, "-c", prelude + script],
+        [sys.executable, "-c", prelude + script + REPORT],
         capture_output=True, text=True, cwd=package, env={**others, "PYTHONPATH": str(package), **environment},
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
@@ -94,7 +96,7 @@ def assert_works_with_one_warning(found, *words):
     answer, warned = found
     assert answer == -1
     assert len(warned) == 1, warned
-    for word in ("CacheWarning", "NUMBACC_CACHE_DIR", *map(str, words)):
+    for word in ("NUMBACC_CACHE_DIR", *map(str, words)):
         assert word in warned[0]
 
 

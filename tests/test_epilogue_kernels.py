@@ -167,12 +167,12 @@ def bit_of(mask, columns):
 
 
 def packed(values):
-    """The mask of values that are not below 0, bit by bit; of NaN 1 from 32 bits on."""
+    """The mask of values that are not below 0, bit by bit; NaN is not."""
     columns = values.shape[-1]
     mask = np.zeros(mask_shape(values.shape), np.uint8)
     for column in range(columns):
         number = values[..., column].astype(np.float64)
-        kept = (number >= 0) | (np.isnan(number) & (values.itemsize >= 4))
+        kept = (number >= 0) | np.isnan(number)
         mask[..., column // 8] |= kept.astype(np.uint8) << np.uint8(column % 8)
     return mask
 

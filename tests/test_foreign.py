@@ -181,6 +181,11 @@ def test_pinned_tensors_are_host_arrays(torch):
 # ---------------------------------------------------------------- CuPy and JAX
 
 
+def strides_that_count(array):
+    """The strides of axes longer than 1; of others a library may say anything."""
+    return [stride for n, stride in zip(array.shape, array.strides, strict=True) if n > 1]
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64", "complex128", "uint16"])
 def test_cupys_negative_strides(cupy, dtype):
@@ -194,8 +199,10 @@ def test_cupys_negative_strides(cupy, dtype):
     for view in (lambda a: a[::-1], lambda a: a[:, ::-2, ::-1], lambda a: a.T[::-1], lambda a: a[::-1][:1]):
         for wrap in (lambda a: a, Interface):
             array = numbacc.asarray(wrap(view(x)))
-            assert array.strides == view(host).strides and array._address == view(x).data.ptr
-            np.testing.assert_array_equal(numbacc.asnumpy(array), view(host))
+            wanted = view(host)
+            assert array._address == view(x).data.ptr
+            assert strides_that_count(array) == strides_that_count(wanted)
+            np.testing.assert_array_equal(numbacc.asnumpy(array), wanted)
 
 
 @pytest.mark.gpu

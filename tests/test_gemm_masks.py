@@ -1,11 +1,14 @@
-"""ReLU's mask at 0, -0 and NaN: one rule on NumPy, in our own kernels and in cuBLASLt."""
+"""ReLU's mask at 0, -0 and NaN: one rule on NumPy, in our own kernels and in cuBLASLt.
+
+But for NaN's bits beside narrow results in cuBLASLt, which depend on its algorithm.
+"""
 
 from __future__ import annotations
 
 import gemm_oracle
 import numpy as np
 import pytest
-from gemm_call import BY_COLUMNS, BY_ROWS, DTYPES, PADDED, Call
+from gemm_call import BY_COLUMNS, BY_ROWS, DTYPES, PADDED, Call, is_fused
 
 import numbacc
 from numbacc import dtypes, gemm
@@ -21,22 +24,22 @@ WAYS = {
     "aux anywhere": {"out": BY_ROWS, "aux": {"margins": ((0, 0), (1, 2))}},
 }
 each_way = pytest.mark.parametrize("way", WAYS)
-#: What each row of z is, and its bits in results of 32 bits or more, and of fewer.
+#: What each row of z is, and its bits.
 ROWS = {
-    "zero": (0.0, True, True),
-    "negative zero": (-0.0, True, True),
-    "positive": (0.5, True, True),
-    "negative": (-0.5, False, False),
-    "infinite": (np.inf, True, True),
-    "minus infinite": (-np.inf, False, False),
-    "NaN": (np.nan, True, False),
+    "zero": (0.0, True),
+    "negative zero": (-0.0, True),
+    "positive": (0.5, True),
+    "negative": (-0.5, False),
+    "infinite": (np.inf, True),
+    "minus infinite": (-np.inf, False),
+    "NaN": (np.nan, True),
 }
 
 
 def run(place, dtypes, way, n, biased, batch=()):
-    """A product whose rows are those of ROWS, each number once: out and the bits."""
+    """A product whose rows of z are ROWS': out, the bits, and the rows whose bits are specified."""
     dtype, out_dtype, compute = dtypes
-    values = np.array([value for value, *_ in ROWS.values()])
+    values = np.array([value for value, _ in ROWS.values()])
     m, k = len(ROWS), 4
     a = np.zeros((*batch, m, k))
     a[..., 0] = values
@@ -60,7 +63,9 @@ def run(place, dtypes, way, n, biased, batch=()):
         inputs=inputs,
     )
     out, mask = call.results(call.run())
-    return out, gemm_oracle.unpack(mask, n)
+    unspecified = place.name == "gpu" and out.itemsize < 4 and is_fused(call.plan())
+    rows = {name: row for row, name in enumerate(ROWS) if not (unspecified and name == "NaN")}
+    return out, gemm_oracle.unpack(mask, n), rows
 
 
 @each_dtype
@@ -68,28 +73,19 @@ def run(place, dtypes, way, n, biased, batch=()):
 @pytest.mark.parametrize("biased", [False, True], ids=["", "bias"])
 def test_bits_are_of_z_not_below_0(place, dtypes, way, biased):
     for n in (9,) if place.is_slow else (8, 9, 64, 136):
-        out, bits = run(place, dtypes, way, n, biased)
-        for row, (name, (value, kept, _)) in enumerate(ROWS.items()):
-            if name != "NaN":
-                np.testing.assert_array_equal(bits[row], kept, err_msg=f"{name}, n={n}")
+        out, bits, rows = run(place, dtypes, way, n, biased)
+        for name, row in rows.items():
+            value, kept = ROWS[name]
+            np.testing.assert_array_equal(bits[row], kept, err_msg=f"{name}, n={n}")
+            if name != "NaN":  # what the library's ReLU makes of it is its own business
                 np.testing.assert_array_equal(out[row].astype(np.float64), max(value, 0.0), err_msg=f"{name}, n={n}")
 
 
 @each_dtype
-@each_way
-def test_bits_of_nan_are_those_of_the_results_dtype(place, dtypes, way):
-    for n in (9,) if place.is_slow else (8, 9, 64, 136):
-        out, bits = run(place, dtypes, way, n, True)
-        row = list(ROWS).index("NaN")
-        assert (bits[row] == ROWS["NaN"][1 if out.itemsize >= 4 else 2]).all(), f"n={n}"
-
-
-@each_dtype
 def test_bits_in_batches(place, dtypes):
-    _, bits = run(place, dtypes, "allocated", 16, True, (2, 2))
-    narrow = np.dtype(dtypes[1] if dtypes[1] != "bfloat16" else "float16").itemsize < 4
-    kept = np.array([rule[1 + narrow] for rule in ROWS.values()])
-    np.testing.assert_array_equal(bits, np.broadcast_to(kept[:, None], bits.shape))
+    _, bits, rows = run(place, dtypes, "allocated", 16, True, (2, 2))
+    for name, row in rows.items():
+        np.testing.assert_array_equal(bits[..., row, :], ROWS[name][1], err_msg=name)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])

@@ -30,8 +30,9 @@ class Epilogue(Enum):
     gelu(z) = z ½(1 + tanh(√(2/π)(z + 0.044715 z³))), the tanh form of Hendrycks and Gimpel 2016 (arXiv:1606.08415),
     which is what cuBLASLt computes.
 
-    ReLU's bits, and so its derivative, are 1 for z = 0 and -0, as cuBLASLt has it; other libraries take 0 there. For a
-    z that is NaN they are 1 where `out` has 32 or 64 bits, 0 where it has 16 or 8.
+    ReLU's bits, and so its derivative, are 1 for z = 0 and -0, as cuBLASLt has it; other libraries take 0 there. They
+    are 1 for a z that is NaN, too, but where cuBLASLt itself writes them beside an `out` of 16 or 8 bits: there its
+    algorithms differ, and NaN's bit is unspecified.
     """
 
     NONE = "none"

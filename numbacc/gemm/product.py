@@ -53,9 +53,9 @@ def matmul(
             row-major D as column-major Dᵀ, it has one number for each of its rows. Of D's dtype; for float8 inputs
             float16 where D is, else bfloat16.
         aux: for "drelu" and "dgelu" forms, what the forward product gave; for "aux" forms, memory for it, if it is to
-            be reused. ReLU's aux is (..., m, ceil(n/8)) uint8, a bit an element, the least significant first: z >= 0 is
-            `np.unpackbits(aux, axis=-1, count=n, bitorder="little")` (of NaN `Epilogue` tells), and bits behind a row's
-            last column mean nothing. GELU's is (..., m, n) of D's dtype.
+            be reused. ReLU's aux is (..., m, ceil(n/8)) uint8, a bit an element, the least significant first, 0 where
+            z < 0: `np.unpackbits(aux, axis=-1, count=n, bitorder="little")` (of NaN `Epilogue` tells), and bits behind
+            a row's last column mean nothing. GELU's is (..., m, n) of D's dtype.
         epilogue: an `Epilogue` or its name; see there. GELU is the tanh form.
         alpha, beta: numbers.
         out_dtype: D's dtype: by default a's; bfloat16 for float8, int32 for int8. float16 and bfloat16 can give

@@ -23,11 +23,6 @@ def not_below_0(value):
     return not value < 0.0
 
 
-def at_least_0(value):
-    """As `not_below_0`, but False for NaN."""
-    return value >= 0.0
-
-
 def select(value, bit):
     """value where the bit is not 0, else 0: a selection, so an infinite value gives 0, not NaN."""
     if bit:
@@ -58,9 +53,7 @@ def pack_bits(spec: KernelSpec) -> Kernel:
     dtype = TABLE[spec.dtype]
     io, mask = accessors(dtype, 8, spec.access_bytes), accessors(TABLE["uint8"], 1, 1)
     load, load_lanes, offsets, unravel = io.load, io.load_lanes, io.offsets, io.unravel
-    # As cuBLASLt's masks have it, which differ in NaN.
-    rule = not_below_0 if dtype.itemsize > 2 else at_least_0
-    store_byte, kept, width = mask.store, specialize_for(rule, dtype), io.width
+    store_byte, kept, width = mask.store, specialize_for(not_below_0, dtype), io.width
 
     def kernel(ins, outs, in_steps, out_steps, outer, rows, columns):
         item, row = cuda.grid(2)

@@ -35,15 +35,13 @@ def relu(z: Array) -> Array:
     return np.maximum(z, 0)
 
 
-def pack_bits(z: Array, stored: np.dtype[Any] | None = None) -> Array:
+def pack_bits(z: Array) -> Array:
     """A bit an element, 0 where z < 0, else 1: bit c % 8, from the least significant, of byte c // 8 of each row.
 
-    This is cuBLASLt's rule: 0 and -0 have a 1. NaN has a 1 in results of 32 and 64 bits, a 0 in narrower ones;
-    `stored` is the dtype of the result, by default z's.
+    So 0, -0 and NaN have a 1, as in cuBLASLt's masks; but NaN's in results of 16 and 8 bits depends on its algorithm.
     """
-    with np.errstate(invalid="ignore"):  # NaN is neither
-        kept = ~(z < 0) if (z.dtype if stored is None else stored).itemsize > 2 else z >= 0
-    return np.packbits(kept, axis=-1, bitorder="little")
+    with np.errstate(invalid="ignore"):  # of NaN
+        return np.packbits(~(z < 0), axis=-1, bitorder="little")
 
 
 def unpack_bits(mask: Array, columns: int) -> Array:

@@ -96,7 +96,7 @@ def matmul(
         second: Array | None = None
         n = z.shape[-1]
         if "_aux" in epilogue:
-            second = pack_bits(z, out_dtype) if "relu" in epilogue else z.astype(second_dtype)
+            second = pack_bits(z) if "relu" in epilogue else z.astype(second_dtype)
         if epilogue.startswith("relu"):
             z = np.maximum(z, 0)
         elif epilogue.startswith("gelu"):
