@@ -76,47 +76,52 @@ _BY_NUMPY: dict[np.dtype[Any], DTypeInfo] = {row.numpy: row for row in _ROWS}
 _BY_DLPACK: dict[tuple[int, int], DTypeInfo] = {(row.dlpack_code, row.bits): row for row in _ROWS}
 
 
-def dtype(spec: Any) -> np.dtype[Any]:
+def dtype(spec: Any, name: str = "dtype") -> np.dtype[Any]:
     """The NumPy dtype that `spec` names: a name, a NumPy or ml_dtypes scalar type, or a dtype.
+
+    Args:
+        spec: what an argument says.
+        name: the argument's, for the message.
 
     Raises:
         DTypeError: numbacc holds no arrays of that dtype.
     """
     try:
         return _dtype(spec)
-    except DTypeError:
-        raise
+    except DTypeError as error:
+        raise DTypeError(f"{name}={shown(spec)} {error}") from None
     except TypeError:  # what cannot be hashed names no dtype
-        raise _unknown(spec) from None
+        raise DTypeError(f"{name}={shown(spec)} {_UNKNOWN}") from None
+
+
+_UNKNOWN = f"is not a dtype that NumPy or ml_dtypes knows; numbacc holds {', '.join(TABLE)}"
 
 
 @lru_cache(maxsize=256)
 def _dtype(spec: Any) -> np.dtype[Any]:
+    """Raises DTypeErrors that say what is wrong, but not with which argument."""
     try:
         # NumPy takes None for float64.
         found = None if spec is None else np.dtype(TABLE[spec].numpy if spec in TABLE else spec)
     except Exception:
         found = None
     if found is None:
-        raise _unknown(spec)
-    return info(found).numpy
+        raise DTypeError(_UNKNOWN)
+    if found not in _BY_NUMPY:
+        raise DTypeError(f"is {found}, which numbacc's arrays cannot hold; use one of {', '.join(TABLE)}")
+    return _BY_NUMPY[found].numpy
 
 
-def _unknown(spec: Any) -> DTypeError:
-    return DTypeError(
-        f"dtype={shown(spec)} is not a dtype that NumPy or ml_dtypes knows; numbacc holds {', '.join(TABLE)}"
-    )
-
-
-def info(numpy_dtype: np.dtype[Any]) -> DTypeInfo:
-    """The table's row for a NumPy dtype.
+def info(numpy_dtype: np.dtype[Any], name: str = "") -> DTypeInfo:
+    """The table's row for a NumPy dtype, which is that of the argument `name`.
 
     Raises:
         DTypeError: the dtype is not in the table.
     """
     row = _BY_NUMPY.get(numpy_dtype)
     if row is None:
-        raise DTypeError(f"dtype {numpy_dtype} cannot be held in a numbacc array; use one of {', '.join(TABLE)}")
+        which = f"{name} has dtype {numpy_dtype}, which" if name else f"dtype {numpy_dtype}"
+        raise DTypeError(f"{which} cannot be held in a numbacc array; use one of {', '.join(TABLE)}")
     return row
 
 

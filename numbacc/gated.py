@@ -237,7 +237,7 @@ def _plan(
     for array, name in zip(inputs, names, strict=True):
         arrays.check_same_device(array, name, x, names[-1])
         check_rank(array.shape, name)
-        row = info(array.dtype)
+        row = info(array.dtype, name)
         if row.compute not in ("float32", "float64"):
             raise DTypeError(
                 f"{name} has dtype {row.name}; gated activations take float32, float64, float16 and bfloat16"

@@ -200,6 +200,36 @@ def test_numbers_of_points_that_are_none(n):
             function(n)
 
 
+@pytest.mark.parametrize("n", [2**60, 2**62, 10**400])
+def test_more_points_than_have_addresses(n):
+    for function in (fft.fftfreq, fft.rfftfreq):
+        with pytest.raises(numbacc.ShapeError, match=r"n=.* 1 to 1152921504606846975"):
+            function(n)
+
+
+def test_more_points_than_there_is_memory_for():
+    for function in (fft.fftfreq, fft.rfftfreq):
+        with pytest.raises(numbacc.DeviceError, match="n=1125899906842624: out of host memory"):
+            function(2**50)
+
+
+def test_where_frequencies_cannot_be():
+    """What is wrong is said before the first is computed, for which there would be no memory."""
+    for function in (fft.fftfreq, fft.rfftfreq):
+        with pytest.raises(numbacc.OptionError, match="stream='x'"):
+            function(2**50, device="cpu", stream="x")
+        with pytest.raises(numbacc.DeviceError, match="device='gpu'"):
+            function(2**50, device="gpu")
+
+
+@pytest.mark.parametrize("dtype", ["O", "U5", "M8[s]", ">f8", np.longdouble, [("f", "f4")]], ids=str)
+def test_shifts_of_what_numbacc_has_not(numpy_place, dtype):
+    x = np.zeros((3, 4), dtype)
+    for function in (fft.fftshift, fft.ifftshift):
+        with pytest.raises(numbacc.DTypeError, match="x has dtype"):
+            function(x)
+
+
 @pytest.mark.parametrize("d", [0, "x", None])
 def test_distances_that_are_none(d):
     for function in (fft.fftfreq, fft.rfftfreq):

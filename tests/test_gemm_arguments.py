@@ -65,6 +65,15 @@ def test_options_of_the_wrong_kind(place, pair, name, value, error):
         refused(error, name, run=lambda: plan(*pair, alpha=value))
 
 
+@pytest.mark.parametrize("dtype", [">f4", "O", np.longdouble, "U3"], ids=str)
+def test_dtypes_that_numbacc_has_not(numpy_place, dtype):
+    """NumPy calls >f4 float32 too."""
+    a, b = np.ones((4, 8), np.float32), np.ones((8, 16), np.float32)
+    refused(DTypeError, "a has dtype", run=lambda: gemm.matmul(a.astype(dtype), b.astype(dtype)))
+    refused(DTypeError, "out has dtype", run=lambda: gemm.matmul(a, b, out=np.ones((4, 16)).astype(dtype)))
+    refused(DTypeError, "out_dtype", run=lambda: gemm.matmul(a, b, out_dtype=dtype))
+
+
 @pytest.mark.parametrize("number", [1, True, np.float32(1), np.int8(1), 1.0], ids=repr)
 def test_numbers_that_are_1_are_no_less(place, pair, number):
     np.testing.assert_array_equal(place.get(gemm.matmul(*pair, alpha=number, beta=0)), 8)

@@ -47,6 +47,16 @@ def test_linear_writes_to_out(place):
     np.testing.assert_array_equal(out.now(), np.full((2, 3, OUT), IN))
 
 
+def test_out_that_lies_on_what_is_kept_is_refused(place):
+    """The first product has read x and w1 when the second writes, but mlp_backward needs them."""
+    x, w1, w2 = (place.put(np.ones((IN, IN), np.float32)) for _ in range(3))
+    b1, b2 = (place.put(np.ones(IN, np.float32)) for _ in range(2))
+    for name, out in (("x", x), ("w1", w1), ("w2", w2)):
+        refused(LayoutError, "out shares memory", name, run=lambda out=out: gemm.mlp(x, w1, b1, w2, b2, out=out))
+    for array in (x, w1, w2):
+        np.testing.assert_array_equal(place.get(array), 1)
+
+
 def test_out_that_is_no_rows_is_refused(place):
     """It is never written to a copy."""
     x, w = (place.put(np.ones(shape, np.float32)) for shape in ((2, 3, IN), (IN, OUT)))

@@ -68,6 +68,14 @@ def test_float8(place, a, b, out):
     Call8(place, (16, 16, 32), a=a, b=b, out=out, layouts=layouts).check(in_hardware(place, out=out, a=a, b=b))
 
 
+@pytest.mark.parametrize("kind", [kind for kind in EPILOGUES if "bgrad" not in kind])
+@pytest.mark.parametrize("out", ["bfloat16", "float32", E4])
+@pytest.mark.parametrize("shape", [(0, 48, 64), (32, 0, 64)], ids=str)
+def test_an_empty_product_of_float8(place, kind, out, shape):
+    """Nothing is computed, whatever dtypes aux and bias have."""
+    Call8(place, shape, kind, out=out).check()
+
+
 @pytest.mark.parametrize("kind", EPILOGUES)
 @pytest.mark.parametrize("out", ["bfloat16", "float16", "float32", E4])
 def test_float8_epilogues(place, kind, out):

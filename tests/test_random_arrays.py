@@ -208,6 +208,8 @@ NAN, INF = float("nan"), float("inf")
         (lambda g: g.bits(3, stream="s"), "stream='s' is no stream"),
         (lambda g: g.spawn(-1), "n=-1 is out of range"),
         (lambda g: g.spawn(1.5), "n=1.5 is no integer"),
+        (lambda g: g.spawn(2**20 + 1), "n=1048577 is out of range: it must be 0 to 1048576"),
+        (lambda g: g.spawn(10**400), "n=1000.* is out of range"),
         (lambda g: setattr(g, "state", ("philox", 0)), "is no numbacc.random.State"),
         (lambda g: setattr(g, "state", State("philox", -1, 0, 0, 1, "default", 0)), "seed=-1"),
         (lambda g: setattr(g, "state", State("philox", 1, 0, -1, 1, "default", 0)), "position=-1"),

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from .. import checks
 from ..dtypes import info
-from ..errors import DTypeError, OptionError, ShapeError
+from ..errors import DTypeError, OptionError, ShapeError, shown
 from ..layout import Layout, check_rank, dense_like, layout, normalize_axis
 from ..plans import check_out
 from ..reference import fft as reference
@@ -124,7 +124,7 @@ def request(
     """A transform along axes, each named once, its arguments checked."""
     if norm is not None and (not isinstance(norm, str) or norm not in NORMS):
         raise OptionError(f"norm={norm!r} is unknown; it is None, {', '.join(map(repr, NORMS))}")
-    meaning, row = MEANINGS[base(function)], info(array.dtype)
+    meaning, row = MEANINGS[base(function)], info(array.dtype, "a")
     if row.compute is None and row.numpy.kind not in "bc":
         raise DTypeError(f"a has dtype {row.name}; Fourier transforms take floats from 16 bits, complex, int and bool")
     if meaning.kind == "r2c" and array.dtype.kind == "c":
@@ -139,7 +139,11 @@ def request(
     like = layout(array.shape, array.strides, dtype, array.device)
     result = dense_like(like, tuple(shape))
     if result.nbytes >= 2**63:
-        raise ShapeError(f"{function}'s result of shape {result.shape} is too large: at most 2^63 - 1 bytes")
+        name = "n" if function == base(function) else "s"
+        raise ShapeError(
+            f"{function}'s result of shape {shown(result.shape)} is too large: at most 2^63 - 1 bytes; a has shape "
+            f"{array.shape}, and {name} asks for {shown(tuple(lengths))} points"
+        )
     if out is not None:
         check_out((out,), (result,), ("out",))
         result = out

@@ -10,8 +10,10 @@ import numpy as np
 
 from .. import arrays, checks
 from ..copy import copy
-from ..errors import LayoutError, OptionError, ShapeError
-from ..layout import Layout, check_rank, check_writable, dense_like, normalize_axis, overlap, read_only
+from ..devices import target_of
+from ..dtypes import info
+from ..errors import DeviceError, LayoutError, OptionError, ShapeError
+from ..layout import CPU, Layout, check_rank, check_writable, dense_like, normalize_axis, overlap, read_only
 from ..plans import check_out
 from ..streams import handle_of
 from .arguments import integers
@@ -30,21 +32,22 @@ def fftfreq(n: int, d: float = 1.0, device: Any = None, *, stream: Any = None) -
         float64 array of n elements.
 
     Raises:
-        ShapeError: n is no integer or below 1. OptionError: d is no number or 0. DeviceError: no such GPU.
+        ShapeError: n is no integer, below 1, or of more bytes than have addresses. OptionError: d is no number or 0,
+        or stream is none. DeviceError: no such GPU, or no memory left.
     """
-    return arrays.asarray(np.fft.fftfreq(_points(n), _distance(d)), device=device, stream=stream)
+    return _frequencies(np.fft.fftfreq, n, d, device, stream)
 
 
 def rfftfreq(n: int, d: float = 1.0, device: Any = None, *, stream: Any = None) -> Any:
     """The frequencies of the elements of an `rfft`: [0, 1, ..., n//2] / (d n). Arguments as in `fftfreq`."""
-    return arrays.asarray(np.fft.rfftfreq(_points(n), _distance(d)), device=device, stream=stream)
+    return _frequencies(np.fft.rfftfreq, n, d, device, stream)
 
 
 def fftshift(x: Any, axes: Any = None, out: Any = None, *, stream: Any = None) -> Any:
     """x with frequency 0 in the middle: element k of an axis of length n goes to (k + n//2) modulo n.
 
     Args:
-        x: array of any dtype, rank 1 to 8.
+        x: array of any dtype that numbacc has, rank 1 to 8.
         axes: an axis or several; None for all.
         out: array for the result, of x's shape, dtype and device, that shares no memory with x.
         stream: where the copies are queued; the default stream if None.
@@ -53,8 +56,8 @@ def fftshift(x: Any, axes: Any = None, out: Any = None, *, stream: Any = None) -
         array of x's shape and dtype; `out` if given.
 
     Raises:
-        ShapeError: rank, axes, shape of out. DTypeError: dtype of out. LayoutError: out overlaps x or cannot be
-        written. DeviceError: arrays on different devices.
+        ShapeError: rank, axes, shape of out. DTypeError: dtype of out, or one of x that numbacc has not. LayoutError:
+        out overlaps x or cannot be written. DeviceError: arrays on different devices.
     """
     return _shift(x, axes, out, stream, inverse=False)
 
@@ -64,21 +67,29 @@ def ifftshift(x: Any, axes: Any = None, out: Any = None, *, stream: Any = None) 
     return _shift(x, axes, out, stream, inverse=True)
 
 
-def _points(n: Any) -> int:
-    return checks.integer(n, "n", 1, error=ShapeError)
-
-
-def _distance(d: Any) -> float:
+def _frequencies(function: Any, n: Any, d: Any, device: Any, stream: Any) -> Any:
+    """NumPy's frequencies on a device, all arguments checked before the first is computed."""
+    points = checks.integer(n, "n", 1, _MOST_POINTS, error=ShapeError)
     distance = checks.real(d, "d")
     if not distance:
         raise OptionError("d=0 is no distance of samples")
-    return distance
+    target, handle = target_of(device), handle_of(stream)
+    try:
+        host = function(points, distance)
+    except MemoryError as error:
+        raise DeviceError(f"n={n}: out of host memory: {error}") from None
+    return host if target == CPU else arrays.to_device(host, target, handle)
+
+
+#: Float64 numbers of 2^63 - 1 bytes.
+_MOST_POINTS = 2**60 - 1
 
 
 def _shift(x: Any, axes: Any, out: Any, stream: Any, *, inverse: bool) -> Any:
     handle = handle_of(stream)
     array = arrays.as_array(x, "x", handle)
     made = arrays.layout_of(array)
+    info(made.dtype, "x")
     check_rank(made.shape, "x")
     shifts = _shifts(made, axes, inverse)
     wanted = dense_like(made, made.shape)

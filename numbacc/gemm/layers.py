@@ -20,7 +20,7 @@ import numpy as np
 from .. import arrays
 from ..epilogue_plans import map_plan, select_plan
 from ..errors import DTypeError, Error, LayoutError, OptionError, ShapeError
-from ..layout import layout, row_major_strides
+from ..layout import layout, overlap, row_major_strides
 from ..streams import handle_of
 from .product import matmul
 
@@ -155,7 +155,10 @@ def mlp(
     handle = handle_of(stream)
     rows, shape = _rows(x, "x", handle)
     w1, w2 = _matrix(w1, "w1", handle), _matrix(w2, "w2", handle)
-    given = None if out is None else _rows(out, "out", handle, (*shape[:-1], w2.shape[1]))[0]
+    given = None
+    if out is not None:
+        given, _ = _rows(out, "out", handle, (*shape[:-1], w2.shape[1]))
+        _check_kept((rows, w1, w2), ("x", "w1", "w2"), given)
     options = {"epilogue": f"{activation}_aux_bias", "tune": tune, "stream": stream}
     hidden, aux = _product((rows, w1, b1), ("x", "w1", "b1"), handle, options)
     options |= {"epilogue": "bias", "out": given}
@@ -273,6 +276,19 @@ def _rows(array: Any, name: str, handle: int, shape: tuple[int, ...] | None = No
         raise LayoutError(
             f"{name} has strides {found.strides}: its rows are not evenly spaced, so it is no matrix. Copy it first"
         ) from None
+
+
+def _check_kept(kept: tuple[Any, ...], names: tuple[str, ...], out: Any) -> None:
+    """Raise LayoutError where `out` would be written over what is kept for the backward pass."""
+    target = arrays.layout_of(out)
+    for array, name in zip(kept, names, strict=True):
+        source = arrays.layout_of(array)
+        if source.device == target.device and overlap(_address(array), source, _address(out), target):
+            raise LayoutError(f"out shares memory with {name}, which mlp_backward needs: pass memory of its own")
+
+
+def _address(array: Any) -> int:
+    return int(array.ctypes.data if isinstance(array, np.ndarray) else array._address)
 
 
 def _gradient(dy: Any, x: Any, handle: int, shape: tuple[int, ...]) -> Any:

@@ -211,7 +211,7 @@ _NAMES = ("a", "b", "c", "bias", "aux", "out", "amax_d")
 
 def _types(call: Call, kind: Epilogue) -> tuple[Types, str, np.dtype[Any]]:
     """The row of the dtypes, the arithmetic, and the result's dtype; and what else does not depend on shapes."""
-    name = call.a.dtype.name
+    name = dtypes.info(call.a.dtype, "a").name
     types = TYPES.get(name)
     if types is None:
         raise DTypeError(f"a has dtype {name}; matmul takes {', '.join(TYPES)}")
@@ -222,15 +222,10 @@ def _types(call: Call, kind: Epilogue) -> tuple[Types, str, np.dtype[Any]]:
     if not isinstance(compute, str) or compute not in types.compute:
         allowed = " or ".join(repr(each) for each in types.compute)
         raise OptionError(f"compute={compute!r} is unknown for {name}; it is {allowed}")
-    wanted = types.outs[0] if call.out is None else call.out.dtype
     if call.out_dtype is not None:
-        wanted = call.out_dtype
-    try:
-        out_dtype = dtypes.dtype(wanted)
-    except DTypeError:
-        raise
-    except (TypeError, ValueError):  # a list, say, which the table's cache cannot look up
-        raise DTypeError(f"out_dtype={wanted!r} is no dtype; for {name} it is {', '.join(types.outs)}") from None
+        out_dtype = dtypes.dtype(call.out_dtype, "out_dtype")
+    else:
+        out_dtype = dtypes.dtype(types.outs[0]) if call.out is None else dtypes.info(call.out.dtype, "out").numpy
     if out_dtype.name not in types.outs:
         raise DTypeError(f"the result of {name} cannot be {out_dtype}; it can be {', '.join(types.outs)}")
     if call.out is not None and call.out.dtype != out_dtype:

@@ -21,6 +21,9 @@ from . import draws
 
 KINDS = tuple(curand.KINDS)
 
+#: Of one call of `spawn`, which takes tens of microseconds for each.
+_MOST_CHILDREN = 2**20
+
 Shape = int | Sequence[int] | None
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 INTEGERS = ("int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8")
@@ -135,9 +138,9 @@ class Generator:
         deals the 65536 that a key's numbers come from in turn to everyone, and has no other to give away.
 
         Raises:
-            OptionError: n is negative or no integer. UnsupportedError: the kind is quasi-random.
+            OptionError: n is no integer from 0 to 2^20. UnsupportedError: the kind is quasi-random.
         """
-        count = checks.integer(n, "n", 0)
+        count = checks.integer(n, "n", 0, _MOST_CHILDREN)
         with self._lock:
             state = self._state
             kind = state.row

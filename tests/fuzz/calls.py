@@ -252,7 +252,7 @@ def a_creation(call, case):
     elif name == "from_dlpack":
         call.array("obj", (2, 3), "float32", "any array")
     elif name == "release_memory":
-        call.add("device", "number of a device", 0)
+        call.add("device", "name of a device", call.device())
     else:
         call.add("stream", "stream", None)
 

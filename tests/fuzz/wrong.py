@@ -165,7 +165,8 @@ NO_DTYPE = values(
 NO_SHAPE = values(
     -1, (2, -3), 2.5, "4", (2, None), [[2]], 2**62, (2**40, 2**40), HUGE, (HUGE,), object(), NAN, (2, 3.0), -HUGE
 )
-NO_DEVICE = values("gpu", -1, 99, 1.5, True, [], {}, object(), HUGE, "cuda:x", "cuda:99", "cuda:-1", NAN, b"cpu")
+NAMELESS = values("gpu", -1, 1.5, True, [], {}, object(), HUGE, "cuda:x", "cuda:-1", NAN, b"cpu")
+NO_DEVICE = [*NAMELESS, *values(99, "cuda:99")]
 NO_SCALE = values("2", True, [2.0], {}, object(), 1j)
 
 MUTATIONS: dict[str, list[Mutation]] = {
@@ -193,7 +194,7 @@ MUTATIONS: dict[str, list[Mutation]] = {
     "limit or 0": values("x", -1, 1.5, [], NAN, object()),
     "stream": values("x", -1, 1.5, True, object(), [], {}, 2**70, "0", b"s", int),
     "device": NO_DEVICE,
-    "number of a device": [*NO_DEVICE, *values(None, "cpu")],
+    "name of a device": NAMELESS,  # where the GPU need not exist
     "dtype": NO_DTYPE,
     "shape": [*NO_SHAPE, *values(None)],
     "shape or None": NO_SHAPE,
