@@ -1,0 +1,95 @@
+"""Run by test_order.py with the driver replaced by a recorder: order and ownership where threads, captures and
+finalizers meet."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+
+import pytest
+import recorder
+
+if not recorder.installed():
+    pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
+
+import numbacc
+from numbacc import dlpack, events, gated, launch, lent
+
+FAKE = recorder.FAKE
+
+
+@pytest.fixture(autouse=True)
+def no_compiler(monkeypatch):
+    monkeypatch.setattr(launch, "load_function", lambda spec, device: 4096)
+    FAKE.fake_clear()
+    yield
+    gc.collect()
+    lent.collect()
+
+
+@pytest.fixture
+def log():
+    return recorder.Log()
+
+
+def array(stream=None):
+    return numbacc.full((4, 8), 1.5, stream=stream)
+
+
+def streams(count):
+    return [numbacc.stream() for _ in range(count)]
+
+
+def export(array, stream):
+    """What gives back a DLPack tensor that a consumer took."""
+    capsule = array.__dlpack__(stream=stream.handle, max_version=(1, 0))
+    address = dlpack.pointer(capsule, dlpack.NEW)
+    dlpack.set_name(capsule, dlpack.USED[dlpack.NEW])
+    deleter = dlpack.STRUCTURES[dlpack.NEW].from_address(address).deleter
+    return lambda: ctypes.CFUNCTYPE(None, ctypes.c_void_p)(deleter)(address)
+
+
+def settle():
+    """Let the GPU have done everything, and what waits for that be let go of."""
+    FAKE.fake_pending(0)
+    numbacc.empty(3)
+    FAKE.fake_pending(1)
+
+
+# ---------------------------------------------------------------- captures
+
+
+def test_memory_dropped_in_a_broken_capture_is_freed_behind_it(log):
+    s = numbacc.stream()
+    x = array(s)
+    address = x._address
+    event = events.Event(0)
+    event.record(0)
+    with pytest.raises(numbacc.UnsupportedError), numbacc.graph(s):
+        FAKE.cuStreamWaitEvent(ctypes.c_void_p(s.handle), ctypes.c_void_p(event.handle), 0)
+        del x
+        with pytest.raises(numbacc.UnsupportedError, match="broken"):
+            numbacc.empty(3)
+        with pytest.raises(numbacc.UnsupportedError, match="broken"):
+            gated.forward(array(0))
+    numbacc.empty(3)
+    assert address in [call.arguments[0] for call in log.named("free")]
+
+
+# ---------------------------------------------------------------- what is kept, how long
+
+
+class Jax:
+    """An array of a library that does not tell its stream."""
+
+    def __init__(self, array):
+        self._array = array
+
+    def __dlpack__(self, **options):
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self._array.__dlpack_device__()
+
+
+# ---------------------------------------------------------------- threads
