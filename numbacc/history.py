@@ -93,7 +93,9 @@ class History(NotCopied):
                 driver.cuStreamWaitEvent(stream, use.event.handle, 0)
         for partner in partners:
             if partner != stream and not capture_on(partner)[0]:
-                driver.cuStreamWaitEvent(stream, _point(partner, self.device).handle, 0)
+                # By a name: an event that nobody holds is recorded anew by whoever takes it, in any thread.
+                point = _point(partner, self.device)
+                driver.cuStreamWaitEvent(stream, point.handle, 0)
         return uses
 
     def _depart(self, stream: int) -> None:

@@ -13,7 +13,7 @@ if not recorder.installed():
     pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
 
 import numbacc
-from numbacc import dlpack, events, gated, launch, lent
+from numbacc import dlpack, events, gated, history, launch, lent
 
 FAKE = recorder.FAKE
 
@@ -93,3 +93,23 @@ class Jax:
 
 
 # ---------------------------------------------------------------- threads
+
+
+def test_an_event_is_nobody_elses_while_it_is_waited_for(monkeypatch):
+    """Else another thread may record it anew, and the wait is for another point."""
+    s, t = streams(2)
+    x = array()
+    give_back = export(x, t)
+
+    class Driver:
+        def __getattr__(self, name):
+            return getattr(driver, name)
+
+        def cuStreamWaitEvent(self, stream, event, flags):
+            assert event not in events._idle[0]
+            return driver.cuStreamWaitEvent(stream, event, flags)
+
+    driver = history.driver
+    monkeypatch.setattr(history, "driver", Driver())
+    gated.forward(x, out=numbacc.empty((4, 4), stream=s), stream=s)
+    give_back()
