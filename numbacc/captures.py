@@ -39,6 +39,8 @@ class Capture(NotCopied):
             follows what is queued there.
         before: the point on the captured stream at which the capture began, or None where others began it.
         used: id -> (storage, whether the graph writes to it).
+        streams: id -> the captured streams that have used it since it was written, and the one that wrote it; more than
+            one where other streams take part in the capture.
     """
 
     def __init__(self, device: int, home: int, stream: int, before: Any = None):
@@ -46,6 +48,7 @@ class Capture(NotCopied):
         self._stream, self._number = stream, 0
         self._active = True
         self.used: dict[int, tuple[Any, bool]] = {}
+        self.streams: dict[int, tuple[frozenset[int], int]] = {}
         self._kept: dict[int, Any] = {}
         self._spare: list[Any] = []
 
@@ -59,11 +62,18 @@ class Capture(NotCopied):
                     self.end()
         return self._active
 
-    def use(self, storage: Any, writes: bool) -> None:
-        """Keep memory that is read or written at every launch."""
+    def use(self, storage: Any, writes: bool, stream: int) -> frozenset[int]:
+        """Keep memory that is read or written at every launch, by work on a captured stream.
+
+        Returns:
+            other streams of the capture that have used it, which the stream must wait for.
+        """
         block = storage.block
         _, before = self.used.get(id(block), (block, False))
         self.used[id(block)] = block, before or writes
+        readers, writer = self.streams.get(id(block), (frozenset(), stream))
+        self.streams[id(block)] = (frozenset(), stream) if writes else (readers | {stream}, writer)
+        return ((readers if writes else frozenset()) | {writer}) - {stream}
 
     def keep(self, owner: object) -> None:
         """Keep what else a launch needs: a plan of a library, host memory that is copied."""
@@ -71,16 +81,16 @@ class Capture(NotCopied):
 
     def spare(self, nbytes: int) -> Any:
         """Memory that an array of this capture has left, of `nbytes` or up to twice as many; None if there is none."""
-        fitting = [block for block in self._spare if nbytes <= block.nbytes <= 2 * nbytes]
-        if not fitting:
-            return None
-        found = min(fitting, key=lambda block: block.nbytes)
-        self._spare.remove(found)
-        return found
+        with _lock:  # streams of other threads may take part
+            fitting = [block for block in self._spare if nbytes <= block.nbytes <= 2 * nbytes]
+            if not fitting:
+                return None
+            found = min(fitting, key=lambda block: block.nbytes)
+            self._spare.remove(found)
+            return found
 
     def lend(self, block: Any) -> CapturedMemory:
         """Memory of the graph, for an array that is made inside the capture."""
-        self.use(block, True)
         return CapturedMemory(block, self)
 
     def give_back(self, block: Any) -> None:

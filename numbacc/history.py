@@ -22,7 +22,7 @@ from numbacc_bindings.driver import driver
 from .captures import Capture, attach, capture_on, known, may_capture
 from .contexts import check_stream, on_device, relaxed
 from .errors import LibraryError, UnsupportedError
-from .events import Event, create_stream
+from .events import Event, create_stream, wait
 from .ownership import ARRAY_INSTEAD, NotCopied
 from .streams import foreign, owner_of
 
@@ -192,6 +192,12 @@ def capture_of(stream: int, device: int) -> Capture | None:
     return capture
 
 
+def use_in_capture(capture: Capture, storage: Any, writes: bool, stream: int) -> None:
+    """Let a captured stream use memory, behind what other streams of the capture do with it. Its context is current."""
+    for other in capture.use(storage, writes, stream):
+        wait(stream, other, capture.device)
+
+
 class using:
     """`with using(stream, device, reads, writes) as capture`: work queued inside, on `stream`, is in memory's order.
 
@@ -235,7 +241,7 @@ class using:
             self._capture = capture = capture_of(stream, self._context.device)
             if capture is not None:
                 for storage, written in self._used.values():
-                    capture.use(storage, written)
+                    use_in_capture(capture, storage, written, stream)
                 self._relaxed = relaxed()
                 self._relaxed.__enter__()
                 return capture

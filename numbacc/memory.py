@@ -18,7 +18,7 @@ from .codes import CAPTURING
 from .contexts import call, device_attribute, device_name, on_device, on_stream, primary_context, relaxed
 from .errors import DeviceError, UnsupportedError
 from .events import Event, wait
-from .history import History, capture_of
+from .history import History, capture_of, use_in_capture
 from .streams import foreign, owner_of
 
 
@@ -247,6 +247,8 @@ def allocate(nbytes: int, device: int, stream: int) -> Any:
             with relaxed():
                 address = _allocate_slowly(nbytes, device, capture.home)
             block = Storage(address, nbytes, device, capture.home)
+        # The memory may be another stream's of the capture so far.
+        use_in_capture(capture, block, True, stream)
         return capture.lend(block)
 
 

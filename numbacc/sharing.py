@@ -9,7 +9,7 @@ from .captures import capture_on, may_capture
 from .contexts import on_device
 from .errors import UnsupportedError
 from .events import Event
-from .history import History, capture_of
+from .history import History, capture_of, use_in_capture
 from .memory import keep_until
 from .streams import foreign, owner_of
 
@@ -82,7 +82,7 @@ def share(storage: Any, consumer: int) -> int | None:
     with on_device(storage.device):
         capture = capture_of(consumer, storage.device)
         if capture is not None:
-            capture.use(storage, True)
+            use_in_capture(capture, storage, True, consumer)
             return None
         storage.share(consumer)
         return consumer

@@ -149,7 +149,9 @@ def allocate(nbytes: int, device: int, stream: int) -> Any:
     try:
         if capture is None:
             return Storage(nbytes, stream)
-        return capture.lend(capture.spare(nbytes) or Storage(nbytes, capture.home))
+        block = capture.spare(nbytes) or Storage(nbytes, capture.home)
+        capture.use(block, True, stream)
+        return capture.lend(block)
     except MemoryError as error:
         raise DeviceError(f"out of memory in the simulator: {error}") from None
 
@@ -206,7 +208,7 @@ def using(
         if capture is None:
             storage.before(stream, written)
         else:
-            capture.use(storage, written)
+            capture.use(storage, written, stream)
     yield capture
 
 

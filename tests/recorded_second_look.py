@@ -76,6 +76,42 @@ def test_memory_dropped_in_a_broken_capture_is_freed_behind_it(log):
     assert address in [call.arguments[0] for call in log.named("free")]
 
 
+def test_streams_of_one_capture_wait_for_each_other(log):
+    """The graph is to order what its streams do with one array, as they would outside."""
+    t = numbacc.stream()
+    x = array()
+    with numbacc.graph() as g:
+        t.wait(g.stream)
+        y = gated.forward(x)
+        z = numbacc.empty((4, 2), stream=t)
+        gated.forward(y, out=z, stream=t)
+        x[...] = 2.0
+        gated.forward(x, out=y, stream=t)
+        g.stream.wait(t)
+    first, second, third = log.named("launch")
+    overwrite = log.named("fill")[-1]
+    assert log.before(first, second)
+    assert not log.before(second, overwrite), "that one reads another array"
+    assert log.before(overwrite, third)
+    g.launch()
+    numbacc.asnumpy(z)
+
+
+def test_memory_that_streams_of_one_capture_share_is_in_order(log):
+    """A temporary's memory is given to another stream behind the work that used it."""
+    t = numbacc.stream()
+    with numbacc.graph() as g:
+        t.wait(g.stream)
+        temporary = numbacc.full((4, 8), 1.0)
+        address = temporary._address
+        del temporary
+        again = numbacc.full((4, 8), 2.0, stream=t)
+        assert again._address == address
+        g.stream.wait(t)
+    first, second = log.named("fill")
+    assert log.before(first, second)
+
+
 # ---------------------------------------------------------------- what is kept, how long
 
 
