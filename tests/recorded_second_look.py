@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import weakref
 
+import numpy as np
 import pytest
 import recorder
 
@@ -13,7 +15,7 @@ if not recorder.installed():
     pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
 
 import numbacc
-from numbacc import dlpack, events, gated, history, launch, lent
+from numbacc import dlpack, events, gated, history, launch, lent, memory, transfers
 
 FAKE = recorder.FAKE
 
@@ -113,6 +115,47 @@ def test_memory_that_streams_of_one_capture_share_is_in_order(log):
 
 
 # ---------------------------------------------------------------- what is kept, how long
+
+
+def test_pinned_memory_is_kept_until_it_is_copied(monkeypatch):
+    monkeypatch.setattr(transfers, "_is_pinned", lambda address: True)
+    host = np.ones((4, 8), np.float32)
+    alive = weakref.ref(host)
+    x = numbacc.asarray(host)
+    y = gated.forward(x)
+    del host, x
+    gc.collect()
+    assert alive() is not None, "the copy, which y is made of, is still to be done"
+    settle()
+    gc.collect()
+    assert alive() is None
+    del y
+
+
+def test_pinned_memory_is_not_kept_longer_than_that(monkeypatch):
+    monkeypatch.setattr(transfers, "_is_pinned", lambda address: True)
+    host = np.ones((4, 8), np.float32)
+    alive = weakref.ref(host)
+    x = numbacc.asarray(host)
+    del host
+    settle()
+    gc.collect()
+    assert alive() is None
+    del x
+
+
+def test_what_waits_for_the_gpu_does_not_pile_up(monkeypatch):
+    """Nothing is allocated here, which would let go of it."""
+    monkeypatch.setattr(transfers, "_is_pinned", lambda address: True)
+    x, host = array(), np.empty((4, 8), np.float32)
+    settle()
+    FAKE.fake_pending(0)
+    try:
+        for _ in range(50):
+            numbacc.asnumpy(x, out=host)
+    finally:
+        FAKE.fake_pending(1)
+    assert len(memory._deferred) < 5
 
 
 class Jax:
