@@ -146,7 +146,8 @@ class History(NotCopied):
                 with on_device(self.device):
                     if capture_on(stream)[0]:
                         return  # nothing can be noted there now: it stays a partner
-                    self._uses = (*self._uses, Use(stream, _point(stream, self.device), True))
+                    last = Use(stream, _point(stream, self.device), True)
+                    self._uses = (*(use for use in self._uses if use.stream != stream), last)
             self.partners = tuple(others)
 
 

@@ -158,6 +158,18 @@ def test_what_waits_for_the_gpu_does_not_pile_up(monkeypatch):
     assert len(memory._deferred) < 5
 
 
+def test_exports_do_not_pile_up():
+    s, t = streams(2)
+    x = array()
+    with s:
+        for _ in range(30):
+            give_back = export(x, t)
+            gated.forward(x, out=numbacc.empty((4, 4)))
+            give_back()
+            lent.collect()
+    assert len(x._storage._uses) <= 3
+
+
 class Jax:
     """An array of a library that does not tell its stream."""
 
