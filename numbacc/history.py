@@ -84,13 +84,19 @@ class History(NotCopied):
             writes: whether it will write: then it waits for readers, too.
         """
         with _lock:
+            shared = self.sole is None
             self._depart(stream)
             if self._uses and stream == self.stream and not self.partners and self._others_are_done():
                 self._uses, self.sole = (), stream
-            uses, partners = self._uses, self.partners
+            uses, partners, home = self._uses, self.partners, self.stream
         for use in uses:
             if use.stream != stream and (writes or use.writes):
                 driver.cuStreamWaitEvent(stream, use.event.handle, 0)
+        # Another thread that saw the memory to be its stream's own may have queued a read there after that was noted
+        # to have ended, and noted nothing.
+        if writes and shared and uses and home != stream and not may_capture()(home):
+            late = _point(home, self.device)
+            driver.cuStreamWaitEvent(stream, late.handle, 0)
         for partner in partners:
             if partner != stream and not capture_on(partner)[0]:
                 # By a name: an event that nobody holds is recorded anew by whoever takes it, in any thread.

@@ -204,3 +204,29 @@ def test_an_event_is_nobody_elses_while_it_is_waited_for(monkeypatch):
     monkeypatch.setattr(history, "driver", Driver())
     gated.forward(x, out=numbacc.empty((4, 4), stream=s), stream=s)
     give_back()
+
+
+def test_a_read_that_another_threads_read_overtakes_is_waited_for(log):
+    """A thread has seen that an array is its stream's own; before it queues its work, another one takes the array."""
+    s, t = streams(2)
+    x, out = array(s), numbacc.empty((4, 4), stream=t)
+    with history.using(s.handle, 0, reads=(x,)):
+        gated.forward(x, out=out, stream=t)
+        FAKE.cuMemsetD8Async(ctypes.c_uint64(out._address), 7, ctypes.c_size_t(4), ctypes.c_void_p(s.handle))
+    late = log.named("fill")[-1]
+    with t:
+        x[...] = 3.0
+    assert log.before(late, log.named("fill")[-1])
+
+
+def test_a_quick_read_that_is_overtaken_is_waited_for(log):
+    """As before, where the thread was on the shortest way, which notes nothing."""
+    s, t = streams(2)
+    x, out = array(s), numbacc.empty((4, 4), stream=t)
+    assert x._storage.sole == s.handle
+    gated.forward(x, out=out, stream=t)
+    FAKE.cuMemsetD8Async(ctypes.c_uint64(out._address), 7, ctypes.c_size_t(4), ctypes.c_void_p(s.handle))
+    late = log.named("fill")[-1]
+    with t:
+        x[...] = 3.0
+    assert log.before(late, log.named("fill")[-1])
