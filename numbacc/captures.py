@@ -8,6 +8,7 @@ graph are gone.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import threading
 from collections.abc import Callable
@@ -56,8 +57,10 @@ class Capture(NotCopied):
     def active(self) -> bool:
         """True until the capture has ended."""
         # Nobody tells the end of a capture that others began.
-        if self._active and self._number and capture_on(self._stream)[0] != self._number:
-            self.end()
+        if self._active and self._number:
+            with contextlib.suppress(UnsupportedError):  # it is broken, and goes on till it is ended
+                if capture_on(self._stream)[0] != self._number:
+                    self.end()
         return self._active
 
     def use(self, storage: Any, writes: bool, stream: int) -> None:

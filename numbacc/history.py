@@ -93,7 +93,9 @@ class History(NotCopied):
                 driver.cuStreamWaitEvent(stream, use.event.handle, 0)
         for partner in partners:
             if partner != stream and not capture_on(partner)[0]:
-                driver.cuStreamWaitEvent(stream, _point(partner, self.device).handle, 0)
+                # By a name: an event that nobody holds is recorded anew by whoever takes it, in any thread.
+                point = _point(partner, self.device)
+                driver.cuStreamWaitEvent(stream, point.handle, 0)
         return uses
 
     def _depart(self, stream: int) -> None:
@@ -112,6 +114,7 @@ class History(NotCopied):
         with _lock:
             partners = [partner for partner in self.partners if partner != stream]
             if self.sole != stream:
+                self._depart(stream)  # where another thread has made it its own stream's meanwhile
                 rest = tuple(use for use in self._uses if use not in waited) if writes else self._uses
                 if writes and not rest and not partners:
                     # All that was queued on the memory comes before: from here on it is this stream's.
@@ -144,7 +147,8 @@ class History(NotCopied):
                 with on_device(self.device):
                     if capture_on(stream)[0]:
                         return  # nothing can be noted there now: it stays a partner
-                    self._uses = (*self._uses, Use(stream, _point(stream, self.device), True))
+                    last = Use(stream, _point(stream, self.device), True)
+                    self._uses = (*(use for use in self._uses if use.stream != stream), last)
             self.partners = tuple(others)
 
 

@@ -213,12 +213,14 @@ class _Kept:
 def keep_until(event: Event, owner: object) -> None:
     """Keep an object until the GPU is past a point."""
     _deferred.append(_Kept(event, owner))
+    # Not only allocations let go of it, which may never come; two at a time are done faster than they come in.
+    _free_deferred(2)
 
 
-def _free_deferred() -> None:
+def _free_deferred(most: int | None = None) -> None:
     # What is let go of may be plans of libraries, which free memory of their own.
     with relaxed():
-        for _ in range(len(_deferred)):
+        for _ in range(len(_deferred) if most is None else most):
             try:
                 freed = _deferred.popleft()
             except IndexError:

@@ -135,7 +135,8 @@ def _is_capturing(is_capturing, stream):
     # Where asking is forbidden, another stream captures: the state then stays at "active".
     _store(state, 0, _CAPTURE_ACTIVE)
     _invoke(is_capturing, (stream, state))
-    return _load(state, 0) & 0xFFFFFFFF == _CAPTURE_ACTIVE
+    # A capture that was broken refuses all work, too, till it is ended.
+    return _load(state, 0) & 0xFFFFFFFF != 0
 
 
 @compiled(_int(*[_int] * (2 + ARRAYS)))

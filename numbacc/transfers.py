@@ -36,7 +36,10 @@ def copy_from_host(storage: Any, address: int, host: np.ndarray[Any, Any], strea
         if capture is not None:
             capture.keep(host)
         elif _is_pinned(source):
-            storage.keep(host)
+            # As long as it is read, which may be longer than the array is held, or much shorter.
+            behind = Event(storage.device)
+            behind.record(stream)
+            keep_until(behind, host)
 
 
 def copy_to_host(host: np.ndarray[Any, Any], address: int, device: int, stream: int) -> None:

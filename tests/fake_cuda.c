@@ -8,7 +8,7 @@
 #include <string.h>
 
 typedef uint64_t word;
-enum { OK = 0, INVALID = 1, MEMORY = 2, CONTEXT = 201, HANDLE = 400, NOT_READY = 600, UNSUPPORTED = 900, ISOLATION = 905 };
+enum { OK = 0, INVALID = 1, MEMORY = 2, CONTEXT = 201, HANDLE = 400, NOT_READY = 600, UNSUPPORTED = 900, INVALIDATED = 901, ISOLATION = 905 };
 enum { DEVICES = 2, DEPTH = 16 };
 
 typedef struct user { void (*destroy)(void *); void *data; int count; } user;
@@ -80,12 +80,17 @@ int cuPointerGetAttribute(void *value, int attribute, word address) { return INV
 
 /* ---------------------------------------------------------------- streams and events */
 
-static stream *find(stream *s) { return s ? s : depth ? &stack[depth - 1]->legacy : NULL; }
+static stream *find(stream *s) {
+    s = s ? s : depth ? &stack[depth - 1]->legacy : NULL;
+    if (s && s->capture && !s->capture->open) s->capture = NULL; /* it took part in a capture that has ended */
+    return s;
+}
 /* Queue something: 0, or why not. */
 static int queue(stream *given, const char *name, word a, word b, word c) {
     stream *s = find(given);
     if (!s) return CONTEXT;
     if (!depth || s->context != stack[depth - 1]) return HANDLE;
+    if (s->capture && s->capture->broken) return INVALIDATED;
     note(name, (word)s, a, b, c, s->capture ? s->capture->id : 0);
     return OK;
 }
@@ -157,6 +162,7 @@ int cuMemAllocFromPoolAsync(word *result, size_t bytes, context *pool, stream *s
 int cuMemFreeAsync(word address, stream *s) {
     for (block *b = blocks; b; b = b->next)
         if (b->address == address && !b->freed) {
+            if (find(s) && find(s)->capture && find(s)->capture->broken) return INVALIDATED;
             b->freed = 1;
             used_bytes -= b->bytes;
             /* Never reused: whoever reads it later shows. */
@@ -222,7 +228,7 @@ int cuStreamEndCapture(stream *s, graph **result) {
     for (stream *other = streams; other; other = other->next)
         if (other->capture == *result) other->capture = NULL;
     note("end", (word)s, (*result)->id, 0, 0, 0);
-    return (*result)->broken ? 901 : OK;
+    return (*result)->broken ? INVALIDATED : OK;
 }
 int cuStreamUpdateCaptureDependencies(stream *s, void *nodes, size_t count, unsigned flags) { return OK; }
 int cuGraphAddChildGraphNode(void **node, graph *g, void *nodes, size_t count, graph *child) {

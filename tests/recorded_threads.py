@@ -126,6 +126,23 @@ def test_an_array_that_leaves_while_work_is_queued(log):
     assert log.before(only(log.named("copy")), log.named("fill")[-1])
 
 
+def test_writes_that_overtake_each_other_are_both_waited_for(log):
+    """Two threads write at once, which is their fault; whoever is next still waits for both."""
+    s, t, u = (numbacc.stream() for _ in range(3))
+    x, y = array(), array()
+    with backend().using(s.handle, 0, (y,), (x,)):
+
+        def write(k):
+            with t:
+                x[...] = 2.0
+
+        run_threads(write, 1)
+        backend().copy_on_device(x._address, y._address, 16, 0, s.handle)
+    numbacc.asnumpy(x, stream=u)
+    for call in (only(log.named("copy")), log.named("fill")[-1]):
+        assert log.before(call, log.named("copy out")[-1])
+
+
 def test_threads_free_deferred_memory(busy_collector):
     """Memory dropped while its stream is captured is freed by the next allocation, once, whichever thread's that is."""
     log = recorder.Log()

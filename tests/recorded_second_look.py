@@ -1,0 +1,219 @@
+"""Run by test_order.py with the driver replaced by a recorder: order and ownership where threads, captures and
+finalizers meet."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import weakref
+
+import numpy as np
+import pytest
+import recorder
+
+if not recorder.installed():
+    pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
+
+import numbacc
+from numbacc import dlpack, events, gated, history, launch, lent, memory, transfers
+
+FAKE = recorder.FAKE
+
+
+@pytest.fixture(autouse=True)
+def no_compiler(monkeypatch):
+    monkeypatch.setattr(launch, "load_function", lambda spec, device: 4096)
+    FAKE.fake_clear()
+    yield
+    gc.collect()
+    lent.collect()
+
+
+@pytest.fixture
+def log():
+    return recorder.Log()
+
+
+def array(stream=None):
+    return numbacc.full((4, 8), 1.5, stream=stream)
+
+
+def streams(count):
+    return [numbacc.stream() for _ in range(count)]
+
+
+def export(array, stream):
+    """What gives back a DLPack tensor that a consumer took."""
+    capsule = array.__dlpack__(stream=stream.handle, max_version=(1, 0))
+    address = dlpack.pointer(capsule, dlpack.NEW)
+    dlpack.set_name(capsule, dlpack.USED[dlpack.NEW])
+    deleter = dlpack.STRUCTURES[dlpack.NEW].from_address(address).deleter
+    return lambda: ctypes.CFUNCTYPE(None, ctypes.c_void_p)(deleter)(address)
+
+
+def settle():
+    """Let the GPU have done everything, and what waits for that be let go of."""
+    FAKE.fake_pending(0)
+    numbacc.empty(3)
+    FAKE.fake_pending(1)
+
+
+# ---------------------------------------------------------------- captures
+
+
+def test_memory_dropped_in_a_broken_capture_is_freed_behind_it(log):
+    s = numbacc.stream()
+    x = array(s)
+    address = x._address
+    event = events.Event(0)
+    event.record(0)
+    with pytest.raises(numbacc.UnsupportedError), numbacc.graph(s):
+        FAKE.cuStreamWaitEvent(ctypes.c_void_p(s.handle), ctypes.c_void_p(event.handle), 0)
+        del x
+        with pytest.raises(numbacc.UnsupportedError, match="broken"):
+            numbacc.empty(3)
+        with pytest.raises(numbacc.UnsupportedError, match="broken"):
+            gated.forward(array(0))
+    numbacc.empty(3)
+    assert address in [call.arguments[0] for call in log.named("free")]
+
+
+def test_streams_of_one_capture_wait_for_each_other(log):
+    """The graph is to order what its streams do with one array, as they would outside."""
+    t = numbacc.stream()
+    x = array()
+    with numbacc.graph() as g:
+        t.wait(g.stream)
+        y = gated.forward(x)
+        z = numbacc.empty((4, 2), stream=t)
+        gated.forward(y, out=z, stream=t)
+        x[...] = 2.0
+        gated.forward(x, out=y, stream=t)
+        g.stream.wait(t)
+    first, second, third = log.named("launch")
+    overwrite = log.named("fill")[-1]
+    assert log.before(first, second)
+    assert not log.before(second, overwrite), "that one reads another array"
+    assert log.before(overwrite, third)
+    g.launch()
+    numbacc.asnumpy(z)
+
+
+def test_memory_that_streams_of_one_capture_share_is_in_order(log):
+    """A temporary's memory is given to another stream behind the work that used it."""
+    t = numbacc.stream()
+    with numbacc.graph() as g:
+        t.wait(g.stream)
+        temporary = numbacc.full((4, 8), 1.0)
+        address = temporary._address
+        del temporary
+        again = numbacc.full((4, 8), 2.0, stream=t)
+        assert again._address == address
+        g.stream.wait(t)
+    first, second = log.named("fill")
+    assert log.before(first, second)
+
+
+# ---------------------------------------------------------------- what is kept, how long
+
+
+def test_pinned_memory_is_kept_until_it_is_copied(monkeypatch):
+    monkeypatch.setattr(transfers, "_is_pinned", lambda address: True)
+    host = np.ones((4, 8), np.float32)
+    alive = weakref.ref(host)
+    x = numbacc.asarray(host)
+    y = gated.forward(x)
+    del host, x
+    gc.collect()
+    assert alive() is not None, "the copy, which y is made of, is still to be done"
+    settle()
+    gc.collect()
+    assert alive() is None
+    del y
+
+
+def test_pinned_memory_is_not_kept_longer_than_that(monkeypatch):
+    monkeypatch.setattr(transfers, "_is_pinned", lambda address: True)
+    host = np.ones((4, 8), np.float32)
+    alive = weakref.ref(host)
+    x = numbacc.asarray(host)
+    del host
+    settle()
+    gc.collect()
+    assert alive() is None
+    del x
+
+
+def test_what_waits_for_the_gpu_does_not_pile_up(monkeypatch):
+    """Nothing is allocated here, which would let go of it."""
+    monkeypatch.setattr(transfers, "_is_pinned", lambda address: True)
+    x, host = array(), np.empty((4, 8), np.float32)
+    settle()
+    FAKE.fake_pending(0)
+    try:
+        for _ in range(50):
+            numbacc.asnumpy(x, out=host)
+    finally:
+        FAKE.fake_pending(1)
+    assert len(memory._deferred) < 5
+
+
+def test_exports_do_not_pile_up():
+    s, t = streams(2)
+    x = array()
+    with s:
+        for _ in range(30):
+            give_back = export(x, t)
+            gated.forward(x, out=numbacc.empty((4, 4)))
+            give_back()
+            lent.collect()
+    assert len(x._storage._uses) <= 3
+
+
+class Jax:
+    """An array of a library that does not tell its stream."""
+
+    def __init__(self, array):
+        self._array = array
+
+    def __dlpack__(self, **options):
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self._array.__dlpack_device__()
+
+
+# ---------------------------------------------------------------- threads
+
+
+def test_an_event_is_nobody_elses_while_it_is_waited_for(monkeypatch):
+    """Else another thread may record it anew, and the wait is for another point."""
+    s, t = streams(2)
+    x = array()
+    give_back = export(x, t)
+
+    class Driver:
+        def __getattr__(self, name):
+            return getattr(driver, name)
+
+        def cuStreamWaitEvent(self, stream, event, flags):
+            assert event not in events._idle[0]
+            return driver.cuStreamWaitEvent(stream, event, flags)
+
+    driver = history.driver
+    monkeypatch.setattr(history, "driver", Driver())
+    gated.forward(x, out=numbacc.empty((4, 4), stream=s), stream=s)
+    give_back()
+
+
+def test_a_read_that_another_threads_read_overtakes_is_waited_for(log):
+    """A thread has seen that an array is its stream's own; before it queues its work, another one takes the array."""
+    s, t = streams(2)
+    x, out = array(s), numbacc.empty((4, 4), stream=t)
+    with history.using(s.handle, 0, reads=(x,)):
+        gated.forward(x, out=out, stream=t)
+        FAKE.cuMemsetD8Async(ctypes.c_uint64(out._address), 7, ctypes.c_size_t(4), ctypes.c_void_p(s.handle))
+    late = log.named("fill")[-1]
+    with t:
+        x[...] = 3.0
+    assert log.before(late, log.named("fill")[-1])
