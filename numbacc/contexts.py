@@ -91,16 +91,31 @@ def primary_context(device: int) -> int:
     return call(driver.cuDevicePrimaryCtxRetain, device)
 
 
-def current_device() -> int:
-    """The GPU whose context is current in this thread, else 0."""
-    require_device(0)
-    if not call(driver.cuCtxGetCurrent):
-        return 0
-    return call(driver.cuCtxGetDevice)
-
-
 #: Once native code is there: what tells quickly that a context is the current one.
 _is_current: list[Callable[[int], int]] = []
+
+
+def is_current(device: int) -> bool:
+    """True if the device's context is this thread's; False also where only the driver could tell."""
+    return bool(_is_current and _is_current[0](primary_context(device)))
+
+
+#: The device that was current when it was asked for last.
+_recent: list[int] = []
+
+
+def current_device() -> int:
+    """The GPU whose context is current in this thread, else 0."""
+    if _recent and is_current(_recent[0]):
+        return _recent[0]
+    require_device(0)
+    context = call(driver.cuCtxGetCurrent)
+    if not context:
+        return 0
+    device = call(driver.cuCtxGetDevice)
+    if context == primary_context(device):
+        _recent[:] = [device]
+    return device
 
 
 class on_device:
@@ -114,7 +129,7 @@ class on_device:
         self._pushed = False
 
     def __enter__(self) -> None:
-        if _is_current and _is_current[0](self._context):
+        if is_current(self.device):
             return
         current = call(driver.cuCtxGetCurrent)
         if current == self._context:

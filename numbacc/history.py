@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from numbacc_bindings.driver import driver
 
 from .captures import Capture, attach, capture_on, known, may_capture
-from .contexts import check_stream, on_device, relaxed
+from .contexts import check_stream, is_current, on_device, relaxed
 from .errors import LibraryError, UnsupportedError
 from .events import Event, create_stream, wait
 from .ownership import ARRAY_INSTEAD, NotCopied
@@ -207,7 +207,7 @@ class using:
         storages: or pairs of a storage, and whether it is written.
     """
 
-    __slots__ = ("_capture", "_context", "_relaxed", "_stream", "_used", "_waited")
+    __slots__ = ("_capture", "_context", "_device", "_relaxed", "_stream", "_used", "_waited")
 
     def __init__(
         self,
@@ -217,73 +217,90 @@ class using:
         writes: Iterable[Any] = (),
         storages: Iterable[tuple[Any, bool]] = (),
     ):
-        self._stream, self._context = stream, on_device(device)
-        #: id -> the storage, whether it is written; later also what was waited for.
-        self._used: dict[int, tuple[Any, bool]] = {}
-        for written, arrays in ((False, reads), (True, writes)):
-            for array in arrays:
-                if array is not None:
-                    storage = array._storage
-                    self._used[id(storage.block)] = storage, written
-        for storage, written in storages:
-            self._used[id(storage)] = storage, written
+        self._stream, self._device = stream, device
+        #: Each storage, and whether it is written; one that is read and written is there twice.
+        self._used = [(a._storage, False) for a in reads if a is not None]
+        self._used += [(a._storage, True) for a in writes if a is not None]
+        self._used += storages
+        self._context: on_device | None = None
         self._capture: Capture | None = None
-        #: With what was waited for; None where nothing was to be.
-        self._waited: list[tuple[Any, bool, tuple[Use, ...] | None]] = []
+        #: Where something was away from the stream: with what was waited for; None where nothing was to be.
+        self._waited: list[tuple[Any, bool, tuple[Use, ...] | None]] | None = None
 
     def __enter__(self) -> Capture | None:
-        self._context.__enter__()
+        # Most arrays are at home, in a context that is the current one: this path is short.
+        stream = self._stream
+        if not is_current(self._device):
+            self._context = on_device(self._device)
+            self._context.__enter__()
         try:
-            stream = self._stream
-            self._capture = capture = capture_of(stream, self._context.device)
-            if capture is not None:
-                for storage, written in self._used.values():
-                    capture.use(storage, written, stream)
-                self._relaxed = relaxed()
-                self._relaxed.__enter__()
-                return capture
-            for storage, written in self._used.values():
-                first = storage.sole == stream and not storage.partners
-                self._waited.append((storage, written, None if first else storage.before(stream, written)))
+            if may_capture()(stream):
+                self._capture = capture = capture_of(stream, self._device)
+                if capture is not None:
+                    for storage, written in self._used:
+                        capture.use(storage, written, stream)
+                    self._relaxed = relaxed()
+                    self._relaxed.__enter__()
+                    return capture
+            for storage, _ in self._used:
+                if storage.sole != stream:
+                    self._waited = self._wait()
+                    break
         except BaseException:
-            self._context.__exit__()
+            self._leave()
             raise
         return None
+
+    def _wait(self) -> list[tuple[Any, bool, tuple[Use, ...] | None]]:
+        # What is written comes last, and counts.
+        used = {id(storage.block): (storage, written) for storage, written in self._used}
+        return [
+            (storage, written, None if storage.sole == self._stream else storage.before(self._stream, written))
+            for storage, written in used.values()
+        ]
 
     def __exit__(self, *error: Any) -> None:
         try:
             if self._capture is not None:
                 self._relaxed.__exit__(*error)
             elif not error or error[1] is None:
-                self._note()
+                self.note()
             else:
-                check_stream(self._stream, self._context.device, error[1])
+                check_stream(self._stream, self._device, error[1])
+                # Work may have been queued even where something failed in the end.
                 with contextlib.suppress(LibraryError):  # the one on its way says more
-                    self._note()
+                    self.note()
         finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        if self._context is not None:
             self._context.__exit__()
 
-    def _note(self) -> None:
+    def note(self) -> None:
+        """Note that the work is queued."""
+        if self._waited is None:
+            for storage, _ in self._used:
+                if storage.sole != self._stream:
+                    # Another thread has begun to use the memory on another stream, before this work was queued.
+                    self._waited = [(storage, written, None) for storage, written in self._used]
+                    break
+            else:
+                return
         points: list[Event] = []
 
         def point() -> Event:
             """Behind the work: one event for all memory it used."""
             if not points:
-                points.append(_point(self._stream, self._context.device))
+                points.append(_point(self._stream, self._device))
             return points[0]
 
-        # Work may have been queued even where something failed in the end.
         for storage, written, waited in self._waited:
-            if waited is not None:
-                storage.after(self._stream, written, waited, point)
-            elif storage.sole != self._stream:
-                # Another thread has begun to use the memory on another stream, before this work was queued.
-                storage.after(self._stream, written, (), point)
+            if waited is not None or storage.sole != self._stream:
+                storage.after(self._stream, written, waited or (), point)
 
 
 def note(stream: int, device: int, reads: Iterable[Any], writes: Iterable[Any]) -> None:
     """Note work queued by a short way, where another thread has meanwhile begun to use its arrays elsewhere."""
-    work = using(stream, device, reads, writes)
-    work._waited = [(storage, written, None) for storage, written in work._used.values()]
     with on_device(device):
-        work._note()
+        using(stream, device, reads, writes).note()
