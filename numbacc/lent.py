@@ -106,12 +106,16 @@ CAPSULES = {b"dltensor": 48, b"dltensor_versioned": 8}
 #: Address of a node -> (offset of its link, what must live until it is given back).
 _lent: dict[int, tuple[int, Any]] = {}
 _lock = threading.Lock()
+_made: list[_Code] = []
 
 
 @lru_cache(maxsize=1)
 def _code() -> _Code:
+    # Threads that come here together, which the cache lets in, must get the same: of another's list nothing is taken.
     with _lock:
-        return _Code(CAPSULES)
+        if not _made:
+            _made.append(_Code(CAPSULES))
+        return _made[0]
 
 
 def lend(node: int, offset: int, owner: Any) -> int:
