@@ -141,6 +141,8 @@ class History(NotCopied):
         if stream != self.sole or self.partners:
             self.before(stream, True)
         with _lock:
+            # A thread that used it on its home stream meanwhile may have found all others done.
+            self._depart(stream)
             self.partners = (*self.partners, stream)
 
     def unshare(self, stream: int) -> None:

@@ -230,3 +230,25 @@ def test_a_quick_read_that_is_overtaken_is_waited_for(log):
     with t:
         x[...] = 3.0
     assert log.before(late, log.named("fill")[-1])
+
+
+def test_an_export_that_a_read_overtakes_has_its_partner(log, monkeypatch):
+    """Another thread reads on the home stream while the consumer's waits are queued: that must not be its own again."""
+    (t,) = streams(1)
+    x, y = array(), numbacc.empty((4, 4))
+    before = history.History.before
+
+    def overtaken(self, stream, writes):
+        waited = before(self, stream, writes)
+        if stream == t.handle:
+            monkeypatch.setattr(history.History, "before", before)
+            gated.forward(x, out=y)
+        return waited
+
+    monkeypatch.setattr(history.History, "before", overtaken)
+    give_back = export(x, t)
+    FAKE.cuMemsetD8Async(ctypes.c_uint64(x._address), 7, ctypes.c_size_t(4), ctypes.c_void_p(t.handle))
+    theirs = log.named("fill")[-1]
+    gated.forward(x, out=y)
+    assert log.before(theirs, log.named("launch")[-1])
+    give_back()
