@@ -222,7 +222,8 @@ def known(number: int) -> Capture | None:
 
 def any_active() -> bool:
     """True while a capture that numbacc knows of goes on."""
-    return any(capture.active for capture in _captures.values())
+    # Of a list: captures begin and end in other threads, and where one is found to have ended.
+    return any(capture.active for capture in list(_captures.values()))
 
 
 class _Retained:

@@ -15,7 +15,8 @@ if not recorder.installed():
     pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
 
 import numbacc
-from numbacc import dlpack, events, gated, history, launch, lent, memory, transfers
+from numbacc import captures, dlpack, events, gated, history, launch, lent, memory, transfers
+from numbacc.backend import backend
 
 FAKE = recorder.FAKE
 
@@ -112,6 +113,36 @@ def test_memory_that_streams_of_one_capture_share_is_in_order(log):
         g.stream.wait(t)
     first, second = log.named("fill")
     assert log.before(first, second)
+
+
+def test_a_stream_that_takes_part_in_a_capture_is_not_given_out_anew():
+    with numbacc.graph() as g:
+        t = numbacc.stream()
+        t.wait(g.stream)
+        g.stream.wait(t)
+        handle = t.handle
+        del t
+        other = numbacc.stream()
+        assert other.handle != handle
+        assert not backend().is_capturing(other.handle)
+    del other
+    assert handle in [s.handle for s in [numbacc.stream() for _ in range(40)]], "the graph is done with it"
+
+
+def test_captures_may_begin_and_end_while_one_looks_at_all():
+    class Ending:
+        def __init__(self, number):
+            self.number = number
+
+        @property
+        def active(self):
+            captures.ended(self.number)
+            return False
+
+    for number in (1 << 40, 1 << 41):
+        captures.begun(number, Ending(number))
+    assert not captures.any_active()
+    assert not captures._captures
 
 
 # ---------------------------------------------------------------- what is kept, how long
