@@ -135,7 +135,7 @@ def _from_numba(obj: Any, name: str, handle: int) -> DeviceArray:
     if _numba.SIMULATED:
         from .simulator import Adopted
 
-        return DeviceArray(made, address, Adopted(obj, made))
+        return DeviceArray(made, address, Adopted(obj))
     producer = int(obj.stream) if obj.stream else 0
     return _wrap(obj, address, made, name, handle, producer, False)
 

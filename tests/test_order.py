@@ -17,6 +17,8 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("files", ["recorded_order.py", "recorded_threads.py", "recorded_graphs.py", "recorded_second_look.py"])
+@pytest.mark.parametrize(
+    "files", ["recorded_order.py", "recorded_threads.py", "recorded_graphs.py", "recorded_second_look.py"]
+)
 def test_with_a_recorded_driver(files):
     recorder.run(*files.split())
