@@ -95,19 +95,19 @@ class History(NotCopied):
         # Another thread that saw the memory to be its stream's own may have queued a read there after that was noted
         # to have ended, and noted nothing.
         if writes and shared and uses and home != stream and not may_capture()(home):
-            late = _point(home, self.device)
+            late = point_behind(home, self.device)
             driver.cuStreamWaitEvent(stream, late.handle, 0)
         for partner in partners:
             if partner != stream and not capture_on(partner)[0]:
                 # By a name: an event that nobody holds is recorded anew by whoever takes it, in any thread.
-                point = _point(partner, self.device)
+                point = point_behind(partner, self.device)
                 driver.cuStreamWaitEvent(stream, point.handle, 0)
         return uses
 
     def _depart(self, stream: int) -> None:
         """Note what is queued on the sole stream, where another is about to use the memory."""
         if self.sole is not None and self.sole != stream:
-            self._uses = (Use(self.sole, _point(self.sole, self.device), True),)
+            self._uses = (Use(self.sole, point_behind(self.sole, self.device), True),)
             self.sole = None
 
     def _others_are_done(self) -> bool:
@@ -154,12 +154,12 @@ class History(NotCopied):
                 with on_device(self.device):
                     if capture_on(stream)[0]:
                         return  # nothing can be noted there now: it stays a partner
-                    last = Use(stream, _point(stream, self.device), True)
+                    last = Use(stream, point_behind(stream, self.device), True)
                     self._uses = (*(use for use in self._uses if use.stream != stream), last)
             self.partners = tuple(others)
 
 
-def _point(stream: int, device: int) -> Event:
+def point_behind(stream: int, device: int) -> Event:
     """A point behind all that is queued on a stream that is not captured, or was queued before it was."""
     number, _ = capture_on(stream)
     if number:
@@ -283,7 +283,7 @@ class using:
         def point() -> Event:
             """Behind the work: one event for all memory it used."""
             if not points:
-                points.append(_point(self._stream, self._context.device))
+                points.append(point_behind(self._stream, self._context.device))
             return points[0]
 
         # Work may have been queued even where something failed in the end.

@@ -46,9 +46,10 @@ class _Capsule:
         foreign.check_memory(name, address, shape, dtype.itemsize)
         return address, _layout(shape, steps, dtype, device)
 
-    def __del__(self) -> None:
+    def __del__(self, deleter: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p)) -> None:
+        # The default argument outlives this module, as what others lent may.
         if self.structure.deleter:
-            ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.structure.deleter)(self.address)
+            deleter(self.structure.deleter)(self.address)
 
 
 def import_array(obj: Any, name: str, handle: int) -> Any:

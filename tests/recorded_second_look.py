@@ -214,6 +214,22 @@ class Jax:
         return self._array.__dlpack_device__()
 
 
+def test_foreign_memory_in_use_is_kept_through_a_capture(log):
+    """Work that was queued on the stream before its capture still reads it."""
+    s = numbacc.stream()
+    foreign = Jax(array())
+    storage = numbacc.from_dlpack(foreign, stream=s)._storage
+    owner = storage._owner
+    alive = weakref.ref(owner)
+    with numbacc.graph(s):
+        del storage, owner, foreign
+        gc.collect()
+        assert alive() is not None
+    settle()
+    gc.collect()
+    assert alive() is None
+
+
 # ---------------------------------------------------------------- threads
 
 
