@@ -299,3 +299,17 @@ def test_an_export_that_a_read_overtakes_has_its_partner(log, monkeypatch):
     gated.forward(x, out=y)
     assert log.before(theirs, log.named("launch")[-1])
     give_back()
+
+
+def test_launchers_keep_what_threads_make_of_them_at_once():
+    """Two threads that both find no template make one each, and both are used."""
+    x = array()
+    with numbacc.graph():
+        gated.forward(x)
+    launcher = gated.forward_plan(x)._last
+    first = launcher.launch_unchecked.args[0]
+    alive = {ctypes.addressof(each) for each in launcher._templates}
+    del launcher.__dict__["launch_unchecked"]
+    second = launcher.launch_unchecked.args[0]
+    alive |= {ctypes.addressof(each) for each in launcher._templates}
+    assert {first, second} <= {ctypes.addressof(each) for each in launcher._templates} and first in alive
