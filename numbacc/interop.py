@@ -22,6 +22,9 @@ from .dlpack import CUDA_DEVICE, HOST_DEVICES, MANAGED_DEVICE
 from .errors import DeviceError, DTypeError, Error, LayoutError
 from .layout import CPU, Layout, layout, row_major_strides
 
+#: void(*)(void *): what gives back a DLPack tensor.
+_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
 
 class _Capsule:
     """A DLPack tensor that numbacc has taken over from a capsule, and gives back in the end."""
@@ -46,10 +49,10 @@ class _Capsule:
         foreign.check_memory(name, address, shape, dtype.itemsize)
         return address, _layout(shape, steps, dtype, device)
 
-    def __del__(self, deleter: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p)) -> None:
+    def __del__(self, function: Any = _FUNCTION) -> None:
         # The default argument outlives this module, as what others lent may.
         if self.structure.deleter:
-            deleter(self.structure.deleter)(self.address)
+            function(self.structure.deleter)(self.address)
 
 
 def import_array(obj: Any, name: str, handle: int) -> Any:

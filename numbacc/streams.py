@@ -161,19 +161,19 @@ def stream(stream: Any = None, *, device: int | str | None = None) -> Stream:
 
 def _unused(device: int) -> int:
     """A stream that nobody holds. One that took part in a capture belongs to that until it ends."""
-    idle = _idle.setdefault(device, [])
+    idle, made = _idle.setdefault(device, []), backend()
     for _ in range(len(idle)):
         try:
             handle = idle.pop(0)
         except IndexError:
             break  # another thread was faster
         try:
-            if not backend().is_capturing(handle):
+            if not made.is_capturing(handle):
                 return handle
         except UnsupportedError:
             pass  # a capture that was broken, and has not ended
         idle.append(handle)
-    return backend().create_stream(device)
+    return int(made.create_stream(device))
 
 
 def device_of(stream: Any) -> int:
