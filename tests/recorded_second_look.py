@@ -313,3 +313,18 @@ def test_launchers_keep_what_threads_make_of_them_at_once():
     second = launcher.launch_unchecked.args[0]
     alive |= {ctypes.addressof(each) for each in launcher._templates}
     assert {first, second} <= {ctypes.addressof(each) for each in launcher._templates} and first in alive
+
+
+def test_what_cannot_be_freed_fails_no_allocation_of_others():
+    """A raw stream that its owner has ended: the memory is lost, as where it is dropped at once."""
+    s = numbacc.stream()
+    x = array(s)
+    FAKE.cuStreamBeginCapture_v2(ctypes.c_void_p(s.handle), 0)
+    del x
+    (deferred,) = memory._deferred
+    graph = ctypes.c_void_p()
+    FAKE.cuStreamEndCapture(ctypes.c_void_p(s.handle), ctypes.byref(graph))
+    FAKE.cuGraphDestroy(graph)
+    deferred._address += 1  # what the driver refuses to free
+    assert numbacc.empty(3).size == 3
+    assert not memory._deferred
