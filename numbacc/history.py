@@ -94,14 +94,14 @@ class History(NotCopied):
         for partner in partners:
             if partner != stream and not capture_on(partner)[0]:
                 # By a name: an event that nobody holds is recorded anew by whoever takes it, in any thread.
-                point = _point(partner, self.device)
+                point = point_behind(partner, self.device)
                 driver.cuStreamWaitEvent(stream, point.handle, 0)
         return uses
 
     def _depart(self, stream: int) -> None:
         """Note what is queued on the sole stream, where another is about to use the memory."""
         if self.sole is not None and self.sole != stream:
-            self._uses = (Use(self.sole, _point(self.sole, self.device), True),)
+            self._uses = (Use(self.sole, point_behind(self.sole, self.device), True),)
             self.sole = None
 
     def _others_are_done(self) -> bool:
@@ -136,6 +136,8 @@ class History(NotCopied):
         if stream != self.sole or self.partners:
             self.before(stream, True)
         with _lock:
+            # A thread that used it on its home stream meanwhile may have found all others done.
+            self._depart(stream)
             self.partners = (*self.partners, stream)
 
     def unshare(self, stream: int) -> None:
@@ -147,12 +149,12 @@ class History(NotCopied):
                 with on_device(self.device):
                     if capture_on(stream)[0]:
                         return  # nothing can be noted there now: it stays a partner
-                    last = Use(stream, _point(stream, self.device), True)
+                    last = Use(stream, point_behind(stream, self.device), True)
                     self._uses = (*(use for use in self._uses if use.stream != stream), last)
             self.partners = tuple(others)
 
 
-def _point(stream: int, device: int) -> Event:
+def point_behind(stream: int, device: int) -> Event:
     """A point behind all that is queued on a stream that is not captured, or was queued before it was."""
     number, _ = capture_on(stream)
     if number:
@@ -292,7 +294,7 @@ class using:
         def point() -> Event:
             """Behind the work: one event for all memory it used."""
             if not points:
-                points.append(_point(self._stream, self._device))
+                points.append(point_behind(self._stream, self._device))
             return points[0]
 
         for storage, written, waited in self._waited:

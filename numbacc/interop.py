@@ -22,6 +22,9 @@ from .dlpack import CUDA_DEVICE, HOST_DEVICES, MANAGED_DEVICE
 from .errors import DeviceError, DTypeError, Error, LayoutError
 from .layout import CPU, Layout, layout, row_major_strides
 
+#: void(*)(void *): what gives back a DLPack tensor.
+_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
 
 class _Capsule:
     """A DLPack tensor that numbacc has taken over from a capsule, and gives back in the end."""
@@ -46,9 +49,10 @@ class _Capsule:
         foreign.check_memory(name, address, shape, dtype.itemsize)
         return address, _layout(shape, steps, dtype, device)
 
-    def __del__(self) -> None:
+    def __del__(self, function: Any = _FUNCTION) -> None:
+        # The default argument outlives this module, as what others lent may.
         if self.structure.deleter:
-            ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.structure.deleter)(self.address)
+            function(self.structure.deleter)(self.address)
 
 
 def import_array(obj: Any, name: str, handle: int) -> Any:
@@ -135,7 +139,7 @@ def _from_numba(obj: Any, name: str, handle: int) -> DeviceArray:
     if _numba.SIMULATED:
         from .simulator import Adopted
 
-        return DeviceArray(made, address, Adopted(obj, made))
+        return DeviceArray(made, address, Adopted(obj))
     producer = int(obj.stream) if obj.stream else 0
     return _wrap(obj, address, made, name, handle, producer, False)
 

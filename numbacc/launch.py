@@ -93,15 +93,19 @@ class Launcher:
     def __init__(self, order: LaunchOrder):
         self._order = order
         self._function = load_function(order.kernel, order.device)
-        self._checked = self._template(order.pairs, driver.address("cuStreamIsCapturing"))
+        checked = self._template(order.pairs, driver.address("cuStreamIsCapturing"))
+        #: What the calls below read.
+        self._templates = [checked]
         # A plain attribute, not a method: the call goes straight to compiled code.
-        self.launch = partial(native.launch, ctypes.addressof(self._checked))
+        self.launch = partial(native.launch, ctypes.addressof(checked))
 
     @cached_property
     def launch_unchecked(self) -> Any:
         """`launch` without a look at overlap and capture, for arrays and streams that have been looked at."""
-        self._unchecked = self._template((), 0)
-        return partial(native.launch, ctypes.addressof(self._unchecked))
+        # Added to a list: two threads may come here at once, each with a template that its calls use.
+        template = self._template((), 0)
+        self._templates.append(template)
+        return partial(native.launch, ctypes.addressof(template))
 
     def _template(self, pairs: Sequence[tuple[int, ...]], is_capturing: int) -> Any:
         order = self._order

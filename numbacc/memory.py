@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import gc
 import threading
@@ -16,7 +17,7 @@ from numbacc_bindings.driver import DriverError, driver
 from . import captures, contexts, lent, workspace
 from .codes import CAPTURING
 from .contexts import call, device_attribute, device_name, on_device, on_stream, primary_context, relaxed
-from .errors import DeviceError, UnsupportedError
+from .errors import DeviceError, LibraryError, UnsupportedError
 from .events import Event, wait
 from .history import History, capture_of
 from .streams import foreign, owner_of
@@ -225,7 +226,8 @@ def _free_deferred(most: int | None = None) -> None:
                 freed = _deferred.popleft()
             except IndexError:
                 return  # another thread was faster
-            freed.free()
+            with contextlib.suppress(LibraryError):  # as in `Storage.__del__`: no failure of who allocates now
+                freed.free()
             del freed
 
 

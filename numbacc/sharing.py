@@ -8,8 +8,7 @@ from . import partners
 from .captures import capture_on, may_capture
 from .contexts import on_device
 from .errors import UnsupportedError
-from .events import Event
-from .history import History, capture_of
+from .history import History, capture_of, point_behind
 from .memory import keep_until
 from .streams import PER_THREAD, foreign, owner_of
 
@@ -42,11 +41,14 @@ class Borrowed(History):
 
     def _keep_owner(self) -> None:
         if self.sole is not None:
-            if capture_on(self.sole)[0]:
-                return  # what a capture uses, it keeps
-            behind = Event(self.device)
-            behind.record(self.sole)
-            keep_until(behind, self._owner)
+            with on_device(self.device):
+                capture = capture_of(self.sole, self.device)
+                if capture is not None and capture.before is None:
+                    # What others capture: nothing can be noted behind what was queued before.
+                    capture.keep(self._owner)
+                    return
+                # What a capture uses, it keeps; what was queued before it ends at its begin.
+                keep_until(point_behind(self.sole, self.device), self._owner)
         for use in self._uses:
             keep_until(use.event, self._owner)
 

@@ -19,7 +19,7 @@ from . import _simulated
 from .captures import Capture
 from .codes import MAY_OVERLAP, WRONG_ALIGNMENT
 from .errors import DeviceError, UnsupportedError
-from .layout import Layout, numpy_view
+from .layout import layout_of, numpy_view
 from .ownership import ARRAY_INSTEAD, NotCopied
 
 
@@ -100,17 +100,35 @@ class Storage(NotCopied):
         memory.pop(self.address, None)
 
 
+#: Address -> how often Numba's memory there is taken at the moment.
+_adopted: dict[int, int] = {}
+
+
 class Adopted(Storage):
     """The memory of an array that Numba's simulator made, known to the simulated kernels while it is used here."""
 
     __slots__ = ("_owner",)
 
-    def __init__(self, owner: Any, array: Layout):
-        whole = numpy_view(owner._ary, array.low, (array.high - array.low,), (1,), np.dtype(np.uint8))
+    def __init__(self, owner: Any):
+        self.address = 0  # for the destructor, where this fails
+        # All of the allocation, so that views of one array, taken together or in turn, are one piece of memory.
+        root = owner._ary
+        while isinstance(root.base, np.ndarray):
+            root = root.base
+        made = layout_of(root)
+        whole = numpy_view(root, made.low, (made.high - made.low,), (1,), np.dtype(np.uint8))
         self._memory, self._owner = whole, owner
-        self.address = int(whole.ctypes.data)
         self.nbytes, self.device, self.stream = int(whole.nbytes), 0, 0
+        self.address = int(whole.ctypes.data)
+        _adopted[self.address] = _adopted.get(self.address, 0) + 1
         _simulated.memory[self.address] = whole
+
+    def __del__(self, memory: dict[int, Any] = _simulated.memory, adopted: dict[int, int] = _adopted) -> None:
+        left = adopted.pop(self.address, 1) - 1
+        if left:
+            adopted[self.address] = left
+        else:
+            memory.pop(self.address, None)
 
 
 class Borrowed(Storage):

@@ -159,11 +159,24 @@ def stream(stream: Any = None, *, device: int | str | None = None) -> Stream:
     number = target_of(device)
     if number == CPU:
         raise DeviceError('device="cpu" has no streams: pass the number of a GPU')
-    try:
-        handle = _idle[number].pop()
-    except (KeyError, IndexError):
-        handle = backend().create_stream(number)
-    return Stream(handle, number, owned=True)
+    return Stream(_unused(number), number, owned=True)
+
+
+def _unused(device: int) -> int:
+    """A stream that nobody holds. One that took part in a capture belongs to that until it ends."""
+    idle, made = _idle.setdefault(device, []), backend()
+    for _ in range(len(idle)):
+        try:
+            handle = idle.pop(0)
+        except IndexError:
+            break  # another thread was faster
+        try:
+            if not made.is_capturing(handle):
+                return handle
+        except UnsupportedError:
+            pass  # a capture that was broken, and has not ended
+        idle.append(handle)
+    return int(made.create_stream(device))
 
 
 def device_of(stream: Any) -> int:

@@ -15,7 +15,8 @@ if not recorder.installed():
     pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
 
 import numbacc
-from numbacc import dlpack, events, gated, history, launch, lent, memory, transfers
+from numbacc import captures, dlpack, events, gated, history, launch, lent, memory, transfers
+from numbacc.backend import backend
 
 FAKE = recorder.FAKE
 
@@ -114,6 +115,36 @@ def test_memory_that_streams_of_one_capture_share_is_in_order(log):
     assert log.before(first, second)
 
 
+def test_a_stream_that_takes_part_in_a_capture_is_not_given_out_anew():
+    with numbacc.graph() as g:
+        t = numbacc.stream()
+        t.wait(g.stream)
+        g.stream.wait(t)
+        handle = t.handle
+        del t
+        other = numbacc.stream()
+        assert other.handle != handle
+        assert not backend().is_capturing(other.handle)
+    del other
+    assert handle in [s.handle for s in [numbacc.stream() for _ in range(40)]], "the graph is done with it"
+
+
+def test_captures_may_begin_and_end_while_one_looks_at_all():
+    class Ending:
+        def __init__(self, number):
+            self.number = number
+
+        @property
+        def active(self):
+            captures.ended(self.number)
+            return False
+
+    for number in (1 << 40, 1 << 41):
+        captures.begun(number, Ending(number))
+    assert not captures.any_active()
+    assert not captures._captures
+
+
 # ---------------------------------------------------------------- what is kept, how long
 
 
@@ -183,6 +214,22 @@ class Jax:
         return self._array.__dlpack_device__()
 
 
+def test_foreign_memory_in_use_is_kept_through_a_capture(log):
+    """Work that was queued on the stream before its capture still reads it."""
+    s = numbacc.stream()
+    foreign = Jax(array())
+    storage = numbacc.from_dlpack(foreign, stream=s)._storage
+    owner = storage._owner
+    alive = weakref.ref(owner)
+    with numbacc.graph(s):
+        del storage, owner, foreign
+        gc.collect()
+        assert alive() is not None
+    settle()
+    gc.collect()
+    assert alive() is None
+
+
 # ---------------------------------------------------------------- threads
 
 
@@ -217,3 +264,54 @@ def test_a_read_that_another_threads_read_overtakes_is_waited_for(log):
     with t:
         x[...] = 3.0
     assert log.before(late, log.named("fill")[-1])
+
+
+def test_an_export_that_a_read_overtakes_has_its_partner(log, monkeypatch):
+    """Another thread reads on the home stream while the consumer's waits are queued: that must not be its own again."""
+    (t,) = streams(1)
+    x, y = array(), numbacc.empty((4, 4))
+    before = history.History.before
+
+    def overtaken(self, stream, writes):
+        waited = before(self, stream, writes)
+        if stream == t.handle:
+            monkeypatch.setattr(history.History, "before", before)
+            gated.forward(x, out=y)
+        return waited
+
+    monkeypatch.setattr(history.History, "before", overtaken)
+    give_back = export(x, t)
+    FAKE.cuMemsetD8Async(ctypes.c_uint64(x._address), 7, ctypes.c_size_t(4), ctypes.c_void_p(t.handle))
+    theirs = log.named("fill")[-1]
+    gated.forward(x, out=y)
+    assert log.before(theirs, log.named("launch")[-1])
+    give_back()
+
+
+def test_launchers_keep_what_threads_make_of_them_at_once():
+    """Two threads that both find no template make one each, and both are used."""
+    x = array()
+    with numbacc.graph():
+        gated.forward(x)
+    launcher = gated.forward_plan(x)._last
+    first = launcher.launch_unchecked.args[0]
+    alive = {ctypes.addressof(each) for each in launcher._templates}
+    del launcher.__dict__["launch_unchecked"]
+    second = launcher.launch_unchecked.args[0]
+    alive |= {ctypes.addressof(each) for each in launcher._templates}
+    assert {first, second} <= {ctypes.addressof(each) for each in launcher._templates} and first in alive
+
+
+def test_what_cannot_be_freed_fails_no_allocation_of_others():
+    """A raw stream that its owner has ended: the memory is lost, as where it is dropped at once."""
+    s = numbacc.stream()
+    x = array(s)
+    FAKE.cuStreamBeginCapture_v2(ctypes.c_void_p(s.handle), 0)
+    del x
+    (deferred,) = memory._deferred
+    graph = ctypes.c_void_p()
+    FAKE.cuStreamEndCapture(ctypes.c_void_p(s.handle), ctypes.byref(graph))
+    FAKE.cuGraphDestroy(graph)
+    deferred._address += 1  # what the driver refuses to free
+    assert numbacc.empty(3).size == 3
+    assert not memory._deferred

@@ -289,3 +289,16 @@ def test_a_foreign_stream_is_remembered_whatever_its_type():
     y = gated.forward(numbacc.asarray(np.ones((2, 4), np.float32)), stream=stream)
     assert y._storage.stream == 0x5EED
     assert streams.owner_of(0x5EED) is stream
+
+
+@pytest.mark.parametrize("part", [slice(None), slice(0, 2), slice(1, 3)], ids=str)
+def test_arrays_of_numba_are_taken_more_than_once(part):
+    """One that is taken anew, or a part of it, and let go of leaves the memory to the first."""
+    theirs = cuda.to_device(np.ones((4, 8), np.float32))
+    first = numbacc.asarray(theirs)
+    second = numbacc.asarray(theirs[part])
+    expected = numbacc.asnumpy(gated.forward(first))
+    assert (numbacc.asnumpy(gated.forward(second)) == expected[part]).all()
+    del second
+    gc.collect()
+    assert (numbacc.asnumpy(gated.forward(first)) == expected).all()

@@ -377,3 +377,28 @@ def test_what_a_torch_graph_used_is_freed_with_it(torch):
         graph.reset()
         del graph
         assert held() == before
+
+
+def test_streams_of_one_capture_are_in_order(slow):
+    """A second stream that takes part uses the first one's arrays, and the memory of its temporaries."""
+    x, other = numbacc.asarray(normal(ROWS, COLUMNS)), numbacc.stream()
+    z, late = (numbacc.empty((ROWS, COLUMNS // 2)) for _ in range(2))
+    with numbacc.graph() as g:
+        other.wait(g.stream)
+        slow(g.stream, 3)
+        y = gated.forward(x)
+        gated.forward(x, out=z)
+        temporary = numbacc.full((ROWS, COLUMNS // 2), 7.0)
+        late[...] = temporary
+        del temporary
+        with other:
+            numbacc.full((ROWS, COLUMNS // 2), 9.0)
+            z[...] = y
+        g.stream.wait(other)
+    for _ in range(3):
+        host = normal(ROWS, COLUMNS)
+        x[...] = host
+        poison(z), poison(late)
+        g.launch()
+        np.testing.assert_array_equal(numbacc.asnumpy(z), numbacc.asnumpy(gated.forward(numbacc.asarray(host))))
+        assert (numbacc.asnumpy(late) == 7).all()
