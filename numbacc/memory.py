@@ -116,8 +116,11 @@ class Storage(History):
                 pass  # the driver may be shutting down, which frees all
 
 
-# The compiled code that frees memory may be gone before the last array is; the end of the process frees all.
-atexit.register(lambda: delattr(Storage, "__del__"))
+@atexit.register
+def _let_all_be() -> None:
+    """The compiled code that frees memory may be gone before the last array is; the end of the process frees all."""
+    del Storage.__del__
+    contexts._is_current.clear()
 
 
 class _Gpu:
