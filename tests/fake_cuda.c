@@ -160,15 +160,18 @@ int cuMemAllocFromPoolAsync(word *result, size_t bytes, context *pool, stream *s
     return queue(s, "allocate", (word)memory, bytes, 0);
 }
 int cuMemFreeAsync(word address, stream *s) {
-    for (block *b = blocks; b; b = b->next)
+    word bytes = 0;
+    int found = 0;
+    pthread_mutex_lock(&lock);
+    for (block *b = blocks; b && !found; b = b->next)
         if (b->address == address && !b->freed) {
-            if (find(s) && find(s)->capture && find(s)->capture->broken) return INVALIDATED;
-            b->freed = 1;
-            used_bytes -= b->bytes;
+            b->freed = found = 1;
+            used_bytes -= bytes = b->bytes;
             /* Never reused: whoever reads it later shows. */
             memset((void *)address, 0xdd, b->bytes);
-            return queue(s, "free", address, b->bytes, 0);
         }
+    pthread_mutex_unlock(&lock);
+    if (found) return queue(s, "free", address, bytes, 0);
     note("free of what is not allocated", address, 0, 0, 0, 0);
     return INVALID;
 }

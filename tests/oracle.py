@@ -35,6 +35,9 @@ KINDS = ("glu", "reglu", "swiglu", "geglu", "geglu_tanh")
 DTYPES = tuple(np.dtype(t) for t in (np.float32, np.float64, np.float16, ml_dtypes.bfloat16))
 
 _PI = np.longdouble("3.14159265358979323846264338327950288")
+#: How far the 16-bit kernels' normal distribution may be off, relatively: a hundredth of float16's rounding error. It
+#: shows where terms cancel.
+_NARROW_TAIL = 5e-6
 _ORACLE_UNITS = 0 if np.finfo(np.longdouble).eps < np.finfo(np.float64).eps else 4
 
 
@@ -248,6 +251,8 @@ def assert_accurate(direction, kind, results, operands, gate="second"):
             rounded = expected.value.astype(dtype).astype(np.float64)
             units = 2 * calibration(direction, kind, dtype)[k][_bins(b)] + _ORACLE_UNITS
             allowed = units * _unit(expected, dtype) + _rounding(expected, dtype)
+            if kind == "geglu" and dtype.itemsize == 2:
+                allowed = allowed + _NARROW_TAIL * expected.scale
             error = _error(result, expected)
         got = result.astype(np.float64)
         finite = np.isfinite(rounded)

@@ -61,6 +61,8 @@ def emulated():
         patch.setattr(cufft.runtime, "gpu", FAKE.gpu)
         patch.setattr(cufft.runtime, "on_device", lambda device: nullcontext())
         patch.setattr(cufft, "driver", FAKE)
+        patch.setattr(cufft, "relaxed", nullcontext)
+        patch.setattr("numbacc.libraries.handles.relaxed", nullcontext)
         patch.setattr("numbacc.libraries.handles.on_device", lambda device: nullcontext())
         patch.setattr(plans, "backend", lambda: SimpleNamespace(on_device=lambda device: nullcontext()))
         patch.setattr(plans.arrange, "plan", FakeArrange)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import threading
 
 import numpy as np
 import pytest
 from conftest import bits, refused
 
 import numbacc
-from numbacc import dtypes, gated, lent
+from numbacc import dtypes, gated
 from numbacc.backend import simulated
 
 DTYPES = [row.numpy for row in dtypes.TABLE.values()]
@@ -396,23 +395,3 @@ def test_host_arrays_of_other_libraries(dtype):
         assert np.shares_memory(array, view) or not view.size
     host.flags.writeable = False
     assert not numbacc.from_dlpack(Host(host)).flags.writeable
-
-
-def test_threads_that_lend_first_push_on_one_list(monkeypatch):
-    """What another list gets would never be let go of."""
-    monkeypatch.setattr(lent, "_made", [])
-    lent._code.cache_clear()
-    together, found = threading.Barrier(4), []
-
-    def work():
-        together.wait()
-        found.append(lent._code())
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    monkeypatch.undo()
-    lent._code.cache_clear()
-    assert len(found) == 4 and len(set(map(id, found))) == 1

@@ -142,6 +142,7 @@ def loading(monkeypatch):
     driver = SimpleNamespace(cuModuleLoadData="load", cuModuleGetFunction="get")
     monkeypatch.setattr(launch, "compile_cubin", compile_cubin)
     monkeypatch.setattr(launch, "driver", driver)
+    monkeypatch.setattr(launch, "relaxed", nullcontext)
     monkeypatch.setattr(runtime, "call", call)
     monkeypatch.setattr(runtime, "capability", lambda device: CAPABILITY)
     monkeypatch.setattr(runtime, "on_device", lambda device: nullcontext())

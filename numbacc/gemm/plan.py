@@ -91,7 +91,7 @@ class MatmulPlan(NotCopied):
         """Choose and load what a run on these arrays needs, so that the run only launches."""
         if self._device != CPU and not self._empty and self.problem.k:
             a, b, c, out, bias, aux = operands
-            in_place = out if c is None else c
+            in_place = out if c is None or self._copies_c else c
             used = (a, b, None if self._no_c else in_place, out, bias, aux)
             addresses = [0 if array is None else array._address for array in used]
             # What is not there yet will start at a multiple of 256 bytes.

@@ -8,12 +8,12 @@ with those that it has a formula `own` for, so that Philox needs no library on t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import arrays, workspace
+from .. import arrays, checks, workspace
 from ..backend import backend, run_kernel
 from ..dtypes import info
 from ..errors import ShapeError, UnsupportedError
@@ -21,6 +21,7 @@ from ..kernels.specs import GROUPS_A_THREAD, MAX_THREADS, DrawSpec
 from ..layout import CPU, Layout, check_rank, check_writable, layout, read_only, row_major_strides
 from ..libraries.curand import CHEAP, STARTING, State, installed, rounds
 from ..reference.random import philox, philox_for_doubles
+from ..streams import handle_of
 
 #: Values that go through scratch memory at a time, where the sequence can be had in pieces.
 _PIECE = 1 << 20
@@ -28,6 +29,23 @@ _PIECE = 1 << 20
 _CHUNK = 1 << 15
 #: Words from which on a call of cuRAND's host generator is cheap.
 _MANY = 1 << 14
+
+
+class Asked(NamedTuple):
+    """What a method's last arguments ask for; `out` as an array and as given, a stream's handle."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    out: Any
+    given: Any
+    stream: int
+
+
+def asked(shape: Any, dtype: Any, out: Any, stream: Any, supported: Sequence[str]) -> Asked:
+    """What a method's arguments ask for, of the dtypes it supports."""
+    handle = handle_of(stream)
+    array = None if out is None else arrays.as_array(out, "out", handle)
+    return Asked(*checks.shape_and_dtype(shape, dtype, array, supported), array, out, handle)
 
 
 class Draw(NamedTuple):

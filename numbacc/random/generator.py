@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from .. import arrays, checks
+from .. import checks
 from ..devices import target_of
 from ..errors import OptionError, ShapeError, UnsupportedError
 from ..layout import CPU
 from ..libraries import curand
 from ..libraries.curand import State
 from ..reference import random as reference
-from ..streams import handle_of
 from . import draws
 
 KINDS = tuple(curand.KINDS)
@@ -27,16 +26,6 @@ _MOST_CHILDREN = 2**20
 Shape = int | Sequence[int] | None
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 INTEGERS = ("int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8")
-
-
-class _Result(NamedTuple):
-    """What a method's last arguments ask for; `out` as an array and as given, a stream's handle."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    out: Any
-    given: Any
-    stream: int
 
 
 class Generator:
@@ -175,7 +164,7 @@ class Generator:
             UnsupportedError: 64 bits of a sobol32. OptionError: the sequence ends before. LibraryError: cuRAND failed,
             or is not installed and the kind is not philox.
         """
-        result = _result(shape, dtype, out, stream, ("uint32", "uint64"))
+        result = draws.asked(shape, dtype, out, stream, ("uint32", "uint64"))
         words = result.dtype.itemsize // 4
         return self._draw("bits", words, result, (0, 0, 0.0, 0.0), 32 * words)
 
@@ -188,7 +177,7 @@ class Generator:
         Args:
             dtype: float32, float64, float16 or bfloat16; the others, and errors, as in `bits`.
         """
-        result = _result(shape, dtype, out, stream, FLOATS)
+        result = draws.asked(shape, dtype, out, stream, FLOATS)
         return self._draw("random", 1 + (result.dtype == np.float64), result)
 
     def uniform(
@@ -212,7 +201,7 @@ class Generator:
         if not first < last:
             raise OptionError(f"low={low} and high={high}: low must be below high")
         span = checks.real(last - first, "high - low")
-        result = _result(shape, dtype, out, stream, FLOATS)
+        result = draws.asked(shape, dtype, out, stream, FLOATS)
         largest = float(np.finfo(np.float64 if result.dtype == np.float64 else np.float32).max)
         if max(-first, last, span) > largest:
             raise OptionError(f"low={low} and high={high} are too far apart for {result.dtype}: use float64")
@@ -241,7 +230,7 @@ class Generator:
         """
         if high is None:
             low, high = 0, low
-        result = _result(shape, dtype, out, stream, INTEGERS)
+        result = draws.asked(shape, dtype, out, stream, INTEGERS)
         beyond = not checks.boolean(endpoint, "endpoint")
         first, last = checks.integer(low, "low"), checks.integer(high, "high") - beyond
         if first > last:
@@ -268,7 +257,7 @@ class Generator:
         dropped = checks.real(p, "p")
         if not 0 <= dropped <= 1:
             raise OptionError(f"p={p} is no probability: it must be 0 to 1")
-        result = _result(shape, dtype, out, stream, (*FLOATS, "bool"))
+        result = draws.asked(shape, dtype, out, stream, (*FLOATS, "bool"))
         kept = 1 / (1 - dropped) if dropped < 1 else 0.0
         return self._draw("mask", 1, result, (round(dropped * 2**32), 0, kept, 0.0))
 
@@ -300,7 +289,7 @@ class Generator:
             loc, scale: finite numbers, scale >= 0. The others, and errors, as in `random`.
         """
         mean, deviation = checks.real(loc, "loc"), checks.at_least_0(scale, "scale")
-        return self._normal("normal", mean, deviation, _result(shape, dtype, out, stream, FLOATS))
+        return self._normal("normal", mean, deviation, draws.asked(shape, dtype, out, stream, FLOATS))
 
     def lognormal(
         self,
@@ -314,7 +303,7 @@ class Generator:
     ) -> Any:
         """exp of what `normal(mean, sigma)` gives, by cuRAND's `curandGenerateLogNormal`; all else is as there."""
         location, deviation = checks.real(mean, "mean"), checks.at_least_0(sigma, "sigma")
-        return self._normal("lognormal", location, deviation, _result(shape, dtype, out, stream, FLOATS))
+        return self._normal("lognormal", location, deviation, draws.asked(shape, dtype, out, stream, FLOATS))
 
     def poisson(
         self, lam: float = 1.0, shape: Shape = None, *, dtype: Any = None, out: Any = None, stream: Any = None
@@ -331,7 +320,7 @@ class Generator:
         mean = checks.real(lam, "lam")
         if not 0 < mean <= curand.MAX_POISSON_MEAN:
             raise OptionError(f"lam={lam} is out of range: it must be above 0 and at most {curand.MAX_POISSON_MEAN}")
-        result = _result(shape, dtype, out, stream, ("int64", "int32", "uint64", "uint32"))
+        result = draws.asked(shape, dtype, out, stream, ("int64", "int32", "uint64", "uint32"))
         with self._lock:
             draw = draws.of_values(self._state, "curandGeneratePoisson", reference.values, (mean,), "uint32", "")
             return self._run(draw, result)
@@ -342,7 +331,7 @@ class Generator:
         self,
         formula: str,
         words: int,
-        result: _Result,
+        result: draws.Asked,
         parameters: tuple[int, int, float, float] = (0, 0, 0.0, 0.0),
         bits: int = 0,
     ) -> Any:
@@ -354,7 +343,7 @@ class Generator:
             draw = draws.of_words(self._state, formula, reference.values, words, result.dtype, parameters)
             return self._run(draw, result)
 
-    def _normal(self, name: str, mean: float, deviation: float, result: _Result) -> Any:
+    def _normal(self, name: str, mean: float, deviation: float, result: draws.Asked) -> Any:
         double = result.dtype == np.float64
         function = {"normal": "curandGenerateNormal", "lognormal": "curandGenerateLogNormal"}[name] + "Double" * double
         native = "float64" if double else "float32"
@@ -362,7 +351,7 @@ class Generator:
             draw = draws.of_values(self._state, function, reference.values, (mean, deviation), native, name)
             return self._run(draw, result)
 
-    def _run(self, draw: draws.Draw, result: _Result) -> Any:
+    def _run(self, draw: draws.Draw, result: draws.Asked) -> Any:
         """Make the values, and go on in the sequence. The lock is held."""
         state, kind, shape = self._state, self._state.row, result.shape
         if state.dimensions > 1 and (not shape or shape[0] != state.dimensions):
@@ -385,16 +374,8 @@ class Generator:
 
     def _live(self) -> curand.Engine:
         """The cuRAND generator, made when first needed."""
-        if self._engine is None:
-            self._engine = curand.Engine(self._state, self._device)
+        self._engine = self._engine or curand.Engine(self._state, self._device)
         return self._engine
-
-
-def _result(shape: Shape, dtype: Any, out: Any, stream: Any, supported: Sequence[str]) -> _Result:
-    """What a method's arguments ask for, of the dtypes it supports."""
-    handle = handle_of(stream)
-    array = None if out is None else arrays.as_array(out, "out", handle)
-    return _Result(*checks.shape_and_dtype(shape, dtype, array, supported), array, out, handle)
 
 
 def _restored(state: State, device: int | str | None) -> Generator:

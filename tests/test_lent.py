@@ -1,0 +1,83 @@
+"""What foreign code holds and gives back, from any thread, by functions that know nothing of Python."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import threading
+import weakref
+
+import pytest
+
+from numbacc import lent
+
+
+class Lent:
+    """An object with memory that foreign code is given."""
+
+    def __init__(self):
+        self.memory = (ctypes.c_uint64 * 8)()
+
+
+def run_threads(work, count):
+    threads = [threading.Thread(target=work) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+@pytest.mark.parametrize("offset", [0, *lent.CAPSULES.values()])
+def test_what_is_given_back_is_let_go_of(offset):
+    owners = [Lent() for _ in range(20)]
+    alive = [weakref.ref(owner) for owner in owners]
+    nodes = [ctypes.addressof(owner.memory) for owner in owners]
+    functions = [lent.lend(node, offset, owner) for node, owner in zip(nodes, owners, strict=True)]
+    del owners
+    lent.collect()
+    gc.collect()
+    assert all(ref() for ref in alive)
+    give_back = ctypes.CFUNCTYPE(None, ctypes.c_uint64)(functions[0])
+    for node in nodes[:10]:
+        give_back(node)
+    assert all(ref() for ref in alive) and lent.head.value
+    lent.collect()
+    assert [ref() is None for ref in alive] == [True] * 10 + [False] * 10 and not lent.head.value
+    for node in nodes[10:]:
+        give_back(node)
+    lent.collect()
+    assert not any(ref() for ref in alive)
+
+
+def test_threads_give_back_at_once():
+    """ctypes lets the lock of Python go during a call: the pushes meet."""
+    before = len(lent._lent)
+    owners = [Lent() for _ in range(4000)]
+    nodes = [ctypes.addressof(owner.memory) for owner in owners]
+    functions = {lent.lend(node, 8, owner) for node, owner in zip(nodes, owners, strict=True)}
+    give_back = ctypes.CFUNCTYPE(None, ctypes.c_uint64)(*functions)
+
+    def work():
+        while nodes:
+            try:
+                give_back(nodes.pop())
+            except IndexError:
+                return
+
+    run_threads(work, 8)
+    lent.collect()
+    assert len(lent._lent) == before
+
+
+def test_threads_that_lend_first_push_on_one_list(monkeypatch):
+    """What another list gets would never be let go of."""
+    monkeypatch.setattr(lent, "_made", [])
+    monkeypatch.setattr(lent, "head", lent.head)
+    together, found = threading.Barrier(4), []
+
+    def work():
+        together.wait()
+        found.append(lent._code())
+
+    run_threads(work, 4)
+    assert len(found) == 4 and len(set(map(id, found))) == 1
