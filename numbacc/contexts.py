@@ -12,7 +12,7 @@ from typing import Any
 from numbacc_bindings import driver as cuda
 from numbacc_bindings.driver import CaptureMode, DriverError, driver
 
-from .errors import DeviceError, LibraryError
+from .errors import DeviceError
 
 
 def call(function: Any, *arguments: Any) -> int:
@@ -119,7 +119,11 @@ def current_device() -> int:
 
 
 class on_device:
-    """The device's context made current for a while; a thread that has none keeps it."""
+    """The device's context made current for a while.
+
+    A thread that has none keeps that of GPU 0, which is its current one anyway, so that the next call is shorter; that
+    of another GPU would from then on be where arrays are made.
+    """
 
     __slots__ = ("_context", "_pushed", "device")
 
@@ -134,7 +138,7 @@ class on_device:
         current = call(driver.cuCtxGetCurrent)
         if current == self._context:
             return
-        if not current:
+        if not current and not self.device:
             driver.cuCtxSetCurrent(self._context)
         else:
             driver.cuCtxPushCurrent_v2(self._context)
@@ -156,17 +160,31 @@ def device_of_stream(stream: int) -> int:
         call(driver.cuCtxPopCurrent_v2)
 
 
-def check_stream(stream: int, device: int, error: object) -> None:
-    """Raise DeviceError where what failed was queued on a stream of another GPU."""
-    if stream and isinstance(error, LibraryError) and (other := device_of_stream(stream)) != device:
+#: The GPUs of the streams that numbacc has made. None of them is ever destroyed, so a handle stays what it is.
+stream_devices: dict[int, int] = {}
+
+
+def check_stream(stream: int, device: int) -> None:
+    """Raise DeviceError where a stream belongs to another GPU.
+
+    CUDA refuses kernels there with a status of many meanings, and lets copies to and from the host pass.
+    """
+    other = stream_devices.get(stream)
+    if other is None:
+        other = device_of_stream(stream) if stream and device_count() > 1 else device
+    if other != device:
         raise DeviceError(
             f"the stream {stream:#x} belongs to cuda:{other} and the arrays are on cuda:{device}: pass a stream of "
             f"that GPU, numbacc.stream(device={device})"
-        ) from error
+        )
 
 
 class on_stream(on_device):
-    """`on_device` for work on a stream: an error says so where the stream is another GPU's."""
+    """`on_device` for work on a stream.
+
+    Raises:
+        DeviceError: the stream is another GPU's.
+    """
 
     __slots__ = ("_stream",)
 
@@ -174,10 +192,9 @@ class on_stream(on_device):
         super().__init__(device)
         self._stream = stream
 
-    def __exit__(self, *error: object) -> None:
-        super().__exit__()
-        if error and error[1] is not None:
-            check_stream(self._stream, self.device, error[1])
+    def __enter__(self) -> None:
+        check_stream(self._stream, self.device)
+        super().__enter__()
 
 
 @contextmanager

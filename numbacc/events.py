@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 
 from numbacc_bindings.driver import EventFlag, StreamFlag, driver
 
-from .contexts import call, on_device
+from .contexts import call, on_device, stream_devices
 from .ownership import NotCopied
 
 #: Device -> events for ordering that nobody holds any more. The driver is done with what they stood for as soon as they
@@ -73,7 +73,9 @@ class Event(NotCopied):
 def create_stream(device: int) -> int:
     """A new stream that does not wait for the legacy default stream."""
     with on_device(device):
-        return call(driver.cuStreamCreate, StreamFlag.NON_BLOCKING)
+        handle = call(driver.cuStreamCreate, StreamFlag.NON_BLOCKING)
+    stream_devices[handle] = device
+    return handle
 
 
 def synchronize(stream: int, device: int) -> None:

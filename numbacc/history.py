@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from numbacc_bindings.driver import driver
 
 from .captures import Capture, attach, capture_on, known, may_capture
-from .contexts import check_stream, is_current, on_device, relaxed
+from .contexts import check_stream, is_current, on_device, relaxed, stream_devices
 from .errors import LibraryError, UnsupportedError
 from .events import Event, create_stream, wait
 from .ownership import ARRAY_INSTEAD, NotCopied
@@ -232,6 +232,8 @@ class using:
     def __enter__(self) -> Capture | None:
         # Most arrays are at home, in a context that is the current one: this path is short.
         stream = self._stream
+        if stream_devices.get(stream, self._device) != self._device:
+            check_stream(stream, self._device)  # others' streams are looked at where a call fails, which is shorter
         if not is_current(self._device):
             self._context = on_device(self._device)
             self._context.__enter__()
@@ -268,7 +270,9 @@ class using:
             elif not error or error[1] is None:
                 self.note()
             else:
-                check_stream(self._stream, self._device, error[1])
+                if isinstance(error[1], LibraryError):
+                    with contextlib.suppress(LibraryError):  # of a context that is broken
+                        check_stream(self._stream, self._device)
                 # Work may have been queued even where something failed in the end.
                 with contextlib.suppress(LibraryError):  # the one on its way says more
                     self.note()

@@ -85,14 +85,19 @@ static stream *find(stream *s) {
     if (s && s->capture && !s->capture->open) s->capture = NULL; /* it took part in a capture that has ended */
     return s;
 }
-/* Queue something: 0, or why not. */
-static int queue(stream *given, const char *name, word a, word b, word c) {
+/* Queue what CUDA takes on streams of every GPU, such as copies to the host: 0, or why not. */
+static int queue_anywhere(stream *given, const char *name, word a, word b, word c) {
     stream *s = find(given);
-    if (!s) return CONTEXT;
-    if (!depth || s->context != stack[depth - 1]) return HANDLE;
+    if (!s || !depth) return CONTEXT;
     if (s->capture && s->capture->broken) return INVALIDATED;
     note(name, (word)s, a, b, c, s->capture ? s->capture->id : 0);
     return OK;
+}
+/* Queue what the stream's context has to be the current one for. */
+static int queue(stream *given, const char *name, word a, word b, word c) {
+    stream *s = find(given);
+    if (s && depth && s->context != stack[depth - 1]) return HANDLE;
+    return queue_anywhere(given, name, a, b, c);
 }
 
 int cuStreamCreate(stream **result, unsigned flags) {
@@ -108,7 +113,7 @@ int cuStreamCreate(stream **result, unsigned flags) {
 int cuStreamGetCtx(stream *s, context **result) { s = find(s); if (!s) return CONTEXT; *result = s->context; return OK; }
 int cuStreamSynchronize(stream *s) {
     if (find(s) && find(s)->capture) return UNSUPPORTED;
-    return queue(s, "synchronize", 0, 0, 0);
+    return queue_anywhere(s, "synchronize", 0, 0, 0);
 }
 int cuEventCreate(event **result, unsigned flags) {
     if (!depth) return CONTEXT;
@@ -157,7 +162,7 @@ int cuMemAllocFromPoolAsync(word *result, size_t bytes, context *pool, stream *s
     used_bytes += bytes;
     pthread_mutex_unlock(&lock);
     *result = (word)memory;
-    return queue(s, "allocate", (word)memory, bytes, 0);
+    return queue_anywhere(s, "allocate", (word)memory, bytes, 0);
 }
 int cuMemFreeAsync(word address, stream *s) {
     word bytes = 0;
@@ -171,13 +176,13 @@ int cuMemFreeAsync(word address, stream *s) {
             memset((void *)address, 0xdd, b->bytes);
         }
     pthread_mutex_unlock(&lock);
-    if (found) return queue(s, "free", address, bytes, 0);
+    if (found) return queue_anywhere(s, "free", address, bytes, 0);
     note("free of what is not allocated", address, 0, 0, 0, 0);
     return INVALID;
 }
 static int move(void *target, const void *source, size_t bytes, stream *s, const char *name) {
     stream *found = find(s);
-    int status = queue(s, name, (word)target, (word)source, bytes);
+    int status = (strcmp(name, "copy") ? queue_anywhere : queue)(s, name, (word)target, (word)source, bytes);
     if (!status && !found->capture) memmove(target, source, bytes);
     return status;
 }

@@ -14,8 +14,9 @@ if not recorder.installed():
     pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
 
 import numbacc
-from numbacc import gated, launch, lent, memory
+from numbacc import contexts, gated, launch, lent, memory
 from numbacc.backend import backend
+from numbacc_bindings.driver import driver
 
 FAKE = recorder.FAKE
 
@@ -162,7 +163,6 @@ def test_threads_free_deferred_memory(busy_collector):
 
 def test_results_of_calls_survive_finalizers(busy_collector):
     """A finalizer that makes driver calls between a call and the look at its result."""
-    from numbacc_bindings.driver import driver
 
     class Cycle:
         def __init__(self):
@@ -245,6 +245,19 @@ def test_streams_of_another_gpu(log):
     assert len(log.named("free")) >= 2
 
 
+def test_work_on_another_gpu_leaves_a_new_thread_where_it_is(log):
+    """The first call of a thread, which has no context then, is on cuda:1."""
+
+    def work(k):
+        assert backend().call(driver.cuCtxGetCurrent) == 0
+        gated.forward(array(device=1))
+        numbacc.stream(device=1)
+        assert numbacc.empty(4).device == 0
+
+    run_threads(work, 1)
+    assert log.named("launch")
+
+
 def test_streams_of_two_gpus_wait_for_each_other(log):
     s, t = numbacc.stream(device=0), numbacc.stream(device=1)
     x, y = array(stream=s, device=0), array(stream=t, device=1)
@@ -274,15 +287,17 @@ def test_arrays_on_two_gpus_are_refused():
 
 
 def test_streams_of_the_other_gpu_are_refused():
-    x, s = array(device=0), numbacc.stream(device=1)
-    for call in (
-        lambda: gated.forward(x, stream=s),
-        lambda: numbacc.full((4, 8), 1.0, device=0, stream=s),
-        lambda: numbacc.asarray(np.ones(3), device=0, stream=s),
-        lambda: numbacc.asnumpy(x, stream=s),
-    ):
-        with pytest.raises(numbacc.DeviceError, match="cuda:1"):
-            call()
+    x, s, theirs = array(device=0), numbacc.stream(device=1), backend().create_stream(1)
+    del contexts.stream_devices[theirs]  # a stream of another library
+    for stream in (s, theirs):
+        for call in (
+            lambda stream: gated.forward(x, stream=stream),
+            lambda stream: numbacc.full((4, 8), 1.0, device=0, stream=stream),
+            lambda stream: numbacc.asarray(np.ones(3), device=0, stream=stream),
+            lambda stream: numbacc.asnumpy(x, stream=stream),
+        ):
+            with pytest.raises(numbacc.DeviceError, match="belongs to cuda:1"):
+                call(stream)
     assert (numbacc.asnumpy(x) == 1.5).all()
 
 

@@ -6,7 +6,7 @@ import gc
 
 import numpy as np
 import pytest
-from gpu_work import poison
+from gpu_work import Slow, poison
 from test_graph_gpu import COLUMNS, ROWS, assert_usable, direct, normal
 
 import numbacc
@@ -88,8 +88,9 @@ def test_what_a_torch_graph_used_is_freed_with_it(torch):
         assert held() == before
 
 
-def test_streams_of_one_capture_are_in_order(slow):
+def test_streams_of_one_capture_are_in_order():
     """A second stream that takes part uses the first one's arrays, and the memory of its temporaries."""
+    slow = Slow()
     x, other = numbacc.asarray(normal(ROWS, COLUMNS)), numbacc.stream()
     z, late = (numbacc.empty((ROWS, COLUMNS // 2)) for _ in range(2))
     with numbacc.graph() as g:

@@ -155,7 +155,7 @@ def test_a_launch_hands_over_pointers_constants_configuration_and_stream(driver,
 def test_the_template_is_laid_out_as_documented(driver):
     pair = (0, -16, 64, 1, 0, 128, 1)
     launcher = launch.Launcher(order(((1, 8), (0, 24)), (3, -1, 5), (4, 8), (pair,)))
-    template = launcher._checked
+    template = launcher._templates[0]
     words = struct.unpack(f"<{len(template) // 8}q", template.raw[: len(template) // 8 * 8])
     head = {
         native.GET_CURRENT: driver.address("cuCtxGetCurrent"),
@@ -187,9 +187,9 @@ def test_the_largest_argument_block_fits(driver):
 
 def test_a_launch_leaves_its_template_as_it_was(driver):
     launcher = launch.Launcher(order(constants=(1, 2, 3)))
-    before = launcher._checked.raw
+    before = launcher._templates[0].raw
     launcher.launch(STREAM, *addresses(16, 32))
-    assert launcher._checked.raw == before
+    assert launcher._templates[0].raw == before
     launcher.launch(0, *addresses(64, 96))
     assert [launched.stream for _, launched in driver.calls] == [STREAM, 0]
 

@@ -241,7 +241,7 @@ def test_jaxs_memory_is_kept_until_our_work_is_done(slow, values, expected):
     jax = pytest.importorskip("jax", reason="needs JAX")
     if jax.default_backend() != "gpu":
         pytest.skip("needs JAX with a GPU")
-    ours = numbacc.stream()
+    ours = numbacc.stream(device=0)  # JAX leaves the last GPU the current one
     for _ in range(5):
         x = jax.device_put(values)
         x.block_until_ready()
