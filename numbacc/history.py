@@ -74,7 +74,8 @@ class History(NotCopied):
 
     def keep(self, owner: object) -> None:
         """Keep an object alive as long as this memory."""
-        self._kept = (getattr(self, "_kept", None), owner)
+        with _lock:
+            self._kept = (getattr(self, "_kept", None), owner)
 
     def before(self, stream: int, writes: bool) -> tuple[Use, ...]:
         """Make a stream wait for what is queued on this memory; returns that. The device's context is current.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
@@ -217,7 +218,8 @@ def handle_of(stream: Any) -> int:
         foreign.pop(handle, None)
         foreign[handle] = stream
         while len(foreign) > _MAX_FOREIGN:
-            foreign.pop(next(iter(foreign)), None)
+            with suppress(RuntimeError):  # another thread has changed it just now
+                foreign.pop(next(iter(foreign)), None)
     return handle
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ if not recorder.installed():
 import numbacc
 from numbacc import contexts, gated, launch, lent, memory
 from numbacc.backend import backend
+from numbacc.streams import _MAX_FOREIGN, foreign, handle_of
 from numbacc_bindings.driver import driver
 
 FAKE = recorder.FAKE
@@ -159,6 +161,27 @@ def test_threads_free_deferred_memory(busy_collector):
         freed = [call.arguments[0] for call in log.named("free")]
         assert all(freed.count(address) == 1 for address in addresses)
     assert not log.named("free of what is not allocated")
+
+
+def test_threads_meet_many_foreign_streams(busy_collector):
+    """Those seen last are remembered, and others forgotten, while other threads do the same."""
+
+    class Foreign:
+        def __init__(self, handle):
+            self.handle = handle
+
+        def __cuda_stream__(self):
+            return 0, self.handle
+
+    kept, interval = dict(foreign), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        run_threads(lambda k: [handle_of(Foreign(4096 + 8 * k + 64 * j)) for j in range(4000)])
+        assert len(foreign) <= _MAX_FOREIGN
+    finally:
+        sys.setswitchinterval(interval)
+        foreign.clear()
+        foreign.update(kept)
 
 
 def test_results_of_calls_survive_finalizers(busy_collector):
