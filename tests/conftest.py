@@ -7,6 +7,7 @@ simulated ones in a process started with NUMBA_ENABLE_CUDASIM=1.
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import tempfile
 from contextlib import contextmanager
@@ -51,6 +52,25 @@ def pytest_runtest_setup(item):
         pytest.skip(SKIPS["gpu"])
     if item.get_closest_marker("simulator") and not simulated():
         pytest.skip(SKIPS["simulator"])
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch", reason="needs torch")
+
+
+@pytest.fixture
+def cupy():
+    return pytest.importorskip("cupy", reason="needs CuPy")
+
+
+@pytest.fixture
+def busy_collector():
+    """Garbage is collected again and again, in the middle of whatever goes on."""
+    kept = gc.get_threshold()
+    gc.set_threshold(1)
+    yield
+    gc.set_threshold(*kept)
 
 
 @pytest.fixture(autouse=True)

@@ -11,33 +11,21 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 import recorder
+from recorder import FAKE, array
 
 if not recorder.installed():
     pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
 
 import numbacc
-from numbacc import captures, gated, launch, lent, memory
-
-FAKE = recorder.FAKE
+from numbacc import captures, gated, lent, memory
 
 
 @pytest.fixture(autouse=True)
-def no_compiler(monkeypatch):
-    monkeypatch.setattr(launch, "load_function", lambda spec, device: 4096)
-    FAKE.fake_clear()
+def no_capture_is_left():
     yield
     gc.collect()
     lent.collect()
     assert not captures._captures, "a capture was left behind"
-
-
-@pytest.fixture
-def log():
-    return recorder.Log()
-
-
-def array(stream=None):
-    return numbacc.full((4, 8), 1.5, stream=stream)
 
 
 def freed(log):

@@ -7,42 +7,13 @@ import gc
 
 import pytest
 import recorder
+from recorder import FAKE, array, only, streams
 
 if not recorder.installed():
     pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
 
 import numbacc
-from numbacc import dlpack, gated, launch, lent
-
-FAKE = recorder.FAKE
-
-
-@pytest.fixture(autouse=True)
-def no_compiler(monkeypatch):
-    monkeypatch.setattr(launch, "load_function", lambda spec, device: 4096)
-    FAKE.fake_clear()
-    yield
-    gc.collect()
-    lent.collect()
-
-
-@pytest.fixture
-def log():
-    return recorder.Log()
-
-
-def array(rows=4, stream=None, device=None):
-    return numbacc.full((rows, 8), 1.5, stream=stream, device=device)
-
-
-def streams(count):
-    return [numbacc.stream() for _ in range(count)]
-
-
-def only(calls):
-    (call,) = calls
-    return call
-
+from numbacc import dlpack, gated, lent
 
 # ---------------------------------------------------------------- order
 

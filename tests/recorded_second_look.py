@@ -10,37 +10,14 @@ import weakref
 import numpy as np
 import pytest
 import recorder
+from recorder import FAKE, array, streams
 
 if not recorder.installed():
     pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
 
 import numbacc
-from numbacc import captures, dlpack, events, gated, history, launch, lent, memory, transfers
+from numbacc import captures, dlpack, events, gated, history, lent, memory, transfers
 from numbacc.backend import backend
-
-FAKE = recorder.FAKE
-
-
-@pytest.fixture(autouse=True)
-def no_compiler(monkeypatch):
-    monkeypatch.setattr(launch, "load_function", lambda spec, device: 4096)
-    FAKE.fake_clear()
-    yield
-    gc.collect()
-    lent.collect()
-
-
-@pytest.fixture
-def log():
-    return recorder.Log()
-
-
-def array(stream=None):
-    return numbacc.full((4, 8), 1.5, stream=stream)
-
-
-def streams(count):
-    return [numbacc.stream() for _ in range(count)]
 
 
 def export(array, stream):

@@ -4,79 +4,24 @@ from __future__ import annotations
 
 import gc
 import sys
-import threading
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import recorder
+from recorder import FAKE, array, only
+from threads import run_threads
 
 if not recorder.installed():
     pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
 
 import numbacc
-from numbacc import contexts, gated, launch, lent, memory
+from numbacc import contexts, gated, memory
 from numbacc.backend import backend
 from numbacc.streams import _MAX_FOREIGN, foreign, handle_of
 from numbacc_bindings.driver import driver
 
-FAKE = recorder.FAKE
-
-
-@pytest.fixture(autouse=True)
-def no_compiler(monkeypatch):
-    monkeypatch.setattr(launch, "load_function", lambda spec, device: 4096)
-    FAKE.fake_clear()
-    yield
-    gc.collect()
-    lent.collect()
-
-
-@pytest.fixture
-def log():
-    return recorder.Log()
-
-
-def array(rows=4, stream=None, device=None):
-    return numbacc.full((rows, 8), 1.5, stream=stream, device=device)
-
-
-def streams(count):
-    return [numbacc.stream() for _ in range(count)]
-
-
-def only(calls):
-    (call,) = calls
-    return call
-
-
 # ---------------------------------------------------------------- threads
-
-
-def run_threads(work, count=8):
-    failures = []
-
-    def guarded(k):
-        try:
-            work(k)
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(k,)) for k in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
-
-
-@pytest.fixture
-def busy_collector():
-    kept = gc.get_threshold()
-    gc.set_threshold(1)
-    yield
-    gc.set_threshold(*kept)
 
 
 def test_threads_share_an_array(busy_collector):

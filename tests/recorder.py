@@ -1,12 +1,14 @@
 """The CUDA driver replaced by a recorder: what numbacc queues, in which order, on a machine without a GPU.
 
 In a process that `run` starts this module, as pytest's first plugin, compiles tests/fake_cuda.c and loads it under the
-driver's name, before numbacc looks for one. `Log` then tells what was called, and what comes before what.
+driver's name, before numbacc looks for one. `Log` then tells what was called, and what comes before what; the fixtures
+at the end are there for all tests of such a process.
 """
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import shutil
 import subprocess
@@ -14,6 +16,8 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
+
+import pytest
 
 HERE = Path(__file__).parent
 CC = shutil.which("cc")
@@ -115,3 +119,39 @@ class Log:
                 host |= past
             past.add(k)
         raise AssertionError("the call is not in the log")
+
+
+# ---------------------------------------------------------------- for the tests
+
+
+@pytest.fixture(autouse=True)
+def no_compiler(monkeypatch):
+    from numbacc import launch, lent
+
+    monkeypatch.setattr(launch, "load_function", lambda spec, device: 4096)
+    FAKE.fake_clear()
+    yield
+    gc.collect()
+    lent.collect()
+
+
+@pytest.fixture
+def log():
+    return Log()
+
+
+def array(stream=None, device=None):
+    import numbacc
+
+    return numbacc.full((4, 8), 1.5, stream=stream, device=device)
+
+
+def streams(count):
+    import numbacc
+
+    return [numbacc.stream() for _ in range(count)]
+
+
+def only(calls):
+    (call,) = calls
+    return call

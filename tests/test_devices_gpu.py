@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gc
-import threading
 
 import numpy as np
 import pytest
 from gpu_work import WORK, Slow, draw, poison
+from threads import run_threads
 
 import numbacc
 from numbacc import gated, gemm, random, runtime
@@ -235,25 +235,15 @@ def test_release_memory_is_for_all_gpus():
 
 
 def test_threads_on_both_gpus(values, expected):
-    failures = []
-
     def work(k):
-        try:
-            with numbacc.stream(device=k % 2):
-                x = numbacc.asarray(values)
-                assert x.device == k % 2
-                for _ in range(20):
-                    for name in WORK:
-                        np.testing.assert_array_equal(numbacc.asnumpy(WORK[name](x, None, None)), expected[name])
-        except BaseException as error:
-            failures.append(error)
+        with numbacc.stream(device=k % 2):
+            x = numbacc.asarray(values)
+            assert x.device == k % 2
+            for _ in range(20):
+                for name in WORK:
+                    np.testing.assert_array_equal(numbacc.asnumpy(WORK[name](x, None, None)), expected[name])
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures, failures[0]
+    run_threads(work)
 
 
 def test_copies_stay_on_their_gpu(values):

@@ -31,11 +31,6 @@ def where(request):
 
 
 @pytest.fixture
-def cupy():
-    return pytest.importorskip("cupy", reason="needs CuPy")
-
-
-@pytest.fixture
 def jax():
     jax = pytest.importorskip("jax", reason="needs JAX")
     before = jax.config.jax_enable_x64

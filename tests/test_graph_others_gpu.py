@@ -15,11 +15,6 @@ from numbacc import fft, gated, gemm, runtime
 pytestmark = pytest.mark.gpu
 
 
-@pytest.fixture
-def torch():
-    return pytest.importorskip("torch", reason="needs torch")
-
-
 def test_torchs_graphs_hold_our_work(torch):
     x = torch.from_numpy(normal(ROWS, COLUMNS)).cuda()
     out = torch.empty((ROWS, COLUMNS // 2), device="cuda")

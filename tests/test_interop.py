@@ -12,16 +12,6 @@ from numbacc import dtypes, gated, runtime
 pytestmark = pytest.mark.gpu
 
 
-@pytest.fixture
-def torch():
-    return pytest.importorskip("torch", reason="needs torch")
-
-
-@pytest.fixture
-def cupy():
-    return pytest.importorskip("cupy", reason="needs CuPy")
-
-
 def swiglu(torch, x):
     a, b = x.double().chunk(2, -1)
     return a * torch.nn.functional.silu(b)

@@ -6,11 +6,11 @@ Producers are slow, and memory is poisoned before: a wait that is missing shows 
 from __future__ import annotations
 
 import gc
-import threading
 
 import numpy as np
 import pytest
 from gpu_work import WORK, Slow, draw, poison
+from threads import run_threads
 
 import numbacc
 from numbacc import gated, gemm, runtime
@@ -144,16 +144,6 @@ def test_two_readers_run_side_by_side(slow, values):
 # ---------------------------------------------------------------- other libraries
 
 
-@pytest.fixture
-def torch():
-    return pytest.importorskip("torch", reason="needs torch")
-
-
-@pytest.fixture
-def cupy():
-    return pytest.importorskip("cupy", reason="needs CuPy")
-
-
 def test_exports_wait_for_other_streams(slow, values, expected, torch, cupy):
     s = numbacc.stream()
     for take in (torch.from_dlpack, cupy.from_dlpack, cupy.asarray):
@@ -254,32 +244,6 @@ def test_jaxs_memory_is_kept_until_our_work_is_done(slow, values, expected):
 
 
 # ---------------------------------------------------------------- threads
-
-
-@pytest.fixture
-def busy_collector():
-    kept = gc.get_threshold()
-    gc.set_threshold(1)
-    yield
-    gc.set_threshold(*kept)
-
-
-def run_threads(work, count=8):
-    failures = []
-
-    def guarded(k):
-        try:
-            work(k)
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(k,)) for k in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
 
 
 @pytest.mark.parametrize("name", WORK)
