@@ -8,6 +8,7 @@ import threading
 import weakref
 
 import pytest
+from threads import run_threads
 
 from numbacc import lent
 
@@ -17,14 +18,6 @@ class Lent:
 
     def __init__(self):
         self.memory = (ctypes.c_uint64 * 8)()
-
-
-def run_threads(work, count):
-    threads = [threading.Thread(target=work) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
 
 
 @pytest.mark.parametrize("offset", [0, *lent.CAPSULES.values()])
@@ -57,14 +50,14 @@ def test_threads_give_back_at_once():
     functions = {lent.lend(node, 8, owner) for node, owner in zip(nodes, owners, strict=True)}
     give_back = ctypes.CFUNCTYPE(None, ctypes.c_uint64)(*functions)
 
-    def work():
+    def work(k):
         while nodes:
             try:
                 give_back(nodes.pop())
             except IndexError:
                 return
 
-    run_threads(work, 8)
+    run_threads(work)
     lent.collect()
     assert len(lent._lent) == before
 
@@ -75,7 +68,7 @@ def test_threads_that_lend_first_push_on_one_list(monkeypatch):
     monkeypatch.setattr(lent, "head", lent.head)
     together, found = threading.Barrier(4), []
 
-    def work():
+    def work(k):
         together.wait()
         found.append(lent._code())
 

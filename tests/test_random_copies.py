@@ -10,6 +10,7 @@ import threading
 import numpy as np
 import pytest
 from host_curand import philox
+from threads import run_threads
 
 import numbacc
 from numbacc import arrays
@@ -64,35 +65,22 @@ def test_copies_and_children_stay_on_the_device(monkeypatch):
         assert pickle.loads(pickle.dumps(made)).device == "cuda:0"
 
 
-def test_eight_threads_and_the_garbage_collector(place):
+def test_eight_threads_and_the_garbage_collector(place, busy_collector):
     """One generator for all and one each: every number is drawn once, in whatever order, copies and states among it."""
     turns, n = (2, 12) if place.is_slow else (40, 200)
-    shared, found, errors = generator(place, "philox", 3), [[] for _ in range(8)], []
-    begin, threshold = threading.Barrier(8), gc.get_threshold()
+    shared, found, begin = generator(place, "philox", 3), [[] for _ in range(8)], threading.Barrier(8)
 
     def work(number):
-        try:
-            begin.wait()
-            own = generator(place, "xorwow" if number % 2 else "philox", number)
-            for _ in range(turns):
-                found[number].append(shared.bits(n))
-                one, other = copy.copy(own), pickle.loads(pickle.dumps(own.state))
-                values = place.get(own.bits(n))
-                assert (place.get(one.bits(n)) == values).all()
-                assert other.position + n == own.state.position
-        except BaseException as error:
-            errors.append(error)
+        begin.wait()
+        own = generator(place, "xorwow" if number % 2 else "philox", number)
+        for _ in range(turns):
+            found[number].append(shared.bits(n))
+            one, other = copy.copy(own), pickle.loads(pickle.dumps(own.state))
+            values = place.get(own.bits(n))
+            assert (place.get(one.bits(n)) == values).all()
+            assert other.position + n == own.state.position
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    gc.set_threshold(1)
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        gc.set_threshold(*threshold)
-    assert not errors
+    run_threads(work)
     parts = sorted(place.get(part).tobytes() for row in found for part in row)
     assert parts == sorted(row.tobytes() for row in philox(3, 0, 8 * turns * n).reshape(-1, n))
     assert shared.state.position == 8 * turns * n
