@@ -39,13 +39,13 @@ def as_array(obj: Any, name: str, handle: int) -> Array:
     kind = type(obj)
     if kind is np.ndarray:
         return obj
+    if kind in _imported:
+        return _importer()(obj, name, handle)
     try:
         if getattr(obj, "_numbacc_layout", None) is not None:
             return obj
     except Exception as error:
         raise unreadable(obj, name, error) from error
-    if kind in _imported:
-        return _importer()(obj, name, handle)
     if isinstance(obj, np.ma.MaskedArray):
         raise values.masked(name)
     if isinstance(obj, np.ndarray):

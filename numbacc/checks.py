@@ -87,7 +87,7 @@ def shape_and_dtype(
     given = None if out is None else arrays.layout_of(out)
     asked = supported[0] if dtype is None and given is None else dtype
     found = given.dtype if asked is None and given else dtypes.dtype(asked)
-    name = found.name
+    name = dtypes.info(found, "out").name
     if name not in supported:
         where = "out has dtype" if dtype is None else "dtype is"
         raise DTypeError(f"{where} {name}; supported: {', '.join(supported)}")

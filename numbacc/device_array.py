@@ -144,7 +144,7 @@ class DeviceArray(Operators, _numba.DeviceNDArray):  # type: ignore[misc]
             a GPU's array of another dtype. ShapeError: no broadcasting. LayoutError: this array is read-only, or its
             elements share memory. DeviceError: an array of another device.
         """
-        part = self._part(self._shadow()[basic_index(index)])
+        part = self if index is Ellipsis else self._part(self._shadow()[basic_index(index)])
         part._assign(value, handle_of(None))
 
     def transpose(self, axes: Sequence[int] | None = None) -> DeviceArray:

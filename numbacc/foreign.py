@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,61 +17,6 @@ def unreadable(obj: Any, name: str, error: Exception) -> DTypeError:
         f"{name} is a {type(obj).__name__} of {type(obj).__module__}, which numbacc cannot take as an array: "
         f"{type(error).__name__}: {error}"
     )
-
-
-# ---------------------------------------------------------------- torch
-
-
-def checked(obj: Any, name: str) -> Any:
-    """`obj` itself, or a torch tensor without its gradients, where what is in memory is what it means.
-
-    A tensor that requires gradients is taken where torch records none itself: under `torch.no_grad()` and in an
-    `autograd.Function`.
-
-    Raises:
-        DTypeError: a torch tensor's memory holds other values than the tensor; the message says what to call.
-    """
-    strided = _strided(obj.__class__)
-    if strided is None:
-        return obj
-    if obj.layout is not strided or obj.is_neg() or obj.is_conj():
-        check_tensor(obj, name)
-    if not obj.requires_grad:
-        return obj
-    if sys.modules["torch"].is_grad_enabled():
-        raise DTypeError(
-            f"{name} requires gradients, which numbacc does not record: pass {name}.detach(), or call it under "
-            "torch.no_grad()"
-        )
-    return obj.detach()
-
-
-@lru_cache(maxsize=256)
-def _strided(kind: Any) -> Any:
-    """torch.strided for a class of torch tensors, None for others."""
-    if any(base.__module__ == "torch" and base.__name__ == "Tensor" for base in kind.__mro__):
-        return sys.modules["torch"].strided
-    return None
-
-
-def check_tensor(obj: Any, name: str) -> None:
-    """Raise the DTypeError that says why a torch tensor cannot be taken; of other arrays nothing is said."""
-    strided = _strided(obj.__class__)
-    if strided is None:
-        return
-    for found, what, remedy in (
-        (obj.is_nested, "is a nested tensor", f"{name}.to_padded_tensor(0)"),
-        (obj.layout is not strided, f"has the layout {obj.layout}", f"{name}.to_dense()"),
-        (obj.is_quantized, "is quantized", f"{name}.dequantize()"),
-        (obj.is_meta, "is on the meta device, without memory", f'torch.empty_like({name}, device="cuda")'),
-        (obj.is_conj(), "is conjugated when it is read, not in memory", f"{name}.resolve_conj()"),
-        (obj.is_neg(), "is negated when it is read, not in memory", f"{name}.resolve_neg()"),
-    ):
-        if found:
-            raise DTypeError(f"{name} {what}; numbacc reads memory as it is: pass {remedy}")
-
-
-# ---------------------------------------------------------------- memory
 
 
 def signed_strides(steps: tuple[int, ...], itemsize: int) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """Arrays of other libraries, taken without a copy: by DLPack and the CUDA array interface.
 
 Most go through cuda.core's `StridedMemoryView`, which knows both protocols; what it cannot name goes through DLPack's
-structures (`dlpack`).
+structures (`dlpack`). torch's tensors have a shorter way (`tensors`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from numbacc_bindings.driver import DriverError, PointerAttribute, driver
 
-from . import _numba, dlpack, dtypes, foreign, partners
+from . import _numba, dlpack, dtypes, foreign, partners, tensors
 from .backend import backend
 from .contexts import call
 from .device_array import DeviceArray
@@ -67,20 +67,31 @@ def import_array(obj: Any, name: str, handle: int) -> Any:
     try:
         if isinstance(obj, _numba.DeviceNDArray):
             return _from_numba(obj, name, handle)
-        source = foreign.checked(obj, name)
-        if hasattr(source, "__dlpack__"):
-            return _from_view(source, name, handle)
-        if hasattr(source, "__cuda_array_interface__"):
-            return _from_interface(source, name, handle)
+        kind = tensors.kind_of(obj.__class__)
+        if kind is not None:
+            return _from_torch(tensors.checked(obj, name, kind), kind, name, handle)
+        if hasattr(obj, "__dlpack__"):
+            return _from_view(obj, name, handle)
+        if hasattr(obj, "__cuda_array_interface__"):
+            return _from_interface(obj, name, handle)
     except Error:
         raise
     except Exception as error:
-        foreign.check_tensor(obj, name)
+        tensors.check(obj, name)
         raise foreign.unreadable(obj, name, error) from error
     raise DTypeError(
         f"{name} is a {type(obj).__name__}; it must be a NumPy array, or a GPU array (numbacc, Numba, or any "
         "with __dlpack__ or __cuda_array_interface__). numbacc.asarray makes one"
     )
+
+
+def _from_torch(tensor: Any, kind: tensors.Kind, name: str, handle: int) -> Any:
+    """torch's tensors: their own attributes say all, where they are torch's own on a GPU."""
+    place = tensors.place_of(tensor, kind)
+    if place is None:
+        return _from_view(tensor, name, handle)
+    owner, address, made = place
+    return _wrap(owner, address, made, name, handle, partners.torch_stream(made.device), False)
 
 
 def _from_view(obj: Any, name: str, handle: int) -> Any:

@@ -55,16 +55,17 @@ def compile_cubin(spec: Any, capability: tuple[int, int]) -> tuple[str, bytes]:
 
 
 def run(spec: Any, blocks: int, threads: int, arguments: Sequence[Any], device: int, stream: int) -> None:
-    """Queue a kernel whose arguments, numbers and tuples of them, differ from call to call."""
+    """Queue a kernel whose arguments, numbers and tuples of them, differ from call to call.
+
+    The device's context is current.
+    """
     flat = [n for argument in arguments for n in (argument if isinstance(argument, tuple) else (argument,))]
     packed = struct.pack(packing(spec), *flat)
     size = ctypes.c_size_t(len(packed))
     end, buffer, nbytes = 0, 1, 2  # CU_LAUNCH_PARAM_*
     extra = (ctypes.c_void_p * 5)(buffer, address_of(packed), nbytes, ctypes.addressof(size), end)
     config = LaunchConfig(blocks, 1, 1, threads, 1, 1, hStream=stream)
-    with runtime.on_device(device):
-        function = load_function(spec, device)
-        driver.cuLaunchKernelEx(ctypes.addressof(config), function, 0, ctypes.addressof(extra))
+    driver.cuLaunchKernelEx(ctypes.addressof(config), load_function(spec, device), 0, ctypes.addressof(extra))
 
 
 #: Numba's name of a type -> its letter to `struct`.

@@ -101,6 +101,7 @@ def is_dense(array: Layout) -> bool:
     return array.size == 0 or (array.low == 0 and array.high == array.nbytes and not repeats_elements(array))
 
 
+@lru_cache(maxsize=4096)
 def repeats_elements(array: Layout) -> bool:
     """True if two indices name the same memory, so that the array must not be written."""
     if array.size <= 1:

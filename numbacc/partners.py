@@ -27,7 +27,7 @@ def _current(kind: Any) -> Callable[[int], int] | None:
     """What tells the stream that the library of a class of arrays works on."""
     # A subclass of torch's tensors is from anywhere.
     libraries = {base.__module__.partition(".")[0] for base in kind.__mro__}
-    return _torch if "torch" in libraries else _cupy if "cupy" in libraries else None
+    return torch_stream if "torch" in libraries else _cupy if "cupy" in libraries else None
 
 
 def current(device: int) -> set[int]:
@@ -35,7 +35,7 @@ def current(device: int) -> set[int]:
     found = set()
     torch = sys.modules.get("torch")
     if torch is not None and hasattr(torch, "cuda") and torch.cuda.is_initialized():
-        found.add(_torch(device))
+        found.add(torch_stream(device))
     if "cupy" in sys.modules:
         found.add(_cupy(device))
     return found
@@ -54,10 +54,17 @@ def owner(stream: int) -> Any:
     return found
 
 
-def _torch(device: int) -> int:
+def torch_stream(device: int) -> int:
+    """The stream of a GPU that torch works on now, in this thread."""
+    return _raw_stream()(device)
+
+
+@lru_cache(maxsize=1)
+def _raw_stream() -> Callable[[int], int]:
     torch = sys.modules["torch"]
-    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-    return int(torch.cuda.current_stream(device).cuda_stream if raw is None else raw(device))
+    # What torch's own generated code asks; the public way makes an object of it.
+    found: Any = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    return found or (lambda device: int(torch.cuda.current_stream(device).cuda_stream))
 
 
 def _cupy(device: int) -> int:

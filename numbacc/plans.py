@@ -258,18 +258,19 @@ class MapPlan(NotCopied):
                     raise read_only("out")
         if self._empty:
             return self._answer(outs, out)
-        used = (*inputs, *outs)
-        addresses = [a._address for a in used]
+        addresses, storages = [], []
         last = self._last
-        for array in used:
-            if array._storage.sole != stream:
+        for array in (*inputs, *outs):
+            addresses.append(array._address)
+            storages.append(storage := array._storage)
+            if storage.sole != stream:
                 last = None
         if last is None or last.launch(stream, *addresses, *self._padding):
             with backend().using(stream, self._device, inputs, outs):
                 self.launch(stream, addresses)
         else:
-            for array in used:
-                if array._storage.sole != stream:
+            for storage in storages:
+                if storage.sole != stream:
                     backend().note(stream, self._device, inputs, outs)
                     break
         # `_answer`, spelled out: this is the path where a tenth of a microsecond counts.

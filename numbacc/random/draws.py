@@ -7,8 +7,10 @@ with those that it has a formula `own` for, so that Philox needs no library on t
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -166,7 +168,7 @@ class _Target:
 
     def __init__(self, draw: Draw, array: Any, made: Layout):
         self.draw, self.array, self.layout, self.row = draw, array, made, info(made.dtype)
-        self.dense = made.strides == row_major_strides(made.shape, made.itemsize) or made.size <= 1
+        self.dense = made.strides == _dense(made.shape, made.dtype, made.device).strides or made.size <= 1
         #: Whether cuRAND may write into the array itself: on a GPU it may store several values at once.
         self.open = False
 
@@ -237,36 +239,45 @@ class _DeviceTarget(_Target):
     def _launch(self, source: str, formula: str, name: int, position: int, start: int, count: int) -> None:
         """Queue the kernel that makes values `start` to `start` + `count` of the words from `position` on."""
         made, words = self.layout, self.draw.words
-        # Integers are stored as unsigned ones, since all that matters is their bits; so are booleans.
-        dtype = self.row.name if self.row.compute in ("float32", "float64") else f"uint{self.row.bits}"
-        each, itemsize = 4 // words, made.itemsize
         first, skipped = divmod(position, 4)
         index = start - skipped // words
         groups = -(-(skipped + count * words) // 4)
-        shape = made.shape or (1,)
-        steps = tuple(step // itemsize for step in made.strides) or (1,)
-        if self.dense:
-            shape, steps = (made.size,), (1,)
-        # `accessors` stores integers narrower than a word in accesses of 2 bytes at most, or as words.
-        widest = 2 if self.row.bits < 32 and dtype.startswith("uint") else 16
-        spec = DrawSpec(
-            source=source,
-            formula=formula,
-            words=words,
-            dtype=dtype,
-            dense=self.dense,
-            rank=len(shape),
-            access_bytes=max(math.gcd(widest, each * itemsize, self.address + index * itemsize), itemsize),
-        )
+        aligned = (self.address + index * made.itemsize) % 16
+        spec, steps, shape = _kernel(source, formula, words, made, self.dense, aligned)
         blocks = -(-groups // (MAX_THREADS * GROUPS_A_THREAD))
         u, v, *reals = self.draw.parameters
-        if dtype == "float64":
+        if spec.dtype == "float64":
             a, b = reals
         else:
-            with np.errstate(over="ignore"):
-                a, b = (float(np.float32(x)) for x in reals)
+            a, b = (ctypes.c_float(x).value for x in reals)  # infinite where they are beyond float32
         arguments = (self.address, name, first, groups, index, start + count, u, v, a, b, steps, shape)
         run_kernel(spec, blocks, MAX_THREADS, arguments, made.device, self._stream)
+
+
+@lru_cache(maxsize=1024)
+def _kernel(
+    source: str, formula: str, words: int, made: Layout, dense: bool, aligned: int
+) -> tuple[DrawSpec, tuple[int, ...], tuple[int, ...]]:
+    """(kernel, steps, shape) of a draw into an array, whose first element written is at `aligned` modulo 16."""
+    row, itemsize = info(made.dtype), made.itemsize
+    # Integers are stored as unsigned ones, since all that matters is their bits; so are booleans.
+    dtype = row.name if row.compute in ("float32", "float64") else f"uint{row.bits}"
+    shape = made.shape or (1,)
+    steps = tuple(step // itemsize for step in made.strides) or (1,)
+    if dense:
+        shape, steps = (made.size,), (1,)
+    # `accessors` stores integers narrower than a word in accesses of 2 bytes at most, or as words.
+    widest = 2 if row.bits < 32 and dtype.startswith("uint") else 16
+    spec = DrawSpec(
+        source=source,
+        formula=formula,
+        words=words,
+        dtype=dtype,
+        dense=dense,
+        rank=len(shape),
+        access_bytes=max(math.gcd(widest, 4 // words * itemsize, aligned), itemsize),
+    )
+    return spec, steps, shape
 
 
 def check_capture(draw: Draw, device: int, stream: int) -> None:
@@ -288,15 +299,21 @@ def result(shape: tuple[int, ...], dtype: np.dtype[Any], device: int, out: Any, 
         ShapeError: more bytes than have addresses. DeviceError: out is on another device. LayoutError: it cannot be
         written.
     """
-    made = layout(shape, row_major_strides(shape, dtype.itemsize), dtype, device)
-    if made.nbytes >= 2**63:
-        raise ShapeError(f"shape={shape} is too large: at most 2^63 - 1 bytes")
+    made = _dense(shape, dtype, device)
     if out is None:
         return (arrays.empty_layout(made) if device == CPU else arrays.empty_device(made, stream)), made
     given = arrays.layout_of(out)
     arrays.check_same_device(given, "out", made, "the generator")
     check_writable(given, "out")
     return out, given
+
+
+@lru_cache(maxsize=1024)
+def _dense(shape: tuple[int, ...], dtype: np.dtype[Any], device: int) -> Layout:
+    made = layout(shape, row_major_strides(shape, dtype.itemsize), dtype, device)
+    if made.nbytes >= 2**63:
+        raise ShapeError(f"shape={shape} is too large: at most 2^63 - 1 bytes")
+    return made
 
 
 def run(
