@@ -30,7 +30,11 @@ def device_count() -> int:
     try:
         driver.cuInit(0)
         count = call(driver.cuDeviceGetCount)
-    except DriverError:
+    except DriverError as error:
+        if error.status == cuda.Status.ERROR_NOT_INITIALIZED:
+            # What CUDA says in the child of a process in which another library had used it.
+            _refuse_after_fork()
+            raise _forked() from error
         return 0
     if count:
         os.register_at_fork(after_in_child=_refuse_after_fork)
@@ -39,7 +43,11 @@ def device_count() -> int:
 
 def _refuse_after_fork() -> None:
     """CUDA's state does not survive a fork: the child's calls would fail, or hang, each in a way of its own."""
-    driver.refuse(
+    driver.refuse(_forked)
+
+
+def _forked() -> DeviceError:
+    return DeviceError(
         "this process was forked from one that had used CUDA, and CUDA cannot be used in such a child. Start processes "
         'anew: multiprocessing.get_context("spawn"), or fork before the first use of a GPU; NumPy arrays work here'
     )

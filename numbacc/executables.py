@@ -13,7 +13,7 @@ from .contexts import call, on_device, relaxed
 from .errors import UnsupportedError
 from .events import Event, wait
 from .history import home_of_captures, using
-from .memory import keep_until
+from .memory import keep_until, with_room
 
 
 class Recording:
@@ -56,7 +56,9 @@ class Recording:
                 # Kept beside the executable, for captures that this one becomes a part of.
                 self._graph = graph
                 with relaxed():
-                    self._executable = call(driver.cuGraphInstantiateWithFlags, graph, 0)
+                    self._executable = with_room(
+                        lambda: call(driver.cuGraphInstantiateWithFlags, graph, 0), self._device
+                    )
         finally:
             self._finish()
 

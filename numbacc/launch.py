@@ -20,6 +20,7 @@ from . import kernel_cache, native, runtime
 from .codes import ARRAYS
 from .contexts import relaxed
 from .maps import LaunchOrder
+from .memory import with_room
 
 
 @lru_cache(maxsize=4096)
@@ -33,7 +34,7 @@ def load_function(spec: Any, device: int) -> int:
         kernel_cache.save(key, *found)
     entry, cubin = found
     with runtime.on_device(device), relaxed():
-        module = runtime.call(driver.cuModuleLoadData, address_of(cubin))
+        module = with_room(lambda: runtime.call(driver.cuModuleLoadData, address_of(cubin)), device)
         return runtime.call(driver.cuModuleGetFunction, module, entry.encode())
 
 

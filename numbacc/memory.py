@@ -8,8 +8,9 @@ import ctypes
 import gc
 import threading
 from collections import deque
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from numbacc_bindings import driver as cuda
 from numbacc_bindings.driver import DriverError, driver
@@ -21,6 +22,8 @@ from .errors import DeviceError, LibraryError, UnsupportedError
 from .events import Event, wait
 from .history import History, capture_of
 from .streams import foreign, owner_of
+
+Made = TypeVar("Made")
 
 
 def _create_pool(device: int) -> int:
@@ -260,14 +263,11 @@ def allocate(nbytes: int, device: int, stream: int) -> Any:
 
 
 def _allocate_slowly(nbytes: int, device: int, stream: int) -> int:
-    for make_way in (None, gc.collect, partial(_make_way, device)):
-        if make_way is not None:
-            make_way()
-        try:
-            return call(driver.cuMemAllocFromPoolAsync, nbytes, _gpus[device].pool, stream)
-        except DriverError as error:
-            if error.status != cuda.Status.ERROR_OUT_OF_MEMORY:
-                raise
+    try:
+        return with_room(lambda: call(driver.cuMemAllocFromPoolAsync, nbytes, _gpus[device].pool, stream), device)
+    except DriverError as error:
+        if not error.out_of_memory:
+            raise
     free, total = memory_info(device)
     held, used = pool_bytes(device)
     raise DeviceError(
@@ -275,6 +275,24 @@ def _allocate_slowly(nbytes: int, device: int, stream: int) -> int:
         f"free, numbacc's pool holds {held:,} and uses {used:,} of them. Delete arrays you no longer need, "
         "or work in smaller pieces"
     )
+
+
+def with_room(make: Callable[[], Made], device: int) -> Made:
+    """`make()`, which takes memory of a GPU; again, where that is short, when what nobody needs has made way.
+
+    The device's context is current.
+
+    Raises:
+        LibraryError: what `make` raises, if for another reason, or in the end.
+    """
+    for make_way in (gc.collect, partial(_make_way, device)):
+        try:
+            return make()
+        except LibraryError as error:
+            if not error.out_of_memory:
+                raise
+        make_way()
+    return make()
 
 
 def _is_captured(stream: int) -> bool:

@@ -23,7 +23,7 @@ from .contexts import (
 from .events import Event, create_stream, synchronize, wait
 from .executables import Recording
 from .history import note, using
-from .memory import Storage, allocate, gpu, memory_info, pool_bytes, release_memory
+from .memory import Storage, allocate, gpu, memory_info, pool_bytes, release_memory, with_room
 from .sharing import borrow, order_outside, settle, share
 from .transfers import copy_from_host, copy_on_device, copy_to_host, fill
 
@@ -61,6 +61,7 @@ __all__ = [
     "synchronize",
     "using",
     "wait",
+    "with_room",
 ]
 
 

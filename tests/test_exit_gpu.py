@@ -78,7 +78,7 @@ if not pid:
         for call in ('gated.forward(x)', 'numbacc.zeros(3)', 'numbacc.asnumpy(x)', 'numbacc.stream()'):
             try:
                 eval(call)
-            except numbacc.Error as error:
+            except numbacc.DeviceError as error:
                 assert 'fork' in str(error), error
             else:
                 raise AssertionError('not refused')

@@ -12,7 +12,7 @@ import pytest
 from graphs import captured, overwrite
 
 import numbacc
-from numbacc import gated, runtime
+from numbacc import fft, gated, runtime
 from numbacc.reference import gated as reference
 
 pytestmark = pytest.mark.gpu
@@ -171,6 +171,19 @@ def test_the_pool_keeps_memory_and_gives_it_back_when_told():
     assert runtime.pool_bytes(0)[0] >= 1 << 26
     numbacc.release_memory()
     assert runtime.pool_bytes(0)[0] < held
+
+
+@pytest.mark.fills_memory
+def test_libraries_get_what_the_pool_holds():
+    numbacc.release_memory()
+    held = numbacc.empty(runtime.memory_info(0)[0] - (64 << 20), "uint8")
+    del held
+    runtime.synchronize(0, 0)
+    assert runtime.memory_info(0)[0] < 256 << 20 < runtime.pool_bytes(0)[0]
+    length = 10_000_019  # a prime: cuFFT allocates tables of some hundred MB
+    y = fft.fft(numbacc.full(length, 1.0, "complex64"))
+    assert abs(complex(y[0]) - length) < 10
+    numbacc.release_memory()
 
 
 def test_many_allocations_do_not_leak():

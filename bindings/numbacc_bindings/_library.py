@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -48,6 +48,7 @@ class Library:
         version: library -> its version as one number, as its headers spell it.
         oldest: the oldest version supported.
         since: enum -> member -> the first version that knows it, for members younger than the oldest version supported.
+        out_of_memory: statuses that say, or may mean, that memory is short.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Library:
         version: Callable[[Library], int] | None = None,
         oldest: int = 0,
         since: Mapping[type[IntEnum], Mapping[Any, int]] | None = None,
+        out_of_memory: Collection[int] = (),
     ):
         self._name = name
         self._error = error
@@ -70,7 +72,8 @@ class Library:
         self._oldest = oldest
         self._since = since or {}
         self._loaded: ctypes.CDLL | None = None
-        self._refusal = ""
+        self._out_of_memory = out_of_memory
+        self._refusal: Callable[[], Exception] | None = None
         # The version is asked for while the library is loaded, by a function that wants it loaded.
         self._lock = threading.RLock()
 
@@ -111,7 +114,7 @@ class Library:
         if function.startswith("_") or function not in self._functions:
             raise AttributeError(f"{self._name} has no declared function {function!r}")
         if self._refusal:
-            raise self._error(self._refusal, function=function)
+            raise self._refusal()
         bound = self._find(function)
         letters, _, result = self._functions[function].partition(">")
         bound.argtypes = arguments(letters)
@@ -120,11 +123,11 @@ class Library:
         setattr(self, function, bound)
         return bound  # type: ignore[no-any-return]
 
-    def refuse(self, why: str) -> None:
-        """Let every call from now on raise the library's error with these words."""
+    def refuse(self, error: Callable[[], Exception]) -> None:
+        """Let every call from now on raise this error."""
         for function in self._functions.keys() & vars(self).keys():
             delattr(self, function)
-        self._refusal = why
+        self._refusal = error
 
     def _find(self, function: str) -> Any:
         try:
@@ -173,6 +176,7 @@ class Library:
                 function=function,
                 status=status,
                 status_name=name,
+                out_of_memory=status in self._out_of_memory,
             )
 
 

@@ -261,4 +261,5 @@ cublasLt = Library(
     lambda library: int(library.cublasLtGetVersion()),
     OLDEST,
     SINCE,
+    (Status.NOT_INITIALIZED, Status.ALLOC_FAILED),
 )

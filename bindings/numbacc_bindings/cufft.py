@@ -101,4 +101,5 @@ cufft = Library(
     written_by("cufftGetVersion"),
     OLDEST,
     SINCE,
+    (Result.ALLOC_FAILED, Result.INTERNAL_ERROR, Result.SETUP_FAILED),
 )

@@ -108,4 +108,5 @@ curand = Library(
     wheel("nvidia-curand"),
     written_by("curandGetVersion"),
     OLDEST,
+    out_of_memory=(Status.ALLOCATION_FAILED, Status.INITIALIZATION_FAILED),
 )

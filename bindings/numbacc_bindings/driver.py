@@ -215,4 +215,5 @@ driver = Library(
     FUNCTIONS,
     _describe,
     "install NVIDIA's driver for this machine's GPU",
+    out_of_memory=(Status.ERROR_OUT_OF_MEMORY,),
 )

@@ -12,6 +12,7 @@ class LibraryError(Error, RuntimeError):
         function: the C function that failed, or None where no call was made.
         status: its status number, or None.
         status_name: the name the library gives that number, or ``"unknown status"``.
+        out_of_memory: whether the status says, or in this library may mean, that memory is short.
     """
 
     def __init__(
@@ -21,8 +22,10 @@ class LibraryError(Error, RuntimeError):
         function: str | None = None,
         status: int | None = None,
         status_name: str | None = None,
+        out_of_memory: bool = False,
     ):
         super().__init__(message)
         self.function = function
         self.status = status
         self.status_name = status_name
+        self.out_of_memory = out_of_memory

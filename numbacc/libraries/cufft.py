@@ -15,6 +15,7 @@ from numbacc_bindings.driver import driver
 
 from .. import native, runtime
 from ..contexts import relaxed
+from ..memory import with_room
 from .advanced_layout import AdvancedLayout
 from .handles import Handle
 
@@ -36,31 +37,9 @@ class Transform:
     def __init__(self, layout: AdvancedLayout, inverse: bool, device: int):
         self.direction = INVERSE if inverse else FORWARD
         self.stream, self._area, self._device = 0, 0, device
-        self._handle = Handle(cufft.cufftCreate, cufft.cufftDestroy, device)
-        handle = self._handle.value
-        words = [ctypes.c_longlong * layout.rank] * 3
-        lengths, in_embed, out_embed = (
-            made(*numbers)
-            for made, numbers in zip(words, (layout.lengths, layout.in_embed, layout.out_embed), strict=True)
-        )
-        work = ctypes.c_size_t()
         with runtime.on_device(device), relaxed():
-            cufft.cufftSetAutoAllocation(handle, 0)
-            cufft.cufftMakePlanMany64(
-                handle,
-                layout.rank,
-                ctypes.addressof(lengths),
-                ctypes.addressof(in_embed),
-                layout.in_stride,
-                layout.in_dist,
-                ctypes.addressof(out_embed),
-                layout.out_stride,
-                layout.out_dist,
-                layout.type,
-                layout.batch,
-                ctypes.addressof(work),
-            )
-        self.work_bytes = work.value
+            self._handle, self.work_bytes = with_room(partial(_plan, layout, device), device)
+        handle = self._handle.value
         self._function = _EXECUTE[layout.type]
         gpu = runtime.gpu(device)
         function, is_capturing = cufft.address(self._function), driver.address("cuStreamIsCapturing")
@@ -83,3 +62,29 @@ class Transform:
     def check(self, status: int) -> None:
         """Raise CufftError unless an execution's status is 0."""
         cufft.check(self._function, status)
+
+
+def _plan(layout: AdvancedLayout, device: int) -> tuple[Handle, int]:
+    """(a new plan, bytes of its work area). The device's context is current."""
+    made = Handle(cufft.cufftCreate, cufft.cufftDestroy, device)
+    words = [ctypes.c_longlong * layout.rank] * 3
+    lengths, in_embed, out_embed = (
+        kind(*numbers) for kind, numbers in zip(words, (layout.lengths, layout.in_embed, layout.out_embed), strict=True)
+    )
+    work = ctypes.c_size_t()
+    cufft.cufftSetAutoAllocation(made.value, 0)
+    cufft.cufftMakePlanMany64(
+        made.value,
+        layout.rank,
+        ctypes.addressof(lengths),
+        ctypes.addressof(in_embed),
+        layout.in_stride,
+        layout.in_dist,
+        ctypes.addressof(out_embed),
+        layout.out_stride,
+        layout.out_dist,
+        layout.type,
+        layout.batch,
+        ctypes.addressof(work),
+    )
+    return made, work.value

@@ -210,6 +210,7 @@ class Engine:
         self._state, self._kind = state, state.row
         self._device = CPU if simulated() else device
         self._stream = 0
+        self._failed = False
         self._owner: Any = None  # keeps a foreign stream alive: the generator's state is written there
         self._start()
 
@@ -229,6 +230,7 @@ class Engine:
                 curand.curandSetStream(value, self._stream)
         #: Where the next output comes from; None where that cannot be said.
         self.at: int | None = 0
+        self._failed = False
 
     def _context(self) -> Any:
         return nullcontext() if self._device == CPU else backend().on_device(self._device)
@@ -255,12 +257,22 @@ class Engine:
             end: the position behind the last output; None where the function ends within a round.
             stream: where the work is queued; the generator's earlier work on other streams is waited for there.
         """
-        with self._context():
+
+        def draw() -> None:
+            if self._failed:
+                self._start()
             self._use(stream)
             self._seek(position, stream)
-            self.at = None  # if it fails
+            self._failed = True  # until it has not
             getattr(curand, function)(self._handle.value, address, count, *parameters)
-            self.at = end
+            self.at, self._failed = end, False
+
+        with self._context():
+            # cuRAND allocates its state when it first draws, and wherever it has to begin anew.
+            if self._device == CPU:
+                draw()
+            else:
+                backend().with_room(draw, self._device)
 
     def _use(self, stream: int) -> None:
         if stream != self._stream and self._device != CPU:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ..backend import backend
 from ..contexts import call, on_device, relaxed
 from ..layout import CPU
 from ..ownership import NotCopied
@@ -34,7 +35,10 @@ class Handle(NotCopied):
         self.device = device
         self._destroy = destroy
         with _current(device):
-            self.value = call(create, *arguments)
+            if device == CPU:
+                self.value = call(create, *arguments)
+            else:
+                self.value = backend().with_room(lambda: call(create, *arguments), device)
 
     def __del__(self) -> None:
         if self.value:
