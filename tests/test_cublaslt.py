@@ -137,6 +137,14 @@ def algorithm(monkeypatch, parts, scheme):
     return cublaslt._algorithm(HeuristicResult(workspaceSize=40))
 
 
+def test_kernels_for_one_column_sum_no_gradients():
+    """cuBLASLt's sums over k are wrong there: see `test_gemm_gpu.test_all_that_the_heuristics_propose_is_right`."""
+    for epilogue, wrong in {"BGRADA": True, "BGRADB": True, "BIAS": False, "DEFAULT": False}.items():
+        product = PRODUCT._replace(epilogue=epilogue)
+        assert cublaslt._is_wrong(product, Algorithm(b"", 0, "", (13, 0))) is wrong
+        assert not cublaslt._is_wrong(product, Algorithm(b"", 0, "", (66, 0)))
+
+
 @pytest.mark.parametrize("parts, scheme, deterministic", [
     (1, ReductionScheme.NONE, True), (4, ReductionScheme.COMPUTE_TYPE, True), (4, ReductionScheme.OUTPUT_TYPE, True),
     (4, ReductionScheme.INPLACE, False), (1, ReductionScheme.INPLACE, True),

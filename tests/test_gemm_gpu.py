@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from test_gpu import slow_down
 
 import numbacc
 from numbacc import dtypes, gemm, runtime, workspace
+from numbacc.libraries import cublaslt, tuning
 
 pytestmark = pytest.mark.gpu
 
@@ -45,6 +48,37 @@ def test_large_sizes(kind, dtypes):
     for shape in ((256, 512, 1024), (129, 264, 520), (1000, 24, 40)):
         call = Call(PLACE, shape, kind, *dtypes)
         call.verify(call.run())
+
+
+@pytest.fixture
+def proposals(monkeypatch):
+    """What the heuristics propose, and `number`, which of it is taken."""
+    made = SimpleNamespace(number=0, found=[])
+
+    def choose(proposed):
+        made.found = proposed
+        return proposed[made.number] if made.number < len(proposed) else None
+
+    monkeypatch.setattr(cublaslt, "_PROPOSALS", tuning.CANDIDATES)
+    monkeypatch.setattr(cublaslt, "best", choose)
+    monkeypatch.setattr(cublaslt, "algorithms", OrderedDict())
+    yield made
+    gemm.cache_clear()
+
+
+@pytest.mark.parametrize("shape", [(36, 1, 32), (1, 36, 32), (1, 1, 40), (300, 1, 136), (64, 16, 32)])
+@pytest.mark.parametrize("dtypes", DTYPES.values(), ids=DTYPES)
+def test_all_that_the_heuristics_propose_is_right(proposals, dtypes, shape):
+    """Of small products, a column and a row among them: those have kernels of their own."""
+    for kind in EPILOGUES:
+        for layouts in ({}, dict.fromkeys("ab", BY_COLUMNS), {"b": BY_COLUMNS, "out": BY_COLUMNS}):
+            proposals.number, proposals.found = 0, [None]
+            while proposals.number < len(proposals.found):
+                cublaslt.algorithms.clear()
+                gemm.cache_clear()
+                call = Call(PLACE, shape, kind, *dtypes, layouts=layouts)
+                call.verify(call.run())
+                proposals.number += 1
 
 
 @pytest.mark.parametrize("kind", ["none", "gelu_aux_bias", "relu_aux", "dgelu_bgrad", "bgradb"])

@@ -174,7 +174,21 @@ def candidates(product: Product, alignment: Sequence[int], device: int, limit: i
         if error.status in (lt.Status.NOT_SUPPORTED, lt.Status.INVALID_VALUE):
             return []
         raise
-    return [_algorithm(result) for result in results[: found.value] if result.state == lt.Status.SUCCESS]
+    proposed = [_algorithm(result) for result in results[: found.value] if result.state == lt.Status.SUCCESS]
+    return [each for each in proposed if not _is_wrong(product, each)]
+
+
+#: cuBLASLt's number of the kernels for one column.
+_ONE_COLUMN = 13
+
+
+def _is_wrong(product: Product, algorithm: Algorithm) -> bool:
+    """True where an algorithm is known to give wrong numbers.
+
+    In cuBLASLt 13.1 on an H200 the kernels for one column, proposed for 16-bit products with BGRADB, give sums over k
+    that have nothing to do with B.
+    """
+    return algorithm.kind[0] == _ONE_COLUMN and product.epilogue.startswith("BGRAD")
 
 
 def _algorithm(result: Any) -> Algorithm:

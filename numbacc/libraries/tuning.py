@@ -24,7 +24,7 @@ _SPAN_MS = 0.2
 _GAIN = 0.985
 #: What stands on disk before cuBLASLt's own description: scratch memory, and whether it is deterministic.
 _HEAD = struct.Struct("<Q?")
-_FORMAT = 2
+_FORMAT = 3
 
 Launch = Callable[[], None]
 
