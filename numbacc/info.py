@@ -162,19 +162,22 @@ def cache() -> Row:
 def stack(cuda: Row, gpus: list[Row]) -> str:
     """The extra that fits this machine: of the CUDA version that most of what is installed is made for.
 
-    Where nothing is installed the driver decides, and where driver or GPU are too old for CUDA 13 they do.
+    Where as much is of either, the bindings decide, then the driver, then a compiler that no wheel brought; and
+    where driver or GPU are too old for CUDA 13 they do.
     """
     newest = numbers(cuda["version"] or "")
     # The compiler of CUDA 13 knows no GPU older than compute capability 7.5.
     old = any(g["capability"] and numbers(g["capability"]) < (7, 5) for g in gpus)
     if old or (newest and newest < (13,)):
         return "cu12"
-    parts, bindings = COMPILER + LIBRARIES, numbers(distribution_version(BINDINGS) or "")[:1]
+    bindings = numbers(distribution_version(BINDINGS) or "")[:1]
     for12, for13 = (
-        (bindings == (major,)) + sum(1 for part in parts if distribution_version(getattr(part, extra)))
-        for major, extra in ((12, "cu12"), (13, "cu13"))
+        (sum(map(bool, [*map(distribution_version, wheels), bindings == (major,)])), bindings == (major,))
+        for major, wheels in ((n, [getattr(part, f"cu{n}") for part in COMPILER + LIBRARIES]) for n in (12, 13))
     )
-    return "cu13" if for13 > for12 or (for13 == for12 and newest) else "cu12"
+    if for13 != for12:
+        return "cu13" if for13 > for12 else "cu12"
+    return "cu13" if newest or compiler_version([library(part, "cu13") for part in COMPILER]) >= (13,) else "cu12"
 
 
 def gather() -> Row:
@@ -222,7 +225,7 @@ def to_do(report: Row) -> Iterator[tuple[str, str]]:
         missing = [row["name"] for row in parts if not row["path"]] + [BINDINGS] * (BINDINGS in bad)
         if missing:
             yield f"missing: {', '.join(missing)}", report["install"]
-        compiler, version = compiler_version(report), bindings["version"] or ""
+        compiler, version = compiler_version(report["compiler"]), bindings["version"] or ""
         if compiler and version and numbers(version)[0] != compiler[0]:
             yield f"{BINDINGS} {version} is not for the compiler, of CUDA {compiler[0]}", report["install"]
     for row in parts:
@@ -235,9 +238,9 @@ def to_do(report: Row) -> Iterator[tuple[str, str]]:
         yield "the simulator hides the GPU", "unset NUMBA_ENABLE_CUDASIM"
 
 
-def compiler_version(report: Row) -> tuple[int, ...]:
+def compiler_version(rows: list[Row]) -> tuple[int, ...]:
     """The CUDA version that the compiler's libraries are of; () where they are missing."""
-    return max(numbers(row["version"] or "") for row in report["compiler"])
+    return max(numbers(row["version"] or "") for row in rows)
 
 
 def driver_to_do(report: Row) -> Iterator[tuple[str, str]]:
@@ -250,7 +253,7 @@ def driver_to_do(report: Row) -> Iterator[tuple[str, str]]:
         yield f"no GPU, with CUDA_VISIBLE_DEVICES={visible!r}", "unset CUDA_VISIBLE_DEVICES"
     elif not gpus or problem:
         yield f"the driver does not work: {problem or 'it finds no GPU'}", SMI
-    compiler = compiler_version(report)
+    compiler = compiler_version(report["compiler"])
     if gpus and compiler >= (13,) and report["install"] == INSTALL.format("cu12"):
         yield f"driver or GPU is too old for the compiler, of CUDA {compiler[0]}", report["install"]
     for row in gpus:

@@ -51,6 +51,24 @@ def test_bindings_alone_decide(machine):
     assert commands(info.gather()) == ['pip install "numbacc[cu12]"']
 
 
+def test_bindings_decide_where_one_wheel_is_of_the_other(machine):
+    """numbacc's own extras for tests and notebooks bring a cuRAND of CUDA 12."""
+    machine.remove_wheels()
+    machine.packages |= {"cuda-bindings": "13.0.1", "nvidia-curand-cu12": "10.3"}
+    del machine.libraries["cuda"], machine.libraries["cufft"]
+    machine.gpus = []
+    assert commands(info.gather())[-1] == 'pip install "numbacc[cu13]"'
+
+
+@pytest.mark.parametrize("version, extra", [("13.0", "cu13"), ("12.9", "cu12")])
+def test_a_compiler_that_no_wheel_brought_decides_where_there_is_no_driver(machine, version, extra):
+    machine.remove_wheels()
+    machine.versions |= {"nvrtc": version, "nvJitLink": version}
+    del machine.libraries["cuda"], machine.libraries["cufft"]
+    machine.gpus = []
+    assert commands(info.gather())[-1] == f'pip install "numbacc[{extra}]"'
+
+
 def test_bindings_of_another_cuda_than_the_libraries(machine):
     machine.packages["cuda-bindings"] = "12.9.1"
     del machine.packages["nvidia-cudnn-cu13"]
