@@ -10,14 +10,16 @@ dx = gated.backward(y, x, kind="geglu")
 z = gemm.matmul(y, y.T, epilogue="gelu")
 ```
 
-Importing numbacc loads no library and touches no GPU.
+Importing numbacc loads no library and touches no GPU; a family is imported when it is first used.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 import ml_dtypes
 
-from . import fft, gated, gemm, random
 from ._version import __version__
 from .arrays import (
     asarray,
@@ -44,6 +46,9 @@ from .errors import (
 )
 from .graphs import Graph, graph
 from .streams import Stream, current_stream, stream
+
+if TYPE_CHECKING:
+    from . import fft, gated, gemm, random
 
 bfloat16 = ml_dtypes.bfloat16
 float8_e4m3fn = ml_dtypes.float8_e4m3fn
@@ -83,3 +88,13 @@ __all__ = [
     "stream",
     "zeros",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("fft", "gated", "gemm", "random"):
+        return import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -172,6 +172,20 @@ print(time.perf_counter() - start)
     assert statistics.median(seconds) < 0.5, seconds
 
 
+def test_families_are_imported_when_they_are_used():
+    check = """
+import sys
+import numbacc
+families = {"fft", "gated", "gemm", "random"}
+assert families <= set(dir(numbacc))
+assert not [name for name in sys.modules if name.partition(".")[2].split(".")[0] in families and "numbacc" in name]
+from numbacc import fft
+assert numbacc.fft is fft and numbacc.gated.forward and "numbacc.gemm" not in sys.modules
+assert not hasattr(numbacc, "nothing")
+"""
+    subprocess.run([sys.executable, "-c", check], check=True)
+
+
 # ---------------------------------------------------------------- layers
 
 
