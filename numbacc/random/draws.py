@@ -7,7 +7,6 @@ with those that it has a formula `own` for, so that Philox needs no library on t
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -249,9 +248,16 @@ class _DeviceTarget(_Target):
         if spec.dtype == "float64":
             a, b = reals
         else:
-            a, b = (ctypes.c_float(x).value for x in reals)  # infinite where they are beyond float32
+            a, b = map(_single, reals)
         arguments = (self.address, name, first, groups, index, start + count, u, v, a, b, steps, shape)
         run_kernel(spec, blocks, MAX_THREADS, arguments, made.device, self._stream)
+
+
+@lru_cache(maxsize=1024)
+def _single(number: float) -> float:
+    """A number as float32 has it; infinite where it is beyond."""
+    with np.errstate(over="ignore"):
+        return float(np.float32(number))
 
 
 @lru_cache(maxsize=1024)
