@@ -17,8 +17,6 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize(
-    "files", ["recorded_order.py", "recorded_threads.py", "recorded_graphs.py", "recorded_second_look.py"]
-)
-def test_with_a_recorded_driver(files):
-    recorder.run(*files.split())
+@pytest.mark.parametrize("file", sorted(path.name for path in recorder.HERE.glob("recorded_*.py")))
+def test_with_a_recorded_driver(file):
+    recorder.run(file)
