@@ -8,25 +8,30 @@
 #include <string.h>
 
 typedef uint64_t word;
-enum { OK = 0, INVALID = 1, MEMORY = 2, CONTEXT = 201, HANDLE = 400, NOT_READY = 600, UNSUPPORTED = 900, INVALIDATED = 901, ISOLATION = 905 };
+enum { OK = 0, INVALID = 1, MEMORY = 2, UNINITIALIZED = 3, CONTEXT = 201, HANDLE = 400, NOT_READY = 600, UNSUPPORTED = 900, INVALIDATED = 901, ISOLATION = 905, IMPLICIT = 906 };
 enum { DEVICES = 2, DEPTH = 16 };
 
 typedef struct user { void (*destroy)(void *); void *data; int count; } user;
 typedef struct graph { word id; int users; user *user[64]; int open; int broken; } graph;
 typedef struct context context;
 typedef struct stream stream;
-struct stream { context *context; graph *capture; stream *next; };
-struct context { int device; stream legacy; };
+/* blocking: the legacy default stream waits for it, and it for that one. freed: bytes freed on it that the GPU may
+ * still be at, so that no other stream can have them. */
+struct stream { context *context; graph *capture; stream *next; int blocking; word freed; };
+/* Of the device's pool: the bytes in use, those it holds, and those it goes on holding when the host waits. */
+struct context { int device; stream legacy; word used, reserved, threshold; };
 typedef struct event { context *context; graph *capture; int done; } event;
 typedef struct block { word address, bytes; int device, freed; struct block *next; } block;
 
 static context contexts[DEVICES];
 static __thread context *stack[DEPTH];
 static __thread int depth, capture_mode;
+static __thread stream per_thread[DEVICES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static block *blocks;
 static stream *streams;
 static word used_bytes, limit_bytes = 1ull << 30, graphs;
+static int forked; /* in a child of the process that loaded the driver, which cannot use it */
 static int pending = 1; /* 1: events are not done until they are waited for on the host */
 
 /* ---------------------------------------------------------------- the log */
@@ -51,7 +56,10 @@ word fake_used(void) { return used_bytes; }
 
 /* ---------------------------------------------------------------- devices and contexts */
 
-int cuInit(unsigned flags) { return OK; }
+static void after_fork(void) { forked = 1; depth = 0; }
+__attribute__((constructor)) static void load(void) { pthread_atfork(NULL, NULL, after_fork); }
+
+int cuInit(unsigned flags) { return forked ? UNINITIALIZED : OK; }
 int cuDriverGetVersion(int *version) { *version = 12090; return OK; }
 int cuGetErrorName(int status, const char **text) { *text = "CUDA_ERROR_FAKE"; return OK; }
 int cuGetErrorString(int status, const char **text) { *text = "the fake driver says so"; return OK; }
@@ -69,29 +77,42 @@ int cuDevicePrimaryCtxRetain(context **result, int device) {
     note("retain", device, 0, 0, 0, 0);
     return OK;
 }
-int cuCtxGetCurrent(context **result) { *result = depth ? stack[depth - 1] : NULL; return OK; }
+int cuCtxGetCurrent(context **result) { if (forked) return UNINITIALIZED; *result = depth ? stack[depth - 1] : NULL; return OK; }
 int cuCtxGetDevice(int *device) { if (!depth) return CONTEXT; *device = stack[depth - 1]->device; return OK; }
-int cuCtxSetCurrent(context *c) { if (!depth) depth = 1; stack[depth - 1] = c; return OK; }
-int cuCtxPushCurrent_v2(context *c) { stack[depth++] = c; return OK; }
+int cuCtxSetCurrent(context *c) { if (forked) return UNINITIALIZED; if (!depth) depth = 1; stack[depth - 1] = c; return OK; }
+int cuCtxPushCurrent_v2(context *c) { if (forked) return UNINITIALIZED; stack[depth++] = c; return OK; }
 int cuCtxPopCurrent_v2(context **c) { *c = stack[--depth]; return OK; }
-int cuCtxSynchronize(void) { if (!depth) return CONTEXT; note("synchronize all", 0, 0, 0, 0, 0); return OK; }
 int cuThreadExchangeStreamCaptureMode(int *mode) { int old = capture_mode; capture_mode = *mode; *mode = old; return OK; }
-int cuPointerGetAttribute(void *value, int attribute, word address) { return INVALID; }
 
 /* ---------------------------------------------------------------- streams and events */
 
+/* The handles 0 and 1 are the current context's legacy default stream, 2 is the thread's own one. */
 static stream *find(stream *s) {
-    s = s ? s : depth ? &stack[depth - 1]->legacy : NULL;
+    context *c = depth ? stack[depth - 1] : NULL;
+    if ((word)s < 2) s = c ? &c->legacy : NULL;
+    else if ((word)s == 2 && (s = c ? &per_thread[c->device] : NULL)) s->context = c;
     if (s && s->capture && !s->capture->open) s->capture = NULL; /* it took part in a capture that has ended */
     return s;
+}
+/* The capture of a stream that the legacy default stream would wait for, if `s` is that one: it is not to be drawn in. */
+static graph *implied(stream *s) {
+    for (stream *other = streams; s == &s->context->legacy && other; other = other->next)
+        if (other->blocking && other->context == s->context && other->capture && other->capture->open) return other->capture;
+    return NULL;
+}
+/* Why nothing can be queued on a stream now, or 0. An attempt breaks the capture that is in its way. */
+static int refused(stream *s) {
+    if (!s || !depth) return CONTEXT;
+    graph *other = implied(s);
+    if (other) other->broken = 1;
+    return other ? IMPLICIT : s->capture && s->capture->broken ? INVALIDATED : OK;
 }
 /* Queue what CUDA takes on streams of every GPU, such as copies to the host: 0, or why not. */
 static int queue_anywhere(stream *given, const char *name, word a, word b, word c) {
     stream *s = find(given);
-    if (!s || !depth) return CONTEXT;
-    if (s->capture && s->capture->broken) return INVALIDATED;
-    note(name, (word)s, a, b, c, s->capture ? s->capture->id : 0);
-    return OK;
+    int status = refused(s);
+    if (!status) note(name, (word)s, a, b, c, s->capture ? s->capture->id : 0);
+    return status;
 }
 /* Queue what the stream's context has to be the current one for. */
 static int queue(stream *given, const char *name, word a, word b, word c) {
@@ -104,6 +125,7 @@ int cuStreamCreate(stream **result, unsigned flags) {
     if (!depth) return CONTEXT;
     *result = calloc(1, sizeof(stream));
     (*result)->context = stack[depth - 1];
+    (*result)->blocking = !(flags & 1);
     pthread_mutex_lock(&lock);
     (*result)->next = streams;
     streams = *result;
@@ -111,10 +133,6 @@ int cuStreamCreate(stream **result, unsigned flags) {
     return OK;
 }
 int cuStreamGetCtx(stream *s, context **result) { s = find(s); if (!s) return CONTEXT; *result = s->context; return OK; }
-int cuStreamSynchronize(stream *s) {
-    if (find(s) && find(s)->capture) return UNSUPPORTED;
-    return queue_anywhere(s, "synchronize", 0, 0, 0);
-}
 int cuEventCreate(event **result, unsigned flags) {
     if (!depth) return CONTEXT;
     *result = calloc(1, sizeof(event));
@@ -124,7 +142,8 @@ int cuEventCreate(event **result, unsigned flags) {
 int cuEventDestroy_v2(event *e) { free(e); return OK; }
 int cuEventRecord(event *e, stream *s) {
     s = find(s);
-    if (!s) return CONTEXT;
+    int status = refused(s);
+    if (status) return status;
     if (s->context != e->context) return HANDLE;
     e->capture = s->capture;
     e->done = 0;
@@ -133,7 +152,8 @@ int cuEventRecord(event *e, stream *s) {
 }
 int cuStreamWaitEvent(stream *s, event *e, unsigned flags) {
     s = find(s);
-    if (!s) return CONTEXT;
+    int status = refused(s);
+    if (status) return status;
     if (s->capture && e->capture != s->capture) { s->capture->broken = 1; return ISOLATION; }
     if (!s->capture && e->capture && e->capture->open) s->capture = e->capture;
     note("wait", (word)s, (word)e, 0, 0, s->capture ? s->capture->id : 0);
@@ -145,18 +165,87 @@ int cuEventElapsedTime(float *ms, event *a, event *b) { *ms = 1; return OK; }
 
 /* ---------------------------------------------------------------- memory */
 
-int cuMemPoolCreate(void **pool, void *properties) { *pool = &contexts[depth ? stack[depth - 1]->device : 0]; return OK; }
-int cuMemPoolSetAttribute(void *pool, int attribute, void *value) { return OK; }
-int cuMemPoolGetAttribute(void *pool, int attribute, word *value) { *value = used_bytes; return OK; }
-int cuMemPoolTrimTo(void *pool, size_t bytes) { note("trim", 0, 0, 0, 0, 0); return OK; }
+/* Bytes freed on a context's streams, but for one of them, that the GPU may still be at. */
+static word stranded(context *c, stream *but) {
+    word found = but == &c->legacy ? 0 : c->legacy.freed;
+    for (stream *s = streams; s; s = s->next)
+        if (s->context == c && s != but) found += s->freed;
+    return found;
+}
+/* Give what nobody has back to the GPU, down to so many bytes. */
+static void shrink(context *pool, word keep) {
+    word held = pool->used + stranded(pool, NULL);
+    if (keep < held) keep = held;
+    if (pool->reserved > keep) pool->reserved = keep;
+}
+int cuStreamSynchronize(stream *s) {
+    s = find(s);
+    if (s && s->capture) return UNSUPPORTED;
+    int status = queue_anywhere(s, "synchronize", 0, 0, 0);
+    if (status) return status;
+    pthread_mutex_lock(&lock);
+    s->freed = 0;
+    shrink(s->context, s->context->threshold);
+    pthread_mutex_unlock(&lock);
+    return OK;
+}
+int cuCtxSynchronize(void) {
+    if (!depth) return CONTEXT;
+    context *c = stack[depth - 1];
+    note("synchronize all", 0, 0, 0, 0, 0);
+    pthread_mutex_lock(&lock);
+    c->legacy.freed = 0;
+    for (stream *s = streams; s; s = s->next)
+        if (s->context == c) s->freed = 0;
+    shrink(c, c->threshold);
+    pthread_mutex_unlock(&lock);
+    return OK;
+}
+int cuMemPoolCreate(context **pool, int *properties) { *pool = &contexts[properties[3]]; return OK; }
+int cuMemPoolSetAttribute(context *pool, int attribute, word *value) {
+    if (attribute != 4) return INVALID; /* the release threshold, which is 0 at first */
+    pool->threshold = *value;
+    return OK;
+}
+int cuMemPoolGetAttribute(context *pool, int attribute, word *value) {
+    if (attribute != 5 && attribute != 7) return INVALID;
+    *value = attribute == 5 ? pool->reserved : pool->used;
+    return OK;
+}
+int cuMemPoolTrimTo(context *pool, size_t bytes) {
+    note("trim", 0, 0, 0, 0, 0);
+    pthread_mutex_lock(&lock);
+    shrink(pool, bytes);
+    pthread_mutex_unlock(&lock);
+    return OK;
+}
+int cuPointerGetAttribute(void *value, int attribute, word address) {
+    if (!depth) return CONTEXT;
+    block *b = blocks;
+    while (b && (b->freed || address < b->address || address >= b->address + b->bytes)) b = b->next;
+    if (!b || (attribute != 2 && attribute != 9)) return INVALID; /* where it is: device memory, and which device */
+    *(int *)value = attribute == 2 ? 2 : b->device;
+    return OK;
+}
 int cuMemGetInfo_v2(size_t *available, size_t *total) { *available = limit_bytes - used_bytes; *total = limit_bytes; return OK; }
 int cuMemAllocFromPoolAsync(word *result, size_t bytes, context *pool, stream *s) {
-    if (used_bytes + bytes > limit_bytes) return MEMORY;
+    stream *found = find(s);
+    if (!found) return CONTEXT;
     void *memory;
     if (posix_memalign(&memory, 512, bytes + 512)) return MEMORY;
     memset(memory, 0xff, bytes);
     block *made = malloc(sizeof(block));
     pthread_mutex_lock(&lock);
+    if (used_bytes + stranded(pool, found) + bytes > limit_bytes) {
+        pthread_mutex_unlock(&lock);
+        free(made), free(memory);
+        return MEMORY;
+    }
+    /* First of what was freed on the same stream. */
+    found->freed -= found->freed < bytes ? found->freed : bytes;
+    pool->used += bytes;
+    word held = pool->used + stranded(pool, NULL);
+    if (pool->reserved < held) pool->reserved = held;
     *made = (block){(word)memory, bytes, pool->device, 0, blocks};
     blocks = made;
     used_bytes += bytes;
@@ -172,6 +261,8 @@ int cuMemFreeAsync(word address, stream *s) {
         if (b->address == address && !b->freed) {
             b->freed = found = 1;
             used_bytes -= bytes = b->bytes;
+            contexts[b->device].used -= bytes;
+            if (find(s)) find(s)->freed += bytes;
             /* Never reused: whoever reads it later shows. */
             memset((void *)address, 0xdd, b->bytes);
         }
@@ -247,6 +338,7 @@ int cuGraphAddChildGraphNode(void **node, graph *g, void *nodes, size_t count, g
 int cuStreamIsCapturing(stream *s, int *status) {
     s = find(s);
     if (!s) return CONTEXT;
+    if (implied(s)) return IMPLICIT; /* and tells nothing */
     *status = s->capture && s->capture->open ? s->capture->broken ? 2 : 1 : 0;
     return OK;
 }

@@ -1,8 +1,8 @@
 """The CUDA driver replaced by a recorder: what numbacc queues, in which order, on a machine without a GPU.
 
-In a process that `run` starts this module, as pytest's first plugin, compiles tests/fake_cuda.c and loads it under the
-driver's name, before numbacc looks for one. `Log` then tells what was called, and what comes before what; the fixtures
-at the end are there for all tests of such a process.
+In a process that `run` or `run_code` starts this module, imported first, compiles tests/fake_cuda.c and loads it under
+the driver's name, before numbacc looks for one. `Log` then tells what was called, and what comes before what; the
+fixtures at the end are there for all tests of such a process, since it is pytest's plugin.
 """
 
 from __future__ import annotations
@@ -24,16 +24,26 @@ CC = shutil.which("cc")
 _ENVIRONMENT = "NUMBACC_FAKE_CUDA"
 
 
-def run(*files: str) -> None:
-    """Run test files in a process whose CUDA driver is the recorder."""
-    paths = [str(HERE / name) for name in files]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "recorder", "-p", "no:cacheprovider", *paths]
+def run(file: str) -> None:
+    """Run a file of tests in a process whose CUDA driver is the recorder."""
+    report = _python("-m", "pytest", "-q", "-p", "recorder", "-p", "no:cacheprovider", str(HERE / file))
+    assert " passed" in report, report
+
+
+def run_code(code: str) -> None:
+    """Run Python in such a process: its driver is the recorder as soon as it has imported this module."""
+    _python("-c", code)
+
+
+def _python(*arguments: str) -> str:
     path = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, _ENVIRONMENT: "1", "PYTHONPATH": path}
-    done = subprocess.run(command, env=environment, cwd=HERE.parent, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, *arguments], env=environment, cwd=HERE.parent, capture_output=True, text=True
+    )
     report = done.stdout[-8000:] + done.stderr[-2000:]
     assert done.returncode == 0, report
-    assert " passed" in report, report
+    return report
 
 
 def installed() -> bool:
@@ -150,6 +160,36 @@ def streams(count):
     import numbacc
 
     return [numbacc.stream() for _ in range(count)]
+
+
+class TheirStream:
+    """A stream that another library has made, one that the legacy default stream waits for."""
+
+    def __init__(self):
+        from numbacc.backend import backend
+
+        made = ctypes.c_uint64()
+        with backend().on_device(0):
+            FAKE.cuStreamCreate(ctypes.byref(made), 0)
+        self.handle = self.ptr = made.value
+
+    def __cuda_stream__(self):
+        return 0, self.handle
+
+
+class TheirArray:
+    """An array of another library, over our memory, with what it says of its stream by the CUDA array interface."""
+
+    def __init__(self, array, stream=None):
+        self._array = array
+        self.__cuda_array_interface__ = {**array.__cuda_array_interface__, "stream": stream}
+
+
+def work(stream, array):
+    """Work that another library queues on memory, as a call of the log."""
+    log = Log()
+    FAKE.cuMemsetD8Async(ctypes.c_uint64(array._address), 7, ctypes.c_size_t(4), ctypes.c_void_p(stream.handle))
+    return only(log.named("fill"))
 
 
 def only(calls):

@@ -1,0 +1,94 @@
+"""Run by test_order.py with the driver replaced by a recorder: what graphs keep beside arrays, what captures forbid."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+import weakref
+
+import numpy as np
+import pytest
+import recorder
+from recorded_graphs import foreign_capture
+from recorded_second_look import settle
+from recorder import TheirStream, array, only
+from threads import run_threads
+
+if not recorder.installed():
+    pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
+
+import numbacc
+from numbacc import executables, gated, transfers
+from numbacc.backend import backend
+
+
+def test_a_graph_keeps_what_the_graphs_in_it_keep():
+    host = np.ones((4, 8), np.float32)
+    alive, x = weakref.ref(host), array()
+    with numbacc.graph() as inner:
+        x[...] = host
+    with numbacc.graph() as outer:
+        inner.launch()
+    del inner, host
+    gc.collect()
+    assert alive() is not None, "it is read at every launch"
+    del outer
+    gc.collect()
+    assert alive() is None
+
+
+def test_a_graph_keeps_the_pinned_memory_that_it_writes(monkeypatch):
+    monkeypatch.setattr(transfers, "_is_pinned", lambda address: True)
+    host, x = np.empty((4, 8), np.float32), array()
+    alive = weakref.ref(host)
+    with numbacc.graph() as g:
+        numbacc.asnumpy(x, out=host)
+    del host
+    gc.collect()
+    assert alive() is not None
+    g.launch()
+    del g
+    settle()
+    gc.collect()
+    assert alive() is None
+
+
+def test_threads_launch_one_graph_one_by_one(log, monkeypatch):
+    """As the driver wants it."""
+
+    class Driver:
+        launching = threading.Lock()
+
+        def __getattr__(self, name):
+            return getattr(driver, name)
+
+        def cuGraphLaunch(self, graph, stream):
+            assert self.launching.acquire(blocking=False), "another thread is at it"
+            time.sleep(0.01)  # for that one to come
+            driver.cuGraphLaunch(graph, stream)
+            self.launching.release()
+
+    driver, x = executables.driver, array()
+    with numbacc.graph() as g:
+        gated.forward(x)
+    monkeypatch.setattr(executables, "driver", Driver())
+    run_threads(lambda k: g.launch(), 4)
+    assert len(log.named("launch graph")) == 4
+
+
+def test_where_a_capture_forbids_to_ask_nothing_is_queued(log):
+    """CUDA's default stream waits for the streams of others, and would draw in what is captured there."""
+    theirs = TheirStream()
+    x, y = array(), numbacc.empty((4, 4))
+    gated.forward(x, out=y)
+    with foreign_capture(theirs) as graph:
+        with pytest.raises(numbacc.UnsupportedError, match="legacy default stream"):
+            gated.forward(x, out=y)
+        with pytest.raises(numbacc.UnsupportedError, match="legacy default stream"):
+            numbacc.empty(3)
+        del x
+        assert backend().is_capturing(theirs.handle), "the capture is not broken"
+    graph["destroy"]()
+    assert only(log.named("launch")).graph == 0
+    assert not log.named("free")
