@@ -24,7 +24,7 @@ from .contexts import check_stream, is_current, on_device, relaxed, stream_devic
 from .errors import LibraryError, UnsupportedError
 from .events import Event, create_stream, wait
 from .ownership import ARRAY_INSTEAD, NotCopied
-from .streams import foreign, owner_of
+from .streams import owner_of
 
 
 class Use(NamedTuple):
@@ -57,15 +57,13 @@ class History(NotCopied):
 
     _instead = ARRAY_INSTEAD
 
-    def __init__(self, device: int, stream: int):
-        self.device = device
-        self.stream = stream
-        self.sole: int | None = stream
-        #: What is queued on the memory, where that is not all on `sole`.
-        self._uses: tuple[Use, ...] = ()
-        self.partners: tuple[int, ...] = ()
-        if foreign:
-            self._stream_owner = owner_of(stream)
+    # Set by each kind of memory, spelled out: every result and foreign argument of an operation comes by there.
+    device: int
+    stream: int
+    sole: int | None
+    #: What is queued on the memory, where that is not all on `sole`.
+    _uses: tuple[Use, ...]
+    partners: tuple[int, ...]
 
     @property
     def block(self) -> History:

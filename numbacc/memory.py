@@ -102,7 +102,6 @@ class Storage(History):
     __slots__ = ("address", "nbytes")
 
     def __init__(self, address: int, nbytes: int, device: int, stream: int):
-        # `History.__init__`, spelled out: every result of an operation comes by here.
         self.address, self.nbytes = address, nbytes
         self.device = device
         self.stream = self.sole = stream

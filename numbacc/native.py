@@ -44,7 +44,6 @@ PLACES = ALIGNMENT + ARRAYS
 PAIR_WORDS = 7
 _STREAM_IN_CONFIG = 4  # CUlaunchConfig.hStream is at byte 32
 
-_CAPTURE_ACTIVE = 1
 _PARAM_END, _PARAM_BUFFER, _PARAM_SIZE = 0, 1, 2  # CU_LAUNCH_PARAM_*
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 _int = types.int64
@@ -132,11 +131,10 @@ def _may_overlap(pair, count, arrays):
 @njit(inline="always")
 def _is_capturing(is_capturing, stream):
     state = _one_more_word()
-    # Where asking is forbidden, another stream captures: the state then stays at "active".
-    _store(state, 0, _CAPTURE_ACTIVE)
-    _invoke(is_capturing, (stream, state))
-    # A capture that was broken refuses all work, too, till it is ended.
-    return _load(state, 0) & 0xFFFFFFFF != 0
+    _store(state, 0, 0)
+    # Where asking is forbidden, another stream captures. A capture that was broken refuses all work, too, till it is
+    # ended.
+    return _invoke(is_capturing, (stream, state)) != 0 or _load(state, 0) & 0xFFFFFFFF != 0
 
 
 @compiled(_int(*[_int] * (2 + ARRAYS)))

@@ -23,7 +23,6 @@ class Borrowed(History):
     __slots__ = ("_owner", "address", "nbytes")
 
     def __init__(self, owner: object, address: int, device: int, stream: int, producer: int | None):
-        # `History.__init__`, spelled out: every foreign argument of an operation comes by here.
         self._owner, self.address = owner, address
         self.device, self.stream = device, stream
         self._uses = ()

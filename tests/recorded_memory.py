@@ -136,7 +136,7 @@ if child:
     sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 try:
     numbacc.empty(3)
-except numbacc.Error as error:
+except numbacc.DeviceError as error:
     os._exit("was forked" not in str(error))
 os._exit(1)
 """)
