@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from conftest import refused
-from test_arguments import HUGE, OBJECT, full
+from test_arguments import HUGE, OBJECT, full, made
 
 import numbacc
 from numbacc import gemm
@@ -78,3 +81,35 @@ def test_numbers_name_no_dtype_wherever_one_is_named(place, wrong):
         *[lambda: x.view(wrong)] * place.is_device,
     ):
         refused(numbacc.DTypeError, "dtype=", run=run)
+
+
+NO_NUMBERS = {
+    "None": None, "text": "5", "bytes": b"5", "NumPy's text": np.str_("5"), "date": np.datetime64("2020"),
+    "duration": np.timedelta64(5), "object": OBJECT, "dictionary": {},
+}  # fmt: skip
+AROUND = {
+    "alone": lambda v: v, "tuple": lambda v: (v,), "list": lambda v: [1, v, 2], "nested": lambda v: [[1.5, v]],
+    "objects": lambda v: np.array([1, v, 2], object), "array": np.array, "arrays": lambda v: np.array([v]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("around", AROUND.values(), ids=AROUND)
+@pytest.mark.parametrize("value", NO_NUMBERS.values(), ids=NO_NUMBERS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "complex64", "bool"])
+def test_what_is_no_number_is_none_inside_of_others(place, value, around, dtype):
+    """NumPy makes NaN of None, and numbers of text and dates."""
+    wrong = around(value)
+    refused(numbacc.DTypeError, "fill_value", run=lambda: full(place, (1, 3), wrong, dtype))
+    refused(numbacc.DTypeError, "obj", run=lambda: numbacc.asarray(wrong, dtype))
+    refused(numbacc.DTypeError, "obj", run=lambda: numbacc.asarray(wrong))
+    if place.is_device:
+        refused(numbacc.DTypeError, "value", run=lambda: made(place, (1, 3), dtype).__setitem__(..., wrong))
+
+
+@pytest.mark.parametrize(
+    "value", [[Fraction(1, 4), 1], [Decimal("1.5")], [2**70, 1], np.array([1, 2.5, Fraction(1, 2)], object)], ids=str
+)
+def test_numbers_of_all_kinds_are_numbers_inside_of_others(place, value):
+    want = np.asarray(value, np.float32)
+    np.testing.assert_array_equal(numbacc.asnumpy(full(place, want.shape, value)), want)
+    np.testing.assert_array_equal(numbacc.asnumpy(numbacc.asarray(value, "float32")), want)
