@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from .errors import LayoutError, ShapeError, shown
+from .errors import IndexRangeError, LayoutError, ShapeError, shown
 
 #: The device of a NumPy array. GPUs are 0, 1, ...
 CPU = -1
@@ -180,6 +180,23 @@ def basic_index(index: Any) -> tuple[Any, ...]:
                 "which give views"
             )
     return parts if any(part is Ellipsis for part in parts) else (*parts, ...)
+
+
+def part_of(array: np.ndarray[Any, Any], index: Any) -> np.ndarray[Any, Any]:
+    """The view of a NumPy array that a basic index gives.
+
+    Raises:
+        LayoutError: the index would need a copy, or is none. IndexRangeError: it is out of range.
+    """
+    try:
+        view: np.ndarray[Any, Any] = array[basic_index(index)]
+    except IndexError as error:
+        raise IndexRangeError(f"index {shown(index)} does not fit shape {array.shape}: {error}") from None
+    except LayoutError:
+        raise
+    except (TypeError, ValueError) as error:  # slices of what is no integer, or in steps of 0
+        raise LayoutError(f"index {shown(index)} is not supported: {error}") from None
+    return view
 
 
 def read_only(name: str) -> LayoutError:

@@ -13,6 +13,7 @@ import numpy as np
 
 from . import dtypes
 from .errors import DTypeError, Error, OptionError, ShapeError, shown
+from .layout import Layout, read_only
 
 _ON_HOST = (int, float, complex, np.ndarray, np.generic, list, tuple, numbers.Number)
 _NO_VALUES = (str, bytes, np.str_, np.bytes_)
@@ -123,6 +124,22 @@ def broadcast(value: Any, shape: tuple[int, ...], name: str) -> Any:
     if not fits or any(n != 1 for n in given[:extra]):
         raise ShapeError(f"{name} has shape {given}, which does not broadcast to {shape}")
     return value.reshape(aligned) if extra else value
+
+
+def check_target(target: Any, name: str, source: Layout, source_name: str) -> None:
+    """Raise the fitting error unless `target` is a NumPy array that takes another array's values as they are.
+
+    Raises:
+        DTypeError: it is no NumPy array, or of another dtype. ShapeError: another shape. LayoutError: it is read-only.
+    """
+    if not isinstance(target, np.ndarray):
+        raise DTypeError(f"{name} is a {type(target).__name__}; it must be a NumPy array")
+    if target.shape != source.shape:
+        raise ShapeError(f"{name} has shape {target.shape}; {source_name} has shape {source.shape}")
+    if target.dtype != source.dtype:
+        raise DTypeError(f"{name} has dtype {target.dtype}; {source_name} has dtype {source.dtype}")
+    if not target.flags.writeable:
+        raise read_only(name)
 
 
 def masked(name: str) -> DTypeError:
