@@ -162,9 +162,9 @@ def frozen(array):
 
 TARGETS = [
     (numbacc.DTypeError, [1]), (numbacc.DTypeError, "x"), (numbacc.DTypeError, 0), (numbacc.DTypeError, False),
-    (numbacc.DTypeError, np.float32(1)), (numbacc.ShapeError, np.empty((2, 3), "f4")),
-    (numbacc.ShapeError, np.empty((2, 2, 1, 3), "f4")), (numbacc.DTypeError, np.empty((2, 1, 3), "f8")),
-    (numbacc.DTypeError, np.empty((2, 1, 3), "i4")), (numbacc.LayoutError, frozen(np.empty((2, 1, 3), "f4"))),
+    (numbacc.DTypeError, np.float32(1)), (numbacc.ShapeError, np.zeros((2, 3), "f4")),
+    (numbacc.ShapeError, np.zeros((2, 2, 1, 3), "f4")), (numbacc.DTypeError, np.zeros((2, 1, 3), "f8")),
+    (numbacc.DTypeError, np.zeros((2, 1, 3), "i4")), (numbacc.LayoutError, frozen(np.zeros((2, 1, 3), "f4"))),
 ]  # fmt: skip
 
 
