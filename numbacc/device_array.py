@@ -336,8 +336,9 @@ class DeviceArray(Operators, NumbaArray):
         """A DLPack capsule of this memory; the consumer's `stream` waits for what is queued on it.
 
         Raises:
-            BufferError: a copy or another device is asked for, or the array is read-only and the consumer too old
-                to be told.
+            BufferError: a copy or another device is asked for, the stream is CUDA's per-thread default stream, or the
+                array is read-only and the consumer too old to be told.
+            OptionError: an argument is not of the kind that the protocol says.
         """
         from .dlpack import export_capsule
 

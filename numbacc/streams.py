@@ -231,3 +231,18 @@ def _special(handle: int) -> int:
             "wait for it: pass numbacc.stream(), or 0 for the default stream"
         )
     return 0
+
+
+def check_producer(producer: int | None, name: str) -> None:
+    """Raise UnsupportedError where the library of the argument `name` works on a stream that none can wait for."""
+    if producer == PER_THREAD:
+        raise UnsupportedError(
+            f"{name}'s library works on CUDA's per-thread default stream, which is another one in each thread, so that "
+            "nobody could wait for it: use a stream of that library's own"
+        )
+
+
+def check_consumer(consumer: int) -> None:
+    """Raise BufferError where a library that takes memory by DLPack works on a stream that none can wait for."""
+    if consumer == PER_THREAD:
+        raise BufferError("CUDA's per-thread default stream cannot be waited for by others: use a stream of its own")

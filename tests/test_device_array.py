@@ -8,6 +8,7 @@ from conftest import refused
 from test_arguments import HUGE, OBJECT, STREAMS
 
 import numbacc
+from numbacc import lent
 from numbacc.backend import simulated
 from numbacc.errors import IndexRangeError, shown
 
@@ -225,3 +226,32 @@ def test_elements_and_parts_on_a_stream(x):
 
 def test_memory_of_a_pool_has_no_handle_for_other_processes(x):
     refused(numbacc.UnsupportedError, "get_ipc_handle", "pool", run=x.get_ipc_handle)
+
+
+# ---------------------------------------------------------------- DLPack
+
+
+@pytest.mark.parametrize("stream", ["x", OBJECT, 1.5, -2, 2**64, HUGE, True, False, [0], (0, 0)], ids=short)
+def test_consumers_streams_that_are_none(x, stream):
+    refused(numbacc.OptionError, "stream=", run=lambda: x.__dlpack__(stream=stream))
+
+
+@pytest.mark.parametrize(
+    "wrong", ["x", "10", 1, (1,), (1, 0, 0), (1.0, 0), ("1", 0), (None, 0), OBJECT, {1, 0}], ids=short
+)
+def test_pairs_of_dlpack_that_are_none(x, wrong):
+    refused(numbacc.OptionError, "max_version=", run=lambda: x.__dlpack__(max_version=wrong))
+    refused(numbacc.OptionError, "dl_device=", run=lambda: x.__dlpack__(dl_device=wrong))
+
+
+def test_what_dlpack_says_is_exported(x):
+    for stream in (None, -1, 0, 1, np.int64(1), numbacc.stream().handle):
+        for version in (None, (0, 8), (1, 0), [1, 1], (7, 3)):
+            for device in (None, x.__dlpack_device__(), list(x.__dlpack_device__())):
+                for copy in (None, False, np.False_):
+                    x.__dlpack__(stream=stream, max_version=version, dl_device=device, copy=copy)
+    lent.collect()  # the last capsules, which nobody has taken
+    refused(numbacc.OptionError, "copy=", run=lambda: x.__dlpack__(copy="x"))
+    # DLPack's word for what cannot be done.
+    refused(BufferError, "copy", run=lambda: x.__dlpack__(copy=True))
+    refused(BufferError, "per-thread", run=lambda: x.__dlpack__(stream=2))
