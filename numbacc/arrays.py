@@ -15,7 +15,7 @@ import numpy as np
 from . import dtypes, values, workspace
 from .backend import backend, has_gpu
 from .devices import named, target_of
-from .errors import DeviceError, DTypeError, LayoutError, OptionError, ShapeError, shown
+from .errors import DeviceError, DTypeError, LayoutError, OptionError, shown
 from .foreign import unreadable
 from .layout import CPU, Layout, layout, lengths_of, row_major_strides
 from .layout import layout_of as _numpy_layout
@@ -176,14 +176,9 @@ def asnumpy(obj: Any, *, out: np.ndarray[Any, Any] | None = None, stream: Any = 
     array = obj if isinstance(obj, np.ndarray) else as_array(obj, "obj", handle)
     source = layout_of(array)
     if out is not None:
-        if not isinstance(out, np.ndarray):
-            raise DTypeError(f"out is a {type(out).__name__}; it must be a NumPy array")
-        if out.shape != source.shape:
-            raise ShapeError(f"out has shape {out.shape}; obj has shape {source.shape}")
-        if out.dtype != source.dtype:
-            raise DTypeError(f"out has dtype {out.dtype}; obj has dtype {source.dtype}")
-        if not (out.flags.c_contiguous and out.flags.writeable):
-            raise LayoutError("out must be C-contiguous and writable")
+        values.check_target(out, "out", source, "obj")
+        if not out.flags.c_contiguous:
+            raise LayoutError("out must be C-contiguous")
     if isinstance(array, np.ndarray):
         if out is None:
             return array

@@ -7,26 +7,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from . import _numba, dtypes, values
+from . import dtypes, values
 from .backend import backend
-from .errors import DTypeError, LayoutError, ShapeError, UnsupportedError
+from .errors import DTypeError, LayoutError, ShapeError, UnsupportedError, shown
 from .layout import (
     Layout,
-    basic_index,
+    axes_of,
     dense_like,
     index_parts,
+    integers_of,
     is_dense,
     layout,
-    numpy_view,
+    lengths_of,
     overlap,
+    part_of,
     row_major_strides,
     shadow,
 )
+from .numba_array import NumbaArray, is_given
 from .operators import Operators
 from .streams import handle_of
 
@@ -37,7 +39,7 @@ _PRINTED = 64
 _NUMBERS = (int, float, complex, np.number, np.bool_)
 
 
-class DeviceArray(Operators, _numba.DeviceNDArray):  # type: ignore[misc]
+class DeviceArray(Operators, NumbaArray):
     """An array in GPU memory.
 
     Attributes:
@@ -68,50 +70,6 @@ class DeviceArray(Operators, _numba.DeviceNDArray):  # type: ignore[misc]
     nbytes = property(lambda self: self._numbacc_layout.nbytes)
     device = property(lambda self: self._numbacc_layout.device)
 
-    # ------------------------------------------------------------ what Numba asks for
-
-    @property
-    def alloc_size(self) -> int:
-        return self._numbacc_layout.high - self._numbacc_layout.low
-
-    @cached_property
-    def _dummy(self) -> Any:
-        return _numba.dummy_array(self.shape, self.strides, self.dtype.itemsize)
-
-    @cached_property
-    def gpu_data(self) -> Any:
-        return _numba.memory_pointer(self._address, self.alloc_size, self.device, self._storage)
-
-    @cached_property
-    def _ary(self) -> np.ndarray[Any, Any]:
-        # What the simulator's arrays wrap.
-        whole = self._storage._memory
-        offset = self._address - self._storage.address
-        return numpy_view(whole, offset, self.shape, self.strides, self.dtype)
-
-    @property
-    def stream(self) -> Any:
-        """The stream that Numba uses this array on by default."""
-        bound = self.__dict__.get("_bound_stream")
-        return _numba.external_stream(self._storage.stream) if bound is None else bound
-
-    @stream.setter
-    def stream(self, stream: Any) -> None:
-        self._bound_stream = stream
-
-    def __getattr__(self, name: str) -> Any:
-        # Called for what is not found, and where a property raises AttributeError. The simulator's own arrays would
-        # hand the question on to NumPy's.
-        if name == "__cuda_array_interface__":
-            raise AttributeError(f"the CUDA array interface has no name for {self.dtype}; use DLPack (from_dlpack)")
-        raise AttributeError(f"a device array has no attribute {name!r}; numbacc.asnumpy(x) gives NumPy's", name=name)
-
-    if _numba.SIMULATED:
-
-        @property
-        def flags(self) -> dict[str, bool]:
-            return {"C_CONTIGUOUS": self.is_c_contiguous(), "F_CONTIGUOUS": self.is_f_contiguous()}
-
     # ------------------------------------------------------------ views
 
     def _part(self, view: np.ndarray[Any, Any], dtype: np.dtype[Any] | None = None) -> DeviceArray:
@@ -123,15 +81,25 @@ class DeviceArray(Operators, _numba.DeviceNDArray):  # type: ignore[misc]
     def _shadow(self) -> np.ndarray[Any, Any]:
         return shadow(self._address, self._numbacc_layout)
 
+    def _at(self, index: Any) -> DeviceArray:
+        return self._part(part_of(self._shadow(), index))
+
     def __getitem__(self, index: Any) -> Any:
         """A view by basic indexing (integers, slices, None, Ellipsis); a single element as a NumPy scalar.
 
         Reading an element waits for the work queued on the array's stream.
+
+        Raises:
+            LayoutError: another kind of index. IndexRangeError: an index is out of range.
         """
-        part = self._part(self._shadow()[basic_index(index)])
-        if part.ndim == 0 and self.ndim and None not in index_parts(index):
-            return part.copy_to_host()[()]
-        return part
+        return self.getitem(index)
+
+    def getitem(self, item: Any, stream: Any = 0) -> Any:
+        """As `array[item]`: an element is read on `stream`, which a view is bound to; 0 stands for the array's own."""
+        part = self._at(item)
+        if part.ndim == 0 and self.ndim and None not in index_parts(item):
+            return part.copy_to_host(stream=stream)[()]
+        return part.bind(stream) if is_given(stream) else part
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """Write a number, an array or a list into a part, queued on the default stream; it broadcasts as in NumPy.
@@ -142,14 +110,27 @@ class DeviceArray(Operators, _numba.DeviceNDArray):  # type: ignore[misc]
         Raises:
             OptionError: a number that does not fit. DTypeError: no number, a complex one where this array is not, or
             a GPU's array of another dtype. ShapeError: no broadcasting. LayoutError: this array is read-only, or its
-            elements share memory. DeviceError: an array of another device.
+            elements share memory. DeviceError: an array of another device. As indexing besides.
         """
-        part = self if index is Ellipsis else self._part(self._shadow()[basic_index(index)])
-        part._assign(value, handle_of(None))
+        self.setitem(index, value)
+
+    def setitem(self, key: Any, value: Any, stream: Any = 0) -> None:
+        """As `array[key] = value`, queued on `stream`; 0 stands for the default stream."""
+        part = self if key is Ellipsis else self._at(key)
+        part._assign(value, handle_of(stream if is_given(stream) else None))
+
+    _do_getitem, _do_setitem = getitem, setitem  # as Numba's own methods call them
 
     def transpose(self, axes: Sequence[int] | None = None) -> DeviceArray:
-        """A view with the axes reversed, or in the order of `axes`."""
-        return self._part(self._shadow().transpose(axes))
+        """A view with the axes reversed, or in the order of `axes`.
+
+        Raises:
+            ShapeError: axes does not name each axis once.
+        """
+        order = None if axes is None else axes_of(axes, self.ndim, "the array", "axes")
+        if order is not None and len(order) != self.ndim:
+            raise ShapeError(f"axes={shown(axes)} must name each axis of shape {self.shape}")
+        return self._part(self._shadow().transpose(order))
 
     @property
     def T(self) -> DeviceArray:
@@ -161,16 +142,16 @@ class DeviceArray(Operators, _numba.DeviceNDArray):  # type: ignore[misc]
 
         Raises:
             LayoutError: the strides allow no such view; copy first.
-            ShapeError: the sizes differ.
+            ShapeError: it is no shape, or the sizes differ.
         """
-        wanted = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
-        if order != "C":
-            raise LayoutError(f'order={order!r} is not supported: only "C"')
+        wanted = integers_of(shape[0] if len(shape) == 1 else shape, "shape")
+        if not isinstance(order, str) or order != "C":
+            raise LayoutError(f'order={shown(order)} is not supported: only "C"')
         try:
             # NumPy decides what -1 means and whether the strides allow the view.
             lengths = np.broadcast_to(np.uint8(0), self.shape).reshape(wanted).shape
-        except ValueError as error:
-            raise ShapeError(f"cannot reshape {self.shape} to {wanted}: {error}") from None
+        except (ValueError, OverflowError) as error:
+            raise ShapeError(f"cannot reshape {self.shape} to shape={shown(wanted)}: {error}") from None
         if self.size == 0:
             strides = row_major_strides(lengths, self.dtype.itemsize)
             made = layout(lengths, strides, self.dtype, self.device)
@@ -187,13 +168,28 @@ class DeviceArray(Operators, _numba.DeviceNDArray):  # type: ignore[misc]
         """A one-dimensional view; errors as in `reshape`."""
         return self.reshape(-1, order=order)
 
-    def squeeze(self, axis: Any = None) -> DeviceArray:
-        """A view without the axes of length 1."""
-        return self._part(self._shadow().squeeze(axis))
+    def squeeze(self, axis: int | Sequence[int] | None = None) -> DeviceArray:
+        """A view without the axes of length 1, or without those that `axis` names.
 
-    def broadcast_to(self, shape: Sequence[int]) -> DeviceArray:
-        """A view repeated along new or length-1 axes (stride 0), not to be written."""
-        return self._part(np.broadcast_to(self._shadow(), shape))
+        Raises:
+            ShapeError: axis is none of this array, or its length is not 1.
+        """
+        found = None if axis is None else axes_of(axis, self.ndim, "the array", "axis")
+        if any(self.shape[d] != 1 for d in found or ()):
+            raise ShapeError(f"axis={shown(axis)} must name axes of length 1; the array has shape {self.shape}")
+        return self._part(self._shadow().squeeze(found))
+
+    def broadcast_to(self, shape: int | Sequence[int]) -> DeviceArray:
+        """A view repeated along new or length-1 axes (stride 0), not to be written.
+
+        Raises:
+            ShapeError: it is no shape, or one that this array does not broadcast to.
+        """
+        lengths = lengths_of(shape, self.dtype.itemsize)
+        try:
+            return self._part(np.broadcast_to(self._shadow(), lengths))
+        except ValueError:
+            raise ShapeError(f"the array has shape {self.shape}, which does not broadcast to {lengths}") from None
 
     def view(self, dtype: Any) -> DeviceArray:
         """The same bytes as another dtype of the same size.
@@ -205,12 +201,6 @@ class DeviceArray(Operators, _numba.DeviceNDArray):  # type: ignore[misc]
         if found.itemsize != self.dtype.itemsize:
             raise DTypeError(f"cannot view {self.dtype} as {found}: their sizes differ")
         return self._part(self._shadow(), found)
-
-    def bind(self, stream: Any = 0) -> DeviceArray:
-        """A view that Numba uses on `stream` by default."""
-        view = self.__copy__()
-        view.stream = stream
-        return view
 
     # ------------------------------------------------------------ copies
 
@@ -232,17 +222,26 @@ class DeviceArray(Operators, _numba.DeviceNDArray):  # type: ignore[misc]
         return unpickled, (host.transpose(axes), tuple(sorted(range(self.ndim), key=axes.__getitem__)))
 
     def copy_to_host(self, ary: np.ndarray[Any, Any] | None = None, stream: Any = 0) -> Any:
-        """The values as a NumPy array; `ary` if given. This blocks (see `numbacc.asnumpy` for one that need not)."""
-        handle = handle_of(stream) if stream else self._usual_stream()
-        host = self._copy_to_host(None, handle)
+        """The values as a NumPy array; `ary` if given. This blocks (see `numbacc.asnumpy` for one that need not).
+
+        Raises:
+            DTypeError: ary is no NumPy array, or has another dtype. ShapeError: another shape. LayoutError: it is
+            read-only. OptionError: stream is none.
+        """
+        if ary is not None:
+            values.check_target(ary, "ary", self._numbacc_layout, "the array")
+        host = self._copy_to_host(None, self._handle(stream))
         if ary is None:
             return host
         np.copyto(ary, host)
         return ary
 
     def copy_to_device(self, ary: Any, stream: Any = 0) -> None:
-        """Write `ary`, a NumPy or device array of this shape, into this array."""
-        self._assign(ary, handle_of(stream) if stream else self._usual_stream())
+        """Write `ary`, a NumPy or device array of this shape, into this array. Errors as in assignments."""
+        self._assign(ary, self._handle(stream), "ary")
+
+    def _handle(self, stream: Any) -> int:
+        return handle_of(stream) if is_given(stream) else self._usual_stream()
 
     def _usual_stream(self) -> int:
         """Where it costs least to use this array; but what is called inside a graph's capture belongs there."""
@@ -337,8 +336,9 @@ class DeviceArray(Operators, _numba.DeviceNDArray):  # type: ignore[misc]
         """A DLPack capsule of this memory; the consumer's `stream` waits for what is queued on it.
 
         Raises:
-            BufferError: a copy or another device is asked for, or the array is read-only and the consumer too old
-                to be told.
+            BufferError: a copy or another device is asked for, the stream is CUDA's per-thread default stream, or the
+                array is read-only and the consumer too old to be told.
+            OptionError: an argument is not of the kind that the protocol says.
         """
         from .dlpack import export_capsule
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from . import dtypes, lent, partners
+from . import checks, dtypes, lent, partners
 from .backend import backend
+from .errors import OptionError, shown
+from .layout import is_sequence
 
 CUDA_DEVICE, MANAGED_DEVICE = 2, 13
 #: Pinned memory is CUDA's host memory, 3.
@@ -98,6 +100,32 @@ class _Export:
                 pass  # interpreter exit, as in Storage
 
 
+def _consumer(stream: Any) -> int | None:
+    """The handle of the stream that a consumer names; None where it asks for no order, by -1.
+
+    Raises:
+        OptionError: it is no handle.
+    """
+    if isinstance(stream, bool):
+        raise OptionError(f"stream={stream} is no stream's handle")
+    # DLPack: None and 1 are the legacy default stream, which the driver calls 0.
+    handle = 1 if stream is None else checks.integer(stream, "stream", -1, 2**64 - 1)
+    return None if handle == -1 else 0 if handle == 1 else handle
+
+
+def _pair(value: Any, name: str) -> tuple[int, ...] | None:
+    """A pair of integers, as DLPack writes versions and devices; None stays None.
+
+    Raises:
+        OptionError: it is none.
+    """
+    if value is None:
+        return None
+    if not is_sequence(value) or len(value) != 2:
+        raise OptionError(f"{name}={shown(value)} is no pair of integers")
+    return tuple(checks.integer(number, name) for number in value)
+
+
 def export_capsule(
     array: Any,
     stream: int | None,
@@ -106,16 +134,16 @@ def export_capsule(
     copy: bool | None,
 ) -> Any:
     """The implementation of `DeviceArray.__dlpack__`."""
-    if copy or dl_device not in (None, array.__dlpack_device__()):
+    consumer = _consumer(stream)
+    newest, place = _pair(max_version, "max_version"), _pair(dl_device, "dl_device")
+    if (copy is not None and checks.boolean(copy, "copy")) or place not in (None, array.__dlpack_device__()):
         raise BufferError("numbacc exports its own memory only, without a copy")
-    name = NEW if max_version is not None and max_version[0] >= 1 else OLD
+    name = NEW if newest is not None and newest[0] >= 1 else OLD
     if array._readonly and name == OLD:
         raise BufferError("this array is read-only, which DLPack before 1.0 cannot say")
     lent.collect()
     storage, shared = array._storage, None
-    if stream != -1:
-        # DLPack: None and 1 are the legacy default stream, which the driver calls 0.
-        consumer = 0 if stream in (None, 1) else int(stream or 0)
+    if consumer is not None:
         shared = backend().share(storage, consumer)
     made = array._numbacc_layout
     row = dtypes.info(made.dtype)

@@ -100,11 +100,14 @@ _UNKNOWN = f"is not a dtype that NumPy or ml_dtypes knows; numbacc holds {', '.j
 @lru_cache(maxsize=256)
 def _dtype(spec: Any) -> np.dtype[Any]:
     """Raises DTypeErrors that say what is wrong, but not with which argument."""
-    try:
-        # NumPy takes None for float64.
-        found = None if spec is None else np.dtype(TABLE[spec].numpy if spec in TABLE else spec)
-    except Exception:
-        found = None
+    found = None
+    # NumPy takes None for float64, and of a number the dtype that it has. Numbers that are equal would share an entry
+    # of the cache besides: 1, True and 1.0.
+    if isinstance(spec, (str, type, np.dtype)):
+        try:
+            found = np.dtype(TABLE[spec].numpy if isinstance(spec, str) and spec in TABLE else spec)
+        except Exception:
+            found = None
     if found is None:
         raise DTypeError(_UNKNOWN)
     if found not in _BY_NUMPY:

@@ -9,6 +9,7 @@ __all__ = [
     "DTypeError",
     "DeviceError",
     "Error",
+    "IndexRangeError",
     "LayoutError",
     "LibraryError",
     "OptionError",
@@ -20,6 +21,10 @@ __all__ = [
 
 class ShapeError(Error, ValueError):
     """An argument has the wrong rank, shape or axis."""
+
+
+class IndexRangeError(ShapeError, IndexError):
+    """An index lies outside of an array, or there are more than it has axes."""
 
 
 class LayoutError(Error, ValueError):

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import dtypes
-from .errors import DTypeError, LayoutError, ShapeError
-from .layout import row_major_strides
+from .errors import DTypeError, LayoutError, ShapeError, shown
+from .layout import integers_of, is_sequence, row_major_strides, too_large
 
 
 def unreadable(obj: Any, name: str, error: Exception) -> DTypeError:
@@ -34,6 +34,8 @@ def check_memory(name: str, address: int, shape: tuple[int, ...], itemsize: int)
         raise ShapeError(f"{name} has shape {shape}, with a negative length")
     if not address and 0 not in shape:
         raise LayoutError(f"{name} has shape {shape} but no memory: its address is null")
+    if too_large(shape, itemsize):
+        raise ShapeError(f"{name} has shape {shape}, which is too large for any memory")
     if address % itemsize:
         raise LayoutError(f"{name} starts at {address:#x}, which is no multiple of its element size {itemsize}")
 
@@ -53,8 +55,15 @@ def interface_of(obj: Any, name: str) -> Interface:
     """An object's `__cuda_array_interface__`, version 2 or 3.
 
     Raises:
-        DTypeError: a dtype that numbacc has not, or a mask. LayoutError, ShapeError: no memory that an array can have.
+        DTypeError: a dtype that numbacc has not, a mask, or a stream that is none. LayoutError, ShapeError: no memory
+        that an array can have.
     """
+
+    def integers(field: str) -> tuple[int, ...]:
+        if not is_sequence(found[field]):
+            raise ShapeError(f"{name}.__cuda_array_interface__[{field!r}]={shown(found[field])} is no tuple")
+        return integers_of(found[field], f"{name}.__cuda_array_interface__[{field!r}]")
+
     found = obj.__cuda_array_interface__
     if found.get("mask") is not None:
         raise DTypeError(f"{name} has a mask, which would be lost; pass an array without")
@@ -62,14 +71,17 @@ def interface_of(obj: Any, name: str) -> Interface:
     if dtype.kind == "V":  # as CuPy's bfloat16 arrays are called
         dtype = np.dtype(getattr(obj, "dtype", dtype))
     itemsize = dtypes.info(dtype).itemsize
-    shape, strides = tuple(found["shape"]), found.get("strides")
+    shape = integers("shape")
     address, readonly = found["data"]
     address = int(address or 0)
     check_memory(name, address, shape, itemsize)
-    strides = row_major_strides(shape, itemsize) if strides is None else signed_strides(tuple(strides), 1)
+    dense = found.get("strides") is None
+    strides = row_major_strides(shape, itemsize) if dense else signed_strides(integers("strides"), 1)
     if len(strides) != len(shape) or any(step % itemsize for step in strides):
         raise LayoutError(f"{name} has strides {strides}, no multiples of its element size {itemsize} for each axis")
     stream = found.get("stream")
+    if stream is not None and (not isinstance(stream, int) or isinstance(stream, bool) or not 0 <= stream < 2**64):
+        raise DTypeError(f"{name}.__cuda_array_interface__['stream']={shown(stream)} is no stream's handle")
     # The interface's name for the legacy default stream is 1.
     return Interface(shape, strides, dtype, address, bool(readonly), 0 if stream == 1 else stream)
 

@@ -23,7 +23,7 @@ from . import arrays
 from .dtypes import info
 from .errors import DTypeError, OptionError, ShapeError, shown
 from .layout import Layout, View, check_rank, dense_like, normalize_axis, view
-from .plans import MapPlan, MapSpec, check_out
+from .plans import MapPlan, MapSpec, check_out, outs_of
 from .reference import gated as reference
 from .streams import handle_of
 
@@ -195,10 +195,8 @@ def _find(
     flat = (*arguments[:-1], *x) if paired else arguments
     inputs = [arrays.as_array(a, name, handle) for a, name in zip(flat, names, strict=True)]
     layouts = tuple([arrays.layout_of(a) for a in inputs])
-    outs, out_layouts = None, None
-    if out is not None:
-        outs = [arrays.as_array(a, "out", handle) for a in (out if isinstance(out, (tuple, list)) else (out,))]
-        out_layouts = tuple([arrays.layout_of(a) for a in outs])
+    outs = outs_of(out, handle)
+    out_layouts = None if outs is None else tuple([arrays.layout_of(a) for a in outs])
     if type(axis) is not int:  # 1.0 and True would be found in the cache under 1
         axis = normalize_axis(axis, max(layouts[-1].ndim, 1), names[-1])
     try:

@@ -43,6 +43,8 @@ class Graph(NotCopied):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._state != "being captured":
+            raise OptionError(f"this graph is {self._state}: no with block of it has begun")
         self.stream.__exit__(kind, error, trace)
         self._state = "broken: an error ended its capture"
         if error is not None:
@@ -86,13 +88,13 @@ def graph(stream: Any = None, *, device: int | str | None = None) -> Graph:
     Args:
         stream: the stream to capture: inside the block what is queued on it is recorded instead of run, and it is the
             default stream. By default a new one. Any but CUDA's legacy default stream.
-        device: the GPU of a new stream; by default the current one.
+        device: the GPU of a new stream, by default the current one; or the one that `stream` is of.
 
     Returns:
         Graph, to be used in `with` once, and then launched.
 
     Raises:
-        DeviceError: there is no GPU (NumPy's calls are not recorded), or not that one.
+        DeviceError: there is no GPU (NumPy's calls are not recorded), or not that one, or stream is of another.
         OptionError: stream is no stream, or the legacy default stream.
 
     Inside the block nothing has been computed yet: what needs values on the host (`numbacc.asnumpy`, printing an
@@ -106,7 +108,7 @@ def graph(stream: Any = None, *, device: int | str | None = None) -> Graph:
         if target == CPU:
             raise DeviceError('device="cpu": numbacc.graph needs a GPU')
         return Graph(make_stream(device=target), target)
-    found = make_stream(stream)
+    found = make_stream(stream, device=device)
     if not found.handle:
         raise OptionError(
             "stream is CUDA's legacy default stream, which cannot be captured: leave stream out, or pass one"

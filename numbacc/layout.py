@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from .errors import LayoutError, ShapeError, shown
+from .errors import IndexRangeError, LayoutError, ShapeError, shown
 
 #: The device of a NumPy array. GPUs are 0, 1, ...
 CPU = -1
@@ -182,6 +182,23 @@ def basic_index(index: Any) -> tuple[Any, ...]:
     return parts if any(part is Ellipsis for part in parts) else (*parts, ...)
 
 
+def part_of(array: np.ndarray[Any, Any], index: Any) -> np.ndarray[Any, Any]:
+    """The view of a NumPy array that a basic index gives.
+
+    Raises:
+        LayoutError: the index would need a copy, or is none. IndexRangeError: it is out of range.
+    """
+    try:
+        view: np.ndarray[Any, Any] = array[basic_index(index)]
+    except IndexError as error:
+        raise IndexRangeError(f"index {shown(index)} does not fit shape {array.shape}: {error}") from None
+    except LayoutError:
+        raise
+    except (TypeError, ValueError) as error:  # slices of what is no integer, or in steps of 0
+        raise LayoutError(f"index {shown(index)} is not supported: {error}") from None
+    return view
+
+
 def read_only(name: str) -> LayoutError:
     """What is raised of an array that is to be written and must not be."""
     return LayoutError(f"{name} is read-only; pass an array that can be written")
@@ -201,8 +218,8 @@ def overlap(first: int, one: Layout, second: int, other: Layout) -> bool:
         return True  # undecided within reason: refusing is safe, going on is not
 
 
-def normalize_axis(axis: Any, ndim: int, argument: str) -> int:
-    """`axis` as a number in [0, ndim).
+def normalize_axis(axis: Any, ndim: int, argument: str, name: str = "axis") -> int:
+    """`axis`, which the caller calls `name`, as a number in [0, ndim).
 
     Raises:
         ShapeError: `axis` is out of range or no integer.
@@ -210,12 +227,49 @@ def normalize_axis(axis: Any, ndim: int, argument: str) -> int:
     try:
         number = operator.index(axis)
     except TypeError:
-        raise ShapeError(f"axis={shown(axis)} is not an integer") from None
+        raise ShapeError(f"{name}={shown(axis)} is not an integer") from None
     if not -ndim <= number < ndim:
         raise ShapeError(
-            f"axis={shown(number)} is out of range for {argument} of rank {ndim}: use {-ndim} to {ndim - 1}"
+            f"{name}={shown(number)} is out of range for {argument} of rank {ndim}: use {-ndim} to {ndim - 1}"
         )
     return int(number % ndim)
+
+
+def is_sequence(value: Any) -> bool:
+    """True for lists, tuples and the like, and NumPy's arrays of rank 1; not for text, nor for sets and iterators,
+    which have no order or are read but once."""
+    if isinstance(value, np.ndarray):
+        return value.ndim == 1
+    return isinstance(value, (tuple, list)) or (
+        isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray, memoryview))
+    )
+
+
+def integers_of(value: Any, name: str) -> tuple[int, ...]:
+    """An integer or a sequence of integers as a tuple. True and False are none.
+
+    Raises:
+        ShapeError: it is neither.
+    """
+    parts = value if is_sequence(value) else (value,)
+    try:
+        if bool not in map(type, parts):
+            return tuple([operator.index(n) for n in parts])
+    except TypeError:
+        pass  # some part is no integer
+    raise ShapeError(f"{name}={shown(value)} is no integer or sequence of integers")
+
+
+def axes_of(axes: Any, ndim: int, argument: str, name: str) -> tuple[int, ...]:
+    """An axis or several, each named once, as numbers in [0, ndim).
+
+    Raises:
+        ShapeError: one is out of range or no integer, or named twice.
+    """
+    found = tuple(normalize_axis(axis, ndim, argument, name) for axis in integers_of(axes, name))
+    if len(set(found)) < len(found):
+        raise ShapeError(f"{name}={shown(axes)} names an axis twice")
+    return found
 
 
 def lengths_of(shape: int | Sequence[int], itemsize: int = 1) -> tuple[int, ...]:
@@ -224,16 +278,17 @@ def lengths_of(shape: int | Sequence[int], itemsize: int = 1) -> tuple[int, ...]
     Raises:
         ShapeError: it is no shape, or elements of `itemsize` bytes would need more bytes than have addresses.
     """
-    try:
-        lengths = tuple(operator.index(n) for n in (shape if isinstance(shape, Iterable) else (shape,)))
-    except TypeError:
-        raise ShapeError(f"shape={shown(shape)} is no integer or sequence of integers") from None
+    lengths = integers_of(shape, "shape")
     if any(n < 0 for n in lengths):
         raise ShapeError(f"shape={shown(lengths)} has a negative length")
-    # NumPy's limits; lengths of 0 count as 1, since strides are made of the others.
-    if len(lengths) > _MOST_AXES or math.prod(max(n, 1) for n in lengths) * itemsize >= 2**63:
+    if too_large(lengths, itemsize):
         raise ShapeError(f"shape={shown(lengths)} is too large: at most {_MOST_AXES} axes and 2^63 - 1 bytes")
     return lengths
+
+
+def too_large(lengths: Sequence[int], itemsize: int) -> bool:
+    """True if no memory has that shape, by NumPy's limits. Lengths of 0 count as 1: strides are made of the others."""
+    return len(lengths) > _MOST_AXES or math.prod(max(n, 1) for n in lengths) * itemsize >= 2**63
 
 
 def check_rank(shape: Sequence[int], argument: str) -> None:

@@ -89,17 +89,6 @@ class MapSpec(NamedTuple):
     accumulator: str | None = None
 
 
-def flatten(arguments: Sequence[Any]) -> list[Any]:
-    """Arguments with pairs opened: (dy, (a, b)) -> [dy, a, b]."""
-    flat: list[Any] = []
-    for argument in arguments:
-        if isinstance(argument, (tuple, list)):
-            flat.extend(argument)
-        else:
-            flat.append(argument)
-    return flat
-
-
 class MapPlan(NotCopied):
     """A planned elementwise operation. Call it with arrays laid out as those it was made for."""
 
@@ -193,15 +182,12 @@ class MapPlan(NotCopied):
             LayoutError: an array is laid out otherwise.
         """
         handle = handle_of(stream)
-        inputs = [
-            arrays.as_array(a, name, handle) for a, name in zip(flatten(arguments), self.spec.names, strict=False)
-        ]
-        outs = None if out is None else [arrays.as_array(a, "out", handle) for a in flatten((out,))]
-        if (outs is not None) != self.spec.out_given:
+        if (out is not None) != self.spec.out_given:
             raise LayoutError(
                 f"this plan of {self.spec.op} was made {'with' if self.spec.out_given else 'without'} out, and must "
                 "be called so"
             )
+        inputs, outs = self._inputs(arguments, handle), outs_of(out, handle)
         found = [arrays.layout_of(a) for a in (*inputs, *(outs or ()))]
         wanted = [*self.spec.inputs, *(self.spec.outputs if outs else ())]
         if len(found) != len(wanted) or not all(map(same_layout, found, wanted)):
@@ -210,6 +196,19 @@ class MapPlan(NotCopied):
                 "Make a plan for these arrays, or call the function, which does"
             )
         return self.run(inputs, outs, out, handle)
+
+    def _inputs(self, arguments: Sequence[Any], handle: int) -> list[Any]:
+        """Arguments as arrays, pairs opened where the plan has their arrays' names: (dy, (a, b)) is dy, x[0], x[1]."""
+        names = self.spec.names[: len(self.spec.inputs)]
+        flat: list[Any] = []
+        for argument in arguments:
+            pair = len(flat) < len(names) and names[len(flat)].endswith("[0]") and isinstance(argument, (tuple, list))
+            flat += argument if pair else (argument,)
+        if len(flat) != len(names):
+            raise LayoutError(
+                f"this plan of {self.spec.op} was made for {', '.join(names)}; it was called with {len(flat)} arrays"
+            )
+        return [arrays.as_array(a, name, handle) for a, name in zip(flat, names, strict=True)]
 
     def run(self, inputs: Sequence[Any], outs: Sequence[Any] | None, out: Any, handle: int) -> Any:
         """Run without checking layouts: `inputs` and `outs` are those that the plan was found by."""
@@ -325,6 +324,13 @@ class MapPlan(NotCopied):
                         f"out overlaps {name} in part: pass {name} itself (in place), its halves, or memory "
                         "that shares nothing with it"
                     )
+
+
+def outs_of(out: Any, handle: int) -> list[Any] | None:
+    """What `out` gives, as arrays: of a pair out[0] and out[1]; None where it is None."""
+    if isinstance(out, (tuple, list)):
+        return [arrays.as_array(a, f"out[{k}]", handle) for k, a in enumerate(out)]
+    return None if out is None else [arrays.as_array(out, "out", handle)]
 
 
 def check_out(outs: Sequence[Layout], wanted: Sequence[Layout], names: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from .contexts import on_device
 from .errors import UnsupportedError
 from .history import History, capture_of, point_behind
 from .memory import keep_until
-from .streams import PER_THREAD, foreign, owner_of
+from .streams import check_consumer, check_producer, foreign, owner_of
 
 
 class Borrowed(History):
@@ -56,13 +56,10 @@ def borrow(owner: object, address: int, device: int, stream: int, producer: int 
     """Another library's memory, to be used on `stream` first.
 
     Raises:
-        UnsupportedError: the library captures a graph, which our work on another stream would not be part of.
+        UnsupportedError: the library works on CUDA's per-thread default stream; or it captures a graph, which our
+        work on another stream would not be part of.
     """
-    if producer == PER_THREAD:
-        raise UnsupportedError(
-            f"{name}'s library works on CUDA's per-thread default stream, which is another one in each thread, so that "
-            "nobody could wait for it: use a stream of that library's own"
-        )
+    check_producer(producer, name)
     if producer is not None and producer != stream and capture_on(producer)[0]:
         raise UnsupportedError(
             f"{name}'s library is capturing stream {producer:#x} into a graph, of which work on another stream would "
@@ -84,9 +81,11 @@ def share(storage: Any, consumer: int) -> int | None:
     """Put a consumer's stream behind all work on memory, and let it be the memory's partner: returns it then.
 
     A consumer that is being captured keeps the memory instead; its graph's order is its launcher's.
+
+    Raises:
+        BufferError: it is CUDA's per-thread default stream.
     """
-    if consumer == PER_THREAD:
-        raise BufferError("CUDA's per-thread default stream cannot be waited for by others: use a stream of its own")
+    check_consumer(consumer)
     if storage.sole == consumer and not may_capture()(consumer):
         storage.share(consumer)
         return consumer

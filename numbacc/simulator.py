@@ -21,6 +21,7 @@ from .codes import MAY_OVERLAP, WRONG_ALIGNMENT
 from .errors import DeviceError, UnsupportedError
 from .layout import layout_of, numpy_view
 from .ownership import ARRAY_INSTEAD, NotCopied
+from .streams import check_consumer, check_producer
 
 
 def device_count() -> int:
@@ -145,6 +146,7 @@ class Borrowed(Storage):
 
 
 def borrow(owner: object, address: int, device: int, stream: int, producer: int | None, name: str) -> Borrowed:
+    check_producer(producer, name)
     return Borrowed(owner, address, stream)
 
 
@@ -153,6 +155,7 @@ def order_outside(stream: int, device: int) -> int:
 
 
 def share(storage: Any, consumer: int) -> int | None:
+    check_consumer(consumer)
     storage.before(consumer, True)
     return consumer
 

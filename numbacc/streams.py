@@ -76,12 +76,12 @@ class Stream(NotCopied):
         The two may belong to different GPUs.
 
         Raises:
-            UnsupportedError: one of the two is being captured into a graph, and it is not `other` alone: inside a
-            capture another stream takes part by waiting for the captured one.
+            OptionError: other is no stream. UnsupportedError: one of the two is being captured into a graph, and it is
+            not `other` alone: inside a capture another stream takes part by waiting for the captured one.
         """
+        handle = handle_of(other)
         if not has_gpu():
             return
-        handle = handle_of(other)
         if backend().is_capturing(self.handle) and not backend().is_capturing(handle):
             raise UnsupportedError(
                 "a stream that is being captured into a graph can only wait for work that is captured with it: wait "
@@ -100,6 +100,8 @@ class Stream(NotCopied):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if all(entered is not self for entered, _, _ in _default.stack):
+            raise OptionError("this stream's with block has not begun in this thread, so that it cannot end")
         _, _default.handle, devices.default.number = _default.stack.pop()
 
     def __repr__(self) -> str:
@@ -142,25 +144,39 @@ def stream(stream: Any = None, *, device: int | str | None = None) -> Stream:
     Args:
         stream: None for a new stream (one that does not wait for the legacy default stream), or a Numba
             stream, anything with `__cuda_stream__`, or a handle as an integer.
-        device: the GPU of a new stream; by default the current one.
+        device: the GPU of a new stream, by default the current one; or the one that an existing stream is of, which
+            CUDA's default stream, 0, is of each.
 
     Returns:
         Stream.
 
     Raises:
-        OptionError: stream is none. DeviceError: there is no such GPU.
+        OptionError: stream is none. DeviceError: there is no such GPU, or the stream belongs to another.
     """
+    found = None
     if stream is not None:
-        if isinstance(stream, Stream):
-            return stream
-        return Stream(handle_of(stream), named(device), source=stream)
+        found = stream if isinstance(stream, Stream) else Stream(handle_of(stream), source=stream)
+        if device is None:
+            return found
     if not has_gpu():
         named(device)
-        return Stream(0)
+        return found or Stream(0)
     number = target_of(device)
     if number == CPU:
         raise DeviceError('device="cpu" has no streams: pass the number of a GPU')
-    return Stream(_unused(number), number, owned=True)
+    return Stream(_unused(number), number, owned=True) if found is None else _of_device(found, number)
+
+
+def _of_device(found: Stream, number: int) -> Stream:
+    """A stream as one of a GPU.
+
+    Raises:
+        DeviceError: it belongs to another.
+    """
+    known = device_of(found) if found.handle else found.device
+    if known not in (None, number):
+        raise DeviceError(f"stream belongs to cuda:{known}, and device= names cuda:{number}: leave device out")
+    return found if found.device == number else Stream(found.handle, number, source=found)
 
 
 def _unused(device: int) -> int:
@@ -231,3 +247,18 @@ def _special(handle: int) -> int:
             "wait for it: pass numbacc.stream(), or 0 for the default stream"
         )
     return 0
+
+
+def check_producer(producer: int | None, name: str) -> None:
+    """Raise UnsupportedError where the library of the argument `name` works on a stream that none can wait for."""
+    if producer == PER_THREAD:
+        raise UnsupportedError(
+            f"{name}'s library works on CUDA's per-thread default stream, which is another one in each thread, so that "
+            "nobody could wait for it: use a stream of that library's own"
+        )
+
+
+def check_consumer(consumer: int) -> None:
+    """Raise BufferError where a library that takes memory by DLPack works on a stream that none can wait for."""
+    if consumer == PER_THREAD:
+        raise BufferError("CUDA's per-thread default stream cannot be waited for by others: use a stream of its own")

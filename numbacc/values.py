@@ -13,9 +13,13 @@ import numpy as np
 
 from . import dtypes
 from .errors import DTypeError, Error, OptionError, ShapeError, shown
+from .layout import Layout, read_only
 
 _ON_HOST = (int, float, complex, np.ndarray, np.generic, list, tuple, numbers.Number)
 _NO_VALUES = (str, bytes, np.str_, np.bytes_)
+#: NumPy's kinds of dtypes that hold no numbers: text, dates and durations. NumPy would read "5" as a number, and None
+#: as NaN.
+_NO_NUMBERS = "SUMm"
 
 
 def is_on_host(value: Any) -> bool:
@@ -38,15 +42,15 @@ def converted(value: Any, dtype: np.dtype[Any], name: str) -> np.ndarray[Any, An
         raise masked(name)
     try:
         if isinstance(value, np.ndarray):
-            _check_real(value.dtype, dtype, name)
+            _check_numbers(value, dtype, name)
             return np.asarray(value).astype(dtype, copy=False)
         # ml_dtypes takes no integer of more than 64 bits.
         through = dtype if dtype.type.__module__ == "numpy" else np.dtype(np.float64)
         if isinstance(value, (list, tuple)):
-            _check_real(np.asarray(value).dtype, dtype, name)
+            _check_numbers(np.asarray(value), dtype, name)
             return np.asarray(value, through).astype(dtype, copy=False)
         if isinstance(value, np.generic):
-            _check_real(value.dtype, dtype, name)
+            _check_numbers(np.asarray(value), dtype, name)
         cell = np.empty((), through)
         cell[()] = value
         return cell.astype(dtype, copy=False)
@@ -67,17 +71,31 @@ def host_array(obj: Any, wanted: np.dtype[Any] | None, name: str) -> np.ndarray[
     if isinstance(obj, np.ma.MaskedArray):
         raise masked(name)
     try:
-        host = np.asarray(obj, wanted)
+        host = np.asarray(obj)
+        if wanted is not None:
+            _check_numbers(host, wanted, name)
+            host = np.asarray(obj, wanted)
+    except Error:
+        raise
     except (ArithmeticError, ValueError, TypeError) as error:
         found = ShapeError if isinstance(obj, (list, tuple)) and isinstance(error, ValueError) else DTypeError
         raise found(f"{name} is a {type(obj).__name__} that NumPy makes no array of: {error}") from error
-    dtypes.info(host.dtype)
+    dtypes.info(host.dtype, name)
     return host
 
 
-def _check_real(found: np.dtype[Any], dtype: np.dtype[Any], name: str) -> None:
-    if found.kind == "c" and dtype.kind not in "cb":
+def _check_numbers(found: np.ndarray[Any, Any], dtype: np.dtype[Any], name: str) -> None:
+    """Raise DTypeError unless the elements are numbers, which are not complex where `dtype` is not."""
+    if found.dtype.kind == "c" and dtype.kind not in "cb":
         raise DTypeError(f"{name} is complex, and cannot become {dtype}; pass its real part, or use a complex dtype")
+    if found.dtype.kind in _NO_NUMBERS:
+        raise DTypeError(f"{name} has elements of dtype {found.dtype}; they must be numbers")
+    if found.dtype.kind == "O":
+        for element in found.flat:
+            if not isinstance(element, (numbers.Number, np.generic)) or np.asarray(element).dtype.kind in _NO_NUMBERS:
+                raise DTypeError(
+                    f"{name} has the element {shown(element)}, a {type(element).__name__}; it must be a number"
+                )
 
 
 def _refusal(value: Any, dtype: np.dtype[Any], name: str, error: Exception) -> Error:
@@ -106,6 +124,22 @@ def broadcast(value: Any, shape: tuple[int, ...], name: str) -> Any:
     if not fits or any(n != 1 for n in given[:extra]):
         raise ShapeError(f"{name} has shape {given}, which does not broadcast to {shape}")
     return value.reshape(aligned) if extra else value
+
+
+def check_target(target: Any, name: str, source: Layout, source_name: str) -> None:
+    """Raise the fitting error unless `target` is a NumPy array that takes another array's values as they are.
+
+    Raises:
+        DTypeError: it is no NumPy array, or of another dtype. ShapeError: another shape. LayoutError: it is read-only.
+    """
+    if not isinstance(target, np.ndarray):
+        raise DTypeError(f"{name} is a {type(target).__name__}; it must be a NumPy array")
+    if target.shape != source.shape:
+        raise ShapeError(f"{name} has shape {target.shape}; {source_name} has shape {source.shape}")
+    if target.dtype != source.dtype:
+        raise DTypeError(f"{name} has dtype {target.dtype}; {source_name} has dtype {source.dtype}")
+    if not target.flags.writeable:
+        raise read_only(name)
 
 
 def masked(name: str) -> DTypeError:

@@ -206,47 +206,6 @@ def test_one_element_is_a_number(device_place):
 
 
 @pytest.mark.parametrize(
-    "dtype",
-    [[], {}, "float31", "f4,", None, 5, OBJECT, [("a", 5)], "datetime64[s]", ">f4", "O", float, np.longdouble],
-    ids=str,
-)
-def test_dtypes_that_are_none(place, dtype):
-    if dtype is float:
-        assert numbacc.empty(3, dtype).dtype == np.float64
-        return
-    for run in (
-        lambda: numbacc.empty(3, dtype),
-        lambda: numbacc.zeros(3, dtype),
-        lambda: numbacc.full(3, 1, dtype),
-        lambda: numbacc.asarray(np.ones(3), dtype) if dtype is not None else numbacc.empty(3, dtype),
-    ):
-        refused(numbacc.DTypeError, "dtype", run=run)
-
-
-@pytest.mark.parametrize(
-    "shape",
-    ["a", ("a",), 1.5, (2, 1.5), None, [None], -1, (3, -2), [[1]], OBJECT, (-HUGE,)],
-    ids=lambda s: str(type(s)),
-)
-def test_shapes_that_are_none(place, shape):
-    for make in (numbacc.empty, numbacc.zeros, lambda shape: numbacc.full(shape, 1)):
-        refused(numbacc.ShapeError, "shape=", run=lambda make=make: make(shape))
-
-
-@pytest.mark.parametrize(
-    "shape", [2**62, 2**63, HUGE, (2**40, 2**40), (0, 2**64), (0, 2**40, 2**40), (1,) * 65], ids=lambda s: str(type(s))
-)
-def test_shapes_that_no_memory_has(place, shape):
-    for make in (numbacc.empty, numbacc.zeros, lambda shape: numbacc.full(shape, 1)):
-        refused(numbacc.ShapeError, "shape=", "too large", run=lambda make=make: make(shape))
-
-
-def test_more_than_there_is(place):
-    """An address exists for every byte, but no memory."""
-    refused(numbacc.DeviceError, "memory", run=lambda: numbacc.empty(2**59, "float32"))
-
-
-@pytest.mark.parametrize(
     "device",
     [[], {}, "x", "cuda:x", "cuda:", "²", -1, 1.5, True, HUGE, OBJECT, "cuda:99", 99],
     ids=lambda d: str(d)[:9] if d is not HUGE else "huge",

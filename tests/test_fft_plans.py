@@ -181,7 +181,7 @@ def test_shifts(place, dtype, axes):
 def test_shifts_that_are_refused(place):
     x = place.put(values(4, 6))
     for error, words, options in [
-        (numbacc.ShapeError, "axis=2", {"axes": 2}),
+        (numbacc.ShapeError, "axes=2", {"axes": 2}),
         (numbacc.ShapeError, "axes='0'", {"axes": "0"}),
         (numbacc.ShapeError, "out has shape", {"out": place.put(values(4, 5))}),
         (numbacc.DTypeError, "out has dtype", {"out": place.put(values(4, 6, dtype=D))}),

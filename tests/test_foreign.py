@@ -298,6 +298,11 @@ def test_what_no_memory_has():
     cases = [
         (numbacc.ShapeError, "negative", Producer(x, with_length)),
         (numbacc.ShapeError, "negative", Interface(x, shape=(-2, 4))),
+        *((numbacc.ShapeError, "shape", Interface(x, shape=s)) for s in [(2.5,), (True,), "24", None, {2, 4}, 4]),
+        (numbacc.ShapeError, "integer", Interface(x, strides=(16.0, 4))),
+        *((numbacc.ShapeError, "too large", Interface(x, shape=s)) for s in [(2**62, 2**62), (2**61,), (2**64,)]),
+        *((numbacc.DTypeError, "stream", Interface(x, stream=s)) for s in ["x", -1, 1.5, True, 2**64, [0]]),
+        (numbacc.UnsupportedError, "per-thread", Interface(x, stream=2)),
         (numbacc.LayoutError, "null", Producer(x, without_memory)),
         (numbacc.LayoutError, "null", Interface(x, data=(0, False))),
         (numbacc.LayoutError, "null", Interface(x, data=(None, False))),

@@ -69,12 +69,18 @@ def test_dependencies_are_those_that_there_are_wheels_of(setup, system, processo
     assert here == set(info.REQUIRED) - (set() if wheels else {"numba-cuda", "cuda-core"})
     assert ((system, processor) in info.CUDA_PLATFORMS) == wheels
     assert set(info.REQUIRED) - info.CUDA_ONLY <= here
-    if system == "darwin":
-        test = [Requirement(line) for line in lines(setup["options.extras_require"]["test"])]
-        assert not {r.name for r in test if not r.marker or r.marker.evaluate(place)} & {
-            "numba-cuda",
-            "nvidia-cublas-cu12",
-        }
+    for name in ("test", "notebooks"):
+        asked = [Requirement(line) for line in lines(setup["options.extras_require"][name])]
+        of_cuda = {r.name for r in asked if r.name.startswith(("nvidia-", "numba-cuda", "cuda-"))}
+        here = {r.name for r in asked if not r.marker or r.marker.evaluate(place)}
+        assert of_cuda and here & of_cuda == (of_cuda if wheels else set())
+        assert len(here - of_cuda) > 3
+
+
+def test_one_marker_says_where_cuda_is(setup):
+    every = [setup["options"]["install_requires"], *setup["options.extras_require"].values()]
+    markers = {str(r.marker) for text in every for r in map(Requirement, lines(text)) if r.marker}
+    assert len(markers) == 1
 
 
 def extra(setup, name):

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple
 
-from .. import checks
 from ..dtypes import info
 from ..errors import DTypeError, OptionError, ShapeError, shown
-from ..layout import Layout, check_rank, dense_like, layout, normalize_axis
+from ..layout import Layout, check_rank, dense_like, integers_of, is_sequence, layout, normalize_axis
 from ..plans import check_out
 from ..reference import fft as reference
 from .program import Request
@@ -54,44 +53,52 @@ def integers(numbers: Any, name: str) -> tuple[int, ...] | None:
     """A sequence of integers as a tuple; None stays None."""
     if numbers is None:
         return None
-    try:
-        found = None if isinstance(numbers, (str, bytes)) else tuple(numbers)
-    except TypeError:  # arrays of rank 0 among them, which call themselves iterable
-        found = None
-    if found is None:
-        raise ShapeError(f"{name}={numbers!r} is no sequence of integers")
-    return tuple(checks.integer(number, name, error=ShapeError) for number in found)
+    if not is_sequence(numbers):
+        raise ShapeError(f"{name}={shown(numbers)} is no sequence of integers")
+    return integers_of(numbers, name)
+
+
+def names_of(function: str) -> tuple[str, str]:
+    """What a function calls the number of points, and the axes."""
+    return ("n", "axis") if function == base(function) else ("s", "axes")
 
 
 def axes_and_lengths(
-    function: str, array: Layout, n: int | tuple[int, ...] | None, axes: int | tuple[int, ...] | None
+    function: str,
+    array: Layout,
+    n: int | tuple[int, ...] | None,
+    axes: int | tuple[int, ...] | None,
+    names: tuple[str, str] | None = None,
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The transformed axes, counted from 0, and the number of points along each.
 
     Args:
         n: of one-dimensional functions the points or None, of the others those along each axis or None.
         axes: likewise; None is all axes, or where n is given the last ones.
+        names: what the caller calls n and axes; by default what the function does.
     """
+    name, axes_name = names or names_of(function)
     check_rank(array.shape, "a")
     given: tuple[int, ...] | None
     found: tuple[int, ...]
     from_half = MEANINGS[base(function)].kind == "c2r"
     if isinstance(axes, int):
-        name, given = "n", (n,) if isinstance(n, int) else None
-        found = (normalize_axis(axes, array.ndim, "a"),)
+        given = (n,) if isinstance(n, int) else None
+        found = (normalize_axis(axes, array.ndim, "a", axes_name),)
     else:
-        name, given = "s", n if isinstance(n, tuple) else None
+        given = n if isinstance(n, tuple) else None
         if axes is None:
             axes = tuple(range(-len(given), 0)) if given is not None else tuple(range(array.ndim))
-        found = tuple(normalize_axis(axis, array.ndim, "a") for axis in axes)
+        found = tuple(normalize_axis(axis, array.ndim, "a", axes_name) for axis in axes)
         if not found:
             raise ShapeError("axes is empty; name at least one axis")
         if given is not None and len(given) != len(found):
-            raise ShapeError(f"s={given} has {len(given)} lengths for {len(found)} axes, axes={axes}")
+            raise ShapeError(f"{name}={given} has {len(given)} lengths for {len(found)} axes, axes={axes}")
     lengths = [array.shape[axis] for axis in found]
     if given is not None:
         # -1 stands for the length that is there, except for one-dimensional functions, as in NumPy.
-        lengths = [there if asked == -1 and name == "s" else asked for asked, there in zip(given, lengths, strict=True)]
+        several = function != base(function)
+        lengths = [there if asked == -1 and several else asked for asked, there in zip(given, lengths, strict=True)]
     elif from_half:
         lengths[-1] = 2 * (lengths[-1] - 1)
     for axis, length in zip(found, lengths, strict=True):
@@ -120,8 +127,9 @@ def request(
     norm: Any,
     overwrite: bool,
     out: Layout | None,
+    names: tuple[str, str] | None = None,
 ) -> Request:
-    """A transform along axes, each named once, its arguments checked."""
+    """A transform along axes, each named once, its arguments checked; `names` as in `axes_and_lengths`."""
     if norm is not None and (not isinstance(norm, str) or norm not in NORMS):
         raise OptionError(f"norm={norm!r} is unknown; it is None, {', '.join(map(repr, NORMS))}")
     meaning, row = MEANINGS[base(function)], info(array.dtype, "a")
@@ -139,7 +147,7 @@ def request(
     like = layout(array.shape, array.strides, dtype, array.device)
     result = dense_like(like, tuple(shape))
     if result.nbytes >= 2**63:
-        name = "n" if function == base(function) else "s"
+        name, _ = names or names_of(function)
         raise ShapeError(
             f"{function}'s result of shape {shown(result.shape)} is too large: at most 2^63 - 1 bytes; a has shape "
             f"{array.shape}, and {name} asks for {shown(tuple(lengths))} points"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from itertools import product
 from typing import Any
 
@@ -13,10 +12,19 @@ from ..copy import copy
 from ..devices import target_of
 from ..dtypes import info
 from ..errors import DeviceError, LayoutError, OptionError, ShapeError
-from ..layout import CPU, Layout, check_rank, check_writable, dense_like, normalize_axis, overlap, read_only
+from ..layout import (
+    CPU,
+    Layout,
+    check_rank,
+    check_writable,
+    dense_like,
+    integers_of,
+    normalize_axis,
+    overlap,
+    read_only,
+)
 from ..plans import check_out
 from ..streams import handle_of
-from .arguments import integers
 
 
 def fftfreq(n: int, d: float = 1.0, device: Any = None, *, stream: Any = None) -> Any:
@@ -113,17 +121,10 @@ def _shift(x: Any, axes: Any, out: Any, stream: Any, *, inverse: bool) -> Any:
 
 def _shifts(made: Layout, axes: Any, inverse: bool) -> list[int]:
     """How far each axis is shifted: several shifts of one axis add up."""
-    found: tuple[int, ...]
-    if axes is None:
-        found = tuple(range(made.ndim))
-    else:
-        try:
-            found = (operator.index(axes),)
-        except TypeError:
-            found = integers(axes, "axes") or ()
+    found = tuple(range(made.ndim)) if axes is None else integers_of(axes, "axes")
     shifts = [0] * made.ndim
     for axis in found:
-        d = normalize_axis(axis, made.ndim, "x")
+        d = normalize_axis(axis, made.ndim, "x", "axes")
         half, n = made.shape[d] // 2, max(made.shape[d], 1)
         shifts[d] = (shifts[d] + (-half if inverse else half)) % n
     return shifts

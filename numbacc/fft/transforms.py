@@ -8,7 +8,7 @@ from .. import arrays, checks
 from ..errors import OptionError, ShapeError
 from ..layout import Layout
 from ..streams import handle_of
-from .arguments import MEANINGS, axes_and_lengths, base, integers, request
+from .arguments import MEANINGS, axes_and_lengths, base, integers, names_of, request
 from .plans import CacheInfo, FftPlan, cache
 
 _LAST_TWO = (-2, -1)
@@ -200,7 +200,7 @@ def plan(
     if not isinstance(function, str) or function not in FUNCTIONS:
         raise OptionError(f"function={function!r} is unknown; the functions are {', '.join(FUNCTIONS)}")
     axes = FUNCTIONS[function] if axes is None else axes
-    found = _look_up(function, a, n, axes, norm, out, overwrite_input, handle_of(None))
+    found = _look_up(function, a, n, axes, norm, out, overwrite_input, handle_of(None), ("n", "axes"))
     if found.plan is None:
         raise ShapeError(f"axes={axes} names an axis twice: each pass along it is a plan of its own")
     found.plan.prepare(found.a, found.result)
@@ -277,15 +277,20 @@ class _Found(NamedTuple):
     lengths: tuple[int, ...] = ()
 
 
-def _look_up(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, overwrite: Any, handle: int) -> _Found:
+def _look_up(
+    function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, overwrite: Any, handle: int,
+    names: tuple[str, str] | None = None,
+) -> _Found:  # fmt: skip
+    """The plan for these arguments; `names` as in `axes_and_lengths`."""
+    names = names or names_of(function)
     overwrite = checks.boolean(overwrite, "overwrite_input")
     array = arrays.as_array(a, "a", handle)
     result = None if out is None else arrays.as_array(out, "out", handle)
     if function == base(function):
-        n = None if n is None else checks.integer(n, "n", error=ShapeError)
-        axes = checks.integer(axes, "axis", error=ShapeError)
+        n = None if n is None else checks.integer(n, names[0], error=ShapeError)
+        axes = checks.integer(axes, names[1], error=ShapeError)
     else:
-        n, axes = integers(n, "s"), integers(axes, "axes")
+        n, axes = integers(n, names[0]), integers(axes, names[1])
     made_for = arrays.layout_of(array)
     target = None if result is None else arrays.layout_of(result)
     key = (function, n, axes, norm, overwrite, made_for, target)
@@ -294,10 +299,10 @@ def _look_up(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, over
     except TypeError:
         plan = None
     if plan is None:
-        found, lengths = axes_and_lengths(function, made_for, n, axes)
+        found, lengths = axes_and_lengths(function, made_for, n, axes, names)
         if len(set(found)) < len(found):
             return _Found(None, array, result, found, lengths)
-        plan = FftPlan(request(function, made_for, found, lengths, norm, overwrite, target))
+        plan = FftPlan(request(function, made_for, found, lengths, norm, overwrite, target, names))
         cache.add(key, plan)
     return _Found(plan, array, result)
 

@@ -7,8 +7,6 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
-
 from .. import arrays, workspace
 from ..backend import backend, matmul_library
 from ..codes import ALIGNED, ARRAYS
@@ -21,12 +19,13 @@ from ..plans import PlanInfo
 from ..streams import handle_of
 from .aliasing import check_overlap, layouts_of, written_by
 from .alignment import check_layouts, loose_scales, with_copies
+from .arguments import array_or_number, checked_number
 from .compose import steps_of
 from .epilogue import Epilogue
 from .hardware import check_hardware
 from .host import run_numpy
 from .lowering import BIAS, OUT, C, Lowered, c_fits
-from .problem import NUMBER, Call, checked_number, resolve
+from .problem import NUMBER, Call, resolve
 from .results import WithAux, WithBiasGrad, as_given
 from .selection import Selector, copies_start, scratch_bytes
 
@@ -135,16 +134,8 @@ class MatmulPlan(NotCopied):
         given |= dict(zip(Call._fields[6:11], (scale_a, scale_b, scale_c, scale_d, amax_d), strict=True))
         found = {}
         for name, value in given.items():
-            number = isinstance(value, (int, float, np.number))
-            array = (
-                None
-                if value is None
-                else checked_number(value, name)
-                if number
-                else arrays.as_array(value, name, handle)
-            )
-            found[name] = array
-            one = NUMBER if number else None if array is None else arrays.layout_of(array)
+            found[name] = array = array_or_number(value, name, handle)
+            one = NUMBER if isinstance(array, float) else None if array is None else arrays.layout_of(array)
             wanted = getattr(self.problem.call, name)
             if one != wanted and not (
                 isinstance(one, Layout) and isinstance(wanted, Layout) and same_layout(one, wanted)

@@ -227,7 +227,8 @@ def _types(call: Call, kind: Epilogue) -> tuple[Types, str, np.dtype[Any]]:
     else:
         out_dtype = dtypes.dtype(types.outs[0]) if call.out is None else dtypes.info(call.out.dtype, "out").numpy
     if out_dtype.name not in types.outs:
-        raise DTypeError(f"the result of {name} cannot be {out_dtype}; it can be {', '.join(types.outs)}")
+        what = "out has dtype" if call.out_dtype is None else "out_dtype is"
+        raise DTypeError(f"{what} {out_dtype}; the result of {name} can be {', '.join(types.outs)}")
     if call.out is not None and call.out.dtype != out_dtype:
         raise DTypeError(f"out has dtype {call.out.dtype}; the result has dtype {out_dtype}")
     if types.accumulator == "int32" and kind is not Epilogue.NONE:
@@ -290,23 +291,6 @@ def _check_scales(call: Call, float8: bool, out_dtype: np.dtype[Any]) -> None:
 def scales_rows(call: Call) -> bool:
     """True if A is scaled row by row and B column by column, not each by one number."""
     return any(isinstance(each, Layout) and each.size > 1 for each in (call.scale_a, call.scale_b))
-
-
-def checked_number(value: Any, name: str, types: Types | None = None) -> float:
-    """alpha, beta or a scale as a number.
-
-    Raises:
-        OptionError: it is none, or too large for a float64, or for integers no integer of 32 bits.
-    """
-    if not isinstance(value, (int, float, np.number)) or np.iscomplexobj(value):
-        raise OptionError(f"{name}={value!r} is no number")
-    try:
-        number = float(value)
-    except OverflowError:
-        raise OptionError(f"{name} has {len(str(abs(value)))} digits: it is beyond what a float64 can hold") from None
-    if types is not None and types.accumulator == "int32" and not (number.is_integer() and abs(number) < 2**31):
-        raise OptionError(f"{name}={value!r} must be an integer of 32 bits, as the product of int8 matrices is")
-    return number
 
 
 def _second_dtypes(a: Layout, out_dtype: np.dtype[Any]) -> tuple[np.dtype[Any], np.dtype[Any]]:

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 from .. import arrays
 from ..backend import matmul_library
 from ..streams import handle_of
+from .arguments import array_or_number, checked_number
 from .plan import NO_SCALES, MatmulPlan
-from .problem import NUMBER, SCALES, Call, checked_number
+from .problem import NUMBER, SCALES, Call
 from .results import as_given
 
 #: What alpha and beta are by default, known again without a comparison of numbers.
@@ -209,7 +208,7 @@ def _find(
         for array, name in zip(operands, names, strict=True)
     ]
     a, b, c, out, bias, aux = (None if array is None else arrays.layout_of(array) for array in found)
-    factors = [_scale(value, name, handle) for value, name in zip(scales, (*SCALES, "amax_d"), strict=True)]
+    factors = [array_or_number(value, name, handle) for value, name in zip(scales, (*SCALES, "amax_d"), strict=True)]
     keys = [NUMBER if isinstance(f, float) else f if f is None else arrays.layout_of(f) for f in factors]
     *_, limit, tune = options
     # The cache would take 1.0 and True for 1.
@@ -220,11 +219,3 @@ def _find(
         # An option that cannot be hashed is none that we know, and is named where it is looked at.
         plan = MatmulPlan(Call(a, b, c, bias, aux, out, *keys, *options))  # type: ignore[arg-type]
     return plan, found, NO_SCALES if all(f is None for f in factors) else factors
-
-
-def _scale(value: Any, name: str, handle: int) -> Any:
-    if value is None:
-        return None
-    if isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and name != "amax_d":
-        return checked_number(value, name)
-    return arrays.as_array(value, name, handle)

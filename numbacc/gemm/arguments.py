@@ -1,0 +1,41 @@
+"""The arguments of a product as they are given: arrays, and numbers where those may stand for arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import arrays
+from ..errors import OptionError, shown
+from .problem import SCALES, Types
+
+
+def array_or_number(value: Any, name: str, handle: int) -> Any:
+    """An argument as an array, a scale also as a float; None stays None.
+
+    Raises:
+        DTypeError: it is neither. OptionError: a number too large for a float64.
+    """
+    if value is None:
+        return None
+    if name in SCALES and isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
+        return checked_number(value, name)
+    return arrays.as_array(value, name, handle)
+
+
+def checked_number(value: Any, name: str, types: Types | None = None) -> float:
+    """alpha, beta or a scale as a number.
+
+    Raises:
+        OptionError: it is none, or too large for a float64, or for integers no integer of 32 bits.
+    """
+    if not isinstance(value, (int, float, np.number)) or np.iscomplexobj(value):
+        raise OptionError(f"{name}={shown(value)} is no number")
+    try:
+        number = float(value)
+    except OverflowError:
+        raise OptionError(f"{name}={shown(value)} is beyond what a float64 can hold") from None
+    if types is not None and types.accumulator == "int32" and not (number.is_integer() and abs(number) < 2**31):
+        raise OptionError(f"{name}={shown(value)} must be an integer of 32 bits, as the product of int8 matrices is")
+    return number

@@ -1,0 +1,88 @@
+"""Streams and graphs: their arguments, and blocks that end without a begin."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import refused
+from test_arguments import STREAMS
+
+import numbacc
+from numbacc.errors import shown
+
+GIVEN = {"Stream": numbacc.stream, "default": lambda: 0, "handle": lambda: numbacc.stream().handle}
+
+
+def short(value):
+    return shown(value)[:30]
+
+
+@pytest.fixture(params=GIVEN.values(), ids=GIVEN)
+def given(request, place):
+    return request.param()
+
+
+@pytest.mark.parametrize("device", [[], {}, "x", "cuda:x", -1, 1.5, True], ids=short)
+def test_devices_of_given_streams_that_are_none(place, given, device):
+    refused(numbacc.DeviceError, "device=", run=lambda: numbacc.stream(given, device=device))
+    if place.is_device:
+        refused(numbacc.DeviceError, "device=", run=lambda: numbacc.graph(numbacc.stream(), device=device))
+
+
+@pytest.mark.parametrize("device", [99, "cuda:99", "cpu"])
+def test_devices_of_given_streams_that_do_not_exist(device_place, given, device):
+    words = ("device=",) if device == "cpu" else ("cuda:99",)
+    refused(numbacc.DeviceError, *words, run=lambda: numbacc.stream(given, device=device))
+    refused(numbacc.DeviceError, *words, run=lambda: numbacc.graph(numbacc.stream(), device=device))
+
+
+@pytest.mark.parametrize("device", [None, 0, "cuda:0", "cuda"])
+def test_devices_of_given_streams(place, given, device):
+    found = numbacc.stream(given, device=device)
+    handle = given.handle if isinstance(given, numbacc.Stream) else given
+    assert found.handle == handle
+    if place.is_device and device is not None:
+        assert found.device == 0
+    if isinstance(given, numbacc.Stream):
+        assert found is given
+
+
+def test_streams_of_another_gpu(device_place, monkeypatch):
+    """Seen without a second GPU: streams say which they are of."""
+    from numbacc.backend import backend
+
+    elsewhere = numbacc.Stream(numbacc.stream().handle, 1)
+    refused(numbacc.DeviceError, "cuda:1", "cuda:0", run=lambda: numbacc.stream(elsewhere, device=0))
+    refused(numbacc.DeviceError, "cuda:1", "cuda:0", run=lambda: numbacc.stream(numbacc.Stream(0, 1), device=0))
+    refused(numbacc.DeviceError, "cuda:1", "cuda:0", run=lambda: numbacc.graph(elsewhere, device=0))
+    monkeypatch.setattr(backend(), "device_of_stream", lambda stream: 1)
+    refused(numbacc.DeviceError, "cuda:1", "cuda:0", run=lambda: numbacc.stream(elsewhere.handle, device=0))
+
+
+@pytest.mark.parametrize("other", [*STREAMS, 2], ids=short)
+def test_streams_to_wait_for_that_are_none(place, other):
+    refused(numbacc.OptionError, "stream", run=lambda: numbacc.stream().wait(other))
+
+
+def test_streams_that_are_waited_for(place):
+    for other in (None, 0, 1, numbacc.stream()):
+        numbacc.stream().wait(other)
+
+
+def test_blocks_of_streams_end_after_their_begin(place):
+    s, t = numbacc.stream(), numbacc.stream()
+    refused(numbacc.OptionError, "with block", run=lambda: s.__exit__(None, None, None))
+    with t:
+        refused(numbacc.OptionError, "with block", run=lambda: s.__exit__(None, None, None))
+        assert numbacc.current_stream() is t
+    assert numbacc.current_stream().handle == 0
+    refused(numbacc.OptionError, "with block", run=lambda: t.__exit__(None, None, None))
+
+
+def test_blocks_of_graphs_end_after_their_begin(device_place):
+    g = numbacc.graph()
+    refused(numbacc.OptionError, "this graph is new", run=lambda: g.__exit__(None, None, None))
+    with g:
+        x = numbacc.zeros(3)
+    refused(numbacc.OptionError, "this graph is captured", run=lambda: g.__exit__(None, None, None))
+    g.launch()
+    assert numbacc.asnumpy(x).tolist() == [0, 0, 0]
