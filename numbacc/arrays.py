@@ -184,7 +184,7 @@ def asnumpy(obj: Any, *, out: np.ndarray[Any, Any] | None = None, stream: Any = 
             return array
         np.copyto(out, array)
         return out
-    return array._copy_to_host(out, handle)
+    return array._copy_to_host(out, handle, "asnumpy")
 
 
 def empty(
@@ -367,7 +367,7 @@ def _from_device(array: Array, wanted: Any, target: int, device: int | str | Non
         )
     if device is None or target == source.device:
         return array
-    host = array._copy_to_host(None, handle)
+    host = array._copy_to_host(None, handle, "asarray from one device to another")
     return host if target == CPU else to_device(host, target, handle)
 
 

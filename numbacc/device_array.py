@@ -98,7 +98,7 @@ class DeviceArray(Operators, NumbaArray):
         """As `array[item]`: an element is read on `stream`, which a view is bound to; 0 stands for the array's own."""
         part = self._at(item)
         if part.ndim == 0 and self.ndim and None not in index_parts(item):
-            return part.copy_to_host(stream=stream)[()]
+            return part._copy_to_host(None, part._handle(stream), "reading an element")[()]
         return part.bind(stream) if is_given(stream) else part
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -216,7 +216,7 @@ class DeviceArray(Operators, NumbaArray):
         """Pickle the values, by way of the host, which blocks: see `arrays.unpickled`."""
         from .arrays import unpickled
 
-        host = self.copy_to_host()
+        host = self._copy_to_host(None, self._usual_stream(), "pickling an array")
         # NumPy keeps C and Fortran order only: any other travels as an order of the axes.
         axes = sorted(range(self.ndim), key=lambda d: -host.strides[d])
         return unpickled, (host.transpose(axes), tuple(sorted(range(self.ndim), key=axes.__getitem__)))
@@ -230,7 +230,7 @@ class DeviceArray(Operators, NumbaArray):
         """
         if ary is not None:
             values.check_target(ary, "ary", self._numbacc_layout, "the array")
-        host = self._copy_to_host(None, self._handle(stream))
+        host = self._copy_to_host(None, self._handle(stream), "copy_to_host()")
         if ary is None:
             return host
         np.copyto(ary, host)
@@ -248,7 +248,8 @@ class DeviceArray(Operators, NumbaArray):
         default = handle_of(None)
         return default if default and backend().is_capturing(default) else self._storage.stream
 
-    def _copy_to_host(self, out: np.ndarray[Any, Any] | None, handle: int) -> np.ndarray[Any, Any]:
+    def _copy_to_host(self, out: np.ndarray[Any, Any] | None, handle: int, call: str) -> np.ndarray[Any, Any]:
+        """The values; `call` is what the user called, for messages."""
         source = self
         if not is_dense(self._numbacc_layout) or (out is not None and not self.is_c_contiguous()):
             source = self._compact(handle, row_major=out is not None)
@@ -258,7 +259,7 @@ class DeviceArray(Operators, NumbaArray):
             host = np.ndarray(self.shape, self.dtype, memory, 0, source.strides)
         if self.size:
             with backend().using(handle, self.device, (source,)):
-                backend().copy_to_host(host, source._address, self.device, handle)
+                backend().copy_to_host(host, source._address, self.device, handle, call)
         return host
 
     def _compact(self, handle: int, *, row_major: bool) -> DeviceArray:
@@ -390,4 +391,4 @@ class DeviceArray(Operators, NumbaArray):
         """The value of an array of one element, as a Python number. This blocks."""
         if math.prod(self.shape) != 1:
             raise ShapeError(f"item() takes an array of one element; this has shape {self.shape}")
-        return self.copy_to_host().item()
+        return self._copy_to_host(None, self._usual_stream(), "item()").item()

@@ -296,9 +296,11 @@ def copy_from_host(storage: Any, address: int, host: np.ndarray[Any, Any], strea
     queued(stream, copy)
 
 
-def copy_to_host(host: np.ndarray[Any, Any], address: int, device: int, stream: int) -> None:
+def copy_to_host(host: np.ndarray[Any, Any], address: int, device: int, stream: int, call: str = "a copy") -> None:
     if stream in _captures:
-        raise UnsupportedError("values are copied to the host inside a graph's capture: do it after g.launch()")
+        raise UnsupportedError(
+            f"{call} inside a graph's capture, where there are no values yet: do it after g.launch()"
+        )
     host.ravel("K").view(np.uint8)[:] = memory_at(address, host.nbytes)
 
 

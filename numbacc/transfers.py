@@ -42,10 +42,10 @@ def copy_from_host(storage: Any, address: int, host: np.ndarray[Any, Any], strea
             keep_until(behind, host)
 
 
-def copy_to_host(host: np.ndarray[Any, Any], address: int, device: int, stream: int) -> None:
+def copy_to_host(host: np.ndarray[Any, Any], address: int, device: int, stream: int, call: str = "a copy") -> None:
     """Queue a copy into a contiguous host array. Into pinned memory it returns at once, else when it is done.
 
-    A graph writes the host array at every launch, and keeps it.
+    A graph writes the host array at every launch, and keeps it. `call` is what the user called, for messages.
 
     Raises:
         UnsupportedError: the stream is being captured, and the host array is not pinned.
@@ -57,8 +57,8 @@ def copy_to_host(host: np.ndarray[Any, Any], address: int, device: int, stream: 
         if capture is not None:
             if not pinned:
                 raise UnsupportedError(
-                    "values are copied to the host inside a graph's capture, where nothing has been computed yet: do "
-                    "it after g.launch(), or copy into pinned memory: numbacc.asnumpy(x, out=cuda.pinned_array(...))"
+                    f"{call} inside a graph's capture, where nothing has been computed yet: do it after g.launch(), or "
+                    "copy into pinned memory: numbacc.asnumpy(x, out=cuda.pinned_array(...))"
                 )
             capture.keep(host)
         driver.cuMemcpyDtoHAsync_v2(target, address, host.nbytes, stream)
