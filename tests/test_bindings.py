@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import os
 import shutil
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -26,6 +28,7 @@ SKIPS = {
     "no driver": "is about machines without a CUDA driver",
 }
 
+HERE = Path(__file__).parent
 CC = shutil.which("cc")
 needs_compiler = pytest.mark.skipif(CC is None, reason=SKIPS["compiler"])
 
@@ -138,6 +141,40 @@ def test_loaded_once_by_many_threads(stub_path, monkeypatch):
     for thread in threads:
         thread.join()
     assert calls == ["cuda"]
+
+
+def test_a_function_is_bound_once_by_many_threads():
+    """All wait for the library to load, and one calls: what they bind must not free what its call uses."""
+    check = """
+import ctypes, time
+from numbacc_bindings._library import Library
+from numbacc_bindings.errors import LibraryError
+from threads import run_threads
+
+class Slow(Library):
+    def load(self):
+        with self._lock:
+            if self._loaded is None:
+                time.sleep(0.05)
+                self._loaded = ctypes.CDLL(None)
+            return self._loaded
+
+junk = []
+
+def work(k):
+    if k:
+        library.usleep(20_000)
+        return
+    time.sleep(0.06)  # where others are in the call
+    for size in range(90, 200):
+        junk.extend(b"\\xff" * size + bytes([i % 256]) for i in range(500))
+
+for _ in range(5):
+    library = Slow("c", LibraryError, {"usleep": "u"}, lambda library, status: ("", ""), "")
+    run_threads(work)
+"""
+    path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
+    subprocess.run([sys.executable, "-c", check], check=True, env={**os.environ, "PYTHONPATH": path})
 
 
 # ---------------------------------------------------------------- errors

@@ -115,13 +115,18 @@ class Library:
             raise AttributeError(f"{self._name} has no declared function {function!r}")
         if self._refusal:
             raise self._refusal()
-        bound = self._find(function)
-        letters, _, result = self._functions[function].partition(">")
-        bound.argtypes = arguments(letters)
-        # ctypes hands the status to `restype` and returns what that returns: the check costs one call.
-        bound.restype = TYPES[result] if result else lambda status: self.check(function, status)
-        setattr(self, function, bound)
-        return bound  # type: ignore[no-any-return]
+        with self._lock:
+            # Threads that waited for the library to load find what the first of them bound. ctypes has one object a
+            # function, and a call under way uses its types without holding them: to set them anew would free them.
+            if function in vars(self):
+                return vars(self)[function]  # type: ignore[no-any-return]
+            bound = self._find(function)
+            letters, _, result = self._functions[function].partition(">")
+            bound.argtypes = arguments(letters)
+            # ctypes hands the status to `restype` and returns what that returns: the check costs one call.
+            bound.restype = TYPES[result] if result else lambda status: self.check(function, status)
+            setattr(self, function, bound)
+            return bound  # type: ignore[no-any-return]
 
     def refuse(self, error: Callable[[], Exception]) -> None:
         """Let every call from now on raise this error."""

@@ -115,8 +115,9 @@ def overlapping(case, call, name):
     """`out` one element behind the start of the first array of its dtype, in that array's memory."""
     out = call.arguments[name].value
     for other, argument in call.arguments.items():
-        dtype = getattr(argument.value, "dtype", None)  # another mutation may have made it a list
-        if other != name and argument.kind == "array" and dtype == out.dtype:
+        # Another mutation may have made it a list, or an object that is no array.
+        is_array = isinstance(argument.value, np.ndarray) or hasattr(argument.value, "_numbacc_layout")
+        if other != name and argument.kind == "array" and is_array and argument.value.dtype == out.dtype:
             source = numbacc.asnumpy(argument.value)
             size = int(np.prod(out.shape))
             memory = call.place.put(np.ones(size + source.size + 1, out.dtype))
