@@ -1,21 +1,28 @@
-"""The command line: `python -m numbacc info | demo | bench`."""
+"""The command line: `python -m numbacc info | demo | bench`, or `numbacc info`."""
 
 from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Sequence
 
-USAGE = """usage: python -m numbacc COMMAND
+from ._version import __version__
+
+USAGE = """usage: numbacc COMMAND, or python -m numbacc COMMAND
 
   info             what was found on this machine, what is missing, and how to install it
   demo             train a small gated network on real data, on the GPU if there is one
-  bench SUBJECT    measure against copy bandwidth and other libraries (needs a GPU)
+  bench SUBJECT    measure against copy bandwidth and other libraries (needs a GPU); without SUBJECT: which there are
+  --version        the version of numbacc
 """
 
 
-def main(argv: list[str]) -> int:
-    """Run a command; its exit status."""
-    command, rest = (argv[0], argv[1:]) if argv else ("", [])
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command, by default the process's; its exit status."""
+    command, *rest = (sys.argv[1:] if argv is None else argv) or [""]
+    if command == "--version":
+        print(f"numbacc {__version__}")
+        return 0
     if command not in ("info", "demo", "bench"):
         print(USAGE, end="")
         return 0 if command in ("-h", "--help") else 2
@@ -23,4 +30,4 @@ def main(argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -76,13 +76,13 @@ def at_least_0(value: Any, name: str) -> float:
     return number
 
 
-def shape_and_dtype(
-    shape: int | Sequence[int] | None, dtype: Any, out: Any, supported: Sequence[str]
+def size_and_dtype(
+    size: int | Sequence[int] | None, dtype: Any, out: Any, supported: Sequence[str]
 ) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Shape and dtype of a result: those given, else those of `out`, else () and the first supported.
 
     Raises:
-        ShapeError: shape is none, or not that of out. DTypeError: dtype is not supported, or not that of out.
+        ShapeError: size is no shape, or not that of out. DTypeError: dtype is not supported, or not that of out.
     """
     given = None if out is None else arrays.layout_of(out)
     asked = supported[0] if dtype is None and given is None else dtype
@@ -93,9 +93,9 @@ def shape_and_dtype(
         raise DTypeError(f"{where} {name}; supported: {', '.join(supported)}")
     if given is not None and given.dtype != found:
         raise DTypeError(f"out has dtype {given.dtype}; dtype={name} was asked for")
-    if shape is None:
+    if size is None:
         return (() if given is None else given.shape), found
-    lengths = lengths_of(shape)
+    lengths = lengths_of(size, name="size")
     if given is not None and given.shape != lengths:
-        raise ShapeError(f"out has shape {given.shape}; shape={lengths} was asked for")
+        raise ShapeError(f"out has shape {given.shape}; size={lengths} was asked for")
     return lengths, found

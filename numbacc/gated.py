@@ -211,9 +211,22 @@ _NAMES = {"forward": ("x",), "backward": ("dy", "x")}
 _PAIR_NAMES = {"forward": ("x[0]", "x[1]"), "backward": ("dy", "x[0]", "x[1]")}
 
 
+#: What people call a gated unit by the name of: the function of its gate.
+_GATES = {
+    "sigmoid": "glu",
+    "relu": "reglu",
+    "silu": "swiglu",
+    "swish": "swiglu",
+    "gelu": "geglu",
+    "gelu_tanh": "geglu_tanh",
+}
+
+
 def _check_options(kind: Any, gate: Any) -> None:
     if not isinstance(kind, str) or kind not in KINDS:
-        raise OptionError(f"kind={shown(kind)} is unknown; the kinds are {', '.join(KINDS)}")
+        gate = _GATES.get(kind) if isinstance(kind, str) else None
+        hint = f'; {kind} is the gate of "{gate}"' if gate else ""
+        raise OptionError(f"kind={shown(kind)} is unknown{hint}; the kinds are {', '.join(KINDS)}")
     if not isinstance(gate, str) or gate not in ("first", "second"):
         raise OptionError(f'gate={shown(gate)} is unknown; it is "first" or "second"')
 

@@ -272,17 +272,17 @@ def axes_of(axes: Any, ndim: int, argument: str, name: str) -> tuple[int, ...]:
     return found
 
 
-def lengths_of(shape: int | Sequence[int], itemsize: int = 1) -> tuple[int, ...]:
-    """A shape argument as a tuple.
+def lengths_of(shape: int | Sequence[int], itemsize: int = 1, name: str = "shape") -> tuple[int, ...]:
+    """A shape argument, of this name, as a tuple.
 
     Raises:
         ShapeError: it is no shape, or elements of `itemsize` bytes would need more bytes than have addresses.
     """
-    lengths = integers_of(shape, "shape")
+    lengths = integers_of(shape, name)
     if any(n < 0 for n in lengths):
-        raise ShapeError(f"shape={shown(lengths)} has a negative length")
+        raise ShapeError(f"{name}={shown(lengths)} has a negative length")
     if too_large(lengths, itemsize):
-        raise ShapeError(f"shape={shown(lengths)} is too large: at most {_MOST_AXES} axes and 2^63 - 1 bytes")
+        raise ShapeError(f"{name}={shown(lengths)} is too large: at most {_MOST_AXES} axes and 2^63 - 1 bytes")
     return lengths
 
 

@@ -53,6 +53,13 @@ def test_unknown_kind_names_the_known_ones(place, kind):
     refused_everywhere(place, numbacc.OptionError, "kind", repr(kind), *gated.KINDS, kind=kind)
 
 
+@pytest.mark.parametrize("function, kind", [("silu", "swiglu"), ("swish", "swiglu"), ("gelu", "geglu")])
+def test_the_name_of_a_gates_function_leads_to_the_kind(place, function, kind):
+    x = place.put(np.ones((2, 4), np.float32))
+    with pytest.raises(numbacc.OptionError, match=f'{function} is the gate of "{kind}"'):
+        gated.forward(x, function)
+
+
 @pytest.mark.parametrize("gate", ["third", "Second", None, 1, ["first"], {}], ids=repr)
 def test_unknown_gate(place, gate):
     refused_everywhere(place, numbacc.OptionError, "gate", repr(gate), '"first"', '"second"', gate=gate)

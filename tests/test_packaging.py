@@ -6,9 +6,11 @@ import ast
 import configparser
 import json
 import re
+import shutil
 import statistics
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -126,6 +128,24 @@ def test_every_package_is_listed(setup):
         for path in folder.rglob("__init__.py")
     }
     assert set(lines(setup["options"]["packages"])) == found
+
+
+def test_the_source_distribution_holds_tests_and_notebooks_whole(tmp_path):
+    pytest.importorskip("setuptools", minversion="77", reason="needs setuptools, to build")
+    folders = ("bindings", "numbacc", "tests", "notebooks", "docs", "benchmarks", ".ci")
+    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", ".ipynb_checkpoints")
+    for folder in folders:
+        shutil.copytree(ROOT / folder, tmp_path / "tree" / folder, ignore=ignored)
+    for path in ROOT.iterdir():
+        if path.is_file() and not path.name.startswith(".git"):
+            shutil.copy(path, tmp_path / "tree")
+    wanted = {str(path.relative_to(tmp_path / "tree")) for path in (tmp_path / "tree").rglob("*") if path.is_file()}
+    code = f"from setuptools import build_meta; build_meta.build_sdist({str(tmp_path)!r})"
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "tree", check=True, capture_output=True)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as file:
+        held = {name.partition("/")[2] for name in file.getnames()}
+    assert wanted <= held, sorted(wanted - held)
 
 
 def test_types_are_shipped(setup):

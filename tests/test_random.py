@@ -226,7 +226,7 @@ def test_integers_are_products_of_64_or_128_bits(place, size):
         got = place.get(generator(place, "philox", 6).integers(low, high, size))
         want = [low + ((b << 64 | a) * (high - low) >> 128) for a, b in zip(x[::2], x[1::2], strict=True)]
         assert got.tolist() == want
-    got = place.get(generator(place, "philox", 6).integers(2**64, shape=size, dtype="uint64"))
+    got = place.get(generator(place, "philox", 6).integers(2**64, size=size, dtype="uint64"))
     assert got.tolist() == x[1::2]
 
 
@@ -258,7 +258,7 @@ def test_dropout_mask(place, size):
 def _some(g, place):
     """A bit of everything that the kind can do."""
     n = (g.state.dimensions, 5)
-    calls = [g.bits(n), g.random(n), g.normal(0, 1, n), g.poisson(3.0, n), g.integers(100, shape=n)]
+    calls = [g.bits(n), g.random(n), g.normal(0, 1, n), g.poisson(3.0, n), g.integers(100, size=n)]
     calls += [g.random(n, dtype="float64"), g.dropout_mask(0.5, n), g.lognormal(0, 1, n, dtype="float16")]
     return b"".join(place.get(array).tobytes() for array in calls)
 
@@ -313,7 +313,7 @@ def test_a_failed_call_uses_nothing_up(place):
 
 def test_empty_results_use_nothing_up(place):
     g = generator(place, "philox", offset=1)
-    for call in (g.bits, g.random, lambda shape: g.normal(0, 1, shape), lambda shape: g.integers(3, shape=shape)):
+    for call in (g.bits, g.random, lambda shape: g.normal(0, 1, shape), lambda shape: g.integers(3, size=shape)):
         assert place.get(call((0, 3))).shape == (0, 3)
     assert g.state.position == 1
 

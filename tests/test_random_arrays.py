@@ -60,9 +60,28 @@ def test_defaults(place):
     g = generator(place)
     wanted = {"bits": "uint32", "integers": "int64", "poisson": "int64"}
     for name in METHODS:
-        array = draw(g, name)
+        array = draw(g, name, ())
         assert (array.shape, array.dtype) == ((), wanted.get(name, "float32"))
-    assert generator(place).normal().shape == generator(place).uniform().shape == ()
+    assert generator(place).normal(size=()).shape == generator(place).uniform(size=()).shape == ()
+
+
+def test_one_number_is_a_scalar(place):
+    """As in NumPy; with a size it is an array, also where the size is ()."""
+    for name in METHODS:
+        number = draw(generator(place, seed=9), name)
+        assert isinstance(number, np.generic)
+        assert number == place.get(draw(generator(place, seed=9), name, ()))[()]
+
+
+def test_what_numpys_generators_know(place):
+    device = None if place.is_device else "cpu"
+    g, same = Generator(42, device=device), Generator("philox", 42, device=device)
+    assert g.state == same.state and Generator(np.int64(42), device=device).state == same.state
+    np.testing.assert_array_equal(place.get(g.standard_normal(size=(3, 2))), place.get(same.normal(size=(3, 2))))
+    with pytest.raises(numbacc.OptionError, match="two seeds"):
+        Generator(42, seed=7, device=device)
+    with pytest.raises(numbacc.OptionError, match="kind=True is unknown"):
+        Generator(True, device=device)
 
 
 @given(data=st.data())
@@ -196,7 +215,7 @@ NAN, INF = float("nan"), float("inf")
         (lambda g: g.lognormal(0, -0.5, 3), "sigma=-0.5 is negative"),
         (lambda g: g.lognormal(INF, 1, 3), "mean=inf must be finite"),
         (lambda g: g.integers(3, 3, 3), "low=3 and high=3: low must be below high"),
-        (lambda g: g.integers(0, shape=3), "low=0 and high=0"),
+        (lambda g: g.integers(0, size=3), "low=0 and high=0"),
         (lambda g: g.integers(5, 2, 3), "low=5 and high=2"),
         (lambda g: g.integers(0, 1.5, 3), "high=1.5 is no integer"),
         (lambda g: g.integers(0, 129, 3, dtype="int8"), "reach beyond int8, which holds -128 to 127"),
@@ -239,7 +258,7 @@ def test_numbers_that_are_none(place, wrong):
     with pytest.raises(numbacc.OptionError, match=r"^n="):
         g.spawn(wrong)
     with pytest.raises(numbacc.OptionError, match=r"^endpoint="):
-        g.integers(3, shape=2, endpoint=wrong)
+        g.integers(3, size=2, endpoint=wrong)
     assert g.state == state
 
 
@@ -266,7 +285,7 @@ def test_bad_shapes_and_outs(place, name):
         with pytest.raises(numbacc.ShapeError):
             draw(g, name, shape)
     out = place.empty((4,), numbacc.dtypes.dtype(dtype)).view
-    with pytest.raises(numbacc.ShapeError, match=r"out has shape \(4,\); shape=\(5,\) was asked for"):
+    with pytest.raises(numbacc.ShapeError, match=r"out has shape \(4,\); size=\(5,\) was asked for"):
         draw(g, name, 5, out=out)
     with pytest.raises(numbacc.DTypeError, match=f"out has dtype {dtype}; dtype="):
         draw(g, name, out=out, dtype=METHODS[name][1][1])
@@ -314,10 +333,10 @@ def test_points_need_a_fitting_shape(place):
 
 def test_what_sobol_cannot_do(place):
     g = generator(place, "sobol32")
-    for call in (lambda: g.bits(3, dtype="uint64"), lambda: g.integers(2**33, shape=3), lambda: g.spawn(2)):
+    for call in (lambda: g.bits(3, dtype="uint64"), lambda: g.integers(2**33, size=3), lambda: g.spawn(2)):
         with pytest.raises(numbacc.UnsupportedError, match="sobol"):
             call()
-    assert place.get(generator(place, "sobol64").integers(2**33, shape=3)).max() < 2**33
+    assert place.get(generator(place, "sobol64").integers(2**33, size=3)).max() < 2**33
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
@@ -329,4 +348,4 @@ def test_integers_fill_their_dtype(place, dtype):
     assert got.dtype == dtype and (got > bounds.max // 2).any() and (got < bounds.min // 2 + bounds.max // 4).any()
     edge = place.get(g.integers(bounds.max - 1, bounds.max, n, dtype=dtype, endpoint=True))
     assert set(edge.tolist()) == {bounds.max - 1, bounds.max}
-    assert set(place.get(g.integers(bounds.min, shape=4, high=bounds.min + 1, dtype=dtype)).tolist()) == {bounds.min}
+    assert set(place.get(g.integers(bounds.min, size=4, high=bounds.min + 1, dtype=dtype)).tolist()) == {bounds.min}

@@ -81,8 +81,8 @@ def test_values_are_written_where_they_are_wanted(calls):
 def test_philoxs_kernels_need_no_generator_of_curands(calls):
     g = Generator("philox")
     for call in (g.bits, g.random, g.uniform, g.normal, g.lognormal):
-        call(shape=3)
-    g.integers(9, shape=3)
+        call(size=3)
+    g.integers(9, size=3)
     g.dropout_mask(0.5, 3)
     assert not calls
     g.poisson(1.0, 3)
@@ -150,9 +150,9 @@ for n in (7, 2**20 + 3, 2**15):
     for dtype in ("float32", "float64", "float16", "bfloat16"):
         for call in (g.random, g.dropout_mask, g.normal, g.lognormal, g.uniform):
             first = (0.3,) if call == g.dropout_mask else () if call == g.random else (0.5, 1.5)
-            show(call(*first, shape=n, dtype=dtype).view("u%d" % np.dtype(numbacc.dtypes.dtype(dtype)).itemsize))
+            show(call(*first, size=n, dtype=dtype).view("u%d" % np.dtype(numbacc.dtypes.dtype(dtype)).itemsize))
     for high in (6, 2**40):
-        show(g.integers(high, shape=n))
+        show(g.integers(high, size=n))
 print(g.state)
 
 if sys.argv[1] == "hidden":

@@ -117,7 +117,7 @@ def test_a_graph_replays_philoxs_numbers_and_refuses_the_rest():
     assert g.state.position == state.position + 1001 + (state.position + 1001) % 2 + 1002
     again = Generator("philox", 5)
     again.state = state
-    want = [numbacc.asnumpy(again.random(1001)), numbacc.asnumpy(again.normal(shape=1001))]
+    want = [numbacc.asnumpy(again.random(1001)), numbacc.asnumpy(again.normal(size=1001))]
     for _ in range(2):
         for out in outs:
             out._fill(np.nan, stream.handle)

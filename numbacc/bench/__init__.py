@@ -6,16 +6,26 @@ import argparse
 import importlib
 
 #: What can be benchmarked: the modules of this package that have a `run` function.
-SUBJECTS = ("fft", "gated", "gemm", "random")
+SUBJECTS = {
+    "fft": "Fourier transforms against torch and CuPy",
+    "gated": "gated activations against the speed of copies, torch, torch.compile and Liger",
+    "gemm": "matrix products and their epilogues against torch and nvmath",
+    "random": "random numbers against the speed of filling memory, torch and CuPy",
+}
 
 
 def main(argv: list[str]) -> int:
     """The command line of `python -m numbacc bench`."""
     parser = argparse.ArgumentParser(prog="python -m numbacc bench", description=__doc__)
-    parser.add_argument("subjects", nargs="+", choices=SUBJECTS)
+    parser.add_argument("subjects", nargs="*", metavar="subject", help=f"any of {', '.join(SUBJECTS)}")
     parser.add_argument("--json", help="write every figure to this file")
     parser.add_argument("--quick", action="store_true", help="fewer repeats, and no torch.compile")
     options = parser.parse_args(argv)
+    if not options.subjects:
+        print("What can be measured:", *(f"  {name:8s} {what}" for name, what in SUBJECTS.items()), sep="\n")
+        return 0
+    if unknown := set(options.subjects) - SUBJECTS.keys():
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(SUBJECTS)}")
 
     from ..backend import has_gpu, simulated
 

@@ -3,7 +3,7 @@
 ```
 g = numbacc.random.Generator("philox", seed=7)    # on the current GPU, or on the CPU without one
 x = g.normal(0.0, 1.0, (4096, 4096))
-k = g.integers(10, shape=1000)
+k = g.integers(10, size=1000)
 ```
 
 A generator is a sequence of random outputs and a position in it. Every method takes a number of outputs that follows

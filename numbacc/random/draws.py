@@ -33,20 +33,23 @@ _MANY = 1 << 14
 
 
 class Asked(NamedTuple):
-    """What a method's last arguments ask for; `out` as an array and as given, a stream's handle."""
+    """What a method's last arguments ask for; `out` as an array and as given, a stream's handle, whether it is one
+    number."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     out: Any
     given: Any
     stream: int
+    scalar: bool
 
 
-def asked(shape: Any, dtype: Any, out: Any, stream: Any, supported: Sequence[str]) -> Asked:
+def asked(size: Any, dtype: Any, out: Any, stream: Any, supported: Sequence[str]) -> Asked:
     """What a method's arguments ask for, of the dtypes it supports."""
     handle = handle_of(stream)
     array = None if out is None else arrays.as_array(out, "out", handle)
-    return Asked(*checks.shape_and_dtype(shape, dtype, array, supported), array, out, handle)
+    shape, found = checks.size_and_dtype(size, dtype, array, supported)
+    return Asked(shape, found, array, out, handle, size is None and out is None)
 
 
 class Draw(NamedTuple):
@@ -286,12 +289,18 @@ def _kernel(
     return spec, steps, shape
 
 
-def check_capture(draw: Draw, device: int, stream: int) -> None:
-    """Raise UnsupportedError if the stream is being captured and the draw needs cuRAND's state.
+def check_capture(draw: Draw, result: Asked, device: int) -> None:
+    """Raise UnsupportedError if the stream is being captured, and one number is drawn or the draw needs cuRAND's state.
 
     A graph would step that state at every replay, and nobody would know where its sequence then is.
     """
-    if not draw.fused and device != CPU and backend().is_capturing(stream):
+    if (draw.fused and not result.scalar) or device == CPU or not backend().is_capturing(result.stream):
+        return
+    if result.scalar:
+        raise UnsupportedError(
+            "a draw of one number inside a graph's capture, where it has no value yet: pass size=() for an array of it"
+        )
+    if not draw.fused:
         raise UnsupportedError(
             "this draw goes through cuRAND, whose state a graph cannot hold: draw before the capture and copy inside "
             'it, or draw bits, uniforms, integers, masks or float32 normals of kind "philox"'
@@ -318,7 +327,7 @@ def result(shape: tuple[int, ...], dtype: np.dtype[Any], device: int, out: Any, 
 def _dense(shape: tuple[int, ...], dtype: np.dtype[Any], device: int) -> Layout:
     made = layout(shape, row_major_strides(shape, dtype.itemsize), dtype, device)
     if made.nbytes >= 2**63:
-        raise ShapeError(f"shape={shape} is too large: at most 2^63 - 1 bytes")
+        raise ShapeError(f"size={shape} is too large: at most 2^63 - 1 bytes")
     return made
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from .. import checks
 from ..devices import target_of
-from ..errors import OptionError, ShapeError, UnsupportedError
+from ..errors import OptionError, ShapeError, UnsupportedError, shown
 from ..layout import CPU
 from ..libraries import curand
 from ..libraries.curand import State
@@ -36,7 +36,7 @@ class Generator:
     Args:
         kind: pseudo-random: "philox" (the fastest; its kernels are numbacc's own, bit for bit cuRAND's numbers),
             "xorwow", "mrg32k3a", "mtgp32", "mt19937". Quasi-random: "sobol32", "scrambled_sobol32", "sobol64",
-            "scrambled_sobol64".
+            "scrambled_sobol64". An integer is the seed of a "philox", as in `numpy.random.default_rng(42)`.
         seed: 0 to 2^64 - 1, for mt19937 2^32 - 1; of no meaning for quasi-random kinds, where it is 0.
         offset: the output to begin with, for quasi-random kinds the point. mtgp32 and mt19937 get there by generating
             all before it, on a CPU in 5 and 0.6 ns each, and refuse more than 2^34. scrambled_sobol64 has 2^32 points
@@ -62,7 +62,7 @@ class Generator:
 
     def __init__(
         self,
-        kind: str = "philox",
+        kind: str | int = "philox",
         seed: int = 0,
         offset: int = 0,
         device: int | str | None = None,
@@ -72,7 +72,11 @@ class Generator:
         self._lock = threading.RLock()
         self._engine: curand.Engine | None = None
         self._asked, self._device = device, target_of(device)
-        self.state = State(kind, seed, offset, offset, dimensions, ordering, 0)
+        if isinstance(kind, (int, np.integer)) and not isinstance(kind, bool):
+            if seed != 0:
+                raise OptionError(f"kind={kind} and seed={shown(seed)} are two seeds: pass one")
+            seed, kind = int(kind), "philox"
+        self.state = State(cast(str, kind), seed, offset, offset, dimensions, ordering, 0)
 
     @property
     def state(self) -> State:
@@ -146,29 +150,30 @@ class Generator:
 
     # ------------------------------------------------------------ uniform
 
-    def bits(self, shape: Shape = None, *, dtype: Any = None, out: Any = None, stream: Any = None) -> Any:
+    def bits(self, size: Shape = None, *, dtype: Any = None, out: Any = None, stream: Any = None) -> Any:
         """Random integers of all bits, as cuRAND's `curandGenerate` returns them.
 
         Args:
-            shape: of the result: an integer or several; by default that of `out`, else ().
+            size: the shape of the result, an integer or several; by default that of `out`, else one number is drawn.
             dtype: "uint32" or "uint64", by default that of `out`, else uint32. A uint64 is two outputs, the first its
                 low half; of the 64-bit kinds it is one, and a uint32 its high half. sobol32 has no 64 bits.
-            out: array to write, of any strides; `shape` and `dtype`, where given, must be its own.
+            out: array to write, of any strides; `size` and `dtype`, where given, must be its own.
             stream: where the work is queued; the default stream if None. Nothing waits for it.
 
         Returns:
-            a device array, or a NumPy array on the CPU; `out` if given.
+            a device array, or a NumPy array on the CPU; `out` if given; without `size` and `out` a NumPy scalar, for
+            which this waits.
 
         Raises:
-            ShapeError, DTypeError, DeviceError: of shape, dtype or out. LayoutError: out cannot be written.
-            UnsupportedError: 64 bits of a sobol32. OptionError: the sequence ends before. LibraryError: cuRAND failed,
-            or is not installed and the kind is not philox.
+            ShapeError, DTypeError, DeviceError: of size, dtype or out. LayoutError: out cannot be written.
+            UnsupportedError: 64 bits of a sobol32; one number inside a graph's capture. OptionError: the sequence ends
+            before. LibraryError: cuRAND failed, or is not installed and the kind is not philox.
         """
-        result = draws.asked(shape, dtype, out, stream, ("uint32", "uint64"))
+        result = draws.asked(size, dtype, out, stream, ("uint32", "uint64"))
         words = result.dtype.itemsize // 4
         return self._draw("bits", words, result, (0, 0, 0.0, 0.0), 32 * words)
 
-    def random(self, shape: Shape = None, *, dtype: Any = None, out: Any = None, stream: Any = None) -> Any:
+    def random(self, size: Shape = None, *, dtype: Any = None, out: Any = None, stream: Any = None) -> Any:
         """Uniform numbers in [0, 1), never 1: multiples of 2^-24 in float32, 2^-53 in float64 (2^-32 of sobol32),
         2^-11 in float16, 2^-8 in bfloat16, from the top bits of `bits`.
 
@@ -177,14 +182,14 @@ class Generator:
         Args:
             dtype: float32, float64, float16 or bfloat16; the others, and errors, as in `bits`.
         """
-        result = draws.asked(shape, dtype, out, stream, FLOATS)
+        result = draws.asked(size, dtype, out, stream, FLOATS)
         return self._draw("random", 1 + (result.dtype == np.float64), result)
 
     def uniform(
         self,
         low: float = 0.0,
         high: float = 1.0,
-        shape: Shape = None,
+        size: Shape = None,
         *,
         dtype: Any = None,
         out: Any = None,
@@ -201,7 +206,7 @@ class Generator:
         if not first < last:
             raise OptionError(f"low={low} and high={high}: low must be below high")
         span = checks.real(last - first, "high - low")
-        result = draws.asked(shape, dtype, out, stream, FLOATS)
+        result = draws.asked(size, dtype, out, stream, FLOATS)
         largest = float(np.finfo(np.float64 if result.dtype == np.float64 else np.float32).max)
         if max(-first, last, span) > largest:
             raise OptionError(f"low={low} and high={high} are too far apart for {result.dtype}: use float64")
@@ -211,7 +216,7 @@ class Generator:
         self,
         low: int,
         high: int | None = None,
-        shape: Shape = None,
+        size: Shape = None,
         *,
         dtype: Any = None,
         endpoint: bool = False,
@@ -230,7 +235,7 @@ class Generator:
         """
         if high is None:
             low, high = 0, low
-        result = draws.asked(shape, dtype, out, stream, INTEGERS)
+        result = draws.asked(size, dtype, out, stream, INTEGERS)
         beyond = not checks.boolean(endpoint, "endpoint")
         first, last = checks.integer(low, "low"), checks.integer(high, "high") - beyond
         if first > last:
@@ -245,7 +250,7 @@ class Generator:
         return self._draw("integers", words, result, (most, first % 2**64, 0.0, 0.0), most.bit_length())
 
     def dropout_mask(
-        self, p: float, shape: Shape = None, *, dtype: Any = None, out: Any = None, stream: Any = None
+        self, p: float, size: Shape = None, *, dtype: Any = None, out: Any = None, stream: Any = None
     ) -> Any:
         """A mask to multiply with: 0 with probability p, else 1/(1 - p), so that the mean is 1.
 
@@ -257,7 +262,7 @@ class Generator:
         dropped = checks.real(p, "p")
         if not 0 <= dropped <= 1:
             raise OptionError(f"p={p} is no probability: it must be 0 to 1")
-        result = draws.asked(shape, dtype, out, stream, (*FLOATS, "bool"))
+        result = draws.asked(size, dtype, out, stream, (*FLOATS, "bool"))
         kept = 1 / (1 - dropped) if dropped < 1 else 0.0
         return self._draw("mask", 1, result, (round(dropped * 2**32), 0, kept, 0.0))
 
@@ -267,7 +272,7 @@ class Generator:
         self,
         loc: float = 0.0,
         scale: float = 1.0,
-        shape: Shape = None,
+        size: Shape = None,
         *,
         dtype: Any = None,
         out: Any = None,
@@ -289,13 +294,17 @@ class Generator:
             loc, scale: finite numbers, scale >= 0. The others, and errors, as in `random`.
         """
         mean, deviation = checks.real(loc, "loc"), checks.at_least_0(scale, "scale")
-        return self._normal("normal", mean, deviation, draws.asked(shape, dtype, out, stream, FLOATS))
+        return self._normal("normal", mean, deviation, draws.asked(size, dtype, out, stream, FLOATS))
+
+    def standard_normal(self, size: Shape = None, *, dtype: Any = None, out: Any = None, stream: Any = None) -> Any:
+        """`normal` of mean 0 and standard deviation 1; errors are those of `random`."""
+        return self.normal(0.0, 1.0, size, dtype=dtype, out=out, stream=stream)
 
     def lognormal(
         self,
         mean: float = 0.0,
         sigma: float = 1.0,
-        shape: Shape = None,
+        size: Shape = None,
         *,
         dtype: Any = None,
         out: Any = None,
@@ -303,10 +312,10 @@ class Generator:
     ) -> Any:
         """exp of what `normal(mean, sigma)` gives, by cuRAND's `curandGenerateLogNormal`; all else is as there."""
         location, deviation = checks.real(mean, "mean"), checks.at_least_0(sigma, "sigma")
-        return self._normal("lognormal", location, deviation, draws.asked(shape, dtype, out, stream, FLOATS))
+        return self._normal("lognormal", location, deviation, draws.asked(size, dtype, out, stream, FLOATS))
 
     def poisson(
-        self, lam: float = 1.0, shape: Shape = None, *, dtype: Any = None, out: Any = None, stream: Any = None
+        self, lam: float = 1.0, size: Shape = None, *, dtype: Any = None, out: Any = None, stream: Any = None
     ) -> Any:
         """Poisson numbers of mean `lam`, as cuRAND's `curandGeneratePoisson` makes them.
 
@@ -320,7 +329,7 @@ class Generator:
         mean = checks.real(lam, "lam")
         if not 0 < mean <= curand.MAX_POISSON_MEAN:
             raise OptionError(f"lam={lam} is out of range: it must be above 0 and at most {curand.MAX_POISSON_MEAN}")
-        result = draws.asked(shape, dtype, out, stream, ("int64", "int32", "uint64", "uint32"))
+        result = draws.asked(size, dtype, out, stream, ("int64", "int32", "uint64", "uint32"))
         with self._lock:
             draw = draws.of_values(self._state, "curandGeneratePoisson", reference.values, (mean,), "uint32", "")
             return self._run(draw, result)
@@ -356,7 +365,7 @@ class Generator:
         state, kind, shape = self._state, self._state.row, result.shape
         if state.dimensions > 1 and (not shape or shape[0] != state.dimensions):
             wanted = f"its first length must be {state.dimensions}, one for each coordinate"
-            raise ShapeError(f"shape={shape} of points in {state.dimensions} dimensions: {wanted}")
+            raise ShapeError(f"size={shape} of points in {state.dimensions} dimensions: {wanted}")
         count = math.prod(shape)
         first = draw.start(state.position) if count else state.position
         end = first + draw.length(count) // state.dimensions
@@ -366,10 +375,12 @@ class Generator:
                 f"{kind.outputs} {'points' if kind.quasi else 'outputs'}: use another generator"
             )
         curand.check_outputs(kind, end, self._device, f"{count} values from position {state.position} on")
-        draws.check_capture(draw, self._device, result.stream)
+        draws.check_capture(draw, result, self._device)
         array, made = draws.result(shape, result.dtype, self._device, result.out, result.stream)
         draws.run(draw, array, made, self._live, state, first, result.stream)
         self._state = state._replace(position=end)
+        if result.scalar:
+            return array[()] if self._device == CPU else array.copy_to_host(stream=result.stream)[()]
         return array if result.out is None else result.given
 
     def _live(self) -> curand.Engine:
