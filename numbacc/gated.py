@@ -154,19 +154,20 @@ def _call(
 ) -> Any:
     handle = handle_of(stream)
     # The short way, for numbacc's own arrays; all else, and all that is wrong, is looked at in `_find`.
-    inputs: Any = arguments
-    outs: Any = None if out is None else (out,)
-    plan: MapPlan | None = None
     try:
         layouts = tuple([getattr(a, "_numbacc_layout", None) for a in arguments])
         own = None if out is None else (getattr(out, "_numbacc_layout", None),)
-        if type(axis) is int and None not in layouts and not (own and None in own):
-            plan = _plan(direction, kind, axis, gate, False, layouts, own)
-    except Exception:
-        plan = None
-    if plan is None:
+    except Exception:  # of what is foreign an attribute may raise anything
+        layouts, own = (None,), None
+    if type(axis) is not int or None in layouts or (own and None in own):
         plan, inputs, outs = _find(direction, arguments, kind, axis, gate, out, handle)
-    return plan.run(inputs, outs, out, handle)
+        return plan.run(inputs, outs, out, handle)
+    try:
+        plan = _plan(direction, kind, axis, gate, False, layouts, own)
+    except TypeError:
+        _check_options(kind, gate)  # an option that cannot be hashed is no option that we know
+        raise
+    return plan.run(arguments, None if out is None else (out,), out, handle)
 
 
 def _lookup(direction: str, arguments: tuple[Any, ...], kind: str, axis: int, gate: str, out: Any) -> MapPlan:

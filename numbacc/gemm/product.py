@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import arrays
 from ..backend import matmul_library
+from ..errors import Error
 from ..streams import handle_of
 from .arguments import array_or_number, checked_number
 from .plan import NO_SCALES, MatmulPlan
@@ -103,33 +104,33 @@ def matmul(
     handle = handle_of(stream)
     # The short way, for numbacc's own arrays and neither scales nor factors; all else is looked at in `_find`.
     if scale_a is None is scale_b is scale_c is scale_d is amax_d is c is workspace_limit:
-        plan = None
         try:
+            layouts = (
+                a._numbacc_layout,
+                b._numbacc_layout,
+                None,
+                None if bias is None else bias._numbacc_layout,
+                None if aux is None else aux._numbacc_layout,
+                None if out is None else out._numbacc_layout,
+            )
+        except Exception:  # NumPy's arrays have none, and of what is foreign an attribute may raise anything
+            layouts = None
+        if (
+            layouts is not None
             # Arrays are equal to numbers, and 1 to True.
-            if (
-                (alpha is _ONE or (type(alpha) is float and alpha == 1.0))
-                and (beta is _ZERO or (type(beta) is float and beta == 0.0))
-                and (tune is False or tune is True)
-            ):
-                plan = _plan(
-                    a._numbacc_layout,
-                    b._numbacc_layout,
-                    None,
-                    None if bias is None else bias._numbacc_layout,
-                    None if aux is None else aux._numbacc_layout,
-                    None if out is None else out._numbacc_layout,
-                    *NO_SCALES,
-                    epilogue,
-                    out_dtype,
-                    compute,
-                    False,
-                    None,
-                    tune,
-                )
-        except (AttributeError, TypeError, ValueError):
-            pass  # `_find` says what is wrong
-        if plan is not None:
-            return plan.run_plain(a, b, out, bias, aux, handle)
+            and (alpha is _ONE or (type(alpha) is float and alpha == 1.0))
+            and (beta is _ZERO or (type(beta) is float and beta == 0.0))
+            and (tune is False or tune is True)
+        ):
+            plan = None
+            try:
+                plan = _plan(*layouts, *NO_SCALES, epilogue, out_dtype, compute, False, None, tune)
+            except Error:
+                raise  # some are TypeErrors, too
+            except TypeError:
+                pass  # an option that cannot be hashed: `_find` says which
+            if plan is not None:
+                return plan.run_plain(a, b, out, bias, aux, handle)
     options = (epilogue, out_dtype, compute, checked_number(beta, "beta") != 0.0, workspace_limit, tune)
     given = (scale_a, scale_b, scale_c, scale_d, amax_d)
     plan, operands, scales = _find((a, b, c, out, bias, aux), given, options, handle)
@@ -215,6 +216,8 @@ def _find(
     known = (limit is None or type(limit) is int) and type(tune) is bool
     try:
         plan = (_plan if known else _plan.__wrapped__)(a, b, c, bias, aux, out, *keys, *options)
+    except Error:
+        raise
     except TypeError:
         # An option that cannot be hashed is none that we know, and is named where it is looked at.
         plan = MatmulPlan(Call(a, b, c, bias, aux, out, *keys, *options))  # type: ignore[arg-type]
