@@ -19,13 +19,13 @@ from __future__ import annotations
 from functools import lru_cache, partial
 from typing import Any
 
-from . import arrays
-from .dtypes import info
+from .arrays import creation as arrays
+from .base.dtypes import info
+from .base.layout import Layout, View, check_rank, dense_like, normalize_axis, view
+from .device.streams import handle_of
 from .errors import DTypeError, OptionError, ShapeError, shown
-from .layout import Layout, View, check_rank, dense_like, normalize_axis, view
-from .plans import MapPlan, MapSpec, check_out, outs_of
+from .plan.base import MapPlan, MapSpec, check_out, outs_of
 from .reference import gated as reference
-from .streams import handle_of
 
 KINDS = tuple(reference.KINDS)
 

@@ -19,8 +19,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 import numbacc
-from numbacc import arrays, gated, workspace
-from numbacc.backend import backend, has_gpu, simulated
+from numbacc import gated
+from numbacc.arrays import creation as arrays
+from numbacc.base.backend import backend, has_gpu, simulated
+from numbacc.device import workspace
 
 # JAX would take three quarters of the GPU's memory from the tests beside it.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")

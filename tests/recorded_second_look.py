@@ -16,8 +16,10 @@ if not recorder.installed():
     pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
 
 import numbacc
-from numbacc import captures, dlpack, events, gated, history, lent, memory, transfers
-from numbacc.backend import backend
+from numbacc import gated
+from numbacc.arrays import dlpack
+from numbacc.base.backend import backend
+from numbacc.device import captures, events, history, lent, memory, transfers
 
 
 def export(array, stream):

@@ -16,9 +16,10 @@ if not recorder.installed():
     pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
 
 import numbacc
-from numbacc import contexts, gated, memory
-from numbacc.backend import backend
-from numbacc.streams import _MAX_FOREIGN, foreign, handle_of
+from numbacc import gated
+from numbacc.base.backend import backend
+from numbacc.device import contexts, memory
+from numbacc.device.streams import _MAX_FOREIGN, foreign, handle_of
 from numbacc_bindings.driver import driver
 
 # ---------------------------------------------------------------- threads
@@ -147,7 +148,7 @@ def test_results_of_calls_survive_finalizers(busy_collector):
 
 
 def test_a_threads_scratch_memory_goes_with_it(log):
-    from numbacc import workspace
+    from numbacc.device import workspace
 
     s = numbacc.stream()
 
@@ -162,7 +163,7 @@ def test_a_threads_scratch_memory_goes_with_it(log):
 
 
 def test_scratch_memory_has_a_limit():
-    from numbacc import workspace
+    from numbacc.device import workspace
 
     kept = numbacc.scratch_limit()
     try:
@@ -182,7 +183,7 @@ def test_scratch_memory_has_a_limit():
 
 
 def test_scratch_memory_makes_way_for_arrays():
-    from numbacc import workspace
+    from numbacc.device import workspace
 
     numbacc.release_memory()
     FAKE.fake_limit(FAKE.fake_used() + (1 << 20))

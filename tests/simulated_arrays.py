@@ -9,7 +9,11 @@ import pytest
 from conftest import bits
 
 import numbacc
-from numbacc import _numba, _simulated, dlpack, dtypes, gated, interop, lent, streams
+from numbacc import gated
+from numbacc.arrays import dlpack, interop
+from numbacc.base import _numba, dtypes
+from numbacc.device import lent, streams
+from numbacc.kernels import simulated as _simulated
 
 pytestmark = pytest.mark.simulator
 

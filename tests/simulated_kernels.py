@@ -8,8 +8,12 @@ import pytest
 from conftest import bits
 
 import numbacc
-from numbacc import _intrinsics, copy, dtypes, gated, maps
+from numbacc import gated
+from numbacc.base import dtypes
+from numbacc.kernels import intrinsics as _intrinsics
 from numbacc.kernels.specs import MAX_THREADS
+from numbacc.plan import copying as copy
+from numbacc.plan import geometry as maps
 
 pytestmark = pytest.mark.simulator
 

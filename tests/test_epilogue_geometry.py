@@ -10,12 +10,12 @@ import pytest
 from hypothesis import event, example, given
 from hypothesis import strategies as st
 
-from numbacc import maps
-from numbacc.dtypes import TABLE
-from numbacc.epilogue_plans import pack_plan, select_plan, sum_plan
+from numbacc.base.dtypes import TABLE
+from numbacc.base.layout import layout, row_major_strides
+from numbacc.gemm.epilogue_plans import pack_plan, select_plan, sum_plan
 from numbacc.kernels.registry import INNER, SCALARS
 from numbacc.kernels.specs import MAX_THREADS
-from numbacc.layout import layout, row_major_strides
+from numbacc.plan import geometry as maps
 
 DTYPES = ("float64", "float32", "bfloat16")
 LENGTHS = [1, 2, 3, 7, 8, 16, 33, 250, 1024, 4100, 65536, 10**6, 2**24 + 1, 2**31 + 7]

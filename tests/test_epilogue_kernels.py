@@ -10,9 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import DTYPES
 
-from numbacc import LayoutError, arrays, epilogue_plans, maps
-from numbacc.backend import simulated
-from numbacc.epilogue_plans import map_plan, pack_plan, select_plan, sum_plan
+from numbacc import LayoutError
+from numbacc.arrays import creation as arrays
+from numbacc.base.backend import simulated
+from numbacc.gemm import epilogue_plans
+from numbacc.gemm.epilogue_plans import map_plan, pack_plan, select_plan, sum_plan
+from numbacc.plan import geometry as maps
 
 each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 some_layouts = settings(max_examples=20 if simulated() else settings.default.max_examples)

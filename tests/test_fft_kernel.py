@@ -9,13 +9,13 @@ import numpy as np
 import ptx
 import pytest
 
-from numbacc.backend import simulated
-from numbacc.dtypes import TABLE
+from numbacc.base.backend import simulated
+from numbacc.base.dtypes import TABLE
+from numbacc.base.layout import layout
 from numbacc.fft import arrange
 from numbacc.fft.program import ARGUMENT, RESULT, Area, Arrange
 from numbacc.kernels.arrange import SCALES
 from numbacc.kernels.specs import ArrangeSpec
-from numbacc.layout import layout
 
 pytestmark = pytest.mark.skipif(simulated(), reason="the simulator compiles nothing")
 

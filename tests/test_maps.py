@@ -10,12 +10,12 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from numbacc import maps
-from numbacc.dtypes import TABLE
+from numbacc.base.dtypes import TABLE
+from numbacc.base.layout import View, layout
 from numbacc.kernels.maps import INNER, SCALARS
 from numbacc.kernels.specs import MAX_THREADS, TILE, VECTOR_BYTES
-from numbacc.layout import View, layout
-from numbacc.plans import MapSpec
+from numbacc.plan import geometry as maps
+from numbacc.plan.base import MapSpec
 
 DTYPES = ("float64", "float32", "bfloat16", "uint8")
 ROWS = ("vector", "spread", "scalar")

@@ -13,7 +13,7 @@ from host_curand import philox
 from threads import run_threads
 
 import numbacc
-from numbacc import arrays
+from numbacc.arrays import creation as arrays
 from numbacc.random import Generator
 from numbacc.random import generator as module
 

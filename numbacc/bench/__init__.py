@@ -17,7 +17,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--quick", action="store_true", help="fewer repeats, and no torch.compile")
     options = parser.parse_args(argv)
 
-    from ..backend import has_gpu, simulated
+    from ..base.backend import has_gpu, simulated
 
     if simulated() or not has_gpu():
         print("bench needs a GPU; `python -m numbacc info` tells what is missing")

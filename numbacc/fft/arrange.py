@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from .. import copy
-from ..backend import launcher_class
-from ..dtypes import info
+from ..base.backend import launcher_class
+from ..base.dtypes import info
+from ..base.layout import Layout, merge_dimensions, view
 from ..kernels.specs import MAX_THREADS, ArrangeSpec
-from ..layout import Layout, merge_dimensions, view
-from ..maps import LaunchOrder
-from ..plans import MapPlan, MapSpec
+from ..plan import copying as copy
+from ..plan.base import MapPlan, MapSpec
+from ..plan.geometry import LaunchOrder
 from .program import Arrange
 
 #: Added to a padded dimension's length in the source, so that it merges with no other: see `_merge`.
@@ -50,7 +50,7 @@ def plan(step: Arrange, count: int) -> MapPlan:
 def _make_launcher(
     step: Arrange, count: int, spec: MapSpec, alignment: Sequence[int], device: int, pairs: Sequence[Any]
 ) -> Any:
-    """As `maps.make_launcher`. The program knows which arrays may share memory: `pairs` need not be looked at."""
+    """As `geometry.make_launcher`. The program knows which arrays may share memory: `pairs` need not be looked at."""
     source, target = step.source.layout, step.target.layout
     shape, inside, in_steps, out_steps = _merge(source, target)
     reach = max(_reach(steps, shape) for steps in (in_steps, out_steps))

@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import arrays, checks
-from ..copy import copy
-from ..devices import target_of
-from ..dtypes import info
-from ..errors import DeviceError, LayoutError, OptionError, ShapeError
-from ..layout import (
+from ..arrays import checks
+from ..arrays import creation as arrays
+from ..base.dtypes import info
+from ..base.layout import (
     CPU,
     Layout,
     check_rank,
@@ -23,8 +21,11 @@ from ..layout import (
     overlap,
     read_only,
 )
-from ..plans import check_out
-from ..streams import handle_of
+from ..device.devices import target_of
+from ..device.streams import handle_of
+from ..errors import DeviceError, LayoutError, OptionError, ShapeError
+from ..plan.base import check_out
+from ..plan.copying import copy
 
 
 def fftfreq(n: int, d: float = 1.0, device: Any = None, *, stream: Any = None) -> Any:

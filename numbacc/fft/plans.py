@@ -11,14 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import arrays, workspace
-from ..backend import backend, fourier_library, simulated
+from ..arrays import creation as arrays
+from ..base.backend import backend, fourier_library, simulated
+from ..base.layout import CPU, check_writable, overlap, read_only, same_layout
+from ..base.ownership import PLAN_INSTEAD, NotCopied
+from ..device import workspace
+from ..device.streams import handle_of
 from ..errors import LayoutError
-from ..layout import CPU, check_writable, overlap, read_only, same_layout
-from ..ownership import PLAN_INSTEAD, NotCopied
-from ..plans import PlanInfo
+from ..plan.base import PlanInfo
 from ..reference import fft as reference
-from ..streams import handle_of
 from . import arrange
 from .program import Arrange, Execute, Program, Request, build
 

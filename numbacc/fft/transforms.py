@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from .. import arrays, checks
+from ..arrays import checks
+from ..arrays import creation as arrays
+from ..base.layout import Layout
+from ..device.streams import handle_of
 from ..errors import OptionError, ShapeError
-from ..layout import Layout
-from ..streams import handle_of
 from .arguments import MEANINGS, axes_and_lengths, base, integers, names_of, request
 from .plans import CacheInfo, FftPlan, cache
 

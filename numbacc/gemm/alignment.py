@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ..backend import backend
-from ..codes import ALIGNED, ARRAYS
-from ..copy import plan as copy_plan
+from ..base.backend import backend
+from ..base.codes import ALIGNED, ARRAYS
+from ..base.layout import Layout, layout
 from ..errors import LayoutError
-from ..layout import Layout, layout
-from ..plans import MapPlan
+from ..plan.base import MapPlan
+from ..plan.copying import plan as copy_plan
 from .epilogue import Epilogue
 from .lowering import AUX, BIAS, OUT, A, B, C
 from .problem import SCALES, Problem, pitch

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import arrays
+from ..arrays import creation as arrays
 from ..errors import OptionError, shown
 from .problem import SCALES, Types
 

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import arrays
-from ..epilogue_plans import map_plan, select_plan
+from ..arrays import creation as arrays
+from ..base.layout import layout, overlap, row_major_strides
+from ..device.streams import handle_of
 from ..errors import DTypeError, Error, LayoutError, OptionError, ShapeError
-from ..layout import layout, overlap, row_major_strides
-from ..streams import handle_of
+from .epilogue_plans import map_plan, select_plan
 from .product import matmul
 
 #: What `activation` may be.

@@ -7,16 +7,17 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from .. import arrays, workspace
-from ..backend import backend, matmul_library
-from ..codes import ALIGNED, ARRAYS
-from ..copy import copy
+from ..arrays import creation as arrays
+from ..base.backend import backend, matmul_library
+from ..base.codes import ALIGNED, ARRAYS
+from ..base.layout import CPU, Layout, read_only, same_layout
+from ..base.ownership import PLAN_INSTEAD, NotCopied
+from ..device import workspace
+from ..device.streams import handle_of
 from ..errors import LayoutError, OptionError, UnsupportedError
-from ..layout import CPU, Layout, read_only, same_layout
 from ..libraries.products import bits
-from ..ownership import PLAN_INSTEAD, NotCopied
-from ..plans import PlanInfo
-from ..streams import handle_of
+from ..plan.base import PlanInfo
+from ..plan.copying import copy
 from .aliasing import check_overlap, layouts_of, written_by
 from .alignment import check_layouts, loose_scales, with_copies
 from .arguments import array_or_number, checked_number

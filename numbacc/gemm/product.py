@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from .. import arrays
-from ..backend import matmul_library
-from ..streams import handle_of
+from ..arrays import creation as arrays
+from ..base.backend import matmul_library
+from ..device.streams import handle_of
 from .arguments import array_or_number, checked_number
 from .plan import NO_SCALES, MatmulPlan
 from .problem import NUMBER, SCALES, Call

@@ -14,15 +14,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import arrays, checks, workspace
-from ..backend import backend, run_kernel
-from ..dtypes import info
+from ..arrays import checks
+from ..arrays import creation as arrays
+from ..base.backend import backend, run_kernel
+from ..base.dtypes import info
+from ..base.layout import CPU, Layout, check_rank, check_writable, layout, read_only, row_major_strides
+from ..device import workspace
+from ..device.streams import handle_of
 from ..errors import ShapeError, UnsupportedError
 from ..kernels.specs import GROUPS_A_THREAD, MAX_THREADS, DrawSpec
-from ..layout import CPU, Layout, check_rank, check_writable, layout, read_only, row_major_strides
 from ..libraries.curand import CHEAP, STARTING, State, installed, rounds
 from ..reference.random import philox, philox_for_doubles
-from ..streams import handle_of
 
 #: Values that go through scratch memory at a time, where the sequence can be had in pieces.
 _PIECE = 1 << 20

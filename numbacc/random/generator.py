@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import checks
-from ..devices import target_of
+from ..arrays import checks
+from ..base.layout import CPU
+from ..device.devices import target_of
 from ..errors import OptionError, ShapeError, UnsupportedError
-from ..layout import CPU
 from ..libraries import curand
 from ..libraries.curand import State
 from ..reference import random as reference

@@ -1,0 +1,1 @@
+"""What all floors share: dtypes, layouts, status codes, who may be copied, the one door to Numba's CUDA target."""
