@@ -171,7 +171,7 @@ def _grad_of(answer):
 
 def run_raw(product, attempt):
     """The same by cuBLASLt alone, with the algorithm of this number that it proposes; None behind the last."""
-    from numbacc.arrays.creation import layout_of
+    from numbacc.arrays.operands import layout_of
     from numbacc.base.backend import backend, matmul_library
     from numbacc.gemm.alignment import alignment_of
     from numbacc.gemm.lowering import lower

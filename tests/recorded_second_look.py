@@ -272,7 +272,7 @@ def test_launchers_keep_what_threads_make_of_them_at_once():
     x = array()
     with numbacc.graph():
         gated.forward(x)
-    launcher = gated.forward_plan(x)._last
+    launcher = gated.forward_plan(x).executable.last
     first = launcher.launch_unchecked.args[0]
     alive = {ctypes.addressof(each) for each in launcher._templates}
     del launcher.__dict__["launch_unchecked"]

@@ -343,12 +343,12 @@ def test_kinds_and_gates_that_are_none(place, value):
     ids=lambda v: type(v).__name__,
 )
 def test_numbers_that_are_none(value):
-    from numbacc.arrays import checks
+    from numbacc.base import checks
 
     refused(numbacc.OptionError, "alpha=", run=lambda: checks.real(value, "alpha"))
 
 
 def test_a_devices_number_is_not_read_silently(device_place):
-    from numbacc.arrays import checks
+    from numbacc.base import checks
 
     refused(numbacc.OptionError, "alpha=", run=lambda: checks.real(device_place.put(np.ones(())), "alpha"))

@@ -65,7 +65,7 @@ def emulated():
         patch.setattr("numbacc.libraries.handles.relaxed", nullcontext)
         patch.setattr("numbacc.libraries.handles.on_device", lambda device: nullcontext())
         patch.setattr(plans, "backend", lambda: SimpleNamespace(on_device=lambda device: nullcontext()))
-        patch.setattr(plans.arrange, "plan", FakeArrange)
+        patch.setattr(plans.arrange, "executable", FakeArrange)
         yield
 
 

@@ -136,7 +136,7 @@ def test_work_goes_to_the_stream_asked_for():
 
 @pytest.mark.parametrize("late", ["a", "bias", "c"])
 def test_a_product_waits_for_its_inputs_on_other_streams(late):
-    from numbacc.plan.copying import copy
+    from numbacc.device.copying import copy
 
     values = {"a": normal(256, 128), "b": normal(128, 256), "bias": normal(256), "c": normal(256, 256)}
     first, second = numbacc.stream(), numbacc.stream()

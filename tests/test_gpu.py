@@ -98,7 +98,7 @@ def test_an_operation_waits_for_its_inputs_on_other_streams():
     late = numbacc.zeros(x.shape, stream=first)
     busy = slow_down(first)
     host = numbacc.asarray(x)
-    from numbacc.plan.copying import copy
+    from numbacc.device.copying import copy
 
     copy(host, late, first.handle)  # behind the slow work
     y = gated.forward(late, stream=second)

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from numbacc.base.backend import simulated
 from numbacc.base.codes import ARRAYS, CAPTURING, FAILED, MAY_OVERLAP, WRONG_ALIGNMENT, WRONG_CONTEXT
-from numbacc.kernels.specs import KernelSpec
-from numbacc.plan.geometry import LaunchOrder
+from numbacc.kernels.specs import KernelSpec, LaunchOrder
 
 if simulated():
     pytest.skip("the simulator has no driver", allow_module_level=True)

@@ -7,118 +7,20 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ..base import dtypes
 from ..base.backend import backend, has_gpu
-from ..base.layout import CPU, Layout, layout, lengths_of, row_major_strides
-from ..base.layout import layout_of as _numpy_layout
+from ..base.layout import CPU, Layout, check_same_device, layout, lengths_of, row_major_strides
 from ..device import workspace
 from ..device.devices import named, target_of
 from ..device.streams import handle_of
-from ..errors import DeviceError, DTypeError, LayoutError, OptionError, shown
-from . import values
+from ..errors import DTypeError, LayoutError, OptionError, shown
+from . import operands, values
 from .foreign import unreadable
-
-Array = Any  #: a NumPy array or a numbacc device array
-
-
-# ---------------------------------------------------------------- what operations use
-
-
-def as_array(obj: Any, name: str, handle: int) -> Array:
-    """An argument as a NumPy array or a device array, without a copy.
-
-    A foreign GPU array is taken over in the order of the stream `handle`: what its producer has queued is
-    waited for there, on the GPU.
-
-    Raises:
-        DTypeError: it is no array.
-    """
-    kind = type(obj)
-    if kind is np.ndarray:
-        return obj
-    if kind in _imported:
-        return _importer()(obj, name, handle)
-    try:
-        if getattr(obj, "_numbacc_layout", None) is not None:
-            return obj
-    except Exception as error:
-        raise unreadable(obj, name, error) from error
-    if isinstance(obj, np.ma.MaskedArray):
-        raise values.masked(name)
-    if isinstance(obj, np.ndarray):
-        return obj.view(np.ndarray)
-    if isinstance(obj, _NO_ARRAYS):
-        raise DTypeError(f"{name} is a {kind.__name__}; it must be an array: numbacc.asarray makes one")
-    array = _importer()(obj, name, handle)
-    _imported.add(kind)
-    return array
-
-
-#: What people pass by mistake: refused before Numba is imported to look at it.
-_NO_ARRAYS = (int, float, complex, str, bytes, list, tuple, dict, set, type(None), np.generic)
-#: Types that have been taken as arrays before.
-_imported: set[type] = set()
-
-
-@lru_cache(maxsize=1)
-def _importer() -> Any:
-    from .interop import import_array
-
-    return import_array
-
-
-def layout_of(array: Array) -> Layout:
-    """The interned layout of what `as_array` returned."""
-    try:
-        return array._numbacc_layout  # type: ignore[no-any-return]
-    except AttributeError:
-        return _numpy_layout(array)
-
-
-def check_same_device(one: Layout, name: str, other: Layout, other_name: str) -> None:
-    """Raise DeviceError unless both are on the same GPU, or both on the CPU."""
-    if one.device != other.device:
-        raise DeviceError(
-            f"{name} is {_place(one.device)} and {other_name} {_place(other.device)}; nothing is copied "
-            "silently: move one with numbacc.asarray or numbacc.asnumpy"
-        )
-
-
-def _place(device: int) -> str:
-    return "in host memory (NumPy)" if device == CPU else f"on cuda:{device}"
-
-
-def empty_layout(array: Layout) -> np.ndarray[Any, Any]:
-    """An uninitialized NumPy array of a dense layout, in whatever order its strides say."""
-    memory = _host_memory((array.nbytes,), np.dtype(np.uint8))
-    return np.ndarray(array.shape, array.dtype, memory, 0, array.strides)
-
-
-def empty_device(array: Layout, stream: int) -> Array:
-    """An uninitialized device array of a dense layout."""
-    if not _makers:
-        _find_makers()
-    make, allocate = _makers
-    storage = allocate(array.nbytes, array.device, stream)
-    return make(array, storage.address, storage)
-
-
-#: DeviceArray and the backend's allocate, once they are needed: they bring Numba.
-_makers: list[Any] = []
-
-
-def _find_makers() -> None:
-    from .device_array import DeviceArray
-
-    _makers[:] = [DeviceArray, backend().allocate]
-
-
-# ---------------------------------------------------------------- the public functions
+from .operands import Array
 
 
 def asarray(obj: Any, dtype: Any = None, *, device: int | str | None = None, stream: Any = None) -> Array:
@@ -145,11 +47,11 @@ def asarray(obj: Any, dtype: Any = None, *, device: int | str | None = None, str
     target = target_of(device)
     # In this order: torch raises KeyError when a float8 tensor is asked for the array interface.
     if not isinstance(obj, np.ndarray) and (_has(obj, "__dlpack__") or _has(obj, "__cuda_array_interface__")):
-        obj = as_array(obj, "obj", handle)
+        obj = operands.as_array(obj, "obj", handle)
         if not isinstance(obj, np.ndarray):
             return _from_device(obj, wanted, target, device, handle)
     host = values.host_array(obj, wanted, "obj")
-    return host if target == CPU else to_device(host, target, handle)
+    return host if target == CPU else operands.to_device(host, target, handle)
 
 
 def _has(obj: Any, attribute: str) -> bool:
@@ -175,8 +77,8 @@ def asnumpy(obj: Any, *, out: np.ndarray[Any, Any] | None = None, stream: Any = 
         ShapeError, DTypeError, LayoutError: out does not fit, or is no NumPy array.
     """
     handle = handle_of(stream)
-    array = obj if isinstance(obj, np.ndarray) else as_array(obj, "obj", handle)
-    source = layout_of(array)
+    array = obj if isinstance(obj, np.ndarray) else operands.as_array(obj, "obj", handle)
+    source = operands.layout_of(array)
     if out is not None:
         values.check_target(out, "out", source, "obj")
         if not out.flags.c_contiguous:
@@ -213,15 +115,8 @@ def empty(
     found, target = dtypes.dtype(dtype), target_of(device)
     lengths = lengths_of(shape, found.itemsize)
     if target == CPU:
-        return _host_memory(lengths, found)
-    return empty_device(layout(lengths, row_major_strides(lengths, found.itemsize), found, target), handle)
-
-
-def _host_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    try:
-        return np.empty(shape, dtype)
-    except MemoryError as error:
-        raise DeviceError(f"out of host memory: {error}") from None
+        return operands.host_memory(lengths, found)
+    return operands.empty_device(layout(lengths, row_major_strides(lengths, found.itemsize), found, target), handle)
 
 
 def empty_like(obj: Any, *, dtype: Any = None, device: int | str | None = None, stream: Any = None) -> Array:
@@ -229,7 +124,7 @@ def empty_like(obj: Any, *, dtype: Any = None, device: int | str | None = None, 
 
     Arguments and errors as in `empty`.
     """
-    source = layout_of(as_array(obj, "obj", handle_of(stream)))
+    source = operands.layout_of(operands.as_array(obj, "obj", handle_of(stream)))
     return empty(
         source.shape,
         source.dtype if dtype is None else dtype,
@@ -279,8 +174,8 @@ def full(
         array._assign(fill_value, handle, "fill_value")
         return array
     if not values.is_on_host(fill_value):
-        fill_value = as_array(fill_value, "fill_value", handle)
-        check_same_device(layout_of(fill_value), "fill_value", _numpy_layout(array), "the array")
+        fill_value = operands.as_array(fill_value, "fill_value", handle)
+        check_same_device(operands.layout_of(fill_value), "fill_value", operands.layout_of(array), "the array")
     host = values.converted(fill_value, array.dtype, "fill_value")
     array[...] = values.broadcast(host, array.shape, "fill_value")
     return array
@@ -306,7 +201,7 @@ def from_dlpack(obj: Any, *, stream: Any = None) -> Array:
         return obj
     if not _has(obj, "__dlpack__"):
         raise DTypeError(f"obj is a {type(obj).__name__}, which has no __dlpack__")
-    return as_array(obj, "obj", handle)
+    return operands.as_array(obj, "obj", handle)
 
 
 def release_memory(device: int | str | None = None) -> None:
@@ -350,18 +245,8 @@ def _count(nbytes: Any) -> int:
     return number
 
 
-def unpickled(host: np.ndarray[Any, Any], axes: tuple[int, ...]) -> Array:
-    """A device array out of a pickle: on the current GPU, in NumPy without one.
-
-    Args:
-        host: C-contiguous values.
-        axes: the order of its axes that gives the array its shape.
-    """
-    return asarray(host.transpose(axes))
-
-
 def _from_device(array: Array, wanted: Any, target: int, device: int | str | None, handle: int) -> Array:
-    source = layout_of(array)
+    source = operands.layout_of(array)
     if wanted is not None and wanted != source.dtype:
         raise DTypeError(
             f"obj is on cuda:{source.device} with dtype {source.dtype}; it cannot become {wanted} there. "
@@ -370,21 +255,7 @@ def _from_device(array: Array, wanted: Any, target: int, device: int | str | Non
     if device is None or target == source.device:
         return array
     host = array._copy_to_host(None, handle, "asarray from one device to another")
-    return host if target == CPU else to_device(host, target, handle)
-
-
-def to_device(host: np.ndarray[Any, Any], target: int, handle: int) -> Array:
-    """A copy of a NumPy array on a GPU."""
-    # Order "K" keeps the memory order of a dense array, so that a transposed array stays one.
-    dense = host if host.flags.forc else np.array(host, order="K")
-    made = layout(dense.shape, dense.strides, dense.dtype, target)
-    if any(s < 0 for s in dense.strides) or not (dense.flags.forc or made.high == made.nbytes):
-        dense = np.ascontiguousarray(host)
-        made = layout(dense.shape, dense.strides, dense.dtype, target)
-    array = empty_device(made, handle)
-    if dense.size:
-        backend().copy_from_host(array._storage, array._address, dense, handle)
-    return array
+    return host if target == CPU else operands.to_device(host, target, handle)
 
 
 def _name(array: Layout) -> str:

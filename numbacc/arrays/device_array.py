@@ -16,6 +16,7 @@ from ..base.backend import backend
 from ..base.layout import (
     Layout,
     axes_of,
+    check_same_device,
     dense_like,
     index_parts,
     integers_of,
@@ -27,9 +28,13 @@ from ..base.layout import (
     row_major_strides,
     shadow,
 )
+from ..device.copying import copy
 from ..device.streams import handle_of
 from ..errors import DTypeError, LayoutError, ShapeError, UnsupportedError, shown
 from . import values
+from .dlpack import CUDA_DEVICE, export_capsule
+from .foreign import check_is_no_value
+from .interop import import_array
 from .numba_array import NumbaArray, is_given
 from .operators import Operators
 
@@ -213,15 +218,6 @@ class DeviceArray(Operators, NumbaArray):
         """A copy of the elements on the same GPU, gapless, in this memory order, queued on the default stream."""
         return self._compact(handle_of(None), row_major=False)
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        """Pickle the values, by way of the host, which blocks: see `arrays.unpickled`."""
-        from .creation import unpickled
-
-        host = self._copy_to_host(None, self._usual_stream(), "pickling an array")
-        # NumPy keeps C and Fortran order only: any other travels as an order of the axes.
-        axes = sorted(range(self.ndim), key=lambda d: -host.strides[d])
-        return unpickled, (host.transpose(axes), tuple(sorted(range(self.ndim), key=axes.__getitem__)))
-
     def copy_to_host(self, ary: np.ndarray[Any, Any] | None = None, stream: Any = 0) -> Any:
         """The values as a NumPy array; `ary` if given. This blocks (see `numbacc.asnumpy` for one that need not).
 
@@ -265,35 +261,33 @@ class DeviceArray(Operators, NumbaArray):
 
     def _compact(self, handle: int, *, row_major: bool) -> DeviceArray:
         """A gapless copy on the device."""
-        from ..plan.copying import copy
-        from .creation import empty_device
-
         made = dense_like(self._numbacc_layout, self.shape)
         if row_major:
             strides = row_major_strides(self.shape, self.dtype.itemsize)
             made = layout(self.shape, strides, self.dtype, self.device)
-        return copy(self, empty_device(made, handle), handle)  # type: ignore[no-any-return]
+        return copy(self, _empty(made, handle), handle)  # type: ignore[no-any-return]
 
     def _assign(self, value: Any, handle: int, name: str = "value") -> None:
         """Write a number, or an array of the host or this GPU, into this array: see `values`."""
-        from ..plan.copying import copy
-        from . import creation as arrays
-
         if self._readonly:
             raise LayoutError("this array is read-only")
         if isinstance(value, _NUMBERS) and is_dense(self._numbacc_layout):
             self._fill(value, handle, name)
             return
-        source = value if values.is_on_host(value) else arrays.as_array(value, name, handle)
+        source = value
+        if not isinstance(value, DeviceArray) and not values.is_on_host(value):
+            check_is_no_value(value, name)
+            source = imported(value, name, handle)
         if isinstance(source, DeviceArray):
-            arrays.check_same_device(source._numbacc_layout, name, self._numbacc_layout, "the array")
+            check_same_device(source._numbacc_layout, name, self._numbacc_layout, "the array")
             if source.dtype != self.dtype:
                 raise DTypeError(
                     f"{name} has dtype {source.dtype} and the array {self.dtype}; convert it with its own library, or "
                     "on the host: numbacc.asnumpy(value)"
                 )
             source = values.broadcast(source, self.shape, name)
-            if self._overlaps(source):
+            one, other = (self._address, self._numbacc_layout), (source._address, source._numbacc_layout)
+            if one != other and overlap(*one, *other):  # writing would change what is still to be read
                 source = source._compact(handle, row_major=False)
         else:
             host = values.broadcast(values.converted(source, self.dtype, name), self.shape, name)
@@ -302,15 +296,8 @@ class DeviceArray(Operators, NumbaArray):
             if host.size == 1 and not kept and is_dense(self._numbacc_layout):
                 self._fill(host, handle, name)
                 return
-            source = arrays.to_device(host, self.device, handle)
+            source = to_device(host, self.device, handle)
         copy(source.broadcast_to(self.shape), self, handle)
-
-    def _overlaps(self, source: DeviceArray) -> bool:
-        """True if writing this array changes what is still to be read of another."""
-        one, other = self._numbacc_layout, source._numbacc_layout
-        if self._address == source._address and one is other:
-            return False
-        return overlap(self._address, one, source._address, other)
 
     def _fill(self, value: Any, handle: int, name: str = "value") -> None:
         """Write one number everywhere; the array must be dense."""
@@ -323,8 +310,6 @@ class DeviceArray(Operators, NumbaArray):
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """(DLPack's number for CUDA devices, this array's GPU)."""
-        from .dlpack import CUDA_DEVICE
-
         return (CUDA_DEVICE, self.device)
 
     def __dlpack__(
@@ -342,8 +327,6 @@ class DeviceArray(Operators, NumbaArray):
                 array is read-only and the consumer too old to be told.
             OptionError: an argument is not of the kind that the protocol says.
         """
-        from .dlpack import export_capsule
-
         return export_capsule(self, stream, max_version, dl_device, copy)
 
     @property
@@ -393,3 +376,24 @@ class DeviceArray(Operators, NumbaArray):
         if math.prod(self.shape) != 1:
             raise ShapeError(f"item() takes an array of one element; this has shape {self.shape}")
         return self._copy_to_host(None, self._usual_stream(), "item()").item()
+
+
+def _empty(made: Layout, handle: int) -> DeviceArray:
+    """An uninitialized array of a dense layout."""
+    storage = backend().allocate(made.nbytes, made.device, handle)
+    return DeviceArray(made, storage.address, storage)
+
+
+def to_device(host: np.ndarray[Any, Any], target: int, handle: int) -> DeviceArray:
+    """A copy of a NumPy array on a GPU."""
+    dense = values.gapless(host)
+    array = _empty(layout(dense.shape, dense.strides, dense.dtype, target), handle)
+    if dense.size:
+        backend().copy_from_host(array._storage, array._address, dense, handle)
+    return array
+
+
+def imported(obj: Any, name: str, handle: int) -> Any:
+    """Another library's array, as `import_array` takes it; NumPy's where it is in host memory."""
+    found = import_array(obj, name, handle)
+    return DeviceArray(*found) if isinstance(found, tuple) else found

@@ -9,12 +9,11 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from ..base import dtypes
+from ..base import checks, dtypes
 from ..base.backend import backend
 from ..base.layout import is_sequence
 from ..device import lent, partners
 from ..errors import OptionError, shown
-from . import checks
 
 CUDA_DEVICE, MANAGED_DEVICE = 2, 13
 #: Pinned memory is CUDA's host memory, 3.

@@ -19,6 +19,16 @@ def unreadable(obj: Any, name: str, error: Exception) -> DTypeError:
     )
 
 
+#: What people pass by mistake: refused before Numba is imported to look at it.
+_NO_ARRAYS = (int, float, complex, str, bytes, list, tuple, dict, set, type(None), np.generic)
+
+
+def check_is_no_value(obj: Any, name: str) -> None:
+    """Raise DTypeError where an object of Python or NumPy stands in an array's place."""
+    if isinstance(obj, _NO_ARRAYS):
+        raise DTypeError(f"{name} is a {type(obj).__name__}; it must be an array: numbacc.asarray makes one")
+
+
 def signed_strides(steps: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     """Strides in bytes of strides in elements.
 

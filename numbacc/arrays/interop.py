@@ -21,7 +21,6 @@ from ..device import partners
 from ..device.contexts import call
 from ..errors import DeviceError, DTypeError, Error, LayoutError
 from . import dlpack, foreign, tensors
-from .device_array import DeviceArray
 from .dlpack import CUDA_DEVICE, HOST_DEVICES, MANAGED_DEVICE
 
 #: void(*)(void *): what gives back a DLPack tensor.
@@ -57,8 +56,14 @@ class _Capsule:
             function(self.structure.deleter)(self.address)
 
 
-def import_array(obj: Any, name: str, handle: int) -> Any:
+#: What a device array over another library's memory is made of: layout, address, storage, whether it is read-only.
+Taken = tuple[Layout, int, Any, bool]
+
+
+def import_array(obj: Any, name: str, handle: int) -> Taken | np.ndarray[Any, Any]:
     """The memory of another library's array, without a copy, in the order of the stream `handle`.
+
+    Where it is host memory, this is a NumPy array.
 
     Raises:
         DTypeError: it is no array, of a dtype that numbacc has not, or a torch tensor whose memory holds other values.
@@ -87,7 +92,7 @@ def import_array(obj: Any, name: str, handle: int) -> Any:
     )
 
 
-def _from_torch(tensor: Any, kind: tensors.Kind, name: str, handle: int) -> Any:
+def _from_torch(tensor: Any, kind: tensors.Kind, name: str, handle: int) -> Taken | np.ndarray[Any, Any]:
     """torch's tensors: their own attributes say all, where they are torch's own on a GPU."""
     place = tensors.place_of(tensor, kind)
     if place is None:
@@ -96,7 +101,7 @@ def _from_torch(tensor: Any, kind: tensors.Kind, name: str, handle: int) -> Any:
     return _wrap(owner, address, made, name, handle, partners.torch_stream(made.device), False)
 
 
-def _from_view(obj: Any, name: str, handle: int) -> Any:
+def _from_view(obj: Any, name: str, handle: int) -> Taken | np.ndarray[Any, Any]:
     """Through cuda.core; what it does not take goes through DLPack."""
     try:
         # Nothing is waited for here: that is done for the work that uses the array.
@@ -134,14 +139,14 @@ def _layout(shape: tuple[int, ...], steps: tuple[int, ...] | None, dtype: np.dty
 
 def _wrap(
     owner: object, address: int, made: Layout, name: str, handle: int, producer: int | None, readonly: bool
-) -> DeviceArray:
+) -> Taken:
     """An array over foreign memory, whose library works on the stream `producer`; None: it was put before `handle`."""
     if not address or address % made.itemsize:
         foreign.check_memory(name, address, made.shape, made.itemsize)
-    return DeviceArray(made, address, backend().borrow(owner, address, made.device, handle, producer, name), readonly)
+    return made, address, backend().borrow(owner, address, made.device, handle, producer, name), readonly
 
 
-def _from_numba(obj: Any, name: str, handle: int) -> DeviceArray:
+def _from_numba(obj: Any, name: str, handle: int) -> Taken:
     """An array that Numba allocated: its own attributes say all, and its stream may be another."""
     dtypes.info(obj.dtype)
     strides = tuple(obj.strides)
@@ -150,14 +155,12 @@ def _from_numba(obj: Any, name: str, handle: int) -> DeviceArray:
     device, address = _numba.place_of(obj)
     made = layout(tuple(obj.shape), strides, obj.dtype, device)
     if _numba.SIMULATED:
-        from ..simulator.device import Adopted
-
-        return DeviceArray(made, address, Adopted(obj))
+        return made, address, backend().Adopted(obj), False
     producer = int(obj.stream) if obj.stream else 0
     return _wrap(obj, address, made, name, handle, producer, False)
 
 
-def _from_dlpack(obj: Any, name: str, handle: int) -> Any:
+def _from_dlpack(obj: Any, name: str, handle: int) -> Taken | np.ndarray[Any, Any]:
     """What cuda.core does not take: host arrays, and dtypes that it cannot name, such as torch's float8."""
     kind = int(obj.__dlpack_device__()[0])
     if kind in HOST_DEVICES:
@@ -173,7 +176,7 @@ def _from_dlpack(obj: Any, name: str, handle: int) -> Any:
     return _wrap(capsule, address, made, name, order, partners.stream_of(obj, device), capsule.readonly)
 
 
-def _from_interface(obj: Any, name: str, handle: int) -> DeviceArray:
+def _from_interface(obj: Any, name: str, handle: int) -> Taken:
     """By the CUDA array interface."""
     found = foreign.interface_of(obj, name)
     device = _device_of(found.address, name)

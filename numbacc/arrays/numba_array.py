@@ -8,11 +8,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..base import _numba
+from ..base import _numba, checks
 from ..base.layout import numpy_view
 from ..device.streams import handle_of
 from ..errors import ShapeError, UnsupportedError
-from . import checks
 
 
 def is_given(stream: Any) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..base import dtypes
-from ..base.layout import Layout, read_only
+from ..base.layout import Layout, layout_of, read_only
 from ..errors import DTypeError, Error, OptionError, ShapeError, shown
 
 _ON_HOST = (int, float, complex, np.ndarray, np.generic, list, tuple, numbers.Number)
@@ -124,6 +124,16 @@ def broadcast(value: Any, shape: tuple[int, ...], name: str) -> Any:
     if not fits or any(n != 1 for n in given[:extra]):
         raise ShapeError(f"{name} has shape {given}, which does not broadcast to {shape}")
     return value.reshape(aligned) if extra else value
+
+
+def gapless(host: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A NumPy array as it can be copied in one piece, in its own memory order where that is possible."""
+    # Order "K" keeps the memory order of a dense array, so that a transposed array stays one.
+    dense = host if host.flags.forc else np.array(host, order="K")
+    strides = dense.strides
+    if any(s < 0 for s in strides) or not (dense.flags.forc or layout_of(dense).high == dense.nbytes):
+        return np.ascontiguousarray(host)
+    return dense
 
 
 def check_target(target: Any, name: str, source: Layout, source_name: str) -> None:

@@ -1,1 +1,1 @@
-"""What all floors share: dtypes, layouts, status codes, who may be copied, the one door to Numba's CUDA target."""
+"""What all floors share: dtypes, layouts, checks of numbers, status codes, and the one door to `numba.cuda`."""

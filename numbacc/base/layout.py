@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from ..errors import IndexRangeError, LayoutError, ShapeError, shown
+from ..errors import DeviceError, IndexRangeError, LayoutError, ShapeError, shown
 
 #: The device of a NumPy array. GPUs are 0, 1, ...
 CPU = -1
@@ -197,6 +197,19 @@ def part_of(array: np.ndarray[Any, Any], index: Any) -> np.ndarray[Any, Any]:
     except (TypeError, ValueError) as error:  # slices of what is no integer, or in steps of 0
         raise LayoutError(f"index {shown(index)} is not supported: {error}") from None
     return view
+
+
+def check_same_device(one: Layout, name: str, other: Layout, other_name: str) -> None:
+    """Raise DeviceError unless both are on the same GPU, or both on the CPU."""
+    if one.device != other.device:
+        raise DeviceError(
+            f"{name} is {_place(one.device)} and {other_name} {_place(other.device)}; nothing is copied "
+            "silently: move one with numbacc.asarray or numbacc.asnumpy"
+        )
+
+
+def _place(device: int) -> str:
+    return "in host memory (NumPy)" if device == CPU else f"on cuda:{device}"
 
 
 def read_only(name: str) -> LayoutError:

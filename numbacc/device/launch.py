@@ -17,7 +17,7 @@ from typing import Any
 from numbacc_bindings.driver import LaunchConfig, driver
 
 from ..base.codes import ARRAYS
-from ..plan.geometry import LaunchOrder
+from ..kernels.specs import LaunchOrder
 from . import kernel_cache, native, runtime
 from .contexts import relaxed
 from .memory import with_room

@@ -12,25 +12,24 @@ import numpy as np
 from ..base.backend import launcher_class
 from ..base.dtypes import info
 from ..base.layout import Layout, merge_dimensions, view
-from ..kernels.specs import MAX_THREADS, ArrangeSpec
-from ..plan import copying as copy
-from ..plan.base import MapPlan, MapSpec
-from ..plan.geometry import LaunchOrder
+from ..device import copying
+from ..device.map_executable import MapExecutable, MapSpec
+from ..kernels.specs import MAX_THREADS, ArrangeSpec, LaunchOrder
 from .program import Arrange
 
 #: Added to a padded dimension's length in the source, so that it merges with no other: see `_merge`.
 _APART = 1 << 40
 
 
-def plan(step: Arrange, count: int) -> MapPlan:
-    """The plan of a rearrangement: `plan.launch(stream, (address of source, address of target))`.
+def executable(step: Arrange, count: int) -> MapExecutable:
+    """What launches a rearrangement: `launch(stream, (address of source, address of target))`.
 
     `count` is the number of points that the step's scale refers to.
     """
     source, target = step.source.layout, step.target.layout
     if (source.shape, source.dtype) == (target.shape, target.dtype) and not (step.scale or step.conjugate):
-        return copy.plan(source, target)  # which knows how to transpose
-    return MapPlan(
+        return copying.executable(source, target)  # which knows how to transpose
+    return MapExecutable(
         MapSpec(
             op="fft",
             formula="arrange",

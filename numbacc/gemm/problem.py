@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays.creation import check_same_device
 from ..base import dtypes
-from ..base.layout import MAX_RANK, Layout, check_writable, layout, row_major_strides
+from ..base.layout import MAX_RANK, Layout, check_same_device, check_writable, layout, row_major_strides
 from ..errors import DTypeError, LayoutError, OptionError, ShapeError
 from .epilogue import Epilogue, epilogue
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from numbacc_bindings.curand import Ordering, RngType, curand
 
-from ..arrays import checks
+from ..base import checks
 from ..base.backend import backend, simulated
 from ..base.layout import CPU
 from ..device import workspace

@@ -1,1 +1,1 @@
-"""Plans: what is decided once for given layouts and options, and the geometry of kernels' launches."""
+"""Plans: what is decided once for given layouts and options, and kept."""

@@ -14,11 +14,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import checks
-from ..arrays import creation as arrays
+from ..arrays import operands
 from ..base.backend import backend, run_kernel
 from ..base.dtypes import info
-from ..base.layout import CPU, Layout, check_rank, check_writable, layout, read_only, row_major_strides
+from ..base.layout import (
+    CPU,
+    Layout,
+    check_rank,
+    check_same_device,
+    check_writable,
+    layout,
+    read_only,
+    row_major_strides,
+)
 from ..device import workspace
 from ..device.streams import handle_of
 from ..errors import ShapeError, UnsupportedError
@@ -47,8 +55,8 @@ class Asked(NamedTuple):
 def asked(shape: Any, dtype: Any, out: Any, stream: Any, supported: Sequence[str]) -> Asked:
     """What a method's arguments ask for, of the dtypes it supports."""
     handle = handle_of(stream)
-    array = None if out is None else arrays.as_array(out, "out", handle)
-    return Asked(*checks.shape_and_dtype(shape, dtype, array, supported), array, out, handle)
+    array = None if out is None else operands.as_array(out, "out", handle)
+    return Asked(*operands.shape_and_dtype(shape, dtype, array, supported), array, out, handle)
 
 
 class Draw(NamedTuple):
@@ -309,9 +317,9 @@ def result(shape: tuple[int, ...], dtype: np.dtype[Any], device: int, out: Any, 
     """
     made = _dense(shape, dtype, device)
     if out is None:
-        return (arrays.empty_layout(made) if device == CPU else arrays.empty_device(made, stream)), made
-    given = arrays.layout_of(out)
-    arrays.check_same_device(given, "out", made, "the generator")
+        return (operands.empty_layout(made) if device == CPU else operands.empty_device(made, stream)), made
+    given = operands.layout_of(out)
+    check_same_device(given, "out", made, "the generator")
     check_writable(given, "out")
     return out, given
 

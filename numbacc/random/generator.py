@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import checks
+from ..base import checks
 from ..base.layout import CPU
 from ..device.devices import target_of
 from ..errors import OptionError, ShapeError, UnsupportedError

@@ -18,7 +18,7 @@ from ..libraries.products import Algorithm, Matrix, Product
 from ..reference.epilogues import gelu, relu
 from ..reference.gemm import product as multiply
 from ..reference.gemm import round_to
-from . import device as simulator
+from .device import queued, view_at
 
 #: As in `cublaslt`; here nothing is chosen.
 algorithms: OrderedDict[Any, Any] = OrderedDict()
@@ -73,7 +73,7 @@ class Runner:
 
     def launch_unchecked(self, stream: int, workspace: int, alpha: int, beta: int, *addresses: int) -> int:
         """Compute the product of the arrays at these addresses."""
-        simulator.queued(stream, lambda: self._compute(alpha, beta, addresses))
+        queued(stream, lambda: self._compute(alpha, beta, addresses))
         return 0
 
     def _compute(self, alpha: int, beta: int, addresses: Sequence[int]) -> None:
@@ -99,7 +99,7 @@ class Runner:
             activation = _ACTIVATIONS[product.epilogue]
             result = result if activation is None else activation(result)
             if product.amax:
-                amax = simulator.view_at(addresses[_AMAX], (1,), (4,), np.dtype(np.float32))
+                amax = view_at(addresses[_AMAX], (1,), (4,), np.dtype(np.float32))
                 amax[...] = np.abs(result).max(initial=0)
             d[...] = round_to(result * _scale(product, addresses, 3), d.dtype)
 
@@ -130,14 +130,14 @@ def _scale(product: Product, addresses: Sequence[int], which: int) -> Any:
     a = product.a.columns if product.transpose_a else product.a.rows
     b = product.b.rows if product.transpose_b else product.b.columns
     shape = () if kind == "scalar" else (a, 1) if which == 0 else (1, b)
-    return simulator.view_at(address, shape, tuple(4 * (n > 1) for n in shape), np.dtype(np.float32))
+    return view_at(address, shape, tuple(4 * (n > 1) for n in shape), np.dtype(np.float32))
 
 
 def _bias(product: Product, address: int) -> NDArray[Any]:
     """The bias of each matrix of the batch, along D's rows."""
     kind = dtype(product.bias_dtype)
     strides = (product.bias_stride * kind.itemsize, kind.itemsize, 0)
-    return simulator.view_at(address, (product.batch, product.d.rows, 1), strides, kind)
+    return view_at(address, (product.batch, product.d.rows, 1), strides, kind)
 
 
 def _number(word: int, scale: np.dtype[Any]) -> Any:
@@ -149,4 +149,4 @@ def _view(address: int, matrix: Matrix, batch: int) -> NDArray[Any]:
     kind = dtype(matrix.dtype)
     size = kind.itemsize
     strides = (matrix.batch_stride * size, size, matrix.pitch * size)
-    return simulator.view_at(address, (batch, matrix.rows, matrix.columns), strides, kind)
+    return view_at(address, (batch, matrix.rows, matrix.columns), strides, kind)

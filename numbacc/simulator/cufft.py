@@ -9,7 +9,7 @@ import numpy as np
 from numbacc_bindings.cufft import Type
 
 from ..libraries.advanced_layout import AdvancedLayout
-from . import device as simulator
+from .device import queued, view_at
 
 #: Type -> dtypes of input and output.
 _DTYPES = {
@@ -39,7 +39,7 @@ class Transform:
 
     def execute_unchecked(self, stream: int, source: int, target: int, direction: int) -> int:
         """Transform what is at an address to another."""
-        simulator.queued(stream, lambda: self._transform(source, target, direction))
+        queued(stream, lambda: self._transform(source, target, direction))
         return 0
 
     def _transform(self, source: int, target: int, direction: int) -> None:
@@ -85,4 +85,4 @@ def _view(
     for size in reversed(embed[1:]):
         steps.insert(0, steps[0] * size)
     strides = tuple(dtype.itemsize * step for step in (dist, *steps))
-    return simulator.view_at(address, (batch, *lengths), strides, dtype)
+    return view_at(address, (batch, *lengths), strides, dtype)

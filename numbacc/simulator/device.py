@@ -21,7 +21,7 @@ from ..base.ownership import ARRAY_INSTEAD, NotCopied
 from ..device.captures import Capture
 from ..device.streams import check_consumer, check_producer
 from ..errors import DeviceError, UnsupportedError
-from ..kernels import simulated as _simulated
+from ..kernels import simulated
 
 
 def device_count() -> int:
@@ -80,7 +80,7 @@ class Storage(NotCopied):
         self.address = int(self._memory.ctypes.data)
         self.nbytes, self.device, self.stream = nbytes, 0, stream
         if nbytes:
-            _simulated.memory[self.address] = self._memory
+            simulated.memory[self.address] = self._memory
 
     def keep(self, owner: object) -> None:
         """Copies are done at once: nothing need be kept."""
@@ -96,7 +96,7 @@ class Storage(NotCopied):
         """The memory that this is: itself, but for a graph's."""
         return self
 
-    def __del__(self, memory: dict[int, Any] = _simulated.memory) -> None:
+    def __del__(self, memory: dict[int, Any] = simulated.memory) -> None:
         # The default argument outlives this module: scratch memory is freed when the interpreter exits.
         memory.pop(self.address, None)
 
@@ -122,9 +122,9 @@ class Adopted(Storage):
         self.nbytes, self.device, self.stream = int(whole.nbytes), 0, 0
         self.address = int(whole.ctypes.data)
         _adopted[self.address] = _adopted.get(self.address, 0) + 1
-        _simulated.memory[self.address] = whole
+        simulated.memory[self.address] = whole
 
-    def __del__(self, memory: dict[int, Any] = _simulated.memory, adopted: dict[int, int] = _adopted) -> None:
+    def __del__(self, memory: dict[int, Any] = simulated.memory, adopted: dict[int, int] = _adopted) -> None:
         left = adopted.pop(self.address, 1) - 1
         if left:
             adopted[self.address] = left
@@ -141,7 +141,7 @@ class Borrowed(Storage):
         self._owner, self.address = owner, address
         self.nbytes, self.device, self.stream = 0, 0, stream
 
-    def __del__(self, memory: dict[int, Any] = _simulated.memory) -> None:
+    def __del__(self, memory: dict[int, Any] = simulated.memory) -> None:
         """Its owner frees it."""
 
 
@@ -278,7 +278,7 @@ def release_memory(device: int | None = None) -> None:
 
 def memory_at(address: int, nbytes: int) -> np.ndarray[Any, Any]:
     """The bytes behind an address, up to the end of the allocation that it lies in."""
-    return _simulated.behind(address)[:nbytes]
+    return simulated.behind(address)[:nbytes]
 
 
 def view_at(

@@ -7,31 +7,34 @@ from typing import Any
 
 import numpy as np
 
-from ..base.layout import Layout, layout, view
+from ..base.layout import Layout, layout, read_only, view
 from ..errors import DTypeError, ShapeError
-from .base import MapPlan, MapSpec
+from .map_executable import MapExecutable, MapSpec
 
 
 def copy(source: Any, target: Any, stream: int) -> Any:
     """Queue a copy of one device array into another of its shape and dtype, and return the target.
 
     Raises:
-        ShapeError, DTypeError: the two differ. LayoutError: they overlap in part.
+        ShapeError, DTypeError: the two differ. LayoutError: they overlap in part, or the target is read-only.
     """
     one, other = source._numbacc_layout, target._numbacc_layout
     if one.shape != other.shape:
         raise ShapeError(f"cannot copy an array of shape {one.shape} into one of shape {other.shape}")
     if one.dtype != other.dtype:
         raise DTypeError(f"cannot copy an array of {one.dtype} into one of {other.dtype}")
-    plan(one, other).run([source], [target], target, stream)
+    found = executable(one, other)
+    if target._readonly:
+        raise read_only("out")
+    found.run([source], [target], stream)
     return target
 
 
 @lru_cache(maxsize=1024)
-def plan(source: Layout, target: Layout) -> MapPlan:
+def executable(source: Layout, target: Layout) -> MapExecutable:
     """The copy between layouts of one shape and dtype, as a map of unsigned integers of the element's size."""
     one, other = _as_words(source), _as_words(target)
-    return MapPlan(
+    return MapExecutable(
         MapSpec(
             op="copy",
             formula="copy",

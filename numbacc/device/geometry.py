@@ -18,7 +18,15 @@ from typing import Any, NamedTuple
 from ..base.backend import backend, launcher_class
 from ..base.dtypes import info
 from ..base.layout import Merged, merge_dimensions
-from ..kernels.specs import MAX_THREADS, THREAD_BYTES, TILE, VECTOR_BYTES, ArrangeSpec, KernelSpec, vector_thread_bytes
+from ..kernels.specs import (
+    MAX_THREADS,
+    THREAD_BYTES,
+    TILE,
+    VECTOR_BYTES,
+    KernelSpec,
+    LaunchOrder,
+    vector_thread_bytes,
+)
 
 #: CUDA's limit on blocks along y; the kernels walk further rows in steps of the grid.
 _MAX_GRID_Y = 65535
@@ -47,32 +55,8 @@ class Geometry(NamedTuple):
     thread_bytes: int = THREAD_BYTES
 
 
-class LaunchOrder(NamedTuple):
-    """What a launcher is made from.
-
-    Attributes:
-        kernel: which kernel.
-        device: the GPU.
-        grid, block: blocks and threads along x and y.
-        alignment: the address modulo 16 of each array.
-        places: (array, bytes into it) of each of the kernel's pointers.
-        constants: the integers that follow the pointers.
-        pairs: (array, low, high, output, low, high, allowed to be equal): an output's bytes may not be another
-            array's, unless the two start at one address and that is allowed.
-    """
-
-    kernel: KernelSpec | ArrangeSpec
-    device: int
-    grid: tuple[int, int]
-    block: tuple[int, int]
-    alignment: tuple[int, ...]
-    places: tuple[tuple[int, int], ...]
-    constants: tuple[int, ...]
-    pairs: tuple[tuple[int, ...], ...]
-
-
 def make_launcher(spec: Any, alignment: Sequence[int], device: int, pairs: Sequence[tuple[int, ...]]) -> Any:
-    """The launcher of a `base.MapSpec`, for arguments whose addresses are `alignment` modulo 16.
+    """The launcher of a `map_executable.MapSpec`, for arguments whose addresses are `alignment` modulo 16.
 
     `pairs` is as in `LaunchOrder`.
 
@@ -98,7 +82,7 @@ def make_launcher(spec: Any, alignment: Sequence[int], device: int, pairs: Seque
 
 
 def places_of(spec: Any, alignment: Sequence[int]) -> list[int]:
-    """The operands' addresses modulo 16, inputs first, of a `base.MapSpec`'s arguments aligned as these."""
+    """The operands' addresses modulo 16, inputs first, of a `map_executable.MapSpec`'s arguments aligned as these."""
     first = len(spec.inputs)
     places = [alignment[view.argument] + view.offset for view in spec.reads]
     places += [alignment[first + view.argument] + view.offset for view in spec.writes]
@@ -114,7 +98,7 @@ def launcher_of(
     device: int,
     pairs: Sequence[tuple[int, ...]],
 ) -> Any:
-    """The launcher of a `base.MapSpec` once its geometry is decided.
+    """The launcher of a `map_executable.MapSpec` once its geometry is decided.
 
     Args:
         geometry: the kernel and its grid.

@@ -1,19 +1,15 @@
-"""Arguments that are numbers, shapes and dtypes: each as it is used, or the error that says what it must be."""
+"""Arguments that are numbers: each as it is used, or the error that says what it must be."""
 
 from __future__ import annotations
 
 import math
 import numbers
 import operator
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..base import dtypes
-from ..base.layout import lengths_of
-from ..errors import DTypeError, Error, OptionError, ShapeError, shown
-from . import creation as arrays
+from ..errors import Error, OptionError, shown
 
 
 def integer(
@@ -75,28 +71,3 @@ def at_least_0(value: Any, name: str) -> float:
     if number < 0:
         raise OptionError(f"{name}={number} is negative: it must be at least 0")
     return number
-
-
-def shape_and_dtype(
-    shape: int | Sequence[int] | None, dtype: Any, out: Any, supported: Sequence[str]
-) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Shape and dtype of a result: those given, else those of `out`, else () and the first supported.
-
-    Raises:
-        ShapeError: shape is none, or not that of out. DTypeError: dtype is not supported, or not that of out.
-    """
-    given = None if out is None else arrays.layout_of(out)
-    asked = supported[0] if dtype is None and given is None else dtype
-    found = given.dtype if asked is None and given else dtypes.dtype(asked)
-    name = dtypes.info(found, "out").name
-    if name not in supported:
-        where = "out has dtype" if dtype is None else "dtype is"
-        raise DTypeError(f"{where} {name}; supported: {', '.join(supported)}")
-    if given is not None and given.dtype != found:
-        raise DTypeError(f"out has dtype {given.dtype}; dtype={name} was asked for")
-    if shape is None:
-        return (() if given is None else given.shape), found
-    lengths = lengths_of(shape)
-    if given is not None and given.shape != lengths:
-        raise ShapeError(f"out has shape {given.shape}; shape={lengths} was asked for")
-    return lengths, found
