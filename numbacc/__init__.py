@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 
 from ._version import __version__
-from .arrays import (
+from .arrays.creation import (
     asarray,
     asnumpy,
     empty,
@@ -32,7 +32,9 @@ from .arrays import (
     scratch_limit,
     zeros,
 )
-from .backend import has_gpu
+from .base.backend import has_gpu
+from .device.graphs import Graph, graph
+from .device.streams import Stream, current_stream, stream
 from .errors import (
     CacheWarning,
     DeviceError,
@@ -44,8 +46,6 @@ from .errors import (
     ShapeError,
     UnsupportedError,
 )
-from .graphs import Graph, graph
-from .streams import Stream, current_stream, stream
 
 if TYPE_CHECKING:
     from . import fft, gated, gemm, random

@@ -19,13 +19,14 @@ from __future__ import annotations
 from functools import lru_cache, partial
 from typing import Any
 
-from . import arrays
-from .dtypes import info
+from .arrays import operands
+from .base.dtypes import info
+from .base.layout import Layout, View, check_rank, check_same_device, dense_like, normalize_axis, view
+from .device.map_executable import MapSpec
+from .device.streams import handle_of
 from .errors import DTypeError, OptionError, ShapeError, shown
-from .layout import Layout, View, check_rank, dense_like, normalize_axis, view
-from .plans import MapPlan, MapSpec, check_out, outs_of
+from .plan.base import MapPlan, check_out, outs_of
 from .reference import gated as reference
-from .streams import handle_of
 
 KINDS = tuple(reference.KINDS)
 
@@ -194,10 +195,10 @@ def _find(
         )
     names = _PAIR_NAMES[direction] if paired else _NAMES[direction]
     flat = (*arguments[:-1], *x) if paired else arguments
-    inputs = [arrays.as_array(a, name, handle) for a, name in zip(flat, names, strict=True)]
-    layouts = tuple([arrays.layout_of(a) for a in inputs])
+    inputs = [operands.as_array(a, name, handle) for a, name in zip(flat, names, strict=True)]
+    layouts = tuple([operands.layout_of(a) for a in inputs])
     outs = outs_of(out, handle)
-    out_layouts = None if outs is None else tuple([arrays.layout_of(a) for a in outs])
+    out_layouts = None if outs is None else tuple([operands.layout_of(a) for a in outs])
     if type(axis) is not int:  # 1.0 and True would be found in the cache under 1
         axis = normalize_axis(axis, max(layouts[-1].ndim, 1), names[-1])
     try:
@@ -247,7 +248,7 @@ def _plan(
     names = (_PAIR_NAMES if paired else _NAMES)[direction]
     x = inputs[-1]
     for array, name in zip(inputs, names, strict=True):
-        arrays.check_same_device(array, name, x, names[-1])
+        check_same_device(array, name, x, names[-1])
         check_rank(array.shape, name)
         row = info(array.dtype, name)
         if row.compute not in ("float32", "float64"):

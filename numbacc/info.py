@@ -19,10 +19,11 @@ from typing import Any
 
 from numbacc_bindings.driver import DeviceAttribute, driver
 
-from . import backend, kernel_cache, runtime
 from ._version import __version__
-from .dtypes import TABLE
-from .installed import COMPILER, LIBRARIES, Part, find, library_version
+from .base import backend
+from .base.dtypes import TABLE
+from .device import kernel_cache, runtime
+from .device.installed import COMPILER, LIBRARIES, Part, find, library_version
 
 Row = dict[str, Any]
 

@@ -19,8 +19,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 import numbacc
-from numbacc import arrays, gated, workspace
-from numbacc.backend import backend, has_gpu, simulated
+from numbacc import gated
+from numbacc.arrays import operands
+from numbacc.base.backend import backend, has_gpu, simulated
+from numbacc.device import workspace
 
 # JAX would take three quarters of the GPU's memory from the tests beside it.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
@@ -219,7 +221,7 @@ def memory_layouts(draw, rank, writable):
 @contextmanager
 def poisoned():
     """Fresh results start out as sentinels, so that an element which is not written shows."""
-    on_host, on_device = arrays.empty_layout, arrays.empty_device
+    on_host, on_device = operands.empty_layout, operands.empty_device
 
     def empty_layout(layout):
         array = on_host(layout)
@@ -234,8 +236,12 @@ def poisoned():
         return array
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrays, "empty_layout", empty_layout)
-        patch.setattr(arrays, "empty_device", empty_device)
+        patch.setattr(operands, "empty_layout", empty_layout)
+        patch.setattr(operands, "empty_device", empty_device)
+        if simulated() or has_gpu():
+            from numbacc.arrays import device_array
+
+            patch.setattr(device_array, "_empty", empty_device)  # what copies are made into
         yield
 
 

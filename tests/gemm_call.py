@@ -10,8 +10,9 @@ import pytest
 from conftest import bits, sentinel
 from gemm_oracle import Inputs
 
-from numbacc import dtypes, gemm
-from numbacc.backend import simulated
+from numbacc import gemm
+from numbacc.base import dtypes
+from numbacc.base.backend import simulated
 
 EPILOGUES = tuple(kind.value for kind in gemm.Epilogue)
 

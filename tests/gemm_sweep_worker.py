@@ -65,7 +65,7 @@ class Product:
         import gemm_oracle
         import numpy as np
 
-        from numbacc import dtypes
+        from numbacc.base import dtypes
 
         self.given, self.kind = given, given["epilogue"]
         self.names = PRODUCTS[given["product"]]
@@ -171,8 +171,8 @@ def _grad_of(answer):
 
 def run_raw(product, attempt):
     """The same by cuBLASLt alone, with the algorithm of this number that it proposes; None behind the last."""
-    from numbacc.arrays import layout_of
-    from numbacc.backend import backend, matmul_library
+    from numbacc.arrays.operands import layout_of
+    from numbacc.base.backend import backend, matmul_library
     from numbacc.gemm.alignment import alignment_of
     from numbacc.gemm.lowering import lower
     from numbacc.gemm.problem import Call, resolve
@@ -234,7 +234,7 @@ class Refused(Exception):
 
 def outcome_of(given, raw, attempt):
     """(outcome, text) of one attempt at a case; None where there are no more."""
-    from numbacc.backend import backend
+    from numbacc.base.backend import backend
     from numbacc.errors import LayoutError, UnsupportedError
     from numbacc_bindings.cublasLt import CublasLtError
     from numbacc_bindings.driver import DriverError

@@ -7,7 +7,8 @@ import contextlib
 import numpy as np
 
 import numbacc
-from numbacc import fft, gated, gemm, random, runtime
+from numbacc import fft, gated, gemm, random
+from numbacc.device import runtime
 
 _BIG = 1 << 27
 

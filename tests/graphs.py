@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 
 import numbacc
-from numbacc import runtime
+from numbacc.device import runtime
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 from gemm_oracle import TANH_ERROR
 
-from numbacc import dtypes
+from numbacc.base import dtypes
 
 
 def activate(z, activation):

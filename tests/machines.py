@@ -6,7 +6,8 @@ import importlib.metadata
 from types import SimpleNamespace
 from typing import NamedTuple
 
-from numbacc import info, runtime
+from numbacc import info
+from numbacc.device import runtime
 from numbacc_bindings.driver import DeviceAttribute, DriverError
 
 PARTS = info.COMPILER + info.LIBRARIES

@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import pytest
 
-from numbacc import _numba, launch
-from numbacc.dtypes import TABLE
+from numbacc.base import _numba
+from numbacc.base.dtypes import TABLE
+from numbacc.device import launch
 from numbacc.kernels import registry
 from numbacc.kernels.formulas import FORMULAS
 from numbacc.kernels.specs import LAUNCH_BOUNDS, KernelSpec, vector_thread_bytes

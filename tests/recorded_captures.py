@@ -19,8 +19,9 @@ if not recorder.installed():
     pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
 
 import numbacc
-from numbacc import executables, gated, transfers
-from numbacc.backend import backend
+from numbacc import gated
+from numbacc.base.backend import backend
+from numbacc.device import executables, transfers
 
 
 def test_a_graph_keeps_what_the_graphs_in_it_keep():

@@ -18,7 +18,8 @@ if not recorder.installed():
     pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
 
 import numbacc
-from numbacc import captures, gated, lent, memory
+from numbacc import gated
+from numbacc.device import captures, lent, memory
 
 
 @pytest.fixture(autouse=True)

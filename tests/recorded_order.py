@@ -13,7 +13,9 @@ if not recorder.installed():
     pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
 
 import numbacc
-from numbacc import dlpack, gated, lent
+from numbacc import gated
+from numbacc.arrays import dlpack
+from numbacc.device import lent
 
 # ---------------------------------------------------------------- order
 

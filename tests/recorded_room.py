@@ -12,8 +12,8 @@ if not recorder.installed():
     pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
 
 import numbacc
-from numbacc import contexts, launch, workspace
-from numbacc.backend import backend
+from numbacc.base.backend import backend
+from numbacc.device import contexts, launch, workspace
 from numbacc.libraries.handles import Handle
 from numbacc_bindings.driver import DriverError, Status, driver
 from numbacc_bindings.errors import LibraryError

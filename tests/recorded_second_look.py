@@ -16,8 +16,10 @@ if not recorder.installed():
     pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
 
 import numbacc
-from numbacc import captures, dlpack, events, gated, history, lent, memory, transfers
-from numbacc.backend import backend
+from numbacc import gated
+from numbacc.arrays import dlpack
+from numbacc.base.backend import backend
+from numbacc.device import captures, events, history, lent, memory, transfers
 
 
 def export(array, stream):
@@ -270,7 +272,7 @@ def test_launchers_keep_what_threads_make_of_them_at_once():
     x = array()
     with numbacc.graph():
         gated.forward(x)
-    launcher = gated.forward_plan(x)._last
+    launcher = gated.forward_plan(x).executable.last
     first = launcher.launch_unchecked.args[0]
     alive = {ctypes.addressof(each) for each in launcher._templates}
     del launcher.__dict__["launch_unchecked"]

@@ -16,9 +16,10 @@ if not recorder.installed():
     pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
 
 import numbacc
-from numbacc import contexts, gated, memory
-from numbacc.backend import backend
-from numbacc.streams import _MAX_FOREIGN, foreign, handle_of
+from numbacc import gated
+from numbacc.base.backend import backend
+from numbacc.device import contexts, memory
+from numbacc.device.streams import _MAX_FOREIGN, foreign, handle_of
 from numbacc_bindings.driver import driver
 
 # ---------------------------------------------------------------- threads
@@ -50,13 +51,13 @@ def test_an_array_that_leaves_while_a_call_is_under_way(log):
     x, out = array(), numbacc.empty((4, 4))
     plan = gated.forward_plan(x, out=out)
     plan(x, out=out)
-    launcher, elsewhere = plan._last, numbacc.empty((4, 4), stream=t)
+    launcher, elsewhere = plan.executable.last, numbacc.empty((4, 4), stream=t)
 
     def late(*arguments):
         run_threads(lambda k: gated.forward(x, out=elsewhere, stream=t), 1)
         return launcher.launch(*arguments)
 
-    plan._last = SimpleNamespace(launch=late)
+    plan.executable.last = SimpleNamespace(launch=late)
     plan(x, out=out)
     with t:
         x[...] = 2.0
@@ -147,7 +148,7 @@ def test_results_of_calls_survive_finalizers(busy_collector):
 
 
 def test_a_threads_scratch_memory_goes_with_it(log):
-    from numbacc import workspace
+    from numbacc.device import workspace
 
     s = numbacc.stream()
 
@@ -162,7 +163,7 @@ def test_a_threads_scratch_memory_goes_with_it(log):
 
 
 def test_scratch_memory_has_a_limit():
-    from numbacc import workspace
+    from numbacc.device import workspace
 
     kept = numbacc.scratch_limit()
     try:
@@ -182,7 +183,7 @@ def test_scratch_memory_has_a_limit():
 
 
 def test_scratch_memory_makes_way_for_arrays():
-    from numbacc import workspace
+    from numbacc.device import workspace
 
     numbacc.release_memory()
     FAKE.fake_limit(FAKE.fake_used() + (1 << 20))

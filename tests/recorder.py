@@ -136,7 +136,7 @@ class Log:
 
 @pytest.fixture(autouse=True)
 def no_compiler(monkeypatch):
-    from numbacc import launch, lent
+    from numbacc.device import launch, lent
 
     monkeypatch.setattr(launch, "load_function", lambda spec, device: 4096)
     FAKE.fake_clear()
@@ -166,7 +166,7 @@ class TheirStream:
     """A stream that another library has made, one that the legacy default stream waits for."""
 
     def __init__(self):
-        from numbacc.backend import backend
+        from numbacc.base.backend import backend
 
         made = ctypes.c_uint64()
         with backend().on_device(0):

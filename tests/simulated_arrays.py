@@ -9,7 +9,11 @@ import pytest
 from conftest import bits
 
 import numbacc
-from numbacc import _numba, _simulated, dlpack, dtypes, gated, interop, lent, streams
+from numbacc import gated
+from numbacc.arrays import dlpack, interop
+from numbacc.base import _numba, dtypes
+from numbacc.device import lent, streams
+from numbacc.kernels import simulated
 
 pytestmark = pytest.mark.simulator
 
@@ -138,11 +142,11 @@ def test_dlpack_round_trip(dtype, version):
     assert (tuple(tensor.shape[:2]), tuple(tensor.strides[:2])) == ((3, 3), (1, -4))
     address = x._address
     del x, view
-    assert address in _simulated.memory, "the consumer's hold keeps the memory"
+    assert address in simulated.memory, "the consumer's hold keeps the memory"
     assert not taken.readonly
     del taken, tensor
     assert_exports_end(before)
-    assert address not in _simulated.memory
+    assert address not in simulated.memory
 
 
 class Foreign:

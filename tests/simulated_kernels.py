@@ -8,7 +8,10 @@ import pytest
 from conftest import bits
 
 import numbacc
-from numbacc import _intrinsics, copy, dtypes, gated, maps
+from numbacc import gated
+from numbacc.base import dtypes
+from numbacc.device import copying, geometry
+from numbacc.kernels import intrinsics
 from numbacc.kernels.specs import MAX_THREADS
 
 pytestmark = pytest.mark.simulator
@@ -26,7 +29,7 @@ def anew(monkeypatch):
     """Nothing that was planned before is found again, now or later."""
 
     def clear():
-        copy.plan.cache_clear()
+        copying.executable.cache_clear()
         gated.cache_clear()
 
     clear()
@@ -72,13 +75,13 @@ COPIES = [
 def check_copy(place, algorithm, dtype, shape, source, target):
     source = place.operand(numbers(shape, np.dtype(dtype)), **source)
     target = place.empty(shape, np.dtype(dtype), **target)
-    copy.copy(source.view, target.view, 0)
-    info = copy.plan(source.view._numbacc_layout, target.view._numbacc_layout).info
-    assert info.algorithm.startswith(algorithm)
+    copying.copy(source.view, target.view, 0)
+    launcher = copying.executable(source.view._numbacc_layout, target.view._numbacc_layout).last
+    assert launcher.algorithm.startswith(algorithm)
     np.testing.assert_array_equal(bits(target.now()), bits(source.values))
     target.assert_written_only()
     source.assert_untouched()
-    return info
+    return launcher
 
 
 @pytest.mark.parametrize("case", COPIES, ids=str)
@@ -91,7 +94,7 @@ one_of_each = pytest.mark.parametrize("case", {case[0].split(",")[0]: case for c
 
 @one_of_each
 def test_copies_with_64_bit_indices(place, anew, case):
-    anew.setattr(maps, "_needs_wide", lambda *_: True)
+    anew.setattr(geometry, "_needs_wide", lambda *_: True)
     assert "64-bit indices" in check_copy(place, *case).algorithm
 
 
@@ -100,9 +103,9 @@ def test_blocks_take_further_rows(place, anew, case):
     """As they do where there are more rows than a grid may have blocks."""
     algorithm, dtype, shape, *layouts = case
     taller = [{name: [(0, 1), *value] for name, value in one.items()} for one in layouts]
-    anew.setattr(maps, "_MAX_GRID_Y", 1)
-    info = check_copy(place, algorithm, dtype, (13, *shape), *taller)
-    assert ", 1), block" in info.algorithm
+    anew.setattr(geometry, "_MAX_GRID_Y", 1)
+    launcher = check_copy(place, algorithm, dtype, (13, *shape), *taller)
+    assert ", 1), block" in launcher.algorithm
 
 
 #: Algorithm, and how dy, a, b and da, db lie in memory, all of one shape.
@@ -152,7 +155,7 @@ def test_in_place(place, layout):
 
 @pytest.fixture
 def accessors():
-    return _intrinsics.accessors(dtypes.TABLE["float32"], 8, 16, 1, ())
+    return intrinsics.accessors(dtypes.TABLE["float32"], 8, 16, 1, ())
 
 
 def test_an_access_outside_an_array_raises(accessors):
@@ -180,8 +183,8 @@ def test_freed_memory_is_outside(accessors):
 
 
 def test_a_kernel_that_strays_raises(anew):
-    real = maps.choose
-    anew.setattr(maps, "choose", lambda *a: (g := real(*a))._replace(scalars=(*g.scalars[:1], g.scalars[1] + 1)))
+    real = geometry.choose
+    anew.setattr(geometry, "choose", lambda *a: (g := real(*a))._replace(scalars=(*g.scalars[:1], g.scalars[1] + 1)))
     source, target = numbacc.zeros(3), numbacc.zeros(3)
     with pytest.raises(IndexError, match="outside every device array"):
-        copy.copy(source, target, 0)
+        copying.copy(source, target, 0)

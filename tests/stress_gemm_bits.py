@@ -70,7 +70,8 @@ class Bits:
     """One product, run many times."""
 
     def __init__(self, numbacc, given):
-        from numbacc import dtypes, gemm
+        from numbacc import gemm
+        from numbacc.base import dtypes
 
         self.numbacc, self.gemm, self.given = numbacc, gemm, given
         self.dtype = dtype = dtypes.dtype(given["dtype"])

@@ -13,7 +13,7 @@ from conftest import bits, refused
 
 import numbacc
 from numbacc import gated
-from numbacc.dtypes import TABLE
+from numbacc.base.dtypes import TABLE
 
 #: No argument of any kind; its name is the same in every process.
 OBJECT = type("Nothing", (), {"__repr__": lambda self: "OBJECT"})()
@@ -343,12 +343,12 @@ def test_kinds_and_gates_that_are_none(place, value):
     ids=lambda v: type(v).__name__,
 )
 def test_numbers_that_are_none(value):
-    from numbacc import checks
+    from numbacc.base import checks
 
     refused(numbacc.OptionError, "alpha=", run=lambda: checks.real(value, "alpha"))
 
 
 def test_a_devices_number_is_not_read_silently(device_place):
-    from numbacc import checks
+    from numbacc.base import checks
 
     refused(numbacc.OptionError, "alpha=", run=lambda: checks.real(device_place.put(np.ones(())), "alpha"))

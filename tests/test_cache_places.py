@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from numbacc.backend import simulated
+from numbacc.base.backend import simulated
 
 pytestmark = pytest.mark.skipif(simulated(), reason="the simulator compiles nothing for the host")
 
@@ -23,7 +23,7 @@ import warnings
 
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    from numbacc import kernel_cache, native
+    from numbacc.device import kernel_cache, native
 
     @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64)
     def get_current(result):
@@ -139,7 +139,7 @@ def test_nothing_is_warned_of_where_all_is_kept(package, tmp_path):
 def test_a_constant_of_another_file_is_compiled_anew(package, tmp_path):
     cache = {"NUMBACC_CACHE_DIR": str(tmp_path / "cache")}
     assert work(package, **cache) == (-1, [])
-    codes = package / "numbacc" / "codes.py"
+    codes = package / "numbacc" / "base" / "codes.py"
     codes.write_text(codes.read_text().replace("WRONG_CONTEXT = -1\n", "WRONG_CONTEXT = -77\n"))
     assert work(package, **cache) == (-77, [])
 

@@ -15,8 +15,9 @@ import pytest
 from conftest import bits, refused
 
 import numbacc
-from numbacc import dtypes, fft, gated, gemm
-from numbacc.backend import simulated
+from numbacc import fft, gated, gemm
+from numbacc.base import dtypes
+from numbacc.base.backend import simulated
 
 # Of every size, and those that NumPy and buffers know less well.
 DTYPES = [dtypes.dtype(name) for name in ("float32", "bfloat16", "float8_e4m3fn", "float8_e5m2", "complex128", "bool")]
@@ -160,7 +161,7 @@ def test_handles_refuse(way):
 def test_events_and_borrowed_memory_refuse(way):
     from numba import cuda
 
-    from numbacc import runtime
+    from numbacc.device import runtime
 
     borrowed = numbacc.from_dlpack(numbacc.zeros(3))._storage
     theirs = numbacc.asarray(cuda.to_device(np.zeros(3)))._storage

@@ -8,14 +8,14 @@ from types import SimpleNamespace
 import pytest
 
 from numbacc import info
-from numbacc.backend import simulated
-from numbacc.codes import ALIGNED, ARRAYS, CAPTURING, MATMUL_ARRAYS, MAY_OVERLAP
-from numbacc.layout import CPU
+from numbacc.base.backend import simulated
+from numbacc.base.codes import ALIGNED, ARRAYS, CAPTURING, MATMUL_ARRAYS, MAY_OVERLAP
+from numbacc.base.layout import CPU
 
 if simulated():
     pytest.skip("the simulator has no driver", allow_module_level=True)
 
-from numbacc import runtime
+from numbacc.device import runtime
 from numbacc.libraries import cublaslt, tuning
 from numbacc.libraries.products import Algorithm, Matrix, Product
 from numbacc_bindings.cublasLt import AlgoConfig, HeuristicResult, MatmulAttribute, ReductionScheme, cublasLt

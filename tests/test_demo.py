@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import numbacc
-from numbacc import backend, demo, gated, gemm
+from numbacc import demo, gated, gemm
+from numbacc.base import backend
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from conftest import refused
 from test_arguments import HUGE, OBJECT, STREAMS
 
 import numbacc
-from numbacc import lent
-from numbacc.backend import simulated
+from numbacc.base.backend import simulated
+from numbacc.device import lent
 from numbacc.errors import IndexRangeError, shown
 
 #: What Numba's launcher and its own arrays' copies read of ours; none of it queues work.
@@ -25,8 +25,8 @@ def short(value):
 
 def test_nothing_that_numba_does_goes_past_the_order_of_memory():
     """All that is inherited of the real class, or of the simulator's, is replaced."""
-    from numbacc._numba import DeviceNDArray
-    from numbacc.device_array import DeviceArray
+    from numbacc.arrays.device_array import DeviceArray
+    from numbacc.base._numba import DeviceNDArray
 
     theirs = [base for base in DeviceArray.__mro__ if base in DeviceNDArray.__mro__]
     assert theirs[0].__name__ == ("FakeCUDAArray" if simulated() else "DeviceNDArray")

@@ -10,8 +10,9 @@ from gpu_work import WORK, Slow, draw, poison
 from threads import run_threads
 
 import numbacc
-from numbacc import gated, gemm, random, runtime
-from numbacc.backend import has_gpu, simulated
+from numbacc import gated, gemm, random
+from numbacc.base.backend import has_gpu, simulated
+from numbacc.device import runtime
 
 pytestmark = [
     pytest.mark.gpu,
@@ -182,7 +183,7 @@ def test_asking_for_the_current_device_opens_no_other():
 
     code = (
         "import numpy as np, numbacc\n"
-        "from numbacc import contexts, gated\n"
+        "from numbacc import gated; from numbacc.device import contexts\n"
         "from numba import cuda\n"
         "s = numbacc.stream(device=1)\n"
         "with s:\n"

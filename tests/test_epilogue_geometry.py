@@ -10,12 +10,12 @@ import pytest
 from hypothesis import event, example, given
 from hypothesis import strategies as st
 
-from numbacc import maps
-from numbacc.dtypes import TABLE
-from numbacc.epilogue_plans import pack_plan, select_plan, sum_plan
+from numbacc.base.dtypes import TABLE
+from numbacc.base.layout import layout, row_major_strides
+from numbacc.device import geometry
+from numbacc.gemm.epilogue_plans import pack_plan, select_plan, sum_plan
 from numbacc.kernels.registry import INNER, SCALARS
 from numbacc.kernels.specs import MAX_THREADS
-from numbacc.layout import layout, row_major_strides
 
 DTYPES = ("float64", "float32", "bfloat16")
 LENGTHS = [1, 2, 3, 7, 8, 16, 33, 250, 1024, 4100, 65536, 10**6, 2**24 + 1, 2**31 + 7]
@@ -24,8 +24,8 @@ LENGTHS = [1, 2, 3, 7, 8, 16, 33, 250, 1024, 4100, 65536, 10**6, 2**24 + 1, 2**3
 @pytest.fixture(scope="module", autouse=True)
 def without_gpu():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(maps, "launcher_class", lambda: lambda order: SimpleNamespace(order=order))
-        patch.setattr(maps, "backend", lambda: SimpleNamespace(check_capability=lambda *_: None))
+        patch.setattr(geometry, "launcher_class", lambda: lambda order: SimpleNamespace(order=order))
+        patch.setattr(geometry, "backend", lambda: SimpleNamespace(check_capability=lambda *_: None))
         yield
 
 

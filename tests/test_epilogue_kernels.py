@@ -10,16 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import DTYPES
 
-from numbacc import LayoutError, arrays, epilogue_plans, maps
-from numbacc.backend import simulated
-from numbacc.epilogue_plans import map_plan, pack_plan, select_plan, sum_plan
+from numbacc import LayoutError
+from numbacc.arrays.operands import layout_of
+from numbacc.base.backend import simulated
+from numbacc.device import geometry
+from numbacc.gemm import epilogue_plans
+from numbacc.gemm.epilogue_plans import map_plan, pack_plan, select_plan, sum_plan
 
 each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 some_layouts = settings(max_examples=20 if simulated() else settings.default.max_examples)
 
 
 def layouts(*operands):
-    return tuple(arrays.layout_of(o.view) for o in operands)
+    return tuple(layout_of(o.view) for o in operands)
 
 
 def run(plan, inputs, outs):
@@ -347,7 +350,7 @@ def test_memory_is_shared_element_for_element_or_not_at_all(place):
             plan.run(inputs, outs, outs[0], 0)
 
     def of(*views):
-        return [arrays.layout_of(view) for view in views]
+        return [layout_of(view) for view in views]
 
     refuses(sum_plan(*of(v), -2, *of(row)), [v], [row])
     refuses(select_plan(*of(v[1:], apart[1:], v[:7])), [v[1:], apart[1:]], [v[:7]])
@@ -360,7 +363,7 @@ def test_a_mask_shares_no_memory_with_numbers(numpy_place):
     """Not even if both have one column, and steps of the same number of bytes."""
     base = np.zeros(64, np.uint8)
     v, mask = base.view(np.float16)[:, None], base[::2, None]
-    like = [arrays.layout_of(a) for a in (v, mask)]
+    like = [layout_of(a) for a in (v, mask)]
     for plan, inputs, out in [
         (pack_plan(*like), [v], mask),
         (select_plan(*like, like[0]), [v, mask], v),
@@ -375,7 +378,7 @@ def test_64_bit_indices_and_more_rows_than_the_grid_has(device_place, monkeypatc
     if change == "wide":
         monkeypatch.setattr(epilogue_plans, "_is_wide", lambda *_: True)
     else:
-        monkeypatch.setattr(maps, "_MAX_GRID_Y", 1)
+        monkeypatch.setattr(geometry, "_MAX_GRID_Y", 1)
     for plan in plans:
         plan.cache_clear()
     values = integers((2, 70, 8), DTYPES[2])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import numbacc
 from numbacc import fft
-from numbacc.backend import simulated
+from numbacc.base.backend import simulated
 
 pytestmark = pytest.mark.usefixtures("poison")
 
@@ -191,8 +191,8 @@ def test_frames_that_overlap(place):
     signal = values(60, FLOATS[0])
     frames = np.lib.stride_tricks.sliding_window_view(signal, 16)[::8]
     if place.is_device:
-        from numbacc.device_array import DeviceArray
-        from numbacc.layout import layout
+        from numbacc.arrays.device_array import DeviceArray
+        from numbacc.base.layout import layout
 
         base = place.put(signal)
         view = DeviceArray(layout(frames.shape, frames.strides, frames.dtype, 0), base._address, base._storage)

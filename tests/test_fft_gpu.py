@@ -10,7 +10,8 @@ from conftest import held_bytes
 from graphs import captured, overwrite
 
 import numbacc
-from numbacc import fft, runtime, workspace
+from numbacc import fft
+from numbacc.device import runtime, workspace
 
 pytestmark = pytest.mark.gpu
 

@@ -9,13 +9,13 @@ import numpy as np
 import ptx
 import pytest
 
-from numbacc.backend import simulated
-from numbacc.dtypes import TABLE
+from numbacc.base.backend import simulated
+from numbacc.base.dtypes import TABLE
+from numbacc.base.layout import layout
 from numbacc.fft import arrange
 from numbacc.fft.program import ARGUMENT, RESULT, Area, Arrange
 from numbacc.kernels.arrange import SCALES
 from numbacc.kernels.specs import ArrangeSpec
-from numbacc.layout import layout
 
 pytestmark = pytest.mark.skipif(simulated(), reason="the simulator compiles nothing")
 
@@ -74,7 +74,7 @@ def order_of(source, target, alignment=(0, 0), count=1, **options):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arrange, "launcher_class", lambda: Recorder)
         step = Arrange(Area(ARGUMENT, source), Area(RESULT, target), options.get("scale", ""), False)
-        return partial(arrange.plan(step, count).spec.launcher, None, alignment, 0, ())().order
+        return partial(arrange.executable(step, count).spec.launcher, None, alignment, 0, ())().order
 
 
 def dense(shape, dtype):
@@ -88,9 +88,9 @@ def _strides(shape, dtype):
 def test_what_only_moves_is_copied():
     source, target = layout((40, 50), (8, 320), C, 0), dense((40, 50), C)
     step = Arrange(Area(ARGUMENT, source), Area(RESULT, target), "", False)
-    assert arrange.plan(step, 1).spec.op == "copy"
+    assert arrange.executable(step, 1).spec.op == "copy"
     for other in (step._replace(scale="reciprocal"), step._replace(conjugate=True)):
-        assert arrange.plan(other, 1).spec.op == "fft"
+        assert arrange.executable(other, 1).spec.op == "fft"
 
 
 def test_dimensions_merge():

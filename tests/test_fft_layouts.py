@@ -16,15 +16,15 @@ from cufft_emulator import CONTEXT, FakeCufft
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from numbacc.backend import simulated
+from numbacc.base.backend import simulated
 
 if simulated():
     pytest.skip("the simulator has its own cuFFT", allow_module_level=True)
 
-from numbacc.codes import WRONG_CONTEXT
+from numbacc.base.codes import WRONG_CONTEXT
+from numbacc.base.layout import layout
 from numbacc.fft import arguments, plans
 from numbacc.fft.program import Arrange, Execute, build
-from numbacc.layout import layout
 from numbacc.libraries import advanced_layout, cufft
 
 pytestmark = pytest.mark.usefixtures("emulated")
@@ -65,7 +65,7 @@ def emulated():
         patch.setattr("numbacc.libraries.handles.relaxed", nullcontext)
         patch.setattr("numbacc.libraries.handles.on_device", lambda device: nullcontext())
         patch.setattr(plans, "backend", lambda: SimpleNamespace(on_device=lambda device: nullcontext()))
-        patch.setattr(plans.arrange, "plan", FakeArrange)
+        patch.setattr(plans.arrange, "executable", FakeArrange)
         yield
 
 

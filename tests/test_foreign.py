@@ -10,8 +10,9 @@ import pytest
 from conftest import bits, refused
 
 import numbacc
-from numbacc import dtypes, gated
-from numbacc.backend import simulated
+from numbacc import gated
+from numbacc.base import dtypes
+from numbacc.base.backend import simulated
 
 DTYPES = [row.numpy for row in dtypes.TABLE.values()]
 EVERY_DTYPE = pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -244,7 +245,7 @@ class Producer:
         return self._array.__dlpack_device__()
 
     def __dlpack__(self, *, stream=None, max_version=None):
-        from numbacc import dlpack
+        from numbacc.arrays import dlpack
 
         capsule = self._array.__dlpack__(stream=stream)
         self._change(dlpack.STRUCTURES[dlpack.OLD].from_address(dlpack.pointer(capsule, dlpack.OLD)).tensor)

@@ -11,8 +11,8 @@ import oracle
 import pytest
 from scipy.special import erfc, expit, ndtr
 
-from numbacc.backend import simulated
-from numbacc.dtypes import TABLE
+from numbacc.base.backend import simulated
+from numbacc.base.dtypes import TABLE
 from numbacc.kernels import arithmetic, formulas
 from numbacc.kernels.formulas import FORMULAS
 

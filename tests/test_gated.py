@@ -14,7 +14,7 @@ from oracle import DTYPES, KINDS
 
 import numbacc
 from numbacc import gated
-from numbacc.backend import simulated
+from numbacc.base.backend import simulated
 
 pytestmark = pytest.mark.usefixtures("poison")
 
@@ -367,7 +367,7 @@ def test_a_plan_made_for_an_out_with_gaps_called_without_one(place, direction):
 
 def test_a_plan_outlives_the_cache_of_layouts(place):
     """What layouts were interned as is no business of whoever holds a plan."""
-    from numbacc.layout import layout
+    from numbacc.base.layout import layout
 
     call = Call(place, "forward", "glu", DTYPES[0], (4, 6))
     plan = call.plan()

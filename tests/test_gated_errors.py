@@ -154,8 +154,8 @@ def test_a_list_of_numbers_is_no_array(place):
 
 @pytest.mark.parametrize("dtype", ["int32", "uint8", "complex64", "bool", "float8_e5m2", "float8_e4m3fn"])
 def test_dtype_that_is_held_but_not_computed(place, dtype):
-    bad = place.put(np.ones((4, 6), numbacc.dtypes.dtype(dtype)))
-    narrow = place.put(np.ones((4, 3), numbacc.dtypes.dtype(dtype)))
+    bad = place.put(np.ones((4, 6), numbacc.base.dtypes.dtype(dtype)))
+    narrow = place.put(np.ones((4, 3), numbacc.base.dtypes.dtype(dtype)))
     refused_everywhere(place, numbacc.DTypeError, dtype, "float32", "bfloat16", x=bad, dy=narrow)
 
 

@@ -258,7 +258,7 @@ def test_epilogues_have_names_and_properties(place):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
 def test_nan_and_infinity_go_through(place, dtype):
-    a = np.array([[np.nan, 1], [np.inf, 1], [-np.inf, 1], [1, 1]]).astype(numbacc.dtypes.dtype(dtype))
+    a = np.array([[np.nan, 1], [np.inf, 1], [-np.inf, 1], [1, 1]]).astype(numbacc.base.dtypes.dtype(dtype))
     a, b = place.put(a), place.put(np.array([[1], [0.5]]).astype(a.dtype))
     want = {"none": [np.nan, np.inf, -np.inf, 1.5], "relu": [np.inf, 0, 1.5], "gelu": [np.inf]}
     for kind, values in want.items():

@@ -9,8 +9,9 @@ from gemm_call import BY_COLUMNS, BY_ROWS, Call
 from test_gemm_narrow import E4, F32, Call8
 
 import numbacc
-from numbacc import dtypes, gemm
-from numbacc.backend import matmul_library
+from numbacc import gemm
+from numbacc.base import dtypes
+from numbacc.base.backend import matmul_library
 from numbacc.errors import LayoutError, UnsupportedError
 
 pytestmark = pytest.mark.usefixtures("poison")

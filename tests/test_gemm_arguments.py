@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from conftest import refused
 
-from numbacc import dtypes, gemm
+from numbacc import gemm
+from numbacc.base import dtypes
 from numbacc.errors import DeviceError, DTypeError, OptionError, ShapeError
 
 F32 = np.dtype(np.float32)

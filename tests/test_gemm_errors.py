@@ -8,7 +8,8 @@ from gemm_call import Call
 from test_gated_errors import readonly, refused
 
 import numbacc
-from numbacc import dtypes, gemm
+from numbacc import gemm
+from numbacc.base import dtypes
 from numbacc.errors import DeviceError, DTypeError, LayoutError, OptionError, ShapeError
 
 F32, U8 = np.dtype(np.float32), np.dtype(np.uint8)

@@ -15,7 +15,9 @@ from stress_gemm_bits import stress
 from test_gpu import slow_down
 
 import numbacc
-from numbacc import dtypes, gemm, runtime, workspace
+from numbacc import gemm
+from numbacc.base import dtypes
+from numbacc.device import runtime, workspace
 from numbacc.libraries import cublaslt, tuning
 
 pytestmark = pytest.mark.gpu
@@ -134,7 +136,7 @@ def test_work_goes_to_the_stream_asked_for():
 
 @pytest.mark.parametrize("late", ["a", "bias", "c"])
 def test_a_product_waits_for_its_inputs_on_other_streams(late):
-    from numbacc.copy import copy
+    from numbacc.device.copying import copy
 
     values = {"a": normal(256, 128), "b": normal(128, 256), "bias": normal(256), "c": normal(256, 256)}
     first, second = numbacc.stream(), numbacc.stream()

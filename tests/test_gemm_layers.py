@@ -9,7 +9,8 @@ from layer_oracle import Step, linear_by_hand, mlp_by_hand
 from test_gated_errors import refused
 
 import numbacc
-from numbacc import dtypes, gemm
+from numbacc import gemm
+from numbacc.base import dtypes
 from numbacc.errors import DeviceError, DTypeError, LayoutError, OptionError, ShapeError
 
 pytestmark = pytest.mark.usefixtures("poison")

@@ -11,7 +11,8 @@ import pytest
 from gemm_call import BY_COLUMNS, BY_ROWS, DTYPES, PADDED, Call, is_fused
 
 import numbacc
-from numbacc import dtypes, gemm
+from numbacc import gemm
+from numbacc.base import dtypes
 
 pytestmark = pytest.mark.usefixtures("poison")
 

@@ -9,8 +9,9 @@ from gemm_call import BY_COLUMNS, BY_ROWS, EPILOGUES, Call
 from test_gated_errors import refused
 
 import numbacc
-from numbacc import dtypes, gemm
-from numbacc.backend import backend
+from numbacc import gemm
+from numbacc.base import dtypes
+from numbacc.base.backend import backend
 from numbacc.errors import DTypeError, LayoutError, OptionError, ShapeError
 
 pytestmark = pytest.mark.usefixtures("poison")

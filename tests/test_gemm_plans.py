@@ -9,7 +9,7 @@ from test_gated_errors import refused
 
 import numbacc
 from numbacc import gemm
-from numbacc.backend import backend
+from numbacc.base.backend import backend
 from numbacc.errors import LayoutError, OptionError
 
 pytestmark = pytest.mark.usefixtures("poison")
@@ -99,7 +99,7 @@ def test_a_plan_takes_any_alpha_and_any_beta_but_0(place):
 
 
 def test_a_plan_outlives_the_cache_of_layouts(place):
-    from numbacc.layout import layout
+    from numbacc.base.layout import layout
 
     plan = Call(place, SHAPE).plan()
     layout.cache_clear()

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import numbacc
-from numbacc import dtypes, gemm
-from numbacc.backend import simulated
+from numbacc import gemm
+from numbacc.base import dtypes
+from numbacc.base.backend import simulated
 
 pytestmark = pytest.mark.usefixtures("poison")
 

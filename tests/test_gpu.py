@@ -12,7 +12,8 @@ import pytest
 from graphs import captured, overwrite
 
 import numbacc
-from numbacc import fft, gated, runtime
+from numbacc import fft, gated
+from numbacc.device import runtime
 from numbacc.reference import gated as reference
 
 pytestmark = pytest.mark.gpu
@@ -97,7 +98,7 @@ def test_an_operation_waits_for_its_inputs_on_other_streams():
     late = numbacc.zeros(x.shape, stream=first)
     busy = slow_down(first)
     host = numbacc.asarray(x)
-    from numbacc.copy import copy
+    from numbacc.device.copying import copy
 
     copy(host, late, first.handle)  # behind the slow work
     y = gated.forward(late, stream=second)

@@ -11,7 +11,8 @@ import pytest
 from gpu_work import WORK, Slow, draw, poison
 
 import numbacc
-from numbacc import fft, gated, gemm, random, runtime
+from numbacc import fft, gated, gemm, random
+from numbacc.device import runtime
 
 pytestmark = pytest.mark.gpu
 

@@ -10,7 +10,8 @@ from gpu_work import Slow, poison
 from test_graph_gpu import COLUMNS, ROWS, assert_usable, direct, normal
 
 import numbacc
-from numbacc import fft, gated, gemm, runtime
+from numbacc import fft, gated, gemm
+from numbacc.device import runtime
 
 pytestmark = pytest.mark.gpu
 

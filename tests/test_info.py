@@ -12,7 +12,9 @@ import pytest
 from machines import PARTS, Gpu, commands, make_up, row
 from test_bindings import STUB, compile_library, needs_compiler
 
-from numbacc import backend, info, kernel_cache, runtime
+from numbacc import info
+from numbacc.base import backend
+from numbacc.device import kernel_cache, runtime
 
 
 def run(*arguments, **environment):

@@ -7,7 +7,9 @@ import oracle
 import pytest
 
 import numbacc
-from numbacc import dtypes, gated, runtime
+from numbacc import gated
+from numbacc.base import dtypes
+from numbacc.device import runtime
 
 pytestmark = pytest.mark.gpu
 

@@ -13,7 +13,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from numbacc import CacheWarning, kernel_cache
+from numbacc import CacheWarning
+from numbacc.device import kernel_cache
 from numbacc.kernels.specs import KernelSpec
 
 SPEC = KernelSpec("vector", "gated.forward.glu", "float32", 2, 1, 1, False)
@@ -127,7 +128,7 @@ def test_a_damaged_file_is_replaced(data, folder):
 @pytest.fixture
 def loading(monkeypatch):
     """`launch.load_function` without a GPU: the list of what it compiled, and what it loaded last."""
-    from numbacc import launch, runtime
+    from numbacc.device import launch, runtime
 
     compiled, loaded = [], []
 
@@ -170,7 +171,7 @@ def test_a_damaged_kernel_is_compiled_again(loading, folder):
 
 _WRITER = """
 import sys
-from numbacc import kernel_cache
+from numbacc.device import kernel_cache
 number = int(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()

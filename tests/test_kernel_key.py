@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from numbacc import installed, kernel_cache
+from numbacc.device import installed, kernel_cache
 from numbacc.kernels.specs import KernelSpec
 from numbacc_bindings.driver import DriverError
 
@@ -61,7 +61,7 @@ def test_key_depends_on_the_compute_capability():
 
 def test_key_is_the_same_in_another_process():
     code = (
-        "from numbacc import kernel_cache; from numbacc.kernels.specs import KernelSpec; "
+        "from numbacc.device import kernel_cache; from numbacc.kernels.specs import KernelSpec; "
         f"print(kernel_cache.key({SPEC!r}, {CAPABILITY!r}))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -177,7 +177,11 @@ def test_a_key_needs_no_library_and_no_pathfinder(toolkit, fresh_fingerprint, mo
 
 
 @pytest.mark.parametrize(
-    "source", ["maps.py", "sums.py", "formulas.py", "arithmetic.py", "specs.py", "_numba.py", "dtypes.py", "launch.py"]
+    "source",
+    [
+        *("maps.py", "sums.py", "formulas.py", "arithmetic.py", "specs.py", "intrinsics.py", "instructions.py"),
+        *("_numba.py", "dtypes.py", "launch.py"),
+    ],
 )
 def test_key_depends_on_the_source(source, fresh_fingerprint, monkeypatch):
     before, read = kernel_cache.key(SPEC, CAPABILITY), Path.read_bytes

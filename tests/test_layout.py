@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import numbacc
-from numbacc import layout as lay
-from numbacc.dtypes import TABLE
-from numbacc.layout import Layout, layout_of
+from numbacc.base import layout as lay
+from numbacc.base.dtypes import TABLE
+from numbacc.base.layout import Layout, layout_of
 
 
 @st.composite

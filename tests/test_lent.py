@@ -10,7 +10,7 @@ import weakref
 import pytest
 from threads import run_threads
 
-from numbacc import lent
+from numbacc.device import lent
 
 
 class Lent:

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
-from numbacc import contexts, info, installed
+from numbacc import info
+from numbacc.device import contexts, installed
 from numbacc_bindings import _library, cufft, curand
 from numbacc_bindings import cublasLt as binding
 from numbacc_bindings.cublasLt import (

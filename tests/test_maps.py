@@ -10,12 +10,12 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from numbacc import maps
-from numbacc.dtypes import TABLE
+from numbacc.base.dtypes import TABLE
+from numbacc.base.layout import View, layout
+from numbacc.device import geometry
+from numbacc.device.map_executable import MapSpec
 from numbacc.kernels.maps import INNER, SCALARS
 from numbacc.kernels.specs import MAX_THREADS, TILE, VECTOR_BYTES
-from numbacc.layout import View, layout
-from numbacc.plans import MapSpec
 
 DTYPES = ("float64", "float32", "bfloat16", "uint8")
 ROWS = ("vector", "spread", "scalar")
@@ -31,8 +31,8 @@ class Recorder:
 @pytest.fixture(scope="module", autouse=True)
 def without_gpu():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(maps, "launcher_class", lambda: Recorder)
-        patch.setattr(maps, "backend", lambda: SimpleNamespace(check_capability=lambda *_: None))
+        patch.setattr(geometry, "launcher_class", lambda: Recorder)
+        patch.setattr(geometry, "backend", lambda: SimpleNamespace(check_capability=lambda *_: None))
         yield
 
 
@@ -58,7 +58,7 @@ class Map:
             inputs=tuple(made[:inputs]), outputs=tuple(made[inputs:]), shape=self.shape,
             reads=tuple(views[:inputs]), writes=tuple(views[inputs:]), out_given=True,
         )  # fmt: skip
-        self.launcher = maps.make_launcher(spec, self.places, 0, ())
+        self.launcher = geometry.make_launcher(spec, self.places, 0, ())
         self.order = self.launcher.order
         self.kernel, self.grid, self.block = self.order.kernel, self.order.grid, self.order.block
         self.algorithm = self.kernel.algorithm

@@ -12,15 +12,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from numbacc.backend import simulated
-from numbacc.codes import ARRAYS, CAPTURING, FAILED, MAY_OVERLAP, WRONG_ALIGNMENT, WRONG_CONTEXT
-from numbacc.kernels.specs import KernelSpec
-from numbacc.maps import LaunchOrder
+from numbacc.base.backend import simulated
+from numbacc.base.codes import ARRAYS, CAPTURING, FAILED, MAY_OVERLAP, WRONG_ALIGNMENT, WRONG_CONTEXT
+from numbacc.kernels.specs import KernelSpec, LaunchOrder
 
 if simulated():
     pytest.skip("the simulator has no driver", allow_module_level=True)
 
-from numbacc import launch, native, runtime
+from numbacc.device import launch, native, runtime
 from numbacc_bindings.driver import LaunchConfig
 
 CONTEXT, FUNCTION, POOL, STREAM = 0x7F12_3456_7890, 0x7F00_0000_1110, 0x5550, 0x7F12_0000_0040

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from numbacc.backend import simulated
+from numbacc.base.backend import simulated
 
 pytestmark = pytest.mark.skipif(simulated(), reason="the simulator compiles nothing")
 
@@ -19,7 +19,7 @@ import numpy as np
 if vars(np).pop("row_stack", None):
     np.__all__.remove("row_stack")
 {before}
-from numbacc import _numba
+from numbacc.base import _numba
 
 assert not hasattr(np, "row_stack"), "it was left behind"
 

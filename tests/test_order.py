@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 import recorder
 
-from numbacc.backend import has_gpu, simulated
+from numbacc.base.backend import has_gpu, simulated
 
 pytestmark = [
     pytest.mark.skipif(simulated(), reason="this is the simulator"),

@@ -13,7 +13,8 @@ from gpu_work import WORK, Slow, draw, poison
 from threads import run_threads
 
 import numbacc
-from numbacc import gated, gemm, runtime
+from numbacc import gated, gemm
+from numbacc.device import runtime
 
 pytestmark = pytest.mark.gpu
 

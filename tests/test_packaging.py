@@ -1,29 +1,21 @@
-"""What is installed, what an import costs, and which module may know which."""
+"""What is installed, and what an import costs."""
 
 from __future__ import annotations
 
-import ast
 import configparser
 import json
-import re
 import shutil
 import statistics
 import subprocess
 import sys
 import tarfile
-from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from test_layers import FAMILIES, PACKAGES, ROOT, imports
 
 import numbacc
-from numbacc import host_cache, info
-
-ROOT = Path(__file__).parents[1]
-PACKAGES = {"numbacc": ROOT / "numbacc", "numbacc_bindings": ROOT / "bindings" / "numbacc_bindings"}
-SOURCES = sorted(path for folder in PACKAGES.values() for path in folder.rglob("*.py"))
-FAMILIES = {"gated", "elementwise", "gemm", "conv", "attention", "fft", "random"}
-
+from numbacc import info
 
 # ---------------------------------------------------------------- setup.cfg
 
@@ -210,120 +202,3 @@ assert numbacc.fft is fft and numbacc.gated.forward and "numbacc.gemm" not in sy
 assert not hasattr(numbacc, "nothing")
 """
     subprocess.run([sys.executable, "-c", check], check=True)
-
-
-# ---------------------------------------------------------------- layers
-
-
-def imports(source, package):
-    """The absolute names of everything a module imports, also inside functions.
-
-    Of `from a import b` both "a" and "a.b" are given, since b may be a module.
-    """
-    found = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-            base = ".".join([*above, *([node.module] if node.module else [])])
-            found |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
-    return found
-
-
-def module_name(path):
-    for name, folder in PACKAGES.items():
-        if path.is_relative_to(folder):
-            return ".".join([name, *path.relative_to(folder).with_suffix("").parts])
-    raise ValueError(path)
-
-
-IMPORTS = {module_name(path): imports(path.read_text(), module_name(path).rpartition(".")[0]) for path in SOURCES}
-
-
-def reaches(module, *targets):
-    """What a module imports of these modules and those below them."""
-    return {name for name in IMPORTS[module] for target in targets if f"{name}.".startswith(f"{target}.")}
-
-
-def importers(*targets):
-    return {module for module in IMPORTS if reaches(module, *targets)}
-
-
-def numbacc_modules(*names):
-    return [f"numbacc.{name}" for name in names]
-
-
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    [
-        ("from numba import cuda", {"numba", "numba.cuda"}),
-        ("def f():\n    import numba.cuda.cudadrv", {"numba.cuda.cudadrv"}),
-        ("from . import plans", {"numbacc.kernels", "numbacc.kernels.plans"}),
-        ("from .. import plans", {"numbacc", "numbacc.plans"}),
-        ("from ..plans import MapPlan", {"numbacc.plans", "numbacc.plans.MapPlan"}),
-    ],
-)
-def test_imports_are_found(source, expected):
-    assert imports(source, "numbacc.kernels") == expected
-
-
-def test_one_door_to_numba_cuda():
-    assert importers("numba.cuda") == {"numbacc._numba"}
-    allowed = numbacc_modules("_numba", "host_cache", "lent_code", "native", "reference.gated")
-    assert importers("numba", "llvmlite") <= {*allowed}
-
-
-def test_what_native_imports_decides_its_cache():
-    """Its constants are part of the machine code that `host_cache` keeps."""
-    kept_by = {name.removesuffix(".py") for name in host_cache.SOURCES}
-    assert {name.split(".")[1] for name in reaches("numbacc.native", "numbacc") if "." in name} <= kept_by
-
-
-def test_bindings_know_no_arrays():
-    for module in IMPORTS:
-        if module.startswith("numbacc_bindings"):
-            assert not reaches(module, "numpy", "numba", "numbacc", "ml_dtypes"), module
-
-
-def test_reference_knows_no_gpu():
-    above = numbacc_modules("_numba", "arrays", "backend", "epilogue_plans", "kernels", "launch", "maps", "native")
-    above += numbacc_modules("plans", "runtime")
-    for module in IMPORTS:
-        if module.startswith("numbacc.reference"):
-            assert not reaches(module, *above, "numba.cuda", "numbacc_bindings"), module
-
-
-def test_kernels_know_no_validation_and_no_library():
-    above = numbacc_modules("arrays", "epilogue_plans", "errors", "launch", "layout", "maps", "plans", "reference")
-    above += numbacc_modules("runtime", "streams")
-    for module in IMPORTS:
-        if module.startswith("numbacc.kernels"):
-            families = numbacc_modules(*FAMILIES)
-            assert not reaches(module, *above, *families, "numbacc_bindings", "ctypes"), module
-
-
-@pytest.mark.parametrize("family", sorted(FAMILIES))
-def test_public_modules_know_no_ctypes(family):
-    below = numbacc_modules("_numba", "native", "runtime")
-    for module in family_modules(family):
-        assert not reaches(module, "ctypes", "numba", "llvmlite", "cuda", "numbacc_bindings", *below), module
-
-
-def family_modules(family):
-    """The modules of a family: one, or those of a package."""
-    return [module for module in IMPORTS if re.fullmatch(rf"numbacc\.{family}(\.\w+)?", module)]
-
-
-def test_core_knows_no_family():
-    tools = {"__init__", "__main__", "demo", "info", *FAMILIES}
-    families = numbacc_modules(*FAMILIES, *(f"reference.{family}" for family in FAMILIES))
-    for module in IMPORTS:
-        if re.fullmatch(r"numbacc\.\w+", module) and module.partition(".")[2] not in tools:
-            assert not reaches(module, *families), module
-
-
-@pytest.mark.parametrize("folder", ["numbacc", "bindings", "tests"])
-def test_files_are_short(folder):
-    lengths = {str(p.relative_to(ROOT)): len(p.read_text().splitlines()) for p in (ROOT / folder).rglob("*.py")}
-    assert {name: length for name, length in lengths.items() if length > 400} == {}

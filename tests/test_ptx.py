@@ -9,11 +9,11 @@ import ptx
 import pytest
 from oracle import DTYPES
 
-from numbacc.backend import simulated
-from numbacc.dtypes import TABLE
+from numbacc.base.backend import simulated
+from numbacc.base.dtypes import TABLE
+from numbacc.base.layout import MAX_RANK
 from numbacc.kernels.formulas import FORMULAS
 from numbacc.kernels.specs import VECTOR_BYTES, KernelSpec
-from numbacc.layout import MAX_RANK
 
 pytestmark = pytest.mark.skipif(simulated(), reason="the simulator compiles nothing")
 

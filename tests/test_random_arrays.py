@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import numbacc
-from numbacc.backend import simulated
+from numbacc.base.backend import simulated
 from numbacc.random import Generator, State
 from numbacc.random.generator import FLOATS, INTEGERS
 
@@ -44,7 +44,7 @@ def draw(g, name, *args, **kw):
 @pytest.mark.parametrize("name, dtype", CASES)
 def test_shapes_and_odd_lengths(place, kind, name, dtype):
     """Every shape has the first values of one sequence, in C order."""
-    row = numbacc.dtypes.dtype(dtype)
+    row = numbacc.base.dtypes.dtype(dtype)
     whole = place.get(draw(generator(place, kind, 3), name, 60, dtype=dtype))
     assert whole.dtype == row and whole.shape == (60,)
     for shape in (1, 7, (), (1,), (5, 1, 3), (2, 3, 4), (0,), (2, 0), (1,) * 8):
@@ -93,7 +93,7 @@ def test_out_of_any_strides(place, data):
     name, dtype = data.draw(st.sampled_from(CASES))
     shape = tuple(data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=4)))
     offset = data.draw(st.integers(0, 5))
-    out = place.empty(shape, numbacc.dtypes.dtype(dtype), **data.draw(memory_layouts(len(shape), writable=True)))
+    out = place.empty(shape, numbacc.base.dtypes.dtype(dtype), **data.draw(memory_layouts(len(shape), writable=True)))
     want = place.get(draw(generator(place, offset=offset), name, shape, dtype=dtype))
     assert draw(generator(place, offset=offset), name, out=out.view) is out.view
     np.testing.assert_array_equal(bits(out.now()), bits(want))
@@ -284,7 +284,7 @@ def test_bad_shapes_and_outs(place, name):
     for shape in (-1, (2, -3), 2.5, "4", (2, None)):
         with pytest.raises(numbacc.ShapeError):
             draw(g, name, shape)
-    out = place.empty((4,), numbacc.dtypes.dtype(dtype)).view
+    out = place.empty((4,), numbacc.base.dtypes.dtype(dtype)).view
     with pytest.raises(numbacc.ShapeError, match=r"out has shape \(4,\); size=\(5,\) was asked for"):
         draw(g, name, 5, out=out)
     with pytest.raises(numbacc.DTypeError, match=f"out has dtype {dtype}; dtype="):

@@ -13,7 +13,6 @@ from host_curand import philox
 from threads import run_threads
 
 import numbacc
-from numbacc import arrays
 from numbacc.random import Generator
 from numbacc.random import generator as module
 
@@ -57,8 +56,7 @@ def test_copies_and_children_stay_on_the_device(monkeypatch):
     def target_of(device):
         return current if device is None else int(device[-1])
 
-    where = module if hasattr(module, "target_of") else arrays
-    monkeypatch.setattr(where, "target_of", target_of)
+    monkeypatch.setattr(module, "target_of", target_of)
     g, current = Generator(), 0
     for made in (copy.copy(g), copy.deepcopy(g), *g.spawn(2)):
         assert made.device == "cuda:1"

@@ -10,7 +10,7 @@ import pytest
 from host_curand import HostCurand
 
 import numbacc
-from numbacc.backend import simulated
+from numbacc.base.backend import simulated
 from numbacc.libraries import curand as engine
 from numbacc.random import Generator
 from numbacc_bindings import _library
@@ -150,7 +150,7 @@ for n in (7, 2**20 + 3, 2**15):
     for dtype in ("float32", "float64", "float16", "bfloat16"):
         for call in (g.random, g.dropout_mask, g.normal, g.lognormal, g.uniform):
             first = (0.3,) if call == g.dropout_mask else () if call == g.random else (0.5, 1.5)
-            show(call(*first, size=n, dtype=dtype).view("u%d" % np.dtype(numbacc.dtypes.dtype(dtype)).itemsize))
+            show(call(*first, size=n, dtype=dtype).view("u%d" % np.dtype(numbacc.base.dtypes.dtype(dtype)).itemsize))
     for high in (6, 2**40):
         show(g.integers(high, size=n))
 print(g.state)

@@ -8,9 +8,9 @@ import struct
 import ptx
 import pytest
 
-from numbacc import launch
-from numbacc.backend import simulated
-from numbacc.dtypes import TABLE
+from numbacc.base.backend import simulated
+from numbacc.base.dtypes import TABLE
+from numbacc.device import launch
 from numbacc.kernels.specs import DrawSpec
 
 pytestmark = pytest.mark.skipif(simulated(), reason="the simulator compiles nothing")

@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 from scipy.stats import qmc
 
-from numbacc.backend import simulated
+from numbacc.base.backend import simulated
 from numbacc.random import KINDS, Generator
 
 # The values do not depend on the device, as test_random shows, and these take many.

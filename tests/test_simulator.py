@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from numbacc.backend import simulated
+from numbacc.base.backend import simulated
 
 HERE = Path(__file__).parent
 pytestmark = pytest.mark.skipif(simulated(), reason="this is the simulator")

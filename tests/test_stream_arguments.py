@@ -48,7 +48,7 @@ def test_devices_of_given_streams(place, given, device):
 
 def test_streams_of_another_gpu(device_place, monkeypatch):
     """Seen without a second GPU: streams say which they are of."""
-    from numbacc.backend import backend
+    from numbacc.base.backend import backend
 
     elsewhere = numbacc.Stream(numbacc.stream().handle, 1)
     refused(numbacc.DeviceError, "cuda:1", "cuda:0", run=lambda: numbacc.stream(elsewhere, device=0))

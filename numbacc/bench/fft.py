@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import numbacc
-from numbacc import fft
 from numbacc_bindings.cufft import cufft
 
-from .. import dtypes
+from .. import fft
+from ..base import dtypes
 from . import peers
 from .harness import Report, gpu_ms, host_us
 

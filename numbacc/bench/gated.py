@@ -12,10 +12,10 @@ import ml_dtypes
 import numpy as np
 
 import numbacc
-from numbacc import gated
-from numbacc.reference import gated as reference
 
-from .. import dtypes
+from .. import gated
+from ..base import dtypes
+from ..reference import gated as reference
 from . import peers
 from .harness import Report, copy_of, gpu_ms, host_us, table
 

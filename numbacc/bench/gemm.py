@@ -10,11 +10,11 @@ import ml_dtypes
 import numpy as np
 
 import numbacc
-from numbacc import gemm
 
-from .. import dtypes
-from ..epilogue_plans import map_plan
-from ..layout import Layout
+from .. import gemm
+from ..base import dtypes
+from ..base.layout import Layout
+from ..gemm.epilogue_plans import map_plan
 from . import peers
 from .harness import Report, gpu_ms, host_times
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from numbacc_bindings.driver import DeviceAttribute, EventFlag, driver
 
-from .. import runtime
+from ..device import runtime
 
 #: Work of this length before each measurement brings the clocks up.
 _WARM_UP_S = 0.02

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 import numbacc
-from numbacc.random import KINDS, Generator
 
-from .. import runtime
+from ..device import runtime
 from ..libraries.curand import Engine
+from ..random import KINDS, Generator
 from . import peers
 from .harness import Report, gpu_ms
 

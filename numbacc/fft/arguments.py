@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple
 
-from ..dtypes import info
+from ..base.dtypes import info
+from ..base.layout import Layout, check_rank, dense_like, integers_of, is_sequence, layout, normalize_axis
 from ..errors import DTypeError, OptionError, ShapeError, shown
-from ..layout import Layout, check_rank, dense_like, integers_of, is_sequence, layout, normalize_axis
-from ..plans import check_out
+from ..plan.base import check_out
 from ..reference import fft as reference
 from .program import Request
 

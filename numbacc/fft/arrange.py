@@ -9,28 +9,27 @@ from typing import Any
 
 import numpy as np
 
-from .. import copy
-from ..backend import launcher_class
-from ..dtypes import info
-from ..kernels.specs import MAX_THREADS, ArrangeSpec
-from ..layout import Layout, merge_dimensions, view
-from ..maps import LaunchOrder
-from ..plans import MapPlan, MapSpec
+from ..base.backend import launcher_class
+from ..base.dtypes import info
+from ..base.layout import Layout, merge_dimensions, view
+from ..device import copying
+from ..device.map_executable import MapExecutable, MapSpec
+from ..kernels.specs import MAX_THREADS, ArrangeSpec, LaunchOrder
 from .program import Arrange
 
 #: Added to a padded dimension's length in the source, so that it merges with no other: see `_merge`.
 _APART = 1 << 40
 
 
-def plan(step: Arrange, count: int) -> MapPlan:
-    """The plan of a rearrangement: `plan.launch(stream, (address of source, address of target))`.
+def executable(step: Arrange, count: int) -> MapExecutable:
+    """What launches a rearrangement: `launch(stream, (address of source, address of target))`.
 
     `count` is the number of points that the step's scale refers to.
     """
     source, target = step.source.layout, step.target.layout
     if (source.shape, source.dtype) == (target.shape, target.dtype) and not (step.scale or step.conjugate):
-        return copy.plan(source, target)  # which knows how to transpose
-    return MapPlan(
+        return copying.executable(source, target)  # which knows how to transpose
+    return MapExecutable(
         MapSpec(
             op="fft",
             formula="arrange",
@@ -50,7 +49,7 @@ def plan(step: Arrange, count: int) -> MapPlan:
 def _make_launcher(
     step: Arrange, count: int, spec: MapSpec, alignment: Sequence[int], device: int, pairs: Sequence[Any]
 ) -> Any:
-    """As `maps.make_launcher`. The program knows which arrays may share memory: `pairs` need not be looked at."""
+    """As `geometry.make_launcher`. The program knows which arrays may share memory: `pairs` need not be looked at."""
     source, target = step.source.layout, step.target.layout
     shape, inside, in_steps, out_steps = _merge(source, target)
     reach = max(_reach(steps, shape) for steps in (in_steps, out_steps))

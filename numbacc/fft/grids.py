@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import arrays, checks
-from ..copy import copy
-from ..devices import target_of
-from ..dtypes import info
-from ..errors import DeviceError, LayoutError, OptionError, ShapeError
-from ..layout import (
+from ..arrays import operands
+from ..base import checks
+from ..base.dtypes import info
+from ..base.layout import (
     CPU,
     Layout,
     check_rank,
@@ -23,8 +21,11 @@ from ..layout import (
     overlap,
     read_only,
 )
-from ..plans import check_out
-from ..streams import handle_of
+from ..device.copying import copy
+from ..device.devices import target_of
+from ..device.streams import handle_of
+from ..errors import DeviceError, LayoutError, OptionError, ShapeError
+from ..plan.base import check_out
 
 
 def fftfreq(n: int, d: float = 1.0, device: Any = None, *, stream: Any = None) -> Any:
@@ -86,7 +87,7 @@ def _frequencies(function: Any, n: Any, d: Any, device: Any, stream: Any) -> Any
         host = function(points, distance)
     except MemoryError as error:
         raise DeviceError(f"n={n}: out of host memory: {error}") from None
-    return host if target == CPU else arrays.to_device(host, target, handle)
+    return host if target == CPU else operands.to_device(host, target, handle)
 
 
 #: Float64 numbers of 2^63 - 1 bytes.
@@ -95,17 +96,19 @@ _MOST_POINTS = 2**60 - 1
 
 def _shift(x: Any, axes: Any, out: Any, stream: Any, *, inverse: bool) -> Any:
     handle = handle_of(stream)
-    array = arrays.as_array(x, "x", handle)
-    made = arrays.layout_of(array)
+    array = operands.as_array(x, "x", handle)
+    made = operands.layout_of(array)
     info(made.dtype, "x")
     check_rank(made.shape, "x")
     shifts = _shifts(made, axes, inverse)
     wanted = dense_like(made, made.shape)
     if out is None:
-        result = arrays.empty_layout(wanted) if isinstance(array, np.ndarray) else arrays.empty_device(wanted, handle)
+        result = (
+            operands.empty_layout(wanted) if isinstance(array, np.ndarray) else operands.empty_device(wanted, handle)
+        )
         out = result
     else:
-        result = arrays.as_array(out, "out", handle)
+        result = operands.as_array(out, "out", handle)
         _check_out(array, made, result, wanted)
     # Along each axis what is in front of the cut goes behind it, and the other way round.
     cuts = [((0, n - k, k), (n - k, n, k - n)) if k else ((0, n, 0),) for n, k in zip(made.shape, shifts, strict=True)]
@@ -131,7 +134,7 @@ def _shifts(made: Layout, axes: Any, inverse: bool) -> list[int]:
 
 
 def _check_out(array: Any, made: Layout, result: Any, wanted: Layout) -> None:
-    found = arrays.layout_of(result)
+    found = operands.layout_of(result)
     check_out((found,), (wanted,), ("out",))
     check_writable(found, "out")
     host = isinstance(array, np.ndarray)

@@ -11,14 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import arrays, workspace
-from ..backend import backend, fourier_library, simulated
+from ..arrays import operands
+from ..base.backend import backend, fourier_library, simulated
+from ..base.layout import CPU, check_writable, overlap, read_only, same_layout
+from ..base.ownership import PLAN_INSTEAD, NotCopied
+from ..device import workspace
+from ..device.streams import handle_of
 from ..errors import LayoutError
-from ..layout import CPU, check_writable, overlap, read_only, same_layout
-from ..ownership import PLAN_INSTEAD, NotCopied
-from ..plans import PlanInfo
+from ..plan.base import PlanInfo
 from ..reference import fft as reference
-from ..streams import handle_of
 from . import arrange
 from .program import Arrange, Execute, Program, Request, build
 
@@ -38,7 +39,7 @@ class _Ready:
         made: dict[Any, Any] = {}
         for step in program.steps:
             if isinstance(step, Arrange):
-                self._steps.append((step, arrange.plan(step, count)))
+                self._steps.append((step, arrange.executable(step, count)))
             else:
                 key = (step.walk.layout, step.inverse)
                 if key not in made:
@@ -164,13 +165,13 @@ class FftPlan(NotCopied):
                 f"this plan of fft.{request.function} was made {'with' if request.given else 'without'} out, and must "
                 "be called so"
             )
-        array = arrays.as_array(a, "a", handle)
-        result = None if out is None else arrays.as_array(out, "out", handle)
+        array = operands.as_array(a, "a", handle)
+        result = None if out is None else operands.as_array(out, "out", handle)
         for found, wanted in ((array, request.array), (result, request.result)):
-            if found is not None and not same_layout(arrays.layout_of(found), wanted):
+            if found is not None and not same_layout(operands.layout_of(found), wanted):
                 raise LayoutError(
                     f"this plan of fft.{request.function} was made for {wanted}; it was called with "
-                    f"{arrays.layout_of(found)}. Make a plan for these arrays, or call the function, which does"
+                    f"{operands.layout_of(found)}. Make a plan for these arrays, or call the function, which does"
                 )
         return self.run(array, result, out, handle)
 
@@ -182,7 +183,7 @@ class FftPlan(NotCopied):
         if self._device == CPU:
             return self._run_numpy(a, result, out)
         if result is None:
-            out = result = arrays.empty_device(self._request.result, stream)
+            out = result = operands.empty_device(self._request.result, stream)
         elif result._readonly:
             raise read_only("out")
         else:
@@ -224,7 +225,7 @@ class FftPlan(NotCopied):
         if request.overwrite and not a.flags.writeable:
             raise LayoutError("a is read-only: overwrite_input=True cannot be")
         if self._empty:
-            return arrays.empty_layout(request.result) if out is None else out
+            return operands.empty_layout(request.result) if out is None else out
         found = reference.transform(request.function, a, request.lengths, request.axes, request.norm)
         if out is None:
             return found

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..layout import Layout, layout, repeats_elements, row_major_strides
+from ..base.layout import Layout, layout, repeats_elements, row_major_strides
 from ..libraries.advanced_layout import MAX_RANK, TYPES, Walk, walk
 
 #: Buffer numbers: the argument, the result; scratch memory follows.

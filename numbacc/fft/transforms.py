@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from .. import arrays, checks
+from ..arrays import operands
+from ..base import checks
+from ..base.layout import Layout
+from ..device.streams import handle_of
 from ..errors import OptionError, ShapeError
-from ..layout import Layout
-from ..streams import handle_of
 from .arguments import MEANINGS, axes_and_lengths, base, integers, names_of, request
 from .plans import CacheInfo, FftPlan, cache
 
@@ -284,15 +285,15 @@ def _look_up(
     """The plan for these arguments; `names` as in `axes_and_lengths`."""
     names = names or names_of(function)
     overwrite = checks.boolean(overwrite, "overwrite_input")
-    array = arrays.as_array(a, "a", handle)
-    result = None if out is None else arrays.as_array(out, "out", handle)
+    array = operands.as_array(a, "a", handle)
+    result = None if out is None else operands.as_array(out, "out", handle)
     if function == base(function):
         n = None if n is None else checks.integer(n, names[0], error=ShapeError)
         axes = checks.integer(axes, names[1], error=ShapeError)
     else:
         n, axes = integers(n, names[0]), integers(axes, names[1])
-    made_for = arrays.layout_of(array)
-    target = None if result is None else arrays.layout_of(result)
+    made_for = operands.layout_of(array)
+    target = None if result is None else operands.layout_of(result)
     key = (function, n, axes, norm, overwrite, made_for, target)
     try:
         plan = cache.find(key)

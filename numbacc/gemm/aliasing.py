@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..base.layout import Layout, overlap
 from ..errors import LayoutError
-from ..layout import Layout, overlap
 from .lowering import AUX, BIAS, OUT, C
 from .problem import Problem
 

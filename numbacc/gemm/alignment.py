@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ..backend import backend
-from ..codes import ALIGNED, ARRAYS
-from ..copy import plan as copy_plan
+from ..base.backend import backend
+from ..base.codes import ALIGNED, ARRAYS
+from ..base.layout import Layout, layout
+from ..device import copying
+from ..device.map_executable import MapExecutable
 from ..errors import LayoutError
-from ..layout import Layout, layout
-from ..plans import MapPlan
 from .epilogue import Epilogue
 from .lowering import AUX, BIAS, OUT, A, B, C
 from .problem import SCALES, Problem, pitch
@@ -47,7 +47,7 @@ class Copied(NamedTuple):
     number: int
     offset: int
     nbytes: int
-    plan: MapPlan | None = None
+    executable: MapExecutable | None = None
 
 
 def is_float8(problem: Problem) -> bool:
@@ -115,7 +115,7 @@ def copies_of(problem: Problem, alignment: Sequence[int], loose: Sequence[int]) 
     if bias is not None and bias.itemsize == 2 and not _fits(bias, alignment[BIAS], needed):
         dense, source, target = _dense(bias)
         given = problem._replace(matrix_bias=dense)
-        copies.append(Copied("bias", BIAS, end, target.high, copy_plan(source, target)))
+        copies.append(Copied("bias", BIAS, end, target.high, copying.executable(source, target)))
         end += -(-target.high // ALIGNED) * ALIGNED
     call = problem.call
     scales = (call.scale_a, call.scale_b, call.scale_c, call.scale_d, call.amax_d)
@@ -180,8 +180,8 @@ def with_copies(
     moved = list(arrays)
     for each in copies:
         moved[each.number] = scratch + each.offset
-        if each.plan is not None:
-            each.plan.launch(stream, (arrays[each.number], moved[each.number]))
+        if each.executable is not None:
+            each.executable.launch(stream, (arrays[each.number], moved[each.number]))
         elif each.number != _AMAX:
             backend().copy_on_device(moved[each.number], arrays[each.number], each.nbytes, device, stream)
     queue(moved)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import arrays
+from ..arrays import operands
 from ..errors import OptionError, shown
 from .problem import SCALES, Types
 
@@ -21,7 +21,7 @@ def array_or_number(value: Any, name: str, handle: int) -> Any:
         return None
     if name in SCALES and isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
         return checked_number(value, name)
-    return arrays.as_array(value, name, handle)
+    return operands.as_array(value, name, handle)
 
 
 def checked_number(value: Any, name: str, types: Types | None = None) -> float:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..epilogue_plans import map_plan, pack_plan, select_plan, sum_plan
-from ..plans import MapPlan
+from ..plan.base import MapPlan
 from .epilogue import Epilogue
+from .epilogue_plans import map_plan, pack_plan, select_plan, sum_plan
 from .lowering import AUX, BIAS, OUT, A, B
 from .problem import Problem
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..backend import backend
-from ..dtypes import info
+from ..base.backend import backend
+from ..base.dtypes import info
+from ..base.layout import Layout
 from ..errors import LayoutError
-from ..layout import Layout
 from .problem import Problem, pitch, scales_rows
 
 #: The lowest compute capability that multiplies a dtype, where that is not the one that knows it.

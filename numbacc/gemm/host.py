@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import dtype
-from ..layout import read_only
+from ..base.dtypes import dtype
+from ..base.layout import read_only
 from ..reference import gemm as reference
 from .aliasing import check_overlap
 from .problem import Problem

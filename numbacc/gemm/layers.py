@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import arrays
-from ..epilogue_plans import map_plan, select_plan
+from ..arrays import operands
+from ..base.layout import check_same_device, layout, overlap, row_major_strides
+from ..device.streams import handle_of
 from ..errors import DTypeError, Error, LayoutError, OptionError, ShapeError
-from ..layout import layout, overlap, row_major_strides
-from ..streams import handle_of
+from .epilogue_plans import map_plan, select_plan
 from .product import matmul
 
 #: What `activation` may be.
@@ -209,24 +209,24 @@ def _saved_by(function: Any, kind: type, saved: Any) -> Any:
     return saved
 
 
-def _product(operands: tuple[Any, Any, Any], names: tuple[str, str, str], handle: int, options: dict[str, Any]) -> Any:
+def _product(arrays: tuple[Any, Any, Any], names: tuple[str, str, str], handle: int, options: dict[str, Any]) -> Any:
     """x w with its bias, which is None where there is none; what does not fit is told of by its name here."""
-    x, w, bias = operands
+    x, w, bias = arrays
     try:
         return matmul(x, w, bias=bias, **options)
     except Error as error:
-        found = _misfit(operands, names, handle, options) or error
+        found = _misfit(arrays, names, handle, options) or error
     raise found
 
 
 def _misfit(
-    operands: tuple[Any, Any, Any], names: tuple[str, str, str], handle: int, options: dict[str, Any]
+    arrays: tuple[Any, Any, Any], names: tuple[str, str, str], handle: int, options: dict[str, Any]
 ) -> Error | None:
     """What keeps x, w and bias from being a layer, if it is that."""
-    (x, w, bias), (x_name, w_name, bias_name) = operands, names
-    one, other = arrays.layout_of(x), arrays.layout_of(w)
+    (x, w, bias), (x_name, w_name, bias_name) = arrays, names
+    one, other = operands.layout_of(x), operands.layout_of(w)
     try:
-        arrays.check_same_device(other, w_name, one, x_name)
+        check_same_device(other, w_name, one, x_name)
         if one.dtype != other.dtype:
             return DTypeError(f"{w_name} has dtype {other.dtype} but {x_name} has {one.dtype}; convert one of them")
         if one.shape[-1] != other.shape[0]:
@@ -238,8 +238,8 @@ def _misfit(
             return None
         if bias is None:
             return OptionError(f"{bias_name} is missing: every layer of an mlp has a bias")
-        given = arrays.layout_of(arrays.as_array(bias, bias_name, handle))
-        arrays.check_same_device(given, bias_name, one, x_name)
+        given = operands.layout_of(operands.as_array(bias, bias_name, handle))
+        check_same_device(given, bias_name, one, x_name)
         if given.shape != other.shape[1:]:
             return ShapeError(f"{bias_name} has shape {given.shape}; it must have {other.shape[1:]}, as {w_name} says")
         if given.dtype != one.dtype:
@@ -250,8 +250,8 @@ def _misfit(
 
 
 def _matrix(array: Any, name: str, handle: int) -> Any:
-    found = arrays.as_array(array, name, handle)
-    shape = arrays.layout_of(found).shape
+    found = operands.as_array(array, name, handle)
+    shape = operands.layout_of(found).shape
     if len(shape) != 2:
         raise ShapeError(f"{name} has shape {shape}; it must be a matrix (in, out)")
     return found
@@ -259,8 +259,8 @@ def _matrix(array: Any, name: str, handle: int) -> Any:
 
 def _rows(array: Any, name: str, handle: int, shape: tuple[int, ...] | None = None) -> tuple[Any, tuple[int, ...]]:
     """An array (..., features), of `shape` if that is given, as a matrix without a copy; and its shape."""
-    found = arrays.as_array(array, name, handle)
-    own = arrays.layout_of(found).shape
+    found = operands.as_array(array, name, handle)
+    own = operands.layout_of(found).shape
     if not own:
         raise ShapeError(f"{name} has rank 0; its last axis must be its features")
     if shape is not None and own != shape:
@@ -280,9 +280,9 @@ def _rows(array: Any, name: str, handle: int, shape: tuple[int, ...] | None = No
 
 def _check_kept(kept: tuple[Any, ...], names: tuple[str, ...], out: Any) -> None:
     """Raise LayoutError where `out` would be written over what is kept for the backward pass."""
-    target = arrays.layout_of(out)
+    target = operands.layout_of(out)
     for array, name in zip(kept, names, strict=True):
-        source = arrays.layout_of(array)
+        source = operands.layout_of(array)
         if source.device == target.device and overlap(_address(array), source, _address(out), target):
             raise LayoutError(f"out shares memory with {name}, which mlp_backward needs: pass memory of its own")
 
@@ -294,8 +294,8 @@ def _address(array: Any) -> int:
 def _gradient(dy: Any, x: Any, handle: int, shape: tuple[int, ...]) -> Any:
     """dy as a matrix, if it is of y's shape, and of x's dtype and device, which are y's."""
     rows, _ = _rows(dy, "dy", handle, shape)
-    given, wanted = arrays.layout_of(rows), arrays.layout_of(x)
-    arrays.check_same_device(given, "dy", wanted, "x")
+    given, wanted = operands.layout_of(rows), operands.layout_of(x)
+    check_same_device(given, "dy", wanted, "x")
     if given.dtype != wanted.dtype:
         raise DTypeError(f"dy has dtype {given.dtype}; it must be y's, {wanted.dtype}")
     return rows
@@ -303,7 +303,7 @@ def _gradient(dy: Any, x: Any, handle: int, shape: tuple[int, ...]) -> Any:
 
 def _derivative(dy: Any, aux: Any, activation: str, handle: int) -> Any:
     """dy act'(z), by one kernel."""
-    given, kept = arrays.layout_of(dy), arrays.layout_of(aux)
+    given, kept = operands.layout_of(dy), operands.layout_of(aux)
     made = layout(given.shape, row_major_strides(given.shape, given.itemsize), given.dtype, given.device)
     plan = (
         select_plan(given, kept, made) if activation == "relu" else map_plan("epilogue.dgelu", (given, kept), (made,))

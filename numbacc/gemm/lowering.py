@@ -11,7 +11,7 @@ import itertools
 from math import gcd, prod
 from typing import Any, NamedTuple
 
-from ..layout import Layout, layout
+from ..base.layout import Layout, layout
 from ..libraries.products import Matrix, Product
 from .epilogue import Epilogue
 from .problem import Problem, pitch, scales_rows

@@ -7,16 +7,17 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from .. import arrays, workspace
-from ..backend import backend, matmul_library
-from ..codes import ALIGNED, ARRAYS
-from ..copy import copy
+from ..arrays import creation, operands
+from ..base.backend import backend, matmul_library
+from ..base.codes import ALIGNED, ARRAYS
+from ..base.layout import CPU, Layout, read_only, same_layout
+from ..base.ownership import PLAN_INSTEAD, NotCopied
+from ..device import workspace
+from ..device.copying import copy
+from ..device.streams import handle_of
 from ..errors import LayoutError, OptionError, UnsupportedError
-from ..layout import CPU, Layout, read_only, same_layout
 from ..libraries.products import bits
-from ..ownership import PLAN_INSTEAD, NotCopied
-from ..plans import PlanInfo
-from ..streams import handle_of
+from ..plan.base import PlanInfo
 from .aliasing import check_overlap, layouts_of, written_by
 from .alignment import check_layouts, loose_scales, with_copies
 from .arguments import array_or_number, checked_number
@@ -86,10 +87,10 @@ class MatmulPlan(NotCopied):
             deterministic=deterministic,
         )
 
-    def prepare_for(self, operands: Sequence[Any], scales: Sequence[Any] = NO_SCALES) -> None:
+    def prepare_for(self, arrays: Sequence[Any], scales: Sequence[Any] = NO_SCALES) -> None:
         """Choose and load what a run on these arrays needs, so that the run only launches."""
         if self._device != CPU and not self._empty and self.problem.k:
-            a, b, c, out, bias, aux = operands
+            a, b, c, out, bias, aux = arrays
             in_place = out if c is None or self._copies_c else c
             used = (a, b, None if self._no_c else in_place, out, bias, aux)
             addresses = [0 if array is None else array._address for array in used]
@@ -100,8 +101,8 @@ class MatmulPlan(NotCopied):
             for step in selected.steps:
                 step.plan.prepare([places[k] for k in step.reads], [places[k] for k in step.writes])
             for each in selected.lowered.copies:
-                if each.plan is not None:
-                    each.plan.prepare([places[each.number]], [SimpleNamespace(_address=0)])
+                if each.executable is not None:
+                    each.executable.prepare([addresses[each.number]])
 
     # ------------------------------------------------------------ running it
 
@@ -135,7 +136,7 @@ class MatmulPlan(NotCopied):
         found = {}
         for name, value in given.items():
             found[name] = array = array_or_number(value, name, handle)
-            one = NUMBER if isinstance(array, float) else None if array is None else arrays.layout_of(array)
+            one = NUMBER if isinstance(array, float) else None if array is None else operands.layout_of(array)
             wanted = getattr(self.problem.call, name)
             if one != wanted and not (
                 isinstance(one, Layout) and isinstance(wanted, Layout) and same_layout(one, wanted)
@@ -150,13 +151,13 @@ class MatmulPlan(NotCopied):
         if (beta != 0) != self.problem.call.has_beta:
             raise OptionError(f"beta={beta}, but this plan was made for beta {'!=' if beta == 0 else '=='} 0")
         scales = [found[name] for name in Call._fields[6:11]]
-        operands = [found[name] for name in ("a", "b", "c", "out", "bias", "aux")]
+        arrays = [found[name] for name in ("a", "b", "c", "out", "bias", "aux")]
         none = all(scale is None for scale in scales)
-        return as_given(self.run(operands, NO_SCALES if none else scales, alpha, beta, handle), out, aux)
+        return as_given(self.run(arrays, NO_SCALES if none else scales, alpha, beta, handle), out, aux)
 
     def run(
         self,
-        operands: Sequence[Any],
+        arrays: Sequence[Any],
         scales: Sequence[Any] = NO_SCALES,
         alpha: float = 1.0,
         beta: float = 0.0,
@@ -165,23 +166,23 @@ class MatmulPlan(NotCopied):
         """Run without checking layouts: the arrays are those that the plan was found by.
 
         Args:
-            operands: a, b, c, out, bias, aux; None for those that are not there.
+            arrays: a, b, c, out, bias, aux; None for those that are not there.
             scales: of a, b, c, d, and amax_d: numbers, arrays or None.
             alpha, beta, stream: as in `matmul`, the stream as a handle.
         """
         if self._device == CPU:
-            return run_numpy(self.problem, operands, scales, alpha, beta)
+            return run_numpy(self.problem, arrays, scales, alpha, beta)
         problem = self.problem
         if scales is not NO_SCALES:
             alpha, beta, scales = self._fold(scales, alpha, beta, stream)
         # What is 0 in the scale type counts as 0.
         if not (problem.k and bits(abs(alpha), self._scale)) and not self._empty:
-            return self._run_without_product(operands, scales, beta, stream)
-        a, b, c, out, bias, aux = operands
+            return self._run_without_product(arrays, scales, beta, stream)
+        a, b, c, out, bias, aux = arrays
         if not problem.call.has_beta:
             c = None
         if out is None:
-            out = arrays.empty_device(problem.out, stream)
+            out = operands.empty_device(problem.out, stream)
         elif out._readonly:
             raise read_only("out")
         answer = out
@@ -267,7 +268,7 @@ class MatmulPlan(NotCopied):
         """Memory for aux or bias_grad."""
         made, storage = self.problem.second, self.problem.second_storage
         assert storage is not None
-        whole = arrays.empty_device(storage, stream)
+        whole = operands.empty_device(storage, stream)
         # The rows of aux may be shorter than the memory they are given.
         return whole if made is storage else type(whole)(made, whole._address, whole._storage)
 
@@ -285,7 +286,7 @@ class MatmulPlan(NotCopied):
         if isinstance(c, float):
             beta, c = beta * c, None
         if isinstance(d, float):
-            d = arrays.full((1,), d, device=self._device, stream=stream)
+            d = creation.full((1,), d, device=self._device, stream=stream)
         return alpha, beta, (a, b, c, d, amax)
 
     def _launch(
@@ -353,7 +354,7 @@ class MatmulPlan(NotCopied):
 
         return prepared
 
-    def _run_without_product(self, operands: Sequence[Any], scales: Sequence[Any], beta: float, stream: int) -> Any:
+    def _run_without_product(self, arrays: Sequence[Any], scales: Sequence[Any], beta: float, stream: int) -> Any:
         """alpha is 0, or nothing is added up: the product of zeros, with the smallest k that the library takes.
 
         For alpha 0 some of cuBLASLt's kernels leave `out` as it was, though there is a C, or a bias.
@@ -361,16 +362,16 @@ class MatmulPlan(NotCopied):
         problem = self.problem
         a, b = problem.call.a, problem.call.b
         k = problem.types.multiple
-        zeros = partial(arrays.zeros, device=self._device, stream=stream)
+        zeros = partial(creation.zeros, device=self._device, stream=stream)
         left = zeros((*a.shape[:-1], k), a.dtype)
         right = zeros((*b.shape[:-2], problem.n, k) if b.ndim > 1 else (k,), b.dtype)
         if b.ndim > 1:
             right = right.transpose((*range(b.ndim - 2), b.ndim - 1, b.ndim - 2))
         plan = MatmulPlan(problem.call._replace(a=left._numbacc_layout, b=right._numbacc_layout))
-        answer = plan.run((left, right, *operands[2:]), scales, 1.0, beta, stream)
+        answer = plan.run((left, right, *arrays[2:]), scales, 1.0, beta, stream)
         if problem.k and problem.epilogue in (Epilogue.BGRADA, Epilogue.BGRADB):
             (step,) = steps_of(problem, Epilogue.NONE)  # alpha is no factor of these sums
-            step.plan.run([operands[step.reads[0]]], [answer.bias_grad], None, stream)
+            step.plan.run([arrays[step.reads[0]]], [answer.bias_grad], None, stream)
         return answer
 
     def _sum_of_empty(self, used: Sequence[Any], stream: int) -> None:

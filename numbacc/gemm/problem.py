@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import dtypes
-from ..arrays import check_same_device
+from ..base import dtypes
+from ..base.layout import MAX_RANK, Layout, check_same_device, check_writable, layout, row_major_strides
 from ..errors import DTypeError, LayoutError, OptionError, ShapeError
-from ..layout import MAX_RANK, Layout, check_writable, layout, row_major_strides
 from .epilogue import Epilogue, epilogue
 
 

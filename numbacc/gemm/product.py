@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from .. import arrays
-from ..backend import matmul_library
+from ..arrays import operands
+from ..base.backend import matmul_library
+from ..device.streams import handle_of
 from ..errors import Error
-from ..streams import handle_of
 from .arguments import array_or_number, checked_number
 from .plan import NO_SCALES, MatmulPlan
 from .problem import NUMBER, SCALES, Call
@@ -133,10 +133,10 @@ def matmul(
                 return plan.run_plain(a, b, out, bias, aux, handle)
     options = (epilogue, out_dtype, compute, checked_number(beta, "beta") != 0.0, workspace_limit, tune)
     given = (scale_a, scale_b, scale_c, scale_d, amax_d)
-    plan, operands, scales = _find((a, b, c, out, bias, aux), given, options, handle)
+    plan, arrays, scales = _find((a, b, c, out, bias, aux), given, options, handle)
     types = plan.problem.types
     result = plan.run(
-        operands, scales, checked_number(alpha, "alpha", types), checked_number(beta, "beta", types), handle
+        arrays, scales, checked_number(alpha, "alpha", types), checked_number(beta, "beta", types), handle
     )
     return as_given(result, out, aux)
 
@@ -168,8 +168,8 @@ def matmul_plan(
     """
     options = (epilogue, out_dtype, compute, checked_number(beta, "beta") != 0.0, workspace_limit, tune)
     given = (scale_a, scale_b, scale_c, scale_d, amax_d)
-    plan, operands, factors = _find((a, b, c, out, bias, aux), given, options, handle_of(None))
-    plan.prepare_for(operands, factors)
+    plan, arrays, factors = _find((a, b, c, out, bias, aux), given, options, handle_of(None))
+    plan.prepare_for(arrays, factors)
     return plan
 
 
@@ -200,17 +200,17 @@ def _plan(*fields: Any) -> MatmulPlan:
 
 
 def _find(
-    operands: Sequence[Any], scales: Sequence[Any], options: tuple[Any, ...], handle: int
+    arrays: Sequence[Any], scales: Sequence[Any], options: tuple[Any, ...], handle: int
 ) -> tuple[MatmulPlan, list[Any], Sequence[Any]]:
     """The plan for these arguments (a, b, c, out, bias, aux), and the arguments as arrays."""
     names = ("a", "b", "c", "out", "bias", "aux")
     found = [
-        array if array is None and name not in "ab" else arrays.as_array(array, name, handle)
-        for array, name in zip(operands, names, strict=True)
+        array if array is None and name not in "ab" else operands.as_array(array, name, handle)
+        for array, name in zip(arrays, names, strict=True)
     ]
-    a, b, c, out, bias, aux = (None if array is None else arrays.layout_of(array) for array in found)
+    a, b, c, out, bias, aux = (None if array is None else operands.layout_of(array) for array in found)
     factors = [array_or_number(value, name, handle) for value, name in zip(scales, (*SCALES, "amax_d"), strict=True)]
-    keys = [NUMBER if isinstance(f, float) else f if f is None else arrays.layout_of(f) for f in factors]
+    keys = [NUMBER if isinstance(f, float) else f if f is None else operands.layout_of(f) for f in factors]
     *_, limit, tune = options
     # The cache would take 1.0 and True for 1.
     known = (limit is None or type(limit) is int) and type(tune) is bool

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from ..backend import matmul_library
-from ..codes import ALIGNED
+from ..base.backend import matmul_library
+from ..base.codes import ALIGNED
 from ..errors import UnsupportedError
 from .aliasing import pairs_of
 from .alignment import alignment_of, bytes_of, check_addresses, copies_of, loose_scales, takes_aux, told

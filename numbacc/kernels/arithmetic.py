@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._instructions import hardware
-from .._numba import cuda
-from ..dtypes import DTypeInfo
+from ..base._numba import cuda
+from ..base.dtypes import DTypeInfo
+from .instructions import hardware
 
 Scalar = Any
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from .._intrinsics import accessors
-from .._numba import cuda
-from ..dtypes import TABLE
+from ..base._numba import cuda
+from ..base.dtypes import TABLE
+from .intrinsics import accessors
 from .specs import ArrangeSpec, Kernel
 
 Function = Callable[..., Any]

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from .._intrinsics import accessors
-from .._numba import cuda
-from ..dtypes import TABLE
+from ..base._numba import cuda
+from ..base.dtypes import TABLE
 from .arithmetic import specialize_for
+from .intrinsics import accessors
 from .specs import Kernel, KernelSpec
 
 

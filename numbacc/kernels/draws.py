@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from .._instructions import hardware
-from .._intrinsics import accessors
-from .._numba import cuda
-from ..dtypes import TABLE, DTypeInfo
+from ..base._numba import cuda
+from ..base.dtypes import TABLE, DTypeInfo
 from . import philox
+from .instructions import hardware
+from .intrinsics import accessors
 from .specs import GROUPS_A_THREAD, DrawSpec, Kernel
 
 # Numba knows functions by their names in a module, not those in a namespace.

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._intrinsics import accessors
-from .._numba import cuda
-from ..dtypes import TABLE
+from ..base._numba import cuda
+from ..base.dtypes import TABLE
 from .arithmetic import specialize_for
 from .formulas import FORMULAS
+from .intrinsics import accessors
 from .specs import MAX_THREADS, TILE, Kernel, KernelSpec
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._instructions import hardware
-from .._numba import cuda
+from ..base._numba import cuda
+from .instructions import hardware
 
 product = hardware.product
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .._numba import kernel_signature
+from ..base._numba import kernel_signature
 from . import arrange, bits, draws, maps, sums
 from .specs import ArrangeSpec, DrawSpec, Kernel, KernelSpec
 

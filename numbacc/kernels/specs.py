@@ -1,4 +1,4 @@
-"""What names a kernel, apart from the kernels: plans need it, and need neither Numba nor a GPU."""
+"""What names a kernel and its launch, apart from the kernels: plans need it, and need neither Numba nor a GPU."""
 
 from __future__ import annotations
 
@@ -101,6 +101,30 @@ class ArrangeSpec(NamedTuple):
     padded: bool
     rank: int
     wide: bool
+
+
+class LaunchOrder(NamedTuple):
+    """What a launcher is made from.
+
+    Attributes:
+        kernel: which kernel.
+        device: the GPU.
+        grid, block: blocks and threads along x and y.
+        alignment: the address modulo 16 of each array.
+        places: (array, bytes into it) of each of the kernel's pointers.
+        constants: the integers that follow the pointers.
+        pairs: (array, low, high, output, low, high, allowed to be equal): an output's bytes may not be another
+            array's, unless the two start at one address and that is allowed.
+    """
+
+    kernel: KernelSpec | ArrangeSpec
+    device: int
+    grid: tuple[int, int]
+    block: tuple[int, int]
+    alignment: tuple[int, ...]
+    places: tuple[tuple[int, int], ...]
+    constants: tuple[int, ...]
+    pairs: tuple[tuple[int, ...], ...]
 
 
 def vector_thread_bytes(inputs: int, itemsize: int) -> int:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._intrinsics import accessors
-from .._numba import cuda
-from ..dtypes import TABLE
+from ..base._numba import cuda
+from ..base.dtypes import TABLE
 from .arithmetic import specialize_for
+from .intrinsics import accessors
 from .specs import MAX_THREADS, Kernel, KernelSpec
 
 #: Loads that a thread has under way at once: as many as keep an H200's memory busy with a block a few columns.

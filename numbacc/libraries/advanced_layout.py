@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from numbacc_bindings.cufft import Type
 
-from ..layout import Layout, merge_dimensions
+from ..base.layout import Layout, merge_dimensions
 
 #: Complex dtype -> kind of transform -> its type.
 TYPES = {

@@ -16,8 +16,8 @@ from numbacc_bindings import cublasLt as lt
 from numbacc_bindings.cublasLt import CublasLtError, cublasLt
 from numbacc_bindings.driver import DeviceAttribute, driver
 
-from .. import native, runtime
-from ..codes import ALIGNED, ARRAYS
+from ..base.codes import ALIGNED, ARRAYS
+from ..device import native, runtime
 from . import tuning
 from .handles import Handle, Handles
 from .products import Algorithm, Matrix, Product, bits

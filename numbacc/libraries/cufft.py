@@ -13,9 +13,9 @@ from typing import Any
 from numbacc_bindings.cufft import FORWARD, INVERSE, Type, cufft
 from numbacc_bindings.driver import driver
 
-from .. import native, runtime
-from ..contexts import relaxed
-from ..memory import with_room
+from ..device import native, runtime
+from ..device.contexts import relaxed
+from ..device.memory import with_room
 from .advanced_layout import AdvancedLayout
 from .handles import Handle
 

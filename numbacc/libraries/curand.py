@@ -15,11 +15,12 @@ import numpy as np
 
 from numbacc_bindings.curand import Ordering, RngType, curand
 
-from .. import checks, workspace
-from ..backend import backend, simulated
+from ..base import checks
+from ..base.backend import backend, simulated
+from ..base.layout import CPU
+from ..device import workspace
+from ..device.streams import owner_of
 from ..errors import LibraryError, OptionError, UnsupportedError
-from ..layout import CPU
-from ..streams import owner_of
 from .handles import Handle
 
 

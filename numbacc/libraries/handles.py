@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..backend import backend
-from ..contexts import call, on_device, relaxed
-from ..layout import CPU
-from ..ownership import NotCopied
+from ..base.backend import backend
+from ..base.layout import CPU
+from ..base.ownership import NotCopied
+from ..device.contexts import call, on_device, relaxed
 
 
 @contextmanager

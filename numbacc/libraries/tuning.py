@@ -11,7 +11,7 @@ from typing import Any
 from numbacc_bindings.driver import EventFlag
 from numbacc_bindings.errors import LibraryError
 
-from .. import kernel_cache, runtime
+from ..device import kernel_cache, runtime
 from .products import Algorithm
 
 #: Algorithms that the heuristics are asked for.

@@ -14,15 +14,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import arrays, checks, workspace
-from ..backend import backend, run_kernel
-from ..dtypes import info
+from ..arrays import operands
+from ..base.backend import backend, run_kernel
+from ..base.dtypes import info
+from ..base.layout import (
+    CPU,
+    Layout,
+    check_rank,
+    check_same_device,
+    check_writable,
+    layout,
+    read_only,
+    row_major_strides,
+)
+from ..device import workspace
+from ..device.streams import handle_of
 from ..errors import ShapeError, UnsupportedError
 from ..kernels.specs import GROUPS_A_THREAD, MAX_THREADS, DrawSpec
-from ..layout import CPU, Layout, check_rank, check_writable, layout, read_only, row_major_strides
-from ..libraries.curand import CHEAP, STARTING, State, installed, rounds
+from ..libraries.curand import STARTING, State, installed
 from ..reference.random import philox, philox_for_doubles
-from ..streams import handle_of
+from .draw import Draw, round_up
 
 #: Values that go through scratch memory at a time, where the sequence can be had in pieces.
 _PIECE = 1 << 20
@@ -47,116 +58,9 @@ class Asked(NamedTuple):
 def asked(size: Any, dtype: Any, out: Any, stream: Any, supported: Sequence[str]) -> Asked:
     """What a method's arguments ask for, of the dtypes it supports."""
     handle = handle_of(stream)
-    array = None if out is None else arrays.as_array(out, "out", handle)
-    shape, found = checks.size_and_dtype(size, dtype, array, supported)
+    array = None if out is None else operands.as_array(out, "out", handle)
+    shape, found = operands.size_and_dtype(size, dtype, array, supported)
     return Asked(shape, found, array, out, handle, size is None and out is None)
-
-
-class Draw(NamedTuple):
-    """What is drawn, but for how much of it and where to.
-
-    Attributes:
-        formula: what makes values of memory: a key of `kernels.draws.FORMULAS`.
-        reference: the same in NumPy, as `reference.random.values`.
-        function: cuRAND's function that fills the memory.
-        arguments: its last arguments.
-        words: 32-bit words of memory a value.
-        makes: elements that `function` makes for a value.
-        round: values that are made together; a draw begins and ends with a round.
-        outputs: outputs of the sequence a value takes.
-        parameters: (u, v, a, b) of the formula.
-        direct: the dtype in which `function` itself writes the values, if it does.
-        fused: a key of `kernels.draws.FORMULAS` or `GROUP_FORMULAS` that makes the values of Philox's words; "" where
-            there is none.
-        own: the same of `reference.random`, for the CPU.
-        whole: True where memory must be filled by one call: quasi-random points, dimension by dimension.
-    """
-
-    formula: str
-    reference: Callable[..., Any]
-    function: str
-    arguments: tuple[float, ...]
-    words: int
-    makes: int
-    round: int
-    outputs: int
-    parameters: tuple[int, int, float, float]
-    direct: str = ""
-    fused: str = ""
-    own: str = ""
-    whole: bool = False
-
-    @property
-    def pads(self) -> bool:
-        """True where the last round is made to its end, since that is cheaper than to enter the sequence again."""
-        return self.round * self.outputs <= CHEAP
-
-    def start(self, position: int) -> int:
-        """The first position from `position` on at which a round starts."""
-        return _round_up(position, self.round * self.outputs)
-
-    def length(self, count: int) -> int:
-        """Outputs of the sequence that `count` values take."""
-        return _round_up(count, self.round) * self.outputs
-
-
-def of_words(
-    state: State,
-    formula: str,
-    reference: Callable[..., Any],
-    words: int,
-    dtype: np.dtype[Any],
-    parameters: tuple[int, int, float, float] = (0, 0, 0.0, 0.0),
-) -> Draw:
-    """Values that `formula` makes of random words: of so many each, or of one output of a quasi-random kind."""
-    kind = state.row
-    outputs = 1 if kind.quasi else words
-    memory = kind.bits // 32 if kind.quasi else words
-    own = formula if state.kind == "philox" else ""
-    return Draw(
-        formula=formula,
-        reference=reference,
-        function="curandGenerateLongLong" if kind.bits == 64 else "curandGenerate",
-        arguments=(),
-        words=memory,
-        makes=outputs,
-        round=1,
-        outputs=outputs,
-        parameters=parameters,
-        direct=dtype.name if formula == "bits" and 4 * memory == dtype.itemsize else "",
-        fused=own,
-        own=own,
-        whole=kind.quasi,
-    )
-
-
-def of_values(
-    state: State, function: str, reference: Callable[..., Any], arguments: tuple[float, ...], native: str, own: str
-) -> Draw:
-    """Values that a function of cuRAND's makes in dtype `native`; for philox the formula `own` does the same: on the
-    CPU, and but for float64 on GPUs."""
-    double = native == "float64"
-    each = rounds(state, double)
-    own = own if state.kind == "philox" else ""
-    return Draw(
-        formula="stored",
-        reference=reference,
-        function=function,
-        arguments=arguments,
-        words=2 if double else 1,
-        makes=1,
-        round=each.values,
-        outputs=each.outputs,
-        parameters=(0, 0, arguments[0], arguments[1]) if own else (0, 0, 0.0, 0.0),
-        direct=native,
-        fused="" if double else own,
-        own=own,
-        whole=state.row.quasi,
-    )
-
-
-def _round_up(number: int, multiple: int) -> int:
-    return -(-number // multiple) * multiple
 
 
 class _Target:
@@ -316,9 +220,9 @@ def result(shape: tuple[int, ...], dtype: np.dtype[Any], device: int, out: Any, 
     """
     made = _dense(shape, dtype, device)
     if out is None:
-        return (arrays.empty_layout(made) if device == CPU else arrays.empty_device(made, stream)), made
-    given = arrays.layout_of(out)
-    arrays.check_same_device(given, "out", made, "the generator")
+        return (operands.empty_layout(made) if device == CPU else operands.empty_device(made, stream)), made
+    given = operands.layout_of(out)
+    check_same_device(given, "out", made, "the generator")
     check_writable(given, "out")
     return out, given
 
@@ -390,9 +294,9 @@ def _run(draw: Draw, target: Any, engine: Any, position: int, stream: int) -> No
     piece = count if draw.whole else max(_PIECE // draw.round, 1) * draw.round
     for start in range(done, count, piece):
         values = min(piece, count - start)
-        made = _round_up(values, draw.round) if draw.pads else values
+        made = round_up(values, draw.round) if draw.pads else values
 
         def fill(address: int, start: int = start, made: int = made) -> None:
             generate(address, start, made)
 
-        target.fill(fill, _round_up(4 * draw.words * made, 16), start, values)
+        target.fill(fill, round_up(4 * draw.words * made, 16), start, values)

@@ -9,14 +9,15 @@ from typing import Any, cast
 
 import numpy as np
 
-from .. import checks
-from ..devices import target_of
+from ..base import checks
+from ..base.layout import CPU
+from ..device.devices import target_of
 from ..errors import OptionError, ShapeError, UnsupportedError, shown
-from ..layout import CPU
 from ..libraries import curand
 from ..libraries.curand import State
 from ..reference import random as reference
 from . import draws
+from .draw import Draw, of_values, of_words
 
 KINDS = tuple(curand.KINDS)
 
@@ -331,7 +332,7 @@ class Generator:
             raise OptionError(f"lam={lam} is out of range: it must be above 0 and at most {curand.MAX_POISSON_MEAN}")
         result = draws.asked(size, dtype, out, stream, ("int64", "int32", "uint64", "uint32"))
         with self._lock:
-            draw = draws.of_values(self._state, "curandGeneratePoisson", reference.values, (mean,), "uint32", "")
+            draw = of_values(self._state, "curandGeneratePoisson", reference.values, (mean,), "uint32", "")
             return self._run(draw, result)
 
     # ------------------------------------------------------------ draws
@@ -349,7 +350,7 @@ class Generator:
             kind = self._state.row
             if kind.quasi and kind.bits < bits:
                 raise UnsupportedError(f"{kind.name} has outputs of 32 bits, not of {bits}: use sobol64")
-            draw = draws.of_words(self._state, formula, reference.values, words, result.dtype, parameters)
+            draw = of_words(self._state, formula, reference.values, words, result.dtype, parameters)
             return self._run(draw, result)
 
     def _normal(self, name: str, mean: float, deviation: float, result: draws.Asked) -> Any:
@@ -357,10 +358,10 @@ class Generator:
         function = {"normal": "curandGenerateNormal", "lognormal": "curandGenerateLogNormal"}[name] + "Double" * double
         native = "float64" if double else "float32"
         with self._lock:
-            draw = draws.of_values(self._state, function, reference.values, (mean, deviation), native, name)
+            draw = of_values(self._state, function, reference.values, (mean, deviation), native, name)
             return self._run(draw, result)
 
-    def _run(self, draw: draws.Draw, result: draws.Asked) -> Any:
+    def _run(self, draw: Draw, result: draws.Asked) -> Any:
         """Make the values, and go on in the sequence. The lock is held."""
         state, kind, shape = self._state, self._state.row, result.shape
         if state.dimensions > 1 and (not shape or shape[0] != state.dimensions):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..dtypes import info
+from ..base.dtypes import info
 from .gated import geglu_tanh
 
 Array = NDArray[Any]

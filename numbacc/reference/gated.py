@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..dtypes import info
+from ..base.dtypes import info
 
 Array = NDArray[Any]
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import TABLE, DTypeInfo
+from ..base.dtypes import TABLE, DTypeInfo
 
 Array = Any  #: a NumPy array
 

@@ -12,7 +12,7 @@ import numpy as np
 from conftest import bits
 
 import numbacc
-from numbacc import dtypes
+from numbacc.base import dtypes
 
 from .operands import FuzzPlace, OnlyDlpack, anywhere, installed
 

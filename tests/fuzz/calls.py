@@ -9,7 +9,8 @@ from fft_oracle import MANY, NORMS, ONE
 from oracle import KINDS
 
 import numbacc
-from numbacc import dtypes, fft, gated, gemm
+from numbacc import fft, gated, gemm
+from numbacc.base import dtypes
 from numbacc.random import Generator
 
 from .random import METHODS

@@ -6,7 +6,8 @@ import gemm_call
 import numpy as np
 
 import numbacc
-from numbacc import dtypes, gemm
+from numbacc import gemm
+from numbacc.base import dtypes
 
 from .operands import anywhere, foreign_kinds
 

@@ -7,7 +7,8 @@ import numpy as np
 from gemm_oracle import TANH_ERROR
 from layer_oracle import linear_by_hand, mlp_by_hand
 
-from numbacc import dtypes, gemm
+from numbacc import gemm
+from numbacc.base import dtypes
 
 from .operands import anywhere
 

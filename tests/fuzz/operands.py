@@ -7,8 +7,8 @@ import importlib.util
 import numpy as np
 from conftest import Operand, Place, bits, sentinel
 
-from numbacc.backend import backend
-from numbacc.layout import layout
+from numbacc.base.backend import backend
+from numbacc.base.layout import layout
 
 
 class FuzzPlace(Place):
@@ -68,7 +68,7 @@ def restrided(view, odd):
         plain = view if view.dtype.type.__module__ == "numpy" else bits(view)
         moved = np.lib.stride_tricks.as_strided(plain, view.shape, strides, writeable=view.flags.writeable)
         return moved.view(view.dtype)
-    from numbacc.device_array import DeviceArray
+    from numbacc.arrays.device_array import DeviceArray
 
     return DeviceArray(layout(view.shape, strides, view.dtype, view.device), view._address, view._storage)
 

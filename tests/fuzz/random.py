@@ -9,7 +9,7 @@ import numpy as np
 from conftest import bits
 from host_curand import HostCurand, philox
 
-from numbacc import dtypes
+from numbacc.base import dtypes
 from numbacc.random import Generator
 
 from .operands import anywhere

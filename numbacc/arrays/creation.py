@@ -1,0 +1,262 @@
+"""Arrays: making them, moving them between host and GPU, and taking those of other libraries.
+
+On a machine without a GPU everything here works on NumPy arrays.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..base import dtypes
+from ..base.backend import backend, has_gpu
+from ..base.layout import CPU, Layout, check_same_device, layout, lengths_of, row_major_strides
+from ..device import workspace
+from ..device.devices import named, target_of
+from ..device.streams import handle_of
+from ..errors import DTypeError, LayoutError, OptionError, shown
+from . import operands, values
+from .foreign import unreadable
+from .operands import Array
+
+
+def asarray(obj: Any, dtype: Any = None, *, device: int | str | None = None, stream: Any = None) -> Array:
+    """`obj` on the GPU where there is one, as a NumPy array where there is none.
+
+    Args:
+        obj: anything NumPy takes, or a GPU array of any library (which is not copied unless dtype says so).
+        dtype: the result's dtype, bfloat16 and float8 included; obj's own if None.
+        device: a GPU's number or "cuda:0"; "cpu" for NumPy. None: the current GPU, or NumPy without one; an array
+            that is on a GPU stays there.
+        stream: the stream that the copy is queued on. From pinned memory (`numba.cuda.pinned_array`) the copy is
+            asynchronous: do not change the source before the stream is past it. From ordinary memory this
+            blocks until the source is read.
+
+    Returns:
+        a device array, or a NumPy array.
+
+    Raises:
+        DTypeError: the dtype is unknown, or obj is on a GPU and of another dtype.
+        DeviceError: the GPU does not exist, is full, or obj is on another one.
+    """
+    handle = handle_of(stream)
+    wanted = None if dtype is None else dtypes.dtype(dtype)
+    target = target_of(device)
+    # In this order: torch raises KeyError when a float8 tensor is asked for the array interface.
+    if not isinstance(obj, np.ndarray) and (_has(obj, "__dlpack__") or _has(obj, "__cuda_array_interface__")):
+        obj = operands.as_array(obj, "obj", handle)
+        if not isinstance(obj, np.ndarray):
+            return _from_device(obj, wanted, target, device, handle)
+    host = values.host_array(obj, wanted, "obj")
+    return host if target == CPU else operands.to_device(host, target, handle)
+
+
+def _has(obj: Any, attribute: str) -> bool:
+    try:
+        return hasattr(obj, attribute)
+    except Exception as error:
+        raise unreadable(obj, "obj", error) from error
+
+
+def asnumpy(obj: Any, *, out: np.ndarray[Any, Any] | None = None, stream: Any = None) -> Any:
+    """`obj` as a NumPy array; a NumPy array itself is returned as it is.
+
+    Args:
+        obj: array of any library.
+        out: C-contiguous NumPy array of obj's shape and dtype to copy into. If it is pinned
+            (`numba.cuda.pinned_array`) the copy is only queued: synchronize the stream before reading it.
+        stream: the stream that the copy is queued on.
+
+    Returns:
+        NumPy array. Without a pinned `out` this blocks until the copy is there.
+
+    Raises:
+        ShapeError, DTypeError, LayoutError: out does not fit, or is no NumPy array.
+    """
+    handle = handle_of(stream)
+    array = obj if isinstance(obj, np.ndarray) else operands.as_array(obj, "obj", handle)
+    source = operands.layout_of(array)
+    if out is not None:
+        values.check_target(out, "out", source, "obj")
+        if not out.flags.c_contiguous:
+            raise LayoutError("out must be C-contiguous")
+    if isinstance(array, np.ndarray):
+        if out is None:
+            return array
+        np.copyto(out, array)
+        return out
+    return array._copy_to_host(out, handle, "asnumpy")
+
+
+def empty(
+    shape: int | Sequence[int],
+    dtype: Any = "float32",
+    *,
+    device: int | str | None = None,
+    stream: Any = None,
+) -> Array:
+    """An array of arbitrary contents.
+
+    Args:
+        shape: lengths of the dimensions; an integer for one dimension.
+        dtype: any dtype of NumPy's numbers, bfloat16, float8_e4m3fn or float8_e5m2.
+        device: a GPU's number or "cuda:0", or "cpu"; by default the current GPU, or NumPy without one.
+        stream: the stream in whose order the memory is used and freed.
+
+    Raises:
+        ShapeError: a negative length, or more bytes than have addresses. DTypeError: an unknown dtype.
+        DeviceError: no such GPU, or no memory left; what could be freed by waiting for queued work has been.
+        OptionError: stream is none.
+    """
+    handle = handle_of(stream)
+    found, target = dtypes.dtype(dtype), target_of(device)
+    lengths = lengths_of(shape, found.itemsize)
+    if target == CPU:
+        return operands.host_memory(lengths, found)
+    return operands.empty_device(layout(lengths, row_major_strides(lengths, found.itemsize), found, target), handle)
+
+
+def empty_like(obj: Any, *, dtype: Any = None, device: int | str | None = None, stream: Any = None) -> Array:
+    """An array of arbitrary contents with obj's shape, and its dtype and device unless others are given.
+
+    Arguments and errors as in `empty`.
+    """
+    source = operands.layout_of(operands.as_array(obj, "obj", handle_of(stream)))
+    return empty(
+        source.shape,
+        source.dtype if dtype is None else dtype,
+        device=_name(source) if device is None else device,
+        stream=stream,
+    )
+
+
+def zeros(
+    shape: int | Sequence[int],
+    dtype: Any = "float32",
+    *,
+    device: int | str | None = None,
+    stream: Any = None,
+) -> Array:
+    """An array of zeros. Arguments and errors as in `empty`."""
+    array = empty(shape, dtype, device=device, stream=stream)
+    if isinstance(array, np.ndarray):
+        array[...] = 0
+    else:
+        array._fill(0, handle_of(stream))
+    return array
+
+
+def full(
+    shape: int | Sequence[int],
+    fill_value: Any,
+    dtype: Any = "float32",
+    *,
+    device: int | str | None = None,
+    stream: Any = None,
+) -> Array:
+    """An array whose elements are all `fill_value`.
+
+    Args:
+        fill_value: a number; or an array, or a list of numbers, that broadcasts to `shape`. Python's numbers must
+            fit the dtype, as in NumPy: 300 and NaN are no int8. An array on a GPU must have the dtype.
+        shape, dtype, device, stream: as in `empty`.
+
+    Raises:
+        OptionError: a number that does not fit. ShapeError: an array that does not broadcast. DTypeError: no
+        number, or a complex one where dtype is not. DeviceError: an array on another device. As `empty` besides.
+    """
+    array = empty(shape, dtype, device=device, stream=stream)
+    handle = handle_of(stream)
+    if not isinstance(array, np.ndarray):
+        array._assign(fill_value, handle, "fill_value")
+        return array
+    if not values.is_on_host(fill_value):
+        fill_value = operands.as_array(fill_value, "fill_value", handle)
+        check_same_device(operands.layout_of(fill_value), "fill_value", operands.layout_of(array), "the array")
+    host = values.converted(fill_value, array.dtype, "fill_value")
+    array[...] = values.broadcast(host, array.shape, "fill_value")
+    return array
+
+
+def from_dlpack(obj: Any, *, stream: Any = None) -> Array:
+    """The array behind any object with `__dlpack__`, sharing its memory.
+
+    Args:
+        obj: array of another library, on a GPU or the CPU.
+        stream: the stream in whose order it will be used: what obj's library has queued on it is waited for
+            there, on the GPU.
+
+    Returns:
+        a device array, or a NumPy array where obj is in host memory.
+
+    Raises:
+        DTypeError: obj has no `__dlpack__`, or a dtype or form that numbacc has not (sparse, quantized, conjugated,
+        ...); the message says what to call.
+    """
+    handle = handle_of(stream)
+    if isinstance(obj, np.ndarray):
+        return obj
+    if not _has(obj, "__dlpack__"):
+        raise DTypeError(f"obj is a {type(obj).__name__}, which has no __dlpack__")
+    return operands.as_array(obj, "obj", handle)
+
+
+def release_memory(device: int | str | None = None) -> None:
+    """Give memory that numbacc holds but does not use back to the GPU, for other libraries. This blocks.
+
+    Args:
+        device: a GPU's number or "cuda:0"; by default all GPUs that numbacc has memory of.
+
+    Raises:
+        UnsupportedError: a graph is being captured, which waiting would break.
+    """
+    number = named(device)
+    if has_gpu() and number != CPU:
+        backend().release_memory(None if device is None else target_of(device))
+
+
+def scratch_limit(nbytes: int | None = None) -> int:
+    """How many bytes of scratch memory for libraries numbacc keeps between calls, on all GPUs together.
+
+    An operation that needs more gets it, and gives it back when it is done.
+
+    Args:
+        nbytes: the new limit, at least 0; None leaves it as it is.
+
+    Returns:
+        the limit, as it is now; 1 GiB at first.
+
+    Raises:
+        OptionError: nbytes is no such number.
+    """
+    return workspace.limit(None if nbytes is None else _count(nbytes))
+
+
+def _count(nbytes: Any) -> int:
+    try:
+        number = operator.index(nbytes)
+    except TypeError:
+        number = -1
+    if number < 0 or isinstance(nbytes, bool):
+        raise OptionError(f"nbytes={shown(nbytes)} is no number of bytes, 0 or more")
+    return number
+
+
+def _from_device(array: Array, wanted: Any, target: int, device: int | str | None, handle: int) -> Array:
+    source = operands.layout_of(array)
+    if wanted is not None and wanted != source.dtype:
+        raise DTypeError(
+            f"obj is on cuda:{source.device} with dtype {source.dtype}; it cannot become {wanted} there. "
+            "Convert it with its own library, or on the host: numbacc.asnumpy(obj).astype(...)"
+        )
+    if device is None or target == source.device:
+        return array
+    host = array._copy_to_host(None, handle, "asarray from one device to another")
+    return host if target == CPU else operands.to_device(host, target, handle)
+
+
+def _name(array: Layout) -> str:
+    return "cpu" if array.device == CPU else f"cuda:{array.device}"

@@ -1,0 +1,399 @@
+"""The device array: Numba's `DeviceNDArray`, cheap to make, with views, DLPack and a readable form.
+
+A user's own `@cuda.jit` kernel takes it as it takes Numba's own arrays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..base import dtypes
+from ..base.backend import backend
+from ..base.layout import (
+    Layout,
+    axes_of,
+    check_same_device,
+    dense_like,
+    index_parts,
+    integers_of,
+    is_dense,
+    layout,
+    lengths_of,
+    overlap,
+    part_of,
+    row_major_strides,
+    shadow,
+)
+from ..device.copying import copy
+from ..device.streams import handle_of
+from ..errors import DTypeError, LayoutError, ShapeError, UnsupportedError, shown
+from . import values
+from .dlpack import CUDA_DEVICE, export_capsule
+from .foreign import check_is_no_value
+from .interop import import_array
+from .numba_array import NumbaArray, is_given
+from .operators import Operators
+
+#: Arrays up to this many elements print their values.
+_PRINTED = 64
+
+#: What is written by filling, at once.
+_NUMBERS = (int, float, complex, np.number, np.bool_)
+
+
+class DeviceArray(Operators, NumbaArray):
+    """An array in GPU memory.
+
+    Attributes:
+        shape, strides (bytes), dtype, ndim, size, nbytes: as in NumPy.
+        device: the GPU's number.
+
+    Views (basic indexing, `T`, `transpose`, `reshape`, `view`, `broadcast_to`) share memory and queue nothing.
+    Indexing a single element, `copy_to_host` and printing copy values to the host and wait for them; operators,
+    comparisons and NumPy's functions do not, and are refused. `copy.copy` gives a view, `copy.deepcopy` a copy on the
+    GPU; a pickle holds the values, and loads onto the current GPU, or into NumPy where there is none.
+    """
+
+    # Numba's constructor costs 28 µs; everything it computes is derived here when it is asked for.
+    def __init__(self, layout: Layout, address: int, storage: Any, readonly: bool = False):
+        self._numbacc_layout = layout
+        self._address = address
+        self._storage = storage
+        if readonly:
+            self._readonly = True
+
+    _readonly = False
+
+    shape = property(lambda self: self._numbacc_layout.shape)
+    strides = property(lambda self: self._numbacc_layout.strides)
+    dtype = property(lambda self: self._numbacc_layout.dtype)
+    ndim = property(lambda self: self._numbacc_layout.ndim)
+    size = property(lambda self: self._numbacc_layout.size)
+    nbytes = property(lambda self: self._numbacc_layout.nbytes)
+    device = property(lambda self: self._numbacc_layout.device)
+
+    # ------------------------------------------------------------ views
+
+    def _part(self, view: np.ndarray[Any, Any], dtype: np.dtype[Any] | None = None) -> DeviceArray:
+        """The view of this array that corresponds to a view of its shadow."""
+        made = layout(view.shape, view.strides, dtype or self.dtype, self.device)
+        address = view.__array_interface__["data"][0] if self.size else self._address
+        return DeviceArray(made, address, self._storage, self._readonly)
+
+    def _shadow(self) -> np.ndarray[Any, Any]:
+        return shadow(self._address, self._numbacc_layout)
+
+    def _at(self, index: Any) -> DeviceArray:
+        return self._part(part_of(self._shadow(), index))
+
+    def __getitem__(self, index: Any) -> Any:
+        """A view by basic indexing (integers, slices, None, Ellipsis); a single element as a NumPy scalar.
+
+        Reading an element waits for the work queued on the array's stream.
+
+        Raises:
+            LayoutError: another kind of index. IndexRangeError: an index is out of range.
+        """
+        return self.getitem(index)
+
+    def getitem(self, item: Any, stream: Any = 0) -> Any:
+        """As `array[item]`: an element is read on `stream`, which a view is bound to; 0 stands for the array's own."""
+        part = self._at(item)
+        if part.ndim == 0 and self.ndim and None not in index_parts(item):
+            return part._copy_to_host(None, part._handle(stream), "reading an element")[()]
+        return part.bind(stream) if is_given(stream) else part
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Write a number, an array or a list into a part, queued on the default stream; it broadcasts as in NumPy.
+
+        Numbers must fit the dtype (300 and NaN are no int8), NumPy's arrays are cast; an array on the GPU must have
+        this dtype, and may overlap the part.
+
+        Raises:
+            OptionError: a number that does not fit. DTypeError: no number, a complex one where this array is not, or
+            a GPU's array of another dtype. ShapeError: no broadcasting. LayoutError: this array is read-only, or its
+            elements share memory. DeviceError: an array of another device. As indexing besides.
+        """
+        self.setitem(index, value)
+
+    def setitem(self, key: Any, value: Any, stream: Any = 0) -> None:
+        """As `array[key] = value`, queued on `stream`; 0 stands for the default stream."""
+        part = self if key is Ellipsis else self._at(key)
+        part._assign(value, handle_of(stream if is_given(stream) else None))
+
+    _do_getitem, _do_setitem = getitem, setitem  # as Numba's own methods call them
+
+    def transpose(self, axes: Sequence[int] | None = None) -> DeviceArray:
+        """A view with the axes reversed, or in the order of `axes`.
+
+        Raises:
+            ShapeError: axes does not name each axis once.
+        """
+        order = None if axes is None else axes_of(axes, self.ndim, "the array", "axes")
+        if order is not None and len(order) != self.ndim:
+            raise ShapeError(f"axes={shown(axes)} must name each axis of shape {self.shape}")
+        return self._part(self._shadow().transpose(order))
+
+    @property
+    def T(self) -> DeviceArray:
+        """A view with the axes reversed."""
+        return self.transpose()
+
+    def reshape(self, *shape: Any, order: str = "C") -> DeviceArray:
+        """A view of another shape.
+
+        Raises:
+            LayoutError: the strides allow no such view; copy first.
+            ShapeError: it is no shape, or the sizes differ.
+        """
+        wanted = integers_of(shape[0] if len(shape) == 1 else shape, "shape")
+        if not isinstance(order, str) or order != "C":
+            raise LayoutError(f'order={shown(order)} is not supported: only "C"')
+        try:
+            # NumPy decides what -1 means and whether the strides allow the view.
+            lengths = np.broadcast_to(np.uint8(0), self.shape).reshape(wanted).shape
+        except (ValueError, OverflowError) as error:
+            raise ShapeError(f"cannot reshape {self.shape} to shape={shown(wanted)}: {error}") from None
+        if self.size == 0:
+            strides = row_major_strides(lengths, self.dtype.itemsize)
+            made = layout(lengths, strides, self.dtype, self.device)
+            return DeviceArray(made, self._address, self._storage, self._readonly)
+        try:
+            return self._part(self._shadow().reshape(lengths, copy=False))
+        except ValueError:
+            raise LayoutError(
+                f"an array of shape {self.shape} and strides {self.strides} cannot be seen as {lengths} without "
+                "a copy: use numbacc.asarray(numbacc.asnumpy(x)) or copy it into numbacc.empty"
+            ) from None
+
+    def ravel(self, order: str = "C") -> DeviceArray:
+        """A one-dimensional view; errors as in `reshape`."""
+        return self.reshape(-1, order=order)
+
+    def squeeze(self, axis: int | Sequence[int] | None = None) -> DeviceArray:
+        """A view without the axes of length 1, or without those that `axis` names.
+
+        Raises:
+            ShapeError: axis is none of this array, or its length is not 1.
+        """
+        found = None if axis is None else axes_of(axis, self.ndim, "the array", "axis")
+        if any(self.shape[d] != 1 for d in found or ()):
+            raise ShapeError(f"axis={shown(axis)} must name axes of length 1; the array has shape {self.shape}")
+        return self._part(self._shadow().squeeze(found))
+
+    def broadcast_to(self, shape: int | Sequence[int]) -> DeviceArray:
+        """A view repeated along new or length-1 axes (stride 0), not to be written.
+
+        Raises:
+            ShapeError: it is no shape, or one that this array does not broadcast to.
+        """
+        lengths = lengths_of(shape, self.dtype.itemsize)
+        try:
+            return self._part(np.broadcast_to(self._shadow(), lengths))
+        except ValueError:
+            raise ShapeError(f"the array has shape {self.shape}, which does not broadcast to {lengths}") from None
+
+    def view(self, dtype: Any) -> DeviceArray:
+        """The same bytes as another dtype of the same size.
+
+        Raises:
+            DTypeError: the sizes differ.
+        """
+        found = dtypes.dtype(dtype)
+        if found.itemsize != self.dtype.itemsize:
+            raise DTypeError(f"cannot view {self.dtype} as {found}: their sizes differ")
+        return self._part(self._shadow(), found)
+
+    # ------------------------------------------------------------ copies
+
+    def __copy__(self) -> DeviceArray:
+        """A view of all of it: `copy.copy` shares memory."""
+        return DeviceArray(self._numbacc_layout, self._address, self._storage, self._readonly)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> DeviceArray:
+        """A copy of the elements on the same GPU, gapless, in this memory order, queued on the default stream."""
+        return self._compact(handle_of(None), row_major=False)
+
+    def copy_to_host(self, ary: np.ndarray[Any, Any] | None = None, stream: Any = 0) -> Any:
+        """The values as a NumPy array; `ary` if given. This blocks (see `numbacc.asnumpy` for one that need not).
+
+        Raises:
+            DTypeError: ary is no NumPy array, or has another dtype. ShapeError: another shape. LayoutError: it is
+            read-only. OptionError: stream is none.
+        """
+        if ary is not None:
+            values.check_target(ary, "ary", self._numbacc_layout, "the array")
+        host = self._copy_to_host(None, self._handle(stream), "copy_to_host()")
+        if ary is None:
+            return host
+        np.copyto(ary, host)
+        return ary
+
+    def copy_to_device(self, ary: Any, stream: Any = 0) -> None:
+        """Write `ary`, a NumPy or device array of this shape, into this array. Errors as in assignments."""
+        self._assign(ary, self._handle(stream), "ary")
+
+    def _handle(self, stream: Any) -> int:
+        return handle_of(stream) if is_given(stream) else self._usual_stream()
+
+    def _usual_stream(self) -> int:
+        """Where it costs least to use this array; but what is called inside a graph's capture belongs there."""
+        default = handle_of(None)
+        return default if default and backend().is_capturing(default) else self._storage.stream
+
+    def _copy_to_host(self, out: np.ndarray[Any, Any] | None, handle: int, call: str) -> np.ndarray[Any, Any]:
+        """The values; `call` is what the user called, for messages."""
+        source = self
+        if not is_dense(self._numbacc_layout) or (out is not None and not self.is_c_contiguous()):
+            source = self._compact(handle, row_major=out is not None)
+        host = out
+        if host is None:
+            memory = np.empty(self.nbytes, np.uint8)
+            host = np.ndarray(self.shape, self.dtype, memory, 0, source.strides)
+        if self.size:
+            with backend().using(handle, self.device, (source,)):
+                backend().copy_to_host(host, source._address, self.device, handle, call)
+        return host
+
+    def _compact(self, handle: int, *, row_major: bool) -> DeviceArray:
+        """A gapless copy on the device."""
+        made = dense_like(self._numbacc_layout, self.shape)
+        if row_major:
+            strides = row_major_strides(self.shape, self.dtype.itemsize)
+            made = layout(self.shape, strides, self.dtype, self.device)
+        return copy(self, _empty(made, handle), handle)  # type: ignore[no-any-return]
+
+    def _assign(self, value: Any, handle: int, name: str = "value") -> None:
+        """Write a number, or an array of the host or this GPU, into this array: see `values`."""
+        if self._readonly:
+            raise LayoutError("this array is read-only")
+        if isinstance(value, _NUMBERS) and is_dense(self._numbacc_layout):
+            self._fill(value, handle, name)
+            return
+        source = value
+        if not isinstance(value, DeviceArray) and not values.is_on_host(value):
+            check_is_no_value(value, name)
+            source = imported(value, name, handle)
+        if isinstance(source, DeviceArray):
+            check_same_device(source._numbacc_layout, name, self._numbacc_layout, "the array")
+            if source.dtype != self.dtype:
+                raise DTypeError(
+                    f"{name} has dtype {source.dtype} and the array {self.dtype}; convert it with its own library, or "
+                    "on the host: numbacc.asnumpy(value)"
+                )
+            source = values.broadcast(source, self.shape, name)
+            one, other = (self._address, self._numbacc_layout), (source._address, source._numbacc_layout)
+            if one != other and overlap(*one, *other):  # writing would change what is still to be read
+                source = source._compact(handle, row_major=False)
+        else:
+            host = values.broadcast(values.converted(source, self.dtype, name), self.shape, name)
+            # A graph reads an array of the host at every launch, also one of a single element.
+            kept = isinstance(source, np.ndarray) and backend().is_capturing(handle)
+            if host.size == 1 and not kept and is_dense(self._numbacc_layout):
+                self._fill(host, handle, name)
+                return
+            source = to_device(host, self.device, handle)
+        copy(source.broadcast_to(self.shape), self, handle)
+
+    def _fill(self, value: Any, handle: int, name: str = "value") -> None:
+        """Write one number everywhere; the array must be dense."""
+        pattern = values.converted(value, self.dtype, name).tobytes()
+        if self.size:
+            with backend().using(handle, self.device, writes=(self,)):
+                backend().fill(self._address, pattern, self.size, self.device, handle)
+
+    # ------------------------------------------------------------ sharing with other libraries
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """(DLPack's number for CUDA devices, this array's GPU)."""
+        return (CUDA_DEVICE, self.device)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A DLPack capsule of this memory; the consumer's `stream` waits for what is queued on it.
+
+        Raises:
+            BufferError: a copy or another device is asked for, the stream is CUDA's per-thread default stream, or the
+                array is read-only and the consumer too old to be told.
+            OptionError: an argument is not of the kind that the protocol says.
+        """
+        return export_capsule(self, stream, max_version, dl_device, copy)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Version 3. Not for bfloat16 and float8, which it cannot name: those cross by DLPack."""
+        if self.dtype.type.__module__ != "numpy":
+            raise AttributeError  # `__getattr__` says why
+        return {
+            "shape": self.shape,
+            "strides": None if self.is_c_contiguous() else self.strides,
+            "data": (self._address, self._readonly),
+            "typestr": self.dtype.str,
+            # The interface says 1 for the legacy default stream.
+            "stream": backend().settle(self._storage) or 1,
+            "version": 3,
+        }
+
+    def is_c_contiguous(self) -> bool:
+        return bool(self.size == 0 or self._shadow().flags.c_contiguous)
+
+    def is_f_contiguous(self) -> bool:
+        return bool(self.size == 0 or self._shadow().flags.f_contiguous)
+
+    # ------------------------------------------------------------ how it looks
+
+    def __repr__(self) -> str:
+        head = f"DeviceArray(shape={self.shape}, dtype={self.dtype}, device=cuda:{self.device})"
+        if not 0 < self.size <= _PRINTED:
+            return head
+        try:
+            return f"{head}\n{self.copy_to_host()}"
+        except UnsupportedError:
+            return head  # inside a graph's capture, where there are no values yet
+
+    __str__ = __repr__
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("len() of an array of rank 0")
+        return int(self.shape[0])
+
+    def __iter__(self) -> Any:
+        return (self[k] for k in range(len(self)))
+
+    def item(self) -> Any:
+        """The value of an array of one element, as a Python number. This blocks."""
+        if math.prod(self.shape) != 1:
+            raise ShapeError(f"item() takes an array of one element; this has shape {self.shape}")
+        return self._copy_to_host(None, self._usual_stream(), "item()").item()
+
+
+def _empty(made: Layout, handle: int) -> DeviceArray:
+    """An uninitialized array of a dense layout."""
+    storage = backend().allocate(made.nbytes, made.device, handle)
+    return DeviceArray(made, storage.address, storage)
+
+
+def to_device(host: np.ndarray[Any, Any], target: int, handle: int) -> DeviceArray:
+    """A copy of a NumPy array on a GPU."""
+    dense = values.gapless(host)
+    array = _empty(layout(dense.shape, dense.strides, dense.dtype, target), handle)
+    if dense.size:
+        backend().copy_from_host(array._storage, array._address, dense, handle)
+    return array
+
+
+def imported(obj: Any, name: str, handle: int) -> Any:
+    """Another library's array, as `import_array` takes it; NumPy's where it is in host memory."""
+    found = import_array(obj, name, handle)
+    return DeviceArray(*found) if isinstance(found, tuple) else found

@@ -1,0 +1,170 @@
+"""DLPack: its structures and capsules (dlpack.h, version 1.1), and numbacc's arrays as such.
+
+cuda.core, through which other libraries' arrays are taken (`interop`), can neither name every dtype nor give out
+bfloat16 and float8.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from ..base import checks, dtypes
+from ..base.backend import backend
+from ..base.layout import is_sequence
+from ..device import lent, partners
+from ..errors import OptionError, shown
+
+CUDA_DEVICE, MANAGED_DEVICE = 2, 13
+#: Pinned memory is CUDA's host memory, 3.
+HOST_DEVICES = (1, 3)
+READ_ONLY = 1
+
+
+class _Device(ctypes.Structure):
+    _fields_ = (("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32))
+
+
+class _DType(ctypes.Structure):
+    _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device", _Device),
+        ("ndim", ctypes.c_int32),
+        ("dtype", _DType),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class _Managed(ctypes.Structure):
+    """DLManagedTensor, which a consumer older than DLPack 1.0 gets."""
+
+    _fields_ = (
+        ("tensor", _Tensor),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+    )
+
+
+class _Version(ctypes.Structure):
+    _fields_ = (("major", ctypes.c_uint32), ("minor", ctypes.c_uint32))
+
+
+class _ManagedVersioned(ctypes.Structure):
+    """DLManagedTensorVersioned."""
+
+    _fields_ = (
+        ("version", _Version),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _Tensor),
+    )
+
+
+OLD, NEW = b"dltensor", b"dltensor_versioned"
+STRUCTURES: dict[bytes, Any] = {OLD: _Managed, NEW: _ManagedVersioned}
+
+# A consumer renames the capsule that it has taken; the names must outlive every capsule.
+USED = {OLD: b"used_dltensor", NEW: b"used_dltensor_versioned"}
+
+
+def _capsule_function(name: str, result: Any, *arguments: Any) -> Any:
+    return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
+
+
+_new_capsule = _capsule_function("PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+is_valid = _capsule_function("PyCapsule_IsValid", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
+pointer = _capsule_function("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+set_name = _capsule_function("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
+
+
+class _Export:
+    """What must live until a consumer lets go of a tensor: its structure, and the memory, which it shares till then."""
+
+    __slots__ = ("_owner", "_storage", "_stream", "parts")
+
+    def __init__(self, parts: tuple[Any, ...], storage: Any, stream: int | None):
+        self.parts, self._storage, self._stream = parts, storage, stream
+        self._owner = None if stream is None else partners.owner(stream)
+
+    def __del__(self) -> None:
+        if self._stream is not None:
+            try:
+                self._storage.unshare(self._stream)
+            except Exception:
+                pass  # interpreter exit, as in Storage
+
+
+def _consumer(stream: Any) -> int | None:
+    """The handle of the stream that a consumer names; None where it asks for no order, by -1.
+
+    Raises:
+        OptionError: it is no handle.
+    """
+    if isinstance(stream, bool):
+        raise OptionError(f"stream={stream} is no stream's handle")
+    # DLPack: None and 1 are the legacy default stream, which the driver calls 0.
+    handle = 1 if stream is None else checks.integer(stream, "stream", -1, 2**64 - 1)
+    return None if handle == -1 else 0 if handle == 1 else handle
+
+
+def _pair(value: Any, name: str) -> tuple[int, ...] | None:
+    """A pair of integers, as DLPack writes versions and devices; None stays None.
+
+    Raises:
+        OptionError: it is none.
+    """
+    if value is None:
+        return None
+    if not is_sequence(value) or len(value) != 2:
+        raise OptionError(f"{name}={shown(value)} is no pair of integers")
+    return tuple(checks.integer(number, name) for number in value)
+
+
+def export_capsule(
+    array: Any,
+    stream: int | None,
+    max_version: tuple[int, int] | None,
+    dl_device: tuple[int, int] | None,
+    copy: bool | None,
+) -> Any:
+    """The implementation of `DeviceArray.__dlpack__`."""
+    consumer = _consumer(stream)
+    newest, place = _pair(max_version, "max_version"), _pair(dl_device, "dl_device")
+    if (copy is not None and checks.boolean(copy, "copy")) or place not in (None, array.__dlpack_device__()):
+        raise BufferError("numbacc exports its own memory only, without a copy")
+    name = NEW if newest is not None and newest[0] >= 1 else OLD
+    if array._readonly and name == OLD:
+        raise BufferError("this array is read-only, which DLPack before 1.0 cannot say")
+    lent.collect()
+    storage, shared = array._storage, None
+    if consumer is not None:
+        shared = backend().share(storage, consumer)
+    made = array._numbacc_layout
+    row = dtypes.info(made.dtype)
+    lengths = (ctypes.c_int64 * made.ndim)(*made.shape)
+    steps = (ctypes.c_int64 * made.ndim)(*(s // made.itemsize for s in made.strides))
+    tensor = _Tensor(
+        array._address if made.size else None,
+        _Device(*array.__dlpack_device__()),
+        made.ndim,
+        _DType(row.dlpack_code, row.bits, 1),
+        lengths,
+        steps,
+        0,
+    )
+    structure: Any
+    if name == NEW:
+        structure = _ManagedVersioned(_Version(1, 0), None, None, READ_ONLY if array._readonly else 0, tensor)
+    else:
+        structure = _Managed(tensor, None, None)
+    address = ctypes.addressof(structure)
+    export = _Export((structure, lengths, steps), storage, shared)
+    structure.deleter = lent.lend(address, lent.CAPSULES[name], export)
+    return _new_capsule(address, name, lent.capsule_destructor())

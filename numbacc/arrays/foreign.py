@@ -1,0 +1,117 @@
+"""What other libraries' arrays say of themselves, and what they must not be: sparse, conjugated, without memory, ..."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..base import dtypes
+from ..base.layout import integers_of, is_sequence, row_major_strides, too_large
+from ..errors import DTypeError, LayoutError, ShapeError, shown
+
+
+def unreadable(obj: Any, name: str, error: Exception) -> DTypeError:
+    """What is raised where another library's object fails to say what it is; `error` is its cause."""
+    return DTypeError(
+        f"{name} is a {type(obj).__name__} of {type(obj).__module__}, which numbacc cannot take as an array: "
+        f"{type(error).__name__}: {error}"
+    )
+
+
+#: What people pass by mistake: refused before Numba is imported to look at it.
+_NO_ARRAYS = (int, float, complex, str, bytes, list, tuple, dict, set, type(None), np.generic)
+
+
+def check_is_no_value(obj: Any, name: str) -> None:
+    """Raise DTypeError where an object of Python or NumPy stands in an array's place."""
+    if isinstance(obj, _NO_ARRAYS):
+        raise DTypeError(f"{name} is a {type(obj).__name__}; it must be an array: numbacc.asarray makes one")
+
+
+def signed_strides(steps: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Strides in bytes of strides in elements.
+
+    They are numbers modulo 2^64, as addresses are: CuPy (14.2) divides strides of -s bytes as unsigned numbers, and
+    so exports (2^64 - s) / itemsize elements.
+    """
+    return tuple((n * itemsize + 2**63) % 2**64 - 2**63 for n in steps)
+
+
+def check_memory(name: str, address: int, shape: tuple[int, ...], itemsize: int) -> None:
+    """Raise the fitting error where no array of that shape can lie at the address."""
+    if any(n < 0 for n in shape):
+        raise ShapeError(f"{name} has shape {shape}, with a negative length")
+    if not address and 0 not in shape:
+        raise LayoutError(f"{name} has shape {shape} but no memory: its address is null")
+    if too_large(shape, itemsize):
+        raise ShapeError(f"{name} has shape {shape}, which is too large for any memory")
+    if address % itemsize:
+        raise LayoutError(f"{name} starts at {address:#x}, which is no multiple of its element size {itemsize}")
+
+
+class Interface(NamedTuple):
+    """What `__cuda_array_interface__` says: strides in bytes; the stream is None where nothing need be waited for."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype[Any]
+    address: int
+    readonly: bool
+    stream: int | None
+
+
+def interface_of(obj: Any, name: str) -> Interface:
+    """An object's `__cuda_array_interface__`, version 2 or 3.
+
+    Raises:
+        DTypeError: a dtype that numbacc has not, a mask, or a stream that is none. LayoutError, ShapeError: no memory
+        that an array can have.
+    """
+
+    def integers(field: str) -> tuple[int, ...]:
+        if not is_sequence(found[field]):
+            raise ShapeError(f"{name}.__cuda_array_interface__[{field!r}]={shown(found[field])} is no tuple")
+        return integers_of(found[field], f"{name}.__cuda_array_interface__[{field!r}]")
+
+    found = obj.__cuda_array_interface__
+    if found.get("mask") is not None:
+        raise DTypeError(f"{name} has a mask, which would be lost; pass an array without")
+    dtype = np.dtype(found["typestr"])
+    if dtype.kind == "V":  # as CuPy's bfloat16 arrays are called
+        dtype = np.dtype(getattr(obj, "dtype", dtype))
+    itemsize = dtypes.info(dtype).itemsize
+    shape = integers("shape")
+    address, readonly = found["data"]
+    address = int(address or 0)
+    check_memory(name, address, shape, itemsize)
+    dense = found.get("strides") is None
+    strides = row_major_strides(shape, itemsize) if dense else signed_strides(integers("strides"), 1)
+    if len(strides) != len(shape) or any(step % itemsize for step in strides):
+        raise LayoutError(f"{name} has strides {strides}, no multiples of its element size {itemsize} for each axis")
+    stream = found.get("stream")
+    if stream is not None and (not isinstance(stream, int) or isinstance(stream, bool) or not 0 <= stream < 2**64):
+        raise DTypeError(f"{name}.__cuda_array_interface__['stream']={shown(stream)} is no stream's handle")
+    # The interface's name for the legacy default stream is 1.
+    return Interface(shape, strides, dtype, address, bool(readonly), 0 if stream == 1 else stream)
+
+
+def host_array(
+    owner: object, address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any], readonly: bool
+) -> np.ndarray[Any, Any]:
+    """A NumPy array over host memory that `owner` keeps alive."""
+    if 0 in shape:
+        return np.empty(shape, dtype)
+
+    class Exporter:
+        __array_interface__ = {
+            "shape": shape,
+            "strides": strides,
+            "typestr": f"|V{dtype.itemsize}",
+            "data": (address, readonly),
+            "version": 3,
+        }
+
+    exporter = Exporter()
+    exporter.owner = owner  # type: ignore[attr-defined]
+    return np.asarray(exporter).view(dtype)

@@ -1,0 +1,211 @@
+"""Arrays of other libraries, taken without a copy: by DLPack and the CUDA array interface.
+
+Most go through cuda.core's `StridedMemoryView`, which knows both protocols; what it cannot name goes through DLPack's
+structures (`dlpack`). torch's tensors have a shorter way (`tensors`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from numbacc_bindings.driver import DriverError, PointerAttribute, driver
+
+from ..base import _numba, dtypes
+from ..base.backend import backend
+from ..base.layout import CPU, Layout, layout, row_major_strides
+from ..device import partners
+from ..device.contexts import call
+from ..errors import DeviceError, DTypeError, Error, LayoutError
+from . import dlpack, foreign, tensors
+from .dlpack import CUDA_DEVICE, HOST_DEVICES, MANAGED_DEVICE
+
+#: void(*)(void *): what gives back a DLPack tensor.
+_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class _Capsule:
+    """A DLPack tensor that numbacc has taken over from a capsule, and gives back in the end."""
+
+    def __init__(self, capsule: Any):
+        self.name = dlpack.NEW if dlpack.is_valid(capsule, dlpack.NEW) else dlpack.OLD
+        self.address = dlpack.pointer(capsule, self.name)
+        self.structure = dlpack.STRUCTURES[self.name].from_address(self.address)
+        dlpack.set_name(capsule, dlpack.USED[self.name])
+
+    @property
+    def readonly(self) -> bool:
+        return self.name == dlpack.NEW and bool(self.structure.flags & dlpack.READ_ONLY)
+
+    def describe(self, name: str, device: int) -> tuple[int, Layout]:
+        """(address, layout) of the tensor; `name` is the argument's, for messages."""
+        tensor = self.structure.tensor
+        dtype = dtypes.from_dlpack(tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes, name)
+        shape = tuple(tensor.shape[: tensor.ndim]) if tensor.ndim else ()
+        steps = tuple(tensor.strides[: tensor.ndim]) if tensor.ndim and tensor.strides else None
+        address = (tensor.data or 0) + tensor.byte_offset
+        foreign.check_memory(name, address, shape, dtype.itemsize)
+        return address, _layout(shape, steps, dtype, device)
+
+    def __del__(self, function: Any = _FUNCTION) -> None:
+        # The default argument outlives this module, as what others lent may.
+        if self.structure.deleter:
+            function(self.structure.deleter)(self.address)
+
+
+#: What a device array over another library's memory is made of: layout, address, storage, whether it is read-only.
+Taken = tuple[Layout, int, Any, bool]
+
+
+def import_array(obj: Any, name: str, handle: int) -> Taken | np.ndarray[Any, Any]:
+    """The memory of another library's array, without a copy, in the order of the stream `handle`.
+
+    Where it is host memory, this is a NumPy array.
+
+    Raises:
+        DTypeError: it is no array, of a dtype that numbacc has not, or a torch tensor whose memory holds other values.
+        DeviceError: it is neither on an NVIDIA GPU nor in host memory.
+        LayoutError: its strides or address are no multiples of its element size, or it has no memory.
+        ShapeError: a length is negative.
+    """
+    try:
+        if isinstance(obj, _numba.DeviceNDArray):
+            return _from_numba(obj, name, handle)
+        kind = tensors.kind_of(obj.__class__)
+        if kind is not None:
+            return _from_torch(tensors.checked(obj, name, kind), kind, name, handle)
+        if hasattr(obj, "__dlpack__"):
+            return _from_view(obj, name, handle)
+        if hasattr(obj, "__cuda_array_interface__"):
+            return _from_interface(obj, name, handle)
+    except Error:
+        raise
+    except Exception as error:
+        tensors.check(obj, name)
+        raise foreign.unreadable(obj, name, error) from error
+    raise DTypeError(
+        f"{name} is a {type(obj).__name__}; it must be a NumPy array, or a GPU array (numbacc, Numba, or any "
+        "with __dlpack__ or __cuda_array_interface__). numbacc.asarray makes one"
+    )
+
+
+def _from_torch(tensor: Any, kind: tensors.Kind, name: str, handle: int) -> Taken | np.ndarray[Any, Any]:
+    """torch's tensors: their own attributes say all, where they are torch's own on a GPU."""
+    place = tensors.place_of(tensor, kind)
+    if place is None:
+        return _from_view(tensor, name, handle)
+    owner, address, made = place
+    return _wrap(owner, address, made, name, handle, partners.torch_stream(made.device), False)
+
+
+def _from_view(obj: Any, name: str, handle: int) -> Taken | np.ndarray[Any, Any]:
+    """Through cuda.core; what it does not take goes through DLPack."""
+    try:
+        # Nothing is waited for here: that is done for the work that uses the array.
+        view = _memory_view()(obj, stream_ptr=-1)
+        dtype, device, shape, steps = view.dtype, view.device_id, view.shape, view.strides
+    except (BufferError, NotImplementedError, RuntimeError, TypeError, ValueError):
+        dtype, device = None, -1
+    producer = None if dtype is None or device < 0 else partners.stream_of(obj, device)
+    if producer is None:
+        try:
+            return _from_dlpack(obj, name, handle)
+        except BufferError:
+            # CuPy gives bfloat16 by its array interface only.
+            if not hasattr(obj, "__cuda_array_interface__"):
+                raise
+            return _from_interface(obj, name, handle)
+    made = _layout(shape, steps, dtype, device)
+    return _wrap(view, view.ptr, made, name, handle, producer, view.readonly)
+
+
+@lru_cache(maxsize=1)
+def _memory_view() -> Any:
+    from cuda.core.utils import StridedMemoryView
+
+    return StridedMemoryView.from_any_interface
+
+
+@lru_cache(maxsize=4096)
+def _layout(shape: tuple[int, ...], steps: tuple[int, ...] | None, dtype: np.dtype[Any], device: int) -> Layout:
+    """The layout of strides that are counted in elements; None stands for C order."""
+    size = dtypes.info(dtype).itemsize
+    strides = row_major_strides(shape, size) if steps is None else foreign.signed_strides(tuple(steps), size)
+    return layout(tuple(shape), strides, dtype, device)
+
+
+def _wrap(
+    owner: object, address: int, made: Layout, name: str, handle: int, producer: int | None, readonly: bool
+) -> Taken:
+    """An array over foreign memory, whose library works on the stream `producer`; None: it was put before `handle`."""
+    if not address or address % made.itemsize:
+        foreign.check_memory(name, address, made.shape, made.itemsize)
+    return made, address, backend().borrow(owner, address, made.device, handle, producer, name), readonly
+
+
+def _from_numba(obj: Any, name: str, handle: int) -> Taken:
+    """An array that Numba allocated: its own attributes say all, and its stream may be another."""
+    dtypes.info(obj.dtype)
+    strides = tuple(obj.strides)
+    if any(step % obj.dtype.itemsize for step in strides):
+        raise LayoutError(f"{name} has strides {strides}, no multiples of its element size")
+    device, address = _numba.place_of(obj)
+    made = layout(tuple(obj.shape), strides, obj.dtype, device)
+    if _numba.SIMULATED:
+        return made, address, backend().Adopted(obj), False
+    producer = int(obj.stream) if obj.stream else 0
+    return _wrap(obj, address, made, name, handle, producer, False)
+
+
+def _from_dlpack(obj: Any, name: str, handle: int) -> Taken | np.ndarray[Any, Any]:
+    """What cuda.core does not take: host arrays, and dtypes that it cannot name, such as torch's float8."""
+    kind = int(obj.__dlpack_device__()[0])
+    if kind in HOST_DEVICES:
+        return _from_host(obj, name)
+    if kind not in (CUDA_DEVICE, MANAGED_DEVICE):
+        raise DeviceError(f"{name} is on a device of DLPack's kind {kind}; numbacc works on NVIDIA GPUs and in NumPy")
+    device = int(obj.__dlpack_device__()[1])
+    with backend().on_device(device):
+        # A graph uses the array when it is launched: then the stream of its memory is waited for.
+        order = backend().order_outside(handle, device)
+        capsule = _Capsule(_dlpack(obj, order or 1))
+    address, made = capsule.describe(name, capsule.structure.tensor.device.device_id)
+    return _wrap(capsule, address, made, name, order, partners.stream_of(obj, device), capsule.readonly)
+
+
+def _from_interface(obj: Any, name: str, handle: int) -> Taken:
+    """By the CUDA array interface."""
+    found = foreign.interface_of(obj, name)
+    device = _device_of(found.address, name)
+    made = layout(found.shape, found.strides, found.dtype, device)
+    producer = partners.stream_of(obj, device) if found.stream is None else found.stream
+    return _wrap(obj, found.address, made, name, handle, producer or 0, found.readonly)
+
+
+def _device_of(address: int, name: str) -> int:
+    """The GPU that has an address."""
+    current: int = backend().current_device()
+    if not address or _numba.SIMULATED:
+        return current
+    with backend().on_device(current):
+        try:
+            return call(driver.cuPointerGetAttribute, PointerAttribute.DEVICE_ORDINAL, address)
+        except DriverError as error:
+            raise LayoutError(f"{name} starts at {address:#x}, where no GPU has memory") from error
+
+
+def _dlpack(obj: Any, consumer: int | None) -> Any:
+    try:
+        return obj.__dlpack__(stream=consumer, max_version=(1, 0))
+    except TypeError:  # a producer older than DLPack 1.0
+        return obj.__dlpack__(stream=consumer)
+
+
+def _from_host(obj: Any, name: str) -> np.ndarray[Any, Any]:
+    """A host array of another library as NumPy's, in any dtype that numbacc has: NumPy itself takes no bfloat16."""
+    capsule = _Capsule(_dlpack(obj, None))
+    address, made = capsule.describe(name, CPU)
+    return foreign.host_array(capsule, address, made.shape, made.strides, made.dtype, capsule.readonly)

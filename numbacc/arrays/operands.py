@@ -1,0 +1,163 @@
+"""Operands: arguments as arrays, their layouts, and new arrays for results.
+
+What operations and plans use. Nothing here brings Numba as long as all arrays are NumPy's.
+"""
+
+from __future__ import annotations
+
+import copyreg
+from collections.abc import Sequence
+from functools import lru_cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ..base import dtypes
+from ..base.backend import backend
+from ..base.layout import CPU, Layout, lengths_of
+from ..base.layout import layout_of as _numpy_layout
+from ..device.devices import target_of
+from ..device.streams import handle_of
+from ..errors import DeviceError, DTypeError, ShapeError
+from . import values
+from .foreign import check_is_no_value, unreadable
+
+Array = Any  #: a NumPy array or a numbacc device array
+
+
+def as_array(obj: Any, name: str, handle: int) -> Array:
+    """An argument as a NumPy array or a device array, without a copy.
+
+    A foreign GPU array is taken over in the order of the stream `handle`: what its producer has queued is
+    waited for there, on the GPU.
+
+    Raises:
+        DTypeError: it is no array.
+    """
+    kind = type(obj)
+    if kind is np.ndarray:
+        return obj
+    if kind in _imported:
+        return _device_arrays().imported(obj, name, handle)
+    try:
+        if getattr(obj, "_numbacc_layout", None) is not None:
+            return obj
+    except Exception as error:
+        raise unreadable(obj, name, error) from error
+    if isinstance(obj, np.ma.MaskedArray):
+        raise values.masked(name)
+    if isinstance(obj, np.ndarray):
+        return obj.view(np.ndarray)
+    check_is_no_value(obj, name)
+    array = _device_arrays().imported(obj, name, handle)
+    _imported.add(kind)
+    return array
+
+
+#: Types that have been taken as arrays before.
+_imported: set[type] = set()
+
+
+@lru_cache(maxsize=1)
+def _device_arrays() -> ModuleType:
+    """The module of device arrays, once it is needed: it brings Numba."""
+    from . import device_array
+
+    # Here, since what loads a pickle decides whether there are device arrays, which know nothing of that.
+    copyreg.pickle(device_array.DeviceArray, _pickled)
+    return device_array
+
+
+def layout_of(array: Array) -> Layout:
+    """The interned layout of what `as_array` returned."""
+    try:
+        return array._numbacc_layout  # type: ignore[no-any-return]
+    except AttributeError:
+        return _numpy_layout(array)
+
+
+def size_and_dtype(
+    size: int | Sequence[int] | None, dtype: Any, out: Any, supported: Sequence[str]
+) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and dtype of a result: those given, else those of `out`, else () and the first supported.
+
+    Raises:
+        ShapeError: size is no shape, or not that of out. DTypeError: dtype is not supported, or not that of out.
+    """
+    given = None if out is None else layout_of(out)
+    asked = supported[0] if dtype is None and given is None else dtype
+    found = given.dtype if asked is None and given else dtypes.dtype(asked)
+    name = dtypes.info(found, "out").name
+    if name not in supported:
+        where = "out has dtype" if dtype is None else "dtype is"
+        raise DTypeError(f"{where} {name}; supported: {', '.join(supported)}")
+    if given is not None and given.dtype != found:
+        raise DTypeError(f"out has dtype {given.dtype}; dtype={name} was asked for")
+    if size is None:
+        return (() if given is None else given.shape), found
+    lengths = lengths_of(size, name="size")
+    if given is not None and given.shape != lengths:
+        raise ShapeError(f"out has shape {given.shape}; size={lengths} was asked for")
+    return lengths, found
+
+
+# ---------------------------------------------------------------- new arrays
+
+
+def host_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """An uninitialized NumPy array.
+
+    Raises:
+        DeviceError: there is not enough memory.
+    """
+    try:
+        return np.empty(shape, dtype)
+    except MemoryError as error:
+        raise DeviceError(f"out of host memory: {error}") from None
+
+
+def empty_layout(array: Layout) -> np.ndarray[Any, Any]:
+    """An uninitialized NumPy array of a dense layout, in whatever order its strides say."""
+    memory = host_memory((array.nbytes,), np.dtype(np.uint8))
+    return np.ndarray(array.shape, array.dtype, memory, 0, array.strides)
+
+
+def empty_device(array: Layout, stream: int) -> Array:
+    """An uninitialized device array of a dense layout."""
+    if not _makers:
+        _makers[:] = [_device_arrays().DeviceArray, backend().allocate]
+    make, allocate = _makers
+    storage = allocate(array.nbytes, array.device, stream)
+    return make(array, storage.address, storage)
+
+
+#: DeviceArray and the backend's allocate, once they are needed.
+_makers: list[Any] = []
+
+
+def to_device(host: np.ndarray[Any, Any], target: int, handle: int) -> Array:
+    """A copy of a NumPy array on a GPU."""
+    return _device_arrays().to_device(host, target, handle)
+
+
+# ---------------------------------------------------------------- pickles
+
+
+def _pickled(array: Any) -> tuple[Any, ...]:
+    """A device array as its values, by way of the host, which blocks."""
+    host = array._copy_to_host(None, array._usual_stream(), "pickling an array")
+    # NumPy keeps C and Fortran order only: any other travels as an order of the axes.
+    axes = sorted(range(array.ndim), key=lambda d: -host.strides[d])
+    return unpickled, (host.transpose(axes), tuple(sorted(range(array.ndim), key=axes.__getitem__)))
+
+
+def unpickled(host: np.ndarray[Any, Any], axes: tuple[int, ...]) -> Array:
+    """A device array out of a pickle: on the current GPU, in NumPy without one.
+
+    Args:
+        host: C-contiguous values.
+        axes: the order of its axes that gives the array its shape.
+    """
+    array, target = values.host_array(host.transpose(axes), None, "obj"), target_of(None)
+    return array if target == CPU else to_device(array, target, handle_of(None))

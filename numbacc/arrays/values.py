@@ -1,0 +1,157 @@
+"""Values on their way into an array: converted as NumPy's assignment converts them, on GPUs as on the CPU.
+
+Numbers must fit the dtype (300 and NaN are no int8, 2.5 becomes 2); arrays are cast as `astype` casts; all broadcast.
+Unlike NumPy's, values that are complex never become real ones.
+"""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+
+from ..base import dtypes
+from ..base.layout import Layout, layout_of, read_only
+from ..errors import DTypeError, Error, OptionError, ShapeError, shown
+
+_ON_HOST = (int, float, complex, np.ndarray, np.generic, list, tuple, numbers.Number)
+_NO_VALUES = (str, bytes, np.str_, np.bytes_)
+#: NumPy's kinds of dtypes that hold no numbers: text, dates and durations. NumPy would read "5" as a number, and None
+#: as NaN.
+_NO_NUMBERS = "SUMm"
+
+
+def is_on_host(value: Any) -> bool:
+    """True for what is to be converted here; all else must be another library's array."""
+    return isinstance(value, _ON_HOST)
+
+
+def converted(value: Any, dtype: np.dtype[Any], name: str) -> np.ndarray[Any, Any]:
+    """A number, NumPy array or nested list of numbers as a NumPy array of `dtype`; itself where it is one.
+
+    Raises:
+        DTypeError: it is none of these, or complex and dtype is not. OptionError: a number that dtype cannot hold.
+        ShapeError: lists of unequal lengths.
+    """
+    if isinstance(value, _NO_VALUES):
+        raise DTypeError(
+            f"{name}={shown(value)} is a {type(value).__name__}; it must be a number or an array of numbers"
+        )
+    if isinstance(value, np.ma.MaskedArray):
+        raise masked(name)
+    try:
+        if isinstance(value, np.ndarray):
+            _check_numbers(value, dtype, name)
+            return np.asarray(value).astype(dtype, copy=False)
+        # ml_dtypes takes no integer of more than 64 bits.
+        through = dtype if dtype.type.__module__ == "numpy" else np.dtype(np.float64)
+        if isinstance(value, (list, tuple)):
+            _check_numbers(np.asarray(value), dtype, name)
+            return np.asarray(value, through).astype(dtype, copy=False)
+        if isinstance(value, np.generic):
+            _check_numbers(np.asarray(value), dtype, name)
+        cell = np.empty((), through)
+        cell[()] = value
+        return cell.astype(dtype, copy=False)
+    except Error:
+        raise
+    except (ArithmeticError, ValueError, TypeError) as error:
+        raise _refusal(value, dtype, name, error) from error
+
+
+def host_array(obj: Any, wanted: np.dtype[Any] | None, name: str) -> np.ndarray[Any, Any]:
+    """What NumPy makes an array of, in the dtype wanted, or any that numbacc has.
+
+    Raises:
+        DTypeError, ShapeError, OptionError: NumPy makes no such array of it.
+    """
+    if wanted is not None and is_on_host(obj):
+        return converted(obj, wanted, name)
+    if isinstance(obj, np.ma.MaskedArray):
+        raise masked(name)
+    try:
+        host = np.asarray(obj)
+        if wanted is not None:
+            _check_numbers(host, wanted, name)
+            host = np.asarray(obj, wanted)
+    except Error:
+        raise
+    except (ArithmeticError, ValueError, TypeError) as error:
+        found = ShapeError if isinstance(obj, (list, tuple)) and isinstance(error, ValueError) else DTypeError
+        raise found(f"{name} is a {type(obj).__name__} that NumPy makes no array of: {error}") from error
+    dtypes.info(host.dtype, name)
+    return host
+
+
+def _check_numbers(found: np.ndarray[Any, Any], dtype: np.dtype[Any], name: str) -> None:
+    """Raise DTypeError unless the elements are numbers, which are not complex where `dtype` is not."""
+    if found.dtype.kind == "c" and dtype.kind not in "cb":
+        raise DTypeError(f"{name} is complex, and cannot become {dtype}; pass its real part, or use a complex dtype")
+    if found.dtype.kind in _NO_NUMBERS:
+        raise DTypeError(f"{name} has elements of dtype {found.dtype}; they must be numbers")
+    if found.dtype.kind == "O":
+        for element in found.flat:
+            if not isinstance(element, (numbers.Number, np.generic)) or np.asarray(element).dtype.kind in _NO_NUMBERS:
+                raise DTypeError(
+                    f"{name} has the element {shown(element)}, a {type(element).__name__}; it must be a number"
+                )
+
+
+def _refusal(value: Any, dtype: np.dtype[Any], name: str, error: Exception) -> Error:
+    if isinstance(value, (list, tuple)):
+        try:
+            np.asarray(value)
+        except ValueError:
+            return ShapeError(f"{name} has lists of unequal lengths: {error}")
+    if isinstance(error, TypeError):
+        return DTypeError(f"{name}={shown(value)} is no number that {dtype} can hold: {error}")
+    return OptionError(f"{name}={shown(value)} does not fit into {dtype}: {error}")
+
+
+def broadcast(value: Any, shape: tuple[int, ...], name: str) -> Any:
+    """An array without the leading axes of length 1 that `shape` has not: it broadcasts to `shape`, as in NumPy.
+
+    Raises:
+        ShapeError: it does not.
+    """
+    given = value.shape
+    if given in (shape, ()):
+        return value
+    extra = max(len(given) - len(shape), 0)
+    aligned = given[extra:]
+    fits = all(n == m or n == 1 for n, m in zip(reversed(aligned), reversed(shape), strict=False))
+    if not fits or any(n != 1 for n in given[:extra]):
+        raise ShapeError(f"{name} has shape {given}, which does not broadcast to {shape}")
+    return value.reshape(aligned) if extra else value
+
+
+def gapless(host: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A NumPy array as it can be copied in one piece, in its own memory order where that is possible."""
+    # Order "K" keeps the memory order of a dense array, so that a transposed array stays one.
+    dense = host if host.flags.forc else np.array(host, order="K")
+    strides = dense.strides
+    if any(s < 0 for s in strides) or not (dense.flags.forc or layout_of(dense).high == dense.nbytes):
+        return np.ascontiguousarray(host)
+    return dense
+
+
+def check_target(target: Any, name: str, source: Layout, source_name: str) -> None:
+    """Raise the fitting error unless `target` is a NumPy array that takes another array's values as they are.
+
+    Raises:
+        DTypeError: it is no NumPy array, or of another dtype. ShapeError: another shape. LayoutError: it is read-only.
+    """
+    if not isinstance(target, np.ndarray):
+        raise DTypeError(f"{name} is a {type(target).__name__}; it must be a NumPy array")
+    if target.shape != source.shape:
+        raise ShapeError(f"{name} has shape {target.shape}; {source_name} has shape {source.shape}")
+    if target.dtype != source.dtype:
+        raise DTypeError(f"{name} has dtype {target.dtype}; {source_name} has dtype {source.dtype}")
+    if not target.flags.writeable:
+        raise read_only(name)
+
+
+def masked(name: str) -> DTypeError:
+    """What is raised of a masked array, whose mask would be lost."""
+    return DTypeError(f"{name} is a masked array; pass {name}.filled(...), or {name}.data without the mask")

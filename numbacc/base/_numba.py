@@ -1,0 +1,123 @@
+"""The only door to `numba.cuda` and its extension API.
+
+When Numba's CUDA target is replaced by its announced successor, this is the file that changes. It offers
+the `cuda` module, the class that device arrays derive from, `compile_ptx`, and to `kernels.intrinsics` and
+`kernels.instructions`, which alone use them, the parts of the extension API that intrinsics are made of.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+from numba import config, cuda
+
+SIMULATED = bool(config.ENABLE_CUDASIM)
+
+if SIMULATED:
+    from numba import types
+    from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray as DeviceNDArray
+
+else:
+    from llvmlite import ir
+    from numba.cuda import types
+    from numba.cuda.cudadrv import devices, dummyarray
+    from numba.cuda.cudadrv.devicearray import DeviceNDArray
+    from numba.cuda.cudadrv.driver import MemoryPointer, binding
+    from numba.cuda.extending import intrinsic
+
+__all__ = [
+    "SIMULATED",
+    "DeviceNDArray",
+    "capability_compiled_for",
+    "compile_ptx",
+    "cuda",
+    "dummy_array",
+    "external_stream",
+    "intrinsic",
+    "ir",
+    "kernel_signature",
+    "memory_pointer",
+    "place_of",
+    "types",
+]
+
+
+def _import_array_functions() -> None:
+    """Import the module of numba-cuda that asks for `numpy.row_stack`, which NumPy 2.5 has no more: numba-cuda 0.30.4
+    imports it when it compiles for the first time, no matter for whom."""
+    if SIMULATED or hasattr(np, "row_stack"):
+        return
+    np.row_stack = np.vstack  # what it was in NumPy 2.4
+    try:
+        importlib.import_module("numba.cuda.np.arrayobj")
+    finally:
+        del np.row_stack
+
+
+_import_array_functions()
+
+
+def kernel_signature(groups: Sequence[tuple[str, Any]]) -> Any:
+    """The Numba signature of a kernel: ("uint64", 3) is a tuple of three, ("int32", None) a scalar,
+    ("int32", (2, 3)) a tuple of two tuples of three."""
+
+    def build(name: str, shape: Any) -> Any:
+        scalar = getattr(types, name)
+        if shape is None:
+            return scalar
+        if isinstance(shape, tuple):
+            return types.UniTuple(types.UniTuple(scalar, shape[1]), shape[0])
+        return types.UniTuple(scalar, shape)
+
+    return types.void(*(build(name, shape) for name, shape in groups))
+
+
+_capability: ContextVar[tuple[int, int]] = ContextVar("_capability", default=(8, 0))
+
+
+def capability_compiled_for() -> tuple[int, int]:
+    """The compute capability of the compilation under way: some instructions are newer than others."""
+    return _capability.get()
+
+
+def compile_ptx(
+    kernel: Callable[..., None], signature: Any, capability: tuple[int, int], bounds: tuple[int, int]
+) -> tuple[str, str]:
+    """(PTX, entry name) of a kernel for a compute capability.
+
+    `bounds` are the most threads a block has, and the fewest blocks that shall fit a multiprocessor.
+    """
+    _capability.set(capability)
+    ptx, _ = cuda.compile(kernel, signature, device=False, abi="numba", cc=capability, launch_bounds=bounds)
+    entry = re.search(r"\.visible\s+\.entry\s+([\w$]+)", ptx)
+    assert entry is not None
+    return ptx, entry.group(1)
+
+
+def dummy_array(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> Any:
+    """Numba's description of an array's memory, from which `DeviceNDArray.flags` are read."""
+    return dummyarray.Array.from_desc(0, shape, strides, itemsize)
+
+
+def external_stream(handle: int) -> Any:
+    """A stream handle as Numba takes it: 0 is its default stream."""
+    return cuda.external_stream(handle) if handle else 0
+
+
+def place_of(array: Any) -> tuple[int, int]:
+    """(device, address) of an array that Numba allocated."""
+    if SIMULATED:
+        return 0, array._ary.ctypes.data
+    return array.gpu_data.context.device.id, array.device_ctypes_pointer.value or 0
+
+
+def memory_pointer(address: int, nbytes: int, device: int, owner: object) -> Any:
+    """The memory object that Numba expects in `DeviceNDArray.gpu_data`; it keeps `owner` alive."""
+    pointer = MemoryPointer(context=devices.get_context(device), pointer=binding.CUdeviceptr(address), size=nbytes)
+    pointer._numbacc_owner = owner  # lives as long as the pointer does
+    return pointer

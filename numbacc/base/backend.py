@@ -1,0 +1,55 @@
+"""Which device code runs on: the real GPU, Numba's simulator, or neither."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+def simulated() -> bool:
+    """True where Numba's CUDA simulator stands in for a GPU (NUMBA_ENABLE_CUDASIM=1)."""
+    return os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0")
+
+
+@lru_cache(maxsize=8)
+def _module(real: str, simulation: str) -> ModuleType:
+    """A module that needs a GPU, or the one with the same functions that works on the simulator's memory.
+
+    Imported when it is needed: it brings Numba.
+    """
+    return import_module(f"{_PACKAGE}.{simulation if simulated() else real}")
+
+
+def backend() -> ModuleType:
+    """What knows devices, memory and streams."""
+    return _module("device.runtime", "simulator.device")
+
+
+def launcher_class() -> Any:
+    """The class that launches kernels whose constants stay the same from call to call."""
+    return _module("device.launch", "simulator.device").Launcher
+
+
+def run_kernel(spec: Any, blocks: int, threads: int, arguments: tuple[Any, ...], device: int, stream: int) -> None:
+    """Queue a kernel whose arguments differ from call to call."""
+    _module("device.launch", "simulator.device").run(spec, blocks, threads, arguments, device, stream)
+
+
+def matmul_library() -> ModuleType:
+    """What multiplies matrices: cuBLASLt, or its likeness in NumPy."""
+    return _module("libraries.cublaslt", "simulator.cublaslt")
+
+
+def fourier_library() -> ModuleType:
+    """What transforms: cuFFT, or its likeness in NumPy."""
+    return _module("libraries.cufft", "simulator.cufft")
+
+
+def has_gpu() -> bool:
+    """True if there is a GPU, real or simulated. The first call initializes the CUDA driver."""
+    return bool(backend().device_count())

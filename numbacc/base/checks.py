@@ -1,0 +1,73 @@
+"""Arguments that are numbers: each as it is used, or the error that says what it must be."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import operator
+from typing import Any
+
+import numpy as np
+
+from ..errors import Error, OptionError, shown
+
+
+def integer(
+    value: Any, name: str, lowest: int | None = None, highest: int | None = None, error: type[Error] = OptionError
+) -> int:
+    """An integer from `lowest` to `highest`.
+
+    Raises:
+        `error`: it is none.
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise error(f"{name}={shown(value)} is no integer") from None
+    if lowest is not None and number < lowest:
+        raise error(f"{name}={shown(number)} is out of range: it must be at least {lowest}")
+    if highest is not None and number > highest:
+        raise error(f"{name}={shown(number)} is out of range: it must be {lowest} to {highest}")
+    return number
+
+
+def real(value: Any, name: str) -> float:
+    """A finite number.
+
+    Raises:
+        OptionError: it is none, or NaN, or infinite.
+    """
+    # A GPU's array of one number is none: reading it would wait for the GPU.
+    scalar = value[()] if isinstance(value, np.ndarray) and not value.ndim else value
+    if not isinstance(scalar, (numbers.Real, np.number, np.bool_)) or isinstance(scalar, np.complexfloating):
+        raise OptionError(f"{name}={shown(value)} is no number; one number for all values is what is supported")
+    try:
+        number = float(scalar)
+    except OverflowError:
+        raise OptionError(f"{name}={shown(value)} is too large for a float") from None
+    if not math.isfinite(number):
+        raise OptionError(f"{name}={number} must be finite")
+    return number
+
+
+def boolean(value: Any, name: str) -> bool:
+    """True or False.
+
+    Raises:
+        OptionError: it is neither.
+    """
+    if not isinstance(value, (bool, np.bool_)):
+        raise OptionError(f"{name}={value!r} is neither True nor False")
+    return bool(value)
+
+
+def at_least_0(value: Any, name: str) -> float:
+    """A finite number that is not negative.
+
+    Raises:
+        OptionError: it is none.
+    """
+    number = real(value, name)
+    if number < 0:
+        raise OptionError(f"{name}={number} is negative: it must be at least 0")
+    return number

@@ -1,0 +1,142 @@
+"""The one table of dtypes: what NumPy calls them, what they compute in, what DLPack calls them.
+
+Everything that depends on a dtype is a column here, so that no other module asks "is it a float16?".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ..errors import DTypeError, shown
+
+#: DLPack's type codes (dlpack.h, DLDataTypeCode).
+_INT, _UINT, _FLOAT, _BFLOAT, _COMPLEX, _BOOL = 0, 1, 2, 4, 5, 6
+_FLOAT8_E4M3FN, _FLOAT8_E5M2 = 10, 12
+
+
+@dataclass(frozen=True, eq=False)
+class DTypeInfo:
+    """One row of the table.
+
+    Attributes:
+        name: the NumPy (or ml_dtypes) name.
+        numpy: the NumPy dtype.
+        compute: name of the dtype that kernels compute in; None where no kernel takes it. Integers are only
+            copied, and converted to floats.
+        dlpack_code: DLPack's type code.
+        oldest_capability: the lowest compute capability whose hardware converts to and from it.
+    """
+
+    name: str
+    numpy: np.dtype[Any]
+    compute: str | None
+    dlpack_code: int
+    oldest_capability: tuple[int, int] = (5, 0)
+
+    @property
+    def itemsize(self) -> int:
+        return int(self.numpy.itemsize)
+
+    @property
+    def bits(self) -> int:
+        return 8 * self.itemsize
+
+    @property
+    def significand_bits(self) -> int:
+        """Bits of a float's precision: multiples of 2 to minus that number are exact in [0, 1]."""
+        return int(ml_dtypes.finfo(self.numpy).nmant) + 1
+
+
+def _row(scalar: Any, compute: str | None, code: int, oldest: tuple[int, int] = (5, 0)) -> DTypeInfo:
+    dtype = np.dtype(scalar)
+    return DTypeInfo(dtype.name, dtype, compute, code, oldest)
+
+
+_ROWS = (
+    _row(np.float64, "float64", _FLOAT),
+    _row(np.float32, "float32", _FLOAT),
+    _row(np.float16, "float32", _FLOAT),
+    _row(ml_dtypes.bfloat16, "float32", _BFLOAT, (8, 0)),
+    _row(ml_dtypes.float8_e4m3fn, None, _FLOAT8_E4M3FN),
+    _row(ml_dtypes.float8_e5m2, None, _FLOAT8_E5M2),
+    *(_row(f"int{n}", f"int{n}", _INT) for n in (8, 16, 32, 64)),
+    *(_row(f"uint{n}", f"uint{n}", _UINT) for n in (8, 16, 32, 64)),
+    _row(np.complex64, None, _COMPLEX),
+    _row(np.complex128, None, _COMPLEX),
+    _row(np.bool_, None, _BOOL),
+)
+
+TABLE: dict[str, DTypeInfo] = {row.name: row for row in _ROWS}
+_BY_NUMPY: dict[np.dtype[Any], DTypeInfo] = {row.numpy: row for row in _ROWS}
+_BY_DLPACK: dict[tuple[int, int], DTypeInfo] = {(row.dlpack_code, row.bits): row for row in _ROWS}
+
+
+def dtype(spec: Any, name: str = "dtype") -> np.dtype[Any]:
+    """The NumPy dtype that `spec` names: a name, a NumPy or ml_dtypes scalar type, or a dtype.
+
+    Args:
+        spec: what an argument says.
+        name: the argument's, for the message.
+
+    Raises:
+        DTypeError: numbacc holds no arrays of that dtype.
+    """
+    try:
+        return _dtype(spec)
+    except DTypeError as error:
+        raise DTypeError(f"{name}={shown(spec)} {error}") from None
+    except TypeError:  # what cannot be hashed names no dtype
+        raise DTypeError(f"{name}={shown(spec)} {_UNKNOWN}") from None
+
+
+_UNKNOWN = f"is not a dtype that NumPy or ml_dtypes knows; numbacc holds {', '.join(TABLE)}"
+
+
+@lru_cache(maxsize=256)
+def _dtype(spec: Any) -> np.dtype[Any]:
+    """Raises DTypeErrors that say what is wrong, but not with which argument."""
+    found = None
+    # NumPy takes None for float64, and of a number the dtype that it has. Numbers that are equal would share an entry
+    # of the cache besides: 1, True and 1.0.
+    if isinstance(spec, (str, type, np.dtype)):
+        try:
+            found = np.dtype(TABLE[spec].numpy if isinstance(spec, str) and spec in TABLE else spec)
+        except Exception:
+            found = None
+    if found is None:
+        raise DTypeError(_UNKNOWN)
+    if found not in _BY_NUMPY:
+        raise DTypeError(f"is {found}, which numbacc's arrays cannot hold; use one of {', '.join(TABLE)}")
+    return _BY_NUMPY[found].numpy
+
+
+def info(numpy_dtype: np.dtype[Any], name: str = "") -> DTypeInfo:
+    """The table's row for a NumPy dtype, which is that of the argument `name`.
+
+    Raises:
+        DTypeError: the dtype is not in the table.
+    """
+    row = _BY_NUMPY.get(numpy_dtype)
+    if row is None:
+        which = f"{name} has dtype {numpy_dtype}, which" if name else f"dtype {numpy_dtype}"
+        raise DTypeError(f"{which} cannot be held in a numbacc array; use one of {', '.join(TABLE)}")
+    return row
+
+
+def from_dlpack(code: int, bits: int, lanes: int, name: str) -> np.dtype[Any]:
+    """The NumPy dtype of a DLPack type triple; `name` is the argument's, for the message.
+
+    Raises:
+        DTypeError: no dtype of the table has that triple.
+    """
+    row = _BY_DLPACK.get((code, bits))
+    if row is None or lanes != 1:
+        raise DTypeError(
+            f"{name} came by DLPack with type code {code}, {bits} bits, {lanes} lanes; numbacc holds {', '.join(TABLE)}"
+        )
+    return row.numpy

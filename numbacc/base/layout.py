@@ -1,0 +1,378 @@
+"""Shapes and strides without memory: interned layouts, views of them, overlap, and merging of dimensions.
+
+Nothing here touches a GPU or an array's contents, so all of it works for NumPy and device arrays alike.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from ..errors import DeviceError, IndexRangeError, LayoutError, ShapeError, shown
+
+#: The device of a NumPy array. GPUs are 0, 1, ...
+CPU = -1
+
+MAX_RANK = 8
+
+#: Axes that NumPy's arrays may have, and so all arrays.
+_MOST_AXES = 64
+
+
+class Layout:
+    """Everything about an array but its address: shape, strides in bytes, dtype and device.
+
+    Layouts are interned by `layout()`: two arrays that are laid out alike hold the same object, so that a
+    plan is found by comparing identities.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "device",
+        "dtype",
+        "high",
+        "itemsize",
+        "low",
+        "nbytes",
+        "ndim",
+        "shape",
+        "size",
+        "strides",
+    )
+
+    def __init__(self, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any], device: int):
+        self.shape = shape
+        self.strides = strides
+        self.dtype = dtype
+        self.device = device
+        self.ndim = len(shape)
+        self.itemsize = int(dtype.itemsize)
+        self.size = math.prod(shape)
+        self.nbytes = self.size * self.itemsize
+        # The bytes touched lie in [address + low, address + high).
+        spans = [(n - 1) * step for n, step in zip(shape, strides, strict=True)]
+        self.low = sum(span for span in spans if span < 0) if self.size else 0
+        self.high = sum(span for span in spans if span > 0) + self.itemsize if self.size else 0
+
+    def __repr__(self) -> str:
+        where = "cpu" if self.device == CPU else f"cuda:{self.device}"
+        return f"Layout(shape={self.shape}, strides={self.strides}, dtype={self.dtype}, device={where})"
+
+
+#: Interning. An evicted layout that comes back is a new object: its plan is then made again, nothing else.
+layout = lru_cache(maxsize=16384)(Layout)
+
+
+def layout_of(array: np.ndarray[Any, Any]) -> Layout:
+    """The layout of a NumPy array."""
+    return layout(array.shape, array.strides, array.dtype, CPU)
+
+
+def row_major_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """Strides, in bytes, of a C-contiguous array."""
+    strides, step = [], itemsize
+    for n in reversed(shape):
+        strides.append(step)
+        step *= max(n, 1)
+    return tuple(reversed(strides))
+
+
+def dense_like(source: Layout, shape: tuple[int, ...]) -> Layout:
+    """The gapless layout of `shape` whose dimensions lie in memory in the order of `source`'s.
+
+    NumPy's order "K": a result has the memory order of its input, so that a transposed input gives a
+    transposed result and both are walked in step. Broadcast dimensions (stride 0) count as outermost.
+    """
+    order = sorted(range(len(shape)), key=lambda d: -abs(source.strides[d]) if source.strides[d] else -(2**63))
+    strides, step = [0] * len(shape), source.itemsize
+    for d in reversed(order):
+        strides[d] = step
+        step *= max(shape[d], 1)
+    return layout(tuple(shape), tuple(strides), source.dtype, source.device)
+
+
+def is_dense(array: Layout) -> bool:
+    """True if the array's elements fill one stretch of memory, each byte once, in any order of dimensions."""
+    return array.size == 0 or (array.low == 0 and array.high == array.nbytes and not repeats_elements(array))
+
+
+@lru_cache(maxsize=4096)
+def repeats_elements(array: Layout) -> bool:
+    """True if two indices name the same memory, so that the array must not be written."""
+    if array.size <= 1:
+        return False
+    reach = 0
+    for n, step in sorted(zip(array.shape, array.strides, strict=True), key=lambda p: abs(p[1])):
+        if n == 1:
+            continue
+        if abs(step) < reach + array.itemsize:
+            return True
+        reach += (n - 1) * abs(step)
+    return False
+
+
+def shadow(address: int, array: Layout) -> np.ndarray[Any, Any]:
+    """A NumPy array with this address and layout, never to be read: NumPy's own view arithmetic, borrowed.
+
+    Its dtype is unsigned integers of the same size, since not every dtype has a type string.
+    """
+    kinds = {1: "|u1", 2: "<u2", 4: "<u4", 8: "<u8", 16: "<c16"}
+
+    class Exporter:
+        __array_interface__ = {
+            "shape": array.shape,
+            "strides": array.strides,
+            "typestr": kinds[array.itemsize],
+            # NumPy rejects the null address of an empty array.
+            "data": (address or array.itemsize, False),
+            "version": 3,
+        }
+
+    return np.asarray(Exporter())
+
+
+def numpy_view(
+    array: np.ndarray[Any, Any],
+    offset: int,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    dtype: np.dtype[Any] | None = None,
+) -> np.ndarray[Any, Any]:
+    """A view of a NumPy array's memory that starts `offset` bytes behind its first element."""
+    found = array.dtype if dtype is None else dtype
+
+    class Exporter:
+        __array_interface__ = {
+            "shape": shape,
+            "strides": strides,
+            "typestr": f"|V{found.itemsize}",
+            "data": (array.ctypes.data + offset, not array.flags.writeable),
+            "version": 3,
+        }
+        owner = array
+
+    return np.asarray(Exporter()).view(found)
+
+
+def index_parts(index: Any) -> tuple[Any, ...]:
+    """An index as the tuple of its parts."""
+    return index if isinstance(index, tuple) else (index,)
+
+
+def basic_index(index: Any) -> tuple[Any, ...]:
+    """The index as a tuple with an Ellipsis, which makes NumPy return a view and never a scalar.
+
+    Raises:
+        LayoutError: the index would need a copy.
+    """
+    parts = index_parts(index)
+    for part in parts:
+        if not (part is None or part is Ellipsis or isinstance(part, (slice, int, np.integer))) or isinstance(
+            part, (bool, np.bool_)
+        ):
+            raise LayoutError(
+                f"index {shown(part)} is not supported: device arrays take integers, slices, None and Ellipsis, "
+                "which give views"
+            )
+    return parts if any(part is Ellipsis for part in parts) else (*parts, ...)
+
+
+def part_of(array: np.ndarray[Any, Any], index: Any) -> np.ndarray[Any, Any]:
+    """The view of a NumPy array that a basic index gives.
+
+    Raises:
+        LayoutError: the index would need a copy, or is none. IndexRangeError: it is out of range.
+    """
+    try:
+        view: np.ndarray[Any, Any] = array[basic_index(index)]
+    except IndexError as error:
+        raise IndexRangeError(f"index {shown(index)} does not fit shape {array.shape}: {error}") from None
+    except LayoutError:
+        raise
+    except (TypeError, ValueError) as error:  # slices of what is no integer, or in steps of 0
+        raise LayoutError(f"index {shown(index)} is not supported: {error}") from None
+    return view
+
+
+def check_same_device(one: Layout, name: str, other: Layout, other_name: str) -> None:
+    """Raise DeviceError unless both are on the same GPU, or both on the CPU."""
+    if one.device != other.device:
+        raise DeviceError(
+            f"{name} is {_place(one.device)} and {other_name} {_place(other.device)}; nothing is copied "
+            "silently: move one with numbacc.asarray or numbacc.asnumpy"
+        )
+
+
+def _place(device: int) -> str:
+    return "in host memory (NumPy)" if device == CPU else f"on cuda:{device}"
+
+
+def read_only(name: str) -> LayoutError:
+    """What is raised of an array that is to be written and must not be."""
+    return LayoutError(f"{name} is read-only; pass an array that can be written")
+
+
+def overlap(first: int, one: Layout, second: int, other: Layout) -> bool:
+    """True if some byte belongs to both arrays, given their addresses."""
+    apart = first + one.high <= second + other.low or second + other.high <= first + one.low
+    if apart or not one.size or not other.size:
+        return False
+    if is_dense(one) and is_dense(other):
+        return True
+    try:
+        work = cast(Any, 100_000)  # NumPy's types admit only 0 and -1
+        return bool(np.shares_memory(shadow(first, one), shadow(second, other), max_work=work))
+    except np.exceptions.TooHardError:
+        return True  # undecided within reason: refusing is safe, going on is not
+
+
+def normalize_axis(axis: Any, ndim: int, argument: str, name: str = "axis") -> int:
+    """`axis`, which the caller calls `name`, as a number in [0, ndim).
+
+    Raises:
+        ShapeError: `axis` is out of range or no integer.
+    """
+    try:
+        number = operator.index(axis)
+    except TypeError:
+        raise ShapeError(f"{name}={shown(axis)} is not an integer") from None
+    if not -ndim <= number < ndim:
+        raise ShapeError(
+            f"{name}={shown(number)} is out of range for {argument} of rank {ndim}: use {-ndim} to {ndim - 1}"
+        )
+    return int(number % ndim)
+
+
+def is_sequence(value: Any) -> bool:
+    """True for lists, tuples and the like, and NumPy's arrays of rank 1; not for text, nor for sets and iterators,
+    which have no order or are read but once."""
+    if isinstance(value, np.ndarray):
+        return value.ndim == 1
+    return isinstance(value, (tuple, list)) or (
+        isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray, memoryview))
+    )
+
+
+def integers_of(value: Any, name: str) -> tuple[int, ...]:
+    """An integer or a sequence of integers as a tuple. True and False are none.
+
+    Raises:
+        ShapeError: it is neither.
+    """
+    parts = value if is_sequence(value) else (value,)
+    try:
+        if bool not in map(type, parts):
+            return tuple([operator.index(n) for n in parts])
+    except TypeError:
+        pass  # some part is no integer
+    raise ShapeError(f"{name}={shown(value)} is no integer or sequence of integers")
+
+
+def axes_of(axes: Any, ndim: int, argument: str, name: str) -> tuple[int, ...]:
+    """An axis or several, each named once, as numbers in [0, ndim).
+
+    Raises:
+        ShapeError: one is out of range or no integer, or named twice.
+    """
+    found = tuple(normalize_axis(axis, ndim, argument, name) for axis in integers_of(axes, name))
+    if len(set(found)) < len(found):
+        raise ShapeError(f"{name}={shown(axes)} names an axis twice")
+    return found
+
+
+def lengths_of(shape: int | Sequence[int], itemsize: int = 1, name: str = "shape") -> tuple[int, ...]:
+    """A shape argument, of this name, as a tuple.
+
+    Raises:
+        ShapeError: it is no shape, or elements of `itemsize` bytes would need more bytes than have addresses.
+    """
+    lengths = integers_of(shape, name)
+    if any(n < 0 for n in lengths):
+        raise ShapeError(f"{name}={shown(lengths)} has a negative length")
+    if too_large(lengths, itemsize):
+        raise ShapeError(f"{name}={shown(lengths)} is too large: at most {_MOST_AXES} axes and 2^63 - 1 bytes")
+    return lengths
+
+
+def too_large(lengths: Sequence[int], itemsize: int) -> bool:
+    """True if no memory has that shape, by NumPy's limits. Lengths of 0 count as 1: strides are made of the others."""
+    return len(lengths) > _MOST_AXES or math.prod(max(n, 1) for n in lengths) * itemsize >= 2**63
+
+
+def check_rank(shape: Sequence[int], argument: str) -> None:
+    """Raise ShapeError unless the rank is 1 to MAX_RANK."""
+    if not 1 <= len(shape) <= MAX_RANK:
+        raise ShapeError(
+            f"{argument} has rank {len(shape)} (shape {tuple(shape)}); ranks 1 to {MAX_RANK} are supported"
+        )
+
+
+def check_writable(array: Layout, argument: str) -> None:
+    """Raise LayoutError if elements of the array share memory with each other."""
+    if repeats_elements(array):
+        raise LayoutError(
+            f"{argument} has elements that share memory (shape {array.shape}, strides {array.strides}), "
+            "so it cannot be written: pass an array without overlap, or leave it out"
+        )
+
+
+class View(NamedTuple):
+    """A part of an argument: which argument, how many bytes in, and its strides in bytes.
+
+    Its shape is that of the operation, unless it has one of its own.
+    """
+
+    argument: int
+    offset: int
+    strides: tuple[int, ...]
+    shape: tuple[int, ...] | None = None
+
+
+def view(argument: int, offset: int, strides: Sequence[int], shape: Sequence[int]) -> View:
+    """A `View` whose strides are 0 along axes of length 1, where they mean nothing: equal parts are equal."""
+    steps = tuple(0 if n == 1 else step for step, n in zip(strides, shape, strict=True))
+    return View(argument, offset, steps)
+
+
+def same_layout(one: Layout, other: Layout) -> bool:
+    """True if the two say the same, though one may have been interned again since."""
+    return one is other or (
+        (one.shape, one.strides, one.dtype, one.device) == (other.shape, other.strides, other.dtype, other.device)
+    )
+
+
+class Merged(NamedTuple):
+    """A shape with as few dimensions as describe it, and each operand's strides (in elements) for it."""
+
+    shape: tuple[int, ...]
+    strides: tuple[tuple[int, ...], ...]
+
+
+def merge_dimensions(shape: Sequence[int], strides: Sequence[Sequence[int]], itemsize: int, leader: int) -> Merged:
+    """Reorder and merge dimensions that all operands walk alike.
+
+    Dimensions are put in the memory order of operand number `leader` (a map may visit its elements in any
+    order), those of length 1 dropped, and neighbours merged where every operand steps from the end of the
+    inner straight to the next of the outer. Strides that are not whole elements do not occur: the callers'
+    arrays are aligned to their elements.
+    """
+    order = sorted((d for d in range(len(shape)) if shape[d] != 1), key=lambda d: -abs(strides[leader][d]))
+    out_shape: list[int] = []
+    out_strides: list[tuple[int, ...]] = []
+    for d in order:
+        steps = tuple(operand[d] // itemsize for operand in strides)
+        inner_span = tuple(step * shape[d] for step in steps)
+        if out_shape and inner_span == out_strides[-1]:
+            out_shape[-1] *= shape[d]
+            out_strides[-1] = steps
+        else:
+            out_shape.append(shape[d])
+            out_strides.append(steps)
+    if not out_shape:
+        out_shape, out_strides = [1], [(1,) * len(strides)]
+    return Merged(tuple(out_shape), tuple(zip(*out_strides, strict=True)))

@@ -1,0 +1,216 @@
+"""GPUs and their contexts, over the CUDA driver."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+from numbacc_bindings import driver as cuda
+from numbacc_bindings.driver import CaptureMode, DriverError, driver
+
+from ..errors import DeviceError
+
+
+def call(function: Any, *arguments: Any) -> int:
+    """Call a function whose first parameter receives a result of up to 64 bits."""
+    # A word of its own for each call: garbage collection may run between the call and the look at its result, and what
+    # it finalizes makes calls, too.
+    word = ctypes.c_uint64()
+    function(ctypes.addressof(word), *arguments)
+    return word.value
+
+
+@lru_cache(maxsize=1)
+def device_count() -> int:
+    """How many GPUs there are; 0 without a driver."""
+    try:
+        driver.cuInit(0)
+        count = call(driver.cuDeviceGetCount)
+    except DriverError as error:
+        if error.status == cuda.Status.ERROR_NOT_INITIALIZED:
+            # What CUDA says in the child of a process in which another library had used it.
+            _refuse_after_fork()
+            raise _forked() from error
+        return 0
+    if count:
+        os.register_at_fork(after_in_child=_refuse_after_fork)
+    return count
+
+
+def _refuse_after_fork() -> None:
+    """CUDA's state does not survive a fork: the child's calls would fail, or hang, each in a way of its own."""
+    driver.refuse(_forked)
+
+
+def _forked() -> DeviceError:
+    return DeviceError(
+        "this process was forked from one that had used CUDA, and CUDA cannot be used in such a child. Start processes "
+        'anew: multiprocessing.get_context("spawn"), or fork before the first use of a GPU; NumPy arrays work here'
+    )
+
+
+def require_device(device: int) -> None:
+    """Raise DeviceError unless the GPU exists."""
+    count = device_count()
+    if not 0 <= device < count:
+        found = f"there are {count}, numbered from 0" if count else "no GPU was found"
+        raise DeviceError(f"cuda:{device} does not exist: {found}; `python -m numbacc info` tells more")
+
+
+def device_name(device: int) -> str:
+    text = ctypes.create_string_buffer(256)
+    driver.cuDeviceGetName(ctypes.addressof(text), 256, device)
+    return text.value.decode()
+
+
+@lru_cache(maxsize=64)
+def device_attribute(attribute: cuda.DeviceAttribute, device: int) -> int:
+    return call(driver.cuDeviceGetAttribute, attribute, device)
+
+
+@lru_cache(maxsize=64)
+def capability(device: int) -> tuple[int, int]:
+    """The GPU's compute capability, (major, minor)."""
+    return (
+        device_attribute(cuda.DeviceAttribute.COMPUTE_CAPABILITY_MAJOR, device),
+        device_attribute(cuda.DeviceAttribute.COMPUTE_CAPABILITY_MINOR, device),
+    )
+
+
+def check_capability(dtype: str, oldest: tuple[int, int], device: int) -> None:
+    """Raise DeviceError where the GPU's hardware does not know the dtype."""
+    found = capability(device)
+    if found < oldest:
+        raise DeviceError(
+            f"{dtype} needs a GPU of compute capability {oldest[0]}.{oldest[1]} or newer; "
+            f"cuda:{device} ({device_name(device)}) has {found[0]}.{found[1]}. "
+            "Use float16 or float32 there"
+        )
+
+
+@lru_cache(maxsize=64)
+def primary_context(device: int) -> int:
+    """The device's primary context, which every library in the process shares."""
+    require_device(device)
+    return call(driver.cuDevicePrimaryCtxRetain, device)
+
+
+#: Once native code is there: what tells quickly that a context is the current one.
+_is_current: list[Callable[[int], int]] = []
+
+
+def is_current(device: int) -> bool:
+    """True if the device's context is this thread's; False also where only the driver could tell."""
+    return bool(_is_current and _is_current[0](primary_context(device)))
+
+
+#: The device that was current when it was asked for last.
+_recent: list[int] = []
+
+
+def current_device() -> int:
+    """The GPU whose context is current in this thread, else 0."""
+    if _recent and is_current(_recent[0]):
+        return _recent[0]
+    require_device(0)
+    context = call(driver.cuCtxGetCurrent)
+    if not context:
+        return 0
+    device = call(driver.cuCtxGetDevice)
+    if context == primary_context(device):
+        _recent[:] = [device]
+    return device
+
+
+class on_device:
+    """The device's context made current for a while.
+
+    A thread that has none keeps that of GPU 0, which is its current one anyway, so that the next call is shorter; that
+    of another GPU would from then on be where arrays are made.
+    """
+
+    __slots__ = ("_context", "_pushed", "device")
+
+    def __init__(self, device: int):
+        self.device = device
+        self._context = primary_context(device)
+        self._pushed = False
+
+    def __enter__(self) -> None:
+        if is_current(self.device):
+            return
+        current = call(driver.cuCtxGetCurrent)
+        if current == self._context:
+            return
+        if not current and not self.device:
+            driver.cuCtxSetCurrent(self._context)
+        else:
+            driver.cuCtxPushCurrent_v2(self._context)
+            self._pushed = True
+
+    def __exit__(self, *error: object) -> None:
+        if self._pushed:
+            call(driver.cuCtxPopCurrent_v2)
+
+
+def device_of_stream(stream: int) -> int:
+    """The GPU that a stream belongs to; of the default stream, which every GPU has, the current one."""
+    if not stream:
+        return current_device()
+    driver.cuCtxPushCurrent_v2(call(lambda context: driver.cuStreamGetCtx(stream, context)))
+    try:
+        return call(driver.cuCtxGetDevice)
+    finally:
+        call(driver.cuCtxPopCurrent_v2)
+
+
+#: The GPUs of the streams that numbacc has made. None of them is ever destroyed, so a handle stays what it is.
+stream_devices: dict[int, int] = {}
+
+
+def check_stream(stream: int, device: int) -> None:
+    """Raise DeviceError where a stream belongs to another GPU.
+
+    CUDA refuses kernels there with a status of many meanings, and lets copies to and from the host pass.
+    """
+    other = stream_devices.get(stream)
+    if other is None:
+        other = device_of_stream(stream) if stream and device_count() > 1 else device
+    if other != device:
+        raise DeviceError(
+            f"the stream {stream:#x} belongs to cuda:{other} and the arrays are on cuda:{device}: pass a stream of "
+            f"that GPU, numbacc.stream(device={device})"
+        )
+
+
+class on_stream(on_device):
+    """`on_device` for work on a stream.
+
+    Raises:
+        DeviceError: the stream is another GPU's.
+    """
+
+    __slots__ = ("_stream",)
+
+    def __init__(self, stream: int, device: int):
+        super().__init__(device)
+        self._stream = stream
+
+    def __enter__(self) -> None:
+        check_stream(self._stream, self.device)
+        super().__enter__()
+
+
+@contextmanager
+def relaxed() -> Iterator[None]:
+    """Calls that a capture forbids, such as allocating or loading a module, allowed to this thread for a while."""
+    mode = ctypes.c_int(CaptureMode.RELAXED)
+    driver.cuThreadExchangeStreamCaptureMode(ctypes.addressof(mode))
+    try:
+        yield
+    finally:
+        driver.cuThreadExchangeStreamCaptureMode(ctypes.addressof(mode))

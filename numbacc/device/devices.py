@@ -1,0 +1,51 @@
+"""What a `device=` argument names: a GPU by its number, or NumPy."""
+
+from __future__ import annotations
+
+import threading
+
+from ..base.backend import backend, has_gpu
+from ..base.layout import CPU
+from ..errors import DeviceError, shown
+
+
+class _Default(threading.local):
+    """The GPU of the stream that `with` has made this thread's default; None where it belongs to none."""
+
+    number: int | None = None
+
+
+default = _Default()
+
+
+def target_of(device: int | str | None) -> int:
+    """The number of the device that a `device=` argument names, CPU for NumPy.
+
+    Raises:
+        DeviceError: it names none that exists.
+    """
+    number = default.number if device is None and has_gpu() else named(device)
+    if number is None:
+        number = backend().current_device() if device is not None or has_gpu() else CPU
+    elif number != CPU:
+        backend().require_device(number)
+    return number
+
+
+def named(device: int | str | None) -> int | None:
+    """The number that a `device=` argument gives, whether that GPU exists or not; None for the current one.
+
+    Raises:
+        DeviceError: it is no name of a device.
+    """
+    if device is None:
+        return None
+    text = shown(device) if isinstance(device, int) else str(device)  # str() of torch's devices is their name
+    if text == "cpu":
+        return CPU
+    if text == "cuda":
+        return None
+    digits = text.removeprefix("cuda").removeprefix(":")
+    if isinstance(device, bool) or not (digits.isascii() and digits.isdigit() and len(digits) < 10):
+        raise DeviceError(f'device={shown(device)} is unknown; pass a number, "cuda:0" or "cpu"')
+    return int(digits)

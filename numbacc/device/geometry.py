@@ -1,0 +1,262 @@
+"""Which kernel an elementwise operation runs, and on what grid: decided from strides and alignment.
+
+The dimensions that all arrays walk alike are merged first. Then, in this order:
+
+* `vector` where every array's rows are contiguous and start at the same place within 16 bytes;
+* `spread` where rows are contiguous but start at different places;
+* `scalar` where rows are contiguous but too short for either;
+* `tiled` where some inputs lie transposed to the outputs;
+* `strided` for all else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd, prod
+from typing import Any, NamedTuple
+
+from ..base.backend import backend, launcher_class
+from ..base.dtypes import info
+from ..base.layout import Merged, merge_dimensions
+from ..kernels.specs import (
+    MAX_THREADS,
+    THREAD_BYTES,
+    TILE,
+    VECTOR_BYTES,
+    KernelSpec,
+    LaunchOrder,
+    vector_thread_bytes,
+)
+
+#: CUDA's limit on blocks along y; the kernels walk further rows in steps of the grid.
+_MAX_GRID_Y = 65535
+#: Below this length along either dimension a tile is mostly empty.
+_SHORTEST_TILE = 16
+
+
+class Geometry(NamedTuple):
+    """A kernel and its launch.
+
+    Attributes:
+        algorithm: name of the kernel.
+        grid, block: blocks and threads along x and y.
+        outer: the dimensions that the kernel unravels.
+        scalars: the integers that follow them.
+        access_bytes, turned, thread_bytes: as in `KernelSpec`.
+    """
+
+    algorithm: str
+    grid: tuple[int, int]
+    block: tuple[int, int]
+    outer: tuple[int, ...]
+    scalars: tuple[int, ...]
+    access_bytes: int = VECTOR_BYTES
+    turned: tuple[int, ...] = ()
+    thread_bytes: int = THREAD_BYTES
+
+
+def make_launcher(spec: Any, alignment: Sequence[int], device: int, pairs: Sequence[tuple[int, ...]]) -> Any:
+    """The launcher of a `map_executable.MapSpec`, for arguments whose addresses are `alignment` modulo 16.
+
+    `pairs` is as in `LaunchOrder`.
+
+    Raises:
+        DeviceError: the GPU does not know the dtype.
+    """
+    itemsize, inputs = spec.inputs[0].itemsize, len(spec.reads)
+    merged = _with_outer_dimension(
+        merge_dimensions(
+            spec.shape,
+            [view.strides for view in (*spec.reads, *spec.writes)],
+            itemsize,
+            leader=inputs,
+        )
+    )
+    wanted = vector_thread_bytes(inputs, itemsize)
+    geometry = choose(merged, inputs, itemsize, places_of(spec, alignment), wanted)
+    steps = merged.strides
+    if geometry.turned:
+        row = _row_dimension(merged, geometry.turned)
+        steps = tuple(_move_row(step, row) for step in steps)
+    return launcher_of(spec, geometry, steps, _needs_wide(merged, geometry), alignment, device, pairs)
+
+
+def places_of(spec: Any, alignment: Sequence[int]) -> list[int]:
+    """The operands' addresses modulo 16, inputs first, of a `map_executable.MapSpec`'s arguments aligned as these."""
+    first = len(spec.inputs)
+    places = [alignment[view.argument] + view.offset for view in spec.reads]
+    places += [alignment[first + view.argument] + view.offset for view in spec.writes]
+    return [place % 16 for place in places]
+
+
+def launcher_of(
+    spec: Any,
+    geometry: Geometry,
+    steps: Sequence[Sequence[int]],
+    wide: bool,
+    alignment: Sequence[int],
+    device: int,
+    pairs: Sequence[tuple[int, ...]],
+) -> Any:
+    """The launcher of a `map_executable.MapSpec` once its geometry is decided.
+
+    Args:
+        geometry: the kernel and its grid.
+        steps: each operand's strides in elements, along `geometry.outer` and the kernel's inner dimensions.
+        wide: as in `KernelSpec`.
+        spec, alignment, device, pairs: as in `make_launcher`.
+
+    Raises:
+        DeviceError: the GPU does not know the dtype.
+    """
+    dtype, out_dtype = info(spec.inputs[0].dtype), info(spec.outputs[0].dtype)
+    backend().check_capability(dtype.name, dtype.oldest_capability, device)
+    kernel = KernelSpec(
+        algorithm=geometry.algorithm,
+        formula=spec.formula,
+        dtype=dtype.name,
+        inputs=len(spec.reads),
+        outputs=len(spec.writes),
+        rank=len(geometry.outer),
+        wide=wide,
+        access_bytes=geometry.access_bytes,
+        turned=geometry.turned,
+        thread_bytes=geometry.thread_bytes,
+        out_dtype="" if out_dtype is dtype else out_dtype.name,
+    )
+    first = len(spec.inputs)
+    launcher = launcher_class()(
+        LaunchOrder(
+            kernel=kernel,
+            device=device,
+            grid=geometry.grid,
+            block=geometry.block,
+            alignment=tuple(alignment),
+            places=(
+                *((view.argument, view.offset) for view in spec.reads),
+                *((first + view.argument, view.offset) for view in spec.writes),
+            ),
+            constants=(
+                *(n for step in steps for n in step),
+                *geometry.outer,
+                *geometry.scalars,
+            ),
+            pairs=tuple(pairs),
+        )
+    )
+    launcher.algorithm = (
+        f"{geometry.algorithm}, "
+        if geometry.algorithm in ("scalar", "strided", "tiled")
+        else f"{geometry.algorithm}, {8 * geometry.access_bytes}-bit accesses, "
+    ) + f"{'64' if kernel.wide else '32'}-bit indices, grid {geometry.grid}, block {geometry.block}"
+    return launcher
+
+
+def choose(
+    merged: Merged, inputs: int, itemsize: int, places: Sequence[int], vector_bytes: int = THREAD_BYTES
+) -> Geometry:
+    """The kernel and grid for merged dimensions (at least two).
+
+    Args:
+        merged: the dimensions; the operands' strides, inputs first.
+        inputs: how many of the operands are inputs.
+        itemsize: bytes an element.
+        places: the operands' addresses modulo 16.
+        vector_bytes: bytes that one thread of `vector` is to read from each input.
+    """
+    if all(step[-1] == 1 for step in merged.strides):
+        return _rows(merged, itemsize, places, vector_bytes)
+    turned = tuple(k for k, step in enumerate(merged.strides) if step[-1] != 1)
+    if turned[-1] < inputs and _row_dimension(merged, turned) is not None:
+        return _tiles(merged, turned)
+    size = prod(merged.shape)
+    blocks = -(-size // MAX_THREADS)
+    return Geometry("strided", (blocks, 1), (MAX_THREADS, 1), merged.shape, (size,))
+
+
+def _rows(merged: Merged, itemsize: int, places: Sequence[int], vector_bytes: int) -> Geometry:
+    columns, outer = merged.shape[-1], merged.shape[:-1]
+    rows, lanes = prod(outer), THREAD_BYTES // itemsize
+    pitches = gcd(0, *(n * itemsize for step in merged.strides for n in step[:-1]))
+    if len(set(places)) == 1 and pitches % VECTOR_BYTES == 0:
+        width = VECTOR_BYTES // itemsize
+        head = min(-places[0] % VECTOR_BYTES // itemsize, columns)
+        vectors = (columns - head) // width
+        if vectors:
+            items = columns - vectors * (width - 1)
+            grid, block = row_grid(items, rows, vector_bytes // VECTOR_BYTES)
+            scalars = (rows, columns, head, vectors)
+            return Geometry("vector", grid, block, outer, scalars, thread_bytes=vector_bytes)
+    width = max(gcd(VECTOR_BYTES, pitches, *places), itemsize)
+    if columns >= 32 * lanes:
+        # One warp wide where there are rows enough to fill the block: what is left at a row's end is then short.
+        x = 32 if rows >= MAX_THREADS // 32 else MAX_THREADS
+        while x * lanes > columns:
+            x //= 2
+        grid, block = row_grid(columns, rows, lanes, x)
+        return Geometry("spread", grid, block, outer, (rows, columns), width)
+    return Geometry("scalar", *row_grid(columns, rows, 1), outer, (rows, columns))
+
+
+def row_grid(items: int, rows: int, each: int, x: int | None = None) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Blocks and threads for `rows` of `items`, `each` a thread; `x` threads along a row.
+
+    By default as many as leave few threads without work; short rows share a block.
+    """
+    if x is None:
+        # No narrower than a warp where a row fills one, so that neighbours touch neighbouring memory.
+        narrowest = min(32, 1 << (-(-items // each) - 1).bit_length())
+        sizes = [n for k in range(MAX_THREADS.bit_length()) if (n := MAX_THREADS >> k) >= narrowest]
+        x = max(sizes, key=lambda size: (min(items / _round_up(items, size * each), 0.9), size))
+    y = MAX_THREADS // x
+    return (_round_up(items, x * each) // (x * each), min(-(-rows // y), _MAX_GRID_Y)), (x, y)
+
+
+def _round_up(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple
+
+
+def _tiles(merged: Merged, turned: tuple[int, ...]) -> Geometry:
+    row = _row_dimension(merged, turned)
+    outer = [n for d, n in enumerate(merged.shape[:-1]) if d != row]
+    rows, columns = merged.shape[row or 0], merged.shape[-1]
+    blocks = -(-rows // TILE) * -(-columns // TILE) * prod(outer)
+    return Geometry(
+        "tiled",
+        (blocks, 1),
+        (TILE, MAX_THREADS // TILE),
+        tuple(outer) or (1,),
+        (rows, columns),
+        turned=turned,
+    )
+
+
+def _row_dimension(merged: Merged, turned: Sequence[int]) -> int | None:
+    """The one dimension along which all `turned` operands are contiguous, if there is one and it pays."""
+    for d in range(len(merged.shape) - 1):
+        if all(merged.strides[k][d] == 1 for k in turned):
+            return d if min(merged.shape[d], merged.shape[-1]) >= _SHORTEST_TILE else None
+    return None
+
+
+def _move_row(step: tuple[int, ...], row: int | None) -> tuple[int, ...]:
+    """Strides with the row dimension moved next to the last, and an outer dimension before it."""
+    assert row is not None
+    outer = [n for d, n in enumerate(step[:-1]) if d != row]
+    return (*(outer or [0]), step[row], step[-1])
+
+
+def _with_outer_dimension(merged: Merged) -> Merged:
+    """At least two dimensions, since the kernels unravel at least one."""
+    if len(merged.shape) > 1:
+        return merged
+    return Merged((1, *merged.shape), tuple((0, *step) for step in merged.strides))
+
+
+def _needs_wide(merged: Merged, geometry: Geometry) -> bool:
+    """True if an offset, an index or a thread's number could pass 2^31."""
+    reach = max(sum((n - 1) * abs(step) for n, step in zip(merged.shape, row, strict=True)) for row in merged.strides)
+    threads = geometry.grid[0] * geometry.block[0]
+    each = {"vector": VECTOR_BYTES, "spread": geometry.thread_bytes}.get(geometry.algorithm, 1)
+    # An element has at least a byte; and the grid's last block may reach beyond the end.
+    return max(reach, prod(merged.shape), threads * each) >= 2**31 - 1

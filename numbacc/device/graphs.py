@@ -1,0 +1,116 @@
+"""CUDA graphs: work that is recorded once and launched many times, by one call."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+from ..base.backend import backend, has_gpu
+from ..base.layout import CPU
+from ..base.ownership import NotCopied
+from ..errors import DeviceError, OptionError
+from .devices import target_of
+from .streams import Stream, device_of, handle_of
+from .streams import stream as make_stream
+
+
+class Graph(NotCopied):
+    """A CUDA graph: what is called inside its `with` block, to be launched as often as wanted.
+
+    `numbacc.graph()` makes one. It keeps everything alive that it uses - arrays, plans, scratch memory - and owns the
+    memory of arrays made inside: they stay valid, and every launch writes them anew.
+
+    Attributes:
+        stream: the stream that is captured, inside the block the default of this thread.
+    """
+
+    _instead = "share it, threads may; in another process capture it again"
+
+    def __init__(self, stream: Stream, device: int):
+        self.stream = stream
+        self._device = device
+        self._recording: Any = None
+        self._state = "new"
+
+    def __enter__(self) -> Graph:
+        if self._state != "new":
+            raise OptionError(f"this graph is {self._state}: each graph is captured once")
+        self._recording = backend().Recording(self.stream.handle, self._device)
+        self._state = "being captured"
+        self.stream.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._state != "being captured":
+            raise OptionError(f"this graph is {self._state}: no with block of it has begun")
+        self.stream.__exit__(kind, error, trace)
+        self._state = "broken: an error ended its capture"
+        if error is not None:
+            self._recording.abandon()
+            return
+        self._recording.end()
+        self._state = "captured"
+
+    def launch(self, stream: Any = None) -> None:
+        """Queue everything that was captured, as one call.
+
+        It waits, on the GPU, for what is queued on the arrays that it uses, and what uses them next waits for it; so
+        inputs may be changed in place before, and results be read after, on any stream and in any thread. Launches of
+        one graph run one after the other.
+
+        Args:
+            stream: where the graph is queued; the default stream if None. While that is being captured, this graph
+                becomes part of the other.
+
+        Raises:
+            OptionError: the graph is not captured yet, or its capture failed.
+        """
+        if self._state != "captured":
+            raise OptionError(f"this graph is {self._state}; launch it after its with block has ended without an error")
+        self._recording.launch(handle_of(stream))
+
+    def __repr__(self) -> str:
+        return f"numbacc.Graph({self._state}, device=cuda:{self._device})"
+
+
+def graph(stream: Any = None, *, device: int | str | None = None) -> Graph:
+    """A CUDA graph of what is called inside its `with` block.
+
+    ```
+    with numbacc.graph() as g:
+        y = gated.forward(x)            # recorded, not run
+    x[...] = batch                      # new values in the same memory
+    g.launch()                          # y holds the results for them
+    ```
+
+    Args:
+        stream: the stream to capture: inside the block what is queued on it is recorded instead of run, and it is the
+            default stream. By default a new one. Any but CUDA's legacy default stream.
+        device: the GPU of a new stream, by default the current one; or the one that `stream` is of.
+
+    Returns:
+        Graph, to be used in `with` once, and then launched.
+
+    Raises:
+        DeviceError: there is no GPU (NumPy's calls are not recorded), or not that one, or stream is of another.
+        OptionError: stream is no stream, or the legacy default stream.
+
+    Inside the block nothing has been computed yet: what needs values on the host (`numbacc.asnumpy`, printing an
+    array, `Stream.synchronize`) raises UnsupportedError, as does what a graph cannot hold (draws through cuRAND's own
+    state, see `numbacc.random`). Host arrays that are copied to the GPU inside are kept, and read at every launch.
+    """
+    if not has_gpu():
+        raise DeviceError("numbacc.graph needs a GPU: calls on NumPy arrays are not recorded. Call them directly")
+    if stream is None:
+        target = target_of(device)
+        if target == CPU:
+            raise DeviceError('device="cpu": numbacc.graph needs a GPU')
+        return Graph(make_stream(device=target), target)
+    found = make_stream(stream, device=device)
+    if not found.handle:
+        raise OptionError(
+            "stream is CUDA's legacy default stream, which cannot be captured: leave stream out, or pass one"
+        )
+    return Graph(found, device_of(found))

@@ -1,0 +1,143 @@
+"""From a kernel's specification to one driver call.
+
+A launcher owns a template: the launch configuration, how the kernel's pointers lie in the arrays, and its other
+arguments. `native.launch` checks the arrays' addresses against it, packs the arguments on its stack and calls
+the driver. Nothing is written in the template, so any number of threads may use one launcher.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Iterable, Sequence
+from functools import cached_property, lru_cache, partial
+from math import prod
+from typing import Any
+
+from numbacc_bindings.driver import LaunchConfig, driver
+
+from ..base.codes import ARRAYS
+from ..kernels.specs import LaunchOrder
+from . import kernel_cache, native, runtime
+from .contexts import relaxed
+from .memory import with_room
+
+
+@lru_cache(maxsize=4096)
+def load_function(spec: Any, device: int) -> int:
+    """The handle of a kernel on a GPU: from the disk cache, or compiled and put there."""
+    capability = runtime.capability(device)
+    key = kernel_cache.key(spec, capability)
+    found = kernel_cache.load(key)
+    if found is None:
+        found = compile_cubin(spec, capability)
+        kernel_cache.save(key, *found)
+    entry, cubin = found
+    with runtime.on_device(device), relaxed():
+        module = with_room(lambda: runtime.call(driver.cuModuleLoadData, address_of(cubin)), device)
+        return runtime.call(driver.cuModuleGetFunction, module, entry.encode())
+
+
+def address_of(data: bytes) -> int:
+    """The address of bytes; the driver copies what it is given, be it machine code or arguments."""
+    return ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0
+
+
+def compile_cubin(spec: Any, capability: tuple[int, int]) -> tuple[str, bytes]:
+    """(entry point, machine code) of a kernel for a compute capability. Needs no GPU."""
+    from cuda.core import Program, ProgramOptions
+
+    from ..base import _numba
+    from ..kernels import registry, specs
+
+    ptx, entry = _numba.compile_ptx(registry.make(spec), registry.signature(spec), capability, specs.LAUNCH_BOUNDS)
+    options = ProgramOptions(arch="sm_{}{}".format(*capability))
+    return entry, bytes(Program(ptx, "ptx", options).compile("cubin").code)
+
+
+def run(spec: Any, blocks: int, threads: int, arguments: Sequence[Any], device: int, stream: int) -> None:
+    """Queue a kernel whose arguments, numbers and tuples of them, differ from call to call.
+
+    The device's context is current.
+    """
+    flat = [n for argument in arguments for n in (argument if isinstance(argument, tuple) else (argument,))]
+    packed = struct.pack(packing(spec), *flat)
+    size = ctypes.c_size_t(len(packed))
+    end, buffer, nbytes = 0, 1, 2  # CU_LAUNCH_PARAM_*
+    extra = (ctypes.c_void_p * 5)(buffer, address_of(packed), nbytes, ctypes.addressof(size), end)
+    config = LaunchConfig(blocks, 1, 1, threads, 1, 1, hStream=stream)
+    driver.cuLaunchKernelEx(ctypes.addressof(config), load_function(spec, device), 0, ctypes.addressof(extra))
+
+
+#: Numba's name of a type -> its letter to `struct`.
+_LETTERS = {"int32": "i", "int64": "q", "uint64": "Q", "float32": "f", "float64": "d"}
+
+
+@lru_cache(maxsize=4096)
+def packing(spec: Any) -> str:
+    """How a kernel's parameters lie in memory, as `struct` spells it: each aligned to its own size, as in C."""
+    from ..kernels import registry
+
+    counts = [(name, shape or 1) for name, shape in registry.parameters(spec)]
+    return "".join(f"{prod(n) if isinstance(n, tuple) else n}{_LETTERS[name]}" for name, n in counts)
+
+
+class Launcher:
+    """A kernel with its geometry and constants, ready to be given arrays' addresses.
+
+    Call `launcher.launch(stream, *addresses)` with `codes.ARRAYS` addresses, 0 behind the last. It returns 0, the
+    driver's status, or a number of `codes` where the arrays must be looked at.
+    """
+
+    backend = "kernel"
+    algorithm = ""
+
+    def __init__(self, order: LaunchOrder):
+        self._order = order
+        self._function = load_function(order.kernel, order.device)
+        checked = self._template(order.pairs, driver.address("cuStreamIsCapturing"))
+        #: What the calls below read.
+        self._templates = [checked]
+        # A plain attribute, not a method: the call goes straight to compiled code.
+        self.launch = partial(native.launch, ctypes.addressof(checked))
+
+    @cached_property
+    def launch_unchecked(self) -> Any:
+        """`launch` without a look at overlap and capture, for arrays and streams that have been looked at."""
+        # Added to a list: two threads may come here at once, each with a template that its calls use.
+        template = self._template((), 0)
+        self._templates.append(template)
+        return partial(native.launch, ctypes.addressof(template))
+
+    def _template(self, pairs: Sequence[tuple[int, ...]], is_capturing: int) -> Any:
+        order = self._order
+        gpu = runtime.gpu(order.device)
+        letter = "q" if order.kernel.wide else "i"
+        constants = struct.pack(f"<{len(order.constants)}{letter}", *order.constants)
+        size = 8 * len(order.places) + len(constants)
+        assert size <= native.ARGUMENT_BYTES and len(order.alignment) <= ARRAYS
+        head = (
+            gpu.get_current,
+            gpu.context,
+            is_capturing,
+            driver.address("cuLaunchKernelEx"),
+            self._function,
+            len(order.places),
+            size,
+            len(pairs),
+        )
+        alignment = (*order.alignment, *[0] * (ARRAYS - len(order.alignment)))
+        return ctypes.create_string_buffer(
+            _words(head)
+            + bytes(LaunchConfig(*order.grid, 1, *order.block, 1))
+            + _words(alignment)
+            + _words(n for place in order.places for n in place)
+            + constants
+            + bytes(-len(constants) % 8)
+            + _words(n for pair in pairs for n in pair)
+        )
+
+
+def _words(numbers: Iterable[int]) -> bytes:
+    """64-bit words."""
+    return b"".join(number.to_bytes(8, "little", signed=number < 0) for number in numbers)

@@ -1,0 +1,264 @@
+"""Streams: queues of GPU work. Work on one stream runs in order; work on two may overlap."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from types import TracebackType
+from typing import Any
+
+from ..base.backend import backend, has_gpu
+from ..base.layout import CPU
+from ..base.ownership import NotCopied
+from ..errors import DeviceError, OptionError, UnsupportedError, shown
+from . import devices
+from .devices import named, target_of
+
+
+class _Default(threading.local):
+    """The stream that operations use when they are given none, one a thread."""
+
+    def __init__(self) -> None:
+        self.handle = 0
+        self.stack: list[Any] = []
+
+
+_default = _Default()
+
+
+class Stream(NotCopied):
+    """A stream of one GPU, which operations take as `stream=` and `with` makes the default.
+
+    Make one with `numbacc.stream()`. On a machine without a GPU it does nothing, so that notebooks run
+    unchanged.
+
+    Attributes:
+        handle: the CUstream as an integer; 0 is CUDA's legacy default stream.
+        device: the GPU's number, or None where only the handle is known.
+    """
+
+    __slots__ = ("_owned", "_source", "device", "handle")
+
+    _instead = "share it, or make another with numbacc.stream()"
+
+    def __init__(
+        self,
+        handle: int,
+        device: int | None = None,
+        *,
+        owned: bool = False,
+        source: object = None,
+    ):
+        self.handle = handle
+        self.device = device
+        self._owned = owned
+        self._source = source  # keeps a foreign stream alive
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """(version, handle): the protocol by which CUDA libraries in Python share streams."""
+        return (0, self.handle)
+
+    def synchronize(self) -> None:
+        """Wait until everything queued on this stream is done. This blocks.
+
+        Raises:
+            UnsupportedError: the stream is being captured into a graph.
+        """
+        if not has_gpu():
+            return
+        if backend().is_capturing(self.handle):
+            raise UnsupportedError("synchronize() inside a graph's capture, where nothing runs: do it after g.launch()")
+        backend().synchronize(self.handle, device_of(self))
+
+    def wait(self, other: Any) -> None:
+        """Let work queued here from now on start only after what is queued on `other` now. Does not block.
+
+        The two may belong to different GPUs.
+
+        Raises:
+            OptionError: other is no stream. UnsupportedError: one of the two is being captured into a graph, and it is
+            not `other` alone: inside a capture another stream takes part by waiting for the captured one.
+        """
+        handle = handle_of(other)
+        if not has_gpu():
+            return
+        if backend().is_capturing(self.handle) and not backend().is_capturing(handle):
+            raise UnsupportedError(
+                "a stream that is being captured into a graph can only wait for work that is captured with it: wait "
+                "before the capture; arrays that the graph uses are waited for at each launch"
+            )
+        backend().wait(self.handle, handle, device_of(self), device_of(other))
+
+    def __enter__(self) -> Stream:
+        _default.stack.append((self, _default.handle, devices.default.number))
+        _default.handle, devices.default.number = self.handle, self.device
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if all(entered is not self for entered, _, _ in _default.stack):
+            raise OptionError("this stream's with block has not begun in this thread, so that it cannot end")
+        _, _default.handle, devices.default.number = _default.stack.pop()
+
+    def __repr__(self) -> str:
+        where = "" if self.device is None else f", device=cuda:{self.device}"
+        return f"numbacc.Stream(handle={self.handle:#x}{where})"
+
+    def __del__(self) -> None:
+        # Arrays may still be waiting to be freed on this stream, so it is not destroyed but used again.
+        if self._owned and self.device is not None:
+            _idle.setdefault(self.device, []).append(self.handle)
+
+
+#: CUDA's handle of the default stream that each thread has for itself.
+PER_THREAD = 2
+
+#: Device -> streams that nobody holds any more.
+_idle: dict[int, list[int]] = {}
+
+#: Handle -> the foreign stream that it belongs to, of those seen last. Not by weak references: torch's streams end
+#: without clearing those.
+foreign: dict[int, Any] = {}
+_MAX_FOREIGN = 256
+
+
+def owner_of(handle: int) -> Any:
+    """The foreign stream of a handle, to be kept alive by what will be queued on it; None for other handles."""
+    return foreign.get(handle)
+
+
+def stream(stream: Any = None, *, device: int | str | None = None) -> Stream:
+    """A new stream, or an existing one as numbacc's; in a `with`, the default of the operations inside.
+
+    ```
+    with numbacc.stream():          # a new stream
+        y = gated.forward(x)
+    with numbacc.stream(torch_stream):
+        ...
+    ```
+
+    Args:
+        stream: None for a new stream (one that does not wait for the legacy default stream), or a Numba
+            stream, anything with `__cuda_stream__`, or a handle as an integer.
+        device: the GPU of a new stream, by default the current one; or the one that an existing stream is of, which
+            CUDA's default stream, 0, is of each.
+
+    Returns:
+        Stream.
+
+    Raises:
+        OptionError: stream is none. DeviceError: there is no such GPU, or the stream belongs to another.
+    """
+    found = None
+    if stream is not None:
+        found = stream if isinstance(stream, Stream) else Stream(handle_of(stream), source=stream)
+        if device is None:
+            return found
+    if not has_gpu():
+        named(device)
+        return found or Stream(0)
+    number = target_of(device)
+    if number == CPU:
+        raise DeviceError('device="cpu" has no streams: pass the number of a GPU')
+    return Stream(_unused(number), number, owned=True) if found is None else _of_device(found, number)
+
+
+def _of_device(found: Stream, number: int) -> Stream:
+    """A stream as one of a GPU.
+
+    Raises:
+        DeviceError: it belongs to another.
+    """
+    known = device_of(found) if found.handle else found.device
+    if known not in (None, number):
+        raise DeviceError(f"stream belongs to cuda:{known}, and device= names cuda:{number}: leave device out")
+    return found if found.device == number else Stream(found.handle, number, source=found)
+
+
+def _unused(device: int) -> int:
+    """A stream that nobody holds. One that took part in a capture belongs to that until it ends."""
+    idle, made = _idle.setdefault(device, []), backend()
+    for _ in range(len(idle)):
+        try:
+            handle = idle.pop(0)
+        except IndexError:
+            break  # another thread was faster
+        try:
+            if not made.is_capturing(handle):
+                return handle
+        except UnsupportedError:
+            pass  # a capture that was broken, and has not ended
+        idle.append(handle)
+    return int(made.create_stream(device))
+
+
+def device_of(stream: Any) -> int:
+    """The GPU that a stream belongs to; of one that every GPU has, the current."""
+    if stream is None:
+        stream = current_stream()
+    found = stream.device if isinstance(stream, Stream) else None
+    return backend().device_of_stream(handle_of(stream)) if found is None else found
+
+
+def current_stream() -> Stream:
+    """The stream that operations of this thread use when they are given none."""
+    return _default.stack[-1][0] if _default.stack else Stream(0)
+
+
+def handle_of(stream: Any) -> int:
+    """The CUstream handle of whatever `stream=` may be.
+
+    Raises:
+        OptionError: it is no stream.
+    """
+    if stream is None:
+        return _default.handle
+    if type(stream) is Stream:
+        return stream.handle
+    if isinstance(stream, int) and not isinstance(stream, bool) and 0 <= stream < 2**64:
+        return stream if not 0 < stream < 3 else _special(stream)
+    try:
+        handle = int(stream.__cuda_stream__()[1])
+    except Exception as error:
+        raise OptionError(
+            f"stream={shown(stream)} is no stream: pass a numbacc or Numba stream, an object with "
+            "__cuda_stream__, or a handle as an integer"
+        ) from error
+    if 0 < handle < 3:
+        return _special(handle)
+    if handle and foreign.get(handle) is not stream:
+        foreign.pop(handle, None)
+        foreign[handle] = stream
+        while len(foreign) > _MAX_FOREIGN:
+            with suppress(RuntimeError):  # another thread has changed it just now
+                foreign.pop(next(iter(foreign)), None)
+    return handle
+
+
+def _special(handle: int) -> int:
+    """The stream behind a handle that CUDA gives a meaning: 1 is the legacy default stream, 2 a thread's own."""
+    if handle == PER_THREAD:
+        raise OptionError(
+            "stream is CUDA's per-thread default stream (2), which is another one in each thread, so that nobody could "
+            "wait for it: pass numbacc.stream(), or 0 for the default stream"
+        )
+    return 0
+
+
+def check_producer(producer: int | None, name: str) -> None:
+    """Raise UnsupportedError where the library of the argument `name` works on a stream that none can wait for."""
+    if producer == PER_THREAD:
+        raise UnsupportedError(
+            f"{name}'s library works on CUDA's per-thread default stream, which is another one in each thread, so that "
+            "nobody could wait for it: use a stream of that library's own"
+        )
+
+
+def check_consumer(consumer: int) -> None:
+    """Raise BufferError where a library that takes memory by DLPack works on a stream that none can wait for."""
+    if consumer == PER_THREAD:
+        raise BufferError("CUDA's per-thread default stream cannot be waited for by others: use a stream of its own")

@@ -1,0 +1,92 @@
+"""Copies between host and GPU, on the GPU, and fills: queued on streams, without a look at their order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from numbacc_bindings import driver as cuda
+from numbacc_bindings.driver import DriverError, driver
+
+from ..errors import UnsupportedError
+from .contexts import call, on_stream
+from .events import Event
+from .history import capture_of
+from .memory import keep_until
+
+
+def _is_pinned(address: int) -> bool:
+    try:
+        kind = call(driver.cuPointerGetAttribute, cuda.PointerAttribute.MEMORY_TYPE, address)
+    except DriverError:
+        return False  # ordinary memory, of which CUDA knows nothing
+    return kind == cuda.MemoryType.HOST
+
+
+def copy_from_host(storage: Any, address: int, host: np.ndarray[Any, Any], stream: int) -> None:
+    """Queue a copy of a contiguous host array. From pinned memory it returns at once, else when copied out.
+
+    A graph reads the host array at every launch, and keeps it.
+    """
+    with on_stream(stream, storage.device):
+        capture = capture_of(stream, storage.device)
+        source = host.ctypes.data
+        driver.cuMemcpyHtoDAsync_v2(address, source, host.nbytes, stream)
+        if capture is not None:
+            capture.keep(host)
+        elif _is_pinned(source):
+            # As long as it is read, which may be longer than the array is held, or much shorter.
+            behind = Event(storage.device)
+            behind.record(stream)
+            keep_until(behind, host)
+
+
+def copy_to_host(host: np.ndarray[Any, Any], address: int, device: int, stream: int, call: str = "a copy") -> None:
+    """Queue a copy into a contiguous host array. Into pinned memory it returns at once, else when it is done.
+
+    A graph writes the host array at every launch, and keeps it. `call` is what the user called, for messages.
+
+    Raises:
+        UnsupportedError: the stream is being captured, and the host array is not pinned.
+    """
+    with on_stream(stream, device):
+        target = host.ctypes.data
+        pinned = _is_pinned(target)
+        capture = capture_of(stream, device)
+        if capture is not None:
+            if not pinned:
+                raise UnsupportedError(
+                    f"{call} inside a graph's capture, where nothing has been computed yet: do it after g.launch(), or "
+                    "copy into pinned memory: numbacc.asnumpy(x, out=cuda.pinned_array(...))"
+                )
+            capture.keep(host)
+        driver.cuMemcpyDtoHAsync_v2(target, address, host.nbytes, stream)
+        if not pinned:
+            driver.cuStreamSynchronize(stream)
+        elif capture is None:
+            behind = Event(device)
+            behind.record(stream)
+            keep_until(behind, host)
+
+
+def copy_on_device(target: int, source: int, nbytes: int, device: int, stream: int) -> None:
+    with on_stream(stream, device):
+        driver.cuMemcpyDtoDAsync_v2(target, source, nbytes, stream)
+
+
+def fill(address: int, pattern: bytes, count: int, device: int, stream: int) -> None:
+    """Queue `count` repetitions of a pattern of 1, 2, 4, 8 or 16 bytes."""
+    value = int.from_bytes(pattern[:4], "little")
+    with on_stream(stream, device):
+        if len(set(pattern)) == 1:
+            driver.cuMemsetD8Async(address, pattern[0], count * len(pattern), stream)
+        elif len(pattern) == 2:
+            driver.cuMemsetD16Async(address, value, count, stream)
+        elif len(pattern) == 4:
+            driver.cuMemsetD32Async(address, value, count, stream)
+        else:
+            # Each 32-bit column of the pattern is a strided column of words.
+            for start in range(0, len(pattern), 4):
+                word = int.from_bytes(pattern[start : start + 4], "little")
+                driver.cuMemsetD2D32Async(address + start, len(pattern), word, 1, count, stream)

@@ -1,0 +1,91 @@
+"""Single instructions of the GPU as functions that kernels call. In Numba's simulator they are plain Python."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+from ..base._numba import SIMULATED, cuda, types
+
+if SIMULATED:
+    from .simulated import hardware
+else:
+    from ..base._numba import intrinsic, ir
+
+__all__ = ["assembly", "hardware"]
+
+if not SIMULATED:
+    _I32, _I64 = ir.IntType(32), ir.IntType(64)
+    _FLOAT, _DOUBLE = ir.FloatType(), ir.DoubleType()
+
+    def assembly(builder: Any, result: Any, text: str, constraints: str, args: list[Any]) -> Any:
+        """A call of assembly, its operands as LLVM's constraints say."""
+        kind = ir.FunctionType(result, [arg.type for arg in args])
+        return builder.call(ir.InlineAsm(kind, text, constraints), args)
+
+    #: How numbers are held in registers, and the letter for such a register in assembly.
+    _REGISTERS = {
+        types.float32: (_FLOAT, "f"),
+        types.float64: (_DOUBLE, "d"),
+        types.uint32: (_I32, "r"),
+        types.uint64: (_I64, "l"),
+    }
+
+    def _instruction(text: str, result: Any, *operands: Any) -> Any:
+        """An instruction of the GPU as a function of one to three numbers, their types Numba's."""
+        kind, letter = _REGISTERS[result]
+        constraints = ",".join([f"={letter}", *(_REGISTERS[operand][1] for operand in operands)])
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return assembly(builder, kind, text, constraints, list(args))
+
+        typed = result(*operands), generate
+
+        # An intrinsic has as many parameters as it is written with.
+        def one(typing: Any, x: Any) -> Any:
+            return typed
+
+        def two(typing: Any, x: Any, y: Any) -> Any:
+            return typed
+
+        def three(typing: Any, x: Any, y: Any, z: Any) -> Any:
+            return typed
+
+        return intrinsic((one, two, three)[len(operands) - 1])
+
+    @cuda.jit(device=True)
+    def _exp(x):
+        return math.exp(x)
+
+    _f32, _f64, _u32, _u64 = types.float32, types.float64, types.uint32, types.uint64
+    hardware = SimpleNamespace(
+        exp=_exp,
+        fma=_instruction("fma.rn.f32 $0, $1, $2, $3;", _f32, _f32, _f32, _f32),
+        fma_double=_instruction("fma.rn.f64 $0, $1, $2, $3;", _f64, _f64, _f64, _f64),
+        # x y + z rounded twice, as NumPy does: a rounding mode that is spelled out keeps the two apart.
+        multiply_add=_instruction(
+            "{ .reg .f32 t; mul.rn.f32 t, $1, $2; add.rn.f32 $0, t, $3; }", _f32, _f32, _f32, _f32
+        ),
+        multiply_add_double=_instruction(
+            "{ .reg .f64 t; mul.rn.f64 t, $1, $2; add.rn.f64 $0, t, $3; }", _f64, _f64, _f64, _f64
+        ),
+        # e^x as 2^(x log2 e): the constant is 0x3FB8AA3B.
+        exp_approximate=_instruction(
+            "{ .reg .f32 t; mul.ftz.f32 t, $1, 0f3FB8AA3B; ex2.approx.ftz.f32 $0, t; }", _f32, _f32
+        ),
+        reciprocal_approximate=_instruction("rcp.approx.ftz.f32 $0, $1;", _f32, _f32),
+        # For |x| <= π to 2^-21, growing with x: what CUDA's __sinf and __cosf are.
+        sqrt_approximate=_instruction("sqrt.approx.f32 $0, $1;", _f32, _f32),
+        sin_approximate=_instruction("sin.approx.f32 $0, $1;", _f32, _f32),
+        cos_approximate=_instruction("cos.approx.f32 $0, $1;", _f32, _f32),
+        # All 64 bits of a product of 32-bit integers.
+        product=_instruction("mul.wide.u32 $0, $1, $2;", _u64, _u32, _u32),
+        # The low and the high half of a 128-bit product, and a sum, modulo 2^64.
+        product_low=_instruction("mul.lo.u64 $0, $1, $2;", _u64, _u64, _u64),
+        product_high=_instruction("mul.hi.u64 $0, $1, $2;", _u64, _u64, _u64),
+        sum_low=_instruction("add.u64 $0, $1, $2;", _u64, _u64, _u64),
+        # The float whose bits an integer has.
+        float_of_bits=_instruction("mov.b32 $0, $1;", _f32, _u32),
+        double_of_bits=_instruction("mov.b64 $0, $1;", _f64, _u64),
+    )

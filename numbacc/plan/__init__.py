@@ -1,0 +1,1 @@
+"""Plans: what is decided once for given layouts and options, and kept."""

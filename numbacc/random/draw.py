@@ -1,0 +1,118 @@
+"""What is drawn: which function of cuRAND's, and which formula behind it, for how many outputs of the sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..libraries.curand import CHEAP, State, rounds
+
+
+class Draw(NamedTuple):
+    """What is drawn, but for how much of it and where to.
+
+    Attributes:
+        formula: what makes values of memory: a key of `kernels.draws.FORMULAS`.
+        reference: the same in NumPy, as `reference.random.values`.
+        function: cuRAND's function that fills the memory.
+        arguments: its last arguments.
+        words: 32-bit words of memory a value.
+        makes: elements that `function` makes for a value.
+        round: values that are made together; a draw begins and ends with a round.
+        outputs: outputs of the sequence a value takes.
+        parameters: (u, v, a, b) of the formula.
+        direct: the dtype in which `function` itself writes the values, if it does.
+        fused: a key of `kernels.draws.FORMULAS` or `GROUP_FORMULAS` that makes the values of Philox's words; "" where
+            there is none.
+        own: the same of `reference.random`, for the CPU.
+        whole: True where memory must be filled by one call: quasi-random points, dimension by dimension.
+    """
+
+    formula: str
+    reference: Callable[..., Any]
+    function: str
+    arguments: tuple[float, ...]
+    words: int
+    makes: int
+    round: int
+    outputs: int
+    parameters: tuple[int, int, float, float]
+    direct: str = ""
+    fused: str = ""
+    own: str = ""
+    whole: bool = False
+
+    @property
+    def pads(self) -> bool:
+        """True where the last round is made to its end, since that is cheaper than to enter the sequence again."""
+        return self.round * self.outputs <= CHEAP
+
+    def start(self, position: int) -> int:
+        """The first position from `position` on at which a round starts."""
+        return round_up(position, self.round * self.outputs)
+
+    def length(self, count: int) -> int:
+        """Outputs of the sequence that `count` values take."""
+        return round_up(count, self.round) * self.outputs
+
+
+def of_words(
+    state: State,
+    formula: str,
+    reference: Callable[..., Any],
+    words: int,
+    dtype: np.dtype[Any],
+    parameters: tuple[int, int, float, float] = (0, 0, 0.0, 0.0),
+) -> Draw:
+    """Values that `formula` makes of random words: of so many each, or of one output of a quasi-random kind."""
+    kind = state.row
+    outputs = 1 if kind.quasi else words
+    memory = kind.bits // 32 if kind.quasi else words
+    own = formula if state.kind == "philox" else ""
+    return Draw(
+        formula=formula,
+        reference=reference,
+        function="curandGenerateLongLong" if kind.bits == 64 else "curandGenerate",
+        arguments=(),
+        words=memory,
+        makes=outputs,
+        round=1,
+        outputs=outputs,
+        parameters=parameters,
+        direct=dtype.name if formula == "bits" and 4 * memory == dtype.itemsize else "",
+        fused=own,
+        own=own,
+        whole=kind.quasi,
+    )
+
+
+def of_values(
+    state: State, function: str, reference: Callable[..., Any], arguments: tuple[float, ...], native: str, own: str
+) -> Draw:
+    """Values that a function of cuRAND's makes in dtype `native`; for philox the formula `own` does the same: on the
+    CPU, and but for float64 on GPUs."""
+    double = native == "float64"
+    each = rounds(state, double)
+    own = own if state.kind == "philox" else ""
+    return Draw(
+        formula="stored",
+        reference=reference,
+        function=function,
+        arguments=arguments,
+        words=2 if double else 1,
+        makes=1,
+        round=each.values,
+        outputs=each.outputs,
+        parameters=(0, 0, arguments[0], arguments[1]) if own else (0, 0, 0.0, 0.0),
+        direct=native,
+        fused="" if double else own,
+        own=own,
+        whole=state.row.quasi,
+    )
+
+
+def round_up(number: int, multiple: int) -> int:
+    """The least multiple that is no smaller."""
+    return -(-number // multiple) * multiple

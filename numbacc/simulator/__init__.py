@@ -1,0 +1,1 @@
+"""What stands in for the GPU and its libraries in Numba's CUDA simulator."""
