@@ -135,7 +135,7 @@ def test_what_outlives_its_copies(device_place):
 
 def owners(place):
     x = place.put(np.ones((4, 8), np.float32))
-    plans = [gated.forward_plan(x), gemm.matmul_plan(x, x.T), fft.plan("fft", x)]
+    plans = [gated.forward_plan(x), gemm.matmul_plan(x, x.T), fft.fft_plan(x)]
     streams = [numbacc.stream(), numbacc.current_stream()]
     return [*plans, *streams, *([x._storage] if place.is_device else [])]
 

@@ -30,7 +30,7 @@ VALUES = {
     "old capsule": "value = numbacc.zeros((4, 8)).__dlpack__(stream=1)",
     "graph": "x = numbacc.zeros((4, 8))\nwith numbacc.graph() as g: y = gated.forward(x)\ng.launch(); value = g, y",
     "open capture": "g = numbacc.graph(); g.__enter__(); value = g, gated.forward(numbacc.zeros((4, 8)))",
-    "plans": "x = numbacc.zeros((8, 8)); value = fft.plan('fft', x), gemm.matmul_plan(x, x)",
+    "plans": "x = numbacc.zeros((8, 8)); value = fft.fft_plan(x), gemm.matmul_plan(x, x)",
     "taken": "import torch; t = torch.zeros(4, 8, device='cuda'); value = numbacc.from_dlpack(t), t",
     "generator": "value = random.Generator('xorwow'); value.random(8)",
 }

@@ -71,8 +71,7 @@ def test_a_planned_transform_is_captured_into_a_graph(function, shape, options):
     stream, x = numbacc.stream(), values(*shape)
     source = numbacc.asarray(x, stream=stream)
     out = numbacc.empty_like(getattr(fft, function)(source, **options, stream=stream), stream=stream)
-    axes = options.get("axes")
-    plan = fft.plan(function, source, options.get("s"), axes, options.get("norm"), out)
+    plan = getattr(fft, f"{function}_plan")(source, **options, out=out)
     plan(source, out=out, stream=stream)
     with captured(stream) as graph:
         plan(source, out=out, stream=stream)

@@ -68,16 +68,14 @@ def axes_and_lengths(
     array: Layout,
     n: int | tuple[int, ...] | None,
     axes: int | tuple[int, ...] | None,
-    names: tuple[str, str] | None = None,
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The transformed axes, counted from 0, and the number of points along each.
 
     Args:
         n: of one-dimensional functions the points or None, of the others those along each axis or None.
         axes: likewise; None is all axes, or where n is given the last ones.
-        names: what the caller calls n and axes; by default what the function does.
     """
-    name, axes_name = names or names_of(function)
+    name, axes_name = names_of(function)
     check_rank(array.shape, "a")
     given: tuple[int, ...] | None
     found: tuple[int, ...]
@@ -127,9 +125,8 @@ def request(
     norm: Any,
     overwrite: bool,
     out: Layout | None,
-    names: tuple[str, str] | None = None,
 ) -> Request:
-    """A transform along axes, each named once, its arguments checked; `names` as in `axes_and_lengths`."""
+    """A transform along axes, each named once, its arguments checked."""
     if norm is not None and (not isinstance(norm, str) or norm not in NORMS):
         raise OptionError(f"norm={norm!r} is unknown; it is None, {', '.join(map(repr, NORMS))}")
     meaning, row = MEANINGS[base(function)], info(array.dtype, "a")
@@ -147,7 +144,7 @@ def request(
     like = layout(array.shape, array.strides, dtype, array.device)
     result = dense_like(like, tuple(shape))
     if result.nbytes >= 2**63:
-        name, _ = names or names_of(function)
+        name, _ = names_of(function)
         raise ShapeError(
             f"{function}'s result of shape {shown(result.shape)} is too large: at most 2^63 - 1 bytes; a has shape "
             f"{array.shape}, and {name} asks for {shown(tuple(lengths))} points"

@@ -8,11 +8,12 @@ from ..arrays import operands
 from ..base import checks
 from ..base.layout import Layout
 from ..device.streams import handle_of
-from ..errors import OptionError, ShapeError
-from .arguments import MEANINGS, axes_and_lengths, base, integers, names_of, request
+from ..errors import ShapeError
+from .arguments import axes_and_lengths, base, integers, names_of, request
 from .plans import CacheInfo, FftPlan, cache
 
-_LAST_TWO = (-2, -1)
+#: The default axes of transforms in two dimensions.
+LAST_TWO = (-2, -1)
 
 
 def fft(
@@ -46,7 +47,7 @@ def fft(
         LibraryError: cuFFT is missing or failed.
 
     The same call gives the same bits on every run on one GPU model. A call that finds no plan of cuFFT's makes one, in
-    `numbacc.graph` too; `plan` makes it before.
+    `numbacc.graph` too; `fft_plan` makes it before.
     """
     return _call("fft", a, n, axis, norm, out, overwrite_input, stream)
 
@@ -105,7 +106,7 @@ def ihfft(
 
 
 def fft2(
-    a: Any, s: Any = None, axes: Any = _LAST_TWO, norm: Any = None, out: Any = None, *,
+    a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Any:  # fmt: skip
     """`fftn` over the last two axes."""
@@ -113,7 +114,7 @@ def fft2(
 
 
 def ifft2(
-    a: Any, s: Any = None, axes: Any = _LAST_TWO, norm: Any = None, out: Any = None, *,
+    a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Any:  # fmt: skip
     """`ifftn` over the last two axes."""
@@ -121,7 +122,7 @@ def ifft2(
 
 
 def rfft2(
-    a: Any, s: Any = None, axes: Any = _LAST_TWO, norm: Any = None, out: Any = None, *,
+    a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Any:  # fmt: skip
     """`rfftn` over the last two axes."""
@@ -129,7 +130,7 @@ def rfft2(
 
 
 def irfft2(
-    a: Any, s: Any = None, axes: Any = _LAST_TWO, norm: Any = None, out: Any = None, *,
+    a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Any:  # fmt: skip
     """`irfftn` over the last two axes."""
@@ -179,29 +180,9 @@ def irfftn(
     return _call("irfftn", a, s, axes, norm, out, overwrite_input, stream)
 
 
-def plan(
-    function: str, a: Any, n: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *,
-    overwrite_input: bool = False,
-) -> FftPlan:  # fmt: skip
-    """The plan that a function runs for these arguments, with its kernels and, for this thread, cuFFT's plans made.
-
-    Call it as `plan(a, out=None, stream=None)`, also inside `numbacc.graph`: a graph keeps the plans that it uses.
-
-    Args:
-        function: "fft", "irfftn", ...
-        a: the array.
-        n: what the function calls n or s.
-        axes: what the function calls axis or axes; None for its default.
-        norm, overwrite_input: as the function takes them.
-        out: pass it if the plan is to be called with one.
-
-    Raises:
-        as the function. OptionError also where it is unknown, ShapeError where an axis is named twice.
-    """
-    if not isinstance(function, str) or function not in FUNCTIONS:
-        raise OptionError(f"function={function!r} is unknown; the functions are {', '.join(FUNCTIONS)}")
-    axes = FUNCTIONS[function] if axes is None else axes
-    found = _look_up(function, a, n, axes, norm, out, overwrite_input, handle_of(None), ("n", "axes"))
+def planned(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, overwrite: Any) -> FftPlan:
+    """The plan that a function runs for these arguments, ready to be run in this thread; see `planned`."""
+    found = _look_up(function, a, n, axes, norm, out, overwrite, handle_of(None))
     if found.plan is None:
         raise ShapeError(f"axes={axes} names an axis twice: each pass along it is a plan of its own")
     found.plan.prepare(found.a, found.result)
@@ -237,13 +218,6 @@ def cache_limit(count: int | None = None, nbytes: int | None = None) -> tuple[in
     return cache.limit(count, nbytes)
 
 
-#: Function -> its default axes.
-FUNCTIONS = {
-    name: -1 if name == base(name) else _LAST_TWO if name.endswith("2") else None
-    for name in (*MEANINGS, "fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn")
-}
-
-
 def _call(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, overwrite: Any, stream: Any) -> Any:
     handle = handle_of(stream)
     # The short way, for numbacc's own arrays; all else is looked at in `_look_up`.
@@ -253,7 +227,7 @@ def _call(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, overwri
         array is not None
         and (out is None or target is not None)
         and (n is None or type(n) is int)
-        and (type(axes) is int or axes is None or axes is _LAST_TWO)
+        and (type(axes) is int or axes is None or axes is LAST_TWO)
         and type(overwrite) is bool
     ):
         try:
@@ -278,12 +252,9 @@ class _Found(NamedTuple):
     lengths: tuple[int, ...] = ()
 
 
-def _look_up(
-    function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, overwrite: Any, handle: int,
-    names: tuple[str, str] | None = None,
-) -> _Found:  # fmt: skip
-    """The plan for these arguments; `names` as in `axes_and_lengths`."""
-    names = names or names_of(function)
+def _look_up(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, overwrite: Any, handle: int) -> _Found:
+    """The plan for these arguments."""
+    names = names_of(function)
     overwrite = checks.boolean(overwrite, "overwrite_input")
     array = operands.as_array(a, "a", handle)
     result = None if out is None else operands.as_array(out, "out", handle)
@@ -300,10 +271,10 @@ def _look_up(
     except TypeError:
         plan = None
     if plan is None:
-        found, lengths = axes_and_lengths(function, made_for, n, axes, names)
+        found, lengths = axes_and_lengths(function, made_for, n, axes)
         if len(set(found)) < len(found):
             return _Found(None, array, result, found, lengths)
-        plan = FftPlan(request(function, made_for, found, lengths, norm, overwrite, target, names))
+        plan = FftPlan(request(function, made_for, found, lengths, norm, overwrite, target))
         cache.add(key, plan)
     return _Found(plan, array, result)
 

@@ -74,7 +74,7 @@ class Generator:
         self._engine: curand.Engine | None = None
         self._asked, self._device = device, target_of(device)
         if isinstance(kind, (int, np.integer)) and not isinstance(kind, bool):
-            if seed != 0:
+            if type(seed) is not int or seed:
                 raise OptionError(f"kind={kind} and seed={shown(seed)} are two seeds: pass one")
             seed, kind = int(kind), "philox"
         self.state = State(cast(str, kind), seed, offset, offset, dimensions, ordering, 0)

@@ -167,8 +167,8 @@ def a_transform(call, case):
 
 
 def a_plan(call, case):
-    call.of("fft.plan", fft.plan)
-    call.add("function", "option", case.pick(ONE[:2] + MANY[4:6]), True)
+    function = case.pick(ONE[:2] + MANY[4:6])
+    call.of(f"fft.{function}_plan", getattr(fft, f"{function}_plan"))
     call.array("a", (3, 4), "complex64", fixed=False)
     call.add("norm", "option or None", None)
     call.add("overwrite_input", "flag", False)
@@ -198,7 +198,7 @@ def a_limit(call, case):
 
 def a_generator(call, case):
     call.of("Generator", Generator)
-    call.add("kind", "option", "philox")
+    call.add("kind", "option or seed", "philox")
     call.add("seed", "seed", 0)
     call.add("offset", "seed", 0)
     call.add("device", "device", call.device())
@@ -219,7 +219,7 @@ def a_draw(call, case):
     for parameter, value in zip(names, values, strict=True):
         kind = "bound" if name == "integers" else "finite"
         call.add(parameter, kind, value, parameter == "p" or (name == "integers" and parameter == "low"))
-    call.add("shape", "shape or None", (3, 4))
+    call.add("size", "shape or None", (3, 4))
     call.add("dtype", "dtype", dtype)
     if name == "integers":
         call.add("endpoint", "flag", False)
@@ -264,6 +264,7 @@ BUILDERS = (
 )  # fmt: skip
 #: What takes no stream.
 NO_STREAM = (
-    "gated.forward_plan", "gated.backward_plan", "gemm.matmul_plan", "fft.plan", "fft.cache_limit", "Generator",
+    "gated.forward_plan", "gated.backward_plan", "gemm.matmul_plan", "fft.cache_limit", "Generator",
     "Generator.spawn", "numbacc.release_memory", "numbacc.stream",
+    *(f"fft.{function}_plan" for function in ONE[:2] + MANY[4:6]),
 )  # fmt: skip

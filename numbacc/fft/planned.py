@@ -1,0 +1,56 @@
+"""The plan of each transform, `<function>_plan`, which takes what the function takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .plans import FftPlan
+from .transforms import LAST_TWO, planned
+
+
+def _named(function: str, plan: Callable[..., FftPlan]) -> Callable[..., FftPlan]:
+    plan.__name__ = plan.__qualname__ = f"{function}_plan"
+    plan.__doc__ = f"""The plan that `{function}` runs for these arguments, its kernels and cuFFT's plans made.
+
+    Call it as `plan(a, out=None, stream=None)`, also inside `numbacc.graph`: a graph keeps the plans that it uses.
+    Arguments and errors are those of `{function}`; pass `out` if the plan is to be called with one. Also a ShapeError
+    where an axis is named twice: each pass along it is a plan of its own.
+    """
+    return plan
+
+
+def _along_one(function: str) -> Callable[..., FftPlan]:
+    def plan(
+        a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *, overwrite_input: bool = False
+    ) -> FftPlan:
+        return planned(function, a, n, axis, norm, out, overwrite_input)
+
+    return _named(function, plan)
+
+
+def _along_two(function: str) -> Callable[..., FftPlan]:
+    def plan(
+        a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *, overwrite_input: bool = False
+    ) -> FftPlan:
+        return planned(function, a, s, axes, norm, out, overwrite_input)
+
+    return _named(function, plan)
+
+
+def _along_all(function: str) -> Callable[..., FftPlan]:
+    def plan(
+        a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *, overwrite_input: bool = False
+    ) -> FftPlan:
+        return planned(function, a, s, axes, norm, out, overwrite_input)
+
+    return _named(function, plan)
+
+
+fft_plan, ifft_plan = _along_one("fft"), _along_one("ifft")
+rfft_plan, irfft_plan = _along_one("rfft"), _along_one("irfft")
+hfft_plan, ihfft_plan = _along_one("hfft"), _along_one("ihfft")
+fft2_plan, ifft2_plan = _along_two("fft2"), _along_two("ifft2")
+rfft2_plan, irfft2_plan = _along_two("rfft2"), _along_two("irfft2")
+fftn_plan, ifftn_plan = _along_all("fftn"), _along_all("ifftn")
+rfftn_plan, irfftn_plan = _along_all("rfftn"), _along_all("irfftn")
