@@ -31,6 +31,7 @@ def test_every_block_of_python_is_run():
 
 
 def test_links_lead_somewhere():
-    for path in [*DOCS, DOCS[0].parent.parent / "README.md"]:
+    root = DOCS[0].parent.parent
+    for path in [*DOCS, *root.glob("*.md"), *root.glob("benchmarks/*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
             assert (path.parent / target).exists(), f"{path.name} links to {target}"

@@ -132,6 +132,16 @@ def circle(graph):
     return []
 
 
+def test_contributing_lists_the_floors_from_the_lowest_up():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    rows = re.findall(r"^\| (`.*?`) \|", text, re.MULTILINE)
+    listed = [{name.removesuffix(".py").rstrip("/") for name in re.findall(r"`(.*?)`", row)} for row in rows]
+    floor = {folder: number for number, folders in enumerate(FLOORS) for folder in folders}
+    numbers = [max(floor[name] for name in row) for row in listed]
+    assert numbers == sorted(numbers)
+    assert set.union(*listed) == {*map(folder_of, GRAPH)} - {"__init__", "_version"}
+
+
 def test_everything_has_a_floor():
     folders = [folder for floor in FLOORS for folder in floor]
     assert len(folders) == len(set(folders))
