@@ -37,3 +37,13 @@ def test_bench_of_something_unknown(capsys):
     with pytest.raises(SystemExit):
         main(["bench", "sorting"])
     assert "unknown: sorting; there are fft, gated" in capsys.readouterr().err
+
+
+def test_results_name_the_commit(monkeypatch, tmp_path):
+    from numbacc.bench import harness
+
+    monkeypatch.setenv("NUMBACC_COMMIT", "abc")
+    assert harness.commit() == "abc"
+    monkeypatch.delenv("NUMBACC_COMMIT")
+    monkeypatch.setattr(harness, "__file__", str(tmp_path / "harness.py"))
+    assert harness.commit() is None

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
 import statistics
+import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from numbacc_bindings.driver import DeviceAttribute, EventFlag, driver
@@ -46,11 +49,6 @@ def gpu_ms(works: Mapping[str, Callable[[], Any]], *, repeats: int = 30) -> dict
             spans[name].append((first, last))
     runtime.synchronize(0, device)
     return {name: statistics.median(b.elapsed_ms(a) for a, b in pairs) for name, pairs in spans.items()}
-
-
-def host_us(work: Callable[[], Any]) -> float:
-    """Median host time of one call in microseconds."""
-    return host_times({"": work})[""]
 
 
 def host_times(works: Mapping[str, Callable[[], Any]], *, batches: int = 51, calls: int = 100) -> dict[str, float]:
@@ -100,6 +98,23 @@ def versions() -> dict[str, str]:
     return found
 
 
+def commit() -> str | None:
+    """The commit of the checkout that is measured: $NUMBACC_COMMIT, or what git says; "+" where files were changed.
+
+    None where there is no checkout.
+    """
+    named = os.environ.get("NUMBACC_COMMIT")
+    if named:
+        return named
+    git = ["git", "-C", str(Path(__file__).parent)]
+    try:
+        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+        changed = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return head + "+" * bool(changed)
+
+
 class Report:
     """Figures as they come in, each with the bound that it was promised to keep."""
 
@@ -112,6 +127,7 @@ class Report:
             "driver_cuda": runtime.call(driver.cuDriverGetVersion),
             "versions": versions(),
             "date": time.strftime("%Y-%m-%d"),
+            "commit": commit(),
         }
         self.figures: list[dict[str, Any]] = []
 
