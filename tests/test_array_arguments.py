@@ -14,18 +14,19 @@ import numbacc
 from numbacc import gemm
 
 
+def test_pythons_float_is_a_dtype():
+    assert numbacc.empty(3, float).dtype == np.float64
+
+
 @pytest.mark.parametrize(
     "dtype",
     [
-        [], {}, "float31", "f4,", None, 5, OBJECT, [("a", 5)], "datetime64[s]", ">f4", "O", float, np.longdouble,
+        [], {}, "float31", "f4,", None, 5, OBJECT, [("a", 5)], "datetime64[s]", ">f4", "O", np.longdouble,
         True, 1, 1.0, 1j, np.float32(1), np.float64(1), np.int8(1), np.True_, numbacc.bfloat16(1), np.ones(2), b"f4",
     ],
     ids=repr,
 )  # fmt: skip
 def test_dtypes_that_are_none(place, dtype):
-    if dtype is float:
-        assert numbacc.empty(3, dtype).dtype == np.float64
-        return
     for run in (
         lambda: numbacc.empty(3, dtype),
         lambda: numbacc.zeros(3, dtype),

@@ -154,8 +154,10 @@ def test_limits_are_not_negative(limits):
 @pytest.mark.parametrize("n", [1, 2, 7, 8])
 @pytest.mark.parametrize("d", [1.0, 0.25, 3])
 def test_frequencies(n, d):
-    for function in ("fftfreq", "rfftfreq"):
-        want = getattr(np.fft, function)(n, d)
+    """From 0 up to below half the sampling rate, then the negative ones; of real signals 0 to half of it."""
+    cycles = {"fftfreq": [k if 2 * k < n else k - n for k in range(n)], "rfftfreq": range(n // 2 + 1)}
+    for function, numbers in cycles.items():
+        want = np.array([k / (n * d) for k in numbers])
         np.testing.assert_array_equal(numbacc.asnumpy(getattr(fft, function)(n, d)), want)
         result = getattr(fft, function)(n, d, device="cpu")
         assert isinstance(result, np.ndarray)

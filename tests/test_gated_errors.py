@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from conftest import SKIPS, Call, packed, refused, sentinel
@@ -369,5 +371,6 @@ def test_messages_fit_what_was_done(place):
 
 
 def test_names_of_skips_are_used():
-    assert set(SKIPS) == {"gpu", "simulator", "device", "numpy"}
+    source = (Path(__file__).parent / "conftest.py").read_text()
+    assert SKIPS and all(f'pytest.skip(SKIPS["{name}"])' in source for name in SKIPS)
     assert np.isnan(sentinel(F32))

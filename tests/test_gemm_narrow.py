@@ -202,7 +202,7 @@ def test_sums_in_float8_saturate(place, kind):
         _, found = call.results(call.run())
     except numbacc.UnsupportedError:
         assert place.is_device
-        return
+        pytest.skip("this GPU's cuBLASLt has no such product")
     assert found[:3].astype(float).tolist() == [448, -448, 448]
 
 
@@ -216,7 +216,7 @@ def test_sums_of_a_and_b_are_unscaled(place, kind):
         out, found = call.results(call.run())
     except numbacc.UnsupportedError:
         assert place.is_device
-        return
+        pytest.skip("this GPU's cuBLASLt has no such product")
     assert (out.astype(F32) == 32 * 0.5 * 2.0 * 4 * 0.5 * 3).all()
     assert (found.astype(F32) == {"bgrada": 16, "bgradb": 64}[kind]).all()
 
@@ -309,7 +309,7 @@ def test_amax_is_read_only(numpy_place):
 def test_what_is_missing_is_said(device_place, dtype):
     """No kernel replaces a float8 product: the error tells what was asked for, and where."""
     if dtype == E4 and device_place.name == "gpu":
-        return
+        pytest.skip("cuBLASLt has this product")
     a, b = matrices(device_place, a=dtype, b=dtype)
     kind = "none" if device_place.name == "gpu" else "dgelu_bgrad"
     aux = {} if kind == "none" else {"aux": device_place.put(np.ones((16, 16)).astype(dtypes.dtype("bfloat16")))}
