@@ -50,6 +50,27 @@ def test_every_float_of_b_near_zero_and_near_the_ends(direction, kind, dtype):
     oracle.assert_accurate(direction, kind, run(direction, kind, operands), operands)
 
 
+def strided(values, how):
+    """The same values in another memory order."""
+    return {"rows": values, "columns": np.asfortranarray(values), "reversed": values[::-1].copy()[::-1]}[how]
+
+
+@pytest.mark.parametrize("how", ["rows", "columns", "reversed"])
+@pytest.mark.parametrize("shape", [(300, 500), (2, 70_001), (140_003,), (3, 5, 9001)], ids=str)
+@each_kind
+def test_large_arrays_are_computed_in_pieces_to_the_same_values(kind, shape, how):
+    rng = np.random.default_rng(4)
+    dy, a, b = (strided(rng.standard_normal(shape, np.float32), how) for _ in range(3))
+    small = 64  # elements, below which nothing is cut
+    for direction, operands in (("forward", (a, b)), ("backward", (dy, a, b))):
+        whole = run(direction, kind, operands)
+        flat = [np.ascontiguousarray(x).reshape(-1) for x in operands]
+        for start in range(0, flat[0].size, flat[0].size // 7):
+            piece = run(direction, kind, [x[start : start + small] for x in flat])
+            for result, part in zip(whole, piece, strict=True):
+                np.testing.assert_allclose(result.reshape(-1)[start : start + small], part, rtol=1e-6)
+
+
 @each_kind
 @pytest.mark.parametrize("dtype", DTYPES[2:], ids=str)
 def test_16_bit_results_are_rounded_once_to_nearest(kind, dtype):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.dtypes import info
-from .gated import geglu_tanh
+from .gated import geglu_tanh, geglu_tanh_gate
 
 Array = NDArray[Any]
 Map = Callable[..., tuple[Array, ...]]
@@ -22,7 +22,7 @@ Map = Callable[..., tuple[Array, ...]]
 
 def gelu(z: Array) -> Array:
     """z ½(1 + tanh u), u = √(2/π)(z + 0.044715 z³): what GeGLU multiplies with."""
-    return geglu_tanh(z)[0]
+    return geglu_tanh_gate(z)
 
 
 def dgelu(z: Array) -> Array:

@@ -1,7 +1,7 @@
 """Gated activations in NumPy: y = a * g(b), and its gradients.
 
-Each kind is written down once, as a function of b that returns g(b) and g'(b). 16-bit floats are computed
-in float32 and rounded once, when the result is stored.
+Each kind is written down as two functions of b: one gives g(b), the other g(b) and g'(b). 16-bit floats are computed in
+float32 and rounded once, when the result is stored.
 
 Sources: GLU, Dauphin et al. 2017 (arXiv:1612.08083); ReGLU, SwiGLU and GeGLU, Shazeer 2020
 (arXiv:2002.05202); the tanh form of GELU, Hendrycks and Gimpel 2016 (arXiv:1606.08415).
@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,57 +36,103 @@ def _erfc() -> Callable[[Array], Array]:
     return ufunc
 
 
-def sigmoid(b: Array) -> tuple[Array, Array]:
-    """σ(b) and 1 - σ(b), each to full relative precision: exp is only taken of what is not positive."""
-    e = np.exp(-np.abs(b))
-    large, small = 1 / (1 + e), e / (1 + e)
-    positive = b >= 0
-    return np.where(positive, large, small), np.where(positive, small, large)
+def sigmoid(b: Array) -> Array:
+    """σ(b) to full relative precision: exp is only taken of what is not positive."""
+    e: Array = np.exp(-np.abs(b))
+    # The larger of e and a truth value, 1 or 0, is that of 1 and e which is wanted: e is at most 1.
+    s: Array = np.maximum(e, b >= 0) / (1 + e)
+    return s
+
+
+def sigmoids(b: Array) -> tuple[Array, Array]:
+    """σ(b) and 1 - σ(b), likewise."""
+    e: Array = np.exp(-np.abs(b))
+    return np.maximum(e, b >= 0) / (1 + e), np.maximum(e, b < 0) / (1 + e)
 
 
 def glu(b: Array) -> tuple[Array, Array]:
     """g = σ(b), g' = σ(b) (1 - σ(b))."""
-    s, rest = sigmoid(b)
+    s, rest = sigmoids(b)
     return s, s * rest
 
 
+def reglu_gate(b: Array) -> Array:
+    """max(b, 0), NaN where b is."""
+    return np.maximum(b, 0)
+
+
 def reglu(b: Array) -> tuple[Array, Array]:
-    """g = max(b, 0), NaN where b is; g' = 1 where b > 0, else 0."""
-    return np.maximum(b, 0), (b > 0).astype(b.dtype)
+    """g' = 1 where b > 0, else 0."""
+    return reglu_gate(b), (b > 0).astype(b.dtype)
+
+
+def swiglu_gate(b: Array) -> Array:
+    """b σ(b)."""
+    return b * sigmoid(b)
 
 
 def swiglu(b: Array) -> tuple[Array, Array]:
-    """g = b σ(b), g' = σ(b) (1 + b (1 - σ(b)))."""
-    s, rest = sigmoid(b)
+    """g' = σ(b) (1 + b (1 - σ(b)))."""
+    s, rest = sigmoids(b)
     return b * s, s * (1 + b * rest)
 
 
+def normal_cdf(b: Array) -> Array:
+    """Φ(b) = ½ erfc(-b/√2), exact in both tails."""
+    return 0.5 * _erfc()(-b * b.dtype.type(math.sqrt(0.5)))
+
+
+def geglu_gate(b: Array) -> Array:
+    """b Φ(b)."""
+    return b * normal_cdf(b)
+
+
 def geglu(b: Array) -> tuple[Array, Array]:
-    """g = b Φ(b), g' = Φ(b) + b φ(b), with Φ(b) = ½ erfc(-b/√2), exact in both tails."""
-    cdf = 0.5 * _erfc()(-b * b.dtype.type(math.sqrt(0.5)))
+    """g' = Φ(b) + b φ(b)."""
+    cdf = normal_cdf(b)
     pdf = np.exp(-0.5 * b * b) * (1 / math.sqrt(2 * math.pi))
     return b * cdf, cdf + b * pdf
 
 
-def geglu_tanh(b: Array) -> tuple[Array, Array]:
-    """g = b ½(1 + tanh u) with u = √(2/π)(b + 0.044715 b³), and g' by the product rule.
+_SCALE = 2 * math.sqrt(2 / math.pi)
 
-    ½(1 + tanh u) is σ(2u). Beyond |b| = 30 σ(2u) is 0 or 1 to the last bit of float64, so u is taken of the
-    clipped b, which keeps b³ from overflowing.
+
+def _twice_u(b: Array) -> Array:
+    """2u, with u = √(2/π)(b + 0.044715 b³).
+
+    Beyond |b| = 30 σ(2u) is 0 or 1 to the last bit of float64, so u is taken of the clipped b, which keeps b³ from
+    overflowing.
     """
+    c: Array = np.clip(b, -30, 30)
+    return _SCALE * (c + 0.044715 * c * c * c)
+
+
+def geglu_tanh_gate(b: Array) -> Array:
+    """b ½(1 + tanh u), in which ½(1 + tanh u) is σ(2u)."""
+    return b * sigmoid(_twice_u(b))
+
+
+def geglu_tanh(b: Array) -> tuple[Array, Array]:
+    """g' by the product rule."""
+    s, rest = sigmoids(_twice_u(b))
     c = np.clip(b, -30, 30)
-    scale = 2 * math.sqrt(2 / math.pi)
-    s, rest = sigmoid(scale * (c + 0.044715 * c * c * c))
-    slope = scale * (1 + 3 * 0.044715 * c * c)
+    slope = _SCALE * (1 + 3 * 0.044715 * c * c)
     return b * s, s + b * (s * rest) * slope
 
 
-KINDS: dict[str, Callable[[Array], tuple[Array, Array]]] = {
-    "glu": glu,
-    "reglu": reglu,
-    "swiglu": swiglu,
-    "geglu": geglu,
-    "geglu_tanh": geglu_tanh,
+class Kind(NamedTuple):
+    """A kind of gate: g(b), and the pair g(b), g'(b)."""
+
+    gate: Callable[[Array], Array]
+    with_slope: Callable[[Array], tuple[Array, Array]]
+
+
+KINDS = {
+    "glu": Kind(sigmoid, glu),
+    "reglu": Kind(reglu_gate, reglu),
+    "swiglu": Kind(swiglu_gate, swiglu),
+    "geglu": Kind(geglu_gate, geglu),
+    "geglu_tanh": Kind(geglu_tanh_gate, geglu_tanh),
 }
 
 
@@ -95,21 +141,53 @@ def _compute(array: Array) -> Array:
     return compute
 
 
+#: Elements that are computed at a time: the temporary arrays of that many stay in the processor's cache.
+_PIECE = 1 << 15
+
+
+def in_pieces(function: Callable[..., tuple[Array, ...]], *operands: Array) -> tuple[Array, ...]:
+    """`function(*operands)` of an elementwise function, of some elements at a time."""
+    first = operands[0]
+    if first.size <= _PIECE:
+        return function(*operands)
+    # Along the outermost dimension that can be cut.
+    axis = max((d for d in range(first.ndim) if first.shape[d] > 1), key=lambda d: abs(first.strides[d]))
+    step = max(_PIECE * first.shape[axis] // first.size, 1)
+    results: tuple[Array, ...] = ()
+    for start in range(0, first.shape[axis], step):
+        part = (*[slice(None)] * axis, slice(start, start + step))
+        made = in_pieces(function, *(x[part] for x in operands))
+        results = results or tuple(np.empty(first.shape, y.dtype) for y in made)
+        for whole, piece in zip(results, made, strict=True):
+            whole[part] = piece
+    return results
+
+
 def forward(a: Array, b: Array, *, kind: str) -> tuple[Array]:
     """(y,) with y = a * g(b), in a's dtype. Shapes and dtypes of a and b are equal."""
+    gate = KINDS[kind].gate
+
+    def piece(a: Array, b: Array) -> tuple[Array]:
+        return ((_compute(a) * gate(_compute(b))).astype(a.dtype, copy=False),)
+
     # The formulas define overflow and NaN; NumPy's warnings about them would be noise.
     with np.errstate(all="ignore"):
-        gate, _ = KINDS[kind](_compute(b))
-        return ((_compute(a) * gate).astype(a.dtype, copy=False),)
+        (y,) = in_pieces(piece, a, b)
+        return (y,)
 
 
 def backward(dy: Array, a: Array, b: Array, *, kind: str) -> tuple[Array, Array]:
     """(da, db) with da = dy * g(b) and db = dy * a * g'(b), in a's dtype. All shapes and dtypes are equal."""
-    with np.errstate(all="ignore"):
+
+    def piece(dy: Array, a: Array, b: Array) -> tuple[Array, Array]:
         g, value = _compute(dy), _compute(b)
-        gate, slope = KINDS[kind](value)
+        gate, slope = KINDS[kind].with_slope(value)
         da, db = g * gate, g * (_compute(a) * slope)
         if kind == "reglu":
             # The formula selects, it does not multiply by zero: an infinite dy gives 0 where b <= 0.
             da, db = np.where(value > 0, da, 0), np.where(value > 0, db, 0)
         return da.astype(a.dtype, copy=False), db.astype(a.dtype, copy=False)
+
+    with np.errstate(all="ignore"):
+        da, db = in_pieces(piece, dy, a, b)
+        return da, db
