@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..base import dtypes
-from ..base.layout import integers_of, is_sequence, row_major_strides, too_large
+from ..base.layout import host_view, integers_of, is_sequence, row_major_strides, too_large
 from ..errors import DTypeError, LayoutError, ShapeError, shown
 
 
@@ -103,15 +103,4 @@ def host_array(
     if 0 in shape:
         return np.empty(shape, dtype)
 
-    class Exporter:
-        __array_interface__ = {
-            "shape": shape,
-            "strides": strides,
-            "typestr": f"|V{dtype.itemsize}",
-            "data": (address, readonly),
-            "version": 3,
-        }
-
-    exporter = Exporter()
-    exporter.owner = owner  # type: ignore[attr-defined]
-    return np.asarray(exporter).view(dtype)
+    return host_view(owner, address, shape, strides, f"|V{dtype.itemsize}", readonly).view(dtype)

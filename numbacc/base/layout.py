@@ -116,24 +116,41 @@ def repeats_elements(array: Layout) -> bool:
     return False
 
 
+class _Exporter:
+    """What NumPy makes an array of: an array interface, and what it keeps alive."""
+
+    __slots__ = ("__array_interface__", "owner")
+
+    def __init__(self, interface: dict[str, Any], owner: object):
+        self.__array_interface__ = interface
+        self.owner = owner
+
+
+def host_view(
+    owner: object, address: int, shape: tuple[int, ...], strides: tuple[int, ...], typestr: str, readonly: bool
+) -> np.ndarray[Any, Any]:
+    """A NumPy array over memory that `owner` keeps alive; `typestr` as in NumPy's array interface."""
+    interface = {
+        "shape": shape,
+        "strides": strides,
+        "typestr": typestr,
+        "data": (address, readonly),
+        "version": 3,
+    }
+    return np.asarray(_Exporter(interface, owner))
+
+
+_UNSIGNED = {1: "|u1", 2: "<u2", 4: "<u4", 8: "<u8", 16: "<c16"}
+
+
 def shadow(address: int, array: Layout) -> np.ndarray[Any, Any]:
     """A NumPy array with this address and layout, never to be read: NumPy's own view arithmetic, borrowed.
 
     Its dtype is unsigned integers of the same size, since not every dtype has a type string.
     """
-    kinds = {1: "|u1", 2: "<u2", 4: "<u4", 8: "<u8", 16: "<c16"}
-
-    class Exporter:
-        __array_interface__ = {
-            "shape": array.shape,
-            "strides": array.strides,
-            "typestr": kinds[array.itemsize],
-            # NumPy rejects the null address of an empty array.
-            "data": (address or array.itemsize, False),
-            "version": 3,
-        }
-
-    return np.asarray(Exporter())
+    size = array.itemsize
+    # NumPy rejects the null address of an empty array.
+    return host_view(None, address or size, array.shape, array.strides, _UNSIGNED[size], False)
 
 
 def numpy_view(
@@ -145,18 +162,8 @@ def numpy_view(
 ) -> np.ndarray[Any, Any]:
     """A view of a NumPy array's memory that starts `offset` bytes behind its first element."""
     found = array.dtype if dtype is None else dtype
-
-    class Exporter:
-        __array_interface__ = {
-            "shape": shape,
-            "strides": strides,
-            "typestr": f"|V{found.itemsize}",
-            "data": (array.ctypes.data + offset, not array.flags.writeable),
-            "version": 3,
-        }
-        owner = array
-
-    return np.asarray(Exporter()).view(found)
+    address, readonly = array.ctypes.data + offset, not array.flags.writeable
+    return host_view(array, address, shape, strides, f"|V{found.itemsize}", readonly).view(found)
 
 
 def index_parts(index: Any) -> tuple[Any, ...]:
