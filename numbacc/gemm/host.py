@@ -47,6 +47,7 @@ def run_numpy(problem: Problem, operands: Sequence[Any], scales: Sequence[Any], 
         scale_a=factors[0],
         scale_b=factors[1],
         scale_d=factors[3],
+        amax=scales[4] is not None,
     )
     given, result_out = out, result.out.reshape(problem.out.shape)
     if given is None:

@@ -20,7 +20,8 @@ Array = NDArray[Any]
 
 
 class Result(NamedTuple):
-    """What a product gives: out; aux or bias_grad where the epilogue has one; the largest |out| before scaling."""
+    """What a product gives: out; aux or bias_grad where the epilogue has one; the largest |out| before scaling, 0 where
+    it was not asked for."""
 
     out: Array
     second: Array | None
@@ -33,7 +34,7 @@ def product(a: Array, b: Array, accumulator: np.dtype[Any]) -> Array:
         # Sums of products of 8-bit integers are exact in float64, and its BLAS is fast.
         exact: Array = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64).astype(accumulator)
         return exact
-    result: Array = a.astype(accumulator) @ b.astype(accumulator)
+    result: Array = a.astype(accumulator, copy=False) @ b.astype(accumulator, copy=False)
     return result
 
 
@@ -66,6 +67,7 @@ def matmul(
     scale_a: Any = 1.0,
     scale_b: Any = 1.0,
     scale_d: Any = 1.0,
+    amax: bool = True,
 ) -> Result:
     """D for matrices A (..., m, k) and B (..., k, n), with leading dimensions broadcast.
 
@@ -78,6 +80,7 @@ def matmul(
         bias: (n,) or (..., 1, n).
         aux: for "drelu" (..., m, ceil(n/8)) bits in uint8, for "dgelu" (..., m, n).
         alpha, beta, scale_a, scale_b, scale_d: factors; scale_a may be (m, 1), scale_b (1, n).
+        amax: whether the largest |out| is wanted.
     """
     with np.errstate(all="ignore"):
         real = accumulator.type
@@ -85,7 +88,8 @@ def matmul(
         if not alpha:  # BLAS's rule: A and B are not looked at
             z = np.zeros_like(z)
         if accumulator.kind == "f":
-            z = z * (real(alpha) * np.asarray(scale_a, accumulator) * np.asarray(scale_b, accumulator))
+            if not (alpha == 1 and _is_one(scale_a) and _is_one(scale_b)):
+                z = z * (real(alpha) * np.asarray(scale_a, accumulator) * np.asarray(scale_b, accumulator))
         elif alpha != 1:
             z = z * real(alpha)
         if beta:
@@ -113,10 +117,14 @@ def matmul(
             second = _sum(b, -2, z.shape[:-2], accumulator, second_dtype)
         elif epilogue.endswith("bgrad"):
             second = round_to(z.sum(axis=-2), second_dtype)
-        amax = np.abs(z).max(initial=0) if accumulator.kind == "f" else np.zeros(())
-        if accumulator.kind == "f":
+        largest = np.abs(z).max(initial=0) if amax and accumulator.kind == "f" else 0
+        if accumulator.kind == "f" and not _is_one(scale_d):
             z = z * np.asarray(scale_d, accumulator)
-        return Result(round_to(z, out_dtype), second, np.asarray(amax, np.float32))
+        return Result(round_to(z, out_dtype), second, np.asarray(largest, np.float32))
+
+
+def _is_one(factor: Any) -> bool:
+    return isinstance(factor, float) and factor == 1
 
 
 def _sum(x: Array, axis: int, batch: tuple[int, ...], accumulator: np.dtype[Any], dtype: np.dtype[Any]) -> Array:
