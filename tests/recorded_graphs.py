@@ -180,6 +180,7 @@ REFUSED = {
     "pickling": lambda x, s: pickle.dumps(x),
     "asarray": lambda x, s: numbacc.asarray(x, device="cpu"),
     "synchronize()": lambda x, s: s.synchronize(),
+    "one number": lambda x, s: numbacc.random.Generator(1).random(stream=s),
     "release_memory": lambda x, s: numbacc.release_memory(),
     "wait": lambda x, s: s.wait(0),
     "is being captured": lambda x, s: numbacc.graph(s).__enter__(),
