@@ -12,7 +12,7 @@ from numbacc_bindings.cufft import cufft
 from .. import fft
 from ..base import dtypes
 from . import peers
-from .harness import Report, gpu_ms, host_times
+from .harness import Report, add_host_times, gpu_ms
 
 #: Our time may be so much of the best peer's.
 _GPU_BOUND, _HOST_BOUND = 1.02, 0.7
@@ -102,9 +102,4 @@ def _host(report: Report, torch: Any, cupy: Any) -> None:
         "fft(x, out=out)": (_HOST_BOUND, lambda: fft.fft(x, out=out)),
         "fft(x)": (None, lambda: fft.fft(x)),
     }
-    times = host_times({**theirs, **{name: work for name, (_, work) in ours.items()}})
-    peer_times = {name: times[name] for name in theirs}
-    for name, (bound, _) in ours.items():
-        ratio = times[name] / min(peer_times.values())
-        aim = {} if bound is None else {"bound": bound, "holds": ratio <= bound}
-        report.add(name=f"host time, {name}, 64 points", us=times[name], ratio=ratio, peers=peer_times, **aim)
+    add_host_times(report, ours, theirs, "64 points")

@@ -17,7 +17,7 @@ from .. import gated
 from ..base import dtypes
 from ..reference import gated as reference
 from . import peers
-from .harness import Report, copy_of, gpu_ms, host_times, table
+from .harness import Report, add_host_times, copy_of, gpu_ms, table
 
 
 class Case(NamedTuple):
@@ -181,18 +181,7 @@ def _host(report: Report, torch: Any) -> None:
         "backward, torch tensors, out given": (2.0, lambda: gated.backward(tdy, tx, "glu", out=tdx)),
         "backward, torch tensors": (2.0, lambda: gated.backward(tdy, tx, "glu")),
     }
-    times = host_times({**theirs, **{name: call for name, (_, call) in ours.items()}})
-    peers = {name: times[name] for name in theirs}
-    for name, (bound, _) in ours.items():
-        ratio = times[name] / min(peers.values())
-        report.add(
-            name=f"host time, {name}, 8 x 2048",
-            us=times[name],
-            ratio=ratio,
-            bound=bound,
-            peers=peers,
-            holds=ratio <= bound,
-        )
+    add_host_times(report, ours, theirs, "8 x 2048")
 
 
 _IMPORT = "import numpy, time; t = time.perf_counter(); import numbacc; print(time.perf_counter() - t)"

@@ -72,6 +72,27 @@ def host_times(works: Mapping[str, Callable[[], Any]], *, batches: int = 51, cal
     return {name: statistics.median(found) for name, found in times.items()}
 
 
+def add_host_times(
+    report: Report,
+    ours: Mapping[str, tuple[float | None, Callable[[], Any]]],
+    theirs: Mapping[str, Callable[[], Any]],
+    what: str,
+) -> None:
+    """Report the host time of one call of each of ours, over the fastest of theirs, all taking turns.
+
+    Args:
+        ours: name -> (what the ratio is to be at most, or None; the call).
+        theirs: the peers' calls.
+        what: what is behind the name.
+    """
+    times = host_times({**theirs, **{name: call for name, (_, call) in ours.items()}})
+    peer_times = {name: times[name] for name in theirs}
+    for name, (bound, _) in ours.items():
+        ratio = times[name] / min(peer_times.values())
+        aim = {} if bound is None else {"bound": bound, "holds": ratio <= bound}
+        report.add(name=f"host time, {name}, {what}", us=times[name], ratio=ratio, peers=peer_times, **aim)
+
+
 def copy_of(nbytes: int) -> Callable[[], None]:
     """A device-to-device copy that reads and writes `nbytes` altogether."""
     device = runtime.current_device()

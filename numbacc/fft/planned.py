@@ -29,18 +29,9 @@ def _along_one(function: str) -> Callable[..., FftPlan]:
     return _named(function, plan)
 
 
-def _along_two(function: str) -> Callable[..., FftPlan]:
+def _along_many(function: str, default: tuple[int, int] | None) -> Callable[..., FftPlan]:
     def plan(
-        a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *, overwrite_input: bool = False
-    ) -> FftPlan:
-        return planned(function, a, s, axes, norm, out, overwrite_input)
-
-    return _named(function, plan)
-
-
-def _along_all(function: str) -> Callable[..., FftPlan]:
-    def plan(
-        a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *, overwrite_input: bool = False
+        a: Any, s: Any = None, axes: Any = default, norm: Any = None, out: Any = None, *, overwrite_input: bool = False
     ) -> FftPlan:
         return planned(function, a, s, axes, norm, out, overwrite_input)
 
@@ -50,7 +41,7 @@ def _along_all(function: str) -> Callable[..., FftPlan]:
 fft_plan, ifft_plan = _along_one("fft"), _along_one("ifft")
 rfft_plan, irfft_plan = _along_one("rfft"), _along_one("irfft")
 hfft_plan, ihfft_plan = _along_one("hfft"), _along_one("ihfft")
-fft2_plan, ifft2_plan = _along_two("fft2"), _along_two("ifft2")
-rfft2_plan, irfft2_plan = _along_two("rfft2"), _along_two("irfft2")
-fftn_plan, ifftn_plan = _along_all("fftn"), _along_all("ifftn")
-rfftn_plan, irfftn_plan = _along_all("rfftn"), _along_all("irfftn")
+fft2_plan, ifft2_plan = _along_many("fft2", LAST_TWO), _along_many("ifft2", LAST_TWO)
+rfft2_plan, irfft2_plan = _along_many("rfft2", LAST_TWO), _along_many("irfft2", LAST_TWO)
+fftn_plan, ifftn_plan = _along_many("fftn", None), _along_many("ifftn", None)
+rfftn_plan, irfftn_plan = _along_many("rfftn", None), _along_many("irfftn", None)

@@ -97,25 +97,27 @@ def geglu(b: Array) -> tuple[Array, Array]:
 _SCALE = 2 * math.sqrt(2 / math.pi)
 
 
-def _twice_u(b: Array) -> Array:
-    """2u, with u = √(2/π)(b + 0.044715 b³).
-
-    Beyond |b| = 30 σ(2u) is 0 or 1 to the last bit of float64, so u is taken of the clipped b, which keeps b³ from
-    overflowing.
-    """
+def _clipped(b: Array) -> Array:
+    """Beyond |b| = 30 σ(2u) is 0 or 1 to the last bit of float64, so u is taken of this, which keeps b³ from
+    overflowing."""
     c: Array = np.clip(b, -30, 30)
+    return c
+
+
+def _twice_u(c: Array) -> Array:
+    """2u, with u = √(2/π)(c + 0.044715 c³)."""
     return _SCALE * (c + 0.044715 * c * c * c)
 
 
 def geglu_tanh_gate(b: Array) -> Array:
     """b ½(1 + tanh u), in which ½(1 + tanh u) is σ(2u)."""
-    return b * sigmoid(_twice_u(b))
+    return b * sigmoid(_twice_u(_clipped(b)))
 
 
 def geglu_tanh(b: Array) -> tuple[Array, Array]:
     """g' by the product rule."""
-    s, rest = sigmoids(_twice_u(b))
-    c = np.clip(b, -30, 30)
+    c = _clipped(b)
+    s, rest = sigmoids(_twice_u(c))
     slope = _SCALE * (1 + 3 * 0.044715 * c * c)
     return b * s, s + b * (s * rest) * slope
 
