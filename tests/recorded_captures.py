@@ -10,9 +10,7 @@ import weakref
 import numpy as np
 import pytest
 import recorder
-from recorded_graphs import foreign_capture
-from recorded_second_look import settle
-from recorder import TheirStream, array, only
+from recorder import TheirStream, array, foreign_capture, only, settle
 from threads import run_threads
 
 if not recorder.installed():

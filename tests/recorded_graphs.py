@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import itertools
 import pickle
 import weakref
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
 import recorder
-from recorder import FAKE, array
+from recorder import array, foreign_capture, settle
 
 if not recorder.installed():
     pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
@@ -59,9 +57,7 @@ def test_what_a_capture_uses_lives_as_long_as_the_graph(log):
     assert not {address, out, inner} & set(freed(log))
     del g
     gc.collect()
-    FAKE.fake_pending(0)
-    numbacc.empty(3)
-    FAKE.fake_pending(1)
+    settle()
     assert {address, out, inner} <= set(freed(log))
     (launched,) = log.named("launch graph")
     for call in log.named("free"):
@@ -81,9 +77,7 @@ def test_results_outlive_the_graph(log):
     numbacc.asnumpy(y)
     del y
     gc.collect()
-    FAKE.fake_pending(0)
-    numbacc.empty(3)
-    FAKE.fake_pending(1)
+    settle()
     assert address in freed(log)
 
 
@@ -147,9 +141,7 @@ def test_arrays_of_the_captured_stream_are_kept_too(log, given):
     g.launch()
     del g
     gc.collect()
-    FAKE.fake_pending(0)
-    numbacc.empty(3)
-    FAKE.fake_pending(1)
+    settle()
     assert addresses <= set(freed(log))
 
 
@@ -165,9 +157,7 @@ def test_host_memory_that_is_copied_is_kept():
     g.launch()
     del g, x
     gc.collect()
-    FAKE.fake_pending(0)
-    numbacc.empty(3)
-    FAKE.fake_pending(1)
+    settle()
     assert alive() is None
 
 
@@ -270,9 +260,7 @@ def test_things_are_dropped_in_any_order(log, order):
         del things[name]
         gc.collect()
         numbacc.empty(64)
-    FAKE.fake_pending(0)
-    numbacc.empty(3)
-    FAKE.fake_pending(1)
+    settle()
     assert not log.named("free of what is not allocated")
     assert not memory._deferred
 
@@ -317,20 +305,6 @@ def test_host_arrays_of_one_element_are_read_at_every_launch(log):
 
 
 # ---------------------------------------------------------------- captures begun otherwise
-
-
-@contextmanager
-def foreign_capture(stream):
-    """As another library captures: by the driver itself."""
-    FAKE.cuStreamBeginCapture_v2(ctypes.c_void_p(stream.handle), 0)
-    found = {}
-    yield found
-    graph = ctypes.c_void_p()
-    FAKE.cuStreamEndCapture(ctypes.c_void_p(stream.handle), ctypes.byref(graph))
-    executable = ctypes.c_void_p()
-    FAKE.cuGraphInstantiateWithFlags(ctypes.byref(executable), graph, ctypes.c_uint64(0))
-    FAKE.cuGraphDestroy(graph)
-    found["destroy"] = lambda: FAKE.cuGraphExecDestroy(executable)
 
 
 def test_a_capture_of_others_keeps_what_it_uses(log):

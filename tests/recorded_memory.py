@@ -8,8 +8,7 @@ import weakref
 
 import pytest
 import recorder
-from recorded_graphs import foreign_capture
-from recorder import FAKE, TheirArray, TheirStream, array, streams
+from recorder import FAKE, TheirArray, TheirStream, array, foreign_capture, streams
 
 if not recorder.installed():
     pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)

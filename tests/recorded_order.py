@@ -7,14 +7,13 @@ import gc
 
 import pytest
 import recorder
-from recorder import FAKE, array, only, streams
+from recorder import FAKE, Consumer, array, only, streams
 
 if not recorder.installed():
     pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
 
 import numbacc
 from numbacc import gated
-from numbacc.arrays import dlpack
 from numbacc.device import lent
 
 # ---------------------------------------------------------------- order
@@ -141,20 +140,6 @@ def test_a_failed_call_leaves_the_order(log):
 
 
 # ---------------------------------------------------------------- other libraries
-
-
-class Consumer:
-    """What takes a DLPack capsule, as another library does in C."""
-
-    def __init__(self, exporter, stream, version=(1, 0)):
-        capsule = exporter.__dlpack__(stream=stream, max_version=version)
-        name = dlpack.NEW if version else dlpack.OLD
-        self.address = dlpack.pointer(capsule, name)
-        dlpack.set_name(capsule, dlpack.USED[name])
-        self.structure = dlpack.STRUCTURES[name].from_address(self.address)
-
-    def drop(self):
-        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.structure.deleter)(self.address)
 
 
 @pytest.mark.parametrize("version", [(1, 0), None])

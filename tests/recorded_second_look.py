@@ -10,33 +10,15 @@ import weakref
 import numpy as np
 import pytest
 import recorder
-from recorder import FAKE, array, streams
+from recorder import FAKE, Consumer, array, settle, streams
 
 if not recorder.installed():
     pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
 
 import numbacc
 from numbacc import gated
-from numbacc.arrays import dlpack
 from numbacc.base.backend import backend
 from numbacc.device import captures, events, history, lent, memory, transfers
-
-
-def export(array, stream):
-    """What gives back a DLPack tensor that a consumer took."""
-    capsule = array.__dlpack__(stream=stream.handle, max_version=(1, 0))
-    address = dlpack.pointer(capsule, dlpack.NEW)
-    dlpack.set_name(capsule, dlpack.USED[dlpack.NEW])
-    deleter = dlpack.STRUCTURES[dlpack.NEW].from_address(address).deleter
-    return lambda: ctypes.CFUNCTYPE(None, ctypes.c_void_p)(deleter)(address)
-
-
-def settle():
-    """Let the GPU have done everything, and what waits for that be let go of."""
-    FAKE.fake_pending(0)
-    numbacc.empty(3)
-    FAKE.fake_pending(1)
-
 
 # ---------------------------------------------------------------- captures
 
@@ -173,7 +155,7 @@ def test_exports_do_not_pile_up():
     x = array()
     with s:
         for _ in range(30):
-            give_back = export(x, t)
+            give_back = Consumer(x, t.handle).drop
             gated.forward(x, out=numbacc.empty((4, 4)))
             give_back()
             lent.collect()
@@ -216,7 +198,7 @@ def test_an_event_is_nobody_elses_while_it_is_waited_for(monkeypatch):
     """Else another thread may record it anew, and the wait is for another point."""
     s, t = streams(2)
     x = array()
-    give_back = export(x, t)
+    give_back = Consumer(x, t.handle).drop
 
     class Driver:
         def __getattr__(self, name):
@@ -259,7 +241,7 @@ def test_an_export_that_a_read_overtakes_has_its_partner(log, monkeypatch):
         return waited
 
     monkeypatch.setattr(history.History, "before", overtaken)
-    give_back = export(x, t)
+    give_back = Consumer(x, t.handle).drop
     FAKE.cuMemsetD8Async(ctypes.c_uint64(x._address), 7, ctypes.c_size_t(4), ctypes.c_void_p(t.handle))
     theirs = log.named("fill")[-1]
     gated.forward(x, out=y)

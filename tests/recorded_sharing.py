@@ -9,9 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 import recorder
-from recorded_graphs import foreign_capture
-from recorded_order import Consumer
-from recorder import TheirArray, TheirStream, array, only, streams, work
+from recorder import Consumer, TheirArray, TheirStream, array, foreign_capture, only, streams, work
 from threads import run_threads
 
 if not recorder.installed():

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -195,3 +196,42 @@ def work(stream, array):
 def only(calls):
     (call,) = calls
     return call
+
+
+@contextmanager
+def foreign_capture(stream):
+    """As another library captures: by the driver itself."""
+    FAKE.cuStreamBeginCapture_v2(ctypes.c_void_p(stream.handle), 0)
+    found = {}
+    yield found
+    graph = ctypes.c_void_p()
+    FAKE.cuStreamEndCapture(ctypes.c_void_p(stream.handle), ctypes.byref(graph))
+    executable = ctypes.c_void_p()
+    FAKE.cuGraphInstantiateWithFlags(ctypes.byref(executable), graph, ctypes.c_uint64(0))
+    FAKE.cuGraphDestroy(graph)
+    found["destroy"] = lambda: FAKE.cuGraphExecDestroy(executable)
+
+
+def settle():
+    """Let the GPU have done everything, and what waits for that be let go of."""
+    import numbacc
+
+    FAKE.fake_pending(0)
+    numbacc.empty(3)
+    FAKE.fake_pending(1)
+
+
+class Consumer:
+    """What takes a DLPack capsule, as another library does in C."""
+
+    def __init__(self, exporter, stream, version=(1, 0)):
+        from numbacc.arrays import dlpack
+
+        capsule = exporter.__dlpack__(stream=stream, max_version=version)
+        name = dlpack.NEW if version else dlpack.OLD
+        self.address = dlpack.pointer(capsule, name)
+        dlpack.set_name(capsule, dlpack.USED[name])
+        self.structure = dlpack.STRUCTURES[name].from_address(self.address)
+
+    def drop(self):
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.structure.deleter)(self.address)
