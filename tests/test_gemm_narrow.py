@@ -130,6 +130,17 @@ def test_a_scale_for_each_row_and_column(place, out, lying):
     Call8(place, out=out, scales=scales).check(required=False)
 
 
+@pytest.mark.parametrize("rows", [16, 1])
+@pytest.mark.parametrize("batches", [((3,), (3,)), ((2, 3), ()), ((3, 1), (1, 2))], ids=str)
+def test_a_scale_for_each_row_serves_every_matrix_of_a_batch(place, batches, rows):
+    a, b = (np.linspace(0.5, 2, n, dtype=F32) for n in (rows, 48))
+    for kind in ("none", "relu_bias"):
+        call = Call8(
+            place, (rows, 48, 64), kind, scales={"scale_a": a, "scale_b": b}, batch_a=batches[0], batch_b=batches[1]
+        )
+        call.check(required=False)
+
+
 @pytest.mark.parametrize("scale", [2.5, 0.125])
 @pytest.mark.parametrize("in_memory", [False, True], ids=["number", "memory"])
 def test_the_scale_of_a_float8_result(place, scale, in_memory):

@@ -75,8 +75,9 @@ def lower(problem: Problem, kind: Epilogue) -> Lowered:
         axes: list[_Axis] = []
     else:
         axes = _merge(problem.batch, operands)
-    # The library counts matrices forwards only; a batch that runs backwards is a call a matrix.
-    forwards = axes and min(axes[-1].steps) >= 0
+    # The library counts matrices forwards only, and wants scales of rows and columns for each matrix anew: a batch that
+    # runs backwards, or shares such scales, is a call per matrix.
+    forwards = axes and min(axes[-1].steps) >= 0 and not scales_rows(problem.call)
     inner = axes.pop() if forwards else _Axis(1, (0,) * len(operands))
     out = operands[OUT]
     assert out is not None
@@ -163,6 +164,8 @@ def _fold(problem: Problem, operands: list[Layout | None], kind: Epilogue) -> tu
     assert a is not None and b is not None and out is not None
     if prod(problem.batch) == 1 or kind.produces_bias_grad or not row_major(problem) or pitch(a, True) is None:
         return None
+    if scales_rows(problem.call):
+        return None  # its numbers are those of one matrix's rows
     if any(any(array.strides[:-2]) for array in (b, bias) if array is not None):
         return None
     dimensions = [d for d, n in enumerate(a.shape[:-1]) if n > 1]
