@@ -25,6 +25,7 @@ from .base.layout import Layout, View, check_rank, check_same_device, dense_like
 from .device.map_executable import MapSpec
 from .device.streams import handle_of
 from .errors import DTypeError, OptionError, ShapeError, shown
+from .kernels.formulas import FORMULAS
 from .plan.base import MapPlan, check_out, outs_of
 from .reference import gated as reference
 
@@ -288,7 +289,7 @@ def _plan(
     return MapPlan(
         MapSpec(
             op=f"gated.{direction}",
-            formula=f"gated.{direction}.{kind}",
+            formula=FORMULAS[f"gated.{direction}.{kind}"],
             reference=partial(getattr(reference, direction), kind=kind),
             names=(*names, *out_names),
             inputs=inputs,

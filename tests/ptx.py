@@ -19,7 +19,14 @@ from numbacc.base.dtypes import TABLE
 from numbacc.device import launch
 from numbacc.kernels import registry
 from numbacc.kernels.formulas import FORMULAS
-from numbacc.kernels.specs import LAUNCH_BOUNDS, KernelSpec, vector_thread_bytes
+from numbacc.kernels.specs import (
+    LAUNCH_BOUNDS,
+    THREAD_BYTES,
+    VECTOR_BYTES,
+    KernelSpec,
+    compute_dtype,
+    vector_thread_bytes,
+)
 
 
 @contextmanager
@@ -33,12 +40,17 @@ def pretended(capability):
 
 def spec(algorithm, formula, dtype, rank=1, wide=False, **more):
     """The spec of a kernel as plans make it: as many operands as the formula has, as much work a thread as pays."""
-    function = FORMULAS[formula]
-    inputs = len(inspect.signature(function).parameters)
+    function, size = FORMULAS[formula], TABLE[dtype].itemsize
+    inputs = len(inspect.signature(function.function).parameters)
     outputs = len(function(*[1.0] * inputs))
     if algorithm == "vector":
-        more["thread_bytes"] = vector_thread_bytes(inputs, TABLE[dtype].itemsize)
-    return KernelSpec(algorithm, formula, dtype, inputs, outputs, rank, wide, **more)
+        more |= {"width": VECTOR_BYTES // size, "lanes": vector_thread_bytes(inputs, size) // size}
+    elif algorithm == "spread":
+        more = {"width": VECTOR_BYTES // size, "lanes": THREAD_BYTES // size} | more
+    reads, writes = (dtype,) * inputs, (dtype,) * outputs
+    return KernelSpec(
+        algorithm, function, reads, writes, rank, wide, compute=compute_dtype(reads, writes), **more
+    )
 
 
 class Access(NamedTuple):

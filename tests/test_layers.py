@@ -20,7 +20,8 @@ FAMILIES = {"gated", "elementwise", "gemm", "conv", "attention", "fft", "random"
 FLOORS = (
     {"_version", "errors"},
     {"base"},
-    {"kernels", "reference"},
+    {"reference"},
+    {"kernels"},
     {"device"},
     {"arrays", "libraries"},
     {"plan", "simulator"},

@@ -52,7 +52,7 @@ def check(kernel, capability=H200, spaces=("global",)):
     assert {access.space for access in found.accesses} == set(spaces)
     assert ".local" not in found.text
     assert not re.search(r"\bcall\b", found.text), "a function is not inlined"
-    if kernel.dtype != "float64":
+    if kernel.reads[0] != "float64":
         assert ".f64" not in found.text
     return found
 
@@ -62,7 +62,7 @@ def check_batches(kernel, found, *batches):
     runs = found.runs()
     assert [operation for operation, _ in runs] == ["ld", "st"] * (len(runs) // 2)
     got = {(tuple(loads), tuple(stores)) for (_, loads), (_, stores) in zip(runs[::2], runs[1::2], strict=True)}
-    wanted = {((nbytes,) * n * kernel.inputs, (nbytes,) * n * kernel.outputs) for n, nbytes in batches}
+    wanted = {((nbytes,) * n * len(kernel.reads), (nbytes,) * n * len(kernel.writes)) for n, nbytes in batches}
     assert got == wanted
 
 
@@ -80,8 +80,8 @@ def check_division(kernel, found):
 def check_vector(kernel, capability):
     found = check(kernel, capability)
     check_division(kernel, found)
-    element = (1, TABLE[kernel.dtype].itemsize)
-    check_batches(kernel, found, (kernel.thread_bytes // VECTOR_BYTES, VECTOR_BYTES), (1, VECTOR_BYTES), element)
+    element = (1, TABLE[kernel.reads[0]].itemsize)
+    check_batches(kernel, found, (kernel.lanes // kernel.width, VECTOR_BYTES), (1, VECTOR_BYTES), element)
 
 
 each_capability = pytest.mark.parametrize(
@@ -132,8 +132,8 @@ def test_scalar(formula, dtype):
     + [(*pair, widths(pair[1])[0]) for pair in pairs(FORMULAS) if pair[0] not in (FORWARD, BACKWARD, "copy")],
 )
 def test_spread_has_all_its_loads_under_way_in_the_width_asked_for(formula, dtype, nbytes):
-    kernel = ptx.spec("spread", formula, dtype, access_bytes=nbytes)
-    check_batches(kernel, check(kernel), (kernel.thread_bytes // nbytes, nbytes), (1, TABLE[dtype].itemsize))
+    kernel = ptx.spec("spread", formula, dtype, width=nbytes // TABLE[dtype].itemsize)
+    check_batches(kernel, check(kernel), (kernel.lanes // kernel.width, nbytes), (1, TABLE[dtype].itemsize))
 
 
 @pytest.mark.parametrize("wide", [False, True])
@@ -162,7 +162,7 @@ def subsets(inputs):
     [
         (formula, dtype, turned)
         for formula, dtype in pairs((FORWARD, BACKWARD, "copy"))
-        for turned in subsets(ptx.spec("tiled", formula, dtype).inputs)
+        for turned in subsets(len(ptx.spec("tiled", formula, dtype).reads))
     ],
     ids=str,
 )
@@ -187,13 +187,14 @@ each_other = pytest.mark.parametrize("algorithm", OTHERS)
 
 def other(algorithm, dtype, wide, nbytes, rank=1):
     inputs, out_dtype = OTHERS[algorithm]
-    return KernelSpec(algorithm, "", dtype, inputs, 1, rank, wide, access_bytes=nbytes, out_dtype=out_dtype)
+    reads = (dtype, "uint8")[:inputs]
+    return KernelSpec(algorithm, None, reads, (out_dtype or dtype,), rank, wide, nbytes // TABLE[dtype].itemsize)
 
 
 def check_other(kernel, capability=H200):
     """Numbers are loaded in the width asked for, as many before the first is used as there shall be."""
     found = check(kernel, capability, ("global", "shared") if kernel.algorithm == "sum_rows" else ("global",))
-    size, nbytes = TABLE[kernel.dtype].itemsize, kernel.access_bytes
+    size, nbytes = TABLE[kernel.reads[0]].itemsize, kernel.access_bytes
     (_, loads), (_, stores), *_ = found.runs()
     if kernel.algorithm == "pack_bits":
         # The whole byte's in a few accesses, and the columns of the last byte of a row one by one.
@@ -251,7 +252,7 @@ def test_compute_capabilities_do_not_get_in_each_others_way():
     "algorithm, formula, dtype, options",
     [
         ("vector", BACKWARD, "float16", {}),
-        ("spread", FORWARD, "float32", {"access_bytes": 8}),
+        ("spread", FORWARD, "float32", {"width": 2}),
         ("tiled", BACKWARD, "float64", {"turned": (1, 2)}),
         ("strided", "copy", "uint16", {"rank": 3, "wide": True}),
     ],

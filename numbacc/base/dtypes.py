@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -19,6 +19,20 @@ _INT, _UINT, _FLOAT, _BFLOAT, _COMPLEX, _BOOL = 0, 1, 2, 4, 5, 6
 _FLOAT8_E4M3FN, _FLOAT8_E5M2 = 10, 12
 
 
+class Conversion(NamedTuple):
+    """The PTX between a 16-bit float and the float32 that kernels compute in.
+
+    Attributes:
+        widen: to float32; "" where the number is the upper half of a float32.
+        narrow: from float32, rounded to the nearest, ties to even.
+        narrow_pair: two float32, the first to the low half of a word; from compute capability 8.0 on.
+    """
+
+    widen: str
+    narrow: str
+    narrow_pair: str
+
+
 @dataclass(frozen=True, eq=False)
 class DTypeInfo:
     """One row of the table.
@@ -26,10 +40,11 @@ class DTypeInfo:
     Attributes:
         name: the NumPy (or ml_dtypes) name.
         numpy: the NumPy dtype.
-        compute: name of the dtype that kernels compute in; None where no kernel takes it. Integers are only
-            copied, and converted to floats.
+        compute: name of the dtype that kernels compute in; None where no kernel takes it.
         dlpack_code: DLPack's type code.
         oldest_capability: the lowest compute capability whose hardware converts to and from it.
+        conversion: how kernels convert it to `compute`, where that is another dtype.
+        parts: numbers of an element: 2 where it is complex.
     """
 
     name: str
@@ -37,6 +52,16 @@ class DTypeInfo:
     compute: str | None
     dlpack_code: int
     oldest_capability: tuple[int, int] = (5, 0)
+    conversion: Conversion | None = None
+
+    @property
+    def parts(self) -> int:
+        return 2 if self.dlpack_code == _COMPLEX else 1
+
+    @property
+    def is_float(self) -> bool:
+        """True for real floats that kernels compute with."""
+        return self.compute in ("float32", "float64")
 
     @property
     def itemsize(self) -> int:
@@ -52,23 +77,27 @@ class DTypeInfo:
         return int(ml_dtypes.finfo(self.numpy).nmant) + 1
 
 
-def _row(scalar: Any, compute: str | None, code: int, oldest: tuple[int, int] = (5, 0)) -> DTypeInfo:
+def _row(scalar: Any, compute: str | None, code: int, oldest: tuple[int, int] = (5, 0), *ptx: str) -> DTypeInfo:
     dtype = np.dtype(scalar)
-    return DTypeInfo(dtype.name, dtype, compute, code, oldest)
+    return DTypeInfo(dtype.name, dtype, compute, code, oldest, Conversion(*ptx) if ptx else None)
+
+
+_HALF = ("cvt.f32.f16 $0, $1;", "cvt.rn.f16.f32 $0, $1;", "cvt.rn.f16x2.f32 $0, $2, $1;")
+_BRAIN = ("", "cvt.rn.bf16.f32 $0, $1;", "cvt.rn.bf16x2.f32 $0, $2, $1;")
 
 
 _ROWS = (
     _row(np.float64, "float64", _FLOAT),
     _row(np.float32, "float32", _FLOAT),
-    _row(np.float16, "float32", _FLOAT),
-    _row(ml_dtypes.bfloat16, "float32", _BFLOAT, (8, 0)),
+    _row(np.float16, "float32", _FLOAT, (5, 0), *_HALF),
+    _row(ml_dtypes.bfloat16, "float32", _BFLOAT, (8, 0), *_BRAIN),
     _row(ml_dtypes.float8_e4m3fn, None, _FLOAT8_E4M3FN),
     _row(ml_dtypes.float8_e5m2, None, _FLOAT8_E5M2),
     *(_row(f"int{n}", f"int{n}", _INT) for n in (8, 16, 32, 64)),
     *(_row(f"uint{n}", f"uint{n}", _UINT) for n in (8, 16, 32, 64)),
-    _row(np.complex64, None, _COMPLEX),
-    _row(np.complex128, None, _COMPLEX),
-    _row(np.bool_, None, _BOOL),
+    _row(np.complex64, "complex64", _COMPLEX),
+    _row(np.complex128, "complex128", _COMPLEX),
+    _row(np.bool_, "bool", _BOOL),
 )
 
 TABLE: dict[str, DTypeInfo] = {row.name: row for row in _ROWS}
@@ -126,6 +155,15 @@ def info(numpy_dtype: np.dtype[Any], name: str = "") -> DTypeInfo:
         which = f"{name} has dtype {numpy_dtype}, which" if name else f"dtype {numpy_dtype}"
         raise DTypeError(f"{which} cannot be held in a numbacc array; use one of {', '.join(TABLE)}")
     return row
+
+
+@lru_cache(maxsize=4096)
+def words(value: Any, name: str) -> tuple[int, ...]:
+    """A number of the dtype `name` as the 64-bit words that a kernel is given it in: the bits of each of its parts."""
+    with np.errstate(all="ignore"):
+        data = np.asarray(value).astype(TABLE[name].numpy).tobytes()
+    size = len(data) // TABLE[name].parts
+    return tuple(int.from_bytes(data[k : k + size], "little", signed=True) for k in range(0, len(data), size))
 
 
 def from_dlpack(code: int, bits: int, lanes: int, name: str) -> np.dtype[Any]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..base.layout import Layout, layout, read_only, view
 from ..errors import DTypeError, ShapeError
+from ..kernels.formulas import FORMULAS
 from .map_executable import MapExecutable, MapSpec
 
 
@@ -37,7 +38,7 @@ def executable(source: Layout, target: Layout) -> MapExecutable:
     return MapExecutable(
         MapSpec(
             op="copy",
-            formula="copy",
+            formula=FORMULAS["copy"],
             reference=lambda x: (x,),
             names=("source", "target"),
             inputs=(one,),

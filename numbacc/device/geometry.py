@@ -2,8 +2,8 @@
 
 The dimensions that all arrays walk alike are merged first. Then, in this order:
 
-* `vector` where every array's rows are contiguous and start at the same place within 16 bytes;
-* `spread` where rows are contiguous but start at different places;
+* `vector` where every array's rows are contiguous and start at the same element of a run of 16 bytes;
+* `spread` where rows are contiguous but start at different ones;
 * `scalar` where rows are contiguous but too short for either;
 * `tiled` where some inputs lie transposed to the outputs;
 * `strided` for all else.
@@ -25,7 +25,9 @@ from ..kernels.specs import (
     VECTOR_BYTES,
     KernelSpec,
     LaunchOrder,
+    compute_dtype,
     vector_thread_bytes,
+    words_of,
 )
 
 #: CUDA's limit on blocks along y; the kernels walk further rows in steps of the grid.
@@ -42,7 +44,7 @@ class Geometry(NamedTuple):
         grid, block: blocks and threads along x and y.
         outer: the dimensions that the kernel unravels.
         scalars: the integers that follow them.
-        access_bytes, turned, thread_bytes: as in `KernelSpec`.
+        width, lanes, turned, repeated: as in `KernelSpec`.
     """
 
     algorithm: str
@@ -50,9 +52,10 @@ class Geometry(NamedTuple):
     block: tuple[int, int]
     outer: tuple[int, ...]
     scalars: tuple[int, ...]
-    access_bytes: int = VECTOR_BYTES
+    width: int = 1
+    lanes: int = 1
     turned: tuple[int, ...] = ()
-    thread_bytes: int = THREAD_BYTES
+    repeated: tuple[int, ...] = ()
 
 
 def make_launcher(spec: Any, alignment: Sequence[int], device: int, pairs: Sequence[tuple[int, ...]]) -> Any:
@@ -63,22 +66,37 @@ def make_launcher(spec: Any, alignment: Sequence[int], device: int, pairs: Seque
     Raises:
         DeviceError: the GPU does not know the dtype.
     """
-    itemsize, inputs = spec.inputs[0].itemsize, len(spec.reads)
+    inputs, sizes = len(spec.reads), sizes_of(spec)
     merged = _with_outer_dimension(
         merge_dimensions(
             spec.shape,
-            [view.strides for view in (*spec.reads, *spec.writes)],
-            itemsize,
+            [
+                tuple(step // size for step in view.strides)
+                for view, size in zip((*spec.reads, *spec.writes), sizes, strict=True)
+            ],
+            1,
             leader=inputs,
         )
     )
-    wanted = vector_thread_bytes(inputs, itemsize)
-    geometry = choose(merged, inputs, itemsize, places_of(spec, alignment), wanted)
+    geometry = choose(merged, inputs, sizes, places_of(spec, alignment))
     steps = merged.strides
     if geometry.turned:
         row = _row_dimension(merged, geometry.turned)
         steps = tuple(_move_row(step, row) for step in steps)
     return launcher_of(spec, geometry, steps, _needs_wide(merged, geometry), alignment, device, pairs)
+
+
+def arrays_of(spec: Any) -> list[Any]:
+    """The layouts that the operands of a `map_executable.MapSpec` are parts of, inputs first."""
+    return [
+        *(spec.inputs[view.argument] for view in spec.reads),
+        *(spec.outputs[view.argument] for view in spec.writes),
+    ]
+
+
+def sizes_of(spec: Any) -> list[int]:
+    """Bytes of an element of each operand, inputs first."""
+    return [array.itemsize for array in arrays_of(spec)]
 
 
 def places_of(spec: Any, alignment: Sequence[int]) -> list[int]:
@@ -109,20 +127,24 @@ def launcher_of(
     Raises:
         DeviceError: the GPU does not know the dtype.
     """
-    dtype, out_dtype = info(spec.inputs[0].dtype), info(spec.outputs[0].dtype)
-    backend().check_capability(dtype.name, dtype.oldest_capability, device)
+    rows = [info(array.dtype) for array in arrays_of(spec)]
+    for row in rows:
+        backend().check_capability(row.name, row.oldest_capability, device)
+    names = [row.name for row in rows]
+    reads, writes = tuple(names[: len(spec.reads)]), tuple(names[len(spec.reads) :])
     kernel = KernelSpec(
         algorithm=geometry.algorithm,
         formula=spec.formula,
-        dtype=dtype.name,
-        inputs=len(spec.reads),
-        outputs=len(spec.writes),
+        reads=reads,
+        writes=writes,
         rank=len(geometry.outer),
         wide=wide,
-        access_bytes=geometry.access_bytes,
+        width=geometry.width,
+        lanes=geometry.lanes,
         turned=geometry.turned,
-        thread_bytes=geometry.thread_bytes,
-        out_dtype="" if out_dtype is dtype else out_dtype.name,
+        repeated=geometry.repeated,
+        compute=spec.compute or compute_dtype(reads, writes),
+        scalars=spec.scalars,
     )
     first = len(spec.inputs)
     launcher = launcher_class()(
@@ -142,30 +164,29 @@ def launcher_of(
                 *geometry.scalars,
             ),
             pairs=tuple(pairs),
+            words=words_of(kernel.scalars),
         )
     )
     launcher.algorithm = (
         f"{geometry.algorithm}, "
         if geometry.algorithm in ("scalar", "strided", "tiled")
-        else f"{geometry.algorithm}, {8 * geometry.access_bytes}-bit accesses, "
+        else f"{geometry.algorithm}, {8 * kernel.access_bytes}-bit accesses, "
     ) + f"{'64' if kernel.wide else '32'}-bit indices, grid {geometry.grid}, block {geometry.block}"
     return launcher
 
 
-def choose(
-    merged: Merged, inputs: int, itemsize: int, places: Sequence[int], vector_bytes: int = THREAD_BYTES
-) -> Geometry:
+def choose(merged: Merged, inputs: int, sizes: Sequence[int], places: Sequence[int]) -> Geometry:
     """The kernel and grid for merged dimensions (at least two).
 
     Args:
         merged: the dimensions; the operands' strides, inputs first.
         inputs: how many of the operands are inputs.
-        itemsize: bytes an element.
+        sizes: bytes of each operand's elements.
         places: the operands' addresses modulo 16.
-        vector_bytes: bytes that one thread of `vector` is to read from each input.
     """
-    if all(step[-1] == 1 for step in merged.strides):
-        return _rows(merged, itemsize, places, vector_bytes)
+    repeated = tuple(k for k, step in enumerate(merged.strides[:inputs]) if step[-1] == 0)
+    if all(step[-1] == 1 or k in repeated for k, step in enumerate(merged.strides)):
+        return _rows(merged, inputs, sizes, places, repeated)
     turned = tuple(k for k, step in enumerate(merged.strides) if step[-1] != 1)
     if turned[-1] < inputs and _row_dimension(merged, turned) is not None:
         return _tiles(merged, turned)
@@ -174,27 +195,40 @@ def choose(
     return Geometry("strided", (blocks, 1), (MAX_THREADS, 1), merged.shape, (size,))
 
 
-def _rows(merged: Merged, itemsize: int, places: Sequence[int], vector_bytes: int) -> Geometry:
+def _rows(
+    merged: Merged, inputs: int, sizes: Sequence[int], places: Sequence[int], repeated: tuple[int, ...]
+) -> Geometry:
+    """For contiguous rows: what is the same all along them counts only by its strides."""
     columns, outer = merged.shape[-1], merged.shape[:-1]
-    rows, lanes = prod(outer), THREAD_BYTES // itemsize
-    pitches = gcd(0, *(n * itemsize for step in merged.strides for n in step[:-1]))
-    if len(set(places)) == 1 and pitches % VECTOR_BYTES == 0:
-        width = VECTOR_BYTES // itemsize
-        head = min(-places[0] % VECTOR_BYTES // itemsize, columns)
+    rows = prod(outer)
+    straight = [k for k in range(len(sizes)) if k not in repeated]
+    widest = max(sizes[k] for k in straight)
+    #: Bytes from row to row of each operand, to the power of two that divides all of them.
+    pitches = [gcd(VECTOR_BYTES, *(n * size for n in step[:-1])) for step, size in zip(merged.strides, sizes, strict=True)]
+    width = VECTOR_BYTES // widest
+    # A run of `width` elements must start at a multiple of its own bytes in every operand, at one element for all.
+    starts = {(-places[k] % (width * sizes[k])) / sizes[k] for k in straight}
+    if len(starts) == 1 and all(pitches[k] % (width * sizes[k]) == 0 for k in straight):
+        (first,) = starts
+        head = min(int(first), columns)
         vectors = (columns - head) // width
-        if vectors:
+        if vectors and first == int(first):
             items = columns - vectors * (width - 1)
-            grid, block = row_grid(items, rows, vector_bytes // VECTOR_BYTES)
-            scalars = (rows, columns, head, vectors)
-            return Geometry("vector", grid, block, outer, scalars, thread_bytes=vector_bytes)
-    width = max(gcd(VECTOR_BYTES, pitches, *places), itemsize)
-    if columns >= 32 * lanes:
+            lanes = vector_thread_bytes(inputs - len(repeated), widest) // widest
+            grid, block = row_grid(items, rows, lanes // width)
+            return Geometry("vector", grid, block, outer, (rows, columns, head, vectors), width, lanes, (), repeated)
+    while width > 1 and any(gcd(pitches[k], places[k]) % (width * sizes[k]) for k in straight):
+        width //= 2
+    lanes = THREAD_BYTES // widest
+    # A complex number that is aligned to its parts only is loaded part by part.
+    whole = all(gcd(pitches[k], places[k]) % sizes[k] == 0 for k in straight)
+    if columns >= 32 * lanes and whole:
         # One warp wide where there are rows enough to fill the block: what is left at a row's end is then short.
         x = 32 if rows >= MAX_THREADS // 32 else MAX_THREADS
         while x * lanes > columns:
             x //= 2
         grid, block = row_grid(columns, rows, lanes, x)
-        return Geometry("spread", grid, block, outer, (rows, columns), width)
+        return Geometry("spread", grid, block, outer, (rows, columns), width, lanes, (), repeated)
     return Geometry("scalar", *row_grid(columns, rows, 1), outer, (rows, columns))
 
 
@@ -257,6 +291,5 @@ def _needs_wide(merged: Merged, geometry: Geometry) -> bool:
     """True if an offset, an index or a thread's number could pass 2^31."""
     reach = max(sum((n - 1) * abs(step) for n, step in zip(merged.shape, row, strict=True)) for row in merged.strides)
     threads = geometry.grid[0] * geometry.block[0]
-    each = {"vector": VECTOR_BYTES, "spread": geometry.thread_bytes}.get(geometry.algorithm, 1)
-    # An element has at least a byte; and the grid's last block may reach beyond the end.
-    return max(reach, prod(merged.shape), threads * each) >= 2**31 - 1
+    # The grid's last block may reach beyond the end.
+    return max(reach, prod(merged.shape), threads * geometry.lanes) >= 2**31 - 1

@@ -16,6 +16,7 @@ import sys
 import warnings
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from ..errors import CacheWarning
 from . import installed
@@ -63,14 +64,22 @@ def warn_of(error: OSError) -> None:
     )
 
 
-@lru_cache(maxsize=1)
-def _fingerprint() -> bytes:
-    """A digest of the kernels' source and the compilers' versions."""
+#: What the code of all kernels depends on; formulas are no part of it, since each has a digest of its own.
+_SOURCES = (
+    "base/_numba.py",
+    "base/dtypes.py",
+    "device/launch.py",
+    *(f"kernels/{name}.py" for name in ("formats", "instructions", "intrinsics", "registry", "specialize", "specs")),
+)
+
+
+@lru_cache(maxsize=16)
+def _fingerprint(sources: tuple[str, ...]) -> bytes:
+    """A digest of the source of a kind of kernels and of the compilers' versions."""
     digest = hashlib.sha256(_MAGIC + sys.version.encode())
     package = Path(__file__).parents[1]
-    sources = ("base/_numba.py", "base/dtypes.py", "device/launch.py")
-    for path in sorted([*package.glob("kernels/*.py"), *(package / name for name in sources)]):
-        digest.update(path.name.encode() + path.read_bytes())
+    for name in (*_SOURCES, *(f"kernels/{each}.py" for each in sources)):
+        digest.update(name.encode() + (package / name).read_bytes())
     for name in _COMPILERS:
         try:
             digest.update(f"{name}={importlib.metadata.version(name)}".encode())
@@ -81,9 +90,9 @@ def _fingerprint() -> bytes:
     return digest.digest()
 
 
-def key(spec: object, capability: tuple[int, int]) -> str:
+def key(spec: Any, capability: tuple[int, int]) -> str:
     """The key of a kernel, given all that decides its code."""
-    return hashlib.sha256(_fingerprint() + repr((spec, capability)).encode()).hexdigest()
+    return hashlib.sha256(_fingerprint(spec.sources) + f"{spec.identity} {capability}".encode()).hexdigest()
 
 
 def pack(entry: str, cubin: bytes) -> bytes:

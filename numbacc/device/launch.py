@@ -16,7 +16,7 @@ from typing import Any
 
 from numbacc_bindings.driver import LaunchConfig, driver
 
-from ..base.codes import ARRAYS
+from ..base.codes import ARRAYS, capacity_for
 from ..kernels.specs import LaunchOrder
 from . import kernel_cache, native, runtime
 from .contexts import relaxed
@@ -85,8 +85,9 @@ def packing(spec: Any) -> str:
 class Launcher:
     """A kernel with its geometry and constants, ready to be given arrays' addresses.
 
-    Call `launcher.launch(stream, *addresses)` with `codes.ARRAYS` addresses, 0 behind the last. It returns 0, the
-    driver's status, or a number of `codes` where the arrays must be looked at.
+    Call `launcher.launch(stream, *words)` with `launcher.capacity` words: the arrays' addresses, the words of scalar
+    arguments, and 0 behind the last. It returns 0, the driver's status, or a number of `codes` where the arrays must be
+    looked at.
     """
 
     backend = "kernel"
@@ -94,12 +95,14 @@ class Launcher:
 
     def __init__(self, order: LaunchOrder):
         self._order = order
+        self.capacity = capacity_for(len(order.alignment) + order.words)
+        self._native = native.launch if self.capacity == ARRAYS else native.launch_many
         self._function = load_function(order.kernel, order.device)
         checked = self._template(order.pairs, driver.address("cuStreamIsCapturing"))
         #: What the calls below read.
         self._templates = [checked]
         # A plain attribute, not a method: the call goes straight to compiled code.
-        self.launch = partial(native.launch, ctypes.addressof(checked))
+        self.launch = partial(self._native, ctypes.addressof(checked))
 
     @cached_property
     def launch_unchecked(self) -> Any:
@@ -107,33 +110,36 @@ class Launcher:
         # Added to a list: two threads may come here at once, each with a template that its calls use.
         template = self._template((), 0)
         self._templates.append(template)
-        return partial(native.launch, ctypes.addressof(template))
+        return partial(self._native, ctypes.addressof(template))
 
     def _template(self, pairs: Sequence[tuple[int, ...]], is_capturing: int) -> Any:
         order = self._order
         gpu = runtime.gpu(order.device)
         letter = "q" if order.kernel.wide else "i"
         constants = struct.pack(f"<{len(order.constants)}{letter}", *order.constants)
-        size = 8 * len(order.places) + len(constants)
-        assert size <= native.ARGUMENT_BYTES and len(order.alignment) <= ARRAYS
+        packed = constants + bytes(-len(constants) % 8)
+        # Scalar arguments are words of 64 bits, and start at a multiple of 8.
+        size = 8 * (len(order.places) + order.words) + len(packed if order.words else constants)
+        assert size <= native.ARGUMENT_BYTES
         head = (
             gpu.get_current,
             gpu.context,
             is_capturing,
             driver.address("cuLaunchKernelEx"),
             self._function,
+            len(order.alignment),
             len(order.places),
+            len(packed) // 8,
+            order.words,
             size,
             len(pairs),
         )
-        alignment = (*order.alignment, *[0] * (ARRAYS - len(order.alignment)))
         return ctypes.create_string_buffer(
             _words(head)
             + bytes(LaunchConfig(*order.grid, 1, *order.block, 1))
-            + _words(alignment)
+            + _words(order.alignment)
             + _words(n for place in order.places for n in place)
-            + constants
-            + bytes(-len(constants) % 8)
+            + packed
             + _words(n for pair in pairs for n in pair)
         )
 

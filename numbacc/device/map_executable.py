@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..base.backend import backend
-from ..base.codes import ARRAYS, CAPTURING, MAY_OVERLAP
+from ..base.codes import CAPTURING, MAY_OVERLAP, capacity_for
 from ..base.layout import Layout, View, check_writable, layout, overlap, same_layout
 from ..base.ownership import PLAN_INSTEAD, NotCopied
 from ..errors import LayoutError
+from ..kernels.formula import Formula
+from ..kernels.specs import words_of
 from .geometry import make_launcher
 
 
@@ -24,7 +26,7 @@ class MapSpec(NamedTuple):
 
     Attributes:
         op: name of the operation, for messages and `PlanInfo`.
-        formula: key of the kernel formula.
+        formula: what the kernel computes of one element of each operand; None where the launcher's kernel has none.
         reference: the NumPy meaning: takes the operands, returns a tuple of results.
         names: the names of the inputs and outputs, for messages.
         inputs, outputs: layouts of the arguments.
@@ -33,10 +35,12 @@ class MapSpec(NamedTuple):
         out_given: whether the outputs are the user's, or allocated by each call.
         launcher: what makes the launcher, as `geometry.make_launcher` does, which None stands for.
         accumulator: dtype of sums; None where nothing is summed.
+        compute: name of the dtype that the formula computes in; "" for what follows from the operands'.
+        scalars: names of the dtypes of scalar arguments, which are passed at each launch.
     """
 
     op: str
-    formula: str
+    formula: Formula | None
     reference: Callable[..., tuple[np.ndarray[Any, Any], ...]]
     names: tuple[str, ...]
     inputs: tuple[Layout, ...]
@@ -47,6 +51,8 @@ class MapSpec(NamedTuple):
     out_given: bool
     launcher: Callable[..., Any] | None = None
     accumulator: str | None = None
+    compute: str = ""
+    scalars: tuple[str, ...] = ()
 
     def shape_of(self, view: View) -> tuple[int, ...]:
         """The shape of an operand."""
@@ -70,7 +76,9 @@ class MapExecutable(NotCopied):
         for output, name in zip(spec.outputs, spec.names[len(spec.inputs) :], strict=True):
             check_writable(output, name)
         self._device = spec.inputs[0].device
-        self._padding = [0] * (ARRAYS - len(spec.inputs) - len(spec.outputs))
+        self._arrays = len(spec.inputs) + len(spec.outputs)
+        words = self._arrays + words_of(spec.scalars)
+        self._padding = [0] * (capacity_for(words) - words)
         #: The launchers by the addresses modulo 16 that they are for.
         self._launchers: dict[tuple[int, ...], Any] = {}
         self.last: Any = None
@@ -78,7 +86,7 @@ class MapExecutable(NotCopied):
     def prepare(self, addresses: Sequence[int]) -> None:
         """Compile and load what a run on arrays at these addresses needs; those not known yet are multiples of 16."""
         if not self.empty:
-            unknown = ARRAYS - len(self._padding) - len(addresses)
+            unknown = self._arrays - len(addresses)
             self.last = self.launcher([*addresses, *[0] * unknown])
 
     def launcher(self, addresses: Sequence[int]) -> Any:
@@ -112,8 +120,13 @@ class MapExecutable(NotCopied):
 
     # ------------------------------------------------------------ running it
 
-    def run(self, inputs: Sequence[Any], outs: Sequence[Any], stream: int) -> None:
+    def run(self, inputs: Sequence[Any], outs: Sequence[Any], stream: int, scalars: Sequence[int] = ()) -> None:
         """Run on device arrays, in the order of their memory.
+
+        Args:
+            inputs, outs: the arrays.
+            stream: where the work is queued.
+            scalars: the words of scalar arguments, as `base.dtypes.words` makes them.
 
         Raises:
             LayoutError: they share memory otherwise than element for element.
@@ -128,22 +141,22 @@ class MapExecutable(NotCopied):
             storages.append(storage := array._storage)
             if storage.sole != stream:
                 last = None
-        if last is None or last.launch(stream, *addresses, *self._padding):
+        if last is None or last.launch(stream, *addresses, *scalars, *self._padding):
             with backend().using(stream, self._device, inputs, outs):
-                self.launch(stream, addresses)
+                self.launch(stream, addresses, scalars)
         else:
             for storage in storages:
                 if storage.sole != stream:
                     backend().note(stream, self._device, inputs, outs)
                     break
 
-    def launch(self, stream: int, addresses: Sequence[int]) -> None:
+    def launch(self, stream: int, addresses: Sequence[int], scalars: Sequence[int] = ()) -> None:
         """Launch on arrays at these addresses, inputs first, whatever their alignment and overlap.
 
         The caller has put the arrays in order, by `using`.
         """
         launcher = self.last = self.launcher(addresses)
-        padded = (*addresses, *self._padding)
+        padded = (*addresses, *scalars, *self._padding)
         status = launcher.launch(stream, *padded)
         if status == MAY_OVERLAP:
             self.check_overlap(addresses)

@@ -16,22 +16,21 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ..base.codes import ALIGNED, ARRAYS, CAPTURING, FAILED, MATMUL_ARRAYS, MAY_OVERLAP, WRONG_ALIGNMENT, WRONG_CONTEXT
+from ..base.codes import ALIGNED, ARRAYS, CAPTURING, FAILED, MANY_ARRAYS, MATMUL_ARRAYS, MAY_OVERLAP, WRONG_ALIGNMENT, WRONG_CONTEXT
 from .host_cache import compiled
 
-#: Bytes of packed kernel arguments, at most.
-ARGUMENT_BYTES = 1024
+#: Bytes of packed kernel arguments, at most: what every GPU takes.
+ARGUMENT_BYTES = 4096
 
 #: A launch template is a row of 64-bit words: these,
 #: (IS_CAPTURING is 0 where the stream has been looked at.)
-GET_CURRENT, CONTEXT, IS_CAPTURING, LAUNCH, FUNCTION, POINTERS, SIZE, PAIRS = range(8)
-#: then the CUlaunchConfig, each array's address modulo 16, (array, bytes into it) for each of the kernel's
-#: pointers, the packed constants as 64-bit words, and for each two arrays that may not share bytes
-#: (array, low, high, output, low, high, allowed to be equal).
+GET_CURRENT, CONTEXT, IS_CAPTURING, LAUNCH, FUNCTION, COUNT, POINTERS, CONSTANTS, SCALARS, SIZE, PAIRS = range(11)
+#: then the CUlaunchConfig, each of COUNT arrays' address modulo 16, (array, bytes into it) for each of the kernel's
+#: POINTERS, the packed constants as 64-bit words, and for each two arrays that may not share bytes
+#: (array, low, high, output, low, high, allowed to be equal). Scalar arguments follow the arrays in each call.
 CONFIG = PAIRS + 1
 CONFIG_WORDS = 7
 ALIGNMENT = CONFIG + CONFIG_WORDS
-PLACES = ALIGNMENT + ARRAYS
 PAIR_WORDS = 7
 _STREAM_IN_CONFIG = 4  # CUlaunchConfig.hStream is at byte 32
 
@@ -95,6 +94,7 @@ _one_more_word = _stack(1)
 _config_words = _stack(CONFIG_WORDS)
 _argument_words = _stack(ARGUMENT_BYTES // 8)
 _array_words = _stack(ARRAYS)
+_many_words = _stack(MANY_ARRAYS)
 _extra_words = _stack(5)
 
 
@@ -128,43 +128,66 @@ def _is_capturing(is_capturing, stream):
     return _invoke(is_capturing, (stream, state)) != 0 or _load(state, 0) & 0xFFFFFFFF != 0
 
 
-@compiled(_int(*[_int] * (2 + ARRAYS)))
-def launch(template, stream, a0, a1, a2, a3, a4, a5):
-    """Launch a template's kernel on arrays at the addresses a0 ...: a CUresult, or a code."""
+@njit(inline="always")
+def _launch(template, stream, arrays):
+    """What `launch` says, with the arrays' addresses and the scalars in memory."""
     if not _is_current(_load(template, GET_CURRENT), _load(template, CONTEXT)):
         return WRONG_CONTEXT
-    arrays = _array_words()
-    for k, address in enumerate((a0, a1, a2, a3, a4, a5)):
-        _store(arrays, k, address)
-        if address & 15 != _load(template, ALIGNMENT + k):
+    count = _load(template, COUNT)
+    for k in range(count):
+        if _load(arrays, k) & 15 != _load(template, ALIGNMENT + k):
             return WRONG_ALIGNMENT
-    pointers, size = _load(template, POINTERS), _load(template, SIZE)
-    constants = PLACES + 2 * pointers
-    words = (size + 7) // 8 - pointers
-    pair = constants + words
-    if _may_overlap(template + 8 * pair, _load(template, PAIRS), arrays):
+    pointers, words, scalars = _load(template, POINTERS), _load(template, CONSTANTS), _load(template, SCALARS)
+    places = ALIGNMENT + count
+    constants = places + 2 * pointers
+    if _may_overlap(template + 8 * (constants + words), _load(template, PAIRS), arrays):
         return MAY_OVERLAP
     is_capturing = _load(template, IS_CAPTURING)
     if is_capturing != 0 and _is_capturing(is_capturing, stream):
         return CAPTURING
     arguments = _argument_words()
     for k in range(pointers):
-        place = PLACES + 2 * k
+        place = places + 2 * k
         base = _load(arrays, _load(template, place))
         _store(arguments, k, base + _load(template, place + 1))
     for k in range(words):
         _store(arguments, pointers + k, _load(template, constants + k))
+    for k in range(scalars):
+        _store(arguments, pointers + words + k, _load(arrays, count + k))
     config = _config_words()
     for k in range(CONFIG_WORDS):
         _store(config, k, _load(template, CONFIG + k))
     _store(config, _STREAM_IN_CONFIG, stream)
     size_place = _one_more_word()
-    _store(size_place, 0, size)
+    _store(size_place, 0, _load(template, SIZE))
     extra = _extra_words()
     for k, word in enumerate((_PARAM_BUFFER, arguments, _PARAM_SIZE, size_place, _PARAM_END)):
         _store(extra, k, word)
-    function = _load(template, FUNCTION)
-    return _invoke(_load(template, LAUNCH), (config, function, 0, extra))
+    return _invoke(_load(template, LAUNCH), (config, _load(template, FUNCTION), 0, extra))
+
+
+@compiled(_int(*[_int] * (2 + ARRAYS)))
+def launch(template, stream, a0, a1, a2, a3, a4, a5):
+    """Launch a template's kernel on arrays at the addresses a0 ..., scalars behind them: a CUresult, or a code."""
+    arrays = _array_words()
+    for k, word in enumerate((a0, a1, a2, a3, a4, a5)):
+        _store(arrays, k, word)
+    return _launch(template, stream, arrays)
+
+
+@compiled(_int(*[_int] * (2 + MANY_ARRAYS)))
+def launch_many(
+    template, stream, a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20,
+    a21, a22, a23,
+):  # fmt: skip
+    """`launch` with more arrays and scalars."""
+    words = (
+        a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, a21, a22, a23,
+    )  # fmt: skip
+    arrays = _many_words()
+    for k, word in enumerate(words):
+        _store(arrays, k, word)
+    return _launch(template, stream, arrays)
 
 
 @compiled(_int(*[_int] * 9))

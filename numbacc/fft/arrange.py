@@ -32,7 +32,7 @@ def executable(step: Arrange, count: int) -> MapExecutable:
     return MapExecutable(
         MapSpec(
             op="fft",
-            formula="arrange",
+            formula=None,
             reference=lambda x: (x,),
             names=("source", "target"),
             inputs=(source,),

@@ -17,6 +17,7 @@ from ..base.dtypes import info
 from ..base.layout import Layout, Merged, View, merge_dimensions, view
 from ..device.geometry import Geometry, launcher_of, places_of, row_grid
 from ..device.map_executable import MapSpec
+from ..kernels.formulas import FORMULAS
 from ..kernels.specs import MAX_THREADS, VECTOR_BYTES
 from ..plan.base import MapPlan
 from ..reference import epilogues
@@ -43,7 +44,7 @@ def map_plan(formula: str, inputs: tuple[Layout, ...], outputs: tuple[Layout, ..
     return MapPlan(
         MapSpec(
             op=formula,
-            formula=formula,
+            formula=FORMULAS[formula],
             reference=epilogues.MAPS[formula],
             names=_names(inputs, outputs),
             inputs=inputs,
@@ -105,7 +106,7 @@ def _spec(
     """One kernel whose operands are whole arrays of different shapes."""
     return MapSpec(
         op=f"epilogue.{algorithm}",
-        formula="",
+        formula=None,
         reference=reference,
         names=_names(inputs, outputs),
         inputs=inputs,
@@ -161,7 +162,7 @@ def _bits_launcher(
     # a block an item, is not too wide.
     by_column = rows > 1 and 0 < abs(merged.strides[0][-1]) < abs(steps[0][-1]) and items < 2**31
     grid, block = row_grid(items, rows, 1, 1 if by_column else None)
-    geometry = Geometry(algorithm, grid, block, merged.shape, (rows, columns), access)
+    geometry = Geometry(algorithm, grid, block, merged.shape, (rows, columns), access // size)
     walks = [(*outer, step[-1]) for outer, step in zip(merged.strides, steps, strict=True)]
     return launcher_of(spec, geometry, walks, _is_wide(spec), alignment, device, pairs)
 
@@ -188,7 +189,7 @@ def _sum_launcher(
     span = x * width if blocks > 1 else 0
     merged = merge_dimensions(batch, [source[:-2], target[:-1]], 1, leader=1) if count > 1 else Merged((), ((), ()))
     outer = (*merged.shape, blocks)
-    geometry = Geometry(algorithm, (count * blocks, 1), (x, y), outer, (rows, columns), access)
+    geometry = Geometry(algorithm, (count * blocks, 1), (x, y), outer, (rows, columns), width)
     walks = [
         (*merged.strides[0], span * source[-1], *source[-2:]),
         (*merged.strides[1], span * target[-1], 0, target[-1]),

@@ -1,25 +1,14 @@
-"""The few scalar functions that formulas are written with, and the copies of formulas that kernels run.
+"""The few scalar functions that formulas are written with.
 
-As written here they are plain Python, exact to double precision. `specialize` makes the copy of a formula
-that a kernel of a given precision runs; what each function becomes on a GPU is in `PRECISIONS`.
+As written here they are plain Python, exact to double precision. In a kernel some become others, or single instructions
+of the GPU: `replacements` says which, for each precision.
 """
 
 from __future__ import annotations
 
-import builtins
 import math
-from collections.abc import Callable
 from functools import lru_cache
-from types import FunctionType
-from typing import Any, NamedTuple
-
-import numpy as np
-
-from ..base._numba import cuda
-from ..base.dtypes import DTypeInfo
-from .instructions import hardware
-
-Scalar = Any
+from typing import Any
 
 #: Beyond this, e^x is no float64 any more.
 LOG_LARGEST = 709.782712893384
@@ -142,80 +131,32 @@ def fma(x, y, z):
     return x * y + z
 
 
-class Precision(NamedTuple):
-    """How a kernel computes: the type of its numbers, and what replaces the functions above."""
-
-    real: Callable[[float], Any]
-    functions: dict[Callable[..., Scalar], Callable[..., Scalar]]
-
-
-def _precision(compute: str, narrow: bool) -> Precision:
-    if compute != "float32":
-        return Precision(
-            np.float64,
-            {
-                fma: hardware.fma_double,
-                exp: hardware.exp,
-                gaussian: gaussian_compensated,
-                normal_tail: normal_tail_degree_22,
-            },
-        )
-    if narrow:
-        # A 16-bit result keeps 8 or 11 bits; the hardware's approximations are good to 22.
-        return Precision(
-            np.float32,
-            {
-                fma: hardware.fma,
-                exp: hardware.exp_approximate,
-                reciprocal: hardware.reciprocal_approximate,
-                normal_tail: normal_tail_degree_6,
-            },
-        )
-    return Precision(
-        np.float32,
-        {
-            fma: hardware.fma,
-            exp: hardware.exp,
-            gaussian: gaussian_compensated,
-            normal_tail: normal_tail_degree_9,
-        },
-    )
-
-
-@lru_cache(maxsize=256)
-def specialize(formula: Callable[..., Any], compute: str, narrow: bool) -> Callable[..., Any]:
-    """`formula` as a device function: literals in the compute dtype, `arithmetic` in its precision.
+@lru_cache(maxsize=16)
+def replacements(compute: str, narrow: bool) -> dict[Any, Any]:
+    """What kernels of a precision have in the place of the functions above: functions, or names of `hardware`.
 
     Args:
-        formula: a Python function of scalars; the functions it calls are specialized with it.
-        compute: "float32" or "float64".
-        narrow: True if what is stored is narrower than what is computed.
+        compute: name of the dtype that is computed in.
+        narrow: True if what is stored is narrower: a 16-bit float keeps 8 or 11 bits, and the hardware's approximations
+            are good to 22.
     """
-    precision = _precision(compute, narrow)
-    formula = precision.functions.get(formula, formula)
-    if not isinstance(formula, FunctionType):
-        return formula  # a hardware instruction
-
-    def convert(value: Any) -> Any:
-        if type(value) is float:
-            return precision.real(value)
-        if isinstance(value, tuple):
-            return tuple(convert(item) for item in value)
-        if isinstance(value, FunctionType) and value is not formula:
-            return specialize(value, compute, narrow)
-        return value
-
-    code = formula.__code__
-    names = {name: convert(formula.__globals__[name]) for name in code.co_names if name in formula.__globals__}
-    names["__builtins__"] = builtins
-    constants = tuple(convert(value) for value in code.co_consts)
-    cells = tuple(type(cell)(convert(cell.cell_contents)) for cell in formula.__closure__ or ())
-    copy = FunctionType(code.replace(co_consts=constants), names, formula.__name__, formula.__defaults__, cells)
-    jitted: Callable[..., Any] = cuda.jit(device=True)(copy)
-    return jitted
-
-
-def specialize_for(formula: Callable[..., Any], dtype: DTypeInfo) -> Callable[..., Any]:
-    """`formula` for arrays of `dtype`."""
-    assert dtype.compute is not None
-    return specialize(formula, dtype.compute, dtype.compute != dtype.name)
+    if compute in ("float64", "complex128"):
+        return {
+            fma: "fma_double",
+            exp: "exp",
+            gaussian: gaussian_compensated,
+            normal_tail: normal_tail_degree_22,
+        }
+    if narrow:
+        return {
+            fma: "fma",
+            exp: "exp_approximate",
+            reciprocal: "reciprocal_approximate",
+            normal_tail: normal_tail_degree_6,
+        }
+    return {
+        fma: "fma",
+        exp: "exp",
+        gaussian: gaussian_compensated,
+        normal_tail: normal_tail_degree_9,
+    }

@@ -13,8 +13,8 @@ import numpy as np
 
 from ..base._numba import cuda
 from ..base.dtypes import TABLE
-from .arithmetic import specialize_for
 from .intrinsics import accessors
+from .specialize import specialize_for
 from .specs import Kernel, KernelSpec
 
 
@@ -50,7 +50,7 @@ def select_lanes(choose: Any, width: int) -> Callable[..., Any]:
 
 def pack_bits(spec: KernelSpec) -> Kernel:
     """One thread a byte: it reads eight columns, in accesses as wide as their alignment allows."""
-    dtype = TABLE[spec.dtype]
+    dtype = TABLE[spec.reads[0]]
     io, mask = accessors(dtype, 8, spec.access_bytes), accessors(TABLE["uint8"], 1, 1)
     load, load_lanes, offsets, unravel = io.load, io.load_lanes, io.offsets, io.unravel
     store_byte, kept, width = mask.store, specialize_for(not_below_0, dtype), io.width
@@ -83,8 +83,8 @@ def select_bits(spec: KernelSpec) -> Kernel:
 
     Columns are a multiple of those in an access, and their accesses aligned; else an access is one element.
     """
-    dtype = TABLE[spec.dtype]
-    width = spec.access_bytes // dtype.itemsize
+    dtype = TABLE[spec.reads[0]]
+    width = spec.width
     io, mask = accessors(dtype, width, spec.access_bytes), accessors(TABLE["uint8"], 1, 1)
     load_lanes, store_lanes, offsets, unravel = io.load_lanes, io.store_lanes, io.offsets, io.unravel
     load_byte, chosen = mask.load, select_lanes(specialize_for(select, dtype), width)

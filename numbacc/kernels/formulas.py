@@ -1,14 +1,22 @@
 """The scalar math of every kernel, once for all dtypes, each formula beside its derivative.
 
 These are ordinary Python functions of numbers, and run as such. A kernel gets a copy in which every number
-has the kernel's compute dtype (a Python literal would be a float64, and drag float32 arithmetic up to it)
-and the names imported from `arithmetic` have that dtype's fastest accurate instructions.
+has the kernel's compute dtype (see `specialize`) and the names imported from `arithmetic` have that dtype's fastest
+accurate instructions.
 
 Sources: GLU, Dauphin et al. 2017 (arXiv:1612.08083); ReGLU, SwiGLU and GeGLU, Shazeer 2020
 (arXiv:2002.05202); the tanh form of GELU, Hendrycks and Gimpel 2016 (arXiv:1606.08415).
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from ..reference import epilogues, gated
 from .arithmetic import exp, gaussian, minimum, normal_tail, reciprocal
+from .formula import Formula
 
 INV_SQRT_2PI = 0.3989422804014327  # 1/√(2π), so that φ(b) = INV_SQRT_2PI · exp(-b²/2)
 TANH_LINEAR = 1.5957691216057308  # 2√(2/π), since ½(1 + tanh u) = σ(2u)
@@ -177,25 +185,57 @@ def biased(formula):
     return forward
 
 
-#: Formula name -> function of scalars that returns a tuple. A plan names its formula by these keys.
-FORMULAS = {
-    "gated.forward.glu": gated_forward(glu),
-    "gated.forward.reglu": reglu_forward,
-    "gated.forward.swiglu": gated_forward(swiglu),
-    "gated.forward.geglu": gated_forward(geglu),
-    "gated.forward.geglu_tanh": gated_forward(geglu_tanh),
-    "gated.backward.glu": gated_backward(glu_pair),
-    "gated.backward.reglu": reglu_backward,
-    "gated.backward.swiglu": gated_backward(swiglu_pair),
-    "gated.backward.geglu": gated_backward(geglu_pair),
-    "gated.backward.geglu_tanh": gated_backward(geglu_tanh_pair),
-    "epilogue.bias": biased(identity),
-    "epilogue.relu": activated(relu),
-    "epilogue.relu_bias": biased(activated(relu)),
-    "epilogue.gelu": activated(geglu_tanh),
-    "epilogue.gelu_bias": biased(activated(geglu_tanh)),
-    "epilogue.gelu_aux": activated_with_aux(geglu_tanh),
-    "epilogue.gelu_aux_bias": biased(activated_with_aux(geglu_tanh)),
-    "epilogue.dgelu": dgelu,
-    "copy": identity,
+class Gate(NamedTuple):
+    """A kind of gate: the maps (a, b) -> (y,) and (dy, a, b) -> (da, db)."""
+
+    forward: Callable[..., Any]
+    backward: Callable[..., Any]
+
+
+def smooth(pair, gate=None):
+    """The gate of g(b) and g'(b), which `pair` returns; `gate` gives g alone, where that is less work."""
+    return Gate(gated_forward(gate or (lambda b: pair(b)[0])), gated_backward(pair))
+
+
+#: Kind of gate -> its maps. A new kind is a row here, and one in `reference.gated.KINDS`.
+GATES = {
+    "glu": smooth(glu_pair, glu),
+    "reglu": Gate(reglu_forward, reglu_backward),
+    "swiglu": smooth(swiglu_pair, swiglu),
+    "geglu": smooth(geglu_pair, geglu),
+    "geglu_tanh": smooth(geglu_tanh_pair, geglu_tanh),
 }
+
+_EPILOGUES = {
+    "bias": biased(identity),
+    "relu": activated(relu),
+    "relu_bias": biased(activated(relu)),
+    "gelu": activated(geglu_tanh),
+    "gelu_bias": biased(activated(geglu_tanh)),
+    "gelu_aux": activated_with_aux(geglu_tanh),
+    "gelu_aux_bias": biased(activated_with_aux(geglu_tanh)),
+    "dgelu": dgelu,
+}
+
+
+def _gated(direction: str, derivatives: dict[str, Formula]) -> dict[str, Formula]:
+    return {
+        kind: Formula(
+            f"gated.{direction}.{kind}",
+            getattr(gate, direction),
+            partial(getattr(gated, direction), kind=kind),
+            derivatives.get(kind),
+        )
+        for kind, gate in GATES.items()
+    }
+
+
+_BACKWARD = _gated("backward", {})
+_ALL = (
+    *_gated("forward", _BACKWARD).values(),
+    *_BACKWARD.values(),
+    *(Formula(name, _EPILOGUES[name.removeprefix("epilogue.")], map_) for name, map_ in epilogues.MAPS.items()),
+    Formula("copy", identity, lambda x: (x,)),
+)
+#: Formulas by name.
+FORMULAS = {formula.name: formula for formula in _ALL}

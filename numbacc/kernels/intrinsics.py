@@ -1,153 +1,129 @@
 """What kernels are written with: memory accesses and index arithmetic, as Numba intrinsics.
 
 Kernels get addresses as unsigned integers, one tuple for the inputs and one for the outputs, so that a kernel is
-written once for maps of any number of arguments. `load`, `store` and their 128-bit counterparts turn addresses and
-element offsets into numbers of the compute dtype and back. In Numba's simulator the same names are plain Python (see
-`simulated`).
+written once for maps of any number of arguments, each of a dtype of its own. `load`, `store` and their 128-bit
+counterparts turn addresses and element offsets into numbers of the compute dtype and back. In Numba's simulator the same
+names are plain Python (see `simulated`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
-from ..base._numba import SIMULATED, capability_compiled_for, types
-from ..base.dtypes import DTypeInfo
+import numpy as np
+
+from ..base._numba import SIMULATED, types
+from ..base.dtypes import TABLE, DTypeInfo
+from .specs import VECTOR_BYTES
 
 if SIMULATED:
-    from .simulated import make_accessors
+    from .simulated import make_accessors, make_scalar_reader
 else:
     from ..base._numba import intrinsic, ir
-    from .instructions import assembly
+    from . import formats
+    from .formats import I64, number_type
 
-__all__ = ["accessors"]
+__all__ = ["Operand", "accessors", "operands"]
+
+
+class Operand:
+    """How a kernel sees an array: what an element is in memory, and as a number.
+
+    Attributes:
+        dtype: its row of the table.
+        number: name of the dtype that its numbers have in the formula.
+        access: elements of one load or store in a run of `width` elements: as many as 16 bytes hold.
+        repeated: True where one element stands for all of a row.
+    """
+
+    __slots__ = ("access", "dtype", "number", "repeated")
+
+    def __init__(self, dtype: DTypeInfo, compute: str, width: int, repeated: bool):
+        self.dtype, self.repeated = dtype, repeated
+        own = str(dtype.compute)
+        # A truth value stays one; a complex number becomes no real one.
+        stays = own == "bool" or (dtype.parts == 2 and not compute.startswith("complex")) or compute == "bool"
+        self.number = own if stays or not compute else compute
+        self.access = max(min(width, VECTOR_BYTES // dtype.itemsize), 1)
 
 
 @lru_cache(maxsize=256)
-def accessors(
-    dtype: DTypeInfo,
+def operands(
+    dtypes: tuple[DTypeInfo, ...],
     lanes: int,
-    access_bytes: int,
-    inputs: int = 0,
+    width: int,
+    compute: str = "",
     turned: tuple[int, ...] = (),
+    repeated: tuple[int, ...] = (),
 ) -> SimpleNamespace:
-    """What a kernel over arrays of `dtype` is written with.
+    """What a kernel over arrays of these dtypes is written with, one of them an operand.
 
     Args:
-        dtype: a row of the dtype table that has a compute dtype.
+        dtypes: rows of the dtype table that have a compute dtype; one alone stands for any number of operands.
         lanes: elements that one thread handles at once.
-        access_bytes: width of one load or store, from the dtype's size to 16.
-        inputs: how many inputs `stage` and `fetch` take.
+        width: elements next to each other in memory that it takes together, a power of two.
+        compute: name of the dtype that numbers are loaded in; "" for each operand's own.
         turned: the inputs that `stage` and `fetch` turn around.
+        repeated: the inputs that are the same for all lanes.
 
     Returns:
         a namespace of
-        ``real``: the compute dtype as Numba names it; ``lanes``; ``width``: elements an access;
-        ``cell``: the type of one element in a tile of shared memory;
+        ``real``: the first operand's compute dtype as Numba names it; ``lanes``; ``width``;
+        ``cell``: the type of one element in a tile of shared memory, as wide as the widest;
         ``unravel(index, shape)``: the coordinates of a C-ordered index;
         ``offsets(coordinates, steps)``: the element offset into each operand, one tuple of steps an operand;
         ``load(addresses, offsets)``, ``store(addresses, offsets, values)``: one number an operand;
         ``load_lanes(addresses, offsets, step)``, ``store_lanes(addresses, offsets, step, values)``: `lanes`
-        numbers an operand, in accesses of `access_bytes` that lie `step` elements apart;
-        ``map_lanes(formula, values)``: the formula applied lane by lane;
+        numbers an operand, in runs of `width` that lie `step` elements apart;
+        ``apply(formula, values, scalars)``, ``map_lanes(formula, values, scalars)``: the formula of one number an
+        operand, or lane by lane, as a tuple of its results;
+        ``scalars(words)``: numbers passed at launch as words of 64 bits, see `scalar_types`;
         ``stage(tile, i, j, addresses, straight, turned)``: each input k copied to ``tile[k, i, j]``, from the
         offset in `turned` for the turned ones, else from that in `straight`;
         ``fetch(tile, i, j)``: the inputs, the turned ones from ``tile[k, j, i]``, the others from
         ``tile[k, i, j]``.
     """
+    found = tuple(Operand(dtype, compute, width, k in repeated) for k, dtype in enumerate(dtypes))
+    widest = max((dtype for dtype in dtypes), key=lambda dtype: dtype.itemsize)
     return SimpleNamespace(
-        real=getattr(types, dtype.compute or "float32"),
+        real=getattr(types, "boolean" if found[0].number == "bool" else found[0].number),
         lanes=lanes,
-        width=access_bytes // dtype.itemsize,
-        cell=_cell_type(dtype),
-        **make_accessors(dtype, lanes, access_bytes, inputs, turned),
+        width=width,
+        cell=_cell_type(found),
+        cell_bytes=widest.itemsize,
+        **make_accessors(found, lanes, width, turned),
     )
 
 
-def _cell_type(dtype: DTypeInfo) -> Any:
+def accessors(dtype: DTypeInfo, lanes: int, access_bytes: int) -> SimpleNamespace:
+    """`operands` of one dtype, in accesses of `access_bytes`."""
+    return operands((dtype,), lanes, access_bytes // dtype.itemsize)
+
+
+@lru_cache(maxsize=256)
+def scalar_reader(names: tuple[str, ...]) -> Any:
+    """The device function that makes numbers of the words that scalar arguments are passed in.
+
+    Args:
+        names: the numbers' dtypes: a compute dtype of the table. A word of 64 bits holds one, or a part of a complex one.
+    """
+    return make_scalar_reader(names)
+
+
+def _cell_type(rows: Sequence[Operand]) -> Any:
     """Tiles hold the arrays' own bits; the simulator's hold numbers."""
-    return getattr(types, str(dtype.compute) if SIMULATED else f"uint{dtype.bits}")
+    if SIMULATED:
+        # Of different dtypes the one that holds all of their numbers.
+        (name, *others) = {row.number for row in rows}
+        return getattr(types, str(np.result_type(name, *others)).replace("bool", "boolean"))
+    nbytes = max(row.dtype.itemsize for row in rows)
+    return types.complex128 if nbytes == 16 else getattr(types, f"uint{8 * nbytes}")
 
 
 if not SIMULATED:
-    _I16, _I32, _I64 = ir.IntType(16), ir.IntType(32), ir.IntType(64)
-    _HALF, _FLOAT, _DOUBLE = ir.HalfType(), ir.FloatType(), ir.DoubleType()
-
-    # How each dtype sits in memory and becomes a number: the type of its bits, widen (bits -> number) and
-    # narrow (number -> bits, rounded to nearest even).
-    def _same(builder: Any, value: Any) -> Any:
-        return value
-
-    def _widen_bfloat16(builder: Any, bits: Any) -> Any:
-        return builder.bitcast(builder.shl(builder.zext(bits, _I32), _I32(16)), _FLOAT)
-
-    def _narrow_bfloat16(builder: Any, value: Any) -> Any:
-        return assembly(builder, _I16, "cvt.rn.bf16.f32 $0, $1;", "=h,f", [value])
-
-    _FORMATS: dict[str, tuple[Any, Any, Any]] = {
-        "float64": (_DOUBLE, _same, _same),
-        "float32": (_FLOAT, _same, _same),
-        "float16": (
-            _HALF,
-            lambda builder, half: builder.fpext(half, _FLOAT),
-            lambda builder, value: builder.fptrunc(value, _HALF),
-        ),
-        "bfloat16": (_I16, _widen_bfloat16, _narrow_bfloat16),
-        **{f"{sign}int{n}": (ir.IntType(n), _same, _same) for sign in ("", "u") for n in (8, 16, 32, 64)},
-    }
-
-    # Two numbers rounded and packed into one word by one instruction (from capability 8.0 on), the first in the low
-    # half.
-    _PACK_PAIR = {
-        "bfloat16": "cvt.rn.bf16x2.f32 $0, $2, $1;",
-        "float16": "cvt.rn.f16x2.f32 $0, $2, $1;",
-    }
-
-    def _unpack(builder: Any, dtype: DTypeInfo, vector: Any, count: int) -> list[Any]:
-        """The numbers in the words of one access."""
-        bits, widen, _ = _FORMATS[dtype.name]
-        if vector.type.element != _I32 or dtype.itemsize >= 4:
-            items = builder.bitcast(vector, ir.VectorType(bits, count))
-            return [widen(builder, builder.extract_element(items, _I32(j))) for j in range(count)]
-        numbers = []
-        for j in range(vector.type.count):
-            word = builder.extract_element(vector, _I32(j))
-            if dtype.name == "bfloat16":
-                # A bfloat16 is the upper half of a float32: one instruction a number.
-                numbers.append(builder.bitcast(builder.shl(word, _I32(16)), _FLOAT))
-                numbers.append(builder.bitcast(builder.and_(word, _I32(0xFFFF0000)), _FLOAT))
-            elif dtype.name == "float16":
-                halves = (builder.trunc(w, _I16) for w in (word, builder.lshr(word, _I32(16))))
-                numbers += [widen(builder, builder.bitcast(half, bits)) for half in halves]
-            else:
-                numbers.append(word)  # small integers are only copied, a word at a time
-        return numbers
-
-    def _packed(builder: Any, dtype: DTypeInfo, numbers: list[Any], kind: Any) -> Any:
-        """The words of one access, as a vector of type `kind`."""
-        bits, _, narrow = _FORMATS[dtype.name]
-        vector = ir.Constant(kind, ir.Undefined)
-        if kind.element != _I32 or dtype.itemsize >= 4:
-            items = ir.Constant(ir.VectorType(bits, len(numbers)), ir.Undefined)
-            for j, number in enumerate(numbers):
-                items = builder.insert_element(items, narrow(builder, number), _I32(j))
-            return builder.bitcast(items, kind)
-        for j in range(kind.count):
-            if dtype.name not in _PACK_PAIR:
-                word = numbers[j]
-            elif capability_compiled_for() >= (8, 0):
-                pair = numbers[2 * j : 2 * j + 2]
-                word = assembly(builder, _I32, _PACK_PAIR[dtype.name], "=r,f,f", pair)
-            else:
-                low, high = (
-                    builder.zext(builder.bitcast(narrow(builder, number), _I16), _I32)
-                    for number in numbers[2 * j : 2 * j + 2]
-                )
-                word = builder.or_(low, builder.shl(high, _I32(16)))
-            vector = builder.insert_element(vector, word, _I32(j))
-        return vector
-
     # Offsets never overflow: the plan chose integers wide enough. Saying so lets the compiler move what does not
     # change out of loops.
     _NSW = ("nsw",)
@@ -163,8 +139,8 @@ if not SIMULATED:
 
     def _pointer(builder: Any, address: Any, offset: Any, itemsize: int, pointee: Any) -> Any:
         """address + offset * itemsize as a pointer to global memory."""
-        offset = _resize(builder, offset, _I64)
-        target = builder.add(address, builder.mul(offset, _I64(itemsize), flags=_NSW))
+        offset = _resize(builder, offset, I64)
+        target = builder.add(address, builder.mul(offset, I64(itemsize), flags=_NSW))
         return builder.inttoptr(target, ir.PointerType(pointee, addrspace=1))
 
     def _aggregate(context: Any, builder: Any, numba_type: Any, items: dict[Any, Any]) -> Any:
@@ -207,49 +183,85 @@ if not SIMULATED:
 
         return result(coordinates, steps), generate
 
+    def _call(formula: Any, typing: Any, numbers: Sequence[Any]) -> tuple[Any, Any]:
+        """(signature of a formula's call with numbers of these types, the types of its results)."""
+        call = formula.get_call_type(typing, tuple(numbers), {})
+        result = call.return_type
+        return call, tuple(result) if isinstance(result, types.BaseTuple) else (result,)
+
+    def _results(builder: Any, call: Any, answer: Any) -> list[Any]:
+        if not isinstance(call.return_type, types.BaseTuple):
+            return [answer]
+        return [builder.extract_value(answer, k) for k in range(len(call.return_type))]
+
     @intrinsic
-    def _map_lanes(typing: Any, formula: Any, values: Any) -> Any:
-        lanes, real = len(values[0]), values[0].dtype
-        call = formula.get_call_type(typing, (real,) * len(values), {})
-        outputs = len(call.return_type)
-        result = types.UniTuple(types.UniTuple(real, lanes), outputs)
+    def _map_lanes(typing: Any, formula: Any, values: Any, scalars: Any) -> Any:
+        lanes = len(values[0])
+        call, results = _call(formula, typing, [*(row.dtype for row in values), *scalars])
+        result = types.Tuple([types.UniTuple(kind, lanes) for kind in results])
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             function, items = context.get_function(formula, call), {}
+            more = [builder.extract_value(args[2], k) for k in range(len(scalars))]
             for lane in range(lanes):
-                operands = [builder.extract_value(args[1], (k, lane)) for k in range(len(values))]
-                answer = function(builder, operands)
-                for k in range(outputs):
-                    items[k, lane] = builder.extract_value(answer, k)
+                numbers = [builder.extract_value(args[1], (k, lane)) for k in range(len(values))]
+                for k, number in enumerate(_results(builder, call, function(builder, [*numbers, *more]))):
+                    items[k, lane] = number
             return _aggregate(context, builder, result, items)
 
-        return result(formula, values), generate
+        return result(formula, values, scalars), generate
+
+    @intrinsic
+    def _apply(typing: Any, formula: Any, values: Any, scalars: Any) -> Any:
+        call, results = _call(formula, typing, [*values, *scalars])
+        result = types.Tuple(results)
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            numbers = [builder.extract_value(arg, k) for arg, n in zip(args[1:], (values, scalars)) for k in range(len(n))]
+            found = _results(builder, call, context.get_function(formula, call)(builder, numbers))
+            return _aggregate(context, builder, result, dict(enumerate(found)))
+
+        return result(formula, values, scalars), generate
+
+    def make_scalar_reader(names: tuple[str, ...]) -> Any:
+        kinds = [formats.numba_type(name) for name in names]
+
+        @intrinsic
+        def scalars(typing: Any, words: Any) -> Any:
+            result = types.Tuple(kinds)
+
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                found = iter(builder.extract_value(args[0], k) for k in range(len(words)))
+                items = {k: formats.number_of_words(builder, TABLE[name], found) for k, name in enumerate(names)}
+                return _aggregate(context, builder, result, items)
+
+            return result(words), generate
+
+        return scalars
 
     def make_accessors(
-        dtype: DTypeInfo, lanes: int, access_bytes: int, inputs: int, turned: tuple[int, ...]
+        rows: tuple[Operand, ...], lanes: int, width: int, turned: tuple[int, ...]
     ) -> dict[str, Any]:
-        bits, widen, narrow = _FORMATS[dtype.name]
-        real = getattr(types, dtype.compute or "float32")
-        itemsize = dtype.itemsize
-        # Integers narrower than a word are only copied, so their lanes are words where an access has words.
-        word_lanes = dtype.name in ("uint8", "uint16") and access_bytes >= 4
-        lane = types.uint32 if word_lanes else real
-        per_access = access_bytes // (4 if word_lanes else itemsize)
-        count = lanes * itemsize // 4 if word_lanes else lanes
-        # What one access moves: 32-bit words, or the elements themselves where it is narrower.
-        kind = ir.VectorType(_I32, access_bytes // 4) if access_bytes >= 4 else ir.VectorType(bits, per_access)
+        def row(k: int) -> Operand:
+            return rows[k] if len(rows) > 1 else rows[0]
 
-        def load_one(builder: Any, addresses: Any, at: Any, k: int) -> Any:
+        def element(builder: Any, addresses: Any, at: Any, k: int) -> Any:
+            """A pointer to one element as it lies in memory."""
             address, offset = builder.extract_value(addresses, k), builder.extract_value(at, k)
-            pointer = _pointer(builder, address, offset, itemsize, bits)
-            return widen(builder, builder.load(pointer, align=itemsize))
+            dtype = row(k).dtype
+            return _pointer(builder, address, offset, dtype.itemsize, formats.memory_type(dtype))
+
+        def load_one(context: Any, builder: Any, addresses: Any, at: Any, k: int) -> Any:
+            dtype = row(k).dtype
+            bits = builder.load(element(builder, addresses, at, k), align=dtype.itemsize // dtype.parts)
+            return formats.widen(context, builder, row(k), bits)
 
         @intrinsic
         def load(typing: Any, addresses: Any, at: Any) -> Any:
-            result = types.UniTuple(real, len(addresses))
+            result = types.Tuple([number_type(row(k)) for k in range(len(addresses))])
 
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                items = {k: load_one(builder, args[0], args[1], k) for k in range(len(addresses))}
+                items = {k: load_one(context, builder, args[0], args[1], k) for k in range(len(addresses))}
                 return _aggregate(context, builder, result, items)
 
             return result(addresses, at), generate
@@ -257,33 +269,39 @@ if not SIMULATED:
         @intrinsic
         def store(typing: Any, addresses: Any, at: Any, values: Any) -> Any:
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                for k in range(len(addresses)):
-                    address, offset, value = (builder.extract_value(arg, k) for arg in args)
-                    pointer = _pointer(builder, address, offset, itemsize, bits)
-                    builder.store(narrow(builder, value), pointer, align=itemsize)
+                for k, kind in enumerate(values):
+                    dtype, number = row(k).dtype, builder.extract_value(args[2], k)
+                    bits = formats.narrow(context, builder, dtype, kind, number)
+                    builder.store(bits, element(builder, args[0], args[1], k), align=dtype.itemsize // dtype.parts)
                 return context.get_dummy_value()
 
             return types.void(addresses, at, values), generate
 
-        def access_pointer(builder: Any, args: Any, k: int, start: int) -> Any:
+        def run_pointer(builder: Any, args: Any, k: int, start: int) -> Any:
             """A pointer to the access that holds lane `start` of operand k."""
             address, offset = (builder.extract_value(arg, k) for arg in args[:2])
             step = _resize(builder, args[2], offset.type)
-            past = builder.mul(step, offset.type(start // per_access), flags=_NSW)
-            offset = _add(builder, offset, past)
-            return _pointer(builder, address, offset, itemsize, kind)
+            past = builder.mul(step, offset.type(start // width), flags=_NSW)
+            offset = _add(builder, _add(builder, offset, past), offset.type(start % width))
+            dtype, access = row(k).dtype, row(k).access
+            return _pointer(builder, address, offset, dtype.itemsize, formats.access_type(dtype, access))
 
         @intrinsic
         def load_lanes(typing: Any, addresses: Any, at: Any, step: Any) -> Any:
-            result = types.UniTuple(types.UniTuple(lane, count), len(addresses))
+            result = types.Tuple([types.UniTuple(number_type(row(k)), lanes) for k in range(len(addresses))])
 
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
                 items: dict[Any, Any] = {}
                 for k in range(len(addresses)):
-                    for start in range(0, count, per_access):
-                        pointer = access_pointer(builder, args, k, start)
-                        vector = builder.load(pointer, align=access_bytes)
-                        numbers = _unpack(builder, dtype, vector, per_access)
+                    dtype, access = row(k).dtype, row(k).access
+                    if row(k).repeated:
+                        number = load_one(context, builder, args[0], args[1], k)
+                        items |= {(k, lane): number for lane in range(lanes)}
+                        continue
+                    for start in range(0, lanes, access):
+                        pointer = run_pointer(builder, args, k, start)
+                        vector = builder.load(pointer, align=access * dtype.itemsize)
+                        numbers = formats.unpack(context, builder, row(k), vector)
                         items |= {(k, start + j): number for j, number in enumerate(numbers)}
                 return _aggregate(context, builder, result, items)
 
@@ -292,50 +310,50 @@ if not SIMULATED:
         @intrinsic
         def store_lanes(typing: Any, addresses: Any, at: Any, step: Any, values: Any) -> Any:
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                for k in range(len(addresses)):
-                    for start in range(0, count, per_access):
-                        numbers = [builder.extract_value(args[3], (k, start + j)) for j in range(per_access)]
-                        vector = _packed(builder, dtype, numbers, kind)
-                        pointer = access_pointer(builder, args, k, start)
-                        builder.store(vector, pointer, align=access_bytes)
+                for k, kind in enumerate(values):
+                    dtype, access = row(k).dtype, row(k).access
+                    for start in range(0, lanes, access):
+                        numbers = [builder.extract_value(args[3], (k, start + j)) for j in range(access)]
+                        vector = formats.pack(context, builder, dtype, kind.dtype, numbers)
+                        pointer = run_pointer(builder, args, k, start)
+                        builder.store(vector, pointer, align=access * dtype.itemsize)
                 return context.get_dummy_value()
 
             return types.void(addresses, at, step, values), generate
 
         def slot(context: Any, builder: Any, tile: Any, args: Any, place: tuple[int, Any, Any]) -> Any:
-            """A pointer to tile[k, i, j] as the arrays' own bits."""
+            """A pointer to tile[k, i, j] as operand k's own bits."""
             k, *indices = place
             array = context.make_array(tile)(context, builder, args[0])
-            _, height, width = (builder.extract_value(array.shape, d) for d in range(3))
-            i, j = (_resize(builder, x, _I64) for x in indices)
-            row = builder.add(builder.mul(_I64(k), height), i)
-            pointer = builder.gep(array.data, [builder.add(builder.mul(row, width), j)])
-            return builder.bitcast(pointer, bits.as_pointer())
+            _, height, length = (builder.extract_value(array.shape, d) for d in range(3))
+            i, j = (_resize(builder, x, I64) for x in indices)
+            line = builder.add(builder.mul(I64(k), height), i)
+            pointer = builder.gep(array.data, [builder.add(builder.mul(line, length), j)])
+            return builder.bitcast(pointer, formats.memory_type(row(k).dtype).as_pointer())
 
         @intrinsic
         def stage(typing, tile, i, j, addresses, straight, crosswise):
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
                 for k in range(len(addresses)):
-                    at = builder.extract_value(args[5 if k in turned else 4], k)
-                    address = builder.extract_value(args[3], k)
-                    pointer = _pointer(builder, address, at, itemsize, bits)
-                    value = builder.load(pointer, align=itemsize)
-                    builder.store(value, slot(context, builder, tile, args, (k, *args[1:3])))
+                    align = row(k).dtype.itemsize // row(k).dtype.parts
+                    bits = builder.load(element(builder, args[3], args[5 if k in turned else 4], k), align=align)
+                    builder.store(bits, slot(context, builder, tile, args, (k, *args[1:3])), align=align)
                 return context.get_dummy_value()
 
             return types.void(tile, i, j, addresses, straight, crosswise), generate
 
         @intrinsic
         def fetch(typing: Any, tile: Any, i: Any, j: Any) -> Any:
-            result = types.UniTuple(real, inputs)
+            result = types.Tuple([number_type(each) for each in rows])
 
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
                 items = {}
-                for k in range(inputs):
+                for k, each in enumerate(rows):
                     order = (2, 1) if k in turned else (1, 2)
                     place = (k, *(args[d] for d in order))
-                    value = builder.load(slot(context, builder, tile, args, place))
-                    items[k] = widen(builder, value)
+                    align = each.dtype.itemsize // each.dtype.parts
+                    bits = builder.load(slot(context, builder, tile, args, place), align=align)
+                    items[k] = formats.widen(context, builder, each, bits)
                 return _aggregate(context, builder, result, items)
 
             return result(tile, i, j), generate
@@ -348,6 +366,7 @@ if not SIMULATED:
             "load_lanes": load_lanes,
             "store_lanes": store_lanes,
             "map_lanes": _map_lanes,
+            "apply": _apply,
             "stage": stage,
             "fetch": fetch,
         }

@@ -4,34 +4,37 @@ Read `scalar` first: it is the kernel one writes on the first day, and the other
 is what replaces it: each thread moves 16 bytes at a time, and in `batched` a few times 16, which is what it takes
 to keep an H200's memory busy. `spread`, `strided` and `tiled` serve the arrays that `vector` cannot.
 
-A kernel here only indexes, loads, calls and stores. `load` and `store` convert between the arrays' dtype and
+A kernel here only indexes, loads, calls and stores. `load` and `store` convert between each array's dtype and
 the compute dtype; the formula (from `formulas`) knows nothing of arrays. Offsets are in elements; `steps`
-holds one tuple of strides for each array.
+holds one tuple of strides for each array. `words` are the scalar arguments, as 64 bits each; the formula has them behind
+the arrays' numbers.
 """
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from ..base._numba import cuda
 from ..base.dtypes import TABLE
-from .arithmetic import specialize_for
-from .formulas import FORMULAS
-from .intrinsics import accessors
+from .intrinsics import operands, scalar_reader
+from .specialize import specialize
 from .specs import MAX_THREADS, TILE, Kernel, KernelSpec
 
 
 def scalar(formula: Any, io: Any) -> Kernel:
     """One thread an element. The last dimension runs along x, all others, `outer`, along y."""
     load, store, offsets, unravel = io.load, io.store, io.offsets, io.unravel
+    apply, scalars = io.apply, io.scalars
 
-    def kernel(ins, outs, in_steps, out_steps, outer, rows, columns):
+    def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, words):
+        more = scalars(words)
         column, row = cuda.grid(2)
         if column < columns:
             while row < rows:
                 place = unravel(row, outer) + (column,)
                 values = load(ins, offsets(place, in_steps))
-                store(outs, offsets(place, out_steps), formula(*values))
+                store(outs, offsets(place, out_steps), apply(formula, values, more))
                 row += cuda.gridsize(2)[1]
 
     return kernel
@@ -46,10 +49,12 @@ def vector(formula: Any, io: Any) -> Kernel:
     if io.lanes > io.width:
         return batched(formula, io)
     load, store, offsets, unravel = io.load, io.store, io.offsets, io.unravel
+    apply, scalars = io.apply, io.scalars
     load_lanes, store_lanes, map_lanes = io.load_lanes, io.store_lanes, io.map_lanes
     width = io.width
 
-    def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, head, vectors):
+    def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, head, vectors, words):
+        more = scalars(words)
         item, row = cuda.grid(2)
         body = vectors * width
         while row < rows:
@@ -57,14 +62,14 @@ def vector(formula: Any, io: Any) -> Kernel:
             if item < vectors:
                 place = first + (head + item * width,)
                 values = load_lanes(ins, offsets(place, in_steps), 0)
-                store_lanes(outs, offsets(place, out_steps), 0, map_lanes(formula, values))
+                store_lanes(outs, offsets(place, out_steps), 0, map_lanes(formula, values, more))
             elif item < vectors + columns - body:
                 column = item - vectors
                 if column >= head:
                     column += body
                 place = first + (column,)
                 values = load(ins, offsets(place, in_steps))
-                store(outs, offsets(place, out_steps), formula(*values))
+                store(outs, offsets(place, out_steps), apply(formula, values, more))
             row += cuda.gridsize(2)[1]
 
     return kernel
@@ -76,11 +81,13 @@ def batched(formula: Any, io: Any) -> Kernel:
     Threads at a row's end, where not all of theirs are there, take them one by one.
     """
     load, store, offsets, unravel = io.load, io.store, io.offsets, io.unravel
+    apply, scalars = io.apply, io.scalars
     load_lanes, store_lanes, map_lanes = io.load_lanes, io.store_lanes, io.map_lanes
     load_vector, store_vector = io.single.load_lanes, io.single.store_lanes
     width, pieces = io.width, io.lanes // io.width
 
-    def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, head, vectors):
+    def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, head, vectors, words):
+        more = scalars(words)
         threads = cuda.blockDim.x
         start = cuda.blockIdx.x * threads * pieces + cuda.threadIdx.x
         row = cuda.grid(2)[1]
@@ -90,20 +97,20 @@ def batched(formula: Any, io: Any) -> Kernel:
             if start + (pieces - 1) * threads < vectors:
                 place = first + (head + start * width,)
                 values = load_lanes(ins, offsets(place, in_steps), threads * width)
-                store_lanes(outs, offsets(place, out_steps), threads * width, map_lanes(formula, values))
+                store_lanes(outs, offsets(place, out_steps), threads * width, map_lanes(formula, values, more))
             else:
                 for item in range(start, start + pieces * threads, threads):
                     if item < vectors:
                         place = first + (head + item * width,)
                         values = load_vector(ins, offsets(place, in_steps), 0)
-                        store_vector(outs, offsets(place, out_steps), 0, map_lanes(formula, values))
+                        store_vector(outs, offsets(place, out_steps), 0, map_lanes(formula, values, more))
                     elif item < vectors + columns - body:
                         column = item - vectors
                         if column >= head:
                             column += body
                         place = first + (column,)
                         values = load(ins, offsets(place, in_steps))
-                        store(outs, offsets(place, out_steps), formula(*values))
+                        store(outs, offsets(place, out_steps), apply(formula, values, more))
             row += cuda.gridsize(2)[1]
 
     return kernel
@@ -117,10 +124,12 @@ def spread(formula: Any, io: Any) -> Kernel:
     first is used: that keeps memory busy where single elements would not.
     """
     load, store, offsets, unravel = io.load, io.store, io.offsets, io.unravel
+    apply, scalars = io.apply, io.scalars
     load_lanes, store_lanes, map_lanes = io.load_lanes, io.store_lanes, io.map_lanes
     lanes, width = io.lanes, io.width
 
-    def kernel(ins, outs, in_steps, out_steps, outer, rows, columns):
+    def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, words):
+        more = scalars(words)
         threads = cuda.blockDim.x
         start = cuda.blockIdx.x * threads * lanes
         row = cuda.grid(2)[1]
@@ -129,14 +138,14 @@ def spread(formula: Any, io: Any) -> Kernel:
             if start + threads * lanes <= columns:
                 place = first + (start + cuda.threadIdx.x * width,)
                 values = load_lanes(ins, offsets(place, in_steps), threads * width)
-                results = map_lanes(formula, values)
+                results = map_lanes(formula, values, more)
                 store_lanes(outs, offsets(place, out_steps), threads * width, results)
             else:
                 column = start + cuda.threadIdx.x
                 while column < columns:
                     place = first + (column,)
                     values = load(ins, offsets(place, in_steps))
-                    store(outs, offsets(place, out_steps), formula(*values))
+                    store(outs, offsets(place, out_steps), apply(formula, values, more))
                     column += threads
             row += cuda.gridsize(2)[1]
 
@@ -146,13 +155,15 @@ def spread(formula: Any, io: Any) -> Kernel:
 def strided(formula: Any, io: Any) -> Kernel:
     """One thread an element of arrays with any strides."""
     load, store, offsets, unravel = io.load, io.store, io.offsets, io.unravel
+    apply, scalars = io.apply, io.scalars
 
-    def kernel(ins, outs, in_steps, out_steps, shape, size):
+    def kernel(ins, outs, in_steps, out_steps, shape, size, words):
+        more = scalars(words)
         index = cuda.grid(1)
         if index < size:
             place = unravel(index, shape)
             values = load(ins, offsets(place, in_steps))
-            store(outs, offsets(place, out_steps), formula(*values))
+            store(outs, offsets(place, out_steps), apply(formula, values, more))
 
     return kernel
 
@@ -165,12 +176,14 @@ def tiled(formula: Any, io: Any) -> Kernel:
     and the row it reads of the latter. Threads beyond the edge read the last row or column again.
     """
     store, offsets, unravel = io.store, io.offsets, io.unravel
+    apply, scalars = io.apply, io.scalars
     stage, fetch, cell, inputs = io.stage, io.fetch, io.cell, io.inputs
     # Padding by a word: the threads that read a column of the tile then meet different banks.
     pitch = TILE + io.padding
     step = MAX_THREADS // TILE
 
-    def kernel(ins, outs, in_steps, out_steps, outer, rows, columns):
+    def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, words):
+        more = scalars(words)
         tile = cuda.shared.array((inputs, TILE, pitch), cell)
         across = (columns + TILE - 1) // TILE
         down = (rows + TILE - 1) // TILE
@@ -197,7 +210,7 @@ def tiled(formula: Any, io: Any) -> Kernel:
         for k in range(0, TILE, step):
             if whole or (top + y + k < rows and left + x < columns):
                 place = first + (top + y + k, left + x)
-                store(outs, offsets(place, out_steps), formula(*fetch(tile, y + k, x)))
+                store(outs, offsets(place, out_steps), apply(formula, fetch(tile, y + k, x), more))
 
     return kernel
 
@@ -210,10 +223,17 @@ _MAKERS = {f.__name__: f for f in (scalar, vector, spread, strided, tiled)}
 
 def make(spec: KernelSpec) -> Kernel:
     """See `registry.make`."""
-    dtype = TABLE[spec.dtype]
-    lanes = spec.thread_bytes // dtype.itemsize
-    io = accessors(dtype, lanes, spec.access_bytes, spec.inputs, spec.turned)
-    io.single = accessors(dtype, spec.access_bytes // dtype.itemsize, spec.access_bytes)
-    io.inputs = spec.inputs
-    io.padding = max(4 // dtype.itemsize, 1)
-    return _MAKERS[spec.algorithm](specialize_for(FORMULAS[spec.formula], dtype), io)
+    reads, writes = (tuple(TABLE[name] for name in names) for names in (spec.reads, spec.writes))
+    single = _accessors(reads, writes, spec, spec.width)
+    io = _accessors(reads, writes, spec, spec.lanes)
+    io.single, io.inputs, io.padding = single, len(reads), max(4 // io.cell_bytes, 1)
+    io.scalars = scalar_reader(tuple(spec.scalars))
+    assert spec.formula is not None
+    return _MAKERS[spec.algorithm](specialize(spec.formula.function, spec.compute, spec.narrow), io)
+
+
+def _accessors(reads: Any, writes: Any, spec: KernelSpec, lanes: int) -> SimpleNamespace:
+    """What loads the inputs, and stores the outputs."""
+    found = vars(operands(reads, lanes, spec.width, spec.compute, spec.turned, spec.repeated))
+    out = operands(writes, lanes, spec.width)
+    return SimpleNamespace(**(found | {"store": out.store, "store_lanes": out.store_lanes}))

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..base._numba import kernel_signature
 from . import arrange, bits, draws, maps, sums
-from .specs import ArrangeSpec, DrawSpec, Kernel, KernelSpec
+from .specs import ArrangeSpec, DrawSpec, Kernel, KernelSpec, words_of
 
 _MAPS = {name: module for module in (maps, bits, sums) for name in module.INNER}
 _OTHERS: dict[type, Any] = {DrawSpec: draws, ArrangeSpec: arrange}
@@ -32,13 +32,19 @@ def parameters(spec: Spec) -> Sequence[tuple[str, Any]]:
         return found
     integer = "int64" if spec.wide else "int32"
     dimensions = spec.rank + INNER[spec.algorithm]
-    counts = (spec.inputs, spec.outputs)
+    counts = (len(spec.reads), len(spec.writes))
     return [
         *(("uint64", n) for n in counts),
         *((integer, (n, dimensions)) for n in counts),
         (integer, spec.rank),
         *[(integer, None)] * SCALARS[spec.algorithm],
+        *[("int64", words_of(spec.scalars))] * takes_words(spec),
     ]
+
+
+def takes_words(spec: Spec) -> bool:
+    """True if the last parameter of `make(spec)` is the words of scalar arguments."""
+    return isinstance(spec, KernelSpec) and spec.algorithm in maps.INNER
 
 
 def signature(spec: Spec) -> Any:

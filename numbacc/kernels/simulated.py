@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.dtypes import DTypeInfo
+from ..base.dtypes import TABLE, DTypeInfo
 
 #: Address -> the bytes there, of every live allocation.
 memory: dict[int, np.ndarray[Any, Any]] = {}
@@ -34,15 +34,16 @@ def behind(address: int) -> np.ndarray[Any, Any]:
     return memory[starts[where]][address - starts[where] :]
 
 
-def _element(address: int, offset: int, dtype: DTypeInfo, width: int) -> np.ndarray[Any, Any]:
-    """The bytes of one access as an array of `width // itemsize` elements, bounds and alignment checked."""
-    target = int(address) + int(offset) * dtype.itemsize
+def _element(address: int, offset: int, dtype: DTypeInfo, count: int) -> np.ndarray[Any, Any]:
+    """The elements of one access as an array, bounds and alignment checked."""
+    target, nbytes = int(address) + int(offset) * dtype.itemsize, count * dtype.itemsize
     found = behind(target)
-    if found.nbytes < width:
-        raise IndexError(f"access of {width} bytes at {target:#x} lies outside every device array")
-    if target % width:
-        raise IndexError(f"access of {width} bytes at {target:#x} is misaligned")
-    return found[:width].view(dtype.numpy)
+    if found.nbytes < nbytes:
+        raise IndexError(f"access of {nbytes} bytes at {target:#x} lies outside every device array")
+    # One complex number is aligned as its parts are.
+    if target % (nbytes if count > 1 else nbytes // dtype.parts):
+        raise IndexError(f"access of {nbytes} bytes at {target:#x} is misaligned")
+    return found[:nbytes].view(dtype.numpy)
 
 
 def _unravel(index: int, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -57,55 +58,88 @@ def _offsets(coordinates: tuple[int, ...], steps: tuple[tuple[int, ...], ...]) -
     return tuple(sum(x * s for x, s in zip(coordinates, row, strict=True)) for row in steps)
 
 
-def _map_lanes(formula: Callable[..., Any], values: tuple[tuple[Any, ...], ...]) -> Any:
-    answers = [formula(*operands) for operands in zip(*values, strict=True)]
+def _tuple(answer: Any) -> tuple[Any, ...]:
+    return answer if isinstance(answer, tuple) else (answer,)
+
+
+def _apply(formula: Callable[..., Any], values: tuple[Any, ...], scalars: tuple[Any, ...]) -> Any:
+    return _tuple(formula(*values, *scalars))
+
+
+def _map_lanes(formula: Callable[..., Any], values: tuple[tuple[Any, ...], ...], scalars: tuple[Any, ...]) -> Any:
+    answers = [_apply(formula, numbers, scalars) for numbers in zip(*values, strict=True)]
     return tuple(zip(*answers, strict=True))
 
 
-def make_accessors(
-    dtype: DTypeInfo, lanes: int, access_bytes: int, inputs: int, turned: tuple[int, ...]
-) -> dict[str, Any]:
-    """See `intrinsics.accessors`."""
-    per_access = access_bytes // dtype.itemsize
-    real = np.dtype(dtype.compute).type
+def make_scalar_reader(names: tuple[str, ...]) -> Any:
+    """See `intrinsics.scalar_reader`."""
+    rows = [TABLE[name] for name in names]
+
+    def scalars(words: tuple[int, ...]) -> Any:
+        numbers, rest = [], iter(words)
+        for row in rows:
+            size = row.itemsize // row.parts
+            data = b"".join(int(next(rest)).to_bytes(8, "little", signed=True)[:size] for _ in range(row.parts))
+            numbers.append(np.frombuffer(data, row.numpy)[0])
+        return tuple(numbers)
+
+    return scalars
+
+
+def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, turned: tuple[int, ...]) -> dict[str, Any]:
+    """See `intrinsics.operands`."""
+
+    def row(k: int) -> Any:
+        return rows[k] if len(rows) > 1 else rows[0]
+
+    def number(k: int, value: Any) -> Any:
+        return np.dtype(row(k).number).type(value)
+
+    def put(target: Any, value: Any) -> None:
+        target[...] = np.asarray(value).astype(target.dtype)
 
     def load(addresses: Any, at: Any) -> Any:
-        return tuple(
-            real(_element(address, offset, dtype, dtype.itemsize)[0])
-            for address, offset in zip(addresses, at, strict=True)
-        )
+        found = []
+        for k, (address, offset) in enumerate(zip(addresses, at, strict=True)):
+            dtype = row(k).dtype
+            found.append(number(k, _element(address, offset, dtype, 1)[0]))
+        return tuple(found)
 
     def store(addresses: Any, at: Any, values: Any) -> None:
         with np.errstate(all="ignore"):
-            for address, offset, value in zip(addresses, at, values, strict=True):
-                _element(address, offset, dtype, dtype.itemsize)[0] = value
+            for k, (address, offset, value) in enumerate(zip(addresses, at, values, strict=True)):
+                put(_element(address, offset, row(k).dtype, 1), value)
 
-    def accesses(offset: int, step: int) -> list[tuple[int, int]]:
-        return [(start, offset + start // per_access * step) for start in range(0, lanes, per_access)]
+    def accesses(k: int, offset: int, step: int) -> list[tuple[int, int]]:
+        return [
+            (start, offset + start // width * step + start % width) for start in range(0, lanes, row(k).access)
+        ]
 
     def load_lanes(addresses: Any, at: Any, step: int) -> Any:
-        return tuple(
-            tuple(
-                real(number)
-                for _, place in accesses(offset, step)
-                for number in _element(address, place, dtype, access_bytes)
-            )
-            for address, offset in zip(addresses, at, strict=True)
-        )
+        found = []
+        for k, (address, offset) in enumerate(zip(addresses, at, strict=True)):
+            dtype, access = row(k).dtype, row(k).access
+            if row(k).repeated:
+                found.append((number(k, _element(address, offset, dtype, 1)[0]),) * lanes)
+                continue
+            parts = [_element(address, place, dtype, access) for _, place in accesses(k, offset, step)]
+            found.append(tuple(number(k, value) for part in parts for value in part))
+        return tuple(found)
 
     def store_lanes(addresses: Any, at: Any, step: int, values: Any) -> None:
         with np.errstate(all="ignore"):
-            for address, offset, numbers in zip(addresses, at, values, strict=True):
-                for start, place in accesses(offset, step):
-                    _element(address, place, dtype, access_bytes)[:] = numbers[start : start + per_access]
+            for k, (address, offset, numbers) in enumerate(zip(addresses, at, values, strict=True)):
+                access = row(k).access
+                for start, place in accesses(k, offset, step):
+                    put(_element(address, place, row(k).dtype, access), numbers[start : start + access])
 
     def stage(tile: Any, i: int, j: int, addresses: Any, straight: Any, crosswise: Any) -> None:
-        at = [(crosswise if k in turned else straight)[k] for k in range(inputs)]
+        at = [(crosswise if k in turned else straight)[k] for k in range(len(rows))]
         for k, value in enumerate(load(addresses, at)):
             tile[k, i, j] = value
 
     def fetch(tile: Any, i: int, j: int) -> Any:
-        return tuple(real(tile[(k, j, i) if k in turned else (k, i, j)]) for k in range(inputs))
+        return tuple(number(k, tile[(k, j, i) if k in turned else (k, i, j)]) for k in range(len(rows)))
 
     return {
         "unravel": _unravel,
@@ -115,6 +149,7 @@ def make_accessors(
         "load_lanes": load_lanes,
         "store_lanes": store_lanes,
         "map_lanes": _map_lanes,
+        "apply": _apply,
         "stage": stage,
         "fetch": fetch,
     }

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
+
+from ..base.dtypes import TABLE
+from .formula import Formula
 
 #: A kernel as a Python function, ready to be compiled or simulated.
 Kernel = Callable[..., None]
@@ -26,28 +29,69 @@ class KernelSpec(NamedTuple):
 
     Attributes:
         algorithm: the name of a kernel in `maps`, `bits` or `sums`.
-        formula: a key of `formulas.FORMULAS`; "" where the kernel applies none.
-        dtype: name of the arrays' dtype.
-        inputs, outputs: how many arrays.
+        formula: what it computes of one element of each array; None where it is no formula.
+        reads, writes: names of the inputs' and outputs' dtypes.
         rank: dimensions that are unravelled: all of `strided`'s, the outer ones of the others.
         wide: True where offsets or sizes pass 2^31, so that they need 64-bit integers.
-        access_bytes: width of one load or store, where the kernel has them in several widths.
+        width: elements next to each other that are loaded or stored together, where the kernel has several widths.
+        lanes: elements that one thread of `vector` and `spread` handles at once.
         turned: which of the inputs lie transposed, for `tiled`.
-        thread_bytes: bytes that one thread of `vector` and `spread` reads from each input.
-        out_dtype: name of the outputs' dtype where it is another than the first input's, else "".
+        repeated: which of the inputs are the same along a row.
+        compute: name of the dtype that the formula computes in.
+        scalars: names of the dtypes of the scalar arguments, which are passed at launch.
     """
 
     algorithm: str
-    formula: str
-    dtype: str
-    inputs: int
-    outputs: int
+    formula: Formula | None
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
     rank: int
     wide: bool
-    access_bytes: int = VECTOR_BYTES
+    width: int = 1
+    lanes: int = 1
     turned: tuple[int, ...] = ()
-    thread_bytes: int = THREAD_BYTES
-    out_dtype: str = ""
+    repeated: tuple[int, ...] = ()
+    compute: str = ""
+    scalars: tuple[str, ...] = ()
+
+    @property
+    def narrow(self) -> bool:
+        """True where every float that is stored has fewer bits than are computed with."""
+        floats = [TABLE[name] for name in self.writes if TABLE[name].is_float]
+        return bool(floats) and all(row.compute == self.compute != row.name for row in floats)
+
+    @property
+    def access_bytes(self) -> int:
+        """Width of the widest load or store."""
+        return max(min(self.width * TABLE[name].itemsize, VECTOR_BYTES) for name in (*self.reads, *self.writes))
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The modules of this folder that write the kernel."""
+        return ({"pack_bits": "bits", "select_bits": "bits", "sum_rows": "sums"}.get(self.algorithm, "maps"),)
+
+    @property
+    def identity(self) -> str:
+        """What tells it from every other kernel's code, wherever and whenever it was written."""
+        digest = None if self.formula is None else self.formula.digest(self.compute, self.narrow)
+        return repr((digest, self._replace(formula=None)))
+
+
+def compute_dtype(reads: Sequence[str], writes: Sequence[str]) -> str:
+    """The dtype that a formula computes in where nothing else is said: that of the widest number.
+
+    Of floats and complex numbers it is theirs, be the integers beside them as wide as they may; of integers that of the
+    first input. Truth values count only where there is nothing else.
+    """
+    rows = [TABLE[name] for name in (*reads, *writes)]
+    floats = [row for row in rows if row.is_float or row.parts == 2]
+    if floats:
+        double = any(row.compute in ("float64", "complex128") for row in floats)
+        if any(row.parts == 2 for row in floats):
+            return "complex128" if double else "complex64"
+        return "float64" if double else "float32"
+    numbers = [row for row in rows if row.name != "bool"]
+    return str((numbers or rows)[0].compute)
 
 
 #: Groups of four words that one thread of `draws` makes, measured on an H200: two chains of instructions under way.
@@ -74,6 +118,10 @@ class DrawSpec(NamedTuple):
     dense: bool
     rank: int
     access_bytes: int
+
+    #: As in `KernelSpec`.
+    sources = ("draws", "philox", "arithmetic")
+    identity = property(repr)
 
 
 class ArrangeSpec(NamedTuple):
@@ -102,6 +150,10 @@ class ArrangeSpec(NamedTuple):
     rank: int
     wide: bool
 
+    #: As in `KernelSpec`.
+    sources = ("arrange",)
+    identity = property(repr)
+
 
 class LaunchOrder(NamedTuple):
     """What a launcher is made from.
@@ -115,6 +167,7 @@ class LaunchOrder(NamedTuple):
         constants: the integers that follow the pointers.
         pairs: (array, low, high, output, low, high, allowed to be equal): an output's bytes may not be another
             array's, unless the two start at one address and that is allowed.
+        words: 64-bit words of scalar arguments, which each launch brings.
     """
 
     kernel: KernelSpec | ArrangeSpec
@@ -125,6 +178,12 @@ class LaunchOrder(NamedTuple):
     places: tuple[tuple[int, int], ...]
     constants: tuple[int, ...]
     pairs: tuple[tuple[int, ...], ...]
+    words: int = 0
+
+
+def words_of(scalars: Sequence[str]) -> int:
+    """How many words of 64 bits hold scalar arguments of these dtypes."""
+    return sum(TABLE[name].parts for name in scalars)
 
 
 def vector_thread_bytes(inputs: int, itemsize: int) -> int:

@@ -10,8 +10,8 @@ import numpy as np
 
 from ..base._numba import cuda
 from ..base.dtypes import TABLE
-from .arithmetic import specialize_for
 from .intrinsics import accessors
+from .specialize import specialize_for
 from .specs import MAX_THREADS, Kernel, KernelSpec
 
 #: Loads that a thread has under way at once: as many as keep an H200's memory busy with a block a few columns.
@@ -30,8 +30,8 @@ def sum_rows(spec: KernelSpec) -> Kernel:
     up in shared memory, the upper half of them to the lower until one is left. The order is always the same, and so
     are the results' bits.
     """
-    dtype, out = TABLE[spec.dtype], TABLE[spec.out_dtype or spec.dtype]
-    width = spec.access_bytes // dtype.itemsize
+    dtype, out = TABLE[spec.reads[0]], TABLE[spec.writes[0]]
+    width = spec.width
     io = accessors(dtype, width, spec.access_bytes)
     store = accessors(out, 1, out.itemsize).store
     load_lanes, map_lanes, offsets, unravel, real = io.load_lanes, io.map_lanes, io.offsets, io.unravel, io.real
@@ -49,10 +49,10 @@ def sum_rows(spec: KernelSpec) -> Kernel:
         while row + (_BATCH - 1) * height < end:
             for k in range(_BATCH):
                 place = first + (row + k * height, column)
-                totals = map_lanes(plus, totals + load_lanes(ins, offsets(place, in_steps), 0))
+                totals = map_lanes(plus, totals + load_lanes(ins, offsets(place, in_steps), 0), ())
             row += _BATCH * height
         while row < end:
-            totals = map_lanes(plus, totals + load_lanes(ins, offsets(first + (row, column), in_steps), 0))
+            totals = map_lanes(plus, totals + load_lanes(ins, offsets(first + (row, column), in_steps), 0), ())
             row += height
         thread = cuda.threadIdx.y * cuda.blockDim.x + cuda.threadIdx.x
         for lane in range(width):

@@ -85,7 +85,7 @@ def bits(words: Array, each: int, row: DTypeInfo, u: int, v: int, a: float, b: f
 
 def mask(words: Array, each: int, row: DTypeInfo, u: int, v: int, a: float, b: float) -> Array:
     kept = _top(words, each) >= np.uint64(u)
-    return kept if row.compute is None else kept * _real(row)(a)
+    return kept if not row.is_float else kept * _real(row)(a)
 
 
 def scale(x: Array, most: int) -> tuple[Array, Array]:

@@ -360,7 +360,8 @@ class Launcher:
             return tuple(take(shape[1]) for _ in range(shape[0]))
 
         (_, self._inputs), _, *parameters = registry.parameters(order.kernel)
-        self._constants = [take(shape) for _, shape in parameters]
+        self._has_words = registry.takes_words(order.kernel)
+        self._constants = [take(shape) for _, shape in (parameters[:-1] if self._has_words else parameters)]
 
     def launch(self, stream: int, *arrays: int) -> int:
         """As `native.launch`: 0, or what must be looked at."""
@@ -378,6 +379,10 @@ class Launcher:
         """`launch` without a look at overlap, for arrays that have been looked at."""
         order = self._order
         pointers = tuple(arrays[k] + offset for k, offset in order.places)
+        first = len(order.alignment)
+        parameters = list(self._constants)
+        if self._has_words:
+            parameters.append(arrays[first : first + order.words])
         inputs, outputs = pointers[: self._inputs], pointers[self._inputs :]
-        queued(stream, lambda: _launch(order.kernel, order.grid, order.block, inputs, outputs, *self._constants))
+        queued(stream, lambda: _launch(order.kernel, order.grid, order.block, inputs, outputs, *parameters))
         return 0

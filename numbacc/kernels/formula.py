@@ -1,0 +1,137 @@
+"""Formulas: what a kernel computes of one element of each array, as an ordinary Python function of numbers.
+
+A formula brings no Numba: plans are made with it, and it is compiled when a kernel is. Compiled kernels are kept under a
+digest of the formula's own code and of all that it calls, so that two formulas of one name never find each other's
+machine code, and a change of one compiles no other anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from ..errors import DTypeError
+from .arithmetic import replacements
+
+
+class Formula:
+    """A scalar function that kernels apply to arrays, element by element.
+
+    Attributes:
+        name: for messages and `PlanInfo`.
+        function: of as many numbers as there are operands; it returns a number or a tuple of them.
+        reference: its meaning in NumPy: takes arrays, returns a tuple of arrays. By default the function itself, number
+            by number.
+        derivative: the formula of its gradients, or None.
+    """
+
+    __slots__ = ("derivative", "function", "name", "reference")
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        reference: Callable[..., tuple[Any, ...]] | None = None,
+        derivative: Formula | None = None,
+    ):
+        self.name, self.function, self.derivative = name, function, derivative
+        self.reference = reference or _number_by_number(function)
+
+    def __repr__(self) -> str:
+        return f"Formula({self.name!r})"
+
+    def __call__(self, *numbers: Any) -> Any:
+        """The function of numbers, in double precision."""
+        return self.function(*numbers)
+
+    def digest(self, compute: str, narrow: bool) -> str:
+        """What names the code that kernels run of it, as `specialize` makes it for a precision."""
+        return digest(self.function, compute, narrow)
+
+
+def _number_by_number(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
+    def reference(*operands: Any) -> tuple[Any, ...]:
+        arrays = np.broadcast_arrays(*operands)
+        with np.errstate(all="ignore"):
+            results = [function(*numbers) for numbers in zip(*(a.ravel() for a in arrays), strict=True)]
+        rows = [row if isinstance(row, tuple) else (row,) for row in results]
+        return tuple(np.array(column).reshape(arrays[0].shape) for column in zip(*rows, strict=True))
+
+    return reference
+
+
+# ---------------------------------------------------------------- digests
+
+
+@lru_cache(maxsize=4096)
+def digest(function: Callable[..., Any], compute: str, narrow: bool) -> str:
+    """A digest of a function's code and of everything that it refers to, for kernels of a precision.
+
+    It is of the code itself, not of the text: a comment, a name's spelling in another file, or a line more above it
+    change nothing. What cannot be followed is refused, as compiled code could outlive its meaning.
+
+    Raises:
+        DTypeError: the function refers to something that is no number, function, type or module.
+    """
+    found = hashlib.sha256()
+    replaced = replacements(compute, narrow)
+    seen: dict[int, int] = {}
+    for part in _parts(function, replaced, seen):
+        found.update(part.encode() + b"\\0")
+    return found.hexdigest()
+
+
+def _parts(value: Any, replaced: dict[Any, Any], seen: dict[int, int]) -> Iterator[str]:
+    """The text of all that decides what a value means in a kernel."""
+    try:
+        value = replaced.get(value, value)
+    except TypeError:
+        pass  # it has no hash, and is replaced by nothing
+    value = getattr(value, "py_func", value)
+    if isinstance(value, FunctionType):
+        if id(value) in seen:  # it calls itself, or is called twice
+            yield f"again {seen[id(value)]}"
+            return
+        seen[id(value)] = len(seen)
+        yield "function"
+        yield from _parts(value.__defaults__, replaced, seen)
+        names = value.__globals__
+        yield from _code(value.__code__, names, replaced, seen)
+        for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
+            yield f"closure {name}"
+            yield from _parts(cell.cell_contents, replaced, seen)
+    elif isinstance(value, tuple):
+        yield f"tuple {len(value)}"
+        for item in value:
+            yield from _parts(item, replaced, seen)
+    elif value is None or isinstance(value, (str, bytes, bool, int, float, complex)):
+        yield f"{type(value).__name__} {value!r}"
+    elif isinstance(value, np.generic):
+        yield f"{value.dtype} {value.tobytes().hex()}"
+    elif isinstance(value, np.ndarray):
+        yield f"array {value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
+    elif isinstance(value, (type, BuiltinFunctionType, np.ufunc, ModuleType)):
+        yield f"{getattr(value, '__module__', '')} {value.__name__}"
+    else:
+        raise DTypeError(
+            f"a formula refers to {value!r}, a {type(value).__name__}; use numbers, tuples of them, functions and modules"
+        )
+
+
+def _code(code: CodeType, names: dict[str, Any], replaced: dict[Any, Any], seen: dict[int, int]) -> Iterator[str]:
+    """The instructions of a function, the constants and the globals that they use."""
+    yield f"{code.co_code.hex()} {code.co_argcount} {code.co_flags} {code.co_varnames} {code.co_names}"
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _code(constant, names, replaced, seen)
+        else:
+            yield from _parts(constant, replaced, seen)
+    for name in code.co_names:
+        if name in names:
+            yield f"global {name}"
+            yield from _parts(names[name], replaced, seen)

@@ -1,0 +1,78 @@
+"""The copies of formulas that kernels run: every number in the kernel's compute dtype, functions in its precision."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from functools import lru_cache, partial
+from types import CodeType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from ..base._numba import cuda, with_numbers
+from ..base.dtypes import DTypeInfo
+from .arithmetic import replacements
+from .instructions import hardware
+
+#: Compute dtype -> the type that a Python float has in a formula. In integers it stays a float64, as in NumPy.
+_REALS = {"float32": np.float32, "float64": np.float64, "complex64": np.float32, "complex128": np.float64}
+
+
+@lru_cache(maxsize=4096)
+def specialize(formula: Callable[..., Any], compute: str, narrow: bool) -> Callable[..., Any]:
+    """`formula` as a device function.
+
+    A number written in it, `2` or `2.0`, has the compute dtype: Numba would take it for 64 bits, and drag float32
+    arithmetic up to that. What counts stays an integer: indices, shifts, powers, arguments of `range`.
+
+    Args:
+        formula: a Python function of scalars; the functions it calls are specialized with it.
+        compute: name of the dtype that is computed in.
+        narrow: True if what is stored is narrower than what is computed.
+    """
+    replaced = replacements(compute, narrow)
+    found = replaced.get(formula, formula)
+    if isinstance(found, str):
+        return getattr(hardware, found)  # type: ignore[no-any-return]
+    code, names = found.__code__, found.__globals__
+
+    def convert(value: Any) -> Any:
+        value = getattr(value, "py_func", value)
+        if isinstance(value, FunctionType) and value is not found:
+            return specialize(value, compute, narrow)
+        return value
+
+    own = {name: convert(names[name]) for name in _names_in(code) if name in names}
+    own["__builtins__"] = builtins
+    cells = tuple(type(cell)(convert(cell.cell_contents)) for cell in found.__closure__ or ())
+    copy = FunctionType(code, own, found.__name__, found.__defaults__, cells)
+    jitted: Callable[..., Any] = cuda.jit(device=True)(with_numbers(copy, partial(_number, compute)))
+    return jitted
+
+
+def _names_in(code: CodeType) -> set[str]:
+    """The global names that a function uses, those of the functions inside it too."""
+    inside = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+    return set(code.co_names).union(*map(_names_in, inside))
+
+
+def _number(compute: str, value: Any) -> Any:
+    """A Python number, or a tuple of them, as kernels of a compute dtype have it."""
+    if isinstance(value, tuple):
+        return tuple(_number(compute, item) for item in value)
+    if type(value) not in (int, float):
+        return value
+    real = _REALS.get(compute)
+    if real is not None:
+        return real(value)
+    if type(value) is float or compute == "bool":
+        return value
+    bounds = np.iinfo(compute)
+    return np.dtype(compute).type(value) if bounds.min <= value <= bounds.max else value
+
+
+def specialize_for(formula: Callable[..., Any], dtype: DTypeInfo) -> Callable[..., Any]:
+    """`formula` for arrays of `dtype`."""
+    assert dtype.compute is not None
+    return specialize(formula, dtype.compute, dtype.compute != dtype.name)
