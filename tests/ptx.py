@@ -48,9 +48,7 @@ def spec(algorithm, formula, dtype, rank=1, wide=False, **more):
     elif algorithm == "spread":
         more = {"width": VECTOR_BYTES // size, "lanes": THREAD_BYTES // size} | more
     reads, writes = (dtype,) * inputs, (dtype,) * outputs
-    return KernelSpec(
-        algorithm, function, reads, writes, rank, wide, compute=compute_dtype(reads, writes), **more
-    )
+    return KernelSpec(algorithm, function, reads, writes, rank, wide, compute=compute_dtype(reads, writes), **more)
 
 
 class Access(NamedTuple):

@@ -38,11 +38,12 @@ class Launch:
         kernel = self.kernel = self.order.kernel
         self.grid, self.block = self.order.grid, self.order.block
         dimensions, rest = kernel.rank + INNER[kernel.algorithm], list(self.order.constants)
-        count = (kernel.inputs + kernel.outputs) * dimensions
+        count = (len(kernel.reads) + len(kernel.writes)) * dimensions
         self.steps = np.reshape(rest[:count], (-1, dimensions))
         self.outer, self.scalars = tuple(rest[count:][: kernel.rank]), rest[count + kernel.rank :]
         assert len(self.scalars) == SCALARS[kernel.algorithm]
-        self.width = kernel.access_bytes // TABLE[kernel.dtype].itemsize
+        self.width = kernel.width
+        assert kernel.access_bytes == kernel.width * TABLE[kernel.reads[0]].itemsize
 
     def check_limits(self):
         (grid_x, grid_y), (block_x, block_y) = self.grid, self.block

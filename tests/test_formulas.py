@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from types import FunctionType
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ from scipy.special import erfc, expit, ndtr
 
 from numbacc.base.backend import simulated
 from numbacc.base.dtypes import TABLE
-from numbacc.kernels import arithmetic, formulas
+from numbacc.kernels import arithmetic, formulas, specialize
 from numbacc.kernels.formulas import FORMULAS
 
 EPS = np.finfo(np.float64).eps
@@ -266,94 +265,22 @@ def test_the_density_gets_its_argument_s_rounding_error_back(dtype, computing_in
 compiles = pytest.mark.skipif(simulated(), reason="the simulator compiles nothing")
 
 
-def functions_in(device_function, seen):
-    """The Python functions behind a device function and all that it calls; hardware instructions left out."""
-    function = getattr(device_function, "py_func", None)
-    if function is None or function in seen:
-        return seen
-    seen.append(function)
-    cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    for value in (*function.__globals__.values(), *cells):
-        functions_in(value, seen)
-    return seen
-
-
-def numbers_in(value):
-    """The floats in a constant, in tuples too."""
-    if isinstance(value, tuple):
-        return [number for item in value for number in numbers_in(item)]
-    return [value] if isinstance(value, (float, np.floating)) else []
-
-
-def literals(function):
-    """Every number that is written in a function, or that it finds outside itself."""
-    cells = tuple(cell.cell_contents for cell in function.__closure__ or ())
-    names = tuple(function.__globals__.get(name) for name in function.__code__.co_names)
-    return numbers_in((function.__code__.co_consts, names, cells, function.__defaults__ or ()))
-
-
-@compiles
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
-@pytest.mark.parametrize("formula", [name for name in FORMULAS if name not in ("copy", "epilogue.bias")])
-def test_kernels_know_no_numbers_but_those_of_their_compute_dtype(formula, dtype):
-    row = TABLE[dtype]
-    parts = functions_in(arithmetic.specialize_for(FORMULAS[formula], row), [])
-    numbers = [number for part in parts for number in literals(part)]
-    assert numbers
-    assert {type(number) for number in numbers} == {np.dtype(row.compute).type}
-
-
-SCALE = 0.1
-
-
-def scaled(x):
-    return x * SCALE if x > 0.7 else x
-
-
-def with_closure(factor, inner):
-    def formula(x):
-        for bound in (0.25, (0.3, 2), 3):
-            if bound == x:
-                return inner(x)
-        return inner(scaled(x)) * factor
-
-    return formula
-
-
-@compiles
-@pytest.mark.parametrize("compute, real", [("float32", np.float32), ("float64", np.float64)])
-def test_specialize_converts_literals_tuples_globals_and_closures(compute, real):
-    original = with_closure(0.6, scaled)
-    copy = arithmetic.specialize(original, compute, False).py_func
-    assert isinstance(copy, FunctionType) and copy is not original
-    assert literals(copy) == [real(0.25), real(0.3), real(0.6)]
-    assert {type(number) for number in literals(copy)} == {real}
-    cells = dict(zip(copy.__code__.co_freevars, (c.cell_contents for c in copy.__closure__), strict=True))
-    called = copy.__globals__["scaled"].py_func
-    assert cells["inner"].py_func is called
-    assert literals(called) == [real(0.7), real(0.1)]
-    assert {type(number) for number in literals(called)} == {real}
-    # What it was made from is left as it was.
-    assert literals(original) == [0.25, 0.3, 0.6] and literals(scaled) == [0.7, 0.1]
-    assert {type(number) for number in literals(original) + literals(scaled)} == {float}
-
-
 @compiles
 def test_specialize_replaces_functions_by_precision():
     narrow, wide, double = (
-        arithmetic.specialize(formulas.normal_pair, *precision).py_func.__globals__
+        specialize.specialize(formulas.normal_pair, *precision).py_func.__globals__
         for precision in (("float32", True), ("float32", False), ("float64", False))
     )
     degrees = [names["normal_tail"].py_func.__name__ for names in (narrow, wide, double)]
     assert degrees == [f"normal_tail_degree_{n}" for n in (6, 9, 22)]
     assert narrow["gaussian"].py_func.__name__ == "gaussian"
     assert wide["gaussian"].py_func.__name__ == double["gaussian"].py_func.__name__ == "gaussian_compensated"
-    assert narrow["gaussian"].py_func.__globals__["exp"] is arithmetic.hardware.exp_approximate
-    assert wide["gaussian"].py_func.__globals__["exp"] is arithmetic.hardware.exp
+    assert narrow["gaussian"].py_func.__globals__["exp"] is specialize.hardware.exp_approximate
+    assert wide["gaussian"].py_func.__globals__["exp"] is specialize.hardware.exp
 
 
 @compiles
 def test_specialize_makes_one_copy_a_precision():
-    one = arithmetic.specialize_for(formulas.glu, TABLE["float16"])
-    assert one is arithmetic.specialize_for(formulas.glu, TABLE["bfloat16"])
-    assert one is not arithmetic.specialize_for(formulas.glu, TABLE["float32"])
+    one = specialize.specialize_for(formulas.glu, TABLE["float16"])
+    assert one is specialize.specialize_for(formulas.glu, TABLE["bfloat16"])
+    assert one is not specialize.specialize_for(formulas.glu, TABLE["float32"])

@@ -15,9 +15,10 @@ import pytest
 
 from numbacc import CacheWarning
 from numbacc.device import kernel_cache
+from numbacc.kernels.formulas import FORMULAS
 from numbacc.kernels.specs import KernelSpec
 
-SPEC = KernelSpec("vector", "gated.forward.glu", "float32", 2, 1, 1, False)
+SPEC = KernelSpec("vector", FORMULAS["gated.forward.glu"], ("float32",) * 2, ("float32",), 1, False, compute="float32")
 CAPABILITY = (9, 0)
 KEY = "ab" * 32
 ENTRY, CUBIN = "_ZN5entryé", bytes(range(256)) * 300

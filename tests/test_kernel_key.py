@@ -13,10 +13,11 @@ from types import SimpleNamespace
 import pytest
 
 from numbacc.device import installed, kernel_cache
+from numbacc.kernels.formulas import FORMULAS
 from numbacc.kernels.specs import KernelSpec
 from numbacc_bindings.driver import DriverError
 
-SPEC = KernelSpec("vector", "gated.forward.glu", "float32", 2, 1, 1, False)
+SPEC = KernelSpec("vector", FORMULAS["gated.forward.glu"], ("float32",) * 2, ("float32",), 1, False, compute="float32")
 CAPABILITY = (9, 0)
 
 
@@ -32,16 +33,18 @@ def fresh_fingerprint():
     "change",
     [
         {"algorithm": "scalar"},
-        {"formula": "gated.forward.swiglu"},
-        {"dtype": "float64"},
-        {"inputs": 3},
-        {"outputs": 2},
+        {"formula": FORMULAS["gated.forward.swiglu"]},
+        {"reads": ("float32", "float16")},
+        {"writes": ("float16",)},
+        {"writes": ("float32", "float32")},
         {"rank": 2},
         {"wide": True},
-        {"access_bytes": 8},
+        {"width": 2},
         {"turned": (0,)},
-        {"thread_bytes": 16},
-        {"out_dtype": "float16"},
+        {"lanes": 4},
+        {"repeated": (1,)},
+        {"compute": "float64"},
+        {"scalars": ("int64",)},
     ],
     ids=str,
 )
@@ -62,7 +65,9 @@ def test_key_depends_on_the_compute_capability():
 def test_key_is_the_same_in_another_process():
     code = (
         "from numbacc.device import kernel_cache; from numbacc.kernels.specs import KernelSpec; "
-        f"print(kernel_cache.key({SPEC!r}, {CAPABILITY!r}))"
+        "from numbacc.kernels.formulas import FORMULAS; "
+        f"spec = KernelSpec(*{tuple(SPEC._replace(formula=None))!r})._replace(formula=FORMULAS['gated.forward.glu']); "
+        f"print(kernel_cache.key(spec, {CAPABILITY!r}))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == kernel_cache.key(SPEC, CAPABILITY)
@@ -179,7 +184,7 @@ def test_a_key_needs_no_library_and_no_pathfinder(toolkit, fresh_fingerprint, mo
 @pytest.mark.parametrize(
     "source",
     [
-        *("maps.py", "sums.py", "formulas.py", "arithmetic.py", "specs.py", "intrinsics.py", "instructions.py"),
+        *("maps.py", "specs.py", "intrinsics.py", "formats.py", "instructions.py", "specialize.py"),
         *("_numba.py", "dtypes.py", "launch.py"),
     ],
 )
@@ -188,3 +193,11 @@ def test_key_depends_on_the_source(source, fresh_fingerprint, monkeypatch):
     monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + b"#" * (path.name == source))
     fresh_fingerprint()
     assert kernel_cache.key(SPEC, CAPABILITY) != before
+
+
+@pytest.mark.parametrize("source", ["sums.py", "draws.py", "formulas.py", "arithmetic.py"])
+def test_no_other_kernel_and_no_formula_s_file_changes_the_key(source, fresh_fingerprint, monkeypatch):
+    before, read = kernel_cache.key(SPEC, CAPABILITY), Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + b"#" * (path.name == source))
+    fresh_fingerprint()
+    assert kernel_cache.key(SPEC, CAPABILITY) == before

@@ -235,7 +235,11 @@ def test_reference_knows_no_gpu():
 
 def test_only_families_and_what_stands_in_for_gpus_know_the_reference():
     knowing = {folder_of(module) for module in importers("numbacc.reference")}
-    assert knowing <= {*FAMILIES, "bench", "reference", "simulator"}
+    # A formula of the kernels brings its meaning with it.
+    assert knowing <= {*FAMILIES, "bench", "kernels", "reference", "simulator"}
+    assert {module for module in importers("numbacc.reference") if folder_of(module) == "kernels"} == {
+        "numbacc.kernels.formulas"
+    }
 
 
 def test_kernels_know_no_validation_and_no_library():

@@ -14,6 +14,7 @@ from numbacc.base.dtypes import TABLE
 from numbacc.base.layout import View, layout
 from numbacc.device import geometry
 from numbacc.device.map_executable import MapSpec
+from numbacc.kernels.formulas import FORMULAS
 from numbacc.kernels.maps import INNER, SCALARS
 from numbacc.kernels.specs import MAX_THREADS, TILE, VECTOR_BYTES
 
@@ -54,7 +55,7 @@ class Map:
         starts = starts or [0] * len(made)
         views = [View(k - inputs * (k >= inputs), self.size * starts[k], a.strides) for k, a in enumerate(made)]
         spec = MapSpec(
-            op="test", formula="copy", reference=None, names=("x",) * len(made),
+            op="test", formula=FORMULAS["copy"], reference=None, names=("x",) * len(made),
             inputs=tuple(made[:inputs]), outputs=tuple(made[inputs:]), shape=self.shape,
             reads=tuple(views[:inputs]), writes=tuple(views[inputs:]), out_given=True,
         )  # fmt: skip
@@ -143,7 +144,7 @@ def test_the_kernel_is_given_each_element_once(found):
 def test_the_grid_covers_the_work_and_no_block_is_idle(found):
     event(found.algorithm)
     (grid_x, grid_y), (block_x, block_y) = found.grid, found.block
-    total, bytes_each = prod(found.shape), {"vector": VECTOR_BYTES, "spread": found.size}.get(found.algorithm)
+    total, piece = prod(found.shape), {"vector": found.kernel.width, "spread": 1}.get(found.algorithm)
     if found.algorithm == "strided":
         items, each, lines = total, 1, None
         assert found.scalars == [total]
@@ -155,7 +156,7 @@ def test_the_grid_covers_the_work_and_no_block_is_idle(found):
         rows, columns = found.scalars[:2]
         assert rows == prod(found.outer) and rows * columns == total
         items, lines = columns, rows
-        each = found.kernel.thread_bytes // bytes_each if bytes_each else 1
+        each = found.kernel.lanes // piece if piece else 1
         if found.algorithm == "vector":
             vectors = found.scalars[3]
             items = vectors + columns - vectors * (VECTOR_BYTES // found.size)
@@ -180,11 +181,13 @@ def test_the_algorithm_follows_from_strides_and_places(found):
     """As `maps` documents it; steps along the kernel's last dimension, which is the outputs' own, tell rows apart."""
     event(found.algorithm)
     steps, size = found.kernel_steps, found.size
-    contiguous = (steps[:, -1] == 1).all()
+    repeated = (steps[:, -1] == 0) & (np.arange(len(steps)) < len(found.kernel.reads))
+    contiguous = ((steps[:, -1] == 1) | repeated).all()
     assert (found.algorithm in ROWS) == contiguous
+    straight = np.flatnonzero(~repeated)
     if not contiguous:
         turned = tuple(np.flatnonzero(steps[:, -1] != 1).tolist())
-        turnable = turned[-1] < found.kernel.inputs and any(
+        turnable = turned[-1] < len(found.kernel.reads) and any(
             (steps[list(turned), d] == 1).all() and min(found.kernel_shape[d], found.kernel_shape[-1]) >= TILE // 2
             for d in range(steps.shape[1] - 1)
         )
@@ -192,10 +195,13 @@ def test_the_algorithm_follows_from_strides_and_places(found):
         assert found.kernel.turned == (turned if turnable else ())
         assert not turnable or (steps[list(turned), -2] == 1).all()
         return
-    pitches = gcd(0, *(int(n) * size for n in steps[:, :-1].ravel()))
-    in_step = len(set(found.places)) == 1 and pitches % VECTOR_BYTES == 0
+    # What is the same all along a row may lie anywhere.
+    assert found.kernel.repeated == (() if found.algorithm == "scalar" else tuple(np.flatnonzero(repeated)))
+    places = [found.places[k] for k in straight]
+    pitches = gcd(0, *(int(n) * size for n in steps[straight, :-1].ravel()))
+    in_step = len(set(places)) == 1 and pitches % VECTOR_BYTES == 0
     columns, width = found.scalars[1], VECTOR_BYTES // size
-    head = -found.places[0] % VECTOR_BYTES // size
+    head = -places[0] % VECTOR_BYTES // size
     assert (found.algorithm == "vector") == (in_step and columns >= head + width)
     if found.algorithm == "vector":
         assert found.scalars[2:] == [head, (columns - head) // width]
@@ -203,10 +209,10 @@ def test_the_algorithm_follows_from_strides_and_places(found):
     elif found.algorithm == "spread":
         nbytes = found.kernel.access_bytes
         assert size <= nbytes <= VECTOR_BYTES and VECTOR_BYTES % nbytes == 0
-        assert all(n % nbytes == 0 for n in (pitches, *found.places))
-        assert nbytes == VECTOR_BYTES or any(n % (2 * nbytes) for n in (pitches, *found.places))
+        assert all(n % nbytes == 0 for n in (pitches, *places))
+        assert nbytes == VECTOR_BYTES or any(n % (2 * nbytes) for n in (pitches, *places))
         # Every block's whole width is walked at once somewhere.
-        assert found.block[0] * found.kernel.thread_bytes // size <= columns
+        assert found.block[0] * found.kernel.lanes <= columns
 
 
 # ---------------------------------------------------------------- one by one
@@ -229,14 +235,17 @@ def test_the_algorithm_follows_from_strides_and_places(found):
         ("scalar", (1, 1), [(1, 1), (1, 1)], None),
         ("tiled", (1000, 1000), [(1, 1000), (1000, 1)], None),
         ("tiled", (1000, 1000), [(1000, 1), (1, 1000), (1000, 1)], None),
-        ("tiled", (1000, 1000), [(1, 0), (1000, 1)], None),
+        ("tiled", (1000, 1000), [(1, 1000), (0, 1), (1000, 1)], None),
+        ("vector", (1000, 1000), [(1, 0), (1000, 1)], None),
+        ("vector", (1000, 1000), [(0, 0), (1000, 1), (1000, 1)], (1, 0, 0)),
+        ("spread", (1000, 1000), [(1, 0), (1001, 1), (1000, 1)], None),
+        ("scalar", (1000, 3), [(1, 0), (3, 1)], (0, 1)),
         ("tiled", (3, 16, 16), [(256, 1, 16), (256, 16, 1)], None),
         ("strided", (1000, 15), [(1, 1000), (15, 1)], None),
         ("strided", (15, 1000), [(1, 15), (1000, 1)], None),
         ("strided", (1000, 1000), [(-1, 1000), (1000, 1)], None),
         ("strided", (1000, 1000), [(2000, 2), (1000, 1)], None),
         ("strided", (1000, 1000), [(1000, -1), (1000, 1)], None),
-        ("strided", (1000, 1000), [(0, 0), (1000, 1)], None),
         ("strided", (1000, 1000), [(1000, 1), (2000, 2)], None),
         ("strided", (100, 100, 100), [(10000, 1, 100), (1, 10000, 100), (10000, 100, 1)], None),
     ],

@@ -12,8 +12,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import numbacc
 from numbacc.base.backend import simulated
 from numbacc.base.codes import ARRAYS, CAPTURING, FAILED, MAY_OVERLAP, WRONG_ALIGNMENT, WRONG_CONTEXT
+from numbacc.kernels.formulas import FORMULAS
 from numbacc.kernels.specs import KernelSpec, LaunchOrder
 
 if simulated():
@@ -123,10 +125,10 @@ def as_new(driver):
     driver.asked.clear()
 
 
-def order(places=((0, 0), (1, 0)), constants=(), alignment=(), pairs=(), wide=False):
+def order(places=((0, 0), (1, 0)), constants=(), alignment=(), pairs=(), wide=False, words=0):
     """A launch of a kernel on arrays that `places` name."""
-    spec = KernelSpec("scalar", "copy", "uint8", 1, 1, 1, wide)
-    return LaunchOrder(spec, 0, (70000, 65535), (32, 4), alignment, places, constants, pairs)
+    spec = KernelSpec("scalar", FORMULAS["copy"], ("uint8",), ("uint8",), 1, wide)
+    return LaunchOrder(spec, 0, (70000, 65535), (32, 4), alignment, places, constants, pairs, words)
 
 
 def addresses(*given):
@@ -151,6 +153,25 @@ def test_a_launch_hands_over_pointers_constants_configuration_and_stream(driver,
     assert launched == Launched((70000, 65535, 1), (32, 4, 1), 0, STREAM, 0, FUNCTION, 0, packed)
 
 
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("arrays, words", [(2, 1), (4, 2), (5, 3), (16, 8), (20, 4)])
+def test_scalars_follow_the_constants_at_a_multiple_of_8(driver, arrays, words, wide):
+    places, constants = tuple((k, 8 * k) for k in range(arrays)), (3, -1, 5)
+    launcher = launch.Launcher(order(places, constants, (0,) * arrays, wide=wide, words=words))
+    given = [0x7F00_0000_0000 + 4096 * k for k in range(arrays)]
+    scalars = [(-1) ** k * (2**62 + k) for k in range(words)]
+    assert launcher.launch(STREAM, *given, *scalars, *[0] * (launcher.capacity - arrays - words)) == 0
+    ((_, launched),) = driver.calls
+    packed = struct.pack(f"<{arrays}Q", *(given[k] + offset for k, offset in places))
+    packed += struct.pack("<3q", *constants) if wide else struct.pack("<4i", *constants, 0)
+    assert launched.arguments == packed + struct.pack(f"<{words}q", *scalars)
+
+
+def test_more_arrays_than_a_launch_takes_are_refused(driver):
+    with pytest.raises(numbacc.ShapeError, match="25 arrays"):
+        launch.Launcher(order(alignment=(0,) * 25))
+
+
 def test_the_template_is_laid_out_as_documented(driver):
     pair = (0, -16, 64, 1, 0, 128, 1)
     launcher = launch.Launcher(order(((1, 8), (0, 24)), (3, -1, 5), (4, 8), (pair,)))
@@ -162,16 +183,19 @@ def test_the_template_is_laid_out_as_documented(driver):
         native.IS_CAPTURING: driver.address("cuStreamIsCapturing"),
         native.LAUNCH: driver.address("cuLaunchKernelEx"),
         native.FUNCTION: FUNCTION,
+        native.COUNT: 2,
         native.POINTERS: 2,
+        native.CONSTANTS: 2,
+        native.SCALARS: 0,
         native.SIZE: 2 * 8 + 3 * 4,
         native.PAIRS: 1,
     }
     assert {k: words[k] for k in head} == head
-    assert words[native.ALIGNMENT : native.PLACES] == addresses(4, 8)
-    assert words[native.PLACES : native.PLACES + 4] == (1, 8, 0, 24)
-    constants = struct.pack("<4i", 3, -1, 5, 0)
-    assert struct.pack("<2q", *words[native.PLACES + 4 : native.PLACES + 6]) == constants
-    assert words[native.PLACES + 6 :][: native.PAIR_WORDS] == pair
+    alignment, rest = words[native.ALIGNMENT :][:2], words[native.ALIGNMENT + 2 :]
+    assert alignment == (4, 8)
+    assert rest[:4] == (1, 8, 0, 24)
+    assert struct.pack("<2q", *rest[4:6]) == struct.pack("<4i", 3, -1, 5, 0)
+    assert rest[6:][: native.PAIR_WORDS] == pair
     assert ctypes.sizeof(LaunchConfig) == 8 * native.CONFIG_WORDS
 
 

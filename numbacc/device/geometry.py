@@ -204,7 +204,9 @@ def _rows(
     straight = [k for k in range(len(sizes)) if k not in repeated]
     widest = max(sizes[k] for k in straight)
     #: Bytes from row to row of each operand, to the power of two that divides all of them.
-    pitches = [gcd(VECTOR_BYTES, *(n * size for n in step[:-1])) for step, size in zip(merged.strides, sizes, strict=True)]
+    pitches = [
+        gcd(VECTOR_BYTES, *(n * size for n in step[:-1])) for step, size in zip(merged.strides, sizes, strict=True)
+    ]
     width = VECTOR_BYTES // widest
     # A run of `width` elements must start at a multiple of its own bytes in every operand, at one element for all.
     starts = {(-places[k] % (width * sizes[k])) / sizes[k] for k in straight}

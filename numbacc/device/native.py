@@ -16,7 +16,17 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ..base.codes import ALIGNED, ARRAYS, CAPTURING, FAILED, MANY_ARRAYS, MATMUL_ARRAYS, MAY_OVERLAP, WRONG_ALIGNMENT, WRONG_CONTEXT
+from ..base.codes import (
+    ALIGNED,
+    ARRAYS,
+    CAPTURING,
+    FAILED,
+    MANY_ARRAYS,
+    MATMUL_ARRAYS,
+    MAY_OVERLAP,
+    WRONG_ALIGNMENT,
+    WRONG_CONTEXT,
+)
 from .host_cache import compiled
 
 #: Bytes of packed kernel arguments, at most: what every GPU takes.

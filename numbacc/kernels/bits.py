@@ -51,7 +51,7 @@ def select_lanes(choose: Any, width: int) -> Callable[..., Any]:
 def pack_bits(spec: KernelSpec) -> Kernel:
     """One thread a byte: it reads eight columns, in accesses as wide as their alignment allows."""
     dtype = TABLE[spec.reads[0]]
-    io, mask = accessors(dtype, 8, spec.access_bytes), accessors(TABLE["uint8"], 1, 1)
+    io, mask = accessors(dtype, 8, spec.width * dtype.itemsize), accessors(TABLE["uint8"], 1, 1)
     load, load_lanes, offsets, unravel = io.load, io.load_lanes, io.offsets, io.unravel
     store_byte, kept, width = mask.store, specialize_for(not_below_0, dtype), io.width
 
@@ -85,7 +85,7 @@ def select_bits(spec: KernelSpec) -> Kernel:
     """
     dtype = TABLE[spec.reads[0]]
     width = spec.width
-    io, mask = accessors(dtype, width, spec.access_bytes), accessors(TABLE["uint8"], 1, 1)
+    io, mask = accessors(dtype, width, width * dtype.itemsize), accessors(TABLE["uint8"], 1, 1)
     load_lanes, store_lanes, offsets, unravel = io.load_lanes, io.store_lanes, io.offsets, io.unravel
     load_byte, chosen = mask.load, select_lanes(specialize_for(select, dtype), width)
 

@@ -37,7 +37,7 @@ def memory_type(dtype: DTypeInfo) -> Any:
 
 
 def access_type(dtype: DTypeInfo, count: int) -> Any:
-    """What one load or store of `count` elements moves: 32-bit words, or the elements themselves where it is narrower."""
+    """What a load or store of `count` elements moves: 32-bit words, or the elements themselves where it is narrower."""
     nbytes = count * dtype.itemsize
     return ir.VectorType(I32, nbytes // 4) if nbytes >= 4 else ir.VectorType(_bits_type(dtype), count)
 
@@ -155,8 +155,6 @@ def pack(context: Any, builder: Any, dtype: DTypeInfo, kind: Any, numbers: list[
     for j, number in enumerate(bits):
         items = builder.insert_element(items, number, I32(j))
     return builder.bitcast(items, target)
-
-
 
 
 def number_of_words(builder: Any, dtype: DTypeInfo, words: Any) -> Any:

@@ -1,7 +1,7 @@
 """Formulas: what a kernel computes of one element of each array, as an ordinary Python function of numbers.
 
-A formula brings no Numba: plans are made with it, and it is compiled when a kernel is. Compiled kernels are kept under a
-digest of the formula's own code and of all that it calls, so that two formulas of one name never find each other's
+A formula brings no Numba: plans are made with it, and it is compiled when a kernel is. Compiled kernels are kept under
+a digest of the formula's own code and of all that it calls, so that two formulas of one name never find each other's
 machine code, and a change of one compiles no other anew.
 """
 
@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DTypeError
 from .arithmetic import replacements
 
 
@@ -76,9 +75,9 @@ def digest(function: Callable[..., Any], compute: str, narrow: bool) -> str:
     change nothing. What cannot be followed is refused, as compiled code could outlive its meaning.
 
     Raises:
-        DTypeError: the function refers to something that is no number, function, type or module.
+        TypeError: the function refers to something that is no number, function, type or module.
     """
-    found = hashlib.sha256()
+    found = hashlib.sha256(f"{compute} {narrow}".encode())
     replaced = replacements(compute, narrow)
     seen: dict[int, int] = {}
     for part in _parts(function, replaced, seen):
@@ -118,8 +117,8 @@ def _parts(value: Any, replaced: dict[Any, Any], seen: dict[int, int]) -> Iterat
     elif isinstance(value, (type, BuiltinFunctionType, np.ufunc, ModuleType)):
         yield f"{getattr(value, '__module__', '')} {value.__name__}"
     else:
-        raise DTypeError(
-            f"a formula refers to {value!r}, a {type(value).__name__}; use numbers, tuples of them, functions and modules"
+        raise TypeError(
+            f"a formula refers to {value!r}, a {type(value).__name__}; use numbers, tuples of them, functions, modules"
         )
 
 

@@ -217,7 +217,9 @@ if not SIMULATED:
         result = types.Tuple(results)
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            numbers = [builder.extract_value(arg, k) for arg, n in zip(args[1:], (values, scalars)) for k in range(len(n))]
+            numbers = [
+                builder.extract_value(arg, k) for arg, n in zip(args[1:], (values, scalars)) for k in range(len(n))
+            ]
             found = _results(builder, call, context.get_function(formula, call)(builder, numbers))
             return _aggregate(context, builder, result, dict(enumerate(found)))
 
@@ -239,9 +241,7 @@ if not SIMULATED:
 
         return scalars
 
-    def make_accessors(
-        rows: tuple[Operand, ...], lanes: int, width: int, turned: tuple[int, ...]
-    ) -> dict[str, Any]:
+    def make_accessors(rows: tuple[Operand, ...], lanes: int, width: int, turned: tuple[int, ...]) -> dict[str, Any]:
         def row(k: int) -> Operand:
             return rows[k] if len(rows) > 1 else rows[0]
 

@@ -63,7 +63,9 @@ def _tuple(answer: Any) -> tuple[Any, ...]:
 
 
 def _apply(formula: Callable[..., Any], values: tuple[Any, ...], scalars: tuple[Any, ...]) -> Any:
-    return _tuple(formula(*values, *scalars))
+    # The formulas define overflow and NaN; NumPy's warnings about them would be noise.
+    with np.errstate(all="ignore"):
+        return _tuple(formula(*values, *scalars))
 
 
 def _map_lanes(formula: Callable[..., Any], values: tuple[tuple[Any, ...], ...], scalars: tuple[Any, ...]) -> Any:
@@ -111,9 +113,7 @@ def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, turned: tuple[
                 put(_element(address, offset, row(k).dtype, 1), value)
 
     def accesses(k: int, offset: int, step: int) -> list[tuple[int, int]]:
-        return [
-            (start, offset + start // width * step + start % width) for start in range(0, lanes, row(k).access)
-        ]
+        return [(start, offset + start // width * step + start % width) for start in range(0, lanes, row(k).access)]
 
     def load_lanes(addresses: Any, at: Any, step: int) -> Any:
         found = []

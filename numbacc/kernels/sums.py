@@ -32,7 +32,7 @@ def sum_rows(spec: KernelSpec) -> Kernel:
     """
     dtype, out = TABLE[spec.reads[0]], TABLE[spec.writes[0]]
     width = spec.width
-    io = accessors(dtype, width, spec.access_bytes)
+    io = accessors(dtype, width, width * dtype.itemsize)
     store = accessors(out, 1, out.itemsize).store
     load_lanes, map_lanes, offsets, unravel, real = io.load_lanes, io.map_lanes, io.offsets, io.unravel, io.real
     plus = specialize_for(add, dtype)

@@ -1,0 +1,261 @@
+"""Kernels whose operands differ: in dtype, layout and number, with scalar arguments that come at the launch."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import ptx
+import pytest
+from conftest import Operand, bits
+
+from numbacc.arrays.operands import layout_of
+from numbacc.base import dtypes
+from numbacc.base.backend import simulated
+from numbacc.base.dtypes import TABLE, words
+from numbacc.base.layout import layout, view
+from numbacc.device.map_executable import MapExecutable, MapSpec
+from numbacc.kernels.formula import Formula
+from numbacc.kernels.specs import KernelSpec, compute_dtype
+
+
+def executable(formula, inputs, outs, scalars=(), compute=""):
+    """The map of a formula over operands that broadcast to the outputs' shape."""
+    shape = outs[0].view.shape
+    ins, results = ([layout_of(o.view) for o in each] for each in (inputs, outs))
+
+    def seen(k, array):
+        lead = len(shape) - array.ndim
+        steps = [0 if n == 1 else step for n, step in zip(array.shape, array.strides, strict=True)]
+        return view(k, 0, (*[0] * lead, *steps), shape)
+
+    return MapExecutable(
+        MapSpec(
+            op="own", formula=formula, reference=formula.reference,
+            names=tuple(f"operand {k}" for k in range(len(ins) + len(results))),
+            inputs=tuple(ins), outputs=tuple(results), shape=shape,
+            reads=tuple(seen(k, a) for k, a in enumerate(ins)), writes=tuple(seen(k, a) for k, a in enumerate(results)),
+            out_given=True, compute=compute, scalars=tuple(scalars),
+        )
+    )  # fmt: skip
+
+
+def check(place, function, inputs, outs, wanted, scalars=(), values=(), compute=""):
+    """Run a map. Nothing but the outputs' elements may change."""
+    made = executable(Formula("own", function), inputs, outs, scalars, compute)
+    before = [o.place.get(o.base) for o in outs]
+    packed = [word for name, value in zip(scalars, values, strict=True) for word in words(value, name)]
+    made.run([o.view for o in inputs], [o.view for o in outs], 0, packed)
+    for operand, base, result in zip(outs, before, wanted, strict=True):
+        got = operand.now()
+        assert got.dtype == result.dtype
+        np.testing.assert_array_equal(got.astype(result.dtype), result)
+        operand.within(base)[...] = got
+        np.testing.assert_array_equal(bits(operand.place.get(operand.base)), bits(base))
+    for operand in inputs:
+        operand.assert_untouched()
+    return made
+
+
+def numbers(shape, dtype, seed=0):
+    """Small whole numbers, which every dtype holds."""
+    rng = np.random.default_rng(seed)
+    row = np.dtype(dtypes.dtype(dtype))
+    if row == bool:
+        return rng.integers(0, 2, shape).astype(bool)
+    low = 0 if row.kind == "u" else -9
+    found = rng.integers(low, 10, shape)
+    return (found + 1j * rng.integers(-9, 10, shape)).astype(row) if row.kind == "c" else found.astype(row)
+
+
+SHAPE = (3, 70)
+#: How operands lie: rows at multiples of 16 bytes, rows that share no alignment, turned around, with gaps.
+LAYOUTS = {
+    "dense": ({}, {}),
+    "odd": ({"margins": [(0, 0), (1, 2)]}, {"margins": [(0, 0), (0, 1)]}),
+    "turned": ({"order": (1, 0)}, {}),
+    "gaps": ({"steps": (1, 2)}, {"steps": (2, -3)}),
+}
+each_layout = pytest.mark.parametrize("layouts", LAYOUTS.values(), ids=LAYOUTS)
+REAL = ("float64", "float32", "float16", "bfloat16", "int8", "uint8", "int32", "uint16", "int64", "uint64", "bool")
+
+
+def operand(place, values, how):
+    if values.shape != SHAPE and how.get("margins"):
+        how = {"margins": [(0, 0), (2, 1)]}
+    return Operand(place, values, **how)
+
+
+def poisoned(place, dtype, how, shape=SHAPE):
+    return place.empty(shape, dtypes.dtype(dtype), **how)
+
+
+@each_layout
+@pytest.mark.parametrize("source", REAL)
+def test_casts(device_place, source, layouts):
+    shape = SHAPE if layouts[0].get("order") is None else (40, 33)
+    x = numbers(shape, source)
+    for target in ("float32", "bfloat16", "float64", "int32", "uint8", "bool"):
+        if target == "uint8" and source != "bool":
+            x = np.abs(x)
+        wanted = x.astype(dtypes.dtype(target))
+        one, out = Operand(device_place, x, **layouts[0]), poisoned(device_place, target, layouts[1], shape)
+        check(device_place, lambda v: v, [one], [out], [wanted])
+
+
+@each_layout
+def test_comparisons_and_choices(device_place, layouts):
+    x, y = numbers(SHAPE, "float32"), numbers(SHAPE, "float32", 1)
+    x[0, 3] = np.nan
+    ins = [operand(device_place, v, layouts[0]) for v in (x, y)]
+    check(device_place, lambda a, b: a > b, ins, [poisoned(device_place, "bool", layouts[1])], [x > y])
+    mask = numbers(SHAPE, "bool")
+    three = [operand(device_place, mask, layouts[1]), *ins]
+    out = poisoned(device_place, "float16", layouts[0])
+    check(device_place, lambda m, a, b: a if m else b, three, [out], [np.where(mask, x, y).astype(np.float16)])
+
+
+@each_layout
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_integers(device_place, dtype, layouts):
+    x, y = numbers(SHAPE, dtype), numbers(SHAPE, dtype, 1)
+    big = np.iinfo(dtype).max - 3
+    x[0, :5] = big
+    ins = [operand(device_place, v, layouts[0]) for v in (x, y)]
+    out = poisoned(device_place, dtype, layouts[1])
+    with np.errstate(all="ignore"):
+        wanted = x + y * np.dtype(dtype).type(3)
+    check(device_place, lambda a, b: a + b * 3, ins, [out], [wanted])
+    shifted, both = poisoned(device_place, dtype, layouts[1]), poisoned(device_place, "int64", layouts[0])
+    check(
+        device_place,
+        lambda a: (a >> 1, a & 6),
+        [ins[0]],
+        [shifted, both],
+        [x >> 1, (x & np.dtype(dtype).type(6)).astype("i8")],
+    )
+
+
+@each_layout
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_numbers(device_place, dtype, layouts):
+    z, w = numbers(SHAPE, dtype), numbers(SHAPE, dtype, 1)
+    real = numbers(SHAPE, "float32", 2)
+    ins = [operand(device_place, v, layouts[0]) for v in (z, w)]
+    out = poisoned(device_place, dtype, layouts[1])
+    wanted = (2 * z * w + 1).astype(dtype)
+    check(device_place, lambda a, b: 2 * a * b + 1, ins, [out], [wanted])
+    parts = "float32" if dtype == "complex64" else "float64"
+    outs = [poisoned(device_place, parts, layouts[1]), poisoned(device_place, parts, layouts[0])]
+    check(device_place, lambda a: (a.real, a.imag), [ins[0]], outs, [z.real, z.imag])
+    mixed = [ins[0], operand(device_place, real, layouts[1])]
+    check(
+        device_place, lambda a, r: a * r, mixed, [poisoned(device_place, dtype, layouts[0])], [(z * real).astype(dtype)]
+    )
+
+
+def test_complex_numbers_that_are_aligned_as_their_parts_are(device_place):
+    values = np.arange(160, dtype=np.float32)
+    held = device_place.put(values)
+    z = values[1:159].view(np.complex64)
+    seen = type(held)(layout((79,), (8,), np.dtype(np.complex64), 0), held._address + 4, held._storage)
+    out = Operand(device_place, np.zeros(79, np.complex64))
+    made = executable(Formula("own", lambda a: a + 1), [_Seen(seen)], [out])
+    made.run([seen], [out.view], 0)
+    np.testing.assert_array_equal(out.now(), z + 1)
+
+
+class _Seen:
+    def __init__(self, array):
+        self.view = array
+
+
+@each_layout
+def test_sixteen_arrays(device_place, layouts):
+    kinds = ("float32", "float16", "int32", "bool", "float64")
+    values = [numbers(SHAPE, kinds[k % 5], k) for k in range(14)]
+    ins = [operand(device_place, v, layouts[k % 2]) for k, v in enumerate(values)]
+    outs = [poisoned(device_place, dtype, layouts[k]) for k, dtype in enumerate(("float64", "float32"))]
+
+    def total(a, b, c, d, e, f, g, h, i, j, k, m, n, o):
+        found = a + b + c + d + e + f + g + h + i + j + k + m + n + o
+        return found, found * 2
+
+    wanted = sum(v.astype(np.float64) for v in values)
+    check(device_place, total, ins, outs, [wanted, (2 * wanted).astype(np.float32)], compute="float64")
+
+
+@each_layout
+def test_scalars_come_with_the_launch(device_place, layouts):
+    x, mask = numbers(SHAPE, "float32"), numbers(SHAPE, "bool")
+    ins = [operand(device_place, x, layouts[0]), operand(device_place, mask, layouts[1])]
+    out = poisoned(device_place, "float32", layouts[1])
+
+    def formula(v, m, scale, shift, flag):
+        return v * scale + shift if m == flag else v
+
+    names, made = ("float32", "int32", "bool"), None
+    for values in ((2.5, -3, True), (-0.5, 2**20, False), (math.inf, 0, True)):
+        with np.errstate(all="ignore"):
+            wanted = np.where(mask == values[2], x * np.float32(values[0]) + np.float32(values[1]), x)
+        if made is None:
+            made = check(device_place, formula, ins, [out], [wanted], names, values)
+        packed = [word for name, value in zip(names, values, strict=True) for word in words(value, name)]
+        made.run([o.view for o in ins], [out.view], 0, packed)
+        np.testing.assert_array_equal(out.now(), wanted)
+    assert len(made._launchers) == 1
+
+
+@pytest.mark.parametrize(
+    "name, value", [("complex64", 1 - 2j), ("float64", 1e300), ("uint64", 2**64 - 1), ("int8", -5)]
+)
+def test_scalars_of_other_dtypes(device_place, name, value):
+    out = Operand(device_place, np.zeros(40, dtypes.dtype(name)))
+    x = Operand(device_place, np.zeros(40, dtypes.dtype(name)))
+    wanted = np.full(40, value, dtypes.dtype(name))
+    check(device_place, lambda v, s: v + s, [x], [out], [wanted], (name,), (value,))
+
+
+@pytest.mark.parametrize("shapes", [((3, 1), (1, 70)), ((1, 1), (3, 70)), ((70,), (3, 1)), ((1,), (3, 70))], ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "uint8"])
+def test_what_is_repeated_along_rows_needs_no_strided_kernel(device_place, shapes, dtype):
+    one, two = (numbers(shape, dtype, k) for k, shape in enumerate(shapes))
+    ins = [Operand(device_place, v) for v in (one, two)]
+    out = poisoned(device_place, dtype, {})
+    wanted = (one.astype(np.float32) + two.astype(np.float32)).astype(out.values.dtype)
+    made = check(device_place, lambda a, b: a + b, ins, [out], [wanted])
+    assert not made.last.algorithm.startswith("strided")
+
+
+# ---------------------------------------------------------------- what it compiles to
+
+
+@pytest.mark.parametrize(
+    "reads, writes, wanted",
+    [
+        (("float32",), ("bfloat16",), "float32"),
+        (("int64", "float16"), ("float32",), "float32"),
+        (("float32",), ("float64",), "float64"),
+        (("bool", "int8"), ("int32",), "int8"),
+        (("bool",), ("bool",), "bool"),
+        (("complex64", "float64"), ("complex64",), "complex128"),
+    ],
+)
+def test_the_compute_dtype_is_that_of_the_widest_float(reads, writes, wanted):
+    assert compute_dtype(reads, writes) == wanted
+
+
+@pytest.mark.skipif(simulated(), reason="the simulator compiles nothing")
+@pytest.mark.parametrize(
+    "source, target", [("float32", "bfloat16"), ("uint8", "float32"), ("bool", "float16"), ("float16", "uint8")]
+)
+def test_mixed_vectors_move_16_bytes_of_the_widest(source, target):
+    width = 16 // max(TABLE[source].itemsize, TABLE[target].itemsize)
+    spec = KernelSpec(
+        "vector", Formula("cast", lambda v: v), (source,), (target,), 1, False, width, width, compute="float32"
+    )
+    found = ptx.compiled(spec)
+    widths = {(a.operation, a.nbytes) for a in found.accesses}
+    sizes = {"ld": TABLE[source].itemsize, "st": TABLE[target].itemsize}
+    assert widths == {(operation, n) for operation, size in sizes.items() for n in (size, size * width)}
+    assert ".f64" not in found.text and ".local" not in found.text
