@@ -61,7 +61,7 @@ def numbers(shape, dtype, seed=0):
     """Small whole numbers, which every dtype holds."""
     rng = np.random.default_rng(seed)
     row = np.dtype(dtypes.dtype(dtype))
-    if row == bool:
+    if row.kind == "b":
         return rng.integers(0, 2, shape).astype(bool)
     low = 0 if row.kind == "u" else -9
     found = rng.integers(low, 10, shape)

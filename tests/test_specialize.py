@@ -1,4 +1,4 @@
-"""The copies of formulas that kernels run: numbers in the compute dtype; and the digests that name their machine code."""
+"""The copies of formulas that kernels run, their numbers in the compute dtype, and the digests that name their code."""
 
 from __future__ import annotations
 

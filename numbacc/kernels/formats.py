@@ -132,8 +132,7 @@ def _computed(context: Any, builder: Any, dtype: DTypeInfo, kind: Any, number: A
 def pack(context: Any, builder: Any, dtype: DTypeInfo, kind: Any, numbers: list[Any]) -> Any:
     """The words of one access that hold results."""
     target = access_type(dtype, len(numbers))
-    paired = dtype.conversion is not None and target.element == I32 and capability_compiled_for() >= (8, 0)
-    if paired:
+    if dtype.conversion is not None and target.element == I32 and capability_compiled_for() >= (8, 0):
         own = [_computed(context, builder, dtype, kind, number) for number in numbers]
         vector = ir.Constant(target, ir.Undefined)
         for j in range(target.count):

@@ -2,8 +2,8 @@
 
 Kernels get addresses as unsigned integers, one tuple for the inputs and one for the outputs, so that a kernel is
 written once for maps of any number of arguments, each of a dtype of its own. `load`, `store` and their 128-bit
-counterparts turn addresses and element offsets into numbers of the compute dtype and back. In Numba's simulator the same
-names are plain Python (see `simulated`).
+counterparts turn addresses and element offsets into numbers of the compute dtype and back. In Numba's simulator the
+same names are plain Python (see `simulated`).
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def scalar_reader(names: tuple[str, ...]) -> Any:
     """The device function that makes numbers of the words that scalar arguments are passed in.
 
     Args:
-        names: the numbers' dtypes: a compute dtype of the table. A word of 64 bits holds one, or a part of a complex one.
+        names: the numbers' dtypes. A word of 64 bits holds one, or a part of a complex one.
     """
     return make_scalar_reader(names)
 
@@ -217,9 +217,8 @@ if not SIMULATED:
         result = types.Tuple(results)
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            numbers = [
-                builder.extract_value(arg, k) for arg, n in zip(args[1:], (values, scalars)) for k in range(len(n))
-            ]
+            numbers = [builder.extract_value(args[1], k) for k in range(len(values))]
+            numbers += [builder.extract_value(args[2], k) for k in range(len(scalars))]
             found = _results(builder, call, context.get_function(formula, call)(builder, numbers))
             return _aggregate(context, builder, result, dict(enumerate(found)))
 
@@ -241,7 +240,7 @@ if not SIMULATED:
 
         return scalars
 
-    def make_accessors(rows: tuple[Operand, ...], lanes: int, width: int, turned: tuple[int, ...]) -> dict[str, Any]:
+    def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, turned: tuple[int, ...]) -> dict[str, Any]:
         def row(k: int) -> Operand:
             return rows[k] if len(rows) > 1 else rows[0]
 

@@ -6,8 +6,8 @@ to keep an H200's memory busy. `spread`, `strided` and `tiled` serve the arrays 
 
 A kernel here only indexes, loads, calls and stores. `load` and `store` convert between each array's dtype and
 the compute dtype; the formula (from `formulas`) knows nothing of arrays. Offsets are in elements; `steps`
-holds one tuple of strides for each array. `words` are the scalar arguments, as 64 bits each; the formula has them behind
-the arrays' numbers.
+holds one tuple of strides for each array. `words` are the scalar arguments, as 64 bits each; the formula has them
+behind the arrays' numbers.
 """
 
 from __future__ import annotations

@@ -119,9 +119,15 @@ class DrawSpec(NamedTuple):
     rank: int
     access_bytes: int
 
-    #: As in `KernelSpec`.
-    sources = ("draws", "philox", "arithmetic")
-    identity = property(repr)
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """As in `KernelSpec`."""
+        return ("draws", "philox", "arithmetic")
+
+    @property
+    def identity(self) -> str:
+        """As in `KernelSpec`."""
+        return repr(self)
 
 
 class ArrangeSpec(NamedTuple):
@@ -150,9 +156,15 @@ class ArrangeSpec(NamedTuple):
     rank: int
     wide: bool
 
-    #: As in `KernelSpec`.
-    sources = ("arrange",)
-    identity = property(repr)
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """As in `KernelSpec`."""
+        return ("arrange",)
+
+    @property
+    def identity(self) -> str:
+        """As in `KernelSpec`."""
+        return repr(self)
 
 
 class LaunchOrder(NamedTuple):
