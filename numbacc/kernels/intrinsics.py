@@ -241,7 +241,7 @@ if not SIMULATED:
         return scalars
 
     def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, turned: tuple[int, ...]) -> dict[str, Any]:
-        def row(k: int) -> Operand:
+        def row(k: int) -> Any:
             return rows[k] if len(rows) > 1 else rows[0]
 
         def element(builder: Any, addresses: Any, at: Any, k: int) -> Any:
