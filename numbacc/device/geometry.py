@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ..base.backend import backend, launcher_class
 from ..base.dtypes import info
-from ..base.layout import Merged, merge_dimensions
+from ..base.layout import MAX_RANK, Merged, merge_dimensions
 from ..kernels.specs import (
     MAX_THREADS,
     THREAD_BYTES,
@@ -30,6 +30,8 @@ from ..kernels.specs import (
     words_of,
 )
 
+#: The ranks that kernels unravel: those that are usual, and one for all others.
+RANKS = (1, 2, 3, 4, MAX_RANK)
 #: CUDA's limit on blocks along y; the kernels walk further rows in steps of the grid.
 _MAX_GRID_Y = 65535
 #: Below this length along either dimension a tile is mostly empty.
@@ -132,12 +134,15 @@ def launcher_of(
         backend().check_capability(row.name, row.oldest_capability, device)
     names = [row.name for row in rows]
     reads, writes = tuple(names[: len(spec.reads)]), tuple(names[len(spec.reads) :])
+    # Kernels are compiled for few ranks: dimensions of length 1 fill up.
+    rank = next(rank for rank in RANKS if rank >= len(geometry.outer))
+    more = rank - len(geometry.outer)
     kernel = KernelSpec(
         algorithm=geometry.algorithm,
         formula=spec.formula,
         reads=reads,
         writes=writes,
-        rank=len(geometry.outer),
+        rank=rank,
         wide=wide,
         width=geometry.width,
         lanes=geometry.lanes,
@@ -159,7 +164,8 @@ def launcher_of(
                 *((first + view.argument, view.offset) for view in spec.writes),
             ),
             constants=(
-                *(n for step in steps for n in step),
+                *(n for step in steps for n in (*[0] * more, *step)),
+                *[1] * more,
                 *geometry.outer,
                 *geometry.scalars,
             ),
@@ -173,6 +179,22 @@ def launcher_of(
         else f"{geometry.algorithm}, {8 * kernel.access_bytes}-bit accesses, "
     ) + f"{'64' if kernel.wide else '32'}-bit indices, grid {geometry.grid}, block {geometry.block}"
     return launcher
+
+
+def for_any_alignment(order: LaunchOrder, alignment: Sequence[int]) -> LaunchOrder:
+    """The launch of the same kernel on the same arrays wherever they start, element by element where they need it.
+
+    For captures, inside which nothing should be compiled.
+    """
+    grid, constants = order.grid, order.constants
+    if order.kernel.algorithm == "vector":
+        rows, columns, *_ = constants[-4:]
+        # All columns are the head, and there are no vectors.
+        constants = (*constants[:-2], columns, 0)
+        grid, _ = row_grid(columns, rows, order.kernel.lanes // order.kernel.width, order.block[0])
+    elif order.kernel.algorithm == "spread":
+        constants = (*constants[:-1], 0)
+    return order._replace(grid=grid, constants=constants, alignment=tuple(alignment))
 
 
 def choose(merged: Merged, inputs: int, sizes: Sequence[int], places: Sequence[int]) -> Geometry:
@@ -230,7 +252,7 @@ def _rows(
         while x * lanes > columns:
             x //= 2
         grid, block = row_grid(columns, rows, lanes, x)
-        return Geometry("spread", grid, block, outer, (rows, columns), width, lanes, (), repeated)
+        return Geometry("spread", grid, block, outer, (rows, columns, columns), width, lanes, (), repeated)
     return Geometry("scalar", *row_grid(columns, rows, 1), outer, (rows, columns))
 
 

@@ -121,21 +121,22 @@ def spread(formula: Any, io: Any) -> Kernel:
     but in accesses as wide as the alignment allows, a block's width apart.
 
     Neighbouring threads touch neighbouring elements, and all of a thread's loads are under way before the
-    first is used: that keeps memory busy where single elements would not.
+    first is used: that keeps memory busy where single elements would not. Columns from `reach` on, of which not all of a
+    block are there, are taken one by one: with a `reach` of 0 all of them, whatever the alignment.
     """
     load, store, offsets, unravel = io.load, io.store, io.offsets, io.unravel
     apply, scalars = io.apply, io.scalars
     load_lanes, store_lanes, map_lanes = io.load_lanes, io.store_lanes, io.map_lanes
     lanes, width = io.lanes, io.width
 
-    def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, words):
+    def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, reach, words):
         more = scalars(words)
         threads = cuda.blockDim.x
         start = cuda.blockIdx.x * threads * lanes
         row = cuda.grid(2)[1]
         while row < rows:
             first = unravel(row, outer)
-            if start + threads * lanes <= columns:
+            if start + threads * lanes <= reach:
                 place = first + (start + cuda.threadIdx.x * width,)
                 values = load_lanes(ins, offsets(place, in_steps), threads * width)
                 results = map_lanes(formula, values, more)
@@ -217,7 +218,7 @@ def tiled(formula: Any, io: Any) -> Kernel:
 
 #: Beside arrays and steps: how many dimensions inside `outer`, and how many scalars follow it.
 INNER = {"scalar": 1, "vector": 1, "spread": 1, "strided": 0, "tiled": 2}
-SCALARS = {"scalar": 2, "vector": 4, "spread": 2, "strided": 1, "tiled": 2}
+SCALARS = {"scalar": 2, "vector": 4, "spread": 3, "strided": 1, "tiled": 2}
 _MAKERS = {f.__name__: f for f in (scalar, vector, spread, strided, tiled)}
 
 
