@@ -186,6 +186,9 @@ def test_who_is_hardly_faster_does_not_replace_the_first(monkeypatch):
     clock = Clock(monkeypatch)
     assert measuring.fastest({"a": clock.work("a", 1.0), "b": clock.work("b", 0.99)}, "a", 0, 0) == "a"
     assert measuring.fastest({"a": clock.work("a", 1.0), "b": clock.work("b", 0.98)}, "a", 0, 0) == "b"
+    # Of short works, by less than can be told.
+    assert measuring.fastest({"a": clock.work("a", 0.008), "b": clock.work("b", 0.0077)}, "a", 0, 0) == "a"
+    assert measuring.fastest({"a": clock.work("a", 0.008), "b": clock.work("b", 0.0075)}, "a", 0, 0) == "b"
 
 
 def test_what_is_refused_is_not_measured(monkeypatch):

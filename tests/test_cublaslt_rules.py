@@ -64,6 +64,11 @@ CASES = {
         product(1, 4096, 4096, "bfloat16"), [(13, 0, 1, 0.55, 11), (13, 0, 1, 1.29, 73)], [], 0,
     ),
     "an idle GPU": (product(2, 1000, 777), [(11, 0, 1, 0.01), (11, 0, 1, 0.03, 1), (20, 16, 17, 0.17)], [], 2),
+    "few columns, blocks of two sizes": (
+        product(2, 32064, 3072), [(11, 0, 1, 0.42), (20, 16, 1, 0.9), (11, 0, 1, 0.95, 1)], [], 2,
+    ),
+    "few columns of 16 bits": (product(2, 50257, 768, "bfloat16"), [(11, 0, 1, 0.66), (11, 0, 1, 1.49, 1)], [], 0),
+    "a wide matrix in parts": (product(256, 4096, 14336, "bfloat16"), [(66, 20, 2, 0.48)], [(66, 18, 1, 0.97)], 0),
     "an idle GPU and little to do": (product(2, 30, 32), [(11, 0, 1, 0.01), (20, 16, 17, 0.17)], [], 0),
     "a long matrix in parts": (
         product(64, 4096, 14336, "bfloat16", "BIAS"), [(66, 27, 3, 0.33)], [(66, 92, 1, 0.65)], -1,
@@ -94,6 +99,13 @@ def test_a_deterministic_first_is_never_replaced_by_another(case):
     rows = [(*row[:4], row[4] if len(row) > 4 else 0, number == 0) for number, row in enumerate(first)]
     again = proposals(*((*row, 0, False) for row in second))
     assert cublaslt_rules.best(what, proposals(*rows), lambda: again, HOPPER, SMS).deterministic
+
+
+def test_small_products_of_float64_with_long_sums():
+    what = product(80, 1001, 2001, "float64", "BIAS")
+    assert cublaslt_rules.is_stand_in(what, proposals((22, 11, 1, 0.15))[0])
+    assert not cublaslt_rules.is_stand_in(what, proposals((22, 11, 8, 0.15))[0])
+    assert not cublaslt_rules.is_stand_in(what, proposals((22, 11, 1, 0.39))[0])
 
 
 @pytest.mark.parametrize("dtype, epilogue, shape, number, expected", [

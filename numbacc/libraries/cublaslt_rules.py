@@ -31,8 +31,9 @@ _FEW_COLUMNS, _ONE_COLUMN = 11, 13
 _STAND_INS = {16, 41, 42}
 _OLD_FLOAT64 = {11, 22}
 
-#: Options of `_ONE_COLUMN`: blocks of many rows, and of fewer.
+#: Options of `_ONE_COLUMN`: blocks of many rows, and of fewer. Options of `_FEW_COLUMNS`.
 _MANY_ROWS, _FEWER_ROWS = 11, 73
+_FIRST_VARIANT, _SECOND_VARIANT = 0, 1
 
 #: cuBLASLt 13.1's kernels for one column, proposed for 16-bit products with BGRADB, give sums over k that have nothing
 #: to do with B.
@@ -149,19 +150,28 @@ _FEW, _SHORT = 16, 2048
 
 
 def _spread(product: Product, proposed: Sequence[Algorithm], again: object, multiprocessors: int) -> Algorithm | None:
-    """For one column, or a few: blocks of fewer rows where the first's leave the GPU idle.
+    """For one column, or a few: smaller blocks where the first's leave the GPU idle.
 
     Where less than a twentieth of the GPU works at long sums, any proposal that uses a tenth is faster (1.6 to 2.8
-    times). Of float32 and float64 the variant that gives a block many rows is slower, by 5 to 25 %, than the one that
-    gives it fewer, but for matrices so large that either fills the GPU many times.
+    times). Of float32's kernels for a few columns, the first variant is slower than the second where both are proposed
+    (by 3 to 36 %). Of those for one column, in float32 and float64, the variant that gives a block many rows is slower,
+    by 5 to 25 %, than the one that gives it fewer, but for matrices so large that either fills the GPU many times.
     """
     first = proposed[0]
     if first.told.waves < _IDLE and first.told.parts == 1 and _length(product) >= _LONG:
         return next((each for each in proposed if each.told.waves >= 2 * _IDLE), None)
+    if first.kind[0] == _FEW_COLUMNS:
+        if product.a.dtype != "float32" or first.told.option != _FIRST_VARIANT:
+            return None
+        return next((each for each in proposed if each.kind[0] == _FEW_COLUMNS and _is_second(each.told)), None)
     wide = dtype(product.a.dtype).itemsize >= 4
-    if first.kind[0] == _ONE_COLUMN and first.told.option == _MANY_ROWS and wide:
+    if first.told.option == _MANY_ROWS and wide:
         return next((each for each in proposed if _is_spread(each)), None)
     return None
+
+
+def _is_second(told: Told) -> bool:
+    return told.option == _SECOND_VARIANT and told.parts == 1
 
 
 def _is_spread(each: Algorithm) -> bool:
@@ -169,26 +179,27 @@ def _is_spread(each: Algorithm) -> bool:
     return each.kind[0] == _ONE_COLUMN and told.option == _FEWER_ROWS and told.parts == 1 and told.waves < _MANY_WAVES
 
 
-_IDLE, _LONG, _MANY_WAVES = 0.05, 512, 10
+_IDLE, _LONG, _MANY_WAVES = 0.05, 256, 10
 
 
 def _undivided(
     product: Product, proposed: Sequence[Algorithm], again: Callable[[], Sequence[Algorithm]], multiprocessors: int
 ) -> Algorithm | None:
-    """For long matrices: sums over k in one part.
+    """For long and narrow matrices: sums over k in one part.
 
     Parts put more multiprocessors to work at reading the matrices, at the price of a second kernel. Blocks of 64 rows
     that cover 0.4 of the multiprocessors read as fast as the memory can, so that from 25 rows a multiprocessor on
-    nothing is gained: without parts such products take 0.89 to 1.01 of the time.
+    nothing is gained: without parts such products take 0.84 to 1.01 of the time. Wide ones are no longer bound by
+    reading: there parts pay.
     """
-    longest = max(product.d.rows, product.d.columns)
-    if proposed[0].told.parts == 1 or product.batch > 1 or longest < _ROWS * multiprocessors:
+    narrow, long = sorted((product.d.rows, product.d.columns))
+    if proposed[0].told.parts == 1 or product.batch > 1 or long < _ROWS * multiprocessors or narrow > _NARROW:
         return None
     whole = next(iter(again()), None)
     return whole if whole is not None and whole.kind[0] == _HOPPER and whole.told.parts == 1 else None
 
 
-_ROWS = 25
+_ROWS, _NARROW = 25, 192
 
 _RULES = {
     _PERSISTENT: _busy_clusters,
@@ -205,17 +216,20 @@ def is_stand_in(product: Product, algorithm: Algorithm) -> bool:
 
     Where rows of 16 bits are not aligned, GELU is on kernels without tensor cores: 1.1 to 4 times slower than the plain
     product and a kernel for GELU. float64 with a bias is on the tensor cores' older kernels, up to twice slower; of
-    small products the kernel behind takes longer than that.
+    small products, unless they have long sums and few blocks, the kernel behind takes longer than that.
     """
     number, k = algorithm.kind[0], _length(product)
     m, n = product.d.rows, product.d.columns
     operations, numbers = 2 * m * n * k * product.batch, (m * k + k * n + m * n) * product.batch
     if product.a.dtype == "float64":
-        return number in _OLD_FLOAT64 and (operations >= _LONG_FLOAT64 or numbers >= _MANY_NUMBERS)
+        told = algorithm.told
+        idle = told is not None and told.parts == 1 and told.waves < _FIFTH and k >= _LONG_SUMS
+        return number in _OLD_FLOAT64 and (operations >= _LONG_FLOAT64 or numbers >= _MANY_NUMBERS or idle)
     return number in _STAND_INS and operations >= _LONGER_THAN_A_LAUNCH
 
 
 _LONG_FLOAT64, _MANY_NUMBERS, _LONGER_THAN_A_LAUNCH = 2**29, 2**23, 2**20
+_FIFTH, _LONG_SUMS = 0.2, 2000
 
 
 def _length(product: Product) -> int:

@@ -13,9 +13,10 @@ from ..device import runtime
 from ..errors import DeviceError
 
 #: Rounds over all works, rounds over the best, and how many those are.
-_FIRST_ROUNDS, _LAST_ROUNDS, _FINALISTS = 5, 25, 6
-#: What a work must gain over the first to take its place: more than two measurements of the same differ by.
-_GAIN = 0.985
+_FIRST_ROUNDS, _LAST_ROUNDS, _FINALISTS = 5, 41, 6
+#: What a work must gain over the first to take its place, of its time and in milliseconds: more than two measurements
+#: of the same differ by.
+_GAIN, _GAIN_MS = 0.015, 0.0004
 
 Launch = Callable[[], None]
 Work = TypeVar("Work", bound=Hashable)
@@ -44,7 +45,9 @@ def fastest(works: Mapping[Work, Launch], first: Work, device: int, stream: int)
     finalists = {work: usable[work] for work in {first: None, **dict.fromkeys(best)} if work in usable}
     times = _measure(finalists, _LAST_ROUNDS, flush, device, stream)
     winner = min(times, key=times.__getitem__)
-    return first if first in times and times[winner] > _GAIN * times[first] else winner
+    if first in times and times[first] - times[winner] < max(_GAIN * times[first], _GAIN_MS):
+        return first
+    return winner
 
 
 def _flush(device: int, stream: int) -> Launch:
