@@ -147,6 +147,14 @@ def test_kernels_for_one_column_sum_no_gradients():
         assert found == ([other] if wrong else [column, other])
 
 
+@pytest.mark.parametrize("capability, expected", [((9, 0), True), ((8, 0), False)])
+def test_slow_kernels_are_known_where_they_were_measured(monkeypatch, capability, expected):
+    monkeypatch.setattr(runtime, "capability", lambda device: capability)
+    wide = Matrix("bfloat16", 8192, 8192, 8192)
+    product = PRODUCT._replace(a=wide, b=wide, d=wide, epilogue="GELU_BIAS")
+    assert cublaslt.is_stand_in(product, Algorithm(b"", 0, "", (16, 0)), 0) is expected
+
+
 @pytest.mark.parametrize("parts, scheme, deterministic", [
     (1, ReductionScheme.NONE, True), (4, ReductionScheme.COMPUTE_TYPE, True), (4, ReductionScheme.OUTPUT_TYPE, True),
     (4, ReductionScheme.INPLACE, False), (1, ReductionScheme.INPLACE, True),

@@ -103,14 +103,15 @@ def test_a_deterministic_first_is_never_replaced_by_another(case):
 
 def test_small_products_of_float64_with_long_sums():
     what = product(80, 1001, 2001, "float64", "BIAS")
-    assert cublaslt_rules.is_stand_in(what, proposals((22, 11, 1, 0.15))[0])
-    assert not cublaslt_rules.is_stand_in(what, proposals((22, 11, 8, 0.15))[0])
-    assert not cublaslt_rules.is_stand_in(what, proposals((22, 11, 1, 0.39))[0])
+    assert cublaslt_rules.is_stand_in(what, proposals((22, 11, 1, 0.15))[0], HOPPER)
+    assert not cublaslt_rules.is_stand_in(what, proposals((22, 11, 8, 0.15))[0], HOPPER)
+    assert not cublaslt_rules.is_stand_in(what, proposals((22, 11, 1, 0.39))[0], HOPPER)
 
 
 @pytest.mark.parametrize("dtype, epilogue, shape, number, expected", [
     ("bfloat16", "GELU_BIAS", (2048, 50257, 768), 16, True), ("bfloat16", "GELU_BIAS", (2048, 50264, 768), 66, False),
-    ("float16", "GELU_BIAS", (3000, 30522, 768), 41, True), ("bfloat16", "BIAS", (64, 50257, 768), 24, False),
+    ("float16", "GELU_BIAS", (3000, 30522, 768), 41, True), ("float16", "GELU_BIAS", (2048, 50257, 768), 56, True),
+    ("bfloat16", "BIAS", (64, 50257, 768), 24, False),
     ("bfloat16", "GELU_BIAS", (3, 8, 4), 16, False),
     ("float64", "BIAS", (512, 5120, 5120), 22, True), ("float64", "BIAS", (256, 1000, 777), 22, False),
     ("float64", "BIAS", (8, 5120, 5120), 22, True), ("float64", "BIAS", (8, 50257, 768), 11, True),
@@ -118,4 +119,6 @@ def test_small_products_of_float64_with_long_sums():
 ])  # fmt: skip
 def test_kernels_that_stand_in_are_known(dtype, epilogue, shape, number, expected):
     what = product(*shape, dtype, epilogue)
-    assert cublaslt_rules.is_stand_in(what, Algorithm(b"", 0, "", (number, 0))) is expected
+    algorithm = Algorithm(b"", 0, "", (number, 0))
+    assert cublaslt_rules.is_stand_in(what, algorithm, HOPPER) is expected
+    assert not cublaslt_rules.is_stand_in(what, algorithm, (8, 0))

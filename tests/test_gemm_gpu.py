@@ -62,7 +62,7 @@ def proposals(monkeypatch):
         return made.found[made.number] if made.number < len(made.found) else None
 
     monkeypatch.setattr(cublaslt, "best", choose)
-    monkeypatch.setattr(cublaslt, "is_stand_in", lambda product, algorithm: False)
+    monkeypatch.setattr(cublaslt, "is_stand_in", lambda *arguments: False)
     gemm.cache_clear()
     yield made
     gemm.cache_clear()
@@ -94,10 +94,10 @@ def test_dgelu_bgrad_of_many_elements():
     call.verify(call.run())
 
 
-@pytest.mark.parametrize("dtype, kind", [("bfloat16", "gelu_bias"), ("bfloat16", "gelu_aux_bias"), ("float64", "bias")])
-def test_epilogues_that_older_kernels_have(dtype, kind):
-    """Rows that are not aligned, in 16 bits; float64's bias: what cuBLASLt fuses is slower than a kernel behind."""
-    call = Call(PLACE, (512, 1000, 777), kind, dtype, layouts={"b": BY_COLUMNS})
+@pytest.mark.parametrize("dtype, kind, rows", [("bfloat16", "gelu_bias", 4096), ("float64", "bias", 512)])
+def test_epilogues_that_older_kernels_have(dtype, kind, rows):
+    """Rows that are not aligned, in 16 bits; float64's bias: what is fused there is slower than a kernel behind."""
+    call = Call(PLACE, (rows, 1000, 777), kind, dtype, layouts={"b": BY_COLUMNS})
     call.verify(call.run())
     if runtime.capability(0) == (9, 0):
         assert call.plan().info.backend == "cublasLt+kernel"

@@ -29,7 +29,7 @@ class Library:
         self.tuned.append(product.epilogue)
         return self.choose(product, alignment, device, limit)
 
-    def is_stand_in(self, product, algorithm):
+    def is_stand_in(self, product, algorithm, device):
         return algorithm.kind[0] == OLD
 
     def Runner(self, product, algorithm, *rest):

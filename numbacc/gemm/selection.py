@@ -129,7 +129,7 @@ class Selector(threading.local):
             found = self._offer(given, kind, alignment, copies)
             if found is None:
                 continue
-            fast = not library.is_stand_in(found.lowered.product, found.algorithm)
+            fast = not library.is_stand_in(found.lowered.product, found.algorithm, problem.call.a.device)
             # Where the library has all ways by older kernels only, the best way stays.
             if offer is None or fast:
                 offer = found

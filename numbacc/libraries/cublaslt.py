@@ -16,12 +16,11 @@ from numbacc_bindings.driver import driver
 
 from ..base.codes import ALIGNED, ARRAYS
 from ..device import native, runtime
+from . import cublaslt_rules
 from .choices import Algorithm, Choices, Proposals, place
-from .cublaslt_rules import WRONG, Told, best, is_stand_in
+from .cublaslt_rules import WRONG, Told, best
 from .handles import Handle, Handles
 from .products import Matrix, Product, bits
-
-__all__ = ["Runner", "algorithms", "candidates", "check", "choose", "is_stand_in", "tune"]
 
 DATA_TYPES = {
     "float32": lt.DataType.R_32F,
@@ -245,6 +244,11 @@ def choose(product: Product, alignment: tuple[int, ...], device: int, limit: int
     """The algorithm that the heuristics and our rules find best, None where there is none. Kept."""
     key = _choice(product, alignment, device, limit)
     return algorithms.choose(key, lambda: _take(product, alignment, device, limit).first)
+
+
+def is_stand_in(product: Product, algorithm: Algorithm, device: int) -> bool:
+    """True where an algorithm is a slower kernel, so that the product without epilogue may have a faster one."""
+    return cublaslt_rules.is_stand_in(product, algorithm, runtime.capability(device))
 
 
 def tune(

@@ -44,7 +44,7 @@ def tune(product: Product, alignment: tuple[int, ...], device: int, limit: int, 
     return choose(product, alignment, device, limit)
 
 
-def is_stand_in(product: Product, algorithm: Algorithm) -> bool:
+def is_stand_in(product: Product, algorithm: Algorithm, device: int) -> bool:
     """False: there is but one way."""
     return False
 
