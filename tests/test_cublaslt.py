@@ -16,8 +16,9 @@ if simulated():
     pytest.skip("the simulator has no driver", allow_module_level=True)
 
 from numbacc.device import runtime
-from numbacc.libraries import cublaslt, tuning
-from numbacc.libraries.products import Algorithm, Matrix, Product
+from numbacc.libraries import choices, cublaslt
+from numbacc.libraries.choices import Algorithm
+from numbacc.libraries.products import Matrix, Product
 from numbacc_bindings.cublasLt import AlgoConfig, HeuristicResult, MatmulAttribute, ReductionScheme, cublasLt
 
 SKIPS = {"missing": 'needs cublasLt: pip install "numbacc[cu12]"'}
@@ -131,7 +132,7 @@ def algorithm(monkeypatch, parts, scheme):
     values = {AlgoConfig.SPLITK_NUM: parts, AlgoConfig.REDUCTION_SCHEME: scheme}
 
     def get(algo, attribute, place, size, written):
-        ctypes.memmove(place, values.get(attribute, 7).to_bytes(size, "little"), size)
+        ctypes.memmove(place, (values.get(attribute, 7) % 2 ** (8 * size)).to_bytes(size, "little"), size)
 
     monkeypatch.setattr(cublasLt, "cublasLtMatmulAlgoConfigGetAttribute", get)
     return cublaslt._algorithm(HeuristicResult(workspaceSize=40))
@@ -139,15 +140,26 @@ def algorithm(monkeypatch, parts, scheme):
 
 def test_kernels_for_one_column_sum_no_gradients():
     """cuBLASLt's sums over k are wrong there: see `test_gemm_gpu.test_all_that_the_heuristics_propose_is_right`."""
+    column, other = Algorithm(b"", 0, "", (13, 0)), Algorithm(b"", 0, "", (66, 0))
     for epilogue, wrong in {"BGRADA": True, "BGRADB": True, "BIAS": False, "DEFAULT": False}.items():
         product = PRODUCT._replace(epilogue=epilogue)
-        assert cublaslt._is_wrong(product, Algorithm(b"", 0, "", (13, 0))) is wrong
-        assert not cublaslt._is_wrong(product, Algorithm(b"", 0, "", (66, 0)))
+        found = cublaslt.algorithms.right([column, other], product, 130100)
+        assert found == ([other] if wrong else [column, other])
+
+
+@pytest.mark.parametrize("capability, expected", [((9, 0), True), ((8, 0), False)])
+def test_slow_kernels_are_known_where_they_were_measured(monkeypatch, capability, expected):
+    monkeypatch.setattr(runtime, "capability", lambda device: capability)
+    wide = Matrix("bfloat16", 8192, 8192, 8192)
+    product = PRODUCT._replace(a=wide, b=wide, d=wide, epilogue="GELU_BIAS")
+    assert cublaslt.is_stand_in(product, Algorithm(b"", 0, "", (16, 0)), 0) is expected
 
 
 @pytest.mark.parametrize("parts, scheme, deterministic", [
     (1, ReductionScheme.NONE, True), (4, ReductionScheme.COMPUTE_TYPE, True), (4, ReductionScheme.OUTPUT_TYPE, True),
     (4, ReductionScheme.INPLACE, False), (1, ReductionScheme.INPLACE, True),
+    # The kernel decides how many.
+    (0, ReductionScheme.INPLACE, False), (-1, ReductionScheme.INPLACE, False), (-1, ReductionScheme.COMPUTE_TYPE, True),
 ])  # fmt: skip
 def test_sums_in_place_are_not_called_deterministic(monkeypatch, tmp_path, parts, scheme, deterministic):
     """Nor when a tuned algorithm comes from disk."""
@@ -155,6 +167,6 @@ def test_sums_in_place_are_not_called_deterministic(monkeypatch, tmp_path, parts
     assert found.deterministic is deterministic
     assert (found.workspace_bytes, f"split-k {parts}, reduction {int(scheme)}" in found.text) == (40, True)
     monkeypatch.setenv("NUMBACC_CACHE_DIR", str(tmp_path))
-    tuning.save("0" * 64, found)
-    loaded = tuning.load("0" * 64)
-    assert loaded[:3] == found[:3] and loaded.deterministic is deterministic
+    choices.save("0" * 64, found)
+    loaded = choices.load("0" * 64)
+    assert loaded[:5] == found[:5] and loaded.deterministic is deterministic

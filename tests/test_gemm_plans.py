@@ -141,17 +141,3 @@ def test_algorithms_say_what_for():
     assert algorithm.workspace_bytes <= 1 << 20 and algorithm.text
     gemm.cache_clear()
     assert gemm.algorithms() == []
-
-
-def test_the_heuristics_choice_or_its_twin_without_idle_multiprocessors():
-    from numbacc.libraries.cublaslt import best
-    from numbacc.libraries.products import Algorithm
-
-    def proposal(kind, waves):
-        return Algorithm(b"", 0, "", kind, waves)
-
-    first, other, twin = proposal((39, 20), 0.91), proposal((39, 24), 1.0), proposal((39, 20), 1.0)
-    assert best([]) is None
-    assert best([first, other]) is first
-    assert best([first, other, twin, proposal((39, 20), 2.0)]) is twin
-    assert best([twin, first]) is twin

@@ -10,6 +10,7 @@ SUBJECTS = {
     "fft": "Fourier transforms against torch and CuPy",
     "gated": "gated activations against the speed of copies, torch, torch.compile and Liger",
     "gemm": "matrix products and their epilogues against torch and nvmath",
+    "gemm_grid": "the part of gemm that takes many shapes: the choice of algorithm, against torch",
     "random": "random numbers against the speed of filling memory, torch and CuPy",
 }
 
@@ -22,7 +23,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--quick", action="store_true", help="fewer repeats, and no torch.compile")
     options = parser.parse_args(argv)
     if not options.subjects:
-        print("What can be measured:", *(f"  {name:8s} {what}" for name, what in SUBJECTS.items()), sep="\n")
+        print("What can be measured:", *(f"  {name:9s} {what}" for name, what in SUBJECTS.items()), sep="\n")
         return 0
     if unknown := set(options.subjects) - SUBJECTS.keys():
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(SUBJECTS)}")

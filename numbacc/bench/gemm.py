@@ -15,18 +15,15 @@ from .. import gemm
 from ..base import dtypes
 from ..base.layout import Layout
 from ..gemm.epilogue_plans import map_plan
-from . import peers
-from .harness import Report, gpu_ms, host_times
+from . import gemm_grid, peers
+from .gemm_grid import STORED
+from .harness import RESOLUTION, Report, gpu_ms, host_times
 
 #: m, n, k
 SQUARE = (8192, 8192, 8192)
 LAYER = (4096, 11008, 4096)
 SLIM = (8192, 8192, 1024)
 HOST = (16, 1024, 1024)
-#: How b lies: as numbacc's layers keep a weight, or as torch's do.
-STORED = ("(k, n)", "(n, k).T")
-#: Two medians of the same work in one run differ by up to so much: see the figure of that name.
-RESOLUTION = 0.005
 
 
 def run(report: Report, *, quick: bool = False) -> None:
@@ -45,6 +42,7 @@ def run(report: Report, *, quick: bool = False) -> None:
     _fusion(report, repeats)
     _mlp(report, torch, repeats)
     _host(report, torch)
+    gemm_grid.run(report, quick=quick)
 
 
 class Problem:

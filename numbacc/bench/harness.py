@@ -18,6 +18,8 @@ from ..device import runtime
 
 #: Work of this length before each measurement brings the clocks up.
 _WARM_UP_S = 0.02
+#: Two medians of the same work in one run differ by up to so much: see the figure of that name.
+RESOLUTION = 0.005
 
 
 def gpu_ms(works: Mapping[str, Callable[[], Any]], *, repeats: int = 30) -> dict[str, float]:

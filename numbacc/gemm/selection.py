@@ -11,8 +11,9 @@ from ..base.backend import matmul_library
 from ..base.codes import ALIGNED
 from ..errors import UnsupportedError
 from .aliasing import pairs_of
-from .alignment import alignment_of, bytes_of, check_addresses, copies_of, loose_scales, takes_aux, told
+from .alignment import Copied, alignment_of, bytes_of, check_addresses, copies_of, loose_scales, takes_aux, told
 from .compose import Step, steps_of, ways
+from .epilogue import Epilogue
 from .hardware import what_is_missing
 from .lowering import BIAS, Lowered, fuses, lower
 from .problem import Problem
@@ -55,6 +56,22 @@ class Selected(NamedTuple):
     def scratch_bytes(self) -> int:
         """Scratch memory of a run: the library's, and behind it that of copies."""
         return scratch_bytes(self.runner, self.lowered)
+
+
+class Offer(NamedTuple):
+    """One way to a problem's results that the library has an algorithm for.
+
+    Attributes:
+        kind: what of the epilogue the library does.
+        lowered: the product.
+        choice: what the algorithm was chosen for.
+        algorithm: the algorithm, unmeasured.
+    """
+
+    kind: Epilogue
+    lowered: Lowered
+    choice: tuple[Any, ...]
+    algorithm: Any
 
 
 def copies_start(runner: Any) -> int:
@@ -103,35 +120,52 @@ class Selector(threading.local):
 
     def _select(self, alignment: tuple[int, ...], loose: tuple[int, ...], trial: Trial | None) -> Selected:
         problem, library = self._problem, matmul_library()
-        device, limit = problem.call.a.device, problem.call.workspace_limit or WORKSPACE_LIMIT
         check_addresses(problem, alignment)
         given, copies = copies_of(problem, alignment, loose)
+        offer = None
         for kind in ways(problem):
             if not (fuses(given, kind) and takes_aux(given, kind, alignment)):
                 continue
-            copied = tuple(copy for copy in copies if copy.number != BIAS or kind.uses_bias)
-            lowered = lower(given, kind)._replace(copies=copied)
-            if lowered.product.amax and len(lowered.offsets) > 1:
-                raise UnsupportedError(
-                    f"amax_d: the batch of these arrays takes {len(lowered.offsets)} calls of cuBLASLt, each of which "
-                    "would write its own. Lay the matrices of a, b and out evenly apart"
-                )
-            aligned = told(given, alignment, copied)
-            if len(lowered.offsets) > 1:
-                # One algorithm for all runs, wherever they start.
-                starts = zip(aligned, *lowered.offsets, strict=True)
-                aligned = tuple([min(map(alignment_of, places)) for places in starts])
-            choice = (lowered.product, aligned, device, limit)
-            algorithm = library.choose(*choice)
-            if algorithm is not None and trial is not None:
-                stream, prepared = trial
-                algorithm = library.tune(*choice, stream, partial(prepared, lowered))
-            if algorithm is not None:
-                runner = library.Runner(lowered.product, algorithm, alignment, device, pairs_of(problem))
-                steps = steps_of(problem, kind)
-                direct = not (steps or copied or len(lowered.offsets) > 1 or self._copies_c)
-                # A float8 D is not given in the place of C.
-                more = problem.second or problem.epilogue.produces_aux or problem.out.itemsize == 1
-                plain = direct and not (more or runner.workspace_bytes)
-                return Selected(lowered, runner, steps, direct, plain)
-        raise UnsupportedError(what_is_missing(problem, alignment))
+            found = self._offer(given, kind, alignment, copies)
+            if found is None:
+                continue
+            fast = not library.is_stand_in(found.lowered.product, found.algorithm, problem.call.a.device)
+            # Where the library has all ways by older kernels only, the best way stays.
+            if offer is None or fast:
+                offer = found
+            if fast:
+                break
+        if offer is None:
+            raise UnsupportedError(what_is_missing(problem, alignment))
+        kind, lowered, choice, algorithm = offer
+        if trial is not None:
+            stream, prepared = trial
+            algorithm = library.tune(*choice, stream, partial(prepared, lowered)) or algorithm
+        runner = library.Runner(lowered.product, algorithm, alignment, problem.call.a.device, pairs_of(problem))
+        steps = steps_of(problem, kind)
+        direct = not (steps or lowered.copies or len(lowered.offsets) > 1 or self._copies_c)
+        # A float8 D is not given in the place of C.
+        more = problem.second or problem.epilogue.produces_aux or problem.out.itemsize == 1
+        plain = direct and not (more or runner.workspace_bytes)
+        return Selected(lowered, runner, steps, direct, plain)
+
+    def _offer(
+        self, given: Problem, kind: Epilogue, alignment: tuple[int, ...], copies: Sequence[Copied]
+    ) -> Offer | None:
+        """What the library would do of a problem's epilogue, None where it has no algorithm for that."""
+        copied = tuple(copy for copy in copies if copy.number != BIAS or kind.uses_bias)
+        lowered = lower(given, kind)._replace(copies=copied)
+        if lowered.product.amax and len(lowered.offsets) > 1:
+            raise UnsupportedError(
+                f"amax_d: the batch of these arrays takes {len(lowered.offsets)} calls of cuBLASLt, each of which "
+                "would write its own. Lay the matrices of a, b and out evenly apart"
+            )
+        aligned = told(given, alignment, copied)
+        if len(lowered.offsets) > 1:
+            # One algorithm for all runs, wherever they start.
+            starts = zip(aligned, *lowered.offsets, strict=True)
+            aligned = tuple([min(map(alignment_of, places)) for places in starts])
+        call = self._problem.call
+        choice = (lowered.product, aligned, call.a.device, call.workspace_limit or WORKSPACE_LIMIT)
+        algorithm = matmul_library().choose(*choice)
+        return None if algorithm is None else Offer(kind, lowered, choice, algorithm)

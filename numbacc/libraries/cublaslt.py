@@ -6,21 +6,21 @@ A `Runner` belongs to the thread that made it, as its handle and descriptors do;
 from __future__ import annotations
 
 import ctypes
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from numbacc_bindings import cublasLt as lt
 from numbacc_bindings.cublasLt import CublasLtError, cublasLt
-from numbacc_bindings.driver import DeviceAttribute, driver
+from numbacc_bindings.driver import driver
 
 from ..base.codes import ALIGNED, ARRAYS
 from ..device import native, runtime
-from . import tuning
+from . import cublaslt_rules
+from .choices import Algorithm, Choices, Proposals, place
+from .cublaslt_rules import WRONG, Told, best
 from .handles import Handle, Handles
-from .products import Algorithm, Matrix, Product, bits
+from .products import Matrix, Product, bits
 
 DATA_TYPES = {
     "float32": lt.DataType.R_32F,
@@ -175,20 +175,7 @@ def candidates(product: Product, alignment: Sequence[int], device: int, limit: i
             return []
         raise
     proposed = [_algorithm(result) for result in results[: found.value] if result.state == lt.Status.SUCCESS]
-    return [each for each in proposed if not _is_wrong(product, each)]
-
-
-#: cuBLASLt's number of the kernels for one column.
-_ONE_COLUMN = 13
-
-
-def _is_wrong(product: Product, algorithm: Algorithm) -> bool:
-    """True where an algorithm is known to give wrong numbers.
-
-    In cuBLASLt 13.1 on an H200 the kernels for one column, proposed for 16-bit products with BGRADB, give sums over k
-    that have nothing to do with B.
-    """
-    return algorithm.kind[0] == _ONE_COLUMN and product.epilogue.startswith("BGRAD")
+    return algorithms.right(proposed, product, cublasLt.version())
 
 
 def _algorithm(result: Any) -> Algorithm:
@@ -205,29 +192,16 @@ def _algorithm(result: Any) -> Algorithm:
 
     config = lt.AlgoConfig
     kind = (read(config.ID), read(config.TILE_ID))
-    parts, scheme = read(config.SPLITK_NUM), read(config.REDUCTION_SCHEME)
-    in_place = parts > 1 and bool(scheme & lt.ReductionScheme.INPLACE)
+    parts, scheme = ctypes.c_int32(read(config.SPLITK_NUM)).value, read(config.REDUCTION_SCHEME)
+    # 0 and -1 leave it to the kernel, which may split.
+    in_place = parts != 1 and bool(scheme & lt.ReductionScheme.INPLACE)
+    cluster, option = read(config.CLUSTER_SHAPE_ID), read(config.CUSTOM_OPTION)
     text = (
-        f"algorithm {kind[0]}, tile {kind[1]}, stages {read(config.STAGES_ID)}, "
-        f"cluster {read(config.CLUSTER_SHAPE_ID)}, split-k {parts}, "
-        f"reduction {scheme}, option {read(config.CUSTOM_OPTION)}, "
-        f"{result.wavesCount:.2f} waves"
+        f"algorithm {kind[0]}, tile {kind[1]}, stages {read(config.STAGES_ID)}, cluster {cluster}, "
+        f"split-k {parts}, reduction {scheme}, option {option}, {result.wavesCount:.2f} waves"
     )
-    return Algorithm(bytes(result.algo), result.workspaceSize, text, kind, result.wavesCount, not in_place)
-
-
-def best(proposed: Sequence[Algorithm]) -> Algorithm | None:
-    """The heuristics' first algorithm, or its twin.
-
-    Some kernels run as many blocks as the GPU holds, in clusters. Where the first's clusters leave multiprocessors idle
-    (less than one wave) and the same kernel is proposed with clusters that do not, that one is faster: on an H200 by 4
-    to 15 %, for DGELU of large matrices.
-    """
-    if not proposed:
-        return None
-    first = proposed[0]
-    full = (each for each in proposed if each.kind == first.kind and each.waves > _ONE_WAVE)
-    return first if first.waves > _ONE_WAVE else next(full, first)
+    told = Told(result.wavesCount, max(parts, 1), cluster, option)
+    return Algorithm(bytes(result.algo), result.workspaceSize, text, kind, not in_place, told)
 
 
 class Choice(NamedTuple):
@@ -237,37 +211,44 @@ class Choice(NamedTuple):
     alignment: tuple[int, ...]
     device: str
     capability: tuple[int, int]
+    multiprocessors: int
+    version: int
     limit: int
     tuned: bool = False
 
 
-#: How many algorithms the heuristics are asked for where one is chosen without measuring.
-_PROPOSALS = 8
-_ONE_WAVE = 0.999
-#: Choices made, the one used longest ago first; None where the library has no algorithm.
-algorithms: OrderedDict[Choice, Algorithm | None] = OrderedDict()
-MAX_ALGORITHMS = 4096
-_lock = threading.Lock()
+#: How many algorithms the heuristics are asked for; they give 8 at most.
+_PROPOSALS = 32
+#: What else to allow of scratch memory where algorithms are measured: asked with less, the heuristics give others.
+_LESS_SCRATCH = (2**20, 0)
+#: Choices made.
+algorithms = Choices("cublasLt", WRONG)
 
 
-def _kept(key: Choice, find: Callable[[], Algorithm | None]) -> Algorithm | None:
-    """The choice made for a key before, else that of `find`."""
-    with _lock:
-        if key in algorithms:
-            algorithms.move_to_end(key)
-            return algorithms[key]
-    found = find()
-    with _lock:
-        algorithms[key] = found
-        while len(algorithms) > MAX_ALGORITHMS:
-            algorithms.popitem(last=False)
-    return found
+def _choice(product: Product, alignment: tuple[int, ...], device: int, limit: int, tuned: bool = False) -> Choice:
+    return Choice(product, alignment, *place(device), cublasLt.version(), limit, tuned)
+
+
+def _take(product: Product, alignment: tuple[int, ...], device: int, limit: int) -> Proposals:
+    """What the heuristics propose, and which of it is taken unmeasured."""
+    here = place(device)
+    proposed = candidates(product, alignment, device, limit, _PROPOSALS)
+
+    def again() -> Sequence[Algorithm]:
+        return candidates(product, alignment, device, 0, _PROPOSALS)
+
+    return Proposals(best(product, proposed, again, here.capability, here.multiprocessors), proposed)
 
 
 def choose(product: Product, alignment: tuple[int, ...], device: int, limit: int) -> Algorithm | None:
-    """The algorithm that the heuristics find best, None where there is none. Kept."""
-    key = Choice(product, alignment, runtime.device_name(device), runtime.capability(device), limit)
-    return _kept(key, lambda: best(candidates(product, alignment, device, limit, _PROPOSALS)))
+    """The algorithm that the heuristics and our rules find best, None where there is none. Kept."""
+    key = _choice(product, alignment, device, limit)
+    return algorithms.choose(key, lambda: _take(product, alignment, device, limit).first)
+
+
+def is_stand_in(product: Product, algorithm: Algorithm, device: int) -> bool:
+    """True where an algorithm is a slower kernel, so that the product without epilogue may have a faster one."""
+    return cublaslt_rules.is_stand_in(product, algorithm, runtime.capability(device))
 
 
 def tune(
@@ -283,26 +264,27 @@ def tune(
     `trial(runner)` gives a function that queues the product by a runner on `stream`. The first time this waits for
     the GPU.
     """
-    key = Choice(product, alignment, runtime.device_name(device), runtime.capability(device), limit, tuned=True)
-    entry = tuning.disk_key(key, version(device))
 
-    def find() -> Algorithm | None:
-        found = tuning.load(entry)
-        if found is None:
-            proposed = candidates(product, alignment, device, limit, tuning.CANDIDATES)
-            works = {each: trial(Runner(product, each, alignment, device)) for each in dict.fromkeys(proposed)}
-            if works:
-                found = tuning.fastest(works, best(proposed) or proposed[0], device, stream)
-                tuning.save(entry, found)
-        return found
+    def propose() -> Proposals:
+        first, others = _take(product, alignment, device, limit)
+        if first is None:
+            return Proposals(None)
+        more = [
+            each
+            for less in _LESS_SCRATCH
+            if less < limit
+            for each in candidates(product, alignment, device, less, _PROPOSALS)
+        ]
+        return Proposals(first, [*others, *more])
 
-    return _kept(key, find)
-
-
-def version(device: int) -> str:
-    """What a tuned algorithm is good for: this GPU and this version of the library."""
-    multiprocessors = runtime.device_attribute(DeviceAttribute.MULTIPROCESSOR_COUNT, device)
-    return f"{runtime.device_name(device)}, {multiprocessors} multiprocessors, cublasLt {cublasLt.version()}"
+    return algorithms.tune(
+        _choice(product, alignment, device, limit, tuned=True),
+        propose,
+        lambda algorithm: bool(algorithms.right([algorithm], product, cublasLt.version())),
+        lambda algorithm: trial(Runner(product, algorithm, alignment, device)),
+        device,
+        stream,
+    )
 
 
 class Runner:

@@ -64,26 +64,6 @@ class Product(NamedTuple):
     fast: bool = False
 
 
-class Algorithm(NamedTuple):
-    """How cuBLASLt computes a product.
-
-    Attributes:
-        data: its own description, of meaning to the same version of the library only.
-        workspace_bytes: scratch memory it needs.
-        text: the description to be read.
-        kind: cuBLASLt's numbers of the algorithm and of its tile.
-        waves: how often its blocks fill the GPU.
-        deterministic: False where parts of a sum over k are added up in D itself, as they come.
-    """
-
-    data: bytes
-    workspace_bytes: int
-    text: str
-    kind: tuple[int, int] = (0, 0)
-    waves: float = 0.0
-    deterministic: bool = True
-
-
 @lru_cache(maxsize=4096)
 def bits(value: float, dtype: str) -> int:
     """The bits of a number of the scale type, as a word: how alpha and beta are passed."""

@@ -6,7 +6,6 @@ kernel of ours reads, have the forward ones, and scales. There it asks of addres
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,14 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.dtypes import dtype
-from ..libraries.products import Algorithm, Matrix, Product
+from ..libraries.choices import Algorithm, Choices
+from ..libraries.products import Matrix, Product
 from ..reference.epilogues import gelu, relu
 from ..reference.gemm import product as multiply
 from ..reference.gemm import round_to
 from .device import queued, view_at
 
 #: As in `cublaslt`; here nothing is chosen.
-algorithms: OrderedDict[Any, Any] = OrderedDict()
+algorithms = Choices("simulator")
 
 
 #: Epilogues of float8 products, and what each does behind the bias.
@@ -42,6 +42,11 @@ def choose(product: Product, alignment: tuple[int, ...], device: int, limit: int
 def tune(product: Product, alignment: tuple[int, ...], device: int, limit: int, *trial: Any) -> Algorithm | None:
     """As `choose`: there is nothing to measure."""
     return choose(product, alignment, device, limit)
+
+
+def is_stand_in(product: Product, algorithm: Algorithm, device: int) -> bool:
+    """False: there is but one way."""
+    return False
 
 
 def check(status: int) -> None:

@@ -1,0 +1,88 @@
+"""Which of several works is the fastest: measured on the GPU, in turns, the L2 cache flushed before each."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, TypeVar
+
+from numbacc_bindings.driver import DeviceAttribute, EventFlag
+from numbacc_bindings.errors import LibraryError
+
+from ..device import runtime
+from ..errors import DeviceError
+
+#: Rounds over all works, rounds over the best, and how many those are.
+_FIRST_ROUNDS, _LAST_ROUNDS, _FINALISTS = 5, 41, 6
+#: What a work must gain over the first to take its place, of its time and in milliseconds: more than two measurements
+#: of the same differ by.
+_GAIN, _GAIN_MS = 0.015, 0.0004
+
+Launch = Callable[[], None]
+Work = TypeVar("Work", bound=Hashable)
+
+
+def fastest(works: Mapping[Work, Launch], first: Work, device: int, stream: int) -> Work:
+    """The fastest of these; `first` where none is clearly faster, or none can be queued. This waits for the GPU.
+
+    Args:
+        works: name -> what queues it on `stream`.
+        first: the one to be taken unmeasured.
+        device, stream: where they are queued.
+    """
+    usable = {}
+    for work, launch in works.items():
+        try:
+            launch()
+            usable[work] = launch
+        except LibraryError:
+            pass  # proposed, but refused when it came to it
+    if not usable:
+        return first
+    flush = _flush(device, stream)
+    times = _measure(usable, _FIRST_ROUNDS, flush, device, stream)
+    best = sorted(times, key=times.__getitem__)[:_FINALISTS]
+    finalists = {work: usable[work] for work in {first: None, **dict.fromkeys(best)} if work in usable}
+    times = _measure(finalists, _LAST_ROUNDS, flush, device, stream)
+    winner = min(times, key=times.__getitem__)
+    if first in times and times[first] - times[winner] < max(_GAIN * times[first], _GAIN_MS):
+        return first
+    return winner
+
+
+def _flush(device: int, stream: int) -> Launch:
+    """What overwrites the L2 cache.
+
+    In use, operands do not wait there, for other work came in between. And while the GPU is at it, the host gets
+    ahead, so that a short work is not measured with the time that it takes to be queued.
+    """
+    nbytes = 2 * runtime.device_attribute(DeviceAttribute.L2_CACHE_SIZE, device)
+    try:
+        block: Any = runtime.allocate(nbytes, device, stream)
+    except DeviceError:
+        return lambda: None  # no memory left: better measured so than not at all
+
+    def flush() -> None:
+        for _ in range(2):
+            runtime.fill(block.address, b"\0", block.nbytes, device, stream)
+
+    return flush
+
+
+def _measure(works: Mapping[Work, Launch], rounds: int, flush: Launch, device: int, stream: int) -> dict[Work, float]:
+    """Median milliseconds of each, over rounds in which they take turns."""
+    spans: dict[Work, list[float]] = {work: [] for work in works}
+    # The first round warms up.
+    for number in range(rounds + 1):
+        events = {work: tuple(runtime.Event(device, EventFlag.DEFAULT) for _ in range(2)) for work in works}
+        for work, launch in works.items():
+            start, end = events[work]
+            flush()
+            start.record(stream)
+            launch()
+            end.record(stream)
+        for work, (start, end) in events.items():
+            end.synchronize()
+            if number:
+                spans[work].append(end.elapsed_ms(start))
+    return {work: statistics.median(times) for work, times in spans.items()}
