@@ -33,6 +33,26 @@ class Conversion(NamedTuple):
     narrow_pair: str
 
 
+class Products(NamedTuple):
+    """How matrices of a dtype are multiplied.
+
+    Attributes:
+        code: CUDA's number of the dtype (library_types.h, cudaDataType_t).
+        compute: what `compute` may be; the first is the default.
+        outs: what the result's dtype may be; the first is the default.
+        accumulator: dtype that products are added up in.
+        multiple: what k and n must be multiples of.
+        oldest_capability: the lowest compute capability whose tensor cores take it, (0, 0) where none is needed.
+    """
+
+    code: int
+    compute: tuple[str, ...] = ()
+    outs: tuple[str, ...] = ()
+    accumulator: str = "float32"
+    multiple: int = 1
+    oldest_capability: tuple[int, int] = (0, 0)
+
+
 @dataclass(frozen=True, eq=False)
 class DTypeInfo:
     """One row of the table.
@@ -44,6 +64,7 @@ class DTypeInfo:
         dlpack_code: DLPack's type code.
         oldest_capability: the lowest compute capability whose hardware converts to and from it.
         conversion: how kernels convert it to `compute`, where that is another dtype.
+        products: how cuBLASLt multiplies matrices of it; None where it does not know it.
         parts: numbers of an element: 2 where it is complex.
     """
 
@@ -53,10 +74,16 @@ class DTypeInfo:
     dlpack_code: int
     oldest_capability: tuple[int, int] = (5, 0)
     conversion: Conversion | None = None
+    products: Products | None = None
 
     @property
     def parts(self) -> int:
         return 2 if self.dlpack_code == _COMPLEX else 1
+
+    @property
+    def is_scaled(self) -> bool:
+        """True for floats of 8 bits, whose arrays come with a scale."""
+        return self.bits == 8 and self.dlpack_code in (_FLOAT8_E4M3FN, _FLOAT8_E5M2)
 
     @property
     def is_float(self) -> bool:
@@ -77,23 +104,44 @@ class DTypeInfo:
         return int(ml_dtypes.finfo(self.numpy).nmant) + 1
 
 
-def _row(scalar: Any, compute: str | None, code: int, oldest: tuple[int, int] = (5, 0), *ptx: str) -> DTypeInfo:
+def _row(
+    scalar: Any,
+    compute: str | None,
+    code: int,
+    oldest: tuple[int, int] = (5, 0),
+    *,
+    ptx: Conversion | None = None,
+    products: Products | None = None,
+) -> DTypeInfo:
     dtype = np.dtype(scalar)
-    return DTypeInfo(dtype.name, dtype, compute, code, oldest, Conversion(*ptx) if ptx else None)
+    return DTypeInfo(dtype.name, dtype, compute, code, oldest, ptx, products)
 
 
-_HALF = ("cvt.f32.f16 $0, $1;", "cvt.rn.f16.f32 $0, $1;", "cvt.rn.f16x2.f32 $0, $2, $1;")
-_BRAIN = ("", "cvt.rn.bf16.f32 $0, $1;", "cvt.rn.bf16x2.f32 $0, $2, $1;")
+_HALF = Conversion("cvt.f32.f16 $0, $1;", "cvt.rn.f16.f32 $0, $1;", "cvt.rn.f16x2.f32 $0, $2, $1;")
+_BRAIN = Conversion("", "cvt.rn.bf16.f32 $0, $1;", "cvt.rn.bf16x2.f32 $0, $2, $1;")
+_FLOAT8_OUTS = ("bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2")
+
+
+def _float8(code: int) -> Products:
+    return Products(code, ("float32", "fast"), _FLOAT8_OUTS, multiple=16, oldest_capability=(8, 9))
 
 
 _ROWS = (
-    _row(np.float64, "float64", _FLOAT),
-    _row(np.float32, "float32", _FLOAT),
-    _row(np.float16, "float32", _FLOAT, (5, 0), *_HALF),
-    _row(ml_dtypes.bfloat16, "float32", _BFLOAT, (8, 0), *_BRAIN),
-    _row(ml_dtypes.float8_e4m3fn, None, _FLOAT8_E4M3FN),
-    _row(ml_dtypes.float8_e5m2, None, _FLOAT8_E5M2),
-    *(_row(f"int{n}", f"int{n}", _INT) for n in (8, 16, 32, 64)),
+    _row(np.float64, "float64", _FLOAT, products=Products(1, ("float64",), ("float64",), "float64")),
+    _row(np.float32, "float32", _FLOAT, products=Products(0, ("float32", "tf32"), ("float32",))),
+    _row(np.float16, "float32", _FLOAT, ptx=_HALF, products=Products(2, ("float32",), ("float16", "float32"))),
+    _row(
+        ml_dtypes.bfloat16,
+        *("float32", _BFLOAT, (8, 0)),
+        ptx=_BRAIN,
+        products=Products(14, ("float32",), ("bfloat16", "float32")),
+    ),
+    _row(ml_dtypes.float8_e4m3fn, None, _FLOAT8_E4M3FN, products=_float8(28)),
+    _row(ml_dtypes.float8_e5m2, None, _FLOAT8_E5M2, products=_float8(29)),
+    _row(np.int8, "int8", _INT, products=Products(3, ("int32",), ("int32",), "int32", 4, (7, 5))),
+    _row(np.int16, "int16", _INT),
+    _row(np.int32, "int32", _INT, products=Products(10)),
+    _row(np.int64, "int64", _INT),
     *(_row(f"uint{n}", f"uint{n}", _UINT) for n in (8, 16, 32, 64)),
     _row(np.complex64, "complex64", _COMPLEX),
     _row(np.complex128, "complex128", _COMPLEX),

@@ -186,13 +186,14 @@ def for_any_alignment(order: LaunchOrder, alignment: Sequence[int]) -> LaunchOrd
 
     For captures, inside which nothing should be compiled.
     """
-    grid, constants = order.grid, order.constants
-    if order.kernel.algorithm == "vector":
+    grid, constants, kernel = order.grid, order.constants, order.kernel
+    assert isinstance(kernel, KernelSpec)
+    if kernel.algorithm == "vector":
         rows, columns, *_ = constants[-4:]
         # All columns are the head, and there are no vectors.
         constants = (*constants[:-2], columns, 0)
-        grid, _ = row_grid(columns, rows, order.kernel.lanes // order.kernel.width, order.block[0])
-    elif order.kernel.algorithm == "spread":
+        grid, _ = row_grid(columns, rows, kernel.lanes // kernel.width, order.block[0])
+    elif kernel.algorithm == "spread":
         constants = (*constants[:-1], 0)
     return order._replace(grid=grid, constants=constants, alignment=tuple(alignment))
 

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from ..arrays import operands
+from ..base.dtypes import Products
 from ..errors import OptionError, shown
-from .problem import SCALES, Types
+from .problem import SCALES
 
 
 def array_or_number(value: Any, name: str, handle: int) -> Any:
@@ -24,7 +25,7 @@ def array_or_number(value: Any, name: str, handle: int) -> Any:
     return operands.as_array(value, name, handle)
 
 
-def checked_number(value: Any, name: str, types: Types | None = None) -> float:
+def checked_number(value: Any, name: str, types: Products | None = None) -> float:
     """alpha, beta or a scale as a number.
 
     Raises:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..base.dtypes import info
 from ..plan.base import MapPlan
 from .epilogue import Epilogue
 from .epilogue_plans import map_plan, pack_plan, select_plan, sum_plan
@@ -35,7 +36,7 @@ def ways(problem: Problem) -> list[Epilogue]:
         without = Epilogue(kind.value.removesuffix("_bgrad"))
         found.insert(0 if problem.matrix_out.size >= _SUM_APART else 1, without)
     # The kernels compute float8 results in no other dtype.
-    return found if problem.call.a.dtype.name.startswith("float8") else [*found, Epilogue.NONE]
+    return found if info(problem.call.a.dtype).is_scaled else [*found, Epilogue.NONE]
 
 
 def steps_of(problem: Problem, done: Epilogue) -> list[Step]:

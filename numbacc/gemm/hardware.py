@@ -10,17 +10,19 @@ from ..base.layout import Layout
 from ..errors import LayoutError
 from .problem import Problem, pitch, scales_rows
 
-#: The lowest compute capability that multiplies a dtype, where that is not the one that knows it.
-_OLDEST = {"float8_e4m3fn": (8, 9), "float8_e5m2": (8, 9), "int8": (7, 5), "tf32": (8, 0)}
+#: The lowest compute capability that rounds inputs to 10 bits.
+_OLDEST_TF32 = (8, 0)
 #: From here on float8 and int8 matrices may be stored either way.
 _ANY_STORAGE = (10, 0)
 
 
 def check_hardware(problem: Problem) -> None:
     """Raise the fitting error where the GPU cannot multiply the dtype, or not as the arrays are stored."""
-    a = problem.call.a
-    name = "tf32" if problem.compute == "tf32" else a.dtype.name
-    backend().check_capability(name, _OLDEST.get(name, info(a.dtype).oldest_capability), a.device)
+    a, row = problem.call.a, info(problem.call.a.dtype)
+    name, oldest = row.name, max(row.oldest_capability, problem.types.oldest_capability)
+    if problem.compute == "tf32":
+        name, oldest = "tf32", _OLDEST_TF32
+    backend().check_capability(name, oldest, a.device)
     multiple = problem.types.multiple
     if multiple == 1 or backend().capability(a.device) >= _ANY_STORAGE or not (problem.k and problem.matrix_out.size):
         return

@@ -11,6 +11,7 @@ import itertools
 from math import gcd, prod
 from typing import Any, NamedTuple
 
+from ..base.dtypes import TABLE
 from ..base.layout import Layout, layout
 from ..libraries.products import Matrix, Product
 from .epilogue import Epilogue
@@ -219,7 +220,7 @@ def _matrix(array: Layout | None, by_rows: bool, step: int) -> Matrix:
 
 def _c_without(problem: Problem, d: Matrix) -> Matrix:
     """C where there is none: D itself, or for a float8 D, which C cannot be, its 16-bit likeness."""
-    narrow = d.dtype.startswith("float8")
+    narrow = TABLE[d.dtype].is_scaled
     return d._replace(dtype="bfloat16") if narrow else d
 
 

@@ -10,37 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..base import dtypes
+from ..base.dtypes import Products
 from ..base.layout import MAX_RANK, Layout, check_same_device, check_writable, layout, row_major_strides
 from ..errors import DTypeError, LayoutError, OptionError, ShapeError
 from .epilogue import Epilogue, epilogue
 
-
-class Types(NamedTuple):
-    """A row of the table of dtypes.
-
-    Attributes:
-        compute: what `compute` may be; the first is the default.
-        outs: what the result's dtype may be; the first is the default.
-        accumulator: dtype that products are added up in.
-        multiple: what k and n must be multiples of.
-    """
-
-    compute: tuple[str, ...]
-    outs: tuple[str, ...]
-    accumulator: str = "float32"
-    multiple: int = 1
-
-
-_FLOAT8_OUTS = ("bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2")
-TYPES = {
-    "float32": Types(("float32", "tf32"), ("float32",)),
-    "float16": Types(("float32",), ("float16", "float32")),
-    "bfloat16": Types(("float32",), ("bfloat16", "float32")),
-    "float64": Types(("float64",), ("float64",), "float64"),
-    "float8_e4m3fn": Types(("float32", "fast"), _FLOAT8_OUTS, multiple=16),
-    "float8_e5m2": Types(("float32", "fast"), _FLOAT8_OUTS, multiple=16),
-    "int8": Types(("int32",), ("int32",), "int32", multiple=4),
-}
+#: The dtypes that are multiplied, by name.
+TYPES = {row.name: row.products for row in dtypes.TABLE.values() if row.products is not None and row.products.outs}
 SCALES = ("scale_a", "scale_b", "scale_c", "scale_d")
 #: A scale that is a Python number, in place of its layout.
 NUMBER = "number"
@@ -89,7 +65,7 @@ class Problem(NamedTuple):
 
     call: Call
     epilogue: Epilogue
-    types: Types
+    types: Products
     compute: str
     batch: tuple[int, ...]
     m: int
@@ -208,14 +184,14 @@ def resolve(call: Call) -> Problem:
 _NAMES = ("a", "b", "c", "bias", "aux", "out", "amax_d")
 
 
-def _types(call: Call, kind: Epilogue) -> tuple[Types, str, np.dtype[Any]]:
+def _types(call: Call, kind: Epilogue) -> tuple[Products, str, np.dtype[Any]]:
     """The row of the dtypes, the arithmetic, and the result's dtype; and what else does not depend on shapes."""
     name = dtypes.info(call.a.dtype, "a").name
     types = TYPES.get(name)
     if types is None:
         raise DTypeError(f"a has dtype {name}; matmul takes {', '.join(TYPES)}")
-    float8 = name.startswith("float8")
-    if call.b.dtype != call.a.dtype and not (float8 and call.b.dtype.name.startswith("float8")):
+    float8 = dtypes.info(call.a.dtype).is_scaled
+    if call.b.dtype != call.a.dtype and not (float8 and dtypes.info(call.b.dtype).is_scaled):
         raise DTypeError(f"b has dtype {call.b.dtype} but a has {name}; convert one of them")
     compute = types.compute[0] if call.compute is None else call.compute
     if not isinstance(compute, str) or compute not in types.compute:
@@ -294,7 +270,7 @@ def scales_rows(call: Call) -> bool:
 
 def _second_dtypes(a: Layout, out_dtype: np.dtype[Any]) -> tuple[np.dtype[Any], np.dtype[Any]]:
     """The dtypes of bias, and of aux and c: the result's, but of 16 bits where cuBLASLt wants that of float8."""
-    if not a.dtype.name.startswith("float8"):
+    if not dtypes.info(a.dtype).is_scaled:
         return out_dtype, out_dtype
     half = out_dtype if out_dtype.itemsize == 2 else dtypes.dtype("bfloat16")
     return half, half if out_dtype.itemsize == 1 else out_dtype

@@ -121,8 +121,8 @@ def spread(formula: Any, io: Any) -> Kernel:
     but in accesses as wide as the alignment allows, a block's width apart.
 
     Neighbouring threads touch neighbouring elements, and all of a thread's loads are under way before the
-    first is used: that keeps memory busy where single elements would not. Columns from `reach` on, of which not all of a
-    block are there, are taken one by one: with a `reach` of 0 all of them, whatever the alignment.
+    first is used: that keeps memory busy where single elements would not. Columns from `reach` on, of which not all
+    of a block are there, are taken one by one: with a `reach` of 0 all of them, whatever the alignment.
     """
     load, store, offsets, unravel = io.load, io.store, io.offsets, io.unravel
     apply, scalars = io.apply, io.scalars

@@ -15,6 +15,7 @@ from numbacc_bindings.cublasLt import CublasLtError, cublasLt
 from numbacc_bindings.driver import driver
 
 from ..base.codes import ALIGNED, ARRAYS
+from ..base.dtypes import TABLE
 from ..device import native, runtime
 from . import cublaslt_rules
 from .choices import Algorithm, Choices, Proposals, place
@@ -22,16 +23,8 @@ from .cublaslt_rules import WRONG, Told, best
 from .handles import Handle, Handles
 from .products import Matrix, Product, bits
 
-DATA_TYPES = {
-    "float32": lt.DataType.R_32F,
-    "float64": lt.DataType.R_64F,
-    "float16": lt.DataType.R_16F,
-    "bfloat16": lt.DataType.R_16BF,
-    "int8": lt.DataType.R_8I,
-    "int32": lt.DataType.R_32I,
-    "float8_e4m3fn": lt.DataType.R_8F_E4M3,
-    "float8_e5m2": lt.DataType.R_8F_E5M2,
-}
+#: Name of a dtype -> CUDA's number of it.
+DATA_TYPES = {row.name: lt.DataType(row.products.code) for row in TABLE.values() if row.products is not None}
 #: compute -> (cublasComputeType_t, the dtype of alpha and beta).
 COMPUTE = {
     "float32": (lt.ComputeType.COMPUTE_32F, "float32"),
@@ -89,7 +82,7 @@ class Descriptors:
         self._put(attribute.TRANSB, ctypes.c_int32(lt.Operation.T if product.transpose_b else lt.Operation.N))
         self._put(attribute.EPILOGUE, ctypes.c_uint32(lt.Epilogue[product.epilogue]))
         if product.bias_dtype:
-            if product.a.dtype.startswith("float8"):  # elsewhere bias has D's dtype, and saying so is an error
+            if TABLE[product.a.dtype].is_scaled:  # elsewhere bias has D's dtype, and saying so is an error
                 self._put(attribute.BIAS_DATA_TYPE, ctypes.c_int32(DATA_TYPES[product.bias_dtype]))
             self._put(attribute.BIAS_BATCH_STRIDE, ctypes.c_int64(product.bias_stride))
         if product.aux_pitch:

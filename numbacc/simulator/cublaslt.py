@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.dtypes import dtype
+from ..base.dtypes import TABLE, dtype
 from ..libraries.choices import Algorithm, Choices
 from ..libraries.products import Matrix, Product
 from ..reference.epilogues import gelu, relu
@@ -110,7 +110,7 @@ class Runner:
 
 
 def _is_float8(product: Product) -> bool:
-    return product.a.dtype.startswith("float8")
+    return TABLE[product.a.dtype].is_scaled
 
 
 def _check_alignment(product: Product, addresses: Sequence[int]) -> None:
