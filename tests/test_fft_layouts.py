@@ -15,11 +15,12 @@ import pytest
 from cufft_emulator import CONTEXT, FakeCufft
 from hypothesis import event, given
 from hypothesis import strategies as st
+from skips import skip
 
 from numbacc.base.backend import simulated
 
 if simulated():
-    pytest.skip("the simulator has its own cuFFT", allow_module_level=True)
+    skip("not simulated", allow_module_level=True)
 
 from numbacc.base.codes import WRONG_CONTEXT
 from numbacc.base.layout import layout

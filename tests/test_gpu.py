@@ -10,6 +10,7 @@ import threading
 import numpy as np
 import pytest
 from graphs import captured, overwrite
+from skips import skip
 
 import numbacc
 from numbacc import fft, gated
@@ -286,7 +287,7 @@ def test_a_planned_call_is_captured_into_a_graph():
 def test_more_than_2_to_the_31_elements(kind):
     rows = (1 << 31) // 4096 + 8
     if runtime.memory_info(0)[0] < 4 * rows * 8192:
-        pytest.skip("needs 16 GB of GPU memory")
+        skip("gpu memory")
     piece = normal(1 << 12, 8192, dtype="float16")
     x = numbacc.empty((rows, 8192), "float16")
     for start in range(0, rows, 1 << 12):

@@ -11,13 +11,14 @@ from typing import NamedTuple
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from skips import skip
 
 from numbacc.base.backend import simulated
 from numbacc.base.codes import ARRAYS, CAPTURING, FAILED, MAY_OVERLAP, WRONG_ALIGNMENT, WRONG_CONTEXT
 from numbacc.kernels.specs import KernelSpec, LaunchOrder
 
 if simulated():
-    pytest.skip("the simulator has no driver", allow_module_level=True)
+    skip("not simulated", allow_module_level=True)
 
 from numbacc.device import launch, native, runtime
 from numbacc_bindings.driver import LaunchConfig

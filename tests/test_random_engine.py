@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 from host_curand import HostCurand
+from skips import skip, skip_if
 
 import numbacc
 from numbacc.base.backend import simulated
@@ -77,7 +78,7 @@ def test_values_are_written_where_they_are_wanted(calls):
         assert len([c for c in calls if c.startswith("Generate")]) == 1
 
 
-@pytest.mark.skipif(not simulated(), reason="is about a device without cuRAND")
+@skip_if(not simulated(), "simulator")
 def test_philoxs_kernels_need_no_generator_of_curands(calls):
     g = Generator("philox")
     for call in (g.bits, g.random, g.uniform, g.normal, g.lognormal):
@@ -103,7 +104,7 @@ def test_nothing_is_loaded_before_it_is_needed():
         "assert 'libcurand' not in maps(); x.bits(1); assert 'libcurand' in maps()"
     )
     if not sys.platform.startswith("linux"):
-        pytest.skip("reads /proc")
+        skip("linux")
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -8,11 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from skips import skip_if
 
 from numbacc.base.backend import simulated
 
 HERE = Path(__file__).parent
-pytestmark = pytest.mark.skipif(simulated(), reason="this is the simulator")
+pytestmark = skip_if(simulated(), "not simulated")
 
 
 @pytest.mark.parametrize(
