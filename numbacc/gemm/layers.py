@@ -29,7 +29,7 @@ ACTIVATIONS = (None, "relu", "gelu")
 
 
 class SavedLinear(NamedTuple):
-    """What `linear` keeps for `linear_backward`: rows of x, w, the activation's aux, and what to do with them."""
+    """The arrays that `linear` keeps for `linear_backward`: rows of x, w, the activation's aux; and its options."""
 
     x: Any
     w: Any
@@ -40,7 +40,7 @@ class SavedLinear(NamedTuple):
 
 
 class SavedMlp(NamedTuple):
-    """What `mlp` keeps for `mlp_backward`: rows of x, the weights, the hidden layer and its activation's aux."""
+    """The arrays that `mlp` keeps for `mlp_backward`: rows of x, weights, the hidden layer and its activation's aux."""
 
     x: Any
     w1: Any
@@ -77,6 +77,11 @@ def linear(
 
     Raises:
         as `matmul`; OptionError also for an unknown activation.
+
+    Example:
+        >>> y, saved = gemm.linear(np.array([[1.0, -2.0]]), np.eye(2), activation="relu")
+        >>> y
+        array([[1., 0.]])
     """
     _check_activation(activation, ACTIVATIONS)
     handle = handle_of(stream)
@@ -109,6 +114,13 @@ def linear_backward(dy: Any, saved: SavedLinear, *, tune: bool = False, stream: 
 
     Raises:
         ShapeError, DTypeError: dy is not as y was; `saved` is not what `linear` returned.
+
+    Example:
+        >>> y, saved = gemm.linear(np.array([[1.0, -2.0]]), np.eye(2), activation="relu")
+        >>> dx, dw, dbias = gemm.linear_backward(np.ones((1, 2)), saved)
+        >>> dw
+        array([[ 1.,  0.],
+               [-2.,  0.]])
     """
     handle = handle_of(stream)
     x, w, aux, activation, has_bias, shape = _saved_by(linear, SavedLinear, saved)
@@ -150,6 +162,12 @@ def mlp(
 
     Raises:
         as `matmul`; OptionError also for an unknown activation.
+
+    Example:
+        >>> x, w, b = np.array([[1.0, -2.0]]), np.eye(2), np.ones(2)
+        >>> y, saved = gemm.mlp(x, w, b, w, b, activation="relu")
+        >>> y
+        array([[3., 1.]])
     """
     _check_activation(activation, ACTIVATIONS[1:])
     handle = handle_of(stream)
@@ -184,6 +202,13 @@ def mlp_backward(dy: Any, saved: SavedMlp, *, tune: bool = False, stream: Any = 
 
     Raises:
         ShapeError, DTypeError: dy is not as y was; `saved` is not what `mlp` returned.
+
+    Example:
+        >>> x, w, b = np.array([[1.0, -2.0]]), np.eye(2), np.ones(2)
+        >>> y, saved = gemm.mlp(x, w, b, w, b, activation="relu")
+        >>> dx, dw1, db1, dw2, db2 = gemm.mlp_backward(np.ones((1, 2)), saved)
+        >>> dx
+        array([[1., 0.]])
     """
     handle = handle_of(stream)
     x, w1, w2, hidden, aux, activation, shape = _saved_by(mlp, SavedMlp, saved)

@@ -1,4 +1,4 @@
-"""What a product with a second result returns."""
+"""The results of a product that has two."""
 
 from __future__ import annotations
 
