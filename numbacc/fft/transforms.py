@@ -40,14 +40,18 @@ def fft(
 
     Raises:
         ShapeError: rank, axis, n below 1, shape of out.
-        DTypeError: a dtype not named above, or not that of the result; no array.
+        DTypeError: a dtype not named above, or not that of the result; not an array.
         OptionError: unknown norm or stream; overwrite_input is neither True nor False.
         LayoutError: out is read-only, overlaps a, or has elements that share memory.
-        DeviceError: arrays on different devices; no memory left.
+        DeviceError: arrays on different devices; not enough memory.
         LibraryError: cuFFT is missing or failed.
 
     The same call gives the same bits on every run on one GPU model. A call that finds no plan of cuFFT's makes one, in
     `numbacc.graph` too; `fft_plan` makes it before.
+
+    Example:
+        >>> fft.fft(np.ones(4)).real
+        array([4., 0., 0., 0.])
     """
     return _call("fft", a, n, axis, norm, out, overwrite_input, stream)
 
@@ -56,7 +60,12 @@ def ifft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Any:  # fmt: skip
-    """The inverse of `fft`: x[j] = 1/n Σ_k X[k] exp(+2πi jk/n). Arguments and errors as there."""
+    """The inverse of `fft`: x[j] = 1/n Σ_k X[k] exp(+2πi jk/n). Arguments and errors as there.
+
+    Example:
+        >>> fft.ifft(np.array([4.0, 0.0, 0.0, 0.0])).real
+        array([1., 1., 1., 1.])
+    """
     return _call("ifft", a, n, axis, norm, out, overwrite_input, stream)
 
 
@@ -67,6 +76,10 @@ def rfft(
     """The first n//2 + 1 elements of the `fft` of a real array: the others are their conjugates.
 
     Arguments and errors as in `fft`; DTypeError also where a is complex.
+
+    Example:
+        >>> fft.rfft(np.ones(4)).real
+        array([4., 0., 0.])
     """
     return _call("rfft", a, n, axis, norm, out, overwrite_input, stream)
 
@@ -79,6 +92,10 @@ def irfft(
 
     Imaginary parts that a real signal's spectrum cannot have are ignored. The result is float32 for single precision,
     float16 for float16, else float64. Other arguments and errors as in `fft`.
+
+    Example:
+        >>> fft.irfft(np.array([4.0, 0.0, 0.0]))
+        array([1., 1., 1., 1.])
     """
     return _call("irfft", a, n, axis, norm, out, overwrite_input, stream)
 
@@ -90,6 +107,10 @@ def hfft(
     """The `fft` of a signal that is its own mirrored conjugate, of which a is the first half: a real spectrum.
 
     n, the points of the spectrum, is 2 (a's length - 1) by default. Other arguments and errors as in `irfft`.
+
+    Example:
+        >>> fft.hfft(np.array([1.0, 1.0, 1.0]))
+        array([4., 0., 0., 0.])
     """
     return _call("hfft", a, n, axis, norm, out, overwrite_input, stream)
 
@@ -101,6 +122,10 @@ def ihfft(
     """The inverse of `hfft`: the first n//2 + 1 elements of the `ifft` of a real array.
 
     Arguments and errors as in `rfft`.
+
+    Example:
+        >>> fft.ihfft(np.array([4.0, 0.0, 0.0, 0.0])).real
+        array([1., 1., 1.])
     """
     return _call("ihfft", a, n, axis, norm, out, overwrite_input, stream)
 
@@ -109,7 +134,12 @@ def fft2(
     a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Any:  # fmt: skip
-    """`fftn` over the last two axes."""
+    """`fftn` over the last two axes.
+
+    Example:
+        >>> fft.fft2(np.ones((2, 2))).real.tolist()
+        [[4.0, 0.0], [0.0, 0.0]]
+    """
     return _call("fft2", a, s, axes, norm, out, overwrite_input, stream)
 
 
@@ -117,7 +147,12 @@ def ifft2(
     a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Any:  # fmt: skip
-    """`ifftn` over the last two axes."""
+    """`ifftn` over the last two axes.
+
+    Example:
+        >>> fft.ifft2(np.ones((2, 2))).real.tolist()
+        [[1.0, 0.0], [0.0, 0.0]]
+    """
     return _call("ifft2", a, s, axes, norm, out, overwrite_input, stream)
 
 
@@ -125,7 +160,12 @@ def rfft2(
     a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Any:  # fmt: skip
-    """`rfftn` over the last two axes."""
+    """`rfftn` over the last two axes.
+
+    Example:
+        >>> fft.rfft2(np.ones((2, 4))).shape
+        (2, 3)
+    """
     return _call("rfft2", a, s, axes, norm, out, overwrite_input, stream)
 
 
@@ -133,7 +173,12 @@ def irfft2(
     a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Any:  # fmt: skip
-    """`irfftn` over the last two axes."""
+    """`irfftn` over the last two axes.
+
+    Example:
+        >>> fft.irfft2(np.ones((2, 3))).shape
+        (2, 4)
+    """
     return _call("irfft2", a, s, axes, norm, out, overwrite_input, stream)
 
 
@@ -149,6 +194,10 @@ def fftn(
             many as it has lengths, the last ones.
 
     Other arguments and errors as in `fft`; `norm` refers to the product of all lengths.
+
+    Example:
+        >>> fft.fftn(np.ones((2, 3)), s=(2, 4)).shape
+        (2, 4)
     """
     return _call("fftn", a, s, axes, norm, out, overwrite_input, stream)
 
@@ -157,7 +206,12 @@ def ifftn(
     a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Any:  # fmt: skip
-    """The inverse of `fftn`. Arguments and errors as there."""
+    """The inverse of `fftn`. Arguments and errors as there.
+
+    Example:
+        >>> fft.ifftn(fft.fftn(np.eye(2))).real.tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+    """
     return _call("ifftn", a, s, axes, norm, out, overwrite_input, stream)
 
 
@@ -165,7 +219,12 @@ def rfftn(
     a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Any:  # fmt: skip
-    """`rfft` along the last of `axes`, then `fft` along the others. Arguments and errors as in `fftn` and `rfft`."""
+    """`rfft` along the last of `axes`, then `fft` along the others. Arguments and errors as in `fftn` and `rfft`.
+
+    Example:
+        >>> fft.rfftn(np.ones((2, 3, 4))).shape
+        (2, 3, 3)
+    """
     return _call("rfftn", a, s, axes, norm, out, overwrite_input, stream)
 
 
@@ -176,6 +235,10 @@ def irfftn(
     """The inverse of `rfftn`; without `s` there are 2 (a's length - 1) points along the last of `axes`.
 
     Arguments and errors as in `fftn` and `irfft`.
+
+    Example:
+        >>> fft.irfftn(np.ones((2, 3, 3))).shape
+        (2, 3, 4)
     """
     return _call("irfftn", a, s, axes, norm, out, overwrite_input, stream)
 
@@ -190,12 +253,25 @@ def planned(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, overw
 
 
 def cache_info() -> CacheInfo:
-    """Hits, misses, maximum and current number of plans, and of the bytes of work area that they ask cuFFT for."""
+    """Hits, misses, maximum and current number of plans, and of the bytes of work area that they ask cuFFT for.
+
+    Example:
+        >>> fft.cache_clear()
+        >>> info = fft.cache_info()
+        >>> info.hits, info.misses, info.currsize
+        (0, 0, 0)
+    """
     return cache.info()
 
 
 def cache_clear() -> None:
-    """Forget all plans, and with them cuFFT's. Compiled kernels stay."""
+    """Forget all plans, and with them cuFFT's. Compiled kernels stay.
+
+    Example:
+        >>> fft.cache_clear()
+        >>> fft.cache_info().currsize
+        0
+    """
     cache.clear()
 
 
@@ -211,7 +287,12 @@ def cache_limit(count: int | None = None, nbytes: int | None = None) -> tuple[in
         (count, nbytes), as they are now.
 
     Raises:
-        OptionError: a limit is negative or no integer.
+        OptionError: a limit is negative or not an integer.
+
+    Example:
+        >>> count, nbytes = fft.cache_limit()
+        >>> fft.cache_limit(count=count) == (count, nbytes)
+        True
     """
     count = None if count is None else checks.integer(count, "count", 0)
     nbytes = None if nbytes is None else checks.integer(nbytes, "nbytes", 0)
