@@ -112,8 +112,14 @@ def test_full_writes_no_more_than_its_memory(place):
 
 
 @pytest.mark.parametrize(
-    "value", ["x", b"x", "5", None, OBJECT, {}, {1}, [[1], [2, 3]], ["a"], [None, {}], range, np.str_("5")], ids=repr
-)
+    "value",
+    [
+        "x", b"x", "5", None, OBJECT, {}, {1}, [[1], [2, 3]], ["a"], [None, {}], range, np.str_("5"),
+        # What NumPy would make numbers of.
+        ["5"], ["5", 1], [None, 1], np.array(["5", 1], object), np.array([None]), np.array(["5"]),
+    ],
+    ids=repr,
+)  # fmt: skip
 def test_what_is_no_value(place, value):
     with pytest.raises(numbacc.Error, match="fill_value"):
         full(place, 3, value)

@@ -377,23 +377,3 @@ def test_what_a_foreign_array_raises_is_the_cause(what, error):
         with pytest.raises(numbacc.DTypeError, match="Failing") as caught:
             run()
         assert caught.value.__cause__ is error
-
-
-@EVERY_DTYPE
-def test_host_arrays_of_other_libraries(dtype):
-    """Of NumPy's dtypes NumPy exports itself; read-only ones stay so."""
-    if dtype.type.__module__ != "numpy":
-        skip("foreign dtype")
-
-    class Host:
-        def __init__(self, array):
-            self.__dlpack__, self.__dlpack_device__ = array.__dlpack__, array.__dlpack_device__
-
-    host = values(dtype)
-    for view in (host, host.T, host[::-1, ::2], host[:0], host[0, 0, ...]):
-        array = numbacc.from_dlpack(Host(view))
-        assert (type(array) is np.ndarray and array.dtype == dtype and array.strides == view.strides) or not view.size
-        np.testing.assert_array_equal(array, view)
-        assert np.shares_memory(array, view) or not view.size
-    host.flags.writeable = False
-    assert not numbacc.from_dlpack(Host(host)).flags.writeable

@@ -159,6 +159,16 @@ def _at(kind, seed, position):
     return theirs
 
 
+def test_a_normal_far_out(place):
+    """Output 332585378 of seed 0 is 6, of 2^32: the half that is added before the logarithm shows."""
+    at = 332_585_378
+    small, other = HostCurand("philox", 0, at)("Generate", 2).tolist()
+    assert small == 6
+    radius, angle = np.sqrt(-2 * np.log((small + 0.5) / 2**32)), 2 * np.pi * (other + 0.5) / 2**32
+    found = place.get(generator(place, "philox", 0, at).normal(size=2))
+    np.testing.assert_allclose(found, [radius * np.sin(angle), radius * np.cos(angle)], rtol=2e-5, atol=2e-5)
+
+
 def test_normals_of_whole_rounds_join(place):
     """The sequence of normals does not depend on how it is cut, at rounds."""
     n = 10 if place.is_slow else 10_000

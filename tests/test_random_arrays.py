@@ -114,6 +114,15 @@ def test_many_values_go_through_scratch_memory_in_pieces(place, kind, name, dtyp
     np.testing.assert_array_equal(out.now(), want)
 
 
+@pytest.mark.parametrize("n", [1023, 1022, 2047, 4095])
+def test_a_last_block_that_is_nearly_full(place, n):
+    """Its last group has values that are not wanted: what lies behind the array stays."""
+    out = place.empty((n,), np.dtype(np.float32), margins=((4, 4),))
+    generator(place).random(out=out.view)
+    np.testing.assert_array_equal(out.now(), place.get(generator(place).random(n + 9))[:n])
+    out.assert_written_only()
+
+
 @pytest.mark.parametrize("kind", ["sobol32", "scrambled_sobol64"])
 def test_points_with_their_coordinates_next_to_each_other(place, kind):
     want = place.get(generator(place, kind, dimensions=3).random((3, 20)))
@@ -286,6 +295,9 @@ def test_bad_shapes_and_outs(place, name):
         draw(g, name, 5, out=out)
     with pytest.raises(numbacc.DTypeError, match=f"out has dtype {dtype}; dtype="):
         draw(g, name, out=out, dtype=METHODS[name][1][1])
+    if "float16" in METHODS[name][1]:  # of the same size
+        with pytest.raises(numbacc.DTypeError, match="out has dtype float16; dtype=bfloat16"):
+            draw(g, name, out=place.empty((4,), np.dtype(np.float16)).view, dtype="bfloat16")
     with pytest.raises(numbacc.DTypeError, match="dtype is complex64; supported:"):
         draw(g, name, 3, dtype="complex64")
     with pytest.raises(numbacc.DTypeError, match="out has dtype complex64"):
