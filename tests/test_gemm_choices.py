@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from conftest import refused
+from skips import skip_if
 
 from numbacc.base import dtypes
+from numbacc.base.backend import simulated
 from numbacc.base.layout import layout, row_major_strides
+from numbacc.device import contexts, runtime
+from numbacc.errors import DeviceError, LayoutError
 from numbacc.gemm import Epilogue
 from numbacc.gemm.alignment import takes_aux
 from numbacc.gemm.compose import ways
+from numbacc.gemm.hardware import check_hardware
 from numbacc.gemm.lowering import c_fits, fuses
 from numbacc.gemm.problem import Call, resolve
 
@@ -23,10 +29,10 @@ def rows(shape, dtype, pitch=None):
     return layout(shape, strides if pitch is None else (pitch * found.itemsize, strides[1]), found, 0)
 
 
-def problem(kind="none", dtype="float32", shape=(32, 32, 32), out_dtype=None, **arrays):
+def problem(kind="none", dtype="float32", shape=(32, 32, 32), compute=None, **arrays):
     """A product of matrices without gaps; `arrays` are others of its operands."""
     m, n, k = shape
-    uses, narrow = Epilogue(kind), out_dtype or ("bfloat16" if dtype == E4 else dtype)
+    uses, narrow = Epilogue(kind), "bfloat16" if dtype == E4 else dtype
     found = {"c": None, "bias": None, "aux": None, "out": None} | arrays
     if uses.uses_bias and found["bias"] is None:
         found["bias"] = layout((n,), (dtypes.dtype(narrow).itemsize,), dtypes.dtype(narrow), 0)
@@ -35,7 +41,7 @@ def problem(kind="none", dtype="float32", shape=(32, 32, 32), out_dtype=None, **
     b = rows((n, k), dtype)
     b = layout((k, n), b.strides[::-1], b.dtype, 0)
     scales = dict.fromkeys(("scale_a", "scale_b", "scale_c", "scale_d", "amax_d"))
-    options = {"epilogue": kind, "out_dtype": None, "compute": None, "workspace_limit": None, "tune": False}
+    options = {"epilogue": kind, "out_dtype": None, "compute": compute, "workspace_limit": None, "tune": False}
     return resolve(Call(rows((m, k), dtype), b, **found, **scales, **options, has_beta=found["c"] is not None))
 
 
@@ -104,3 +110,52 @@ def test_gelu_of_float64_is_ours():
     for kind in ("gelu", "gelu_bias", "gelu_aux", "dgelu"):
         assert not fuses(problem(kind, "float64"), Epilogue(kind))
     assert fuses(problem("relu_bias", "float64"), Epilogue.RELU_BIAS)
+
+
+# ---------------------------------------------------------------- GPUs that are too old, of which none is needed
+
+OLDEST = [
+    (E4, None, (8, 9), (8, 6)), ("float8_e5m2", None, (8, 9), (8, 6)), ("int8", None, (7, 5), (7, 2)),
+    ("float32", "tf32", (8, 0), (7, 5)), ("bfloat16", None, (8, 0), (7, 5)), ("float16", None, (5, 0), (3, 7)),
+]  # fmt: skip
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """A GPU of the compute capability that is put into the list."""
+    found = []
+    for module in (contexts, runtime):
+        monkeypatch.setattr(module, "capability", lambda device: found[0])
+    monkeypatch.setattr(contexts, "device_name", lambda device: "GPU")
+    return found
+
+
+@skip_if(simulated(), "not simulated")
+@pytest.mark.parametrize("dtype, compute, oldest, older", OLDEST, ids=str)
+def test_what_a_gpu_is_too_old_for(gpu, dtype, compute, oldest, older):
+    """By NVIDIA's tables of which tensor cores multiply what."""
+    given = problem(dtype=dtype, compute=compute)
+    gpu[:] = [oldest]
+    check_hardware(given)
+    gpu[:] = [older]
+    words = (compute or dtype, "{}.{} or newer".format(*oldest), "GPU", "{}.{}".format(*older))
+    refused(DeviceError, *words, run=lambda: check_hardware(given))
+
+
+@skip_if(simulated(), "not simulated")
+@pytest.mark.parametrize("dtype, multiple", [(E4, 16), ("int8", 4)])
+def test_how_older_tensor_cores_want_matrices_stored(gpu, dtype, multiple):
+    """a row by row, b column by column, both in steps of so many elements; from 10.0 on as they like."""
+    by_columns = layout((32, 32), (1, 32), dtypes.dtype(dtype), 0)
+    given = problem(dtype=dtype)
+    cases = {
+        "row by row": {"a": by_columns, "b": given.call.b},
+        "column by column": {"a": given.call.a, "b": rows((32, 32), dtype)},
+        f"multiples of {multiple}": {"a": rows((32, 32), dtype, 32 + multiple // 2), "b": given.call.b},
+    }
+    for words, arrays in cases.items():
+        wrong = resolve(given.call._replace(**arrays))
+        gpu[:] = [(9, 0)]
+        refused(LayoutError, words, run=lambda wrong=wrong: check_hardware(wrong))
+        gpu[:] = [(10, 0)]
+        check_hardware(wrong)
