@@ -17,9 +17,10 @@ Sources: Dauphin et al. 2017 (arXiv:1612.08083); Shazeer 2020 (arXiv:2002.05202)
 from __future__ import annotations
 
 from functools import lru_cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .arrays import operands
+from .arrays.operands import Array
 from .base.dtypes import info
 from .base.layout import Layout, View, check_rank, check_same_device, dense_like, normalize_axis, view
 from .device.map_executable import MapSpec
@@ -27,6 +28,9 @@ from .device.streams import handle_of
 from .errors import DTypeError, OptionError, ShapeError, shown
 from .plan.base import MapPlan, check_out, outs_of
 from .reference import gated as reference
+
+if TYPE_CHECKING:
+    from functools import _CacheInfo
 
 KINDS = tuple(reference.KINDS)
 
@@ -49,7 +53,7 @@ def forward(
     gate: str = "second",
     out: Any = None,
     stream: Any = None,
-) -> Any:
+) -> Array:
     """y = a * g(b), where (a, b) are the two halves of x.
 
     Args:
@@ -93,7 +97,7 @@ def backward(
     gate: str = "second",
     out: Any = None,
     stream: Any = None,
-) -> Any:
+) -> Array:
     """dx, the gradient of a loss with respect to x, given dy, its gradient with respect to y = forward(x).
 
     With (a, b) the halves of x, dx holds da = dy * g(b) and db = dy * a * g'(b) where x holds a and b.
@@ -154,7 +158,7 @@ def backward_plan(
     return _lookup("backward", (dy, x), kind, axis, gate, out)
 
 
-def cache_info() -> Any:
+def cache_info() -> _CacheInfo:
     """Hits, misses, maximum and current size of the cache of plans, as `functools.lru_cache` names them.
 
     Example:

@@ -66,7 +66,7 @@ def _has(obj: Any, attribute: str) -> bool:
         raise unreadable(obj, "obj", error) from error
 
 
-def asnumpy(obj: Any, *, out: np.ndarray[Any, Any] | None = None, stream: Any = None) -> Any:
+def asnumpy(obj: Any, *, out: np.ndarray[Any, Any] | None = None, stream: Any = None) -> np.ndarray[Any, Any]:
     """`obj` as a NumPy array; a NumPy array itself is returned as it is.
 
     Args:
@@ -97,7 +97,7 @@ def asnumpy(obj: Any, *, out: np.ndarray[Any, Any] | None = None, stream: Any = 
             return array
         np.copyto(out, array)
         return out
-    return array._copy_to_host(out, handle, "asnumpy")
+    return array._copy_to_host(out, handle, "asnumpy")  # type: ignore[no-any-return]
 
 
 def empty(

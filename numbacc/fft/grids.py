@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import operands
+from ..arrays.operands import Array
 from ..base import checks
 from ..base.dtypes import info
 from ..base.layout import (
@@ -28,7 +29,7 @@ from ..errors import DeviceError, LayoutError, OptionError, ShapeError
 from ..plan.base import check_out
 
 
-def fftfreq(n: int, d: float = 1.0, device: Any = None, *, stream: Any = None) -> Any:
+def fftfreq(n: int, d: float = 1.0, device: Any = None, *, stream: Any = None) -> Array:
     """The frequencies of the elements of an `fft`: [0, 1, ..., (n-1)//2, -(n//2), ..., -1] / (d n).
 
     Args:
@@ -51,7 +52,7 @@ def fftfreq(n: int, d: float = 1.0, device: Any = None, *, stream: Any = None) -
     return _frequencies(np.fft.fftfreq, n, d, device, stream)
 
 
-def rfftfreq(n: int, d: float = 1.0, device: Any = None, *, stream: Any = None) -> Any:
+def rfftfreq(n: int, d: float = 1.0, device: Any = None, *, stream: Any = None) -> Array:
     """The frequencies of the elements of an `rfft`: [0, 1, ..., n//2] / (d n). Arguments as in `fftfreq`.
 
     Example:
@@ -61,7 +62,7 @@ def rfftfreq(n: int, d: float = 1.0, device: Any = None, *, stream: Any = None) 
     return _frequencies(np.fft.rfftfreq, n, d, device, stream)
 
 
-def fftshift(x: Any, axes: Any = None, out: Any = None, *, stream: Any = None) -> Any:
+def fftshift(x: Any, axes: Any = None, out: Any = None, *, stream: Any = None) -> Array:
     """x with frequency 0 in the middle: element k of an axis of length n goes to (k + n//2) modulo n.
 
     Args:
@@ -84,7 +85,7 @@ def fftshift(x: Any, axes: Any = None, out: Any = None, *, stream: Any = None) -
     return _shift(x, axes, out, stream, inverse=False)
 
 
-def ifftshift(x: Any, axes: Any = None, out: Any = None, *, stream: Any = None) -> Any:
+def ifftshift(x: Any, axes: Any = None, out: Any = None, *, stream: Any = None) -> Array:
     """The inverse of `fftshift`. Arguments as there.
 
     Example:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..arrays import operands
+from ..arrays.operands import Array
 from ..base import checks
 from ..base.layout import Layout
 from ..device.streams import handle_of
@@ -19,7 +20,7 @@ LAST_TWO = (-2, -1)
 def fft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """The discrete Fourier transform along one axis: X[k] = Σ_j x[j] exp(-2πi jk/n), scaled as `norm` says.
 
     Args:
@@ -59,7 +60,7 @@ def fft(
 def ifft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """The inverse of `fft`: x[j] = 1/n Σ_k X[k] exp(+2πi jk/n). Arguments and errors as there.
 
     Example:
@@ -72,7 +73,7 @@ def ifft(
 def rfft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """The first n//2 + 1 elements of the `fft` of a real array: the others are their conjugates.
 
     Arguments and errors as in `fft`; DTypeError also where a is complex.
@@ -87,7 +88,7 @@ def rfft(
 def irfft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """The inverse of `rfft`: n real numbers from n//2 + 1 complex ones; n is 2 (a's length - 1) by default.
 
     Imaginary parts that a real signal's spectrum cannot have are ignored. The result is float32 for single precision,
@@ -103,7 +104,7 @@ def irfft(
 def hfft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """The `fft` of a signal that is its own mirrored conjugate, of which a is the first half: a real spectrum.
 
     n, the points of the spectrum, is 2 (a's length - 1) by default. Other arguments and errors as in `irfft`.
@@ -118,7 +119,7 @@ def hfft(
 def ihfft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """The inverse of `hfft`: the first n//2 + 1 elements of the `ifft` of a real array.
 
     Arguments and errors as in `rfft`.
@@ -133,7 +134,7 @@ def ihfft(
 def fft2(
     a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """`fftn` over the last two axes.
 
     Example:
@@ -146,7 +147,7 @@ def fft2(
 def ifft2(
     a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """`ifftn` over the last two axes.
 
     Example:
@@ -159,7 +160,7 @@ def ifft2(
 def rfft2(
     a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """`rfftn` over the last two axes.
 
     Example:
@@ -172,7 +173,7 @@ def rfft2(
 def irfft2(
     a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """`irfftn` over the last two axes.
 
     Example:
@@ -185,7 +186,7 @@ def irfft2(
 def fftn(
     a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """The `fft` along several axes.
 
     Args:
@@ -205,7 +206,7 @@ def fftn(
 def ifftn(
     a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """The inverse of `fftn`. Arguments and errors as there.
 
     Example:
@@ -218,7 +219,7 @@ def ifftn(
 def rfftn(
     a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """`rfft` along the last of `axes`, then `fft` along the others. Arguments and errors as in `fftn` and `rfft`.
 
     Example:
@@ -231,7 +232,7 @@ def rfftn(
 def irfftn(
     a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """The inverse of `rfftn`; without `s` there are 2 (a's length - 1) points along the last of `axes`.
 
     Arguments and errors as in `fftn` and `irfft`.

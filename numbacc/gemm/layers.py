@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import operands
+from ..arrays.operands import Array
 from ..base.layout import check_same_device, layout, overlap, row_major_strides
 from ..device.streams import handle_of
 from ..errors import DTypeError, Error, LayoutError, OptionError, ShapeError
@@ -31,9 +32,9 @@ ACTIVATIONS = (None, "relu", "gelu")
 class SavedLinear(NamedTuple):
     """The arrays that `linear` keeps for `linear_backward`: rows of x, w, the activation's aux; and its options."""
 
-    x: Any
-    w: Any
-    aux: Any
+    x: Array
+    w: Array
+    aux: Array | None
     activation: str | None
     has_bias: bool
     shape: tuple[int, ...]
@@ -42,11 +43,11 @@ class SavedLinear(NamedTuple):
 class SavedMlp(NamedTuple):
     """The arrays that `mlp` keeps for `mlp_backward`: rows of x, weights, the hidden layer and its activation's aux."""
 
-    x: Any
-    w1: Any
-    w2: Any
-    hidden: Any
-    aux: Any
+    x: Array
+    w1: Array
+    w2: Array
+    hidden: Array
+    aux: Array
     activation: str
     shape: tuple[int, ...]
 
@@ -60,7 +61,7 @@ def linear(
     tune: bool = False,
     out: Any = None,
     stream: Any = None,
-) -> tuple[Any, SavedLinear]:
+) -> tuple[Array, SavedLinear]:
     """y = act(x w + bias), one product with its epilogue.
 
     Args:
@@ -97,7 +98,9 @@ def linear(
     return y.reshape((*shape[:-1], y.shape[-1])) if out is None else out, saved
 
 
-def linear_backward(dy: Any, saved: SavedLinear, *, tune: bool = False, stream: Any = None) -> tuple[Any, Any, Any]:
+def linear_backward(
+    dy: Any, saved: SavedLinear, *, tune: bool = False, stream: Any = None
+) -> tuple[Array, Array, Array | None]:
     """The gradients of a loss with respect to x, w and bias, given dy, that with respect to y.
 
     The activation's derivative is one kernel; the products are two, and the bias gradient rides on the second. ReLU's
@@ -146,7 +149,7 @@ def mlp(
     tune: bool = False,
     out: Any = None,
     stream: Any = None,
-) -> tuple[Any, SavedMlp]:
+) -> tuple[Array, SavedMlp]:
     """y = act(x w1 + b1) w2 + b2: two products, and no other kernel.
 
     Args:
@@ -185,7 +188,9 @@ def mlp(
     return y.reshape((*shape[:-1], y.shape[-1])) if out is None else out, saved
 
 
-def mlp_backward(dy: Any, saved: SavedMlp, *, tune: bool = False, stream: Any = None) -> tuple[Any, Any, Any, Any, Any]:
+def mlp_backward(
+    dy: Any, saved: SavedMlp, *, tune: bool = False, stream: Any = None
+) -> tuple[Array, Array, Array, Array, Array]:
     """The gradients of a loss with respect to x, w1, b1, w2 and b2, given dy: four products, and no other kernel.
 
     The sum over rows that db1 is rides on the product behind it, as "bgradb": on an H200 that takes 0.03 of a large

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..arrays import operands
+from ..arrays.operands import Array
 from ..base.backend import matmul_library
 from ..device.streams import handle_of
 from ..errors import Error
@@ -14,6 +15,9 @@ from .arguments import array_or_number, checked_number
 from .plan import NO_SCALES, MatmulPlan
 from .problem import NUMBER, SCALES, Call
 from .results import as_given
+
+if TYPE_CHECKING:
+    from functools import _CacheInfo
 
 #: What alpha and beta are by default, known again without a comparison of numbers.
 _ONE, _ZERO = 1.0, 0.0
@@ -40,7 +44,7 @@ def matmul(
     tune: bool = False,
     out: Any = None,
     stream: Any = None,
-) -> Any:
+) -> Array:
     """D = epilogue(alpha A B + beta C (+ bias)), by cuBLASLt.
 
     Args:
@@ -184,7 +188,7 @@ def matmul_plan(
     return plan
 
 
-def cache_info() -> Any:
+def cache_info() -> _CacheInfo:
     """Hits, misses, maximum and current size of the cache of plans, as `functools.lru_cache` names them.
 
     Example:
@@ -207,7 +211,7 @@ def cache_clear() -> None:
     matmul_library().algorithms.clear()
 
 
-def algorithms() -> list[Any]:
+def algorithms() -> list[tuple[Any, Any]]:
     """The algorithms chosen so far, the one used longest ago first: pairs of a purpose and an algorithm.
 
     The first has the fields product, alignment, device, capability and limit; the product has all that cuBLASLt was
