@@ -326,6 +326,13 @@ def test_masks_are_not_lost(place):
         refused(numbacc.DTypeError, "masked", "filled", run=run)
 
 
+@pytest.mark.parametrize("kind", ["glu" * 5000, list(range(9999)), HUGE], ids=lambda a: type(a).__name__)
+def test_messages_do_not_print_whole_books(place, kind):
+    with pytest.raises(numbacc.OptionError, match=r"^kind=.* is unknown") as caught:
+        gated.forward(place.put(np.ones((2, 4), np.float32)), kind)
+    assert len(str(caught.value)) < 400
+
+
 @pytest.mark.parametrize("axis", ["x", None, 1.5, [0], np.zeros(2), HUGE, -HUGE], ids=lambda a: type(a).__name__)
 @pytest.mark.parametrize("function", ["forward", "forward_plan"])
 def test_axes_that_are_none(place, axis, function):

@@ -66,6 +66,12 @@ def test_docstrings_open_with_a_verb_or_the_thing_itself(name):
     assert not PUBLIC[name].__doc__.lstrip().startswith(("What", "This ", "Function", "Class"))
 
 
+@pytest.mark.parametrize("name", [name for name, thing in PUBLIC.items() if inspect.isfunction(thing)])
+def test_signatures_say_what_is_returned(name):
+    """In words that an editor shows: `Array` is what an array of NumPy's or of a GPU is called."""
+    assert inspect.signature(PUBLIC[name]).return_annotation not in (inspect.Signature.empty, "Any")
+
+
 @pytest.mark.parametrize("name", LESSONS)
 def test_examples_of_modules_run(name):
     if name == "arrays" and not has_gpu():

@@ -227,6 +227,16 @@ def test_orderings(place, size, kind, ordering):
     np.testing.assert_array_equal(place.get(g.bits(size)), theirs("Generate", size))
 
 
+@pytest.mark.parametrize("ordering, round_", [("legacy", 8192), ("default", 163_840)])
+def test_rounds_of_normals_depend_on_the_ordering(place, ordering, round_):
+    g = generator(place, "mrg32k3a", 2, ordering=ordering)
+    theirs = HostCurand("mrg32k3a", 2, ordering=Ordering[f"PSEUDO_{ordering.upper()}"])
+    close(place, place.get(g.normal(0, 1, 5)), theirs("GenerateNormal", 6, 0.0, 1.0)[:5], "mrg32k3a")
+    assert g.state.position == round_
+    again = HostCurand("mrg32k3a", 2, round_, ordering=Ordering[f"PSEUDO_{ordering.upper()}"])
+    np.testing.assert_array_equal(place.get(g.bits(3)), again("Generate", 3))
+
+
 def test_integers_are_products_of_64_or_128_bits(place, size):
     words = HostCurand("philox", 6)("Generate", 4 * size)
     x = [int(n) for n in words.view(np.uint64)]
