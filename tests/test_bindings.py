@@ -17,6 +17,7 @@ from types import SimpleNamespace
 
 import pytest
 from skips import skip, skip_if
+from threads import run_threads
 
 import numbacc_bindings
 from numbacc import errors
@@ -125,17 +126,13 @@ def test_loaded_once_by_many_threads(stub_path, monkeypatch):
         calls.append(name)
         return SimpleNamespace(abs_path=stub_path)
 
-    def use():
+    def use(k):
         start.wait()
         library.cuInit(0)
 
     monkeypatch.setattr(cuda.pathfinder, "load_nvidia_dynamic_lib", find)
     library = new_driver()
-    threads = [threading.Thread(target=use) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_threads(use)
     assert calls == ["cuda"]
 
 

@@ -113,8 +113,9 @@ def test_version_is_the_wheels(real, row):
     wheels = [info.attempt(importlib.metadata.version, name)[0] for name in (row.part.cu12, row.part.cu13)]
     versions = [info.numbers(version)[:3] for version in wheels if version]
     units = installed.UNITS[row.part.results]
-    if versions:
-        assert real.version() in [units[0] * major + units[1] * minor + patch for major, minor, patch in versions]
+    if not versions:
+        skip("library")
+    assert real.version() in [units[0] * major + units[1] * minor + patch for major, minor, patch in versions]
 
 
 @each
