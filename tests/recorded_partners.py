@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import recorder
-from recorder import Consumer, array, only, streams, work
+from recorder import Consumer, array, foreign_capture, only, settle, streams, work
 
 if not recorder.installed():
     pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
@@ -40,3 +40,18 @@ def test_memory_is_ours_alone_again_when_its_consumer_is_gone(log):
         seen = recorder.Log()
         gated.backward(numbacc.empty((4, 4)), x, out=out)
     assert only(seen.named("launch")) and not seen.named("record", "wait")
+
+
+def test_memory_whose_consumer_captures_is_freed_when_that_has_ended(log):
+    """Its stream can be waited for no sooner, and the free must not become part of the graph."""
+    s, theirs = streams(2)
+    x = array(s)
+    consumer, address = Consumer(x, theirs.handle), x._address
+    with foreign_capture(theirs) as graph:
+        del x
+        consumer.drop()
+        numbacc.empty(3)  # which lets go of what was given back
+        assert address not in [call.arguments[0] for call in log.named("free")]
+    settle()
+    assert address in [call.arguments[0] for call in log.named("free")]
+    graph["destroy"]()
