@@ -20,7 +20,13 @@ __all__ = [
 
 
 class ShapeError(Error, ValueError):
-    """An argument has the wrong rank, shape or axis."""
+    """An argument has the wrong rank, shape or axis.
+
+    Example:
+        >>> gated.forward(np.ones(3))
+        Traceback (most recent call last):
+        numbacc.errors.ShapeError: x has shape (3,): its length along axis 0 is 3, which is odd, ...
+    """
 
 
 class IndexRangeError(ShapeError, IndexError):
@@ -28,27 +34,62 @@ class IndexRangeError(ShapeError, IndexError):
 
 
 class LayoutError(Error, ValueError):
-    """An argument's memory cannot be used as asked: read-only, overlapping, or wrongly strided."""
+    """An argument's memory cannot be used as asked: read-only, overlapping, or wrongly strided.
+
+    Example:
+        >>> gated.forward(np.ones(4), out=np.broadcast_to(1.0, (2,)))
+        Traceback (most recent call last):
+        numbacc.errors.LayoutError: out has elements that share memory (shape (2,), strides (0,)), ...
+    """
 
 
 class OptionError(Error, ValueError):
-    """An option has a value that the operation does not know."""
+    """An option has a value that the operation does not know.
+
+    Example:
+        >>> gated.forward(np.ones(4), "gelu")
+        Traceback (most recent call last):
+        numbacc.errors.OptionError: kind='gelu' is unknown; gelu is the gate of "geglu"; the kinds are glu, reglu, ...
+    """
 
 
 class DTypeError(Error, TypeError):
-    """An argument has a type or dtype that the operation does not take."""
+    """An argument has a type or dtype that the operation does not take.
+
+    Example:
+        >>> gated.forward(np.ones(4, int))
+        Traceback (most recent call last):
+        numbacc.errors.DTypeError: x has dtype int64; gated activations take float32, float64, float16 and bfloat16
+    """
 
 
 class DeviceError(Error, RuntimeError):
-    """No usable GPU, arrays on different devices, or a GPU out of memory."""
+    """No usable GPU, arrays on different devices, or a GPU out of memory.
+
+    Example:
+        >>> numbacc.empty(3, device=99)
+        Traceback (most recent call last):
+        numbacc.errors.DeviceError: ...
+    """
 
 
 class UnsupportedError(Error, NotImplementedError):
-    """The library or the GPU lacks what the call needs, and nothing else computes it."""
+    """The library or the GPU lacks what the call needs, and nothing else computes it.
+
+    Example:
+        >>> numbacc.random.Generator("sobol32", device="cpu").bits(3, dtype="uint64")
+        Traceback (most recent call last):
+        numbacc.errors.UnsupportedError: sobol32 has outputs of 32 bits, not of 64: use sobol64
+    """
 
 
 class CacheWarning(RuntimeWarning):
-    """Compiled code cannot be kept on disk, so every process compiles it anew."""
+    """Compiled code cannot be kept on disk, so every process compiles it anew.
+
+    Example:
+        >>> issubclass(numbacc.CacheWarning, RuntimeWarning)  # so that warnings.simplefilter can silence it
+        True
+    """
 
 
 #: Characters of a wrong value that a message shows.

@@ -17,9 +17,10 @@ Sources: Dauphin et al. 2017 (arXiv:1612.08083); Shazeer 2020 (arXiv:2002.05202)
 from __future__ import annotations
 
 from functools import lru_cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .arrays import operands
+from .arrays.operands import Array
 from .base.dtypes import info
 from .base.layout import Layout, View, check_rank, check_same_device, dense_like, normalize_axis, view
 from .device.map_executable import MapSpec
@@ -28,6 +29,9 @@ from .errors import DTypeError, OptionError, ShapeError, shown
 from .kernels.formulas import FORMULAS
 from .plan.base import MapPlan, check_out, outs_of
 from .reference import gated as reference
+
+if TYPE_CHECKING:
+    from functools import _CacheInfo
 
 KINDS = tuple(reference.KINDS)
 
@@ -50,14 +54,14 @@ def forward(
     gate: str = "second",
     out: Any = None,
     stream: Any = None,
-) -> Any:
+) -> Array:
     """y = a * g(b), where (a, b) are the two halves of x.
 
     Args:
         x: array of float32, float64, float16 or bfloat16, rank 1 to 8, any strides, its length along `axis`
             even; or a pair (a, b) of arrays of equal shape and dtype.
         kind: "glu", "reglu", "swiglu", "geglu" or "geglu_tanh".
-        axis: the axis that is split; of no meaning for a pair.
+        axis: the axis that is split; without meaning for a pair.
         gate: which half passes through g. "second": y = a * g(b). "first": y = g(a) * b, as Liger and
             Hugging Face pack their weights.
         out: array for y, of x's dtype and device and half its length along `axis`. It may be one of the
@@ -70,13 +74,17 @@ def forward(
 
     Raises:
         ShapeError: rank, odd length, axis, unequal halves, shape of out.
-        DTypeError: a dtype not named above, unequal dtypes, no array.
+        DTypeError: a dtype not named above, unequal dtypes, not an array.
         OptionError: unknown kind, gate or stream.
         LayoutError: out is read-only, overlaps in part, or has elements that share memory.
-        DeviceError: arrays on different devices; no memory left.
+        DeviceError: arrays on different devices; not enough memory.
 
     16-bit floats are computed in float32 and rounded once. NaN and infinity go through as the formulas say;
     the same inputs give the same bits on every run.
+
+    Example:
+        >>> gated.forward(np.array([3.0, -2.0, 1.0, 2.0]), "reglu")  # a is [3, -2], b is [1, 2]
+        array([ 3., -4.])
     """
     return _call("forward", (x,), kind, axis, gate, out, stream)
 
@@ -90,7 +98,7 @@ def backward(
     gate: str = "second",
     out: Any = None,
     stream: Any = None,
-) -> Any:
+) -> Array:
     """dx, the gradient of a loss with respect to x, given dy, its gradient with respect to y = forward(x).
 
     With (a, b) the halves of x, dx holds da = dy * g(b) and db = dy * a * g'(b) where x holds a and b.
@@ -113,6 +121,10 @@ def backward(
 
     Raises:
         as `forward`; ShapeError also where dy does not have y's shape.
+
+    Example:
+        >>> gated.backward(np.ones(2), np.array([3.0, -2.0, 1.0, 2.0]), "reglu")
+        array([ 1.,  2.,  3., -2.])
     """
     return _call("backward", (dy, x), kind, axis, gate, out, stream)
 
@@ -121,6 +133,12 @@ def forward_plan(x: Any, kind: str = "swiglu", *, axis: int = -1, gate: str = "s
     """The plan that `forward` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
 
     Arguments and errors are those of `forward`; pass `out` if the plan is to be called with one.
+
+    Example:
+        >>> x = np.array([3.0, -2.0, 1.0, 2.0])
+        >>> plan = gated.forward_plan(x, "reglu")
+        >>> plan(x)
+        array([ 3., -4.])
     """
     return _lookup("forward", (x,), kind, axis, gate, out)
 
@@ -131,17 +149,35 @@ def backward_plan(
     """The plan that `backward` runs for these arrays: call it as `plan(dy, x, out=None, stream=None)`.
 
     Arguments and errors are those of `backward`; pass `out` if the plan is to be called with one.
+
+    Example:
+        >>> x, dy = np.array([3.0, -2.0, 1.0, 2.0]), np.ones(2)
+        >>> plan = gated.backward_plan(dy, x, "reglu")
+        >>> plan(dy, x)
+        array([ 1.,  2.,  3., -2.])
     """
     return _lookup("backward", (dy, x), kind, axis, gate, out)
 
 
-def cache_info() -> Any:
-    """Hits, misses, maximum and current size of the cache of plans, as `functools.lru_cache` names them."""
+def cache_info() -> _CacheInfo:
+    """Hits, misses, maximum and current size of the cache of plans, as `functools.lru_cache` names them.
+
+    Example:
+        >>> gated.cache_clear()
+        >>> gated.cache_info()
+        CacheInfo(hits=0, misses=0, maxsize=1024, currsize=0)
+    """
     return _plan.cache_info()
 
 
 def cache_clear() -> None:
-    """Forget all plans. Compiled kernels stay."""
+    """Forget all plans. Compiled kernels stay.
+
+    Example:
+        >>> gated.cache_clear()
+        >>> gated.cache_info().currsize
+        0
+    """
     _plan.cache_clear()
 
 

@@ -1,4 +1,4 @@
-"""Where the tests run, how arrays and calls get there, and everything that may be skipped, with its reason.
+"""Where the tests run, and how arrays and calls get there.
 
 A test that takes the fixture `place` runs on NumPy arrays, on those of a GPU if there is one, or on
 simulated ones in a process started with NUMBA_ENABLE_CUDASIM=1.
@@ -17,6 +17,7 @@ import oracle
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
+from skips import needed, skip
 
 import numbacc
 from numbacc import gated
@@ -26,13 +27,6 @@ from numbacc.device import workspace
 
 # JAX would take three quarters of the GPU's memory from the tests beside it.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-
-SKIPS = {
-    "gpu": "needs a CUDA GPU",
-    "simulator": "needs a process started with NUMBA_ENABLE_CUDASIM=1",
-    "device": "needs device arrays: a GPU, or NUMBA_ENABLE_CUDASIM=1",
-    "numpy": "is about NumPy arrays",
-}
 
 if simulated():
     PLACES = [pytest.param("simulator", marks=pytest.mark.simulator)]
@@ -51,19 +45,19 @@ settings.load_profile("numbacc")
 
 def pytest_runtest_setup(item):
     if item.get_closest_marker("gpu") and (simulated() or not has_gpu()):
-        pytest.skip(SKIPS["gpu"])
+        skip("gpu")
     if item.get_closest_marker("simulator") and not simulated():
-        pytest.skip(SKIPS["simulator"])
+        skip("simulator")
 
 
 @pytest.fixture
 def torch():
-    return pytest.importorskip("torch", reason="needs torch")
+    return needed("torch", "torch")
 
 
 @pytest.fixture
 def cupy():
-    return pytest.importorskip("cupy", reason="needs CuPy")
+    return needed("cupy", "cupy")
 
 
 @pytest.fixture
@@ -121,14 +115,14 @@ def place(request):
 @pytest.fixture
 def device_place(place):
     if not place.is_device:
-        pytest.skip(SKIPS["device"])
+        skip("device")
     return place
 
 
 @pytest.fixture
 def numpy_place(place):
     if place.is_device:
-        pytest.skip(SKIPS["numpy"])
+        skip("numpy")
     return place
 
 

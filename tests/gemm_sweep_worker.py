@@ -146,7 +146,7 @@ class Product:
             return
         gemm_oracle.assert_product(
             self.inputs, out, second, None if amax is None else amax[0], second_dtype=self.second_dtype,
-            compute=self.names[3], composed=True, tanh_error=gemm_oracle.TANH_ERROR,
+            compute=self.names[3], composed=True, fused_gelu=True,
             sum_error=gemm_oracle.FLOAT8_SUM_ERROR[self.names[3]] if self.names[0].startswith("float8") else 0.0,
         )  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ml_dtypes
 import numpy as np
-from gemm_oracle import TANH_ERROR
+from gemm_oracle import GELU_SLOPE_ERROR
 
 from numbacc.base import dtypes
 
@@ -72,7 +72,7 @@ class Step:
             assert (found.shape, found.dtype) == (exact.shape, self.dtype), name
             scale = np.abs(exact).max() + 0.1
             error = np.abs(found.astype(np.float64) - exact).max()
-            # cuBLASLt's GELU has the precision of the GPU's tanh instruction, ours that of the dtype.
+            # cuBLASLt's GELU is off by more than a rounding of float32, its derivative most.
             fused = self.activation == "gelu" and self.place.name == "gpu" and self.dtype != np.float64
-            allowed = 2 * np.abs(rounded - exact).max() + max(4 * eps, TANH_ERROR / 16 * fused) * scale
+            allowed = 2 * np.abs(rounded - exact).max() + max(4 * eps, GELU_SLOPE_ERROR * fused) * scale
             assert error <= allowed, f"{name} is off by {error:.3g}, allowed are {allowed:.3g}"

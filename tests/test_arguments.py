@@ -112,8 +112,14 @@ def test_full_writes_no_more_than_its_memory(place):
 
 
 @pytest.mark.parametrize(
-    "value", ["x", b"x", "5", None, OBJECT, {}, {1}, [[1], [2, 3]], ["a"], [None, {}], range, np.str_("5")], ids=repr
-)
+    "value",
+    [
+        "x", b"x", "5", None, OBJECT, {}, {1}, [[1], [2, 3]], ["a"], [None, {}], range, np.str_("5"),
+        # What NumPy would make numbers of.
+        ["5"], ["5", 1], [None, 1], np.array(["5", 1], object), np.array([None]), np.array(["5"]),
+    ],
+    ids=repr,
+)  # fmt: skip
 def test_what_is_no_value(place, value):
     with pytest.raises(numbacc.Error, match="fill_value"):
         full(place, 3, value)
@@ -318,6 +324,13 @@ def test_masks_are_not_lost(place):
         lambda: full(place, (2, 4), masked),
     ):
         refused(numbacc.DTypeError, "masked", "filled", run=run)
+
+
+@pytest.mark.parametrize("kind", ["glu" * 5000, list(range(9999)), HUGE], ids=lambda a: type(a).__name__)
+def test_messages_do_not_print_whole_books(place, kind):
+    with pytest.raises(numbacc.OptionError, match=r"^kind=.* is unknown") as caught:
+        gated.forward(place.put(np.ones((2, 4), np.float32)), kind)
+    assert len(str(caught.value)) < 400
 
 
 @pytest.mark.parametrize("axis", ["x", None, 1.5, [0], np.zeros(2), HUGE, -HUGE], ids=lambda a: type(a).__name__)

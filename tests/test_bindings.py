@@ -16,6 +16,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from skips import skip, skip_if
+from threads import run_threads
 
 import numbacc_bindings
 from numbacc import errors
@@ -23,14 +25,9 @@ from numbacc_bindings import _library
 from numbacc_bindings import driver as binding
 from numbacc_bindings.driver import FUNCTIONS, DriverError, driver
 
-SKIPS = {
-    "compiler": "needs a C compiler, cc",
-    "no driver": "is about machines without a CUDA driver",
-}
-
 HERE = Path(__file__).parent
 CC = shutil.which("cc")
-needs_compiler = pytest.mark.skipif(CC is None, reason=SKIPS["compiler"])
+needs_compiler = skip_if(CC is None, "compiler")
 
 STUB = r"""
 #include <stddef.h>
@@ -80,7 +77,7 @@ def compile_library(source, path):
 @pytest.fixture(scope="session")
 def stub_path(tmp_path_factory):
     if CC is None:
-        pytest.skip(SKIPS["compiler"])
+        skip("compiler")
     return str(compile_library(STUB, tmp_path_factory.mktemp("stub") / "libcuda.so.1"))
 
 
@@ -129,17 +126,13 @@ def test_loaded_once_by_many_threads(stub_path, monkeypatch):
         calls.append(name)
         return SimpleNamespace(abs_path=stub_path)
 
-    def use():
+    def use(k):
         start.wait()
         library.cuInit(0)
 
     monkeypatch.setattr(cuda.pathfinder, "load_nvidia_dynamic_lib", find)
     library = new_driver()
-    threads = [threading.Thread(target=use) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_threads(use)
     assert calls == ["cuda"]
 
 
@@ -202,7 +195,7 @@ def test_missing_driver_says_where_and_what_to_do(monkeypatch):
         assert caught.value.status_name is None
 
 
-@pytest.mark.skipif(ctypes.util.find_library("cuda") is not None, reason=SKIPS["no driver"])
+@skip_if(ctypes.util.find_library("cuda") is not None, "no driver")
 def test_this_machine_has_no_driver():
     with pytest.raises(DriverError, match="install NVIDIA's driver") as caught:
         new_driver().cuInit(0)

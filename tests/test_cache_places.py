@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from skips import skip_if
 
 from numbacc.base.backend import simulated
 
-pytestmark = pytest.mark.skipif(simulated(), reason="the simulator compiles nothing for the host")
+pytestmark = skip_if(simulated(), "not simulated")
 
 ROOT = Path(__file__).parents[1]
 
@@ -100,12 +101,12 @@ def assert_works_with_one_warning(found, *words):
         assert word in warned[0]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="nothing can be made in Linux's /proc, by nobody")
+@skip_if(sys.platform != "linux", "linux")
 def test_read_only_home(read_only_package):
     assert_works_with_one_warning(work(read_only_package, HOME="/proc/home"), "/proc/home/.cache/numbacc")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="is about POSIX users")
+@skip_if(sys.platform == "win32", "posix")
 def test_unknown_user_without_home(read_only_package):
     assert_works_with_one_warning(work(read_only_package, UNKNOWN_USER), "no home directory")
 
@@ -117,7 +118,7 @@ def test_cache_path_is_a_file(read_only_package, tmp_path):
     assert (tmp_path / "file").read_text() == ""
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
+@skip_if(sys.platform == "win32", "posix")
 def test_full_disk(read_only_package, tmp_path):
     assert_works_with_one_warning(work(read_only_package, FULL_DISK, HOME=str(tmp_path)), tmp_path)
 

@@ -15,16 +15,12 @@ from typing import NamedTuple
 
 import cuda.pathfinder
 import pytest
+from skips import needed, skip
 
 import numbacc_bindings
 from numbacc_bindings import _library, cublasLt, cufft, curand, driver
 
-SKIPS = {
-    "parser": "needs libclang",
-    "headers": "needs headers that numbacc's extras bring: {}",
-}
-
-pytest.importorskip("clang.cindex", reason=SKIPS["parser"])
+needed("clang.cindex", "parser")
 
 from headers import Header  # noqa: E402
 
@@ -159,7 +155,7 @@ def read(module):
 def header(row):
     missing = [name for name in row.folders if folder(name) is None]
     if missing:
-        pytest.skip(SKIPS["headers"].format(", ".join(missing)))
+        skip("headers")
     return read(row.module)
 
 

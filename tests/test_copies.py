@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import bits, refused
+from skips import skip_if
 
 import numbacc
 from numbacc import fft, gated, gemm
@@ -68,7 +69,7 @@ def test_a_pickle_lands_on_the_gpu(device_place, view, protocol, dtype):
     assert_copied(pickle.loads(pickle.dumps(x, protocol)), x, view(host))
 
 
-@pytest.mark.skipif(not simulated(), reason="another process does without the simulator, not without the GPU")
+@skip_if(not simulated(), "simulator")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e4m3fn"])
 def test_a_pickle_loads_without_a_gpu(dtype):
     host = np.arange(24).reshape(2, 3, 4).astype(dtypes.dtype(dtype)).transpose((1, 2, 0))

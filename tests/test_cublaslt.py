@@ -6,6 +6,7 @@ import ctypes
 from types import SimpleNamespace
 
 import pytest
+from skips import skip
 
 from numbacc import info
 from numbacc.base.backend import simulated
@@ -13,7 +14,7 @@ from numbacc.base.codes import ALIGNED, ARRAYS, CAPTURING, MATMUL_ARRAYS, MAY_OV
 from numbacc.base.layout import CPU
 
 if simulated():
-    pytest.skip("the simulator has no driver", allow_module_level=True)
+    skip("not simulated", allow_module_level=True)
 
 from numbacc.device import runtime
 from numbacc.libraries import choices, cublaslt
@@ -21,7 +22,6 @@ from numbacc.libraries.choices import Algorithm
 from numbacc.libraries.products import Matrix, Product
 from numbacc_bindings.cublasLt import AlgoConfig, HeuristicResult, MatmulAttribute, ReductionScheme, cublasLt
 
-SKIPS = {"missing": 'needs cublasLt: pip install "numbacc[cu12]"'}
 CONTEXT, STREAM, SCRATCH = 0x7F12_3456_7890, 0x7F12_0000_0040, 0x10_0000
 word = ctypes.c_uint64
 #: a, b, c, out, bias.
@@ -79,7 +79,7 @@ class FakeGpu:
 @pytest.fixture
 def gpu(monkeypatch):
     if info.attempt(info.find, "cublasLt")[1]:
-        pytest.skip(SKIPS["missing"])
+        skip("library")
     fake, real = FakeGpu(), cublasLt.address
     found = SimpleNamespace(get_current=fake.address("cuCtxGetCurrent"), context=CONTEXT)
     monkeypatch.setattr(runtime, "gpu", lambda device: found)

@@ -7,6 +7,7 @@ import gc
 import numpy as np
 import pytest
 from gpu_work import WORK, Slow, draw, poison
+from skips import needed, skip_if
 from threads import run_threads
 
 import numbacc
@@ -16,7 +17,7 @@ from numbacc.device import runtime
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(simulated() or not has_gpu() or runtime.device_count() < 2, reason="needs two GPUs"),
+    skip_if(simulated() or not has_gpu() or runtime.device_count() < 2, "two gpus"),
 ]
 
 ROWS, COLUMNS = 64, 256
@@ -131,7 +132,7 @@ def test_graphs(on, values, expected, device, current):
 
 @BOTH
 def test_torch_tensors(on, values, expected, device, current):
-    torch = pytest.importorskip("torch", reason="needs torch")
+    torch = needed("torch", "torch")
     with torch.cuda.device(current):
         x = torch.from_numpy(values).to(f"cuda:{device}")
         y = gated.forward(x)
@@ -146,7 +147,7 @@ def test_torch_tensors(on, values, expected, device, current):
 
 @BOTH
 def test_cupy_arrays(values, expected, device, current):
-    cupy = pytest.importorskip("cupy", reason="needs CuPy")
+    cupy = needed("cupy", "cupy")
     with cupy.cuda.Device(device):
         x = cupy.asarray(values)
     with cupy.cuda.Device(current):

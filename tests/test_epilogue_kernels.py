@@ -9,6 +9,7 @@ from conftest import bits, memory_layouts, sentinel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import DTYPES
+from skips import skip
 
 from numbacc import LayoutError
 from numbacc.arrays.operands import layout_of
@@ -65,16 +66,20 @@ each_formula = pytest.mark.parametrize("formula", FORMULAS)
 
 def check_formula(formula, operands, results):
     """Results in NumPy against the oracle, where v + b is exact."""
-    v, dtype = operands[0], operands[0].dtype
-    ones = np.ones_like(v)
     if formula == "dgelu":
-        backward = (v, ones, operands[1])
+        v, aux = operands
+        backward = (v, np.ones_like(v), aux)
         first, _ = oracle.trusted("backward", "geglu_tanh", backward)
         oracle.assert_accurate("backward", "geglu_tanh", [first, results[0]], backward)
-        return
+    else:
+        check_forward(formula, operands, results)
+
+
+def check_forward(formula, operands, results):
+    dtype = operands[0].dtype
     z = sum(x.astype(np.float64) for x in operands).astype(dtype)
     if formula.startswith("gelu"):
-        oracle.assert_accurate("forward", "geglu_tanh", [results[0]], (ones, z))
+        oracle.assert_accurate("forward", "geglu_tanh", [results[0]], (np.ones_like(z), z))
     else:
         assert_equal(results[0], np.maximum(z, dtype.type(0)) if "relu" in formula else z)
     if "aux" in formula:
@@ -230,7 +235,7 @@ DENSE, GAPS, UNALIGNED, TURNED = {}, {"margins": [(0, 0), (0, 8)]}, {"margins": 
 @pytest.mark.parametrize("columns", [40, 24, 13, 1])
 def test_masks_of_many_rows(place, dtype, how, columns):
     if place.is_slow and (dtype != DTYPES[3] or columns not in (24, 13)):
-        pytest.skip("takes long in the simulator")
+        skip("slow")
     values = any_floats(np.random.default_rng(columns), (9 if place.is_slow else 600, columns), dtype)
     check_pack(place, values, how, GAPS)
     check_select(place, values, how, GAPS)
@@ -286,7 +291,7 @@ def test_sums_in_any_layout(place, drawn):
 def test_sums_of_many_rows(place, dtype, axis, how):
     """As many as take a thread several rounds, in columns that fill one block, or several."""
     if place.is_slow and dtype != DTYPES[3]:
-        pytest.skip("takes long in the simulator")
+        skip("slow")
     for count, length in [(2, 530)] if place.is_slow else [(1, 9000), (24, 5000), (4096, 70), (300, 301)]:
         shape = (length, count) if axis == -2 else (count, length)
         check_sum(place, integers(shape, dtype), axis, how=how)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from conftest import held_bytes
 from graphs import captured, overwrite
+from skips import needed, skip
 
 import numbacc
 from numbacc import fft
@@ -109,7 +110,7 @@ def test_input_is_not_lost():
 
 
 def test_torch_arrays_go_in_as_they_are():
-    torch = pytest.importorskip("torch")
+    torch = needed("torch", "torch")
     x = torch.randn(6, 64, dtype=torch.complex64, device="cuda")
     out = torch.empty_like(x)
     assert fft.fft(x, out=out) is out
@@ -122,7 +123,7 @@ def test_torch_arrays_go_in_as_they_are():
 def test_more_than_2_to_the_31_elements():
     rows = 2**25 + 1
     if runtime.memory_info(0)[0] < 80 << 30:
-        pytest.skip("needs 80 GB of GPU memory")
+        skip("gpu memory")
     x = numbacc.full((rows, 64), 1, "complex64")
     assert fft.fft(x, norm="forward", out=x) is x
     for row in (0, rows // 2, rows - 1):

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import ptx
 import pytest
+from skips import skip_if
 
 from numbacc.base.backend import simulated
 from numbacc.base.dtypes import TABLE
@@ -17,7 +18,7 @@ from numbacc.fft.program import ARGUMENT, RESULT, Area, Arrange
 from numbacc.kernels.arrange import SCALES
 from numbacc.kernels.specs import ArrangeSpec
 
-pytestmark = pytest.mark.skipif(simulated(), reason="the simulator compiles nothing")
+pytestmark = skip_if(simulated(), "not simulated")
 
 F, D, C, Z = (np.dtype(t) for t in (np.float32, np.float64, np.complex64, np.complex128))
 
@@ -70,7 +71,7 @@ class Recorder:
         self.order = order
 
 
-def order_of(source, target, alignment=(0, 0), count=1, **options):
+def order_of(source, target, alignment=(0, 0), *, count=1, **options):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arrange, "launcher_class", lambda: Recorder)
         step = Arrange(Area(ARGUMENT, source), Area(RESULT, target), options.get("scale", ""), False)
@@ -123,6 +124,13 @@ def test_large_arrays_need_64_bits(shape):
     order = order_of(dense(shape, F), dense(shape, F), scale="reciprocal")
     assert order.kernel.wide
     assert order.grid[0] * order.block[0] >= np.prod(shape, dtype=object)
+
+
+def test_smaller_arrays_need_32_bits():
+    order = order_of(dense((2**31 - 1025,), F), dense((2**31 - 1025,), F), scale="reciprocal")
+    assert not order.kernel.wide
+    # What is divided by counts too.
+    assert order_of(dense((30,), F), dense((30,), F), scale="reciprocal", count=2**31).kernel.wide
 
 
 def test_bool_is_a_byte():

@@ -15,11 +15,12 @@ import pytest
 from cufft_emulator import CONTEXT, FakeCufft
 from hypothesis import event, given
 from hypothesis import strategies as st
+from skips import skip
 
 from numbacc.base.backend import simulated
 
 if simulated():
-    pytest.skip("the simulator has its own cuFFT", allow_module_level=True)
+    skip("not simulated", allow_module_level=True)
 
 from numbacc.base.codes import WRONG_CONTEXT
 from numbacc.base.layout import layout
@@ -277,6 +278,16 @@ def kinds(function, shape, strides, axes, dtype=C, n=None, **options):
 )  # fmt: skip
 def test_steps(arguments, expected):
     assert kinds(*arguments) == expected
+
+
+def test_frames_that_overlap_are_no_plane():
+    """16 elements each, 8 apart: cuFFT's embedding lengths are no shorter than what is transformed."""
+    kind, dtype = advanced_layout.TYPES["complex64"]["c2c"], np.dtype(np.complex64)
+    frames, dense = (layout((5, 16), (8 * step, 8), dtype, 0) for step in (8, 16))
+    assert advanced_layout.walk(kind, frames, dense, (0, 1)) is None
+    assert advanced_layout.walk(kind, dense, dense, (0, 1)) is not None
+    found = advanced_layout.walk(kind, frames, dense, (1,))
+    assert (found.layout.in_dist, found.layout.out_dist, found.layout.batch) == (8, 16, 5)
 
 
 def test_input_that_may_be_lost_is_not_copied():

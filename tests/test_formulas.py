@@ -9,6 +9,7 @@ import numpy as np
 import oracle
 import pytest
 from scipy.special import erfc, expit, ndtr
+from skips import skip_if
 
 from numbacc.base.backend import simulated
 from numbacc.base.dtypes import TABLE
@@ -183,9 +184,7 @@ def test_epilogues():
 # ---------------------------------------------------------------- the polynomials
 
 WIDER = {np.float32: np.float64, np.float64: np.longdouble}
-needs_long_double = pytest.mark.skipif(
-    np.finfo(np.longdouble).eps == EPS, reason="needs a long double wider than float64"
-)
+needs_long_double = skip_if(np.finfo(np.longdouble).eps == EPS, "long double")
 
 #: Φ(-x)'s approximations, the relative error that each states, what it is computed in, and the roundings that
 #: computing it there may add.
@@ -262,7 +261,7 @@ def test_the_density_gets_its_argument_s_rounding_error_back(dtype, computing_in
 
 # ---------------------------------------------------------------- the copies that kernels get
 
-compiles = pytest.mark.skipif(simulated(), reason="the simulator compiles nothing")
+compiles = skip_if(simulated(), "not simulated")
 
 
 @compiles

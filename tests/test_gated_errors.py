@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
-from conftest import SKIPS, Call, packed, refused, sentinel
+from conftest import Call, packed, refused
 
 import numbacc
 from numbacc import gated
@@ -368,9 +366,3 @@ def test_messages_fit_what_was_done(place):
         gated.forward(ones(place, (4, 5)).view)
     with pytest.raises(numbacc.DTypeError, match=r"out has dtype float64.*float32"):
         gated.forward(ones(place, (4, 6)).view, out=ones(place, (4, 3), F64).view)
-
-
-def test_names_of_skips_are_used():
-    source = (Path(__file__).parent / "conftest.py").read_text()
-    assert SKIPS and all(f'pytest.skip(SKIPS["{name}"])' in source for name in SKIPS)
-    assert np.isnan(sentinel(F32))

@@ -198,7 +198,8 @@ def test_numpy_takes_them_all(numpy_place):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("margin, wanted", [(0, 32), (1, 1), (2, 2), (4, 4), (8, 8)])
 def test_the_heuristics_are_told_of_every_bias(device_place, monkeypatch, dtype, margin, wanted):
-    """Of a batch's biases the first may start at a multiple of 256 bytes, and the second anywhere."""
+    """Of a batch's biases the first may start at a multiple of 256 bytes, and the second anywhere; of one in 16 bits
+    that starts where no kernel takes it there is a copy, which starts better."""
     told, library = [], matmul_library()
     choose = library.choose
     monkeypatch.setattr(library, "choose", lambda *given: told.append(given[1]) or choose(*given))
@@ -208,10 +209,10 @@ def test_the_heuristics_are_told_of_every_bias(device_place, monkeypatch, dtype,
     gemm.cache_clear()
     gemm.matmul(a, b, bias=bias, epilogue="bias")
     if (dtype, margin) == ("bfloat16", 1):
-        assert told[0][4] >= 16  # of the copies
-        return
-    assert min(wanted * size, 256) >= told[0][4] == min(told[0][4], wanted * size)
-    if not device_place.is_slow:
+        assert told[0][4] >= 16
+    elif device_place.is_slow:  # whose memory may start at less
+        assert min(wanted * size, 256) >= told[0][4] == min(told[0][4], wanted * size)
+    else:
         assert told[0][4] == min(wanted * size, 256)
 
 

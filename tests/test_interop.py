@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import oracle
 import pytest
+from skips import needed, skip
 
 import numbacc
 from numbacc import gated
@@ -124,11 +125,11 @@ def test_cupy_in_and_out(cupy):
 
 
 def test_read_only_arrays_are_not_written():
-    jax = pytest.importorskip("jax", reason="needs JAX")
+    jax = needed("jax", "jax")
     try:
         x = jax.device_put(np.ones((4, 8), np.float32), jax.devices("gpu")[0])
     except RuntimeError:
-        pytest.skip("needs JAX with a GPU")
+        skip("jax with a gpu")
     np.testing.assert_allclose(numbacc.asnumpy(gated.forward(x)), 1 / (1 + np.exp(-1)), rtol=1e-6)
     if numbacc.from_dlpack(x)._readonly:
         with pytest.raises(numbacc.LayoutError, match="read-only"):

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from skips import skip_if
 
 from numbacc import CacheWarning
 from numbacc.device import kernel_cache
@@ -50,7 +51,7 @@ def test_the_directory_is_the_one_asked_for(folder):
     assert files_in(folder)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="is about XDG directories")
+@skip_if(sys.platform == "win32", "posix")
 @pytest.mark.parametrize("chosen", [None, ""], ids=["unset", "empty"])
 def test_the_default_directory(chosen, tmp_path, monkeypatch):
     monkeypatch.delenv("NUMBACC_CACHE_DIR")
@@ -225,7 +226,7 @@ def test_a_directory_that_cannot_be_made_is_warned_of_once(tmp_path, monkeypatch
     assert (handle, len(compiled)) == (7, 1)
 
 
-@pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() == 0, reason="nothing is read-only for root")
+@skip_if(getattr(os, "geteuid", lambda: 1)() == 0, "no root")
 def test_a_directory_that_cannot_be_written_is_warned_of(folder, first_failure):
     kernel_cache.save(KEY, ENTRY, CUBIN)
     for path in (*files_in(folder), *(p for p in folder.rglob("*") if p.is_dir()), folder):

@@ -219,7 +219,9 @@ def test_an_undecided_overlap_counts_as_one():
     shape = (60,) * 8
     one = Layout(shape, primes, np.dtype("u1"), lay.CPU)
     other = Layout(shape, tuple(p + 2 for p in primes), np.dtype("u1"), lay.CPU)
-    assert lay.overlap(1 << 20, one, (1 << 20) + 5, other) in (True, False)
+    with pytest.raises(np.exceptions.TooHardError):
+        np.shares_memory(lay.shadow(1 << 20, one), lay.shadow((1 << 20) + 5, other), max_work=100_000)
+    assert lay.overlap(1 << 20, one, (1 << 20) + 5, other)
 
 
 # ---------------------------------------------------------------- merging
@@ -275,6 +277,24 @@ def test_halves_of_contiguous_rows_keep_two_dimensions():
 
 
 # ---------------------------------------------------------------- arguments
+
+
+@pytest.mark.parametrize(
+    "lengths, itemsize, wanted",
+    [
+        ((2**60 - 1,), 8, False), ((2**60,), 8, True), ((2**31, 2**32), 1, True), ((2**31, 2**32 - 1), 1, False),
+        # Strides are made of the lengths that are not 0.
+        ((2**40, 0, 2**40), 1, True), ((2**40, 0, 2**20), 1, False), ((1,) * 64, 1, False), ((1,) * 65, 1, True),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_no_memory_can_hold(lengths, itemsize, wanted):
+    assert lay.too_large(lengths, itemsize) is wanted
+    if wanted:
+        with pytest.raises(numbacc.ShapeError, match="too large"):
+            lay.lengths_of(lengths, itemsize)
+    else:
+        assert lay.lengths_of(lengths, itemsize) == lengths
 
 
 def test_normalize_axis():

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import threading
 from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from skips import skip
+from threads import run_threads
 
 import numbacc
 from numbacc.base.backend import simulated
@@ -19,7 +20,7 @@ from numbacc.kernels.formulas import FORMULAS
 from numbacc.kernels.specs import KernelSpec, LaunchOrder
 
 if simulated():
-    pytest.skip("the simulator has no driver", allow_module_level=True)
+    skip("not simulated", allow_module_level=True)
 
 from numbacc.device import launch, native, runtime
 from numbacc_bindings.driver import LaunchConfig
@@ -230,11 +231,7 @@ def test_threads_share_a_launcher(driver):
         for k in range(200):
             assert launcher.launch(number, *addresses(4096 * number, 16 * k)) == 0
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(1, 5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_threads(lambda k: work(k + 1), 4)
     got = {(launched.stream, launched.arguments) for _, launched in driver.calls}
     assert got == {(n, struct.pack("<2Qi", 4096 * n, 16 * k, 7)) for n in range(1, 5) for k in range(200)}
 

@@ -7,10 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from skips import skip_if
 
 from numbacc.base.backend import simulated
 
-pytestmark = pytest.mark.skipif(simulated(), reason="the simulator compiles nothing")
+pytestmark = skip_if(simulated(), "not simulated")
 
 COMPILE = """
 import numba.np.arrayobj  # Numba itself asks for it only where NumPy's version had it

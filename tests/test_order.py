@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import pytest
 import recorder
+from skips import skip_if
 
 from numbacc.base.backend import has_gpu, simulated
 
 pytestmark = [
-    pytest.mark.skipif(simulated(), reason="this is the simulator"),
-    pytest.mark.skipif(recorder.CC is None, reason="needs a C compiler, cc"),
-    pytest.mark.skipif(has_gpu(), reason="is about machines without a CUDA driver"),
+    skip_if(simulated(), "not simulated"),
+    skip_if(recorder.CC is None, "compiler"),
+    skip_if(has_gpu(), "no driver"),
 ]
 
 

@@ -10,6 +10,7 @@ import gc
 import numpy as np
 import pytest
 from gpu_work import WORK, Slow, draw, poison
+from skips import needed, skip
 from threads import run_threads
 
 import numbacc
@@ -34,7 +35,7 @@ def values():
 @pytest.fixture(scope="module")
 def foreign():
     """A stream of another library, torch's if it is there."""
-    torch = pytest.importorskip("torch", reason="needs torch")
+    torch = needed("torch", "torch")
     return torch.cuda.Stream()
 
 
@@ -229,9 +230,9 @@ def test_a_cupy_stream_may_end(values, cupy):
 
 
 def test_jaxs_memory_is_kept_until_our_work_is_done(slow, values, expected):
-    jax = pytest.importorskip("jax", reason="needs JAX")
+    jax = needed("jax", "jax")
     if jax.default_backend() != "gpu":
-        pytest.skip("needs JAX with a GPU")
+        skip("jax with a gpu")
     ours = numbacc.stream(device=0)  # JAX leaves the last GPU the current one
     for _ in range(5):
         x = jax.device_put(values)

@@ -12,6 +12,7 @@ import tarfile
 
 import pytest
 from packaging.requirements import Requirement
+from skips import needed
 from test_layers import FAMILIES, PACKAGES, ROOT, imports
 
 import numbacc
@@ -123,7 +124,7 @@ def test_every_package_is_listed(setup):
 
 
 def test_the_source_distribution_holds_tests_and_notebooks_whole(tmp_path):
-    pytest.importorskip("setuptools", minversion="77", reason="needs setuptools, to build")
+    needed("setuptools", "setuptools", minversion="77")
     folders = ("bindings", "numbacc", "tests", "notebooks", "docs", "benchmarks", ".ci")
     ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", ".ipynb_checkpoints")
     for folder in folders:

@@ -8,6 +8,7 @@ from itertools import combinations
 import ptx
 import pytest
 from oracle import DTYPES
+from skips import skip, skip_if
 
 from numbacc.base.backend import simulated
 from numbacc.base.dtypes import TABLE
@@ -15,7 +16,7 @@ from numbacc.base.layout import MAX_RANK
 from numbacc.kernels.formulas import FORMULAS
 from numbacc.kernels.specs import VECTOR_BYTES, KernelSpec
 
-pytestmark = pytest.mark.skipif(simulated(), reason="the simulator compiles nothing")
+pytestmark = skip_if(simulated(), "not simulated")
 
 H200 = (9, 0)
 CAPABILITIES = ((7, 5), (8, 0), H200, (10, 0))
@@ -111,7 +112,7 @@ def test_vector_over_more_dimensions(dtype, rank, wide):
 @each_capability
 def test_vector_assembles_to_few_registers_and_spills_none(formula, dtype, capability):
     if ptx.ptxas() is None:
-        pytest.skip("needs ptxas, from NVIDIA's compiler wheel")
+        skip("ptxas")
     registers, spilled = ptx.compiled(ptx.spec("vector", formula, dtype), capability).usage(capability)
     assert registers <= 128
     assert spilled == 0
@@ -227,7 +228,7 @@ def test_masks_and_sums_in_the_width_asked_for(algorithm, dtype, nbytes):
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_masks_and_sums_assemble_to_few_registers_and_spill_none(algorithm, dtype):
     if ptx.ptxas() is None:
-        pytest.skip("needs ptxas, from NVIDIA's compiler wheel")
+        skip("ptxas")
     registers, spilled = ptx.compiled(other(algorithm, dtype, False, VECTOR_BYTES)).usage(H200)
     assert registers <= 64
     assert spilled == 0

@@ -7,6 +7,7 @@ import threading
 
 import numpy as np
 import pytest
+from conftest import bits
 from host_curand import HostCurand, philox
 
 import numbacc
@@ -107,9 +108,9 @@ def test_sobol_bits(place, kind, dimensions):
 
 def test_random_is_the_top_bits(place, size):
     words = HostCurand("philox", 5)("Generate", size)
-    for dtype, bits in (("float32", 24), ("float16", 11), ("bfloat16", 8)):
+    for dtype, count in (("float32", 24), ("float16", 11), ("bfloat16", 8)):
         got = place.get(generator(place, "philox", 5).random(size, dtype=dtype))
-        np.testing.assert_array_equal(got.astype(np.float64), (words >> np.uint32(32 - bits)) * 2.0**-bits)
+        np.testing.assert_array_equal(got.astype(np.float64), (words >> np.uint32(32 - count)) * 2.0**-count)
     pairs = words[: size // 2 * 2].view(np.uint64)
     got = place.get(generator(place, "philox", 5).random(size // 2, dtype="float64"))
     np.testing.assert_array_equal(got, (pairs >> np.uint64(11)) * 2.0**-53)
@@ -156,6 +157,16 @@ def _at(kind, seed, position):
     theirs = HostCurand(kind, seed)
     theirs("Generate", position)
     return theirs
+
+
+def test_a_normal_far_out(place):
+    """Output 332585378 of seed 0 is 6, of 2^32: the half that is added before the logarithm shows."""
+    at = 332_585_378
+    small, other = HostCurand("philox", 0, at)("Generate", 2).tolist()
+    assert small == 6
+    radius, angle = np.sqrt(-2 * np.log((small + 0.5) / 2**32)), 2 * np.pi * (other + 0.5) / 2**32
+    found = place.get(generator(place, "philox", 0, at).normal(size=2))
+    np.testing.assert_allclose(found, [radius * np.sin(angle), radius * np.cos(angle)], rtol=2e-5, atol=2e-5)
 
 
 def test_normals_of_whole_rounds_join(place):
@@ -216,6 +227,16 @@ def test_orderings(place, size, kind, ordering):
     np.testing.assert_array_equal(place.get(g.bits(size)), theirs("Generate", size))
 
 
+@pytest.mark.parametrize("ordering, round_", [("legacy", 8192), ("default", 163_840)])
+def test_rounds_of_normals_depend_on_the_ordering(place, ordering, round_):
+    g = generator(place, "mrg32k3a", 2, ordering=ordering)
+    theirs = HostCurand("mrg32k3a", 2, ordering=Ordering[f"PSEUDO_{ordering.upper()}"])
+    close(place, place.get(g.normal(0, 1, 5)), theirs("GenerateNormal", 6, 0.0, 1.0)[:5], "mrg32k3a")
+    assert g.state.position == round_
+    again = HostCurand("mrg32k3a", 2, round_, ordering=Ordering[f"PSEUDO_{ordering.upper()}"])
+    np.testing.assert_array_equal(place.get(g.bits(3)), again("Generate", 3))
+
+
 def test_integers_are_products_of_64_or_128_bits(place, size):
     words = HostCurand("philox", 6)("Generate", 4 * size)
     x = [int(n) for n in words.view(np.uint64)]
@@ -236,6 +257,29 @@ def test_integers_of_points(place, kind):
     word = place.get(generator(place, kind).bits(40, dtype="uint" + kind[-2:]))
     got = place.get(points.integers(10, 1010, 40))
     assert got.tolist() == [10 + (int(x) * 1000 >> int(kind[-2:])) for x in word]
+
+
+def test_uniform_is_rounded_after_each_step(place, size):
+    """low + (high - low) u, with u of the top 24 bits of an output, of 53 for float64."""
+    words = HostCurand("philox", 4)("Generate", 2 * size)
+    for dtype in FLOATS:
+        real = np.float64 if dtype == "float64" else np.float32
+        u = words.view(np.uint64) >> np.uint64(11) if real == np.float64 else words[:size] >> np.uint32(8)
+        u = u.astype(real) * real(2.0 ** -(53 if real == np.float64 else 24))
+        for low, high in ((-3.0, 5.5), (0.1, 0.3), (-3e38, -1e38)):
+            got = place.get(generator(place, "philox", 4).uniform(low, high, size, dtype=dtype))
+            with np.errstate(over="ignore"):
+                want = (u * real(high - low) + real(low)).astype(got.dtype)
+            np.testing.assert_array_equal(bits(got), bits(want))
+
+
+def test_a_word_that_is_the_bound_is_kept(place):
+    """p is taken in steps of 2^-32: what is below it is dropped, and nothing else."""
+    words = HostCurand("philox", 8)("Generate", 3)
+    for at, word in enumerate(words.tolist()):
+        for step, kept in ((0, True), (1, False)):
+            flags = place.get(generator(place, "philox", 8).dropout_mask((word + step) / 2**32, 3, dtype="bool"))
+            assert flags[at] == kept
 
 
 def test_dropout_mask(place, size):

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 from host_curand import HostCurand
+from skips import skip, skip_if
 
 import numbacc
 from numbacc.base.backend import simulated
@@ -66,6 +67,38 @@ def test_a_restored_state_keeps_the_generator_of_its_sequence(calls):
     assert calls.count("CreateGeneratorHost") == 3
 
 
+@pytest.mark.parametrize("ahead", [1, engine.CHEAP, engine.CHEAP + 1, -3])
+def test_a_sequence_is_entered_anew_where_that_is_cheaper(calls, ahead):
+    """A little way ahead outputs are made and thrown away; further on, and back, cuRAND is told where to go."""
+    want = HostCurand("xorwow", 3, 10 + ahead)("Generate", 5)
+    g = Generator("xorwow", 3, device="cpu")
+    g.bits(10)
+    g.state = g.state._replace(position=10 + ahead)
+    calls.clear()
+    np.testing.assert_array_equal(g.bits(5), want)
+    assert ("SetGeneratorOffset" in calls) == (not 0 < ahead <= engine.CHEAP)
+
+
+@pytest.mark.parametrize("function, method", [("curandGenerate", "bits"), ("curandGenerateNormal", "normal")])
+def test_a_draw_that_was_interrupted_is_drawn_again(monkeypatch, function, method):
+    """cuRAND had made its numbers, and nobody knows how many: the generator begins anew."""
+    g, generate = Generator("mtgp32", 5, device="cpu"), getattr(curand, function)
+
+    def interrupted(*arguments):
+        generate(*arguments)
+        raise KeyboardInterrupt
+
+    first = getattr(g, method)(size=7)
+    state = g.state
+    with monkeypatch.context() as patch:
+        patch.setattr(curand, function, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            getattr(g, method)(size=9)
+    assert g.state == state
+    whole = getattr(Generator("mtgp32", 5, device="cpu"), method)(size=16)
+    np.testing.assert_array_equal(np.concatenate([first, getattr(g, method)(size=9)]), whole)
+
+
 def test_values_are_written_where_they_are_wanted(calls):
     """cuRAND fills a NumPy array itself where it makes what is asked for."""
     g = Generator("xorwow", 1, device="cpu")
@@ -77,7 +110,7 @@ def test_values_are_written_where_they_are_wanted(calls):
         assert len([c for c in calls if c.startswith("Generate")]) == 1
 
 
-@pytest.mark.skipif(not simulated(), reason="is about a device without cuRAND")
+@skip_if(not simulated(), "simulator")
 def test_philoxs_kernels_need_no_generator_of_curands(calls):
     g = Generator("philox")
     for call in (g.bits, g.random, g.uniform, g.normal, g.lognormal):
@@ -103,7 +136,7 @@ def test_nothing_is_loaded_before_it_is_needed():
         "assert 'libcurand' not in maps(); x.bits(1); assert 'libcurand' in maps()"
     )
     if not sys.platform.startswith("linux"):
-        pytest.skip("reads /proc")
+        skip("linux")
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

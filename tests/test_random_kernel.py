@@ -7,13 +7,14 @@ import struct
 
 import ptx
 import pytest
+from skips import skip_if
 
 from numbacc.base.backend import simulated
 from numbacc.base.dtypes import TABLE
 from numbacc.device import launch
 from numbacc.kernels.specs import DrawSpec
 
-pytestmark = pytest.mark.skipif(simulated(), reason="the simulator compiles nothing")
+pytestmark = skip_if(simulated(), "not simulated")
 
 H200 = (9, 0)
 CAPABILITIES = ((7, 5), (8, 0), H200, (10, 0))

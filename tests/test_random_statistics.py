@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.stats import qmc
+from skips import skip_if
 
 from numbacc.base.backend import simulated
 from numbacc.random import KINDS, Generator
 
 # The values do not depend on the device, as test_random shows, and these take many.
-pytestmark = pytest.mark.skipif(simulated(), reason="takes too many numbers for the simulator")
+pytestmark = skip_if(simulated(), "slow")
 
 PSEUDO = ("philox", "xorwow", "mrg32k3a", "mtgp32")
 N = 200_000

@@ -8,11 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from skips import skip_if
 
 from numbacc.base.backend import simulated
 
 HERE = Path(__file__).parent
-pytestmark = pytest.mark.skipif(simulated(), reason="this is the simulator")
+pytestmark = skip_if(simulated(), "not simulated")
 
 
 @pytest.mark.parametrize(
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.skipif(simulated(), reason="this is the simulator")
         "test_fft.py test_fft_plans.py test_fft_errors.py",
         "test_random.py test_random_arrays.py test_random_engine.py",
         "test_arguments.py test_array_arguments.py test_argument_names.py test_stream_arguments.py test_refusals.py",
-        "test_device_array.py test_copies.py test_foreign.py test_docs.py",
+        "test_device_array.py test_copies.py test_foreign.py test_docs.py test_docstrings.py",
         "simulated_kernels.py",
         "simulated_arrays.py",
     ],

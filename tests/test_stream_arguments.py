@@ -7,6 +7,7 @@ from conftest import refused
 from test_arguments import STREAMS
 
 import numbacc
+from numbacc.device.streams import _MAX_FOREIGN, foreign, handle_of, owner_of
 from numbacc.errors import shown
 
 GIVEN = {"Stream": numbacc.stream, "default": lambda: 0, "handle": lambda: numbacc.stream().handle}
@@ -86,3 +87,52 @@ def test_blocks_of_graphs_end_after_their_begin(device_place):
     refused(numbacc.OptionError, "this graph is captured", run=lambda: g.__exit__(None, None, None))
     g.launch()
     assert numbacc.asnumpy(x).tolist() == [0, 0, 0]
+
+
+def test_a_graph_is_captured_once(device_place):
+    g = numbacc.graph()
+    refused(numbacc.OptionError, "this graph is new", run=g.launch)
+    with g:
+        refused(numbacc.OptionError, "this graph is being captured", run=g.__enter__)
+        refused(numbacc.OptionError, "this graph is being captured", run=g.launch)
+        x = numbacc.full(2, 5)
+    refused(numbacc.OptionError, "this graph is captured", run=g.__enter__)
+    g.launch()
+    assert numbacc.asnumpy(x).tolist() == [5, 5]
+
+
+class TheirStream:
+    """A stream of another library."""
+
+    def __init__(self, handle):
+        self._handle = handle
+
+    def __cuda_stream__(self):
+        return (0, self._handle)
+
+
+def test_the_last_owner_of_a_foreign_handle_is_kept():
+    """A stream that has ended may have left its number to another one, which is to live on."""
+    handle = 0x7F00_1234_0040
+    try:
+        first, second = TheirStream(handle), TheirStream(handle)
+        for stream in (first, first, second):
+            assert handle_of(stream) == handle and owner_of(handle) is stream
+        assert owner_of(handle + 64) is None
+        for k in range(_MAX_FOREIGN):
+            handle_of(TheirStream(handle + 64 * (k + 1)))
+        assert owner_of(handle) is None and len(foreign) <= _MAX_FOREIGN
+    finally:
+        foreign.clear()
+
+
+@pytest.mark.parametrize("handle", [1, 0])
+def test_the_legacy_default_stream_has_two_names(handle):
+    assert handle_of(handle) == handle_of(TheirStream(handle)) == 0
+
+
+@pytest.mark.parametrize("nbytes", [-1, True, False, 1.5, "1", []], ids=repr)
+def test_limits_of_scratch_memory_that_are_none(nbytes):
+    kept = numbacc.scratch_limit()
+    refused(numbacc.OptionError, f"nbytes={nbytes!r}", run=lambda: numbacc.scratch_limit(nbytes))
+    assert numbacc.scratch_limit() == kept

@@ -2,7 +2,12 @@
 
 
 class Error(Exception):
-    """The root of all errors raised by numbacc and its bindings."""
+    """The root of all errors raised by numbacc and its bindings.
+
+    Example:
+        >>> issubclass(numbacc.ShapeError, numbacc.Error)
+        True
+    """
 
 
 class LibraryError(Error, RuntimeError):
@@ -13,6 +18,10 @@ class LibraryError(Error, RuntimeError):
         status: its status number, or None.
         status_name: the name the library gives that number, or ``"unknown status"``.
         out_of_memory: whether the status says, or in this library may mean, that memory is short.
+
+    Example:
+        >>> numbacc.LibraryError("the library failed", status=7).status
+        7
     """
 
     def __init__(

@@ -41,6 +41,11 @@ def asarray(obj: Any, dtype: Any = None, *, device: int | str | None = None, str
     Raises:
         DTypeError: the dtype is unknown, or obj is on a GPU and of another dtype.
         DeviceError: the GPU does not exist, is full, or obj is on another one.
+
+    Example:
+        >>> numbacc.asarray([[1, 2], [3, 4]], "float32", device="cpu")
+        array([[1., 2.],
+               [3., 4.]], dtype=float32)
     """
     handle = handle_of(stream)
     wanted = None if dtype is None else dtypes.dtype(dtype)
@@ -61,7 +66,7 @@ def _has(obj: Any, attribute: str) -> bool:
         raise unreadable(obj, "obj", error) from error
 
 
-def asnumpy(obj: Any, *, out: np.ndarray[Any, Any] | None = None, stream: Any = None) -> Any:
+def asnumpy(obj: Any, *, out: np.ndarray[Any, Any] | None = None, stream: Any = None) -> np.ndarray[Any, Any]:
     """`obj` as a NumPy array; a NumPy array itself is returned as it is.
 
     Args:
@@ -74,7 +79,11 @@ def asnumpy(obj: Any, *, out: np.ndarray[Any, Any] | None = None, stream: Any = 
         NumPy array. Without a pinned `out` this blocks until the copy is there.
 
     Raises:
-        ShapeError, DTypeError, LayoutError: out does not fit, or is no NumPy array.
+        ShapeError, DTypeError, LayoutError: out does not fit, or is not a NumPy array.
+
+    Example:
+        >>> numbacc.asnumpy(numbacc.asarray([1.5, 2.5]))
+        array([1.5, 2.5])
     """
     handle = handle_of(stream)
     array = obj if isinstance(obj, np.ndarray) else operands.as_array(obj, "obj", handle)
@@ -88,7 +97,7 @@ def asnumpy(obj: Any, *, out: np.ndarray[Any, Any] | None = None, stream: Any = 
             return array
         np.copyto(out, array)
         return out
-    return array._copy_to_host(out, handle, "asnumpy")
+    return array._copy_to_host(out, handle, "asnumpy")  # type: ignore[no-any-return]
 
 
 def empty(
@@ -108,8 +117,12 @@ def empty(
 
     Raises:
         ShapeError: a negative length, or more bytes than have addresses. DTypeError: an unknown dtype.
-        DeviceError: no such GPU, or no memory left; what could be freed by waiting for queued work has been.
-        OptionError: stream is none.
+        DeviceError: no such GPU, or not enough memory; what could be freed by waiting for queued work has been.
+        OptionError: stream is not a stream.
+
+    Example:
+        >>> numbacc.empty((2, 3), "bfloat16").shape
+        (2, 3)
     """
     handle = handle_of(stream)
     found, target = dtypes.dtype(dtype), target_of(device)
@@ -123,6 +136,11 @@ def empty_like(obj: Any, *, dtype: Any = None, device: int | str | None = None, 
     """An array of arbitrary contents with obj's shape, and its dtype and device unless others are given.
 
     Arguments and errors as in `empty`.
+
+    Example:
+        >>> x = numbacc.empty_like(np.ones((2, 3)), dtype="float16")
+        >>> x.shape, str(x.dtype)
+        ((2, 3), 'float16')
     """
     source = operands.layout_of(operands.as_array(obj, "obj", handle_of(stream)))
     return empty(
@@ -140,7 +158,12 @@ def zeros(
     device: int | str | None = None,
     stream: Any = None,
 ) -> Array:
-    """An array of zeros. Arguments and errors as in `empty`."""
+    """An array of zeros. Arguments and errors as in `empty`.
+
+    Example:
+        >>> numbacc.asnumpy(numbacc.zeros(3))
+        array([0., 0., 0.], dtype=float32)
+    """
     array = empty(shape, dtype, device=device, stream=stream)
     if isinstance(array, np.ndarray):
         array[...] = 0
@@ -161,12 +184,17 @@ def full(
 
     Args:
         fill_value: a number; or an array, or a list of numbers, that broadcasts to `shape`. Python's numbers must
-            fit the dtype, as in NumPy: 300 and NaN are no int8. An array on a GPU must have the dtype.
+            fit the dtype, as in NumPy: 300 and NaN do not fit int8. An array on a GPU must have the dtype.
         shape, dtype, device, stream: as in `empty`.
 
     Raises:
-        OptionError: a number that does not fit. ShapeError: an array that does not broadcast. DTypeError: no
+        OptionError: a number that does not fit. ShapeError: an array that does not broadcast. DTypeError: not a
         number, or a complex one where dtype is not. DeviceError: an array on another device. As `empty` besides.
+
+    Example:
+        >>> numbacc.asnumpy(numbacc.full((2, 2), [1, 2], "int8"))
+        array([[1, 2],
+               [1, 2]], dtype=int8)
     """
     array = empty(shape, dtype, device=device, stream=stream)
     handle = handle_of(stream)
@@ -195,6 +223,11 @@ def from_dlpack(obj: Any, *, stream: Any = None) -> Array:
     Raises:
         DTypeError: obj has no `__dlpack__`, or a dtype or form that numbacc has not (sparse, quantized, conjugated,
         ...); the message says what to call.
+
+    Example:
+        >>> x = np.arange(3)
+        >>> np.shares_memory(numbacc.from_dlpack(x), x)
+        True
     """
     handle = handle_of(stream)
     if isinstance(obj, np.ndarray):
@@ -212,6 +245,12 @@ def release_memory(device: int | str | None = None) -> None:
 
     Raises:
         UnsupportedError: a graph is being captured, which waiting would break.
+
+    Example:
+        >>> numbacc.release_memory()
+        >>> numbacc.release_memory("gpu")
+        Traceback (most recent call last):
+        numbacc.errors.DeviceError: device='gpu' is unknown; pass a number, "cuda:0" or "cpu"
     """
     number = named(device)
     if has_gpu() and number != CPU:
@@ -219,7 +258,7 @@ def release_memory(device: int | str | None = None) -> None:
 
 
 def scratch_limit(nbytes: int | None = None) -> int:
-    """How many bytes of scratch memory for libraries numbacc keeps between calls, on all GPUs together.
+    """Set or tell how many bytes of scratch memory for libraries are kept between calls, on all GPUs together.
 
     An operation that needs more gets it, and gives it back when it is done.
 
@@ -230,7 +269,12 @@ def scratch_limit(nbytes: int | None = None) -> int:
         the limit, as it is now; 1 GiB at first.
 
     Raises:
-        OptionError: nbytes is no such number.
+        OptionError: nbytes is not such a number.
+
+    Example:
+        >>> limit = numbacc.scratch_limit()
+        >>> numbacc.scratch_limit(limit) == limit
+        True
     """
     return workspace.limit(None if nbytes is None else _count(nbytes))
 

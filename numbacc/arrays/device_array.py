@@ -218,7 +218,7 @@ class DeviceArray(Operators, NumbaArray):
         """A copy of the elements on the same GPU, gapless, in this memory order, queued on the default stream."""
         return self._compact(handle_of(None), row_major=False)
 
-    def copy_to_host(self, ary: np.ndarray[Any, Any] | None = None, stream: Any = 0) -> Any:
+    def copy_to_host(self, ary: np.ndarray[Any, Any] | None = None, stream: Any = 0) -> np.ndarray[Any, Any]:
         """The values as a NumPy array; `ary` if given. This blocks (see `numbacc.asnumpy` for one that need not).
 
         Raises:

@@ -1,4 +1,4 @@
-"""What Numba asks of an array, and what its own arrays' methods mean on ours."""
+"""The side of device arrays that Numba sees: what it asks of an array, and its own arrays' methods on ours."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class NumbaArray(_numba.DeviceNDArray):  # type: ignore[misc]
         """A view that Numba uses on `stream` by default.
 
         Raises:
-            OptionError: stream is none.
+            OptionError: stream is not a stream.
         """
         view = self.__copy__()
         view.stream = stream
@@ -83,7 +83,7 @@ class NumbaArray(_numba.DeviceNDArray):  # type: ignore[misc]
             stream: what Numba uses the parts on by default; 0 for this array's own.
 
         Raises:
-            ShapeError: the rank is not 1. OptionError: section is no such number, or stream is none.
+            ShapeError: the rank is not 1. OptionError: section is not such a number, or stream not a stream.
         """
         if self.ndim != 1:
             raise ShapeError(f"split takes an array of rank 1; this has shape {self.shape}")

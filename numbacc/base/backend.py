@@ -51,5 +51,11 @@ def fourier_library() -> ModuleType:
 
 
 def has_gpu() -> bool:
-    """True if there is a GPU, real or simulated. The first call initializes the CUDA driver."""
+    """True if there is a GPU, real or simulated. The first call initializes the CUDA driver.
+
+    Example:
+        >>> where = "cuda:0" if numbacc.has_gpu() else "cpu"
+        >>> numbacc.zeros(3, device=where).shape
+        (3,)
+    """
     return bool(backend().device_count())

@@ -22,6 +22,14 @@ class Graph(NotCopied):
 
     Attributes:
         stream: the stream that is captured, inside the block the default of this thread.
+
+    Example:
+        >>> if numbacc.has_gpu():
+        ...     with numbacc.graph() as g:
+        ...         ones = numbacc.full(3, 1)
+        ...     g.launch()
+        >>> numbacc.asnumpy(ones if numbacc.has_gpu() else np.ones(3, "float32"))
+        array([1., 1., 1.], dtype=float32)
     """
 
     _instead = "share it, threads may; in another process capture it again"
@@ -78,13 +86,6 @@ class Graph(NotCopied):
 def graph(stream: Any = None, *, device: int | str | None = None) -> Graph:
     """A CUDA graph of what is called inside its `with` block.
 
-    ```
-    with numbacc.graph() as g:
-        y = gated.forward(x)            # recorded, not run
-    x[...] = batch                      # new values in the same memory
-    g.launch()                          # y holds the results for them
-    ```
-
     Args:
         stream: the stream to capture: inside the block what is queued on it is recorded instead of run, and it is the
             default stream. By default a new one. Any but CUDA's legacy default stream.
@@ -95,11 +96,20 @@ def graph(stream: Any = None, *, device: int | str | None = None) -> Graph:
 
     Raises:
         DeviceError: there is no GPU (NumPy's calls are not recorded), or not that one, or stream is of another.
-        OptionError: stream is no stream, or the legacy default stream.
+        OptionError: stream is not a stream, or it is the legacy default stream.
 
     Inside the block nothing has been computed yet: what needs values on the host (`numbacc.asnumpy`, printing an
     array, `Stream.synchronize`) raises UnsupportedError, as does what a graph cannot hold (draws through cuRAND's own
     state, see `numbacc.random`). Host arrays that are copied to the GPU inside are kept, and read at every launch.
+
+    Example:
+        >>> x = numbacc.asarray(np.array([3.0, -2.0, 1.0, 2.0]))
+        >>> if numbacc.has_gpu():
+        ...     with numbacc.graph() as g:
+        ...         y = gated.forward(x, "reglu")  # recorded, not run
+        ...     g.launch()  # y holds the results for the values that x has now
+        >>> numbacc.asnumpy(y if numbacc.has_gpu() else gated.forward(x, "reglu"))
+        array([ 3., -4.])
     """
     if not has_gpu():
         raise DeviceError("numbacc.graph needs a GPU: calls on NumPy arrays are not recorded. Call them directly")

@@ -35,6 +35,13 @@ class Stream(NotCopied):
     Attributes:
         handle: the CUstream as an integer; 0 is CUDA's legacy default stream.
         device: the GPU's number, or None where only the handle is known.
+
+    Example:
+        >>> with numbacc.stream() as s:  # or a stream of another library: numbacc.stream(torch_stream)
+        ...     y = gated.forward(np.ones(4), "reglu")
+        >>> s.synchronize()
+        >>> y
+        array([1., 1.])
     """
 
     __slots__ = ("_owned", "_source", "device", "handle")
@@ -76,8 +83,8 @@ class Stream(NotCopied):
         The two may belong to different GPUs.
 
         Raises:
-            OptionError: other is no stream. UnsupportedError: one of the two is being captured into a graph, and it is
-            not `other` alone: inside a capture another stream takes part by waiting for the captured one.
+            OptionError: other is not a stream. UnsupportedError: one of the two is being captured into a graph, and it
+            is not `other` alone: inside a capture another stream takes part by waiting for the captured one.
         """
         handle = handle_of(other)
         if not has_gpu():
@@ -134,13 +141,6 @@ def owner_of(handle: int) -> Any:
 def stream(stream: Any = None, *, device: int | str | None = None) -> Stream:
     """A new stream, or an existing one as numbacc's; in a `with`, the default of the operations inside.
 
-    ```
-    with numbacc.stream():          # a new stream
-        y = gated.forward(x)
-    with numbacc.stream(torch_stream):
-        ...
-    ```
-
     Args:
         stream: None for a new stream (one that does not wait for the legacy default stream), or a Numba
             stream, anything with `__cuda_stream__`, or a handle as an integer.
@@ -151,7 +151,12 @@ def stream(stream: Any = None, *, device: int | str | None = None) -> Stream:
         Stream.
 
     Raises:
-        OptionError: stream is none. DeviceError: there is no such GPU, or the stream belongs to another.
+        OptionError: stream is not a stream. DeviceError: there is no such GPU, or the stream belongs to another.
+
+    Example:
+        >>> with numbacc.stream():  # what is called inside is queued there
+        ...     print(gated.forward(np.ones(4), "reglu"))
+        [1. 1.]
     """
     found = None
     if stream is not None:
@@ -205,7 +210,13 @@ def device_of(stream: Any) -> int:
 
 
 def current_stream() -> Stream:
-    """The stream that operations of this thread use when they are given none."""
+    """The stream that operations of this thread use when they are given none.
+
+    Example:
+        >>> with numbacc.stream() as s:
+        ...     numbacc.current_stream() is s
+        True
+    """
     return _default.stack[-1][0] if _default.stack else Stream(0)
 
 

@@ -1,4 +1,4 @@
-"""What goes with transforms: the frequencies of their elements, and the order that has frequency 0 in the middle."""
+"""The frequencies of the elements of transforms, and the order that has frequency 0 in the middle."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import operands
+from ..arrays.operands import Array
 from ..base import checks
 from ..base.dtypes import info
 from ..base.layout import (
@@ -28,7 +29,7 @@ from ..errors import DeviceError, LayoutError, OptionError, ShapeError
 from ..plan.base import check_out
 
 
-def fftfreq(n: int, d: float = 1.0, device: Any = None, *, stream: Any = None) -> Any:
+def fftfreq(n: int, d: float = 1.0, device: Any = None, *, stream: Any = None) -> Array:
     """The frequencies of the elements of an `fft`: [0, 1, ..., (n-1)//2, -(n//2), ..., -1] / (d n).
 
     Args:
@@ -41,18 +42,27 @@ def fftfreq(n: int, d: float = 1.0, device: Any = None, *, stream: Any = None) -
         float64 array of n elements.
 
     Raises:
-        ShapeError: n is no integer, below 1, or of more bytes than have addresses. OptionError: d is no number or 0,
-        or stream is none. DeviceError: no such GPU, or no memory left.
+        ShapeError: n is not an integer, below 1, or of more bytes than have addresses. OptionError: d is not a number,
+        or 0, or stream is not a stream. DeviceError: no such GPU, or not enough memory.
+
+    Example:
+        >>> fft.fftfreq(4, d=0.5, device="cpu")
+        array([ 0. ,  0.5, -1. , -0.5])
     """
     return _frequencies(np.fft.fftfreq, n, d, device, stream)
 
 
-def rfftfreq(n: int, d: float = 1.0, device: Any = None, *, stream: Any = None) -> Any:
-    """The frequencies of the elements of an `rfft`: [0, 1, ..., n//2] / (d n). Arguments as in `fftfreq`."""
+def rfftfreq(n: int, d: float = 1.0, device: Any = None, *, stream: Any = None) -> Array:
+    """The frequencies of the elements of an `rfft`: [0, 1, ..., n//2] / (d n). Arguments as in `fftfreq`.
+
+    Example:
+        >>> fft.rfftfreq(4, d=0.5, device="cpu")
+        array([0. , 0.5, 1. ])
+    """
     return _frequencies(np.fft.rfftfreq, n, d, device, stream)
 
 
-def fftshift(x: Any, axes: Any = None, out: Any = None, *, stream: Any = None) -> Any:
+def fftshift(x: Any, axes: Any = None, out: Any = None, *, stream: Any = None) -> Array:
     """x with frequency 0 in the middle: element k of an axis of length n goes to (k + n//2) modulo n.
 
     Args:
@@ -67,12 +77,21 @@ def fftshift(x: Any, axes: Any = None, out: Any = None, *, stream: Any = None) -
     Raises:
         ShapeError: rank, axes, shape of out. DTypeError: dtype of out, or one of x that numbacc has not. LayoutError:
         out overlaps x or cannot be written. DeviceError: arrays on different devices.
+
+    Example:
+        >>> fft.fftshift(np.array([0, 1, 2, -2, -1]))
+        array([-2, -1,  0,  1,  2])
     """
     return _shift(x, axes, out, stream, inverse=False)
 
 
-def ifftshift(x: Any, axes: Any = None, out: Any = None, *, stream: Any = None) -> Any:
-    """The inverse of `fftshift`. Arguments as there."""
+def ifftshift(x: Any, axes: Any = None, out: Any = None, *, stream: Any = None) -> Array:
+    """The inverse of `fftshift`. Arguments as there.
+
+    Example:
+        >>> fft.ifftshift(np.array([-2, -1, 0, 1, 2]))
+        array([ 0,  1,  2, -2, -1])
+    """
     return _shift(x, axes, out, stream, inverse=True)
 
 

@@ -124,7 +124,7 @@ class FftPlan(NotCopied):
 
     @property
     def info(self) -> PlanInfo:
-        """What the plan decided, for aligned arrays."""
+        """The plan's decisions, for aligned arrays."""
         request, workspace_bytes, name, algorithm = self._request, 0, "numpy", "reference"
         if self._device != CPU:
             name, algorithm = "cufft", "no launch: the result is empty"
@@ -252,7 +252,7 @@ def _describe(step: Arrange | Execute) -> str:
 
 
 class CacheInfo(NamedTuple):
-    """What a cache of plans holds; the first four as `functools.lru_cache` names them.
+    """The state of a cache of plans; the first four as `functools.lru_cache` names them.
 
     Attributes:
         hits, misses: calls that found their plan, and that made it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..arrays import operands
+from ..arrays.operands import Array
 from ..base import checks
 from ..base.layout import Layout
 from ..device.streams import handle_of
@@ -19,7 +20,7 @@ LAST_TWO = (-2, -1)
 def fft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """The discrete Fourier transform along one axis: X[k] = Σ_j x[j] exp(-2πi jk/n), scaled as `norm` says.
 
     Args:
@@ -40,14 +41,18 @@ def fft(
 
     Raises:
         ShapeError: rank, axis, n below 1, shape of out.
-        DTypeError: a dtype not named above, or not that of the result; no array.
+        DTypeError: a dtype not named above, or not that of the result; not an array.
         OptionError: unknown norm or stream; overwrite_input is neither True nor False.
         LayoutError: out is read-only, overlaps a, or has elements that share memory.
-        DeviceError: arrays on different devices; no memory left.
+        DeviceError: arrays on different devices; not enough memory.
         LibraryError: cuFFT is missing or failed.
 
     The same call gives the same bits on every run on one GPU model. A call that finds no plan of cuFFT's makes one, in
     `numbacc.graph` too; `fft_plan` makes it before.
+
+    Example:
+        >>> fft.fft(np.ones(4)).real
+        array([4., 0., 0., 0.])
     """
     return _call("fft", a, n, axis, norm, out, overwrite_input, stream)
 
@@ -55,18 +60,27 @@ def fft(
 def ifft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
-) -> Any:  # fmt: skip
-    """The inverse of `fft`: x[j] = 1/n Σ_k X[k] exp(+2πi jk/n). Arguments and errors as there."""
+) -> Array:  # fmt: skip
+    """The inverse of `fft`: x[j] = 1/n Σ_k X[k] exp(+2πi jk/n). Arguments and errors as there.
+
+    Example:
+        >>> fft.ifft(np.array([4.0, 0.0, 0.0, 0.0])).real
+        array([1., 1., 1., 1.])
+    """
     return _call("ifft", a, n, axis, norm, out, overwrite_input, stream)
 
 
 def rfft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """The first n//2 + 1 elements of the `fft` of a real array: the others are their conjugates.
 
     Arguments and errors as in `fft`; DTypeError also where a is complex.
+
+    Example:
+        >>> fft.rfft(np.ones(4)).real
+        array([4., 0., 0.])
     """
     return _call("rfft", a, n, axis, norm, out, overwrite_input, stream)
 
@@ -74,11 +88,15 @@ def rfft(
 def irfft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """The inverse of `rfft`: n real numbers from n//2 + 1 complex ones; n is 2 (a's length - 1) by default.
 
     Imaginary parts that a real signal's spectrum cannot have are ignored. The result is float32 for single precision,
     float16 for float16, else float64. Other arguments and errors as in `fft`.
+
+    Example:
+        >>> fft.irfft(np.array([4.0, 0.0, 0.0]))
+        array([1., 1., 1., 1.])
     """
     return _call("irfft", a, n, axis, norm, out, overwrite_input, stream)
 
@@ -86,10 +104,14 @@ def irfft(
 def hfft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """The `fft` of a signal that is its own mirrored conjugate, of which a is the first half: a real spectrum.
 
     n, the points of the spectrum, is 2 (a's length - 1) by default. Other arguments and errors as in `irfft`.
+
+    Example:
+        >>> fft.hfft(np.array([1.0, 1.0, 1.0]))
+        array([4., 0., 0., 0.])
     """
     return _call("hfft", a, n, axis, norm, out, overwrite_input, stream)
 
@@ -97,10 +119,14 @@ def hfft(
 def ihfft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """The inverse of `hfft`: the first n//2 + 1 elements of the `ifft` of a real array.
 
     Arguments and errors as in `rfft`.
+
+    Example:
+        >>> fft.ihfft(np.array([4.0, 0.0, 0.0, 0.0])).real
+        array([1., 1., 1.])
     """
     return _call("ihfft", a, n, axis, norm, out, overwrite_input, stream)
 
@@ -108,39 +134,59 @@ def ihfft(
 def fft2(
     a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
-) -> Any:  # fmt: skip
-    """`fftn` over the last two axes."""
+) -> Array:  # fmt: skip
+    """`fftn` over the last two axes.
+
+    Example:
+        >>> fft.fft2(np.ones((2, 2))).real.tolist()
+        [[4.0, 0.0], [0.0, 0.0]]
+    """
     return _call("fft2", a, s, axes, norm, out, overwrite_input, stream)
 
 
 def ifft2(
     a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
-) -> Any:  # fmt: skip
-    """`ifftn` over the last two axes."""
+) -> Array:  # fmt: skip
+    """`ifftn` over the last two axes.
+
+    Example:
+        >>> fft.ifft2(np.ones((2, 2))).real.tolist()
+        [[1.0, 0.0], [0.0, 0.0]]
+    """
     return _call("ifft2", a, s, axes, norm, out, overwrite_input, stream)
 
 
 def rfft2(
     a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
-) -> Any:  # fmt: skip
-    """`rfftn` over the last two axes."""
+) -> Array:  # fmt: skip
+    """`rfftn` over the last two axes.
+
+    Example:
+        >>> fft.rfft2(np.ones((2, 4))).shape
+        (2, 3)
+    """
     return _call("rfft2", a, s, axes, norm, out, overwrite_input, stream)
 
 
 def irfft2(
     a: Any, s: Any = None, axes: Any = LAST_TWO, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
-) -> Any:  # fmt: skip
-    """`irfftn` over the last two axes."""
+) -> Array:  # fmt: skip
+    """`irfftn` over the last two axes.
+
+    Example:
+        >>> fft.irfft2(np.ones((2, 3))).shape
+        (2, 4)
+    """
     return _call("irfft2", a, s, axes, norm, out, overwrite_input, stream)
 
 
 def fftn(
     a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """The `fft` along several axes.
 
     Args:
@@ -149,6 +195,10 @@ def fftn(
             many as it has lengths, the last ones.
 
     Other arguments and errors as in `fft`; `norm` refers to the product of all lengths.
+
+    Example:
+        >>> fft.fftn(np.ones((2, 3)), s=(2, 4)).shape
+        (2, 4)
     """
     return _call("fftn", a, s, axes, norm, out, overwrite_input, stream)
 
@@ -156,26 +206,40 @@ def fftn(
 def ifftn(
     a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
-) -> Any:  # fmt: skip
-    """The inverse of `fftn`. Arguments and errors as there."""
+) -> Array:  # fmt: skip
+    """The inverse of `fftn`. Arguments and errors as there.
+
+    Example:
+        >>> fft.ifftn(fft.fftn(np.eye(2))).real.tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+    """
     return _call("ifftn", a, s, axes, norm, out, overwrite_input, stream)
 
 
 def rfftn(
     a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
-) -> Any:  # fmt: skip
-    """`rfft` along the last of `axes`, then `fft` along the others. Arguments and errors as in `fftn` and `rfft`."""
+) -> Array:  # fmt: skip
+    """`rfft` along the last of `axes`, then `fft` along the others. Arguments and errors as in `fftn` and `rfft`.
+
+    Example:
+        >>> fft.rfftn(np.ones((2, 3, 4))).shape
+        (2, 3, 3)
+    """
     return _call("rfftn", a, s, axes, norm, out, overwrite_input, stream)
 
 
 def irfftn(
     a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """The inverse of `rfftn`; without `s` there are 2 (a's length - 1) points along the last of `axes`.
 
     Arguments and errors as in `fftn` and `irfft`.
+
+    Example:
+        >>> fft.irfftn(np.ones((2, 3, 3))).shape
+        (2, 3, 4)
     """
     return _call("irfftn", a, s, axes, norm, out, overwrite_input, stream)
 
@@ -190,12 +254,25 @@ def planned(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, overw
 
 
 def cache_info() -> CacheInfo:
-    """Hits, misses, maximum and current number of plans, and of the bytes of work area that they ask cuFFT for."""
+    """Hits, misses, maximum and current number of plans, and of the bytes of work area that they ask cuFFT for.
+
+    Example:
+        >>> fft.cache_clear()
+        >>> info = fft.cache_info()
+        >>> info.hits, info.misses, info.currsize
+        (0, 0, 0)
+    """
     return cache.info()
 
 
 def cache_clear() -> None:
-    """Forget all plans, and with them cuFFT's. Compiled kernels stay."""
+    """Forget all plans, and with them cuFFT's. Compiled kernels stay.
+
+    Example:
+        >>> fft.cache_clear()
+        >>> fft.cache_info().currsize
+        0
+    """
     cache.clear()
 
 
@@ -211,7 +288,12 @@ def cache_limit(count: int | None = None, nbytes: int | None = None) -> tuple[in
         (count, nbytes), as they are now.
 
     Raises:
-        OptionError: a limit is negative or no integer.
+        OptionError: a limit is negative or not an integer.
+
+    Example:
+        >>> count, nbytes = fft.cache_limit()
+        >>> fft.cache_limit(count=count) == (count, nbytes)
+        True
     """
     count = None if count is None else checks.integer(count, "count", 0)
     nbytes = None if nbytes is None else checks.integer(nbytes, "nbytes", 0)

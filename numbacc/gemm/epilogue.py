@@ -1,4 +1,4 @@
-"""What a matrix product may do with its result before it is stored: cuBLASLt's sixteen epilogues."""
+"""The steps that a matrix product may take with its result before it is stored: cuBLASLt's sixteen epilogues."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..errors import OptionError
 
 
 class Epilogue(Enum):
-    """What happens to P = alpha A B + beta C on its way to `out`. Functions take the value, too: "gelu_bias".
+    """The steps that P = alpha A B + beta C takes on its way to `out`. Functions take the value, too: "gelu_bias".
 
     | epilogue | out | reads | also returns |
     |---|---|---|---|
@@ -17,12 +17,12 @@ class Epilogue(Enum):
     | bias | P + bias | bias | |
     | relu, relu_bias | max(z, 0) with z = P or P + bias | bias | |
     | gelu, gelu_bias | gelu(z) | bias | |
-    | relu_aux, relu_aux_bias | max(z, 0) | bias | aux: a bit an element, 0 where z < 0, else 1 |
+    | relu_aux, relu_aux_bias | max(z, 0) | bias | aux: a bit per element, 0 where z < 0, else 1 |
     | gelu_aux, gelu_aux_bias | gelu(z) | bias | aux: z |
     | drelu, drelu_bgrad | P where aux has a 1, else 0 | aux | bias_grad: the sum of out over its rows |
     | dgelu, dgelu_bgrad | P gelu'(aux) | aux | bias_grad: the sum of out over its rows |
-    | bgrada | P | | bias_grad: the sum of A over k, one number a row of A |
-    | bgradb | P | | bias_grad: the sum of B over k, one number a column of B |
+    | bgrada | P | | bias_grad: the sum of A over k, one number per row of A |
+    | bgradb | P | | bias_grad: the sum of B over k, one number per column of B |
 
     The sums of A and B are of the matrices as they are stored: neither alpha nor a scale is a factor of them. Those of
     `out` are of what it is before scale_d. In float8 they saturate as `out` does.
@@ -33,6 +33,12 @@ class Epilogue(Enum):
     ReLU's bits, and so its derivative, are 1 for z = 0 and -0, as cuBLASLt has it; other libraries take 0 there. They
     are 1 for a z that is NaN, too, but where cuBLASLt itself writes them beside an `out` of 16 or 8 bits: there its
     algorithms differ, and NaN's bit is unspecified.
+
+    Example:
+        >>> gemm.Epilogue("gelu_aux_bias").produces_aux
+        True
+        >>> gemm.matmul(np.eye(2), np.ones((2, 1)), epilogue=gemm.Epilogue.BGRADB).bias_grad
+        array([2.])
     """
 
     NONE = "none"

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import operands
+from ..arrays.operands import Array
 from ..base.layout import check_same_device, layout, overlap, row_major_strides
 from ..device.streams import handle_of
 from ..errors import DTypeError, Error, LayoutError, OptionError, ShapeError
@@ -29,24 +30,24 @@ ACTIVATIONS = (None, "relu", "gelu")
 
 
 class SavedLinear(NamedTuple):
-    """What `linear` keeps for `linear_backward`: rows of x, w, the activation's aux, and what to do with them."""
+    """The arrays that `linear` keeps for `linear_backward`: rows of x, w, the activation's aux; and its options."""
 
-    x: Any
-    w: Any
-    aux: Any
+    x: Array
+    w: Array
+    aux: Array | None
     activation: str | None
     has_bias: bool
     shape: tuple[int, ...]
 
 
 class SavedMlp(NamedTuple):
-    """What `mlp` keeps for `mlp_backward`: rows of x, the weights, the hidden layer and its activation's aux."""
+    """The arrays that `mlp` keeps for `mlp_backward`: rows of x, weights, the hidden layer and its activation's aux."""
 
-    x: Any
-    w1: Any
-    w2: Any
-    hidden: Any
-    aux: Any
+    x: Array
+    w1: Array
+    w2: Array
+    hidden: Array
+    aux: Array
     activation: str
     shape: tuple[int, ...]
 
@@ -60,7 +61,7 @@ def linear(
     tune: bool = False,
     out: Any = None,
     stream: Any = None,
-) -> tuple[Any, SavedLinear]:
+) -> tuple[Array, SavedLinear]:
     """y = act(x w + bias), one product with its epilogue.
 
     Args:
@@ -77,6 +78,11 @@ def linear(
 
     Raises:
         as `matmul`; OptionError also for an unknown activation.
+
+    Example:
+        >>> y, saved = gemm.linear(np.array([[1.0, -2.0]]), np.eye(2), activation="relu")
+        >>> y
+        array([[1., 0.]])
     """
     _check_activation(activation, ACTIVATIONS)
     handle = handle_of(stream)
@@ -92,7 +98,9 @@ def linear(
     return y.reshape((*shape[:-1], y.shape[-1])) if out is None else out, saved
 
 
-def linear_backward(dy: Any, saved: SavedLinear, *, tune: bool = False, stream: Any = None) -> tuple[Any, Any, Any]:
+def linear_backward(
+    dy: Any, saved: SavedLinear, *, tune: bool = False, stream: Any = None
+) -> tuple[Array, Array, Array | None]:
     """The gradients of a loss with respect to x, w and bias, given dy, that with respect to y.
 
     The activation's derivative is one kernel; the products are two, and the bias gradient rides on the second. ReLU's
@@ -109,6 +117,13 @@ def linear_backward(dy: Any, saved: SavedLinear, *, tune: bool = False, stream: 
 
     Raises:
         ShapeError, DTypeError: dy is not as y was; `saved` is not what `linear` returned.
+
+    Example:
+        >>> y, saved = gemm.linear(np.array([[1.0, -2.0]]), np.eye(2), activation="relu")
+        >>> dx, dw, dbias = gemm.linear_backward(np.ones((1, 2)), saved)
+        >>> dw
+        array([[ 1.,  0.],
+               [-2.,  0.]])
     """
     handle = handle_of(stream)
     x, w, aux, activation, has_bias, shape = _saved_by(linear, SavedLinear, saved)
@@ -134,7 +149,7 @@ def mlp(
     tune: bool = False,
     out: Any = None,
     stream: Any = None,
-) -> tuple[Any, SavedMlp]:
+) -> tuple[Array, SavedMlp]:
     """y = act(x w1 + b1) w2 + b2: two products, and no other kernel.
 
     Args:
@@ -150,6 +165,12 @@ def mlp(
 
     Raises:
         as `matmul`; OptionError also for an unknown activation.
+
+    Example:
+        >>> x, w, b = np.array([[1.0, -2.0]]), np.eye(2), np.ones(2)
+        >>> y, saved = gemm.mlp(x, w, b, w, b, activation="relu")
+        >>> y
+        array([[3., 1.]])
     """
     _check_activation(activation, ACTIVATIONS[1:])
     handle = handle_of(stream)
@@ -167,7 +188,9 @@ def mlp(
     return y.reshape((*shape[:-1], y.shape[-1])) if out is None else out, saved
 
 
-def mlp_backward(dy: Any, saved: SavedMlp, *, tune: bool = False, stream: Any = None) -> tuple[Any, Any, Any, Any, Any]:
+def mlp_backward(
+    dy: Any, saved: SavedMlp, *, tune: bool = False, stream: Any = None
+) -> tuple[Array, Array, Array, Array, Array]:
     """The gradients of a loss with respect to x, w1, b1, w2 and b2, given dy: four products, and no other kernel.
 
     The sum over rows that db1 is rides on the product behind it, as "bgradb": on an H200 that takes 0.03 of a large
@@ -184,6 +207,13 @@ def mlp_backward(dy: Any, saved: SavedMlp, *, tune: bool = False, stream: Any = 
 
     Raises:
         ShapeError, DTypeError: dy is not as y was; `saved` is not what `mlp` returned.
+
+    Example:
+        >>> x, w, b = np.array([[1.0, -2.0]]), np.eye(2), np.ones(2)
+        >>> y, saved = gemm.mlp(x, w, b, w, b, activation="relu")
+        >>> dx, dw1, db1, dw2, db2 = gemm.mlp_backward(np.ones((1, 2)), saved)
+        >>> dx
+        array([[1., 0.]])
     """
     handle = handle_of(stream)
     x, w1, w2, hidden, aux, activation, shape = _saved_by(mlp, SavedMlp, saved)

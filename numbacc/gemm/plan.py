@@ -61,7 +61,7 @@ class MatmulPlan(NotCopied):
 
     @property
     def info(self) -> PlanInfo:
-        """What the plan decided; on a GPU for arrays that start at multiples of 256 bytes, unless it has been run."""
+        """The plan's decisions; on a GPU for arrays that start at multiples of 256 bytes, unless it has been run."""
         problem = self.problem
         name, algorithm, scratch, deterministic = "numpy", "reference", 0, True
         if self._device == CPU:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..arrays import operands
+from ..arrays.operands import Array
 from ..base.backend import matmul_library
 from ..device.streams import handle_of
 from ..errors import Error
@@ -14,6 +15,9 @@ from .arguments import array_or_number, checked_number
 from .plan import NO_SCALES, MatmulPlan
 from .problem import NUMBER, SCALES, Call
 from .results import as_given
+
+if TYPE_CHECKING:
+    from functools import _CacheInfo
 
 #: What alpha and beta are by default, known again without a comparison of numbers.
 _ONE, _ZERO = 1.0, 0.0
@@ -40,7 +44,7 @@ def matmul(
     tune: bool = False,
     out: Any = None,
     stream: Any = None,
-) -> Any:
+) -> Array:
     """D = epilogue(alpha A B + beta C (+ bias)), by cuBLASLt.
 
     Args:
@@ -49,21 +53,21 @@ def matmul(
         b: (..., k, n), or (k,): a column; of a's dtype, or the other float8. Leading dimensions are broadcast.
         c: array of D's shape and dtype (bfloat16 where D is float8), read where beta is not 0; it may be `out` itself:
             in place.
-        bias: (n,), or (..., n) with one bias a matrix: it runs along D's last axis. In cuBLASLt's words, which see a
+        bias: (n,), or (..., n) with one bias per matrix: it runs along D's last axis. In cuBLASLt's words, which see a
             row-major D as column-major Dᵀ, it has one number for each of its rows. Of D's dtype; for float8 inputs
             float16 where D is, else bfloat16.
         aux: for "drelu" and "dgelu" forms, what the forward product gave; for "aux" forms, memory for it, if it is to
-            be reused. ReLU's aux is (..., m, ceil(n/8)) uint8, a bit an element, the least significant first, 0 where
-            z < 0: `np.unpackbits(aux, axis=-1, count=n, bitorder="little")` (of NaN `Epilogue` tells), and bits behind
-            a row's last column mean nothing. GELU's is (..., m, n) of D's dtype.
+            be reused. ReLU's aux is (..., m, ceil(n/8)) uint8, a bit per element, the least significant first, 0 where
+            z < 0: `np.unpackbits(aux, axis=-1, count=n, bitorder="little")` (of NaN see `Epilogue`), and bits behind a
+            row's last column mean nothing. GELU's is (..., m, n) of D's dtype.
         epilogue: an `Epilogue` or its name; see there. GELU is the tanh form.
         alpha, beta: numbers.
         out_dtype: D's dtype: by default a's; bfloat16 for float8, int32 for int8. float16 and bfloat16 can give
             float32; float8 can give bfloat16, float16, float32 and float8.
         compute: "tf32" lets float32 products round their inputs to 10 bits; "fast" lets float8 products be added up
             with fewer bits. By default all is added up in float32, float64 or int32.
-        scale_a, scale_b: of float8 inputs: numbers, or float32 arrays of one element; or both arrays of one number a
-            row of a (m,) and a column of b (n,). The product is that of the scaled matrices.
+        scale_a, scale_b: of float8 inputs: numbers, or float32 arrays of one element; or both arrays of one number per
+            row of a (m,) and column of b (n,). The product is that of the scaled matrices.
         scale_c: of c, likewise. scale_d: a float8 D is multiplied by it before it is rounded.
         amax_d: float32 array of one element that the largest |D| before scale_d is written to.
         workspace_limit: bytes of scratch memory that the library may use; 32 MiB if None.
@@ -74,18 +78,18 @@ def matmul(
 
     Returns:
         D: a device array if a is one, a NumPy array if a is; `out` if given. A named tuple (out, aux) or
-        (out, bias_grad) for epilogues with a second result; bias_grad is (..., n), for "bgrada" (..., m): one a
+        (out, bias_grad) for epilogues with a second result; bias_grad is (..., n), for "bgrada" (..., m): one per
         matrix of the batch.
 
     Raises:
-        ShapeError: shapes that do not fit; k or n no multiple of 16 for float8, of 4 for int8.
+        ShapeError: shapes that do not fit; k or n not a multiple of 16 for float8, of 4 for int8.
         DTypeError: a dtype not named above, or not that of its partner.
         LayoutError: neither rows nor columns gapless; `out` read-only or sharing memory with an input; float8 or int8
             matrices stored as the GPU cannot read them.
         OptionError: unknown epilogue or compute; bias, aux, c or scales missing or unexpected; workspace_limit or tune;
-            a factor that is no number.
+            a factor that is not a number.
         UnsupportedError: the library or the GPU lacks the combination, and no composition of kernels replaces it.
-        DeviceError: arrays on different devices; no memory left.
+        DeviceError: arrays on different devices; not enough memory.
 
     Matrices of float8 must start at multiples of 16 bytes, and so must their rows. A bias, a scale and amax_d may lie
     anywhere: where cuBLASLt cannot take them there it is given a copy, as `matmul_plan(...).info.algorithm` tells.
@@ -100,6 +104,11 @@ def matmul(
 
     `numbacc.graph` captures it whole: plans are made and results allocated inside, and the graph keeps both. Factors
     that are numbers are those of the capture; arrays of scales are read at every launch.
+
+    Example:
+        >>> a, b = np.array([[1.0, 2.0]]), np.array([[3.0], [-4.0]])
+        >>> gemm.matmul(a, b, bias=np.array([6.0]), epilogue="relu_bias")
+        array([[1.]])
     """
     handle = handle_of(stream)
     # The short way, for numbacc's own arrays and neither scales nor factors; all else is looked at in `_find`.
@@ -165,6 +174,12 @@ def matmul_plan(
 
     Arguments and errors are those of `matmul`. Of beta it matters whether it is 0. Call it as
     `plan(a, b, c=..., bias=..., aux=..., alpha=..., beta=..., scale_a=..., out=..., stream=...)`.
+
+    Example:
+        >>> a, b = np.array([[1.0, 2.0]]), np.array([[3.0], [-4.0]])
+        >>> plan = gemm.matmul_plan(a, b, epilogue="relu")
+        >>> plan.info.op, plan(a, b).tolist()
+        ('gemm.matmul.relu', [[0.0]])
     """
     options = (epilogue, out_dtype, compute, checked_number(beta, "beta") != 0.0, workspace_limit, tune)
     given = (scale_a, scale_b, scale_c, scale_d, amax_d)
@@ -173,22 +188,39 @@ def matmul_plan(
     return plan
 
 
-def cache_info() -> Any:
-    """Hits, misses, maximum and current size of the cache of plans, as `functools.lru_cache` names them."""
+def cache_info() -> _CacheInfo:
+    """Hits, misses, maximum and current size of the cache of plans, as `functools.lru_cache` names them.
+
+    Example:
+        >>> gemm.cache_clear()
+        >>> gemm.cache_info()
+        CacheInfo(hits=0, misses=0, maxsize=4096, currsize=0)
+    """
     return _plan.cache_info()
 
 
 def cache_clear() -> None:
-    """Forget all plans and algorithms. Compiled kernels, and what `tune` measured on disk, stay."""
+    """Forget all plans and algorithms. Compiled kernels, and what `tune` measured on disk, stay.
+
+    Example:
+        >>> gemm.cache_clear()
+        >>> gemm.cache_info().currsize
+        0
+    """
     _plan.cache_clear()
     matmul_library().algorithms.clear()
 
 
-def algorithms() -> list[Any]:
-    """The algorithms chosen so far, the one used longest ago first: pairs of what for, and which.
+def algorithms() -> list[tuple[Any, Any]]:
+    """The algorithms chosen so far, the one used longest ago first: pairs of a purpose and an algorithm.
 
-    What for has the fields product, alignment, device, capability and limit; the product has all that cuBLASLt was
+    The first has the fields product, alignment, device, capability and limit; the product has all that cuBLASLt was
     told: matrices, dtypes, layouts, batch, epilogue. None stands for products that cuBLASLt does not offer.
+
+    Example:
+        >>> gemm.cache_clear()
+        >>> gemm.algorithms()
+        []
     """
     return list(matmul_library().algorithms.items())
 

@@ -1,22 +1,24 @@
-"""What a product with a second result returns."""
+"""The results of a product that has two."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ..arrays.operands import Array
+
 
 class WithAux(NamedTuple):
     """Result of an epilogue that also gives `aux`, what the backward product needs."""
 
-    out: Any
-    aux: Any
+    out: Array
+    aux: Array
 
 
 class WithBiasGrad(NamedTuple):
     """Result of an epilogue that also gives `bias_grad`."""
 
-    out: Any
-    bias_grad: Any
+    out: Array
+    bias_grad: Array
 
 
 def as_given(result: Any, out: Any, aux: Any) -> Any:

@@ -105,6 +105,13 @@ class State(NamedTuple):
         kind, seed, offset, dimensions, ordering: as the generator was made.
         position: the next output's number in the sequence; for quasi-random kinds, the next point's.
         spawned: how many children `spawn` has made.
+
+    Example:
+        >>> g = numbacc.random.Generator(42, device="cpu")
+        >>> state, first = g.state, g.random()
+        >>> g.state = state
+        >>> bool(g.random() == first)
+        True
     """
 
     kind: str

@@ -25,7 +25,7 @@ from ..errors import DTypeError, LayoutError, ShapeError
 
 @dataclass(frozen=True)
 class PlanInfo:
-    """What a plan decided.
+    """The decisions of a plan.
 
     Attributes:
         op: the operation.
@@ -65,7 +65,7 @@ class MapPlan(NotCopied):
 
     @property
     def info(self) -> PlanInfo:
-        """What the plan decided."""
+        """The plan's decisions."""
         row = info(self.spec.inputs[0].dtype)
         if self._device == CPU:
             backend, algorithm = "numpy", "reference"

@@ -59,6 +59,10 @@ class Generator:
     mrg32k3a, 4 s for mt19937; on a GPU it allocates memory. philox's kernels on GPUs do without, and so does NumPy on
     the CPU, which makes philox's words itself until 2^20 of them are drawn: from there on cuRAND, where it is
     installed, makes those of long draws, since it is faster then. They are the same words.
+
+    Example:
+        >>> numbacc.random.Generator(42, device="cpu").integers(10, size=5)
+        array([4, 3, 1, 7, 5])
     """
 
     def __init__(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ml_dtypes
 import numpy as np
-from gemm_oracle import TANH_ERROR
+from gemm_oracle import GELU_SLOPE_ERROR
 from layer_oracle import linear_by_hand, mlp_by_hand
 
 from numbacc import gemm
@@ -79,7 +79,7 @@ def verify(case, results, by_hand, values, activation, dtype):
     # In 16 bits sums are in float32, so that only what is stored is rounded.
     units = 8 * eps + (terms * eps if dtype.itemsize >= 4 else 0)
     if activation == "gelu" and case.place.name == "gpu" and dtype.itemsize < 8:
-        units += 4 * TANH_ERROR
+        units += 4 * GELU_SLOPE_ERROR
     for number, (result, want, size) in enumerate(zip(results, exact, sizes, strict=True)):
         if result is None:
             assert by_hand is linear_by_hand and number == 3 and values[3] is None

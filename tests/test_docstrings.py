@@ -1,0 +1,100 @@
+"""The examples of docstrings run, and print what they say; and every public function has one."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+
+import numpy as np
+import pytest
+from skips import skip
+
+import numbacc
+import numbacc.arrays
+from numbacc import fft, gated, gemm
+from numbacc.base.backend import has_gpu
+from numbacc.random import Generator
+
+#: What examples use without importing it.
+NAMES = {"np": np, "numbacc": numbacc, "fft": fft, "gated": gated, "gemm": gemm}
+MODULES = {"numbacc": numbacc, "gated": gated, "gemm": gemm, "fft": fft, "random": numbacc.random}
+
+
+def is_ours(thing):
+    """True for functions and classes of numbacc; not for modules, versions, tables, and ml_dtypes' types."""
+    return callable(thing) and thing.__module__.startswith("numbacc")
+
+
+PUBLIC = {
+    f"{module}.{name}": getattr(MODULES[module], name)
+    for module in MODULES
+    for name in MODULES[module].__all__
+    if is_ours(getattr(MODULES[module], name))
+}
+#: What shows the many methods of generators and device arrays: the docstrings of their modules.
+LESSONS = {"random": numbacc.random, "arrays": numbacc.arrays}
+
+
+def examples_of(text):
+    return doctest.DocTestParser().get_examples(inspect.cleandoc(text or ""))
+
+
+def run(text, name):
+    """Run the examples of a docstring; what they print must be what it says."""
+    test = doctest.DocTestParser().get_doctest(inspect.cleandoc(text), dict(NAMES), name, None, None)
+    printed = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    runner.run(test, out=printed.append)
+    assert not runner.failures, "".join(printed)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_function_has_an_example_that_runs(name):
+    """At the end of its docstring, of a few lines, and with something to see."""
+    text = inspect.cleandoc(PUBLIC[name].__doc__)
+    before, _, section = text.rpartition("\nExample:\n")
+    found = examples_of(section)
+    assert before and 1 <= len(found) <= 4, "no section Example: at the end"
+    assert not examples_of(before), "an example outside of its section"
+    assert any(example.want for example in found), "nothing is printed"
+    assert len(section.splitlines()) <= 8
+    run(section, name)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_docstrings_open_with_a_verb_or_the_thing_itself(name):
+    assert not PUBLIC[name].__doc__.lstrip().startswith(("What", "This ", "Function", "Class"))
+
+
+@pytest.mark.parametrize("name", [name for name, thing in PUBLIC.items() if inspect.isfunction(thing)])
+def test_signatures_say_what_is_returned(name):
+    """In words that an editor shows: `Array` is what an array of NumPy's or of a GPU is called."""
+    assert inspect.signature(PUBLIC[name]).return_annotation not in (inspect.Signature.empty, "Any")
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_examples_of_modules_run(name):
+    if name == "arrays" and not has_gpu():
+        skip("device")
+    run(LESSONS[name].__doc__, name)
+
+
+def methods_of(kind):
+    return {name for name, value in vars(kind).items() if not name.startswith("_") and inspect.isfunction(value)}
+
+
+@pytest.mark.parametrize("kind", ["arrays", "random"])
+def test_every_method_is_shown(kind):
+    from_class = Generator
+    if kind == "arrays":
+        if not has_gpu():
+            skip("device")
+        from numbacc.arrays.device_array import DeviceArray as from_class
+    shown = "".join(example.source for example in examples_of(LESSONS[kind].__doc__))
+    assert {name for name in methods_of(from_class) if f".{name}(" not in shown} == set()
+
+
+@pytest.mark.parametrize("text", [">>> 1 + 1\n3", ">>> gated.forward(np.ones(3))\narray([1.])", ">>> print('x')\ny"])
+def test_an_example_that_says_something_else_fails(text):
+    with pytest.raises(AssertionError, match="Failed example"):
+        run(text, "wrong")
