@@ -106,10 +106,16 @@ def steps_into(function, shape, axis, dtype=C, order="a", norm=None):
         ((64, 4096, 256), 1, C, "AE", (0, 2, 1)),
         ((64, 64), 0, C, "E", (0, 1)),  # small
         ((4096, 4096), 1, C, "E", (0, 1)),
+        ((512, 512, 64), (0, 1), C, "AE", (2, 0, 1)),
+        ((512, 512, 64), (1, 0), C, "AE", (2, 0, 1)),
+        ((256, 256, 256), (0, 2), C, "E", (1, 0, 2)),
+        ((64, 512, 512), (2, 1), C, "E", (0, 1, 2)),
+        ((512, 512, 512), None, C, "E", (0, 1, 2)),
     ],
 )
 def test_memory_order_of_results(shape, axis, dtype, steps, order):
-    assert steps_into("fft", shape, axis, dtype) == (steps, order)
+    function = "fft" if isinstance(axis, int) else "fftn"
+    assert steps_into(function, shape, axis, dtype) == (steps, order)
 
 
 @pytest.mark.parametrize(
@@ -124,6 +130,9 @@ def test_memory_order_of_results(shape, axis, dtype, steps, order):
         ("rfft", (64, 2**19), 0, F, None, "E"),
         ("irfft", (2049, 8192), 0, C, None, "AEA"),
         ("irfft", (33, 2**19), 0, C, None, "AE"),
+        ("fftn", (512, 512, 64), (0, 1), C, None, "AEA"),
+        ("rfftn", (512, 512, 64), (0, 1), F, None, "AEA"),
+        ("irfftn", (512, 257, 64), (0, 1), C, None, "AAEA"),
     ],
 )
 def test_steps_into_an_array_in_c_order(function, shape, axis, dtype, norm, steps):

@@ -55,7 +55,7 @@ CASES = (
     Case("4096 rows of 4096", "ifft", (4096, 4096), "complex64"),
     Case("4096 rows of 4096, ortho", "fft", (4096, 4096), "complex64", {"norm": "ortho"}),
     Case("4096 rows of 4096", "ifft", (4096, 4096), "complex128"),
-    Case("1024 rows of 1024", "ifft", (1024, 1024), "complex64"),
+    Case("2048 rows of 2048", "ifft", (2048, 2048), "complex64"),
     Case("10000 rows of 1000", "ifft", (10000, 1000), "complex64"),
     Case("2^18 rows of 64", "ifft", (1 << 18, 64), "complex64"),
     Case("4096 x 4096", "ifft2", (4096, 4096), "complex64"),
@@ -90,12 +90,16 @@ CASES = (
     Case("4096 x 64 x 64, axis 1", "fft", (4096, 64, 64), "complex64", {"axis": 1}),
     Case("512 x 512 x 512, axis 0", "fft", (512, 512, 512), "complex64", {"axis": 0}),
     Case("512 x 512 x 512, axis 1", "fft", (512, 512, 512), "complex64", {"axis": 1}),
+    Case("512 x 512 x 64, axes 0 and 1", "fftn", (512, 512, 64), "complex64", {"axes": (0, 1)}),
+    Case("256 x 256 x 256, axes 0 and 2", "fftn", (256, 256, 256), "complex64", {"axes": (0, 2)}),
+    Case("512 x 512 x 64, axes 0 and 1", "rfftn", (512, 512, 64), "float32", {"axes": (0, 1)}),
     # Columns to columns, for those who want the result so.
     Case("4096 columns of 4096 to C order", "fft", (4096, 4096), "complex64", {"axis": 0}, into=True),
     Case("4096 columns of 4096 to C order", "ifft", (4096, 4096), "complex64", {"axis": 0}, into=True),
     Case("256 columns of 65536 to C order", "fft", (65536, 256), "complex64", {"axis": 0}, into=True),
     Case("8192 columns of 4096 to C order", "rfft", (4096, 8192), "float32", {"axis": 0}, into=True),
     Case("8192 columns of 4096 to C order", "irfft", (2049, 8192), "complex64", {"axis": 0}, into=True),
+    Case("512 x 512 x 64, axes 0 and 1, to C order", "fftn", (512, 512, 64), "complex64", {"axes": (0, 1)}, into=True),
     Case("64 x 4096 x 256, axis 1, to C order", "fft", (64, 4096, 256), "complex64", {"axis": 1}, into=True),
 )
 

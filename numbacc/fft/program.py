@@ -21,7 +21,7 @@ import numpy as np
 
 from ..base.layout import layout, repeats_elements
 from ..libraries.advanced_layout import MAX_RANK, TYPES, walk
-from .steps import ARGUMENT, RESULT, Area, Arrange, Execute, Program, Request, dense
+from .steps import ARGUMENT, RESULT, Area, Arrange, Execute, Program, Request, dense, inner_axes
 
 __all__ = ["Arrange", "Execute", "Program", "Request", "build", "with_result"]
 
@@ -50,15 +50,14 @@ def build(request: Request, aligned: bool) -> Program:
 
 
 def with_result(request: Request) -> Request:
-    """The request with a result in the memory order that is written fastest: the argument's, or the axis innermost.
+    """The request with a result in the memory order that is written fastest: the argument's, or the axes innermost.
 
     Small results have the argument's.
     """
-    axes = [d for d, n in zip(request.axes, request.lengths, strict=True) if n > 1]
     result = request.result
-    if len(axes) != 1 or result.nbytes < _LARGE or result.strides[axes[0]] == result.itemsize:
+    other = request._replace(result=dense(result.shape, inner_axes(request), result))
+    if result.nbytes < _LARGE or other.result.strides == result.strides:
         return request
-    other = request._replace(result=dense(result.shape, axes, result))
     return min(request, other, key=lambda asked: build(asked, True).cost)
 
 
@@ -102,7 +101,7 @@ class _Builder:
 
     def _new(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Area:
         """A gapless scratch array, the transformed axes innermost, the others in the result's memory order."""
-        made = dense(shape, self.request.axes, self.request.result, dtype)
+        made = dense(shape, inner_axes(self.request), self.request.result, dtype)
         program = self.program
         program.scratch.append(program.nbytes)
         program.nbytes += -(-made.nbytes // _ALIGNMENT) * _ALIGNMENT

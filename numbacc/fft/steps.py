@@ -114,6 +114,13 @@ class Program:
         return sum(step.cost for step in self.steps)
 
 
+def inner_axes(request: Request) -> list[int]:
+    """The transformed axes as they follow each other in the argument's memory; the halved one is the last."""
+    kept = () if request.kind == "c2c" else request.axes[-1:]
+    movable = request.axes[: len(request.axes) - len(kept)]
+    return [*sorted(movable, key=lambda d: -abs(request.array.strides[d])), *kept]
+
+
 def dense(shape: tuple[int, ...], axes: Sequence[int], like: Layout, dtype: np.dtype[Any] | None = None) -> Layout:
     """A gapless array, some axes innermost, the others in the memory order of another array of that rank."""
     dtype = like.dtype if dtype is None else dtype

@@ -60,6 +60,10 @@ _REAL = (
     _Columns(8 << 10, 0, 1.9, 2.2, 2),
     _Columns(inf, 0, 10, 4, 8),
 )
+#: Of two axes or three, for each.
+_PLANES = _Columns(inf, inf, 8, 2.5, 6)
+#: What is added to `_ROWS`, for input and for output, where rows of one transform lie between those of another.
+_INTERLEAVED = 0.05
 #: Calls in a loop, at most: there is always something faster then.
 _MOST_CALLS = 4096
 
@@ -109,8 +113,15 @@ class Walk(NamedTuple):
         """What transforming along one axis takes, in copies."""
         made = self.layout
         apart = [dist < stride for dist, stride in ((made.in_dist, made.in_stride), (made.out_dist, made.out_stride))]
-        if made.rank > 1 or made.batch == 1 or not any(apart):
+        if made.batch == 1:
             return _ROWS
+        if made.rank > 1 and any(apart):
+            return _PLANES.both if all(apart) else _PLANES.reading if apart[0] else _PLANES.writing
+        if not any(apart):
+            span = prod(made.lengths)
+            return _ROWS + _INTERLEAVED * sum(
+                made.rank > 1 and dist < span // 2 for dist in (made.in_dist, made.out_dist)
+            )
         n = made.lengths[0]
         if real:
             found = next(row for row in _REAL if n * width <= row.nbytes)
