@@ -133,11 +133,21 @@ class FakeCufft:
             y = np.fft.rfftn(x, axes=axes)
         elif second.kind == "f":
             assert source != target
+            self._check_hermitian(x, made.n)
             y = np.fft.irfftn(x, made.n, axes, norm="forward")
             x_memory[x_places] = -7e30  # the input of a transform to real numbers is always lost
         else:
             y = np.fft.fftn(x, axes=axes) if direction == -1 else np.fft.ifftn(x, axes=axes, norm="forward")
         y_memory[y_places] = y
+
+    @staticmethod
+    def _check_hermitian(x, n):
+        """The manual leaves open what becomes of spectra that real numbers cannot have, and so does cuFFT."""
+        ends = np.moveaxis(x, -1, 0)[:: n[-1] // 2 if n[-1] % 2 == 0 else n[-1]]
+        axes = tuple(range(2, ends.ndim))
+        opposite = np.roll(np.flip(ends, axes), (1,) * len(axes), axes).conj()
+        tolerance = 4 * np.finfo(x.dtype).eps * max(np.abs(x).max(initial=0), 1e-30)
+        assert np.abs(ends - opposite).max(initial=0) <= tolerance, "a spectrum that real numbers cannot have"
 
     def _places(self, address, dtype, lengths, embed, stride, dist, batch):
         """The memory as elements, and the index of each element of each transform, by the manual's formula."""

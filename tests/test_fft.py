@@ -267,7 +267,21 @@ def test_nothing_padded_is_zeros(place, function):
     np.testing.assert_array_equal(result, 0)
 
 
-def test_results_have_the_memory_order_of_the_input(place):
+@pytest.mark.parametrize("dtype", [OTHERS[0], OTHERS[4], *FLOATS], ids=str)
+@pytest.mark.parametrize("function, n", [("ifft", None), ("fft", 19), ("rfft", 39), ("irfft", 34)])
+def test_arrays_that_lie_transposed(place, dtype, function, n):
+    """What must be converted, padded or cut off is, on its way from columns to rows."""
+    if not takes(function, dtype):
+        return
+    shape = (20, 17) if place.is_slow else (3, 36, 40)
+    x = values(shape, dtype)
+    made = getattr(fft, function)(place.put(x), n, -2, "ortho")
+    out = place.empty(made.shape, made.dtype, order=(1, 0) if place.is_slow else (0, 2, 1))
+    getattr(fft, function)(place.put(x), n, -2, "ortho", out=out.view)
+    verify(function, place.get(out.view), x, n, -2, "ortho")
+
+
+def test_small_results_have_the_memory_order_of_the_input(place):
     for order in [(0, 1, 2), (2, 1, 0), (1, 2, 0)]:
         x = place.operand(values((3, 4, 5), FLOATS[3]), order=order)
         for result in (fft.fft(x.view, axis=1), fft.fftn(x.view, norm="ortho")):

@@ -7,6 +7,7 @@ import threading
 import numpy as np
 import pytest
 from conftest import held_bytes
+from fft_oracle import verify
 from graphs import captured, overwrite
 from skips import needed, skip
 
@@ -107,6 +108,54 @@ def test_input_is_not_lost():
         array = numbacc.asarray(x)
         getattr(fft, function)(array)
         np.testing.assert_array_equal(numbacc.asnumpy(array), x)
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+@pytest.mark.parametrize("shape", [(64, 2049), (3, 4097), (64, 4097), (4, 8193), (32, 4097), (1, 6), (5, 4)])
+@pytest.mark.parametrize("overwrite_input", [False, True])
+def test_imaginary_parts_that_real_signals_lack_are_ignored(dtype, shape, overwrite_input):
+    """cuFFT sees them in its kernels for 4096, 8192 and 16384 points, among others."""
+    x = values(*shape, dtype=dtype)
+    x[:, 0] += 100j
+    x[:, -1] -= 50j
+    for function, axes in (("irfft", -1), ("hfft", -1), ("irfftn", (0, 1)), ("irfftn", (1,))):
+        result = getattr(fft, function)(numbacc.asarray(x), None, axes, overwrite_input=overwrite_input)
+        verify(function, numbacc.asnumpy(result), x, None, axes)
+
+
+@pytest.mark.parametrize("function, shape, dtype, n, axis", [
+    ("fft", (64, 8192), np.complex64, None, 0),
+    ("fft", (512, 1000), np.complex64, None, 0),
+    ("ifft", (4096, 100), np.complex64, None, 0),
+    ("ifft", (4096, 100), np.complex128, None, 0),
+    ("fft", (5000, 70), np.complex64, None, 0),
+    ("fft", (5000, 70), np.complex128, 6001, 0),
+    ("fft", (3000, 70), np.float16, None, 0),
+    ("fft", (3000, 70), np.int8, 3333, 0),
+    ("rfft", (4096, 100), np.float32, None, 0),
+    ("rfft", (4096, 100), np.float64, 5000, 0),
+    ("irfft", (2049, 100), np.complex64, None, 0),
+    ("irfft", (2049, 100), np.complex128, 4097, 0),
+    ("hfft", (2049, 100), np.complex64, 4000, 0),
+    ("ihfft", (4096, 100), np.float32, None, 0),
+    ("fft", (7, 600, 100), np.complex64, None, 1),
+    ("fft", (40, 64, 70), np.complex64, None, 1),
+    ("irfft", (30, 65, 100), np.complex64, None, 1),
+    ("fft", (1000, 257), np.complex64, None, 1),
+    ("ifft", (700, 300), np.complex64, None, 1),
+    ("fft", (700, 300), np.complex64, 301, 1),
+])  # fmt: skip
+def test_large_arrays_by_every_way(function, shape, dtype, n, axis):
+    x = (9 * values(*shape, dtype=np.complex128)).astype(np.complex128)
+    x = x.astype(dtype) if np.dtype(dtype).kind == "c" else x.real.astype(dtype)
+    call = getattr(fft, function)
+    for source in (numbacc.asarray(x), numbacc.asarray(np.asfortranarray(x)), numbacc.asarray(np.repeat(x, 2, 0))[::2]):
+        made = call(source, n, axis)
+        verify(function, numbacc.asnumpy(made), x, n, axis)
+        for order in ("C", "F"):
+            out = numbacc.asarray(np.full(made.shape, np.nan, made.dtype, order=order))
+            verify(function, numbacc.asnumpy(call(source, n, axis, out=out)), x, n, axis)
+        np.testing.assert_array_equal(numbacc.asnumpy(source), x)
 
 
 def test_torch_arrays_go_in_as_they_are():

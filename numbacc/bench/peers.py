@@ -27,24 +27,36 @@ def import_cupy() -> Any:
     return cupy if cupy.cuda.is_available() else None
 
 
-def fourier(torch: Any, cupy: Any, function: str, x: Any, out: Any) -> dict[str, Work]:
+def fourier(
+    torch: Any, cupy: Any, function: str, x: Any, out: Any, options: dict[str, Any] | None = None, into: bool = False
+) -> dict[str, Work]:
     """peer -> a call that transforms x, with a function of `numbacc.fft`'s name, into memory of the peer's own.
 
-    torch writes to an `out` too, which has out's shape and dtype.
+    torch writes to an `out` too, which has out's shape, dtype and memory order. `options` are those of the function.
+
+    Args:
+        into: whether results count only where they have out's memory order.
     """
     works: dict[str, Work] = {}
+    options = {} if options is None else options
     if torch is not None:
         tx, transform = torch.from_dlpack(x), getattr(torch.fft, function)
         tout = torch.empty_like(torch.from_dlpack(out))
-        works["torch"] = lambda: transform(tx)
-        works["torch, out given"] = lambda: transform(tx, out=tout)
+        named = {{"axis": "dim", "axes": "dim"}.get(key, key): value for key, value in options.items()}
+        if not into:
+            works["torch"] = lambda: transform(tx, **named)
+        works["torch, out given"] = lambda: transform(tx, out=tout, **named)
     if cupy is not None:
         import cupyx.scipy.fft
 
         cx = cupy.from_dlpack(x)
         of_numpy, of_scipy = getattr(cupy.fft, function), getattr(cupyx.scipy.fft, function)
-        works["CuPy"] = lambda: of_numpy(cx)
-        works["CuPy, scipy.fft"] = lambda: of_scipy(cx)
+        if into:
+            cout = cupy.empty_like(cupy.from_dlpack(out))
+            works["CuPy, copied"] = lambda: cupy.copyto(cout, of_numpy(cx, **options))
+        else:
+            works["CuPy"] = lambda: of_numpy(cx, **options)
+            works["CuPy, scipy.fft"] = lambda: of_scipy(cx, **options)
     return works
 
 

@@ -7,11 +7,11 @@ from math import prod
 from typing import Any, NamedTuple
 
 from ..base.dtypes import info
-from ..base.layout import Layout, check_rank, dense_like, integers_of, is_sequence, layout, normalize_axis
+from ..base.layout import CPU, Layout, check_rank, dense_like, integers_of, is_sequence, layout, normalize_axis
 from ..errors import DTypeError, OptionError, ShapeError, shown
 from ..plan.base import check_out
 from ..reference import fft as reference
-from .program import Request
+from .program import Request, with_result
 
 NORMS = ("backward", "ortho", "forward")
 
@@ -152,7 +152,7 @@ def request(
     if out is not None:
         check_out((out,), (result,), ("out",))
         result = out
-    return Request(
+    asked = Request(
         function=function,
         kind=meaning.kind,
         inverse=meaning.inverse,
@@ -167,3 +167,4 @@ def request(
         given=out is not None,
         norm=norm,
     )
+    return asked if out is not None or array.device == CPU else with_result(asked)

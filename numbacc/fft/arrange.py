@@ -4,21 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from math import prod
-from typing import Any
+from math import gcd, prod
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..base.backend import launcher_class
 from ..base.dtypes import info
 from ..base.layout import Layout, merge_dimensions, view
-from ..device import copying
 from ..device.map_executable import MapExecutable, MapSpec
-from ..kernels.specs import MAX_THREADS, ArrangeSpec, LaunchOrder
-from .program import Arrange
+from ..kernels.specs import MAX_THREADS, TILE, VECTOR_BYTES, ArrangeSpec, LaunchOrder
+from .steps import Arrange
 
 #: Added to a padded dimension's length in the source, so that it merges with no other: see `_merge`.
 _APART = 1 << 40
+#: Groups of elements that one thread takes where there are `_BUSY` groups or more: enough for every multiprocessor.
+_PIECES, _BUSY = 4, 1 << 18
+#: Below this length along either dimension a tile is mostly empty.
+_SHORTEST_TILE = 16
+
+
+class _Walked(NamedTuple):
+    """The dimensions that both arrays are walked by.
+
+    Attributes:
+        shape: the target's.
+        inside: the source's lengths in them.
+        in_steps, out_steps: steps of source and target, in numbers.
+        halved: 1 for the dimension at whose ends imaginary parts are dropped, else 0.
+    """
+
+    shape: tuple[int, ...]
+    inside: tuple[int, ...]
+    in_steps: tuple[int, ...]
+    out_steps: tuple[int, ...]
+    halved: tuple[int, ...]
 
 
 def executable(step: Arrange, count: int) -> MapExecutable:
@@ -27,8 +47,6 @@ def executable(step: Arrange, count: int) -> MapExecutable:
     `count` is the number of points that the step's scale refers to.
     """
     source, target = step.source.layout, step.target.layout
-    if (source.shape, source.dtype) == (target.shape, target.dtype) and not (step.scale or step.conjugate):
-        return copying.executable(source, target)  # which knows how to transpose
     return MapExecutable(
         MapSpec(
             op="fft",
@@ -41,7 +59,7 @@ def executable(step: Arrange, count: int) -> MapExecutable:
             reads=(view(0, 0, source.strides, source.shape),),
             writes=(view(0, 0, target.strides, target.shape),),
             out_given=True,
-            launcher=partial(_make_launcher, step, count),
+            launcher=partial(_make_launcher if step.mirrored is None else _make_hermitian, step, count),
         )
     )
 
@@ -51,36 +69,149 @@ def _make_launcher(
 ) -> Any:
     """As `geometry.make_launcher`. The program knows which arrays may share memory: `pairs` need not be looked at."""
     source, target = step.source.layout, step.target.layout
-    shape, inside, in_steps, out_steps = _merge(source, target)
-    reach = max(_reach(steps, shape) for steps in (in_steps, out_steps))
+    walked = _merge(source, target, step.ends)
+    row = _tile_rows(walked, source, target)
+    lanes = 1 if row is not None else _lanes(walked, source, target, alignment)
+    walked = _in_groups(walked, lanes) if row is None else _with_rows(walked, row)
+    size = prod(walked.shape)
+    if row is None:
+        pieces = _PIECES if size >= _BUSY else 1
+        blocks, block = -(-size // (pieces * MAX_THREADS)), (MAX_THREADS, 1)
+    else:
+        pieces, block = 1, (TILE, MAX_THREADS // TILE)
+        blocks = prod(walked.shape[:-2]) * prod(-(-n // TILE) for n in walked.shape[-2:])
+    reach = max(_reach(steps, walked.shape) for steps in (walked.in_steps, walked.out_steps))
     kernel = ArrangeSpec(
+        algorithm="straight" if row is None else "tiled",
         source=_number(source)[0].name,
         target=_number(target)[0].name,
         source_parts=_number(source)[1],
         target_parts=_number(target)[1],
-        source_bytes=_access_bytes(source, alignment[0]),
-        target_bytes=_access_bytes(target, alignment[1]),
+        source_bytes=_access_bytes(source, alignment[0], lanes),
+        target_bytes=_access_bytes(target, alignment[1], lanes),
+        lanes=lanes,
+        pieces=pieces,
         scale=step.scale,
         conjugate=step.conjugate,
-        padded=inside != shape,
-        rank=len(shape),
-        wide=max(reach, prod(shape) + MAX_THREADS, count) >= 2**31,
+        padded=walked.inside != walked.shape,
+        rank=len(walked.shape),
+        wide=max(reach, size + pieces * MAX_THREADS, count) >= 2**31,
+        ends=(walked.halved.index(1), _ends(step)) if step.ends else (),
     )
-    blocks = -(-prod(shape) // MAX_THREADS)
+    return _launcher(kernel, walked, size, count, blocks, block, alignment, device)
+
+
+def _launcher(
+    kernel: ArrangeSpec,
+    walked: _Walked,
+    size: int,
+    count: int,
+    blocks: int,
+    block: tuple[int, int],
+    alignment: Sequence[int],
+    device: int,
+) -> Any:
     launcher = launcher_class()(
         LaunchOrder(
             kernel=kernel,
             device=device,
             grid=(blocks, 1),
-            block=(MAX_THREADS, 1),
+            block=block,
             alignment=tuple(alignment),
             places=((0, 0), (1, 0)),
-            constants=(*in_steps, *out_steps, *shape, *inside, prod(shape), count),
+            constants=(*walked.in_steps, *walked.out_steps, *walked.shape, *walked.inside, size, count),
             pairs=(),
         )
     )
-    launcher.algorithm = "arrange"
+    launcher.algorithm = kernel.algorithm
     return launcher
+
+
+def _ends(step: Arrange) -> int:
+    """How many ends of the halved axis hold a real number: the last one does where the length is even and it is there.
+
+    What the source lacks is zero anyway.
+    """
+    axis, length = step.ends
+    return 2 if length % 2 == 0 and step.source.layout.shape[axis] == length // 2 + 1 else 1
+
+
+def _make_hermitian(
+    step: Arrange, count: int, spec: MapSpec, alignment: Sequence[int], device: int, pairs: Sequence[Any]
+) -> Any:
+    """The launcher of a step in place that makes the ends of a half spectrum those of real numbers."""
+    array, (axis, length) = step.target.layout, step.ends
+    itemsize = _number(array)[0].itemsize
+    shape, steps = list(array.shape), [step // itemsize for step in array.strides]
+    shape[axis], steps[axis] = _ends(step), steps[axis] * (length // 2)
+    lengths = [n if d in (step.mirrored or ()) else 0 for d, n in enumerate(shape)]
+    walked = _Walked(tuple(shape), tuple(lengths), tuple(steps), tuple(steps), ())
+    size = prod(shape)
+    kernel = ArrangeSpec(
+        algorithm="hermitian",
+        source=_number(array)[0].name,
+        target=_number(array)[0].name,
+        source_parts=2,
+        target_parts=2,
+        source_bytes=_access_bytes(array, alignment[0], 1),
+        target_bytes=_access_bytes(array, alignment[1], 1),
+        lanes=1,
+        pieces=1,
+        scale="",
+        conjugate=False,
+        padded=False,
+        rank=len(shape),
+        wide=max(_reach(steps, shape), size + MAX_THREADS) >= 2**31,
+    )
+    return _launcher(kernel, walked, size, 1, -(-size // MAX_THREADS), (MAX_THREADS, 1), alignment, device)
+
+
+def _tile_rows(walked: _Walked, source: Layout, target: Layout) -> int | None:
+    """The dimension along which the source is contiguous where it lies transposed to the target, and tiles pay."""
+    one, other = _number(source)[1], _number(target)[1]
+    if walked.out_steps[-1] != other or walked.in_steps[-1] == one:
+        return None
+    for d, n in enumerate(walked.shape[:-1]):
+        if walked.in_steps[d] == one:
+            return d if min(n, walked.shape[-1]) >= _SHORTEST_TILE else None
+    return None
+
+
+def _with_rows(walked: _Walked, row: int) -> _Walked:
+    """The dimensions with `row` moved next to the last, and at least one before it."""
+
+    def moved(numbers: tuple[int, ...], fill: int) -> tuple[int, ...]:
+        outer = [n for d, n in enumerate(numbers[:-1]) if d != row]
+        return (*(outer or [fill]), numbers[row], numbers[-1])
+
+    return _Walked(*(moved(numbers, fill) for numbers, fill in zip(walked, (1, 1, 0, 0, 0), strict=True)))
+
+
+def _lanes(walked: _Walked, source: Layout, target: Layout, alignment: Sequence[int]) -> int:
+    """Neighbouring elements that one access of the wider array can take, and one of the other with it."""
+    if walked.halved[-1]:
+        return 1
+    most = VECTOR_BYTES // max(source.itemsize, target.itemsize)
+    for array, steps, place in ((source, walked.in_steps, alignment[0]), (target, walked.out_steps, alignment[1])):
+        dtype, parts = _number(array)
+        # Accessors take integers narrower than a word in words.
+        if steps[-1] != parts or (dtype.kind in "iu" and dtype.itemsize < 4):
+            return 1
+        common = gcd(VECTOR_BYTES, place, *(n * dtype.itemsize for n in steps[:-1]))
+        most = max(min(most, common // array.itemsize), 1)
+    return gcd(most, walked.shape[-1], walked.inside[-1])
+
+
+def _in_groups(walked: _Walked, lanes: int) -> _Walked:
+    """The dimensions, the last one counted in groups of elements."""
+    shape, inside, in_steps, out_steps, halved = walked
+    return _Walked(
+        (*shape[:-1], shape[-1] // lanes),
+        (*inside[:-1], inside[-1] // lanes),
+        (*in_steps[:-1], in_steps[-1] * lanes),
+        (*out_steps[:-1], out_steps[-1] * lanes),
+        halved,
+    )
 
 
 def _number(array: Layout) -> tuple[np.dtype[Any], int]:
@@ -91,27 +222,31 @@ def _number(array: Layout) -> tuple[np.dtype[Any], int]:
     return (np.dtype(np.uint8) if array.dtype.kind == "b" else info(array.dtype).numpy), 1
 
 
-def _access_bytes(array: Layout, place: int) -> int:
-    """Width of a load or store: both parts of a complex number at once where it is aligned to them."""
+def _access_bytes(array: Layout, place: int, lanes: int) -> int:
+    """Width of a load or store of so many elements: both parts of a complex number at once where it is aligned."""
     dtype, parts = _number(array)
     whole = parts * dtype.itemsize
-    return whole if place % whole == 0 and all(step % whole == 0 for step in array.strides) else dtype.itemsize
+    aligned = place % whole == 0 and all(step % whole == 0 for step in array.strides)
+    return lanes * whole if aligned else dtype.itemsize
 
 
-def _merge(source: Layout, target: Layout) -> tuple[tuple[int, ...], ...]:
-    """The target's shape in as few dimensions as both arrays can be walked by, the source's lengths in them, and
-    the steps of both, in numbers.
+def _merge(source: Layout, target: Layout, ends: tuple[int, ...]) -> _Walked:
+    """The target's dimensions, as few as both arrays can be walked by.
 
     Where the source is shorter a dimension stays as it is. To that end its length there takes part in the merge like
-    the steps of a third array, `_APART` added so that it is no product of a length and another.
+    the steps of a third array, `_APART` added so that it is no product of a length and another. So does the halved
+    axis, the first of `ends`, where there is one.
     """
-    lengths = [n + _APART if n < m else 0 for n, m in zip(source.shape, target.shape, strict=True)]
+    kept = [n < m or (d,) == ends[:1] for d, (n, m) in enumerate(zip(source.shape, target.shape, strict=True))]
+    lengths = [n + _APART if keep else 0 for n, keep in zip(source.shape, kept, strict=True)]
+    halved = [int((d,) == ends[:1]) for d in range(target.ndim)]
     steps = [[step // _number(array)[0].itemsize for step in array.strides] for array in (source, target)]
-    shape, (in_steps, out_steps, marks) = merge_dimensions(target.shape, [*steps, lengths], 1, leader=1)
+    shape, found = merge_dimensions(target.shape, [*steps, lengths, halved], 1, leader=1)
+    in_steps, out_steps, marks, at = found
     if not source.size:
-        return shape, (0,) * len(shape), in_steps, out_steps
+        return _Walked(shape, (0,) * len(shape), in_steps, out_steps, at)
     inside = tuple(mark - _APART if mark >= _APART else n for mark, n in zip(marks, shape, strict=True))
-    return shape, inside, in_steps, out_steps
+    return _Walked(shape, inside, in_steps, out_steps, at)
 
 
 def _reach(steps: Sequence[int], shape: Sequence[int]) -> int:

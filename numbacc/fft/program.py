@@ -1,106 +1,37 @@
 """What a Fourier transform does, step by step: which cuFFT plans, and what must be rearranged before and after.
 
-Everything here follows from layouts and options alone; nothing is allocated or run. A program uses as few steps as
-the layouts allow, in this order of preference:
+Everything here follows from layouts and options alone; nothing is allocated or run. There are several ways:
 
 1. cuFFT walks the arrays as they are;
-2. what it cannot take (padding, other dtypes, strides that do not nest) is first rearranged, into the result itself
-   where the transform can then work in place, else into scratch memory;
-3. a result that cuFFT cannot write is transformed in scratch memory and rearranged into place.
+2. the argument is first rearranged, into the result itself where the transform can then work in place, else into
+   scratch memory: for what cuFFT cannot take (padding, other dtypes, strides that do not nest), and for columns that it
+   would transform slower than our own kernel transposes them;
+3. the result is transformed in scratch memory and rearranged into place.
 
-Scaling and conjugation are done by whichever rearrangement is needed anyway, else by one of their own.
+Of those that can be the one that takes least time is chosen, by measured costs: see `advanced_layout`. Scaling and
+conjugation are done by whichever rearrangement is needed anyway, else by one of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ..base.layout import Layout, layout, repeats_elements, row_major_strides
-from ..libraries.advanced_layout import MAX_RANK, TYPES, Walk, walk
+from ..base.layout import layout, repeats_elements
+from ..libraries.advanced_layout import MAX_RANK, TYPES, walk
+from .steps import ARGUMENT, RESULT, Area, Arrange, Execute, Program, Request, dense, inner_axes
 
-#: Buffer numbers: the argument, the result; scratch memory follows.
-ARGUMENT, RESULT = 0, 1
+__all__ = ["Arrange", "Execute", "Program", "Request", "build", "with_result"]
+
 #: Scratch arrays start on multiples of this, as allocations do.
 _ALIGNMENT = 256
 
+#: Bytes from which on a result's memory order follows from what is fast.
+_LARGE = 1 << 20
+
 _REAL = {"complex64": "float32", "complex128": "float64"}
-
-
-class Request(NamedTuple):
-    """A transform on given layouts, its options validated.
-
-    Attributes:
-        function: name of the public function.
-        kind: "c2c", "r2c" or "c2r".
-        inverse: the sign of the exponent: True for +.
-        axes: the transformed axes, each once; the last one is the halved one.
-        lengths: points along each.
-        scale: what the result is multiplied with, a key of `kernels.arrange.SCALES`.
-        conjugate: "", or "before" or "after" the transform.
-        math: name of the complex dtype of the transform.
-        array, result: layouts.
-        overwrite: whether the argument may be destroyed.
-        given: whether the result is the user's array.
-        norm: as given, for NumPy.
-    """
-
-    function: str
-    kind: str
-    inverse: bool
-    axes: tuple[int, ...]
-    lengths: tuple[int, ...]
-    scale: str
-    conjugate: str
-    math: str
-    array: Layout
-    result: Layout
-    overwrite: bool
-    given: bool
-    norm: str | None
-
-
-class Area(NamedTuple):
-    """An array in a program: the number of its buffer, at whose start it begins, and its layout."""
-
-    buffer: int
-    layout: Layout
-
-
-class Arrange(NamedTuple):
-    """A pass of `kernels.arrange`."""
-
-    source: Area
-    target: Area
-    scale: str
-    conjugate: bool
-
-
-class Execute(NamedTuple):
-    """Calls of one cuFFT plan."""
-
-    source: Area
-    target: Area
-    walk: Walk
-    inverse: bool
-
-
-@dataclass
-class Program:
-    """Steps, and the bytes from the start of scratch memory to each scratch array.
-
-    Attributes:
-        steps: in order.
-        scratch: where buffers 2, 3, ... start.
-        nbytes: of scratch memory.
-    """
-
-    steps: list[Arrange | Execute] = field(default_factory=list)
-    scratch: list[int] = field(default_factory=list)
-    nbytes: int = 0
 
 
 def build(request: Request, aligned: bool) -> Program:
@@ -109,9 +40,25 @@ def build(request: Request, aligned: bool) -> Program:
     Args:
         aligned: whether both arrays start on a multiple of their complex number's size, which cuFFT asks for.
     """
-    builder = _Builder(request, aligned)
-    getattr(builder, request.kind)()
-    return builder.program
+    programs = []
+    for way in _WAYS[request.kind]:
+        builder = _Builder(request, aligned)
+        if way(builder):
+            builder.finish()
+            programs.append(builder.program)
+    return min(programs, key=lambda program: program.cost)
+
+
+def with_result(request: Request) -> Request:
+    """The request with a result in the memory order that is written fastest: the argument's, or the axes innermost.
+
+    Small results have the argument's.
+    """
+    result = request.result
+    other = request._replace(result=dense(result.shape, inner_axes(request), result))
+    if result.nbytes < _LARGE or other.result.strides == result.strides:
+        return request
+    return min(request, other, key=lambda asked: build(asked, True).cost)
 
 
 class _Builder:
@@ -154,12 +101,7 @@ class _Builder:
 
     def _new(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Area:
         """A gapless scratch array, the transformed axes innermost, the others in the result's memory order."""
-        steps = self.request.result.strides
-        others = [d for d in range(len(shape)) if d not in self.request.axes]
-        order = [*sorted(others, key=lambda d: -abs(steps[d])), *self.request.axes]
-        dense = row_major_strides([shape[d] for d in order], dtype.itemsize)
-        strides = tuple(dense[order.index(d)] for d in range(len(shape)))
-        made = layout(shape, strides, dtype, self.request.array.device)
+        made = dense(shape, inner_axes(self.request), self.request.result, dtype)
         program = self.program
         program.scratch.append(program.nbytes)
         program.nbytes += -(-made.nbytes // _ALIGNMENT) * _ALIGNMENT
@@ -181,7 +123,7 @@ class _Builder:
         self._arrange(self._source, scratch, before=True)
         return scratch
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
         """What scaling and conjugation is left, in place."""
         if self._scale or self._conjugate:
             self._arrange(self._result, self._result, before=False)
@@ -222,59 +164,150 @@ class _Builder:
         done = self._run(kind, source, target, axes) or self._run(kind, source, target, axes, patient=True)
         assert done, (kind, source, target, axes)
 
-    # ------------------------------------------------------------ the three kinds
+    # ------------------------------------------------------------ the ways from complex to complex numbers
 
-    def c2c(self) -> None:
-        source, result, axes = self._source, self._result, self._axes
-        if not axes:
-            self._arrange(source, result, before=True)
-        elif not (self._writable and self._direct and self._run("c2c", source, result, axes)):
-            steps = self._passes("c2c", result, result, axes) if self._writable else None
-            if steps is not None:
-                self._arrange(source, result, before=True)
-                self.program.steps += steps
-            else:
-                scratch = self._new(self._points, self._complex)
-                if not (self._direct and self._run("c2c", source, scratch, axes)):
-                    self._arrange(source, scratch, before=True)
-                    self._insist("c2c", scratch, scratch, axes)
-                self._arrange(scratch, result, before=False)
-        self._finish()
+    def nothing(self) -> bool:
+        """No axis is transformed."""
+        if not self._axes:
+            self._arrange(self._source, self._result, before=True)
+        return not self._axes
 
-    def r2c(self) -> None:
-        if self.request.lengths[-1] == 1:  # nothing is halved: a complex transform of real numbers
-            self._direct = False
-            self.c2c()
-            return
-        source, result, axes = self._source, self._result, self._axes
-        if not self._direct:
-            source = self._rearranged(self._points, self._real)
-        if not (self._writable and self._run("r2c", source, result, axes)):
-            spectrum = self._new(self._spectrum, self._complex)
-            if not self._run("r2c", source, spectrum, axes):
-                if source.buffer == ARGUMENT:
-                    source = self._rearranged(self._points, self._real)
-                self._insist("r2c", source, spectrum, axes)
-            self._arrange(spectrum, result, before=False)
-        self._finish()
+    def direct(self) -> bool:
+        """From the argument into the result."""
+        able = self._axes and self._direct and self._writable
+        return bool(able and self._run(self.request.kind, self._source, self._result, self._axes))
 
-    def c2r(self) -> None:
-        source, result, axes = self._source, self._result, self._axes
-        if self.request.lengths[-1] == 1:  # nothing is halved: the real part of a complex transform
-            self._conjugate = ""
-            if axes:
-                source = self._rearranged(self._spectrum, self._complex)
-                self._insist("c2c", source, source, axes)
-            self._arrange(source, result, before=False)
-            self._finish()
-            return
-        destructible = (
-            self._direct and self.request.overwrite and not self._conjugate and not repeats_elements(source.layout)
-        )
-        if not (destructible and self._writable and self._run("c2r", source, result, axes)):
+    def in_result(self) -> bool:
+        """Rearranged into the result, and transformed there."""
+        steps = self._passes("c2c", self._result, self._result, self._axes) if self._writable and self._axes else None
+        if steps is None:
+            return False
+        self._arrange(self._source, self._result, before=True)
+        self.program.steps += steps
+        return True
+
+    def into_scratch(self) -> bool:
+        """From the argument into scratch memory, and rearranged from there."""
+        scratch = self._new(self._points, self._complex)
+        if not (self._axes and self._direct and self._run("c2c", self._source, scratch, self._axes)):
+            return False
+        self._arrange(scratch, self._result, before=False)
+        return True
+
+    def in_scratch(self) -> bool:
+        """Rearranged into scratch memory, transformed there, and rearranged from there."""
+        if not self._axes:
+            return False
+        scratch = self._rearranged(self._points, self._complex)
+        self._insist("c2c", scratch, scratch, self._axes)
+        self._arrange(scratch, self._result, before=False)
+        return True
+
+    # ------------------------------------------------------------ the ways from real numbers
+
+    @property
+    def _halved(self) -> bool:
+        return self.request.lengths[-1] > 1
+
+    def real_as_complex(self) -> bool:
+        """Of one point nothing is halved: a complex transform."""
+        self._direct = False
+        return not self._halved and (self.nothing() or self.in_result() or self.in_scratch())
+
+    def real_direct(self) -> bool:
+        return self._halved and self.direct()
+
+    def real_from_scratch(self) -> bool:
+        """Rearranged into scratch memory, and from there into the result."""
+        if not (self._halved and self._writable):
+            return False
+        return self._run("r2c", self._rearranged(self._points, self._real), self._result, self._axes)
+
+    def real_into_scratch(self) -> bool:
+        """From the argument into a spectrum in scratch memory, and rearranged from there."""
+        spectrum = self._new(self._spectrum, self._complex)
+        if not (self._halved and self._direct and self._run("r2c", self._source, spectrum, self._axes)):
+            return False
+        self._arrange(spectrum, self._result, before=False)
+        return True
+
+    def real_in_scratch(self) -> bool:
+        """Rearranged into scratch memory, into a spectrum there, and rearranged from there."""
+        if not self._halved:
+            return False
+        source, spectrum = self._rearranged(self._points, self._real), self._new(self._spectrum, self._complex)
+        self._insist("r2c", source, spectrum, self._axes)
+        self._arrange(spectrum, self._result, before=False)
+        return True
+
+    # ------------------------------------------------------------ the ways to real numbers
+
+    def one_point(self) -> bool:
+        """Of one point nothing is halved: the real part of a complex transform."""
+        if self._halved:
+            return False
+        self._conjugate, source = "", self._source
+        if self._axes:
             source = self._rearranged(self._spectrum, self._complex)
-            if not (self._writable and self._run("c2r", source, result, axes)):
-                points = self._new(self._points, self._real)
-                self._insist("c2r", source, points, axes)
-                self._arrange(points, result, before=False)
-        self._finish()
+            self._insist("c2c", source, source, self._axes)
+        self._arrange(source, self._result, before=False)
+        return True
+
+    def destroying(self) -> bool:
+        """From the argument, which is lost, into the result."""
+        able = self._halved and self._direct and self._writable and self.request.overwrite and not self._conjugate
+        if not able or repeats_elements(self._source.layout):
+            return False
+        self._make_hermitian(self._source)
+        return self._run("c2r", self._source, self._result, self._axes)
+
+    def spectrum_in_scratch(self) -> bool:
+        """Rearranged into scratch memory, and from there into the result."""
+        if not (self._halved and self._writable):
+            return False
+        return self._run("c2r", self._spectrum_copy(), self._result, self._axes)
+
+    def spectrum_and_points(self) -> bool:
+        """Rearranged into scratch memory, to real numbers there, and rearranged from there."""
+        if not self._halved:
+            return False
+        source, points = self._spectrum_copy(), self._new(self._points, self._real)
+        self._insist("c2r", source, points, self._axes)
+        self._arrange(points, self._result, before=False)
+        return True
+
+    def _spectrum_copy(self) -> Area:
+        """The argument in scratch memory, without the imaginary parts that real numbers' spectra cannot have.
+
+        The transform is defined to ignore them. cuFFT does in most of its kernels, but not in all.
+        """
+        scratch = self._rearranged(self._spectrum, self._complex)
+        if len(self._axes) > 1:
+            self._make_hermitian(scratch)
+        else:
+            step = self.program.steps[-1]
+            assert isinstance(step, Arrange)
+            self.program.steps[-1] = step._replace(ends=self._ends)
+        return scratch
+
+    def _make_hermitian(self, spectrum: Area) -> None:
+        """Make a spectrum's ends, in place, what the transform along the other axes and then to real numbers sees."""
+        self.program.steps.append(Arrange(spectrum, spectrum, "", False, self._ends, mirrored=tuple(self._axes[:-1])))
+
+    @property
+    def _ends(self) -> tuple[int, int]:
+        return self.request.axes[-1], self.request.lengths[-1]
+
+
+#: The ways to do each kind of transform; where two take the same time, the first one is taken.
+_WAYS = {
+    "c2c": (_Builder.nothing, _Builder.direct, _Builder.in_result, _Builder.into_scratch, _Builder.in_scratch),
+    "r2c": (
+        _Builder.real_as_complex,
+        _Builder.real_direct,
+        _Builder.real_from_scratch,
+        _Builder.real_into_scratch,
+        _Builder.real_in_scratch,
+    ),
+    "c2r": (_Builder.one_point, _Builder.destroying, _Builder.spectrum_in_scratch, _Builder.spectrum_and_points),
+}

@@ -37,7 +37,8 @@ def fft(
 
     Returns:
         complex array of a's shape, but n along `axis`: a device array if a is one, a NumPy array if a is; `out` if
-        given. Without `out` it has the memory order of a.
+        given. Without `out` it has the memory order of a; from 1 MiB on the transformed axis may be innermost instead,
+        where that is faster.
 
     Raises:
         ShapeError: rank, axis, n below 1, shape of out.

@@ -1,16 +1,21 @@
-"""The kernel that brings arrays into and out of the form in which a Fourier transform is computed.
+"""The kernels that bring arrays into and out of the form in which a Fourier transform is computed.
 
-In one pass it converts real numbers to complex ones (or drops imaginary parts), integers and 16-bit floats to the
-dtype of the transform, cuts off or pads with zeros, conjugates, scales, and changes strides: each target element is
+In one pass they convert real numbers to complex ones (or drop imaginary parts), integers and 16-bit floats to the
+dtype of the transform, cut off or pad with zeros, conjugate, scale, and change strides: each target element is
 the source's at the same place, or 0 where the source is shorter.
 
-As in `maps`, a kernel only indexes, loads, calls and stores; what it calls is put together here from the spec.
+`straight` is for arrays that are walked alike, `tiled` for those that lie transposed to each other. `hermitian` makes
+a half spectrum, in place, one that real numbers can have. As in `maps`, a kernel only indexes, loads, calls and stores;
+what it calls is put together here from the spec. Numbers of a complex array are its real and imaginary parts in turn.
+
+Blocks go backwards, the first one through an array's end: what cuFFT wrote last is still in the L2 cache then, and
+what it reads first is written last.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,39 +23,9 @@ import numpy as np
 from ..base._numba import cuda
 from ..base.dtypes import TABLE
 from .intrinsics import accessors
-from .specs import ArrangeSpec, Kernel
+from .specs import MAX_THREADS, TILE, ArrangeSpec, Kernel
 
 Function = Callable[..., Any]
-
-
-def _reader(spec: ArrangeSpec, real: Any) -> Function:
-    """(addresses, offsets) -> the real and imaginary part there."""
-    io = accessors(TABLE[spec.source], spec.source_parts, spec.source_bytes)
-    load, load_lanes, zero = io.load, io.load_lanes, real(0)
-
-    def read_real(ins, at):
-        (value,) = load(ins, at)
-        return real(value), zero
-
-    def read_complex(ins, at):
-        (parts,) = load_lanes(ins, at, 1)
-        return real(parts[0]), real(parts[1])
-
-    return read_complex if spec.source_parts == 2 else read_real
-
-
-def _writer(spec: ArrangeSpec) -> Function:
-    """(addresses, offsets, real part, imaginary part): stores them, or the real part alone."""
-    io = accessors(TABLE[spec.target], spec.target_parts, spec.target_bytes)
-    store, store_lanes = io.store, io.store_lanes
-
-    def write_real(outs, at, re, im):
-        store(outs, at, (re,))
-
-    def write_complex(outs, at, re, im):
-        store_lanes(outs, at, 1, ((re, im),))
-
-    return write_complex if spec.target_parts == 2 else write_real
 
 
 def _reciprocal(real: Any) -> Function:
@@ -79,36 +54,298 @@ def _everywhere(place, inside):
     return True
 
 
-def _within(place, inside):
-    """Whether the source reaches to a place."""
-    outside = 0
-    for d in range(len(inside)):
-        outside += place[d] >= inside[d]
-    return outside == 0
-
-
-def make(spec: ArrangeSpec) -> Kernel:
-    """The kernel that `spec` describes, as a Python function ready to be compiled or simulated."""
-    real = getattr(np, str(TABLE[spec.target].compute))
+def _within(dimension: int) -> Function:
+    """A function that tells whether the source reaches to a place, in this dimension and all before it."""
     device = cuda.jit(device=True)
-    read, write = device(_reader(spec, real)), device(_writer(spec))
-    scale = device(SCALES[spec.scale](real))
-    is_inside = device(_within if spec.padded else _everywhere)
-    zero, sign = real(0), real(-1 if spec.conjugate else 1)
-    io = accessors(TABLE[spec.target], spec.target_parts, spec.target_bytes)
-    unravel, offsets = io.unravel, io.offsets
+    before = _within(dimension - 1) if dimension else device(_everywhere)
+
+    def within(place, inside):
+        return before(place, inside) and place[dimension] < inside[dimension]
+
+    on_device: Function = device(within)
+    return on_device
+
+
+def _joined(functions: Sequence[Function]) -> Function:
+    """A function that gives the tuples of several of the same three arguments as one."""
+    if len(functions) == 1:
+        return functions[0]
+    half = len(functions) // 2
+    first, second = _joined(functions[:half]), _joined(functions[half:])
+
+    def both(x, y, z):
+        return first(x, y, z) + second(x, y, z)
+
+    both_on_device: Function = cuda.jit(device=True)(both)
+    return both_on_device
+
+
+def _in_turn(functions: Sequence[Function]) -> Function:
+    """A function that calls several with the same three arguments."""
+    if len(functions) == 1:
+        return functions[0]
+    half = len(functions) // 2
+    first, second = _in_turn(functions[:half]), _in_turn(functions[half:])
+
+    def both(x, y, z):
+        first(x, y, z)
+        second(x, y, z)
+
+    both_on_device: Function = cuda.jit(device=True)(both)
+    return both_on_device
+
+
+def _converter(spec: ArrangeSpec, real: Any, lane: int) -> Function:
+    """(numbers of the source, factor of real and of imaginary parts) -> the numbers of one target element."""
+    zero, at = real(0), lane * spec.source_parts
+    behind = at + 1
+
+    def real_part(numbers, factor, turned):
+        return (real(numbers[at]) * factor,)
+
+    def real_to_complex(numbers, factor, turned):
+        return real(numbers[at]) * factor, zero * turned
+
+    def both_parts(numbers, factor, turned):
+        return real(numbers[at]) * factor, real(numbers[behind]) * turned
+
+    if spec.target_parts == 1:
+        chosen: Function = real_part
+    else:
+        chosen = both_parts if spec.source_parts == 2 else real_to_complex
+    on_device: Function = cuda.jit(device=True)(chosen)
+    return on_device
+
+
+def _kept(numbers, place, inside):
+    return numbers
+
+
+def _dropper(spec: ArrangeSpec, real: Any) -> Function:
+    """A function that drops the imaginary part of a complex number that lies at an end of the halved dimension."""
+    zero, (dimension, ends) = real(0), spec.ends
+
+    def drop_first(numbers, place, inside):
+        return numbers[0], zero if place[dimension] == 0 else numbers[1]
+
+    def drop_both(numbers, place, inside):
+        at = place[dimension]
+        return numbers[0], zero if at == 0 or at == inside[dimension] - 1 else numbers[1]
+
+    return drop_both if ends == 2 else drop_first
+
+
+class _Parts:
+    """What both kernels are put together from.
+
+    Attributes:
+        read: (addresses, place, (steps, lengths of the source, factors)) -> numbers of the target: `lanes` elements.
+        write: (addresses, offsets, numbers): stores as many.
+        factors: count -> the factors of real and imaginary parts.
+        unravel, offsets: as in `intrinsics.accessors`.
+    """
+
+    def __init__(self, spec: ArrangeSpec):
+        device = cuda.jit(device=True)
+        self.real = real = getattr(np, str(TABLE[spec.target].compute))
+        source, target = TABLE[spec.source], TABLE[spec.target]
+        ins_io = accessors(source, spec.lanes * spec.source_parts, spec.source_bytes)
+        outs_io = accessors(target, spec.lanes * spec.target_parts, spec.target_bytes)
+        load, store = ins_io.load_lanes, outs_io.store_lanes
+        in_width, out_width = spec.source_bytes // source.itemsize, spec.target_bytes // target.itemsize
+        self.unravel, self.offsets = outs_io.unravel, outs_io.offsets
+        offsets = self.offsets
+        scale, sign = device(SCALES[spec.scale](real)), real(-1 if spec.conjugate else 1)
+        convert = _joined([_converter(spec, real, lane) for lane in range(spec.lanes)])
+        is_inside = _within(spec.rank - 1) if spec.padded else device(_everywhere)
+        drop_imaginary = device(_dropper(spec, real)) if spec.ends else device(_kept)
+        self.zeros = zeros = (real(0),) * (spec.lanes * spec.target_parts)
+
+        def read(ins, place, more):
+            in_steps, inside, factors = more
+            numbers = zeros
+            if is_inside(place, inside):
+                (found,) = load(ins, offsets(place, in_steps), in_width)
+                numbers = drop_imaginary(convert(found, factors[0], factors[1]), place, inside)
+            return numbers
+
+        def write(outs, at, numbers):
+            store(outs, at, out_width, (numbers,))
+
+        def factors_of(count):
+            factor = scale(count)
+            return factor, sign * factor
+
+        self.read, self.write, self.factors = device(read), device(write), device(factors_of)
+
+
+def straight(spec: ArrangeSpec) -> Kernel:
+    """One thread `pieces` groups of `lanes` neighbouring elements, the groups a block's width apart.
+
+    All its loads are under way before the first is used, which is what keeps memory busy. The last dimension of
+    `shape` and `inside`, and the steps along it, count groups.
+    """
+    parts, device, pieces = _Parts(spec), cuda.jit(device=True), spec.pieces
+    read, write, unravel, offsets, factors_of = parts.read, parts.write, parts.unravel, parts.offsets, parts.factors
+    each = spec.lanes * spec.target_parts
+
+    def small_kernel(ins, outs, in_steps, out_steps, shape, inside, size, count):
+        index = (cuda.gridDim.x - 1 - cuda.blockIdx.x) * cuda.blockDim.x + cuda.threadIdx.x
+        if index < size:
+            place = unravel(index, shape)
+            write(outs, offsets(place, out_steps), read(ins, place, (in_steps, inside, factors_of(count))))
+
+    if pieces == 1:
+        return small_kernel
+
+    def reader(piece: int) -> Function:
+        def read_piece(ins, index, more):
+            shape, rest = more
+            return read(ins, unravel(index + piece * cuda.blockDim.x, shape), rest)
+
+        on_device: Function = device(read_piece)
+        return on_device
+
+    def writer(piece: int) -> Function:
+        low, high = piece * each, (piece + 1) * each
+
+        def write_piece(outs, index, more):
+            shape, out_steps, numbers = more
+            place = unravel(index + piece * cuda.blockDim.x, shape)
+            write(outs, offsets(place, out_steps), numbers[low:high])
+
+        on_device: Function = device(write_piece)
+        return on_device
+
+    read_all = _joined([reader(piece) for piece in range(pieces)])
+    write_all = _in_turn([writer(piece) for piece in range(pieces)])
+
+    def kernel(ins, outs, in_steps, out_steps, shape, inside, size, count):
+        threads = cuda.blockDim.x
+        start = (cuda.gridDim.x - 1 - cuda.blockIdx.x) * threads * pieces + cuda.threadIdx.x
+        rest = (in_steps, inside, factors_of(count))
+        if start + (pieces - 1) * threads < size:
+            numbers = read_all(ins, start, (shape, rest))
+            write_all(outs, start, (shape, out_steps, numbers))
+        else:
+            index = start
+            while index < size:
+                place = unravel(index, shape)
+                write(outs, offsets(place, out_steps), read(ins, place, rest))
+                index += threads
+
+    return kernel
+
+
+def tiled(spec: ArrangeSpec) -> Kernel:
+    """Square tiles turn around in shared memory: the source has consecutive rows, the target consecutive columns.
+
+    The last two dimensions are those of the tiles. Numbers are converted on their way in.
+    """
+    parts = _Parts(spec)
+    read, write, unravel, offsets, factors_of = parts.read, parts.write, parts.unravel, parts.offsets, parts.factors
+    real, many = parts.real, spec.target_parts
+    # One more, so that the threads that read a column of the tile meet different banks.
+    pitch, step = TILE + 1, MAX_THREADS // TILE
+
+    def put(tile, place, numbers):
+        for part in range(many):
+            tile[part, place[0], place[1]] = numbers[part]
+
+    def get_real(tile, row, column):
+        return (tile[0, row, column],)
+
+    def get_complex(tile, row, column):
+        return tile[0, row, column], tile[1, row, column]
+
+    device = cuda.jit(device=True)
+    put, get = device(put), device(get_complex if many == 2 else get_real)
+
+    def kernel(ins, outs, in_steps, out_steps, shape, inside, size, count):
+        tile = cuda.shared.array((many, TILE, pitch), real)
+        rest = (in_steps, inside, factors_of(count))
+        rows, columns = shape[-2], shape[-1]
+        across, down = (columns + TILE - 1) // TILE, (rows + TILE - 1) // TILE
+        block = cuda.gridDim.x - 1 - cuda.blockIdx.x
+        first = unravel(block // (across * down), shape[:-2])
+        left, top = block % across * TILE, block // across % down * TILE
+        x, y = cuda.threadIdx.x, cuda.threadIdx.y
+        if top + TILE <= rows and left + TILE <= columns:
+            for k in range(0, TILE, step):
+                put(tile, (y + k, x), read(ins, first + (top + x, left + y + k), rest))
+            cuda.syncthreads()
+            for k in range(0, TILE, step):
+                place = first + (top + y + k, left + x)
+                write(outs, offsets(place, out_steps), get(tile, x, y + k))
+        else:
+            for k in range(0, TILE, step):
+                if top + x < rows and left + y + k < columns:
+                    put(tile, (y + k, x), read(ins, first + (top + x, left + y + k), rest))
+            cuda.syncthreads()
+            for k in range(0, TILE, step):
+                if top + y + k < rows and left + x < columns:
+                    place = first + (top + y + k, left + x)
+                    write(outs, offsets(place, out_steps), get(tile, x, y + k))
+
+    return kernel
+
+
+def _opposite(dimension: int) -> Function:
+    """A function that gives the place of the opposite frequencies, in this dimension and all before it.
+
+    Of length n, k has n - k opposite it, 0 itself; dimensions whose length is given as 0 stay as they are.
+    """
+    device = cuda.jit(device=True)
+
+    def first(place, lengths):
+        at, n = place[dimension], lengths[dimension]
+        return (n - at if n > 0 and at > 0 else at,)
+
+    here: Function = device(first)
+    if not dimension:
+        return here
+    before = _opposite(dimension - 1)
+
+    def opposite(place, lengths):
+        return before(place, lengths) + here(place, lengths)
+
+    on_device: Function = device(opposite)
+    return on_device
+
+
+def hermitian(spec: ArrangeSpec) -> Kernel:
+    """In place, X[k] = (X[k] + conj X[-k]) / 2 where `shape` reaches: one thread two elements, those of k and -k.
+
+    `inside` holds the dimensions' lengths, 0 for those in which k is kept.
+    """
+    parts = _Parts(spec)
+    real, load_factors, read, write = parts.real, parts.factors, parts.read, parts.write
+    unravel, offsets = parts.unravel, parts.offsets
+    half, zero, opposite = real(0.5), real(0), _opposite(spec.rank - 1)
 
     def kernel(ins, outs, in_steps, out_steps, shape, inside, size, count):
         index = cuda.grid(1)
         if index < size:
             place = unravel(index, shape)
-            re, im = zero, zero
-            if is_inside(place, inside):
-                re, im = read(ins, offsets(place, in_steps))
-            factor = scale(count)
-            write(outs, offsets(place, out_steps), re * factor, im * (sign * factor))
+            other = opposite(place, inside)
+            here, there = offsets(place, out_steps), offsets(other, out_steps)
+            if here[0] <= there[0]:
+                rest = (in_steps, inside, load_factors(count))
+                one, two = read(ins, place, rest), read(ins, other, rest)
+                re = half * one[0] + half * two[0]
+                im = half * one[1] - half * two[1] if here[0] < there[0] else zero
+                write(outs, here, (re, im))
+                write(outs, there, (re, -im))
 
     return kernel
+
+
+_MAKERS = {f.__name__: f for f in (straight, tiled, hermitian)}
+
+
+def make(spec: ArrangeSpec) -> Kernel:
+    """The kernel that `spec` describes, as a Python function ready to be compiled or simulated."""
+    return _MAKERS[spec.algorithm](spec)
 
 
 def parameters(spec: ArrangeSpec) -> list[tuple[str, Any]]:

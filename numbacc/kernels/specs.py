@@ -134,27 +134,36 @@ class ArrangeSpec(NamedTuple):
     """All that decides the code of a kernel of `arrange`.
 
     Attributes:
+        algorithm: "straight", "tiled" or "hermitian".
         source, target: names of the dtypes of the arrays' numbers; a complex number is two of them.
         source_parts, target_parts: 1 where an array is real, 2 where it is complex.
-        source_bytes, target_bytes: width of one load or store: a number, or both parts of a complex one.
+        source_bytes, target_bytes: width of one load or store.
+        lanes: neighbouring elements that are taken together.
+        pieces: how many times so many one thread of `straight` takes.
         scale: what values are multiplied with: "" for nothing, a key of `arrange.SCALES`.
         conjugate: whether imaginary parts change their sign.
         padded: whether the target is longer than the source somewhere, and zero there.
-        rank: dimensions.
+        rank: dimensions; of `tiled` at least 3.
         wide: as in `KernelSpec`.
+        ends: where imaginary parts are dropped: (the halved dimension, 1 for its first element or 2 for its last
+            too), or empty.
     """
 
+    algorithm: str
     source: str
     target: str
     source_parts: int
     target_parts: int
     source_bytes: int
     target_bytes: int
+    lanes: int
+    pieces: int
     scale: str
     conjugate: bool
     padded: bool
     rank: int
     wide: bool
+    ends: tuple[int, ...] = ()
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from math import prod
+from math import inf, prod
 from typing import NamedTuple
 
 from numbacc_bindings.cufft import Type
@@ -26,10 +26,46 @@ TYPES = {
 }
 #: Dimensions that one plan transforms, at most.
 MAX_RANK = 3
-#: A loop is short up to this many calls;
-_FEW = 16
-#: a longer one still pays where each call has this many bytes to write, so that the GPU is busy longer than the host.
-_BUSY = 4 << 20
+#: What a call takes beside its work, in bytes that a copy reads and writes in that time. Here and below: on an H200.
+CALL_BYTES = 24 << 20
+#: What a transform along rows takes, in copies of its arrays.
+_ROWS = 1.1
+
+
+class _Columns(NamedTuple):
+    """What transforms along columns take, in copies, up to a length.
+
+    Attributes:
+        nbytes: of one transform as complex numbers, at most.
+        power: points instead, at most, where complex numbers are transformed and their count is a power of 2.
+        both, reading, writing: the copies, where input and output have columns, or the input, or the output alone.
+    """
+
+    nbytes: float
+    power: float
+    both: float
+    reading: float
+    writing: float
+
+
+_COMPLEX = (
+    _Columns(1 << 10, 128, 1.1, 4, 1.4),
+    _Columns(8 << 10, 1024, 1.4, 1.35, 1.4),
+    _Columns(12 << 10, 4096, 2.05, 1.85, 1.75),
+    _Columns(inf, inf, 8, 3, 7),
+)
+_REAL = (
+    _Columns(1 << 10, 0, 1.15, 4, 1.5),
+    _Columns(2 << 10, 0, 1.25, 2.2, 1.5),
+    _Columns(8 << 10, 0, 1.9, 2.2, 2),
+    _Columns(inf, 0, 10, 4, 8),
+)
+#: Of two axes or three, for each.
+_PLANES = _Columns(inf, inf, 8, 2.5, 6)
+#: What is added to `_ROWS`, for input and for output, where rows of one transform lie between those of another.
+_INTERLEAVED = 0.05
+#: Calls in a loop, at most: there is always something faster then.
+_MOST_CALLS = 4096
 
 
 class AdvancedLayout(NamedTuple):
@@ -63,6 +99,38 @@ class Walk(NamedTuple):
     layout: AdvancedLayout
     starts: tuple[tuple[int, int], ...]
 
+    @property
+    def cost(self) -> float:
+        """The time it takes, in bytes that a copy reads and writes in that time."""
+        made = self.layout
+        points = prod(made.lengths) * made.batch * len(self.starts)
+        real = made.type not in (Type.C2C, Type.Z2Z)
+        width = 16 if made.type in (Type.Z2Z, Type.D2Z, Type.Z2D) else 8
+        nbytes = (1 if real else 2) * width * points
+        return len(self.starts) * CALL_BYTES + nbytes * made.rank * self._copies(real, width)
+
+    def _copies(self, real: bool, width: int) -> float:
+        """What transforming along one axis takes, in copies."""
+        made = self.layout
+        apart = [dist < stride for dist, stride in ((made.in_dist, made.in_stride), (made.out_dist, made.out_stride))]
+        if made.batch == 1:
+            return _ROWS
+        if made.rank > 1 and any(apart):
+            return _PLANES.both if all(apart) else _PLANES.reading if apart[0] else _PLANES.writing
+        if not any(apart):
+            span = prod(made.lengths)
+            return _ROWS + _INTERLEAVED * sum(
+                made.rank > 1 and dist < span // 2 for dist in (made.in_dist, made.out_dist)
+            )
+        n = made.lengths[0]
+        if real:
+            found = next(row for row in _REAL if n * width <= row.nbytes)
+        elif n.bit_count() == 1:
+            found = next(row for row in _COMPLEX if n <= row.power)
+        else:
+            found = next(row for row in _COMPLEX if n * width <= row.nbytes)
+        return found.both if all(apart) else found.reading if apart[0] else found.writing
+
 
 def walk(kind: Type, source: Layout, target: Layout, axes: Sequence[int], patient: bool = False) -> Walk | None:
     """How plans of cuFFT transform some axes of an array into another, or None where they cannot.
@@ -71,7 +139,7 @@ def walk(kind: Type, source: Layout, target: Layout, axes: Sequence[int], patien
         kind: the type; of a real transform the last of `axes` is the halved one.
         source, target: the arrays, alike in all other axes; along the transformed ones each has its side's length.
         axes: up to `MAX_RANK`, all longer than 1.
-        patient: whether a loop may take longer than rearranging the arrays would.
+        patient: whether any number of calls will do.
     """
     sides = []
     for array in (source, target):
@@ -90,7 +158,7 @@ def walk(kind: Type, source: Layout, target: Layout, axes: Sequence[int], patien
         rows.remove(batch)
     lengths = tuple(max(source.shape[d], target.shape[d]) for d in axes)
     width = max(source.itemsize, target.itemsize)
-    if not patient and prod(row[0] for row in rows) > _FEW and prod(lengths) * batch[0] * width < _BUSY:
+    if not patient and prod(row[0] for row in rows) > _MOST_CALLS:
         return None
     starts = tuple(
         (
