@@ -389,19 +389,3 @@ def test_torchs_tensors_are_taken(dtype):
     allowed = 4 * torch.finfo(kind).eps * z.abs().max() + GELU_ERROR * (kind != torch.float64)
     assert (torch.from_dlpack(y).double() - want).abs().max() <= allowed
     assert (torch.from_dlpack(aux).double() - z).abs().max() <= 4 * torch.finfo(kind).eps * z.abs().max()
-
-
-def test_scales_are_waited_for_on_other_streams():
-    """A scale that is still being written on a stream of its own."""
-    rng = np.random.default_rng(0)
-    a, w = (numbacc.asarray(rng.standard_normal((64, 64)).astype(numbacc.float8_e4m3fn)) for _ in range(2))
-    expected = numbacc.asnumpy(gemm.matmul(a, w.T, scale_a=4.0)).astype(np.float32)
-    busy = normal(4096, 4096)
-    for _ in range(5):
-        stream = numbacc.stream()
-        scale = numbacc.full((1,), 1.0, stream=stream)
-        for _ in range(20):
-            gemm.matmul(busy, busy, stream=stream)
-        scale._fill(4.0, stream.handle)
-        found = gemm.matmul(a, w.T, scale_a=scale)
-        np.testing.assert_array_equal(numbacc.asnumpy(found).astype(np.float32), expected)
