@@ -9,7 +9,7 @@ from graphs import captured
 import numbacc
 from numbacc.libraries.curand import Engine
 from numbacc.random import KINDS, Generator
-from numbacc.random.generator import FLOATS
+from numbacc.random.methods import FLOATS
 
 pytestmark = pytest.mark.gpu
 

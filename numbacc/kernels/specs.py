@@ -50,21 +50,22 @@ class KernelSpec(NamedTuple):
     out_dtype: str = ""
 
 
-#: Groups of four words that one thread of `draws` makes, measured on an H200: two chains of instructions under way.
-GROUPS_A_THREAD = 2
+#: Arguments of a kernel of `draws` that change from call to call, beside the result's address; halves of the others.
+CHANGING, HALVES = 5, 8
 
 
 class DrawSpec(NamedTuple):
     """All that decides the code of a kernel that makes random numbers.
 
     Attributes:
-        source: where words come from: "philox", or "memory".
+        source: where words come from: "philox"; "philox in turns", in the order of cuRAND's float64 normals; "memory".
         formula: a key of `draws.FORMULAS` or `draws.GROUP_FORMULAS`.
         words: 32-bit words a value.
         dtype: name of the result's dtype; that of unsigned integers of its size where it is of integers.
         dense: True where the result is C-contiguous.
         rank: dimensions of the result, at least 1.
         access_bytes: width of one store.
+        groups: groups of four words that one thread makes, independent chains of instructions.
     """
 
     source: str
@@ -74,6 +75,12 @@ class DrawSpec(NamedTuple):
     dense: bool
     rank: int
     access_bytes: int
+    groups: int = 2
+
+    @property
+    def wide(self) -> bool:
+        """True: its integers have 64 bits."""
+        return True
 
 
 class ArrangeSpec(NamedTuple):
@@ -117,7 +124,7 @@ class LaunchOrder(NamedTuple):
             array's, unless the two start at one address and that is allowed.
     """
 
-    kernel: KernelSpec | ArrangeSpec
+    kernel: KernelSpec | ArrangeSpec | DrawSpec
     device: int
     grid: tuple[int, int]
     block: tuple[int, int]

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..base.layout import Layout, row_major_strides
 from ..libraries.curand import CHEAP, State, rounds
 
 
@@ -24,9 +25,9 @@ class Draw(NamedTuple):
         outputs: outputs of the sequence a value takes.
         parameters: (u, v, a, b) of the formula.
         direct: the dtype in which `function` itself writes the values, if it does.
-        fused: a key of `kernels.draws.FORMULAS` or `GROUP_FORMULAS` that makes the values of Philox's words; "" where
-            there is none.
-        own: the same of `reference.random`, for the CPU.
+        own: a formula of `reference.random` and `kernels.draws` that makes the values of Philox's words; "" where there
+            is none.
+        in_turns: whether it takes the words in the order of cuRAND's float64 normals.
         whole: True where memory must be filled by one call: quasi-random points, dimension by dimension.
     """
 
@@ -40,8 +41,8 @@ class Draw(NamedTuple):
     outputs: int
     parameters: tuple[int, int, float, float]
     direct: str = ""
-    fused: str = ""
     own: str = ""
+    in_turns: bool = False
     whole: bool = False
 
     @property
@@ -82,7 +83,6 @@ def of_words(
         outputs=outputs,
         parameters=parameters,
         direct=dtype.name if formula == "bits" and 4 * memory == dtype.itemsize else "",
-        fused=own,
         own=own,
         whole=kind.quasi,
     )
@@ -91,8 +91,7 @@ def of_words(
 def of_values(
     state: State, function: str, reference: Callable[..., Any], arguments: tuple[float, ...], native: str, own: str
 ) -> Draw:
-    """Values that a function of cuRAND's makes in dtype `native`; for philox the formula `own` does the same: on the
-    CPU, and but for float64 on GPUs."""
+    """Values that a function of cuRAND's makes in dtype `native`; for philox the formula `own` does the same."""
     double = native == "float64"
     each = rounds(state, double)
     own = own if state.kind == "philox" else ""
@@ -107,8 +106,8 @@ def of_values(
         outputs=each.outputs,
         parameters=(0, 0, arguments[0], arguments[1]) if own else (0, 0, 0.0, 0.0),
         direct=native,
-        fused="" if double else own,
         own=own,
+        in_turns=double,
         whole=state.row.quasi,
     )
 
@@ -116,3 +115,8 @@ def of_values(
 def round_up(number: int, multiple: int) -> int:
     """The least multiple that is no smaller."""
     return -(-number // multiple) * multiple
+
+
+def in_order(made: Layout) -> bool:
+    """Whether an array's elements lie in memory in C order, without gaps."""
+    return made.size <= 1 or made.strides == row_major_strides(made.shape, made.itemsize)
