@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from ..base import dtypes
 from ..base.backend import backend
 from ..base.layout import CPU, Layout
 from ..base.layout import layout_of as _numpy_layout

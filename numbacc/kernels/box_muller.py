@@ -1,7 +1,7 @@
 """Normal numbers of random words (Box and Muller 1958), as cuRAND's device code makes them.
 
-With u and v uniform in (0, 1], √(-2 ln u) is the distance from the origin of a pair of independent standard normals, 2πv
-its angle.
+With u and v uniform in (0, 1], √(-2 ln u) is the distance from the origin of a pair of independent standard normals,
+2πv its angle.
 """
 
 from __future__ import annotations

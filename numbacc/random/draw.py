@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..base.layout import Layout, row_major_strides
-from ..libraries.curand import CHEAP, State, rounds
+from ..libraries.curand import CHEAP, SequenceKind, rounds
 
 
 class Draw(NamedTuple):
     """What is drawn, but for how much of it and where to.
 
     Attributes:
-        formula: what makes values of memory: a key of `kernels.draws.FORMULAS`.
-        reference: the same in NumPy, as `reference.random.values`.
+        formula: what makes values of memory: a key of `kernels.draws.FORMULAS` and `reference.random.FORMULAS`.
         function: cuRAND's function that fills the memory.
         arguments: its last arguments.
         words: 32-bit words of memory a value.
@@ -32,7 +30,6 @@ class Draw(NamedTuple):
     """
 
     formula: str
-    reference: Callable[..., Any]
     function: str
     arguments: tuple[float, ...]
     words: int
@@ -60,21 +57,19 @@ class Draw(NamedTuple):
 
 
 def of_words(
-    state: State,
+    sequence: SequenceKind,
     formula: str,
-    reference: Callable[..., Any],
     words: int,
     dtype: np.dtype[Any],
     parameters: tuple[int, int, float, float] = (0, 0, 0.0, 0.0),
 ) -> Draw:
     """Values that `formula` makes of random words: of so many each, or of one output of a quasi-random kind."""
-    kind = state.row
+    kind = sequence.row
     outputs = 1 if kind.quasi else words
     memory = kind.bits // 32 if kind.quasi else words
-    own = formula if state.kind == "philox" else ""
+    own = formula if sequence.kind == "philox" else ""
     return Draw(
         formula=formula,
-        reference=reference,
         function="curandGenerateLongLong" if kind.bits == 64 else "curandGenerate",
         arguments=(),
         words=memory,
@@ -88,16 +83,13 @@ def of_words(
     )
 
 
-def of_values(
-    state: State, function: str, reference: Callable[..., Any], arguments: tuple[float, ...], native: str, own: str
-) -> Draw:
+def of_values(sequence: SequenceKind, function: str, arguments: tuple[float, ...], native: str, own: str) -> Draw:
     """Values that a function of cuRAND's makes in dtype `native`; for philox the formula `own` does the same."""
     double = native == "float64"
-    each = rounds(state, double)
-    own = own if state.kind == "philox" else ""
+    each = rounds(sequence, double)
+    own = own if sequence.kind == "philox" else ""
     return Draw(
         formula="stored",
-        reference=reference,
         function=function,
         arguments=arguments,
         words=2 if double else 1,
@@ -108,7 +100,7 @@ def of_values(
         direct=native,
         own=own,
         in_turns=double,
-        whole=state.row.quasi,
+        whole=sequence.row.quasi,
     )
 
 

@@ -1,4 +1,4 @@
-"""What writes random numbers into device arrays: a kernel, of Philox's words or of memory; or cuRAND, and such a kernel.
+"""What writes random numbers into device arrays: a kernel of Philox's words, or cuRAND and a kernel of its memory.
 
 Each is made for one draw and one layout, and launched with what differs from call to call: the array's address, the
 seed, the position in the sequence.
@@ -19,12 +19,12 @@ from ..base.dtypes import info
 from ..base.layout import Layout
 from ..base.ownership import PLAN_INSTEAD, NotCopied
 from ..device import workspace
-from ..kernels.specs import MAX_THREADS, DrawSpec, LaunchOrder
+from ..kernels.specs import MAX_THREADS, DrawSpec, LaunchOrder, groups_of
 from ..libraries.curand import State
 from .draw import Draw, in_order, round_up
 
 #: Values that go through scratch memory at a time, where the sequence can be had in pieces.
-PIECE = 1 << 20
+PIECE = 1 << 24
 _LOW = 0xFFFFFFFF
 
 
@@ -41,7 +41,7 @@ class KernelDraw(NotCopied):
     def __init__(self, draw: Draw, made: Layout, source: str, formula: str):
         self._draw, self._layout = draw, made
         self._kernel = _Kernel(draw, made, source, formula)
-        #: (address modulo 16, word of a group that is first) -> (call of a launcher, its first value's number times 16).
+        #: (address modulo 16, which word of a group is first) -> (launcher, its first value's number times 16).
         self._calls: dict[tuple[int, int], tuple[Any, int]] = {}
 
     def prepare(self, address: int, position: int) -> tuple[Any, int]:
@@ -194,6 +194,7 @@ class _Kernel:
             dense=in_order(made),
             rank=len(shape),
             access_bytes=max(access, itemsize),
+            groups=groups_of(formula, words),
         )
         halves = tuple(half for n in (u, v, real(a), real(b)) for half in (n & _LOW, n >> 32))
         blocks = -(-groups // (MAX_THREADS * spec.groups))

@@ -15,7 +15,7 @@ from ..device.devices import target_of
 from ..device.streams import handle_of
 from ..errors import OptionError, UnsupportedError, shown
 from ..libraries import curand
-from ..libraries.curand import State
+from ..libraries.curand import SequenceKind, State
 from .plans import plan_of
 
 KINDS = tuple(curand.KINDS)
@@ -24,6 +24,7 @@ KINDS = tuple(curand.KINDS)
 _MOST_CHILDREN = 2**20
 
 Shape = int | Sequence[int] | None
+
 
 class Generator:
     """A sequence of random numbers, with the methods of `numpy.random.Generator`. Threads may share it.
@@ -97,7 +98,7 @@ class Generator:
             curand.check_reach(found, self._device, engine)
             self._state, self._engine, self._position = found, engine, found.position
             #: What plans depend on.
-            self._sequence = found._replace(seed=0, offset=0, position=0, spawned=0)
+            self._sequence = SequenceKind(found.kind, found.ordering, found.dimensions, self._device)
 
     @property
     def device(self) -> str:
@@ -198,7 +199,9 @@ class Generator:
         Args:
             low, high: finite numbers, low < high. The others, and errors, as in `random`.
         """
-        return self._draw("uniform", (_number(low, "low"), _number(high, "high")), size, dtype, out, stream)
+        if type(low) is not float or type(high) is not float:
+            low, high = _number(low, "low"), _number(high, "high")
+        return self._draw("uniform", (low, high), size, dtype, out, stream)
 
     def integers(
         self,
@@ -267,7 +270,9 @@ class Generator:
         Args:
             loc, scale: finite numbers, scale >= 0. The others, and errors, as in `random`.
         """
-        return self._draw("normal", (_number(loc, "loc"), _number(scale, "scale")), size, dtype, out, stream)
+        if type(loc) is not float or type(scale) is not float:
+            loc, scale = _number(loc, "loc"), _number(scale, "scale")
+        return self._draw("normal", (loc, scale), size, dtype, out, stream)
 
     def standard_normal(self, size: Shape = None, *, dtype: Any = None, out: Any = None, stream: Any = None) -> Any:
         """`normal` of mean 0 and standard deviation 1; errors are those of `random`."""
@@ -284,7 +289,9 @@ class Generator:
         stream: Any = None,
     ) -> Any:
         """exp of what `normal(mean, sigma)` gives, by cuRAND's `curandGenerateLogNormal`; all else is as there."""
-        return self._draw("lognormal", (_number(mean, "mean"), _number(sigma, "sigma")), size, dtype, out, stream)
+        if type(mean) is not float or type(sigma) is not float:
+            mean, sigma = _number(mean, "mean"), _number(sigma, "sigma")
+        return self._draw("lognormal", (mean, sigma), size, dtype, out, stream)
 
     def poisson(
         self, lam: float = 1.0, size: Shape = None, *, dtype: Any = None, out: Any = None, stream: Any = None
@@ -311,13 +318,11 @@ class Generator:
             size = lengths_of(size, name="size")
         with self._lock:
             try:
-                plan = plan_of(method, arguments, size, dtype, made, self._sequence, self._device)
+                plan = plan_of(method, arguments, size, dtype, made, self._sequence)
             except TypeError:
                 # Where a dtype cannot be hashed, what it is decides; all else is refused again.
-                plan = plan_of.__wrapped__(method, arguments, size, dtype, made, self._sequence, self._device)
-            first, end = plan.span(self._position)
-            array = plan.run(self._state, first, array, handle, self._live)
-            self._position = end
+                plan = plan_of.__wrapped__(method, arguments, size, dtype, made, self._sequence)
+            array, self._position = plan.run(self._state, self._position, array, handle, self._live)
         if plan.scalar:
             return array[()] if self._device == CPU else array.copy_to_host(stream=handle)[()]
         return array if out is None else out
@@ -335,5 +340,5 @@ def _restored(state: State, device: int | str | None) -> Generator:
 
 
 def _number(value: Any, name: str) -> Any:
-    """An argument that is a number, as plans are found by; they look at its range."""
+    """An argument that is a number, as plans are found by: a complex one, say, would be found under its real part."""
     return value if type(value) is float or type(value) is int else checks.real(value, name)

@@ -9,8 +9,7 @@ import numpy as np
 
 from ..base import checks
 from ..errors import OptionError, UnsupportedError
-from ..libraries.curand import MAX_POISSON_MEAN, State
-from ..reference.random import values
+from ..libraries.curand import MAX_POISSON_MEAN, SequenceKind
 from .draw import Draw, of_values, of_words
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
@@ -31,16 +30,16 @@ DTYPES = {
 Dtype = np.dtype[Any]
 
 
-def _bits(state: State, dtype: Dtype) -> Draw:
+def _bits(sequence: SequenceKind, dtype: Dtype) -> Draw:
     words = dtype.itemsize // 4
-    return _words(state, "bits", words, dtype, (0, 0, 0.0, 0.0), 32 * words)
+    return _words(sequence, "bits", words, dtype, (0, 0, 0.0, 0.0), 32 * words)
 
 
-def _random(state: State, dtype: Dtype) -> Draw:
-    return _words(state, "random", 1 + (dtype == np.float64), dtype)
+def _random(sequence: SequenceKind, dtype: Dtype) -> Draw:
+    return _words(sequence, "random", 1 + (dtype == np.float64), dtype)
 
 
-def _uniform(state: State, dtype: Dtype, low: float, high: float) -> Draw:
+def _uniform(sequence: SequenceKind, dtype: Dtype, low: float, high: float) -> Draw:
     first, last = checks.real(low, "low"), checks.real(high, "high")
     if not first < last:
         raise OptionError(f"low={low} and high={high}: low must be below high")
@@ -48,49 +47,47 @@ def _uniform(state: State, dtype: Dtype, low: float, high: float) -> Draw:
     largest = float(np.finfo(np.float64 if dtype == np.float64 else np.float32).max)
     if max(-first, last, span) > largest:
         raise OptionError(f"low={low} and high={high} are too far apart for {dtype}: use float64")
-    return _words(state, "uniform", 1 + (dtype == np.float64), dtype, (0, 0, first, span))
+    return _words(sequence, "uniform", 1 + (dtype == np.float64), dtype, (0, 0, first, span))
 
 
-def _integers(state: State, dtype: Dtype, low: int, high: int, endpoint: bool) -> Draw:
+def _integers(sequence: SequenceKind, dtype: Dtype, low: int, high: int, endpoint: bool) -> Draw:
     first, last = low, high - (not endpoint)
     if first > last:
         raise OptionError(f"low={low} and high={high}: low must be below high")
     bounds = np.iinfo(dtype)
     if first < bounds.min or last > bounds.max:
-        raise OptionError(
-            f"low={low} and high={high} reach beyond {dtype}, which holds {bounds.min} to {bounds.max}"
-        )
+        raise OptionError(f"low={low} and high={high} reach beyond {dtype}, which holds {bounds.min} to {bounds.max}")
     most = last - first
     few = most < 2**32
-    return _words(state, "integers", 2 if few else 4, dtype, (most, first % 2**64, 0.0, 0.0), most.bit_length())
+    return _words(sequence, "integers", 2 if few else 4, dtype, (most, first % 2**64, 0.0, 0.0), most.bit_length())
 
 
-def _dropout_mask(state: State, dtype: Dtype, p: float) -> Draw:
+def _dropout_mask(sequence: SequenceKind, dtype: Dtype, p: float) -> Draw:
     dropped = checks.real(p, "p")
     if not 0 <= dropped <= 1:
         raise OptionError(f"p={p} is no probability: it must be 0 to 1")
     kept = 1 / (1 - dropped) if dropped < 1 else 0.0
-    return _words(state, "mask", 1, dtype, (round(dropped * 2**32), 0, kept, 0.0))
+    return _words(sequence, "mask", 1, dtype, (round(dropped * 2**32), 0, kept, 0.0))
 
 
-def _normal(state: State, dtype: Dtype, loc: float, scale: float) -> Draw:
+def _normal(sequence: SequenceKind, dtype: Dtype, loc: float, scale: float) -> Draw:
     mean, deviation = checks.real(loc, "loc"), checks.at_least_0(scale, "scale")
-    return _normals(state, "normal", "curandGenerateNormal", mean, deviation, dtype)
+    return _normals(sequence, "normal", "curandGenerateNormal", mean, deviation, dtype)
 
 
-def _lognormal(state: State, dtype: Dtype, mean: float, sigma: float) -> Draw:
+def _lognormal(sequence: SequenceKind, dtype: Dtype, mean: float, sigma: float) -> Draw:
     location, deviation = checks.real(mean, "mean"), checks.at_least_0(sigma, "sigma")
-    return _normals(state, "lognormal", "curandGenerateLogNormal", location, deviation, dtype)
+    return _normals(sequence, "lognormal", "curandGenerateLogNormal", location, deviation, dtype)
 
 
-def _poisson(state: State, dtype: Dtype, lam: float) -> Draw:
+def _poisson(sequence: SequenceKind, dtype: Dtype, lam: float) -> Draw:
     mean = checks.real(lam, "lam")
     if not 0 < mean <= MAX_POISSON_MEAN:
         raise OptionError(f"lam={lam} is out of range: it must be above 0 and at most {MAX_POISSON_MEAN}")
-    return of_values(state, "curandGeneratePoisson", values, (mean,), "uint32", "")
+    return of_values(sequence, "curandGeneratePoisson", (mean,), "uint32", "")
 
 
-#: Method -> (state, dtype, the method's own arguments) -> what is drawn.
+#: Method -> (sequence, dtype, the method's own arguments) -> what is drawn.
 DRAWS: dict[str, Callable[..., Draw]] = {
     "bits": _bits,
     "random": _random,
@@ -104,7 +101,7 @@ DRAWS: dict[str, Callable[..., Draw]] = {
 
 
 def _words(
-    state: State,
+    sequence: SequenceKind,
     formula: str,
     words: int,
     dtype: Dtype,
@@ -112,15 +109,15 @@ def _words(
     bits: int = 0,
 ) -> Draw:
     """Values that a formula makes of `words` outputs each, or of one of a quasi-random kind if it has the bits."""
-    kind = state.row
+    kind = sequence.row
     if kind.quasi and kind.bits < bits:
         raise UnsupportedError(f"{kind.name} has outputs of 32 bits, not of {bits}: use sobol64")
-    return of_words(state, formula, values, words, dtype, parameters)
+    return of_words(sequence, formula, words, dtype, parameters)
 
 
-def _normals(state: State, name: str, function: str, mean: float, deviation: float, dtype: Dtype) -> Draw:
+def _normals(sequence: SequenceKind, name: str, function: str, mean: float, deviation: float, dtype: Dtype) -> Draw:
     double = dtype == np.float64
     # Zero has one sign, since plans for 0.0 and -0.0 are one.
     arguments = mean + 0.0, deviation + 0.0
     native = "float64" if double else "float32"
-    return of_values(state, function + "Double" * double, values, arguments, native, name)
+    return of_values(sequence, function + "Double" * double, arguments, native, name)

@@ -24,7 +24,7 @@ from ..base.layout import (
 )
 from ..base.ownership import PLAN_INSTEAD, NotCopied
 from ..errors import DTypeError, OptionError, ShapeError, UnsupportedError
-from ..libraries.curand import State, check_outputs
+from ..libraries.curand import SequenceKind, State, check_outputs
 from ..plan.base import PlanInfo
 from .draw import Draw
 from .executables import KernelDraw, LibraryDraw
@@ -42,13 +42,13 @@ class DrawPlan(NotCopied):
 
     _instead = PLAN_INSTEAD
 
-    def __init__(self, op: str, draw: Draw, state: State, made: Layout, out_given: bool, scalar: bool):
+    def __init__(self, op: str, draw: Draw, sequence: SequenceKind, made: Layout, scalar: bool):
         self.op, self.layout, self.scalar = op, made, scalar
-        self._draw, self._kind, self._out_given = draw, state.row, out_given
+        self._draw, self._kind = draw, sequence.row
         self._device = made.device
         self._empty = not made.size
         self.round = 1 if self._empty else draw.round * draw.outputs
-        self.length = draw.length(made.size) // state.dimensions
+        self.length = draw.length(made.size) // sequence.dimensions
         # What is wrong on some devices, or inside captures, is looked at by each call; but most draws are right
         # everywhere.
         outputs = self._kind.host_outputs if made.device == CPU or simulated() else self._kind.outputs
@@ -91,19 +91,7 @@ class DrawPlan(NotCopied):
         if not self._empty:
             self.executable.prepare(0, 0)
 
-    def span(self, position: int) -> tuple[int, int]:
-        """Where in the sequence a draw begins and ends that comes after `position` outputs, or points.
-
-        Raises:
-            OptionError: the sequence ends before. UnsupportedError: so does the part that cuRAND has right.
-        """
-        first = -(-position // self.round) * self.round
-        end = first + self.length
-        if end > self._last:
-            self._refuse(position, end)
-        return first, end
-
-    def _refuse(self, position: int, end: int) -> None:
+    def _raise_end(self, position: int, end: int) -> None:
         kind, count = self._kind, self.layout.size
         if end > kind.outputs:
             raise OptionError(
@@ -112,21 +100,29 @@ class DrawPlan(NotCopied):
             )
         check_outputs(kind, end, self._device, f"{count} values from position {position} on")
 
-    def run(self, state: State, first: int, array: Any, stream: int, live: Any) -> Any:
+    def run(self, state: State, position: int, array: Any, stream: int, live: Any) -> tuple[Any, int]:
         """Draw into an array of the plan's layout, or a new one.
 
         Args:
             state: the generator's; its position is of no meaning here.
-            first: where in the sequence the draw begins, as `span` says.
+            position: how many outputs, or points, the generator has behind it.
             array: where to write; None for a new array.
             stream: a handle.
             live: returns the generator of cuRAND's.
 
         Returns:
-            the array.
+            (the array, the generator's next position).
+
+        Raises:
+            OptionError: the sequence ends before. UnsupportedError: so does the part that cuRAND has right; or the
+            stream is being captured, and the draw is none for a graph. LayoutError: the array is read-only.
         """
+        first = -(-position // self.round) * self.round
+        end = first + self.length
+        if end > self._last:
+            self._raise_end(position, end)
         if not self._captures and backend().is_capturing(stream):
-            self._refuse_capture()
+            self._raise_capture()
         if self._device == CPU:
             if array is None:
                 array = operands.host_memory(self.layout.shape, self.layout.dtype)
@@ -138,9 +134,9 @@ class DrawPlan(NotCopied):
             raise read_only("out")
         if not self._empty:
             self.executable.run(array, state, first, stream, live)
-        return array
+        return array, end
 
-    def _refuse_capture(self) -> None:
+    def _raise_capture(self) -> None:
         """A graph would step cuRAND's state at every replay, and nobody would know where its sequence then is."""
         if self.scalar:
             raise UnsupportedError(
@@ -155,7 +151,7 @@ class DrawPlan(NotCopied):
 
 @lru_cache(maxsize=1024)
 def plan_of(
-    method: str, arguments: tuple[Any, ...], size: Any, dtype: Any, out: Layout | None, state: State, device: int
+    method: str, arguments: tuple[Any, ...], size: Any, dtype: Any, out: Layout | None, sequence: SequenceKind
 ) -> DrawPlan:
     """The plan of a method's call.
 
@@ -163,24 +159,23 @@ def plan_of(
         arguments: the method's own.
         size, dtype: as given, but for a sequence of lengths, which is a tuple.
         out: the layout of `out`, if it is given.
-        state: what kind of generator; its seed, offset and position are of no meaning.
-        device: the generator's.
+        sequence: what kind of generator.
 
     Raises:
         what the methods say.
     """
     shape, found = _shape_and_dtype(size, dtype, out, DTYPES[method])
-    draw = DRAWS[method](state, found, *arguments)
-    if state.dimensions > 1 and (not shape or shape[0] != state.dimensions):
-        wanted = f"its first length must be {state.dimensions}, one for each coordinate"
-        raise ShapeError(f"size={shape} of points in {state.dimensions} dimensions: {wanted}")
-    made = layout(shape, row_major_strides(shape, found.itemsize), found, device)
+    draw = DRAWS[method](sequence, found, *arguments)
+    if sequence.dimensions > 1 and (not shape or shape[0] != sequence.dimensions):
+        wanted = f"its first length must be {sequence.dimensions}, one for each coordinate"
+        raise ShapeError(f"size={shape} of points in {sequence.dimensions} dimensions: {wanted}")
+    made = layout(shape, row_major_strides(shape, found.itemsize), found, sequence.device)
     if made.nbytes >= 2**63:
         raise ShapeError(f"size={shape} is too large: at most 2^63 - 1 bytes")
     if out is not None:
         check_same_device(out, "out", made, "the generator")
         check_writable(out, "out")
-    return DrawPlan(f"random.{method}", draw, state, out or made, out is not None, size is None and out is None)
+    return DrawPlan(f"random.{method}", draw, sequence, out or made, size is None and out is None)
 
 
 def _shape_and_dtype(
