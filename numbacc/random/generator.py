@@ -258,10 +258,11 @@ class Generator:
         """Normal numbers of mean `loc` and standard deviation `scale`, as cuRAND's `curandGenerateNormal` makes them.
 
         philox, xorwow and mrg32k3a by Box and Muller's formula, two of two outputs, the others by the inverse of the
-        distribution. On a GPU cuRAND takes sines from the hardware, on the CPU from the C library: the same numbers to
-        about 2^-19 of `scale`. For philox, in float32 and less, a kernel of numbacc's has cuRAND's device formula and
-        writes the result where and as it is wanted; float64 is cuRAND's on a GPU. On the CPU philox's are NumPy's, by
-        the formula of cuRAND's host generator and within 2^-20 of `scale`, in float64 2^-49, of what that makes.
+        distribution. On a GPU cuRAND takes sines of float32 from the hardware, on the CPU from the C library: the same
+        numbers to about 2^-19 of `scale`. For philox a kernel of numbacc's has cuRAND's device formula, and writes the
+        result where and as it is wanted; in float64 its arithmetic is its own, and its numbers within 2^-48 of `scale`
+        of cuRAND's. On the CPU philox's are NumPy's, by the formula of cuRAND's host generator and within 2^-20 of
+        `scale`, in float64 2^-49, of what that makes.
 
         A call begins and ends with a round of pairs, so it may pass over outputs. A round has 2 outputs in philox,
         524288 in its float64, 8192 in xorwow (16384 in float64) and in mrg32k3a's ordering "legacy", 163840 in its

@@ -178,6 +178,16 @@ def plan_of(
     return DrawPlan(f"random.{method}", draw, sequence, out or made, size is None and out is None)
 
 
+def cache_info() -> Any:
+    """Hits, misses, maximum and current size of the cache of plans, as `functools.lru_cache` names them."""
+    return plan_of.cache_info()
+
+
+def cache_clear() -> None:
+    """Forget all plans."""
+    plan_of.cache_clear()
+
+
 def _shape_and_dtype(
     size: Any, dtype: Any, out: Layout | None, supported: Sequence[str]
 ) -> tuple[tuple[int, ...], np.dtype[Any]]:

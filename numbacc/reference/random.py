@@ -120,9 +120,8 @@ def stored(words: Array, each: int, row: DTypeInfo, u: int, v: int, a: float, b:
 def normal(words: Array, each: int, row: DTypeInfo, u: int, v: int, a: float, b: float) -> Array:
     real = _real(row)
     z = _on_circle(*words)
-    if b != 1:
+    if a or b != 1:
         z *= real(b)
-    if a:
         z += real(a)
     return z
 
