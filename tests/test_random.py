@@ -12,7 +12,7 @@ from host_curand import HostCurand, philox
 
 import numbacc
 from numbacc.random import KINDS, Generator, State
-from numbacc.random.generator import FLOATS
+from numbacc.random.methods import FLOATS
 from numbacc.reference import random as reference
 from numbacc_bindings.curand import Ordering
 

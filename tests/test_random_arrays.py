@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import numbacc
 from numbacc.base.backend import simulated
 from numbacc.random import Generator, State
-from numbacc.random.generator import FLOATS, INTEGERS
+from numbacc.random.methods import FLOATS, INTEGERS
 
 pytestmark = pytest.mark.usefixtures("poison")
 

@@ -9,7 +9,7 @@ from graphs import captured
 import numbacc
 from numbacc.libraries.curand import Engine
 from numbacc.random import KINDS, Generator
-from numbacc.random.generator import FLOATS
+from numbacc.random.methods import FLOATS
 
 pytestmark = pytest.mark.gpu
 
@@ -53,8 +53,9 @@ def test_integers_are_the_cpus(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_normals_are_the_cpus_nearly(kind, dtype):
     cpu, gpu = both(kind, "normal", 0.0, 1.0, dtype=dtype)
-    # On a GPU mtgp32's float64 normals have float32's precision.
-    tolerance = 2.0**-17 if dtype == "float32" else 1e-6 if kind == "mtgp32" else 1e-12
+    # On a GPU mtgp32's float64 normals have float32's precision; philox's are numbacc's own.
+    double = {"mtgp32": 1e-6, "philox": 2.0**-47}.get(kind, 1e-12)
+    tolerance = 2.0**-17 if dtype == "float32" else double
     np.testing.assert_allclose(cpu, gpu, rtol=0, atol=tolerance)
 
 
@@ -89,6 +90,29 @@ def test_philoxs_kernel_has_the_numbers_of_curands_device_code(function, method)
     np.testing.assert_allclose(ours, numbacc.asnumpy(theirs), rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize("position", [0, 1, 7 * 524288, 2**40 - 3, 2**63])
+@pytest.mark.parametrize(
+    "function, method", [("curandGenerateNormalDouble", "normal"), ("curandGenerateLogNormalDouble", "lognormal")]
+)
+def test_philoxs_float64_kernel_has_the_numbers_of_curands(function, method, position):
+    """Over several rounds of cuRAND's threads and a part of one, into memory that starts anywhere."""
+    n = (1 << 20) + 12346
+    g = Generator("philox", 2**35 + 3, position)
+    first = -(-position // 524288) * 524288
+    theirs = numbacc.empty(n, "float64")
+    Engine(g.state, 0).generate(function, theirs._address, n, (0.5, 0.25), first, None, 0)
+    want = numbacc.asnumpy(theirs)
+    whole = numbacc.empty(n + 1, "float64")
+    for start, count in ((0, n), (1, n), (1, n - 3), (0, 1)):
+        whole[...] = np.nan
+        g.state = g.state._replace(position=position)
+        getattr(g, method)(0.5, 0.25, out=whole[start : start + count])
+        got = numbacc.asnumpy(whole)
+        assert np.isnan(got[:start]).all() and np.isnan(got[start + count :]).all()
+        rounding = 2.0**-48 * 0.25 * (np.abs(want[:count]) if method == "lognormal" else 1)
+        assert (np.abs(got[start : start + count] - want[:count]) <= rounding + 2.0**-52 * np.abs(want[:count])).all()
+
+
 def test_work_on_several_streams_is_one_sequence():
     want = Generator("xorwow", 1, device="cpu").normal(0, 1, (6, 1 << 20))
     g, streams = Generator("xorwow", 1), [numbacc.stream() for _ in range(3)]
@@ -100,11 +124,12 @@ def test_work_on_several_streams_is_one_sequence():
 def test_a_graph_replays_philoxs_numbers_and_refuses_the_rest():
     stream = numbacc.stream()
     g, other = Generator("philox", 5), Generator("xorwow", 5)
-    outs = [numbacc.empty(1001, stream=stream) for _ in range(2)]
+    outs = [numbacc.empty(1001, dtype, stream=stream) for dtype in ("float32", "float32", "float64")]
 
     def draw(generator):
         generator.random(out=outs[0], stream=stream)
         generator.normal(out=outs[1], stream=stream)
+        generator.normal(out=outs[2], stream=stream)
 
     draw(g)  # compiles the kernels
     other.random(10, stream=stream)
@@ -114,10 +139,11 @@ def test_a_graph_replays_philoxs_numbers_and_refuses_the_rest():
         for refused in (lambda: other.random(out=outs[0], stream=stream), lambda: g.poisson(3.0, 10, stream=stream)):
             with pytest.raises(numbacc.UnsupportedError, match="capture"):
                 refused()
-    assert g.state.position == state.position + 1001 + (state.position + 1001) % 2 + 1002
+    assert g.state.position == 2 * 524288 * 2
     again = Generator("philox", 5)
     again.state = state
     want = [numbacc.asnumpy(again.random(1001)), numbacc.asnumpy(again.normal(size=1001))]
+    want.append(numbacc.asnumpy(again.normal(size=1001, dtype="float64")))
     for _ in range(2):
         for out in outs:
             out._fill(np.nan, stream.handle)

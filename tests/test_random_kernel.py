@@ -12,7 +12,8 @@ from skips import skip_if
 from numbacc.base.backend import simulated
 from numbacc.base.dtypes import TABLE
 from numbacc.device import launch
-from numbacc.kernels.specs import DrawSpec
+from numbacc.kernels.draws import GROUP_FORMULAS
+from numbacc.kernels.specs import DrawSpec, groups_of
 
 pytestmark = skip_if(simulated(), "not simulated")
 
@@ -28,9 +29,10 @@ USES = {
     "uniform": [(1, dtype) for dtype in FLOATS] + [(2, dtype) for dtype in FLOATS],
     "mask": [(n, dtype) for n in (1, 2) for dtype in (*FLOATS, "uint8")],
     "integers": [(n, dtype) for n in (1, 2, 4) for dtype in WORDS],
+    "few_integers": [(2, dtype) for dtype in WORDS],
     "stored": [(1, "float32"), (1, "float16"), (1, "bfloat16"), (2, "float64"), (1, "uint32"), (1, "uint64")],
-    "normal": [(1, "float32"), (1, "float16"), (1, "bfloat16")],
-    "lognormal": [(1, "float32"), (1, "float16"), (1, "bfloat16")],
+    "normal": [(1, "float32"), (1, "float16"), (1, "bfloat16"), (2, "float64")],
+    "lognormal": [(1, "float32"), (1, "float16"), (1, "bfloat16"), (2, "float64")],
 }
 CASES = [(formula, words, dtype) for formula, uses in USES.items() for words, dtype in uses]
 
@@ -39,7 +41,8 @@ def spec(source, formula, words, dtype, dense=True, rank=1):
     size = TABLE[dtype].itemsize
     widest = 2 if dtype in ("uint8", "uint16") else 16
     access = max(min(widest, 4 // words * size), size) if dense else size
-    return DrawSpec(source, formula, words, dtype, dense, rank, access)
+    turns = " in turns" if source == "philox" and formula in GROUP_FORMULAS and words == 2 else ""
+    return DrawSpec(source + turns, formula, words, dtype, dense, rank, access, groups_of(formula, words))
 
 
 def check(kernel, capability=H200):

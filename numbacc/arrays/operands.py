@@ -6,20 +6,18 @@ What operations and plans use. Nothing here brings Numba as long as all arrays a
 from __future__ import annotations
 
 import copyreg
-from collections.abc import Sequence
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from ..base import dtypes
 from ..base.backend import backend
-from ..base.layout import CPU, Layout, lengths_of
+from ..base.layout import CPU, Layout
 from ..base.layout import layout_of as _numpy_layout
 from ..device.devices import target_of
 from ..device.streams import handle_of
-from ..errors import DeviceError, DTypeError, ShapeError
+from ..errors import DeviceError
 from . import values
 from .foreign import check_is_no_value, unreadable
 
@@ -75,31 +73,6 @@ def layout_of(array: Array) -> Layout:
         return array._numbacc_layout  # type: ignore[no-any-return]
     except AttributeError:
         return _numpy_layout(array)
-
-
-def size_and_dtype(
-    size: int | Sequence[int] | None, dtype: Any, out: Any, supported: Sequence[str]
-) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Shape and dtype of a result: those given, else those of `out`, else () and the first supported.
-
-    Raises:
-        ShapeError: size is no shape, or not that of out. DTypeError: dtype is not supported, or not that of out.
-    """
-    given = None if out is None else layout_of(out)
-    asked = supported[0] if dtype is None and given is None else dtype
-    found = given.dtype if asked is None and given else dtypes.dtype(asked)
-    name = dtypes.info(found, "out").name
-    if name not in supported:
-        where = "out has dtype" if dtype is None else "dtype is"
-        raise DTypeError(f"{where} {name}; supported: {', '.join(supported)}")
-    if given is not None and given.dtype != found:
-        raise DTypeError(f"out has dtype {given.dtype}; dtype={name} was asked for")
-    if size is None:
-        return (() if given is None else given.shape), found
-    lengths = lengths_of(size, name="size")
-    if given is not None and given.shape != lengths:
-        raise ShapeError(f"out has shape {given.shape}; size={lengths} was asked for")
-    return lengths, found
 
 
 # ---------------------------------------------------------------- new arrays

@@ -60,18 +60,39 @@ def fourier(
     return works
 
 
-def draws(torch: Any, cupy: Any, method: str, count: int, seed: int) -> dict[str, Work]:
-    """peer -> a call that draws so many float32, "random" or "normal", CuPy through either of its interfaces."""
+#: What `draws` draws integers below, and the mean of its Poisson numbers.
+HIGH, MEAN = 1000, 10.0
+
+
+def draws(torch: Any, cupy: Any, method: str, dtype: str, count: int, seed: int) -> dict[str, Work]:
+    """peer -> a call that draws so many values of a dtype, by a method of numbacc's name.
+
+    torch writes into memory of its own where it can: not Poisson numbers, which it makes in float32, of as many means.
+    """
     works: dict[str, Work] = {}
     if torch is not None:
-        tensor, draw = torch.empty(count, device="cuda"), {"random": torch.rand, "normal": torch.randn}[method]
-        works["torch"] = lambda: draw(count, out=tensor)
+        tensor = torch.empty(count, device="cuda", dtype=getattr(torch, dtype))
+        means = torch.full((count,) if method == "poisson" else (0,), MEAN, device="cuda")
+        works["torch"] = {
+            "random": lambda: torch.rand(count, out=tensor),
+            "normal": lambda: torch.randn(count, out=tensor),
+            "integers": lambda: torch.randint(0, HIGH, (count,), out=tensor),
+            "poisson": lambda: torch.poisson(means),
+        }[method]
     if cupy is not None:
         new, old = cupy.random.default_rng(seed), cupy.random.RandomState(seed)
-        of_new = {"random": new.random, "normal": new.standard_normal}[method]
-        of_old = {"random": old.random_sample, "normal": old.standard_normal}[method]
-        works["CuPy Generator"] = lambda: of_new(count, dtype=cupy.float32)
-        works["CuPy RandomState"] = lambda: of_old(count, dtype=cupy.float32)
+        works["CuPy Generator"] = {
+            "random": lambda: new.random(count, dtype=dtype),
+            "normal": lambda: new.standard_normal(count, dtype=dtype),
+            "integers": lambda: new.integers(0, HIGH, count, dtype=dtype),
+            "poisson": lambda: new.poisson(MEAN, count),
+        }[method]
+        works["CuPy RandomState"] = {
+            "random": lambda: old.random_sample(count, dtype=dtype),
+            "normal": lambda: old.standard_normal(count, dtype=dtype),
+            "integers": lambda: old.randint(0, HIGH, count, dtype=dtype),
+            "poisson": lambda: old.poisson(MEAN, count, dtype=dtype),
+        }[method]
     return works
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import statistics
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,58 +15,80 @@ from ..device import runtime
 from ..libraries.curand import Engine
 from ..random import KINDS, Generator
 from . import peers
-from .harness import Report, gpu_ms
+from .harness import Report, add_host_times, gpu_ms, host_times
 
-#: How many numbers: 1 GiB of them.
-COUNT = 1 << 28
+#: How much is drawn.
+NBYTES = 1 << 30
 SEED = 7
-#: Method -> (its arguments, promised part of fill bandwidth, cuRAND's function with its arguments).
-METHODS: dict[str, tuple[tuple[float, ...], float | None, str, tuple[float, ...]]] = {
-    "random": ((), 0.8, "curandGenerateUniform", ()),
-    "normal": ((0.0, 1.0), None, "curandGenerateNormal", (0.0, 1.0)),
-}
-#: How far from the CPU's: uniforms are the same bits, normals have the GPU's sines.
-TOLERANCE = {"random": 0.0, "normal": 2.0**-17}
+#: How many microseconds a draw of ten values into NumPy arrays may take beyond NumPy's own generator.
+SMALL_US = 15.0
+
+
+class Case(NamedTuple):
+    """A draw that is measured.
+
+    Attributes:
+        method, dtype, arguments: the call, with `out`.
+        bound: the promised part of the bandwidth of a fill, if one is promised.
+        function, parameters: cuRAND's own function, with its last arguments.
+        outputs: outputs of the sequence a value takes.
+        tolerance: how far from the CPU's: uniforms and integers are the same bits, normals have the GPU's sines in
+            float32, and Poisson numbers may be neighbours.
+    """
+
+    method: str
+    dtype: str
+    arguments: tuple[Any, ...]
+    bound: float | None
+    function: str
+    parameters: tuple[float, ...]
+    outputs: int
+    tolerance: float
+
+
+CASES = (
+    Case("random", "float32", (), 0.8, "curandGenerateUniform", (), 1, 0.0),
+    Case("normal", "float32", (0.0, 1.0), None, "curandGenerateNormal", (0.0, 1.0), 1, 2.0**-17),
+    Case("normal", "float64", (0.0, 1.0), None, "curandGenerateNormalDouble", (0.0, 1.0), 2, 2.0**-47),
+    Case("integers", "int64", (peers.HIGH,), None, "", (), 2, 0.0),
+    Case("poisson", "int64", (peers.MEAN,), None, "", (), 1, 1.0),
+)
 
 
 def run(report: Report, *, quick: bool = False) -> None:
     """All figures of random numbers."""
-    for method in METHODS:
-        _bandwidth(report, method, quick)
+    for case in CASES:
+        _bandwidth(report, case, quick)
+    _host_times(report)
+    _small_draws(report)
     _first_number(report)
 
 
-def _bandwidth(report: Report, method: str, quick: bool) -> None:
-    arguments, bound, function, parameters = METHODS[method]
-    device = runtime.current_device()
-    out = numbacc.empty(COUNT, "float32")
-    out._fill(float("nan"), 0)
+def _bandwidth(report: Report, case: Case, quick: bool) -> None:
+    device, method = runtime.current_device(), case.method
+    count = NBYTES // np.dtype(case.dtype).itemsize
+    out = numbacc.empty(count, case.dtype)
+    # Bits that are NaN, and integers far beyond any that are drawn.
+    runtime.fill(out._address, b"\xff\xff\xff\x7f", out.nbytes // 4, device, 0)
     generator = Generator("philox", SEED)
-    getattr(generator, method)(*arguments, out=out)
-    error = _error(method, arguments, out)
-    name = f"{method} float32, 2^28"
-    right = error <= TOLERANCE[method]
+    getattr(generator, method)(*case.arguments, out=out)
+    error = _error(case, out)
+    name = f"{method} {case.dtype}, 2^{count.bit_length() - 1}"
+    right = error <= case.tolerance
     if not right:
         report.add(name=name, right=False, error=error)
         return
-    engine, state = Engine(generator.state, device), {"position": 0}
-
-    def direct() -> None:
-        first = state["position"]
-        state["position"] = first + COUNT
-        engine.generate(function, out._address, COUNT, parameters, first, first + COUNT, 0)
-
     works = {
-        "ours": lambda: getattr(generator, method)(*arguments, out=out),
-        "fill": lambda: runtime.fill(out._address, b"\x5a\xa5\x3c\xc3", COUNT, device, 0),
-        "cuRAND": direct,
-        **peers.draws(peers.import_torch(), peers.import_cupy(), method, COUNT, SEED),
+        "ours": lambda: getattr(generator, method)(*case.arguments, out=out),
+        "fill": lambda: runtime.fill(out._address, b"\x5a\xa5\x3c\xc3", out.nbytes // 4, device, 0),
+        **({"cuRAND": _direct(case, out, device)} if case.function else {}),
+        **peers.draws(peers.import_torch(), peers.import_cupy(), method, case.dtype, count, SEED),
     }
     times = gpu_ms(works, repeats=10 if quick else 40)
     ours, fill = times.pop("ours"), times.pop("fill")
     others = {peer: t / ours for peer, t in times.items()}
     ratio = fill / ours
-    promise = {} if bound is None else {"bound": bound}
+    promise = {} if case.bound is None else {"bound": case.bound}
     rivals = [other for peer, other in others.items() if peer != "cuRAND"]
     report.add(
         name=name,
@@ -76,20 +99,72 @@ def _bandwidth(report: Report, method: str, quick: bool) -> None:
         ratio=ratio,
         **promise,
         peers=others,
-        holds=ratio >= (bound or 0) and all(other >= 1 for other in rivals),
+        holds=ratio >= (case.bound or 0) and all(other >= 1 for other in rivals),
     )
 
 
-def _error(method: str, arguments: tuple[float, ...], out: Any) -> float:
-    """The largest difference from what cuRAND makes on the CPU, at the start, around 2^27 and at the end."""
+def _direct(case: Case, out: Any, device: int) -> Callable[[], None]:
+    """A call of cuRAND's own function, which goes on in its sequence."""
+    engine, at = Engine(Generator("philox", SEED).state, device), [0]
+
+    def direct() -> None:
+        first, at[0] = at[0], at[0] + out.size * case.outputs
+        engine.generate(case.function, out._address, out.size, case.parameters, first, at[0], 0)
+
+    return direct
+
+
+def _error(case: Case, out: Any) -> float:
+    """The largest difference from what is made on the CPU, at the start, in the middle and at the end."""
     n = 1 << 20
     worst = 0.0
-    for start in (0, COUNT // 2, COUNT - n):
-        there = Generator("philox", SEED, offset=start, device="cpu")
-        want = getattr(there, method)(*arguments, n).astype(np.float64)
+    for start in (0, out.size // 2, out.size - n):
+        there = Generator("philox", SEED, offset=start * case.outputs, device="cpu")
+        want = getattr(there, case.method)(*case.arguments, n, dtype=case.dtype).astype(np.float64)
         got = numbacc.asnumpy(out[start : start + n]).astype(np.float64)
-        worst = max(worst, float(np.abs(got - want).max()))
+        error = float(np.abs(got - want).max())
+        worst = max(worst, error if error == error else float("inf"))
     return worst
+
+
+def _host_times(report: Report) -> None:
+    """What a call with `out` takes the host, over torch's."""
+    torch, generator, n = peers.import_torch(), Generator("philox", SEED), 1000
+    if torch is None:
+        return
+    for method, dtype in (("normal", "float32"), ("random", "float32"), ("integers", "int64")):
+        out = numbacc.empty(n, dtype)
+        arguments = (peers.HIGH,) if method == "integers" else ()
+        draw = getattr(generator, method)
+        theirs = peers.draws(torch, None, method, dtype, n, SEED)
+        call = {f"{method} with out": (1.0, lambda draw=draw, a=arguments, out=out: draw(*a, out=out))}
+        add_host_times(report, call, theirs, f"{n} {dtype}")
+
+
+def _small_draws(report: Report) -> None:
+    """What ten values in NumPy take beyond NumPy's own generator."""
+    g, n = Generator("philox", SEED, device="cpu"), np.random.default_rng(SEED)
+    out = np.empty(10)
+    calls = {
+        "normal float64": (lambda: g.normal(size=10, dtype="float64"), lambda: n.standard_normal(10)),
+        "normal float64, out": (lambda: g.normal(out=out), lambda: n.standard_normal(out=out)),
+        "normal float32": (lambda: g.normal(size=10), lambda: n.standard_normal(10, dtype=np.float32)),
+        "random float64": (lambda: g.random(10, dtype="float64"), lambda: n.random(10)),
+        "random float32": (lambda: g.random(10), lambda: n.random(10, dtype=np.float32)),
+        "uniform float64": (lambda: g.uniform(-1.0, 1.0, 10, dtype="float64"), lambda: n.uniform(-1.0, 1.0, 10)),
+        "integers int64": (lambda: g.integers(6, size=10), lambda: n.integers(6, size=10)),
+    }
+    for name, (ours, numpys) in calls.items():
+        times = host_times({"ours": ours, "NumPy": numpys})
+        above = times["ours"] - times["NumPy"]
+        report.add(
+            name=f"host time, ten of {name}, NumPy arrays",
+            us=times["ours"],
+            NumPy_us=times["NumPy"],
+            above_us=above,
+            bound=SMALL_US,
+            holds=above <= SMALL_US,
+        )
 
 
 def _first_number(report: Report) -> None:

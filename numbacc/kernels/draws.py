@@ -6,7 +6,6 @@ makes one, two or four values of a group; a kernel makes a group's words, draws,
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -16,39 +15,19 @@ import numpy as np
 from ..base._numba import cuda
 from ..base.dtypes import TABLE, DTypeInfo
 from . import philox
+from .box_muller import box_muller, box_muller_double
 from .instructions import hardware
 from .intrinsics import accessors
-from .specs import GROUPS_A_THREAD, DrawSpec, Kernel
+from .philox import high, join, low
+from .specs import CHANGING, HALVES, DrawSpec, Kernel
 
 # Numba knows functions by their names in a module, not those in a namespace.
-fma, exp, square_root = hardware.fma, hardware.exp, hardware.sqrt_approximate
-sine, cosine = hardware.sin_approximate, hardware.cos_approximate
-product_low, product_high, sum_low = hardware.product_low, hardware.product_high, hardware.sum_low
+fma, fma_double, exp = hardware.fma, hardware.fma_double, hardware.exp
+product, product_low, product_high = hardware.product, hardware.product_low, hardware.product_high
+sum_low = hardware.sum_low
+float_of_bits, double_of_bits = hardware.float_of_bits, hardware.double_of_bits
 
-_32 = np.uint64(32)
-_TWO_TO_MINUS_32 = np.float32(2.0**-32)
-_HALF_OF_IT = np.float32(2.0**-33)
-_TWO_PI = np.float32(2.3283064e-10 * 6.2831855)  # 2π 2^-32, as cuRAND rounds it
-_HALF_OF_THAT = np.float32(2.3283064e-10 * 6.2831855 / 2)
-
-
-@cuda.jit(device=True)
-def join(lower, upper):
-    """The 64-bit integer of two words."""
-    return np.uint64(lower) | np.uint64(upper) << _32
-
-
-@cuda.jit(device=True)
-def box_muller(x, y):
-    """Two independent standard normals of two words (Box and Muller 1958), as cuRAND's device code has it, but for the
-    hardware's square root, which is a unit in the last place off.
-
-    With u and v uniform in (0, 1], √(-2 ln u) is the distance from the origin of a pair of normals, 2πv its angle.
-    """
-    u = fma(np.float32(x), _TWO_TO_MINUS_32, _HALF_OF_IT)
-    angle = fma(np.float32(y), _TWO_PI, _HALF_OF_THAT)
-    radius = square_root(np.float32(-2.0) * np.float32(math.log(u)))
-    return radius * sine(angle), radius * cosine(angle)
+_FOUR, _32 = np.uint64(4), np.uint64(32)
 
 
 @cuda.jit(device=True)
@@ -82,7 +61,7 @@ def _unit(dtype: DTypeInfo, bits: int, words: int, real: Any) -> Any:
 
 def _upper(words: int) -> Any:
     """The 32 highest bits of a value's words."""
-    return philox.high if words > 1 else _same
+    return high if words > 1 else _same
 
 
 @cuda.jit(device=True)
@@ -149,12 +128,21 @@ def _integers(dtype: DTypeInfo, words: int, real: Any) -> Callable[..., Any]:
     return integers if words == 2 else long
 
 
+def _few_integers(dtype: DTypeInfo, words: int, real: Any) -> Callable[..., Any]:
+    """`_integers` of 64 bits with u < 2^32: x (u + 1) by two products of 32-bit halves, of which no sum overflows."""
+
+    def few(x, u, v, a, b):
+        most = low(u)
+        lower = product(low(x), most) + np.uint64(low(x))
+        upper = product(high(x), most) + np.uint64(high(x)) + (lower >> _32)
+        return real(sum_low(upper >> _32, v))
+
+    return few
+
+
 def _stored(dtype: DTypeInfo, words: int, real: Any) -> Callable[..., Any]:
     """The words are the bits of a float32 or float64, or an integer."""
-    if dtype.compute in ("float32", "float64"):
-        convert = hardware.float_of_bits if words == 1 else hardware.double_of_bits
-    else:
-        convert = _same
+    convert = {"float32": float_of_bits, "float64": double_of_bits}.get(str(dtype.compute), _same)
 
     def stored(x, u, v, a, b):
         return real(convert(x))
@@ -174,7 +162,11 @@ def _normal(after: Callable[..., Any]) -> Callable[..., Any]:
             r, s = box_muller(w[2], w[3])
             return finish(fma(b, p, a)), finish(fma(b, q, a)), finish(fma(b, r, a)), finish(fma(b, s, a))
 
-        return normal
+        def double(w, u, v, a, b):
+            p, q = box_muller_double(w[0], w[1], w[2], w[3])
+            return finish(fma_double(b, p, a)), finish(fma_double(b, q, a))
+
+        return normal if words == 1 else double
 
     return make
 
@@ -215,6 +207,7 @@ FORMULAS = {
     "bits": _bits,
     "mask": _mask,
     "integers": _integers,
+    "few_integers": _few_integers,
     "stored": _stored,
 }
 #: The same for functions of a group's words.
@@ -234,14 +227,32 @@ def _draw(spec: DrawSpec, dtype: DTypeInfo, real: Any) -> Any:
 
 def _source(spec: DrawSpec) -> Any:
     """A function (what names the source, number of a group) -> the group's four words."""
-    if spec.source == "philox":
-        return philox.words
+    if spec.source != "memory":
+        return {"philox": philox.words, "philox in turns": philox.words_in_turns}[spec.source]
     load = accessors(TABLE["uint32"], 4, 16).load_lanes
 
     def loaded(address, group):
         return load((address,), (group << np.uint64(2),), 0)[0]
 
     return cuda.jit(device=True)(loaded)
+
+
+def _real_of(dtype: DTypeInfo) -> Any:
+    """A function that makes a parameter of a formula, in the dtype of its arithmetic, of two halves."""
+
+    def single(lower, upper):
+        return float_of_bits(np.uint32(lower))
+
+    def double(lower, upper):
+        return double_of_bits(join(np.uint32(lower), np.uint32(upper)))
+
+    return cuda.jit(device=True)(double if dtype.compute == "float64" else single)
+
+
+@cuda.jit(device=True)
+def _joined(lower, upper):
+    """The 64-bit integer of two words that came times 16."""
+    return join(low(np.uint64(lower) >> _FOUR), low(np.uint64(upper) >> _FOUR))
 
 
 def _put(spec: DrawSpec, io: SimpleNamespace) -> Any:
@@ -282,57 +293,72 @@ def _put_some(spec: DrawSpec, put: Any) -> Any:
 
 
 def make(spec: DrawSpec) -> Kernel:
-    """The kernel that `spec` describes: a thread makes GROUPS_A_THREAD groups of values, a block's width apart.
+    """The kernel that `spec` describes: a thread makes `spec.groups` groups of values, a block's width apart.
 
-    One look at the bounds serves a whole block, and the groups of a thread are independent chains of instructions: that
-    is what the last tenth of the memory's speed takes.
+    One look at the bounds serves a whole block, and a thread's groups are made two at a time, spelled out: two
+    independent chains of instructions are under way, and share what is constant. A compiler that is left to itself
+    makes long formulas one after the other, which takes a fifth longer.
 
-    Its arguments: address of the result; what names the source, seed or address; the first group; how many groups;
-    the number, in C order, of the first group's first value, which may be negative, and the bound of those numbers; the
-    integers and reals of the formula; the result's strides in elements, and its shape.
+    Its arguments are what changes from call to call, then what stays. Launchers look at the low four bits of what
+    changes, as arrays' addresses, so all but the result's comes times 16, and numbers of 64 bits in halves, the lower
+    first: (what names the source, seed or address, 2; the first group, 2; the number, in C order, of that group's first
+    value, which may be negative), (address of the result), how many groups, the bound of the values' numbers, the
+    integers and reals of the formula in halves, the result's strides in elements, and its shape.
     """
     dtype = TABLE[spec.dtype]
     real = np.dtype(dtype.compute).type
-    each = 4 // spec.words
+    each, pairs = 4 // spec.words, spec.groups // 2
     io = accessors(dtype, each, spec.access_bytes)
-    store_lanes, source, draw = io.store_lanes, _source(spec), _draw(spec, dtype, real)
+    store_lanes, source, draw, number = io.store_lanes, _source(spec), _draw(spec, dtype, real), _real_of(dtype)
     put_some = _put_some(spec, _put(spec, io))
-    width = io.width
+    step = io.width
+
+    @cuda.jit(device=True)
+    def opened(changing, halves):
+        name, first = _joined(changing[0], changing[1]), _joined(changing[2], changing[3])
+        u, v = join(halves[0], halves[1]), join(halves[2], halves[3])
+        a, b = number(halves[4], halves[5]), number(halves[6], halves[7])
+        return name, first, np.int64(changing[4]) >> 4, u, v, a, b
 
     @cuda.jit(device=True)
     def make_some(item, out, name, first, groups, index, count, u, v, a, b, steps, shape):
-        for _ in range(GROUPS_A_THREAD):
+        for _ in range(2 * pairs):
             if item < groups:
                 values = draw(source(name, first + np.uint64(item)), u, v, a, b)
                 put_some(out, index + item * each, count, values, steps, shape)
             item += cuda.blockDim.x
 
-    def dense(out, name, first, groups, index, count, u, v, a, b, steps, shape):
-        work = np.int64(cuda.blockDim.x) * GROUPS_A_THREAD
+    def dense(changing, outs, groups, count, halves, steps, shape):
+        name, first, index, u, v, a, b = opened(changing, halves)
+        out = outs[0]
+        width = np.int64(cuda.blockDim.x)
+        work = width * 2 * pairs
         block = cuda.blockIdx.x * work
         item = block + cuda.threadIdx.x
         if index + block * each >= 0 and index + (block + work) * each <= count and block + work <= groups:
-            for _ in range(GROUPS_A_THREAD):
+            for _ in range(pairs):
                 values = draw(source(name, first + np.uint64(item)), u, v, a, b)
-                store_lanes((out,), (index + item * each,), width, (values,))
-                item += cuda.blockDim.x
+                others = draw(source(name, first + np.uint64(item + width)), u, v, a, b)
+                store_lanes((out,), (index + item * each,), step, (values,))
+                store_lanes((out,), (index + (item + width) * each,), step, (others,))
+                item += 2 * width
         else:
             make_some(item, out, name, first, groups, index, count, u, v, a, b, steps, shape)
 
-    def strided(out, name, first, groups, index, count, u, v, a, b, steps, shape):
-        item = np.int64(cuda.blockIdx.x) * cuda.blockDim.x * GROUPS_A_THREAD + cuda.threadIdx.x
-        make_some(item, out, name, first, groups, index, count, u, v, a, b, steps, shape)
+    def strided(changing, outs, groups, count, halves, steps, shape):
+        name, first, index, u, v, a, b = opened(changing, halves)
+        item = np.int64(cuda.blockIdx.x) * cuda.blockDim.x * 2 * pairs + cuda.threadIdx.x
+        make_some(item, outs[0], name, first, groups, index, count, u, v, a, b, steps, shape)
 
     return dense if spec.dense else strided
 
 
 def parameters(spec: DrawSpec) -> list[tuple[str, Any]]:
     """The parameters of `make(spec)`: see `registry.parameters`."""
-    real = "float64" if TABLE[spec.dtype].compute == "float64" else "float32"
     return [
-        *[("uint64", None)] * 3,
-        *[("int64", None)] * 3,
-        *[("uint64", None)] * 2,
-        *[(real, None)] * 2,
+        ("uint64", CHANGING),
+        ("uint64", 1),
+        *[("int64", None)] * 2,
+        ("int64", HALVES),
         *[("int64", spec.rank)] * 2,
     ]

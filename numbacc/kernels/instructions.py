@@ -88,4 +88,8 @@ if not SIMULATED:
         # The float whose bits an integer has.
         float_of_bits=_instruction("mov.b32 $0, $1;", _f32, _u32),
         double_of_bits=_instruction("mov.b64 $0, $1;", _f64, _u64),
+        bits_of_double=_instruction("mov.b64 $0, $1;", _u64, _f64),
+        # Of the high word only: right to 20 bits.
+        reciprocal_rough=_instruction("rcp.approx.ftz.f64 $0, $1;", _f64, _f64),
+        reciprocal_root_rough=_instruction("rsqrt.approx.ftz.f64 $0, $1;", _f64, _f64),
     )

@@ -23,6 +23,8 @@ _LOW = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
 #: cuRAND deals the sequence to 2^16 threads, 4 words each in turn.
 _THREADS_LOG2, _THREAD = np.uint64(16), np.uint64(2**16 - 1)
+#: The bits of a group's number that count rounds of two turns.
+_ONE, _EVEN_TURNS = np.uint64(1), np.uint64(2**64 - 2**17)
 
 
 @cuda.jit(device=True)
@@ -35,6 +37,12 @@ def low(x):
 def high(x):
     """The high 32 bits of a 64-bit integer."""
     return np.uint32(x >> _32)
+
+
+@cuda.jit(device=True)
+def join(lower, upper):
+    """The 64-bit integer of two words."""
+    return np.uint64(lower) | np.uint64(upper) << _32
 
 
 @cuda.jit(device=True)
@@ -62,3 +70,15 @@ def words(seed, group):
     """
     turn = group >> _THREADS_LOG2
     return philox(low(turn), high(turn), low(group & _THREAD), np.uint32(0), low(seed), high(seed))
+
+
+@cuda.jit(device=True)
+def words_in_turns(seed, group):
+    """The words of pair number `group` of cuRAND's float64 normals, counted from the sequence's start.
+
+    A thread of cuRAND's makes four of them together, of the words of two turns: of neighbouring pairs the second has
+    the same thread's next turn.
+    """
+    turn = group & _ONE
+    thread = group >> _ONE & _THREAD
+    return words(seed, (group & _EVEN_TURNS) | turn << _THREADS_LOG2 | thread)

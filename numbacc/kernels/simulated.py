@@ -177,4 +177,7 @@ hardware = SimpleNamespace(
     sum_low=lambda x, y: np.uint64((int(x) + int(y)) % 2**64),
     float_of_bits=lambda x: np.uint32(x).view(np.float32),
     double_of_bits=lambda x: np.uint64(x).view(np.float64),
+    bits_of_double=lambda x: np.float64(x).view(np.uint64),
+    reciprocal_rough=lambda x: 1.0 / x,
+    reciprocal_root_rough=lambda x: 1.0 / math.sqrt(x),
 )

@@ -94,21 +94,22 @@ def compute_dtype(reads: Sequence[str], writes: Sequence[str]) -> str:
     return str((numbers or rows)[0].compute)
 
 
-#: Groups of four words that one thread of `draws` makes, measured on an H200: two chains of instructions under way.
-GROUPS_A_THREAD = 2
+#: Arguments of a kernel of `draws` that change from call to call, beside the result's address; halves of the others.
+CHANGING, HALVES = 5, 8
 
 
 class DrawSpec(NamedTuple):
     """All that decides the code of a kernel that makes random numbers.
 
     Attributes:
-        source: where words come from: "philox", or "memory".
+        source: where words come from: "philox"; "philox in turns", in the order of cuRAND's float64 normals; "memory".
         formula: a key of `draws.FORMULAS` or `draws.GROUP_FORMULAS`.
         words: 32-bit words a value.
         dtype: name of the result's dtype; that of unsigned integers of its size where it is of integers.
         dense: True where the result is C-contiguous.
         rank: dimensions of the result, at least 1.
         access_bytes: width of one store.
+        groups: groups of four words that one thread makes, an even number.
     """
 
     source: str
@@ -118,6 +119,17 @@ class DrawSpec(NamedTuple):
     dense: bool
     rank: int
     access_bytes: int
+    groups: int
+
+    @property
+    def wide(self) -> bool:
+        """True: its integers have 64 bits."""
+        return True
+
+
+def groups_of(formula: str, words: int) -> int:
+    """`DrawSpec.groups`, measured on an H200: more where the arithmetic takes longer than the memory."""
+    return 4 if words == 2 and formula in ("normal", "lognormal", "integers", "few_integers") else 2
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -191,7 +203,7 @@ class LaunchOrder(NamedTuple):
         words: 64-bit words of scalar arguments, which each launch brings.
     """
 
-    kernel: KernelSpec | ArrangeSpec
+    kernel: KernelSpec | ArrangeSpec | DrawSpec
     device: int
     grid: tuple[int, int]
     block: tuple[int, int]

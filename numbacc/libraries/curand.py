@@ -98,6 +98,20 @@ def installed() -> bool:
     return True
 
 
+class SequenceKind(NamedTuple):
+    """What decides how a generator makes numbers, wherever in its sequence: see `State`, and its GPU, or CPU."""
+
+    kind: str
+    ordering: str
+    dimensions: int
+    device: int
+
+    @property
+    def row(self) -> Kind:
+        """What is known of the kind."""
+        return KINDS[self.kind]
+
+
 class State(NamedTuple):
     """All that a `Generator`'s next numbers follow from; `Generator.state` gives and takes it.
 
@@ -188,7 +202,7 @@ class Rounds(NamedTuple):
     outputs: int
 
 
-def rounds(state: State, double: bool) -> Rounds:
+def rounds(sequence: SequenceKind, double: bool) -> Rounds:
     """The rounds of normals and Poisson numbers; `double` for normals in float64.
 
     As found by generating, then looking where the next outputs lie in the sequence, on the CPU with cuRAND 10.3.
@@ -197,12 +211,12 @@ def rounds(state: State, double: bool) -> Rounds:
     in 65536 threads, four of each from 8 outputs. The Mersenne twisters and Sobol's sequences make each value from
     one output, by the inverse of the distribution.
     """
-    if state.kind == "philox":
+    if sequence.kind == "philox":
         return Rounds(4 * 65536, 2) if double else Rounds(2, 1)
-    if state.kind == "xorwow":
+    if sequence.kind == "xorwow":
         return Rounds(2 * 4096, 2 if double else 1)
-    if state.kind == "mrg32k3a":
-        return Rounds(2 * (4096 if state.ordering == "legacy" else 81920), 1)
+    if sequence.kind == "mrg32k3a":
+        return Rounds(2 * (4096 if sequence.ordering == "legacy" else 81920), 1)
     return Rounds(1, 1)
 
 

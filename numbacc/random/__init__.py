@@ -33,13 +33,17 @@ last bit on every device; those are cuRAND's formulas, and what that promises is
 On the CPU kind "philox" needs NumPy only, but for poisson. All else there comes from cuRAND's host generators: without
 cuRAND it raises LibraryError, which says what to install.
 
-Inside `numbacc.graph`, and other captures of CUDA graphs: bits, random, uniform, dropout_mask, integers, and normal and
-lognormal in 32 bits and less, of kind "philox", are kernels that know where in the sequence they are. Captured, they
-advance the generator once and write the same numbers at every launch. All else goes through cuRAND's state on the GPU
-and raises UnsupportedError: draw it before, and into the same array (`out=`) between launches.
+Inside `numbacc.graph`, and other captures of CUDA graphs: all of kind "philox" but poisson are kernels that know where
+in the sequence they are. Captured, they advance the generator once and write the same numbers at every launch. All else
+goes through cuRAND's state on the GPU and raises UnsupportedError: draw it before, and into the same array (`out=`)
+between launches.
+
+What follows from a call's arguments and the layout of its result is decided once and kept: `cache_info` counts these
+plans, at most 1024.
 """
 
 from ..libraries.curand import State
 from .generator import KINDS, Generator
+from .plans import cache_clear, cache_info
 
-__all__ = ["KINDS", "Generator", "State"]
+__all__ = ["KINDS", "Generator", "State", "cache_clear", "cache_info"]

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..libraries.curand import CHEAP, State, rounds
+from ..base.layout import Layout, row_major_strides
+from ..libraries.curand import CHEAP, SequenceKind, rounds
 
 
 class Draw(NamedTuple):
     """What is drawn, but for how much of it and where to.
 
     Attributes:
-        formula: what makes values of memory: a key of `kernels.draws.FORMULAS`.
-        reference: the same in NumPy, as `reference.random.values`.
+        formula: what makes values of memory: a key of `kernels.draws.FORMULAS` and `reference.random.FORMULAS`.
         function: cuRAND's function that fills the memory.
         arguments: its last arguments.
         words: 32-bit words of memory a value.
@@ -24,14 +23,13 @@ class Draw(NamedTuple):
         outputs: outputs of the sequence a value takes.
         parameters: (u, v, a, b) of the formula.
         direct: the dtype in which `function` itself writes the values, if it does.
-        fused: a key of `kernels.draws.FORMULAS` or `GROUP_FORMULAS` that makes the values of Philox's words; "" where
-            there is none.
-        own: the same of `reference.random`, for the CPU.
+        own: a formula of `reference.random` and `kernels.draws` that makes the values of Philox's words; "" where there
+            is none.
+        in_turns: whether it takes the words in the order of cuRAND's float64 normals.
         whole: True where memory must be filled by one call: quasi-random points, dimension by dimension.
     """
 
     formula: str
-    reference: Callable[..., Any]
     function: str
     arguments: tuple[float, ...]
     words: int
@@ -40,8 +38,8 @@ class Draw(NamedTuple):
     outputs: int
     parameters: tuple[int, int, float, float]
     direct: str = ""
-    fused: str = ""
     own: str = ""
+    in_turns: bool = False
     whole: bool = False
 
     @property
@@ -59,21 +57,19 @@ class Draw(NamedTuple):
 
 
 def of_words(
-    state: State,
+    sequence: SequenceKind,
     formula: str,
-    reference: Callable[..., Any],
     words: int,
     dtype: np.dtype[Any],
     parameters: tuple[int, int, float, float] = (0, 0, 0.0, 0.0),
 ) -> Draw:
     """Values that `formula` makes of random words: of so many each, or of one output of a quasi-random kind."""
-    kind = state.row
+    kind = sequence.row
     outputs = 1 if kind.quasi else words
     memory = kind.bits // 32 if kind.quasi else words
-    own = formula if state.kind == "philox" else ""
+    own = formula if sequence.kind == "philox" else ""
     return Draw(
         formula=formula,
-        reference=reference,
         function="curandGenerateLongLong" if kind.bits == 64 else "curandGenerate",
         arguments=(),
         words=memory,
@@ -82,23 +78,18 @@ def of_words(
         outputs=outputs,
         parameters=parameters,
         direct=dtype.name if formula == "bits" and 4 * memory == dtype.itemsize else "",
-        fused=own,
         own=own,
         whole=kind.quasi,
     )
 
 
-def of_values(
-    state: State, function: str, reference: Callable[..., Any], arguments: tuple[float, ...], native: str, own: str
-) -> Draw:
-    """Values that a function of cuRAND's makes in dtype `native`; for philox the formula `own` does the same: on the
-    CPU, and but for float64 on GPUs."""
+def of_values(sequence: SequenceKind, function: str, arguments: tuple[float, ...], native: str, own: str) -> Draw:
+    """Values that a function of cuRAND's makes in dtype `native`; for philox the formula `own` does the same."""
     double = native == "float64"
-    each = rounds(state, double)
-    own = own if state.kind == "philox" else ""
+    each = rounds(sequence, double)
+    own = own if sequence.kind == "philox" else ""
     return Draw(
         formula="stored",
-        reference=reference,
         function=function,
         arguments=arguments,
         words=2 if double else 1,
@@ -107,12 +98,17 @@ def of_values(
         outputs=each.outputs,
         parameters=(0, 0, arguments[0], arguments[1]) if own else (0, 0, 0.0, 0.0),
         direct=native,
-        fused="" if double else own,
         own=own,
-        whole=state.row.quasi,
+        in_turns=double,
+        whole=sequence.row.quasi,
     )
 
 
 def round_up(number: int, multiple: int) -> int:
     """The least multiple that is no smaller."""
     return -(-number // multiple) * multiple
+
+
+def in_order(made: Layout) -> bool:
+    """Whether an array's elements lie in memory in C order, without gaps."""
+    return made.size <= 1 or made.strides == row_major_strides(made.shape, made.itemsize)

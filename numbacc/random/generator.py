@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
 
+from ..arrays import operands
 from ..base import checks
-from ..base.layout import CPU
+from ..base.layout import CPU, lengths_of
 from ..device.devices import target_of
-from ..errors import OptionError, ShapeError, UnsupportedError, shown
+from ..device.streams import handle_of
+from ..errors import OptionError, UnsupportedError, shown
 from ..libraries import curand
-from ..libraries.curand import State
-from ..reference import random as reference
-from . import draws
-from .draw import Draw, of_values, of_words
+from ..libraries.curand import SequenceKind, State
+from .plans import plan_of
 
 KINDS = tuple(curand.KINDS)
 
@@ -25,8 +24,6 @@ KINDS = tuple(curand.KINDS)
 _MOST_CHILDREN = 2**20
 
 Shape = int | Sequence[int] | None
-FLOATS = ("float32", "float64", "float16", "bfloat16")
-INTEGERS = ("int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8")
 
 
 class Generator:
@@ -91,7 +88,7 @@ class Generator:
         `offset` is refused of a state's position, unless the generator is near there.
         """
         with self._lock:
-            return self._state
+            return self._state._replace(position=self._position)
 
     @state.setter
     def state(self, state: State) -> None:
@@ -103,7 +100,9 @@ class Generator:
             if engine is not None and not engine.makes(found):
                 engine = None
             curand.check_reach(found, self._device, engine)
-            self._state, self._engine = found, engine
+            self._state, self._engine, self._position = found, engine, found.position
+            #: What plans depend on.
+            self._sequence = SequenceKind(found.kind, found.ordering, found.dimensions, self._device)
 
     @property
     def device(self) -> str:
@@ -174,9 +173,7 @@ class Generator:
             UnsupportedError: 64 bits of a sobol32; one number inside a graph's capture. OptionError: the sequence ends
             before. LibraryError: cuRAND failed, or is not installed and the kind is not philox.
         """
-        result = draws.asked(size, dtype, out, stream, ("uint32", "uint64"))
-        words = result.dtype.itemsize // 4
-        return self._draw("bits", words, result, (0, 0, 0.0, 0.0), 32 * words)
+        return self._draw("bits", (), size, dtype, out, stream)
 
     def random(self, size: Shape = None, *, dtype: Any = None, out: Any = None, stream: Any = None) -> Any:
         """Uniform numbers in [0, 1), never 1: multiples of 2^-24 in float32, 2^-53 in float64 (2^-32 of sobol32),
@@ -187,8 +184,7 @@ class Generator:
         Args:
             dtype: float32, float64, float16 or bfloat16; the others, and errors, as in `bits`.
         """
-        result = draws.asked(size, dtype, out, stream, FLOATS)
-        return self._draw("random", 1 + (result.dtype == np.float64), result)
+        return self._draw("random", (), size, dtype, out, stream)
 
     def uniform(
         self,
@@ -207,15 +203,9 @@ class Generator:
         Args:
             low, high: finite numbers, low < high. The others, and errors, as in `random`.
         """
-        first, last = checks.real(low, "low"), checks.real(high, "high")
-        if not first < last:
-            raise OptionError(f"low={low} and high={high}: low must be below high")
-        span = checks.real(last - first, "high - low")
-        result = draws.asked(size, dtype, out, stream, FLOATS)
-        largest = float(np.finfo(np.float64 if result.dtype == np.float64 else np.float32).max)
-        if max(-first, last, span) > largest:
-            raise OptionError(f"low={low} and high={high} are too far apart for {result.dtype}: use float64")
-        return self._draw("uniform", 1 + (result.dtype == np.float64), result, (0, 0, first, span))
+        if type(low) is not float or type(high) is not float:
+            low, high = _number(low, "low"), _number(high, "high")
+        return self._draw("uniform", (low, high), size, dtype, out, stream)
 
     def integers(
         self,
@@ -240,19 +230,10 @@ class Generator:
         """
         if high is None:
             low, high = 0, low
-        result = draws.asked(size, dtype, out, stream, INTEGERS)
-        beyond = not checks.boolean(endpoint, "endpoint")
-        first, last = checks.integer(low, "low"), checks.integer(high, "high") - beyond
-        if first > last:
-            raise OptionError(f"low={low} and high={high}: low must be below high")
-        bounds = np.iinfo(result.dtype)
-        if first < bounds.min or last > bounds.max:
-            raise OptionError(
-                f"low={low} and high={high} reach beyond {result.dtype}, which holds {bounds.min} to {bounds.max}"
-            )
-        most = last - first
-        words = 2 if most < 2**32 else 4
-        return self._draw("integers", words, result, (most, first % 2**64, 0.0, 0.0), most.bit_length())
+        endpoint = checks.boolean(endpoint, "endpoint")
+        # By their own type: 6.0 and True would be found among the plans under 6 and 1.
+        first, last = checks.integer(low, "low"), checks.integer(high, "high")
+        return self._draw("integers", (first, last, endpoint), size, dtype, out, stream)
 
     def dropout_mask(
         self, p: float, size: Shape = None, *, dtype: Any = None, out: Any = None, stream: Any = None
@@ -264,12 +245,7 @@ class Generator:
             dtype: a float as in `random`, or bool: False with probability p, else True. The others, and errors, as in
                 `bits`.
         """
-        dropped = checks.real(p, "p")
-        if not 0 <= dropped <= 1:
-            raise OptionError(f"p={p} is no probability: it must be 0 to 1")
-        result = draws.asked(size, dtype, out, stream, (*FLOATS, "bool"))
-        kept = 1 / (1 - dropped) if dropped < 1 else 0.0
-        return self._draw("mask", 1, result, (round(dropped * 2**32), 0, kept, 0.0))
+        return self._draw("dropout_mask", (_number(p, "p"),), size, dtype, out, stream)
 
     # ------------------------------------------------------------ other distributions
 
@@ -286,10 +262,11 @@ class Generator:
         """Normal numbers of mean `loc` and standard deviation `scale`, as cuRAND's `curandGenerateNormal` makes them.
 
         philox, xorwow and mrg32k3a by Box and Muller's formula, two of two outputs, the others by the inverse of the
-        distribution. On a GPU cuRAND takes sines from the hardware, on the CPU from the C library: the same numbers to
-        about 2^-19 of `scale`. For philox, in float32 and less, a kernel of numbacc's has cuRAND's device formula and
-        writes the result where and as it is wanted; float64 is cuRAND's on a GPU. On the CPU philox's are NumPy's, by
-        the formula of cuRAND's host generator and within 2^-20 of `scale`, in float64 2^-49, of what that makes.
+        distribution. On a GPU cuRAND takes sines of float32 from the hardware, on the CPU from the C library: the same
+        numbers to about 2^-19 of `scale`. For philox a kernel of numbacc's has cuRAND's device formula, and writes the
+        result where and as it is wanted; in float64 its arithmetic is its own, and its numbers within 2^-48 of `scale`
+        of cuRAND's. On the CPU philox's are NumPy's, by the formula of cuRAND's host generator and within 2^-20 of
+        `scale`, in float64 2^-49, of what that makes.
 
         A call begins and ends with a round of pairs, so it may pass over outputs. A round has 2 outputs in philox,
         524288 in its float64, 8192 in xorwow (16384 in float64) and in mrg32k3a's ordering "legacy", 163840 in its
@@ -298,8 +275,9 @@ class Generator:
         Args:
             loc, scale: finite numbers, scale >= 0. The others, and errors, as in `random`.
         """
-        mean, deviation = checks.real(loc, "loc"), checks.at_least_0(scale, "scale")
-        return self._normal("normal", mean, deviation, draws.asked(size, dtype, out, stream, FLOATS))
+        if type(loc) is not float or type(scale) is not float:
+            loc, scale = _number(loc, "loc"), _number(scale, "scale")
+        return self._draw("normal", (loc, scale), size, dtype, out, stream)
 
     def standard_normal(self, size: Shape = None, *, dtype: Any = None, out: Any = None, stream: Any = None) -> Any:
         """`normal` of mean 0 and standard deviation 1; errors are those of `random`."""
@@ -316,8 +294,9 @@ class Generator:
         stream: Any = None,
     ) -> Any:
         """exp of what `normal(mean, sigma)` gives, by cuRAND's `curandGenerateLogNormal`; all else is as there."""
-        location, deviation = checks.real(mean, "mean"), checks.at_least_0(sigma, "sigma")
-        return self._normal("lognormal", location, deviation, draws.asked(size, dtype, out, stream, FLOATS))
+        if type(mean) is not float or type(sigma) is not float:
+            mean, sigma = _number(mean, "mean"), _number(sigma, "sigma")
+        return self._draw("lognormal", (mean, sigma), size, dtype, out, stream)
 
     def poisson(
         self, lam: float = 1.0, size: Shape = None, *, dtype: Any = None, out: Any = None, stream: Any = None
@@ -331,62 +310,27 @@ class Generator:
             lam: 0 < lam <= 400000, which is as far as cuRAND goes.
             dtype: int64, int32, uint64 or uint32, by default int64. The others, and errors, as in `bits`.
         """
-        mean = checks.real(lam, "lam")
-        if not 0 < mean <= curand.MAX_POISSON_MEAN:
-            raise OptionError(f"lam={lam} is out of range: it must be above 0 and at most {curand.MAX_POISSON_MEAN}")
-        result = draws.asked(size, dtype, out, stream, ("int64", "int32", "uint64", "uint32"))
-        with self._lock:
-            draw = of_values(self._state, "curandGeneratePoisson", reference.values, (mean,), "uint32", "")
-            return self._run(draw, result)
+        return self._draw("poisson", (_number(lam, "lam"),), size, dtype, out, stream)
 
     # ------------------------------------------------------------ draws
 
-    def _draw(
-        self,
-        formula: str,
-        words: int,
-        result: draws.Asked,
-        parameters: tuple[int, int, float, float] = (0, 0, 0.0, 0.0),
-        bits: int = 0,
-    ) -> Any:
-        """Values that a formula makes of `words` outputs each, or of one of a quasi-random kind if it has the bits."""
+    def _draw(self, method: str, arguments: tuple[Any, ...], size: Shape, dtype: Any, out: Any, stream: Any) -> Any:
+        """Find the plan, make the values, and go on in the sequence."""
+        handle = handle_of(stream)
+        array = None if out is None else operands.as_array(out, "out", handle)
+        made = None if array is None else operands.layout_of(array)
+        if size is not None and type(size) is not int:
+            size = lengths_of(size, name="size")
         with self._lock:
-            kind = self._state.row
-            if kind.quasi and kind.bits < bits:
-                raise UnsupportedError(f"{kind.name} has outputs of 32 bits, not of {bits}: use sobol64")
-            draw = of_words(self._state, formula, reference.values, words, result.dtype, parameters)
-            return self._run(draw, result)
-
-    def _normal(self, name: str, mean: float, deviation: float, result: draws.Asked) -> Any:
-        double = result.dtype == np.float64
-        function = {"normal": "curandGenerateNormal", "lognormal": "curandGenerateLogNormal"}[name] + "Double" * double
-        native = "float64" if double else "float32"
-        with self._lock:
-            draw = of_values(self._state, function, reference.values, (mean, deviation), native, name)
-            return self._run(draw, result)
-
-    def _run(self, draw: Draw, result: draws.Asked) -> Any:
-        """Make the values, and go on in the sequence. The lock is held."""
-        state, kind, shape = self._state, self._state.row, result.shape
-        if state.dimensions > 1 and (not shape or shape[0] != state.dimensions):
-            wanted = f"its first length must be {state.dimensions}, one for each coordinate"
-            raise ShapeError(f"size={shape} of points in {state.dimensions} dimensions: {wanted}")
-        count = math.prod(shape)
-        first = draw.start(state.position) if count else state.position
-        end = first + draw.length(count) // state.dimensions
-        if end > kind.outputs:
-            raise OptionError(
-                f"{count} values from position {state.position} on end at {end}, but {kind.name} has "
-                f"{kind.outputs} {'points' if kind.quasi else 'outputs'}: use another generator"
-            )
-        curand.check_outputs(kind, end, self._device, f"{count} values from position {state.position} on")
-        draws.check_capture(draw, result, self._device)
-        array, made = draws.result(shape, result.dtype, self._device, result.out, result.stream)
-        draws.run(draw, array, made, self._live, state, first, result.stream)
-        self._state = state._replace(position=end)
-        if result.scalar:
-            return array[()] if self._device == CPU else array.copy_to_host(stream=result.stream)[()]
-        return array if result.out is None else result.given
+            try:
+                plan = plan_of(method, arguments, size, dtype, made, self._sequence)
+            except TypeError:
+                # Where a dtype cannot be hashed, what it is decides; all else is refused again.
+                plan = plan_of.__wrapped__(method, arguments, size, dtype, made, self._sequence)
+            array, self._position = plan.run(self._state, self._position, array, handle, self._live)
+        if plan.scalar:
+            return array[()] if self._device == CPU else array.copy_to_host(stream=handle)[()]
+        return array if out is None else out
 
     def _live(self) -> curand.Engine:
         """The cuRAND generator, made when first needed."""
@@ -398,3 +342,8 @@ def _restored(state: State, device: int | str | None) -> Generator:
     made = Generator(device=device)
     made.state = state
     return made
+
+
+def _number(value: Any, name: str) -> Any:
+    """An argument that is a number, as plans are found by: a complex one, say, would be found under its real part."""
+    return value if type(value) is float or type(value) is int else checks.real(value, name)

@@ -18,8 +18,9 @@ agree to the last bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,23 +30,6 @@ Array = Any  #: a NumPy array
 
 _LOW = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
-
-
-def values(formula: str, words: Array, each: int, row: DTypeInfo, parameters: tuple[Any, ...]) -> Array:
-    """The values of an array of words.
-
-    Args:
-        formula: a name of the table above.
-        words: uint32, `each` of them a value, in order.
-        each: 1, 2 or 4.
-        row: the result's dtype.
-        parameters: (u, v, a, b): for uniform a = low, b = high - low; for mask u = p 2^32, a = 1/(1 - p); for
-            integers u = n - 1, v = low modulo 2^64; for normals a = mean, b = standard deviation.
-
-    Returns:
-        the values, in the dtype or one that it is rounded from.
-    """
-    return _FORMULAS[formula](words, each, row, *parameters)
 
 
 def _pairs(words: Array) -> Array:
@@ -58,7 +42,7 @@ def _top(words: Array, each: int) -> Array:
 
 
 def _real(row: DTypeInfo) -> Any:
-    return np.dtype(row.compute).type
+    return np.float64 if row.compute == "float64" else np.float32
 
 
 def _unit(words: Array, each: int, row: DTypeInfo, bits: int) -> Array:
@@ -105,6 +89,16 @@ def integers(words: Array, each: int, row: DTypeInfo, u: int, v: int, a: float, 
     if each == 1:
         x = words.astype(np.uint64)
         scaled = x * np.uint64(u) + x >> _32
+    elif each == 2 and u < 1 << 32:
+        # Of two products of 32-bit halves no sum overflows.
+        x, n = _pairs(words), np.uint64(u + 1)
+        lower = x & _LOW
+        lower *= n
+        lower >>= _32
+        scaled = x >> _32
+        scaled *= n
+        scaled += lower
+        scaled >>= _32
     elif each == 2:
         scaled = scale(_pairs(words), u)[1]
     else:
@@ -113,8 +107,8 @@ def integers(words: Array, each: int, row: DTypeInfo, u: int, v: int, a: float, 
         carried = scale(x[0::2], u)[1]
         lower, upper = scale(x[1::2], u)
         scaled = upper + (lower + carried < carried)
-    total = scaled + np.uint64(v)
-    return total.astype(f"uint{row.bits}").view(row.numpy)
+    scaled += np.uint64(v)
+    return scaled.astype(f"uint{row.bits}").view(row.numpy)
 
 
 def stored(words: Array, each: int, row: DTypeInfo, u: int, v: int, a: float, b: float) -> Array:
@@ -125,9 +119,10 @@ def stored(words: Array, each: int, row: DTypeInfo, u: int, v: int, a: float, b:
 
 def normal(words: Array, each: int, row: DTypeInfo, u: int, v: int, a: float, b: float) -> Array:
     real = _real(row)
-    z = _box_muller(words) if each == 1 else _box_muller_double(words)
-    z *= real(b)
-    z += real(a)
+    z = _on_circle(*words)
+    if a or b != 1:
+        z *= real(b)
+        z += real(a)
     return z
 
 
@@ -136,43 +131,26 @@ def lognormal(words: Array, each: int, row: DTypeInfo, u: int, v: int, a: float,
     return np.exp(x, out=x)
 
 
-#: 2^-32, and 2π 2^-32 as cuRAND rounds it.
-_SMALL = np.float32(2.0**-32)
-_SMALL_ANGLE = np.float32(2.3283064e-10) * np.float32(6.2831855)
-
-
-def _box_muller(words: Array) -> Array:
-    """Two independent standard normals of each two words (Box and Muller 1958), in float32.
-
-    With u and v uniform in (0, 1], √(-2 ln u) is the distance from the origin of a pair of normals, 2πv its angle.
-    """
-    u, angle = (words[first::2].astype(np.float32) for first in (0, 1))
-    u *= _SMALL
-    u += _SMALL / 2
-    angle *= _SMALL_ANGLE
-    angle += _SMALL_ANGLE / 2
-    return _on_circle(u, angle)
-
-
-def _box_muller_double(words: Array) -> Array:
-    """The same in float64, of each four words: u and v of 53 bits."""
-    x = words.reshape(-1, 4).astype(np.uint64)
-    u, half_turns = (x[:, first] ^ x[:, first + 1] << np.uint64(21) for first in (0, 2))
-    return _on_circle(u * 2.0**-53 + 2.0**-54, (half_turns * 2.0**-52 + 2.0**-53) * np.pi)
-
-
 def _on_circle(u: Array, angle: Array) -> Array:
-    """The points of a circle with radius √(-2 ln u) at these angles: sine, cosine, sine, ... u is overwritten."""
-    radius = np.log(u, out=u)
-    radius *= radius.dtype.type(-2)
-    np.sqrt(radius, out=radius)
-    made = np.empty(2 * len(u), u.dtype)
-    np.multiply(np.sin(angle), radius, out=made[0::2])
-    np.multiply(np.cos(angle), radius, out=made[1::2])
-    return made
+    """Two independent standard normals of each u, uniform in (0, 1], and angle (Box and Muller 1958).
+
+    They are a point's coordinates, the sine first, on a circle with the radius √(-2 ln u), which is overwritten.
+    """
+    radius = np.log(u, u)
+    radius *= -2.0
+    np.sqrt(radius, radius)
+    made = np.empty((len(u), 2), u.dtype)
+    np.multiply(np.sin(angle), radius, made[:, 0])
+    np.multiply(np.cos(angle), radius, made[:, 1])
+    return made.reshape(-1)
 
 
-_FORMULAS: dict[str, Callable[..., Array]] = {
+#: Name -> function (words, each, row, u, v, a, b) -> values, in the dtype or one that it is rounded from.
+#: words: uint32, `each` of them (1, 2 or 4) a value, in order; for normals what `uniforms`, or for float64
+#: `uniforms_for_doubles`, returns.
+#: row: the result's dtype. For uniform a = low, b = high - low; for mask u = p 2^32, a = 1/(1 - p); for integers
+#: u = n - 1, v = low modulo 2^64; for normals a = mean, b = standard deviation.
+FORMULAS: dict[str, Callable[..., Array]] = {
     f.__name__: f for f in (random, uniform, bits, mask, integers, normal, lognormal, stored)
 }
 
@@ -192,20 +170,132 @@ _CHUNK = 1 << 14
 def philox(seed: int, position: int, count: int) -> Array:
     """The words `position` to `position` + `count` of what cuRAND's `curandGenerate` returns for a seed, as uint32."""
     first, skipped = divmod(position, 4)
-    groups = np.uint64(first) + np.arange(-(-(skipped + count) // 4), dtype=np.uint64)
-    return _words(seed, groups)[skipped : skipped + count]
+    number = -(-(skipped + count) // 4)
+    turn, thread = first >> 16, first & 0xFFFF
+    if number <= _FEW and thread + number <= 1 << 16:
+        lanes = _lanes(number)
+        c0, c1, c2, c3 = _few(seed, turn * lanes.ones, thread * lanes.ones + lanes.numbers, lanes)
+        words = _array(c0 | c1 << 32, c2 | c3 << 32, number).T.reshape(-1).view(np.uint32)
+    else:
+        words = _words(seed, np.uint64(first) + np.arange(number, dtype=np.uint64))
+    return words[skipped : skipped + count]
 
 
-def philox_for_doubles(seed: int, position: int, start: int, count: int) -> Array:
-    """The words, four each, of the pairs number `start` to `start` + `count` of float64 normals.
+def uniforms(seed: int, position: int, count: int) -> Array:
+    """Numbers uniform in (0, 1] and angles, in float32, of `count` pairs of words from an even position on.
 
-    A thread of cuRAND's makes four normals together, of two turns' words: the pair number p of a round takes turn p % 2
-    of thread p // 2, and a round is two turns of all threads. `position` is where the first round starts.
+    They come as two rows, each without gaps, which is what NumPy's functions are quick on.
     """
+    first, skipped = divmod(position >> 1, 2)
+    number = skipped + count + 1 >> 1
+    turn, thread = first >> 16, first & 0xFFFF
+    if number <= _FEW and thread + number <= 1 << 16:
+        lanes = _lanes(number)
+        c0, c1, c2, c3 = _few(seed, turn * lanes.ones, thread * lanes.ones + lanes.numbers, lanes)
+        rows = _array(c0 | c2 << 32, c1 | c3 << 32, number).view(np.uint32)[:, skipped : skipped + count]
+    else:
+        rows = philox(seed, position, 2 * count).reshape(-1, 2).T
+    both = rows.astype(np.float32, order="C")
+    both *= _SMALL
+    both += _HALF_OF_IT
+    return both
+
+
+#: 2^-32, and 2π 2^-32 as cuRAND rounds it.
+_SMALL = np.array([[2.0**-32], [np.float32(2.3283064e-10) * np.float32(6.2831855)]], np.float32)
+_HALF_OF_IT = _SMALL / 2
+
+
+def uniforms_for_doubles(seed: int, position: int, start: int, count: int) -> Array:
+    """Numbers uniform in (0, 1] and angles, in float64, of the pairs number `start` to `start` + `count` of normals.
+
+    Each has 53 bits, x0 ^ x1 2^21 of two words, and a half. A thread of cuRAND's makes four normals together, of two
+    turns' words: the pair number p of a round takes turn p % 2 of thread p // 2, and a round is two turns of all
+    threads. `position` is where the first round starts. They come as two rows, each without gaps.
+    """
+    if count <= _FEW and not start:
+        lanes = _lanes(count)
+        c0, c1, c2, c3 = _few(seed, (position >> 18) * lanes.ones + lanes.odd, lanes.halves, lanes)
+        # Twice the 53 bits, and 1: what is rounded to a double then is rounded as the sum is below.
+        bits = _array(c0 << 1 ^ c1 << 22 | lanes.ones, c2 << 1 ^ c3 << 22 | lanes.ones, count)
+        return bits * _ONE_AND_TWO_PI
     pair = np.uint64(start) + np.arange(count, dtype=np.uint64)
     one = np.uint64(1)
     turn = (pair >> _THREADS_LOG2 & ~one) + (pair & one)
-    return _words(seed, np.uint64(position // 4) + (turn << _THREADS_LOG2) + (pair >> one & _THREAD))
+    words = _words(seed, np.uint64(position // 4) + (turn << _THREADS_LOG2) + (pair >> one & _THREAD))
+    x = words.reshape(-1, 4).astype(np.uint64)
+    both = np.stack([x[:, first] ^ x[:, first + 1] << np.uint64(21) for first in (0, 2)]) * 2.0**-53
+    both += 2.0**-54
+    both[1] *= 2 * np.pi
+    return both
+
+
+#: By what `uniforms_for_doubles` multiplies twice its numbers' bits.
+_ONE_AND_TWO_PI = np.array([[2.0**-54], [2 * np.pi * 2.0**-54]])
+#: Up to so many groups are made by Python's integers, which is quicker than NumPy's calls.
+_FEW = 128
+
+
+class _Lanes(NamedTuple):
+    """Long integers of `total` lanes of 64 bits: each lane 1, its low 32 bits set, its number, that modulo 2 and its
+    half."""
+
+    total: int
+    ones: int
+    low: int
+    numbers: int
+    odd: int
+    halves: int
+
+
+@lru_cache(maxsize=_FEW + 1)
+def _lanes(count: int) -> _Lanes:
+    def long(numbers: Iterable[int]) -> int:
+        return sum(number << 64 * lane for lane, number in enumerate(numbers))
+
+    lanes = range(count)
+    return _Lanes(
+        count,
+        long(1 for _ in lanes),
+        long(0xFFFFFFFF for _ in lanes),
+        long(lanes),
+        long(n & 1 for n in lanes),
+        long(n >> 1 for n in lanes),
+    )
+
+
+@lru_cache(maxsize=256)
+def _keys(seed: int, count: int) -> list[tuple[int, int]]:
+    """The key's two words of each round, in every lane."""
+    ones = _lanes(count).ones
+    v, w = (int(n) for n in _WEYL[:, 0])
+    return [
+        (((seed & 0xFFFFFFFF) + n * v & 0xFFFFFFFF) * ones, ((seed >> 32) + n * w & 0xFFFFFFFF) * ones)
+        for n in range(_ROUNDS)
+    ]
+
+
+def _few(seed: int, turns: int, threads: int, lanes: _Lanes) -> tuple[int, int, int, int]:
+    """The four words of some groups, which are lanes of long integers: `_rounds` on all lanes at once.
+
+    A lane's product has 64 bits, so that none spills into the next lane; what is shifted there is cut off. The words 1
+    and 3 are cut only in the end.
+    """
+    low = lanes.low
+    c0, c1, c2, c3 = turns & low, turns >> 32, threads, 0
+    for k0, k1 in _keys(seed, lanes.total):
+        p = c0 * 0xD2511F53
+        q = c2 * 0xCD9E8D57
+        c0 = (q >> 32 ^ c1 ^ k0) & low
+        c2 = (p >> 32 ^ c3 ^ k1) & low
+        c1 = q
+        c3 = p
+    return c0, c1 & low, c2, c3 & low
+
+
+def _array(first: int, second: int, count: int) -> Array:
+    """Two long integers as the rows of an array of their lanes."""
+    return np.frombuffer((first | second << 64 * count).to_bytes(16 * count, "little"), np.uint64).reshape(2, count)
 
 
 def _words(seed: int, groups: Array) -> Array:

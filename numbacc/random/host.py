@@ -1,0 +1,108 @@
+"""What writes random numbers into NumPy arrays: NumPy itself, of Philox's words, or cuRAND's host generators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..base.dtypes import DTypeInfo, info
+from ..base.layout import Layout
+from ..base.ownership import PLAN_INSTEAD, NotCopied
+from ..libraries.curand import STARTING, State, installed
+from ..reference.random import FORMULAS, philox, uniforms, uniforms_for_doubles
+from .draw import Draw, in_order, round_up
+from .executables import PIECE, generate
+
+#: Values that NumPy makes at a time, an even number: what it works on stays in the cache.
+_CHUNK = 1 << 15
+#: Words from which on a call of cuRAND's host generator is cheap.
+_MANY = 1 << 14
+
+
+class HostDraw(NotCopied):
+    """A draw into arrays of one layout."""
+
+    _instead = PLAN_INSTEAD
+    workspace_bytes = 0
+
+    def __init__(self, draw: Draw, made: Layout):
+        self._draw, self._layout, self._row = draw, made, info(made.dtype)
+        self._in_order = in_order(made)
+        self.backend = "numpy" if draw.own else "cuRAND"
+        self.algorithm = "reference" if draw.own else draw.function
+        self._is_quiet = _is_quiet(draw, self._row)
+        self._size, self._of_words = made.size, draw.formula == draw.own
+        self._arguments = (draw.words, self._row, *draw.parameters)
+        self._own = FORMULAS[draw.own] if draw.own else None
+        # Normals are NumPy's in any case, since they need not be the same to the last bit; in float32 they take it
+        # less time.
+        self._may_be_curands = not draw.own or (self._of_words and made.size * draw.words >= _MANY)
+
+    def prepare(self, address: int, position: int) -> None:
+        """Nothing is compiled."""
+
+    def run(self, array: Any, state: State, position: int, stream: int, live: Callable[[], Any]) -> None:
+        """Write the array, of the outputs from `position` on. `live()` is cuRAND's generator."""
+        flat = array.reshape(-1) if self._in_order else np.empty(self._size, self._layout.dtype)
+        if self._may_be_curands and self._curand_is_faster(position - state.offset):
+            self._by_curand(flat, live(), position)
+        elif self._size <= _CHUNK:
+            self._put(flat, self._own, self._made(state.seed, position, 0, self._size), self._size)
+        else:
+            for start in range(0, self._size, _CHUNK):
+                count = min(self._size - start, _CHUNK)
+                made = self._made(state.seed, position, start, count)
+                self._put(flat[start : start + count], self._own, made, count)
+        if not self._in_order:
+            array[...] = flat.reshape(self._layout.shape)
+
+    def _curand_is_faster(self, drawn: int) -> bool:
+        """Whether cuRAND's host generator, where it is installed, should make Philox's words: the same to the last bit.
+
+        It makes one in 4 ns and NumPy in 10, but begins with 10 ms of starting its threads' states, and each call with
+        0.1. `drawn` is how many outputs were drawn before.
+        """
+        draw = self._draw
+        return not draw.own or (drawn + self._size * draw.words > STARTING and installed())
+
+    def _made(self, seed: int, position: int, start: int, count: int) -> Any:
+        """What the reference makes `count` values of, from number `start` on."""
+        if self._of_words:
+            words = self._draw.words
+            return philox(seed, position + start * words, count * words)
+        if self._draw.in_turns:
+            return uniforms_for_doubles(seed, position, start >> 1, count + 1 >> 1)
+        return uniforms(seed, position + start, count + 1 >> 1)
+
+    def _by_curand(self, flat: Any, engine: Any, position: int) -> None:
+        draw, size = self._draw, self._size
+        done = 0
+        if draw.direct == self._row.name:
+            done = size if draw.whole or not draw.pads else size // draw.round * draw.round
+            if done:
+                generate(draw, engine, flat.ctypes.data, position, 0, done, 0)
+        piece = size if draw.whole else max(PIECE // draw.round, 1) * draw.round
+        for start in range(done, size, piece):
+            count = min(piece, size - start)
+            made = round_up(count, draw.round) if draw.pads else count
+            memory = np.empty(round_up(4 * draw.words * made, 16) // 4, np.uint32)
+            generate(draw, engine, memory.ctypes.data, position, start, made, 0)
+            self._put(flat[start : start + count], FORMULAS[draw.formula], memory[: count * draw.words], count)
+
+    def _put(self, part: Any, formula: Any, made: Any, count: int) -> None:
+        if self._is_quiet:
+            part[...] = formula(made, *self._arguments)[:count]
+        else:
+            with np.errstate(all="ignore"):
+                part[...] = formula(made, *self._arguments)[:count]
+
+
+def _is_quiet(draw: Draw, row: DTypeInfo) -> bool:
+    """True if no value can overflow, so that NumPy has nothing to warn of."""
+    if row.compute not in ("float32", "float64"):
+        return True
+    _, _, a, b = draw.parameters
+    # A normal number is below 9 in float64.
+    return row.name == row.compute and draw.own != "lognormal" and abs(a) + 9 * abs(b) < float(np.finfo(row.name).max)
