@@ -387,20 +387,3 @@ def test_int8_takes_whole_factors(place, given):
     _, a = int8(place, 4, 4)
     c = place.put(np.ones((4, 4), np.int32))
     refused(OptionError, next(iter(given)), "integer", run=lambda: gemm.matmul(a, a.T, c=c, **given))
-
-
-@pytest.mark.gpu
-def test_scales_are_waited_for_on_other_streams():
-    """A scale that is still being written on a stream of its own."""
-    rng = np.random.default_rng(0)
-    a, w = (numbacc.asarray(rng.standard_normal((64, 64)).astype(numbacc.float8_e4m3fn)) for _ in range(2))
-    expected = numbacc.asnumpy(gemm.matmul(a, w.T, scale_a=4.0)).astype(np.float32)
-    busy = numbacc.asarray(rng.standard_normal((4096, 4096)).astype(F32))
-    for _ in range(5):
-        stream = numbacc.stream()
-        scale = numbacc.full((1,), 1.0, stream=stream)
-        for _ in range(20):
-            gemm.matmul(busy, busy, stream=stream)
-        scale._fill(4.0, stream.handle)
-        found = gemm.matmul(a, w.T, scale_a=scale)
-        np.testing.assert_array_equal(numbacc.asnumpy(found).astype(np.float32), expected)

@@ -126,20 +126,20 @@ class DrawSpec(NamedTuple):
         """True: its integers have 64 bits."""
         return True
 
-
-def groups_of(formula: str, words: int) -> int:
-    """`DrawSpec.groups`, measured on an H200: more where the arithmetic takes longer than the memory."""
-    return 4 if words == 2 and formula in ("normal", "lognormal", "integers", "few_integers") else 2
-
     @property
     def sources(self) -> tuple[str, ...]:
         """As in `KernelSpec`."""
-        return ("draws", "philox", "arithmetic")
+        return ("draws", "philox", "box_muller", "arithmetic")
 
     @property
     def identity(self) -> str:
         """As in `KernelSpec`."""
         return repr(self)
+
+
+def groups_of(formula: str, words: int) -> int:
+    """`DrawSpec.groups`, measured on an H200: more where the arithmetic takes longer than the memory."""
+    return 4 if words == 2 and formula in ("normal", "lognormal", "integers", "few_integers") else 2
 
 
 class ArrangeSpec(NamedTuple):
