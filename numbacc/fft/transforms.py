@@ -303,23 +303,30 @@ def cache_limit(count: int | None = None, nbytes: int | None = None) -> tuple[in
 
 def _call(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, overwrite: Any, stream: Any) -> Any:
     handle = handle_of(stream)
-    # The short way, for numbacc's own arrays; all else is looked at in `_look_up`.
-    array: Layout | None = getattr(a, "_numbacc_layout", None)
-    target: Layout | None = None if out is None else getattr(out, "_numbacc_layout", None)
+    # The short way, for options of the types that nearly all calls have; all else is looked at in `_look_up`.
     if (
-        array is not None
-        and (out is None or target is not None)
-        and (n is None or type(n) is int)
+        (n is None or type(n) is int)
         and (type(axes) is int or axes is None or axes is LAST_TWO)
         and type(overwrite) is bool
     ):
+        array: Layout | None = getattr(a, "_numbacc_layout", None)
+        target: Layout | None = None if out is None else getattr(out, "_numbacc_layout", None)
+        source, result = a, out
+        if array is None:
+            source = operands.as_array(a, "a", handle)
+            array = operands.layout_of(source)
+        if target is None and out is not None:
+            result = operands.as_array(out, "out", handle)
+            target = operands.layout_of(result)
         try:
             found = cache.find((function, n, axes, norm, overwrite, array, target))
         except TypeError:
             found = None  # an option that cannot be hashed: `_look_up` says what is wrong
         if found is not None:
-            return found.run(a, out, out, handle)
-    looked_up = _look_up(function, a, n, axes, norm, out, overwrite, handle)
+            return found.run(source, result, out, handle)
+        looked_up = _look_up(function, source, n, axes, norm, result, overwrite, handle)
+    else:
+        looked_up = _look_up(function, a, n, axes, norm, out, overwrite, handle)
     if looked_up.plan is None:
         return _one_by_one(function, looked_up, norm, out, overwrite, handle)
     return looked_up.plan.run(looked_up.a, looked_up.result, out, handle)
