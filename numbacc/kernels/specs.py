@@ -50,8 +50,8 @@ class KernelSpec(NamedTuple):
     out_dtype: str = ""
 
 
-#: Arguments of a kernel of `draws` that change from call to call, beside the result's address; halves of the others.
-CHANGING, HALVES = 5, 8
+#: Arguments of a kernel of `draws` that change from call to call, beside the result's address; halves of the formula's.
+CHANGING, HALVES = 2, 8
 
 
 class DrawSpec(NamedTuple):
