@@ -120,7 +120,7 @@ def _error(case: Case, out: Any) -> float:
     worst = 0.0
     for start in (0, out.size // 2, out.size - n):
         there = Generator("philox", SEED, offset=start * case.outputs, device="cpu")
-        want = getattr(there, case.method)(*case.arguments, n, dtype=case.dtype).astype(np.float64)
+        want = getattr(there, case.method)(*case.arguments, size=n, dtype=case.dtype).astype(np.float64)
         got = numbacc.asnumpy(out[start : start + n]).astype(np.float64)
         error = float(np.abs(got - want).max())
         worst = max(worst, error if error == error else float("inf"))

@@ -27,7 +27,7 @@ product, product_low, product_high = hardware.product, hardware.product_low, har
 sum_low = hardware.sum_low
 float_of_bits, double_of_bits = hardware.float_of_bits, hardware.double_of_bits
 
-_FOUR, _32 = np.uint64(4), np.uint64(32)
+_32 = np.uint64(32)
 
 
 @cuda.jit(device=True)
@@ -249,12 +249,6 @@ def _real_of(dtype: DTypeInfo) -> Any:
     return cuda.jit(device=True)(double if dtype.compute == "float64" else single)
 
 
-@cuda.jit(device=True)
-def _joined(lower, upper):
-    """The 64-bit integer of two words that came times 16."""
-    return join(low(np.uint64(lower) >> _FOUR), low(np.uint64(upper) >> _FOUR))
-
-
 def _put(spec: DrawSpec, io: SimpleNamespace) -> Any:
     """A function that stores one value: of number `index` in C order."""
     store, offsets, unravel = io.store, io.offsets, io.unravel
@@ -299,11 +293,10 @@ def make(spec: DrawSpec) -> Kernel:
     independent chains of instructions are under way, and share what is constant. A compiler that is left to itself
     makes long formulas one after the other, which takes a fifth longer.
 
-    Its arguments are what changes from call to call, then what stays. Launchers look at the low four bits of what
-    changes, as arrays' addresses, so all but the result's comes times 16, and numbers of 64 bits in halves, the lower
-    first: (what names the source, seed or address, 2; the first group, 2; the number, in C order, of that group's first
-    value, which may be negative), (address of the result), how many groups, the bound of the values' numbers, the
-    integers and reals of the formula in halves, the result's strides in elements, and its shape.
+    Its arguments are what changes from call to call, then what stays: (what names the source, an address or the seed
+    but for its highest bit; the first group), (address of the result), how many groups, the number, in C order, of the
+    first group's first value, which may be negative, and the bound of those numbers, the seed's highest bit in a word;
+    the integers and reals of the formula in halves, the lower first; the result's strides in elements, and its shape.
     """
     dtype = TABLE[spec.dtype]
     real = np.dtype(dtype.compute).type
@@ -314,11 +307,11 @@ def make(spec: DrawSpec) -> Kernel:
     step = io.width
 
     @cuda.jit(device=True)
-    def opened(changing, halves):
-        name, first = _joined(changing[0], changing[1]), _joined(changing[2], changing[3])
+    def opened(changing, highest, halves):
+        named = np.uint64(changing[0])
+        name = join(low(named), np.uint32(high(named) | np.uint32(highest)))
         u, v = join(halves[0], halves[1]), join(halves[2], halves[3])
-        a, b = number(halves[4], halves[5]), number(halves[6], halves[7])
-        return name, first, np.int64(changing[4]) >> 4, u, v, a, b
+        return name, np.uint64(changing[1]), u, v, number(halves[4], halves[5]), number(halves[6], halves[7])
 
     @cuda.jit(device=True)
     def make_some(item, out, name, first, groups, index, count, u, v, a, b, steps, shape):
@@ -328,8 +321,8 @@ def make(spec: DrawSpec) -> Kernel:
                 put_some(out, index + item * each, count, values, steps, shape)
             item += cuda.blockDim.x
 
-    def dense(changing, outs, groups, count, halves, steps, shape):
-        name, first, index, u, v, a, b = opened(changing, halves)
+    def dense(changing, outs, groups, index, count, highest, halves, steps, shape):
+        name, first, u, v, a, b = opened(changing, highest, halves)
         out = outs[0]
         width = np.int64(cuda.blockDim.x)
         work = width * 2 * pairs
@@ -345,8 +338,8 @@ def make(spec: DrawSpec) -> Kernel:
         else:
             make_some(item, out, name, first, groups, index, count, u, v, a, b, steps, shape)
 
-    def strided(changing, outs, groups, count, halves, steps, shape):
-        name, first, index, u, v, a, b = opened(changing, halves)
+    def strided(changing, outs, groups, index, count, highest, halves, steps, shape):
+        name, first, u, v, a, b = opened(changing, highest, halves)
         item = np.int64(cuda.blockIdx.x) * cuda.blockDim.x * 2 * pairs + cuda.threadIdx.x
         make_some(item, outs[0], name, first, groups, index, count, u, v, a, b, steps, shape)
 
@@ -358,7 +351,7 @@ def parameters(spec: DrawSpec) -> list[tuple[str, Any]]:
     return [
         ("uint64", CHANGING),
         ("uint64", 1),
-        *[("int64", None)] * 2,
+        *[("int64", None)] * 4,
         ("int64", HALVES),
         *[("int64", spec.rank)] * 2,
     ]

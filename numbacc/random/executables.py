@@ -26,6 +26,10 @@ from .draw import Draw, in_order, round_up
 #: Values that go through scratch memory at a time, where the sequence can be had in pieces.
 PIECE = 1 << 24
 _LOW = 0xFFFFFFFF
+#: A seed as an address, which is signed; and what of a seed a launcher is for: its highest bit and its low four.
+_NO_SIGN, _SEED_KEY = 2**63 - 1, 2**63 + 15
+#: Launchers that a plan keeps.
+_MOST_LAUNCHERS = 512
 
 
 class KernelDraw(NotCopied):
@@ -41,14 +45,16 @@ class KernelDraw(NotCopied):
     def __init__(self, draw: Draw, made: Layout, source: str, formula: str):
         self._draw, self._layout = draw, made
         self._kernel = _Kernel(draw, made, source, formula)
-        #: (address modulo 16, which word of a group is first) -> (launcher, its first value's number times 16).
-        self._calls: dict[tuple[int, int], tuple[Any, int]] = {}
+        #: (address modulo 16, what counts of the seed, position modulo 64) -> the launcher.
+        self._launchers: dict[tuple[int, int, int], Any] = {}
 
-    def prepare(self, address: int, position: int) -> tuple[Any, int]:
+    def prepare(self, address: int, position: int, seed: int = 0) -> Any:
         """Compile and load what a run needs."""
-        launcher, index = self._kernel.launcher(address, position & 3, 0, self._layout.size)
-        self._calls[address & 15, position & 3] = found = launcher, index << 4
-        return found
+        made = self._kernel.launcher(address, seed, position >> 2, position & 3, 0, self._layout.size)
+        if len(self._launchers) >= _MOST_LAUNCHERS:
+            self._launchers.clear()
+        self._launchers[address & 15, seed & _SEED_KEY, position & 63] = made
+        return made
 
     @property
     def algorithm(self) -> str:
@@ -59,25 +65,18 @@ class KernelDraw(NotCopied):
         """Write the array, of the words from `position` on, in the order of its memory."""
         # The path where a tenth of a microsecond counts.
         address, storage, seed = array._address, array._storage, state.seed
-        found = self._calls.get((address & 15, position & 3))
-        if found is not None and storage.sole == stream:
-            launcher, index = found
-            group = position >> 2
-            if not launcher.launch(
-                stream,
-                (seed & _LOW) << 4,
-                seed >> 32 << 4,
-                (group & _LOW) << 4,
-                group >> 32 << 4,
-                index,
-                address,
-            ):
-                if storage.sole != stream:
-                    backend().note(stream, self._layout.device, (), (array,))
-                return
+        launcher = self._launchers.get((address & 15, seed & _SEED_KEY, position & 63))
+        if (
+            launcher is not None
+            and storage.sole == stream
+            and not launcher.launch(stream, seed & _NO_SIGN, position >> 2, address, 0, 0, 0)
+        ):
+            if storage.sole != stream:
+                backend().note(stream, self._layout.device, (), (array,))
+            return
         with backend().using(stream, self._layout.device, writes=(array,)):
-            launcher, index = found or self.prepare(address, position)
-            _launch(launcher, stream, seed, position >> 2, index, address)
+            launcher = launcher or self.prepare(address, position, seed)
+            _launch(launcher, stream, seed, position >> 2, address)
 
 
 class LibraryDraw(NotCopied):
@@ -102,7 +101,7 @@ class LibraryDraw(NotCopied):
     def prepare(self, address: int, position: int) -> None:
         """Compile and load the kernel that a run needs."""
         if not self._direct:
-            self._kernel.launcher(address, 0, 0, min(self._piece, self._layout.size))
+            self._kernel.launcher(address, 0, 0, 0, 0, min(self._piece, self._layout.size))
 
     def _bytes(self, values: int) -> int:
         return round_up(4 * self._draw.words * self._made(values), 16)
@@ -129,8 +128,8 @@ class LibraryDraw(NotCopied):
 
         def launch(scratch: int) -> None:
             generate(self._draw, engine, scratch, position, start, self._made(values), stream)
-            launcher, index = self._kernel.launcher(array._address, 0, start, values)
-            _launch(launcher, stream, scratch, 0, index << 4, array._address)
+            launcher = self._kernel.launcher(array._address, scratch, 0, 0, start, values)
+            _launch(launcher, stream, scratch, 0, array._address)
 
         workspace.run(launch, self._bytes(values), self._layout.device, stream)
 
@@ -143,8 +142,8 @@ def generate(draw: Draw, engine: Any, address: int, position: int, start: int, v
     engine.generate(draw.function, address, values * draw.makes, draw.arguments, first, end, stream)
 
 
-def _launch(launcher: Any, stream: int, name: int, group: int, index: int, address: int) -> None:
-    words = (name & _LOW) << 4, name >> 32 << 4, (group & _LOW) << 4, group >> 32 << 4, index, address
+def _launch(launcher: Any, stream: int, name: int, group: int, address: int) -> None:
+    words = name & _NO_SIGN, group, address, 0, 0, 0
     status = launcher.launch(stream, *words)
     if status == CAPTURING:
         status = launcher.launch_unchecked(stream, *words)
@@ -158,22 +157,28 @@ class _Kernel:
         self._draw, self._layout, self._source, self._formula = draw, made, source, formula
         row = info(made.dtype)
         backend().check_capability(row.name, row.oldest_capability, made.device)
-        self._launchers: dict[tuple[int, int, int, int], Any] = {}
+        self._launchers: dict[tuple[int, ...], Any] = {}
         #: What was launched last, in words.
         self.algorithm = f"{source}, {formula}"
 
-    def launcher(self, address: int, skipped: int, start: int, count: int) -> tuple[Any, int]:
-        """What makes `count` values from number `start` on, the first of a group's word number `skipped`; and the
-        number of that group's first value."""
-        key = address & 15, skipped, start * self._layout.itemsize & 15, count
+    def launcher(self, address: int, name: int, group: int, skipped: int, start: int, count: int) -> Any:
+        """What makes `count` values from number `start` on, the first of a group's word number `skipped`.
+
+        A launcher takes what changes from call to call as arrays' addresses, and looks at their low four bits: there is
+        one for each of those of the seed and of the first group, which then need not be unpacked by every thread.
+        """
+        key = address & 15, name & 15, name >> 63, group & 15, skipped, start, count
         found = self._launchers.get(key)
         if found is None:
+            if len(self._launchers) >= _MOST_LAUNCHERS:
+                self._launchers.clear()
             found = self._launchers[key] = self._make(*key)
-        return found, start - skipped // self._draw.words
+        return found
 
-    def _make(self, aligned: int, skipped: int, before: int, count: int) -> Any:
+    def _make(self, aligned: int, named: int, highest: int, grouped: int, skipped: int, start: int, count: int) -> Any:
         draw, made = self._draw, self._layout
         row, words, itemsize = info(made.dtype), draw.words, made.itemsize
+        index = start - skipped // words
         # Integers are stored as unsigned ones, since all that matters is their bits; so are booleans.
         dtype = row.name if row.compute in ("float32", "float64") else f"uint{row.bits}"
         shape, steps = made.shape or (1,), tuple(step // itemsize for step in made.strides) or (1,)
@@ -181,7 +186,7 @@ class _Kernel:
             shape, steps = (made.size,), (1,)
         # `accessors` stores integers narrower than a word in accesses of 2 bytes at most, or as words.
         widest = 2 if row.bits < 32 and dtype.startswith("uint") else 16
-        access = math.gcd(widest, 4 // words * itemsize, (aligned + before - skipped // words * itemsize) % 16)
+        access = math.gcd(widest, 4 // words * itemsize, (aligned + index * itemsize) % 16)
         groups = -(-(skipped + count * words) // 4)
         u, v, a, b = draw.parameters
         real = _bits_of_double if row.compute == "float64" else _bits_of_single
@@ -203,9 +208,9 @@ class _Kernel:
             device=made.device,
             grid=(blocks, 1),
             block=(MAX_THREADS, 1),
-            alignment=(0, 0, 0, 0, 0, aligned),
-            places=tuple((k, 0) for k in range(6)),
-            constants=(groups, made.size, *halves, *steps, *shape),
+            alignment=(named, grouped, aligned),
+            places=((0, 0), (1, 0), (2, 0)),
+            constants=(groups, index, made.size, highest << 31, *halves, *steps, *shape),
             pairs=(),
         )
         self.algorithm = f"{spec.source}, {spec.formula}, {8 * spec.access_bytes}-bit stores, grid {blocks}"

@@ -119,7 +119,7 @@ def stored(words: Array, each: int, row: DTypeInfo, u: int, v: int, a: float, b:
 
 def normal(words: Array, each: int, row: DTypeInfo, u: int, v: int, a: float, b: float) -> Array:
     real = _real(row)
-    z = _on_circle(*words)
+    z = _on_circle(words[0], words[1])
     if a or b != 1:
         z *= real(b)
         z += real(a)
@@ -192,10 +192,11 @@ def uniforms(seed: int, position: int, count: int) -> Array:
     if number <= _FEW and thread + number <= 1 << 16:
         lanes = _lanes(number)
         c0, c1, c2, c3 = _few(seed, turn * lanes.ones, thread * lanes.ones + lanes.numbers, lanes)
-        rows = _array(c0 | c2 << 32, c1 | c3 << 32, number).view(np.uint32)[:, skipped : skipped + count]
-    else:
-        rows = philox(seed, position, 2 * count).reshape(-1, 2).T
-    both = rows.astype(np.float32, order="C")
+        both = _array(c0 | c2 << 32, c1 | c3 << 32, number).view(np.uint32).astype(np.float32)
+        both *= lanes.small
+        both += lanes.half
+        return both[:, skipped : skipped + count]
+    both = philox(seed, position, 2 * count).reshape(-1, 2).T.astype(np.float32, order="C")
     both *= _SMALL
     both += _HALF_OF_IT
     return both
@@ -218,7 +219,7 @@ def uniforms_for_doubles(seed: int, position: int, start: int, count: int) -> Ar
         c0, c1, c2, c3 = _few(seed, (position >> 18) * lanes.ones + lanes.odd, lanes.halves, lanes)
         # Twice the 53 bits, and 1: what is rounded to a double then is rounded as the sum is below.
         bits = _array(c0 << 1 ^ c1 << 22 | lanes.ones, c2 << 1 ^ c3 << 22 | lanes.ones, count)
-        return bits * _ONE_AND_TWO_PI
+        return bits * lanes.tiny
     pair = np.uint64(start) + np.arange(count, dtype=np.uint64)
     one = np.uint64(1)
     turn = (pair >> _THREADS_LOG2 & ~one) + (pair & one)
@@ -237,8 +238,14 @@ _FEW = 128
 
 
 class _Lanes(NamedTuple):
-    """Long integers of `total` lanes of 64 bits: each lane 1, its low 32 bits set, its number, that modulo 2 and its
-    half."""
+    """What a few groups are made with, `total` of them.
+
+    Attributes:
+        ones, low, numbers, odd, halves: long integers of lanes of 64 bits: each 1, its low 32 bits set, its number,
+            that modulo 2 and its half.
+        small, half, tiny: the factors and summands of `uniforms` and `uniforms_for_doubles`, spread out: where NumPy
+            does that, the arithmetic takes twice as long.
+    """
 
     total: int
     ones: int
@@ -246,6 +253,9 @@ class _Lanes(NamedTuple):
     numbers: int
     odd: int
     halves: int
+    small: Array
+    half: Array
+    tiny: Array
 
 
 @lru_cache(maxsize=_FEW + 1)
@@ -261,6 +271,9 @@ def _lanes(count: int) -> _Lanes:
         long(lanes),
         long(n & 1 for n in lanes),
         long(n >> 1 for n in lanes),
+        np.repeat(_SMALL, 2 * count, axis=1),
+        np.repeat(_HALF_OF_IT, 2 * count, axis=1),
+        np.repeat(_ONE_AND_TWO_PI, count, axis=1),
     )
 
 
