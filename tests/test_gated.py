@@ -53,6 +53,8 @@ _KERNEL_CASES = {
     "spread, at odd distances": ((2, 1023), {"margins": ((0, 0), (0, 1))}, {}),
     "scalar": ((5, 7) if simulated() else (70_000, 7), {"margins": ((0, 0), (1, 0))}, {}),
     "tiled": ((18, 35) if simulated() else (70, 145), {"order": (1, 0)}, {}),
+    "tiled, a row short": ((31, 32) if simulated() else (95, 160), {"order": (1, 0)}, {}),
+    "tiled, a column short": ((32, 31) if simulated() else (96, 159), {"order": (1, 0)}, {}),
     "strided": ((5, 7), {"steps": (1, 2)}, {}),
 }
 
