@@ -135,23 +135,16 @@ class _Gpu:
         self.pool = _create_pool(device)
         self.get_current = driver.address("cuCtxGetCurrent")
         contexts._is_current[:] = [partial(native.is_current, self.get_current)]
+        words = (self.get_current, self.context, *map(driver.address, _POOL_FUNCTIONS), self.pool)
+        self._words = (ctypes.c_uint64 * len(words))(*words)
         #: (nbytes, stream) -> address, or a negative code
-        self.allocate = partial(
-            native.allocate,
-            self.get_current,
-            self.context,
-            driver.address("cuStreamIsCapturing"),
-            driver.address("cuMemAllocFromPoolAsync"),
-            self.pool,
-        )
+        self.allocate = partial(native.allocate, ctypes.addressof(self._words))
         #: (address, stream) -> 0, or a code
-        self.free = partial(
-            native.free,
-            self.get_current,
-            self.context,
-            driver.address("cuStreamIsCapturing"),
-            driver.address("cuMemFreeAsync"),
-        )
+        self.free = partial(native.free, ctypes.addressof(self._words))
+
+
+#: What the native functions call, as they have it in a row.
+_POOL_FUNCTIONS = ("cuStreamIsCapturing", "cuMemAllocFromPoolAsync", "cuMemFreeAsync")
 
 
 class _Gpus(dict[int, _Gpu]):
