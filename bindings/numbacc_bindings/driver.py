@@ -168,7 +168,8 @@ FUNCTIONS = {
     "cuMemsetD16Async": "Lhzp",
     "cuMemsetD32Async": "Luzp",
     "cuMemsetD2D32Async": "Lzuzzp",
-    "cuPointerGetAttribute": "piL",
+    # Unchecked: of ordinary memory CUDA knows nothing.
+    "cuPointerGetAttribute": "piL>i",
     "cuStreamCreate": "pu",
     "cuStreamSynchronize": "p",
     "cuStreamWaitEvent": "ppu",

@@ -228,13 +228,14 @@ class DeviceArray(Operators, NumbaArray):
         source = self
         if not is_dense(self._numbacc_layout) or (out is not None and not self.is_c_contiguous()):
             source = self._compact(handle, row_major=out is not None)
-        host = out
+        own, host = source._numbacc_layout, out
         if host is None:
-            memory = np.empty(self.nbytes, np.uint8)
-            host = np.ndarray(self.shape, self.dtype, memory, 0, source.strides)
-        if self.size:
-            with backend().using(handle, self.device, (source,)):
-                backend().copy_to_host(host, source._address, self.device, handle, call)
+            memory = np.empty(own.nbytes, np.uint8)
+            host = np.ndarray(own.shape, own.dtype, memory, 0, own.strides)
+        if own.size:
+            gpu, made = backend(), out is None
+            with gpu.using(handle, own.device, (source,)) as capture:
+                gpu.copy_to_host(host, source._address, own.device, handle, capture, call=call, ordinary=made)
         return host
 
     def _compact(self, handle: int, *, row_major: bool) -> DeviceArray:

@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from numbacc_bindings.driver import DriverError, PointerAttribute, driver
+from numbacc_bindings.driver import PointerAttribute
 
 from ..base import _numba, dtypes
 from ..base.backend import backend
 from ..base.layout import CPU, Layout, layout, row_major_strides
 from ..device import partners
-from ..device.contexts import call
 from ..errors import DeviceError, DTypeError, Error, LayoutError
 from . import dlpack, foreign, tensors
 from .dlpack import CUDA_DEVICE, HOST_DEVICES, MANAGED_DEVICE
@@ -191,10 +190,10 @@ def _device_of(address: int, name: str) -> int:
     if not address or _numba.SIMULATED:
         return current
     with backend().on_device(current):
-        try:
-            return call(driver.cuPointerGetAttribute, PointerAttribute.DEVICE_ORDINAL, address)
-        except DriverError as error:
-            raise LayoutError(f"{name} starts at {address:#x}, where no GPU has memory") from error
+        found: int | None = backend().pointer_attribute(PointerAttribute.DEVICE_ORDINAL, address)
+    if found is None:
+        raise LayoutError(f"{name} starts at {address:#x}, where no GPU has memory")
+    return found
 
 
 def _dlpack(obj: Any, consumer: int | None) -> Any:

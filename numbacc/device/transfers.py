@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
 
 from numbacc_bindings import driver as cuda
-from numbacc_bindings.driver import DriverError, driver
+from numbacc_bindings.driver import driver
 
 from ..errors import UnsupportedError
-from .contexts import call, on_stream
+from .captures import Capture
+from .contexts import check_stream, on_stream
 from .events import Event
 from .history import capture_of
 from .memory import keep_until
 
 
+def pointer_attribute(attribute: cuda.PointerAttribute, address: int) -> int | None:
+    """What CUDA knows of an address; None of ordinary memory. Some device's context is current."""
+    value = ctypes.c_int()
+    status = driver.cuPointerGetAttribute(ctypes.addressof(value), attribute, address)
+    return None if status else value.value
+
+
 def _is_pinned(address: int) -> bool:
-    try:
-        kind = call(driver.cuPointerGetAttribute, cuda.PointerAttribute.MEMORY_TYPE, address)
-    except DriverError:
-        return False  # ordinary memory, of which CUDA knows nothing
-    return kind == cuda.MemoryType.HOST
+    return pointer_attribute(cuda.PointerAttribute.MEMORY_TYPE, address) == cuda.MemoryType.HOST
 
 
 def copy_from_host(storage: Any, address: int, host: np.ndarray[Any, Any], stream: int) -> None:
@@ -42,32 +47,45 @@ def copy_from_host(storage: Any, address: int, host: np.ndarray[Any, Any], strea
             keep_until(behind, host)
 
 
-def copy_to_host(host: np.ndarray[Any, Any], address: int, device: int, stream: int, call: str = "a copy") -> None:
+def copy_to_host(
+    host: np.ndarray[Any, Any],
+    address: int,
+    device: int,
+    stream: int,
+    capture: Capture | None = None,
+    *,
+    call: str = "a copy",
+    ordinary: bool = False,
+) -> None:
     """Queue a copy into a contiguous host array. Into pinned memory it returns at once, else when it is done.
 
-    A graph writes the host array at every launch, and keeps it. `call` is what the user called, for messages.
+    A graph writes the host array at every launch, and keeps it. The device's context is current, as inside `using`.
+
+    Args:
+        capture: the one that records the stream's work, None where there is none.
+        call: what the user called, for messages.
+        ordinary: whether the host array is known not to be pinned: CUDA need not be asked.
 
     Raises:
         UnsupportedError: the stream is being captured, and the host array is not pinned.
     """
-    with on_stream(stream, device):
-        target = host.ctypes.data
-        pinned = _is_pinned(target)
-        capture = capture_of(stream, device)
-        if capture is not None:
-            if not pinned:
-                raise UnsupportedError(
-                    f"{call} inside a graph's capture, where nothing has been computed yet: do it after g.launch(), or "
-                    "copy into pinned memory: numbacc.asnumpy(x, out=cuda.pinned_array(...))"
-                )
-            capture.keep(host)
-        driver.cuMemcpyDtoHAsync_v2(target, address, host.nbytes, stream)
+    check_stream(stream, device)
+    target = host.ctypes.data
+    pinned = not ordinary and _is_pinned(target)
+    if capture is not None:
         if not pinned:
-            driver.cuStreamSynchronize(stream)
-        elif capture is None:
-            behind = Event(device)
-            behind.record(stream)
-            keep_until(behind, host)
+            raise UnsupportedError(
+                f"{call} inside a graph's capture, where nothing has been computed yet: do it after g.launch(), or "
+                "copy into pinned memory: numbacc.asnumpy(x, out=cuda.pinned_array(...))"
+            )
+        capture.keep(host)
+    driver.cuMemcpyDtoHAsync_v2(target, address, host.nbytes, stream)
+    if not pinned:
+        driver.cuStreamSynchronize(stream)
+    elif capture is None:
+        behind = Event(device)
+        behind.record(stream)
+        keep_until(behind, host)
 
 
 def copy_on_device(target: int, source: int, nbytes: int, device: int, stream: int) -> None:
