@@ -375,4 +375,4 @@ def to_device(host: np.ndarray[Any, Any], target: int, handle: int) -> DeviceArr
 def imported(obj: Any, name: str, handle: int) -> Any:
     """Another library's array, as `import_array` takes it; NumPy's where it is in host memory."""
     found = import_array(obj, name, handle)
-    return DeviceArray(*found) if isinstance(found, tuple) else found
+    return DeviceArray(*found) if type(found) is tuple else found

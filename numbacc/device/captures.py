@@ -243,7 +243,7 @@ class _Retained:
     """What the graph of others keeps: its node in the list of what was lent, and the capture."""
 
     def __init__(self, number: int, capture: Capture):
-        self.node = (ctypes.c_uint64 * 1)()
+        self.words = (ctypes.c_uint64 * 1)()
         self._number, self._capture = number, capture
 
     def __del__(self) -> None:
@@ -257,7 +257,7 @@ class _Retained:
 def attach(number: int, graph: int, capture: Capture) -> None:
     """Let a graph that others capture keep a capture as long as any copy of it exists."""
     retained = _Retained(number, capture)
-    node = ctypes.addressof(retained.node)
+    node = ctypes.addressof(retained.words)
     function = lent.lend(node, 0, retained)
     made = call(driver.cuUserObjectCreate, node, function, 1, USER_OBJECT_NO_DESTRUCTOR_SYNC)
     driver.cuGraphRetainUserObject(graph, made, 1, GRAPH_USER_OBJECT_MOVE)

@@ -41,7 +41,7 @@ class Code:
         address = self._engine.get_function_address
         self.give_back = {offset: address(f"give_back_{offset}") for offset in {0, *offsets.values()}}
         self.give_back_capsule = address("give_back_capsule")
-        self.take = ctypes.CFUNCTYPE(ctypes.c_uint64)(address("take"))
+        self.take = ctypes.PYFUNCTYPE(ctypes.c_uint64)(address("take"))
         # One reference too many: neither this object nor its engine is freed when the interpreter ends.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
