@@ -168,8 +168,7 @@ FUNCTIONS = {
     "cuMemsetD16Async": "Lhzp",
     "cuMemsetD32Async": "Luzp",
     "cuMemsetD2D32Async": "Lzuzzp",
-    # Unchecked: of ordinary memory CUDA knows nothing.
-    "cuPointerGetAttribute": "piL>i",
+    "cuPointerGetAttribute": "piL",
     "cuStreamCreate": "pu",
     "cuStreamSynchronize": "p",
     "cuStreamWaitEvent": "ppu",

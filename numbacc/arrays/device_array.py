@@ -28,8 +28,7 @@ from ..base.layout import (
 from ..device.copying import copy
 from ..device.streams import handle_of
 from ..errors import DTypeError, LayoutError, ShapeError, UnsupportedError, shown
-from . import values
-from .dlpack import CUDA_DEVICE, export_capsule
+from . import dlpack, values
 from .foreign import check_is_no_value
 from .interop import import_array
 from .numba_array import NumbaArray, is_given
@@ -289,24 +288,9 @@ class DeviceArray(Operators, NumbaArray):
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """(DLPack's number for CUDA devices, this array's GPU)."""
-        return (CUDA_DEVICE, self.device)
+        return (dlpack.CUDA_DEVICE, self._numbacc_layout.device)
 
-    def __dlpack__(
-        self,
-        *,
-        stream: int | None = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[int, int] | None = None,
-        copy: bool | None = None,
-    ) -> Any:
-        """A DLPack capsule of this memory; the consumer's `stream` waits for what is queued on it.
-
-        Raises:
-            BufferError: a copy or another device is asked for, the stream is CUDA's per-thread default stream, or the
-                array is read-only and the consumer too old to be told.
-            OptionError: an argument is not of the kind that the protocol says.
-        """
-        return export_capsule(self, stream, max_version, dl_device, copy)
+    __dlpack__ = dlpack.export
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

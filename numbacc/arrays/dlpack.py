@@ -80,7 +80,6 @@ def _capsule_function(name: str, result: Any, *arguments: Any) -> Any:
     return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
 
 
-_new_capsule = _capsule_function("PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
 is_valid = _capsule_function("PyCapsule_IsValid", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
 pointer = _capsule_function("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
 set_name = _capsule_function("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
@@ -93,7 +92,7 @@ class _Export:
 
     def __init__(self, words: array[int], storage: Any, stream: int | None):
         self.words, self._storage, self._stream = words, storage, stream
-        self._owner = None if stream is None else partners.owner(stream)
+        self._owner = partners.owner(stream) if stream else None
 
     def __del__(self) -> None:
         if self._stream is not None:
@@ -152,30 +151,39 @@ def _pair(value: Any, name: str) -> tuple[int, ...] | None:
     return tuple(checks.integer(number, name) for number in value)
 
 
-def export_capsule(
-    exported: Any,
-    stream: int | None,
-    max_version: tuple[int, int] | None,
-    dl_device: tuple[int, int] | None,
-    copy: bool | None,
+def export(
+    self: Any,
+    *,
+    stream: int | None = None,
+    max_version: tuple[int, int] | None = None,
+    dl_device: tuple[int, int] | None = None,
+    copy: bool | None = None,
 ) -> Any:
-    """The implementation of `DeviceArray.__dlpack__`."""
+    """A DLPack capsule of this memory; the consumer's `stream` waits for what is queued on it.
+
+    Raises:
+        BufferError: a copy or another device is asked for, the stream is CUDA's per-thread default stream, or the
+            array is read-only and the consumer too old to be told.
+        OptionError: an argument is not of the kind that the protocol says.
+    """
     consumer = 0 if type(stream) is int and stream == 1 else _consumer(stream)
-    newest, place = _pair(max_version, "max_version"), _pair(dl_device, "dl_device")
-    if (copy is not None and checks.boolean(copy, "copy")) or place not in (None, exported.__dlpack_device__()):
-        raise BufferError("numbacc exports its own memory only, without a copy")
+    newest, made = _pair(max_version, "max_version"), self._numbacc_layout
+    if dl_device is not None or copy is not None:
+        elsewhere = _pair(dl_device, "dl_device") not in (None, (CUDA_DEVICE, made.device))
+        if (copy is not None and checks.boolean(copy, "copy")) or elsewhere:
+            raise BufferError("numbacc exports its own memory only, without a copy")
     name = NEW if newest is not None and newest[0] >= 1 else OLD
-    if exported._readonly and name == OLD:
+    if self._readonly and name == OLD:
         raise BufferError("this array is read-only, which DLPack before 1.0 cannot say")
     lent.collect()
-    storage, made = exported._storage, exported._numbacc_layout
+    storage = self._storage
     shared = None if consumer is None else backend().share(storage, consumer)
     words = _words_of(made, name)[:]
     address = words.buffer_info()[0]
     first, lengths = _TENSOR[name], address + 8 * _LENGTHS[name]
-    words[first] = exported._address if made.size else 0
+    words[first] = self._address if made.size else 0
     words[first + 3], words[first + 4] = lengths, lengths + 8 * made.ndim
-    if exported._readonly:
+    if self._readonly:
         words[_FLAGS] = READ_ONLY
     words[_DELETER[name]] = lent.lend(address, lent.CAPSULES[name], _Export(words, storage, shared))
-    return _new_capsule(address, name, lent.capsule_destructor())
+    return lent.capsule(address, name)

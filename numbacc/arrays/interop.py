@@ -197,7 +197,7 @@ def _device_of(address: int, name: str) -> int:
     if not address or _numba.SIMULATED:
         return current
     with backend().on_device(current):
-        found: int | None = backend().pointer_attribute(PointerAttribute.DEVICE_ORDINAL, address)
+        found: int | None = backend().pointer_attribute(PointerAttribute.DEVICE_ORDINAL, address, current)
     if found is None:
         raise LayoutError(f"{name} starts at {address:#x}, where no GPU has memory")
     return found

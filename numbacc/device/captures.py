@@ -12,7 +12,7 @@ import contextlib
 import ctypes
 import threading
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 from numbacc_bindings.driver import (
@@ -180,8 +180,9 @@ _lock = threading.RLock()
 def may_capture() -> Callable[[int], int]:
     """What tells quickly that a stream is not captured, the rule by far: returns 0 then."""
     from . import native
+    from .builtin import bound
 
-    return partial(native.is_capturing, driver.address("cuStreamIsCapturing"))
+    return bound(native.is_capturing, driver.address("cuStreamIsCapturing"), 1)
 
 
 def capture_on(stream: int) -> tuple[int, int]:

@@ -50,10 +50,9 @@ def lend(node: int, offset: int, owner: Any) -> int:
     return function
 
 
-def capsule_destructor() -> int:
-    """The address of the destructor of capsules that hold what was lent."""
-    function: int = _code().give_back_capsule
-    return function
+def capsule(address: int, name: bytes) -> Any:
+    """A PyCapsule of DLPack's, for the structure at an address, which was lent."""
+    return _code().new_capsule[name](address)
 
 
 def collect() -> None:

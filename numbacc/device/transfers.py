@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -15,18 +17,43 @@ from .captures import Capture
 from .contexts import check_stream, on_stream
 from .events import Event
 from .history import capture_of
-from .memory import keep_until
+from .memory import gpu, keep_until
 
 
-def pointer_attribute(attribute: cuda.PointerAttribute, address: int) -> int | None:
-    """What CUDA knows of an address; None of ordinary memory. Some device's context is current."""
+@lru_cache(maxsize=64)
+def _compiled(function: str, device: int) -> Callable[[int, int, int, int, int], int]:
+    """A function of the driver with up to four integers, called by compiled code, which does not look at the second.
+
+    Its status, or a negative code where nothing was done.
+    """
+    made = gpu(device)
+    return partial(made.execute, made.context, 0, driver.address(function))
+
+
+def _copy(function: str, device: int, target: int, source: int, nbytes: int, stream: int) -> None:
+    """Queue a copy by one of the driver's functions. The device's context is current."""
+    status = _compiled(function, device)(target, 0, source, nbytes, stream)
+    if status < 0:
+        getattr(driver, function)(target, source, nbytes, stream)
+    elif status:
+        driver.check(function, status)
+
+
+def _synchronize(device: int, stream: int) -> None:
+    """Wait for a stream. The device's context is current."""
+    if _compiled("cuStreamSynchronize", device)(stream, 0, 0, 0, 0):
+        driver.cuStreamSynchronize(stream)  # which says why
+
+
+def pointer_attribute(attribute: cuda.PointerAttribute, address: int, device: int) -> int | None:
+    """What CUDA knows of an address; None of ordinary memory. The device's context is current."""
     value = ctypes.c_int()
-    status = driver.cuPointerGetAttribute(ctypes.addressof(value), attribute, address)
+    status = _compiled("cuPointerGetAttribute", device)(ctypes.addressof(value), 0, attribute, address, 0)
     return None if status else value.value
 
 
-def _is_pinned(address: int) -> bool:
-    return pointer_attribute(cuda.PointerAttribute.MEMORY_TYPE, address) == cuda.MemoryType.HOST
+def _is_pinned(address: int, device: int) -> bool:
+    return pointer_attribute(cuda.PointerAttribute.MEMORY_TYPE, address, device) == cuda.MemoryType.HOST
 
 
 def copy_from_host(storage: Any, address: int, host: np.ndarray[Any, Any], stream: int) -> None:
@@ -37,10 +64,10 @@ def copy_from_host(storage: Any, address: int, host: np.ndarray[Any, Any], strea
     with on_stream(stream, storage.device):
         capture = capture_of(stream, storage.device)
         source = host.ctypes.data
-        driver.cuMemcpyHtoDAsync_v2(address, source, host.nbytes, stream)
+        _copy("cuMemcpyHtoDAsync_v2", storage.device, address, source, host.nbytes, stream)
         if capture is not None:
             capture.keep(host)
-        elif _is_pinned(source):
+        elif _is_pinned(source, storage.device):
             # As long as it is read, which may be longer than the array is held, or much shorter.
             behind = Event(storage.device)
             behind.record(stream)
@@ -71,7 +98,7 @@ def copy_to_host(
     """
     check_stream(stream, device)
     target = host.ctypes.data
-    pinned = not ordinary and _is_pinned(target)
+    pinned = not ordinary and _is_pinned(target, device)
     if capture is not None:
         if not pinned:
             raise UnsupportedError(
@@ -79,9 +106,9 @@ def copy_to_host(
                 "copy into pinned memory: numbacc.asnumpy(x, out=cuda.pinned_array(...))"
             )
         capture.keep(host)
-    driver.cuMemcpyDtoHAsync_v2(target, address, host.nbytes, stream)
+    _copy("cuMemcpyDtoHAsync_v2", device, target, address, host.nbytes, stream)
     if not pinned:
-        driver.cuStreamSynchronize(stream)
+        _synchronize(device, stream)
     elif capture is None:
         behind = Event(device)
         behind.record(stream)
@@ -90,7 +117,7 @@ def copy_to_host(
 
 def copy_on_device(target: int, source: int, nbytes: int, device: int, stream: int) -> None:
     with on_stream(stream, device):
-        driver.cuMemcpyDtoDAsync_v2(target, source, nbytes, stream)
+        _copy("cuMemcpyDtoDAsync_v2", device, target, source, nbytes, stream)
 
 
 def fill(address: int, pattern: bytes, count: int, device: int, stream: int) -> None:
