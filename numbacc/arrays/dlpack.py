@@ -185,5 +185,4 @@ def export(
     words[first + 3], words[first + 4] = lengths, lengths + 8 * made.ndim
     if self._readonly:
         words[_FLAGS] = READ_ONLY
-    words[_DELETER[name]] = lent.lend(address, lent.CAPSULES[name], _Export(words, storage, shared))
-    return lent.capsule(address, name)
+    return lent.capsule(address, name, _Export(words, storage, shared), _DELETER[name])

@@ -50,9 +50,18 @@ def lend(node: int, offset: int, owner: Any) -> int:
     return function
 
 
-def capsule(address: int, name: bytes) -> Any:
-    """A PyCapsule of DLPack's, for the structure at an address, which was lent."""
-    return _code().new_capsule[name](address)
+def capsule(node: int, name: bytes, owner: Any, deleter: int) -> Any:
+    """A PyCapsule of DLPack's for the structure that `owner.words` are, lent to whoever takes it.
+
+    Args:
+        node: the words' address.
+        name: the capsule's.
+        deleter: which of the words is to be the function that gives it back.
+    """
+    code, offset = _code(), CAPSULES[name]
+    owner.words[deleter] = code.give_back[offset]
+    _lent[node] = offset, owner
+    return code.new_capsule[name](node)
 
 
 def collect() -> None:

@@ -52,6 +52,14 @@ def pointer_attribute(attribute: cuda.PointerAttribute, address: int, device: in
     return None if status else value.value
 
 
+def _address(host: Any) -> int:
+    """Where a host array starts."""
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(host))  # a third of what NumPy's own answer takes
+    except (BufferError, TypeError, ValueError):  # read-only, of ml_dtypes, in Fortran's order
+        return int(host.ctypes.data)
+
+
 def _is_pinned(address: int, device: int) -> bool:
     return pointer_attribute(cuda.PointerAttribute.MEMORY_TYPE, address, device) == cuda.MemoryType.HOST
 
@@ -63,7 +71,7 @@ def copy_from_host(storage: Any, address: int, host: np.ndarray[Any, Any], strea
     """
     with on_stream(stream, storage.device):
         capture = capture_of(stream, storage.device)
-        source = host.ctypes.data
+        source = _address(host)
         _copy("cuMemcpyHtoDAsync_v2", storage.device, address, source, host.nbytes, stream)
         if capture is not None:
             capture.keep(host)
@@ -97,7 +105,7 @@ def copy_to_host(
         UnsupportedError: the stream is being captured, and the host array is not pinned.
     """
     check_stream(stream, device)
-    target = host.ctypes.data
+    target = _address(host)
     pinned = not ordinary and _is_pinned(target, device)
     if capture is not None:
         if not pinned:
