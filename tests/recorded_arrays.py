@@ -7,6 +7,7 @@ import sys
 import weakref
 from types import SimpleNamespace
 
+import ml_dtypes
 import numpy as np
 import pytest
 import recorder
@@ -244,6 +245,70 @@ def test_one_of_two_consumers_on_our_stream_lets_go(log):
     assert not here.named("record", "wait")
 
 
+def test_a_captured_consumer_keeps_the_memory(log):
+    """Also one on the array's own stream, for which nothing would have to be waited for."""
+    (s,) = streams(1)
+    x = array(s)
+    alive = weakref.ref(x._storage)
+    with numbacc.graph(s) as g:
+        consumer = Consumer(x, s.handle)
+        assert x._storage.partners == ()
+    consumer.drop()
+    del x
+    lent.collect()
+    gc.collect()
+    assert alive() is not None
+    del g
+    recorder.settle()
+    gc.collect()
+    assert alive() is None
+
+
+def test_threads_export_one_array():
+    x = array()
+
+    def each(k):
+        for _ in range(200):
+            consumer = Consumer(x, 1)
+            assert consumer.structure.tensor.data == x._address
+            consumer.drop()
+
+    run_threads(each)
+    lent.collect()
+    assert x._storage.partners == () and x._storage.sole == 0
+
+
+# ---------------------------------------------------------------- new arrays
+
+
+@pytest.mark.parametrize(
+    "call", [lambda: numbacc.empty(900_000, "int8"), lambda: numbacc.asarray(np.ones(900_000, "i1"))]
+)
+def test_memory_that_is_short_makes_way(call):
+    """What was asked for before is not what is there now."""
+    kept = call()
+    del kept
+    numbacc.release_memory()
+    held = numbacc.empty(900_000, "int8", stream=numbacc.stream())
+    FAKE.fake_limit(FAKE.fake_used() + 1000)
+    try:
+        with pytest.raises(numbacc.DeviceError, match="out of memory"):
+            call()
+        del held
+        assert call().size == 900_000
+    finally:
+        FAKE.fake_limit(1 << 30)
+
+
+def test_new_arrays_in_a_capture_are_the_graphs():
+    outside = numbacc.empty((4, 8))
+    with numbacc.graph() as g:
+        inside = numbacc.empty((4, 8))
+        assert inside._storage.sole is None and inside._numbacc_layout is outside._numbacc_layout
+    g.launch()
+    assert numbacc.empty((4, 8))._storage.sole == 0
+
+
 # ---------------------------------------------------------------- views and copies
 
 
@@ -270,3 +335,41 @@ def test_values_have_come_when_they_are_returned(log):
         assert [call.stream for call in here.named("synchronize") if call.number > out.number] == [out.stream]
     out = np.empty((4, 8), np.float32)
     assert numbacc.asnumpy(x, out=out) is out and (out == 1.5).all()
+
+
+def test_values_are_refused_inside_a_capture(log):
+    """Whoever owns the memory they would be copied to; the capture goes on."""
+    x, out = array(), np.empty((4, 8), np.float32)
+    with numbacc.graph() as g:
+        for call in (x.copy_to_host, x.item, lambda: numbacc.asnumpy(x, out=out), lambda: x[0, 0]):
+            with pytest.raises(numbacc.Error):
+                call()
+        x[...] = 2.0
+    assert not log.named("copy out")
+    g.launch()
+    assert only(log.named("launch graph"))
+
+
+def test_host_arrays_that_a_graph_reads_are_kept():
+    host, x = np.ones((4, 8), np.float32), array()
+    alive = weakref.ref(host)
+    with numbacc.graph() as g:
+        x[...] = host
+    del host
+    gc.collect()
+    assert alive() is not None
+    del g
+    gc.collect()
+    assert alive() is None
+
+
+@pytest.mark.parametrize(
+    "make", [np.asfortranarray, lambda a: a[::2], lambda a: a[:, ::-1], lambda a: a.astype("bool")]
+)
+def test_host_arrays_of_all_kinds_arrive(make):
+    """Read-only, backward and Fortran's, whose addresses are found out another way."""
+    host = make(np.arange(32, dtype=np.float32).reshape(4, 8))
+    host.flags.writeable = False
+    x = numbacc.asarray(host)
+    np.testing.assert_array_equal(x.copy_to_host(), host)
+    np.testing.assert_array_equal(numbacc.asarray(host.astype(ml_dtypes.bfloat16)).copy_to_host(), host)

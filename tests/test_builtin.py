@@ -38,7 +38,7 @@ def execute():
         word.from_address(place).value = CONTEXT
         return 0
 
-    made = bound(native.execute, address_of(current), 8)
+    made = bound(native.execute, address_of(current))
     yield made
     del current  # a fixture's locals live as long as its tests
 
@@ -67,7 +67,7 @@ def test_negative_answers_stay_negative(execute):
 def test_a_call_is_that_of_numbas_dispatcher():
     get = address_of(ctypes.CDLL(None).abs)  # writes no context
     for context in (0, 1, 2**63 - 1):
-        assert bound(native.is_current, get, 1)(context) == native.is_current(get, context)
+        assert bound(native.is_current, get)(context) == native.is_current(get, context)
 
 
 @pytest.mark.parametrize("wrong", ["x", 1.5, None, [1]])
@@ -95,7 +95,7 @@ def test_minus_one_is_a_number(execute):
 
 def test_other_threads_run_meanwhile():
     """A driver's call may wait for a callback, which needs Python's lock."""
-    sleep = bound(native.is_capturing, address_of(ctypes.CDLL(None).usleep), 1)
+    sleep = bound(native.is_capturing, address_of(ctypes.CDLL(None).usleep))
     counted, done = [0], threading.Event()
 
     def count():
@@ -123,7 +123,7 @@ from numbacc.device.builtin import bound
 class Last:
     def __init__(self):
         get = ctypes.cast(ctypes.CDLL(None).abs, ctypes.c_void_p).value
-        self.ask = bound(native.is_current, get, 1)
+        self.ask = bound(native.is_current, get)
 
     def __del__(self, write=os.write):
         write(1, b"%d" % self.ask(5))

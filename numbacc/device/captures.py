@@ -182,7 +182,7 @@ def may_capture() -> Callable[[int], int]:
     from . import native
     from .builtin import bound
 
-    return bound(native.is_capturing, driver.address("cuStreamIsCapturing"), 1)
+    return bound(native.is_capturing, driver.address("cuStreamIsCapturing"))
 
 
 def capture_on(stream: int) -> tuple[int, int]:

@@ -135,15 +135,15 @@ class _Gpu:
         self.context = primary_context(device)
         self.pool = _create_pool(device)
         self.get_current = driver.address("cuCtxGetCurrent")
-        contexts._is_current[:] = [bound(native.is_current, self.get_current, 1)]
+        contexts._is_current[:] = [bound(native.is_current, self.get_current)]
         words = (self.get_current, self.context, *map(driver.address, _POOL_FUNCTIONS), self.pool)
         self._words = (ctypes.c_uint64 * len(words))(*words)
         #: (nbytes, stream) -> address, or a negative code
-        self.allocate = bound(native.allocate, ctypes.addressof(self._words), 2)
+        self.allocate = bound(native.allocate, ctypes.addressof(self._words))
         #: `native.execute` but for its first parameter
-        self.execute = bound(native.execute, self.get_current, 8)
+        self.execute = bound(native.execute, self.get_current)
         #: (address, stream) -> 0, or a code
-        self.free = bound(native.free, ctypes.addressof(self._words), 2)
+        self.free = bound(native.free, ctypes.addressof(self._words))
 
 
 #: What the native functions call, as they have it in a row.
