@@ -38,7 +38,7 @@ def test_a_graph_keeps_what_the_graphs_in_it_keep():
 
 
 def test_a_graph_keeps_the_pinned_memory_that_it_writes(monkeypatch):
-    monkeypatch.setattr(transfers, "_is_pinned", lambda address: True)
+    monkeypatch.setattr(transfers, "_is_pinned", lambda address, device: True)
     host, x = np.empty((4, 8), np.float32), array()
     alive = weakref.ref(host)
     with numbacc.graph() as g:

@@ -110,7 +110,7 @@ def test_captures_may_begin_and_end_while_one_looks_at_all():
 
 
 def test_pinned_memory_is_kept_until_it_is_copied(monkeypatch):
-    monkeypatch.setattr(transfers, "_is_pinned", lambda address: True)
+    monkeypatch.setattr(transfers, "_is_pinned", lambda address, device: True)
     host = np.ones((4, 8), np.float32)
     alive = weakref.ref(host)
     x = numbacc.asarray(host)
@@ -125,7 +125,7 @@ def test_pinned_memory_is_kept_until_it_is_copied(monkeypatch):
 
 
 def test_pinned_memory_is_not_kept_longer_than_that(monkeypatch):
-    monkeypatch.setattr(transfers, "_is_pinned", lambda address: True)
+    monkeypatch.setattr(transfers, "_is_pinned", lambda address, device: True)
     host = np.ones((4, 8), np.float32)
     alive = weakref.ref(host)
     x = numbacc.asarray(host)
@@ -138,7 +138,7 @@ def test_pinned_memory_is_not_kept_longer_than_that(monkeypatch):
 
 def test_what_waits_for_the_gpu_does_not_pile_up(monkeypatch):
     """Nothing is allocated here, which would let go of it."""
-    monkeypatch.setattr(transfers, "_is_pinned", lambda address: True)
+    monkeypatch.setattr(transfers, "_is_pinned", lambda address, device: True)
     x, host = array(), np.empty((4, 8), np.float32)
     settle()
     FAKE.fake_pending(0)

@@ -65,6 +65,15 @@ def test_shapes_that_no_memory_has(place, shape):
         refused(numbacc.ShapeError, "shape=", "too large", run=lambda make=make: make(shape))
 
 
+def test_what_equals_a_shape_that_was_asked_for_is_none(place):
+    """Layouts of new arrays are looked up by shape, where True is 1, and 2.0 is 2."""
+    for shape in ((1, 2), 1, (2, 1)):
+        assert numbacc.empty(shape).size in (1, 2)
+    for shape in ((True, 2), (1.0, 2), True, 1.0, (np.True_, 2), (2, 1 + 0j)):
+        refused(numbacc.ShapeError, "shape", run=lambda shape=shape: numbacc.empty(shape))
+    assert numbacc.empty((np.int8(1), 2)).shape == (1, 2)
+
+
 def test_more_than_there_is(place):
     """An address exists for every byte, but no memory."""
     refused(numbacc.DeviceError, "memory", run=lambda: numbacc.empty(2**59, "float32"))

@@ -208,7 +208,7 @@ def test_the_backend_names_a_real_and_a_simulated_module():
 def test_one_door_to_numba_cuda():
     assert importers("numba.cuda") == {"numbacc.base._numba"}
     allowed = numbacc_modules(
-        "base._numba", "device.host_cache", "device.lent_code", "device.native", "reference.gated"
+        "base._numba", "device.builtin", "device.host_cache", "device.lent_code", "device.native", "reference.gated"
     )
     assert importers("numba", "llvmlite") <= {*allowed}
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import subprocess
+import sys
 import threading
 import weakref
 
@@ -17,14 +19,14 @@ class Lent:
     """An object with memory that foreign code is given."""
 
     def __init__(self):
-        self.memory = (ctypes.c_uint64 * 8)()
+        self.words = (ctypes.c_uint64 * 8)()
 
 
 @pytest.mark.parametrize("offset", [0, *lent.CAPSULES.values()])
 def test_what_is_given_back_is_let_go_of(offset):
     owners = [Lent() for _ in range(20)]
     alive = [weakref.ref(owner) for owner in owners]
-    nodes = [ctypes.addressof(owner.memory) for owner in owners]
+    nodes = [ctypes.addressof(owner.words) for owner in owners]
     functions = [lent.lend(node, offset, owner) for node, owner in zip(nodes, owners, strict=True)]
     del owners
     lent.collect()
@@ -42,11 +44,31 @@ def test_what_is_given_back_is_let_go_of(offset):
     assert not any(ref() for ref in alive)
 
 
+def test_what_is_not_given_back_outlives_the_interpreter():
+    """The function may be called, and write to the owner's words, when Python has ended."""
+    code = """
+import ctypes, os
+from numbacc.device import lent
+
+class Owner:
+    def __init__(self):
+        self.words = (ctypes.c_uint64 * 2)()
+
+    def __del__(self, write=os.write):
+        write(1, b"gone")
+
+owner = Owner()
+lent.lend(ctypes.addressof(owner.words), 8, owner)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert done.stdout == b""
+
+
 def test_threads_give_back_at_once():
     """ctypes lets the lock of Python go during a call: the pushes meet."""
     before = len(lent._lent)
     owners = [Lent() for _ in range(4000)]
-    nodes = [ctypes.addressof(owner.memory) for owner in owners]
+    nodes = [ctypes.addressof(owner.words) for owner in owners]
     functions = {lent.lend(node, 8, owner) for node, owner in zip(nodes, owners, strict=True)}
     give_back = ctypes.CFUNCTYPE(None, ctypes.c_uint64)(*functions)
 

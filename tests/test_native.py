@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -245,11 +246,9 @@ def test_another_context_is_current(driver, current):
     launcher = launch.Launcher(order(alignment=(8,), pairs=((0, 0, 8, 1, 0, 8, 0),)))
     assert launcher.launch(STREAM, *addresses(16, 16)) == WRONG_CONTEXT
     get_current, capturing = driver.address("cuCtxGetCurrent"), driver.address("cuStreamIsCapturing")
-    allocate, free = driver.address("cuMemAllocFromPoolAsync"), driver.address("cuMemFreeAsync")
-    assert native.execute(get_current, CONTEXT, capturing, free, 1, STREAM, 2, 3, 4) == WRONG_CONTEXT
-    assert native.allocate(get_current, CONTEXT, capturing, allocate, POOL, 64, STREAM) == WRONG_CONTEXT
+    assert native.execute(get_current, CONTEXT, capturing, 4096, 1, STREAM, 2, 3, 4) == WRONG_CONTEXT
     assert native.is_current(get_current, CONTEXT) == 0
-    assert native.free(get_current, CONTEXT, capturing, free, 4096, STREAM) == WRONG_CONTEXT
+    assert allocate(driver, 64) == free(driver, 4096) == WRONG_CONTEXT
     assert driver.calls == []
 
 
@@ -326,18 +325,23 @@ def test_a_librarys_function_gets_its_words(option):
     assert seen == [(12, 2**40 + 1, 2**63 - 5, option), (12, 2**40 + 1, 2**63 - 5)]
 
 
+@contextmanager
+def pool(driver):
+    """The address of what the native functions know of a GPU and its pool."""
+    names = ("cuCtxGetCurrent", "cuStreamIsCapturing", "cuMemAllocFromPoolAsync", "cuMemFreeAsync")
+    get_current, *functions = map(driver.address, names)
+    words = (word * 6)(get_current, CONTEXT, *functions, POOL)
+    yield ctypes.addressof(words)
+
+
 def allocate(driver, nbytes, stream=STREAM):
-    get_current, *functions = (
-        driver.address(name) for name in ("cuCtxGetCurrent", "cuStreamIsCapturing", "cuMemAllocFromPoolAsync")
-    )
-    return native.allocate(get_current, CONTEXT, *functions, POOL, nbytes, stream)
+    with pool(driver) as gpu:
+        return native.allocate(gpu, nbytes, stream)
 
 
 def free(driver, pointer, stream=STREAM):
-    get_current, *functions = (
-        driver.address(name) for name in ("cuCtxGetCurrent", "cuStreamIsCapturing", "cuMemFreeAsync")
-    )
-    return native.free(get_current, CONTEXT, *functions, pointer, stream)
+    with pool(driver) as gpu:
+        return native.free(gpu, pointer, stream)
 
 
 def test_an_allocation_is_an_address(driver):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -124,12 +125,25 @@ def empty(
         >>> numbacc.empty((2, 3), "bfloat16").shape
         (2, 3)
     """
-    handle = handle_of(stream)
-    found, target = dtypes.dtype(dtype), target_of(device)
+    handle, target = handle_of(stream), target_of(device)
+    made = (_row_major if _is_plain(shape, dtype) else _row_major.__wrapped__)(shape, dtype, target)
+    return operands.host_memory(made.shape, made.dtype) if target == CPU else operands.empty_device(made, handle)
+
+
+def _is_plain(shape: Any, dtype: Any) -> bool:
+    """True for integers of Python's, and a dtype's name or type: True and 2.0 would find what was made for 1 and 2."""
+    for n in shape if type(shape) is tuple else (shape,):
+        if type(n) is not int:
+            return False
+    return isinstance(dtype, (str, type, np.dtype))
+
+
+@lru_cache(maxsize=4096)
+def _row_major(shape: Any, dtype: Any, device: int) -> Layout:
+    """The layout of a new array, or the error of a shape or dtype that is none."""
+    found = dtypes.dtype(dtype)
     lengths = lengths_of(shape, found.itemsize)
-    if target == CPU:
-        return operands.host_memory(lengths, found)
-    return operands.empty_device(layout(lengths, row_major_strides(lengths, found.itemsize), found, target), handle)
+    return layout(lengths, row_major_strides(lengths, found.itemsize), found, device)
 
 
 def empty_like(obj: Any, *, dtype: Any = None, device: int | str | None = None, stream: Any = None) -> Array:

@@ -11,28 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from ..base import dtypes
+from ..base import dtypes, views
 from ..base.backend import backend
 from ..base.layout import (
     Layout,
     axes_of,
     check_same_device,
     dense_like,
-    index_parts,
     integers_of,
     is_dense,
     layout,
     lengths_of,
     overlap,
-    part_of,
     row_major_strides,
-    shadow,
 )
 from ..device.copying import copy
 from ..device.streams import handle_of
 from ..errors import DTypeError, LayoutError, ShapeError, UnsupportedError, shown
-from . import values
-from .dlpack import CUDA_DEVICE, export_capsule
+from . import dlpack, values
 from .foreign import check_is_no_value
 from .interop import import_array
 from .numba_array import NumbaArray, is_given
@@ -78,17 +74,12 @@ class DeviceArray(Operators, NumbaArray):
 
     # ------------------------------------------------------------ views
 
-    def _part(self, view: np.ndarray[Any, Any], dtype: np.dtype[Any] | None = None) -> DeviceArray:
-        """The view of this array that corresponds to a view of its shadow."""
-        made = layout(view.shape, view.strides, dtype or self.dtype, self.device)
-        address = view.__array_interface__["data"][0] if self.size else self._address
-        return DeviceArray(made, address, self._storage, self._readonly)
-
-    def _shadow(self) -> np.ndarray[Any, Any]:
-        return shadow(self._address, self._numbacc_layout)
+    def _seen(self, made: Layout, offset: int = 0) -> DeviceArray:
+        """A view of this array's memory, so many bytes behind its address."""
+        return DeviceArray(made, self._address + offset, self._storage, self._readonly)
 
     def _at(self, index: Any) -> DeviceArray:
-        return self._part(part_of(self._shadow(), index))
+        return self._seen(*views.part(self._numbacc_layout, index))
 
     def __getitem__(self, index: Any) -> Any:
         """A view by basic indexing (integers, slices, None, Ellipsis); a single element as a NumPy scalar.
@@ -98,12 +89,15 @@ class DeviceArray(Operators, NumbaArray):
         Raises:
             LayoutError: another kind of index. IndexRangeError: an index is out of range.
         """
+        made, offset = views.part(self._numbacc_layout, index)
+        if made.ndim:
+            return DeviceArray(made, self._address + offset, self._storage, self._readonly)
         return self.getitem(index)
 
     def getitem(self, item: Any, stream: Any = 0) -> Any:
         """As `array[item]`: an element is read on `stream`, which a view is bound to; 0 stands for the array's own."""
         part = self._at(item)
-        if part.ndim == 0 and self.ndim and None not in index_parts(item):
+        if part.ndim == 0 and self.ndim and None not in views.index_parts(item):
             return part._copy_to_host(None, part._handle(stream), "reading an element")[()]
         return part.bind(stream) if is_given(stream) else part
 
@@ -136,12 +130,12 @@ class DeviceArray(Operators, NumbaArray):
         order = None if axes is None else axes_of(axes, self.ndim, "the array", "axes")
         if order is not None and len(order) != self.ndim:
             raise ShapeError(f"axes={shown(axes)} must name each axis of shape {self.shape}")
-        return self._part(self._shadow().transpose(order))
+        return self._seen(views.transposed(self._numbacc_layout, order))
 
     @property
     def T(self) -> DeviceArray:
         """A view with the axes reversed."""
-        return self.transpose()
+        return self._seen(views.transposed(self._numbacc_layout))
 
     def reshape(self, *shape: Any, order: str = "C") -> DeviceArray:
         """A view of another shape.
@@ -153,22 +147,7 @@ class DeviceArray(Operators, NumbaArray):
         wanted = integers_of(shape[0] if len(shape) == 1 else shape, "shape")
         if not isinstance(order, str) or order != "C":
             raise LayoutError(f'order={shown(order)} is not supported: only "C"')
-        try:
-            # NumPy decides what -1 means and whether the strides allow the view.
-            lengths = np.broadcast_to(np.uint8(0), self.shape).reshape(wanted).shape
-        except (ValueError, OverflowError) as error:
-            raise ShapeError(f"cannot reshape {self.shape} to shape={shown(wanted)}: {error}") from None
-        if self.size == 0:
-            strides = row_major_strides(lengths, self.dtype.itemsize)
-            made = layout(lengths, strides, self.dtype, self.device)
-            return DeviceArray(made, self._address, self._storage, self._readonly)
-        try:
-            return self._part(self._shadow().reshape(lengths, copy=False))
-        except ValueError:
-            raise LayoutError(
-                f"an array of shape {self.shape} and strides {self.strides} cannot be seen as {lengths} without "
-                "a copy: use numbacc.asarray(numbacc.asnumpy(x)) or copy it into numbacc.empty"
-            ) from None
+        return self._seen(views.reshaped(self._numbacc_layout, wanted))
 
     def ravel(self, order: str = "C") -> DeviceArray:
         """A one-dimensional view; errors as in `reshape`."""
@@ -183,7 +162,7 @@ class DeviceArray(Operators, NumbaArray):
         found = None if axis is None else axes_of(axis, self.ndim, "the array", "axis")
         if any(self.shape[d] != 1 for d in found or ()):
             raise ShapeError(f"axis={shown(axis)} must name axes of length 1; the array has shape {self.shape}")
-        return self._part(self._shadow().squeeze(found))
+        return self._seen(views.squeezed(self._numbacc_layout, found))
 
     def broadcast_to(self, shape: int | Sequence[int]) -> DeviceArray:
         """A view repeated along new or length-1 axes (stride 0), not to be written.
@@ -192,10 +171,7 @@ class DeviceArray(Operators, NumbaArray):
             ShapeError: it is no shape, or one that this array does not broadcast to.
         """
         lengths = lengths_of(shape, self.dtype.itemsize)
-        try:
-            return self._part(np.broadcast_to(self._shadow(), lengths))
-        except ValueError:
-            raise ShapeError(f"the array has shape {self.shape}, which does not broadcast to {lengths}") from None
+        return self._seen(views.broadcast(self._numbacc_layout, lengths))
 
     def view(self, dtype: Any) -> DeviceArray:
         """The same bytes as another dtype of the same size.
@@ -206,7 +182,8 @@ class DeviceArray(Operators, NumbaArray):
         found = dtypes.dtype(dtype)
         if found.itemsize != self.dtype.itemsize:
             raise DTypeError(f"cannot view {self.dtype} as {found}: their sizes differ")
-        return self._part(self._shadow(), found)
+        own = self._numbacc_layout
+        return self._seen(layout(own.shape, own.strides, found, own.device))
 
     # ------------------------------------------------------------ copies
 
@@ -250,13 +227,14 @@ class DeviceArray(Operators, NumbaArray):
         source = self
         if not is_dense(self._numbacc_layout) or (out is not None and not self.is_c_contiguous()):
             source = self._compact(handle, row_major=out is not None)
-        host = out
+        own, host = source._numbacc_layout, out
         if host is None:
-            memory = np.empty(self.nbytes, np.uint8)
-            host = np.ndarray(self.shape, self.dtype, memory, 0, source.strides)
-        if self.size:
-            with backend().using(handle, self.device, (source,)):
-                backend().copy_to_host(host, source._address, self.device, handle, call)
+            memory = np.empty(own.nbytes, np.uint8)
+            host = np.ndarray(own.shape, own.dtype, memory, 0, own.strides)
+        if own.size:
+            gpu, made = backend(), out is None
+            with gpu.using(handle, own.device, (source,)) as capture:
+                gpu.copy_to_host(host, source._address, own.device, handle, capture, call=call, ordinary=made)
         return host
 
     def _compact(self, handle: int, *, row_major: bool) -> DeviceArray:
@@ -310,24 +288,9 @@ class DeviceArray(Operators, NumbaArray):
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """(DLPack's number for CUDA devices, this array's GPU)."""
-        return (CUDA_DEVICE, self.device)
+        return (dlpack.CUDA_DEVICE, self._numbacc_layout.device)
 
-    def __dlpack__(
-        self,
-        *,
-        stream: int | None = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[int, int] | None = None,
-        copy: bool | None = None,
-    ) -> Any:
-        """A DLPack capsule of this memory; the consumer's `stream` waits for what is queued on it.
-
-        Raises:
-            BufferError: a copy or another device is asked for, the stream is CUDA's per-thread default stream, or the
-                array is read-only and the consumer too old to be told.
-            OptionError: an argument is not of the kind that the protocol says.
-        """
-        return export_capsule(self, stream, max_version, dl_device, copy)
+    __dlpack__ = dlpack.export
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -345,10 +308,10 @@ class DeviceArray(Operators, NumbaArray):
         }
 
     def is_c_contiguous(self) -> bool:
-        return bool(self.size == 0 or self._shadow().flags.c_contiguous)
+        return views.is_contiguous(self._numbacc_layout)
 
     def is_f_contiguous(self) -> bool:
-        return bool(self.size == 0 or self._shadow().flags.f_contiguous)
+        return views.is_contiguous(views.transposed(self._numbacc_layout))
 
     # ------------------------------------------------------------ how it looks
 
@@ -396,4 +359,4 @@ def to_device(host: np.ndarray[Any, Any], target: int, handle: int) -> DeviceArr
 def imported(obj: Any, name: str, handle: int) -> Any:
     """Another library's array, as `import_array` takes it; NumPy's where it is in host memory."""
     found = import_array(obj, name, handle)
-    return DeviceArray(*found) if isinstance(found, tuple) else found
+    return DeviceArray(*found) if type(found) is tuple else found

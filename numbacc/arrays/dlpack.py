@@ -7,11 +7,13 @@ bfloat16 and float8.
 from __future__ import annotations
 
 import ctypes
+from array import array
+from functools import lru_cache
 from typing import Any
 
 from ..base import checks, dtypes
 from ..base.backend import backend
-from ..base.layout import is_sequence
+from ..base.layout import Layout, is_sequence
 from ..device import lent, partners
 from ..errors import OptionError, shown
 
@@ -78,7 +80,6 @@ def _capsule_function(name: str, result: Any, *arguments: Any) -> Any:
     return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
 
 
-_new_capsule = _capsule_function("PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
 is_valid = _capsule_function("PyCapsule_IsValid", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
 pointer = _capsule_function("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
 set_name = _capsule_function("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
@@ -87,11 +88,11 @@ set_name = _capsule_function("PyCapsule_SetName", ctypes.c_int, ctypes.py_object
 class _Export:
     """What must live until a consumer lets go of a tensor: its structure, and the memory, which it shares till then."""
 
-    __slots__ = ("_owner", "_storage", "_stream", "parts")
+    __slots__ = ("_owner", "_storage", "_stream", "words")
 
-    def __init__(self, parts: tuple[Any, ...], storage: Any, stream: int | None):
-        self.parts, self._storage, self._stream = parts, storage, stream
-        self._owner = None if stream is None else partners.owner(stream)
+    def __init__(self, words: array[int], storage: Any, stream: int | None):
+        self.words, self._storage, self._stream = words, storage, stream
+        self._owner = partners.owner(stream) if stream else None
 
     def __del__(self) -> None:
         if self._stream is not None:
@@ -99,6 +100,27 @@ class _Export:
                 self._storage.unshare(self._stream)
             except Exception:
                 pass  # interpreter exit, as in Storage
+
+
+#: A structure by 64-bit words: which are its tensor's first, its deleter and its flags, and where the lengths follow.
+_TENSOR = {OLD: 0, NEW: 4}
+_DELETER = {OLD: 7, NEW: 2}
+_FLAGS = 3
+_LENGTHS = {OLD: 8, NEW: 10}
+
+
+@lru_cache(maxsize=4096)
+def _words_of(made: Layout, name: bytes) -> array[int]:
+    """The structure of a tensor of that layout, with its lengths and steps behind it, but for all addresses."""
+    row = dtypes.info(made.dtype)
+    first, lengths = _TENSOR[name], _LENGTHS[name]
+    words = [0] * lengths
+    if name == NEW:
+        words[0] = 1  # version 1.0
+    words[first + 1] = CUDA_DEVICE | made.device << 32
+    words[first + 2] = made.ndim | row.dlpack_code << 32 | row.bits << 40 | 1 << 48
+    steps = [step // made.itemsize % 2**64 for step in made.strides]
+    return array("Q", [*words, *made.shape, *steps])
 
 
 def _consumer(stream: Any) -> int | None:
@@ -122,49 +144,45 @@ def _pair(value: Any, name: str) -> tuple[int, ...] | None:
     """
     if value is None:
         return None
+    if type(value) is tuple and len(value) == 2 and type(value[0]) is type(value[1]) is int:
+        return value
     if not is_sequence(value) or len(value) != 2:
         raise OptionError(f"{name}={shown(value)} is no pair of integers")
     return tuple(checks.integer(number, name) for number in value)
 
 
-def export_capsule(
-    array: Any,
-    stream: int | None,
-    max_version: tuple[int, int] | None,
-    dl_device: tuple[int, int] | None,
-    copy: bool | None,
+def export(
+    self: Any,
+    *,
+    stream: int | None = None,
+    max_version: tuple[int, int] | None = None,
+    dl_device: tuple[int, int] | None = None,
+    copy: bool | None = None,
 ) -> Any:
-    """The implementation of `DeviceArray.__dlpack__`."""
-    consumer = _consumer(stream)
-    newest, place = _pair(max_version, "max_version"), _pair(dl_device, "dl_device")
-    if (copy is not None and checks.boolean(copy, "copy")) or place not in (None, array.__dlpack_device__()):
-        raise BufferError("numbacc exports its own memory only, without a copy")
+    """A DLPack capsule of this memory; the consumer's `stream` waits for what is queued on it.
+
+    Raises:
+        BufferError: a copy or another device is asked for, the stream is CUDA's per-thread default stream, or the
+            array is read-only and the consumer too old to be told.
+        OptionError: an argument is not of the kind that the protocol says.
+    """
+    consumer = 0 if type(stream) is int and stream == 1 else _consumer(stream)
+    newest, made = _pair(max_version, "max_version"), self._numbacc_layout
+    if dl_device is not None or copy is not None:
+        elsewhere = _pair(dl_device, "dl_device") not in (None, (CUDA_DEVICE, made.device))
+        if (copy is not None and checks.boolean(copy, "copy")) or elsewhere:
+            raise BufferError("numbacc exports its own memory only, without a copy")
     name = NEW if newest is not None and newest[0] >= 1 else OLD
-    if array._readonly and name == OLD:
+    if self._readonly and name == OLD:
         raise BufferError("this array is read-only, which DLPack before 1.0 cannot say")
     lent.collect()
-    storage, shared = array._storage, None
-    if consumer is not None:
-        shared = backend().share(storage, consumer)
-    made = array._numbacc_layout
-    row = dtypes.info(made.dtype)
-    lengths = (ctypes.c_int64 * made.ndim)(*made.shape)
-    steps = (ctypes.c_int64 * made.ndim)(*(s // made.itemsize for s in made.strides))
-    tensor = _Tensor(
-        array._address if made.size else None,
-        _Device(*array.__dlpack_device__()),
-        made.ndim,
-        _DType(row.dlpack_code, row.bits, 1),
-        lengths,
-        steps,
-        0,
-    )
-    structure: Any
-    if name == NEW:
-        structure = _ManagedVersioned(_Version(1, 0), None, None, READ_ONLY if array._readonly else 0, tensor)
-    else:
-        structure = _Managed(tensor, None, None)
-    address = ctypes.addressof(structure)
-    export = _Export((structure, lengths, steps), storage, shared)
-    structure.deleter = lent.lend(address, lent.CAPSULES[name], export)
-    return _new_capsule(address, name, lent.capsule_destructor())
+    storage = self._storage
+    shared = None if consumer is None else backend().share(storage, consumer)
+    words = _words_of(made, name)[:]
+    address = words.buffer_info()[0]
+    first, lengths = _TENSOR[name], address + 8 * _LENGTHS[name]
+    words[first] = self._address if made.size else 0
+    words[first + 3], words[first + 4] = lengths, lengths + 8 * made.ndim
+    if self._readonly:
+        words[_FLAGS] = READ_ONLY
+    return lent.capsule(address, name, _Export(words, storage, shared), _DELETER[name])

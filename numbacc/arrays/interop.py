@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from numbacc_bindings.driver import DriverError, PointerAttribute, driver
+from numbacc_bindings.driver import PointerAttribute
 
 from ..base import _numba, dtypes
 from ..base.backend import backend
 from ..base.layout import CPU, Layout, layout, row_major_strides
 from ..device import partners
-from ..device.contexts import call
 from ..errors import DeviceError, DTypeError, Error, LayoutError
 from . import dlpack, foreign, tensors
 from .dlpack import CUDA_DEVICE, HOST_DEVICES, MANAGED_DEVICE
@@ -72,11 +71,11 @@ def import_array(obj: Any, name: str, handle: int) -> Taken | np.ndarray[Any, An
         ShapeError: a length is negative.
     """
     try:
-        if isinstance(obj, _numba.DeviceNDArray):
-            return _from_numba(obj, name, handle)
         kind = tensors.kind_of(obj.__class__)
         if kind is not None:
-            return _from_torch(tensors.checked(obj, name, kind), kind, name, handle)
+            return _from_torch(obj, kind, name, handle)
+        if isinstance(obj, _numba.DeviceNDArray):
+            return _from_numba(obj, name, handle)
         if hasattr(obj, "__dlpack__"):
             return _from_view(obj, name, handle)
         if hasattr(obj, "__cuda_array_interface__"):
@@ -94,11 +93,18 @@ def import_array(obj: Any, name: str, handle: int) -> Taken | np.ndarray[Any, An
 
 def _from_torch(tensor: Any, kind: tensors.Kind, name: str, handle: int) -> Taken | np.ndarray[Any, Any]:
     """torch's tensors: their own attributes say all, where they are torch's own on a GPU."""
-    place = tensors.place_of(tensor, kind)
-    if place is None:
+    if tensor.requires_grad or tensor.is_neg() or tensor.is_conj() or tensor.layout is not kind.strided:
+        tensor = tensors.checked(tensor, name, kind)
+    if not kind.plain or not tensor.is_cuda:
         return _from_view(tensor, name, handle)
-    owner, address, made = place
-    return _wrap(owner, address, made, name, handle, partners.torch_stream(made.device), False)
+    device = tensor.get_device()
+    made = tensors.layout_of(tensor.shape, tensor.stride(), tensor.dtype, device)
+    if made is None:
+        # DLPack says the same in three times the time, and in words that fit where it does not.
+        return _from_view(tensor, name, handle)
+    # The storage, and not the tensor, which can be given another: `t.data = ...`.
+    owner, address = tensor.untyped_storage(), tensor.data_ptr()
+    return _wrap(owner, address, made, name, handle, kind.current_stream(device), False)
 
 
 def _from_view(obj: Any, name: str, handle: int) -> Taken | np.ndarray[Any, Any]:
@@ -191,10 +197,10 @@ def _device_of(address: int, name: str) -> int:
     if not address or _numba.SIMULATED:
         return current
     with backend().on_device(current):
-        try:
-            return call(driver.cuPointerGetAttribute, PointerAttribute.DEVICE_ORDINAL, address)
-        except DriverError as error:
-            raise LayoutError(f"{name} starts at {address:#x}, where no GPU has memory") from error
+        found: int | None = backend().pointer_attribute(PointerAttribute.DEVICE_ORDINAL, address, current)
+    if found is None:
+        raise LayoutError(f"{name} starts at {address:#x}, where no GPU has memory")
+    return found
 
 
 def _dlpack(obj: Any, consumer: int | None) -> Any:

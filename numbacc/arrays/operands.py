@@ -6,6 +6,7 @@ What operations and plans use. Nothing here brings Numba as long as all arrays a
 from __future__ import annotations
 
 import copyreg
+from collections.abc import Callable
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
@@ -36,8 +37,9 @@ def as_array(obj: Any, name: str, handle: int) -> Array:
     kind = type(obj)
     if kind is np.ndarray:
         return obj
-    if kind in _imported:
-        return _device_arrays().imported(obj, name, handle)
+    imported = _imported.get(kind)
+    if imported is not None:
+        return imported(obj, name, handle)
     try:
         if getattr(obj, "_numbacc_layout", None) is not None:
             return obj
@@ -48,13 +50,14 @@ def as_array(obj: Any, name: str, handle: int) -> Array:
     if isinstance(obj, np.ndarray):
         return obj.view(np.ndarray)
     check_is_no_value(obj, name)
-    array = _device_arrays().imported(obj, name, handle)
-    _imported.add(kind)
+    imported = _device_arrays().imported
+    array = imported(obj, name, handle)
+    _imported[kind] = imported
     return array
 
 
-#: Types that have been taken as arrays before.
-_imported: set[type] = set()
+#: Types that have been taken as arrays before -> what takes them.
+_imported: dict[type, Callable[[Any, str, int], Array]] = {}
 
 
 @lru_cache(maxsize=1)

@@ -1,4 +1,4 @@
-"""torch's tensors: what must not be read as it lies in memory, and the short way to where they lie."""
+"""torch's tensors: what must not be read as it lies in memory, and how they lie there."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from ..base import dtypes
 from ..base.layout import Layout, layout
+from ..device.partners import torch_streams
 from ..errors import DTypeError
 
 
@@ -16,15 +17,17 @@ class Kind:
 
     Attributes:
         plain: whether its tensors are torch's own, and their attributes tell the truth of their memory.
+        current_stream: device -> the stream that torch works on now, in this thread.
     """
 
-    __slots__ = ("grad_enabled", "plain", "strided")
+    __slots__ = ("current_stream", "grad_enabled", "plain", "strided")
 
     def __init__(self, kind: Any):
         torch = sys.modules["torch"]
         self.plain = kind in (torch.Tensor, torch.nn.Parameter)
         self.strided = torch.strided
         self.grad_enabled = torch.is_grad_enabled
+        self.current_stream = torch_streams()
 
 
 @lru_cache(maxsize=256)
@@ -73,21 +76,9 @@ def check(obj: Any, name: str) -> None:
             raise DTypeError(f"{name} {what}; numbacc reads memory as it is: pass {remedy}")
 
 
-def place_of(obj: Any, kind: Kind) -> tuple[Any, int, Layout] | None:
-    """(owner of its memory, address, layout) of a tensor that is `checked`, by its own attributes.
-
-    None where they do not tell all: a tensor that is not torch's own or on no GPU, a dtype that numbacc has not.
-    DLPack says the same in three times the time, and in words that fit where it does not.
-    """
-    if not kind.plain or not obj.is_cuda:
-        return None
-    made = _layout(obj.shape, obj.stride(), obj.dtype, obj.get_device())
-    # The storage, and not the tensor, which can be given another: `t.data = ...`.
-    return None if made is None else (obj.untyped_storage(), obj.data_ptr(), made)
-
-
 @lru_cache(maxsize=4096)
-def _layout(shape: Any, steps: tuple[int, ...], dtype: Any, device: int) -> Layout | None:
+def layout_of(shape: Any, steps: tuple[int, ...], dtype: Any, device: int) -> Layout | None:
+    """The layout of a tensor of that shape, strides in elements and torch's dtype; None where numbacc has not that."""
     row = dtypes.TABLE.get(str(dtype).removeprefix("torch."))
     if row is None:
         return None

@@ -128,6 +128,8 @@ def broadcast(value: Any, shape: tuple[int, ...], name: str) -> Any:
 
 def gapless(host: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """A NumPy array as it can be copied in one piece, in its own memory order where that is possible."""
+    if host.flags.c_contiguous:
+        return host
     # Order "K" keeps the memory order of a dense array, so that a transposed array stays one.
     dense = host if host.flags.forc else np.array(host, order="K")
     strides = dense.strides

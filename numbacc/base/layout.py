@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from ..errors import DeviceError, IndexRangeError, LayoutError, ShapeError, shown
+from ..errors import DeviceError, LayoutError, ShapeError, shown
 
 #: The device of a NumPy array. GPUs are 0, 1, ...
 CPU = -1
@@ -166,46 +166,6 @@ def numpy_view(
     return host_view(array, address, shape, strides, f"|V{found.itemsize}", readonly).view(found)
 
 
-def index_parts(index: Any) -> tuple[Any, ...]:
-    """An index as the tuple of its parts."""
-    return index if isinstance(index, tuple) else (index,)
-
-
-def basic_index(index: Any) -> tuple[Any, ...]:
-    """The index as a tuple with an Ellipsis, which makes NumPy return a view and never a scalar.
-
-    Raises:
-        LayoutError: the index would need a copy.
-    """
-    parts = index_parts(index)
-    for part in parts:
-        if not (part is None or part is Ellipsis or isinstance(part, (slice, int, np.integer))) or isinstance(
-            part, (bool, np.bool_)
-        ):
-            raise LayoutError(
-                f"index {shown(part)} is not supported: device arrays take integers, slices, None and Ellipsis, "
-                "which give views"
-            )
-    return parts if any(part is Ellipsis for part in parts) else (*parts, ...)
-
-
-def part_of(array: np.ndarray[Any, Any], index: Any) -> np.ndarray[Any, Any]:
-    """The view of a NumPy array that a basic index gives.
-
-    Raises:
-        LayoutError: the index would need a copy, or is none. IndexRangeError: it is out of range.
-    """
-    try:
-        view: np.ndarray[Any, Any] = array[basic_index(index)]
-    except IndexError as error:
-        raise IndexRangeError(f"index {shown(index)} does not fit shape {array.shape}: {error}") from None
-    except LayoutError:
-        raise
-    except (TypeError, ValueError) as error:  # slices of what is no integer, or in steps of 0
-        raise LayoutError(f"index {shown(index)} is not supported: {error}") from None
-    return view
-
-
 def check_same_device(one: Layout, name: str, other: Layout, other_name: str) -> None:
     """Raise DeviceError unless both are on the same GPU, or both on the CPU."""
     if one.device != other.device:
@@ -271,6 +231,12 @@ def integers_of(value: Any, name: str) -> tuple[int, ...]:
     Raises:
         ShapeError: it is neither.
     """
+    if type(value) is tuple:  # as most are
+        for n in value:
+            if type(n) is not int:
+                break
+        else:
+            return value
     parts = value if is_sequence(value) else (value,)
     try:
         if bool not in map(type, parts):

@@ -12,7 +12,7 @@ import contextlib
 import ctypes
 import threading
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 from numbacc_bindings.driver import (
@@ -180,8 +180,9 @@ _lock = threading.RLock()
 def may_capture() -> Callable[[int], int]:
     """What tells quickly that a stream is not captured, the rule by far: returns 0 then."""
     from . import native
+    from .builtin import bound
 
-    return partial(native.is_capturing, driver.address("cuStreamIsCapturing"))
+    return bound(native.is_capturing, driver.address("cuStreamIsCapturing"))
 
 
 def capture_on(stream: int) -> tuple[int, int]:
@@ -243,7 +244,7 @@ class _Retained:
     """What the graph of others keeps: its node in the list of what was lent, and the capture."""
 
     def __init__(self, number: int, capture: Capture):
-        self.node = (ctypes.c_uint64 * 1)()
+        self.words = (ctypes.c_uint64 * 1)()
         self._number, self._capture = number, capture
 
     def __del__(self) -> None:
@@ -257,7 +258,7 @@ class _Retained:
 def attach(number: int, graph: int, capture: Capture) -> None:
     """Let a graph that others capture keep a capture as long as any copy of it exists."""
     retained = _Retained(number, capture)
-    node = ctypes.addressof(retained.node)
+    node = ctypes.addressof(retained.words)
     function = lent.lend(node, 0, retained)
     made = call(driver.cuUserObjectCreate, node, function, 1, USER_OBJECT_NO_DESTRUCTOR_SYNC)
     driver.cuGraphRetainUserObject(graph, made, 1, GRAPH_USER_OBJECT_MOVE)

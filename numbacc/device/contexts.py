@@ -108,21 +108,23 @@ def is_current(device: int) -> bool:
     return bool(_is_current and _is_current[0](primary_context(device)))
 
 
-#: The device that was current when it was asked for last.
-_recent: list[int] = []
+#: The device that was current when it was asked for last, and its context.
+_recent: tuple[int, int] | None = None
 
 
 def current_device() -> int:
     """The GPU whose context is current in this thread, else 0."""
-    if _recent and is_current(_recent[0]):
-        return _recent[0]
+    global _recent
+    recent = _recent
+    if recent is not None and _is_current and _is_current[0](recent[1]):
+        return recent[0]
     require_device(0)
     context = call(driver.cuCtxGetCurrent)
     if not context:
         return 0
     device = call(driver.cuCtxGetDevice)
     if context == primary_context(device):
-        _recent[:] = [device]
+        _recent = device, context
     return device
 
 

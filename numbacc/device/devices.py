@@ -24,9 +24,12 @@ def target_of(device: int | str | None) -> int:
     Raises:
         DeviceError: it names none that exists.
     """
-    number = default.number if device is None and has_gpu() else named(device)
+    if device is None:
+        number = default.number
+        return (backend().current_device() if has_gpu() else CPU) if number is None else number
+    number = named(device)
     if number is None:
-        number = backend().current_device() if device is not None or has_gpu() else CPU
+        number = backend().current_device()
     elif number != CPU:
         backend().require_device(number)
     return number

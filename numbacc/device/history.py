@@ -132,8 +132,11 @@ class History(NotCopied):
 
         The device's context is current.
         """
-        if stream != self.sole or self.partners:
-            self.before(stream, True)
+        with _lock:
+            if stream == self.sole:  # on which all is, partners' work, too
+                self.partners = (*self.partners, stream)
+                return
+        self.before(stream, True)
         with _lock:
             # A thread that used it on its home stream meanwhile may have found all others done.
             self._depart(stream)
@@ -142,6 +145,9 @@ class History(NotCopied):
     def unshare(self, stream: int) -> None:
         """The other library has let go; what it has queued so far is waited for by whoever is next."""
         with _lock:
+            if stream == self.sole and len(self.partners) == 1:
+                self.partners = ()
+                return
             others = list(self.partners)
             others.remove(stream)
             if stream != self.sole:

@@ -17,7 +17,7 @@ CAPSULES = {b"dltensor": 48, b"dltensor_versioned": 8}
 #: The first node of what was given back; 0 where that is nothing.
 head = ctypes.c_uint64()
 
-#: Address of a node -> (offset of its link, what must live until it is given back).
+#: Address of a node -> (offset of its link, what must live until it is given back). It outlives the interpreter.
 _lent: dict[int, tuple[int, Any]] = {}
 _lock = threading.RLock()
 #: The code, once it is needed.
@@ -34,28 +34,42 @@ def _code() -> Any:
             if not _made:
                 _made.append(Code(CAPSULES))
                 head = _made[0].head
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(_lent))
     return _made[0]
 
 
 def lend(node: int, offset: int, owner: Any) -> int:
-    """Keep `owner`, which holds the memory of `node`, until the function whose address this returns is called on it."""
+    """Keep `owner` until the function whose address this returns is called on `node`.
+
+    Args:
+        node: the address of the owner's `words`, of 64 bits each, which is all that the function writes to.
+        offset: how many bytes in it writes.
+    """
     function: int = _code().give_back[offset]
     _lent[node] = offset, owner
     return function
 
 
-def capsule_destructor() -> int:
-    """The address of the destructor of capsules that hold what was lent."""
-    function: int = _code().give_back_capsule
-    return function
+def capsule(node: int, name: bytes, owner: Any, deleter: int) -> Any:
+    """A PyCapsule of DLPack's for the structure that `owner.words` are, lent to whoever takes it.
+
+    Args:
+        node: the words' address.
+        name: the capsule's.
+        deleter: which of the words is to be the function that gives it back.
+    """
+    code, offset = _code(), CAPSULES[name]
+    owner.words[deleter] = code.give_back[offset]
+    _lent[node] = offset, owner
+    return code.new_capsule[name](node)
 
 
 def collect() -> None:
     """Let go of what was given back."""
-    if not _lent:
+    if not head.value:
         return
     node = _code().take()
     while node:
         offset, owner = _lent.pop(node)
-        node = ctypes.c_uint64.from_address(node + offset).value
+        node = owner.words[offset >> 3]
         del owner  # not before its memory has been read

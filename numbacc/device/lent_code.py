@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from llvmlite import binding, ir
+from llvmlite import ir
+
+from .builtin import builtin, compiled_forever, python
 
 _WORD = ir.IntType(64)
 _POINTER = _WORD.as_pointer()
@@ -17,8 +19,9 @@ class Code:
     Attributes:
         give_back: offset -> address of a C function void(*)(void *node), which pushes a node whose link to the next is
             at that offset.
-        give_back_capsule: address of a destructor of PyCapsules with DLPack's names: it pushes what nobody took.
         take: returns the first node of the list, and empties it.
+        new_capsule: name of DLPack's -> what makes a PyCapsule of that name of an address; its destructor pushes what
+            nobody took.
     """
 
     def __init__(self, offsets: dict[bytes, int]):
@@ -31,18 +34,13 @@ class Code:
             _define_push(module, f"give_back_{offset}", head, offset)
         _define_take(module, head)
         _define_destructor(module, {ctypes.addressof(self._names[name]): n for name, n in offsets.items()})
-        binding.initialize_native_target()
-        binding.initialize_native_asmprinter()
-        module.triple = binding.get_process_triple()
-        parsed = binding.parse_assembly(str(module))
-        machine = binding.Target.from_triple(module.triple).create_target_machine(jit=True)
-        self._engine = binding.create_mcjit_compiler(parsed, machine)
-        self._engine.finalize_object()
-        address = self._engine.get_function_address
+        for name in offsets:
+            _define_new_capsule(module, name.decode(), ctypes.addressof(self._names[name]))
+        address = compiled_forever(module).get_function_address
         self.give_back = {offset: address(f"give_back_{offset}") for offset in {0, *offsets.values()}}
-        self.give_back_capsule = address("give_back_capsule")
-        self.take = ctypes.CFUNCTYPE(ctypes.c_uint64)(address("take"))
-        # One reference too many: neither this object nor its engine is freed when the interpreter ends.
+        self.take = builtin("take", address("take"), 0)
+        self.new_capsule = {name: builtin("new_capsule", address(f"new_{name.decode()}"), 0) for name in offsets}
+        # One reference too many: what the code refers to is not freed when the interpreter ends.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
 
@@ -68,26 +66,30 @@ def _define_push(module: ir.Module, name: str, head: int, offset: int) -> None:
 
 
 def _define_take(module: ir.Module, head: int) -> None:
-    _, builder = _function(module, "take", _WORD, 0)
+    """PyObject *take(self, arguments, count)"""
+    _, builder = _function(module, "take", _WORD, 3)
     first = builder.inttoptr(ir.Constant(_WORD, head), _POINTER)
-    builder.ret(builder.atomic_rmw("xchg", first, ir.Constant(_WORD, 0), "acq_rel"))
+    node = builder.atomic_rmw("xchg", first, ir.Constant(_WORD, 0), "acq_rel")
+    builder.ret(python(builder, "PyLong_FromLongLong", node))
 
 
 def _define_destructor(module: ir.Module, offsets: dict[int, int]) -> None:
     """void give_back_capsule(capsule): a consumer that has taken the tensor has renamed its capsule."""
     function, builder = _function(module, "give_back_capsule", ir.VoidType(), 1)
     capsule = function.args[0]
-
-    def python(name: str, result: Any) -> Any:
-        address = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
-        kind = ir.FunctionType(result, [_WORD, _WORD])
-        return builder.inttoptr(ir.Constant(_WORD, address), kind.as_pointer())
-
-    is_valid = python("PyCapsule_IsValid", ir.IntType(32))
-    pointer = python("PyCapsule_GetPointer", _WORD)
     for name, offset in offsets.items():
         word = ir.Constant(_WORD, name)
-        valid = builder.icmp_signed("!=", builder.call(is_valid, [capsule, word]), ir.Constant(ir.IntType(32), 0))
-        with builder.if_then(valid):
-            builder.call(module.get_global(f"give_back_{offset}"), [builder.call(pointer, [capsule, word])])
+        valid = python(builder, "PyCapsule_IsValid", capsule, word)
+        with builder.if_then(builder.icmp_signed("!=", valid, ir.Constant(ir.IntType(32), 0))):
+            pointer = python(builder, "PyCapsule_GetPointer", capsule, word)
+            builder.call(module.get_global(f"give_back_{offset}"), [pointer])
     builder.ret_void()
+
+
+def _define_new_capsule(module: ir.Module, name: str, place: int) -> None:
+    """PyObject *new(self, arguments, count): the one argument is an address, at `place` stands the name."""
+    function, builder = _function(module, f"new_{name}", _WORD, 3)
+    argument = builder.load(builder.inttoptr(function.args[1], _POINTER))
+    address = python(builder, "PyLong_AsUnsignedLongLongMask", argument)
+    destructor = builder.ptrtoint(module.get_global("give_back_capsule"), _WORD)
+    builder.ret(python(builder, "PyCapsule_New", address, ir.Constant(_WORD, place), destructor))

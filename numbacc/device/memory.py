@@ -130,28 +130,24 @@ class _Gpu:
 
     def __init__(self, device: int):
         from . import native
+        from .builtin import bound
 
         self.context = primary_context(device)
         self.pool = _create_pool(device)
         self.get_current = driver.address("cuCtxGetCurrent")
-        contexts._is_current[:] = [partial(native.is_current, self.get_current)]
+        contexts._is_current[:] = [bound(native.is_current, self.get_current)]
+        words = (self.get_current, self.context, *map(driver.address, _POOL_FUNCTIONS), self.pool)
+        self._words = (ctypes.c_uint64 * len(words))(*words)
         #: (nbytes, stream) -> address, or a negative code
-        self.allocate = partial(
-            native.allocate,
-            self.get_current,
-            self.context,
-            driver.address("cuStreamIsCapturing"),
-            driver.address("cuMemAllocFromPoolAsync"),
-            self.pool,
-        )
+        self.allocate = bound(native.allocate, ctypes.addressof(self._words))
+        #: `native.execute` but for its first parameter
+        self.execute = bound(native.execute, self.get_current)
         #: (address, stream) -> 0, or a code
-        self.free = partial(
-            native.free,
-            self.get_current,
-            self.context,
-            driver.address("cuStreamIsCapturing"),
-            driver.address("cuMemFreeAsync"),
-        )
+        self.free = bound(native.free, ctypes.addressof(self._words))
+
+
+#: What the native functions call, as they have it in a row.
+_POOL_FUNCTIONS = ("cuStreamIsCapturing", "cuMemAllocFromPoolAsync", "cuMemFreeAsync")
 
 
 class _Gpus(dict[int, _Gpu]):

@@ -226,27 +226,35 @@ def is_capturing(is_capturing, stream):
     return 1 if _is_capturing(is_capturing, stream) else 0
 
 
-@compiled(_int(*[_int] * 7))
-def allocate(get_current, context, is_capturing, function, pool, nbytes, stream):
-    """Allocate from a pool: the address, WRONG_CONTEXT, CAPTURING, or FAILED - CUresult."""
-    if not _is_current(get_current, context):
+#: What allocating and freeing need of a GPU: a row of these words.
+POOL_GET_CURRENT, POOL_CONTEXT, POOL_IS_CAPTURING, POOL_ALLOCATE, POOL_FREE, POOL = range(6)
+
+
+@njit(inline="always")
+def _refusal(gpu, stream):
+    """Why nothing can be allocated or freed on a stream now: WRONG_CONTEXT, CAPTURING, or 0."""
+    if not _is_current(_load(gpu, POOL_GET_CURRENT), _load(gpu, POOL_CONTEXT)):
         return WRONG_CONTEXT
-    if _is_capturing(is_capturing, stream):
-        return CAPTURING
+    return CAPTURING if _is_capturing(_load(gpu, POOL_IS_CAPTURING), stream) else 0
+
+
+@compiled(_int(*[_int] * 3))
+def allocate(gpu, nbytes, stream):
+    """Allocate from a GPU's pool: the address, WRONG_CONTEXT, CAPTURING, or FAILED - CUresult."""
+    refusal = _refusal(gpu, stream)
+    if refusal != 0:
+        return refusal
     result = _one_more_word()
     _store(result, 0, 0)
-    status = _invoke(function, (result, nbytes, pool, stream))
+    status = _invoke(_load(gpu, POOL_ALLOCATE), (result, nbytes, _load(gpu, POOL), stream))
     return FAILED - status if status else _load(result, 0)
 
 
-@compiled(_int(*[_int] * 6))
-def free(get_current, context, is_capturing, function, pointer, stream):
+@compiled(_int(*[_int] * 3))
+def free(gpu, pointer, stream):
     """Free in the order of a stream: a CUresult, WRONG_CONTEXT, or CAPTURING."""
-    if not _is_current(get_current, context):
-        return WRONG_CONTEXT
-    if _is_capturing(is_capturing, stream):
-        return CAPTURING
-    return _invoke(function, (pointer, stream))
+    refusal = _refusal(gpu, stream)
+    return refusal if refusal != 0 else _invoke(_load(gpu, POOL_FREE), (pointer, stream))
 
 
 #: A matmul template is a row of 64-bit words: these,

@@ -56,11 +56,12 @@ def owner(stream: int) -> Any:
 
 def torch_stream(device: int) -> int:
     """The stream of a GPU that torch works on now, in this thread."""
-    return _raw_stream()(device)
+    return torch_streams()(device)
 
 
 @lru_cache(maxsize=1)
-def _raw_stream() -> Callable[[int], int]:
+def torch_streams() -> Callable[[int], int]:
+    """What tells the stream of a GPU that torch works on now, in this thread."""
     torch = sys.modules["torch"]
     # What torch's own generated code asks; the public way makes an object of it.
     found: Any = getattr(torch._C, "_cuda_getCurrentRawStream", None)

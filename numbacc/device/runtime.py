@@ -25,7 +25,7 @@ from .executables import Recording
 from .history import note, using
 from .memory import Storage, allocate, gpu, memory_info, pool_bytes, release_memory, with_room
 from .sharing import borrow, order_outside, settle, share
-from .transfers import copy_from_host, copy_on_device, copy_to_host, fill
+from .transfers import copy_from_host, copy_on_device, copy_to_host, fill, pointer_attribute
 
 __all__ = [
     "Event",
@@ -53,6 +53,7 @@ __all__ = [
     "note",
     "on_device",
     "order_outside",
+    "pointer_attribute",
     "pool_bytes",
     "release_memory",
     "require_device",

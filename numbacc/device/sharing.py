@@ -59,6 +59,8 @@ def borrow(owner: object, address: int, device: int, stream: int, producer: int 
         UnsupportedError: the library works on CUDA's per-thread default stream; or it captures a graph, which our
         work on another stream would not be part of.
     """
+    if producer == stream == 0:  # the rule: CUDA's default stream, which nobody ends
+        return Borrowed(owner, address, device, stream, producer)
     check_producer(producer, name)
     if producer is not None and producer != stream and capture_on(producer)[0]:
         raise UnsupportedError(
@@ -85,10 +87,10 @@ def share(storage: Any, consumer: int) -> int | None:
     Raises:
         BufferError: it is CUDA's per-thread default stream.
     """
-    check_consumer(consumer)
     if storage.sole == consumer and not may_capture()(consumer):
         storage.share(consumer)
         return consumer
+    check_consumer(consumer)
     with on_device(storage.device):
         capture = capture_of(consumer, storage.device)
         if capture is not None:

@@ -296,8 +296,17 @@ def copy_from_host(storage: Any, address: int, host: np.ndarray[Any, Any], strea
     queued(stream, copy)
 
 
-def copy_to_host(host: np.ndarray[Any, Any], address: int, device: int, stream: int, call: str = "a copy") -> None:
-    if stream in _captures:
+def copy_to_host(
+    host: np.ndarray[Any, Any],
+    address: int,
+    device: int,
+    stream: int,
+    capture: Capture | None = None,
+    *,
+    call: str = "a copy",
+    ordinary: bool = False,
+) -> None:
+    if capture is not None:
         raise UnsupportedError(
             f"{call} inside a graph's capture, where there are no values yet: do it after g.launch()"
         )

@@ -1,0 +1,118 @@
+"""Host time of everyday calls on device arrays, against the same calls on torch's tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import numbacc
+
+from . import peers
+from .harness import Report, host_times
+
+Work = Callable[[], Any]
+
+
+class Case(NamedTuple):
+    """A call of ours, torch's, what our time is to be at most of torch's, and what is equal where both are right."""
+
+    name: str
+    ours: Work
+    theirs: Work
+    bound: float
+    found: Callable[[Any], Any]
+
+
+#: Microseconds that torch may take to take an array of ours.
+EXPORT_US = 8.0
+
+
+def run(report: Report, *, quick: bool = False) -> None:
+    """All figures of arrays; they need torch, whose calls are the measure."""
+    torch = peers.import_torch()
+    if torch is None:
+        report.add(name="host time of everyday calls", skipped="needs torch")
+        return
+    batches = 21 if quick else 51
+    for case in _cases(torch):
+        if case.found(case.ours()) != case.found(case.theirs()):
+            report.add(name=f"host time, {case.name}", right=False)
+            continue
+        times = host_times({"ours": case.ours, "torch": case.theirs}, batches=batches)
+        ratio = times["ours"] / times["torch"]
+        peer = {"torch": times["torch"]}
+        report.add(
+            name=f"host time, {case.name}", right=True, us=times["ours"], ratio=ratio, peers=peer, bound=case.bound,
+            holds=ratio <= case.bound,
+        )  # fmt: skip
+    _exchange(report, torch, batches)
+
+
+def _cases(torch: Any) -> list[Case]:
+    host = np.arange(64, dtype=np.float32).reshape(8, 8)
+    x = numbacc.asarray(np.arange(64 * 2048, dtype=np.float32).reshape(64, 2048))
+    small = numbacc.asarray(host)
+    t, few = torch.from_dlpack(x), torch.from_dlpack(small)
+
+    def place(array: Any) -> Any:
+        """Where a view of x or t lies: shape, strides in bytes, address."""
+        if isinstance(array, torch.Tensor):
+            return tuple(array.shape), tuple(4 * n for n in array.stride()), array.data_ptr()
+        return array.shape, array.strides, array._address
+
+    def shape(array: Any) -> Any:
+        return tuple(array.shape), str(array.dtype).removeprefix("torch.")
+
+    def values(array: Any) -> Any:
+        return (array.cpu().numpy() if isinstance(array, torch.Tensor) else numbacc.asnumpy(array)).tolist()
+
+    return [
+        Case("empty((8, 1024))", lambda: numbacc.empty((8, 1024)), lambda: torch.empty((8, 1024), device="cuda"), 1.2,
+             shape),
+        Case("x[:, :100]", lambda: x[:, :100], lambda: t[:, :100], 1.5, place),
+        Case("x[3]", lambda: x[3], lambda: t[3], 1.5, place),
+        Case("x.T", lambda: x.T, lambda: t.T, 1.5, place),
+        Case("x.reshape(128, 1024)", lambda: x.reshape(128, 1024), lambda: t.reshape(128, 1024), 1.5, place),
+        Case("asarray, 8 x 8 of NumPy", lambda: numbacc.asarray(host), lambda: torch.from_numpy(host).cuda(), 1.2,
+             values),
+        Case("copy_to_host, 8 x 8", small.copy_to_host, lambda: few.cpu().numpy(), 1.2, lambda a: a.tolist()),
+    ]  # fmt: skip
+
+
+class _Torchs:
+    """What hands out a capsule of torch's own: the time of `torch.from_dlpack` that is torch's."""
+
+    def __init__(self, torch: Any, tensor: Any):
+        self._capsule = lambda: torch.utils.dlpack.to_dlpack(tensor)
+        self._device = tensor.__dlpack_device__()
+
+    def __dlpack_device__(self) -> Any:
+        return self._device
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._capsule()
+
+
+def _exchange(report: Report, torch: Any, batches: int) -> None:
+    """Arrays on their way to torch and back."""
+    x = numbacc.asarray(np.ones((64, 2048), np.float32))
+    t = torch.from_dlpack(x)
+    theirs = _Torchs(torch, t)
+    right = t.data_ptr() == x._address == numbacc.from_dlpack(t)._address and bool((t == 1).all())
+    times = host_times(
+        {
+            "ours": lambda: torch.from_dlpack(x),
+            "of torch's own capsules": lambda: torch.from_dlpack(theirs),
+            "of torch's tensors": lambda: torch.from_dlpack(t),
+            "from torch": lambda: numbacc.from_dlpack(t),
+        },
+        batches=batches,
+    )
+    us, back = times.pop("ours"), times.pop("from torch")
+    report.add(
+        name="host time, torch.from_dlpack of ours", right=right, us=us, peers=times, bound_us=EXPORT_US,
+        holds=us <= EXPORT_US,
+    )  # fmt: skip
+    report.add(name="host time, numbacc.from_dlpack of torch's tensors", right=right, us=back)

@@ -1,0 +1,134 @@
+"""Compiled functions as builtins of Python: what they get, what they answer, and whom they let run meanwhile."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from numbacc.base.backend import simulated
+from numbacc.base.codes import WRONG_CONTEXT
+
+if simulated():
+    pytest.skip("the simulator has no driver", allow_module_level=True)
+
+from numbacc.device import native
+from numbacc.device.builtin import bound
+
+word = ctypes.c_uint64
+CONTEXT = 0x7F12_3456_7890
+
+
+def address_of(function):
+    return ctypes.cast(function, ctypes.c_void_p).value
+
+
+@pytest.fixture(scope="module")
+def execute():
+    """`native.execute` where CONTEXT is the current context, and the C function that tells."""
+
+    @ctypes.CFUNCTYPE(ctypes.c_int, word)
+    def current(place):
+        word.from_address(place).value = CONTEXT
+        return 0
+
+    made = bound(native.execute, address_of(current))
+    yield made
+    del current  # a fixture's locals live as long as its tests
+
+
+words = st.integers(-(2**63), 2**64 - 1)
+
+
+@given(st.tuples(words, words, words, words))
+def test_arguments_arrive_in_order_and_whole(execute, numbers):
+    seen = []
+
+    @ctypes.CFUNCTYPE(ctypes.c_int, word, word, word, word)
+    def note(*arguments):
+        seen.append(arguments)
+        return 7
+
+    handle, source, target, option = numbers
+    assert execute(CONTEXT, 0, address_of(note), handle, 16, source, target, option) == 7
+    assert seen == [tuple(number % 2**64 for number in numbers)]
+
+
+def test_negative_answers_stay_negative(execute):
+    assert execute(CONTEXT + 8, 0, 0, 0, 0, 0, 0, 0) == WRONG_CONTEXT
+
+
+def test_a_call_is_that_of_numbas_dispatcher():
+    get = address_of(ctypes.CDLL(None).abs)  # writes no context
+    for context in (0, 1, 2**63 - 1):
+        assert bound(native.is_current, get)(context) == native.is_current(get, context)
+
+
+@pytest.mark.parametrize("wrong", ["x", 1.5, None, [1]])
+def test_what_is_no_integer_is_refused(execute, wrong):
+    for place in (0, 7):
+        arguments = [0] * 8
+        arguments[place] = wrong
+        with pytest.raises(TypeError, match="integer"):
+            execute(*arguments)
+
+
+class Five:
+    def __index__(self):
+        return 5
+
+
+def test_minus_one_is_a_number(execute):
+    """It is also what Python answers where there is none."""
+    seen = []
+    note = ctypes.CFUNCTYPE(ctypes.c_int, word)(lambda handle: seen.append(handle) or 0)
+    for number in (-1, 2**64 - 1, Five()):
+        assert execute(CONTEXT, 0, address_of(note), number, 0, 0, 0, 0) == 0
+    assert seen == [2**64 - 1, 2**64 - 1, 5]
+
+
+def test_other_threads_run_meanwhile():
+    """A driver's call may wait for a callback, which needs Python's lock."""
+    sleep = bound(native.is_capturing, address_of(ctypes.CDLL(None).usleep))
+    counted, done = [0], threading.Event()
+
+    def count():
+        while not done.is_set():
+            counted[0] += 1
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    before = counted[0]
+    sleep(300_000)
+    after = counted[0]
+    done.set()
+    thread.join()
+    assert after - before > 20
+
+
+def test_a_call_may_come_when_the_interpreter_ends():
+    """A finalizer's, when modules and the functions that Numba has compiled are gone."""
+    code = """
+import ctypes, os, sys
+from numbacc.device import native
+from numbacc.device.builtin import bound
+
+class Last:
+    def __init__(self):
+        get = ctypes.cast(ctypes.CDLL(None).abs, ctypes.c_void_p).value
+        self.ask = bound(native.is_current, get)
+
+    def __del__(self, write=os.write):
+        write(1, b"%d" % self.ask(5))
+
+sys.last_of_all = Last()  # sys is the last module to go
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stdout == "0" and done.stderr == ""
