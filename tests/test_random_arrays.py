@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import numbacc
+from numbacc import random
 from numbacc.base.backend import simulated
-from numbacc.random import Generator, State
+from numbacc.random import Generator, State, executables, host
 from numbacc.random.methods import FLOATS, INTEGERS
 
 pytestmark = pytest.mark.usefixtures("poison")
@@ -103,15 +104,24 @@ def test_out_of_any_strides(place, data):
     np.testing.assert_array_equal(bits(now)[around], bits(out._initial)[around])
 
 
-@pytest.mark.parametrize("name, dtype", [("random", "float32"), ("normal", "float64"), ("bits", "uint32")])
+@pytest.mark.parametrize(
+    "name, dtype", [("random", "float32"), ("normal", "float64"), ("bits", "uint32"), ("poisson", "int64")]
+)
 @pytest.mark.parametrize("kind", ["philox", "mtgp32"])
-def test_many_values_go_through_scratch_memory_in_pieces(place, kind, name, dtype):
+def test_many_values_go_through_scratch_memory_in_pieces(place, kind, name, dtype, monkeypatch):
     """More than a piece of them, with a transposed out: the same as a dense one."""
+    random.cache_clear()
+    for module in (executables, host):
+        monkeypatch.setattr(module, "PIECE", 4 if place.is_slow else 1 << 18)
     shape = (3, 5) if place.is_slow else (1100, 1021)
     want = place.get(draw(generator(place, kind), name, shape, dtype=dtype))
     out = place.empty(shape, np.dtype(dtype), order=(1, 0))
     draw(generator(place, kind), name, out=out.view)
+    random.cache_clear()
     np.testing.assert_array_equal(out.now(), want)
+    if kind == "mtgp32":
+        whole = draw(Generator(kind, device="cpu"), name, shape, dtype=dtype)
+        np.testing.assert_allclose(want, whole, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("n", [1023, 1022, 2047, 4095])

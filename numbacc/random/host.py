@@ -13,10 +13,12 @@ from ..base.ownership import PLAN_INSTEAD, NotCopied
 from ..libraries.curand import STARTING, State, installed
 from ..reference.random import FORMULAS, philox, uniforms, uniforms_for_doubles
 from .draw import Draw, in_order, round_up
-from .executables import PIECE, generate
+from .executables import generate
 
 #: Values that NumPy makes at a time, an even number: what it works on stays in the cache.
 _CHUNK = 1 << 15
+#: Values of cuRAND's at a time that go through memory of their own.
+PIECE = 1 << 20
 #: Words from which on a call of cuRAND's host generator is cheap.
 _MANY = 1 << 14
 
