@@ -181,7 +181,7 @@ def with_copies(
     for each in copies:
         moved[each.number] = scratch + each.offset
         if each.executable is not None:
-            each.executable.launch(stream, (arrays[each.number], moved[each.number]))
+            each.executable.launch_unchecked(stream, 0, (arrays[each.number], moved[each.number]), ())
         elif each.number != _AMAX:
             backend().copy_on_device(moved[each.number], arrays[each.number], each.nbytes, device, stream)
     queue(moved)

@@ -18,7 +18,7 @@ from ..base.layout import Layout, Merged, View, merge_dimensions, view
 from ..device.geometry import Geometry, launcher_of, places_of, row_grid
 from ..device.map_executable import MapSpec
 from ..kernels.specs import MAX_THREADS, VECTOR_BYTES
-from ..plan.base import MapPlan
+from ..plan.maps import MapPlan
 from ..reference import epilogues
 
 #: Blocks of `sum_rows` are narrowed until there are so many of them, but to no fewer bytes than these.

@@ -102,7 +102,7 @@ class MatmulPlan(NotCopied):
                 step.plan.prepare([places[k] for k in step.reads], [places[k] for k in step.writes])
             for each in selected.lowered.copies:
                 if each.executable is not None:
-                    each.executable.prepare([addresses[each.number]])
+                    each.executable.ready([addresses[each.number]])
 
     # ------------------------------------------------------------ running it
 
