@@ -97,7 +97,7 @@ class MapExecutable(Operation):
         for output, name in zip(spec.outputs, spec.names[len(spec.inputs) :], strict=True):
             check_writable(output, name)
 
-    def _make(self, key: tuple[int, ...]) -> Kernel:
+    def _make(self, key: tuple[int, ...], trial: Any) -> Kernel:
         make = self.spec.launcher or make_launcher
         return Kernel(make(self.spec, key, self.device, self._pairs()), len(key))
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ..base.backend import backend
+from ..base.codes import MAY_OVERLAP
 from ..base.layout import CPU, Layout, overlap, read_only
 from ..base.ownership import PLAN_INSTEAD, NotCopied
 from ..errors import LayoutError
@@ -28,7 +29,7 @@ class Executable(Protocol):
         workspace_bytes: scratch memory that it needs.
         library_bytes: what it holds of a library's memory, or makes the library ask for: what caches are limited by.
         deterministic: True if the same inputs give the same bits on every run on one GPU model.
-        direct: True if `launch` may succeed at all, so that it is worth a try before the arrays are looked at.
+        direct: True if there is a `launch`, for arrays that have not been looked at yet.
     """
 
     backend: str
@@ -59,6 +60,14 @@ class Executable(Protocol):
 
     def check(self, status: int) -> None:
         """Raise the library's error of a status that is not 0."""
+
+
+class Trial(NamedTuple):
+    """A run before which executables may be measured: its stream, and what it is of."""
+
+    stream: int
+    addresses: Sequence[int]
+    scalars: Sequence[int]
 
 
 class Chosen:
@@ -100,6 +109,8 @@ class Operation(NotCopied):
     _instead = PLAN_INSTEAD
     #: True where executables have library handles, which belong to the thread that made them.
     per_thread = False
+    #: True where the fastest of several executables is to be found by measurement, before it is run.
+    tunes = False
     empty = False
     overwritten: tuple[int, ...] = ()
     library_bytes = 0
@@ -128,8 +139,8 @@ class Operation(NotCopied):
         """What of the arrays' addresses decides which executable fits."""
         return tuple([address % 16 for address in addresses])
 
-    def _make(self, key: Any) -> Executable:
-        """The executable for arrays of that key."""
+    def _make(self, key: Any, trial: Trial | None) -> Executable:
+        """The executable for arrays of that key. `trial` is where it may be found by measurement."""
         raise NotImplementedError
 
     def _may_share(self, i: int, j: int, source: int, target: int) -> bool:
@@ -169,12 +180,15 @@ class Operation(NotCopied):
         """The executable used last, None at first."""
         return self.chosen.last
 
-    def choose(self, addresses: Sequence[int]) -> Any:
+    def choose(self, addresses: Sequence[int], trial: Trial | None = None) -> Any:
         """The executable for arrays at these addresses, made where there is none yet."""
         chosen, key = self.chosen, self._key(addresses)
         found = chosen.made.get(key)
         if found is None:
-            found = chosen.made[key] = self._make(key)
+            found = self._make(key, trial)
+            if self.tunes and trial is None:
+                return found  # not measured yet
+            chosen.made[key] = found
             if found.library_bytes > self.library_bytes:
                 self.library_bytes = found.library_bytes
                 self._grown()
@@ -275,7 +289,11 @@ class Operation(NotCopied):
 
     def _queue(self, stream: int, addresses: Sequence[int], scalars: Sequence[int], capture: Any) -> None:
         """Queue it on arrays that are in order, whatever their alignment and overlap."""
-        found = self.choose(addresses)
+        trial = None
+        if self.tunes and capture is None:
+            self.check_overlap(addresses)
+            trial = Trial(stream, addresses, scalars)
+        found = self.choose(addresses, trial)
         if capture is not None:
             capture.keep(found)
         launch = partial(self._launch, found, stream, addresses, scalars)
@@ -284,7 +302,7 @@ class Operation(NotCopied):
     def _launch(
         self, found: Executable, stream: int, addresses: Sequence[int], scalars: Sequence[int], scratch: int
     ) -> None:
-        status = found.launch(stream, scratch, addresses, scalars)
+        status = found.launch(stream, scratch, addresses, scalars) if found.direct else MAY_OVERLAP
         if status < 0:
             self.check_overlap(addresses)
             status = found.launch_unchecked(stream, scratch, addresses, scalars)

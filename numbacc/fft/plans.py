@@ -52,8 +52,6 @@ class _Transform:
         if self._near < target - source < self._far and not (source == target and self._in_place):
             return MAY_OVERLAP
         transform = self.transform
-        if self.workspace_bytes:
-            return MAY_OVERLAP
         if transform.stream != stream:
             transform.set_stream(stream)
         status: int = transform.execute(stream, source, target, transform.direction)
@@ -146,7 +144,7 @@ class FftPlan(Plan):
         source, target = addresses
         return not (source | target) & self._misaligned
 
-    def _make(self, key: bool) -> Any:
+    def _make(self, key: bool, trial: Any) -> Any:
         return executable(self._request, key, self.close)
 
     def _may_share(self, i: int, j: int, source: int, target: int) -> bool:

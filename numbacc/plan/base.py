@@ -69,7 +69,7 @@ class Plan(Operation):
         """The results in NumPy: in `outs`, or where that has None, new arrays."""
         raise NotImplementedError
 
-    _memory = staticmethod(operands.empty_device)
+    _memory: Any = staticmethod(operands.empty_device)
 
     def _grown(self) -> None:
         if self.cache is not None:
@@ -90,9 +90,7 @@ class Plan(Operation):
         if self.device != CPU:
             name, algorithm = self.backend, "no launch: the result is empty"
             if not self.empty:
-                if self.last is None:
-                    self.ready(())
-                found = self.last
+                found = self.last or self.choose([0] * (len(self.inputs) + len(self.outputs)))
                 name, algorithm = found.backend, found.algorithm
                 nbytes, deterministic = found.workspace_bytes, found.deterministic
         return PlanInfo(
