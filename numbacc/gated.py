@@ -16,8 +16,9 @@ Sources: Dauphin et al. 2017 (arXiv:1612.08083); Shazeer 2020 (arXiv:2002.05202)
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from operator import attrgetter
+from typing import Any
 
 from .arrays import operands
 from .arrays.operands import Array
@@ -27,11 +28,10 @@ from .device.map_executable import MapSpec
 from .device.streams import handle_of
 from .errors import DTypeError, OptionError, ShapeError, shown
 from .kernels.formulas import FORMULAS
-from .plan.base import MapPlan, check_out, outs_of
+from .plan.base import check_out, outs_of
+from .plan.cache import PlanCache, functions_of
+from .plan.maps import MapPlan
 from .reference import gated as reference
-
-if TYPE_CHECKING:
-    from functools import _CacheInfo
 
 KINDS = tuple(reference.KINDS)
 
@@ -41,6 +41,7 @@ __all__ = [
     "backward_plan",
     "cache_clear",
     "cache_info",
+    "cache_limit",
     "forward",
     "forward_plan",
 ]
@@ -159,28 +160,6 @@ def backward_plan(
     return _lookup("backward", (dy, x), kind, axis, gate, out)
 
 
-def cache_info() -> _CacheInfo:
-    """Hits, misses, maximum and current size of the cache of plans, as `functools.lru_cache` names them.
-
-    Example:
-        >>> gated.cache_clear()
-        >>> gated.cache_info()
-        CacheInfo(hits=0, misses=0, maxsize=1024, currsize=0)
-    """
-    return _plan.cache_info()
-
-
-def cache_clear() -> None:
-    """Forget all plans. Compiled kernels stay.
-
-    Example:
-        >>> gated.cache_clear()
-        >>> gated.cache_info().currsize
-        0
-    """
-    _plan.cache_clear()
-
-
 def _call(
     direction: str,
     arguments: tuple[Any, ...],
@@ -191,21 +170,21 @@ def _call(
     stream: Any,
 ) -> Any:
     handle = handle_of(stream)
+    plan = None
     # The short way, for numbacc's own arrays; all else, and all that is wrong, is looked at in `_find`.
-    try:
-        layouts = tuple([getattr(a, "_numbacc_layout", None) for a in arguments])
-        own = None if out is None else (getattr(out, "_numbacc_layout", None),)
-    except Exception:  # of what is foreign an attribute may raise anything
-        layouts, own = (None,), None
-    if type(axis) is not int or None in layouts or (own and None in own):
+    if type(axis) is int:
+        try:
+            own = None if out is None else (out._numbacc_layout,)
+            plan = _plans.hit((direction, kind, axis, gate, False, tuple(map(_layout, arguments)), own))
+        except Exception:  # NumPy's arrays have no such layout, and of what is foreign an attribute may raise anything
+            pass
+    if plan is None:
         plan, inputs, outs = _find(direction, arguments, kind, axis, gate, out, handle)
         return plan.run(inputs, outs, out, handle)
-    try:
-        plan = _plan(direction, kind, axis, gate, False, layouts, own)
-    except TypeError:
-        _check_options(kind, gate)  # an option that cannot be hashed is no option that we know
-        raise
     return plan.run(arguments, None if out is None else (out,), out, handle)
+
+
+_layout = attrgetter("_numbacc_layout")
 
 
 def _lookup(direction: str, arguments: tuple[Any, ...], kind: str, axis: int, gate: str, out: Any) -> MapPlan:
@@ -238,12 +217,7 @@ def _find(
     out_layouts = None if outs is None else tuple([operands.layout_of(a) for a in outs])
     if type(axis) is not int:  # 1.0 and True would be found in the cache under 1
         axis = normalize_axis(axis, max(layouts[-1].ndim, 1), names[-1])
-    try:
-        plan = _plan(direction, kind, axis, gate, paired, layouts, out_layouts)
-    except TypeError:
-        _check_options(kind, gate)  # an option that cannot be hashed is no option that we know
-        raise
-    return plan, inputs, outs
+    return _plans.find((direction, kind, axis, gate, paired, layouts, out_layouts)), inputs, outs
 
 
 _NAMES = {"forward": ("x",), "backward": ("dy", "x")}
@@ -270,7 +244,6 @@ def _check_options(kind: Any, gate: Any) -> None:
         raise OptionError(f'gate={shown(gate)} is unknown; it is "first" or "second"')
 
 
-@lru_cache(maxsize=1024)
 def _plan(
     direction: str,
     kind: str,
@@ -349,3 +322,7 @@ def _split(x: Layout, axis: int, argument: int) -> tuple[list[View], tuple[int, 
     shape = (*x.shape[:axis], length // 2, *x.shape[axis + 1 :])
     second = length // 2 * x.strides[axis]
     return [view(argument, offset, x.strides, shape) for offset in (0, second)], shape
+
+
+_plans = PlanCache(_plan, count=1024)
+cache_info, cache_clear, cache_limit = functions_of(_plans, __name__)

@@ -254,7 +254,7 @@ def test_launchers_keep_what_threads_make_of_them_at_once():
     x = array()
     with numbacc.graph():
         gated.forward(x)
-    launcher = gated.forward_plan(x).executable.last
+    launcher = gated.forward_plan(x).last.launcher
     first = launcher.launch_unchecked.args[0]
     alive = {ctypes.addressof(each) for each in launcher._templates}
     del launcher.__dict__["launch_unchecked"]

@@ -379,17 +379,14 @@ def test_a_mask_shares_no_memory_with_numbers(numpy_place):
 
 @pytest.mark.parametrize("change", ["wide", "low"])
 def test_64_bit_indices_and_more_rows_than_the_grid_has(device_place, monkeypatch, change):
-    plans = (pack_plan, select_plan, sum_plan)
     if change == "wide":
         monkeypatch.setattr(epilogue_plans, "_is_wide", lambda *_: True)
     else:
         monkeypatch.setattr(geometry, "_MAX_GRID_Y", 1)
-    for plan in plans:
-        plan.cache_clear()
+    epilogue_plans.plans.clear()
     values = integers((2, 70, 8), DTYPES[2])
     made = [check_pack(device_place, values, DENSE, DENSE), check_select(device_place, values, DENSE, DENSE)]
     made.append(check_sum(device_place, values, -2))
     for plan in made:
         assert ("64-bit indices" if change == "wide" else ", 1), block") in plan.info.algorithm
-    for plan in plans:
-        plan.cache_clear()
+    epilogue_plans.plans.clear()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from contextlib import nullcontext
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -41,13 +40,15 @@ SENTINEL = 0xC3
 class FakeArrange:
     """A rearrangement, in NumPy, on the memory behind the addresses."""
 
+    workspace_bytes, direct = 0, False
+
     def __init__(self, step, count):
         self.step, self.count = step, count
 
-    def launch(self, stream, addresses):
+    def launch_unchecked(self, stream, scratch, addresses, scalars):
         if self.step.mirrored is not None:
             self.make_hermitian(view_at(addresses[1], self.step.target.layout))
-            return
+            return 0
         source, target = (
             view_at(address, area.layout)
             for address, area in zip(addresses, (self.step.source, self.step.target), strict=True)
@@ -61,6 +62,7 @@ class FakeArrange:
             at_ends = self.ends(found)
             at_ends[...] = at_ends.real
         target[...] = found if target.dtype.kind == "c" else found.real
+        return 0
 
     def ends(self, spectrum):
         axis, points = self.step.ends
@@ -83,7 +85,6 @@ def emulated():
         patch.setattr(cufft, "relaxed", nullcontext)
         patch.setattr("numbacc.libraries.handles.relaxed", nullcontext)
         patch.setattr("numbacc.libraries.handles.on_device", lambda device: nullcontext())
-        patch.setattr(plans, "backend", lambda: SimpleNamespace(on_device=lambda device: nullcontext()))
         patch.setattr(plans.arrange, "executable", FakeArrange)
         yield
 
@@ -129,10 +130,10 @@ def run(function, a, n, axes, norm, overwrite, out):
     aligned = not (a.address | out.address) % np.dtype(asked.math).itemsize
     program = build(asked, aligned)
     FAKE.memory[:] = [a.memory, out.memory]
-    ready = plans._Ready(program, int(np.prod(lengths)), 0)
-    scratch = np.full(ready.nbytes + 256, SENTINEL, np.uint8)
+    ready = plans.executable(asked, aligned, [(0, 1, 0, 0)])
+    scratch = np.full(ready.workspace_bytes + 256, SENTINEL, np.uint8)
     FAKE.memory.append(scratch[-scratch.ctypes.data % 256 :])
-    ready.queue(a.address, out.address, 5, FAKE.memory[-1].ctypes.data)
+    ready.check(ready.launch_unchecked(5, FAKE.memory[-1].ctypes.data, (a.address, out.address), ()))
     return program
 
 
@@ -255,8 +256,7 @@ def block(shape, dtype):
 
 def ready_for(function, a, out):
     found, lengths = arguments.axes_and_lengths(function, a.layout, None, -1)
-    asked = arguments.request(function, a.layout, found, lengths, None, False, out.layout)
-    return plans._Ready(build(asked, True), lengths[0], 0)
+    return plans.FftPlan(arguments.request(function, a.layout, found, lengths, None, False, out.layout)).choose((0, 0))
 
 
 def test_streams_and_work_areas_are_set_when_they_change():
@@ -266,28 +266,28 @@ def test_streams_and_work_areas_are_set_when_they_change():
     FAKE.work_bytes = 1000
     try:
         ready = ready_for("fft", a, out)
-        assert (ready.nbytes, ready.work_bytes, ready.direct) == (1000, 1000, None)
+        assert (ready.workspace_bytes, ready.library_bytes, ready.direct) == (1000, 1000, False)
         FAKE.calls.clear()
         for stream, area in ((0, 256), (0, 256), (7, 256), (7, 512), (7, 512)):
-            ready.queue(a.address, out.address, stream, area)
+            ready.check(ready.launch_unchecked(stream, area, (a.address, out.address), ()))
         assert [call[0] for call in FAKE.calls] == ["area", "C2C", "C2C", "stream", "C2C", "area", "C2C", "C2C"]
     finally:
         FAKE.work_bytes = 0
-    assert ready_for("fft", a, out).direct is not None
+    assert ready_for("fft", a, out).direct
 
 
 def test_a_plan_in_another_context_is_looked_at():
     a, out = block((8,), C), block((8,), C)
     FAKE.memory[:] = [a.memory, out.memory]
     a.view[...] = 1
-    direct = ready_for("fft", a, out).direct
+    direct = ready_for("fft", a, out)
     FAKE.context = 0
     try:
-        status = direct.execute(0, a.address, out.address, direct.direction)
+        status = direct.launch(0, 0, (a.address, out.address), ())
         assert status == WRONG_CONTEXT and (out.memory == SENTINEL).all()
     finally:
         FAKE.context = CONTEXT
-    direct.check(direct.execute_unchecked(0, a.address, out.address, direct.direction))
+    direct.check(direct.launch_unchecked(0, 0, (a.address, out.address), ()))
     np.testing.assert_allclose(out.view, [8] + [0] * 7)
 
 
@@ -297,14 +297,14 @@ def test_plans_are_destroyed_with_their_thread():
     kept, before, seen = [plans.FftPlan(asked)], len(FAKE.made), []
 
     def use():
-        kept[0]._ready(True)
+        kept[0].choose((0, 0))
         seen.append(len(FAKE.made))
 
     thread = threading.Thread(target=use)
     thread.start()
     thread.join()
     assert seen == [before + 1] and len(FAKE.made) == before
-    kept[0]._ready(True)
+    kept[0].choose((0, 0))
     assert len(FAKE.made) == before + 1
     kept.clear()
     assert len(FAKE.made) == before
@@ -316,8 +316,7 @@ def test_equal_steps_share_a_plan():
     steps = build(arguments.request("fftn", a.layout, found, lengths, None, False, out.layout), True).steps
     assert all(isinstance(step, Execute) for step in steps)
     before = len(FAKE.made)
-    ready = plans._Ready(
-        build(arguments.request("fftn", a.layout, found, lengths, None, False, out.layout), True), 1, 0
-    )
+    ready = plans.FftPlan(arguments.request("fftn", a.layout, found, lengths, None, False, out.layout))
+    ready.choose((0, 0))
     assert len(FAKE.made) - before == len({step.walk.layout for step in steps}) == 2
     del ready

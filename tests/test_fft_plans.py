@@ -132,7 +132,7 @@ def test_bytes_are_limited_too(place, anew, monkeypatch):
 
     def init_with_work(self, request):
         init(self, request)
-        self.work_bytes = 1000  # small transforms need none of their own
+        self.library_bytes = 1000  # small transforms need none of their own
 
     monkeypatch.setattr(fft.plans.FftPlan, "__init__", init_with_work)
     fft.cache_limit(nbytes=2500)

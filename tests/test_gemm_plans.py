@@ -39,9 +39,10 @@ def test_info(place, kind, dtypes):
     info = Call(place, SHAPE, kind, *dtypes).plan().info
     uses = gemm.Epilogue(kind)
     assert info.op == f"gemm.matmul.{kind}"
-    more = [out_dtype] * (uses.uses_bias or uses.produces_bias_grad)
-    more += ["uint8" if uses.activation == "relu" else out_dtype] * (uses.uses_aux or uses.produces_aux)
-    assert info.dtypes == (dtype, dtype, out_dtype, *more)
+    aux = "uint8" if uses.activation == "relu" else out_dtype
+    read = [out_dtype] * uses.uses_bias + [aux] * uses.uses_aux
+    written = [out_dtype, *[aux] * uses.produces_aux, *[out_dtype] * uses.produces_bias_grad]
+    assert info.dtypes == (dtype, dtype, *read, *written)
     assert info.math_dtype == (compute or ("float64" if dtype == "float64" else "float32"))
     assert info.accumulator_dtype == ("float64" if dtype == "float64" else "float32")
     assert info.deterministic is True

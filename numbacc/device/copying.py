@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.layout import Layout, layout, read_only, view
+from ..base.layout import Layout, layout, view
 from ..errors import DTypeError, ShapeError
 from ..kernels.formulas import FORMULAS
 from .map_executable import MapExecutable, MapSpec
@@ -24,11 +24,7 @@ def copy(source: Any, target: Any, stream: int) -> Any:
         raise ShapeError(f"cannot copy an array of shape {one.shape} into one of shape {other.shape}")
     if one.dtype != other.dtype:
         raise DTypeError(f"cannot copy an array of {one.dtype} into one of {other.dtype}")
-    found = executable(one, other)
-    if target._readonly:
-        raise read_only("out")
-    found.run([source], [target], stream)
-    return target
+    return executable(one, other).run((source,), (target,), target, stream)
 
 
 @lru_cache(maxsize=1024)
@@ -40,7 +36,7 @@ def executable(source: Layout, target: Layout) -> MapExecutable:
             op="copy",
             formula=FORMULAS["copy"],
             reference=lambda x: (x,),
-            names=("source", "target"),
+            names=("source", "out"),
             inputs=(one,),
             outputs=(other,),
             shape=one.shape,

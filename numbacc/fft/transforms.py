@@ -10,8 +10,9 @@ from ..base import checks
 from ..base.layout import Layout
 from ..device.streams import handle_of
 from ..errors import ShapeError
+from ..plan.cache import PlanCache, functions_of
 from .arguments import axes_and_lengths, base, integers, names_of, request
-from .plans import CacheInfo, FftPlan, cache
+from .plans import FftPlan
 
 #: The default axes of transforms in two dimensions.
 LAST_TWO = (-2, -1)
@@ -250,136 +251,90 @@ def planned(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, overw
     found = _look_up(function, a, n, axes, norm, out, overwrite, handle_of(None))
     if found.plan is None:
         raise ShapeError(f"axes={axes} names an axis twice: each pass along it is a plan of its own")
-    found.plan.prepare(found.a, found.result)
+    found.plan.prepare((found.a,), found.outs)
     return found.plan
 
 
-def cache_info() -> CacheInfo:
-    """Hits, misses, maximum and current number of plans, and of the bytes of work area that they ask cuFFT for.
-
-    Example:
-        >>> fft.cache_clear()
-        >>> info = fft.cache_info()
-        >>> info.hits, info.misses, info.currsize
-        (0, 0, 0)
-    """
-    return cache.info()
+def _plan(
+    function: str, n: Any, axes: Any, norm: Any, overwrite: bool, array: Layout, target: Layout | None
+) -> FftPlan | None:
+    """The plan of a transform; None where an axis is named twice."""
+    found, lengths = axes_and_lengths(function, array, n, axes)
+    if len(set(found)) < len(found):
+        return None
+    return FftPlan(request(function, array, found, lengths, norm, overwrite, target))
 
 
-def cache_clear() -> None:
-    """Forget all plans, and with them cuFFT's. Compiled kernels stay.
-
-    Example:
-        >>> fft.cache_clear()
-        >>> fft.cache_info().currsize
-        0
-    """
-    cache.clear()
-
-
-def cache_limit(count: int | None = None, nbytes: int | None = None) -> tuple[int, int]:
-    """How many plans are kept at most, and of how many bytes of work area; the longest unused are dropped first.
-
-    Plans hold no work area: it is lent to each call, and shared. But its size tells how large a plan is.
-
-    Args:
-        count, nbytes: the new limits; None leaves one as it is.
-
-    Returns:
-        (count, nbytes), as they are now.
-
-    Raises:
-        OptionError: a limit is negative or not an integer.
-
-    Example:
-        >>> count, nbytes = fft.cache_limit()
-        >>> fft.cache_limit(count=count) == (count, nbytes)
-        True
-    """
-    count = None if count is None else checks.integer(count, "count", 0)
-    nbytes = None if nbytes is None else checks.integer(nbytes, "nbytes", 0)
-    return cache.limit(count, nbytes)
+#: Plans hold tables and kernels of some megabytes, and no work area; but its size tells how large a plan is.
+_plans = PlanCache(_plan, count=256, nbytes=16 << 30)
+cache_info, cache_clear, cache_limit = functions_of(_plans, __name__)
 
 
 def _call(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, overwrite: Any, stream: Any) -> Any:
     handle = handle_of(stream)
     # The short way, for options of the types that nearly all calls have; all else is looked at in `_look_up`.
+    source, result = a, out
     if (
         (n is None or type(n) is int)
         and (type(axes) is int or axes is None or axes is LAST_TWO)
-        and type(overwrite) is bool
+        and (overwrite is False or overwrite is True)
     ):
-        array: Layout | None = getattr(a, "_numbacc_layout", None)
-        target: Layout | None = None if out is None else getattr(out, "_numbacc_layout", None)
-        source, result = a, out
-        if array is None:
-            source = operands.as_array(a, "a", handle)
-            array = operands.layout_of(source)
-        if target is None and out is not None:
-            result = operands.as_array(out, "out", handle)
-            target = operands.layout_of(result)
         try:
-            found = cache.find((function, n, axes, norm, overwrite, array, target))
+            array, target = a._numbacc_layout, None if out is None else out._numbacc_layout
+        except Exception:  # NumPy's arrays have no such layout, and of what is foreign an attribute may raise anything
+            source = operands.as_array(a, "a", handle)
+            result = None if out is None else operands.as_array(out, "out", handle)
+            array, target = operands.layout_of(source), None if result is None else operands.layout_of(result)
+        try:
+            plan = _plans.hit((function, n, axes, norm, overwrite, array, target))
         except TypeError:
-            found = None  # an option that cannot be hashed: `_look_up` says what is wrong
-        if found is not None:
-            return found.run(source, result, out, handle)
-        looked_up = _look_up(function, source, n, axes, norm, result, overwrite, handle)
-    else:
-        looked_up = _look_up(function, a, n, axes, norm, out, overwrite, handle)
-    if looked_up.plan is None:
-        return _one_by_one(function, looked_up, norm, out, overwrite, handle)
-    return looked_up.plan.run(looked_up.a, looked_up.result, out, handle)
+            plan = None  # an option that cannot be hashed: `_look_up` says what is wrong
+        if plan is not None:
+            return plan.run((source,), None if out is None else (result,), out, handle)
+    found = _look_up(function, source, n, axes, norm, result, overwrite, handle)
+    if found.plan is None:
+        return _one_by_one(function, found.a, n, axes, norm, out, overwrite, handle)
+    return found.plan.run((found.a,), found.outs, out, handle)
 
 
 class _Found(NamedTuple):
-    """A plan, or None where an axis is named twice; the arguments as arrays; axes and points along each."""
+    """A plan, or None where an axis is named twice; the arguments as arrays."""
 
     plan: FftPlan | None
     a: Any
-    result: Any
-    axes: tuple[int, ...] = ()
-    lengths: tuple[int, ...] = ()
+    outs: tuple[Any, ...] | None
 
 
 def _look_up(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, overwrite: Any, handle: int) -> _Found:
     """The plan for these arguments."""
-    names = names_of(function)
     overwrite = checks.boolean(overwrite, "overwrite_input")
     array = operands.as_array(a, "a", handle)
     result = None if out is None else operands.as_array(out, "out", handle)
+    n, axes = _numbers(function, n, axes)
+    target = None if result is None else operands.layout_of(result)
+    plan = _plans.find((function, n, axes, norm, overwrite, operands.layout_of(array), target))
+    return _Found(plan, array, None if result is None else (result,))
+
+
+def _numbers(function: str, n: Any, axes: Any) -> tuple[Any, Any]:
+    """Points and axes as integers, or as tuples of them."""
+    names = names_of(function)
     if function == base(function):
         n = None if n is None else checks.integer(n, names[0], error=ShapeError)
-        axes = checks.integer(axes, names[1], error=ShapeError)
-    else:
-        n, axes = integers(n, names[0]), integers(axes, names[1])
-    made_for = operands.layout_of(array)
-    target = None if result is None else operands.layout_of(result)
-    key = (function, n, axes, norm, overwrite, made_for, target)
-    try:
-        plan = cache.find(key)
-    except TypeError:
-        plan = None
-    if plan is None:
-        found, lengths = axes_and_lengths(function, made_for, n, axes)
-        if len(set(found)) < len(found):
-            return _Found(None, array, result, found, lengths)
-        plan = FftPlan(request(function, made_for, found, lengths, norm, overwrite, target))
-        cache.add(key, plan)
-    return _Found(plan, array, result)
+        return n, checks.integer(axes, names[1], error=ShapeError)
+    return integers(n, names[0]), integers(axes, names[1])
 
 
-def _one_by_one(function: str, found: _Found, norm: Any, out: Any, overwrite: Any, handle: int) -> Any:
+def _one_by_one(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, overwrite: Any, handle: int) -> Any:
     """A transform that names an axis twice, in NumPy's order: real numbers first or last, else from the last axis."""
     one = base(function)
-    order = list(zip(found.axes, found.lengths, strict=True))
+    order = list(zip(*axes_and_lengths(function, operands.layout_of(a), *_numbers(function, n, axes)), strict=True))
     if one == "irfft":
         passes = [("ifft", pair) for pair in order[:-1]] + [(one, order[-1])]
     else:
         passes = [("fft" if one == "rfft" else one, pair) for pair in reversed(order)]
         passes[0] = (one, order[-1])
-    array = found.a
     for number, (name, (axis, length)) in enumerate(passes):
         last = number == len(passes) - 1
-        array = _call(name, array, length, axis, norm, out if last else None, overwrite or number > 0, handle)
-    return array
+        a = _call(name, a, length, axis, norm, out if last else None, overwrite or number > 0, handle)
+    return a

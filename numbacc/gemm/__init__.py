@@ -7,13 +7,14 @@ put such products together, forward and backward.
 
 from .epilogue import Epilogue
 from .layers import linear, linear_backward, mlp, mlp_backward
-from .product import algorithms, cache_clear, cache_info, matmul, matmul_plan
+from .product import algorithms, cache_clear, cache_info, cache_limit, matmul, matmul_plan
 
 __all__ = [
     "Epilogue",
     "algorithms",
     "cache_clear",
     "cache_info",
+    "cache_limit",
     "linear",
     "linear_backward",
     "matmul",

@@ -9,10 +9,9 @@ that is not at a multiple of 16, and int8 matrices that are not at one of 4, are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..base.backend import backend
 from ..base.codes import ALIGNED, ARRAYS
 from ..base.layout import Layout, layout
 from ..device import copying
@@ -28,8 +27,6 @@ FLOAT8 = 16
 NARROW_BIAS = INT8 = 4
 _MATRICES = ((A, "a"), (B, "b"), (C, "c"), (OUT, "out"))
 _PLACES = (*SCALES, "amax_d")
-#: amax_d's number in a call of the library.
-_AMAX = ARRAYS + 4
 
 
 class Copied(NamedTuple):
@@ -38,14 +35,12 @@ class Copied(NamedTuple):
     Attributes:
         name: the argument.
         number: its number in a call of the library, as in `codes.MATMUL_ARRAYS`.
-        offset: bytes into the scratch memory.
         nbytes: bytes of the copy.
-        plan: what copies it; None for one stretch of bytes.
+        executable: what copies it; None for one stretch of bytes.
     """
 
     name: str
     number: int
-    offset: int
     nbytes: int
     executable: MapExecutable | None = None
 
@@ -109,22 +104,19 @@ def copies_of(problem: Problem, alignment: Sequence[int], loose: Sequence[int]) 
         alignment: the greatest power of two that divides each array's address.
         loose: what `loose_scales` found.
     """
-    given, copies, end = problem, [], 0
+    given, copies = problem, []
     bias = problem.matrix_bias
     needed = FLOAT8 if is_float8(problem) else NARROW_BIAS
     if bias is not None and bias.itemsize == 2 and not _fits(bias, alignment[BIAS], needed):
         dense, source, target = _dense(bias)
         given = problem._replace(matrix_bias=dense)
-        copies.append(Copied("bias", BIAS, end, target.high, copying.executable(source, target)))
-        end += -(-target.high // ALIGNED) * ALIGNED
+        copies.append(Copied("bias", BIAS, target.high, copying.executable(source, target)))
     call = problem.call
     scales = (call.scale_a, call.scale_b, call.scale_c, call.scale_d, call.amax_d)
     for k in loose:
         scale = scales[k]
         assert isinstance(scale, Layout)
-        nbytes = scale.nbytes
-        copies.append(Copied(_PLACES[k], ARRAYS + k, end, nbytes))
-        end += -(-nbytes // ALIGNED) * ALIGNED
+        copies.append(Copied(_PLACES[k], ARRAYS + k, scale.nbytes))
     return given, tuple(copies)
 
 
@@ -153,41 +145,6 @@ def _dense(bias: Layout) -> tuple[Layout, Layout, Layout]:
         for strides, last in ((bias.strides, bias.strides[-1]), (steps, size))
     )
     return layout(bias.shape, (*steps.values(), size), bias.dtype, bias.device), source, target
-
-
-def bytes_of(copies: Sequence[Copied]) -> int:
-    """Scratch memory that the copies take."""
-    return copies[-1].offset + -(-copies[-1].nbytes // ALIGNED) * ALIGNED if copies else 0
-
-
-def with_copies(
-    copies: Sequence[Copied],
-    scratch: int,
-    arrays: Sequence[int],
-    device: int,
-    stream: int,
-    queue: Callable[[Sequence[int]], None],
-) -> None:
-    """Queue a product with copies in the place of some arrays.
-
-    Args:
-        copies: what is copied: before the product what it reads, behind it amax_d, which it writes.
-        scratch: where the memory of the copies starts.
-        arrays: the addresses of all arrays of the call.
-        device, stream: where.
-        queue: what queues the product of arrays at the addresses that it is given.
-    """
-    moved = list(arrays)
-    for each in copies:
-        moved[each.number] = scratch + each.offset
-        if each.executable is not None:
-            each.executable.launch(stream, (arrays[each.number], moved[each.number]))
-        elif each.number != _AMAX:
-            backend().copy_on_device(moved[each.number], arrays[each.number], each.nbytes, device, stream)
-    queue(moved)
-    for each in copies:
-        if each.number == _AMAX:
-            backend().copy_on_device(arrays[each.number], moved[each.number], each.nbytes, device, stream)
 
 
 def told(problem: Problem, alignment: Sequence[int], copies: Sequence[Copied]) -> tuple[int, ...]:

@@ -31,6 +31,8 @@ def checked_number(value: Any, name: str, types: Products | None = None) -> floa
     Raises:
         OptionError: it is none, or too large for a float64, or for integers no integer of 32 bits.
     """
+    if type(value) is float and (types is None or types.accumulator != "int32"):
+        return value
     if not isinstance(value, (int, float, np.number)) or np.iscomplexobj(value):
         raise OptionError(f"{name}={shown(value)} is no number")
     try:

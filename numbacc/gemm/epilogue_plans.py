@@ -6,8 +6,8 @@ caller has checked shapes and dtypes; nothing is said here about what it got wro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache, partial
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
 from math import gcd, prod
 from typing import Any
 
@@ -19,7 +19,8 @@ from ..device.geometry import Geometry, launcher_of, places_of, row_grid
 from ..device.map_executable import MapSpec
 from ..kernels.formulas import FORMULAS
 from ..kernels.specs import MAX_THREADS, VECTOR_BYTES
-from ..plan.base import MapPlan
+from ..plan.cache import PlanCache
+from ..plan.maps import MapPlan
 from ..reference import epilogues
 
 #: Blocks of `sum_rows` are narrowed until there are so many of them, but to no fewer bytes than these.
@@ -28,8 +29,22 @@ _BLOCKS, _BLOCK_BYTES = 512, 64
 
 # ---------------------------------------------------------------- plans
 
+#: Plans of all threads and of all products, by the function that makes them and its arguments.
+plans = PlanCache(lambda make, *arguments: make(*arguments), count=4096)
 
-@lru_cache(maxsize=1024)
+
+def _kept(make: Callable[..., MapPlan]) -> Callable[..., MapPlan]:
+    """What makes a plan, once."""
+
+    @wraps(make)
+    def find(*arguments: Any) -> MapPlan:
+        plan: MapPlan = plans.find((make, *arguments))
+        return plan
+
+    return find
+
+
+@_kept
 def map_plan(formula: str, inputs: tuple[Layout, ...], outputs: tuple[Layout, ...]) -> MapPlan:
     """The plan of an elementwise formula.
 
@@ -57,7 +72,7 @@ def map_plan(formula: str, inputs: tuple[Layout, ...], outputs: tuple[Layout, ..
     )
 
 
-@lru_cache(maxsize=1024)
+@_kept
 def pack_plan(values: Layout, mask: Layout) -> MapPlan:
     """The plan of mask = 0 where values < 0, else 1, NaN's too, a bit an element.
 
@@ -70,7 +85,7 @@ def pack_plan(values: Layout, mask: Layout) -> MapPlan:
     return MapPlan(_spec("pack_bits", lambda v: (epilogues.pack_bits(v),), (values,), (mask,), _bits_launcher))
 
 
-@lru_cache(maxsize=1024)
+@_kept
 def select_plan(values: Layout, mask: Layout, out: Layout) -> MapPlan:
     """The plan of out = values where the mask has a 1, else 0.
 
@@ -82,7 +97,7 @@ def select_plan(values: Layout, mask: Layout, out: Layout) -> MapPlan:
     return MapPlan(_spec("select_bits", epilogues.select_bits, (values, mask), (out,), _bits_launcher))
 
 
-@lru_cache(maxsize=1024)
+@_kept
 def sum_plan(x: Layout, axis: int, out: Layout) -> MapPlan:
     """The plan of the sum of matrices over their rows or columns, in a fixed order.
 

@@ -2,64 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from ..base.dtypes import dtype
-from ..base.layout import read_only
 from ..reference import gemm as reference
-from .aliasing import check_overlap
-from .problem import Problem
-from .results import WithAux, WithBiasGrad
+from .problem import SCALES, Problem
 
 
-def run_numpy(problem: Problem, operands: Sequence[Any], scales: Sequence[Any], alpha: float, beta: float) -> Any:
-    """The product of NumPy arrays: results as of `MatmulPlan.run`."""
-    a, b, c, out, bias, aux = operands
-    batch, m, n = problem.batch, problem.m, problem.n
-    for array, name in ((out, "out"), (aux if problem.epilogue.produces_aux else None, "aux"), (scales[4], "amax_d")):
-        if array is not None and not array.flags.writeable:
-            raise read_only(name)
-    factors: list[Any] = [1.0 if scale is None else scale for scale in scales[:4]]
-    for index, shape in ((0, (-1, 1)), (1, (1, -1))):
-        if isinstance(factors[index], np.ndarray):
-            factors[index] = factors[index].reshape(shape)
-    for index in (2, 3):
-        if isinstance(factors[index], np.ndarray):
-            factors[index] = factors[index].reshape(())
-    check_overlap(problem, [None if array is None else array.ctypes.data for array in operands])
-    kind = problem.epilogue
-    second_layout = problem.second if problem.second is not None else problem.matrix_aux
-    result = reference.matmul(
-        a if a.ndim > 1 else a[None, :],
-        b if b.ndim > 1 else b[:, None],
-        epilogue=kind.value,
-        accumulator=dtype(problem.types.accumulator),
-        out_dtype=problem.out.dtype,
-        second_dtype=problem.out.dtype if second_layout is None else second_layout.dtype,
-        c=None if c is None else c.reshape((*batch, m, n)),
-        bias=None if bias is None else bias[..., None, :],
-        aux=None if problem.matrix_aux is None or kind.produces_aux else aux.reshape(problem.matrix_aux.shape),
-        alpha=alpha,
-        beta=beta * float(factors[2]),
-        scale_a=factors[0],
-        scale_b=factors[1],
-        scale_d=factors[3],
-        amax=scales[4] is not None,
-    )
-    given, result_out = out, result.out.reshape(problem.out.shape)
-    if given is None:
-        given = result_out
-    else:
-        given[...] = result_out
-    if scales[4] is not None:
-        scales[4][...] = result.amax
-    if result.second is None:
-        return given
-    if kind.produces_aux and aux is not None:
-        aux[...] = result.second.reshape(aux.shape)
-        return WithAux(given, aux)
-    assert second_layout is not None
-    return (WithAux if kind.produces_aux else WithBiasGrad)(given, result.second.reshape(second_layout.shape))
+class HostProduct:
+    """A product of NumPy arrays.
+
+    Args:
+        problem: what is computed.
+    """
+
+    def __init__(self, problem: Problem):
+        kind, call, second = problem.epilogue, problem.call, problem.second or problem.matrix_aux
+        self._problem = problem
+        self._has_scales = any(getattr(call, name) is not None for name in SCALES)
+        self._has_amax = call.amax_d is not None
+        self._options = {
+            "epilogue": kind.value,
+            "accumulator": dtype(problem.types.accumulator),
+            "out_dtype": problem.out.dtype,
+            "second_dtype": problem.out.dtype if second is None else second.dtype,
+            "amax": self._has_amax,
+        }
+        #: The shapes of the results as the library's matrices, and as the user sees them.
+        self._shapes = [problem.out.shape]
+        if kind.produces_aux or kind.produces_bias_grad:
+            visible = call.aux if kind.produces_aux and call.aux is not None else problem.second
+            assert visible is not None
+            self._shapes.append(visible.shape)
+
+    def __call__(self, given: Mapping[str, Any], alpha: float, beta: float, numbers: Mapping[str, float]) -> list[Any]:
+        """The results, in the order of the plan's outputs.
+
+        Args:
+            given: the inputs by name.
+            alpha, beta: factors.
+            numbers: scales that are numbers, by name.
+        """
+        problem, a, b = self._problem, given["a"], given["b"]
+        options: dict[str, Any] = dict(self._options)
+        if self._has_scales:
+            factors = self._factors({**given, **numbers})
+            beta *= float(factors.pop("scale_c"))
+            options |= factors
+        if "c" in given:
+            options["c"] = given["c"].reshape((*problem.batch, problem.m, problem.n))
+        if "bias" in given:
+            options["bias"] = given["bias"][..., None, :]
+        if "aux" in given:
+            assert problem.matrix_aux is not None
+            options["aux"] = given["aux"].reshape(problem.matrix_aux.shape)
+        rows, columns = a if a.ndim > 1 else a[None, :], b if b.ndim > 1 else b[:, None]
+        result = reference.matmul(rows, columns, alpha=alpha, beta=beta, **options)
+        arrays: tuple[Any, ...] = (result.out, result.second)
+        found = [array.reshape(shape) for array, shape in zip(arrays, self._shapes, strict=False)]
+        return [*found, result.amax] if self._has_amax else found
+
+    @staticmethod
+    def _factors(scales: Mapping[str, Any]) -> dict[str, Any]:
+        """The scales as the reference takes them: numbers, a column of them, or a row."""
+        shapes = ((-1, 1), (1, -1), (), ())
+        found = {name: scales.get(name, 1.0) for name in SCALES}
+        for name, shape in zip(SCALES, shapes, strict=True):
+            if isinstance(found[name], np.ndarray):
+                found[name] = found[name].reshape(shape)
+        return found

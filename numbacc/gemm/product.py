@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..arrays import operands
 from ..arrays.operands import Array
 from ..base.backend import matmul_library
 from ..device.streams import handle_of
-from ..errors import Error
+from ..plan.cache import PlanCache, functions_of
+from . import epilogue_plans
 from .arguments import array_or_number, checked_number
-from .plan import NO_SCALES, MatmulPlan
+from .plan import MatmulPlan
 from .problem import NUMBER, SCALES, Call
 from .results import as_given
 
-if TYPE_CHECKING:
-    from functools import _CacheInfo
-
 #: What alpha and beta are by default, known again without a comparison of numbers.
 _ONE, _ZERO = 1.0, 0.0
+#: What may be a number in the place of an array.
+_NUMBERS = frozenset(SCALES)
+_NO_SCALES = [None] * 5
 
 
 def matmul(
@@ -111,42 +111,32 @@ def matmul(
         array([[1.]])
     """
     handle = handle_of(stream)
+    plan = None
     # The short way, for numbacc's own arrays and neither scales nor factors; all else is looked at in `_find`.
-    if scale_a is None is scale_b is scale_c is scale_d is amax_d is c is workspace_limit:
+    # Arrays are equal to numbers, and 1 to True.
+    if (
+        scale_a is None is scale_b is scale_c is scale_d is amax_d is aux is c is workspace_limit
+        and (alpha is _ONE or (type(alpha) is float and alpha == 1.0))
+        and (beta is _ZERO or (type(beta) is float and beta == 0.0))
+        and (tune is False or tune is True)
+    ):
         try:
-            layouts = (
-                a._numbacc_layout,
-                b._numbacc_layout,
-                None,
-                None if bias is None else bias._numbacc_layout,
-                None if aux is None else aux._numbacc_layout,
-                None if out is None else out._numbacc_layout,
+            one = None if bias is None else bias._numbacc_layout
+            target = None if out is None else out._numbacc_layout
+            plan = _plans.hit(
+                (a._numbacc_layout, b._numbacc_layout, one, None, target, epilogue, out_dtype, compute, tune)
             )
-        except Exception:  # NumPy's arrays have none, and of what is foreign an attribute may raise anything
-            layouts = None
-        if (
-            layouts is not None
-            # Arrays are equal to numbers, and 1 to True.
-            and (alpha is _ONE or (type(alpha) is float and alpha == 1.0))
-            and (beta is _ZERO or (type(beta) is float and beta == 0.0))
-            and (tune is False or tune is True)
-        ):
-            plan = None
-            try:
-                plan = _plan(*layouts, *NO_SCALES, epilogue, out_dtype, compute, False, None, tune)
-            except Error:
-                raise  # some are TypeErrors, too
-            except TypeError:
-                pass  # an option that cannot be hashed: `_find` says which
-            if plan is not None:
-                return plan.run_plain(a, b, out, bias, aux, handle)
+        except Exception:  # NumPy's arrays have no such layout, and of what is foreign an attribute may raise anything
+            pass
+        if plan is not None:
+            inputs = (a, b) if bias is None else (a, b, bias)
+            if len(plan.outputs) == 1:
+                return plan.run(inputs, None if out is None else (out,), out, handle)
+            return plan.run(inputs, (out, None), None, handle)
     options = (epilogue, out_dtype, compute, checked_number(beta, "beta") != 0.0, workspace_limit, tune)
-    given = (scale_a, scale_b, scale_c, scale_d, amax_d)
-    plan, arrays, scales = _find((a, b, c, out, bias, aux), given, options, handle)
+    plan, found = _find((a, b, c, bias, aux, out, scale_a, scale_b, scale_c, scale_d, amax_d), options, handle)
     types = plan.problem.types
-    result = plan.run(
-        arrays, scales, checked_number(alpha, "alpha", types), checked_number(beta, "beta", types), handle
-    )
+    result = plan.run_on(found, checked_number(alpha, "alpha", types), checked_number(beta, "beta", types), handle)
     return as_given(result, out, aux)
 
 
@@ -182,33 +172,10 @@ def matmul_plan(
         ('gemm.matmul.relu', [[0.0]])
     """
     options = (epilogue, out_dtype, compute, checked_number(beta, "beta") != 0.0, workspace_limit, tune)
-    given = (scale_a, scale_b, scale_c, scale_d, amax_d)
-    plan, arrays, factors = _find((a, b, c, out, bias, aux), given, options, handle_of(None))
-    plan.prepare_for(arrays, factors)
+    arguments = (a, b, c, bias, aux, out, scale_a, scale_b, scale_c, scale_d, amax_d)
+    plan, found = _find(arguments, options, handle_of(None))
+    plan.prepare_for(found)
     return plan
-
-
-def cache_info() -> _CacheInfo:
-    """Hits, misses, maximum and current size of the cache of plans, as `functools.lru_cache` names them.
-
-    Example:
-        >>> gemm.cache_clear()
-        >>> gemm.cache_info()
-        CacheInfo(hits=0, misses=0, maxsize=4096, currsize=0)
-    """
-    return _plan.cache_info()
-
-
-def cache_clear() -> None:
-    """Forget all plans and algorithms. Compiled kernels, and what `tune` measured on disk, stay.
-
-    Example:
-        >>> gemm.cache_clear()
-        >>> gemm.cache_info().currsize
-        0
-    """
-    _plan.cache_clear()
-    matmul_library().algorithms.clear()
 
 
 def algorithms() -> list[tuple[Any, Any]]:
@@ -225,32 +192,55 @@ def algorithms() -> list[tuple[Any, Any]]:
     return list(matmul_library().algorithms.items())
 
 
-@lru_cache(maxsize=4096)
-def _plan(*fields: Any) -> MatmulPlan:
-    a, b, c, bias, aux, out, *rest = fields
-    return MatmulPlan(Call(a, b, c, bias, aux, out, *rest))
+def _plan(
+    a: Any,
+    b: Any,
+    bias: Any,
+    aux: Any,
+    out: Any,
+    epilogue: Any,
+    out_dtype: Any,
+    compute: Any,
+    tune: Any,
+    c: Any = None,
+    scales: tuple[Any, Any, Any, Any, Any] = (None,) * 5,
+    has_beta: bool = False,
+    limit: Any = None,
+) -> MatmulPlan:
+    return MatmulPlan(Call(a, b, c, bias, aux, out, *scales, epilogue, out_dtype, compute, has_beta, limit, tune))
 
 
-def _find(
-    arrays: Sequence[Any], scales: Sequence[Any], options: tuple[Any, ...], handle: int
-) -> tuple[MatmulPlan, list[Any], Sequence[Any]]:
-    """The plan for these arguments (a, b, c, out, bias, aux), and the arguments as arrays."""
-    names = ("a", "b", "c", "out", "bias", "aux")
-    found = [
-        array if array is None and name not in "ab" else operands.as_array(array, name, handle)
-        for array, name in zip(arrays, names, strict=True)
-    ]
-    a, b, c, out, bias, aux = (None if array is None else operands.layout_of(array) for array in found)
-    factors = [array_or_number(value, name, handle) for value, name in zip(scales, (*SCALES, "amax_d"), strict=True)]
-    keys = [NUMBER if isinstance(f, float) else f if f is None else operands.layout_of(f) for f in factors]
-    *_, limit, tune = options
+def _forget() -> None:
+    """With the plans go the algorithms that were chosen for them, and the plans of what follows products."""
+    epilogue_plans.plans.clear()
+    matmul_library().algorithms.clear()
+
+
+_plans = PlanCache(_plan, count=4096, forget=_forget)
+cache_info, cache_clear, cache_limit = functions_of(_plans, __name__)
+
+
+def _find(arguments: Sequence[Any], options: tuple[Any, ...], handle: int) -> tuple[MatmulPlan, dict[str, Any]]:
+    """The plan for the arguments of `Call`, arrays first, and those arrays, and scales that are numbers, by name."""
+    found: dict[str, Any] = {}
+    layouts: list[Any] = []
+    for name, value in zip(Call._fields, arguments, strict=False):
+        if value is None and name not in "ab":
+            array = layout = None
+        elif name in _NUMBERS:
+            array = array_or_number(value, name, handle)
+            layout = NUMBER if isinstance(array, float) else operands.layout_of(array)
+        else:
+            array = operands.as_array(value, name, handle)
+            layout = operands.layout_of(array)
+        found[name] = array
+        layouts.append(layout)
+    a, b, c, bias, aux, out, *scales = layouts
+    epilogue, out_dtype, compute, has_beta, limit, tune = options
+    key: tuple[Any, ...] = (a, b, bias, aux, out, epilogue, out_dtype, compute, tune)
+    # Most have none of these; what they are found by is then shorter.
+    if has_beta or limit is not None or c is not None or scales != _NO_SCALES:
+        key = (*key, c, tuple(scales), has_beta, limit)
     # The cache would take 1.0 and True for 1.
     known = (limit is None or type(limit) is int) and type(tune) is bool
-    try:
-        plan = (_plan if known else _plan.__wrapped__)(a, b, c, bias, aux, out, *keys, *options)
-    except Error:
-        raise
-    except TypeError:
-        # An option that cannot be hashed is none that we know, and is named where it is looked at.
-        plan = MatmulPlan(Call(a, b, c, bias, aux, out, *keys, *options))  # type: ignore[arg-type]
-    return plan, found, NO_SCALES if all(f is None for f in factors) else factors
+    return (_plans.find(key) if known else _plan(*key)), found

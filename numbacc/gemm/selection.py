@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from ..base.backend import matmul_library
-from ..base.codes import ALIGNED
 from ..errors import UnsupportedError
 from .aliasing import pairs_of
-from .alignment import Copied, alignment_of, bytes_of, check_addresses, copies_of, loose_scales, takes_aux, told
+from .alignment import Copied, alignment_of, check_addresses, copies_of, loose_scales, takes_aux, told
 from .compose import Step, steps_of, ways
 from .epilogue import Epilogue
 from .hardware import what_is_missing
@@ -52,11 +50,6 @@ class Selected(NamedTuple):
             parts.append(f"aligned copies of {', '.join(each.name for each in self.lowered.copies)}")
         return "; ".join(parts)
 
-    @property
-    def scratch_bytes(self) -> int:
-        """Scratch memory of a run: the library's, and behind it that of copies."""
-        return scratch_bytes(self.runner, self.lowered)
-
 
 class Offer(NamedTuple):
     """One way to a problem's results that the library has an algorithm for.
@@ -74,32 +67,16 @@ class Offer(NamedTuple):
     algorithm: Any
 
 
-def copies_start(runner: Any) -> int:
-    """Where copies lie in a run's scratch memory."""
-    return -(-int(runner.workspace_bytes) // ALIGNED) * ALIGNED
-
-
-def scratch_bytes(runner: Any, lowered: Lowered) -> int:
-    """Scratch memory that a run takes."""
-    return copies_start(runner) + bytes_of(lowered.copies) if lowered.copies else int(runner.workspace_bytes)
-
-
-class Selector(threading.local):
-    """A problem's selections in the calling thread, by the arrays' alignment: library handles belong to threads.
+class Selector:
+    """A problem's selections, by the arrays' alignment. Each belongs to the thread that asks for it.
 
     Args:
         problem: what is to be computed.
         copies_c: True if C is copied into D first, so that a call of the library is never all.
-
-    Attributes:
-        last: the selection used last.
     """
 
     def __init__(self, problem: Problem, copies_c: bool):
-        # Run once in every thread that uses the object.
         self._problem, self._copies_c = problem, copies_c
-        self._selected: dict[tuple[tuple[int, ...], tuple[int, ...]], Selected] = {}
-        self.last: Selected | None = None
 
     def prepare(self, addresses: Sequence[int], trial: Trial | None = None, places: Sequence[int] = ()) -> Selected:
         """The selection for arrays at these addresses, and scales at `places`. `trial` is for `tune=True`.
@@ -108,15 +85,7 @@ class Selector(threading.local):
             UnsupportedError: neither the library nor our kernels have it. LayoutError: the library cannot take an array
             that starts there.
         """
-        key = tuple(alignment_of(address) for address in addresses), loose_scales(places)
-        found = self._selected.get(key)
-        if found is None:
-            found = self._select(*key, trial)
-            if self._problem.call.tune and trial is None:
-                return found  # not tuned yet
-            self._selected[key] = found
-        self.last = found
-        return found
+        return self._select(tuple(map(alignment_of, addresses)), loose_scales(places), trial)
 
     def _select(self, alignment: tuple[int, ...], loose: tuple[int, ...], trial: Trial | None) -> Selected:
         problem, library = self._problem, matmul_library()

@@ -1,9 +1,8 @@
 """Plans: what follows from shapes, strides, dtypes and options, decided once and kept.
 
-`MapPlan` is the plan of every elementwise operation: a formula applied to arrays position by position. An
-operation's module says how its arguments are seen (two halves of one array, say) and which formula and NumPy
-reference it means; everything else happens here. Other operations of one kernel are planned alike: they bring a
-launcher of their own, and views with shapes of their own.
+`Plan` is the plan of every operation: whether arguments fit, whether they may be written, empty results, overlap, order
+and streams, allocation, NumPy, `info`. A family brings what `Operation` asks for, the choice of an executable by where
+arrays start, and what it means in NumPy.
 """
 
 from __future__ import annotations
@@ -15,23 +14,21 @@ from typing import Any
 import numpy as np
 
 from ..arrays import operands
-from ..base.dtypes import info
-from ..base.layout import CPU, Layout, View, check_same_device, numpy_view, read_only, same_layout
-from ..base.ownership import PLAN_INSTEAD, NotCopied
-from ..device.map_executable import MapExecutable, MapSpec
+from ..base.layout import CPU, Layout, check_same_device, read_only, same_layout
+from ..device.operation import Operation
 from ..device.streams import handle_of
 from ..errors import DTypeError, LayoutError, ShapeError
 
 
 @dataclass(frozen=True)
 class PlanInfo:
-    """The decisions of a plan.
+    """What a plan decided.
 
     Attributes:
         op: the operation.
         dtypes: dtype name of each argument, inputs first.
-        backend: "numpy", "kernel" or "simulator".
-        algorithm: which kernel, and how it is launched.
+        backend: "numpy", "kernel" or "simulator"; or the library, "cublasLt", "cufft", "+kernel" where ours help.
+        algorithm: which kernel, and how it is launched; or the library's algorithm.
         workspace_bytes: memory used beside arguments and results.
         math_dtype: dtype of the arithmetic.
         accumulator_dtype: dtype of sums; None where nothing is summed.
@@ -48,44 +45,78 @@ class PlanInfo:
     deterministic: bool
 
 
-class MapPlan(NotCopied):
-    """A planned elementwise operation. Call it with arrays laid out as those it was made for."""
+class Plan(Operation):
+    """A planned operation. Call it with arrays laid out as those it was made for.
 
-    _instead = PLAN_INSTEAD
+    Attributes:
+        out_given: True if results are written to the user's arrays, False if each call allocates them.
+        backend: what runs it, as long as that follows from no address.
+        math_dtype, accumulator_dtype: as in `PlanInfo`.
+        used: when it was used last, by the clock of its cache.
+        cache: what holds it, None where nothing does.
+    """
 
-    def __init__(self, spec: MapSpec):
-        self.spec = spec
-        self.executable = MapExecutable(spec)
-        self._device = spec.inputs[0].device
+    out_given = False
+    backend = "kernel"
+    math_dtype = ""
+    accumulator_dtype: str | None = None
+    used = 0
+    cache: Any = None
 
-    def prepare(self, inputs: Sequence[Any], outs: Sequence[Any] | None) -> None:
-        """Compile and load what a run on these arrays needs, so that the run only launches."""
-        if self._device != CPU:
-            self.executable.prepare([a._address for a in (*inputs, *(outs or ()))])
+    # ------------------------------------------------------------ what a family brings, beside what is in Operation
+
+    def _compute(self, inputs: Sequence[Any], outs: Sequence[Any], scalars: Sequence[Any]) -> Sequence[Any]:
+        """The results in NumPy: in `outs`, or where that has None, new arrays."""
+        raise NotImplementedError
+
+    _memory: Any = staticmethod(operands.empty_device)
+
+    def _grown(self) -> None:
+        if self.cache is not None:
+            self.cache.trim()
+
+    # ------------------------------------------------------------ what it decided
+
+    def prepare(self, inputs: Sequence[Any], outs: Sequence[Any] | None = None) -> None:
+        """Compile, load and make what a run on these arrays needs, in this thread, so that the run only launches."""
+        if self.device != CPU:
+            given = [*inputs, *(outs or ())]
+            self.ready([0 if array is None else array._address for array in given])
 
     @property
     def info(self) -> PlanInfo:
-        """The plan's decisions."""
-        row = info(self.spec.inputs[0].dtype)
-        if self._device == CPU:
-            backend, algorithm = "numpy", "reference"
-        elif self.executable.empty:
-            backend, algorithm = "kernel", "no launch: the result is empty"
-        else:
-            if self.executable.last is None:
-                self.executable.prepare(())
-            last = self.executable.last
-            backend, algorithm = last.backend, last.algorithm
+        """What the plan decided; on a GPU for arrays that start at multiples of 256 bytes, unless it has been run."""
+        name, algorithm, nbytes, deterministic = "numpy", "reference", 0, True
+        if self.device != CPU:
+            name, algorithm = self.backend, "no launch: the result is empty"
+            if not self.empty:
+                found = self.last or self.choose([0] * (len(self.inputs) + len(self.outputs)))
+                name, algorithm = found.backend, found.algorithm
+                nbytes, deterministic = found.workspace_bytes, found.deterministic
         return PlanInfo(
-            op=self.spec.op,
-            dtypes=tuple(a.dtype.name for a in (*self.spec.inputs, *self.spec.outputs)),
-            backend=backend,
+            op=self.op,
+            dtypes=tuple(array.dtype.name for array in (*self.inputs, *self.outputs)),
+            backend=name,
             algorithm=algorithm,
-            workspace_bytes=0,
-            math_dtype=row.compute or row.name,
-            accumulator_dtype=self.spec.accumulator,
-            deterministic=True,
+            workspace_bytes=nbytes,
+            math_dtype=self.math_dtype,
+            accumulator_dtype=self.accumulator_dtype,
+            deterministic=deterministic,
         )
+
+    def __repr__(self) -> str:
+        first = len(self.inputs)
+        inputs, outputs = (
+            ", ".join(f"{name}{array.dtype} {array.shape}" for name, array in zip(names, arrays, strict=True))
+            for names, arrays in (
+                ([f"{name} " for name in self.names[:first]], self.inputs),
+                ([f"{name} " if k else "" for k, name in enumerate(self.names[first:])], self.outputs),
+            )
+        )
+        where = "NumPy" if self.device == CPU else f"{(self.last or self).backend} on cuda:{self.device}"
+        return f"<plan of {self.op}: {inputs} -> {outputs}, {where}>"
+
+    # ------------------------------------------------------------ calling it
 
     def __call__(self, *arguments: Any, out: Any = None, stream: Any = None) -> Any:
         """Run on arrays laid out as those that the plan was made for.
@@ -102,64 +133,49 @@ class MapPlan(NotCopied):
             LayoutError: an array is laid out otherwise.
         """
         handle = handle_of(stream)
-        if (out is not None) != self.spec.out_given:
+        if (out is not None) != self.out_given:
             raise LayoutError(
-                f"this plan of {self.spec.op} was made {'with' if self.spec.out_given else 'without'} out, and must "
-                "be called so"
+                f"this plan of {self.op} was made {'with' if self.out_given else 'without'} out, and must be called so"
             )
-        inputs, outs = self._inputs(arguments, handle), outs_of(out, handle)
-        found = [operands.layout_of(a) for a in (*inputs, *(outs or ()))]
-        wanted = [*self.spec.inputs, *(self.spec.outputs if outs else ())]
-        if len(found) != len(wanted) or not all(map(same_layout, found, wanted)):
-            raise LayoutError(
-                f"this plan of {self.spec.op} was made for {wanted}; it was called with {found}. "
-                "Make a plan for these arrays, or call the function, which does"
-            )
+        inputs, outs = self._arrays(arguments, handle), outs_of(out, handle)
+        self._check_fit(inputs, outs)
         return self.run(inputs, outs, out, handle)
 
-    def _inputs(self, arguments: Sequence[Any], handle: int) -> list[Any]:
+    def _arrays(self, arguments: Sequence[Any], handle: int) -> list[Any]:
         """Arguments as arrays, pairs opened where the plan has their arrays' names: (dy, (a, b)) is dy, x[0], x[1]."""
-        names = self.spec.names[: len(self.spec.inputs)]
+        names = self.names[: len(self.inputs)]
         flat: list[Any] = []
         for argument in arguments:
             pair = len(flat) < len(names) and names[len(flat)].endswith("[0]") and isinstance(argument, (tuple, list))
             flat += argument if pair else (argument,)
         if len(flat) != len(names):
             raise LayoutError(
-                f"this plan of {self.spec.op} was made for {', '.join(names)}; it was called with {len(flat)} arrays"
+                f"this plan of {self.op} was made for {', '.join(names)}; it was called with {len(flat)} arrays"
             )
-        return [operands.as_array(a, name, handle) for a, name in zip(flat, names, strict=True)]
+        return [operands.as_array(array, name, handle) for array, name in zip(flat, names, strict=True)]
 
-    def run(self, inputs: Sequence[Any], outs: Sequence[Any] | None, out: Any, handle: int) -> Any:
-        """Run without checking layouts: `inputs` and `outs` are those that the plan was found by."""
-        if self._device == CPU:
-            return self._run_numpy(inputs, outs, out)
-        if outs is None:
-            outs = [operands.empty_device(a, handle) for a in self.spec.outputs]
-        else:
-            for array in outs:
-                if array._readonly:
-                    raise read_only("out")
-        self.executable.run(inputs, outs, handle)
-        return out if out is not None else outs[0] if len(outs) == 1 else tuple(outs)
+    def _check_fit(self, inputs: Sequence[Any], outs: Sequence[Any] | None) -> None:
+        """Raise LayoutError unless arrays are laid out as the plan was made for."""
+        found = [operands.layout_of(array) for array in (*inputs, *(outs or ()))]
+        wanted = [*self.inputs, *(self.outputs if outs else ())]
+        if len(found) != len(wanted) or not all(map(same_layout, found, wanted)):
+            raise LayoutError(
+                f"this plan of {self.op} was made for {wanted}; it was called with {found}. Make a plan for these "
+                "arrays, or call the function, which does"
+            )
 
-    def _run_numpy(self, inputs: Sequence[Any], outs: Sequence[Any] | None, out: Any) -> Any:
-        spec = self.spec
-        if outs is None:
-            outs = [operands.empty_layout(a) for a in spec.outputs]
-        else:
-            for array in outs:
+    def _run_numpy(self, inputs: Sequence[Any], outs: Sequence[Any], scalars: Sequence[Any]) -> Sequence[Any]:
+        for number, array in enumerate(outs):
+            if array is not None:
                 if not array.flags.writeable:
-                    raise read_only("out")
-            self.executable.check_overlap([a.ctypes.data for a in (*inputs, *outs)])
-        results = spec.reference(*(self._numpy_view(inputs[v.argument], v) for v in spec.reads))
-        for view, result in zip(spec.writes, results, strict=True):
-            np.copyto(self._numpy_view(outs[view.argument], view), result)
-        return out if out is not None else outs[0] if len(outs) == 1 else tuple(outs)
-
-    def _numpy_view(self, array: Any, view: View) -> Any:
-        """The part of a NumPy array that an operand is."""
-        return numpy_view(array, view.offset, self.spec.shape_of(view), view.strides)
+                    raise read_only(self.names[len(inputs) + number])
+                # Arrays that are apart, as nearly all are, are told so by their bounds.
+                others = (*inputs, *[other for other in outs[:number] if other is not None])
+                if any(np.may_share_memory(array, other) for other in others):
+                    self.check_overlap([None if each is None else each.ctypes.data for each in (*inputs, *outs)])
+        if self.overwritten:
+            self._check_overwritten(inputs)
+        return self._compute(inputs, outs, scalars)
 
 
 def outs_of(out: Any, handle: int) -> list[Any] | None:

@@ -1,0 +1,157 @@
+"""Several executables, one after the other, as one: with parts of scratch memory between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from ..base.backend import backend
+from ..base.codes import MAY_OVERLAP, WRONG_ALIGNMENT
+
+#: Parts of scratch memory start on multiples of this, as allocations do.
+ALIGNMENT = 256
+#: The place of an array that is not there: its address is 0.
+NOWHERE = -1
+
+
+class Step(NamedTuple):
+    """One of several executables.
+
+    Attributes:
+        executable: what is launched.
+        places: the numbers of its arrays: those of the whole, inputs first, then the parts of scratch memory; NOWHERE
+            of one that is not there.
+        runs: bytes that are added to the addresses, for each of several launches.
+    """
+
+    executable: Any
+    places: tuple[int, ...]
+    runs: Sequence[Sequence[int]] = ((),)
+
+
+class Scratch:
+    """Parts of scratch memory, one behind the other.
+
+    Attributes:
+        starts: bytes from the start to each part.
+        nbytes: of all parts.
+    """
+
+    def __init__(self, starts: Sequence[int] = (), nbytes: int = 0):
+        self.starts, self.nbytes = list(starts), nbytes
+
+    def part(self, nbytes: int) -> int:
+        """A new part of so many bytes: its number."""
+        self.starts.append(self.nbytes)
+        self.nbytes += -(-nbytes // ALIGNMENT) * ALIGNMENT
+        return len(self.starts) - 1
+
+
+class Steps:
+    """Executables that run one after the other, as one `Executable`. Their own scratch memory is one area for all.
+
+    Args:
+        steps: in order.
+        scratch: the parts of scratch memory that they use.
+        close: the pairs of arrays that must not share bytes, as in `Operation.close`.
+        fits: whether the steps are the right ones for arrays at given addresses.
+        backend, algorithm, library_bytes, deterministic: as in `Executable`.
+    """
+
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        scratch: Scratch,
+        close: Sequence[tuple[int, ...]],
+        fits: Callable[[Sequence[int]], bool],
+        *,
+        backend: str,
+        algorithm: str,
+        library_bytes: int = 0,
+        deterministic: bool = True,
+    ):
+        self.steps, self._parts, self._area = tuple(steps), tuple(scratch.starts), scratch.nbytes
+        self._close, self._fits = close, fits
+        self.workspace_bytes = scratch.nbytes + max((step.executable.workspace_bytes for step in steps), default=0)
+        self.backend, self.algorithm = backend, algorithm
+        self.library_bytes, self.deterministic = library_bytes, deterministic
+        self.direct = bool(steps) and steps[0].executable.direct
+
+    def _places(self, addresses: Sequence[int], scratch: int) -> list[int]:
+        return [*addresses, *[scratch + start for start in self._parts], 0]
+
+    def ready(self, addresses: Sequence[int]) -> None:
+        """As `Executable.ready`; scratch memory starts on a multiple of 256."""
+        places = self._places(addresses, 0)
+        for step in self.steps:
+            step.executable.ready([places[k] for k in step.places])
+
+    def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
+        """As `Executable.launch`: the first step looks at context and capture, for all."""
+        for i, j, near, far in self._close:
+            if near < addresses[j] - addresses[i] < far:
+                return MAY_OVERLAP
+        if not self._fits(addresses):
+            return WRONG_ALIGNMENT
+        return self._launch(stream, scratch, addresses, scalars, False)
+
+    def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
+        """As `Executable.launch_unchecked`. A step that fails raises its own error."""
+        return self._launch(stream, scratch, addresses, scalars, True)
+
+    def _launch(
+        self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int], is_checked: bool
+    ) -> int:
+        places, area = self._places(addresses, scratch), scratch + self._area
+        for executable, numbers, runs in self.steps:
+            arrays = [places[k] for k in numbers]
+            for offsets in runs:
+                moved = [start + offset for start, offset in zip(arrays, offsets, strict=True)] if offsets else arrays
+                if not is_checked:
+                    status: int = executable.launch(stream, area, moved, scalars)
+                    if status < 0:
+                        return status
+                    is_checked = True
+                else:
+                    status = executable.launch_unchecked(stream, area, moved, scalars)
+                if status:
+                    executable.check(status)
+        return 0
+
+    def check(self, status: int) -> None:
+        """Nothing is left to check: the steps do it."""
+
+
+class _Bytes:
+    """What is done to a stretch of bytes. It looks at nothing, so that it is never launched before a look."""
+
+    workspace_bytes = 0
+    direct = False
+
+    def __init__(self, nbytes: int, device: int):
+        self._nbytes, self._device = nbytes, device
+
+    def ready(self, addresses: Sequence[int]) -> None:
+        """Nothing is compiled."""
+
+    def check(self, status: int) -> None:
+        """What fails has raised its error."""
+
+
+class CopyBytes(_Bytes):
+    """A copy of so many bytes, from the first array to the second."""
+
+    def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
+        """As `Executable.launch_unchecked`."""
+        source, target = addresses
+        backend().copy_on_device(target, source, self._nbytes, self._device, stream)
+        return 0
+
+
+class ZeroBytes(_Bytes):
+    """So many bytes of 0."""
+
+    def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
+        """As `Executable.launch_unchecked`."""
+        backend().fill(addresses[0], b"\0", self._nbytes, self._device, stream)
+        return 0

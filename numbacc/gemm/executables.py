@@ -1,0 +1,182 @@
+"""Products of cuBLASLt's as executables: alone, or with copies before them and our kernels behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import Any
+
+from ..base.backend import matmul_library
+from ..base.codes import ALIGNED, ARRAYS, MATMUL_ARRAYS, MAY_OVERLAP, WRONG_ALIGNMENT
+from ..device import copying
+from ..device.steps import NOWHERE, CopyBytes, Scratch, Step, Steps, ZeroBytes
+from ..libraries.products import bits
+from . import compose
+from .alignment import alignment_of, loose_scales
+from .lowering import A, B, C, Lowered
+from .problem import SCALES, Problem
+
+#: amax_d's number in a call of the library.
+_AMAX = MATMUL_ARRAYS - 1
+
+
+class Places:
+    """Where the operands of a plan, inputs first, stand in a call of the library: see `codes.MATMUL_ARRAYS`.
+
+    Args:
+        names: of the plan's operands.
+        in_place_of_c: what the library is given where it is given no C of the user's: an operand's name, or "".
+        copies_c: True if the user's C is copied to where the library gets it.
+
+    Attributes:
+        names: as given.
+        c: the number of the user's C, or NOWHERE.
+        numbers: for each array of a call the number of the operand, or NOWHERE.
+    """
+
+    def __init__(self, names: Sequence[str], in_place_of_c: str, copies_c: bool):
+        self.names = tuple(names)
+        index = {name: number for number, name in enumerate(names)}
+        self.c = index.get("c", NOWHERE)
+        c = in_place_of_c if copies_c or "c" not in index else "c"
+        second = "bias" if "bias" in index else "bias_grad"
+        self.numbers = tuple(
+            index.get(name, NOWHERE) for name in ("a", "b", c, "out", second, "aux", *SCALES, "amax_d")
+        )
+        #: The addresses of a call's arrays out of those of the operands and a 0 behind them.
+        self.pick = itemgetter(*self.numbers)
+
+    def key(self, addresses: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The alignment of the arrays, and which scales do not start where the library wants them."""
+        found = self.pick((*addresses, 0))
+        return tuple(map(alignment_of, found[:ARRAYS])), loose_scales(found[ARRAYS:])
+
+
+class Call:
+    """A call of the library, with all its arrays in its own order, in the thread that made it."""
+
+    direct = True
+    library_bytes = 0
+
+    def __init__(self, runner: Any, algorithm: str, scale_type: str):
+        self.runner, self.backend, self.algorithm = runner, runner.backend, algorithm
+        self.workspace_bytes = int(runner.workspace_bytes)
+        self.deterministic = bool(runner.algorithm.deterministic)
+        #: alpha and beta where no other are given.
+        self._factors = bits(1.0, scale_type), bits(0.0, scale_type)
+
+    def ready(self, addresses: Sequence[int]) -> None:
+        """The library loads its kernels by itself."""
+
+    def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
+        """As `Executable.launch`; the scalars are alpha and beta, by default 1 and 0."""
+        status: int = self.runner.launch(stream, scratch, *(scalars or self._factors), *addresses)
+        return status
+
+    def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
+        """As `Executable.launch_unchecked`."""
+        status: int = self.runner.launch_unchecked(stream, scratch, *(scalars or self._factors), *addresses)
+        return status
+
+    def check(self, status: int) -> None:
+        """Raise CublasLtError of a launch's status."""
+        matmul_library().check(status)
+
+
+class Alone(Call):
+    """A call of the library that is all that a plan does, with the plan's operands.
+
+    Args:
+        places: where they stand in the call.
+        plain: True where it needs neither scratch memory nor a C that is not D.
+        close: as in `Operation.close`, of the pairs that the compiled call does not look at.
+    """
+
+    def __init__(
+        self,
+        runner: Any,
+        algorithm: str,
+        scale_type: str,
+        places: Places,
+        plain: bool,
+        close: Sequence[tuple[int, ...]],
+    ):
+        super().__init__(runner, algorithm, scale_type)
+        self._pick, self._close = places.pick, close
+        self._scales = [number for number in places.numbers[ARRAYS:] if number != NOWHERE]
+        # Every argument less makes a call cheaper, and a small product takes the library six microseconds.
+        self._plain = runner.launch_plain if plain and not self._scales and places.c == NOWHERE else None
+        #: Whether a plain call reads one array more than a and b, and whether that is a bias.
+        self._reads_more, self._has_bias = len(places.names) == 4, "bias" in places.names
+
+    def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
+        """As `Executable.launch`."""
+        if self._plain is not None and not scalars:
+            if self._reads_more:
+                a, b, more, out = addresses
+                bias, aux = (more, 0) if self._has_bias else (0, more)
+                return self._plain(stream, a, b, out, bias, aux)
+            a, b, out = addresses
+            return self._plain(stream, a, b, out, 0, 0)
+        for number in self._scales:
+            if addresses[number] % 16:
+                return WRONG_ALIGNMENT
+        for i, j, near, far in self._close:
+            if near < addresses[j] - addresses[i] < far:
+                return MAY_OVERLAP
+        return super().launch(stream, scratch, self._pick((*addresses, 0)), scalars)
+
+    def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
+        """As `Executable.launch_unchecked`."""
+        return super().launch_unchecked(stream, scratch, self._pick((*addresses, 0)), scalars)
+
+
+def assembled(
+    problem: Problem,
+    places: Places,
+    lowered: Lowered,
+    call: Call,
+    kernels: Sequence[compose.Step],
+    zeros: Sequence[int],
+    **options: Any,
+) -> Steps:
+    """A product of the library's with what is copied before it, and our kernels behind.
+
+    Args:
+        problem: what is computed; places: where its operands stand in the call.
+        lowered, call: the product.
+        kernels: what follows.
+        zeros: bytes of zeros that take the place of a and b; () where they are used.
+        options: as of `Steps`.
+    """
+    device, scratch = problem.call.a.device, Scratch()
+    operands = sum(number != NOWHERE for number in {*places.numbers, places.c})
+    numbers, steps, behind = list(places.numbers), [], []
+    if problem.call.c is not None and places.c not in (NOWHERE, numbers[C]):
+        steps.append(Step(copying.executable(problem.call.c, problem.out), (places.c, numbers[C])))
+    for number, nbytes in zip((A, B), zeros, strict=False):
+        numbers[number] = operands + scratch.part(nbytes)
+        steps.append(Step(ZeroBytes(nbytes, device), (numbers[number],)))
+    for copy in lowered.copies:
+        own, numbers[copy.number] = numbers[copy.number], operands + scratch.part(copy.nbytes)
+        there_and_back = (own, numbers[copy.number])
+        if copy.number == _AMAX:
+            behind.append(Step(CopyBytes(copy.nbytes, device), there_and_back[::-1]))
+        else:
+            steps.append(Step(copy.executable or CopyBytes(copy.nbytes, device), there_and_back))
+    padding = (0,) * (MATMUL_ARRAYS - ARRAYS)
+    runs = [(*offsets, *padding) for offsets in lowered.offsets] if len(lowered.offsets) > 1 else ((),)
+    steps += [Step(call, tuple(numbers), runs), *behind, *map_steps(kernels, places)]
+    return Steps(steps, scratch, deterministic=call.deterministic, **options)
+
+
+def map_steps(kernels: Sequence[compose.Step], places: Places) -> list[Step]:
+    """Our kernels on a plan's operands."""
+    return [Step(each.plan, tuple(places.numbers[k] for k in (*each.reads, *each.writes))) for each in kernels]
+
+
+def padded(address: int, low: int, high: int) -> tuple[int, int]:
+    """(bytes, start): memory for an array of these bounds that starts as an address does, as far as ALIGNED goes."""
+    below = -(low // ALIGNED) * ALIGNED
+    # The padding at the end of aux's last row counts, too.
+    return below + high + 5 * ALIGNED, below + address % ALIGNED
