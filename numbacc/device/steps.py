@@ -72,7 +72,8 @@ class Steps:
     ):
         self.steps, self._parts, self._area = tuple(steps), tuple(scratch.starts), scratch.nbytes
         self._close, self._fits = close, fits
-        self.workspace_bytes = scratch.nbytes + max((step.executable.workspace_bytes for step in steps), default=0)
+        own = max((step.executable.workspace_bytes for step in steps), default=0)
+        self.workspace_bytes, self._has_area = scratch.nbytes + own, own > 0
         self.backend, self.algorithm = backend, algorithm
         self.library_bytes, self.deterministic = library_bytes, deterministic
         self.direct = bool(steps) and steps[0].executable.direct
@@ -102,7 +103,7 @@ class Steps:
     def _launch(
         self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int], is_checked: bool
     ) -> int:
-        places, area = self._places(addresses, scratch), scratch + self._area
+        places, area = self._places(addresses, scratch), scratch + self._area if self._has_area else 0
         for executable, numbers, runs in self.steps:
             arrays = [places[k] for k in numbers]
             for offsets in runs:
