@@ -60,10 +60,17 @@ class Geometry(NamedTuple):
     repeated: tuple[int, ...] = ()
 
 
-def make_launcher(spec: Any, alignment: Sequence[int], device: int, pairs: Sequence[tuple[int, ...]]) -> Any:
+def make_launcher(
+    spec: Any,
+    alignment: Sequence[int],
+    device: int,
+    pairs: Sequence[tuple[int, ...]],
+    instead: LaunchOrder | None = None,
+) -> Any:
     """The launcher of a `map_executable.MapSpec`, for arguments whose addresses are `alignment` modulo 16.
 
-    `pairs` is as in `LaunchOrder`.
+    `pairs` is as in `LaunchOrder`. Where a kernel would have to be compiled, that of `instead` is launched, if it is
+    given: the launch of the same map on arrays aligned otherwise.
 
     Raises:
         DeviceError: the GPU does not know the dtype.
@@ -85,7 +92,7 @@ def make_launcher(spec: Any, alignment: Sequence[int], device: int, pairs: Seque
     if geometry.turned:
         row = _row_dimension(merged, geometry.turned)
         steps = tuple(_move_row(step, row) for step in steps)
-    return launcher_of(spec, geometry, steps, _needs_wide(merged, geometry), alignment, device, pairs)
+    return launcher_of(spec, geometry, steps, _needs_wide(merged, geometry), alignment, device, pairs, instead)
 
 
 def arrays_of(spec: Any) -> list[Any]:
@@ -117,6 +124,7 @@ def launcher_of(
     alignment: Sequence[int],
     device: int,
     pairs: Sequence[tuple[int, ...]],
+    instead: LaunchOrder | None = None,
 ) -> Any:
     """The launcher of a `map_executable.MapSpec` once its geometry is decided.
 
@@ -124,7 +132,7 @@ def launcher_of(
         geometry: the kernel and its grid.
         steps: each operand's strides in elements, along `geometry.outer` and the kernel's inner dimensions.
         wide: as in `KernelSpec`.
-        spec, alignment, device, pairs: as in `make_launcher`.
+        spec, alignment, device, pairs, instead: as in `make_launcher`.
 
     Raises:
         DeviceError: the GPU does not know the dtype.
@@ -151,8 +159,10 @@ def launcher_of(
         compute=spec.compute or compute_dtype(reads, writes),
         scalars=spec.scalars,
     )
+    if instead is not None and not launcher_class().is_loaded(kernel, device):
+        return _launcher(for_any_alignment(instead, alignment))
     first = len(spec.inputs)
-    launcher = launcher_class()(
+    return _launcher(
         LaunchOrder(
             kernel=kernel,
             device=device,
@@ -173,11 +183,18 @@ def launcher_of(
             words=words_of(kernel.scalars),
         )
     )
+
+
+def _launcher(order: LaunchOrder) -> Any:
+    """A launcher that says what it launches."""
+    kernel = order.kernel
+    assert isinstance(kernel, KernelSpec)
+    launcher = launcher_class()(order)
     launcher.algorithm = (
-        f"{geometry.algorithm}, "
-        if geometry.algorithm in ("scalar", "strided", "tiled")
-        else f"{geometry.algorithm}, {8 * kernel.access_bytes}-bit accesses, "
-    ) + f"{'64' if kernel.wide else '32'}-bit indices, grid {geometry.grid}, block {geometry.block}"
+        f"{kernel.algorithm}, "
+        if kernel.algorithm in ("scalar", "strided", "tiled")
+        else f"{kernel.algorithm}, {8 * kernel.access_bytes}-bit accesses, "
+    ) + f"{'64' if kernel.wide else '32'}-bit indices, grid {order.grid}, block {order.block}"
     return launcher
 
 

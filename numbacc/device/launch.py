@@ -22,6 +22,9 @@ from . import kernel_cache, native, runtime
 from .contexts import relaxed
 from .memory import with_room
 
+#: Kernels that have been loaded, with their GPU.
+_loaded: set[tuple[Any, int]] = set()
+
 
 @lru_cache(maxsize=4096)
 def load_function(spec: Any, device: int) -> int:
@@ -35,7 +38,9 @@ def load_function(spec: Any, device: int) -> int:
     entry, cubin = found
     with runtime.on_device(device), relaxed():
         module = with_room(lambda: runtime.call(driver.cuModuleLoadData, address_of(cubin)), device)
-        return runtime.call(driver.cuModuleGetFunction, module, entry.encode())
+        function: int = runtime.call(driver.cuModuleGetFunction, module, entry.encode())
+    _loaded.add((spec, device))
+    return function
 
 
 def address_of(data: bytes) -> int:
@@ -93,8 +98,13 @@ class Launcher:
     backend = "kernel"
     algorithm = ""
 
+    @staticmethod
+    def is_loaded(kernel: Any, device: int) -> bool:
+        """True if a launcher of this kernel compiles and loads nothing."""
+        return (kernel, device) in _loaded
+
     def __init__(self, order: LaunchOrder):
-        self._order = order
+        self.order = order
         self.capacity = capacity_for(len(order.alignment) + order.words)
         self._native = native.launch if self.capacity == ARRAYS else native.launch_many
         self._function = load_function(order.kernel, order.device)
@@ -113,7 +123,7 @@ class Launcher:
         return partial(self._native, ctypes.addressof(template))
 
     def _template(self, pairs: Sequence[tuple[int, ...]], is_capturing: int) -> Any:
-        order = self._order
+        order = self.order
         gpu = runtime.gpu(order.device)
         letter = "q" if order.kernel.wide else "i"
         constants = struct.pack(f"<{len(order.constants)}{letter}", *order.constants)

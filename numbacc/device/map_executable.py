@@ -111,6 +111,15 @@ class MapExecutable(Operation):
         make = self.spec.launcher or make_launcher
         return Kernel(make(self.spec, key, self.device, self._pairs()), len(key) + words_of(self.spec.scalars))
 
+    def choose_captured(self, addresses: Sequence[int]) -> Any:
+        """As `choose`; but compiles nothing where there is a kernel that can be launched on these arrays."""
+        made, key = self.chosen.made, tuple([address % 16 for address in addresses])
+        if not made or key in made or self.spec.launcher is not None:
+            return self.choose(addresses)
+        other = next(iter(made.values())).launcher.order
+        launcher = make_launcher(self.spec, key, self.device, self._pairs(), instead=other)
+        return Kernel(launcher, len(key) + words_of(self.spec.scalars))
+
     # ------------------------------------------------------------ as a step of others
 
     def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:

@@ -195,6 +195,10 @@ class Operation(NotCopied):
         chosen.last, chosen.direct = found, found if found.direct else None
         return found
 
+    def choose_captured(self, addresses: Sequence[int]) -> Any:
+        """The executable inside a capture, where nothing is to be compiled that need not be."""
+        return self.choose(addresses)
+
     def ready(self, addresses: Sequence[int]) -> None:
         """Make what a run on arrays at these addresses needs; those not known yet are multiples of 256."""
         if self.device != CPU and not self.empty:
@@ -293,7 +297,7 @@ class Operation(NotCopied):
         if self.tunes and capture is None:
             self.check_overlap(addresses)
             trial = Trial(stream, addresses, scalars)
-        found = self.choose(addresses, trial)
+        found = self.choose(addresses, trial) if capture is None else self.choose_captured(addresses)
         if capture is not None:
             capture.keep(found)
         launch = partial(self._launch, found, stream, addresses, scalars)
