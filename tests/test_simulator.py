@@ -26,7 +26,7 @@ pytestmark = skip_if(simulated(), "not simulated")
         "test_fft.py test_fft_plans.py test_fft_errors.py",
         "test_random.py test_random_arrays.py test_random_engine.py test_random_plans.py test_box_muller.py",
         "test_arguments.py test_array_arguments.py test_argument_names.py test_stream_arguments.py test_refusals.py",
-        "test_device_array.py test_copies.py test_foreign.py test_docs.py test_docstrings.py",
+        "test_device_array.py test_copies.py test_foreign.py test_docs.py test_docstrings.py test_creation.py",
         "simulated_kernels.py",
         "simulated_arrays.py",
     ],

@@ -1,0 +1,34 @@
+"""What cuFFT is not asked to walk, and which addresses are aligned for it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from numbacc.base.layout import layout
+from numbacc.fft import arguments, plans
+from numbacc.libraries import advanced_layout
+
+
+def test_frames_that_overlap_are_no_plane():
+    """16 elements each, 8 apart: cuFFT's embedding lengths are no shorter than what is transformed."""
+    kind, dtype = advanced_layout.TYPES["complex64"]["c2c"], np.dtype(np.complex64)
+    frames, dense = (layout((5, 16), (8 * step, 8), dtype, 0) for step in (8, 16))
+    assert advanced_layout.walk(kind, frames, dense, (0, 1)) is None
+    assert advanced_layout.walk(kind, dense, dense, (0, 1)) is not None
+    found = advanced_layout.walk(kind, frames, dense, (1,))
+    assert (found.layout.in_dist, found.layout.out_dist, found.layout.batch) == (8, 16, 5)
+
+
+@pytest.mark.parametrize("dtype, size", [(np.float32, 8), (np.complex64, 8), (np.float64, 16), (np.complex128, 16)])
+def test_arrays_between_two_complex_numbers_are_not_aligned(monkeypatch, dtype, size):
+    """cuFFT wants real arrays, too, to start where complex numbers do."""
+    made = layout((8,), (np.dtype(dtype).itemsize,), np.dtype(dtype), 0)
+    plan = plans.FftPlan(arguments.request("fft", made, (0,), (8,), None, False, None))
+    asked = []
+    monkeypatch.setattr(plan, "_ready", lambda aligned: asked.append(aligned) or SimpleNamespace(compile=lambda *_: 0))
+    for source, target in ((size, 0), (size // 2, 0), (0, size // 2), (4096, 3 * size)):
+        plan.prepare(SimpleNamespace(_address=source), SimpleNamespace(_address=target))
+    assert asked == [True, False, False, True]
