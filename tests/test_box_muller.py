@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from skips import skip_if
 
 from numbacc.base.backend import simulated
 
-pytestmark = pytest.mark.skipif(not simulated(), reason="runs the kernel's formulas in Python")
+pytestmark = skip_if(not simulated(), "simulator")
 
 LONG = np.longdouble
 TWO_PI = 2 * LONG("3.14159265358979323846264338327950288")

@@ -11,12 +11,13 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from skips import skip
 
 from numbacc.base.backend import simulated
 from numbacc.base.codes import WRONG_CONTEXT
 
 if simulated():
-    pytest.skip("the simulator has no driver", allow_module_level=True)
+    skip("not simulated", allow_module_level=True)
 
 from numbacc.device import native
 from numbacc.device.builtin import bound

@@ -6,6 +6,7 @@ import threading
 from typing import NamedTuple
 
 import pytest
+from skips import skip
 
 from numbacc.base.backend import simulated
 from numbacc.libraries import choices, measuring
@@ -13,7 +14,7 @@ from numbacc.libraries.choices import Algorithm, Choices, Proposals, Wrong
 from numbacc_bindings.errors import LibraryError
 
 if simulated():
-    pytest.skip("the simulator measures nothing", allow_module_level=True)
+    skip("not simulated", allow_module_level=True)
 
 
 class Key(NamedTuple):

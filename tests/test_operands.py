@@ -8,6 +8,7 @@ import numpy as np
 import ptx
 import pytest
 from conftest import Operand, bits
+from skips import skip_if
 
 from numbacc.arrays.operands import layout_of
 from numbacc.base import dtypes
@@ -245,7 +246,7 @@ def test_the_compute_dtype_is_that_of_the_widest_float(reads, writes, wanted):
     assert compute_dtype(reads, writes) == wanted
 
 
-@pytest.mark.skipif(simulated(), reason="the simulator compiles nothing")
+@skip_if(simulated(), "not simulated")
 @pytest.mark.parametrize(
     "source, target", [("float32", "bfloat16"), ("uint8", "float32"), ("bool", "float16"), ("float16", "uint8")]
 )

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from conftest import bits
 from host_curand import HostCurand, philox
+from skips import skip
 from threads import run_threads
 
 import numbacc
@@ -102,7 +103,7 @@ def test_plans_of_zeros_with_either_sign_are_one(place):
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 8, 255, 257, 1029])
 def test_float64_normals_are_curands_in_any_number(place, method, count):
     if place.is_slow and count > 300:
-        pytest.skip("is about many blocks")
+        skip("slow")
     function = {"normal": "GenerateNormalDouble", "lognormal": "GenerateLogNormalDouble"}[method]
     start = 3 * 524288
     want = HostCurand("philox", 2**40 + 1, start)(function, count + count % 2, 0.5, 0.25)[:count]

@@ -10,13 +10,14 @@ import sys
 import numpy as np
 import ptx
 import pytest
+from skips import skip_if
 
 from numbacc.base.backend import simulated
 from numbacc.kernels.formula import Formula, digest
 from numbacc.kernels.formulas import FORMULAS
 from numbacc.kernels.specs import KernelSpec
 
-compiles = pytest.mark.skipif(simulated(), reason="the simulator compiles nothing")
+compiles = skip_if(simulated(), "not simulated")
 SCALE, COEFFICIENTS = 3, (1.5, 2)
 
 
