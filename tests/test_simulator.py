@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(simulated(), reason="this is the simulator")
         "test_epilogue_kernels.py",
         "test_gemm.py test_gemm_shapes.py test_gemm_narrow.py test_gemm_errors.py test_gemm_alignment.py",
         "test_gemm_gradients.py test_gemm_plans.py test_gemm_layers.py test_gemm_masks.py test_gemm_arguments.py",
-        "test_fft.py test_fft_plans.py test_fft_errors.py",
+        "test_fft.py test_fft_plans.py test_fft_errors.py test_plan_base.py",
         "test_random.py test_random_arrays.py test_random_engine.py",
         "test_arguments.py test_array_arguments.py test_argument_names.py test_stream_arguments.py test_refusals.py",
         "test_device_array.py test_copies.py test_foreign.py test_docs.py",
