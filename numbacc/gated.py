@@ -16,7 +16,6 @@ Sources: Dauphin et al. 2017 (arXiv:1612.08083); Shazeer 2020 (arXiv:2002.05202)
 
 from __future__ import annotations
 
-from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -295,11 +294,12 @@ def _plan(
         writes = [view(k, 0, a.strides, shape) for k, a in enumerate(outputs)]
     if gate == "first":
         writes.reverse()
+    formula = FORMULAS[f"gated.{direction}.{kind}"]
     return MapPlan(
         MapSpec(
             op=f"gated.{direction}",
-            formula=FORMULAS[f"gated.{direction}.{kind}"],
-            reference=partial(getattr(reference, direction), kind=kind),
+            formula=formula,
+            reference=formula.reference,
             names=(*names, *out_names),
             inputs=inputs,
             outputs=tuple(outputs),
@@ -322,6 +322,11 @@ def _split(x: Layout, axis: int, argument: int) -> tuple[list[View], tuple[int, 
     shape = (*x.shape[:axis], length // 2, *x.shape[axis + 1 :])
     second = length // 2 * x.strides[axis]
     return [view(argument, offset, x.strides, shape) for offset in (0, second)], shape
+
+
+def planned(direction: str, kind: str, inputs: tuple[Layout, ...], outs: tuple[Layout, ...]) -> MapPlan:
+    """A plan for arrays that need not exist, in no cache."""
+    return _plan(direction, kind, -1, "second", False, inputs, outs)
 
 
 _plans = PlanCache(_plan, count=1024)

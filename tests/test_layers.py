@@ -27,7 +27,7 @@ FLOORS = (
     {"plan", "simulator"},
     FAMILIES,
     {"__init__"},
-    {"bench", "info"},
+    {"bench", "compiling", "info"},
     {"demo"},
     {"__main__"},
 )

@@ -12,6 +12,7 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,7 @@ __all__ = [
     "kernel_signature",
     "memory_pointer",
     "place_of",
+    "pretend_capability",
     "types",
     "with_numbers",
 ]
@@ -189,6 +191,12 @@ def compile_ptx(
     entry = re.search(r"\.visible\s+\.entry\s+([\w$]+)", ptx)
     assert entry is not None
     return ptx, entry.group(1)
+
+
+def pretend_capability(capability: tuple[int, int]) -> None:
+    """Make Numba take this process's GPU for one of that compute capability, to compile where there is none."""
+    pretended = SimpleNamespace(compute_capability=capability)
+    importlib.import_module("numba.cuda.dispatcher").get_current_device = lambda: pretended  # type: ignore[attr-defined]
 
 
 def dummy_array(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> Any:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from math import gcd, prod
 from typing import Any, NamedTuple
 
-from ..base.backend import backend, launcher_class
+from ..base.backend import launcher_class
 from ..base.dtypes import info
 from ..base.layout import MAX_RANK, Merged, merge_dimensions
 from ..kernels.specs import (
@@ -137,10 +137,7 @@ def launcher_of(
     Raises:
         DeviceError: the GPU does not know the dtype.
     """
-    rows = [info(array.dtype) for array in arrays_of(spec)]
-    for row in rows:
-        backend().check_capability(row.name, row.oldest_capability, device)
-    names = [row.name for row in rows]
+    names = [info(array.dtype).name for array in arrays_of(spec)]
     reads, writes = tuple(names[: len(spec.reads)]), tuple(names[len(spec.reads) :])
     # Kernels are compiled for few ranks: dimensions of length 1 fill up.
     rank = next(rank for rank in RANKS if rank >= len(geometry.outer))

@@ -17,6 +17,7 @@ from typing import Any
 from numbacc_bindings.driver import LaunchConfig, driver
 
 from ..base.codes import ARRAYS, capacity_for
+from ..base.dtypes import TABLE
 from ..kernels.specs import LaunchOrder
 from . import kernel_cache, native, runtime
 from .contexts import relaxed
@@ -90,6 +91,8 @@ def packing(spec: Any) -> str:
 class Launcher:
     """A kernel with its geometry and constants, ready to be given arrays' addresses.
 
+    A GPU that does not know one of the dtypes is a DeviceError.
+
     Call `launcher.launch(stream, *words)` with `launcher.capacity` words: the arrays' addresses, the words of scalar
     arguments, and 0 behind the last. It returns 0, the driver's status, or a number of `codes` where the arrays must be
     looked at.
@@ -104,6 +107,8 @@ class Launcher:
         return (kernel, device) in _loaded
 
     def __init__(self, order: LaunchOrder):
+        for name in getattr(order.kernel, "dtypes", ()):
+            runtime.check_capability(name, TABLE[name].oldest_capability, order.device)
         self.order = order
         self.capacity = capacity_for(len(order.alignment) + order.words)
         self._native = native.launch if self.capacity == ARRAYS else native.launch_many

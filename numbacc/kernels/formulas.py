@@ -10,6 +10,7 @@ Sources: GLU, Dauphin et al. 2017 (arXiv:1612.08083); ReGLU, SwiGLU and GeGLU, S
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -239,3 +240,18 @@ _ALL = (
 )
 #: Formulas by name.
 FORMULAS = {formula.name: formula for formula in _ALL}
+
+
+def named(name: str) -> Formula:
+    """The formula of a name."""
+    return FORMULAS[name]
+
+
+def _reduced(formula: Formula) -> tuple[Any, ...]:
+    """What a pickle keeps of a formula: its name, for those of this module."""
+    if FORMULAS.get(formula.name) is not formula:
+        raise TypeError(f"{formula!r} is none of numbacc's own formulas: it cannot be pickled")
+    return named, (formula.name,)
+
+
+copyreg.pickle(Formula, _reduced)

@@ -55,6 +55,11 @@ class KernelSpec(NamedTuple):
     scalars: tuple[str, ...] = ()
 
     @property
+    def dtypes(self) -> tuple[str, ...]:
+        """Those of all operands."""
+        return (*self.reads, *self.writes)
+
+    @property
     def narrow(self) -> bool:
         """True where every float that is stored has fewer bits than are computed with."""
         floats = [TABLE[name] for name in self.writes if TABLE[name].is_float]

@@ -1,0 +1,203 @@
+"""`python -m numbacc compile`: kernels compiled ahead of their first use, in parallel, and kept on disk.
+
+What is compiled is what everyday calls launch: each family's formulas in each of its dtypes, on arrays that are dense,
+that start or end at odd places, that lie transposed, and that have gaps. Other arrays get kernels when they come.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from . import gated
+from .base import dtypes
+from .base.backend import has_gpu, launching_by, simulated
+from .base.layout import Layout, layout, row_major_strides
+from .device import copying, kernel_cache
+from .fft import arguments, arrange, program, steps
+from .gemm import epilogue_plans
+from .kernels.formulas import FORMULAS
+from .kernels.specs import LaunchOrder
+
+#: Dtypes of floats that kernels compute with.
+_FLOATS = [name for name, row in dtypes.TABLE.items() if row.is_float]
+_ROWS = 256
+#: Lengths of rows: many times 16 bytes; those that leave rows at multiples of 8, 4 and 2 bytes; and short ones.
+_LONG, _ODD, _SHORT = 4096, (4100, 4098, 4097), 6
+
+
+class _Noted:
+    """Takes the place of a launcher, and keeps which kernel it would launch."""
+
+    backend, algorithm = "kernel", ""
+    found: list[Any]
+
+    def __init__(self, order: LaunchOrder):
+        self.order = order
+        self.found.append(order.kernel)
+
+    @staticmethod
+    def is_loaded(kernel: Any, device: int) -> bool:
+        return True
+
+    def launch(self, *words: int) -> int:
+        return 0
+
+
+def _dense(shape: Sequence[int], dtype: str) -> Layout:
+    row = dtypes.TABLE[dtype]
+    return layout(tuple(shape), row_major_strides(shape, row.itemsize), row.numpy, 0)
+
+
+def _matrices(columns: int, dtype: str) -> Iterator[tuple[Layout, Layout]]:
+    """Matrices of so many columns: (as they lie when they are read, as when they are written)."""
+    size = dtypes.TABLE[dtype].itemsize
+    dense = _dense((_ROWS, columns), dtype)
+    yield dense, dense
+    if columns == _LONG:
+        strides = (size, size * _ROWS)
+        yield layout(dense.shape, strides, dense.dtype, 0), dense
+        yield layout(dense.shape, tuple(2 * step for step in dense.strides), dense.dtype, 0), dense
+
+
+def _gated() -> None:
+    for kind in gated.KINDS:
+        for dtype in _FLOATS:
+            for columns in (_LONG, *_ODD, _SHORT):
+                for (x, whole), (_, half) in zip(
+                    _matrices(2 * columns, dtype), _matrices(columns, dtype), strict=False
+                ):
+                    gated.planned("forward", kind, (x,), (half,)).choose((0, 0))
+                    gated.planned("backward", kind, (half, x), (whole,)).choose((0, 0, 0))
+
+
+def _gemm() -> None:
+    for dtype in _FLOATS:
+        matrix, row = _dense((_ROWS, _LONG), dtype), _dense((_LONG,), dtype)
+        for name, formula in FORMULAS.items():
+            if name.startswith("epilogue."):
+                inputs = (matrix, row if "bias" in name else matrix)[: 1 + ("bias" in name or "dgelu" in name)]
+                outputs = (matrix,) * len(formula(*[1.0] * len(inputs)))
+                epilogue_plans.map_plan(name, inputs, outputs).choose([0] * (len(inputs) + len(outputs)))
+        mask = _dense((_ROWS, _LONG // 8), "uint8")
+        epilogue_plans.pack_plan(matrix, mask).choose((0, 0))
+        epilogue_plans.select_plan(matrix, mask, matrix).choose((0, 0, 0))
+        epilogue_plans.sum_plan(matrix, -2, row).choose((0, 0))
+        epilogue_plans.sum_plan(matrix, -1, _dense((_ROWS,), dtype)).choose((0, 0))
+
+
+def _fft() -> None:
+    for function, names in (
+        ("fft", ("complex64", "complex128", "float32", "float64")),
+        ("ifft", ("complex64", "complex128")),
+        ("rfft", ("float32", "float64", "float16")),
+        ("irfft", ("complex64", "complex128")),
+    ):
+        for name in names:
+            for norm in (None, "ortho"):
+                for shape, axis in (((_ROWS, 1024), 1), ((1024, _ROWS), 0)):
+                    asked = arguments.request(function, _dense(shape, name), (axis,), (1024,), norm, False, None)
+                    for step in program.build(asked, True).steps:
+                        if isinstance(step, steps.Arrange):
+                            arrange.executable(step, 1024).choose((0, 0))
+
+
+def _copies() -> None:
+    for dtype in ("uint8", "uint16", "uint32", "uint64"):
+        for columns in (_LONG, *_ODD, _SHORT):
+            for source, target in _matrices(columns, dtype):
+                copying.executable(source, target).choose((0, 0))
+                copying.executable(target, source).choose((0, 0))
+
+
+#: Family -> what plans its everyday calls.
+FAMILIES: dict[str, Callable[[], None]] = {"copies": _copies, "fft": _fft, "gated": _gated, "gemm": _gemm}
+
+
+def kernels(families: Iterable[str]) -> list[Any]:
+    """The kernels that everyday calls of families launch, each once."""
+    found: list[Any] = []
+    with launching_by(type("Noted", (_Noted,), {"found": found})):
+        for family in families:
+            FAMILIES[family]()
+    copying.executable.cache_clear()
+    epilogue_plans.plans.clear()
+    return list(dict.fromkeys(found))
+
+
+def compile_kernel(kernel: Any, capability: tuple[int, int]) -> bool:
+    """Compile a kernel unless it is kept on disk already; True if it was compiled."""
+    from .device.launch import compile_cubin
+
+    key = kernel_cache.key(kernel, capability)
+    if kernel_cache.load(key) is not None:
+        return False
+    kernel_cache.save(key, *compile_cubin(kernel, capability))
+    return True
+
+
+def _start(capability: tuple[int, int]) -> None:
+    """Begin a process that compiles."""
+    from .base._numba import pretend_capability
+
+    pretend_capability(capability)
+
+
+def _compile(task: tuple[Any, tuple[int, int]]) -> bool:
+    return compile_kernel(*task)
+
+
+def _capability(text: str) -> tuple[int, int]:
+    major, minor = text.split(".")
+    return int(major), int(minor)
+
+
+def main(argv: list[str]) -> int:
+    """The command line of `python -m numbacc compile`."""
+    parser = argparse.ArgumentParser(prog="python -m numbacc compile", description=__doc__)
+    parser.add_argument("families", nargs="*", metavar="family", help=f"any of {', '.join(FAMILIES)}; all by default")
+    parser.add_argument("--capability", type=_capability, help="for GPUs of this compute capability, as 9.0")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="as many as there are processors")
+    options = parser.parse_args(argv)
+    if unknown := set(options.families) - FAMILIES.keys():
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(FAMILIES)}")
+    if simulated():
+        print("the simulator compiles nothing")
+        return 1
+    capability = options.capability
+    if capability is None:
+        if not has_gpu():
+            print("there is no GPU: say which compute capability to compile for, as --capability 9.0")
+            return 1
+        from .device import runtime
+
+        capability = runtime.capability(runtime.current_device())
+    tasks = [
+        (kernel, capability)
+        for kernel in kernels(options.families or FAMILIES)
+        if all(dtypes.TABLE[name].oldest_capability <= capability for name in getattr(kernel, "dtypes", ()))
+    ]
+    # Children of a process that uses a GPU cannot use it, nor need they: they start anew.
+    with multiprocessing.get_context("spawn").Pool(options.processes, _start, (capability,)) as pool:
+        made = sum(_shown(pool.imap_unordered(_compile, tasks), len(tasks)))
+    print(f"{made} kernels compiled, {len(tasks) - made} were there, in {kernel_cache.directory()}")
+    return 0
+
+
+def _shown(results: Iterable[bool], total: int) -> Iterator[bool]:
+    """The results as they come, with a bar of how many there are."""
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        for number, result in enumerate(results, 1):
+            print(f"\r{number} of {total} kernels", end="" if number < total else "\n", file=sys.stderr, flush=True)
+            yield result
+    else:
+        yield from tqdm(results, "kernels", total)
+
+
+__all__ = ["FAMILIES", "compile_kernel", "kernels", "main"]

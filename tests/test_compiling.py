@@ -1,0 +1,79 @@
+"""`python -m numbacc compile`: which kernels it makes, and that calls find them."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+
+import pytest
+from skips import skip_if
+
+from numbacc import compiling, gated
+from numbacc.__main__ import main
+from numbacc.base.backend import simulated
+from numbacc.base.dtypes import TABLE
+from numbacc.device import kernel_cache
+from numbacc.kernels.formula import Formula
+from numbacc.kernels.formulas import FORMULAS
+
+pytestmark = skip_if(simulated(), "not simulated")
+
+
+@pytest.mark.parametrize("family", compiling.FAMILIES)
+def test_everyday_kernels_are_found_without_a_gpu(family):
+    found = compiling.kernels([family])
+    assert found and len(set(found)) == len(found)
+    assert pickle.loads(pickle.dumps(found)) == found
+
+
+def test_each_kind_direction_and_dtype_of_gates_is_there_in_few_kernels():
+    found = compiling.kernels(["gated"])
+    floats = [name for name, row in TABLE.items() if row.is_float]
+    for kind in gated.KINDS:
+        for direction in ("forward", "backward"):
+            for dtype in floats:
+                own = [
+                    spec.algorithm
+                    for spec in found
+                    if spec.formula is FORMULAS[f"gated.{direction}.{kind}"] and spec.reads[0] == dtype
+                ]
+                assert {"vector", "spread"} <= set(own) and len(own) <= 8
+
+
+def test_formulas_of_users_have_no_pickle():
+    with pytest.raises(TypeError, match="none of numbacc's own"):
+        pickle.dumps(Formula("gated.forward.glu", lambda a, b: a))
+
+
+def test_what_was_compiled_is_found_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBACC_CACHE_DIR", str(tmp_path))
+    import ptx
+
+    kernel = next(spec for spec in compiling.kernels(["copies"]) if spec.algorithm == "strided")
+    with ptx.pretended((9, 0)):
+        assert compiling.compile_kernel(kernel, (9, 0))
+        assert not compiling.compile_kernel(kernel, (9, 0))
+        assert compiling.compile_kernel(kernel, (8, 0))
+    entry, code = kernel_cache.load(kernel_cache.key(kernel, (9, 0)))
+    assert code.startswith(b"\x7fELF") and entry.encode() in code
+
+
+def test_the_command_compiles_in_processes_and_says_how_many(tmp_path):
+    command = [sys.executable, "-m", "numbacc", "compile", "copies", "--capability", "9.0", "--processes", "2"]
+    environment = {**os.environ, "NUMBACC_CACHE_DIR": str(tmp_path)}
+    run = [subprocess.run(command, env=environment, capture_output=True, text=True, check=True) for _ in range(2)]
+    count = len(compiling.kernels(["copies"]))
+    assert run[0].stdout.startswith(f"{count} kernels compiled, 0 were there")
+    assert run[1].stdout.startswith(f"0 kernels compiled, {count} were there")
+    assert str(count) in run[0].stderr
+
+
+def test_what_cannot_be_compiled_is_said(monkeypatch, capsys):
+    with pytest.raises(SystemExit):
+        main(["compile", "sorting"])
+    assert "unknown: sorting; there are copies, fft, gated, gemm" in capsys.readouterr().err
+    monkeypatch.setattr(compiling, "has_gpu", lambda: False)
+    assert main(["compile"]) == 1
+    assert "--capability 9.0" in capsys.readouterr().out
