@@ -31,7 +31,9 @@ import ml_dtypes
 import numpy as np
 from scipy.special import erfc, expit
 
-KINDS = ("glu", "reglu", "swiglu", "geglu", "geglu_tanh")
+from numbacc import gated
+from numbacc.reference import gated as reference
+
 DTYPES = tuple(np.dtype(t) for t in (np.float32, np.float64, np.float16, ml_dtypes.bfloat16))
 
 _PI = np.longdouble("3.14159265358979323846264338327950288")
@@ -122,6 +124,18 @@ def _geglu_tanh(b):
 
 
 _GATES = {"glu": _glu, "reglu": _reglu, "swiglu": _swiglu, "geglu": _geglu, "geglu_tanh": _geglu_tanh}
+#: The kinds that are written down here; of any other the oracle is the reference in a wider dtype, whose slopes are
+#: compared with differences of its values.
+WRITTEN = tuple(_GATES)
+KINDS = (*WRITTEN, *(kind for kind in gated.KINDS if kind not in WRITTEN))
+
+
+def gate(kind, b):
+    """g and its slope at b, in b's dtype."""
+    if kind in _GATES:
+        return _GATES[kind](b)
+    value, slope = reference.KINDS[kind].with_slope(b)
+    return Gate(value, slope, np.abs(slope))
 
 
 def _size(x):
@@ -137,8 +151,8 @@ def evaluate(direction, kind, operands, dtype):
     """The results for operands (a, b) or (dy, a, b), every step in `dtype`: [y], or [da, db]."""
     *dy, a, b = (np.asarray(x).astype(dtype) for x in operands)
     with np.errstate(all="ignore"):
-        g = _GATES[kind](b)
-        reach = (1 + _size(a)) * (1 + np.minimum(_size(b), 128)) ** _POWERS[kind]
+        g = gate(kind, b)
+        reach = (1 + _size(a)) * (1 + np.minimum(_size(b), 128)) ** _POWERS.get(kind, 3)
         if direction == "forward":
             y = a * g.value
             return [Term(y, np.abs(y), reach)]

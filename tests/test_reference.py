@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 
 import numpy as np
 import oracle
@@ -111,7 +112,7 @@ def test_operands_are_only_read(kind):
 
 
 def test_the_kinds_are_those_of_the_module():
-    assert gated.KINDS == KINDS
+    assert gated.KINDS[: len(oracle.WRITTEN)] == oracle.WRITTEN
 
 
 # ---------------------------------------------------------------- the oracle itself
@@ -137,7 +138,7 @@ def test_the_normal_distribution_is_scipys():
 def test_slopes_are_those_of_the_values(kind):
     """Central differences in long double; the corner of reglu apart."""
     b, step = np.linspace(-9.05, 9.05, 400).astype(np.longdouble), np.longdouble(2.0**-20)
-    gate = oracle._GATES[kind]
+    gate = partial(oracle.gate, kind)
     slope = (gate(b + step).value - gate(b - step).value) / (2 * step)
     np.testing.assert_allclose(gate(b).slope.astype(float), slope.astype(float), rtol=1e-8, atol=1e-11)
     assert np.all(gate(b).scale >= np.abs(gate(b).slope) * (1 - 1e-15))

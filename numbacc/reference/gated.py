@@ -123,18 +123,22 @@ def geglu_tanh(b: Array) -> tuple[Array, Array]:
 
 
 class Kind(NamedTuple):
-    """A kind of gate: g(b), and the pair g(b), g'(b)."""
+    """A kind of gate: the pair g(b), g'(b), and g(b) alone where that is less work."""
 
-    gate: Callable[[Array], Array]
     with_slope: Callable[[Array], tuple[Array, Array]]
+    without: Callable[[Array], Array] | None = None
+
+    def gate(self, b: Array) -> Array:
+        """g(b)."""
+        return self.without(b) if self.without else self.with_slope(b)[0]
 
 
 KINDS = {
-    "glu": Kind(sigmoid, glu),
-    "reglu": Kind(reglu_gate, reglu),
-    "swiglu": Kind(swiglu_gate, swiglu),
-    "geglu": Kind(geglu_gate, geglu),
-    "geglu_tanh": Kind(geglu_tanh_gate, geglu_tanh),
+    "glu": Kind(glu, sigmoid),
+    "reglu": Kind(reglu, reglu_gate),
+    "swiglu": Kind(swiglu, swiglu_gate),
+    "geglu": Kind(geglu, geglu_gate),
+    "geglu_tanh": Kind(geglu_tanh, geglu_tanh_gate),
 }
 
 

@@ -1,0 +1,138 @@
+"""The first recipes of CONTRIBUTING.md, followed to the letter in a copy of the tree."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from skips import skip_if
+
+from numbacc.base.backend import simulated
+
+pytestmark = skip_if(simulated(), "not simulated")
+
+ROOT = Path(__file__).parents[1]
+TEXT = (ROOT / "CONTRIBUTING.md").read_text()
+
+
+class Edit(NamedTuple):
+    file: str
+    where: str
+    anchor: str
+    code: str
+
+
+def recipe(title):
+    """What a recipe says is to be written, and where."""
+    section = re.search(rf"^### {title}\n(.*?)^##", TEXT, re.MULTILINE | re.DOTALL).group(1)
+    found = re.findall(r"In `([^`]+)`, (before|behind) `([^`]+)`:\n\n```python\n(.*?)```", section, re.DOTALL)
+    return [Edit(*parts) for parts in found]
+
+
+def follow(title, folder):
+    """A copy of the tree in which a recipe was followed."""
+    for name in ("numbacc", "bindings", "tests"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "setup.cfg", "README.md"):
+        shutil.copy(ROOT / name, folder / name)
+    for edit in recipe(title):
+        path = folder / edit.file
+        lines = path.read_text().splitlines(keepends=True)
+        (place,) = (k for k, line in enumerate(lines) if line.strip().startswith(edit.anchor))
+        lines.insert(place + (edit.where == "behind"), edit.code)
+        path.write_text("".join(lines))
+    return folder
+
+
+def run(folder, *command, **environment):
+    paths = os.pathsep.join([str(folder), str(folder / "bindings")])
+    run = subprocess.run(
+        [sys.executable, *command], cwd=folder, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": paths, **environment},
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
+    return run.stdout
+
+
+def lines_of(title):
+    return [line for edit in recipe(title) for line in edit.code.splitlines() if line.strip()]
+
+
+def test_a_gate_takes_five_lines_in_two_files_and_a_dtype_one_in_one():
+    assert len(lines_of("A new gate")) <= 5
+    assert len({edit.file for edit in recipe("A new gate")}) == 2
+    assert len(lines_of("A new dtype")) == 1
+
+
+SHOW = """
+import numpy as np, numbacc
+from numbacc import gated
+assert numbacc.__file__.startswith({folder!r})
+x = numbacc.asarray(np.array([[1.0, -2.0, 3.0, 0.5]], np.float32))
+dy = numbacc.asarray(np.array([[2.0, -1.0]], np.float32))
+y, dx = gated.forward(x, "bilinear"), gated.backward(dy, x, "bilinear")
+np.testing.assert_array_equal(numbacc.asnumpy(y), [[3.0, -1.0]])
+np.testing.assert_array_equal(numbacc.asnumpy(dx), [[6.0, -0.5, 2.0, 2.0]])
+try:
+    gated.forward(x, "trilinear")
+except numbacc.OptionError as error:
+    assert "bilinear" in str(error)
+"""
+
+
+def test_a_new_gate_is_computed_listed_and_tested_without_a_change_of_the_tests(tmp_path):
+    folder = follow("A new gate", tmp_path)
+    for simulation in ("0", "1"):
+        run(folder, "-c", SHOW.format(folder=str(folder)), NUMBA_ENABLE_CUDASIM=simulation)
+    tests = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "bilinear")
+    out = run(folder, *tests, "tests/test_gated.py", "tests/test_reference.py", "tests/test_ptx.py")
+    assert int(re.search(r"(\d+) passed", out).group(1)) > 20
+    assert "bilinear" in run(folder, "-m", "numbacc", "demo", "--help")
+
+
+@pytest.mark.parametrize("wrong", ["return b, 1.0 + 1e-3", "return b * (1 + 1e-5), 1.0"])
+def test_a_gate_whose_formula_is_wrong_is_found_out(tmp_path, wrong):
+    folder = follow("A new gate", tmp_path)
+    path = folder / "numbacc" / "kernels" / "formulas.py"
+    path.write_text(path.read_text().replace("    return b, 1.0\n", f"    {wrong}\n"))
+    command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "bilinear", "tests/test_gated.py"]
+    with pytest.raises(AssertionError, match="failed"):
+        run(folder, *command, NUMBA_ENABLE_CUDASIM="1")
+
+
+def test_a_gate_whose_slope_is_wrong_is_found_out(tmp_path):
+    folder = follow("A new gate", tmp_path)
+    path = folder / "numbacc" / "reference" / "gated.py"
+    path.write_text(path.read_text().replace("(b, np.ones_like(b))", "(b, np.ones_like(b) * 1.001)"))
+    command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "bilinear", "tests/test_reference.py"]
+    with pytest.raises(AssertionError, match="failed"):
+        run(folder, *command)
+
+
+DTYPE = """
+import ml_dtypes, numpy as np, numbacc
+dtype = np.dtype(ml_dtypes.float8_e5m2fnuz)
+host = np.arange(-8, 8).astype(dtype).reshape(4, 4)
+x = numbacc.asarray(host)
+y = numbacc.zeros((4, 4), "float8_e5m2fnuz")
+assert y.dtype == x.dtype == dtype
+y[...] = x.T
+y[1] = x[2]
+wanted = host.T.copy()
+wanted[1] = host[2]
+np.testing.assert_array_equal(numbacc.asnumpy(y).view(np.uint8), wanted.view(np.uint8))
+back = numbacc.from_dlpack(x)
+assert back.dtype == dtype
+"""
+
+
+def test_a_new_dtype_is_held_copied_and_exchanged(tmp_path):
+    folder = follow("A new dtype", tmp_path)
+    run(folder, "-c", DTYPE, NUMBA_ENABLE_CUDASIM="1")
+    run(folder, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_copies.py", NUMBA_ENABLE_CUDASIM="1")
