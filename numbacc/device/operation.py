@@ -222,23 +222,15 @@ class Operation(NotCopied):
             inputs: all that it has.
             outs: arrays for the results, None for each that is to be made, or in the place of all.
             out: what the user gave for the results and gets back, None where that is nothing.
-            stream: a handle.
-            scalars: what the executables take; on the CPU, what the reference does.
+            stream, scalars: a handle, and what executables take; on the CPU scalars are what the reference takes.
 
         Raises:
-            LayoutError: what is to be written is read-only, or shares memory in a way that would change what is still
-            to be read.
+            LayoutError: what is written is read-only, or shares memory with what is still to be read.
         """
         if self.device == CPU:
             outs = self._run_numpy(inputs, (None,) * len(self.outputs) if outs is None else outs, scalars)
             return self._answer(outs) if out is None else out
         # The path where a tenth of a microsecond counts.
-        if outs is None:
-            if len(self.outputs) == 1:
-                out = self._memory(self.outputs[0], stream)
-                outs = (out,)
-            else:
-                outs = [self._memory(made, stream) for made in self.outputs]
         chosen = self.chosen
         direct = chosen.direct
         addresses, storages = [], []
@@ -247,13 +239,23 @@ class Operation(NotCopied):
             storages.append(storage := array._storage)
             if storage.sole != stream:
                 direct = None
-        for array in outs:
-            if array is None or array._readonly:
-                return self.run(inputs, self._complete(outs, stream), out, stream, scalars)
-            addresses.append(array._address)
-            storages.append(storage := array._storage)
-            if storage.sole != stream:
+        if outs is None and len(self.outputs) == 1:
+            # New memory need not be looked at again, and nobody else uses it.
+            out = self._memory(self.outputs[0], stream)
+            outs = (out,)
+            addresses.append(out._address)
+            if out._storage.sole is None:  # a capture's
                 direct = None
+        else:
+            if outs is None:
+                outs = self._complete((None,) * len(self.outputs), stream)
+            for array in outs:
+                if array is None or array._readonly:
+                    return self.run(inputs, self._complete(outs, stream), out, stream, scalars)
+                addresses.append(array._address)
+                storages.append(storage := array._storage)
+                if storage.sole != stream:
+                    direct = None
         if self.overwritten:
             self._check_overwritten(inputs)
         if direct is not None:

@@ -138,6 +138,7 @@ def assembled(
     call: Call,
     kernels: Sequence[compose.Step],
     zeros: Sequence[int],
+    measured: bool,
     **options: Any,
 ) -> Steps:
     """A product of the library's with what is copied before it, and our kernels behind.
@@ -147,16 +148,18 @@ def assembled(
         lowered, call: the product.
         kernels: what follows.
         zeros: bytes of zeros that take the place of a and b; () where they are used.
+        measured: True where the time of the call counts, not what is in the memory: C and zeros are not put there.
         options: as of `Steps`.
     """
     device, scratch = problem.call.a.device, Scratch()
     operands = sum(number != NOWHERE for number in {*places.numbers, places.c})
     numbers, steps, behind = list(places.numbers), [], []
-    if problem.call.c is not None and places.c not in (NOWHERE, numbers[C]):
+    if problem.call.c is not None and places.c not in (NOWHERE, numbers[C]) and not measured:
         steps.append(Step(copying.executable(problem.call.c, problem.out), (places.c, numbers[C])))
     for number, nbytes in zip((A, B), zeros, strict=False):
         numbers[number] = operands + scratch.part(nbytes)
-        steps.append(Step(ZeroBytes(nbytes, device), (numbers[number],)))
+        if not measured:
+            steps.append(Step(ZeroBytes(nbytes, device), (numbers[number],)))
     for copy in lowered.copies:
         own, numbers[copy.number] = numbers[copy.number], operands + scratch.part(copy.nbytes)
         there_and_back = (own, numbers[copy.number])

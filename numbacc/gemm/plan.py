@@ -101,11 +101,11 @@ class MatmulPlan(Plan):
             return Alone(selected.runner, text, self._scale, places, selected.plain, unseen)
         call = LibraryCall(selected.runner, text, self._scale)
         name = call.backend + "+kernel" * bool(kernels)
-        return self._assembled(selected.lowered, call, kernels, backend=name, algorithm=text, **options)
+        return self._assembled(selected.lowered, call, kernels, False, backend=name, algorithm=text, **options)
 
-    def _assembled(self, lowered: Lowered, call: LibraryCall, kernels: Sequence[Any], **options: Any) -> Steps:
+    def _assembled(self, lowered: Lowered, call: LibraryCall, kernels: Any, measured: bool, **options: Any) -> Steps:
         zeros = [array.nbytes for array in self._zeros]
-        return assembled(self.problem, self._places, lowered, call, kernels, zeros, **options)
+        return assembled(self.problem, self._places, lowered, call, kernels, zeros, measured, **options)
 
     def _tried(self, trial: Trial, options: Mapping[str, Any]) -> Callable[[Lowered, Any], Callable[[], None]]:
         """What gives a function that queues a product by a runner, with scratch memory in the place of its results."""
@@ -118,7 +118,7 @@ class MatmulPlan(Plan):
                 kept.append(backend().allocate(nbytes, self.device, trial.stream))
                 moved[number] = kept[-1].address + start
             call = LibraryCall(runner, "", self._scale)
-            found = self._assembled(lowered, call, (), backend="", algorithm="", **options)
+            found = self._assembled(lowered, call, (), True, backend="", algorithm="", **options)
 
             def launch(scratch: int) -> None:
                 found.launch_unchecked(trial.stream, scratch, moved, trial.scalars)
