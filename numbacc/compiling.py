@@ -23,8 +23,6 @@ from .gemm import epilogue_plans
 from .kernels.formulas import FORMULAS
 from .kernels.specs import LaunchOrder
 
-#: Dtypes of floats that kernels compute with.
-_FLOATS = [name for name, row in dtypes.TABLE.items() if row.is_float]
 _ROWS = 256
 #: Lengths of rows: many times 16 bytes; those that leave rows at multiples of 8, 4 and 2 bytes; and short ones.
 _LONG, _ODD, _SHORT = 4096, (4100, 4098, 4097), 6
@@ -66,7 +64,7 @@ def _matrices(columns: int, dtype: str) -> Iterator[tuple[Layout, Layout]]:
 
 def _gated() -> None:
     for kind in gated.KINDS:
-        for dtype in _FLOATS:
+        for dtype in dtypes.FLOATS:
             for columns in (_LONG, *_ODD, _SHORT):
                 for (x, whole), (_, half) in zip(
                     _matrices(2 * columns, dtype), _matrices(columns, dtype), strict=False
@@ -76,7 +74,7 @@ def _gated() -> None:
 
 
 def _gemm() -> None:
-    for dtype in _FLOATS:
+    for dtype in dtypes.FLOATS:
         matrix, row = _dense((_ROWS, _LONG), dtype), _dense((_LONG,), dtype)
         for name, formula in FORMULAS.items():
             if name.startswith("epilogue."):

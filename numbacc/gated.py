@@ -21,7 +21,7 @@ from typing import Any
 
 from .arrays import operands
 from .arrays.operands import Array
-from .base.dtypes import info
+from .base.dtypes import FLOATS, info
 from .base.layout import Layout, View, check_rank, check_same_device, dense_like, normalize_axis, view
 from .device.map_executable import MapSpec
 from .device.streams import handle_of
@@ -260,10 +260,9 @@ def _plan(
         check_same_device(array, name, x, names[-1])
         check_rank(array.shape, name)
         row = info(array.dtype, name)
-        if row.compute not in ("float32", "float64"):
-            raise DTypeError(
-                f"{name} has dtype {row.name}; gated activations take float32, float64, float16 and bfloat16"
-            )
+        if not row.is_float:
+            known = f"{', '.join(FLOATS[:-1])} and {FLOATS[-1]}"
+            raise DTypeError(f"{name} has dtype {row.name}; gated activations take {known}")
         if array.dtype != x.dtype:
             raise DTypeError(f"{name} has dtype {array.dtype} but {names[-1]} has {x.dtype}; convert one of them")
     number = 0 if paired else normalize_axis(axis, x.ndim, names[-1])

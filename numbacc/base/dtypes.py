@@ -127,8 +127,8 @@ def _float8(code: int) -> Products:
 
 
 _ROWS = (
-    _row(np.float64, "float64", _FLOAT, products=Products(1, ("float64",), ("float64",), "float64")),
     _row(np.float32, "float32", _FLOAT, products=Products(0, ("float32", "tf32"), ("float32",))),
+    _row(np.float64, "float64", _FLOAT, products=Products(1, ("float64",), ("float64",), "float64")),
     _row(np.float16, "float32", _FLOAT, ptx=_HALF, products=Products(2, ("float32",), ("float16", "float32"))),
     _row(
         ml_dtypes.bfloat16,
@@ -149,6 +149,8 @@ _ROWS = (
 )
 
 TABLE: dict[str, DTypeInfo] = {row.name: row for row in _ROWS}
+#: The real floats that kernels compute with.
+FLOATS = tuple(name for name, row in TABLE.items() if row.is_float)
 _BY_NUMPY: dict[np.dtype[Any], DTypeInfo] = {row.numpy: row for row in _ROWS}
 _BY_DLPACK: dict[tuple[int, int], DTypeInfo] = {(row.dlpack_code, row.bits): row for row in _ROWS}
 

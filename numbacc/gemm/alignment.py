@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..base.codes import ALIGNED, ARRAYS
+from ..base.dtypes import info
 from ..base.layout import Layout, layout
 from ..device import copying
 from ..device.map_executable import MapExecutable
@@ -47,7 +48,7 @@ class Copied(NamedTuple):
 
 def is_float8(problem: Problem) -> bool:
     """True if the matrices that are multiplied are of float8."""
-    return problem.call.a.dtype.name.startswith("float8")
+    return info(problem.call.a.dtype).is_scaled
 
 
 def check_layouts(problem: Problem) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from ..arrays import creation, operands
 from ..base.backend import backend
 from ..base.codes import ALIGNED
-from ..base.dtypes import dtype
+from ..base.dtypes import dtype, info
 from ..base.layout import CPU, Layout, layout, row_major_strides, same_layout
 from ..device import workspace
 from ..device.operation import Trial
@@ -135,7 +135,7 @@ class MatmulPlan(Plan):
         """
         problem, numbers, steps = self.problem, self._places.numbers, []
         if problem.epilogue.produces_bias_grad:
-            if problem.call.a.dtype.name.startswith("float8"):
+            if info(problem.call.a.dtype).is_scaled:
                 raise UnsupportedError("bias_grad of an empty product of float8 has no kernel")
             for each in steps_of(problem, Epilogue.NONE):
                 grad = self.outputs[1]
