@@ -25,7 +25,6 @@ LENGTHS = [1, 2, 3, 7, 8, 16, 33, 250, 1024, 4100, 65536, 10**6, 2**24 + 1, 2**3
 def without_gpu():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(geometry, "launcher_class", lambda: lambda order: SimpleNamespace(order=order))
-        patch.setattr(geometry, "backend", lambda: SimpleNamespace(check_capability=lambda *_: None))
         yield
 
 

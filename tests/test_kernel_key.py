@@ -195,7 +195,7 @@ def test_key_depends_on_the_source(source, fresh_fingerprint, monkeypatch):
     assert kernel_cache.key(SPEC, CAPABILITY) != before
 
 
-@pytest.mark.parametrize("source", ["sums.py", "draws.py", "formulas.py", "arithmetic.py"])
+@pytest.mark.parametrize("source", ["reductions.py", "draws.py", "formulas.py", "arithmetic.py"])
 def test_no_other_kernel_and_no_formula_s_file_changes_the_key(source, fresh_fingerprint, monkeypatch):
     before, read = kernel_cache.key(SPEC, CAPABILITY), Path.read_bytes
     monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + b"#" * (path.name == source))

@@ -33,7 +33,6 @@ class Recorder:
 def without_gpu():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(geometry, "launcher_class", lambda: Recorder)
-        patch.setattr(geometry, "backend", lambda: SimpleNamespace(check_capability=lambda *_: None))
         yield
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import ptx
@@ -16,7 +17,8 @@ from numbacc.base.backend import simulated
 from numbacc.base.dtypes import TABLE, words
 from numbacc.base.layout import layout, view
 from numbacc.device.map_executable import MapExecutable, MapSpec
-from numbacc.kernels.formula import Formula
+from numbacc.gemm import epilogue_plans
+from numbacc.kernels.formula import Formula, Reduction
 from numbacc.kernels.specs import KernelSpec, compute_dtype
 
 
@@ -46,7 +48,7 @@ def check(place, function, inputs, outs, wanted, scalars=(), values=(), compute=
     made = executable(Formula("own", function), inputs, outs, scalars, compute)
     before = [o.place.get(o.base) for o in outs]
     packed = [word for name, value in zip(scalars, values, strict=True) for word in words(value, name)]
-    made.run([o.view for o in inputs], [o.view for o in outs], 0, packed)
+    made.run([o.view for o in inputs], [o.view for o in outs], None, 0, packed)
     for operand, base, result in zip(outs, before, wanted, strict=True):
         got = operand.now()
         assert got.dtype == result.dtype
@@ -162,7 +164,7 @@ def test_complex_numbers_that_are_aligned_as_their_parts_are(device_place):
     seen = type(held)(layout((79,), (8,), np.dtype(np.complex64), 0), held._address + 4, held._storage)
     out = Operand(device_place, np.zeros(79, np.complex64))
     made = executable(Formula("own", lambda a: a + 1), [_Seen(seen)], [out])
-    made.run([seen], [out.view], 0)
+    made.run([seen], [out.view], None, 0)
     np.testing.assert_array_equal(out.now(), z + 1)
 
 
@@ -202,9 +204,9 @@ def test_scalars_come_with_the_launch(device_place, layouts):
         if made is None:
             made = check(device_place, formula, ins, [out], [wanted], names, values)
         packed = [word for name, value in zip(names, values, strict=True) for word in words(value, name)]
-        made.run([o.view for o in ins], [out.view], 0, packed)
+        made.run([o.view for o in ins], [out.view], None, 0, packed)
         np.testing.assert_array_equal(out.now(), wanted)
-    assert len(made._launchers) == 1
+    assert len(made.chosen.made) == 1
 
 
 @pytest.mark.parametrize(
@@ -226,6 +228,63 @@ def test_what_is_repeated_along_rows_needs_no_strided_kernel(device_place, shape
     wanted = (one.astype(np.float32) + two.astype(np.float32)).astype(out.values.dtype)
     made = check(device_place, lambda a, b: a + b, ins, [out], [wanted])
     assert not made.last.algorithm.startswith("strided")
+
+
+# ---------------------------------------------------------------- reductions along rows
+
+
+def reduced(reduction, inputs, outs, scalars=()):
+    """The reduction of (rows, columns) over its rows."""
+    reads = [layout_of(o.view) for o in inputs]
+    results = [layout_of(o.view) for o in outs]
+    spec = MapSpec(
+        op="own", formula=reduction, reference=reduction.reference,
+        names=tuple(f"operand {k}" for k in range(len(reads) + len(results))), inputs=tuple(reads),
+        outputs=tuple(results), shape=results[0].shape,
+        reads=tuple(view(k, 0, a.strides, a.shape)._replace(shape=a.shape) for k, a in enumerate(reads)),
+        writes=tuple(view(k, 0, a.strides, a.shape)._replace(shape=a.shape) for k, a in enumerate(results)),
+        out_given=True, launcher=partial(epilogue_plans.reduction_launcher, "reduce_rows"), scalars=tuple(scalars),
+    )  # fmt: skip
+    return MapExecutable(spec)
+
+
+#: The mean and the mean of squares from one pass; the largest magnitude; a dot product with a factor.
+MOMENTS = Reduction(
+    "moments", lambda x: (x, x * x), start=(0, 0), merge=lambda a, b, c, d: (a + c, b + d),
+    finish=lambda a, b, rows: (a / rows, b / rows),
+)  # fmt: skip
+LARGEST = Reduction(
+    "largest", lambda x: (abs(x),), start=(0,), merge=lambda a, b: (max(a, b),), finish=lambda a, rows: (a,)
+)
+DOT = Reduction(
+    "dot", lambda x, y, s: (x * y,), start=(0,), merge=lambda a, b: (a + b,), finish=lambda a, rows, s: (a * s,)
+)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "int32"])
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["rows apart", "columns apart"])
+@pytest.mark.parametrize("shape", [(40, 24), (3, 5), (130, 1)], ids=str)
+def test_reductions_of_several_parts_and_arrays(device_place, dtype, order, shape):
+    x, y = numbers(shape, dtype), numbers(shape, dtype, 1)
+    one, two = (Operand(device_place, v, order=order) for v in (x, y))
+    kind = np.dtype(dtypes.dtype(dtype))
+    wide = "float64" if dtype == "float64" else "float32"
+    if dtype != "int32":
+        outs = [poisoned(device_place, wide, {}, shape[1:]) for _ in range(2)]
+        reduced(MOMENTS, [one], outs).run([one.view], [o.view for o in outs], None, 0)
+        f = x.astype(np.float64)
+        for out, wanted in zip(outs, (f.mean(0), (f * f).mean(0)), strict=True):
+            np.testing.assert_allclose(out.now().astype(float), wanted, rtol=1e-6, atol=1e-6)
+    out = poisoned(device_place, dtype, {}, shape[1:])
+    reduced(LARGEST, [one], [out]).run([one.view], [out.view], None, 0)
+    np.testing.assert_array_equal(out.now(), np.abs(x).max(0))
+    out = poisoned(device_place, wide, {}, shape[1:])
+    plan = reduced(DOT, [one, two], [out], (wide if dtype != "int32" else "float32",))
+    for factor in (2.0, -0.5):
+        plan.run([one.view, two.view], [out.view], None, 0, words(factor, plan.spec.scalars[0]))
+        wanted = (x.astype(np.float64) * y.astype(np.float64)).sum(0) * factor
+        np.testing.assert_array_equal(out.now().astype(np.float64), wanted)
+    assert kind == one.values.dtype
 
 
 # ---------------------------------------------------------------- what it compiles to

@@ -13,8 +13,8 @@ from skips import skip, skip_if
 from numbacc.base.backend import simulated
 from numbacc.base.dtypes import TABLE
 from numbacc.base.layout import MAX_RANK
-from numbacc.kernels.formulas import FORMULAS
-from numbacc.kernels.specs import VECTOR_BYTES, KernelSpec
+from numbacc.kernels.formulas import FORMULAS, SUM
+from numbacc.kernels.specs import VECTOR_BYTES, KernelSpec, compute_dtype
 
 pytestmark = skip_if(simulated(), "not simulated")
 
@@ -182,19 +182,21 @@ def test_tiled_goes_through_shared_memory(formula, dtype, turned):
 # ---------------------------------------------------------------- masks of bits, and sums
 
 #: Algorithm -> how many inputs, and the outputs' dtype where it is another.
-OTHERS = {"pack_bits": (1, "uint8"), "select_bits": (2, ""), "sum_rows": (1, "")}
+OTHERS = {"pack_bits": (1, "uint8"), "select_bits": (2, ""), "reduce_rows": (1, "")}
 each_other = pytest.mark.parametrize("algorithm", OTHERS)
 
 
 def other(algorithm, dtype, wide, nbytes, rank=1):
     inputs, out_dtype = OTHERS[algorithm]
     reads = (dtype, "uint8")[:inputs]
-    return KernelSpec(algorithm, None, reads, (out_dtype or dtype,), rank, wide, nbytes // TABLE[dtype].itemsize)
+    writes, width = (out_dtype or dtype,), nbytes // TABLE[dtype].itemsize
+    formula = SUM if algorithm == "reduce_rows" else None
+    return KernelSpec(algorithm, formula, reads, writes, rank, wide, width, compute=compute_dtype(reads[:1], ()))
 
 
 def check_other(kernel, capability=H200):
     """Numbers are loaded in the width asked for, as many before the first is used as there shall be."""
-    found = check(kernel, capability, ("global", "shared") if kernel.algorithm == "sum_rows" else ("global",))
+    found = check(kernel, capability, ("global", "shared") if kernel.algorithm == "reduce_rows" else ("global",))
     size, nbytes = TABLE[kernel.reads[0]].itemsize, kernel.access_bytes
     (_, loads), (_, stores), *_ = found.runs()
     if kernel.algorithm == "pack_bits":

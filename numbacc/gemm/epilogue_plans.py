@@ -17,13 +17,13 @@ from ..base.dtypes import info
 from ..base.layout import Layout, Merged, View, merge_dimensions, view
 from ..device.geometry import Geometry, launcher_of, places_of, row_grid
 from ..device.map_executable import MapSpec
-from ..kernels.formulas import FORMULAS
+from ..kernels.formulas import FORMULAS, SUM
 from ..kernels.specs import MAX_THREADS, VECTOR_BYTES
 from ..plan.cache import PlanCache
 from ..plan.maps import MapPlan
 from ..reference import epilogues
 
-#: Blocks of `sum_rows` are narrowed until there are so many of them, but to no fewer bytes than these.
+#: Blocks of `reduce_rows` are narrowed until there are so many of them, but to no fewer bytes than these.
 _BLOCKS, _BLOCK_BYTES = 512, 64
 
 
@@ -111,8 +111,9 @@ def sum_plan(x: Layout, axis: int, out: Layout) -> MapPlan:
     order = (-2, -1) if axis == -2 else (-1, -2)  # what is summed over becomes the rows
     shape, strides = ((*whole[:-2], *(whole[d] for d in order)) for whole in (x.shape, x.strides))
     assert out.shape == (*shape[:-2], shape[-1])
-    spec = _spec("sum_rows", partial(epilogues.sum_rows, dtype=out.dtype), (x,), (out,), _sum_launcher)
-    return MapPlan(spec._replace(reads=(_whole(0, shape, strides),), accumulator=compute))
+    spec = _spec("reduce_rows", partial(epilogues.sum_rows, dtype=out.dtype), (x,), (out,), reduction_launcher)
+    reads = (_whole(0, shape, strides),)
+    return MapPlan(spec._replace(op="epilogue.sum_rows", formula=SUM, reads=reads, accumulator=compute))
 
 
 def _spec(
@@ -182,32 +183,36 @@ def _bits_launcher(
     return launcher_of(spec, geometry, walks, _is_wide(spec), alignment, device, pairs)
 
 
-def _sum_launcher(
+def reduction_launcher(
     algorithm: str, spec: Any, alignment: Sequence[int], device: int, pairs: Sequence[tuple[int, ...]]
 ) -> Any:
-    """For sums: a block a few columns, all blocks along the grid's x."""
-    source, target = _steps(spec)
+    """For reductions over rows: a block per few columns, all blocks along the grid's x."""
+    steps, inputs = _steps(spec), len(spec.reads)
+    sources, targets = steps[:inputs], steps[inputs:]
     *batch, rows, columns = spec.reads[0].shape
-    count, size = prod(batch), spec.inputs[0].itemsize
-    access = size
-    if source[-1] == 1:
-        access = gcd(VECTOR_BYTES, places_of(spec, alignment)[0], *(size * n for n in (columns, *source[:-1])))
-    width = access // size
+    count, sizes = prod(batch), [array.itemsize for array in spec.inputs]
+    width = 1
+    if all(source[-1] == 1 for source in sources):
+        places = places_of(spec, alignment)
+        whole = [gcd(place, *(size * n for n in (columns, *source[:-1]))) // size
+                 for place, size, source in zip(places, sizes, sources, strict=False)]  # fmt: skip
+        width = gcd(VECTOR_BYTES // max(sizes), *whole)
+    access, leader = width * max(sizes), sources[0]
     most = _power_of_two(columns // width)
     # Neighbouring threads take neighbouring rows where those are next to each other in memory.
-    x = 1 if 0 < abs(source[-2]) < abs(source[-1]) else min(32, most)
+    x = 1 if 0 < abs(leader[-2]) < abs(leader[-1]) else min(32, most)
     while x * access > _BLOCK_BYTES and count * columns < _BLOCKS * x * width:
         x //= 2
     y = min(MAX_THREADS // x, _power_of_two(rows))
     x = min(MAX_THREADS // y, most)
     blocks = -(-columns // (x * width))
     span = x * width if blocks > 1 else 0
-    merged = merge_dimensions(batch, [source[:-2], target[:-1]], 1, leader=1) if count > 1 else Merged((), ((), ()))
-    outer = (*merged.shape, blocks)
-    geometry = Geometry(algorithm, (count * blocks, 1), (x, y), outer, (rows, columns), width)
+    outer = [*(source[:-2] for source in sources), *(target[:-1] for target in targets)]
+    merged = merge_dimensions(batch, outer, 1, leader=inputs) if count > 1 else Merged((), ((),) * len(steps))
+    geometry = Geometry(algorithm, (count * blocks, 1), (x, y), (*merged.shape, blocks), (rows, columns), width)
     walks = [
-        (*merged.strides[0], span * source[-1], *source[-2:]),
-        (*merged.strides[1], span * target[-1], 0, target[-1]),
+        (*step, span * own[-1], *(own[-2:] if k < inputs else (0, own[-1])))
+        for k, (step, own) in enumerate(zip(merged.strides, steps, strict=True))
     ]
     return launcher_of(spec, geometry, walks, _is_wide(spec), alignment, device, pairs)
 

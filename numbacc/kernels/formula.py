@@ -53,6 +53,38 @@ class Formula:
         return digest(self.function, compute, narrow)
 
 
+class Reduction(Formula):
+    """A formula that makes one element of all rows of a column.
+
+    Attributes:
+        function: of the numbers of one row, and the scalar arguments: a tuple of the parts that it adds.
+        start: the parts of no rows at all, as Python numbers.
+        merge: (parts, other parts) -> their parts together: associative, but for rounding.
+        finish: (parts, the number of rows, scalar arguments) -> a tuple of results.
+    """
+
+    __slots__ = ("finish", "merge", "start")
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., tuple[Any, ...]],
+        *,
+        start: tuple[float, ...],
+        merge: Callable[..., tuple[Any, ...]],
+        finish: Callable[..., tuple[Any, ...]],
+        reference: Callable[..., tuple[Any, ...]] | None = None,
+    ):
+        super().__init__(name, function, reference)
+        self.start, self.merge, self.finish = start, merge, finish
+
+    def digest(self, compute: str, narrow: bool) -> str:
+        """As `Formula.digest`, of all its functions."""
+        functions = (self.function, self.merge, self.finish)
+        digests = [digest(function, compute, narrow) for function in functions]
+        return hashlib.sha256(f"{digests} {self.start!r}".encode()).hexdigest()
+
+
 def _number_by_number(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
     def reference(*operands: Any) -> tuple[Any, ...]:
         arrays = np.broadcast_arrays(*operands)

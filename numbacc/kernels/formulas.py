@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ..reference import epilogues, gated
 from .arithmetic import exp, gaussian, minimum, normal_tail, reciprocal
-from .formula import Formula
+from .formula import Formula, Reduction
 
 INV_SQRT_2PI = 0.3989422804014327  # 1/√(2π), so that φ(b) = INV_SQRT_2PI · exp(-b²/2)
 TANH_LINEAR = 1.5957691216057308  # 2√(2/π), since ½(1 + tanh u) = σ(2u)
@@ -238,20 +238,42 @@ _ALL = (
     *(Formula(name, _EPILOGUES[name.removeprefix("epilogue.")], map_) for name, map_ in epilogues.MAPS.items()),
     Formula("copy", identity, lambda x: (x,)),
 )
+
+
+def part(x):
+    """x -> (x,): what a number adds to a sum."""
+    return (x,)
+
+
+def add(total, value):
+    """(total, value) -> (total + value,)."""
+    return (total + value,)
+
+
+def total(x, rows):
+    """(x,): a sum is no mean."""
+    return (x,)
+
+
+#: The sum over rows.
+SUM = Reduction("sum", part, start=(0.0,), merge=add, finish=total)
+
 #: Formulas by name.
 FORMULAS = {formula.name: formula for formula in _ALL}
 
 
 def named(name: str) -> Formula:
     """The formula of a name."""
-    return FORMULAS[name]
+    return _NAMED[name]
 
 
 def _reduced(formula: Formula) -> tuple[Any, ...]:
     """What a pickle keeps of a formula: its name, for those of this module."""
-    if FORMULAS.get(formula.name) is not formula:
+    if _NAMED.get(formula.name) is not formula:
         raise TypeError(f"{formula!r} is none of numbacc's own formulas: it cannot be pickled")
     return named, (formula.name,)
 
 
+_NAMED: dict[str, Formula] = {**FORMULAS, SUM.name: SUM}
 copyreg.pickle(Formula, _reduced)
+copyreg.pickle(Reduction, _reduced)

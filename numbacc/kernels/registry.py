@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base._numba import kernel_signature
-from . import arrange, bits, draws, maps, sums
+from . import arrange, bits, draws, maps, reductions
 from .specs import ArrangeSpec, DrawSpec, Kernel, KernelSpec, words_of
 
-_MAPS = {name: module for module in (maps, bits, sums) for name in module.INNER}
+_MAPS = {name: module for module in (maps, bits, reductions) for name in module.INNER}
 _OTHERS: dict[type, Any] = {DrawSpec: draws, ArrangeSpec: arrange}
 #: Beside arrays and steps: how many dimensions inside `outer`, and how many scalars follow it.
 INNER = {name: module.INNER[name] for name, module in _MAPS.items()}
@@ -44,7 +44,7 @@ def parameters(spec: Spec) -> Sequence[tuple[str, Any]]:
 
 def takes_words(spec: Spec) -> bool:
     """True if the last parameter of `make(spec)` is the words of scalar arguments."""
-    return isinstance(spec, KernelSpec) and spec.algorithm in maps.INNER
+    return isinstance(spec, KernelSpec) and spec.algorithm not in bits.INNER
 
 
 def signature(spec: Spec) -> Any:

@@ -28,7 +28,7 @@ class KernelSpec(NamedTuple):
     """All that decides a kernel's code: the key it is cached under.
 
     Attributes:
-        algorithm: the name of a kernel in `maps`, `bits` or `sums`.
+        algorithm: the name of a kernel in `maps`, `bits` or `reductions`.
         formula: what it computes of one element of each array; None where it is no formula.
         reads, writes: names of the inputs' and outputs' dtypes.
         rank: dimensions that are unravelled: all of `strided`'s, the outer ones of the others.
@@ -73,7 +73,7 @@ class KernelSpec(NamedTuple):
     @property
     def sources(self) -> tuple[str, ...]:
         """The modules of this folder that write the kernel."""
-        return ({"pack_bits": "bits", "select_bits": "bits", "sum_rows": "sums"}.get(self.algorithm, "maps"),)
+        return ({"pack_bits": "bits", "select_bits": "bits", "reduce_rows": "reductions"}.get(self.algorithm, "maps"),)
 
     @property
     def identity(self) -> str:
