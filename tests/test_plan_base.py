@@ -249,6 +249,15 @@ def test_results_in_numpy_are_new_and_laid_out_as_said(numpy_place):
         assert not np.shares_memory(x, y)
 
 
+def test_a_subclass_of_numpys_arrays_may_be_written(numpy_place):
+    class Subclass(np.ndarray):
+        pass
+
+    x, out = np.ones((3, 3), np.float32), np.empty((3, 3), np.float32).view(Subclass)
+    assert gemm.matmul(x, x, out=out) is out
+    np.testing.assert_array_equal(numbacc.asnumpy(out), x @ x)
+
+
 def test_a_reference_that_returns_its_argument_is_copied(numpy_place):
     from numbacc.gemm.epilogue_plans import _spec
     from numbacc.plan.maps import MapPlan

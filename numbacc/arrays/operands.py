@@ -72,7 +72,12 @@ def _device_arrays() -> ModuleType:
 
 def layout_of(array: Array) -> Layout:
     """The interned layout of what `as_array` returned."""
-    return _numpy_layout(array) if type(array) is np.ndarray else array._numbacc_layout
+    if type(array) is np.ndarray:
+        return _numpy_layout(array)
+    try:
+        return array._numbacc_layout  # type: ignore[no-any-return]
+    except AttributeError:
+        return _numpy_layout(array)
 
 
 # ---------------------------------------------------------------- new arrays

@@ -169,13 +169,15 @@ def assembled(
             steps.append(Step(copy.executable or CopyBytes(copy.nbytes, device), there_and_back))
     padding = (0,) * (MATMUL_ARRAYS - ARRAYS)
     runs = [(*offsets, *padding) for offsets in lowered.offsets] if len(lowered.offsets) > 1 else ((),)
-    steps += [Step(call, tuple(numbers), runs), *behind, *map_steps(kernels, places)]
+    # Sums over no k are sums of the zeros; where only alpha is 0, they are still those of a and b.
+    seen = places.numbers if problem.k else (numbers[A], numbers[B], *places.numbers[C:])
+    steps += [Step(call, tuple(numbers), runs), *behind, *map_steps(kernels, seen)]
     return Steps(steps, scratch, deterministic=call.deterministic, **options)
 
 
-def map_steps(kernels: Sequence[compose.Step], places: Places) -> list[Step]:
-    """Our kernels on a plan's operands."""
-    return [Step(each.plan, tuple(places.numbers[k] for k in (*each.reads, *each.writes))) for each in kernels]
+def map_steps(kernels: Sequence[compose.Step], places: Sequence[int]) -> list[Step]:
+    """Our kernels on arrays that are at these places, in the order of a call of the library."""
+    return [Step(each.plan, tuple(places[k] for k in (*each.reads, *each.writes))) for each in kernels]
 
 
 def padded(address: int, low: int, high: int) -> tuple[int, int]:

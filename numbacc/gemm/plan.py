@@ -142,7 +142,7 @@ class MatmulPlan(Plan):
                 if BIAS in each.writes and grad.size:
                     steps.append(Step(ZeroBytes(grad.nbytes, self.device), (numbers[BIAS],)))
                     if each.plan.inputs[0].size:
-                        steps += map_steps([each], self._places)
+                        steps += map_steps([each], numbers)
         if "amax_d" in self.names:
             steps.append(Step(ZeroBytes(self.outputs[-1].nbytes, self.device), (numbers[-1],)))
         return steps
