@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import ceil, gcd, prod
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
