@@ -143,13 +143,3 @@ def test_sizes_beyond_32_bits():
     found = layout((3, 2**31 + 5), (8 * (2**31 + 5), 8), C, 0)
     walk = advanced_layout.walk(cufft.Type.C2C, found, found, [1])
     assert walk.layout.lengths == (2**31 + 5,) and walk.layout.in_dist == 2**31 + 5 and walk.layout.batch == 3
-
-
-def test_frames_that_overlap_are_no_plane():
-    """16 elements each, 8 apart: cuFFT's embedding lengths are no shorter than what is transformed."""
-    kind, dtype = advanced_layout.TYPES["complex64"]["c2c"], np.dtype(np.complex64)
-    frames, dense = (layout((5, 16), (8 * step, 8), dtype, 0) for step in (8, 16))
-    assert advanced_layout.walk(kind, frames, dense, (0, 1)) is None
-    assert advanced_layout.walk(kind, dense, dense, (0, 1)) is not None
-    found = advanced_layout.walk(kind, frames, dense, (1,))
-    assert (found.layout.in_dist, found.layout.out_dist, found.layout.batch) == (8, 16, 5)
