@@ -16,6 +16,7 @@ Sources: Dauphin et al. 2017 (arXiv:1612.08083); Shazeer 2020 (arXiv:2002.05202)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -256,15 +257,7 @@ def _plan(
     _check_options(kind, gate)
     names = (_PAIR_NAMES if paired else _NAMES)[direction]
     x = inputs[-1]
-    for array, name in zip(inputs, names, strict=True):
-        check_same_device(array, name, x, names[-1])
-        check_rank(array.shape, name)
-        row = info(array.dtype, name)
-        if not row.is_float:
-            known = f"{', '.join(FLOATS[:-1])} and {FLOATS[-1]}"
-            raise DTypeError(f"{name} has dtype {row.name}; gated activations take {known}")
-        if array.dtype != x.dtype:
-            raise DTypeError(f"{name} has dtype {array.dtype} but {names[-1]} has {x.dtype}; convert one of them")
+    _check_arrays(inputs, names)
     number = 0 if paired else normalize_axis(axis, x.ndim, names[-1])
     first = len(inputs) - (2 if paired else 1)
     if paired:
@@ -308,6 +301,20 @@ def _plan(
             out_given=outs is not None,
         )
     )
+
+
+def _check_arrays(inputs: Sequence[Layout], names: Sequence[str]) -> None:
+    """Raise the fitting error unless all are floats of one dtype on one device."""
+    x = inputs[-1]
+    for array, name in zip(inputs, names, strict=True):
+        check_same_device(array, name, x, names[-1])
+        check_rank(array.shape, name)
+        row = info(array.dtype, name)
+        if not row.is_float:
+            known = f"{', '.join(FLOATS[:-1])} and {FLOATS[-1]}"
+            raise DTypeError(f"{name} has dtype {row.name}; gated activations take {known}")
+        if array.dtype != x.dtype:
+            raise DTypeError(f"{name} has dtype {array.dtype} but {names[-1]} has {x.dtype}; convert one of them")
 
 
 def _split(x: Layout, axis: int, argument: int) -> tuple[list[View], tuple[int, ...]]:

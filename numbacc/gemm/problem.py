@@ -5,6 +5,7 @@ Nothing here knows a library. The same checks, with the same errors, stand befor
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -96,40 +97,13 @@ def resolve(call: Call) -> Problem:
         if array is not None:
             check_same_device(array, name, a, "a")
             _check_steps(array, name)
-    for array, name in ((a, "a"), (b, "b")):
-        if not 1 <= array.ndim <= MAX_RANK:
-            raise ShapeError(f"{name} has rank {array.ndim} (shape {array.shape}); ranks 1 to {MAX_RANK} are supported")
-    # NumPy's rule: a vector on the left is a row, on the right a column; the axis is dropped from the result.
-    rows = a if a.ndim > 1 else _insert(a, 0)
-    columns = b if b.ndim > 1 else _insert(b, 1)
-    (m, k), (inner, n) = rows.shape[-2:], columns.shape[-2:]
-    if k != inner:
-        raise ShapeError(
-            f"a has shape {a.shape} and b {b.shape}: a's {k} columns must be as many as b's rows, which are {inner}"
-        )
-    if types.multiple > 1 and (k % types.multiple or n % types.multiple):
-        raise ShapeError(
-            f"a product of {a.dtype} needs k and n that are multiples of {types.multiple}; a has shape {a.shape} and "
-            f"b {b.shape}. Pad with zeros"
-        )
-    try:
-        batch = np.broadcast_shapes(rows.shape[:-2], columns.shape[:-2])
-    except ValueError:
-        raise ShapeError(
-            f"a has shape {a.shape} and b {b.shape}: the dimensions before the last two must be equal or 1"
-        ) from None
+    rows, columns, batch = _matrices_of(a, b, types)
+    (m, k), n = rows.shape[-2:], columns.shape[-1]
     dropped = [d for d, vector in ((-2, a.ndim == 1), (-1, b.ndim == 1)) if vector]
     out_shape = _without((*batch, m, n), dropped)
     out = call.out or _dense(out_shape, out_dtype, a.device)
     _check_shape(out, out_shape, "out")
     check_writable(out, "out")
-
-    def matrix(array: Layout, columns_dropped: bool = True) -> Layout:
-        """`out`, or an array of its shape, as matrices."""
-        for axis in sorted(dropped if columns_dropped else [d for d in dropped if d == -2], reverse=True):
-            array = _insert(array, array.ndim if axis == -1 else array.ndim - 1)
-        return array
-
     if call.c is not None:
         _check_shape(call.c, out_shape, "c")
     matrix_bias = _bias(call.bias, batch, n)
@@ -138,25 +112,9 @@ def resolve(call: Call) -> Problem:
     if kind.produces_bias_grad:
         grad = second = storage = _dense((*batch, m if kind is Epilogue.BGRADA else n), out_dtype, a.device)
     if kind.produces_aux or kind.uses_aux:
-        bits = kind.activation == "relu"
-        shape = (*batch, m, -(-n // 8)) if bits else (*batch, m, n)
-        visible = _without(shape, [d for d in dropped if d == -2] if bits else dropped)
-        dtype = np.dtype(np.uint8) if bits else aux_dtype
-        if call.aux is not None:
-            _check_shape(call.aux, visible, "aux")
-            _check_dtype(call.aux, dtype, "aux")
-            if kind.produces_aux:
-                check_writable(call.aux, "aux")
-            matrix_aux = matrix(call.aux, not bits)
-        else:
-            # It is produced, so `second` is free. cuBLASLt wants rows of a multiple of 128 bits, or of 8 elements.
-            width = -(-n // 128) * 16 if bits else -(-n // 8) * 8
-            storage = _dense((*batch, m, width), dtype, a.device)
-            matrix_aux = layout(shape, storage.strides, dtype, a.device)
-            steps = dict(zip(range(-len(shape), 0), storage.strides, strict=True))
-            gone = [d for d in dropped if d == -2 or not bits]
-            strides = tuple(step for d, step in steps.items() if d not in gone)
-            second = layout(visible, strides, dtype, a.device)
+        dtype = np.dtype(np.uint8) if kind.activation == "relu" else aux_dtype
+        matrix_aux, made = _aux(call, kind, dtype, (*batch, m, n), dropped)
+        second, storage = made or (second, storage)
     if call.bias is not None:
         _check_dtype(call.bias, bias_dtype, "bias")
     return Problem(
@@ -173,12 +131,76 @@ def resolve(call: Call) -> Problem:
         second_storage=storage,
         matrix_a=_oriented(_broadcast(rows, batch), "a"),
         matrix_b=_oriented(_broadcast(columns, batch), "b"),
-        matrix_c=None if call.c is None else matrix(call.c),
-        matrix_out=_oriented(matrix(out), "out"),
+        matrix_c=None if call.c is None else _with_axes(call.c, dropped),
+        matrix_out=_oriented(_with_axes(out, dropped), "out"),
         matrix_bias=matrix_bias,
         matrix_aux=matrix_aux,
         matrix_grad=grad,
     )
+
+
+def _matrices_of(a: Layout, b: Layout, types: Products) -> tuple[Layout, Layout, tuple[int, ...]]:
+    """a and b as matrices, and the shape of the batch: by NumPy's rule a vector on the left is a row, on the right a
+    column, and the axis is dropped from the result."""
+    for array, name in ((a, "a"), (b, "b")):
+        if not 1 <= array.ndim <= MAX_RANK:
+            raise ShapeError(f"{name} has rank {array.ndim} (shape {array.shape}); ranks 1 to {MAX_RANK} are supported")
+    rows = a if a.ndim > 1 else _insert(a, 0)
+    columns = b if b.ndim > 1 else _insert(b, 1)
+    k, (inner, n) = rows.shape[-1], columns.shape[-2:]
+    if k != inner:
+        raise ShapeError(
+            f"a has shape {a.shape} and b {b.shape}: a's {k} columns must be as many as b's rows, which are {inner}"
+        )
+    if types.multiple > 1 and (k % types.multiple or n % types.multiple):
+        raise ShapeError(
+            f"a product of {a.dtype} needs k and n that are multiples of {types.multiple}; a has shape {a.shape} and "
+            f"b {b.shape}. Pad with zeros"
+        )
+    try:
+        return rows, columns, np.broadcast_shapes(rows.shape[:-2], columns.shape[:-2])
+    except ValueError:
+        raise ShapeError(
+            f"a has shape {a.shape} and b {b.shape}: the dimensions before the last two must be equal or 1"
+        ) from None
+
+
+def _with_axes(array: Layout, dropped: Sequence[int]) -> Layout:
+    """An array with the axes that were dropped, as matrices."""
+    for axis in sorted(dropped, reverse=True):
+        array = _insert(array, array.ndim if axis == -1 else array.ndim - 1)
+    return array
+
+
+def _aux(
+    call: Call, kind: Epilogue, dtype: np.dtype[Any], whole: tuple[int, ...], dropped: list[int]
+) -> tuple[Layout, tuple[Layout, Layout] | None]:
+    """aux as matrices; and where it is produced, and not given, its layout and that of the memory behind it.
+
+    Args:
+        dtype: aux's; uint8 where it is a mask of bits.
+        whole: the shape of the result as matrices.
+        dropped: the axes that vectors drop from it.
+    """
+    bits = kind.activation == "relu"
+    *lengths, n = whole
+    shape = (*lengths, -(-n // 8)) if bits else whole
+    # A mask of a single column keeps its bytes' axis.
+    gone = [d for d in dropped if d == -2 or not bits]
+    visible = _without(shape, gone)
+    if call.aux is not None:
+        _check_shape(call.aux, visible, "aux")
+        _check_dtype(call.aux, dtype, "aux")
+        if kind.produces_aux:
+            check_writable(call.aux, "aux")
+        return _with_axes(call.aux, gone), None
+    # cuBLASLt wants rows of a multiple of 128 bits, or of 8 elements.
+    width = -(-n // 128) * 16 if bits else -(-n // 8) * 8
+    storage = _dense((*lengths, width), dtype, call.a.device)
+    steps = dict(zip(range(-len(shape), 0), storage.strides, strict=True))
+    strides = tuple(step for d, step in steps.items() if d not in gone)
+    made = layout(visible, strides, dtype, call.a.device)
+    return layout(shape, storage.strides, dtype, call.a.device), (made, storage)
 
 
 _NAMES = ("a", "b", "c", "bias", "aux", "out", "amax_d")

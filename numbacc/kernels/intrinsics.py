@@ -240,27 +240,35 @@ if not SIMULATED:
 
         return scalars
 
-    def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, turned: tuple[int, ...]) -> dict[str, Any]:
-        def row(k: int) -> Any:
-            return rows[k] if len(rows) > 1 else rows[0]
+    def _row(rows: Sequence[Any], k: int) -> Any:
+        """Operand k, where one row may stand for all."""
+        return rows[k] if len(rows) > 1 else rows[0]
 
-        def element(builder: Any, addresses: Any, at: Any, k: int) -> Any:
-            """A pointer to one element as it lies in memory."""
-            address, offset = builder.extract_value(addresses, k), builder.extract_value(at, k)
-            dtype = row(k).dtype
-            return _pointer(builder, address, offset, dtype.itemsize, formats.memory_type(dtype))
+    def _element(builder: Any, operand: Any, addresses: Any, at: Any, k: int) -> Any:
+        """A pointer to one element of operand k as it lies in memory."""
+        address, offset = builder.extract_value(addresses, k), builder.extract_value(at, k)
+        dtype = operand.dtype
+        return _pointer(builder, address, offset, dtype.itemsize, formats.memory_type(dtype))
 
-        def load_one(context: Any, builder: Any, addresses: Any, at: Any, k: int) -> Any:
-            dtype = row(k).dtype
-            bits = builder.load(element(builder, addresses, at, k), align=dtype.itemsize // dtype.parts)
-            return formats.widen(context, builder, row(k), bits)
+    def _alignment(operand: Any) -> int:
+        """What an element alone is aligned to: a complex one to its parts."""
+        return int(operand.dtype.itemsize // operand.dtype.parts)
+
+    def _load_one(context: Any, builder: Any, operand: Any, addresses: Any, at: Any, k: int) -> Any:
+        bits = builder.load(_element(builder, operand, addresses, at, k), align=_alignment(operand))
+        return formats.widen(context, builder, operand, bits)
+
+    def _numbers(rows: Sequence[Any]) -> dict[str, Any]:
+        """What loads and stores one number of each operand."""
 
         @intrinsic
         def load(typing: Any, addresses: Any, at: Any) -> Any:
-            result = types.Tuple([number_type(row(k)) for k in range(len(addresses))])
+            result = types.Tuple([number_type(_row(rows, k)) for k in range(len(addresses))])
 
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                items = {k: load_one(context, builder, args[0], args[1], k) for k in range(len(addresses))}
+                items = {
+                    k: _load_one(context, builder, _row(rows, k), args[0], args[1], k) for k in range(len(addresses))
+                }
                 return _aggregate(context, builder, result, items)
 
             return result(addresses, at), generate
@@ -269,12 +277,19 @@ if not SIMULATED:
         def store(typing: Any, addresses: Any, at: Any, values: Any) -> Any:
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
                 for k, kind in enumerate(values):
-                    dtype, number = row(k).dtype, builder.extract_value(args[2], k)
+                    dtype, number = _row(rows, k).dtype, builder.extract_value(args[2], k)
                     bits = formats.narrow(context, builder, dtype, kind, number)
-                    builder.store(bits, element(builder, args[0], args[1], k), align=dtype.itemsize // dtype.parts)
+                    builder.store(
+                        bits, _element(builder, _row(rows, k), args[0], args[1], k), align=_alignment(_row(rows, k))
+                    )
                 return context.get_dummy_value()
 
             return types.void(addresses, at, values), generate
+
+        return {"load": load, "store": store}
+
+    def _lanes(rows: Sequence[Any], lanes: int, width: int) -> dict[str, Any]:
+        """What loads and stores `lanes` numbers of each operand, in runs of `width`."""
 
         def run_pointer(builder: Any, args: Any, k: int, start: int) -> Any:
             """A pointer to the access that holds lane `start` of operand k."""
@@ -282,25 +297,25 @@ if not SIMULATED:
             step = _resize(builder, args[2], offset.type)
             past = builder.mul(step, offset.type(start // width), flags=_NSW)
             offset = _add(builder, _add(builder, offset, past), offset.type(start % width))
-            dtype, access = row(k).dtype, row(k).access
+            dtype, access = _row(rows, k).dtype, _row(rows, k).access
             return _pointer(builder, address, offset, dtype.itemsize, formats.access_type(dtype, access))
 
         @intrinsic
         def load_lanes(typing: Any, addresses: Any, at: Any, step: Any) -> Any:
-            result = types.Tuple([types.UniTuple(number_type(row(k)), lanes) for k in range(len(addresses))])
+            result = types.Tuple([types.UniTuple(number_type(_row(rows, k)), lanes) for k in range(len(addresses))])
 
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
                 items: dict[Any, Any] = {}
                 for k in range(len(addresses)):
-                    dtype, access = row(k).dtype, row(k).access
-                    if row(k).repeated:
-                        number = load_one(context, builder, args[0], args[1], k)
+                    dtype, access = _row(rows, k).dtype, _row(rows, k).access
+                    if _row(rows, k).repeated:
+                        number = _load_one(context, builder, _row(rows, k), args[0], args[1], k)
                         items |= {(k, lane): number for lane in range(lanes)}
                         continue
                     for start in range(0, lanes, access):
                         pointer = run_pointer(builder, args, k, start)
                         vector = builder.load(pointer, align=access * dtype.itemsize)
-                        numbers = formats.unpack(context, builder, row(k), vector)
+                        numbers = formats.unpack(context, builder, _row(rows, k), vector)
                         items |= {(k, start + j): number for j, number in enumerate(numbers)}
                 return _aggregate(context, builder, result, items)
 
@@ -310,7 +325,7 @@ if not SIMULATED:
         def store_lanes(typing: Any, addresses: Any, at: Any, step: Any, values: Any) -> Any:
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
                 for k, kind in enumerate(values):
-                    dtype, access = row(k).dtype, row(k).access
+                    dtype, access = _row(rows, k).dtype, _row(rows, k).access
                     for start in range(0, lanes, access):
                         numbers = [builder.extract_value(args[3], (k, start + j)) for j in range(access)]
                         vector = formats.pack(context, builder, dtype, kind.dtype, numbers)
@@ -320,6 +335,11 @@ if not SIMULATED:
 
             return types.void(addresses, at, step, values), generate
 
+        return {"load_lanes": load_lanes, "store_lanes": store_lanes}
+
+    def _tiles(rows: Sequence[Any], turned: tuple[int, ...]) -> dict[str, Any]:
+        """What copies the inputs to a tile of shared memory, and takes them from there."""
+
         def slot(context: Any, builder: Any, tile: Any, args: Any, place: tuple[int, Any, Any]) -> Any:
             """A pointer to tile[k, i, j] as operand k's own bits."""
             k, *indices = place
@@ -328,14 +348,15 @@ if not SIMULATED:
             i, j = (_resize(builder, x, I64) for x in indices)
             line = builder.add(builder.mul(I64(k), height), i)
             pointer = builder.gep(array.data, [builder.add(builder.mul(line, length), j)])
-            return builder.bitcast(pointer, formats.memory_type(row(k).dtype).as_pointer())
+            return builder.bitcast(pointer, formats.memory_type(_row(rows, k).dtype).as_pointer())
 
         @intrinsic
         def stage(typing, tile, i, j, addresses, straight, crosswise):
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
                 for k in range(len(addresses)):
-                    align = row(k).dtype.itemsize // row(k).dtype.parts
-                    bits = builder.load(element(builder, args[3], args[5 if k in turned else 4], k), align=align)
+                    operand, at = _row(rows, k), args[5 if k in turned else 4]
+                    align = _alignment(operand)
+                    bits = builder.load(_element(builder, operand, args[3], at, k), align=align)
                     builder.store(bits, slot(context, builder, tile, args, (k, *args[1:3])), align=align)
                 return context.get_dummy_value()
 
@@ -350,22 +371,14 @@ if not SIMULATED:
                 for k, each in enumerate(rows):
                     order = (2, 1) if k in turned else (1, 2)
                     place = (k, *(args[d] for d in order))
-                    align = each.dtype.itemsize // each.dtype.parts
-                    bits = builder.load(slot(context, builder, tile, args, place), align=align)
+                    bits = builder.load(slot(context, builder, tile, args, place), align=_alignment(each))
                     items[k] = formats.widen(context, builder, each, bits)
                 return _aggregate(context, builder, result, items)
 
             return result(tile, i, j), generate
 
-        return {
-            "unravel": _unravel,
-            "offsets": _offsets,
-            "load": load,
-            "store": store,
-            "load_lanes": load_lanes,
-            "store_lanes": store_lanes,
-            "map_lanes": _map_lanes,
-            "apply": _apply,
-            "stage": stage,
-            "fetch": fetch,
-        }
+        return {"stage": stage, "fetch": fetch}
+
+    def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, turned: tuple[int, ...]) -> dict[str, Any]:
+        index = {"unravel": _unravel, "offsets": _offsets, "map_lanes": _map_lanes, "apply": _apply}
+        return index | _numbers(rows) | _lanes(rows, lanes, width) | _tiles(rows, turned)
