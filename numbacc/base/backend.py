@@ -35,11 +35,6 @@ def launcher_class() -> Any:
     return _module("device.launch", "simulator.device").Launcher
 
 
-def run_kernel(spec: Any, blocks: int, threads: int, arguments: tuple[Any, ...], device: int, stream: int) -> None:
-    """Queue a kernel whose arguments differ from call to call."""
-    _module("device.launch", "simulator.device").run(spec, blocks, threads, arguments, device, stream)
-
-
 def matmul_library() -> ModuleType:
     """What multiplies matrices: cuBLASLt, or its likeness in NumPy."""
     return _module("libraries.cublaslt", "simulator.cublaslt")
