@@ -171,9 +171,11 @@ class Plan(Operation):
             if array is not None:
                 if not array.flags.writeable:
                     raise read_only(self.names[len(inputs) + number])
+                if not (inputs or number):
+                    continue  # it is alone
                 # Arrays that are apart, as nearly all are, are told so by their bounds.
                 others = (*inputs, *[other for other in outs[:number] if other is not None])
-                if others and any(np.may_share_memory(array, other) for other in others):
+                if any(np.may_share_memory(array, other) for other in others):
                     self.check_overlap([None if each is None else each.ctypes.data for each in (*inputs, *outs)])
         if self.overwritten:
             self._check_overwritten(inputs)

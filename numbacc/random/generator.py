@@ -320,14 +320,15 @@ class Generator:
     def _draw(self, method: str, arguments: tuple[Any, ...], size: Shape, dtype: Any, out: Any, stream: Any) -> Any:
         """Find the plan, make the values, and go on in the sequence."""
         # The path where a tenth of a microsecond counts; numbacc's own arrays take the short way.
-        handle, array = handle_of(stream), out
-        try:
-            made = getattr(out, "_numbacc_layout", None)
-        except Exception:  # of what is foreign an attribute may raise anything
-            made = None
-        if made is None and out is not None:
-            array = operands.as_array(out, "out", handle)
-            made = operands.layout_of(array)
+        handle, array, made = handle_of(stream), out, None
+        if out is not None:
+            try:
+                made = getattr(out, "_numbacc_layout", None)
+            except Exception:  # of what is foreign an attribute may raise anything
+                pass
+            if made is None:
+                array = operands.as_array(out, "out", handle)
+                made = operands.layout_of(array)
         if size is not None and type(size) is not int:
             size = lengths_of(size, name="size")
         with self._lock:
@@ -335,7 +336,7 @@ class Generator:
             position = self._position
             first = position + -position % plan.round
             end = first + plan.length
-            if end > plan.reach or not plan.captures:
+            if end > plan.reach:
                 plan.check(position, end, handle)
             scalars = self._seed, first, self._start, self._live
             array = plan.run((), None if array is None else (array,), array, handle, scalars)

@@ -95,11 +95,12 @@ class HostDraw:
             self._put(flat[start : start + count], FORMULAS[draw.formula], memory[: count * draw.words], count)
 
     def _put(self, part: Any, formula: Any, made: Any, count: int) -> None:
+        words, row, u, v, a, b = self._arguments
         if self._is_quiet:
-            part[...] = formula(made, *self._arguments)[:count]
+            part[...] = formula(made, words, row, u, v, a, b)[:count]
         else:
             with np.errstate(all="ignore"):
-                part[...] = formula(made, *self._arguments)[:count]
+                part[...] = formula(made, words, row, u, v, a, b)[:count]
 
 
 def _is_quiet(draw: Draw, row: DTypeInfo) -> bool:

@@ -40,8 +40,7 @@ class DrawPlan(Plan):
 
     Attributes:
         round, length: the draw begins at a multiple of `round` outputs and takes `length`.
-        reach: the output behind the last that a draw may take before `check` has looked.
-        captures: False where `check` must look whether the stream is being captured.
+        reach: a draw that ends at a later output must be looked at by `check`.
         scalar: True where one number is asked for, not an array.
     """
 
@@ -55,9 +54,9 @@ class DrawPlan(Plan):
         self.length = draw.length(made.size) // sequence.dimensions
         # What is wrong on some devices, or inside captures, is looked at by each call; but most draws are right
         # everywhere.
+        self._captures = host or (bool(draw.own) and not scalar)
         outputs = self._kind.host_outputs if host or simulated() else self._kind.outputs
-        self.reach = min(outputs, self._kind.outputs)
-        self.captures = host or (bool(draw.own) and not scalar)
+        self.reach = min(outputs, self._kind.outputs) if self._captures else -1
         if host:
             self._host = HostDraw(draw, made)
         elif not self.empty:
@@ -77,12 +76,14 @@ class DrawPlan(Plan):
         return (KernelDraw if self._draw.own else LibraryDraw)(self._draw, self.outputs[0], aligned)
 
     def _compute(self, inputs: Sequence[Any], outs: Sequence[Any], scalars: Sequence[Any]) -> Sequence[Any]:
-        (array,), made = outs, self.outputs[0]
+        array = outs[0]
         if array is None:
+            made = self.outputs[0]
             array = operands.host_memory(made.shape, made.dtype)
+            outs = (array,)
         if not self.empty:
             self._host.run(array, scalars)
-        return (array,)
+        return outs
 
     def check(self, position: int, end: int, stream: int) -> None:
         """Raise an error unless a generator at a position can draw up to output (or point) `end` on a stream.
@@ -98,7 +99,7 @@ class DrawPlan(Plan):
                 f"{kind.outputs} {'points' if kind.quasi else 'outputs'}: use another generator"
             )
         check_outputs(kind, end, self.device, f"{count} values from position {position} on")
-        if not self.captures and backend().is_capturing(stream):
+        if not self._captures and backend().is_capturing(stream):
             self._raise_capture()
 
     def _raise_capture(self) -> None:
