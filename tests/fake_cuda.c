@@ -307,8 +307,9 @@ int cuModuleLoadData(void **module, void *image) { *module = &contexts; return O
 int cuModuleGetFunction(void **function, void *module, char *name) { *function = &contexts; return OK; }
 typedef struct config { unsigned grid[3], block[3], shared; stream *stream; } config;
 int cuLaunchKernelEx(config *c, void *function, void *parameters, word *extra) {
-    word *packed = (word *)extra[1];
-    return queue(c->stream, "launch", packed[0], packed[1], packed[2]);
+    /* The first argument, which is an array's address, and the last two: what a call brings, if it does. */
+    word *packed = (word *)extra[1], count = *(word *)extra[3] / 8;
+    return queue(c->stream, "launch", packed[0], packed[count - 2], packed[count - 1]);
 }
 
 /* ---------------------------------------------------------------- graphs */

@@ -10,21 +10,38 @@ if not recorder.installed():
     pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
 
 import numbacc
+from numbacc.device import launch
 from numbacc.random import Generator
 
 
 @pytest.mark.parametrize("seed", [0, 5, 2**32 + 17, 2**63 + 21, 2**64 - 1])
 @pytest.mark.parametrize("offset", [0, 4, 12, 4 * (2**61 + 7)])
 def test_a_launch_has_the_seed_the_first_group_and_the_address(seed, offset):
-    """At the first call, and at the next by the short way; the seed's highest bit is among what stays."""
+    """At the first call, and at the next by the short way."""
     out = numbacc.empty(64)
     for _ in range(3):
         g = Generator("philox", seed, offset)
         for start in range(3):
             log = recorder.Log()
             g.random(out=out)
-            launch = only(log.named("launch"))
-            assert launch.arguments == (seed % 2**63, offset // 4 + 16 * start, out._address)
+            last = only(log.named("launch"))
+            assert last.arguments == (out._address, seed, offset // 4 + 16 * start)
+
+
+def test_one_kernel_is_loaded_for_each_place_in_a_group(monkeypatch):
+    """Whatever the seed, and wherever in the sequence: a draw begins with one of a group's four words."""
+    loaded = []
+    monkeypatch.setattr(launch, "load_function", lambda spec, device: loaded.append(spec) or 4096)
+    numbacc.random.cache_clear()
+    out = numbacc.empty(64)
+    for seed in (0, 1, 2**63, 2**64 - 1):
+        for offset in range(0, 4 * 16, 3):
+            Generator("philox", seed, offset).random(out=out)
+    assert len(loaded) == 4
+    loaded.clear()
+    for number in range(64):
+        Generator("philox", number, 16 * number).random(out=out)
+    assert not loaded
 
 
 def test_a_draw_into_memory_of_another_stream_waits():

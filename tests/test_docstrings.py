@@ -16,7 +16,7 @@ from numbacc.base.backend import has_gpu
 from numbacc.random import Generator
 
 #: What examples use without importing it.
-NAMES = {"np": np, "numbacc": numbacc, "fft": fft, "gated": gated, "gemm": gemm}
+NAMES = {"np": np, "numbacc": numbacc, "fft": fft, "gated": gated, "gemm": gemm, "random": numbacc.random}
 MODULES = {"numbacc": numbacc, "gated": gated, "gemm": gemm, "fft": fft, "random": numbacc.random}
 
 

@@ -195,7 +195,7 @@ def test_few_import_by_name():
 
 def test_the_backend_names_a_real_and_a_simulated_module():
     pairs = re.findall(r'_module\("([\w.]+)", "([\w.]+)"\)', TEXTS["numbacc.base.backend"])
-    assert len(pairs) == 5
+    assert len(pairs) == 4
     for real, simulated in pairs:
         assert {*numbacc_modules(real, simulated)} <= GRAPH.keys()
         assert real.startswith(("device.", "libraries.")) and simulated.startswith("simulator.")

@@ -11,7 +11,7 @@ from skips import skip_if
 from numbacc.base.backend import simulated
 from numbacc.base.dtypes import TABLE
 from numbacc.kernels.draws import GROUP_FORMULAS
-from numbacc.kernels.specs import CHANGING, HALVES, DrawSpec, groups_of
+from numbacc.kernels.specs import DRAW_WORDS, HALVES, DrawSpec, groups_of
 
 pytestmark = skip_if(simulated(), "not simulated")
 
@@ -109,10 +109,10 @@ def test_uniforms_round_twice_as_numpy_does():
 @pytest.mark.parametrize("rank", [1, 3, 8])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "uint8"])
 def test_arguments_are_words(dtype, rank):
-    """As many words of 64 bits as launchers pack: (what changes, the address), then what stays."""
+    """As many words of 64 bits as launchers pack: the address, what stays, what changes from call to call."""
     kernel = spec("philox", "integers" if dtype == "uint8" else "random", 2, dtype, dense=False, rank=rank)
     widths = re.findall(r"^\s*\.param \.[a-z](\d+) ", ptx.compiled(kernel).text, re.MULTILINE)
-    assert widths == ["64"] * (CHANGING + 1 + 4 + HALVES + 2 * rank) and kernel.wide
+    assert widths == ["64"] * (1 + 3 + HALVES + 2 * rank + DRAW_WORDS) and kernel.wide
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES, ids=str)

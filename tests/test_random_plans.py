@@ -18,7 +18,7 @@ from numbacc.base.dtypes import info
 from numbacc.base.layout import CPU
 from numbacc.libraries.curand import SequenceKind
 from numbacc.random import Generator
-from numbacc.random.plans import plan_of
+from numbacc.random.plans import plans
 from numbacc.reference import random as reference
 
 pytestmark = pytest.mark.usefixtures("poison")
@@ -73,19 +73,42 @@ def test_a_plan_tells_what_was_decided(place):
     device = 0 if place.is_device else CPU
     kernel = {True: "simulator" if place.is_slow else "kernel", False: "numpy"}[place.is_device]
     kind = SequenceKind("philox", "default", 1, device)
-    plan = plan_of("normal", (0.0, 1.0), 10, "float64", None, kind)
-    plan.prepare()
+    plan = plans.find(("normal", (0.0, 1.0), 10, "float64", None, kind))
+    plan.prepare(())
     found = plan.info
     assert (found.op, found.dtypes, found.workspace_bytes) == ("random.normal", ("float64",), 0)
     assert found.backend == kernel and found.math_dtype == "float64" and found.deterministic
-    empty = plan_of("bits", (), 0, None, None, kind)
-    empty.prepare()
+    empty = plans.find(("bits", (), 0, None, None, kind))
+    empty.prepare(())
     assert empty.info.workspace_bytes == 0
-    library = plan_of("poisson", (3.0,), 10, "int64", None, kind)
+    library = plans.find(("poisson", (3.0,), 10, "int64", None, kind))
     assert library.info.backend == ("simulator" if place.is_slow else "cuRAND")
     assert library.info.workspace_bytes == (48 if place.is_device else 0)
     with pytest.raises(numbacc.DTypeError, match="cannot be copied"):
         copy.copy(plan)
+
+
+def test_what_a_plan_shows_has_no_inputs():
+    plan = plans.find(("normal", (0.0, 1.0), (2, 3), "float64", None, SequenceKind("philox", "default", 1, CPU)))
+    assert repr(plan) == "<plan of random.normal: -> float64 (2, 3), NumPy>"
+    assert (plan.info.backend, plan.info.algorithm) == ("numpy", "reference")
+    theirs = plans.find(("normal", (0.0, 1.0), 3, None, None, SequenceKind("xorwow", "default", 1, CPU)))
+    assert (theirs.info.backend, theirs.info.algorithm) == ("cuRAND", "curandGenerateNormal")
+
+
+def test_as_many_plans_are_kept_as_is_said(place):
+    g = generator(place)
+    random.cache_clear()
+    count, nbytes = random.cache_limit()
+    assert (count, nbytes) == (1024, None)
+    try:
+        random.cache_limit(count=2)
+        for size in (1, 2, 3, 1):
+            g.random(size)
+        found = random.cache_info()
+        assert (found.hits, found.misses, found.maxsize, found.currsize) == (0, 4, 2, 2)
+    finally:
+        random.cache_limit(count=count)
 
 
 def test_plans_of_zeros_with_either_sign_are_one(place):

@@ -51,11 +51,6 @@ def launching_by(launcher: type) -> Iterator[None]:
         _launchers.reset(token)
 
 
-def run_kernel(spec: Any, blocks: int, threads: int, arguments: tuple[Any, ...], device: int, stream: int) -> None:
-    """Queue a kernel whose arguments differ from call to call."""
-    _module("device.launch", "simulator.device").run(spec, blocks, threads, arguments, device, stream)
-
-
 def matmul_library() -> ModuleType:
     """What multiplies matrices: cuBLASLt, or its likeness in NumPy."""
     return _module("libraries.cublaslt", "simulator.cublaslt")

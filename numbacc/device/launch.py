@@ -11,7 +11,6 @@ import ctypes
 import struct
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache, partial
-from math import prod
 from typing import Any
 
 from numbacc_bindings.driver import LaunchConfig, driver
@@ -59,33 +58,6 @@ def compile_cubin(spec: Any, capability: tuple[int, int]) -> tuple[str, bytes]:
     ptx, entry = _numba.compile_ptx(registry.make(spec), registry.signature(spec), capability, specs.LAUNCH_BOUNDS)
     options = ProgramOptions(arch="sm_{}{}".format(*capability))
     return entry, bytes(Program(ptx, "ptx", options).compile("cubin").code)
-
-
-def run(spec: Any, blocks: int, threads: int, arguments: Sequence[Any], device: int, stream: int) -> None:
-    """Queue a kernel whose arguments, numbers and tuples of them, differ from call to call.
-
-    The device's context is current.
-    """
-    flat = [n for argument in arguments for n in (argument if isinstance(argument, tuple) else (argument,))]
-    packed = struct.pack(packing(spec), *flat)
-    size = ctypes.c_size_t(len(packed))
-    end, buffer, nbytes = 0, 1, 2  # CU_LAUNCH_PARAM_*
-    extra = (ctypes.c_void_p * 5)(buffer, address_of(packed), nbytes, ctypes.addressof(size), end)
-    config = LaunchConfig(blocks, 1, 1, threads, 1, 1, hStream=stream)
-    driver.cuLaunchKernelEx(ctypes.addressof(config), load_function(spec, device), 0, ctypes.addressof(extra))
-
-
-#: Numba's name of a type -> its letter to `struct`.
-_LETTERS = {"int32": "i", "int64": "q", "uint64": "Q", "float32": "f", "float64": "d"}
-
-
-@lru_cache(maxsize=4096)
-def packing(spec: Any) -> str:
-    """How a kernel's parameters lie in memory, as `struct` spells it: each aligned to its own size, as in C."""
-    from ..kernels import registry
-
-    counts = [(name, shape or 1) for name, shape in registry.parameters(spec)]
-    return "".join(f"{prod(n) if isinstance(n, tuple) else n}{_LETTERS[name]}" for name, n in counts)
 
 
 class Launcher:

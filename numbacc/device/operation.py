@@ -49,7 +49,7 @@ class Executable(Protocol):
             stream: a handle.
             scratch: the address of `workspace_bytes` of memory.
             addresses: of the arrays, inputs first.
-            scalars: further arguments, as 64-bit words.
+            scalars: further arguments, as the kind of operation has them: 64-bit words for kernels.
 
         Returns:
             0, the library's status, or a number of `base.codes` where nothing was done and all must be looked at.

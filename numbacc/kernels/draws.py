@@ -19,7 +19,7 @@ from .box_muller import box_muller, box_muller_double
 from .instructions import hardware
 from .intrinsics import accessors
 from .philox import high, join, low
-from .specs import CHANGING, HALVES, DrawSpec, Kernel
+from .specs import DRAW_WORDS, HALVES, DrawSpec, Kernel
 
 # Numba knows functions by their names in a module, not those in a namespace.
 fma, fma_double, exp = hardware.fma, hardware.fma_double, hardware.exp
@@ -293,10 +293,10 @@ def make(spec: DrawSpec) -> Kernel:
     independent chains of instructions are under way, and share what is constant. A compiler that is left to itself
     makes long formulas one after the other, which takes a fifth longer.
 
-    Its arguments are what changes from call to call, then what stays: (what names the source, an address or the seed
-    but for its highest bit; the first group), (address of the result), how many groups, the number, in C order, of the
-    first group's first value, which may be negative, and the bound of those numbers, the seed's highest bit in a word;
-    the integers and reals of the formula in halves, the lower first; the result's strides in elements, and its shape.
+    Its arguments: no inputs; (address of the result); how many groups, the number, in C order, of the first group's
+    first value, which may be negative, and the bound of those numbers; the integers and reals of the formula in halves,
+    the lower first; the result's strides in elements, and its shape; and words that change from call to call: what
+    names the source, the seed or the address of the memory, and the first group.
     """
     dtype = TABLE[spec.dtype]
     real = np.dtype(dtype.compute).type
@@ -307,11 +307,11 @@ def make(spec: DrawSpec) -> Kernel:
     step = io.width
 
     @cuda.jit(device=True)
-    def opened(changing, highest, halves):
-        named = np.uint64(changing[0])
-        name = join(low(named), np.uint32(high(named) | np.uint32(highest)))
+    def opened(words, halves):
+        # By way of int64: the simulator's words are Python's integers, of either sign.
+        name, first = np.uint64(np.int64(words[0])), np.uint64(np.int64(words[1]))
         u, v = join(halves[0], halves[1]), join(halves[2], halves[3])
-        return name, np.uint64(changing[1]), u, v, number(halves[4], halves[5]), number(halves[6], halves[7])
+        return name, first, u, v, number(halves[4], halves[5]), number(halves[6], halves[7])
 
     @cuda.jit(device=True)
     def make_some(item, out, name, first, groups, index, count, u, v, a, b, steps, shape):
@@ -321,8 +321,8 @@ def make(spec: DrawSpec) -> Kernel:
                 put_some(out, index + item * each, count, values, steps, shape)
             item += cuda.blockDim.x
 
-    def dense(changing, outs, groups, index, count, highest, halves, steps, shape):
-        name, first, u, v, a, b = opened(changing, highest, halves)
+    def dense(ins, outs, groups, index, count, halves, steps, shape, words):
+        name, first, u, v, a, b = opened(words, halves)
         out = outs[0]
         width = np.int64(cuda.blockDim.x)
         work = width * 2 * pairs
@@ -338,8 +338,8 @@ def make(spec: DrawSpec) -> Kernel:
         else:
             make_some(item, out, name, first, groups, index, count, u, v, a, b, steps, shape)
 
-    def strided(changing, outs, groups, index, count, highest, halves, steps, shape):
-        name, first, u, v, a, b = opened(changing, highest, halves)
+    def strided(ins, outs, groups, index, count, halves, steps, shape, words):
+        name, first, u, v, a, b = opened(words, halves)
         item = np.int64(cuda.blockIdx.x) * cuda.blockDim.x * 2 * pairs + cuda.threadIdx.x
         make_some(item, outs[0], name, first, groups, index, count, u, v, a, b, steps, shape)
 
@@ -349,9 +349,10 @@ def make(spec: DrawSpec) -> Kernel:
 def parameters(spec: DrawSpec) -> list[tuple[str, Any]]:
     """The parameters of `make(spec)`: see `registry.parameters`."""
     return [
-        ("uint64", CHANGING),
+        ("uint64", 0),
         ("uint64", 1),
-        *[("int64", None)] * 4,
+        *[("int64", None)] * 3,
         ("int64", HALVES),
         *[("int64", spec.rank)] * 2,
+        ("int64", DRAW_WORDS),
     ]

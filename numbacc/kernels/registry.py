@@ -44,7 +44,7 @@ def parameters(spec: Spec) -> Sequence[tuple[str, Any]]:
 
 def takes_words(spec: Spec) -> bool:
     """True if the last parameter of `make(spec)` is the words of scalar arguments."""
-    return isinstance(spec, KernelSpec) and spec.algorithm not in bits.INNER
+    return isinstance(spec, DrawSpec) or (isinstance(spec, KernelSpec) and spec.algorithm not in bits.INNER)
 
 
 def signature(spec: Spec) -> Any:

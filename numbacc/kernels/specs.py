@@ -99,8 +99,8 @@ def compute_dtype(reads: Sequence[str], writes: Sequence[str]) -> str:
     return str((numbers or rows)[0].compute)
 
 
-#: Arguments of a kernel of `draws` that change from call to call, beside the result's address; halves of the formula's.
-CHANGING, HALVES = 2, 8
+#: Words of scalar arguments of a kernel of `draws`; halves of its formula's numbers, which stay.
+DRAW_WORDS, HALVES = 2, 8
 
 
 class DrawSpec(NamedTuple):

@@ -27,7 +27,8 @@ class PlanInfo:
     Attributes:
         op: the operation.
         dtypes: dtype name of each argument, inputs first.
-        backend: "numpy", "kernel" or "simulator"; or the library, "cublasLt", "cufft", "+kernel" where ours help.
+        backend: "numpy", "kernel" or "simulator"; or the library, "cublasLt", "cufft", "cuRAND", "+kernel" where
+            ours help.
         algorithm: which kernel, and how it is launched; or the library's algorithm.
         workspace_bytes: memory used beside arguments and results.
         math_dtype: dtype of the arithmetic.
@@ -114,7 +115,8 @@ class Plan(Operation):
             )
         )
         where = "NumPy" if self.device == CPU else f"{(self.last or self).backend} on cuda:{self.device}"
-        return f"<plan of {self.op}: {inputs} -> {outputs}, {where}>"
+        arrow = f"{inputs} -> " if inputs else "-> "
+        return f"<plan of {self.op}: {arrow}{outputs}, {where}>"
 
     # ------------------------------------------------------------ calling it
 
@@ -169,6 +171,8 @@ class Plan(Operation):
             if array is not None:
                 if not array.flags.writeable:
                     raise read_only(self.names[len(inputs) + number])
+                if not (inputs or number):
+                    continue  # it is alone
                 # Arrays that are apart, as nearly all are, are told so by their bounds.
                 others = (*inputs, *[other for other in outs[:number] if other is not None])
                 if any(np.may_share_memory(array, other) for other in others):

@@ -39,11 +39,11 @@ goes through cuRAND's state on the GPU and raises UnsupportedError: draw it befo
 between launches.
 
 What follows from a call's arguments and the layout of its result is decided once and kept: `cache_info` counts these
-plans, at most 1024.
+plans, of which `cache_limit` keeps 1024 unless it is told otherwise.
 """
 
 from ..libraries.curand import State
 from .generator import KINDS, Generator
-from .plans import cache_clear, cache_info
+from .plans import cache_clear, cache_info, cache_limit
 
-__all__ = ["KINDS", "Generator", "State", "cache_clear", "cache_info"]
+__all__ = ["KINDS", "Generator", "State", "cache_clear", "cache_info", "cache_limit"]

@@ -16,7 +16,7 @@ from ..device.streams import handle_of
 from ..errors import OptionError, UnsupportedError, shown
 from ..libraries import curand
 from ..libraries.curand import SequenceKind, State
-from .plans import plan_of
+from .plans import plans
 
 KINDS = tuple(curand.KINDS)
 
@@ -101,6 +101,9 @@ class Generator:
                 engine = None
             curand.check_reach(found, self._device, engine)
             self._state, self._engine, self._position = found, engine, found.position
+            #: As plans take them: the seed, which kernels get as a signed word, and the first output.
+            is_signed = self._device != CPU and found.seed >= 2**63
+            self._seed, self._start = found.seed - 2**64 * is_signed, found.offset
             #: What plans depend on.
             self._sequence = SequenceKind(found.kind, found.ordering, found.dimensions, self._device)
 
@@ -316,18 +319,28 @@ class Generator:
 
     def _draw(self, method: str, arguments: tuple[Any, ...], size: Shape, dtype: Any, out: Any, stream: Any) -> Any:
         """Find the plan, make the values, and go on in the sequence."""
-        handle = handle_of(stream)
-        array = None if out is None else operands.as_array(out, "out", handle)
-        made = None if array is None else operands.layout_of(array)
+        # The path where a tenth of a microsecond counts; numbacc's own arrays take the short way.
+        handle, array, made = handle_of(stream), out, None
+        if out is not None:
+            try:
+                made = getattr(out, "_numbacc_layout", None)
+            except Exception:  # of what is foreign an attribute may raise anything
+                pass
+            if made is None:
+                array = operands.as_array(out, "out", handle)
+                made = operands.layout_of(array)
         if size is not None and type(size) is not int:
             size = lengths_of(size, name="size")
         with self._lock:
-            try:
-                plan = plan_of(method, arguments, size, dtype, made, self._sequence)
-            except TypeError:
-                # Where a dtype cannot be hashed, what it is decides; all else is refused again.
-                plan = plan_of.__wrapped__(method, arguments, size, dtype, made, self._sequence)
-            array, self._position = plan.run(self._state, self._position, array, handle, self._live)
+            plan = plans.find((method, arguments, size, dtype, made, self._sequence))
+            position = self._position
+            first = position + -position % plan.round
+            end = first + plan.length
+            if end > plan.reach:
+                plan.check(position, end, handle)
+            scalars = self._seed, first, self._start, self._live
+            array = plan.run((), None if array is None else (array,), array, handle, scalars)
+            self._position = end
         if plan.scalar:
             return array[()] if self._device == CPU else array.copy_to_host(stream=handle)[()]
         return array if out is None else out

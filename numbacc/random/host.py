@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..base.dtypes import DTypeInfo, info
 from ..base.layout import Layout
-from ..base.ownership import PLAN_INSTEAD, NotCopied
-from ..libraries.curand import STARTING, State, installed
+from ..libraries.curand import STARTING, installed
 from ..reference.random import FORMULAS, philox, uniforms, uniforms_for_doubles
 from .draw import Draw, in_order, round_up
 from .executables import generate
@@ -23,15 +22,16 @@ PIECE = 1 << 20
 _MANY = 1 << 14
 
 
-class HostDraw(NotCopied):
-    """A draw into arrays of one layout."""
+class HostDraw:
+    """A draw into arrays of one layout.
 
-    _instead = PLAN_INSTEAD
-    workspace_bytes = 0
+    Attributes:
+        backend, algorithm: as in `PlanInfo`.
+    """
 
     def __init__(self, draw: Draw, made: Layout):
         self._draw, self._layout, self._row = draw, made, info(made.dtype)
-        self._in_order = in_order(made)
+        self._in_order, self._is_flat = in_order(made), in_order(made) and made.ndim == 1
         self.backend = "numpy" if draw.own else "cuRAND"
         self.algorithm = "reference" if draw.own else draw.function
         self._is_quiet = _is_quiet(draw, self._row)
@@ -42,21 +42,22 @@ class HostDraw(NotCopied):
         # less time.
         self._may_be_curands = not draw.own or (self._of_words and made.size * draw.words >= _MANY)
 
-    def prepare(self, address: int, position: int) -> None:
-        """Nothing is compiled."""
-
-    def run(self, array: Any, state: State, position: int, stream: int, live: Callable[[], Any]) -> None:
-        """Write the array, of the outputs from `position` on. `live()` is cuRAND's generator."""
-        flat = array.reshape(-1) if self._in_order else np.empty(self._size, self._layout.dtype)
-        if self._may_be_curands and self._curand_is_faster(position - state.offset):
+    def run(self, array: Any, scalars: Sequence[Any]) -> None:
+        """Write the array, given the scalars of a `DrawPlan`."""
+        seed, position, start, live = scalars
+        if self._is_flat:
+            flat = array
+        else:
+            flat = array.reshape(-1) if self._in_order else np.empty(self._size, self._layout.dtype)
+        if self._may_be_curands and self._curand_is_faster(position - start):
             self._by_curand(flat, live(), position)
         elif self._size <= _CHUNK:
-            self._put(flat, self._own, self._made(state.seed, position, 0, self._size), self._size)
+            self._put(flat, self._own, self._made(seed, position, 0, self._size), self._size)
         else:
-            for start in range(0, self._size, _CHUNK):
-                count = min(self._size - start, _CHUNK)
-                made = self._made(state.seed, position, start, count)
-                self._put(flat[start : start + count], self._own, made, count)
+            for done in range(0, self._size, _CHUNK):
+                count = min(self._size - done, _CHUNK)
+                made = self._made(seed, position, done, count)
+                self._put(flat[done : done + count], self._own, made, count)
         if not self._in_order:
             array[...] = flat.reshape(self._layout.shape)
 
@@ -94,11 +95,12 @@ class HostDraw(NotCopied):
             self._put(flat[start : start + count], FORMULAS[draw.formula], memory[: count * draw.words], count)
 
     def _put(self, part: Any, formula: Any, made: Any, count: int) -> None:
+        words, row, u, v, a, b = self._arguments
         if self._is_quiet:
-            part[...] = formula(made, *self._arguments)[:count]
+            part[...] = formula(made, words, row, u, v, a, b)[:count]
         else:
             with np.errstate(all="ignore"):
-                part[...] = formula(made, *self._arguments)[:count]
+                part[...] = formula(made, words, row, u, v, a, b)[:count]
 
 
 def _is_quiet(draw: Draw, row: DTypeInfo) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,122 +19,88 @@ from ..base.layout import (
     check_writable,
     layout,
     lengths_of,
-    read_only,
     row_major_strides,
 )
-from ..base.ownership import PLAN_INSTEAD, NotCopied
 from ..errors import DTypeError, OptionError, ShapeError, UnsupportedError
-from ..libraries.curand import SequenceKind, State, check_outputs
-from ..plan.base import PlanInfo
+from ..libraries.curand import SequenceKind, check_outputs
+from ..plan.base import Plan, PlanInfo
+from ..plan.cache import PlanCache, functions_of
 from .draw import Draw
 from .executables import KernelDraw, LibraryDraw
 from .host import HostDraw
 from .methods import DRAWS, DTYPES
 
 
-class DrawPlan(NotCopied):
+class DrawPlan(Plan):
     """A planned draw into arrays of one layout.
 
+    A generator's method runs it, with these scalars: the generator's seed, on a GPU as a signed 64-bit word; the number
+    of the draw's first output, or point; that of the generator's own first one; and a function that returns cuRAND's
+    generator of the sequence, which belongs to whoever draws, and not to plans.
+
     Attributes:
-        layout: the result's.
         round, length: the draw begins at a multiple of `round` outputs and takes `length`.
+        reach: a draw that ends at a later output must be looked at by `check`.
+        scalar: True where one number is asked for, not an array.
     """
 
-    _instead = PLAN_INSTEAD
-
-    def __init__(self, op: str, draw: Draw, sequence: SequenceKind, made: Layout, scalar: bool):
-        self.op, self.layout, self.scalar = op, made, scalar
+    def __init__(self, op: str, draw: Draw, sequence: SequenceKind, made: Layout, out_given: bool, scalar: bool):
+        super().__init__(op, ("out",), (), (made,))
+        row, host = dtypes.info(made.dtype), made.device == CPU
+        self.out_given, self.scalar, self.empty = out_given, scalar, not made.size
+        self.backend, self.math_dtype = "kernel" if draw.own else "cuRAND", row.compute or row.name
         self._draw, self._kind = draw, sequence.row
-        self._device = made.device
-        self._empty = not made.size
-        self.round = 1 if self._empty else draw.round * draw.outputs
+        self.round = 1 if self.empty else draw.round * draw.outputs
         self.length = draw.length(made.size) // sequence.dimensions
         # What is wrong on some devices, or inside captures, is looked at by each call; but most draws are right
         # everywhere.
-        outputs = self._kind.host_outputs if made.device == CPU or simulated() else self._kind.outputs
-        self._last = min(outputs, self._kind.outputs)
-        self._captures = made.device == CPU or (bool(draw.own) and not scalar)
-        self.executable = self._select()
-
-    def _select(self) -> Any:
-        """What writes the values; None where there are none."""
-        draw, made = self._draw, self.layout
-        if self._empty:
-            return None
-        if made.device == CPU:
-            return HostDraw(draw, made)
-        check_rank(made.shape or (1,), "the result")
-        if draw.own:
-            return KernelDraw(draw, made, "philox in turns" if draw.in_turns else "philox", draw.own)
-        return LibraryDraw(draw, made)
+        self._captures = host or (bool(draw.own) and not scalar)
+        outputs = self._kind.host_outputs if host or simulated() else self._kind.outputs
+        self.reach = min(outputs, self._kind.outputs) if self._captures else -1
+        if host:
+            self._host = HostDraw(draw, made)
+        elif not self.empty:
+            check_rank(made.shape or (1,), "the result")
+            backend().check_capability(row.name, row.oldest_capability, made.device)
 
     @property
     def info(self) -> PlanInfo:
-        """What the plan decided."""
-        row, made = dtypes.info(self.layout.dtype), self.executable
-        backend, algorithm = "numpy" if self._device == CPU else "kernel", "no launch: the result is empty"
-        if made is not None:
-            backend, algorithm = made.backend, made.algorithm
-        return PlanInfo(
-            op=self.op,
-            dtypes=(row.name,),
-            backend="simulator" if self._device != CPU and simulated() else backend,
-            algorithm=algorithm,
-            workspace_bytes=0 if made is None else made.workspace_bytes,
-            math_dtype=row.compute or row.name,
-            accumulator_dtype=None,
-            deterministic=True,
-        )
+        """What the plan decided; on a GPU as `Plan.info`."""
+        found = super().info
+        if self.device != CPU or self.empty:
+            return found
+        return replace(found, backend=self._host.backend, algorithm=self._host.algorithm)
 
-    def prepare(self) -> None:
-        """Compile and load what a run needs, for a result that starts at a multiple of 16 and a new generator."""
-        if not self._empty:
-            self.executable.prepare(0, 0)
+    def _make(self, key: tuple[int, ...], trial: Any) -> Any:
+        (aligned,) = key
+        return (KernelDraw if self._draw.own else LibraryDraw)(self._draw, self.outputs[0], aligned)
 
-    def _raise_end(self, position: int, end: int) -> None:
-        kind, count = self._kind, self.layout.size
+    def _compute(self, inputs: Sequence[Any], outs: Sequence[Any], scalars: Sequence[Any]) -> Sequence[Any]:
+        array = outs[0]
+        if array is None:
+            made = self.outputs[0]
+            array = operands.host_memory(made.shape, made.dtype)
+            outs = (array,)
+        if not self.empty:
+            self._host.run(array, scalars)
+        return outs
+
+    def check(self, position: int, end: int, stream: int) -> None:
+        """Raise an error unless a generator at a position can draw up to output (or point) `end` on a stream.
+
+        Raises:
+            OptionError: the sequence ends before. UnsupportedError: so does the part that cuRAND has right; or the
+            stream is being captured, and the draw is none for a graph.
+        """
+        kind, count = self._kind, self.outputs[0].size
         if end > kind.outputs:
             raise OptionError(
                 f"{count} values from position {position} on end at {end}, but {kind.name} has "
                 f"{kind.outputs} {'points' if kind.quasi else 'outputs'}: use another generator"
             )
-        check_outputs(kind, end, self._device, f"{count} values from position {position} on")
-
-    def run(self, state: State, position: int, array: Any, stream: int, live: Any) -> tuple[Any, int]:
-        """Draw into an array of the plan's layout, or a new one.
-
-        Args:
-            state: the generator's; its position is of no meaning here.
-            position: how many outputs, or points, the generator has behind it.
-            array: where to write; None for a new array.
-            stream: a handle.
-            live: returns the generator of cuRAND's.
-
-        Returns:
-            (the array, the generator's next position).
-
-        Raises:
-            OptionError: the sequence ends before. UnsupportedError: so does the part that cuRAND has right; or the
-            stream is being captured, and the draw is none for a graph. LayoutError: the array is read-only.
-        """
-        first = -(-position // self.round) * self.round
-        end = first + self.length
-        if end > self._last:
-            self._raise_end(position, end)
+        check_outputs(kind, end, self.device, f"{count} values from position {position} on")
         if not self._captures and backend().is_capturing(stream):
             self._raise_capture()
-        if self._device == CPU:
-            if array is None:
-                array = operands.host_memory(self.layout.shape, self.layout.dtype)
-            elif not array.flags.writeable:
-                raise read_only("out")
-        elif array is None:
-            array = operands.empty_device(self.layout, stream)
-        elif array._readonly:
-            raise read_only("out")
-        if not self._empty:
-            self.executable.run(array, state, first, stream, live)
-        return array, end
 
     def _raise_capture(self) -> None:
         """A graph would step cuRAND's state at every replay, and nobody would know where its sequence then is."""
@@ -149,8 +115,7 @@ class DrawPlan(NotCopied):
         )
 
 
-@lru_cache(maxsize=1024)
-def plan_of(
+def _plan(
     method: str, arguments: tuple[Any, ...], size: Any, dtype: Any, out: Layout | None, sequence: SequenceKind
 ) -> DrawPlan:
     """The plan of a method's call.
@@ -175,17 +140,7 @@ def plan_of(
     if out is not None:
         check_same_device(out, "out", made, "the generator")
         check_writable(out, "out")
-    return DrawPlan(f"random.{method}", draw, sequence, out or made, size is None and out is None)
-
-
-def cache_info() -> Any:
-    """Hits, misses, maximum and current size of the cache of plans, as `functools.lru_cache` names them."""
-    return plan_of.cache_info()
-
-
-def cache_clear() -> None:
-    """Forget all plans."""
-    plan_of.cache_clear()
+    return DrawPlan(f"random.{method}", draw, sequence, out or made, out is not None, size is None and out is None)
 
 
 def _shape_and_dtype(
@@ -210,3 +165,7 @@ def _shape_and_dtype(
     if out is not None and out.shape != lengths:
         raise ShapeError(f"out has shape {out.shape}; size={lengths} was asked for")
     return lengths, found
+
+
+plans = PlanCache(_plan, count=1024)
+cache_info, cache_clear, cache_limit = functions_of(plans, __name__)

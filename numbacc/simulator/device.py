@@ -7,7 +7,7 @@ nothing to order; what is queued on one that is captured is kept, and done by ea
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import count, islice
@@ -342,11 +342,6 @@ def _kernel(spec: Any) -> Any:
 def _launch(spec: Any, grid: tuple[int, int], block: tuple[int, int], *arguments: Any) -> None:
     with _alone:
         _kernel(spec)[grid, block](*arguments)
-
-
-def run(spec: Any, blocks: int, threads: int, arguments: Sequence[Any], device: int, stream: int) -> None:
-    """As `launch.run`."""
-    queued(stream, lambda: _launch(spec, (blocks, 1), (threads, 1), *arguments))
 
 
 class Launcher:
