@@ -22,6 +22,9 @@ from .fft import arguments, arrange, program, steps
 from .gemm import epilogue_plans
 from .kernels.formulas import FORMULAS
 from .kernels.specs import LaunchOrder
+from .libraries.curand import SequenceKind
+from .random import plans
+from .random.methods import DTYPES
 
 _ROWS = 256
 #: Lengths of rows: many times 16 bytes; those that leave rows at multiples of 8, 4 and 2 bytes; and short ones.
@@ -104,6 +107,26 @@ def _fft() -> None:
                             arrange.executable(step, 1024).choose((0, 0))
 
 
+#: Method -> its arguments, where it has some.
+_DRAWS: dict[str, tuple[Any, ...]] = {
+    "bits": (),
+    "random": (),
+    "uniform": (0.0, 1.0),
+    "integers": (0, 100, False),
+    "dropout_mask": (0.5,),
+    "normal": (0.0, 1.0),
+    "lognormal": (0.0, 1.0),
+}
+
+
+def _random() -> None:
+    sequence = SequenceKind("philox", "default", 1, 0)
+    for method, given in _DRAWS.items():
+        for dtype in DTYPES[method]:
+            for size in (_LONG, _ODD[-1]):
+                plans.planned(method, given, size, dtype, sequence).ready(())
+
+
 def _copies() -> None:
     for dtype in ("uint8", "uint16", "uint32", "uint64"):
         for columns in (_LONG, *_ODD, _SHORT):
@@ -113,7 +136,13 @@ def _copies() -> None:
 
 
 #: Family -> what plans its everyday calls.
-FAMILIES: dict[str, Callable[[], None]] = {"copies": _copies, "fft": _fft, "gated": _gated, "gemm": _gemm}
+FAMILIES: dict[str, Callable[[], None]] = {
+    "copies": _copies,
+    "fft": _fft,
+    "gated": _gated,
+    "gemm": _gemm,
+    "random": _random,
+}
 
 
 def kernels(families: Iterable[str]) -> list[Any]:

@@ -132,6 +132,11 @@ class DrawSpec(NamedTuple):
         return True
 
     @property
+    def dtypes(self) -> tuple[str, ...]:
+        """As in `KernelSpec`."""
+        return (self.dtype,)
+
+    @property
     def sources(self) -> tuple[str, ...]:
         """As in `KernelSpec`."""
         return ("draws", "philox", "box_muller", "arithmetic")

@@ -61,7 +61,6 @@ class DrawPlan(Plan):
             self._host = HostDraw(draw, made)
         elif not self.empty:
             check_rank(made.shape or (1,), "the result")
-            backend().check_capability(row.name, row.oldest_capability, made.device)
 
     @property
     def info(self) -> PlanInfo:
@@ -141,6 +140,11 @@ def _plan(
         check_same_device(out, "out", made, "the generator")
         check_writable(out, "out")
     return DrawPlan(f"random.{method}", draw, sequence, out or made, out is not None, size is None and out is None)
+
+
+def planned(method: str, arguments: tuple[Any, ...], size: Any, dtype: Any, sequence: SequenceKind) -> DrawPlan:
+    """A plan for a generator that need not exist, in no cache."""
+    return _plan(method, arguments, size, dtype, None, sequence)
 
 
 def _shape_and_dtype(
