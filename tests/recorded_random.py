@@ -11,6 +11,7 @@ if not recorder.installed():
 
 import numbacc
 from numbacc.device import launch
+from numbacc.device.operation import Operation
 from numbacc.random import Generator
 
 
@@ -42,6 +43,18 @@ def test_one_kernel_is_loaded_for_each_place_in_a_group(monkeypatch):
     for number in range(64):
         Generator("philox", number, 16 * number).random(out=out)
     assert not loaded
+
+
+def test_arrays_of_any_alignment_take_the_short_way(monkeypatch):
+    whole, g = numbacc.empty(70), Generator("philox", 1)
+    outs = [whole[k : k + 64] for k in range(4)]
+    for out in outs:
+        g.random(out=out)
+    monkeypatch.setattr(Operation, "_queue", None)
+    log = recorder.Log()
+    for out in outs:
+        g.random(out=out)
+    assert [call.arguments[0] for call in log.named("launch")] == [out._address for out in outs]
 
 
 def test_a_draw_into_memory_of_another_stream_waits():

@@ -1,6 +1,6 @@
 """What writes random numbers into device arrays: a kernel of Philox's words, or cuRAND and a kernel of its memory.
 
-Each is an `Executable` of one draw, of one layout and alignment; what differs from call to call are its scalars, as
+Each is an `Executable` of one draw into arrays of one layout; what differs from call to call are its scalars, as
 `DrawPlan` has them.
 """
 
@@ -26,40 +26,47 @@ _LOW = 0xFFFFFFFF
 
 
 class KernelDraw:
-    """Kernels that make values of Philox's words: one for each place of the first word in its group of four."""
+    """Kernels that make values of Philox's words, for arrays that start anywhere.
+
+    There is one for each alignment of the array and each place of the first word in its group of four: 64 at most.
+    """
 
     workspace_bytes = library_bytes = 0
     deterministic = direct = True
 
-    def __init__(self, draw: Draw, made: Layout, aligned: int):
+    def __init__(self, draw: Draw, made: Layout):
         source = "philox in turns" if draw.in_turns else "philox"
-        self._kernel, self._size = _Kernel(draw, made, aligned, source, draw.own), made.size
+        self._kernel, self._size = _Kernel(draw, made, source, draw.own), made.size
         self.backend = "simulator" if simulated() else "kernel"
-        self.algorithm = self._kernel.described(0, made.size)
-        self._launchers: list[Any] = [None] * 4
+        #: What was loaded last, in words.
+        self.algorithm = _described(self._kernel.order(0, 0, 0, made.size))
+        self._launchers: list[Any] = [None] * 64
         #: What is called of these.
-        self._launches: list[Any] = [_unknown] * 4
+        self._launches: list[Any] = [_unknown] * 64
 
     def ready(self, addresses: Sequence[int]) -> None:
         """Compile and load what a new generator's first draw needs."""
-        self._launcher(0)
+        self._launcher(addresses[0], 0)
 
-    def _launcher(self, skipped: int) -> Any:
-        found = self._launchers[skipped]
+    def _launcher(self, address: int, first: int) -> Any:
+        number = (address & 15) << 2 | first & 3
+        found = self._launchers[number]
         if found is None:
-            found = self._launchers[skipped] = launcher_class()(self._kernel.order(skipped, 0, self._size))
-            self._launches[skipped] = found.launch
+            order = self._kernel.order(address & 15, first & 3, 0, self._size)
+            found = self._launchers[number] = launcher_class()(order)
+            self._launches[number], self.algorithm = found.launch, _described(order)
         return found
 
     def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[Any]) -> Any:
         """As `Executable.launch`."""
         seed, first, _, _ = scalars
-        return self._launches[first & 3](stream, addresses[0], seed, first >> 2, 0, 0, 0)
+        address = addresses[0]
+        return self._launches[(address & 15) << 2 | first & 3](stream, address, seed, first >> 2, 0, 0, 0)
 
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[Any]) -> Any:
         """As `Executable.launch_unchecked`."""
-        seed, first, _, _ = scalars
-        return self._launcher(first & 3).launch_unchecked(stream, addresses[0], seed, first >> 2, 0, 0, 0)
+        (address,), (seed, first, _, _) = addresses, scalars
+        return self._launcher(address, first).launch_unchecked(stream, address, seed, first >> 2, 0, 0, 0)
 
     def check(self, status: int) -> None:
         """Raise DriverError unless a launch's status is 0."""
@@ -67,7 +74,7 @@ class KernelDraw:
 
 
 def _unknown(*words: int) -> int:
-    """The answer where no kernel begins at that place of a group yet."""
+    """The answer where there is no kernel for such an array and place in a group yet."""
     return WRONG_ALIGNMENT
 
 
@@ -81,8 +88,8 @@ class LibraryDraw:
     deterministic, direct = True, False
 
     def __init__(self, draw: Draw, made: Layout, aligned: int):
-        self._draw, self._size = draw, made.size
-        self._kernel = _Kernel(draw, made, aligned, "memory", draw.formula)
+        self._draw, self._size, self._aligned = draw, made.size, aligned
+        self._kernel = _Kernel(draw, made, "memory", draw.formula)
         #: How many values cuRAND writes into the array, where it may: it may store several at once.
         self._done = 0
         if in_order(made) and draw.direct == info(made.dtype).name and not aligned:
@@ -91,7 +98,8 @@ class LibraryDraw:
         rest = min(self._piece, made.size - self._done)
         self.workspace_bytes = round_up(4 * draw.words * self._made(rest), 16)
         self.backend = "simulator" if simulated() else "cuRAND"
-        self.algorithm = draw.function + (f", {self._kernel.described(self._done, rest)}" if rest else "")
+        behind = f", {_described(self._kernel.order(aligned, 0, self._done, rest))}" if rest else ""
+        self.algorithm = draw.function + behind
         #: The number of a piece's first value -> what makes its values of scratch memory.
         self._launchers: dict[int, Any] = {}
 
@@ -107,7 +115,7 @@ class LibraryDraw:
     def _launcher(self, start: int) -> Any:
         found = self._launchers.get(start)
         if found is None:
-            order = self._kernel.order(0, start, min(self._piece, self._size - start))
+            order = self._kernel.order(self._aligned, 0, start, min(self._piece, self._size - start))
             found = self._launchers[start] = launcher_class()(order)
         return found
 
@@ -143,24 +151,19 @@ class _Kernel(NamedTuple):
 
     Attributes:
         draw, made: what is drawn, and the array's layout.
-        aligned: the array's address modulo 16.
         source, formula: as in `DrawSpec`.
     """
 
     draw: Draw
     made: Layout
-    aligned: int
     source: str
     formula: str
 
-    def described(self, start: int, count: int) -> str:
-        """The kernel of values that begin with a group, and its launch, to be read."""
-        order = self.order(0, start, count)
-        spec: Any = order.kernel
-        return f"{spec.source}, {spec.formula}, {8 * spec.access_bytes}-bit stores, grid {order.grid[0]}"
+    def order(self, aligned: int, skipped: int, start: int, count: int) -> LaunchOrder:
+        """What makes `count` values from number `start` on, the first of a group's word number `skipped`.
 
-    def order(self, skipped: int, start: int, count: int) -> LaunchOrder:
-        """What makes `count` values from number `start` on, the first of a group's word number `skipped`."""
+        `aligned` is the array's address modulo 16.
+        """
         draw, made = self.draw, self.made
         row, words, itemsize = info(made.dtype), draw.words, made.itemsize
         index = start - skipped // words
@@ -171,7 +174,7 @@ class _Kernel(NamedTuple):
             shape, steps = (made.size,), (1,)
         # `accessors` stores integers narrower than a word in accesses of 2 bytes at most, or as words.
         widest = 2 if row.bits < 32 and dtype.startswith("uint") else 16
-        access = math.gcd(widest, 4 // words * itemsize, (self.aligned + index * itemsize) % 16)
+        access = math.gcd(widest, 4 // words * itemsize, (aligned + index * itemsize) % 16)
         groups = -(-(skipped + count * words) // 4)
         u, v, a, b = draw.parameters
         real = _bits_of_double if row.compute == "float64" else _bits_of_single
@@ -192,12 +195,18 @@ class _Kernel(NamedTuple):
             device=made.device,
             grid=(-(-groups // (MAX_THREADS * spec.groups)), 1),
             block=(MAX_THREADS, 1),
-            alignment=(self.aligned,),
+            alignment=(aligned,),
             places=((0, 0),),
             constants=(groups, index, made.size, *halves, *steps, *shape),
             pairs=(),
             words=DRAW_WORDS,
         )
+
+
+def _described(order: LaunchOrder) -> str:
+    """A kernel and its launch, to be read."""
+    spec: Any = order.kernel
+    return f"{spec.source}, {spec.formula}, {8 * spec.access_bytes}-bit stores, grid {order.grid[0]}"
 
 
 def _bits_of_single(number: float) -> int:
