@@ -155,7 +155,7 @@ def test_in_place(place, layout):
 
 @pytest.fixture
 def accessors():
-    return intrinsics.accessors(dtypes.TABLE["float32"], 8, 16, 1, ())
+    return intrinsics.accessors(dtypes.TABLE["float32"], 8, 16)
 
 
 def test_an_access_outside_an_array_raises(accessors):

@@ -28,7 +28,9 @@ def test_arrays_between_two_complex_numbers_are_not_aligned(monkeypatch, dtype, 
     made = layout((8,), (np.dtype(dtype).itemsize,), np.dtype(dtype), 0)
     plan = plans.FftPlan(arguments.request("fft", made, (0,), (8,), None, False, None))
     asked = []
-    monkeypatch.setattr(plan, "_ready", lambda aligned: asked.append(aligned) or SimpleNamespace(compile=lambda *_: 0))
-    for source, target in ((size, 0), (size // 2, 0), (0, size // 2), (4096, 3 * size)):
-        plan.prepare(SimpleNamespace(_address=source), SimpleNamespace(_address=target))
-    assert asked == [True, False, False, True]
+    nothing = SimpleNamespace(ready=lambda addresses: None, library_bytes=0, direct=True)
+    monkeypatch.setattr(plan, "_make", lambda aligned, trial: asked.append((aligned, place)) or nothing)
+    for place in ((size, 0), (size // 2, 0), (0, size // 2), (4096, 3 * size)):
+        plan.chosen.made.clear()
+        plan.prepare([SimpleNamespace(_address=place[0])], [SimpleNamespace(_address=place[1])])
+    assert [aligned for aligned, _ in asked] == [True, False, False, True]

@@ -117,6 +117,7 @@ def driver():
         patch.setattr(launch, "driver", fake)
         patch.setattr(launch, "load_function", lambda spec, device: FUNCTION)
         patch.setattr(runtime, "gpu", lambda device: gpu)
+        patch.setattr(runtime, "check_capability", checked)
         yield fake
 
 
@@ -167,6 +168,18 @@ def test_scalars_follow_the_constants_at_a_multiple_of_8(driver, arrays, words, 
     packed = struct.pack(f"<{arrays}Q", *(given[k] + offset for k, offset in places))
     packed += struct.pack("<3q", *constants) if wide else struct.pack("<4i", *constants, 0)
     assert launched.arguments == packed + struct.pack(f"<{words}q", *scalars)
+
+
+def checked(dtype, oldest, device):
+    """As `runtime.check_capability`, on a GPU of compute capability 7.5."""
+    if oldest > (7, 5):
+        raise numbacc.DeviceError(f"{dtype} on cuda:{device}")
+
+
+def test_a_dtype_that_the_gpu_does_not_know_is_refused(driver):
+    made = order()
+    with pytest.raises(numbacc.DeviceError, match="bfloat16 on cuda:0"):
+        launch.Launcher(made._replace(kernel=made.kernel._replace(writes=("bfloat16",))))
 
 
 def test_more_arrays_than_a_launch_takes_are_refused(driver):
