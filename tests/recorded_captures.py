@@ -19,7 +19,7 @@ if not recorder.installed():
 import numbacc
 from numbacc import gated
 from numbacc.base.backend import backend
-from numbacc.device import executables, transfers
+from numbacc.device import executables, launch, transfers
 
 
 def test_a_graph_keeps_what_the_graphs_in_it_keep():
@@ -91,3 +91,28 @@ def test_where_a_capture_forbids_to_ask_nothing_is_queued(log):
     graph["destroy"]()
     assert only(log.named("launch")).graph == 0
     assert not log.named("free")
+
+
+@pytest.mark.parametrize("columns, start", [(4096, 1), (4098, 3)])
+def test_a_new_alignment_compiles_nothing_inside_a_capture(monkeypatch, columns, start):
+    """The kernel that is there is launched on it, element by element; outside the right one is made."""
+    loaded: list[object] = []
+
+    def load(spec, device):
+        if spec not in loaded:
+            loaded.append(spec)
+        launch._loaded.add((spec, device))
+        return 4096
+
+    monkeypatch.setattr(launch, "load_function", load)
+    monkeypatch.setattr(launch, "_loaded", set())
+    gated.cache_clear()
+    x, y = numbacc.empty((4, 2 * columns)), numbacc.empty((4, columns))
+    moved = numbacc.empty(4 * 2 * columns + start)[start:].reshape((4, 2 * columns))
+    gated.forward(x, "glu", out=y)
+    before = list(loaded)
+    with numbacc.graph():
+        gated.forward(moved, "glu", out=y)
+    assert loaded == before
+    gated.forward(moved, "glu", out=y)
+    assert len(loaded) > len(before)

@@ -158,6 +158,25 @@ def accessors():
     return intrinsics.accessors(dtypes.TABLE["float32"], 8, 16)
 
 
+@pytest.mark.parametrize("start", [(0, 0), (1, 0), (0, 3), (2, 1), (1, 1)], ids=str)
+@pytest.mark.parametrize("columns", [64, 130, 1001])
+@pytest.mark.parametrize("dtype", ["f4", "f2", "u1"])
+def test_a_kernel_for_aligned_arrays_can_be_launched_on_others(place, dtype, columns, start):
+    shape, kind = (3, columns), np.dtype(dtype)
+    source, target = ({"margins": [(0, 0), (n, 16 - n)]} for n in start)
+    aligned = [place.operand(numbers(shape, kind), margins=[(0, 0), (0, 16)]) for _ in range(2)]
+    order = copying.executable(*(o.view._numbacc_layout for o in aligned)).choose((0, 0)).launcher.order
+    one = place.operand(numbers(shape, kind), **source)
+    other = place.empty(shape, kind, **target)
+    places = one.view._address, other.view._address
+    launcher = geometry._launcher(geometry.for_any_alignment(order, [place % 16 for place in places]))
+    base = other.place.get(other.base)
+    assert not launcher.launch(0, *places, 0, 0, 0, 0)
+    np.testing.assert_array_equal(bits(other.now()), bits(one.values))
+    other.within(base)[...] = one.values
+    np.testing.assert_array_equal(bits(other.place.get(other.base)), bits(base))
+
+
 def test_an_access_outside_an_array_raises(accessors):
     array = numbacc.full(8, 3)
     here = (array._address,)
