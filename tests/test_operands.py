@@ -16,8 +16,8 @@ from numbacc.base import dtypes
 from numbacc.base.backend import simulated
 from numbacc.base.dtypes import TABLE, words
 from numbacc.base.layout import layout, view
+from numbacc.device import row_kernels
 from numbacc.device.map_executable import MapExecutable, MapSpec
-from numbacc.gemm import epilogue_plans
 from numbacc.kernels.formula import Formula, Reduction
 from numbacc.kernels.specs import KernelSpec, compute_dtype
 
@@ -243,7 +243,7 @@ def reduced(reduction, inputs, outs, scalars=()):
         outputs=tuple(results), shape=results[0].shape,
         reads=tuple(view(k, 0, a.strides, a.shape)._replace(shape=a.shape) for k, a in enumerate(reads)),
         writes=tuple(view(k, 0, a.strides, a.shape)._replace(shape=a.shape) for k, a in enumerate(results)),
-        out_given=True, launcher=partial(epilogue_plans.reduction_launcher, "reduce_rows"), scalars=tuple(scalars),
+        out_given=True, launcher=partial(row_kernels.reduction_launcher, "reduce_rows"), scalars=tuple(scalars),
     )  # fmt: skip
     return MapExecutable(spec)
 

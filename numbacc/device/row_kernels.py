@@ -1,0 +1,96 @@
+"""Launches of kernels whose operands are whole arrays of different shapes: masks of bits, reductions over rows.
+
+They are launchers of a `map_executable.MapSpec` as `geometry.make_launcher` makes them, given the kernel's name first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd, prod
+from typing import Any
+
+from ..base.layout import Merged, merge_dimensions
+from ..kernels.specs import MAX_THREADS, VECTOR_BYTES
+from .geometry import Geometry, launcher_of, places_of, row_grid
+
+#: Blocks of `reduce_rows` are narrowed until there are so many of them, but to no fewer bytes than these.
+_BLOCKS, _BLOCK_BYTES = 512, 64
+
+
+def bits_launcher(
+    algorithm: str, spec: Any, alignment: Sequence[int], device: int, pairs: Sequence[tuple[int, ...]]
+) -> Any:
+    """For masks of bits: rows along the grid's y; along its x one thread a byte (packing) or an access (selecting)."""
+    values, steps = spec.inputs[0], _steps(spec)
+    *shape, columns = values.shape
+    rows, size, packing = prod(shape), values.itemsize, algorithm == "pack_bits"
+    floats = [k for k, array in enumerate((*spec.inputs, *spec.outputs)) if array.dtype == values.dtype]
+    access = size
+    if all(steps[k][-1] == 1 for k in floats):
+        places = places_of(spec, alignment)
+        distances = [8 if packing else columns, *(n for k in floats for n in steps[k][:-1])]
+        access = gcd(VECTOR_BYTES, *(places[k] for k in floats), *(size * n for n in distances))
+    each = 8 if packing else access // size
+    merged = merge_dimensions(shape, [step[:-1] for step in steps], 1, leader=0)
+    items = -(-columns // each)
+    # Neighbouring threads take neighbouring rows where those are next to each other in memory, and the grid, then of
+    # a block an item, is not too wide.
+    by_column = rows > 1 and 0 < abs(merged.strides[0][-1]) < abs(steps[0][-1]) and items < 2**31
+    grid, block = row_grid(items, rows, 1, 1 if by_column else None)
+    geometry = Geometry(algorithm, grid, block, merged.shape, (rows, columns), access // size)
+    walks = [(*outer, step[-1]) for outer, step in zip(merged.strides, steps, strict=True)]
+    return launcher_of(spec, geometry, walks, is_wide(spec), alignment, device, pairs)
+
+
+def reduction_launcher(
+    algorithm: str, spec: Any, alignment: Sequence[int], device: int, pairs: Sequence[tuple[int, ...]]
+) -> Any:
+    """For reductions over rows: a block per few columns, all blocks along the grid's x."""
+    steps, inputs = _steps(spec), len(spec.reads)
+    sources, targets = steps[:inputs], steps[inputs:]
+    *batch, rows, columns = spec.reads[0].shape
+    count, sizes = prod(batch), [array.itemsize for array in spec.inputs]
+    width = 1
+    if all(source[-1] == 1 for source in sources):
+        places = places_of(spec, alignment)
+        whole = [gcd(place, *(size * n for n in (columns, *source[:-1]))) // size
+                 for place, size, source in zip(places, sizes, sources, strict=False)]  # fmt: skip
+        width = gcd(VECTOR_BYTES // max(sizes), *whole)
+    access, leader = width * max(sizes), sources[0]
+    most = _power_of_two(columns // width)
+    # Neighbouring threads take neighbouring rows where those are next to each other in memory.
+    x = 1 if 0 < abs(leader[-2]) < abs(leader[-1]) else min(32, most)
+    while x * access > _BLOCK_BYTES and count * columns < _BLOCKS * x * width:
+        x //= 2
+    y = min(MAX_THREADS // x, _power_of_two(rows))
+    x = min(MAX_THREADS // y, most)
+    blocks = -(-columns // (x * width))
+    span = x * width if blocks > 1 else 0
+    outer = [*(source[:-2] for source in sources), *(target[:-1] for target in targets)]
+    merged = merge_dimensions(batch, outer, 1, leader=inputs) if count > 1 else Merged((), ((),) * len(steps))
+    geometry = Geometry(algorithm, (count * blocks, 1), (x, y), (*merged.shape, blocks), (rows, columns), width)
+    walks = [
+        (*step, span * own[-1], *(own[-2:] if k < inputs else (0, own[-1])))
+        for k, (step, own) in enumerate(zip(merged.strides, steps, strict=True))
+    ]
+    return launcher_of(spec, geometry, walks, is_wide(spec), alignment, device, pairs)
+
+
+def _steps(spec: Any) -> list[tuple[int, ...]]:
+    """Each operand's strides in elements, 0 along axes on which there is no step."""
+    arrays = (*spec.inputs, *spec.outputs)
+    return [
+        tuple(step // array.itemsize if n > 1 else 0 for n, step in zip(each.shape, each.strides, strict=True))
+        for each, array in zip((*spec.reads, *spec.writes), arrays, strict=True)
+    ]
+
+
+def _power_of_two(number: int) -> int:
+    """The smallest power of two that is not less, and not less than 1."""
+    return 1 << max(number - 1, 0).bit_length()
+
+
+def is_wide(spec: Any) -> bool:
+    """True if an offset or an index could pass 2^31, those of the last block's threads beyond the end included."""
+    reach = [(array.high - array.low) // array.itemsize for array in (*spec.inputs, *spec.outputs)]
+    return bool(max(*reach, prod(spec.reads[0].shape)) >= 2**31 - 2**16)
