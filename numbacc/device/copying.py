@@ -35,7 +35,7 @@ def executable(source: Layout, target: Layout) -> MapExecutable:
         MapSpec(
             op="copy",
             formula=FORMULAS["copy"],
-            reference=lambda x: (x,),
+            reference=FORMULAS["copy"].reference,
             names=("source", "out"),
             inputs=(one,),
             outputs=(other,),

@@ -82,7 +82,7 @@ class Launcher:
         for name in getattr(order.kernel, "dtypes", ()):
             runtime.check_capability(name, TABLE[name].oldest_capability, order.device)
         self.order = order
-        self.capacity = capacity_for(len(order.alignment) + order.words)
+        self.capacity = capacity_for(order.arguments)
         self._native = native.launch if self.capacity == ARRAYS else native.launch_many
         self._function = load_function(order.kernel, order.device)
         checked = self._template(order.pairs, driver.address("cuStreamIsCapturing"))

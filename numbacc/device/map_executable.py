@@ -15,7 +15,6 @@ from ..base.backend import backend
 from ..base.codes import MAY_OVERLAP, capacity_for
 from ..base.layout import Layout, View, check_writable, layout, overlap, same_layout
 from ..kernels.formula import Formula
-from ..kernels.specs import words_of
 from .geometry import make_launcher
 from .operation import Operation
 
@@ -61,10 +60,6 @@ class MapSpec(NamedTuple):
 class Kernel:
     """A launcher as an executable.
 
-    Args:
-        launcher: what launches it.
-        words: how many addresses and words of scalar arguments a launch takes.
-
     Attributes:
         launcher: what launches it.
     """
@@ -72,11 +67,12 @@ class Kernel:
     workspace_bytes = library_bytes = 0
     deterministic = direct = True
 
-    def __init__(self, launcher: Any, words: int):
+    def __init__(self, launcher: Any):
         self.launcher = launcher
         self.backend, self.algorithm = launcher.backend, launcher.algorithm
         self._launch = launcher.launch
-        self._padding = (0,) * (capacity_for(words) - words)
+        given = launcher.order.arguments
+        self._padding = (0,) * (capacity_for(given) - given)
 
     def ready(self, addresses: Sequence[int]) -> None:
         """It is loaded."""
@@ -109,7 +105,7 @@ class MapExecutable(Operation):
 
     def _make(self, key: tuple[int, ...], trial: Any) -> Kernel:
         make = self.spec.launcher or make_launcher
-        return Kernel(make(self.spec, key, self.device, self._pairs()), len(key) + words_of(self.spec.scalars))
+        return Kernel(make(self.spec, key, self.device, self._pairs()))
 
     def choose_captured(self, addresses: Sequence[int]) -> Any:
         """As `choose`; but compiles nothing where there is a kernel that can be launched on these arrays."""
@@ -117,8 +113,7 @@ class MapExecutable(Operation):
         if not made or key in made or self.spec.launcher is not None:
             return self.choose(addresses)
         other = next(iter(made.values())).launcher.order
-        launcher = make_launcher(self.spec, key, self.device, self._pairs(), instead=other)
-        return Kernel(launcher, len(key) + words_of(self.spec.scalars))
+        return Kernel(make_launcher(self.spec, key, self.device, self._pairs(), instead=other))
 
     # ------------------------------------------------------------ as a step of others
 

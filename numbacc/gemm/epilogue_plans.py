@@ -54,7 +54,7 @@ def map_plan(formula: str, inputs: tuple[Layout, ...], outputs: tuple[Layout, ..
         MapSpec(
             op=formula,
             formula=FORMULAS[formula],
-            reference=epilogues.MAPS[formula],
+            reference=FORMULAS[formula].reference,
             names=_names(inputs, outputs),
             inputs=inputs,
             outputs=outputs,

@@ -223,6 +223,11 @@ class LaunchOrder(NamedTuple):
     pairs: tuple[tuple[int, ...], ...]
     words: int = 0
 
+    @property
+    def arguments(self) -> int:
+        """How many arrays' addresses and words a launch is given."""
+        return len(self.alignment) + self.words
+
 
 def words_of(scalars: Sequence[str]) -> int:
     """How many words of 64 bits hold scalar arguments of these dtypes."""
