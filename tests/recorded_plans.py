@@ -15,6 +15,7 @@ if not recorder.installed():
 import numbacc
 from numbacc.base.codes import CAPTURING, MAY_OVERLAP, WRONG_ALIGNMENT
 from numbacc.device.steps import CopyBytes, Scratch, Step, Steps, ZeroBytes
+from numbacc.gemm.epilogue_plans import map_plan
 from numbacc.plan.base import Plan
 
 
@@ -235,13 +236,18 @@ def test_steps_share_scratch_memory_and_take_the_short_way(pair, log):
     part = 2 + scratch.part(1000)
     plan = Copying(x)
     plan.executables = [
-        steps(plan, Step(one, (0, part)), Step(two, (part, 1, -1), ((0, 0, 0), (8, 16, 0))), scratch=scratch)
+        steps(
+            plan,
+            Step(one, (0, part), takes_scalars=True),
+            Step(two, (part, 1, -1), ((0, 0, 0), (8, 16, 0))),
+            scratch=scratch,
+        )
     ]
     for _ in range(2):
         run(plan, x, out, scalars=(3,))
     whole = only([c for c in log.named("allocate") if c.arguments[1] == 1024 + 300]).arguments[0]
     assert one.calls == [("launch", 0, whole + 1024, (x._address, whole), (3,))] * 2
-    runs = [("unchecked", 0, whole + 1024, (whole + 8 * k, out._address + 16 * k, 0), (3,)) for k in range(2)]
+    runs = [("unchecked", 0, whole + 1024, (whole + 8 * k, out._address + 16 * k, 0), ()) for k in range(2)]
     assert two.calls == 2 * runs
     assert plan.info.workspace_bytes == 1324
 
@@ -277,3 +283,14 @@ def test_bytes_are_copied_and_cleared_in_order(pair, log):
     run(plan, x, out)
     run(plan, x, out)
     assert [call.name for call in log.calls if call.name in ("copy", "fill")][-4:] == ["copy", "fill"] * 2
+
+
+def test_kernels_behind_a_call_with_scalars_take_none_of_them(pair, log):
+    """As alpha and beta of a matrix product, which the kernels of its epilogue know nothing of."""
+    x, out = pair
+    kernel = map_plan("epilogue.relu", (out._numbacc_layout,), (out._numbacc_layout,))
+    plan = Copying(x)
+    plan.executables = [steps(plan, Step(Executable(), (0, 1), takes_scalars=True), Step(kernel, (1, 1)))]
+    for _ in range(2):
+        run(plan, x, out, scalars=(3, 4))
+    assert len(log.named("launch")) == 2

@@ -22,11 +22,13 @@ class Step(NamedTuple):
         places: the numbers of its arrays: those of the whole, inputs first, then the parts of scratch memory; NOWHERE
             of one that is not there.
         runs: bytes that are added to the addresses, for each of several launches.
+        takes_scalars: whether the scalars of the whole are this one's; else it has none.
     """
 
     executable: Any
     places: tuple[int, ...]
     runs: Sequence[Sequence[int]] = ((),)
+    takes_scalars: bool = False
 
 
 class Scratch:
@@ -104,17 +106,17 @@ class Steps:
         self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int], is_checked: bool
     ) -> int:
         places, area = self._places(addresses, scratch), scratch + self._area if self._has_area else 0
-        for executable, numbers, runs in self.steps:
-            arrays = [places[k] for k in numbers]
+        for executable, numbers, runs, takes_scalars in self.steps:
+            arrays, own = [places[k] for k in numbers], scalars if takes_scalars else ()
             for offsets in runs:
                 moved = [start + offset for start, offset in zip(arrays, offsets, strict=True)] if offsets else arrays
                 if not is_checked:
-                    status: int = executable.launch(stream, area, moved, scalars)
+                    status: int = executable.launch(stream, area, moved, own)
                     if status < 0:
                         return status
                     is_checked = True
                 else:
-                    status = executable.launch_unchecked(stream, area, moved, scalars)
+                    status = executable.launch_unchecked(stream, area, moved, own)
                 if status:
                     executable.check(status)
         return 0

@@ -171,7 +171,7 @@ def assembled(
     runs = [(*offsets, *padding) for offsets in lowered.offsets] if len(lowered.offsets) > 1 else ((),)
     # Sums over no k are sums of the zeros; where only alpha is 0, they are still those of a and b.
     seen = places.numbers if problem.k else (numbers[A], numbers[B], *places.numbers[C:])
-    steps += [Step(call, tuple(numbers), runs), *behind, *map_steps(kernels, seen)]
+    steps += [Step(call, tuple(numbers), runs, takes_scalars=True), *behind, *map_steps(kernels, seen)]
     return Steps(steps, scratch, deterministic=call.deterministic, **options)
 
 
