@@ -11,7 +11,8 @@ the result's dtype plus that rounding; the trusted error is the largest over the
 sample, too, so that luck with one element decides nothing.
 
 Where an epilogue is composed of kernels behind a plain product, what they read has been rounded to the result's
-dtype: half a spacing there, times the slope of what follows, is allowed on top.
+dtype: half a spacing there, times the slope of what follows, is allowed on top; where C is added, half a spacing of
+the product before that, too.
 """
 
 from __future__ import annotations
@@ -155,10 +156,13 @@ def evaluate(inputs, real, out_dtype):
     scale_a, scale_b, scale_c, scale_d = (cast(s) for s in scales)
     factor = cast(alpha) * scale_a.reshape(-1, 1) * scale_b.reshape(1, -1)
     z, scale = factor * (a @ b), np.abs(factor) * (np.abs(a) @ np.abs(b))
+    shift = 0
     if beta:
+        # cuBLASLt's fused DGELU of float8 rounds the product before it adds C, and once more before the slope.
+        shift = oracle.spacing(z, out_dtype) / 2
         added = cast(beta) * scale_c * cast(c).reshape(shape)
         z, scale = z + added, scale + np.abs(added)
-    shift = oracle.spacing(z, out_dtype) / 2
+    shift = shift + oracle.spacing(z, out_dtype) / 2
     if bias is not None:
         added = cast(bias)[..., None, :]
         z, scale = z + added, scale + np.abs(added)

@@ -21,7 +21,8 @@ from numbacc.kernels import registry
 from numbacc.kernels.formulas import FORMULAS
 from numbacc.kernels.specs import (
     LAUNCH_BOUNDS,
-    THREAD_BYTES,
+    TILE,
+    TILE_STEP,
     VECTOR_BYTES,
     KernelSpec,
     compute_dtype,
@@ -45,8 +46,10 @@ def spec(algorithm, formula, dtype, rank=1, wide=False, **more):
     outputs = len(function(*[1.0] * inputs))
     if algorithm == "vector":
         more |= {"width": VECTOR_BYTES // size, "lanes": vector_thread_bytes(inputs, size) // size}
-    elif algorithm == "spread":
-        more = {"width": VECTOR_BYTES // size, "lanes": THREAD_BYTES // size} | more
+    elif algorithm == "uneven":
+        more = {"width": max(4 // size, 1), "lanes": vector_thread_bytes(inputs, size) // size} | more
+    elif algorithm == "tiled":
+        rank, more = max(rank, 2), {"lanes": TILE // TILE_STEP} | more
     reads, writes = (dtype,) * inputs, (dtype,) * outputs
     return KernelSpec(algorithm, function, reads, writes, rank, wide, compute=compute_dtype(reads, writes), **more)
 

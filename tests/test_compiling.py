@@ -39,7 +39,7 @@ def test_each_kind_direction_and_dtype_of_gates_is_there_in_few_kernels():
                     for spec in found
                     if spec.formula is FORMULAS[f"gated.{direction}.{kind}"] and spec.reads[0] == dtype
                 ]
-                assert {"vector", "spread"} <= set(own) and len(own) <= 8
+                assert {"vector", "uneven"} <= set(own) and len(own) <= 8
 
 
 def test_formulas_of_users_have_no_pickle():

@@ -49,8 +49,8 @@ _BETWEEN = {"margins": ((0, 0), (3, 17))}  # 3 elements behind a 16-byte boundar
 #: Shape, layout of the first operand, and of all others (out too).
 _KERNEL_CASES = {
     "vector": ((2, 300), _BETWEEN, _BETWEEN),
-    "spread, from other places": ((1, 1023), {"margins": ((0, 0), (1, 0))}, {}),
-    "spread, at odd distances": ((2, 1023), {"margins": ((0, 0), (0, 1))}, {}),
+    "uneven, from other places": ((1, 1023), {"margins": ((0, 0), (1, 0))}, {}),
+    "uneven, at odd distances": ((2, 1023), {"margins": ((0, 0), (0, 1))}, {}),
     "scalar": ((5, 7) if simulated() else (70_000, 7), {"margins": ((0, 0), (1, 0))}, {}),
     "tiled": ((18, 35) if simulated() else (70, 145), {"order": (1, 0)}, {}),
     "tiled, a row short": ((31, 32) if simulated() else (95, 160), {"order": (1, 0)}, {}),
@@ -76,7 +76,7 @@ def test_each_kernel_with_ragged_edges(place, direction, dtype, case):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("algorithm, columns, margin", [("scalar", 100, 1), ("spread", 260, 1), ("vector", 264, 0)])
+@pytest.mark.parametrize("algorithm, columns, margin", [("scalar", 100, 1), ("uneven", 260, 1), ("vector", 264, 0)])
 def test_more_rows_than_a_grid_has(algorithm, columns, margin):
     """65535 blocks of at most 4 rows each: the kernels go on to the rows that are left."""
     place, shape = Place("gpu"), (4 * 65535 + 9, columns)

@@ -15,10 +15,10 @@ from numbacc.device import geometry
 from numbacc.device.map_executable import MapSpec
 from numbacc.kernels.formulas import FORMULAS
 from numbacc.kernels.maps import INNER, SCALARS
-from numbacc.kernels.specs import MAX_THREADS, TILE, VECTOR_BYTES
+from numbacc.kernels.specs import MAX_THREADS, TILE, TILE_STEP, VECTOR_BYTES, WARP
 
 DTYPES = ("float64", "float32", "bfloat16", "uint8")
-ROWS = ("vector", "spread", "scalar")
+ROWS = ("vector", "uneven", "scalar")
 
 
 class Recorder:
@@ -72,6 +72,7 @@ class Map:
         self.outer, self.scalars = tuple(rest[count:][: self.kernel.rank]), rest[count + self.kernel.rank :]
         assert len(self.scalars) == SCALARS[self.algorithm]
         lengths = {"tiled": self.scalars, "strided": []}.get(self.algorithm, self.scalars[1:2])
+        self.outer, self.tiles = (self.outer[:-2], self.outer[-2:]) if self.algorithm == "tiled" else (self.outer, None)
         self.kernel_shape = (*self.outer, *lengths)
 
     @property
@@ -142,13 +143,15 @@ def test_the_kernel_is_given_each_element_once(found):
 def test_the_grid_covers_the_work_and_no_block_is_idle(found):
     event(found.algorithm)
     (grid_x, grid_y), (block_x, block_y) = found.grid, found.block
-    total, piece = prod(found.shape), {"vector": found.kernel.width, "spread": 1}.get(found.algorithm)
+    total, piece = prod(found.shape), found.kernel.width if found.algorithm == "vector" else None
     if found.algorithm == "strided":
         items, each, lines = total, 1, None
         assert found.scalars == [total]
     elif found.algorithm == "tiled":
         rows, columns = found.scalars
-        items, each, lines = ceil(rows / TILE) * ceil(columns / TILE) * prod(found.outer), 1, None
+        assert found.tiles == (ceil(rows / (TILE * found.kernel.width)), ceil(columns / TILE))
+        assert prod(found.outer) * rows * columns == total
+        items, each, lines = prod(found.outer) * prod(found.tiles), 1, None
         block_x = 1  # a block is a tile
     else:
         rows, columns = found.scalars[:2]
@@ -158,6 +161,11 @@ def test_the_grid_covers_the_work_and_no_block_is_idle(found):
         if found.algorithm == "vector":
             vectors = found.scalars[3]
             items = vectors + columns - vectors * (VECTOR_BYTES // found.size)
+        elif found.algorithm == "uneven":
+            pieces, rest = found.scalars[2:]
+            length, behind = WARP * found.kernel.lanes, found.kernel.width - 1
+            assert pieces * length + rest == columns and pieces == (columns - behind) // length > 0
+            items = (pieces + (rest > 0)) * WARP
     assert (grid_x - 1) * block_x * each < items <= grid_x * block_x * each
     if lines is None:
         assert grid_y == 1
@@ -204,13 +212,9 @@ def test_the_algorithm_follows_from_strides_and_places(found):
     if found.algorithm == "vector":
         assert found.scalars[2:] == [head, (columns - head) // width]
         assert found.kernel.access_bytes == VECTOR_BYTES
-    elif found.algorithm == "spread":
-        nbytes = found.kernel.access_bytes
-        assert size <= nbytes <= VECTOR_BYTES and VECTOR_BYTES % nbytes == 0
-        assert all(n % nbytes == 0 for n in (pitches, *places))
-        assert nbytes == VECTOR_BYTES or any(n % (2 * nbytes) for n in (pitches, *places))
-        # Every block's whole width is walked at once somewhere.
-        assert found.block[0] * found.kernel.lanes <= columns
+    elif found.algorithm == "uneven":
+        assert found.kernel.access_bytes == max(size, 4)
+        assert found.block[0] % WARP == 0
 
 
 # ---------------------------------------------------------------- one by one
@@ -225,8 +229,8 @@ def test_the_algorithm_follows_from_strides_and_places(found):
         ("vector", (7, 8), [(-16, 1), (8, 1)], None),
         ("vector", (7, 8), [(0, 1), (8, 1)], None),
         ("vector", (4,), [(1,), (1,)], None),
-        ("spread", (1000, 1000), [(1001, 1), (1000, 1)], None),
-        ("spread", (100000,), [(1,), (1,)], (0, 1)),
+        ("uneven", (1000, 1000), [(1001, 1), (1000, 1)], None),
+        ("uneven", (100000,), [(1,), (1,)], (0, 1)),
         ("scalar", (1000, 100), [(101, 1), (100, 1)], None),
         ("scalar", (3,), [(1,), (1,)], None),
         ("scalar", (6,), [(1,), (1,)], (1, 1)),
@@ -236,7 +240,7 @@ def test_the_algorithm_follows_from_strides_and_places(found):
         ("tiled", (1000, 1000), [(1, 1000), (0, 1), (1000, 1)], None),
         ("vector", (1000, 1000), [(1, 0), (1000, 1)], None),
         ("vector", (1000, 1000), [(0, 0), (1000, 1), (1000, 1)], (1, 0, 0)),
-        ("spread", (1000, 1000), [(1, 0), (1001, 1), (1000, 1)], None),
+        ("uneven", (1000, 1000), [(1, 0), (1001, 1), (1000, 1)], None),
         ("scalar", (1000, 3), [(1, 0), (3, 1)], (0, 1)),
         ("tiled", (3, 16, 16), [(256, 1, 16), (256, 16, 1)], None),
         ("strided", (1000, 15), [(1, 1000), (15, 1)], None),
@@ -268,13 +272,24 @@ def test_head_vectors_and_tail(dtype, place):
         assert 0 <= columns - head - vectors * width < width
 
 
-@pytest.mark.parametrize("start, place, algorithm", [(4, 0, "vector"), (2, 0, "spread"), (2, 2, "vector")])
+@pytest.mark.parametrize("start, place, algorithm", [(4, 0, "vector"), (2, 0, "uneven"), (2, 2, "vector")])
 def test_what_counts_is_where_the_parts_begin(start, place, algorithm):
     """A half of an array may begin elsewhere within 16 bytes than the array does."""
     found = Map((100, 1000), [(2000, 1), (1000, 1)], places=(place, 0), starts=(start, 0))
     assert found.algorithm == algorithm
     assert found.order.alignment == (4 * place, 0)
     assert found.order.places == ((0, 4 * start), (1, 0))
+
+
+@pytest.mark.parametrize(
+    "dtype, place, step, width",
+    [("bfloat16", 0, 1000, 2), ("bfloat16", 1, 1000, 1), ("bfloat16", 0, 1001, 1), ("float32", 0, 1000, 1)],
+)
+def test_elements_of_two_bytes_are_turned_in_pairs_where_they_lie_on_words(dtype, place, step, width):
+    for places, turned, out in (((place, 0), step, 1000), ((0, place), 1000, step)):
+        found = Map((1000, 1000), [(1, turned), (out, 1)], dtype, places)
+        assert (found.algorithm, found.kernel.width) == ("tiled", width)
+        assert found.kernel.lanes == TILE // TILE_STEP * width
 
 
 def test_dimensions_that_all_arrays_walk_alike_are_one():
@@ -288,7 +303,7 @@ def test_dimensions_that_all_arrays_walk_alike_are_one():
     "algorithm, steps",
     [
         ("vector", (2**15 + 16, 1)),
-        ("spread", (2**15 + 1, 1)),
+        ("uneven", (2**15 + 1, 1)),
         ("tiled", (1, 2**16 + 1)),
         ("strided", (2**15 + 16, 2)),
     ],
@@ -310,7 +325,7 @@ def test_there_may_be_more_rows_than_the_grid_has():
 
 def test_the_choice_is_told():
     info = Map((1000, 1000), [(1001, 1), (1000, 1)], places=(2, 0)).launcher.algorithm
-    for word in ("spread", "32-bit accesses", "32-bit indices", "grid", "block"):
+    for word in ("uneven", "32-bit accesses", "32-bit indices", "grid", "block"):
         assert word in info
     wide = Map((2**20, 2**12), [(2**13, 2), (2**12, 1)]).launcher.algorithm
     assert "strided" in wide and "64-bit indices" in wide

@@ -48,7 +48,7 @@ def compiled(spec):
 
 
 @pytest.mark.parametrize("scalars", [(), ("float32",), ("int32", "float64", "bool"), ("complex64",)], ids=str)
-@pytest.mark.parametrize("algorithm, rank", [("scalar", 1), ("vector", 2), ("spread", 3), ("strided", 3), ("tiled", 1)])
+@pytest.mark.parametrize("algorithm, rank", [("scalar", 1), ("vector", 2), ("uneven", 3), ("strided", 3), ("tiled", 2)])
 @pytest.mark.parametrize("wide", [False, True])
 def test_maps(algorithm, rank, wide, scalars):
     formula = {0: lambda x, y: x + y, 1: lambda x, y, a: x + y, 3: lambda x, y, a, b, c: x + y}[len(scalars)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from itertools import combinations
+from itertools import combinations, groupby
 
 import ptx
 import pytest
@@ -14,7 +14,7 @@ from numbacc.base.backend import simulated
 from numbacc.base.dtypes import TABLE
 from numbacc.base.layout import MAX_RANK
 from numbacc.kernels.formulas import FORMULAS, SUM
-from numbacc.kernels.specs import VECTOR_BYTES, KernelSpec, compute_dtype
+from numbacc.kernels.specs import TILE, TILE_STEP, VECTOR_BYTES, KernelSpec, compute_dtype
 
 pytestmark = skip_if(simulated(), "not simulated")
 
@@ -38,12 +38,6 @@ def pairs(formulas):
 
 def capabilities_of(dtype):
     return [capability for capability in CAPABILITIES if capability >= TABLE[dtype].oldest_capability]
-
-
-def widths(dtype):
-    """Every width of an access, from one element to 16 bytes."""
-    size = TABLE[dtype].itemsize
-    return [size << k for k in range(5) if size << k <= VECTOR_BYTES]
 
 
 def check(kernel, capability=H200, spaces=("global",)):
@@ -127,14 +121,30 @@ def test_scalar(formula, dtype):
     check_batches(kernel, check(kernel), (1, TABLE[dtype].itemsize))
 
 
-@pytest.mark.parametrize(
-    "formula, dtype, nbytes",
-    [(*pair, nbytes) for pair in pairs((FORWARD, BACKWARD, "copy")) for nbytes in widths(pair[1])]
-    + [(*pair, widths(pair[1])[0]) for pair in pairs(FORMULAS) if pair[0] not in (FORWARD, BACKWARD, "copy")],
-)
-def test_spread_has_all_its_loads_under_way_in_the_width_asked_for(formula, dtype, nbytes):
-    kernel = ptx.spec("spread", formula, dtype, width=nbytes // TABLE[dtype].itemsize)
-    check_batches(kernel, check(kernel), (kernel.lanes // kernel.width, nbytes), (1, TABLE[dtype].itemsize))
+@pytest.mark.parametrize("formula, dtype", pairs(FORMULAS))
+def test_uneven_has_all_its_loads_under_way(formula, dtype):
+    """Those of a piece, of what is left of a row, and of what rows share."""
+    kernel = ptx.spec("uneven", formula, dtype)
+    found, size = check(kernel), TABLE[dtype].itemsize
+    inputs, runs = len(kernel.reads), kernel.lanes // kernel.width
+    # A run of small elements lies in two words.
+    piece = [4] * (2 * runs * inputs) if kernel.width > 1 else [size] * (runs * inputs)
+    loads = {tuple(widths) for operation, widths in found.runs() if operation == "ld"}
+    assert loads == {tuple(piece), (size,) * (kernel.lanes // 2 * inputs), (size,) * inputs}
+    assert max(access.nbytes for access in found.accesses if access.operation == "st") == max(size, 4)
+    if kernel.width > 1:
+        assert len(re.findall(r"shfl\.sync\.idx", found.text)) == runs * len(kernel.writes)
+
+
+@pytest.mark.parametrize("formula, dtype", pairs((FORWARD, BACKWARD, "copy")))
+def test_uneven_and_tiled_spill_no_registers(formula, dtype):
+    """But for a tile's three inputs in eight bytes."""
+    if ptx.ptxas() is None:
+        skip("ptxas")
+    width = 2 if TABLE[dtype].itemsize == 2 else 1
+    tiled = ptx.spec("tiled", formula, dtype, 2, turned=(0,), width=width, lanes=TILE // TILE_STEP * width)
+    for kernel, allowed in ((ptx.spec("uneven", formula, dtype), 0), (tiled, 80 * (dtype == "float64"))):
+        assert ptx.compiled(kernel).usage(H200)[1] <= allowed
 
 
 @pytest.mark.parametrize("wide", [False, True])
@@ -159,24 +169,35 @@ def subsets(inputs):
 
 
 @pytest.mark.parametrize(
-    "formula, dtype, turned",
+    "formula, dtype, turned, width",
     [
-        (formula, dtype, turned)
+        (formula, dtype, turned, width)
         for formula, dtype in pairs((FORWARD, BACKWARD, "copy"))
         for turned in subsets(len(ptx.spec("tiled", formula, dtype).reads))
+        for width in ((1, 2) if TABLE[dtype].itemsize == 2 else (1,))
     ],
     ids=str,
 )
-def test_tiled_goes_through_shared_memory(formula, dtype, turned):
-    kernel = ptx.spec("tiled", formula, dtype, turned=turned)
+def test_tiled_goes_through_shared_memory(formula, dtype, turned, width):
+    """A whole tile: all is loaded, what is turned is put into the tile and taken out of it, and results are stored."""
+    count = TILE // TILE_STEP
+    kernel = ptx.spec("tiled", formula, dtype, turned=turned, width=width, lanes=count * width)
     found = check(kernel, spaces=("global", "shared"))
     size = TABLE[dtype].itemsize
-    assert {access.nbytes for access in found.accesses} == {size}
-    kinds = [(access.operation, access.space) for access in found.accesses]
-    staged, turned_around = kinds.index(("st", "shared")), kinds.index(("ld", "shared"))
-    assert ("ld", "global") not in kinds[turned_around:]
-    assert ("st", "global") not in kinds[:turned_around]
-    assert staged < turned_around < kinds.index(("st", "global"))
+    assert {access.nbytes for access in found.accesses} == {size, width * size}
+    # Elements of a tile at an edge are taken one by one, in groups that are shorter.
+    groups = [
+        (*kind, len(list(group)))
+        for kind, group in groupby(found.accesses, key=lambda access: (access.operation, access.space, access.nbytes))
+    ]
+    whole = [
+        ("ld", "global", width * size, len(kernel.reads) * count),
+        ("st", "shared", width * size, len(turned) * count),
+        ("ld", "shared", width * size, len(turned) * count),
+        ("st", "global", width * size, len(kernel.writes) * count),
+    ]
+    assert any(groups[k : k + 4] == whole for k in range(len(groups)))
+    assert found.text.count("bar.sync") == 2
 
 
 # ---------------------------------------------------------------- masks of bits, and sums
@@ -221,7 +242,9 @@ def test_masks_and_sums(algorithm, dtype, capability, wide):
 
 
 @each_other
-@pytest.mark.parametrize("dtype, nbytes", [(dtype, n) for dtype in FLOATS for n in widths(dtype)[:-1]])
+@pytest.mark.parametrize(
+    "dtype, nbytes", [(dtype, n) for dtype in FLOATS for n in (2, 4, 8) if n >= TABLE[dtype].itemsize]
+)
 def test_masks_and_sums_in_the_width_asked_for(algorithm, dtype, nbytes):
     check_other(other(algorithm, dtype, False, nbytes, rank=2))
 
@@ -255,7 +278,7 @@ def test_compute_capabilities_do_not_get_in_each_others_way():
     "algorithm, formula, dtype, options",
     [
         ("vector", BACKWARD, "float16", {}),
-        ("spread", FORWARD, "float32", {"width": 2}),
+        ("uneven", FORWARD, "float16", {}),
         ("tiled", BACKWARD, "float64", {"turned": (1, 2)}),
         ("strided", "copy", "uint16", {"rank": 3, "wide": True}),
     ],

@@ -3,7 +3,7 @@
 The dimensions that all arrays walk alike are merged first. Then, in this order:
 
 * `vector` where every array's rows are contiguous and start at the same element of a run of 16 bytes;
-* `spread` where rows are contiguous but start at different ones;
+* `uneven` where rows are contiguous but start at different ones;
 * `scalar` where rows are contiguous but too short for either;
 * `tiled` where some inputs lie transposed to the outputs;
 * `strided` for all else.
@@ -20,9 +20,10 @@ from ..base.dtypes import info
 from ..base.layout import MAX_RANK, Merged, merge_dimensions
 from ..kernels.specs import (
     MAX_THREADS,
-    THREAD_BYTES,
     TILE,
+    TILE_STEP,
     VECTOR_BYTES,
+    WARP,
     KernelSpec,
     LaunchOrder,
     compute_dtype,
@@ -196,7 +197,7 @@ def _launcher(order: LaunchOrder) -> Any:
 
 
 def for_any_alignment(order: LaunchOrder, alignment: Sequence[int]) -> LaunchOrder:
-    """The launch of the same kernel on the same arrays wherever they start, element by element where they need it.
+    """The launch of the same kernel on the same arrays wherever they start, element by element where `vector` needs it.
 
     For captures, inside which nothing should be compiled.
     """
@@ -207,8 +208,6 @@ def for_any_alignment(order: LaunchOrder, alignment: Sequence[int]) -> LaunchOrd
         # All columns are the head, and there are no vectors.
         constants = (*constants[:-2], columns, 0)
         grid, _ = row_grid(columns, rows, kernel.lanes // kernel.width, order.block[0])
-    elif kernel.algorithm == "spread":
-        constants = (*constants[:-1], 0)
     return order._replace(grid=grid, constants=constants, alignment=tuple(alignment))
 
 
@@ -226,7 +225,7 @@ def choose(merged: Merged, inputs: int, sizes: Sequence[int], places: Sequence[i
         return _rows(merged, inputs, sizes, places, repeated)
     turned = tuple(k for k, step in enumerate(merged.strides) if step[-1] != 1)
     if turned[-1] < inputs and _row_dimension(merged, turned) is not None:
-        return _tiles(merged, turned)
+        return _tiles(merged, turned, sizes, places)
     size = prod(merged.shape)
     blocks = -(-size // MAX_THREADS)
     return Geometry("strided", (blocks, 1), (MAX_THREADS, 1), merged.shape, (size,))
@@ -245,6 +244,7 @@ def _rows(
         gcd(VECTOR_BYTES, *(n * size for n in step[:-1])) for step, size in zip(merged.strides, sizes, strict=True)
     ]
     width = VECTOR_BYTES // widest
+    lanes = vector_thread_bytes(inputs - len(repeated), widest) // widest
     # A run of `width` elements must start at a multiple of its own bytes in every operand, at one element for all.
     starts = {(-places[k] % (width * sizes[k])) / sizes[k] for k in straight}
     if len(starts) == 1 and all(pitches[k] % (width * sizes[k]) == 0 for k in straight):
@@ -253,21 +253,17 @@ def _rows(
         vectors = (columns - head) // width
         if vectors and first == int(first):
             items = columns - vectors * (width - 1)
-            lanes = vector_thread_bytes(inputs - len(repeated), widest) // widest
             grid, block = row_grid(items, rows, lanes // width)
             return Geometry("vector", grid, block, outer, (rows, columns, head, vectors), width, lanes, (), repeated)
-    while width > 1 and any(gcd(pitches[k], places[k]) % (width * sizes[k]) for k in straight):
-        width //= 2
-    lanes = THREAD_BYTES // widest
-    # A complex number that is aligned to its parts only is loaded part by part.
-    whole = all(gcd(pitches[k], places[k]) % sizes[k] == 0 for k in straight)
-    if columns >= 32 * lanes and whole:
-        # One warp wide where there are rows enough to fill the block: what is left at a row's end is then short.
-        x = 32 if rows >= MAX_THREADS // 32 else MAX_THREADS
-        while x * lanes > columns:
-            x //= 2
-        grid, block = row_grid(columns, rows, lanes, x)
-        return Geometry("spread", grid, block, outer, (rows, columns, columns), width, lanes, (), repeated)
+    if columns >= WARP * lanes:
+        # Warps side by side along a row, or one in each of several rows where there are rows enough.
+        x = WARP if rows >= MAX_THREADS // WARP else MAX_THREADS
+        width = max(4 // widest, 1)
+        # A piece's last word may hold elements behind it, which must be there.
+        pieces = (columns - width + 1) // (WARP * lanes)
+        rest = columns - pieces * WARP * lanes
+        grid, block = row_grid((pieces + (rest > 0)) * WARP, rows, 1, x)
+        return Geometry("uneven", grid, block, outer, (rows, columns, pieces, rest), width, lanes, (), repeated)
     return Geometry("scalar", *row_grid(columns, rows, 1), outer, (rows, columns))
 
 
@@ -289,18 +285,20 @@ def _round_up(number: int, multiple: int) -> int:
     return -(-number // multiple) * multiple
 
 
-def _tiles(merged: Merged, turned: tuple[int, ...]) -> Geometry:
+def _tiles(merged: Merged, turned: tuple[int, ...], sizes: Sequence[int], places: Sequence[int]) -> Geometry:
     row = _row_dimension(merged, turned)
     outer = [n for d, n in enumerate(merged.shape[:-1]) if d != row]
     rows, columns = merged.shape[row or 0], merged.shape[-1]
-    blocks = -(-rows // TILE) * -(-columns // TILE) * prod(outer)
+    # Two elements at once, where all are of two bytes and lie on words.
+    width = 2 if set(sizes) == {2} else 1
+    for k, (step, place) in enumerate(zip(merged.strides, places, strict=True)):
+        own = row if k in turned else len(step) - 1
+        if place % 4 or any(n % 2 for d, n in enumerate(step) if d != own):
+            width = 1
+    tiles = (*outer, -(-rows // (TILE * width)), -(-columns // TILE))
+    lanes = TILE // TILE_STEP * width
     return Geometry(
-        "tiled",
-        (blocks, 1),
-        (TILE, MAX_THREADS // TILE),
-        tuple(outer) or (1,),
-        (rows, columns),
-        turned=turned,
+        "tiled", (prod(tiles), 1), (TILE, TILE_STEP), tiles, (rows, columns), width=width, lanes=lanes, turned=turned
     )
 
 
@@ -313,10 +311,9 @@ def _row_dimension(merged: Merged, turned: Sequence[int]) -> int | None:
 
 
 def _move_row(step: tuple[int, ...], row: int | None) -> tuple[int, ...]:
-    """Strides with the row dimension moved next to the last, and an outer dimension before it."""
+    """Strides with the row dimension moved next to the last."""
     assert row is not None
-    outer = [n for d, n in enumerate(step[:-1]) if d != row]
-    return (*(outer or [0]), step[row], step[-1])
+    return (*(n for d, n in enumerate(step[:-1]) if d != row), step[row], step[-1])
 
 
 def _with_outer_dimension(merged: Merged) -> Merged:

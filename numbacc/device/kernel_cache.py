@@ -69,7 +69,8 @@ _SOURCES = (
     "base/_numba.py",
     "base/dtypes.py",
     "device/launch.py",
-    *(f"kernels/{name}.py" for name in ("formats", "instructions", "intrinsics", "registry", "specialize", "specs")),
+    *(f"kernels/{name}.py" for name in ("access", "formats", "instructions", "intrinsics", "registry", "uneven")),
+    *(f"kernels/{name}.py" for name in ("specialize", "specs", "tiles", "uneven")),
 )
 
 

@@ -17,14 +17,16 @@ import numpy as np
 
 from ..base._numba import SIMULATED, types
 from ..base.dtypes import TABLE, DTypeInfo
-from .specs import VECTOR_BYTES
+from .specs import TILE_STEP, VECTOR_BYTES
 
 if SIMULATED:
     from .simulated import make_accessors, make_scalar_reader
 else:
-    from ..base._numba import intrinsic, ir
+    from ..base._numba import intrinsic
     from . import formats
-    from .formats import I64, number_type
+    from .access import NO_OVERFLOW, aggregate, make_lanes, make_numbers, make_some, resized
+    from .tiles import make_tiles
+    from .uneven import make_uneven
 
 __all__ = ["Operand", "accessors", "operands"]
 
@@ -74,17 +76,25 @@ def operands(
         ``real``: the first operand's compute dtype as Numba names it; ``lanes``; ``width``;
         ``cell``: the type of one element in a tile of shared memory, as wide as the widest;
         ``unravel(index, shape)``: the coordinates of a C-ordered index;
-        ``offsets(coordinates, steps)``: the element offset into each operand, one tuple of steps an operand;
-        ``load(addresses, offsets)``, ``store(addresses, offsets, values)``: one number an operand;
+        ``offsets(coordinates, strides)``: the element offset into each operand, given its strides;
+        ``load(addresses, offsets)``, ``store(addresses, offsets, values)``: one number per operand;
         ``load_lanes(addresses, offsets, step)``, ``store_lanes(addresses, offsets, step, values)``: `lanes`
-        numbers an operand, in runs of `width` that lie `step` elements apart;
-        ``apply(formula, values, scalars)``, ``map_lanes(formula, values, scalars)``: the formula of one number an
+        numbers per operand, in runs of `width` that lie `step` elements apart;
+        ``load_some(addresses, offsets, step, count)``, ``store_some(addresses, offsets, step, values, count)``: the
+        first `count` of `lanes` numbers that lie `step` elements apart, at least one;
+        ``load_uneven(addresses, offsets, step)``, ``store_uneven(addresses, offsets, step, values, thread)``: as
+        `load_lanes` where runs start anywhere. All threads of a warp call the latter, `thread` their number in it,
+        with runs next to each other;
+        ``apply(formula, values, scalars)``, ``map_lanes(formula, values, scalars)``: the formula of one number per
         operand, or lane by lane, as a tuple of its results;
         ``scalars(words)``: numbers passed at launch as words of 64 bits, see `scalar_types`;
-        ``stage(tile, i, j, addresses, straight, turned)``: each input k copied to ``tile[k, i, j]``, from the
-        offset in `turned` for the turned ones, else from that in `straight`;
-        ``fetch(tile, i, j)``: the inputs, the turned ones from ``tile[k, j, i]``, the others from
-        ``tile[k, i, j]``.
+        ``stage(tile, column, row, addresses, offsets)``: an element of the n-th turned input copied to the tile;
+        ``fetch(tile, column, row, addresses, offsets)``: one number per operand, those of turned inputs from there;
+        ``stage_lanes(tile, column, cell, addresses, offsets, strides)``: the same of a cell, `width` elements of a
+        column, in `lanes` / `width` columns, TILE_STEP apart;
+        ``load_down(addresses, offsets, strides)``, ``store_down(addresses, offsets, strides, values)``: `lanes` numbers
+        of each operand, in blocks of `width` rows and columns; of the inputs only those that are not turned;
+        ``fetch_lanes(tile, column, cell, loaded)``: `lanes` numbers per operand, given what `load_down` returned.
     """
     found = tuple(Operand(dtype, compute, width, k in repeated) for k, dtype in enumerate(dtypes))
     widest = max((dtype for dtype in dtypes), key=lambda dtype: dtype.itemsize)
@@ -92,8 +102,8 @@ def operands(
         real=getattr(types, "boolean" if found[0].number == "bool" else found[0].number),
         lanes=lanes,
         width=width,
-        cell=_cell_type(found),
-        cell_bytes=widest.itemsize,
+        cell=_cell_type(found, width),
+        cell_bytes=width * widest.itemsize,
         **make_accessors(found, lanes, width, turned),
     )
 
@@ -113,48 +123,24 @@ def scalar_reader(names: tuple[str, ...]) -> Any:
     return make_scalar_reader(names)
 
 
-def _cell_type(rows: Sequence[Operand]) -> Any:
-    """Tiles hold the arrays' own bits; the simulator's hold numbers."""
+def _cell_type(rows: Sequence[Operand], width: int) -> Any:
+    """Tiles hold the arrays' own bits, `width` elements in a cell; the simulator's hold numbers."""
     if SIMULATED:
         # Of different dtypes the one that holds all of their numbers.
         (name, *others) = {row.number for row in rows}
         return getattr(types, str(np.result_type(name, *others)).replace("bool", "boolean"))
-    nbytes = max(row.dtype.itemsize for row in rows)
-    return types.complex128 if nbytes == 16 else getattr(types, f"uint{8 * nbytes}")
+    nbytes = width * max(row.dtype.itemsize for row in rows)
+    return types.complex128 if nbytes >= 16 else getattr(types, f"uint{8 * nbytes}")
 
 
 if not SIMULATED:
-    # Offsets never overflow: the plan chose integers wide enough. Saying so lets the compiler move what does not
-    # change out of loops.
-    _NSW = ("nsw",)
-
-    def _add(builder: Any, x: Any, y: Any) -> Any:
-        return builder.add(x, y, flags=_NSW)
-
-    def _resize(builder: Any, number: Any, word: Any) -> Any:
-        """A signed integer in as many bits as `word`."""
-        if number.type.width > word.width:
-            return builder.trunc(number, word)
-        return builder.sext(number, word) if number.type.width < word.width else number
-
-    def _pointer(builder: Any, address: Any, offset: Any, itemsize: int, pointee: Any) -> Any:
-        """address + offset * itemsize as a pointer to global memory."""
-        offset = _resize(builder, offset, I64)
-        target = builder.add(address, builder.mul(offset, I64(itemsize), flags=_NSW))
-        return builder.inttoptr(target, ir.PointerType(pointee, addrspace=1))
-
-    def _aggregate(context: Any, builder: Any, numba_type: Any, items: dict[Any, Any]) -> Any:
-        value = ir.Constant(context.get_value_type(numba_type), ir.Undefined)
-        for index, item in items.items():
-            value = builder.insert_value(value, item, index)
-        return value
 
     @intrinsic
     def _unravel(typing: Any, index: Any, shape: Any) -> Any:
         result = shape
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            rest, items = _resize(builder, args[0], context.get_value_type(shape.dtype)), {}
+            rest, items = resized(builder, args[0], context.get_value_type(shape.dtype)), {}
             # Indices are not negative: unsigned division is the cheaper one.
             for d in reversed(range(1, len(shape))):
                 n = builder.extract_value(args[1], d)
@@ -162,7 +148,7 @@ if not SIMULATED:
                 items[d] = builder.sub(rest, builder.mul(quotient, n))
                 rest = quotient
             items[0] = rest
-            return _aggregate(context, builder, result, items)
+            return aggregate(context, builder, result, items)
 
         return result(index, shape), generate
 
@@ -175,11 +161,11 @@ if not SIMULATED:
             for k in range(len(steps)):
                 total = word(0)
                 for d in range(len(coordinates)):
-                    x = _resize(builder, builder.extract_value(args[0], d), word)
+                    x = resized(builder, builder.extract_value(args[0], d), word)
                     step = builder.extract_value(args[1], (k, d))
-                    total = _add(builder, total, builder.mul(x, step, flags=_NSW))
+                    total = builder.add(total, builder.mul(x, step, flags=NO_OVERFLOW), flags=NO_OVERFLOW)
                 items[k] = total
-            return _aggregate(context, builder, result, items)
+            return aggregate(context, builder, result, items)
 
         return result(coordinates, steps), generate
 
@@ -207,7 +193,7 @@ if not SIMULATED:
                 numbers = [builder.extract_value(args[1], (k, lane)) for k in range(len(values))]
                 for k, number in enumerate(_results(builder, call, function(builder, [*numbers, *more]))):
                     items[k, lane] = number
-            return _aggregate(context, builder, result, items)
+            return aggregate(context, builder, result, items)
 
         return result(formula, values, scalars), generate
 
@@ -220,7 +206,7 @@ if not SIMULATED:
             numbers = [builder.extract_value(args[1], k) for k in range(len(values))]
             numbers += [builder.extract_value(args[2], k) for k in range(len(scalars))]
             found = _results(builder, call, context.get_function(formula, call)(builder, numbers))
-            return _aggregate(context, builder, result, dict(enumerate(found)))
+            return aggregate(context, builder, result, dict(enumerate(found)))
 
         return result(formula, values, scalars), generate
 
@@ -234,151 +220,14 @@ if not SIMULATED:
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
                 found = iter(builder.extract_value(args[0], k) for k in range(len(words)))
                 items = {k: formats.number_of_words(builder, TABLE[name], found) for k, name in enumerate(names)}
-                return _aggregate(context, builder, result, items)
+                return aggregate(context, builder, result, items)
 
             return result(words), generate
 
         return scalars
 
-    def _row(rows: Sequence[Any], k: int) -> Any:
-        """Operand k, where one row may stand for all."""
-        return rows[k] if len(rows) > 1 else rows[0]
-
-    def _element(builder: Any, operand: Any, addresses: Any, at: Any, k: int) -> Any:
-        """A pointer to one element of operand k as it lies in memory."""
-        address, offset = builder.extract_value(addresses, k), builder.extract_value(at, k)
-        dtype = operand.dtype
-        return _pointer(builder, address, offset, dtype.itemsize, formats.memory_type(dtype))
-
-    def _alignment(operand: Any) -> int:
-        """What an element alone is aligned to: a complex one to its parts."""
-        return int(operand.dtype.itemsize // operand.dtype.parts)
-
-    def _load_one(context: Any, builder: Any, operand: Any, addresses: Any, at: Any, k: int) -> Any:
-        bits = builder.load(_element(builder, operand, addresses, at, k), align=_alignment(operand))
-        return formats.widen(context, builder, operand, bits)
-
-    def _numbers(rows: Sequence[Any]) -> dict[str, Any]:
-        """What loads and stores one number of each operand."""
-
-        @intrinsic
-        def load(typing: Any, addresses: Any, at: Any) -> Any:
-            result = types.Tuple([number_type(_row(rows, k)) for k in range(len(addresses))])
-
-            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                items = {
-                    k: _load_one(context, builder, _row(rows, k), args[0], args[1], k) for k in range(len(addresses))
-                }
-                return _aggregate(context, builder, result, items)
-
-            return result(addresses, at), generate
-
-        @intrinsic
-        def store(typing: Any, addresses: Any, at: Any, values: Any) -> Any:
-            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                for k, kind in enumerate(values):
-                    dtype, number = _row(rows, k).dtype, builder.extract_value(args[2], k)
-                    bits = formats.narrow(context, builder, dtype, kind, number)
-                    builder.store(
-                        bits, _element(builder, _row(rows, k), args[0], args[1], k), align=_alignment(_row(rows, k))
-                    )
-                return context.get_dummy_value()
-
-            return types.void(addresses, at, values), generate
-
-        return {"load": load, "store": store}
-
-    def _lanes(rows: Sequence[Any], lanes: int, width: int) -> dict[str, Any]:
-        """What loads and stores `lanes` numbers of each operand, in runs of `width`."""
-
-        def run_pointer(builder: Any, args: Any, k: int, start: int) -> Any:
-            """A pointer to the access that holds lane `start` of operand k."""
-            address, offset = (builder.extract_value(arg, k) for arg in args[:2])
-            step = _resize(builder, args[2], offset.type)
-            past = builder.mul(step, offset.type(start // width), flags=_NSW)
-            offset = _add(builder, _add(builder, offset, past), offset.type(start % width))
-            dtype, access = _row(rows, k).dtype, _row(rows, k).access
-            return _pointer(builder, address, offset, dtype.itemsize, formats.access_type(dtype, access))
-
-        @intrinsic
-        def load_lanes(typing: Any, addresses: Any, at: Any, step: Any) -> Any:
-            result = types.Tuple([types.UniTuple(number_type(_row(rows, k)), lanes) for k in range(len(addresses))])
-
-            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                items: dict[Any, Any] = {}
-                for k in range(len(addresses)):
-                    dtype, access = _row(rows, k).dtype, _row(rows, k).access
-                    if _row(rows, k).repeated:
-                        number = _load_one(context, builder, _row(rows, k), args[0], args[1], k)
-                        items |= {(k, lane): number for lane in range(lanes)}
-                        continue
-                    for start in range(0, lanes, access):
-                        pointer = run_pointer(builder, args, k, start)
-                        vector = builder.load(pointer, align=access * dtype.itemsize)
-                        numbers = formats.unpack(context, builder, _row(rows, k), vector)
-                        items |= {(k, start + j): number for j, number in enumerate(numbers)}
-                return _aggregate(context, builder, result, items)
-
-            return result(addresses, at, step), generate
-
-        @intrinsic
-        def store_lanes(typing: Any, addresses: Any, at: Any, step: Any, values: Any) -> Any:
-            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                for k, kind in enumerate(values):
-                    dtype, access = _row(rows, k).dtype, _row(rows, k).access
-                    for start in range(0, lanes, access):
-                        numbers = [builder.extract_value(args[3], (k, start + j)) for j in range(access)]
-                        vector = formats.pack(context, builder, dtype, kind.dtype, numbers)
-                        pointer = run_pointer(builder, args, k, start)
-                        builder.store(vector, pointer, align=access * dtype.itemsize)
-                return context.get_dummy_value()
-
-            return types.void(addresses, at, step, values), generate
-
-        return {"load_lanes": load_lanes, "store_lanes": store_lanes}
-
-    def _tiles(rows: Sequence[Any], turned: tuple[int, ...]) -> dict[str, Any]:
-        """What copies the inputs to a tile of shared memory, and takes them from there."""
-
-        def slot(context: Any, builder: Any, tile: Any, args: Any, place: tuple[int, Any, Any]) -> Any:
-            """A pointer to tile[k, i, j] as operand k's own bits."""
-            k, *indices = place
-            array = context.make_array(tile)(context, builder, args[0])
-            _, height, length = (builder.extract_value(array.shape, d) for d in range(3))
-            i, j = (_resize(builder, x, I64) for x in indices)
-            line = builder.add(builder.mul(I64(k), height), i)
-            pointer = builder.gep(array.data, [builder.add(builder.mul(line, length), j)])
-            return builder.bitcast(pointer, formats.memory_type(_row(rows, k).dtype).as_pointer())
-
-        @intrinsic
-        def stage(typing, tile, i, j, addresses, straight, crosswise):
-            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                for k in range(len(addresses)):
-                    operand, at = _row(rows, k), args[5 if k in turned else 4]
-                    align = _alignment(operand)
-                    bits = builder.load(_element(builder, operand, args[3], at, k), align=align)
-                    builder.store(bits, slot(context, builder, tile, args, (k, *args[1:3])), align=align)
-                return context.get_dummy_value()
-
-            return types.void(tile, i, j, addresses, straight, crosswise), generate
-
-        @intrinsic
-        def fetch(typing: Any, tile: Any, i: Any, j: Any) -> Any:
-            result = types.Tuple([number_type(each) for each in rows])
-
-            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                items = {}
-                for k, each in enumerate(rows):
-                    order = (2, 1) if k in turned else (1, 2)
-                    place = (k, *(args[d] for d in order))
-                    bits = builder.load(slot(context, builder, tile, args, place), align=_alignment(each))
-                    items[k] = formats.widen(context, builder, each, bits)
-                return _aggregate(context, builder, result, items)
-
-            return result(tile, i, j), generate
-
-        return {"stage": stage, "fetch": fetch}
-
     def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, turned: tuple[int, ...]) -> dict[str, Any]:
-        index = {"unravel": _unravel, "offsets": _offsets, "map_lanes": _map_lanes, "apply": _apply}
-        return index | _numbers(rows) | _lanes(rows, lanes, width) | _tiles(rows, turned)
+        found = {"unravel": _unravel, "offsets": _offsets, "map_lanes": _map_lanes, "apply": _apply}
+        found |= make_numbers(rows) | make_lanes(rows, lanes, width) | make_some(rows, lanes)
+        found |= make_uneven(rows, lanes, width)
+        return found | make_tiles(rows, lanes, width, turned, TILE_STEP)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..base.dtypes import TABLE, DTypeInfo
+from .specs import TILE_STEP
 
 #: Address -> the bytes there, of every live allocation.
 memory: dict[int, np.ndarray[Any, Any]] = {}
@@ -133,13 +134,76 @@ def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, turned: tuple[
                 for start, place in accesses(k, offset, step):
                     put(_element(address, place, row(k).dtype, access), numbers[start : start + access])
 
-    def stage(tile: Any, i: int, j: int, addresses: Any, straight: Any, crosswise: Any) -> None:
-        at = [(crosswise if k in turned else straight)[k] for k in range(len(rows))]
-        for k, value in enumerate(load(addresses, at)):
-            tile[k, i, j] = value
+    def one_by_one(at: Any, step: int, lane: int) -> list[int]:
+        """The offsets of a lane."""
+        return [offset + lane // width * step + lane % width for offset in at]
 
-    def fetch(tile: Any, i: int, j: int) -> Any:
-        return tuple(number(k, tile[(k, j, i) if k in turned else (k, i, j)]) for k in range(len(rows)))
+    def load_uneven(addresses: Any, at: Any, step: int) -> Any:
+        found = []
+        for lane in range(lanes):
+            moved = one_by_one(at, step, lane)
+            found.append(load(addresses, [at[k] if row(k).repeated else moved[k] for k in range(len(at))]))
+        return tuple(zip(*found, strict=True))
+
+    def store_uneven(addresses: Any, at: Any, step: int, values: Any, thread: int) -> None:
+        for lane in range(lanes):
+            store(addresses, one_by_one(at, step, lane), [numbers[lane] for numbers in values])
+
+    def load_some(addresses: Any, at: Any, step: int, count: int) -> Any:
+        found = [
+            load(
+                addresses,
+                [o if row(k).repeated else o + (lane * step if lane < count else 0) for k, o in enumerate(at)],
+            )
+            for lane in range(lanes)
+        ]
+        return tuple(zip(*found, strict=True))
+
+    def store_some(addresses: Any, at: Any, step: int, values: Any, count: int) -> None:
+        for lane in range(min(lanes, count)):
+            store(addresses, [offset + lane * step for offset in at], [numbers[lane] for numbers in values])
+
+    def only(operands: Any, addresses: Any, at: Any) -> dict[int, Any]:
+        return {k: number(k, _element(addresses[k], at[k], row(k).dtype, 1)[0]) for k in operands}
+
+    straight = [k for k in range(len(rows)) if k not in turned]
+    #: (row, column) of each lane of `load_down`, behind the first, in elements.
+    blocks = [
+        (n * TILE_STEP * width**2 + i, j) for n in range(lanes // width**2) for i in range(width) for j in range(width)
+    ]
+
+    def moved(at: Any, strides: Any, rows: int, columns: int) -> list[int]:
+        return [o + rows * steps[-2] + columns * steps[-1] for o, steps in zip(at, strides, strict=True)]
+
+    def taken(tile: Any, column: int, row: int) -> dict[int, Any]:
+        return {k: number(k, tile[n, column, row]) for n, k in enumerate(turned)}
+
+    def stage(tile: Any, column: int, row: int, addresses: Any, at: Any) -> None:
+        for n, value in enumerate(only(turned, addresses, at).values()):
+            tile[n, column, row] = value
+
+    def fetch(tile: Any, column: int, row: int, addresses: Any, at: Any) -> Any:
+        found = taken(tile, column, row) | only(straight, addresses, at)
+        return tuple(found[k] for k in range(len(rows)))
+
+    def stage_lanes(tile: Any, column: int, cell: int, addresses: Any, at: Any, strides: Any) -> None:
+        for n in range(0, lanes // width * TILE_STEP, TILE_STEP):
+            for i in range(width):
+                stage(tile, column + n, cell * width + i, addresses, moved(at, strides, i, n))
+
+    def load_down(addresses: Any, at: Any, strides: Any) -> Any:
+        found = [only(straight, addresses, moved(at, strides, *block)) for block in blocks]
+        return tuple(tuple(each[k] for each in found) for k in straight)
+
+    def fetch_lanes(tile: Any, column: int, cell: int, loaded: Any) -> Any:
+        found = [taken(tile, column + j, cell * width + i) for i, j in blocks]
+        return tuple(
+            tuple(each[k] for each in found) if k in turned else loaded[straight.index(k)] for k in range(len(rows))
+        )
+
+    def store_down(addresses: Any, at: Any, strides: Any, values: Any) -> None:
+        for lane, block in enumerate(blocks):
+            store(addresses, moved(at, strides, *block), [numbers[lane] for numbers in values])
 
     return {
         "unravel": _unravel,
@@ -150,8 +214,16 @@ def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, turned: tuple[
         "store_lanes": store_lanes,
         "map_lanes": _map_lanes,
         "apply": _apply,
+        "load_some": load_some,
+        "store_some": store_some,
+        "load_uneven": load_uneven,
+        "store_uneven": store_uneven,
         "stage": stage,
+        "stage_lanes": stage_lanes,
         "fetch": fetch,
+        "fetch_lanes": fetch_lanes,
+        "load_down": load_down,
+        "store_down": store_down,
     }
 
 

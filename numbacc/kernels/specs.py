@@ -13,15 +13,17 @@ Kernel = Callable[..., None]
 
 #: Bytes of the widest load or store.
 VECTOR_BYTES = 16
-#: Bytes that one thread of `vector` and `spread` reads from each input, where nothing else is said.
+#: Bytes that one thread of `vector` and `uneven` reads from each input, where nothing else is said.
 THREAD_BYTES = 32
 #: Threads of a block, at most.
 MAX_THREADS = 128
 #: Threads of a block, and blocks that fit a multiprocessor together: the compiler gets 64 registers a thread. Left
 #: to itself it takes fewer, for more blocks, and runs slower by up to 4 %.
 LAUNCH_BOUNDS = (MAX_THREADS, 8)
-#: Rows and columns of `tiled`'s tiles.
-TILE = 32
+#: Threads of a warp.
+WARP = 32
+#: Rows and columns of `tiled`'s tiles, and how many of them its threads take at once.
+TILE, TILE_STEP = 32, MAX_THREADS // 32
 
 
 class KernelSpec(NamedTuple):
@@ -34,7 +36,7 @@ class KernelSpec(NamedTuple):
         rank: dimensions that are unravelled: all of `strided`'s, the outer ones of the others.
         wide: True where offsets or sizes pass 2^31, so that they need 64-bit integers.
         width: elements next to each other that are loaded or stored together, where the kernel has several widths.
-        lanes: elements that one thread of `vector` and `spread` handles at once.
+        lanes: elements that one thread of `vector`, `uneven` and `tiled` handles at once.
         turned: which of the inputs lie transposed, for `tiled`.
         repeated: which of the inputs are the same along a row.
         compute: name of the dtype that the formula computes in.
@@ -235,7 +237,7 @@ def words_of(scalars: Sequence[str]) -> int:
 
 
 def vector_thread_bytes(inputs: int, itemsize: int) -> int:
-    """Bytes that one thread of `vector` reads from each input: as many as keep memory busiest, measured on an H200.
+    """Bytes that one thread of `vector` and `uneven` reads from each input: as many as keep an H200's memory busiest.
 
     Two loads an input where there are two inputs, one where there are three: more in flight costs more in registers
     than it brings. Of float64 a load holds two numbers only, so there it is always two.

@@ -1,0 +1,170 @@
+"""Runs of small elements that start anywhere, in 32-bit accesses, as LLVM code: see `intrinsics.operands`.
+
+A run of four bytes lies in two neighbouring words, unless it is aligned. To load it a thread loads both and shifts
+them; its neighbour loads one of them again, which the L1 cache answers. To store it, a thread takes what its word has
+in common with the run before from the thread that has it, in registers. Elements of four bytes and more are as aligned
+as they need be, and are loaded and stored one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..base._numba import intrinsic, ir, types
+from . import formats
+from .access import (
+    address_of,
+    aggregate,
+    behind,
+    bits_at,
+    lanes_type,
+    pointer_to,
+    resized,
+    row_of,
+    store_one,
+    under_way,
+)
+from .formats import I32, I64
+from .instructions import assembly
+from .specs import WARP
+
+_WORD = 4
+
+
+def _is_word(operand: Any, width: int) -> bool:
+    """True where a run is a word of several elements."""
+    return width > 1 and width * operand.dtype.itemsize == _WORD
+
+
+def _parts(builder: Any, args: Any, k: int, itemsize: int) -> tuple[Any, Any, Any]:
+    """(address, how many bytes it is beyond a word's start, that word's address) of operand k's first run."""
+    address = address_of(builder, args, k, itemsize)
+    beyond = builder.and_(address, I64(_WORD - 1))
+    return address, beyond, builder.sub(address, beyond)
+
+
+def _load_word(builder: Any, address: Any) -> Any:
+    return builder.load(pointer_to(builder, address, I32), align=_WORD)
+
+
+def _middle(builder: Any, low: Any, high: Any, nbytes: Any) -> Any:
+    """The four of the eight bytes of two words that start behind the first `nbytes`, at most three."""
+    bits = builder.shl(builder.trunc(nbytes, I32), I32(3))
+    return assembly(builder, I32, "shf.r.wrap.b32 $0, $1, $2, $3;", "=r,r,r,r", [low, high, bits])
+
+
+def _vector(builder: Any, word: Any) -> Any:
+    return builder.insert_element(ir.Constant(ir.VectorType(I32, 1), ir.Undefined), word, I32(0))
+
+
+def _from_thread(builder: Any, word: Any, source: Any) -> Any:
+    """The word that another thread of the warp has; all of them ask."""
+    kind = ir.FunctionType(I32, [I32, I32])
+    # With side effects, so that it is not moved to where only some threads come.
+    code = ir.InlineAsm(kind, "shfl.sync.idx.b32 $0, $1, $2, 31, -1;", "=r,r,r", side_effect=True)
+    return builder.call(code, [word, source], attrs=("convergent",))
+
+
+def make_uneven(rows: Sequence[Any], lanes: int, width: int) -> dict[str, Any]:
+    """`load_uneven` and `store_uneven`: numbers of each operand, in runs of `width` that start anywhere."""
+    runs = lanes // width
+
+    @intrinsic
+    def load_uneven(typing: Any, addresses: Any, at: Any, step: Any) -> Any:
+        result = lanes_type(rows, len(addresses), lanes)
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            bits: dict[Any, Any] = {}
+            words: dict[Any, Any] = {}
+            for k in range(len(addresses)):
+                operand = row_of(rows, k)
+                itemsize = operand.dtype.itemsize
+                address, beyond, aligned = _parts(builder, args, k, itemsize)
+                if operand.repeated:
+                    number = bits_at(builder, operand, address)
+                    bits |= {(k, lane): number for lane in range(lanes)}
+                elif _is_word(operand, width):
+                    # An aligned run has no bytes in the word behind it.
+                    is_aligned = builder.icmp_unsigned("==", beyond, I64(0))
+                    further = builder.add(aligned, builder.select(is_aligned, I64(0), I64(_WORD)))
+                    for run in range(runs):
+                        starts = [behind(builder, start, args[2], run, itemsize) for start in (aligned, further)]
+                        words[k, run] = (*(_load_word(builder, start) for start in starts), beyond)
+                else:
+                    for lane in range(lanes):
+                        there = behind(builder, address, args[2], lane // width, itemsize)
+                        there = builder.add(there, I64(lane % width * itemsize))
+                        bits[k, lane] = bits_at(builder, operand, there)
+            under_way(builder, [*bits.values(), *(word for *pair, _ in words.values() for word in pair)])
+            items = {at: formats.widen(context, builder, row_of(rows, at[0]), found) for at, found in bits.items()}
+            for (k, run), pair in words.items():
+                vector = _vector(builder, _middle(builder, *pair))
+                for j, number in enumerate(formats.unpack(context, builder, row_of(rows, k), vector)):
+                    items[k, run * width + j] = number
+            return aggregate(context, builder, result, items)
+
+        return result(addresses, at, step), generate
+
+    @intrinsic
+    def store_uneven(typing: Any, addresses: Any, at: Any, step: Any, values: Any, thread: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            number = resized(builder, args[4], I32)
+            is_first = builder.icmp_unsigned("==", number, I32(0))
+            is_last = builder.icmp_unsigned("==", number, I32(WARP - 1))
+            before = builder.and_(builder.sub(number, I32(1)), I32(WARP - 1))
+            for k, kind in enumerate(values):
+                operand = row_of(rows, k)
+                itemsize = operand.dtype.itemsize
+                address, beyond, aligned = _parts(builder, args, k, itemsize)
+                numbers = [builder.extract_value(args[3], (k, lane)) for lane in range(lanes)]
+
+                def put(
+                    lane: int, operand: Any = operand, kind: Any = kind, numbers: Any = numbers, address: Any = address
+                ) -> None:
+                    bits = formats.narrow(context, builder, operand.dtype, kind.dtype, numbers[lane])
+                    there = behind(builder, address, args[2], lane // width, operand.dtype.itemsize)
+                    there = builder.add(there, I64(lane % width * operand.dtype.itemsize))
+                    store_one(builder, operand, there, bits)  # fmt: skip
+
+                if not _is_word(operand, width):
+                    for lane in range(lanes):
+                        put(lane)
+                    continue
+                words = []
+                for run in range(runs):
+                    part = numbers[run * width : (run + 1) * width]
+                    vector = formats.pack(context, builder, operand.dtype, kind.dtype, part)
+                    words.append(builder.extract_element(vector, I32(0)))
+                targets = [pointer_to(builder, behind(builder, aligned, args[2], run, itemsize), I32)
+                           for run in range(runs)]  # fmt: skip
+                # All threads of a warp go the same way: their runs lie alike.
+                with builder.if_else(builder.icmp_unsigned("==", beyond, I64(0))) as (is_aligned, is_shifted):
+                    with is_aligned:
+                        for word, target in zip(words, targets, strict=True):
+                            builder.store(word, target, align=_WORD)
+                    with is_shifted:
+                        room = builder.sub(I64(_WORD), beyond)
+                        for run, (word, target) in enumerate(zip(words, targets, strict=True)):
+                            # The first thread's word begins with what the last one has of the run before.
+                            given = builder.select(is_last, words[run - 1], word) if run else word
+                            shifted = _middle(builder, _from_thread(builder, given, before), word, room)
+                            if run:
+                                builder.store(shifted, target, align=_WORD)
+                                continue
+                            with builder.if_then(builder.not_(is_first)):
+                                builder.store(shifted, target, align=_WORD)
+                        # What is left at both ends shares a word with others' elements.
+                        for j in range(width):
+                            is_head = builder.icmp_unsigned("<", I64(j * itemsize), room)
+                            if j < width - 1:
+                                with builder.if_then(builder.and_(is_first, is_head)):
+                                    put(j)
+                            if j:
+                                with builder.if_then(builder.and_(is_last, builder.not_(is_head))):
+                                    put(lanes - width + j)
+            return context.get_dummy_value()
+
+        return types.void(addresses, at, step, values, thread), generate
+
+    return {"load_uneven": load_uneven, "store_uneven": store_uneven}

@@ -1,0 +1,83 @@
+"""Rows that start anywhere, and tiles that turn around, at every alignment and length that the kernels tell apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import oracle
+import pytest
+from conftest import bits
+
+from numbacc import gated
+from numbacc.base.backend import simulated
+from numbacc.base.dtypes import TABLE
+from numbacc.kernels.specs import TILE, WARP, vector_thread_bytes
+
+pytestmark = pytest.mark.usefixtures("device_place")
+
+DTYPES = ("uint8", "float16", "bfloat16", "float32", "float64", "complex64", "complex128")
+#: What a row may have behind its pieces, in elements: nothing, less and more than a warp takes at once, nearly a piece.
+RESTS = (0, 1, WARP - 1, WARP, WARP + 1, 3 * WARP + 5, -1, -2, -5)
+
+
+def copied(place, values, source, target):
+    """Copy values from memory laid out one way to memory laid out another."""
+    given, out = place.operand(values, **source), place.empty(values.shape, values.dtype, **target)
+    out.view[...] = given.view
+    np.testing.assert_array_equal(bits(out.now()), bits(values))
+    out.assert_written_only()
+    given.assert_untouched()
+
+
+def numbers(shape, dtype, seed=0):
+    """Any bits but those of the sentinel."""
+    nbytes = int(np.prod(shape)) * dtype.itemsize
+    return np.random.default_rng(seed).integers(0, 127, nbytes, np.uint8).view(dtype).reshape(shape)
+
+
+@pytest.mark.parametrize("rest", RESTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_of_every_length(device_place, dtype, rest):
+    size = TABLE[dtype].itemsize
+    piece = WARP * vector_thread_bytes(1, size) // size
+    columns = (1 if simulated() else 3) * piece + rest
+    for rows in (1,) if simulated() else (1, 3, 70):
+        values = numbers((rows, columns), TABLE[dtype].numpy, rows)
+        copied(device_place, values, {"margins": [(0, 0), (1, 0)]}, {"margins": [(0, 0), (0, 1)]})
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_that_start_anywhere(device_place, dtype):
+    """The source and the target, independently of each other."""
+    size = TABLE[dtype].itemsize
+    starts = range(min(16 // size, 5) + 1)
+    columns = WARP * vector_thread_bytes(1, size) // size + 7
+    values = numbers((2, columns), TABLE[dtype].numpy)
+    for source in starts:
+        for target in starts:
+            layouts = ({"margins": [(0, 0), (start, 3 - start % 3)]} for start in (source, target))
+            copied(device_place, values, *layouts)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("columns", [257, 1111, 2049])
+def test_uneven_rows_in_place(device_place, columns, dtype):
+    """The gradient over the halves that it is of: none is read after it was written."""
+    rows = 2 if simulated() else 37
+    rng = np.random.default_rng(columns)
+    dy, x = (rng.standard_normal((rows, n)).astype(dtype) for n in (columns, 2 * columns))
+    given = device_place.operand(x.copy())
+    answer = gated.backward(device_place.put(dy), given.view, "geglu", out=given.view)
+    assert answer is given.view
+    halves = [given.now()[:, :columns], given.now()[:, columns:]]
+    oracle.assert_accurate("backward", "geglu", halves, [dy, x[:, :columns], x[:, columns:]])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "complex128"])
+@pytest.mark.parametrize("more", [(0, 0), (1, 0), (0, 1), (-1, -1), (TILE, 2)], ids=str)
+def test_tiles_and_their_edges(device_place, dtype, more):
+    """Of whole tiles, and one row or column more or less; from and to memory that lies on words, and that does not."""
+    shape = tuple((TILE if simulated() else 3 * TILE) * 2 + n for n in more)
+    values = numbers(shape, TABLE[dtype].numpy)
+    for source, target in (((0, 0), (0, 0)), ((1, 1), (0, 0)), ((0, 0), (1, 1)), ((2, 2), (0, 2)), ((0, 1), (0, 0))):
+        turned = {"order": (1, 0), "margins": [source, (0, 0)]}
+        copied(device_place, values, turned, {"margins": [(0, 0), target]})
