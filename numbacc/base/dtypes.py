@@ -207,9 +207,14 @@ def info(numpy_dtype: np.dtype[Any], name: str = "") -> DTypeInfo:
     return row
 
 
-@lru_cache(maxsize=4096)
 def words(value: Any, name: str) -> tuple[int, ...]:
     """A number of the dtype `name` as the 64-bit words that a kernel is given it in: the bits of each of its parts."""
+    # 0.0 and -0.0 are equal, and have words of their own.
+    return _words(value, repr(value), name)
+
+
+@lru_cache(maxsize=4096)
+def _words(value: Any, written: str, name: str) -> tuple[int, ...]:
     with np.errstate(all="ignore"):
         data = np.asarray(value).astype(TABLE[name].numpy).tobytes()
     size = len(data) // TABLE[name].parts
