@@ -1,6 +1,6 @@
 """Values on their way into an array: converted as NumPy's assignment converts them, on GPUs as on the CPU.
 
-Numbers must fit the dtype (300 and NaN are no int8, 2.5 becomes 2); arrays are cast as `astype` casts; all broadcast.
+Numbers must fit the dtype (300 and NaN are no int8, 2.5 becomes 2); arrays are cast as in `base.casts`; all broadcast.
 Unlike NumPy's, values that are complex never become real ones.
 """
 
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..base import dtypes
+from ..base.casts import cast
 from ..base.layout import Layout, layout_of, read_only
 from ..errors import DTypeError, Error, OptionError, ShapeError, shown
 
@@ -43,17 +44,18 @@ def converted(value: Any, dtype: np.dtype[Any], name: str) -> np.ndarray[Any, An
     try:
         if isinstance(value, np.ndarray):
             _check_numbers(value, dtype, name)
-            return np.asarray(value).astype(dtype, copy=False)
-        # ml_dtypes takes no integer of more than 64 bits.
-        through = dtype if dtype.type.__module__ == "numpy" else np.dtype(np.float64)
+            return cast(value, dtype)
+        # Of ml_dtypes' numbers NumPy would ask them, which take no integer of more than 64 bits.
+        extended = dtype.type.__module__ != "numpy"
+        if extended or isinstance(value, (list, tuple, np.generic)):
+            _check_numbers(np.asarray(value), dtype, name)
+        if extended:
+            return cast(value, dtype)
         if isinstance(value, (list, tuple)):
-            _check_numbers(np.asarray(value), dtype, name)
-            return np.asarray(value, through).astype(dtype, copy=False)
-        if isinstance(value, np.generic):
-            _check_numbers(np.asarray(value), dtype, name)
-        cell = np.empty((), through)
+            return np.asarray(value, dtype)
+        cell = np.empty((), dtype)
         cell[()] = value
-        return cell.astype(dtype, copy=False)
+        return cell
     except Error:
         raise
     except (ArithmeticError, ValueError, TypeError) as error:
@@ -74,7 +76,7 @@ def host_array(obj: Any, wanted: np.dtype[Any] | None, name: str) -> np.ndarray[
         host = np.asarray(obj)
         if wanted is not None:
             _check_numbers(host, wanted, name)
-            host = np.asarray(obj, wanted)
+            host = cast(host, wanted)
     except Error:
         raise
     except (ArithmeticError, ValueError, TypeError) as error:

@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from ..errors import DTypeError, shown
+from .casts import cast
 
 #: DLPack's type codes (dlpack.h, DLDataTypeCode).
 _INT, _UINT, _FLOAT, _BFLOAT, _COMPLEX, _BOOL = 0, 1, 2, 4, 5, 6
@@ -26,11 +27,13 @@ class Conversion(NamedTuple):
         widen: to float32; "" where the number is the upper half of a float32.
         narrow: from float32, rounded to the nearest, ties to even.
         narrow_pair: two float32, the first to the low half of a word; from compute capability 8.0 on.
+        narrow_double: from float64; "" where no instruction does so.
     """
 
     widen: str
     narrow: str
     narrow_pair: str
+    narrow_double: str
 
 
 class Products(NamedTuple):
@@ -117,8 +120,10 @@ def _row(
     return DTypeInfo(dtype.name, dtype, compute, code, oldest, ptx, products)
 
 
-_HALF = Conversion("cvt.f32.f16 $0, $1;", "cvt.rn.f16.f32 $0, $1;", "cvt.rn.f16x2.f32 $0, $2, $1;")
-_BRAIN = Conversion("", "cvt.rn.bf16.f32 $0, $1;", "cvt.rn.bf16x2.f32 $0, $2, $1;")
+_HALF = Conversion(
+    "cvt.f32.f16 $0, $1;", "cvt.rn.f16.f32 $0, $1;", "cvt.rn.f16x2.f32 $0, $2, $1;", "cvt.rn.f16.f64 $0, $1;"
+)
+_BRAIN = Conversion("", "cvt.rn.bf16.f32 $0, $1;", "cvt.rn.bf16x2.f32 $0, $2, $1;", "")
 _FLOAT8_OUTS = ("bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2")
 
 
@@ -215,8 +220,7 @@ def words(value: Any, name: str) -> tuple[int, ...]:
 
 @lru_cache(maxsize=4096)
 def _words(value: Any, written: str, name: str) -> tuple[int, ...]:
-    with np.errstate(all="ignore"):
-        data = np.asarray(value).astype(TABLE[name].numpy).tobytes()
+    data = cast(value, TABLE[name].numpy).tobytes()
     size = len(data) // TABLE[name].parts
     return tuple(int.from_bytes(data[k : k + size], "little", signed=True) for k in range(0, len(data), size))
 

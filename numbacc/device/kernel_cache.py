@@ -69,7 +69,7 @@ _SOURCES = (
     "base/_numba.py",
     "base/dtypes.py",
     "device/launch.py",
-    *(f"kernels/{name}.py" for name in ("access", "formats", "instructions", "intrinsics", "registry", "uneven")),
+    *(f"kernels/{name}.py" for name in ("access", "casts", "formats", "instructions", "intrinsics", "registry")),
     *(f"kernels/{name}.py" for name in ("specialize", "specs", "tiles", "uneven")),
 )
 

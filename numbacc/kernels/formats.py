@@ -7,6 +7,7 @@ from typing import Any
 
 from ..base._numba import capability_compiled_for, ir, types
 from ..base.dtypes import DTypeInfo
+from .casts import converted, rounded_to_odd
 from .instructions import assembly
 
 I16, I32, I64 = ir.IntType(16), ir.IntType(32), ir.IntType(64)
@@ -44,8 +45,7 @@ def access_type(dtype: DTypeInfo, count: int) -> Any:
 
 def widen(context: Any, builder: Any, operand: Any, bits: Any) -> Any:
     """The number that an element of memory is."""
-    dtype = operand.dtype
-    return _cast(context, builder, _number(builder, dtype, bits), str(dtype.compute), number_type(operand))
+    return _as_number(context, builder, operand, _number(builder, operand.dtype, bits))
 
 
 def _number(builder: Any, dtype: DTypeInfo, bits: Any) -> Any:
@@ -65,9 +65,9 @@ def _number(builder: Any, dtype: DTypeInfo, bits: Any) -> Any:
     return assembly(builder, _FLOAT, dtype.conversion.widen, "=f,h", [bits])
 
 
-def _cast(context: Any, builder: Any, number: Any, own: str, wanted: Any) -> Any:
-    kind = numba_type(own)
-    return number if kind == wanted else context.cast(builder, number, kind, wanted)
+def _as_number(context: Any, builder: Any, operand: Any, own: Any) -> Any:
+    """A number of the operand's compute dtype as the formula has it."""
+    return converted(context, builder, own, numba_type(str(operand.dtype.compute)), number_type(operand))
 
 
 def unpack(context: Any, builder: Any, operand: Any, vector: Any) -> list[Any]:
@@ -78,7 +78,7 @@ def unpack(context: Any, builder: Any, operand: Any, vector: Any) -> list[Any]:
         words = [builder.extract_element(vector, I32(j)) for j in range(vector.type.count)]
         halves = [half for word in words for half in (builder.shl(word, I32(16)), builder.and_(word, I32(0xFFFF0000)))]
         own = [builder.bitcast(half, _FLOAT) for half in halves]
-        return [_cast(context, builder, number, str(dtype.compute), number_type(operand)) for number in own]
+        return [_as_number(context, builder, operand, number) for number in own]
     return [widen(context, builder, operand, bits) for bits in _elements(builder, dtype, vector, count)]
 
 
@@ -109,6 +109,9 @@ def _pair(builder: Any, real: Any, imaginary: Any) -> Any:
 
 def narrow(context: Any, builder: Any, dtype: DTypeInfo, kind: Any, number: Any) -> Any:
     """An element of memory that holds a formula's result, of Numba's type `kind`, rounded once."""
+    direct = _direct(dtype, kind)
+    if direct:
+        return assembly(builder, I16, direct, "=h,d", [number])
     number = _computed(context, builder, dtype, kind, number)
     if dtype.parts == 2:
         return _pair(builder, *(builder.extract_value(number, k) for k in range(2)))
@@ -119,20 +122,23 @@ def narrow(context: Any, builder: Any, dtype: DTypeInfo, kind: Any, number: Any)
     return assembly(builder, I16, dtype.conversion.narrow, "=h,f", [number])
 
 
+def _direct(dtype: DTypeInfo, kind: Any) -> str:
+    """The instruction that makes the dtype of a result, without its compute dtype between; "" where there is none."""
+    return dtype.conversion.narrow_double if dtype.conversion is not None and kind == types.float64 else ""
+
+
 def _computed(context: Any, builder: Any, dtype: DTypeInfo, kind: Any, number: Any) -> Any:
-    """A result in the dtype's compute dtype."""
-    wanted = numba_type(str(dtype.compute))
-    if dtype.name == "bool" and kind != wanted:
-        zero = context.get_constant(kind, 0)
-        compare = builder.fcmp_unordered if isinstance(kind, types.Float) else builder.icmp_unsigned
-        return compare("!=", number, zero)
-    return number if kind == wanted else context.cast(builder, number, kind, wanted)
+    """A result in the dtype's compute dtype; where that has more bits than are stored, fit to be rounded again."""
+    if dtype.conversion is not None:
+        return rounded_to_odd(context, builder, number, kind)
+    return converted(context, builder, number, kind, numba_type(str(dtype.compute)))
 
 
 def pack(context: Any, builder: Any, dtype: DTypeInfo, kind: Any, numbers: list[Any]) -> Any:
     """The words of one access that hold results."""
     target = access_type(dtype, len(numbers))
-    if dtype.conversion is not None and target.element == I32 and capability_compiled_for() >= (8, 0):
+    in_words = target.element == I32 and not _direct(dtype, kind)
+    if in_words and dtype.conversion is not None and capability_compiled_for() >= (8, 0):
         own = [_computed(context, builder, dtype, kind, number) for number in numbers]
         vector = ir.Constant(target, ir.Undefined)
         for j in range(target.count):

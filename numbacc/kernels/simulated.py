@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.casts import cast
 from ..base.dtypes import TABLE, DTypeInfo
 from .specs import TILE_STEP
 
@@ -96,10 +97,10 @@ def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, turned: tuple[
         return rows[k] if len(rows) > 1 else rows[0]
 
     def number(k: int, value: Any) -> Any:
-        return np.dtype(row(k).number).type(value)
+        return cast(value, np.dtype(row(k).number))[()]
 
     def put(target: Any, value: Any) -> None:
-        target[...] = np.asarray(value).astype(target.dtype)
+        target[...] = cast(value, target.dtype)
 
     def load(addresses: Any, at: Any) -> Any:
         found = []

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import operands
+from ..base.casts import cast
 from ..base.dtypes import info
 from ..base.layout import CPU, Layout, View, numpy_view, row_major_strides
 from ..device.map_executable import MapExecutable, MapSpec
@@ -48,7 +49,7 @@ class MapPlan(Plan, MapExecutable):
         outs = [operands.empty_layout(made) if out is None else out for made, out in pairs]
         for view, look, result in zip(spec.writes, self._writes, results, strict=True):
             target = outs[view.argument]
-            np.copyto(target if look is None else look(target), result)
+            np.copyto(target if look is None else look(target), cast(result, target.dtype))
         return outs
 
     @staticmethod

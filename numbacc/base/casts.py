@@ -1,0 +1,71 @@
+"""How numbers change their dtype on the host: as kernels do it (`kernels.casts`), so that both give the same bits.
+
+Where NumPy and ml_dtypes say the same, they do it. But ml_dtypes rounds twice, by way of float32; and what NumPy makes
+of a float that fits no integer differs from machine to machine.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+#: Bits of float64's precision, and those that a 64-bit integer has more.
+_PRECISION, _SPARE = 53, 11
+
+
+def cast(values: Any, dtype: np.dtype[Any]) -> Array:
+    """An array in another dtype; itself where it has that.
+
+    Floats are rounded once, to the nearest, ties to even. Of a float an integer takes what lies before the point: the
+    nearest that it holds of what is out of range, infinities too, and 0 of NaN. Integers wrap. All but 0 is true, so is
+    NaN.
+    """
+    array = np.asarray(values)
+    source = array.dtype
+    if source == dtype:
+        return array
+    with np.errstate(all="ignore"):
+        if dtype.kind in "iu" and (source.kind == "f" or _is_extended(source)):
+            return _saturated(array.astype(np.float64), dtype)
+        if _is_extended(dtype) and (source.kind == "O" or (source.kind in "iuf" and source.itemsize > 2)):
+            array = _rounded_to_odd(array)
+        return array.astype(dtype)
+
+
+def _is_extended(dtype: np.dtype[Any]) -> bool:
+    """True for the floats of ml_dtypes."""
+    return dtype.type.__module__ != "numpy"
+
+
+def _saturated(x: Array, dtype: np.dtype[Any]) -> Array:
+    bounds = np.iinfo(dtype)
+    # 2^63 and 2^64, unlike the integers before them, are float64s.
+    low, above = float(bounds.min), float(bounds.max + 1)
+    found = np.where((x > low) & (x < above), x, 0.0).astype(dtype)
+    return np.where(x <= low, dtype.type(bounds.min), np.where(x >= above, dtype.type(bounds.max), found))
+
+
+def _rounded_to_odd(array: Array) -> Array:
+    """Numbers as the float32 that round to fewer bits as the numbers themselves do: see `kernels.casts`."""
+    if array.dtype == np.float32:
+        return array
+    if array.dtype in (np.int64, np.uint64):
+        array = _sticky(array)
+    x = array.astype(np.float64)
+    near = np.asarray(x.astype(np.float32))
+    back, bits = near.astype(np.float64), near.view(np.uint32)
+    truncated = bits - (np.abs(back) > np.abs(x))
+    return np.asarray(truncated | ((back != x) & (x == x)), np.uint32).view(np.float32)
+
+
+def _sticky(integers: Array) -> Array:
+    """Integers of 64 bits as float64 can hold them: its last bit says whether one behind it is set."""
+    kind = integers.dtype.type
+    spare = kind(_SPARE)
+    some = (integers & kind((1 << _SPARE) - 1)) != 0
+    above = integers >> kind(_PRECISION)
+    is_small = (above == kind(0)) | (above == ~kind(0))
+    return np.where(is_small, integers, (integers >> spare | some) << spare)
