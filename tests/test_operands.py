@@ -214,6 +214,27 @@ def test_scalars_come_with_the_launch(device_place, layouts):
     assert len(made.chosen.made) == 1
 
 
+#: A layout of its own for each of four operands.
+UNLIKE = [
+    [{"steps": (1, 2)}, {"steps": (1, -1)}, {}, {"steps": (2, 3)}],
+    [{"order": (1, 0)}, {}, {"steps": (-1, 1)}, {"margins": [(0, 0), (1, 1)]}],
+    [{}, {"steps": (0, 1)}, {"steps": (1, 0)}, {"margins": [(0, 0), (0, 3)]}],
+    [{"margins": [(0, 0), (k, 5)]} for k in range(4)],
+    [{"order": (1, 0), "margins": [(0, 0), (k, 2)]} for k in range(4)],
+]
+
+
+@pytest.mark.parametrize("layouts", UNLIKE, ids=range(len(UNLIKE)))
+def test_each_operand_has_a_dtype_and_a_layout_of_its_own(device_place, layouts):
+    shape = (40, 70)
+    values = [numbers(shape, kind, k) for k, kind in enumerate(("float32", "int32", "bool"))]
+    ins = [Operand(device_place, v, **how) for v, how in zip(values, layouts, strict=False)]
+    x, n, m = (o.values for o in ins)
+    out = poisoned(device_place, "float16", layouts[3], shape)
+    wanted = np.where(m, x * 2.5 + n, x - n).astype(np.float16)
+    check(device_place, lambda x, n, m, s: x * s + n if m else x - n, ins, [out], [wanted], ("float32",), (2.5,))
+
+
 @pytest.mark.parametrize(
     "name, value", [("complex64", 1 - 2j), ("float64", 1e300), ("uint64", 2**64 - 1), ("int8", -5)]
 )

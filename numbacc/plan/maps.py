@@ -17,6 +17,7 @@ from ..base.casts import cast
 from ..base.dtypes import info
 from ..base.layout import CPU, Layout, View, numpy_view, row_major_strides
 from ..device.map_executable import MapExecutable, MapSpec
+from ..kernels.specs import compute_dtype
 from .base import Plan
 
 
@@ -26,8 +27,9 @@ class MapPlan(Plan, MapExecutable):
     def __init__(self, spec: MapSpec):
         MapExecutable.__init__(self, spec)
         self.out_given = spec.out_given
-        row = info(spec.inputs[0].dtype)
-        self.math_dtype, self.accumulator_dtype = row.compute or row.name, spec.accumulator
+        reads = [info(spec.inputs[view.argument].dtype).name for view in spec.reads]
+        writes = [info(spec.outputs[view.argument].dtype).name for view in spec.writes]
+        self.math_dtype, self.accumulator_dtype = spec.compute or compute_dtype(reads, writes), spec.accumulator
         if self.device == CPU:
             self._reads = [_viewer(view, spec.shape_of(view), spec.inputs[view.argument]) for view in spec.reads]
             self._writes = [_viewer(view, spec.shape_of(view), spec.outputs[view.argument]) for view in spec.writes]
@@ -42,7 +44,7 @@ class MapPlan(Plan, MapExecutable):
             inputs[view.argument] if look is None else look(inputs[view.argument])
             for view, look in zip(spec.reads, self._reads, strict=True)
         ]
-        results = spec.reference(*seen)
+        results = spec.reference(*seen, *scalars)
         if outs[0] is None and self._is_whole and all(map(self._is_new, results, self.outputs, [seen] * len(outs))):
             return results
         pairs = zip(self.outputs, outs, strict=True)
