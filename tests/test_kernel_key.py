@@ -185,7 +185,7 @@ def test_a_key_needs_no_library_and_no_pathfinder(toolkit, fresh_fingerprint, mo
     "source",
     [
         *("maps.py", "specs.py", "intrinsics.py", "formats.py", "instructions.py", "specialize.py"),
-        *("casts.py", "_numba.py", "dtypes.py", "launch.py"),
+        *("casts.py", "written.py", "_numba.py", "dtypes.py", "launch.py"),
     ],
 )
 def test_key_depends_on_the_source(source, fresh_fingerprint, monkeypatch):

@@ -28,7 +28,7 @@ pytestmark = skip_if(simulated(), "not simulated")
         "test_arguments.py test_array_arguments.py test_argument_names.py test_stream_arguments.py test_refusals.py",
         "test_device_array.py test_copies.py test_foreign.py test_docs.py test_docstrings.py test_creation.py",
         "test_operands.py",
-        "test_casts.py",
+        "test_casts.py test_specialize.py",
         "simulated_kernels.py test_uneven.py",
         "simulated_arrays.py",
     ],

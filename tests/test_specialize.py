@@ -10,7 +10,9 @@ import sys
 import numpy as np
 import ptx
 import pytest
+from conftest import Operand
 from skips import skip_if
+from test_operands import executable
 
 from numbacc.base.backend import simulated
 from numbacc.kernels.formula import Formula, digest
@@ -62,6 +64,80 @@ WRITTEN = {
 }  # fmt: skip
 
 
+def passed(x, k):
+    return x * k + k
+
+
+def summed(step):
+    """A formula that loops over `step(x, k)`."""
+
+    def formula(x):
+        total = 0
+        for k in range(1, 20, 2):
+            total += step(x, k)
+        return total
+
+    return formula
+
+
+def added(x):
+    total = 0
+    for k in range(5):
+        total += k
+        x = total - x
+    return x
+
+
+def last(x):
+    found = 0
+    for k in range(3):
+        if x > k:
+            found = k
+    return x * found
+
+
+def while_counted(x):
+    k = 0
+    while k < 3:
+        x += TABLE[k] * k
+        k += 1
+    return x
+
+
+def bounded(x):
+    for k in range(2):
+        for j in range(k + 1, 2 * k + 3):
+            x = x * (j - k) + j
+    return x
+
+
+TABLE = (1.5, 2.5, 3.5, 4.5, 5.5, 6.5)
+#: What a counter does.
+COUNTERS = {
+    "a factor": summed(lambda x, k: x * k),
+    "a term": summed(lambda x, k: k + x),
+    "added up": added,
+    "a divisor": summed(lambda x, k: x / k),
+    "a fraction": summed(lambda x, k: x * (k / (k + 1))),
+    "counted on": summed(lambda x, k: x * (2 * k + 1) + k % 3 - k // 2),
+    "an exponent": summed(lambda x, k: x**k + 2**k),
+    "a base": summed(lambda x, k: x * k**2),
+    "compared": summed(lambda x, k: x if k < x else k),
+    "a choice": summed(lambda x, k: x if k % 2 == 0 else 1),
+    "an argument": summed(passed),
+    "in math": summed(lambda x, k: math.exp(k) + math.sqrt(x * k)),
+    "in builtins": summed(lambda x, k: max(x, k) + abs(k - 3) * x + min(k, 3, 4)),
+    "a remainder": summed(lambda x, k: x % k + x // k),
+    "an index": summed(lambda x, k: x * TABLE[k % 6] + TABLE[k // 4 + 1] * k),
+    "a shift": summed(lambda x, k: x * (1 << k) + (k >> 1)),
+    "negative": summed(lambda x, k: x * -k),
+    "kept": last,
+    "of while": while_counted,
+    "a bound": bounded,
+    "whole": summed(lambda x, k: int(x) * x * k),
+}
+
+
 def text(function, dtype, reads=1, **more):
     spec = KernelSpec("scalar", Formula("own", function), (dtype,) * reads, (dtype,), 1, False, compute=dtype, **more)
     return ptx.compiled(spec).text
@@ -71,6 +147,42 @@ def text(function, dtype, reads=1, **more):
 @pytest.mark.parametrize("function", WRITTEN.values(), ids=WRITTEN)
 def test_a_number_takes_the_compute_dtype_however_it_is_written(function):
     assert ".f64" not in text(function, "float32")
+
+
+@compiles
+@pytest.mark.parametrize("function", COUNTERS.values(), ids=COUNTERS)
+def test_a_counter_takes_the_compute_dtype_where_it_meets_numbers(function):
+    assert ".f64" not in text(function, "float32")
+
+
+@compiles
+@pytest.mark.parametrize("name", ["a factor", "a term", "added up", "counted on", "an argument", "negative"])
+def test_a_counter_makes_no_float_of_integers(name):
+    for dtype in ("int32", "int64", "uint32", "uint64"):
+        found = text(COUNTERS[name], dtype)
+        assert ".f32" not in found and ".f64" not in found
+
+
+@compiles
+@pytest.mark.parametrize("name", ["int32", "int64", "uint64"])
+def test_an_integer_that_comes_with_the_launch_does_as_a_counter_does(name):
+    assert ".f64" not in text(lambda x, s: x * s + s // 2 - s / 3, "float32", scalars=(name,))
+
+
+@compiles
+def test_counters_among_complex_numbers():
+    assert ".f64" not in text(COUNTERS["a factor"], "complex64") + text(COUNTERS["counted on"], "complex64")
+
+
+@pytest.mark.parametrize("name", COUNTERS)
+def test_what_counters_come_to(device_place, name):
+    """As in NumPy, where Python's integers take the dtype of what they meet."""
+    x = np.linspace(0.5, 3.0, 70, dtype=np.float32)
+    wanted = np.array([COUNTERS[name](float(v)) for v in x])
+    out = Operand(device_place, np.zeros(70, np.float32))
+    made = executable(Formula("own", COUNTERS[name]), [one := Operand(device_place, x)], [out])
+    made.run([one.view], [out.view], None, 0)
+    np.testing.assert_allclose(out.now(), wanted, rtol=1e-5)
 
 
 @compiles

@@ -1,14 +1,13 @@
 """The only door to `numba.cuda` and its extension API.
 
 When Numba's CUDA target is replaced by its announced successor, this is the file that changes. It offers
-the `cuda` module, the class that device arrays derive from, `compile_ptx`, and to `kernels.intrinsics` and
-`kernels.instructions`, which alone use them, the parts of the extension API that intrinsics are made of.
+the `cuda` module, the class that device arrays derive from, `compile_ptx`, and the parts of the extension API that
+intrinsics and rewritten formulas are made of, which `kernels` and `base.written` alone use.
 """
 
 from __future__ import annotations
 
 import importlib
-import operator
 import re
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
@@ -37,6 +36,7 @@ else:
 __all__ = [
     "SIMULATED",
     "DeviceNDArray",
+    "Rewrite",
     "capability_compiled_for",
     "compile_ptx",
     "cuda",
@@ -46,10 +46,11 @@ __all__ = [
     "ir",
     "kernel_signature",
     "memory_pointer",
+    "numba_ir",
     "place_of",
     "pretend_capability",
+    "register_rewrite",
     "types",
-    "with_numbers",
 ]
 
 
@@ -81,94 +82,6 @@ def kernel_signature(groups: Sequence[tuple[str, Any]]) -> Any:
         return types.UniTuple(scalar, shape)
 
     return types.void(*(build(name, shape) for name, shape in groups))
-
-
-def with_numbers(function: Callable[..., Any], convert: Callable[[Any], Any]) -> Callable[..., Any]:
-    """`function`, to be compiled with `convert(number)` in the place of each Python number written in it.
-
-    Indices, the right sides of powers and shifts, and arguments of `range` stay integers; of powers whole floats become
-    such.
-    """
-    function._numbacc_convert = convert  # type: ignore[attr-defined]
-    return function
-
-
-if not SIMULATED:
-    #: Operators whose right side is a count.
-    _COUNTED = (operator.pow, operator.ipow, operator.lshift, operator.rshift, operator.ilshift, operator.irshift)
-    _POWERS = (operator.pow, operator.ipow)
-
-    @register_rewrite("before-inference")
-    class _Numbers(Rewrite):  # type: ignore[misc]
-        """See `with_numbers`."""
-
-        def match(self, func_ir: Any, block: Any, typemap: Any, calltypes: Any) -> bool:
-            convert = getattr(func_ir.func_id.func, "_numbacc_convert", None)
-            if convert is not None and not hasattr(func_ir, "_numbacc_done"):
-                func_ir._numbacc_done = True
-                kept, powers = _counts(func_ir)
-                for each in func_ir.blocks.values():
-                    for statement in each.find_insts(numba_ir.Assign):
-                        value, name = statement.value, statement.target.name
-                        constant = _constant_of_module(func_ir, value)
-                        if type(constant) in (int, float):  # math.pi
-                            statement.value = numba_ir.Const(convert(constant), value.loc)
-                            func_ir._definitions[name] = [statement.value]
-                        elif isinstance(value, (numba_ir.Const, numba_ir.Global, numba_ir.FreeVar)):
-                            number = value.value
-                            if name in powers and type(number) is float and number == int(number):
-                                value.value = int(number)
-                            elif name not in kept:
-                                # In place: the function's definitions hold the same object.
-                                value.value = convert(number)
-            return False
-
-    def _counts(func_ir: Any) -> tuple[set[str], set[str]]:
-        """The names of what is an index, a count or a whole power, and of those the powers."""
-        kept: set[str] = set()
-        powers: set[str] = set()
-        ranges = {
-            s.target.name
-            for block in func_ir.blocks.values()
-            for s in block.find_insts(numba_ir.Assign)
-            if isinstance(s.value, numba_ir.Global) and s.value.value is range
-        }
-        for block in func_ir.blocks.values():
-            for expression in block.find_exprs():
-                if expression.op in ("getitem", "static_getitem"):
-                    index = expression.index if expression.op == "getitem" else expression.index_var
-                    if index is not None:
-                        kept.add(index.name)
-                elif expression.op == "call" and expression.func.name in ranges:
-                    kept |= {argument.name for argument in expression.args}
-                elif expression.op in ("binop", "inplace_binop"):
-                    fn = expression.fn if expression.op == "binop" else expression.immutable_fn
-                    if fn in _COUNTED and isinstance(expression.rhs, numba_ir.Var):
-                        kept.add(expression.rhs.name)
-                        if fn in _POWERS and _is_whole(func_ir, expression.rhs):
-                            powers.add(expression.rhs.name)
-                        elif fn in _POWERS:
-                            kept.discard(expression.rhs.name)
-        return kept, powers
-
-    def _constant_of_module(func_ir: Any, value: Any) -> Any:
-        """What `module.name` stands for, None where a value is no such expression."""
-        if not isinstance(value, numba_ir.Expr) or value.op != "getattr":
-            return None
-        try:
-            return getattr(func_ir.get_definition(value.value).value, value.attr, None)
-        except Exception:  # no name of a module
-            return None
-
-    def _is_whole(func_ir: Any, variable: Any) -> bool:
-        """True for a constant without a fraction, small enough to be multiplied out."""
-        try:
-            number = func_ir.infer_constant(variable)
-        except Exception:  # it is none
-            return False
-        return type(number) in (int, float) and abs(number) <= _LARGEST_POWER and number == int(number)
-
-    _LARGEST_POWER = 64
 
 
 _capability: ContextVar[tuple[int, int]] = ContextVar("_capability", default=(8, 0))

@@ -68,6 +68,7 @@ def warn_of(error: OSError) -> None:
 _SOURCES = (
     "base/_numba.py",
     "base/dtypes.py",
+    "base/written.py",
     "device/launch.py",
     *(f"kernels/{name}.py" for name in ("access", "casts", "formats", "instructions", "intrinsics", "registry")),
     *(f"kernels/{name}.py" for name in ("specialize", "specs", "tiles", "uneven")),

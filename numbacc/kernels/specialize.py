@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..base._numba import cuda, with_numbers
+from ..base._numba import cuda
 from ..base.dtypes import DTypeInfo
+from ..base.written import with_numbers
 from .arithmetic import replacements
 from .instructions import hardware
 
@@ -24,7 +25,8 @@ def specialize(formula: Callable[..., Any], compute: str, narrow: bool) -> Calla
     """`formula` as a device function.
 
     A number written in it, `2` or `2.0`, has the compute dtype: Numba would take it for 64 bits, and drag float32
-    arithmetic up to that. What counts stays an integer: indices, shifts, powers, arguments of `range`.
+    arithmetic up to that. What counts stays an integer: indices, shifts, powers, arguments of `range`; counters until
+    they meet a number. What a function makes of integers alone is one: of `x * inner(k)` Numba makes a float64.
 
     Args:
         formula: a Python function of scalars; the functions it calls are specialized with it.
