@@ -211,3 +211,21 @@ def test_an_integer_becomes_float32_in_one_instruction(source, name):
 def test_an_instruction_makes_32_bits_of_float32(target, name):
     found = text("float32", target)
     assert f"cvt.rzi.{name}.f32" in found and "nan" not in found
+
+
+@compiles
+@pytest.mark.parametrize("capability", [(8, 0), (9, 0), (10, 0)], ids=str)
+@pytest.mark.parametrize(
+    "source, target, compute",
+    [
+        ("float64", "float16", "float64"),
+        ("float64", "bfloat16", "float64"),
+        ("uint64", "bfloat16", "uint64"),
+        ("float64", "int8", "float64"),
+        ("bfloat16", "uint64", "float32"),
+    ],
+)
+def test_each_instruction_is_one_of_the_gpu_s(source, target, compute, capability):
+    spec = KernelSpec("scalar", Formula("cast", identity), (source,), (target,), 1, False, compute=compute)
+    _, cubin = ptx.cubin(spec, capability)
+    assert cubin.startswith(b"\x7fELF")
