@@ -15,7 +15,7 @@ from typing import Any
 
 from . import gated
 from .base import dtypes
-from .base.backend import has_gpu, launching_by, simulated
+from .base.dispatch import has_gpu, launching_by, simulated
 from .base.layout import Layout, layout, row_major_strides
 from .device import copying, kernel_cache
 from .fft import arguments, arrange, program, steps

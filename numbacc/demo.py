@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 import numbacc
 
 from . import gated, gemm
-from .base import backend
+from .base import dispatch
 from .bench.harness import table
 from .gemm.layers import SavedLinear
 
@@ -214,7 +214,7 @@ def main(argv: list[str]) -> int:
     """Run the demo. Its exit status is 0 where accuracy and gradients are good, 1 if not, 2 if simulated."""
     options, verdict = _parse(argv), {True: "pass", False: "FAIL"}
     kind, seed = options.kind, options.seed
-    if backend.simulated():
+    if dispatch.simulated():
         print("the CUDA simulator is too slow for training: unset NUMBA_ENABLE_CUDASIM", file=sys.stderr)
         return 2
     try:
@@ -242,7 +242,7 @@ def main(argv: list[str]) -> int:
     print(table(("parameter", "backward", "differences", "relative error"), rows))
 
     print(f"\nwhat ran where\n{what_ran_where(parameters, data, kind)}")
-    if backend.has_gpu():
+    if dispatch.has_gpu():
         from .bench.gated import bandwidth_table
 
         print(f"\n{bandwidth_table()}")

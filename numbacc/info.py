@@ -20,7 +20,7 @@ from typing import Any
 from numbacc_bindings.driver import DeviceAttribute, driver
 
 from ._version import __version__
-from .base import backend
+from .base import dispatch
 from .base.dtypes import TABLE
 from .device import kernel_cache, runtime
 from .device.installed import COMPILER, LIBRARIES, Part, find, library_version
@@ -197,7 +197,7 @@ def gather() -> Row:
     kept, no_cache = attempt(cache)
     report = {
         "version": __version__,
-        "runs_on": "Numba's simulator" if backend.simulated() else place,
+        "runs_on": "Numba's simulator" if dispatch.simulated() else place,
         "platform": attempt(platform.platform)[0],
         "python": {"version": platform.python_version(), "path": sys.executable},
         "packages": packages,
@@ -235,7 +235,7 @@ def to_do(report: Row) -> Iterator[tuple[str, str]]:
             yield what, f"pip install --upgrade {row['wheel']}"
     if not report["cache"]["writable"]:
         yield "the kernel cache cannot be written", "export NUMBACC_CACHE_DIR=a directory of your own"
-    if backend.simulated() and report["gpus"]:
+    if dispatch.simulated() and report["gpus"]:
         yield "the simulator hides the GPU", "unset NUMBA_ENABLE_CUDASIM"
 
 

@@ -22,7 +22,7 @@ from skips import needed, skip
 import numbacc
 from numbacc import gated
 from numbacc.arrays import operands
-from numbacc.base.backend import backend, has_gpu, simulated
+from numbacc.base.dispatch import has_gpu, runtime, simulated
 from numbacc.device import workspace
 
 # JAX would take three quarters of the GPU's memory from the tests beside it.
@@ -226,7 +226,7 @@ def poisoned():
         array = on_device(layout, stream)
         if layout.size:
             pattern = b"\xff" * layout.itemsize
-            backend().fill(array._address, pattern, layout.size, layout.device, stream)
+            runtime().fill(array._address, pattern, layout.size, layout.device, stream)
         return array
 
     with pytest.MonkeyPatch.context() as patch:

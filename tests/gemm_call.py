@@ -12,7 +12,7 @@ from gemm_oracle import Inputs
 
 from numbacc import gemm
 from numbacc.base import dtypes
-from numbacc.base.backend import simulated
+from numbacc.base.dispatch import simulated
 
 EPILOGUES = tuple(kind.value for kind in gemm.Epilogue)
 

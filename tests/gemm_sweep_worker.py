@@ -172,7 +172,7 @@ def _grad_of(answer):
 def run_raw(product, attempt):
     """The same by cuBLASLt alone, with the algorithm of this number that it proposes; None behind the last."""
     from numbacc.arrays.operands import layout_of
-    from numbacc.base.backend import backend, matmul_library
+    from numbacc.base.dispatch import matmul_library, runtime
     from numbacc.gemm.alignment import alignment_of
     from numbacc.gemm.lowering import lower
     from numbacc.gemm.problem import Call, resolve
@@ -211,11 +211,11 @@ def run_raw(product, attempt):
     if attempt >= min(len(proposed), ATTEMPTS):
         return None
     runner = library.Runner(lowered.product, proposed[attempt], alignment, 0)
-    scratch = backend().allocate(max(runner.workspace_bytes, 1), 0, 0)
+    scratch = runtime().allocate(max(runner.workspace_bytes, 1), 0, 0)
     scale = {"int32": "int32", "float64": "float64"}.get(problem.types.accumulator, "float32")
     numbers = bits(1.0, scale), bits(float(product.inputs.beta), scale)
     more = [0 if array is None else array._address for array in (named[name] for name in SCALES)]
-    with backend().on_device(0):
+    with runtime().on_device(0):
         for offsets in lowered.offsets:
             moved = [start + offset for start, offset in zip(places, offsets, strict=True)]
             library.check(runner.launch_unchecked(0, scratch.address, *numbers, *moved, *more))
@@ -234,7 +234,7 @@ class Refused(Exception):
 
 def outcome_of(given, raw, attempt):
     """(outcome, text) of one attempt at a case; None where there are no more."""
-    from numbacc.base.backend import backend
+    from numbacc.base.dispatch import runtime
     from numbacc.errors import LayoutError, UnsupportedError
     from numbacc_bindings.cublasLt import CublasLtError
     from numbacc_bindings.driver import DriverError
@@ -253,7 +253,7 @@ def outcome_of(given, raw, attempt):
     except Exception as error:
         return "error", f"{type(error).__name__}: {error}"
     try:
-        backend().synchronize(0, 0)
+        runtime().synchronize(0, 0)
         verify()
     except DriverError as error:
         return "crash", f"{error}; {text}"

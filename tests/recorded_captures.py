@@ -18,7 +18,7 @@ if not recorder.installed():
 
 import numbacc
 from numbacc import gated
-from numbacc.base.backend import backend
+from numbacc.base.dispatch import runtime
 from numbacc.device import executables, launch, transfers
 
 
@@ -87,7 +87,7 @@ def test_where_a_capture_forbids_to_ask_nothing_is_queued(log):
         with pytest.raises(numbacc.UnsupportedError, match="legacy default stream"):
             numbacc.empty(3)
         del x
-        assert backend().is_capturing(theirs.handle), "the capture is not broken"
+        assert runtime().is_capturing(theirs.handle), "the capture is not broken"
     graph["destroy"]()
     assert only(log.named("launch")).graph == 0
     assert not log.named("free")

@@ -12,7 +12,7 @@ if not recorder.installed():
     pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
 
 import numbacc
-from numbacc.base.backend import backend
+from numbacc.base.dispatch import runtime
 from numbacc.device import contexts, launch, workspace
 from numbacc.libraries.handles import Handle
 from numbacc_bindings.driver import DriverError, Status, driver
@@ -88,4 +88,4 @@ def test_the_child_of_a_process_in_which_another_library_used_cuda_is_told(monke
         driver._refusal = None
         contexts.device_count.cache_clear()
     assert numbacc.gated.forward(numbacc.asarray([[1.0, 2.0]], device="cpu")).shape == (1, 1)
-    assert backend().device_count() == 2
+    assert runtime().device_count() == 2

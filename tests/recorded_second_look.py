@@ -17,7 +17,7 @@ if not recorder.installed():
 
 import numbacc
 from numbacc import gated
-from numbacc.base.backend import backend
+from numbacc.base.dispatch import runtime
 from numbacc.device import captures, events, history, lent, memory, transfers
 
 # ---------------------------------------------------------------- captures
@@ -85,7 +85,7 @@ def test_a_stream_that_takes_part_in_a_capture_is_not_given_out_anew():
         del t
         other = numbacc.stream()
         assert other.handle != handle
-        assert not backend().is_capturing(other.handle)
+        assert not runtime().is_capturing(other.handle)
     del other
     assert handle in [s.handle for s in [numbacc.stream() for _ in range(40)]], "the graph is done with it"
 

@@ -17,7 +17,7 @@ if not recorder.installed():
 
 import numbacc
 from numbacc import gated
-from numbacc.base.backend import backend
+from numbacc.base.dispatch import runtime
 from numbacc.device import contexts, memory
 from numbacc.device.streams import _MAX_FOREIGN, foreign, handle_of
 from numbacc_bindings.driver import driver
@@ -67,9 +67,9 @@ def test_an_array_that_leaves_while_a_call_is_under_way(log):
 def test_an_array_that_leaves_while_work_is_queued(log):
     t = numbacc.stream()
     x, y = array(), array()
-    with backend().using(0, 0, (x,), (y,)):
+    with runtime().using(0, 0, (x,), (y,)):
         run_threads(lambda k: numbacc.asnumpy(x, stream=t), 1)
-        backend().copy_on_device(y._address, x._address, 16, 0, 0)
+        runtime().copy_on_device(y._address, x._address, 16, 0, 0)
     with t:
         x[...] = 2.0
     assert log.before(only(log.named("copy")), log.named("fill")[-1])
@@ -79,14 +79,14 @@ def test_writes_that_overtake_each_other_are_both_waited_for(log):
     """Two threads write at once, which is their fault; whoever is next still waits for both."""
     s, t, u = (numbacc.stream() for _ in range(3))
     x, y = array(), array()
-    with backend().using(s.handle, 0, (y,), (x,)):
+    with runtime().using(s.handle, 0, (y,), (x,)):
 
         def write(k):
             with t:
                 x[...] = 2.0
 
         run_threads(write, 1)
-        backend().copy_on_device(x._address, y._address, 16, 0, s.handle)
+        runtime().copy_on_device(x._address, y._address, 16, 0, s.handle)
     numbacc.asnumpy(x, stream=u)
     for call in (only(log.named("copy")), log.named("fill")[-1]):
         assert log.before(call, log.named("copy out")[-1])
@@ -138,13 +138,13 @@ def test_results_of_calls_survive_finalizers(busy_collector):
             self.own = self
 
         def __del__(self):
-            backend().call(driver.cuDeviceGetCount)
+            runtime().call(driver.cuDeviceGetCount)
 
-    backend().current_device()
-    context = backend().gpu(0).context
+    runtime().current_device()
+    context = runtime().gpu(0).context
     for _ in range(5000):
         Cycle()
-        assert backend().call(driver.cuCtxGetCurrent) in (context, 0)
+        assert runtime().call(driver.cuCtxGetCurrent) in (context, 0)
 
 
 def test_a_threads_scratch_memory_goes_with_it(log):
@@ -209,7 +209,7 @@ def test_streams_of_another_gpu(log):
     numbacc.asnumpy(y)
     first, launched, copied = log.named("fill")[-1], only(log.named("launch")), log.named("copy out")[-1]
     assert log.before(first, launched) and log.before(launched, copied)
-    assert y.device == 1 and backend().current_device() == 0
+    assert y.device == 1 and runtime().current_device() == 0
     del x, y
     assert len(log.named("free")) >= 2
 
@@ -218,7 +218,7 @@ def test_work_on_another_gpu_leaves_a_new_thread_where_it_is(log):
     """The first call of a thread, which has no context then, is on cuda:1."""
 
     def work(k):
-        assert backend().call(driver.cuCtxGetCurrent) == 0
+        assert runtime().call(driver.cuCtxGetCurrent) == 0
         gated.forward(array(device=1))
         numbacc.stream(device=1)
         assert numbacc.empty(4).device == 0
@@ -256,7 +256,7 @@ def test_arrays_on_two_gpus_are_refused():
 
 
 def test_streams_of_the_other_gpu_are_refused():
-    x, s, theirs = array(device=0), numbacc.stream(device=1), backend().create_stream(1)
+    x, s, theirs = array(device=0), numbacc.stream(device=1), runtime().create_stream(1)
     del contexts.stream_devices[theirs]  # a stream of another library
     for stream in (s, theirs):
         for call in (
@@ -272,7 +272,7 @@ def test_streams_of_the_other_gpu_are_refused():
 
 def test_a_thread_that_has_used_no_gpu_may_ask_for_captures():
     found = []
-    run_threads(lambda k: found.append(backend().is_capturing(0)), 1)
+    run_threads(lambda k: found.append(runtime().is_capturing(0)), 1)
     assert found == [False]
 
 

@@ -167,10 +167,10 @@ class TheirStream:
     """A stream that another library has made, one that the legacy default stream waits for."""
 
     def __init__(self):
-        from numbacc.base.backend import backend
+        from numbacc.base.dispatch import runtime
 
         made = ctypes.c_uint64()
-        with backend().on_device(0):
+        with runtime().on_device(0):
             FAKE.cuStreamCreate(ctypes.byref(made), 0)
         self.handle = self.ptr = made.value
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from skips import skip_if
 
-from numbacc.base.backend import simulated
+from numbacc.base.dispatch import simulated
 
 pytestmark = skip_if(not simulated(), "simulator")
 

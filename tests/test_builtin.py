@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from skips import skip
 
-from numbacc.base.backend import simulated
 from numbacc.base.codes import WRONG_CONTEXT
+from numbacc.base.dispatch import simulated
 
 if simulated():
     skip("not simulated", allow_module_level=True)

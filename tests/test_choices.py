@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 from skips import skip
 
-from numbacc.base.backend import simulated
+from numbacc.base.dispatch import simulated
 from numbacc.libraries import choices, measuring
 from numbacc.libraries.choices import Algorithm, Choices, Proposals, Wrong
 from numbacc_bindings.errors import LibraryError

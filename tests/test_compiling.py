@@ -12,7 +12,7 @@ from skips import skip_if
 
 from numbacc import compiling, gated
 from numbacc.__main__ import main
-from numbacc.base.backend import simulated
+from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
 from numbacc.device import kernel_cache
 from numbacc.kernels.formula import Formula

@@ -18,7 +18,7 @@ from skips import skip_if
 import numbacc
 from numbacc import fft, gated, gemm
 from numbacc.base import dtypes
-from numbacc.base.backend import simulated
+from numbacc.base.dispatch import simulated
 
 # Of every size, and those that NumPy and buffers know less well.
 DTYPES = [dtypes.dtype(name) for name in ("float32", "bfloat16", "float8_e4m3fn", "float8_e5m2", "complex128", "bool")]

@@ -9,8 +9,8 @@ import pytest
 from skips import skip
 
 from numbacc import info
-from numbacc.base.backend import simulated
 from numbacc.base.codes import ALIGNED, ARRAYS, CAPTURING, MATMUL_ARRAYS, MAY_OVERLAP
+from numbacc.base.dispatch import simulated
 from numbacc.base.layout import CPU
 
 if simulated():

@@ -10,7 +10,7 @@ import pytest
 
 import numbacc
 from numbacc import demo, gated, gemm
-from numbacc.base import backend
+from numbacc.base import dispatch
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +137,7 @@ def test_what_ran_where_is_what_a_step_runs(digits):
     # No plan in the table is another one than the step made, and none of the step's is missing.
     assert gemm.cache_info().misses == shown.count("gemm.matmul") == 6
     assert gated.cache_info().misses == shown.count(" gated.") == 2
-    assert shown.count("cuda:" if backend.has_gpu() else "cpu") == 8
+    assert shown.count("cuda:" if dispatch.has_gpu() else "cpu") == 8
 
 
 def test_main(monkeypatch, capsys):
@@ -156,7 +156,7 @@ def test_main(monkeypatch, capsys):
 
 @pytest.mark.parametrize("gpu", [True, False])
 def test_bandwidth_follows_on_a_gpu_only(monkeypatch, capsys, gpu):
-    monkeypatch.setattr(backend, "has_gpu", lambda: gpu)
+    monkeypatch.setattr(dispatch, "has_gpu", lambda: gpu)
     demo.main(["--epochs", "1"])
     assert ("table of bandwidths" in capsys.readouterr().out) == gpu
 

@@ -8,7 +8,7 @@ from conftest import refused
 from test_arguments import HUGE, OBJECT, STREAMS
 
 import numbacc
-from numbacc.base.backend import simulated
+from numbacc.base.dispatch import simulated
 from numbacc.device import lent
 from numbacc.errors import IndexRangeError, shown
 

@@ -12,7 +12,7 @@ from threads import run_threads
 
 import numbacc
 from numbacc import gated, gemm, random
-from numbacc.base.backend import has_gpu, simulated
+from numbacc.base.dispatch import has_gpu, simulated
 from numbacc.device import runtime
 
 pytestmark = [

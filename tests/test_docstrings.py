@@ -12,7 +12,7 @@ from skips import skip
 import numbacc
 import numbacc.arrays
 from numbacc import fft, gated, gemm
-from numbacc.base.backend import has_gpu
+from numbacc.base.dispatch import has_gpu
 from numbacc.random import Generator
 
 #: What examples use without importing it.

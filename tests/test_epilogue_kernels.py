@@ -13,7 +13,7 @@ from skips import skip
 
 from numbacc import LayoutError
 from numbacc.arrays.operands import layout_of
-from numbacc.base.backend import simulated
+from numbacc.base.dispatch import simulated
 from numbacc.device import geometry, row_kernels
 from numbacc.gemm import epilogue_plans
 from numbacc.gemm.epilogue_plans import map_plan, pack_plan, select_plan, sum_plan

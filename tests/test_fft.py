@@ -13,7 +13,7 @@ from skips import skip
 
 import numbacc
 from numbacc import fft
-from numbacc.base.backend import simulated
+from numbacc.base.dispatch import simulated
 
 pytestmark = pytest.mark.usefixtures("poison")
 

@@ -10,7 +10,7 @@ import ptx
 import pytest
 from skips import skip_if
 
-from numbacc.base.backend import simulated
+from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
 from numbacc.base.layout import layout
 from numbacc.fft import arrange

@@ -16,7 +16,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 from skips import skip
 
-from numbacc.base.backend import simulated
+from numbacc.base.dispatch import simulated
 
 if simulated():
     skip("not simulated", allow_module_level=True)

@@ -13,7 +13,7 @@ from skips import needed, skip
 import numbacc
 from numbacc import gated
 from numbacc.base import dtypes
-from numbacc.base.backend import simulated
+from numbacc.base.dispatch import simulated
 
 DTYPES = [row.numpy for row in dtypes.TABLE.values()]
 EVERY_DTYPE = pytest.mark.parametrize("dtype", DTYPES, ids=str)

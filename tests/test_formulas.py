@@ -11,7 +11,7 @@ import pytest
 from scipy.special import erfc, expit, ndtr
 from skips import skip_if
 
-from numbacc.base.backend import simulated
+from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
 from numbacc.kernels import arithmetic, formulas, specialize
 from numbacc.kernels.formulas import FORMULAS

@@ -14,7 +14,7 @@ from oracle import DTYPES, KINDS
 
 import numbacc
 from numbacc import gated
-from numbacc.base.backend import simulated
+from numbacc.base.dispatch import simulated
 
 pytestmark = pytest.mark.usefixtures("poison")
 

@@ -11,7 +11,7 @@ from test_gemm_narrow import E4, F32, Call8
 import numbacc
 from numbacc import gemm
 from numbacc.base import dtypes
-from numbacc.base.backend import matmul_library
+from numbacc.base.dispatch import matmul_library
 from numbacc.errors import LayoutError, UnsupportedError
 
 pytestmark = pytest.mark.usefixtures("poison")

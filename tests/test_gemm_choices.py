@@ -8,7 +8,7 @@ from conftest import refused
 from skips import skip_if
 
 from numbacc.base import dtypes
-from numbacc.base.backend import simulated
+from numbacc.base.dispatch import simulated
 from numbacc.base.layout import layout, row_major_strides
 from numbacc.device import contexts, runtime
 from numbacc.errors import DeviceError, LayoutError

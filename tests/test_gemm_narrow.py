@@ -12,7 +12,7 @@ from test_gated_errors import refused
 import numbacc
 from numbacc import gemm
 from numbacc.base import dtypes
-from numbacc.base.backend import backend
+from numbacc.base.dispatch import runtime
 from numbacc.errors import DTypeError, LayoutError, OptionError, ShapeError
 
 pytestmark = pytest.mark.usefixtures("poison")
@@ -261,7 +261,7 @@ def test_matrices_stored_as_tensor_cores_do_not_take_them(dtype):
     a, b = matrices(place, a=dtype, b=dtype)
     rows, columns = (place.put(np.ones((32, 16)).astype(dtypes.dtype(dtype))) for _ in range(2))
     wide = place.put(np.ones((16, 33)).astype(dtypes.dtype(dtype)))[:, :32]
-    if backend().capability(0) >= (10, 0):
+    if runtime().capability(0) >= (10, 0):
         assert (place.get(gemm.matmul(columns.T, rows)).astype(F32) == 32).all()
     else:
         refused(LayoutError, "b has strides", "column", run=lambda: gemm.matmul(a, rows))

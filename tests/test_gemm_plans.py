@@ -9,7 +9,7 @@ from test_gated_errors import refused
 
 import numbacc
 from numbacc import gemm
-from numbacc.base.backend import backend
+from numbacc.base.dispatch import runtime
 from numbacc.errors import LayoutError, OptionError
 
 pytestmark = pytest.mark.usefixtures("poison")
@@ -138,7 +138,7 @@ def test_algorithms_say_what_for():
     ((choice, algorithm),) = gemm.algorithms()
     assert choice.product.epilogue == "BIAS" and choice.product.d.dtype == "float32"
     assert (choice.product.d.rows, choice.product.d.columns, choice.limit) == (48, 64, 1 << 20)
-    assert choice.capability == backend().capability(0)
+    assert choice.capability == runtime().capability(0)
     assert algorithm.workspace_bytes <= 1 << 20 and algorithm.text
     gemm.cache_clear()
     assert gemm.algorithms() == []

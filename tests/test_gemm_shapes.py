@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import numbacc
 from numbacc import gemm
 from numbacc.base import dtypes
-from numbacc.base.backend import simulated
+from numbacc.base.dispatch import simulated
 
 pytestmark = pytest.mark.usefixtures("poison")
 

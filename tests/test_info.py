@@ -13,7 +13,7 @@ from machines import PARTS, Gpu, commands, make_up, row
 from test_bindings import STUB, compile_library, needs_compiler
 
 from numbacc import info
-from numbacc.base import backend
+from numbacc.base import dispatch
 from numbacc.device import kernel_cache, runtime
 
 
@@ -61,10 +61,10 @@ def test_imports_no_numba():
 
 def test_says_where_numbacc_runs():
     place = json.loads(run("--json").stdout)["runs_on"]
-    if backend.simulated():
+    if dispatch.simulated():
         assert place == "Numba's simulator"
     else:
-        assert place.startswith("GPU cuda:0 " if backend.has_gpu() else "NumPy (no GPU)")
+        assert place.startswith("GPU cuda:0 " if dispatch.has_gpu() else "NumPy (no GPU)")
     assert json.loads(run("--json", NUMBA_ENABLE_CUDASIM="1").stdout)["runs_on"] == "Numba's simulator"
 
 

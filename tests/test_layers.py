@@ -188,13 +188,13 @@ def test_circles_are_found(late):
 
 def test_few_import_by_name():
     """Where no test sees it: what brings Numba, and what is imported when it is used."""
-    allowed = numbacc_modules("__init__", "__main__", "base._numba", "base.backend", "bench.__init__")
+    allowed = numbacc_modules("__init__", "__main__", "base._numba", "base.dispatch", "bench.__init__")
     by_name = {m for m, text in TEXTS.items() if re.search(r"\bimport_module\b|\b__import__\b", text)}
     assert by_name == {*allowed}
 
 
-def test_the_backend_names_a_real_and_a_simulated_module():
-    pairs = re.findall(r'_module\("([\w.]+)", "([\w.]+)"\)', TEXTS["numbacc.base.backend"])
+def test_dispatch_names_a_real_and_a_simulated_module():
+    pairs = re.findall(r'_module\("([\w.]+)", "([\w.]+)"\)', TEXTS["numbacc.base.dispatch"])
     assert len(pairs) == 4
     for real, simulated in pairs:
         assert {*numbacc_modules(real, simulated)} <= GRAPH.keys()
@@ -229,7 +229,7 @@ def test_bindings_know_no_arrays():
 def test_reference_knows_no_gpu():
     for module in IMPORTS:
         if module.startswith("numbacc.reference"):
-            above = numbacc_modules("base._numba", "base.backend")
+            above = numbacc_modules("base._numba", "base.dispatch")
             assert not reaches(module, *above, "numba.cuda", "numbacc_bindings"), module
 
 

@@ -15,8 +15,8 @@ from skips import skip
 from threads import run_threads
 
 import numbacc
-from numbacc.base.backend import simulated
 from numbacc.base.codes import ARRAYS, CAPTURING, FAILED, MAY_OVERLAP, WRONG_ALIGNMENT, WRONG_CONTEXT
+from numbacc.base.dispatch import simulated
 from numbacc.kernels.formulas import FORMULAS
 from numbacc.kernels.specs import KernelSpec, LaunchOrder
 

@@ -13,7 +13,7 @@ from skips import skip_if
 
 from numbacc.arrays.operands import layout_of
 from numbacc.base import dtypes
-from numbacc.base.backend import simulated
+from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE, words
 from numbacc.base.layout import layout, view
 from numbacc.device import row_kernels

@@ -9,7 +9,7 @@ import pytest
 import recorder
 from skips import skip_if
 
-from numbacc.base.backend import has_gpu, simulated
+from numbacc.base.dispatch import has_gpu, simulated
 
 pytestmark = [
     skip_if(simulated(), "not simulated"),

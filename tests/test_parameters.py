@@ -9,7 +9,7 @@ import pytest
 from skips import skip_if
 
 from numbacc import compiling
-from numbacc.base.backend import simulated
+from numbacc.base.dispatch import simulated
 from numbacc.kernels import registry
 from numbacc.kernels.formula import Formula
 from numbacc.kernels.formulas import SUM

@@ -10,7 +10,7 @@ import pytest
 from oracle import DTYPES
 from skips import skip, skip_if
 
-from numbacc.base.backend import simulated
+from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
 from numbacc.base.layout import MAX_RANK
 from numbacc.kernels.formulas import FORMULAS, SUM

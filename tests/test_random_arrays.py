@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import numbacc
 from numbacc import random
-from numbacc.base.backend import simulated
+from numbacc.base.dispatch import simulated
 from numbacc.random import Generator, State, executables, host
 from numbacc.random.methods import FLOATS, INTEGERS
 

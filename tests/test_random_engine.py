@@ -11,7 +11,7 @@ from host_curand import HostCurand
 from skips import skip, skip_if
 
 import numbacc
-from numbacc.base.backend import simulated
+from numbacc.base.dispatch import simulated
 from numbacc.libraries import curand as engine
 from numbacc.random import Generator
 from numbacc_bindings import _library

@@ -8,7 +8,7 @@ import ptx
 import pytest
 from skips import skip_if
 
-from numbacc.base.backend import simulated
+from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
 from numbacc.kernels.draws import GROUP_FORMULAS
 from numbacc.kernels.specs import DRAW_WORDS, HALVES, DrawSpec, groups_of

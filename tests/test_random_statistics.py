@@ -14,7 +14,7 @@ from scipy import stats
 from scipy.stats import qmc
 from skips import skip_if
 
-from numbacc.base.backend import simulated
+from numbacc.base.dispatch import simulated
 from numbacc.random import KINDS, Generator
 
 # The values do not depend on the device, as test_random shows, and these take many.

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import numbacc
-from numbacc.base.backend import has_gpu, simulated
+from numbacc.base.dispatch import has_gpu, simulated
 
 FAMILIES = {"fft", "gated", "gemm", "random"}
 ROOT = Path(__file__).parent.parent

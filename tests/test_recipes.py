@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 from skips import skip_if
 
-from numbacc.base.backend import simulated
+from numbacc.base.dispatch import simulated
 
 pytestmark = skip_if(simulated(), "not simulated")
 

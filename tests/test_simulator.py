@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from skips import skip_if
 
-from numbacc.base.backend import simulated
+from numbacc.base.dispatch import simulated
 
 HERE = Path(__file__).parent
 pytestmark = skip_if(simulated(), "not simulated")

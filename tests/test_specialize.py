@@ -14,7 +14,7 @@ from conftest import Operand
 from skips import skip_if
 from test_operands import executable
 
-from numbacc.base.backend import simulated
+from numbacc.base.dispatch import simulated
 from numbacc.kernels.formula import Formula, digest
 from numbacc.kernels.formulas import FORMULAS
 from numbacc.kernels.specs import KernelSpec

@@ -49,13 +49,13 @@ def test_devices_of_given_streams(place, given, device):
 
 def test_streams_of_another_gpu(device_place, monkeypatch):
     """Seen without a second GPU: streams say which they are of."""
-    from numbacc.base.backend import backend
+    from numbacc.base.dispatch import runtime
 
     elsewhere = numbacc.Stream(numbacc.stream().handle, 1)
     refused(numbacc.DeviceError, "cuda:1", "cuda:0", run=lambda: numbacc.stream(elsewhere, device=0))
     refused(numbacc.DeviceError, "cuda:1", "cuda:0", run=lambda: numbacc.stream(numbacc.Stream(0, 1), device=0))
     refused(numbacc.DeviceError, "cuda:1", "cuda:0", run=lambda: numbacc.graph(elsewhere, device=0))
-    monkeypatch.setattr(backend(), "device_of_stream", lambda stream: 1)
+    monkeypatch.setattr(runtime(), "device_of_stream", lambda stream: 1)
     refused(numbacc.DeviceError, "cuda:1", "cuda:0", run=lambda: numbacc.stream(elsewhere.handle, device=0))
 
 

@@ -23,7 +23,7 @@ def blocks(monkeypatch):
         return made[-1]
 
     fake = SimpleNamespace(is_capturing=lambda stream: stream < 0, allocate=allocate)
-    monkeypatch.setattr(workspace, "backend", lambda: fake)
+    monkeypatch.setattr(workspace, "runtime", lambda: fake)
     workspace._held.clear()
     yield made
     workspace._held.clear()

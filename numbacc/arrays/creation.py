@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..base import dtypes
-from ..base.backend import backend, has_gpu
+from ..base.dispatch import has_gpu, runtime
 from ..base.layout import CPU, Layout, check_same_device, layout, lengths_of, row_major_strides
 from ..device import workspace
 from ..device.devices import named, target_of
@@ -268,7 +268,7 @@ def release_memory(device: int | str | None = None) -> None:
     """
     number = named(device)
     if has_gpu() and number != CPU:
-        backend().release_memory(None if device is None else target_of(device))
+        runtime().release_memory(None if device is None else target_of(device))
 
 
 def scratch_limit(nbytes: int | None = None) -> int:

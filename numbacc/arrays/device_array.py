@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..base import dtypes, views
-from ..base.backend import backend
+from ..base.dispatch import runtime
 from ..base.layout import (
     Layout,
     axes_of,
@@ -220,7 +220,7 @@ class DeviceArray(Operators, NumbaArray):
     def _usual_stream(self) -> int:
         """Where it costs least to use this array; but what is called inside a graph's capture belongs there."""
         default = handle_of(None)
-        return default if default and backend().is_capturing(default) else self._storage.stream
+        return default if default and runtime().is_capturing(default) else self._storage.stream
 
     def _copy_to_host(self, out: np.ndarray[Any, Any] | None, handle: int, call: str) -> np.ndarray[Any, Any]:
         """The values; `call` is what the user called, for messages."""
@@ -232,7 +232,7 @@ class DeviceArray(Operators, NumbaArray):
             memory = np.empty(own.nbytes, np.uint8)
             host = np.ndarray(own.shape, own.dtype, memory, 0, own.strides)
         if own.size:
-            gpu, made = backend(), out is None
+            gpu, made = runtime(), out is None
             with gpu.using(handle, own.device, (source,)) as capture:
                 gpu.copy_to_host(host, source._address, own.device, handle, capture, call=call, ordinary=made)
         return host
@@ -270,7 +270,7 @@ class DeviceArray(Operators, NumbaArray):
         else:
             host = values.broadcast(values.converted(source, self.dtype, name), self.shape, name)
             # A graph reads an array of the host at every launch, also one of a single element.
-            kept = isinstance(source, np.ndarray) and backend().is_capturing(handle)
+            kept = isinstance(source, np.ndarray) and runtime().is_capturing(handle)
             if host.size == 1 and not kept and is_dense(self._numbacc_layout):
                 self._fill(host, handle, name)
                 return
@@ -281,8 +281,8 @@ class DeviceArray(Operators, NumbaArray):
         """Write one number everywhere; the array must be dense."""
         pattern = values.converted(value, self.dtype, name).tobytes()
         if self.size:
-            with backend().using(handle, self.device, writes=(self,)):
-                backend().fill(self._address, pattern, self.size, self.device, handle)
+            with runtime().using(handle, self.device, writes=(self,)):
+                runtime().fill(self._address, pattern, self.size, self.device, handle)
 
     # ------------------------------------------------------------ sharing with other libraries
 
@@ -303,7 +303,7 @@ class DeviceArray(Operators, NumbaArray):
             "data": (self._address, self._readonly),
             "typestr": self.dtype.str,
             # The interface says 1 for the legacy default stream.
-            "stream": backend().settle(self._storage) or 1,
+            "stream": runtime().settle(self._storage) or 1,
             "version": 3,
         }
 
@@ -343,7 +343,7 @@ class DeviceArray(Operators, NumbaArray):
 
 def _empty(made: Layout, handle: int) -> DeviceArray:
     """An uninitialized array of a dense layout."""
-    storage = backend().allocate(made.nbytes, made.device, handle)
+    storage = runtime().allocate(made.nbytes, made.device, handle)
     return DeviceArray(made, storage.address, storage)
 
 
@@ -352,7 +352,7 @@ def to_device(host: np.ndarray[Any, Any], target: int, handle: int) -> DeviceArr
     dense = values.gapless(host)
     array = _empty(layout(dense.shape, dense.strides, dense.dtype, target), handle)
     if dense.size:
-        backend().copy_from_host(array._storage, array._address, dense, handle)
+        runtime().copy_from_host(array._storage, array._address, dense, handle)
     return array
 
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..base import checks, dtypes
-from ..base.backend import backend
+from ..base.dispatch import runtime
 from ..base.layout import Layout, is_sequence
 from ..device import lent, partners
 from ..errors import OptionError, shown
@@ -177,7 +177,7 @@ def export(
         raise BufferError("this array is read-only, which DLPack before 1.0 cannot say")
     lent.collect()
     storage = self._storage
-    shared = None if consumer is None else backend().share(storage, consumer)
+    shared = None if consumer is None else runtime().share(storage, consumer)
     words = _words_of(made, name)[:]
     address = words.buffer_info()[0]
     first, lengths = _TENSOR[name], address + 8 * _LENGTHS[name]

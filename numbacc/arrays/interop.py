@@ -15,7 +15,7 @@ import numpy as np
 from numbacc_bindings.driver import PointerAttribute
 
 from ..base import _numba, dtypes
-from ..base.backend import backend
+from ..base.dispatch import runtime
 from ..base.layout import CPU, Layout, layout, row_major_strides
 from ..device import partners
 from ..errors import DeviceError, DTypeError, Error, LayoutError
@@ -149,7 +149,7 @@ def _wrap(
     """An array over foreign memory, whose library works on the stream `producer`; None: it was put before `handle`."""
     if not address or address % made.itemsize:
         foreign.check_memory(name, address, made.shape, made.itemsize)
-    return made, address, backend().borrow(owner, address, made.device, handle, producer, name), readonly
+    return made, address, runtime().borrow(owner, address, made.device, handle, producer, name), readonly
 
 
 def _from_numba(obj: Any, name: str, handle: int) -> Taken:
@@ -161,7 +161,7 @@ def _from_numba(obj: Any, name: str, handle: int) -> Taken:
     device, address = _numba.place_of(obj)
     made = layout(tuple(obj.shape), strides, obj.dtype, device)
     if _numba.SIMULATED:
-        return made, address, backend().Adopted(obj), False
+        return made, address, runtime().Adopted(obj), False
     producer = int(obj.stream) if obj.stream else 0
     return _wrap(obj, address, made, name, handle, producer, False)
 
@@ -174,9 +174,9 @@ def _from_dlpack(obj: Any, name: str, handle: int) -> Taken | np.ndarray[Any, An
     if kind not in (CUDA_DEVICE, MANAGED_DEVICE):
         raise DeviceError(f"{name} is on a device of DLPack's kind {kind}; numbacc works on NVIDIA GPUs and in NumPy")
     device = int(obj.__dlpack_device__()[1])
-    with backend().on_device(device):
+    with runtime().on_device(device):
         # A graph uses the array when it is launched: then the stream of its memory is waited for.
-        order = backend().order_outside(handle, device)
+        order = runtime().order_outside(handle, device)
         capsule = _Capsule(_dlpack(obj, order or 1))
     address, made = capsule.describe(name, capsule.structure.tensor.device.device_id)
     return _wrap(capsule, address, made, name, order, partners.stream_of(obj, device), capsule.readonly)
@@ -193,11 +193,11 @@ def _from_interface(obj: Any, name: str, handle: int) -> Taken:
 
 def _device_of(address: int, name: str) -> int:
     """The GPU that has an address."""
-    current: int = backend().current_device()
+    current: int = runtime().current_device()
     if not address or _numba.SIMULATED:
         return current
-    with backend().on_device(current):
-        found: int | None = backend().pointer_attribute(PointerAttribute.DEVICE_ORDINAL, address, current)
+    with runtime().on_device(current):
+        found: int | None = runtime().pointer_attribute(PointerAttribute.DEVICE_ORDINAL, address, current)
     if found is None:
         raise LayoutError(f"{name} starts at {address:#x}, where no GPU has memory")
     return found

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.backend import backend
+from ..base.dispatch import runtime
 from ..base.layout import CPU, Layout
 from ..base.layout import layout_of as _numpy_layout
 from ..device.devices import target_of
@@ -104,13 +104,13 @@ def empty_layout(array: Layout) -> np.ndarray[Any, Any]:
 def empty_device(array: Layout, stream: int) -> Array:
     """An uninitialized device array of a dense layout."""
     if not _makers:
-        _makers[:] = [_device_arrays().DeviceArray, backend().allocate]
+        _makers[:] = [_device_arrays().DeviceArray, runtime().allocate]
     make, allocate = _makers
     storage = allocate(array.nbytes, array.device, stream)
     return make(array, storage.address, storage)
 
 
-#: DeviceArray and the backend's allocate, once they are needed.
+#: DeviceArray and the runtime's `allocate`, once they are needed.
 _makers: list[Any] = []
 
 

@@ -29,7 +29,7 @@ def main(argv: list[str]) -> int:
     if unknown := set(options.subjects) - SUBJECTS.keys():
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(SUBJECTS)}")
 
-    from ..base.backend import has_gpu, simulated
+    from ..base.dispatch import has_gpu, simulated
 
     if simulated() or not has_gpu():
         print("bench needs a GPU; `python -m numbacc info` tells what is missing")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from ..base.backend import backend, has_gpu
+from ..base.dispatch import has_gpu, runtime
 from ..base.layout import CPU
 from ..errors import DeviceError, shown
 
@@ -26,12 +26,12 @@ def target_of(device: int | str | None) -> int:
     """
     if device is None:
         number = default.number
-        return (backend().current_device() if has_gpu() else CPU) if number is None else number
+        return (runtime().current_device() if has_gpu() else CPU) if number is None else number
     number = named(device)
     if number is None:
-        number = backend().current_device()
+        number = runtime().current_device()
     elif number != CPU:
-        backend().require_device(number)
+        runtime().require_device(number)
     return number
 
 

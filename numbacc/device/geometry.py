@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from math import gcd, prod
 from typing import Any, NamedTuple
 
-from ..base.backend import launcher_class
+from ..base.dispatch import launcher_class
 from ..base.dtypes import info
 from ..base.layout import MAX_RANK, Merged, merge_dimensions
 from ..kernels.specs import (

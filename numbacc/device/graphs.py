@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any
 
-from ..base.backend import backend, has_gpu
+from ..base.dispatch import has_gpu, runtime
 from ..base.layout import CPU
 from ..base.ownership import NotCopied
 from ..errors import DeviceError, OptionError
@@ -43,7 +43,7 @@ class Graph(NotCopied):
     def __enter__(self) -> Graph:
         if self._state != "new":
             raise OptionError(f"this graph is {self._state}: each graph is captured once")
-        self._recording = backend().Recording(self.stream.handle, self._device)
+        self._recording = runtime().Recording(self.stream.handle, self._device)
         self._state = "being captured"
         self.stream.__enter__()
         return self

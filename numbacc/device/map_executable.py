@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base.backend import backend
 from ..base.codes import MAY_OVERLAP, capacity_for
+from ..base.dispatch import runtime
 from ..base.layout import Layout, View, check_writable, layout, overlap, same_layout
 from ..kernels.formula import Formula
 from .geometry import make_launcher
@@ -87,7 +87,7 @@ class Kernel:
 
     def check(self, status: int) -> None:
         """Raise DriverError unless a launch's status is 0."""
-        backend().check_launch(status)
+        runtime().check_launch(status)
 
 
 class MapExecutable(Operation):
@@ -127,7 +127,7 @@ class MapExecutable(Operation):
 
     def check(self, status: int) -> None:
         """Raise DriverError of a launch's status."""
-        backend().check_launch(status)
+        runtime().check_launch(status)
 
     # ------------------------------------------------------------ overlap
 

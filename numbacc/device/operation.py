@@ -12,8 +12,8 @@ from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-from ..base.backend import backend
 from ..base.codes import MAY_OVERLAP
+from ..base.dispatch import runtime
 from ..base.layout import CPU, Layout, overlap, read_only
 from ..base.ownership import PLAN_INSTEAD, NotCopied
 from ..errors import LayoutError
@@ -268,11 +268,11 @@ class Operation(NotCopied):
                 for storage in storages:
                     if storage.sole != stream:
                         # Another thread has begun to use the memory elsewhere meanwhile.
-                        backend().note(stream, self.device, inputs, self._written(inputs, outs))
+                        runtime().note(stream, self.device, inputs, self._written(inputs, outs))
                         break
                 return self._answer(outs) if out is None else out
         if not self.empty:
-            with backend().using(stream, self.device, inputs, self._written(inputs, outs)) as capture:
+            with runtime().using(stream, self.device, inputs, self._written(inputs, outs)) as capture:
                 self._queue(stream, addresses, scalars, capture)
         return self._answer(outs) if out is None else out
 

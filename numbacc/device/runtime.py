@@ -1,6 +1,6 @@
 """The real GPU, over the CUDA driver: everything that `simulator` offers alike for Numba's simulator.
 
-`backend()` says which of the two is in force. Addresses, streams and devices are plain integers here.
+`runtime()` says which of the two is in force. Addresses, streams and devices are plain integers here.
 """
 
 from __future__ import annotations

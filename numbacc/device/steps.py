@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ..base.backend import backend
 from ..base.codes import MAY_OVERLAP, WRONG_ALIGNMENT
+from ..base.dispatch import runtime
 
 #: Parts of scratch memory start on multiples of this, as allocations do.
 ALIGNMENT = 256
@@ -147,7 +147,7 @@ class CopyBytes(_Bytes):
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
         """As `Executable.launch_unchecked`."""
         source, target = addresses
-        backend().copy_on_device(target, source, self._nbytes, self._device, stream)
+        runtime().copy_on_device(target, source, self._nbytes, self._device, stream)
         return 0
 
 
@@ -156,5 +156,5 @@ class ZeroBytes(_Bytes):
 
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
         """As `Executable.launch_unchecked`."""
-        backend().fill(addresses[0], b"\0", self._nbytes, self._device, stream)
+        runtime().fill(addresses[0], b"\0", self._nbytes, self._device, stream)
         return 0

@@ -7,7 +7,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
-from ..base.backend import backend, has_gpu
+from ..base.dispatch import has_gpu, runtime
 from ..base.layout import CPU
 from ..base.ownership import NotCopied
 from ..errors import DeviceError, OptionError, UnsupportedError, shown
@@ -73,9 +73,9 @@ class Stream(NotCopied):
         """
         if not has_gpu():
             return
-        if backend().is_capturing(self.handle):
+        if runtime().is_capturing(self.handle):
             raise UnsupportedError("synchronize() inside a graph's capture, where nothing runs: do it after g.launch()")
-        backend().synchronize(self.handle, device_of(self))
+        runtime().synchronize(self.handle, device_of(self))
 
     def wait(self, other: Any) -> None:
         """Let work queued here from now on start only after what is queued on `other` now. Does not block.
@@ -89,12 +89,12 @@ class Stream(NotCopied):
         handle = handle_of(other)
         if not has_gpu():
             return
-        if backend().is_capturing(self.handle) and not backend().is_capturing(handle):
+        if runtime().is_capturing(self.handle) and not runtime().is_capturing(handle):
             raise UnsupportedError(
                 "a stream that is being captured into a graph can only wait for work that is captured with it: wait "
                 "before the capture; arrays that the graph uses are waited for at each launch"
             )
-        backend().wait(self.handle, handle, device_of(self), device_of(other))
+        runtime().wait(self.handle, handle, device_of(self), device_of(other))
 
     def __enter__(self) -> Stream:
         _default.stack.append((self, _default.handle, devices.default.number))
@@ -186,7 +186,7 @@ def _of_device(found: Stream, number: int) -> Stream:
 
 def _unused(device: int) -> int:
     """A stream that nobody holds. One that took part in a capture belongs to that until it ends."""
-    idle, made = _idle.setdefault(device, []), backend()
+    idle, made = _idle.setdefault(device, []), runtime()
     for _ in range(len(idle)):
         try:
             handle = idle.pop(0)
@@ -206,7 +206,7 @@ def device_of(stream: Any) -> int:
     if stream is None:
         stream = current_stream()
     found = stream.device if isinstance(stream, Stream) else None
-    return backend().device_of_stream(handle_of(stream)) if found is None else found
+    return runtime().device_of_stream(handle_of(stream)) if found is None else found
 
 
 def current_stream() -> Stream:

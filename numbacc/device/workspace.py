@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..base.backend import backend
+from ..base.dispatch import runtime
 
 Result = TypeVar("Result")
 
@@ -56,11 +56,11 @@ def run(launch: Callable[[int], Result], nbytes: int, device: int, stream: int) 
     if not nbytes:
         return launch(0)
     # The local name keeps the block alive until the work is queued, whatever another thread makes of `_held`.
-    block = None if backend().is_capturing(stream) else held(nbytes, device, stream)
+    block = None if runtime().is_capturing(stream) else held(nbytes, device, stream)
     if block is None:
         # For a capture this is the graph's memory, which later work in it may have again.
-        block = backend().allocate(nbytes, device, stream)
-        if nbytes <= _limit and not backend().is_capturing(stream):
+        block = runtime().allocate(nbytes, device, stream)
+        if nbytes <= _limit and not runtime().is_capturing(stream):
             with _lock:
                 _held[device, stream, id(_thread.token)] = block
                 _shrink(_limit)

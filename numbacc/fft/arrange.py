@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base.backend import launcher_class
+from ..base.dispatch import launcher_class
 from ..base.dtypes import info
 from ..base.layout import Layout, merge_dimensions, view
 from ..device.map_executable import MapExecutable, MapSpec

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..arrays import operands
-from ..base.backend import fourier_library, simulated
 from ..base.codes import MAY_OVERLAP, WRONG_ALIGNMENT
+from ..base.dispatch import fourier_library, simulated
 from ..base.layout import check_writable, same_layout
 from ..device.steps import Scratch, Step, Steps
 from ..errors import LayoutError

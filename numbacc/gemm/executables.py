@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
 
-from ..base.backend import matmul_library
 from ..base.codes import ALIGNED, ARRAYS, MATMUL_ARRAYS, MAY_OVERLAP, WRONG_ALIGNMENT
+from ..base.dispatch import matmul_library
 from ..device import copying
 from ..device.steps import NOWHERE, CopyBytes, Scratch, Step, Steps, ZeroBytes
 from ..libraries.products import bits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..base.backend import backend
+from ..base.dispatch import runtime
 from ..base.dtypes import info
 from ..base.layout import Layout
 from ..errors import LayoutError
@@ -22,9 +22,9 @@ def check_hardware(problem: Problem) -> None:
     name, oldest = row.name, max(row.oldest_capability, problem.types.oldest_capability)
     if problem.compute == "tf32":
         name, oldest = "tf32", _OLDEST_TF32
-    backend().check_capability(name, oldest, a.device)
+    runtime().check_capability(name, oldest, a.device)
     multiple = problem.types.multiple
-    if multiple == 1 or backend().capability(a.device) >= _ANY_STORAGE or not (problem.k and problem.matrix_out.size):
+    if multiple == 1 or runtime().capability(a.device) >= _ANY_STORAGE or not (problem.k and problem.matrix_out.size):
         return
     for array, what, by_rows in ((problem.matrix_a, "a", True), (problem.matrix_b, "b", False)):
         distance = pitch(array, by_rows)
@@ -43,7 +43,7 @@ def check_hardware(problem: Problem) -> None:
 def what_is_missing(problem: Problem, alignment: Sequence[int]) -> str:
     """Why the library may have had no algorithm for a problem, as a message."""
     call, device = problem.call, problem.call.a.device
-    where = "{} (compute capability {}.{})".format(backend().device_name(device), *backend().capability(device))
+    where = "{} (compute capability {}.{})".format(runtime().device_name(device), *runtime().capability(device))
     reasons = []
     if (call.a.dtype.name, call.b.dtype.name) == ("float8_e5m2", "float8_e5m2"):
         reasons.append("float8_e5m2 is multiplied with float8_e4m3fn only: convert one of the two")

@@ -7,8 +7,8 @@ from functools import cached_property, partial
 from typing import Any
 
 from ..arrays import creation, operands
-from ..base.backend import backend
 from ..base.codes import ALIGNED
+from ..base.dispatch import runtime
 from ..base.dtypes import dtype, info
 from ..base.layout import CPU, Layout, layout, row_major_strides, same_layout
 from ..device import workspace
@@ -115,7 +115,7 @@ class MatmulPlan(Plan):
         def prepared(lowered: Lowered, runner: Any) -> Callable[[], None]:
             for number, written in enumerate(self.outputs if not kept else (), first):
                 nbytes, start = padded(trial.addresses[number], written.low, written.high)
-                kept.append(backend().allocate(nbytes, self.device, trial.stream))
+                kept.append(runtime().allocate(nbytes, self.device, trial.stream))
                 moved[number] = kept[-1].address + start
             call = LibraryCall(runner, "", self._scale)
             found = self._assembled(lowered, call, (), True, backend="", algorithm="", **options)

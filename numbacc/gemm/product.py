@@ -7,7 +7,7 @@ from typing import Any
 
 from ..arrays import operands
 from ..arrays.operands import Array
-from ..base.backend import matmul_library
+from ..base.dispatch import matmul_library
 from ..device.streams import handle_of
 from ..plan.cache import PlanCache, functions_of
 from . import epilogue_plans

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from ..base.backend import matmul_library
+from ..base.dispatch import matmul_library
 from ..errors import UnsupportedError
 from .aliasing import pairs_of
 from .alignment import Copied, alignment_of, check_addresses, copies_of, loose_scales, takes_aux, told

@@ -16,7 +16,7 @@ import numpy as np
 from numbacc_bindings.curand import Ordering, RngType, curand
 
 from ..base import checks
-from ..base.backend import backend, simulated
+from ..base.dispatch import runtime, simulated
 from ..base.layout import CPU
 from ..device import workspace
 from ..device.streams import owner_of
@@ -255,7 +255,7 @@ class Engine:
         self._failed = False
 
     def _context(self) -> Any:
-        return nullcontext() if self._device == CPU else backend().on_device(self._device)
+        return nullcontext() if self._device == CPU else runtime().on_device(self._device)
 
     def makes(self, state: State) -> bool:
         """True if this generator's sequence is that of a state, wherever in it."""
@@ -294,16 +294,16 @@ class Engine:
             if self._device == CPU:
                 draw()
             else:
-                backend().with_room(draw, self._device)
+                runtime().with_room(draw, self._device)
 
     def _use(self, stream: int) -> None:
         if stream != self._stream and self._device != CPU:
-            if backend().is_capturing(self._stream):
+            if runtime().is_capturing(self._stream):
                 raise UnsupportedError(
                     f"stream {self._stream:#x}, on which this generator drew last, is being captured into a graph: "
                     "draw before the capture, or use another generator"
                 )
-            backend().wait(stream, self._stream, self._device)
+            runtime().wait(stream, self._stream, self._device)
             curand.curandSetStream(self._handle.value, stream)
             self._stream, self._owner = stream, owner_of(stream)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..base.backend import backend
+from ..base.dispatch import runtime
 from ..base.layout import CPU
 from ..base.ownership import NotCopied
 from ..device.contexts import call, on_device, relaxed
@@ -38,7 +38,7 @@ class Handle(NotCopied):
             if device == CPU:
                 self.value = call(create, *arguments)
             else:
-                self.value = backend().with_room(lambda: call(create, *arguments), device)
+                self.value = runtime().with_room(lambda: call(create, *arguments), device)
 
     def __del__(self) -> None:
         if self.value:

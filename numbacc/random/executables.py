@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base.backend import backend, launcher_class, simulated
 from ..base.codes import WRONG_ALIGNMENT
+from ..base.dispatch import launcher_class, runtime, simulated
 from ..base.dtypes import info
 from ..base.layout import Layout
 from ..kernels.specs import DRAW_WORDS, MAX_THREADS, DrawSpec, LaunchOrder, groups_of
@@ -70,7 +70,7 @@ class KernelDraw:
 
     def check(self, status: int) -> None:
         """Raise DriverError unless a launch's status is 0."""
-        backend().check_launch(status)
+        runtime().check_launch(status)
 
 
 def _unknown(*words: int) -> int:
@@ -135,7 +135,7 @@ class LibraryDraw:
 
     def check(self, status: int) -> None:
         """Raise DriverError of a kernel's status; what fails of cuRAND has raised its error."""
-        backend().check_launch(status)
+        runtime().check_launch(status)
 
 
 def generate(draw: Draw, engine: Any, address: int, position: int, start: int, values: int, stream: int) -> None:

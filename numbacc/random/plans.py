@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays import operands
 from ..base import dtypes
-from ..base.backend import backend, simulated
+from ..base.dispatch import runtime, simulated
 from ..base.layout import (
     CPU,
     Layout,
@@ -102,7 +102,7 @@ class DrawPlan(Plan):
                 f"{kind.outputs} {'points' if kind.quasi else 'outputs'}: use another generator"
             )
         check_outputs(kind, end, self.device, f"{count} values from position {position} on")
-        if not self._captures and backend().is_capturing(stream):
+        if not self._captures and runtime().is_capturing(stream):
             self._raise_capture()
 
     def _raise_capture(self) -> None:

@@ -40,7 +40,7 @@ def parsed(arguments):
 def place_of(name):
     """The place as `conftest.Place` calls it."""
     if name is None:
-        from numbacc.base.backend import has_gpu, simulated
+        from numbacc.base.dispatch import has_gpu, simulated
 
         return "simulator" if simulated() else "gpu" if has_gpu() else "numpy"
     return "numpy" if name == "cpu" else name

@@ -7,7 +7,7 @@ import importlib.util
 import numpy as np
 from conftest import Operand, Place, bits, sentinel
 
-from numbacc.base.backend import backend
+from numbacc.base.dispatch import runtime
 from numbacc.base.layout import layout
 
 
@@ -25,7 +25,7 @@ class FuzzPlace(Place):
         if self.name == "gpu":
             from numbacc_bindings.driver import driver
 
-            with backend().on_device(0):
+            with runtime().on_device(0):
                 driver.cuCtxSynchronize()
 
 

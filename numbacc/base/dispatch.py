@@ -28,8 +28,8 @@ def _module(real: str, simulation: str) -> ModuleType:
     return import_module(f"{_PACKAGE}.{simulation if simulated() else real}")
 
 
-def backend() -> ModuleType:
-    """What knows devices, memory and streams."""
+def runtime() -> ModuleType:
+    """Return the module that handles devices, memory and streams: `device.runtime`, or the simulator."""
     return _module("device.runtime", "simulator.device")
 
 
@@ -69,4 +69,4 @@ def has_gpu() -> bool:
         >>> numbacc.zeros(3, device=where).shape
         (3,)
     """
-    return bool(backend().device_count())
+    return bool(runtime().device_count())
