@@ -1,7 +1,7 @@
 """`python -m numbacc compile`: kernels compiled ahead of their first use, in parallel, and kept on disk.
 
 What is compiled is what everyday calls launch: each family's formulas in each of its dtypes, on arrays that are dense,
-that start or end at odd places, that lie transposed, and that have gaps. Other arrays get kernels when they come.
+that start or end at odd addresses, that are transposed, and that have gaps. Other arrays get kernels when they come.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .base import dtypes
 from .base.dispatch import has_gpu, launching_by, simulated
 from .base.layout import Layout, layout, row_major_strides
 from .device import copying, kernel_cache
-from .fft import arguments, arrange, program, steps
+from .fft import arguments, program, repacking, steps
 from .gemm import epilogue_plans
 from .kernels.formulas import FORMULAS
 from .kernels.specs import LaunchOrder
@@ -32,7 +32,7 @@ _LONG, _ODD, _SHORT = 4096, (4100, 4098, 4097), 6
 
 
 class _Noted:
-    """Takes the place of a launcher, and keeps which kernel it would launch."""
+    """Stands in for a launcher, and keeps which kernel it would launch."""
 
     backend, algorithm = "kernel", ""
     found: list[Any]
@@ -103,8 +103,8 @@ def _fft() -> None:
                 for shape, axis in (((_ROWS, 1024), 1), ((1024, _ROWS), 0)):
                     asked = arguments.request(function, _dense(shape, name), (axis,), (1024,), norm, False, None)
                     for step in program.build(asked, True).steps:
-                        if isinstance(step, steps.Arrange):
-                            arrange.executable(step, 1024).choose((0, 0))
+                        if isinstance(step, steps.Repack):
+                            repacking.executable(step, 1024).choose((0, 0))
 
 
 #: Method -> its arguments, where it has some.

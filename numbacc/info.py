@@ -188,7 +188,7 @@ def gather() -> Row:
     extra = stack(cuda, gpus)
     here = (sys.platform, platform.machine())
     nothing = "no GPU" if here in CUDA_PLATFORMS else f"there is no CUDA for {' '.join(here)}"
-    place = "GPU " + ", ".join("cuda:{number} {name}".format(**g) for g in gpus) if gpus else f"NumPy ({nothing})"
+    found = "GPU " + ", ".join("cuda:{number} {name}".format(**g) for g in gpus) if gpus else f"NumPy ({nothing})"
     needed = {**REQUIRED, BINDINGS: ""}
     if here not in CUDA_PLATFORMS:
         needed = {name: good for name, good in REQUIRED.items() if name not in CUDA_ONLY}
@@ -197,7 +197,7 @@ def gather() -> Row:
     kept, no_cache = attempt(cache)
     report = {
         "version": __version__,
-        "runs_on": "Numba's simulator" if dispatch.simulated() else place,
+        "runs_on": "Numba's simulator" if dispatch.simulated() else found,
         "platform": attempt(platform.platform)[0],
         "python": {"version": platform.python_version(), "path": sys.executable},
         "packages": packages,

@@ -13,10 +13,10 @@ from skips import skip_if
 from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
 from numbacc.base.layout import layout
-from numbacc.fft import arrange
-from numbacc.fft.steps import ARGUMENT, RESULT, Area, Arrange
-from numbacc.kernels.arrange import SCALES
-from numbacc.kernels.specs import ArrangeSpec
+from numbacc.fft import repacking
+from numbacc.fft.steps import ARGUMENT, RESULT, Area, Repack
+from numbacc.kernels.repack import SCALES
+from numbacc.kernels.specs import RepackSpec
 
 pytestmark = skip_if(simulated(), "not simulated")
 
@@ -27,7 +27,7 @@ def spec(source, target, parts=(2, 2), wide=False, rank=2, algorithm="straight",
     """A kernel as plans make it for aligned arrays."""
     widths = [lanes * n * TABLE[name].itemsize for n, name in zip(parts, (source, target), strict=True)]
     options = {"scale": "reciprocal", "conjugate": False, "padded": True, **more}
-    return ArrangeSpec(
+    return RepackSpec(
         algorithm, source, target, *parts, *widths, lanes=lanes, pieces=pieces, **options, rank=rank, wide=wide
     )
 
@@ -129,10 +129,10 @@ class Recorder:
 
 def order_of(source, target, alignment=(0, 0), *, count=1, **options):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrange, "launcher_class", lambda: Recorder)
+        patch.setattr(repacking, "launcher_class", lambda: Recorder)
         scale, ends, mirrored = options.get("scale", ""), options.get("ends", ()), options.get("mirrored")
-        step = Arrange(Area(ARGUMENT, source), Area(RESULT, target), scale, False, ends, mirrored)
-        return partial(arrange.executable(step, count).spec.launcher, None, alignment, 0, ())().order
+        step = Repack(Area(ARGUMENT, source), Area(RESULT, target), scale, False, ends, mirrored)
+        return partial(repacking.executable(step, count).spec.launcher, None, alignment, 0, ())().order
 
 
 def dense(shape, dtype):

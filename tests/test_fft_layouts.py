@@ -25,7 +25,7 @@ from numbacc.base.codes import WRONG_CONTEXT
 from numbacc.base.layout import layout
 from numbacc.fft import arguments, plans
 from numbacc.fft.program import build
-from numbacc.fft.steps import Arrange, Execute
+from numbacc.fft.steps import Execute, Repack
 from numbacc.libraries import cufft
 from numbacc.libraries.advanced_layout import CALL_BYTES
 
@@ -37,8 +37,8 @@ COMPLEX = [np.dtype(c) for c in "FD"]
 SENTINEL = 0xC3
 
 
-class FakeArrange:
-    """A rearrangement, in NumPy, on the memory behind the addresses."""
+class FakeRepack:
+    """A repacking pass, in NumPy, on the memory behind the addresses."""
 
     workspace_bytes, direct = 0, False
 
@@ -85,7 +85,7 @@ def emulated():
         patch.setattr(cufft, "relaxed", nullcontext)
         patch.setattr("numbacc.libraries.handles.relaxed", nullcontext)
         patch.setattr("numbacc.libraries.handles.on_device", lambda device: nullcontext())
-        patch.setattr(plans.arrange, "executable", FakeArrange)
+        patch.setattr(plans.repacking, "executable", FakeRepack)
         yield
 
 
@@ -180,7 +180,7 @@ def blocks(draw, shape, dtype, writable):
     def lists(*choices):
         return draw(st.lists(st.sampled_from(choices), min_size=rank, max_size=rank))
 
-    # Mostly what cuFFT can walk with little trouble: all the rest ends up in the same rearrangement.
+    # Mostly what cuFFT can walk with little trouble: all the rest ends up in the same repacking pass.
     steps = draw(st.sampled_from([(1,), (1, 1, 1, 2), (1, 1, -1), (2, 3), (1, 1, 0) if not writable else (1,)]))
     return Block(
         shape,
@@ -228,14 +228,14 @@ def test_any_layout(case):
 
 @given(cases())
 def test_normalization_costs_at_most_one_pass(case):
-    """A program with scaling takes as long as one without that rearranges anything, else at most one pass more."""
+    """A program with scaling takes as long as one without that repacks anything, else at most one pass more."""
     function, a, n, axes, _, overwrite, out, _ = case
     programs = {}
     for norm in ("backward", "ortho", "forward"):
         found, lengths = arguments.axes_and_lengths(function, a.layout, n, axes)
         asked = arguments.request(function, a.layout, found, lengths, norm, overwrite, out.layout)
         program = build(asked, True)
-        moves = [step for step in program.steps if isinstance(step, Arrange) and step.mirrored is None]
+        moves = [step for step in program.steps if isinstance(step, Repack) and step.mirrored is None]
         assert sum(step.scale != "" for step in moves) == (asked.scale != "")
         programs[asked.scale != ""] = program.cost, len(moves)
     if len(programs) == 2:

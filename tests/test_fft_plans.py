@@ -76,7 +76,7 @@ def test_info(place):
     assert info.math_dtype == "complex64"
     assert info.accumulator_dtype is None and info.deterministic is True
     if place.is_device:
-        assert info.algorithm == "arrange, C2R 10, batch 4"
+        assert info.algorithm == "repack, C2R 10, batch 4"
         assert info.workspace_bytes >= 4 * 6 * 8
     info = fft.fft_plan(place.put(values(0, 6))).info
     assert info.algorithm == ("no launch: the result is empty" if place.is_device else "reference")

@@ -81,7 +81,7 @@ class Library:
         """The loaded library.
 
         Raises:
-            the library's error class, with every place searched, where it is not found, or with both versions
+            the library's error class, with every path searched, where it is not found, or with both versions
             where it is too old.
         """
         with self._lock:
@@ -92,7 +92,7 @@ class Library:
 
                     path = load_nvidia_dynamic_lib(self._name).abs_path
                 except (ImportError, RuntimeError) as error:
-                    # Found in no place, no pathfinder, or a system that CUDA does not run on.
+                    # Found nowhere, no pathfinder, or a system that CUDA does not run on.
                     raise self._error(
                         f"{self._name} was not found: {self._remedy}. The search for it ended with:\n{error}"
                     ) from None

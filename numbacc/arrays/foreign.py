@@ -24,7 +24,7 @@ _NO_ARRAYS = (int, float, complex, str, bytes, list, tuple, dict, set, type(None
 
 
 def check_is_no_value(obj: Any, name: str) -> None:
-    """Raise DTypeError where an object of Python or NumPy stands in an array's place."""
+    """Raise DTypeError where an object of Python or NumPy is given instead of an array."""
     if isinstance(obj, _NO_ARRAYS):
         raise DTypeError(f"{name} is a {type(obj).__name__}; it must be an array: numbacc.asarray makes one")
 

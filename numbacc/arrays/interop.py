@@ -158,7 +158,7 @@ def _from_numba(obj: Any, name: str, handle: int) -> Taken:
     strides = tuple(obj.strides)
     if any(step % obj.dtype.itemsize for step in strides):
         raise LayoutError(f"{name} has strides {strides}, no multiples of its element size")
-    device, address = _numba.place_of(obj)
+    device, address = _numba.device_and_address(obj)
     made = layout(tuple(obj.shape), strides, obj.dtype, device)
     if _numba.SIMULATED:
         return made, address, runtime().Adopted(obj), False

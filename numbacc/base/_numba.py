@@ -40,6 +40,7 @@ __all__ = [
     "capability_compiled_for",
     "compile_ptx",
     "cuda",
+    "device_and_address",
     "dummy_array",
     "external_stream",
     "intrinsic",
@@ -47,7 +48,6 @@ __all__ = [
     "kernel_signature",
     "memory_pointer",
     "numba_ir",
-    "place_of",
     "pretend_capability",
     "register_rewrite",
     "types",
@@ -122,7 +122,7 @@ def external_stream(handle: int) -> Any:
     return cuda.external_stream(handle) if handle else 0
 
 
-def place_of(array: Any) -> tuple[int, int]:
+def device_and_address(array: Any) -> tuple[int, int]:
     """(device, address) of an array that Numba allocated."""
     if SIMULATED:
         return 0, array._ary.ctypes.data

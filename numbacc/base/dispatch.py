@@ -43,7 +43,7 @@ def launcher_class() -> Any:
 
 @contextmanager
 def launching_by(launcher: type) -> Iterator[None]:
-    """Inside, a class that is made from launches takes the place of the one that can launch them."""
+    """Inside, a class that is made from launches replaces the one that can launch them."""
     token = _launchers.set(launcher)
     try:
         yield

@@ -170,12 +170,12 @@ def check_same_device(one: Layout, name: str, other: Layout, other_name: str) ->
     """Raise DeviceError unless both are on the same GPU, or both on the CPU."""
     if one.device != other.device:
         raise DeviceError(
-            f"{name} is {_place(one.device)} and {other_name} {_place(other.device)}; nothing is copied "
+            f"{name} is {_where(one.device)} and {other_name} {_where(other.device)}; nothing is copied "
             "silently: move one with numbacc.asarray or numbacc.asnumpy"
         )
 
 
-def _place(device: int) -> str:
+def _where(device: int) -> str:
     return "in host memory (NumPy)" if device == CPU else f"on cuda:{device}"
 
 

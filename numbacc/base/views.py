@@ -1,7 +1,7 @@
 """Views: how a part of an array, or its elements in another shape, lie in the array's memory.
 
 Indices and shapes mean what they mean in NumPy. The everyday indices are worked out here, in a third of the time that a
-NumPy array in the array's place (`shadow`) takes; all others, and those that are none, are left to NumPy.
+NumPy array instead of the array (`shadow`) takes; all others, and those that are none, are left to NumPy.
 """
 
 from __future__ import annotations

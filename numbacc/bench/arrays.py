@@ -56,7 +56,7 @@ def _cases(torch: Any) -> list[Case]:
     small = numbacc.asarray(host)
     t, few = torch.from_dlpack(x), torch.from_dlpack(small)
 
-    def place(array: Any) -> Any:
+    def memory(array: Any) -> Any:
         """Where a view of x or t lies: shape, strides in bytes, address."""
         if isinstance(array, torch.Tensor):
             return tuple(array.shape), tuple(4 * n for n in array.stride()), array.data_ptr()
@@ -71,10 +71,10 @@ def _cases(torch: Any) -> list[Case]:
     return [
         Case("empty((8, 1024))", lambda: numbacc.empty((8, 1024)), lambda: torch.empty((8, 1024), device="cuda"), 1.2,
              shape),
-        Case("x[:, :100]", lambda: x[:, :100], lambda: t[:, :100], 1.5, place),
-        Case("x[3]", lambda: x[3], lambda: t[3], 1.5, place),
-        Case("x.T", lambda: x.T, lambda: t.T, 1.5, place),
-        Case("x.reshape(128, 1024)", lambda: x.reshape(128, 1024), lambda: t.reshape(128, 1024), 1.5, place),
+        Case("x[:, :100]", lambda: x[:, :100], lambda: t[:, :100], 1.5, memory),
+        Case("x[3]", lambda: x[3], lambda: t[3], 1.5, memory),
+        Case("x.T", lambda: x.T, lambda: t.T, 1.5, memory),
+        Case("x.reshape(128, 1024)", lambda: x.reshape(128, 1024), lambda: t.reshape(128, 1024), 1.5, memory),
         Case("asarray, 8 x 8 of NumPy", lambda: numbacc.asarray(host), lambda: torch.from_numpy(host).cuda(), 1.2,
              values),
         Case("copy_to_host, 8 x 8", small.copy_to_host, lambda: few.cpu().numpy(), 1.2, lambda a: a.tolist()),

@@ -93,7 +93,7 @@ def compiled_forever(module: ir.Module) -> Any:
         binding.initialize_native_asmprinter()
         module.triple = binding.get_process_triple()
         parsed = binding.parse_assembly(str(module))
-        # Unoptimized it is made in 2 ms in place of 6, and as fast: what it calls takes the time.
+        # Unoptimized it is made in 2 ms instead of 6, and as fast: what it calls takes the time.
         machine = binding.Target.from_triple(module.triple).create_target_machine(opt=0, jit=True)
         engine = binding.create_mcjit_compiler(parsed, machine)
         engine.finalize_object()
@@ -117,10 +117,10 @@ def _define(module: ir.Module) -> None:
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     # Those that are not given are 0: C's calling conventions let a function leave its last parameters unread.
     table = builder.bitcast(builder.alloca(ir.ArrayType(_WORD, _MOST)), pointer)
-    places = [builder.gep(table, [ir.Constant(_WORD, k)]) for k in range(_MOST)]
-    for place in places:
-        builder.store(zero, place)
-    # Numba's own convention: a place for the result, one for what is raised (nothing), and the arguments.
+    slots = [builder.gep(table, [ir.Constant(_WORD, k)]) for k in range(_MOST)]
+    for slot in slots:
+        builder.store(zero, slot)
+    # Numba's own convention: an address for the result, one for what is raised (nothing), and the arguments.
     result, raised = builder.alloca(_WORD), builder.alloca(pointer)
     most = ir.Constant(_WORD, _MOST)
     given = builder.select(builder.icmp_unsigned("<", count, most), count, most)
@@ -135,7 +135,7 @@ def _define(module: ir.Module) -> None:
     words = builder.inttoptr(python(builder, "PyLong_AsUnsignedLongLongMask", self), pointer)
     address, bound_one = (builder.load(builder.gep(words, [ir.Constant(_WORD, k)])) for k in (0, 1))
     kind = ir.FunctionType(_INT, [pointer, pointer.as_pointer(), *[_WORD] * (1 + _MOST)])
-    values = [builder.load(place) for place in places]
+    values = [builder.load(slot) for slot in slots]
     state = python(builder, "PyEval_SaveThread")
     builder.call(builder.inttoptr(address, kind.as_pointer()), [result, raised, bound_one, *values])
     python(builder, "PyEval_RestoreThread", state)

@@ -47,7 +47,7 @@ def folder() -> Path:
     """Where the functions of these sources are kept, by this Python and this Numba.
 
     Raises:
-        OSError: no place is known, or the sources cannot be read.
+        OSError: no directory is known, or the sources cannot be read.
     """
     digest = hashlib.sha256(f"{sys.version} {numba.__version__} {llvmlite.__version__}".encode())
     for name in SOURCES:
@@ -55,8 +55,8 @@ def folder() -> Path:
     return kernel_cache.directory() / "host" / digest.hexdigest()[:32]
 
 
-class _Place:
-    """What Numba's cache asks of the place where it keeps entries."""
+class _Locator:
+    """What Numba's cache asks of the directory where it keeps entries."""
 
     def get_cache_path(self) -> str:
         return str(folder())
@@ -73,7 +73,7 @@ class _Entry(CompileResultCacheImpl):  # type: ignore[misc]
 
     def __init__(self, function: Callable[..., int]):
         # Not by Numba's own search, which an environment variable can turn elsewhere.
-        self._locator = _Place()
+        self._locator = _Locator()
         self._filename_base = function.__qualname__
 
 
@@ -88,7 +88,7 @@ class _Cache(FunctionCache):  # type: ignore[misc]
         except OSError as error:
             kernel_cache.warn_of(error)
         except Exception:
-            # The entry is damaged. Its index is emptied, so that what is compiled now takes its place.
+            # The entry is damaged. Its index is emptied, so that what is compiled now replaces it.
             try:
                 self.flush()
             except OSError as error:

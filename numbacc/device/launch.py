@@ -125,7 +125,7 @@ class Launcher:
             _words(head)
             + bytes(LaunchConfig(*order.grid, 1, *order.block, 1))
             + _words(order.alignment)
-            + _words(n for place in order.places for n in place)
+            + _words(n for pointer in order.places for n in pointer)
             + packed
             + _words(n for pair in pairs for n in pair)
         )

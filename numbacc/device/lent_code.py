@@ -86,10 +86,10 @@ def _define_destructor(module: ir.Module, offsets: dict[int, int]) -> None:
     builder.ret_void()
 
 
-def _define_new_capsule(module: ir.Module, name: str, place: int) -> None:
-    """PyObject *new(self, arguments, count): the one argument is an address, at `place` stands the name."""
+def _define_new_capsule(module: ir.Module, name: str, name_address: int) -> None:
+    """PyObject *new(self, arguments, count): the one argument is an address; the name is at `name_address`."""
     function, builder = _function(module, f"new_{name}", _WORD, 3)
     argument = builder.load(builder.inttoptr(function.args[1], _POINTER))
     address = python(builder, "PyLong_AsUnsignedLongLongMask", argument)
     destructor = builder.ptrtoint(module.get_global("give_back_capsule"), _WORD)
-    builder.ret(python(builder, "PyCapsule_New", address, ir.Constant(_WORD, place), destructor))
+    builder.ret(python(builder, "PyCapsule_New", address, ir.Constant(_WORD, name_address), destructor))

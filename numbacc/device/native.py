@@ -76,14 +76,14 @@ def _stack(words: int) -> Any:
     """A function that returns the address of so many 64-bit words on the caller's stack."""
 
     @intrinsic
-    def place(typing: Any) -> Any:
+    def allocate(typing: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             memory = cgutils.alloca_once(builder, ir.ArrayType(_I64, words))
             return builder.ptrtoint(memory, _I64)
 
         return _int(), generate
 
-    return place
+    return allocate
 
 
 @intrinsic
@@ -148,8 +148,8 @@ def _launch(template, stream, arrays):
         if _load(arrays, k) & 15 != _load(template, ALIGNMENT + k):
             return WRONG_ALIGNMENT
     pointers, words, scalars = _load(template, POINTERS), _load(template, CONSTANTS), _load(template, SCALARS)
-    places = ALIGNMENT + count
-    constants = places + 2 * pointers
+    starts = ALIGNMENT + count
+    constants = starts + 2 * pointers
     if _may_overlap(template + 8 * (constants + words), _load(template, PAIRS), arrays):
         return MAY_OVERLAP
     is_capturing = _load(template, IS_CAPTURING)
@@ -157,9 +157,9 @@ def _launch(template, stream, arrays):
         return CAPTURING
     arguments = _argument_words()
     for k in range(pointers):
-        place = places + 2 * k
-        base = _load(arrays, _load(template, place))
-        _store(arguments, k, base + _load(template, place + 1))
+        start = starts + 2 * k
+        base = _load(arrays, _load(template, start))
+        _store(arguments, k, base + _load(template, start + 1))
     for k in range(words):
         _store(arguments, pointers + k, _load(template, constants + k))
     for k in range(scalars):
@@ -168,10 +168,10 @@ def _launch(template, stream, arrays):
     for k in range(CONFIG_WORDS):
         _store(config, k, _load(template, CONFIG + k))
     _store(config, _STREAM_IN_CONFIG, stream)
-    size_place = _one_more_word()
-    _store(size_place, 0, _load(template, SIZE))
+    size_word = _one_more_word()
+    _store(size_word, 0, _load(template, SIZE))
     extra = _extra_words()
-    for k, word in enumerate((_PARAM_BUFFER, arguments, _PARAM_SIZE, size_place, _PARAM_END)):
+    for k, word in enumerate((_PARAM_BUFFER, arguments, _PARAM_SIZE, size_word, _PARAM_END)):
         _store(extra, k, word)
     return _invoke(_load(template, LAUNCH), (config, _load(template, FUNCTION), 0, extra))
 
@@ -287,7 +287,7 @@ _value_word = _stack(1)
 
 
 @njit(inline="always")
-def _queue_matmul(template, stream, workspace, alpha_place, beta_place, arrays):
+def _queue_matmul(template, stream, workspace, alpha_address, beta_address, arrays):
     """What `matmul` says, with the arrays' addresses and the two factors in memory."""
     if not _is_current(_load(template, MATMUL_GET_CURRENT), _load(template, MATMUL_CONTEXT)):
         return WRONG_CONTEXT
@@ -307,9 +307,9 @@ def _queue_matmul(template, stream, workspace, alpha_place, beta_place, arrays):
     for _ in range(pointers):
         value = _load(arrays, _load(attribute, 0))
         if value != _load(attribute, 2):
-            place = _value_word()
-            _store(place, 0, value)
-            status = _invoke(_load(template, MATMUL_SET_ATTRIBUTE), (descriptor, _load(attribute, 1), place, 8))
+            word = _value_word()
+            _store(word, 0, value)
+            status = _invoke(_load(template, MATMUL_SET_ATTRIBUTE), (descriptor, _load(attribute, 1), word, 8))
             if status:
                 return status
             _store(attribute, 2, value)
@@ -321,12 +321,12 @@ def _queue_matmul(template, stream, workspace, alpha_place, beta_place, arrays):
         (
             _load(template, MATMUL_HANDLE),
             descriptor,
-            alpha_place,
+            alpha_address,
             _load(arrays, first),
             _load(layouts, 0),
             _load(arrays, 1 - first),
             _load(layouts, 1),
-            beta_place,
+            beta_address,
             _load(arrays, 2),
             _load(layouts, 2),
             _load(arrays, 3),
@@ -348,10 +348,10 @@ def matmul(template, stream, workspace, alpha, beta, a0, a1, a2, a3, a4, a5, a6,
     arrays = _matmul_words()
     for k, address in enumerate((a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10)):
         _store(arrays, k, address)
-    alpha_place, beta_place = _alpha_word(), _beta_word()
-    _store(alpha_place, 0, alpha)
-    _store(beta_place, 0, beta)
-    return _queue_matmul(template, stream, workspace, alpha_place, beta_place, arrays)
+    alpha_address, beta_address = _alpha_word(), _beta_word()
+    _store(alpha_address, 0, alpha)
+    _store(beta_address, 0, beta)
+    return _queue_matmul(template, stream, workspace, alpha_address, beta_address, arrays)
 
 
 @compiled(_int(*[_int] * 7))

@@ -220,7 +220,7 @@ class Operation(NotCopied):
 
         Args:
             inputs: all that it has.
-            outs: arrays for the results, None for each that is to be made, or in the place of all.
+            outs: arrays for the results, None for each that is to be made, or for all.
             out: what the user gave for the results and gets back, None where that is nothing.
             stream, scalars: a handle, and what executables take; on the CPU scalars are what the reference takes.
 

@@ -27,9 +27,9 @@ def bits_launcher(
     floats = [k for k, array in enumerate((*spec.inputs, *spec.outputs)) if array.dtype == values.dtype]
     access = size
     if all(steps[k][-1] == 1 for k in floats):
-        places = places_of(spec, alignment)
+        alignments = places_of(spec, alignment)
         distances = [8 if packing else columns, *(n for k in floats for n in steps[k][:-1])]
-        access = gcd(VECTOR_BYTES, *(places[k] for k in floats), *(size * n for n in distances))
+        access = gcd(VECTOR_BYTES, *(alignments[k] for k in floats), *(size * n for n in distances))
     each = 8 if packing else access // size
     merged = merge_dimensions(shape, [step[:-1] for step in steps], 1, leader=0)
     items = -(-columns // each)
@@ -52,9 +52,9 @@ def reduction_launcher(
     count, sizes = prod(batch), [array.itemsize for array in spec.inputs]
     width = 1
     if all(source[-1] == 1 for source in sources):
-        places = places_of(spec, alignment)
-        whole = [gcd(place, *(size * n for n in (columns, *source[:-1]))) // size
-                 for place, size, source in zip(places, sizes, sources, strict=False)]  # fmt: skip
+        alignments = places_of(spec, alignment)
+        whole = [gcd(aligned, *(size * n for n in (columns, *source[:-1]))) // size
+                 for aligned, size, source in zip(alignments, sizes, sources, strict=False)]  # fmt: skip
         width = gcd(VECTOR_BYTES // max(sizes), *whole)
     access, leader = width * max(sizes), sources[0]
     most = _power_of_two(columns // width)

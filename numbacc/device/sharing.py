@@ -14,7 +14,7 @@ from .streams import check_consumer, check_producer, foreign, owner_of
 
 
 class Borrowed(History):
-    """Another library's memory: kept alive here, freed there. Takes the place of `Storage`.
+    """Another library's memory: kept alive here, freed there. Stands in for `Storage`.
 
     Where the stream that the library works on is known, it is this memory's partner, and our work on other streams is
     in its order; else the library has put its own work before ours, and its object is kept until ours is done.

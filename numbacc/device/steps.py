@@ -10,8 +10,8 @@ from ..base.dispatch import runtime
 
 #: Parts of scratch memory start on multiples of this, as allocations do.
 ALIGNMENT = 256
-#: The place of an array that is not there: its address is 0.
-NOWHERE = -1
+#: The operand number of an array that is absent: its address is 0.
+ABSENT = -1
 
 
 class Step(NamedTuple):
@@ -19,14 +19,14 @@ class Step(NamedTuple):
 
     Attributes:
         executable: what is launched.
-        places: the numbers of its arrays: those of the whole, inputs first, then the parts of scratch memory; NOWHERE
-            of one that is not there.
+        operands: the numbers of its arrays: those of the whole, inputs first, then the parts of scratch memory; ABSENT
+            of one that is absent.
         runs: bytes that are added to the addresses, for each of several launches.
         takes_scalars: whether the scalars of the whole are this one's; else it has none.
     """
 
     executable: Any
-    places: tuple[int, ...]
+    operands: tuple[int, ...]
     runs: Sequence[Sequence[int]] = ((),)
     takes_scalars: bool = False
 
@@ -80,14 +80,14 @@ class Steps:
         self.library_bytes, self.deterministic = library_bytes, deterministic
         self.direct = bool(steps) and steps[0].executable.direct
 
-    def _places(self, addresses: Sequence[int], scratch: int) -> list[int]:
+    def _addresses(self, addresses: Sequence[int], scratch: int) -> list[int]:
         return [*addresses, *[scratch + start for start in self._parts], 0]
 
     def ready(self, addresses: Sequence[int]) -> None:
         """As `Executable.ready`; scratch memory starts on a multiple of 256."""
-        places = self._places(addresses, 0)
+        known = self._addresses(addresses, 0)
         for step in self.steps:
-            step.executable.ready([places[k] for k in step.places])
+            step.executable.ready([known[k] for k in step.operands])
 
     def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
         """As `Executable.launch`: the first step looks at context and capture, for all."""
@@ -105,9 +105,9 @@ class Steps:
     def _launch(
         self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int], is_checked: bool
     ) -> int:
-        places, area = self._places(addresses, scratch), scratch + self._area if self._has_area else 0
+        known, area = self._addresses(addresses, scratch), scratch + self._area if self._has_area else 0
         for executable, numbers, runs, takes_scalars in self.steps:
-            arrays, own = [places[k] for k in numbers], scalars if takes_scalars else ()
+            arrays, own = [known[k] for k in numbers], scalars if takes_scalars else ()
             for offsets in runs:
                 moved = [start + offset for start, offset in zip(arrays, offsets, strict=True)] if offsets else arrays
                 if not is_checked:

@@ -159,6 +159,6 @@ def _check_out(array: Any, made: Layout, result: Any, wanted: Layout) -> None:
     host = isinstance(array, np.ndarray)
     if not result.flags.writeable if host else result._readonly:
         raise read_only("out")
-    places = [a.ctypes.data if host else a._address for a in (array, result)]
-    if overlap(places[0], made, places[1], found):
+    starts = [a.ctypes.data if host else a._address for a in (array, result)]
+    if overlap(starts[0], made, starts[1], found):
         raise LayoutError("out overlaps x: pass memory that shares nothing with it")

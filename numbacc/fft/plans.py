@@ -1,4 +1,4 @@
-"""Plans of Fourier transforms: which of cuFFT's plans and which rearrangements, as executables."""
+"""Plans of Fourier transforms: which of cuFFT's plans and which repacking passes, as executables."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ..device.steps import Scratch, Step, Steps
 from ..errors import LayoutError
 from ..plan.base import Plan
 from ..reference import fft as reference
-from . import arrange
-from .program import Arrange, Execute, Request, build
+from . import repacking
+from .program import Execute, Repack, Request, build
 
 
 class _Transform:
@@ -93,12 +93,12 @@ def executable(request: Request, aligned: bool, close: Sequence[tuple[int, ...]]
         in_place = same_layout(request.array, request.result)
         (transform,) = made.values()
         return _Transform(transform, algorithm, mask, forbidden, in_place)
-    # Inside a program it is known which steps work in place. Buffers are numbered as places are: argument, result, and
+    # Inside a program it is known which steps work in place. Buffers are numbered as operands: argument, result, and
     # then scratch memory.
     calls = {key: _Transform(transform, algorithm, 0, (0, 0), True) for key, transform in made.items()}
     steps = [
-        Step(arrange.executable(step, prod(request.lengths)), (step.source.buffer, step.target.buffer))
-        if isinstance(step, Arrange)
+        Step(repacking.executable(step, prod(request.lengths)), (step.source.buffer, step.target.buffer))
+        if isinstance(step, Repack)
         else Step(calls[step.walk.layout, step.inverse], (step.source.buffer, step.target.buffer), step.walk.starts)
         for step in program.steps
     ]
@@ -170,9 +170,9 @@ class FftPlan(Plan):
         return outs
 
 
-def _describe(step: Arrange | Execute) -> str:
-    if isinstance(step, Arrange):
-        return "arrange"
+def _describe(step: Repack | Execute) -> str:
+    if isinstance(step, Repack):
+        return "repack"
     layout, calls = step.walk.layout, len(step.walk.starts)
     text = f"{layout.type.name} {'x'.join(map(str, layout.lengths))}, batch {layout.batch}"
     return text if calls == 1 else f"{text}, {calls} times"

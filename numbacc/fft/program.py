@@ -1,15 +1,15 @@
-"""What a Fourier transform does, step by step: which cuFFT plans, and what must be rearranged before and after.
+"""What a Fourier transform does, step by step: which cuFFT plans, and what must be repacked before and after.
 
 Everything here follows from layouts and options alone; nothing is allocated or run. There are several ways:
 
 1. cuFFT walks the arrays as they are;
-2. the argument is first rearranged, into the result itself where the transform can then work in place, else into
+2. the argument is first repacked, into the result itself where the transform can then work in place, else into
    scratch memory: for what cuFFT cannot take (padding, other dtypes, strides that do not nest), and for columns that it
    would transform slower than our own kernel transposes them;
-3. the result is transformed in scratch memory and rearranged into place.
+3. the result is transformed in scratch memory and repacked into place.
 
 Of those that can be the one that takes least time is chosen, by measured costs: see `advanced_layout`. Scaling and
-conjugation are done by whichever rearrangement is needed anyway, else by one of their own.
+conjugation are done by whichever repacking pass is needed anyway, else by one of their own.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import numpy as np
 
 from ..base.layout import layout, repeats_elements
 from ..libraries.advanced_layout import MAX_RANK, TYPES, walk
-from .steps import ARGUMENT, RESULT, Area, Arrange, Execute, Program, Request, dense, inner_axes
+from .steps import ARGUMENT, RESULT, Area, Execute, Program, Repack, Request, dense, inner_axes
 
-__all__ = ["Arrange", "Execute", "Program", "Request", "build", "with_result"]
+__all__ = ["Execute", "Program", "Repack", "Request", "build", "with_result"]
 
 #: Scratch arrays start on multiples of this, as allocations do.
 _ALIGNMENT = 256
@@ -109,24 +109,24 @@ class _Builder:
 
     # ------------------------------------------------------------ steps
 
-    def _arrange(self, source: Area, target: Area, *, before: bool) -> None:
-        """A rearrangement, before or after the transform, that does what may be done on that side."""
+    def _repack(self, source: Area, target: Area, *, before: bool) -> None:
+        """A repacking pass, before or after the transform, that does what may be done on that side."""
         conjugate = self._conjugate == ("before" if before else "after")
-        self.program.steps.append(Arrange(source, target, self._scale, conjugate))
+        self.program.steps.append(Repack(source, target, self._scale, conjugate))
         self._scale = ""
         if conjugate:
             self._conjugate = ""
 
-    def _rearranged(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Area:
+    def _repacked(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Area:
         """The argument in scratch memory, as cuFFT can walk it."""
         scratch = self._new(shape, dtype)
-        self._arrange(self._source, scratch, before=True)
+        self._repack(self._source, scratch, before=True)
         return scratch
 
     def finish(self) -> None:
         """What scaling and conjugation is left, in place."""
         if self._scale or self._conjugate:
-            self._arrange(self._result, self._result, before=False)
+            self._repack(self._result, self._result, before=False)
 
     def _passes(
         self, kind: str, source: Area, target: Area, axes: Sequence[int], patient: bool = False
@@ -147,8 +147,8 @@ class _Builder:
             step, rest = Execute(source, target, found, self.request.inverse), order[:-rank]
             if not rest:
                 return [step]
-            place = source if kind == "c2r" else target
-            others = self._passes("c2c", place, place, rest, patient)
+            area = source if kind == "c2r" else target
+            others = self._passes("c2c", area, area, rest, patient)
             if others is not None:
                 return [*others, step] if kind == "c2r" else [step, *others]
         return None
@@ -169,7 +169,7 @@ class _Builder:
     def nothing(self) -> bool:
         """No axis is transformed."""
         if not self._axes:
-            self._arrange(self._source, self._result, before=True)
+            self._repack(self._source, self._result, before=True)
         return not self._axes
 
     def direct(self) -> bool:
@@ -178,29 +178,29 @@ class _Builder:
         return bool(able and self._run(self.request.kind, self._source, self._result, self._axes))
 
     def in_result(self) -> bool:
-        """Rearranged into the result, and transformed there."""
+        """Repacked into the result, and transformed there."""
         steps = self._passes("c2c", self._result, self._result, self._axes) if self._writable and self._axes else None
         if steps is None:
             return False
-        self._arrange(self._source, self._result, before=True)
+        self._repack(self._source, self._result, before=True)
         self.program.steps += steps
         return True
 
     def into_scratch(self) -> bool:
-        """From the argument into scratch memory, and rearranged from there."""
+        """From the argument into scratch memory, and repacked from there."""
         scratch = self._new(self._points, self._complex)
         if not (self._axes and self._direct and self._run("c2c", self._source, scratch, self._axes)):
             return False
-        self._arrange(scratch, self._result, before=False)
+        self._repack(scratch, self._result, before=False)
         return True
 
     def in_scratch(self) -> bool:
-        """Rearranged into scratch memory, transformed there, and rearranged from there."""
+        """Repacked into scratch memory, transformed there, and repacked from there."""
         if not self._axes:
             return False
-        scratch = self._rearranged(self._points, self._complex)
+        scratch = self._repacked(self._points, self._complex)
         self._insist("c2c", scratch, scratch, self._axes)
-        self._arrange(scratch, self._result, before=False)
+        self._repack(scratch, self._result, before=False)
         return True
 
     # ------------------------------------------------------------ the ways from real numbers
@@ -218,26 +218,26 @@ class _Builder:
         return self._halved and self.direct()
 
     def real_from_scratch(self) -> bool:
-        """Rearranged into scratch memory, and from there into the result."""
+        """Repacked into scratch memory, and from there into the result."""
         if not (self._halved and self._writable):
             return False
-        return self._run("r2c", self._rearranged(self._points, self._real), self._result, self._axes)
+        return self._run("r2c", self._repacked(self._points, self._real), self._result, self._axes)
 
     def real_into_scratch(self) -> bool:
-        """From the argument into a spectrum in scratch memory, and rearranged from there."""
+        """From the argument into a spectrum in scratch memory, and repacked from there."""
         spectrum = self._new(self._spectrum, self._complex)
         if not (self._halved and self._direct and self._run("r2c", self._source, spectrum, self._axes)):
             return False
-        self._arrange(spectrum, self._result, before=False)
+        self._repack(spectrum, self._result, before=False)
         return True
 
     def real_in_scratch(self) -> bool:
-        """Rearranged into scratch memory, into a spectrum there, and rearranged from there."""
+        """Repacked into scratch memory, into a spectrum there, and repacked from there."""
         if not self._halved:
             return False
-        source, spectrum = self._rearranged(self._points, self._real), self._new(self._spectrum, self._complex)
+        source, spectrum = self._repacked(self._points, self._real), self._new(self._spectrum, self._complex)
         self._insist("r2c", source, spectrum, self._axes)
-        self._arrange(spectrum, self._result, before=False)
+        self._repack(spectrum, self._result, before=False)
         return True
 
     # ------------------------------------------------------------ the ways to real numbers
@@ -248,9 +248,9 @@ class _Builder:
             return False
         self._conjugate, source = "", self._source
         if self._axes:
-            source = self._rearranged(self._spectrum, self._complex)
+            source = self._repacked(self._spectrum, self._complex)
             self._insist("c2c", source, source, self._axes)
-        self._arrange(source, self._result, before=False)
+        self._repack(source, self._result, before=False)
         return True
 
     def destroying(self) -> bool:
@@ -262,18 +262,18 @@ class _Builder:
         return self._run("c2r", self._source, self._result, self._axes)
 
     def spectrum_in_scratch(self) -> bool:
-        """Rearranged into scratch memory, and from there into the result."""
+        """Repacked into scratch memory, and from there into the result."""
         if not (self._halved and self._writable):
             return False
         return self._run("c2r", self._spectrum_copy(), self._result, self._axes)
 
     def spectrum_and_points(self) -> bool:
-        """Rearranged into scratch memory, to real numbers there, and rearranged from there."""
+        """Repacked into scratch memory, to real numbers there, and repacked from there."""
         if not self._halved:
             return False
         source, points = self._spectrum_copy(), self._new(self._points, self._real)
         self._insist("c2r", source, points, self._axes)
-        self._arrange(points, self._result, before=False)
+        self._repack(points, self._result, before=False)
         return True
 
     def _spectrum_copy(self) -> Area:
@@ -281,18 +281,18 @@ class _Builder:
 
         The transform is defined to ignore them. cuFFT does in most of its kernels, but not in all.
         """
-        scratch = self._rearranged(self._spectrum, self._complex)
+        scratch = self._repacked(self._spectrum, self._complex)
         if len(self._axes) > 1:
             self._make_hermitian(scratch)
         else:
             step = self.program.steps[-1]
-            assert isinstance(step, Arrange)
+            assert isinstance(step, Repack)
             self.program.steps[-1] = step._replace(ends=self._ends)
         return scratch
 
     def _make_hermitian(self, spectrum: Area) -> None:
         """Make a spectrum's ends, in place, what the transform along the other axes and then to real numbers sees."""
-        self.program.steps.append(Arrange(spectrum, spectrum, "", False, self._ends, mirrored=tuple(self._axes[:-1])))
+        self.program.steps.append(Repack(spectrum, spectrum, "", False, self._ends, mirrored=tuple(self._axes[:-1])))
 
     @property
     def _ends(self) -> tuple[int, int]:

@@ -24,7 +24,7 @@ class Request(NamedTuple):
         inverse: the sign of the exponent: True for +.
         axes: the transformed axes, each once; the last one is the halved one.
         lengths: points along each.
-        scale: what the result is multiplied with, a key of `kernels.arrange.SCALES`.
+        scale: what the result is multiplied with, a key of `kernels.repack.SCALES`.
         conjugate: "", or "before" or "after" the transform.
         math: name of the complex dtype of the transform.
         array, result: layouts.
@@ -55,12 +55,12 @@ class Area(NamedTuple):
     layout: Layout
 
 
-class Arrange(NamedTuple):
-    """A pass of `kernels.arrange`.
+class Repack(NamedTuple):
+    """A pass of `kernels.repack`.
 
     Attributes:
         source, target: arrays.
-        scale: what values are multiplied with, a key of `kernels.arrange.SCALES`.
+        scale: what values are multiplied with, a key of `kernels.repack.SCALES`.
         conjugate: whether imaginary parts change their sign.
         ends: (axis, points) of a half spectrum's halved axis: imaginary parts that a transform to real numbers ignores
             are dropped; or empty.
@@ -104,7 +104,7 @@ class Program:
         nbytes: of scratch memory.
     """
 
-    steps: list[Arrange | Execute] = field(default_factory=list)
+    steps: list[Repack | Execute] = field(default_factory=list)
     scratch: list[int] = field(default_factory=list)
     nbytes: int = 0
 

@@ -31,7 +31,7 @@ _PLACES = (*SCALES, "amax_d")
 
 
 class Copied(NamedTuple):
-    """A small array in whose place the library is given a copy, in scratch memory.
+    """A small array of which the library is given a copy, in scratch memory.
 
     Attributes:
         name: the argument.
@@ -92,9 +92,9 @@ def takes_aux(problem: Problem, kind: Epilogue, alignment: Sequence[int]) -> boo
     return not is_float8(problem) and (kind.activation == "relu" or problem.call.a.itemsize > 2)
 
 
-def loose_scales(places: Sequence[int]) -> tuple[int, ...]:
+def loose_scales(addresses: Sequence[int]) -> tuple[int, ...]:
     """Which of the scales of a, b, c, d, and of amax_d, do not start where the library wants them."""
-    return tuple(k for k, place in enumerate(places) if place % FLOAT8)
+    return tuple(k for k, address in enumerate(addresses) if address % FLOAT8)
 
 
 def copies_of(problem: Problem, alignment: Sequence[int], loose: Sequence[int]) -> tuple[Problem, tuple[Copied, ...]]:

@@ -9,7 +9,7 @@ from typing import Any
 from ..base.codes import ALIGNED, ARRAYS, MATMUL_ARRAYS, MAY_OVERLAP, WRONG_ALIGNMENT
 from ..base.dispatch import matmul_library
 from ..device import copying
-from ..device.steps import NOWHERE, CopyBytes, Scratch, Step, Steps, ZeroBytes
+from ..device.steps import ABSENT, CopyBytes, Scratch, Step, Steps, ZeroBytes
 from ..libraries.products import bits
 from . import compose
 from .alignment import alignment_of, loose_scales
@@ -20,29 +20,27 @@ from .problem import SCALES, Problem
 _AMAX = MATMUL_ARRAYS - 1
 
 
-class Places:
-    """Where the operands of a plan, inputs first, stand in a call of the library: see `codes.MATMUL_ARRAYS`.
+class CallOperands:
+    """Which operands of a plan, inputs first, are the arrays of a call of the library: see `codes.MATMUL_ARRAYS`.
 
     Args:
         names: of the plan's operands.
-        in_place_of_c: what the library is given where it is given no C of the user's: an operand's name, or "".
+        default_c: what the library is given where it is not given the user's C: an operand's name, or "".
         copies_c: True if the user's C is copied to where the library gets it.
 
     Attributes:
         names: as given.
-        c: the number of the user's C, or NOWHERE.
-        numbers: for each array of a call the number of the operand, or NOWHERE.
+        c: the number of the user's C, or ABSENT.
+        numbers: for each array of a call the number of the operand, or ABSENT.
     """
 
-    def __init__(self, names: Sequence[str], in_place_of_c: str, copies_c: bool):
+    def __init__(self, names: Sequence[str], default_c: str, copies_c: bool):
         self.names = tuple(names)
         index = {name: number for number, name in enumerate(names)}
-        self.c = index.get("c", NOWHERE)
-        c = in_place_of_c if copies_c or "c" not in index else "c"
+        self.c = index.get("c", ABSENT)
+        c = default_c if copies_c or "c" not in index else "c"
         second = "bias" if "bias" in index else "bias_grad"
-        self.numbers = tuple(
-            index.get(name, NOWHERE) for name in ("a", "b", c, "out", second, "aux", *SCALES, "amax_d")
-        )
+        self.numbers = tuple(index.get(name, ABSENT) for name in ("a", "b", c, "out", second, "aux", *SCALES, "amax_d"))
         #: The addresses of a call's arrays out of those of the operands and a 0 behind them.
         self.pick = itemgetter(*self.numbers)
 
@@ -87,7 +85,7 @@ class Alone(Call):
     """A call of the library that is all that a plan does, with the plan's operands.
 
     Args:
-        places: where they stand in the call.
+        operands: which of them are the arrays of the call.
         plain: True where it needs neither scratch memory nor a C that is not D.
         close: as in `Operation.close`, of the pairs that the compiled call does not look at.
     """
@@ -97,17 +95,17 @@ class Alone(Call):
         runner: Any,
         algorithm: str,
         scale_type: str,
-        places: Places,
+        operands: CallOperands,
         plain: bool,
         close: Sequence[tuple[int, ...]],
     ):
         super().__init__(runner, algorithm, scale_type)
-        self._pick, self._close = places.pick, close
-        self._scales = [number for number in places.numbers[ARRAYS:] if number != NOWHERE]
+        self._pick, self._close = operands.pick, close
+        self._scales = [number for number in operands.numbers[ARRAYS:] if number != ABSENT]
         # Every argument less makes a call cheaper, and a small product takes the library six microseconds.
-        self._plain = runner.launch_plain if plain and not self._scales and places.c == NOWHERE else None
+        self._plain = runner.launch_plain if plain and not self._scales and operands.c == ABSENT else None
         #: Whether a plain call reads one array more than a and b, and whether that is a bias.
-        self._reads_more, self._has_bias = len(places.names) == 4, "bias" in places.names
+        self._reads_more, self._has_bias = len(operands.names) == 4, "bias" in operands.names
 
     def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
         """As `Executable.launch`."""
@@ -133,7 +131,7 @@ class Alone(Call):
 
 def assembled(
     problem: Problem,
-    places: Places,
+    operands: CallOperands,
     lowered: Lowered,
     call: Call,
     kernels: Sequence[compose.Step],
@@ -144,24 +142,24 @@ def assembled(
     """A product of the library's with what is copied before it, and our kernels behind.
 
     Args:
-        problem: what is computed; places: where its operands stand in the call.
+        problem: what is computed; operands: which of its arrays are those of the call.
         lowered, call: the product.
         kernels: what follows.
-        zeros: bytes of zeros that take the place of a and b; () where they are used.
+        zeros: bytes of zeros that replace a and b; () where they are used.
         measured: True where the time of the call counts, not what is in the memory: C and zeros are not put there.
         options: as of `Steps`.
     """
     device, scratch = problem.call.a.device, Scratch()
-    operands = sum(number != NOWHERE for number in {*places.numbers, places.c})
-    numbers, steps, behind = list(places.numbers), [], []
-    if problem.call.c is not None and places.c not in (NOWHERE, numbers[C]) and not measured:
-        steps.append(Step(copying.executable(problem.call.c, problem.out), (places.c, numbers[C])))
+    count = sum(number != ABSENT for number in {*operands.numbers, operands.c})
+    numbers, steps, behind = list(operands.numbers), [], []
+    if problem.call.c is not None and operands.c not in (ABSENT, numbers[C]) and not measured:
+        steps.append(Step(copying.executable(problem.call.c, problem.out), (operands.c, numbers[C])))
     for number, nbytes in zip((A, B), zeros, strict=False):
-        numbers[number] = operands + scratch.part(nbytes)
+        numbers[number] = count + scratch.part(nbytes)
         if not measured:
             steps.append(Step(ZeroBytes(nbytes, device), (numbers[number],)))
     for copy in lowered.copies:
-        own, numbers[copy.number] = numbers[copy.number], operands + scratch.part(copy.nbytes)
+        own, numbers[copy.number] = numbers[copy.number], count + scratch.part(copy.nbytes)
         there_and_back = (own, numbers[copy.number])
         if copy.number == _AMAX:
             behind.append(Step(CopyBytes(copy.nbytes, device), there_and_back[::-1]))
@@ -170,14 +168,14 @@ def assembled(
     padding = (0,) * (MATMUL_ARRAYS - ARRAYS)
     runs = [(*offsets, *padding) for offsets in lowered.offsets] if len(lowered.offsets) > 1 else ((),)
     # Sums over no k are sums of the zeros; where only alpha is 0, they are still those of a and b.
-    seen = places.numbers if problem.k else (numbers[A], numbers[B], *places.numbers[C:])
+    seen = operands.numbers if problem.k else (numbers[A], numbers[B], *operands.numbers[C:])
     steps += [Step(call, tuple(numbers), runs, takes_scalars=True), *behind, *map_steps(kernels, seen)]
     return Steps(steps, scratch, deterministic=call.deterministic, **options)
 
 
-def map_steps(kernels: Sequence[compose.Step], places: Sequence[int]) -> list[Step]:
-    """Our kernels on arrays that are at these places, in the order of a call of the library."""
-    return [Step(each.plan, tuple(places[k] for k in (*each.reads, *each.writes))) for each in kernels]
+def map_steps(kernels: Sequence[compose.Step], operands: Sequence[int]) -> list[Step]:
+    """Our kernels on these operands, which are in the order of a call of the library."""
+    return [Step(each.plan, tuple(operands[k] for k in (*each.reads, *each.writes))) for each in kernels]
 
 
 def padded(address: int, low: int, high: int) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """From a checked problem to products as cuBLASLt takes them.
 
 cuBLASLt's matrices are column-major. Row-major memory read so is the transpose, and (A B)ᵀ = Bᵀ Aᵀ; so for a
-row-major result A and B change places, nothing is moved, and what cuBLASLt calls the rows of D are our columns: a
+row-major result A and B are swapped, nothing is moved, and what cuBLASLt calls the rows of D are our columns: a
 bias, which it adds along the rows of D, runs along our last axis, and its BGRADA is our bgradb.
 """
 
@@ -27,7 +27,7 @@ class Lowered(NamedTuple):
     Attributes:
         product: what each run computes.
         offsets: for each run the bytes into a, b, c, out, bias or bias_grad, aux.
-        copies: arrays in whose place the library is given copies, as `alignment.Copied`.
+        copies: arrays of which the library is given copies, as `alignment.Copied`.
     """
 
     product: Product

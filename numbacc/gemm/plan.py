@@ -23,7 +23,7 @@ from .alignment import check_layouts
 from .arguments import array_or_number, checked_number
 from .compose import steps_of
 from .epilogue import Epilogue
-from .executables import Alone, Places, assembled, map_steps, padded
+from .executables import Alone, CallOperands, assembled, map_steps, padded
 from .executables import Call as LibraryCall
 from .hardware import check_hardware
 from .host import HostProduct
@@ -55,12 +55,12 @@ class MatmulPlan(Plan):
         self._is_empty = not problem.matrix_out.size
         self.empty = self._is_empty and len(outputs) == 1 + problem.epilogue.produces_aux
         copies_c = call.has_beta and not c_fits(problem)
-        # Where no C is read, the library is given D in its place; a float8 D cannot be C.
+        # Where no C is read, the library is given D instead; a float8 D cannot be C.
         narrow = problem.out.itemsize == 1
         if copies_c and narrow:
             raise LayoutError("c must be stored as out is, row by row or column by column, where out is float8")
-        self._places = Places(self.names, "" if narrow else "out", copies_c)
-        #: Of the matrices of zeros in the place of a and b, where there is no product.
+        self._call_operands = CallOperands(self.names, "" if narrow else "out", copies_c)
+        #: Of the matrices of zeros instead of a and b, where there is no product.
         self._zeros: tuple[Layout, ...] = ()
         if (without_product or not problem.k) and not self._is_empty:
             self._zeros = _zeros(problem)
@@ -77,11 +77,11 @@ class MatmulPlan(Plan):
     # ------------------------------------------------------------ choosing
 
     def _key(self, addresses: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        return self._places.key(addresses)
+        return self._call_operands.key(addresses)
 
     def _make(self, key: tuple[tuple[int, ...], tuple[int, ...]], trial: Trial | None) -> Any:
-        places, (alignment, loose) = self._places, key
-        options: dict[str, Any] = {"close": self.close, "fits": lambda addresses: places.key(addresses) == key}
+        call_operands, (alignment, loose) = self._call_operands, key
+        options: dict[str, Any] = {"close": self.close, "fits": lambda addresses: call_operands.key(addresses) == key}
         if self._is_empty:
             return Steps(
                 self._sums_of_empty(), Scratch(), **options, backend="kernel", algorithm="sums over empty results"
@@ -93,22 +93,22 @@ class MatmulPlan(Plan):
         selected = self._selector.prepare(alignment, tried, scales)
         kernels, text = list(selected.steps), selected.text
         if self._zeros:
-            text = f"zeros in the place of a and b; {text}"
+            text = f"zeros instead of a and b; {text}"
             if self.problem.k and self.problem.epilogue in (Epilogue.BGRADA, Epilogue.BGRADB):
                 kernels = steps_of(self.problem, Epilogue.NONE)  # alpha is no factor of these sums
         if selected.direct and not self._zeros:
             unseen = [pair for pair in self.close if self.names[pair[1]] == "amax_d"]
-            return Alone(selected.runner, text, self._scale, places, selected.plain, unseen)
+            return Alone(selected.runner, text, self._scale, call_operands, selected.plain, unseen)
         call = LibraryCall(selected.runner, text, self._scale)
         name = call.backend + "+kernel" * bool(kernels)
         return self._assembled(selected.lowered, call, kernels, False, backend=name, algorithm=text, **options)
 
     def _assembled(self, lowered: Lowered, call: LibraryCall, kernels: Any, measured: bool, **options: Any) -> Steps:
         zeros = [array.nbytes for array in self._zeros]
-        return assembled(self.problem, self._places, lowered, call, kernels, zeros, measured, **options)
+        return assembled(self.problem, self._call_operands, lowered, call, kernels, zeros, measured, **options)
 
     def _tried(self, trial: Trial, options: Mapping[str, Any]) -> Callable[[Lowered, Any], Callable[[], None]]:
-        """What gives a function that queues a product by a runner, with scratch memory in the place of its results."""
+        """What gives a function that queues a product by a runner, with scratch memory for its results."""
         kept: list[Any] = []
         moved, first = list(trial.addresses), len(self.inputs)
 
@@ -133,7 +133,7 @@ class MatmulPlan(Plan):
         Raises:
             UnsupportedError: the sum is one of float8 numbers.
         """
-        problem, numbers, steps = self.problem, self._places.numbers, []
+        problem, numbers, steps = self.problem, self._call_operands.numbers, []
         if problem.epilogue.produces_bias_grad:
             if info(problem.call.a.dtype).is_scaled:
                 raise UnsupportedError("bias_grad of an empty product of float8 has no kernel")
@@ -285,7 +285,7 @@ def _outputs(problem: Problem) -> dict[str, Layout]:
 
 
 def _zeros(problem: Problem) -> tuple[Layout, Layout]:
-    """Matrices in the place of a and b, with the smallest k that the library takes; b is stored column by column."""
+    """Matrices instead of a and b, with the smallest k that the library takes; b is stored column by column."""
     a, b, k = problem.call.a, problem.call.b, problem.types.multiple
     left = (*a.shape[:-1], k)
     right = (*b.shape[:-2], problem.n, k) if b.ndim > 1 else (k,)

@@ -19,7 +19,7 @@ from .epilogue import Epilogue, epilogue
 #: The dtypes that are multiplied, by name.
 TYPES = {row.name: row.products for row in dtypes.TABLE.values() if row.products is not None and row.products.outs}
 SCALES = ("scale_a", "scale_b", "scale_c", "scale_d")
-#: A scale that is a Python number, in place of its layout.
+#: A scale that is a Python number, instead of its layout.
 NUMBER = "number"
 
 

@@ -18,7 +18,7 @@ from .results import as_given
 
 #: What alpha and beta are by default, known again without a comparison of numbers.
 _ONE, _ZERO = 1.0, 0.0
-#: What may be a number in the place of an array.
+#: What may be a number instead of an array.
 _NUMBERS = frozenset(SCALES)
 _NO_SCALES = [None] * 5
 

@@ -22,7 +22,7 @@ class WithBiasGrad(NamedTuple):
 
 
 def as_given(result: Any, out: Any, aux: Any) -> Any:
-    """A result with the arrays that the user gave for it, which may be another library's, in their places."""
+    """A result with the arrays that the user gave for it, which may be another library's, instead of those returned."""
     if isinstance(result, WithAux):
         return WithAux(result.out if out is None else out, result.aux if aux is None else aux)
     if isinstance(result, WithBiasGrad):

@@ -78,14 +78,14 @@ class Selector:
     def __init__(self, problem: Problem, copies_c: bool):
         self._problem, self._copies_c = problem, copies_c
 
-    def prepare(self, addresses: Sequence[int], trial: Trial | None = None, places: Sequence[int] = ()) -> Selected:
-        """The selection for arrays at these addresses, and scales at `places`. `trial` is for `tune=True`.
+    def prepare(self, addresses: Sequence[int], trial: Trial | None = None, scales: Sequence[int] = ()) -> Selected:
+        """The selection for arrays and scales at these addresses. `trial` is for `tune=True`.
 
         Raises:
             UnsupportedError: neither the library nor our kernels have it. LayoutError: the library cannot take an array
             that starts there.
         """
-        return self._select(tuple(map(alignment_of, addresses)), loose_scales(places), trial)
+        return self._select(tuple(map(alignment_of, addresses)), loose_scales(scales), trial)
 
     def _select(self, alignment: tuple[int, ...], loose: tuple[int, ...], trial: Trial | None) -> Selected:
         problem, library = self._problem, matmul_library()
@@ -113,7 +113,7 @@ class Selector:
         runner = library.Runner(lowered.product, algorithm, alignment, problem.call.a.device, pairs_of(problem))
         steps = steps_of(problem, kind)
         direct = not (steps or lowered.copies or len(lowered.offsets) > 1 or self._copies_c)
-        # A float8 D is not given in the place of C.
+        # A float8 D is not given as C.
         more = problem.second or problem.epilogue.produces_aux or problem.out.itemsize == 1
         plain = direct and not (more or runner.workspace_bytes)
         return Selected(lowered, runner, steps, direct, plain)
@@ -133,7 +133,7 @@ class Selector:
         if len(lowered.offsets) > 1:
             # One algorithm for all runs, wherever they start.
             starts = zip(aligned, *lowered.offsets, strict=True)
-            aligned = tuple([min(map(alignment_of, places)) for places in starts])
+            aligned = tuple([min(map(alignment_of, addresses)) for addresses in starts])
         call = self._problem.call
         choice = (lowered.product, aligned, call.a.device, call.workspace_limit or WORKSPACE_LIMIT)
         algorithm = matmul_library().choose(*choice)

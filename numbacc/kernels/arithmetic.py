@@ -133,7 +133,7 @@ def fma(x, y, z):
 
 @lru_cache(maxsize=16)
 def replacements(compute: str, narrow: bool) -> dict[Any, Any]:
-    """What kernels of a precision have in the place of the functions above: functions, or names of `hardware`.
+    """What kernels of a precision have instead of the functions above: functions, or names of `hardware`.
 
     Args:
         compute: name of the dtype that is computed in.

@@ -95,10 +95,10 @@ def select_bits(spec: KernelSpec) -> Kernel:
         if column < columns:
             while row < rows:
                 first = unravel(row, outer)
-                place = first + (column,)
-                (values,) = load_lanes(ins[:1], offsets(place, in_steps[:1]), 0)
+                coordinates = first + (column,)
+                (values,) = load_lanes(ins[:1], offsets(coordinates, in_steps[:1]), 0)
                 (byte,) = load_byte(ins[1:], offsets(first + (column // 8,), in_steps[1:]))
-                store_lanes(outs, offsets(place, out_steps), 0, (chosen(values, byte >> column % 8),))
+                store_lanes(outs, offsets(coordinates, out_steps), 0, (chosen(values, byte >> column % 8),))
                 row += cuda.gridsize(2)[1]
 
     return kernel

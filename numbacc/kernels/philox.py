@@ -50,7 +50,7 @@ def philox(c0, c1, c2, c3, k0, k1):
     """Four 32-bit words from a counter of four and a key of two.
 
     A round multiplies two of the counter's words by constants, to 64 bits each; the high halves are mixed with the
-    other two words and the key, and all four change places.
+    other two words and the key, and all four are permuted.
     """
     for _ in range(ROUNDS):
         p = product(c0, _A)

@@ -67,20 +67,20 @@ def reduce_rows(spec: KernelSpec) -> Kernel:
     def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, words):
         more = scalars(words)
         partial = cuda.shared.array((slots, MAX_THREADS), real)
-        place = unravel(cuda.blockIdx.x, outer)
+        coordinates = unravel(cuda.blockIdx.x, outer)
         row, height = cuda.threadIdx.y, cuda.blockDim.y
         column = cuda.threadIdx.x * width
-        inside = place[-1] * cuda.blockDim.x * width + column < columns
+        inside = coordinates[-1] * cuda.blockDim.x * width + column < columns
         end = rows if inside else 0
         totals = nothing
         while row + (_BATCH - 1) * height < end:
             for k in range(_BATCH):
-                here = place + (row + k * height, column)
+                here = coordinates + (row + k * height, column)
                 found = map_lanes(first, load_lanes(ins, offsets(here, in_steps), 0), more)
                 totals = map_lanes(merge, totals + found, ())
             row += _BATCH * height
         while row < end:
-            found = map_lanes(first, load_lanes(ins, offsets(place + (row, column), in_steps), 0), more)
+            found = map_lanes(first, load_lanes(ins, offsets(coordinates + (row, column), in_steps), 0), more)
             totals = map_lanes(merge, totals + found, ())
             row += height
         thread = cuda.threadIdx.y * cuda.blockDim.x + cuda.threadIdx.x
@@ -101,7 +101,7 @@ def reduce_rows(spec: KernelSpec) -> Kernel:
         if cuda.threadIdx.y == 0 and inside:
             for lane in range(width):
                 results = apply(finish, collect(partial, lane, thread) + (real(rows),), more)
-                store(outs, offsets(place + (0, column + lane), out_steps), results)
+                store(outs, offsets(coordinates + (0, column + lane), out_steps), results)
 
     return kernel
 

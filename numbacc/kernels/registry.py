@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base._numba import kernel_signature
-from . import arrange, bits, draws, maps, reductions
-from .specs import ArrangeSpec, DrawSpec, Kernel, KernelSpec, words_of
+from . import bits, draws, maps, reductions, repack
+from .specs import DrawSpec, Kernel, KernelSpec, RepackSpec, words_of
 
 _MAPS = {name: module for module in (maps, bits, reductions) for name in module.INNER}
-_OTHERS: dict[type, Any] = {DrawSpec: draws, ArrangeSpec: arrange}
+_OTHERS: dict[type, Any] = {DrawSpec: draws, RepackSpec: repack}
 #: Beside arrays and steps: how many dimensions inside `outer`, and how many scalars follow it.
 INNER = {name: module.INNER[name] for name, module in _MAPS.items()}
 SCALARS = {name: module.SCALARS[name] for name, module in _MAPS.items()}
 
-Spec = KernelSpec | DrawSpec | ArrangeSpec
+Spec = KernelSpec | DrawSpec | RepackSpec
 
 
 def make(spec: Spec) -> Kernel:

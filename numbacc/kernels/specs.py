@@ -154,8 +154,8 @@ def groups_of(formula: str, words: int) -> int:
     return 4 if words == 2 and formula in ("normal", "lognormal", "integers", "few_integers") else 2
 
 
-class ArrangeSpec(NamedTuple):
-    """All that decides the code of a kernel of `arrange`.
+class RepackSpec(NamedTuple):
+    """All that decides the code of a kernel of `repack`.
 
     Attributes:
         algorithm: "straight", "tiled" or "hermitian".
@@ -164,7 +164,7 @@ class ArrangeSpec(NamedTuple):
         source_bytes, target_bytes: width of one load or store.
         lanes: neighbouring elements that are taken together.
         pieces: how many times so many one thread of `straight` takes.
-        scale: what values are multiplied with: "" for nothing, a key of `arrange.SCALES`.
+        scale: what values are multiplied with: "" for nothing, a key of `repack.SCALES`.
         conjugate: whether imaginary parts change their sign.
         padded: whether the target is longer than the source somewhere, and zero there.
         rank: dimensions; of `tiled` at least 3.
@@ -192,7 +192,7 @@ class ArrangeSpec(NamedTuple):
     @property
     def sources(self) -> tuple[str, ...]:
         """As in `KernelSpec`."""
-        return ("arrange",)
+        return ("repack",)
 
     @property
     def identity(self) -> str:
@@ -215,7 +215,7 @@ class LaunchOrder(NamedTuple):
         words: 64-bit words of scalar arguments, which each launch brings.
     """
 
-    kernel: KernelSpec | ArrangeSpec | DrawSpec
+    kernel: KernelSpec | RepackSpec | DrawSpec
     device: int
     grid: tuple[int, int]
     block: tuple[int, int]

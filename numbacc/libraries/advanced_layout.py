@@ -162,10 +162,10 @@ def walk(kind: Type, source: Layout, target: Layout, axes: Sequence[int], patien
         return None
     starts = tuple(
         (
-            source.itemsize * sum(k * row[1] for k, row in zip(place, rows, strict=True)),
-            target.itemsize * sum(k * row[2] for k, row in zip(place, rows, strict=True)),
+            source.itemsize * sum(k * row[1] for k, row in zip(index, rows, strict=True)),
+            target.itemsize * sum(k * row[2] for k, row in zip(index, rows, strict=True)),
         )
-        for place in product(*(range(row[0]) for row in rows))
+        for index in product(*(range(row[0]) for row in rows))
     )
     # cuFFT wants every address it is given aligned to a complex number, real arrays' too.
     if any(start % width for pair in starts for start in pair):

@@ -69,18 +69,18 @@ class Proposals(NamedTuple):
     others: Sequence[Algorithm] = ()
 
 
-class Place(NamedTuple):
-    """A kind of GPU, as keys of choices name it."""
+class GpuModel(NamedTuple):
+    """A model of GPU, as keys of choices name it."""
 
     device: str
     capability: tuple[int, int]
     multiprocessors: int
 
 
-def place(device: int) -> Place:
-    """What of a GPU decides which algorithm is best there."""
+def gpu_model(device: int) -> GpuModel:
+    """The model of a GPU, which decides which algorithm is best there."""
     count = runtime.device_attribute(DeviceAttribute.MULTIPROCESSOR_COUNT, device)
-    return Place(runtime.device_name(device), runtime.capability(device), count)
+    return GpuModel(runtime.device_name(device), runtime.capability(device), count)
 
 
 #: What stands on disk before the library's own description.

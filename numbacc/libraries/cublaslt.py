@@ -18,7 +18,7 @@ from ..base.codes import ALIGNED, ARRAYS
 from ..base.dtypes import TABLE
 from ..device import native, runtime
 from . import cublaslt_rules
-from .choices import Algorithm, Choices, Proposals, place
+from .choices import Algorithm, Choices, Proposals, gpu_model
 from .cublaslt_rules import WRONG, Told, best
 from .handles import Handle, Handles
 from .products import Matrix, Product, bits
@@ -115,7 +115,7 @@ class Descriptors:
         _set(cublasLt.cublasLtMatmulDescSetAttribute, self.matmul.value, attribute, value)
 
     def pretend(self, alignment: Sequence[int]) -> None:
-        """Put addresses in place that are never read: the heuristics look at their alignment."""
+        """Set addresses that are never read: the heuristics look at their alignment."""
         for array, attribute in self.pointers:
             address = alignment[array] if array < ARRAYS else ALIGNED
             self._put(lt.MatmulAttribute(attribute), ctypes.c_void_p(address))
@@ -219,18 +219,18 @@ algorithms = Choices("cublasLt", WRONG)
 
 
 def _choice(product: Product, alignment: tuple[int, ...], device: int, limit: int, tuned: bool = False) -> Choice:
-    return Choice(product, alignment, *place(device), cublasLt.version(), limit, tuned)
+    return Choice(product, alignment, *gpu_model(device), cublasLt.version(), limit, tuned)
 
 
 def _take(product: Product, alignment: tuple[int, ...], device: int, limit: int) -> Proposals:
     """What the heuristics propose, and which of it is taken unmeasured."""
-    here = place(device)
+    model = gpu_model(device)
     proposed = candidates(product, alignment, device, limit, _PROPOSALS)
 
     def again() -> Sequence[Algorithm]:
         return candidates(product, alignment, device, 0, _PROPOSALS)
 
-    return Proposals(best(product, proposed, again, here.capability, here.multiprocessors), proposed)
+    return Proposals(best(product, proposed, again, model.capability, model.multiprocessors), proposed)
 
 
 def choose(product: Product, alignment: tuple[int, ...], device: int, limit: int) -> Algorithm | None:

@@ -133,7 +133,7 @@ _MOST_PARTS = 33
 def _few_columns(
     product: Product, proposed: Sequence[Algorithm], again: Callable[[], Sequence[Algorithm]], multiprocessors: int
 ) -> Algorithm | None:
-    """For a few columns: the kernels made for them, in the place of large tiles in parts.
+    """For a few columns: the kernels made for them, instead of large tiles in parts.
 
     They add up all of k in one block, which is faster (1.3 to 1.9 times) than a second kernel that adds up parts, as
     long as k is short and all blocks run at once.

@@ -14,7 +14,7 @@ from ..errors import DeviceError
 
 #: Rounds over all works, rounds over the best, and how many those are.
 _FIRST_ROUNDS, _LAST_ROUNDS, _FINALISTS = 5, 41, 6
-#: What a work must gain over the first to take its place, of its time and in milliseconds: more than two measurements
+#: What a work must gain over the first to replace it, of its time and in milliseconds: more than two measurements
 #: of the same differ by.
 _GAIN, _GAIN_MS = 0.015, 0.0004
 

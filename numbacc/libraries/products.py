@@ -32,7 +32,7 @@ class Product(NamedTuple):
         a, b, c, d: the matrices, as they lie in memory.
         transpose_a, transpose_b: whether op transposes.
         first: which array is A: 0 or 1; B is the other. (A row-major product is the column-major one of the
-            transposes, in which the two change places.)
+            transposes, in which the two are swapped.)
         batch: how many products.
         compute: "float32", "tf32", "float64" or "int32".
         epilogue: name of a cublasLtEpilogue_t.

@@ -28,7 +28,7 @@ _LOW = 0xFFFFFFFF
 class KernelDraw:
     """Kernels that make values of Philox's words, for arrays that start anywhere.
 
-    There is one for each alignment of the array and each place of the first word in its group of four: 64 at most.
+    There is one for each alignment of the array and each position of the first word in its group of four: 64 at most.
     """
 
     workspace_bytes = library_bytes = 0
@@ -74,7 +74,7 @@ class KernelDraw:
 
 
 def _unknown(*words: int) -> int:
-    """The answer where there is no kernel for such an array and place in a group yet."""
+    """The answer where there is no kernel for such an array and position in a group yet."""
     return WRONG_ALIGNMENT
 
 

@@ -323,7 +323,7 @@ def _rounds(seed: int, groups: Array, made: Array) -> None:
     """Four 32-bit words from a counter of four and a key of two, for each group.
 
     A round multiplies the counter's words 0 and 2 by constants, to 64 bits each; the high halves are mixed with the
-    other two words and the key, and all four change places. `even` has the words 0 and 2 as its rows; the low halves
+    other two words and the key, and all four are permuted. `even` has the words 0 and 2 as its rows; the low halves
     of `odd` are the words 1 and 3, its high halves, products' too, are never looked at.
     """
     turn = groups >> _THREADS_LOG2

@@ -1,4 +1,4 @@
-"""The launch of `kernels.arrange`: on which elements, in how many dimensions."""
+"""The launch of `kernels.repack`: on which elements, in how many dimensions."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ..base.dispatch import launcher_class
 from ..base.dtypes import info
 from ..base.layout import Layout, merge_dimensions, view
 from ..device.map_executable import MapExecutable, MapSpec
-from ..kernels.specs import MAX_THREADS, TILE, VECTOR_BYTES, ArrangeSpec, LaunchOrder
-from .steps import Arrange
+from ..kernels.specs import MAX_THREADS, TILE, VECTOR_BYTES, LaunchOrder, RepackSpec
+from .steps import Repack
 
 #: Added to a padded dimension's length in the source, so that it merges with no other: see `_merge`.
 _APART = 1 << 40
@@ -41,8 +41,8 @@ class _Walked(NamedTuple):
     halved: tuple[int, ...]
 
 
-def executable(step: Arrange, count: int) -> MapExecutable:
-    """What launches a rearrangement: `launch(stream, (address of source, address of target))`.
+def executable(step: Repack, count: int) -> MapExecutable:
+    """What launches a repacking pass: `launch(stream, (address of source, address of target))`.
 
     `count` is the number of points that the step's scale refers to.
     """
@@ -65,7 +65,7 @@ def executable(step: Arrange, count: int) -> MapExecutable:
 
 
 def _make_launcher(
-    step: Arrange, count: int, spec: MapSpec, alignment: Sequence[int], device: int, pairs: Sequence[Any]
+    step: Repack, count: int, spec: MapSpec, alignment: Sequence[int], device: int, pairs: Sequence[Any]
 ) -> Any:
     """As `geometry.make_launcher`. The program knows which arrays may share memory: `pairs` need not be looked at."""
     source, target = step.source.layout, step.target.layout
@@ -81,7 +81,7 @@ def _make_launcher(
         pieces, block = 1, (TILE, MAX_THREADS // TILE)
         blocks = prod(walked.shape[:-2]) * prod(-(-n // TILE) for n in walked.shape[-2:])
     reach = max(_reach(steps, walked.shape) for steps in (walked.in_steps, walked.out_steps))
-    kernel = ArrangeSpec(
+    kernel = RepackSpec(
         algorithm="straight" if row is None else "tiled",
         source=_number(source)[0].name,
         target=_number(target)[0].name,
@@ -102,7 +102,7 @@ def _make_launcher(
 
 
 def _launcher(
-    kernel: ArrangeSpec,
+    kernel: RepackSpec,
     walked: _Walked,
     size: int,
     count: int,
@@ -127,7 +127,7 @@ def _launcher(
     return launcher
 
 
-def _ends(step: Arrange) -> int:
+def _ends(step: Repack) -> int:
     """How many ends of the halved axis hold a real number: the last one does where the length is even and it is there.
 
     What the source lacks is zero anyway.
@@ -137,7 +137,7 @@ def _ends(step: Arrange) -> int:
 
 
 def _make_hermitian(
-    step: Arrange, count: int, spec: MapSpec, alignment: Sequence[int], device: int, pairs: Sequence[Any]
+    step: Repack, count: int, spec: MapSpec, alignment: Sequence[int], device: int, pairs: Sequence[Any]
 ) -> Any:
     """The launcher of a step in place that makes the ends of a half spectrum those of real numbers."""
     array, (axis, length) = step.target.layout, step.ends
@@ -147,7 +147,7 @@ def _make_hermitian(
     lengths = [n if d in (step.mirrored or ()) else 0 for d, n in enumerate(shape)]
     walked = _Walked(tuple(shape), tuple(lengths), tuple(steps), tuple(steps), ())
     size = prod(shape)
-    kernel = ArrangeSpec(
+    kernel = RepackSpec(
         algorithm="hermitian",
         source=_number(array)[0].name,
         target=_number(array)[0].name,
@@ -192,12 +192,12 @@ def _lanes(walked: _Walked, source: Layout, target: Layout, alignment: Sequence[
     if walked.halved[-1]:
         return 1
     most = VECTOR_BYTES // max(source.itemsize, target.itemsize)
-    for array, steps, place in ((source, walked.in_steps, alignment[0]), (target, walked.out_steps, alignment[1])):
+    for array, steps, aligned in ((source, walked.in_steps, alignment[0]), (target, walked.out_steps, alignment[1])):
         dtype, parts = _number(array)
         # Accessors take integers narrower than a word in words.
         if steps[-1] != parts or (dtype.kind in "iu" and dtype.itemsize < 4):
             return 1
-        common = gcd(VECTOR_BYTES, place, *(n * dtype.itemsize for n in steps[:-1]))
+        common = gcd(VECTOR_BYTES, aligned, *(n * dtype.itemsize for n in steps[:-1]))
         most = max(min(most, common // array.itemsize), 1)
     return gcd(most, walked.shape[-1], walked.inside[-1])
 
@@ -222,11 +222,11 @@ def _number(array: Layout) -> tuple[np.dtype[Any], int]:
     return (np.dtype(np.uint8) if array.dtype.kind == "b" else info(array.dtype).numpy), 1
 
 
-def _access_bytes(array: Layout, place: int, lanes: int) -> int:
+def _access_bytes(array: Layout, address: int, lanes: int) -> int:
     """Width of a load or store of so many elements: both parts of a complex number at once where it is aligned."""
     dtype, parts = _number(array)
     whole = parts * dtype.itemsize
-    aligned = place % whole == 0 and all(step % whole == 0 for step in array.strides)
+    aligned = address % whole == 0 and all(step % whole == 0 for step in array.strides)
     return lanes * whole if aligned else dtype.itemsize
 
 

@@ -2,7 +2,7 @@
 
 In one pass they convert real numbers to complex ones (or drop imaginary parts), integers and 16-bit floats to the
 dtype of the transform, cut off or pad with zeros, conjugate, scale, and change strides: each target element is
-the source's at the same place, or 0 where the source is shorter.
+the source's with the same coordinates, or 0 where the source is shorter.
 
 `straight` is for arrays that are walked alike, `tiled` for those that lie transposed to each other. `hermitian` makes
 a half spectrum, in place, one that real numbers can have. As in `maps`, a kernel only indexes, loads, calls and stores;
@@ -23,7 +23,7 @@ import numpy as np
 from ..base._numba import cuda
 from ..base.dtypes import TABLE
 from .intrinsics import accessors
-from .specs import MAX_THREADS, TILE, ArrangeSpec, Kernel
+from .specs import MAX_THREADS, TILE, Kernel, RepackSpec
 
 Function = Callable[..., Any]
 
@@ -50,17 +50,17 @@ def _one(real: Any) -> Function:
 SCALES = {"": _one, "reciprocal": _reciprocal, "reciprocal root": _reciprocal_root}
 
 
-def _everywhere(place, inside):
+def _everywhere(coordinates, inside):
     return True
 
 
 def _within(dimension: int) -> Function:
-    """A function that tells whether the source reaches to a place, in this dimension and all before it."""
+    """A function that tells whether the source contains coordinates, in this dimension and all before it."""
     device = cuda.jit(device=True)
     before = _within(dimension - 1) if dimension else device(_everywhere)
 
-    def within(place, inside):
-        return before(place, inside) and place[dimension] < inside[dimension]
+    def within(coordinates, inside):
+        return before(coordinates, inside) and coordinates[dimension] < inside[dimension]
 
     on_device: Function = device(within)
     return on_device
@@ -95,7 +95,7 @@ def _in_turn(functions: Sequence[Function]) -> Function:
     return both_on_device
 
 
-def _converter(spec: ArrangeSpec, real: Any, lane: int) -> Function:
+def _converter(spec: RepackSpec, real: Any, lane: int) -> Function:
     """(numbers of the source, factor of real and of imaginary parts) -> the numbers of one target element."""
     zero, at = real(0), lane * spec.source_parts
     behind = at + 1
@@ -117,19 +117,19 @@ def _converter(spec: ArrangeSpec, real: Any, lane: int) -> Function:
     return on_device
 
 
-def _kept(numbers, place, inside):
+def _kept(numbers, coordinates, inside):
     return numbers
 
 
-def _dropper(spec: ArrangeSpec, real: Any) -> Function:
+def _dropper(spec: RepackSpec, real: Any) -> Function:
     """A function that drops the imaginary part of a complex number that lies at an end of the halved dimension."""
     zero, (dimension, ends) = real(0), spec.ends
 
-    def drop_first(numbers, place, inside):
-        return numbers[0], zero if place[dimension] == 0 else numbers[1]
+    def drop_first(numbers, coordinates, inside):
+        return numbers[0], zero if coordinates[dimension] == 0 else numbers[1]
 
-    def drop_both(numbers, place, inside):
-        at = place[dimension]
+    def drop_both(numbers, coordinates, inside):
+        at = coordinates[dimension]
         return numbers[0], zero if at == 0 or at == inside[dimension] - 1 else numbers[1]
 
     return drop_both if ends == 2 else drop_first
@@ -139,13 +139,13 @@ class _Parts:
     """What both kernels are put together from.
 
     Attributes:
-        read: (addresses, place, (steps, lengths of the source, factors)) -> numbers of the target: `lanes` elements.
+        read: (addresses, coordinates, (steps, lengths of the source, factors)) -> numbers of `lanes` target elements.
         write: (addresses, offsets, numbers): stores as many.
         factors: count -> the factors of real and imaginary parts.
         unravel, offsets: as in `intrinsics.accessors`.
     """
 
-    def __init__(self, spec: ArrangeSpec):
+    def __init__(self, spec: RepackSpec):
         device = cuda.jit(device=True)
         self.real = real = getattr(np, str(TABLE[spec.target].compute))
         source, target = TABLE[spec.source], TABLE[spec.target]
@@ -161,12 +161,12 @@ class _Parts:
         drop_imaginary = device(_dropper(spec, real)) if spec.ends else device(_kept)
         self.zeros = zeros = (real(0),) * (spec.lanes * spec.target_parts)
 
-        def read(ins, place, more):
+        def read(ins, coordinates, more):
             in_steps, inside, factors = more
             numbers = zeros
-            if is_inside(place, inside):
-                (found,) = load(ins, offsets(place, in_steps), in_width)
-                numbers = drop_imaginary(convert(found, factors[0], factors[1]), place, inside)
+            if is_inside(coordinates, inside):
+                (found,) = load(ins, offsets(coordinates, in_steps), in_width)
+                numbers = drop_imaginary(convert(found, factors[0], factors[1]), coordinates, inside)
             return numbers
 
         def write(outs, at, numbers):
@@ -179,7 +179,7 @@ class _Parts:
         self.read, self.write, self.factors = device(read), device(write), device(factors_of)
 
 
-def straight(spec: ArrangeSpec) -> Kernel:
+def straight(spec: RepackSpec) -> Kernel:
     """One thread `pieces` groups of `lanes` neighbouring elements, the groups a block's width apart.
 
     All its loads are under way before the first is used, which is what keeps memory busy. The last dimension of
@@ -192,8 +192,8 @@ def straight(spec: ArrangeSpec) -> Kernel:
     def small_kernel(ins, outs, in_steps, out_steps, shape, inside, size, count):
         index = (cuda.gridDim.x - 1 - cuda.blockIdx.x) * cuda.blockDim.x + cuda.threadIdx.x
         if index < size:
-            place = unravel(index, shape)
-            write(outs, offsets(place, out_steps), read(ins, place, (in_steps, inside, factors_of(count))))
+            coordinates = unravel(index, shape)
+            write(outs, offsets(coordinates, out_steps), read(ins, coordinates, (in_steps, inside, factors_of(count))))
 
     if pieces == 1:
         return small_kernel
@@ -211,8 +211,8 @@ def straight(spec: ArrangeSpec) -> Kernel:
 
         def write_piece(outs, index, more):
             shape, out_steps, numbers = more
-            place = unravel(index + piece * cuda.blockDim.x, shape)
-            write(outs, offsets(place, out_steps), numbers[low:high])
+            coordinates = unravel(index + piece * cuda.blockDim.x, shape)
+            write(outs, offsets(coordinates, out_steps), numbers[low:high])
 
         on_device: Function = device(write_piece)
         return on_device
@@ -230,14 +230,14 @@ def straight(spec: ArrangeSpec) -> Kernel:
         else:
             index = start
             while index < size:
-                place = unravel(index, shape)
-                write(outs, offsets(place, out_steps), read(ins, place, rest))
+                coordinates = unravel(index, shape)
+                write(outs, offsets(coordinates, out_steps), read(ins, coordinates, rest))
                 index += threads
 
     return kernel
 
 
-def tiled(spec: ArrangeSpec) -> Kernel:
+def tiled(spec: RepackSpec) -> Kernel:
     """Square tiles turn around in shared memory: the source has consecutive rows, the target consecutive columns.
 
     The last two dimensions are those of the tiles. Numbers are converted on their way in.
@@ -248,9 +248,9 @@ def tiled(spec: ArrangeSpec) -> Kernel:
     # One more, so that the threads that read a column of the tile meet different banks.
     pitch, step = TILE + 1, MAX_THREADS // TILE
 
-    def put(tile, place, numbers):
+    def put(tile, coordinates, numbers):
         for part in range(many):
-            tile[part, place[0], place[1]] = numbers[part]
+            tile[part, coordinates[0], coordinates[1]] = numbers[part]
 
     def get_real(tile, row, column):
         return (tile[0, row, column],)
@@ -275,8 +275,8 @@ def tiled(spec: ArrangeSpec) -> Kernel:
                 put(tile, (y + k, x), read(ins, first + (top + x, left + y + k), rest))
             cuda.syncthreads()
             for k in range(0, TILE, step):
-                place = first + (top + y + k, left + x)
-                write(outs, offsets(place, out_steps), get(tile, x, y + k))
+                coordinates = first + (top + y + k, left + x)
+                write(outs, offsets(coordinates, out_steps), get(tile, x, y + k))
         else:
             for k in range(0, TILE, step):
                 if top + x < rows and left + y + k < columns:
@@ -284,21 +284,21 @@ def tiled(spec: ArrangeSpec) -> Kernel:
             cuda.syncthreads()
             for k in range(0, TILE, step):
                 if top + y + k < rows and left + x < columns:
-                    place = first + (top + y + k, left + x)
-                    write(outs, offsets(place, out_steps), get(tile, x, y + k))
+                    coordinates = first + (top + y + k, left + x)
+                    write(outs, offsets(coordinates, out_steps), get(tile, x, y + k))
 
     return kernel
 
 
 def _opposite(dimension: int) -> Function:
-    """A function that gives the place of the opposite frequencies, in this dimension and all before it.
+    """A function that gives the coordinates of the opposite frequencies, in this dimension and all before it.
 
     Of length n, k has n - k opposite it, 0 itself; dimensions whose length is given as 0 stay as they are.
     """
     device = cuda.jit(device=True)
 
-    def first(place, lengths):
-        at, n = place[dimension], lengths[dimension]
+    def first(coordinates, lengths):
+        at, n = coordinates[dimension], lengths[dimension]
         return (n - at if n > 0 and at > 0 else at,)
 
     here: Function = device(first)
@@ -306,14 +306,14 @@ def _opposite(dimension: int) -> Function:
         return here
     before = _opposite(dimension - 1)
 
-    def opposite(place, lengths):
-        return before(place, lengths) + here(place, lengths)
+    def opposite(coordinates, lengths):
+        return before(coordinates, lengths) + here(coordinates, lengths)
 
     on_device: Function = device(opposite)
     return on_device
 
 
-def hermitian(spec: ArrangeSpec) -> Kernel:
+def hermitian(spec: RepackSpec) -> Kernel:
     """In place, X[k] = (X[k] + conj X[-k]) / 2 where `shape` reaches: one thread two elements, those of k and -k.
 
     `inside` holds the dimensions' lengths, 0 for those in which k is kept.
@@ -326,12 +326,12 @@ def hermitian(spec: ArrangeSpec) -> Kernel:
     def kernel(ins, outs, in_steps, out_steps, shape, inside, size, count):
         index = cuda.grid(1)
         if index < size:
-            place = unravel(index, shape)
-            other = opposite(place, inside)
-            here, there = offsets(place, out_steps), offsets(other, out_steps)
+            coordinates = unravel(index, shape)
+            other = opposite(coordinates, inside)
+            here, there = offsets(coordinates, out_steps), offsets(other, out_steps)
             if here[0] <= there[0]:
                 rest = (in_steps, inside, load_factors(count))
-                one, two = read(ins, place, rest), read(ins, other, rest)
+                one, two = read(ins, coordinates, rest), read(ins, other, rest)
                 re = half * one[0] + half * two[0]
                 im = half * one[1] - half * two[1] if here[0] < there[0] else zero
                 write(outs, here, (re, im))
@@ -343,12 +343,12 @@ def hermitian(spec: ArrangeSpec) -> Kernel:
 _MAKERS = {f.__name__: f for f in (straight, tiled, hermitian)}
 
 
-def make(spec: ArrangeSpec) -> Kernel:
+def make(spec: RepackSpec) -> Kernel:
     """The kernel that `spec` describes, as a Python function ready to be compiled or simulated."""
     return _MAKERS[spec.algorithm](spec)
 
 
-def parameters(spec: ArrangeSpec) -> list[tuple[str, Any]]:
+def parameters(spec: RepackSpec) -> list[tuple[str, Any]]:
     """The parameters of `make(spec)`, see `registry.parameters`: steps count numbers, not complex ones."""
     integer = "int64" if spec.wide else "int32"
     return [
