@@ -45,7 +45,7 @@ GRADIENT_TOLERANCE = 1e-6
 
 
 class Saved(NamedTuple):
-    """What the backward pass needs of the forward pass: h, and what `gemm.linear` kept of either dense layer."""
+    """Results that the backward pass needs: h, and what `gemm.linear` kept of either dense layer."""
 
     first: SavedLinear
     hidden: Any

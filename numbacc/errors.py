@@ -84,7 +84,7 @@ class UnsupportedError(Error, NotImplementedError):
 
 
 class CacheWarning(RuntimeWarning):
-    """Compiled code cannot be kept on disk, so every process compiles it anew.
+    """Compiled code cannot be kept on disk, so every process compiles it again.
 
     Example:
         >>> issubclass(numbacc.CacheWarning, RuntimeWarning)  # so that warnings.simplefilter can silence it

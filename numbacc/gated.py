@@ -171,7 +171,7 @@ def _call(
 ) -> Any:
     handle = handle_of(stream)
     plan = None
-    # The short way, for numbacc's own arrays; all else, and all that is wrong, is looked at in `_find`.
+    # The short way, for numbacc's own arrays; all else, and all that is wrong, is checked in `_find`.
     if type(axis) is int:
         try:
             own = None if out is None else (out._numbacc_layout,)

@@ -83,7 +83,7 @@ def within(version: str, versions: str) -> bool:
 
 
 def known_bad(name: str, version: str | None) -> list[str]:
-    """What goes wrong with this version."""
+    """The known problems of this version."""
     return [what for n, versions, what in KNOWN_BAD if n == name and version and within(version, versions)]
 
 
@@ -245,7 +245,7 @@ def compiler_version(rows: list[Row]) -> tuple[int, ...]:
 
 
 def driver_to_do(report: Row) -> Iterator[tuple[str, str]]:
-    """What `to_do` says of driver and GPUs."""
+    """The part of `to_do` about driver and GPUs."""
     found, gpus, visible = report["driver"], report["gpus"], report["environment"]["CUDA_VISIBLE_DEVICES"]
     version, problem = found["version"], found["problem"]
     if not found["path"] or (version and numbers(version) < (12,)):

@@ -104,7 +104,7 @@ def test_a_producer_on_its_threads_own_default_stream_is_refused():
 
 
 def test_a_producer_that_is_being_captured_is_refused(log):
-    """Our work on another stream would be no part of its graph."""
+    """Our work on another stream would not be part of its graph."""
     s, theirs = streams(2)
     x = TheirArray(array(), theirs.handle)
     with foreign_capture(theirs) as graph:

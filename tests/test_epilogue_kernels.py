@@ -169,7 +169,7 @@ def mask_shape(shape):
 
 
 def bit_of(mask, columns):
-    """The bits of a mask, one a column, as booleans."""
+    """The bits of a mask, one per column, as booleans."""
     column = np.arange(columns)
     return (mask[..., column // 8] >> (column % 8) & 1).astype(bool)
 

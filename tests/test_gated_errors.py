@@ -130,7 +130,7 @@ def test_a_pair_is_two_arrays(place, count):
         refused_everywhere(place, numbacc.ShapeError, "x", count, "pair", x=sequence)
 
 
-# ---------------------------------------------------------------- what is no array, and dtypes
+# ---------------------------------------------------------------- what is not an array, and dtypes
 
 
 @pytest.mark.parametrize("x", [3.0, 2, "x", None, object, {"a": 1}, range(4), np.float32(1), b"1234"], ids=repr)

@@ -1,6 +1,6 @@
 """Thin ctypes bindings over NVIDIA's libraries: raw integers in, exceptions out.
 
-One module a library. Nothing is loaded until a function is first called.
+One module per library. Nothing is loaded until a function is first called.
 """
 
 from .errors import Error, LibraryError

@@ -27,7 +27,7 @@ TYPES: dict[str, Any] = {
 
 
 def wheel(package: str) -> str:
-    """What to do where a library is missing or too old that comes in the wheels of numbacc's extras."""
+    """The remedy where a library of numbacc's extras, which come as wheels, is missing or too old."""
     return f'pip install "numbacc[cu12]" brings it ({package}-cu12), for a CUDA 13 driver pip install "numbacc[cu13]"'
 
 

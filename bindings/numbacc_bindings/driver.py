@@ -139,7 +139,7 @@ STREAM_SET_CAPTURE_DEPENDENCIES = 1
 #: C name -> parameter letters (see `_library.TYPES`).
 FUNCTIONS = {
     "cuInit": "u",
-    # Unchecked: of a number that they do not know they say INVALID_VALUE, which is no error here.
+    # Unchecked: of a number that they do not know they say INVALID_VALUE, which is not an error here.
     "cuGetErrorName": "ip>i",
     "cuGetErrorString": "ip>i",
     "cuDriverGetVersion": "p",
@@ -188,7 +188,7 @@ FUNCTIONS = {
     "cuUserObjectCreate": "pppuu",
     "cuEventCreate": "pu",
     "cuEventRecord": "pp",
-    # Unchecked: that work is not done yet is no error.
+    # Unchecked: that work is not done yet is not an error.
     "cuEventQuery": "p>i",
     "cuEventSynchronize": "p",
     "cuEventElapsedTime": "ppp",

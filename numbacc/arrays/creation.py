@@ -25,7 +25,7 @@ from .operands import Array
 
 
 def asarray(obj: Any, dtype: Any = None, *, device: int | str | None = None, stream: Any = None) -> Array:
-    """`obj` on the GPU where there is one, as a NumPy array where there is none.
+    """`obj` as a device array where there is a GPU, else as a NumPy array.
 
     Args:
         obj: anything NumPy takes, or a GPU array of any library (which is not copied unless dtype says so).
@@ -33,7 +33,7 @@ def asarray(obj: Any, dtype: Any = None, *, device: int | str | None = None, str
         device: a GPU's number or "cuda:0"; "cpu" for NumPy. None: the current GPU, or NumPy without one; an array
             that is on a GPU stays there.
         stream: the stream that the copy is queued on. From pinned memory (`numba.cuda.pinned_array`) the copy is
-            asynchronous: do not change the source before the stream is past it. From ordinary memory this
+            asynchronous: do not change the source before the copy is done. From ordinary memory this
             blocks until the source is read.
 
     Returns:
@@ -117,7 +117,7 @@ def empty(
         stream: the stream in whose order the memory is used and freed.
 
     Raises:
-        ShapeError: a negative length, or more bytes than have addresses. DTypeError: an unknown dtype.
+        ShapeError: a negative length, or more bytes than can be addressed. DTypeError: an unknown dtype.
         DeviceError: no such GPU, or not enough memory; what could be freed by waiting for queued work has been.
         OptionError: stream is not a stream.
 
@@ -140,7 +140,7 @@ def _is_plain(shape: Any, dtype: Any) -> bool:
 
 @lru_cache(maxsize=4096)
 def _row_major(shape: Any, dtype: Any, device: int) -> Layout:
-    """The layout of a new array, or the error of a shape or dtype that is none."""
+    """The layout of a new array, or the error of an invalid shape or dtype."""
     found = dtypes.dtype(dtype)
     lengths = lengths_of(shape, found.itemsize)
     return layout(lengths, row_major_strides(lengths, found.itemsize), found, device)
@@ -197,13 +197,13 @@ def full(
     """An array whose elements are all `fill_value`.
 
     Args:
-        fill_value: a number; or an array, or a list of numbers, that broadcasts to `shape`. Python's numbers must
+        fill_value: a number; or an array, or a list of numbers, that broadcasts to `shape`. Python numbers must
             fit the dtype, as in NumPy: 300 and NaN do not fit int8. An array on a GPU must have the dtype.
         shape, dtype, device, stream: as in `empty`.
 
     Raises:
         OptionError: a number that does not fit. ShapeError: an array that does not broadcast. DTypeError: not a
-        number, or a complex one where dtype is not. DeviceError: an array on another device. As `empty` besides.
+        number, or a complex one where dtype is real. DeviceError: an array on another device. Also as `empty`.
 
     Example:
         >>> numbacc.asnumpy(numbacc.full((2, 2), [1, 2], "int8"))
@@ -235,7 +235,7 @@ def from_dlpack(obj: Any, *, stream: Any = None) -> Array:
         a device array, or a NumPy array where obj is in host memory.
 
     Raises:
-        DTypeError: obj has no `__dlpack__`, or a dtype or form that numbacc has not (sparse, quantized, conjugated,
+        DTypeError: obj has no `__dlpack__`, or an unsupported dtype or form (sparse, quantized, conjugated,
         ...); the message says what to call.
 
     Example:
@@ -272,7 +272,7 @@ def release_memory(device: int | str | None = None) -> None:
 
 
 def scratch_limit(nbytes: int | None = None) -> int:
-    """Set or tell how many bytes of scratch memory for libraries are kept between calls, on all GPUs together.
+    """Set or return how many bytes of scratch memory for libraries are kept between calls, on all GPUs together.
 
     An operation that needs more gets it, and gives it back when it is done.
 
@@ -299,7 +299,7 @@ def _count(nbytes: Any) -> int:
     except TypeError:
         number = -1
     if number < 0 or isinstance(nbytes, bool):
-        raise OptionError(f"nbytes={shown(nbytes)} is no number of bytes, 0 or more")
+        raise OptionError(f"nbytes={shown(nbytes)} is not a number of bytes, 0 or more")
     return number
 
 

@@ -1,4 +1,4 @@
-"""What other libraries' arrays say of themselves, and what they must not be: sparse, conjugated, without memory, ..."""
+"""Descriptions of other libraries' arrays, and what these must not be: sparse, conjugated, without memory, ..."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..errors import DTypeError, LayoutError, ShapeError, shown
 
 
 def unreadable(obj: Any, name: str, error: Exception) -> DTypeError:
-    """What is raised where another library's object fails to say what it is; `error` is its cause."""
+    """The error where another library's object fails to say what it is; `error` is its cause."""
     return DTypeError(
         f"{name} is a {type(obj).__name__} of {type(obj).__module__}, which numbacc cannot take as an array: "
         f"{type(error).__name__}: {error}"
@@ -47,11 +47,11 @@ def check_memory(name: str, address: int, shape: tuple[int, ...], itemsize: int)
     if too_large(shape, itemsize):
         raise ShapeError(f"{name} has shape {shape}, which is too large for any memory")
     if address % itemsize:
-        raise LayoutError(f"{name} starts at {address:#x}, which is no multiple of its element size {itemsize}")
+        raise LayoutError(f"{name} starts at {address:#x}, which is not a multiple of its element size {itemsize}")
 
 
 class Interface(NamedTuple):
-    """What `__cuda_array_interface__` says: strides in bytes; the stream is None where nothing need be waited for."""
+    """The content of `__cuda_array_interface__`: strides in bytes; the stream is None where no wait is needed."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -65,13 +65,13 @@ def interface_of(obj: Any, name: str) -> Interface:
     """An object's `__cuda_array_interface__`, version 2 or 3.
 
     Raises:
-        DTypeError: a dtype that numbacc has not, a mask, or a stream that is none. LayoutError, ShapeError: no memory
+        DTypeError: an unsupported dtype, a mask, or an invalid stream. LayoutError, ShapeError: no memory
         that an array can have.
     """
 
     def integers(field: str) -> tuple[int, ...]:
         if not is_sequence(found[field]):
-            raise ShapeError(f"{name}.__cuda_array_interface__[{field!r}]={shown(found[field])} is no tuple")
+            raise ShapeError(f"{name}.__cuda_array_interface__[{field!r}]={shown(found[field])} is not a tuple")
         return integers_of(found[field], f"{name}.__cuda_array_interface__[{field!r}]")
 
     found = obj.__cuda_array_interface__
@@ -88,10 +88,10 @@ def interface_of(obj: Any, name: str) -> Interface:
     dense = found.get("strides") is None
     strides = row_major_strides(shape, itemsize) if dense else signed_strides(integers("strides"), 1)
     if len(strides) != len(shape) or any(step % itemsize for step in strides):
-        raise LayoutError(f"{name} has strides {strides}, no multiples of its element size {itemsize} for each axis")
+        raise LayoutError(f"{name} has strides {strides}, not multiples of its element size {itemsize} for each axis")
     stream = found.get("stream")
     if stream is not None and (not isinstance(stream, int) or isinstance(stream, bool) or not 0 <= stream < 2**64):
-        raise DTypeError(f"{name}.__cuda_array_interface__['stream']={shown(stream)} is no stream's handle")
+        raise DTypeError(f"{name}.__cuda_array_interface__['stream']={shown(stream)} is not a stream's handle")
     # The interface's name for the legacy default stream is 1.
     return Interface(shape, strides, dtype, address, bool(readonly), 0 if stream == 1 else stream)
 

@@ -65,9 +65,9 @@ def import_array(obj: Any, name: str, handle: int) -> Taken | np.ndarray[Any, An
     Where it is host memory, this is a NumPy array.
 
     Raises:
-        DTypeError: it is no array, of a dtype that numbacc has not, or a torch tensor whose memory holds other values.
+        DTypeError: it is not an array, of an unsupported dtype, or a torch tensor whose memory holds other values.
         DeviceError: it is neither on an NVIDIA GPU nor in host memory.
-        LayoutError: its strides or address are no multiples of its element size, or it has no memory.
+        LayoutError: its strides or address are not multiples of its element size, or it has no memory.
         ShapeError: a length is negative.
     """
     try:
@@ -157,7 +157,7 @@ def _from_numba(obj: Any, name: str, handle: int) -> Taken:
     dtypes.info(obj.dtype)
     strides = tuple(obj.strides)
     if any(step % obj.dtype.itemsize for step in strides):
-        raise LayoutError(f"{name} has strides {strides}, no multiples of its element size")
+        raise LayoutError(f"{name} has strides {strides}, not multiples of its element size")
     device, address = _numba.device_and_address(obj)
     made = layout(tuple(obj.shape), strides, obj.dtype, device)
     if _numba.SIMULATED:
@@ -167,7 +167,7 @@ def _from_numba(obj: Any, name: str, handle: int) -> Taken:
 
 
 def _from_dlpack(obj: Any, name: str, handle: int) -> Taken | np.ndarray[Any, Any]:
-    """What cuda.core does not take: host arrays, and dtypes that it cannot name, such as torch's float8."""
+    """Take what cuda.core does not: host arrays, and dtypes that it cannot name, such as torch's float8."""
     kind = int(obj.__dlpack_device__()[0])
     if kind in HOST_DEVICES:
         return _from_host(obj, name)

@@ -62,7 +62,7 @@ class NumbaArray(_numba.DeviceNDArray):  # type: ignore[misc]
 
     @stream.setter
     def stream(self, stream: Any) -> None:
-        handle_of(stream)  # raises the error of what is no stream
+        handle_of(stream)  # raises the error of what is not a stream
         self._bound_stream = stream
 
     def bind(self, stream: Any = 0) -> Any:
@@ -76,7 +76,7 @@ class NumbaArray(_numba.DeviceNDArray):  # type: ignore[misc]
         return view
 
     def split(self, section: int, stream: Any = 0) -> Iterator[Any]:
-        """Views of `section` elements each, one behind the other; the last is shorter where they do not come out even.
+        """Views of `section` elements each, one behind the other; the last is shorter where the sizes do not divide.
 
         Args:
             section: elements of a part, at least 1.

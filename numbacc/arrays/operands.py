@@ -32,7 +32,7 @@ def as_array(obj: Any, name: str, handle: int) -> Array:
     waited for there, on the GPU.
 
     Raises:
-        DTypeError: it is no array.
+        DTypeError: it is not an array.
     """
     kind = type(obj)
     if kind is np.ndarray:

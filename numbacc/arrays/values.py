@@ -1,6 +1,6 @@
 """Values on their way into an array: converted as NumPy's assignment converts them, on GPUs as on the CPU.
 
-Numbers must fit the dtype (300 and NaN are no int8, 2.5 becomes 2); arrays are cast as in `base.casts`; all broadcast.
+Numbers must fit the dtype (300 and NaN are not int8, 2.5 becomes 2); arrays are cast as in `base.casts`; all broadcast.
 Unlike NumPy's, values that are complex never become real ones.
 """
 
@@ -32,7 +32,7 @@ def converted(value: Any, dtype: np.dtype[Any], name: str) -> np.ndarray[Any, An
     """A number, NumPy array or nested list of numbers as a NumPy array of `dtype`; itself where it is one.
 
     Raises:
-        DTypeError: it is none of these, or complex and dtype is not. OptionError: a number that dtype cannot hold.
+        DTypeError: it is not one of these, or complex and dtype is not. OptionError: a number that dtype cannot hold.
         ShapeError: lists of unequal lengths.
     """
     if isinstance(value, _NO_VALUES):
@@ -63,7 +63,7 @@ def converted(value: Any, dtype: np.dtype[Any], name: str) -> np.ndarray[Any, An
 
 
 def host_array(obj: Any, wanted: np.dtype[Any] | None, name: str) -> np.ndarray[Any, Any]:
-    """What NumPy makes an array of, in the dtype wanted, or any that numbacc has.
+    """Make a NumPy array of an object, in the dtype wanted, or any that numbacc has.
 
     Raises:
         DTypeError, ShapeError, OptionError: NumPy makes no such array of it.
@@ -107,12 +107,12 @@ def _refusal(value: Any, dtype: np.dtype[Any], name: str, error: Exception) -> E
         except ValueError:
             return ShapeError(f"{name} has lists of unequal lengths: {error}")
     if isinstance(error, TypeError):
-        return DTypeError(f"{name}={shown(value)} is no number that {dtype} can hold: {error}")
+        return DTypeError(f"{name}={shown(value)} is not a number that {dtype} can hold: {error}")
     return OptionError(f"{name}={shown(value)} does not fit into {dtype}: {error}")
 
 
 def broadcast(value: Any, shape: tuple[int, ...], name: str) -> Any:
-    """An array without the leading axes of length 1 that `shape` has not: it broadcasts to `shape`, as in NumPy.
+    """An array without the leading axes of length 1 that `shape` lacks: it broadcasts to `shape`, as in NumPy.
 
     Raises:
         ShapeError: it does not.
@@ -144,7 +144,7 @@ def check_target(target: Any, name: str, source: Layout, source_name: str) -> No
     """Raise the fitting error unless `target` is a NumPy array that takes another array's values as they are.
 
     Raises:
-        DTypeError: it is no NumPy array, or of another dtype. ShapeError: another shape. LayoutError: it is read-only.
+        DTypeError: not a NumPy array, or of another dtype. ShapeError: another shape. LayoutError: it is read-only.
     """
     if not isinstance(target, np.ndarray):
         raise DTypeError(f"{name} is a {type(target).__name__}; it must be a NumPy array")
@@ -157,5 +157,5 @@ def check_target(target: Any, name: str, source: Layout, source_name: str) -> No
 
 
 def masked(name: str) -> DTypeError:
-    """What is raised of a masked array, whose mask would be lost."""
+    """The error for a masked array, whose mask would be lost."""
     return DTypeError(f"{name} is a masked array; pass {name}.filled(...), or {name}.data without the mask")

@@ -1,1 +1,1 @@
-"""What all floors share: dtypes, layouts, checks of numbers, status codes, and the one door to `numba.cuda`."""
+"""Shared by all floors: dtypes, layouts, checks of numbers, status codes, and the one door to `numba.cuda`."""

@@ -18,12 +18,12 @@ def integer(
     """An integer from `lowest` to `highest`.
 
     Raises:
-        `error`: it is none.
+        `error`: it is not one.
     """
     try:
         number = operator.index(value)
     except TypeError:
-        raise error(f"{name}={shown(value)} is no integer") from None
+        raise error(f"{name}={shown(value)} is not an integer") from None
     if lowest is not None and number < lowest:
         raise error(f"{name}={shown(number)} is out of range: it must be at least {lowest}")
     if highest is not None and number > highest:
@@ -35,12 +35,12 @@ def real(value: Any, name: str) -> float:
     """A finite number.
 
     Raises:
-        OptionError: it is none, or NaN, or infinite.
+        OptionError: it is not a number, or not finite.
     """
-    # A GPU's array of one number is none: reading it would wait for the GPU.
+    # A GPU's array of one number is not a number: reading it would wait for the GPU.
     scalar = value[()] if isinstance(value, np.ndarray) and not value.ndim else value
     if not isinstance(scalar, (numbers.Real, np.number, np.bool_)) or isinstance(scalar, np.complexfloating):
-        raise OptionError(f"{name}={shown(value)} is no number; one number for all values is what is supported")
+        raise OptionError(f"{name}={shown(value)} is not a number; pass one number for all values")
     try:
         number = float(scalar)
     except OverflowError:
@@ -65,7 +65,7 @@ def at_least_0(value: Any, name: str) -> float:
     """A finite number that is not negative.
 
     Raises:
-        OptionError: it is none.
+        OptionError: it is not one.
     """
     number = real(value, name)
     if number < 0:

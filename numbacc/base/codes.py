@@ -1,4 +1,4 @@
-"""What a launcher answers beside 0 and the driver's own status numbers, which are positive."""
+"""Statuses that a launcher returns besides 0 and the driver's own, which are positive."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ WRONG_CONTEXT = -1
 CAPTURING = -2
 #: An address is not aligned as the kernel was chosen for.
 WRONG_ALIGNMENT = -3
-#: An output's bytes may be an input's: to be looked at closely.
+#: An output's bytes may be an input's: to be checked closely.
 MAY_OVERLAP = -4
 #: An allocation's CUresult comes back as FAILED - CUresult.
 FAILED = -1024
 
 #: Arrays, and words of scalar arguments behind them, that a launch takes; what is not there is 0. Few operations have
-#: more, and each argument more makes a call dearer.
+#: more, and each further argument makes a call slower.
 ARRAYS = 6
 MANY_ARRAYS = 24
 
@@ -27,7 +27,7 @@ ALIGNED = 256
 
 
 def capacity_for(count: int) -> int:
-    """How many words a call of the kernel takes that needs this many.
+    """How many words a call takes whose kernel needs this many.
 
     Raises:
         ShapeError: there are more than any call takes.

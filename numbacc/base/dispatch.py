@@ -52,12 +52,12 @@ def launching_by(launcher: type) -> Iterator[None]:
 
 
 def matmul_library() -> ModuleType:
-    """What multiplies matrices: cuBLASLt, or its likeness in NumPy."""
+    """Return the module that multiplies matrices: by cuBLASLt, or its likeness in NumPy."""
     return _module("libraries.cublaslt", "simulator.cublaslt")
 
 
 def fourier_library() -> ModuleType:
-    """What transforms: cuFFT, or its likeness in NumPy."""
+    """Return the module that transforms: by cuFFT, or its likeness in NumPy."""
     return _module("libraries.cufft", "simulator.cufft")
 
 

@@ -117,7 +117,7 @@ def repeats_elements(array: Layout) -> bool:
 
 
 class _Exporter:
-    """What NumPy makes an array of: an array interface, and what it keeps alive."""
+    """An array interface, of which NumPy makes an array, and what it keeps alive."""
 
     __slots__ = ("__array_interface__", "owner")
 
@@ -180,7 +180,7 @@ def _where(device: int) -> str:
 
 
 def read_only(name: str) -> LayoutError:
-    """What is raised of an array that is to be written and must not be."""
+    """The error for an array that is to be written and must not be."""
     return LayoutError(f"{name} is read-only; pass an array that can be written")
 
 
@@ -226,7 +226,7 @@ def is_sequence(value: Any) -> bool:
 
 
 def integers_of(value: Any, name: str) -> tuple[int, ...]:
-    """An integer or a sequence of integers as a tuple. True and False are none.
+    """An integer or a sequence of integers as a tuple. True and False are not integers.
 
     Raises:
         ShapeError: it is neither.
@@ -242,8 +242,8 @@ def integers_of(value: Any, name: str) -> tuple[int, ...]:
         if bool not in map(type, parts):
             return tuple([operator.index(n) for n in parts])
     except TypeError:
-        pass  # some part is no integer
-    raise ShapeError(f"{name}={shown(value)} is no integer or sequence of integers")
+        pass  # some part is not an integer
+    raise ShapeError(f"{name}={shown(value)} is not an integer or a sequence of integers")
 
 
 def axes_of(axes: Any, ndim: int, argument: str, name: str) -> tuple[int, ...]:
@@ -262,7 +262,7 @@ def lengths_of(shape: int | Sequence[int], itemsize: int = 1, name: str = "shape
     """A shape argument, of this name, as a tuple.
 
     Raises:
-        ShapeError: it is no shape, or elements of `itemsize` bytes would need more bytes than have addresses.
+        ShapeError: it is not a shape, or elements of `itemsize` bytes would need more bytes than can be addressed.
     """
     lengths = integers_of(shape, name)
     if any(n < 0 for n in lengths):

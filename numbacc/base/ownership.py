@@ -1,4 +1,4 @@
-"""What has one owner: Python copies of it would be second owners of one address, freed twice."""
+"""Objects with one owner: Python copies of them would be second owners of one address, freed twice."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Views: how a part of an array, or its elements in another shape, lie in the array's memory.
 
 Indices and shapes mean what they mean in NumPy. The everyday indices are worked out here, in a third of the time that a
-NumPy array instead of the array (`shadow`) takes; all others, and those that are none, are left to NumPy.
+NumPy array instead of the array (`shadow`) takes; all others, and invalid ones, are left to NumPy.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def part(array: Layout, index: Any) -> tuple[Layout, int]:
     """(layout, bytes behind the array's address) of the view that a basic index gives.
 
     Raises:
-        LayoutError: the index would need a copy, or is none. IndexRangeError: it is out of range.
+        LayoutError: the index would need a copy, or is invalid. IndexRangeError: it is out of range.
     """
     parts = index if type(index) is tuple else (index,)
     if not array.size or not parts:
@@ -100,7 +100,7 @@ def _part_of(array: np.ndarray[Any, Any], index: Any) -> np.ndarray[Any, Any]:
     """The view of a NumPy array that a basic index gives.
 
     Raises:
-        LayoutError: the index would need a copy, or is none. IndexRangeError: it is out of range.
+        LayoutError: the index would need a copy, or is invalid. IndexRangeError: it is out of range.
     """
     try:
         view: np.ndarray[Any, Any] = array[_basic_index(index)]
@@ -108,7 +108,7 @@ def _part_of(array: np.ndarray[Any, Any], index: Any) -> np.ndarray[Any, Any]:
         raise IndexRangeError(f"index {shown(index)} does not fit shape {array.shape}: {error}") from None
     except LayoutError:
         raise
-    except (TypeError, ValueError) as error:  # slices of what is no integer, or in steps of 0
+    except (TypeError, ValueError) as error:  # slices of what is not an integer, or in steps of 0
         raise LayoutError(f"index {shown(index)} is not supported: {error}") from None
     return view
 
@@ -126,7 +126,7 @@ def reshaped(array: Layout, wanted: tuple[int, ...]) -> Layout:
     """The layout of the same elements, from the same address on, in another shape; one length may be -1.
 
     Raises:
-        LayoutError: the strides allow no such view. ShapeError: it is no shape, or the sizes differ.
+        LayoutError: the strides allow no such view. ShapeError: it is not a shape, or the sizes differ.
     """
     try:
         # NumPy decides what -1 means and whether the strides allow the view.

@@ -82,7 +82,7 @@ def _cases(torch: Any) -> list[Case]:
 
 
 class _Torchs:
-    """What hands out a capsule of torch's own: the time of `torch.from_dlpack` that is torch's."""
+    """An exporter of torch's own capsules: the time of `torch.from_dlpack` that is torch's."""
 
     def __init__(self, torch: Any, tensor: Any):
         self._capsule = lambda: torch.utils.dlpack.to_dlpack(tensor)

@@ -54,7 +54,7 @@ class Problem:
         self.shape, self.dtype, self.kind = shape, dtypes.dtype(dtype), kind
 
         def normal(*lengths: int) -> Any:
-            # One random block, repeated at a distance that is no divisor: filling gigabytes takes longer than all else.
+            # One random block, repeated at a distance that is not a divisor: filling gigabytes takes longest.
             block = rng.standard_normal(999_983, np.float32).astype(self.dtype)
             return numbacc.asarray(np.resize(block, lengths))
 
@@ -110,7 +110,7 @@ class Problem:
 
 
 def _allowed(dtype: Any) -> float:
-    """What a rounded result may be off, in the norm."""
+    """The allowed error of a rounded result, in the norm."""
     return 4 * float(ml_dtypes.finfo(dtype).eps) if dtype.itemsize < 4 else 64 * float(ml_dtypes.finfo(dtype).eps)
 
 

@@ -85,7 +85,7 @@ def cases(every: int = 1) -> Iterator[Case]:
 
 
 def run(report: Report, *, quick: bool = False) -> None:
-    """One figure a dtype and epilogue, the worst cases, and torch's own ways to be faster for some."""
+    """One figure per dtype and epilogue, the worst cases, and torch's own ways to be faster for some."""
     torch = peers.import_torch()
     if torch is None:
         return
@@ -103,7 +103,7 @@ def run(report: Report, *, quick: bool = False) -> None:
 
 
 class Measured(NamedTuple):
-    """What was measured of a case.
+    """The measurements of a case.
 
     Attributes:
         ms: work -> median milliseconds.

@@ -1,4 +1,4 @@
-"""What the same work takes in other libraries: torch, CuPy, Liger. Each only where installed."""
+"""The same work in other libraries: torch, CuPy, Liger. Each only where installed."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Case(NamedTuple):
         method, dtype, arguments: the call, with `out`.
         bound: the promised part of the bandwidth of a fill, if one is promised.
         function, parameters: cuRAND's own function, with its last arguments.
-        outputs: outputs of the sequence a value takes.
+        outputs: outputs of the sequence per value.
         tolerance: how far from the CPU's: uniforms and integers are the same bits, normals have the GPU's sines in
             float32, and Poisson numbers may be neighbours.
     """
@@ -128,7 +128,7 @@ def _error(case: Case, out: Any) -> float:
 
 
 def _host_times(report: Report) -> None:
-    """What a call with `out` takes the host, over torch's."""
+    """Measure the host time of calls with `out`, over torch's."""
     torch, generator, n = peers.import_torch(), Generator("philox", SEED), 1000
     if torch is None:
         return
@@ -142,7 +142,7 @@ def _host_times(report: Report) -> None:
 
 
 def _small_draws(report: Report) -> None:
-    """What ten values in NumPy take beyond NumPy's own generator."""
+    """Measure the time of ten values in NumPy beyond NumPy's own generator."""
     g, n = Generator("philox", SEED, device="cpu"), np.random.default_rng(SEED)
     out = np.empty(10)
     calls = {

@@ -1,4 +1,4 @@
-"""What a CUDA graph needs while and after it is captured: everything that its work was queued on.
+"""Resources of a CUDA graph, while and after it is captured: everything that its work was queued on.
 
 Capturing records the addresses of arrays, of plans' tables and of host memory into a graph, which uses them at every
 launch. So whatever a capture uses is kept by its `Capture`, and that lives as long as the graph: `numbacc.graph` holds
@@ -178,7 +178,7 @@ _lock = threading.RLock()
 
 @lru_cache(maxsize=1)
 def may_capture() -> Callable[[int], int]:
-    """What tells quickly that a stream is not captured, the rule by far: returns 0 then."""
+    """Return a function that tells quickly that a stream is not captured, the rule by far: it returns 0 then."""
     from . import native
     from .builtin import bound
 
@@ -241,7 +241,7 @@ def any_active() -> bool:
 
 
 class _Retained:
-    """What the graph of others keeps: its node in the list of what was lent, and the capture."""
+    """The user object of another's graph: its node in the list of what was lent, and the capture."""
 
     def __init__(self, number: int, capture: Capture):
         self.words = (ctypes.c_uint64 * 1)()

@@ -1,4 +1,4 @@
-"""What a `device=` argument names: a GPU by its number, or NumPy."""
+"""The devices that `device=` arguments name: a GPU by its number, or NumPy."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def named(device: int | str | None) -> int | None:
     """The number that a `device=` argument gives, whether that GPU exists or not; None for the current one.
 
     Raises:
-        DeviceError: it is no name of a device.
+        DeviceError: it does not name a device.
     """
     if device is None:
         return None

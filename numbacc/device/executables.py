@@ -50,8 +50,8 @@ class Recording:
                     graph = self._end_capture()
                 except DriverError as error:
                     raise UnsupportedError(
-                        f"what was captured is no graph ({error}): either a call inside broke the capture, or a stream "
-                        "that took part by waiting for the captured one was not waited for by it in the end"
+                        f"what was captured is not a graph ({error}): either a call inside broke the capture, or a "
+                        "stream that took part by waiting for the captured one was not waited for by it in the end"
                     ) from error
                 # Kept beside the executable, for captures that this one becomes a part of.
                 self._graph = graph

@@ -15,13 +15,13 @@ from .streams import stream as make_stream
 
 
 class Graph(NotCopied):
-    """A CUDA graph: what is called inside its `with` block, to be launched as often as wanted.
+    """A CUDA graph: what is called inside its `with` block, to be launched any number of times.
 
     `numbacc.graph()` makes one. It keeps everything alive that it uses - arrays, plans, scratch memory - and owns the
-    memory of arrays made inside: they stay valid, and every launch writes them anew.
+    memory of arrays made inside: they stay valid, and every launch overwrites them.
 
     Attributes:
-        stream: the stream that is captured, inside the block the default of this thread.
+        stream: the stream that is captured, the default of this thread inside the block.
 
     Example:
         >>> if numbacc.has_gpu():
@@ -65,7 +65,7 @@ class Graph(NotCopied):
         """Queue everything that was captured, as one call.
 
         It waits, on the GPU, for what is queued on the arrays that it uses, and what uses them next waits for it; so
-        inputs may be changed in place before, and results be read after, on any stream and in any thread. Launches of
+        inputs may be changed in place before, and results read after, on any stream and in any thread. Launches of
         one graph run one after the other.
 
         Args:
@@ -89,17 +89,17 @@ def graph(stream: Any = None, *, device: int | str | None = None) -> Graph:
     Args:
         stream: the stream to capture: inside the block what is queued on it is recorded instead of run, and it is the
             default stream. By default a new one. Any but CUDA's legacy default stream.
-        device: the GPU of a new stream, by default the current one; or the one that `stream` is of.
+        device: the GPU of a new stream, by default the current one; or the one that `stream` belongs to.
 
     Returns:
         Graph, to be used in `with` once, and then launched.
 
     Raises:
-        DeviceError: there is no GPU (NumPy's calls are not recorded), or not that one, or stream is of another.
+        DeviceError: there is no GPU (NumPy's calls are not recorded), or not that one, or stream belongs to another.
         OptionError: stream is not a stream, or it is the legacy default stream.
 
     Inside the block nothing has been computed yet: what needs values on the host (`numbacc.asnumpy`, printing an
-    array, `Stream.synchronize`) raises UnsupportedError, as does what a graph cannot hold (draws through cuRAND's own
+    array, `Stream.synchronize`) raises UnsupportedError, as does all that a graph cannot hold (draws through cuRAND's
     state, see `numbacc.random`). Host arrays that are copied to the GPU inside are kept, and read at every launch.
 
     Example:

@@ -42,7 +42,7 @@ _homes: dict[int, int] = {}
 
 
 class History(NotCopied):
-    """What was queued on one piece of memory.
+    """The work queued on one piece of memory.
 
     Attributes:
         device: the GPU it is on.
@@ -238,7 +238,7 @@ class using:
         # Most arrays are at home, in a context that is the current one: this path is short.
         stream = self._stream
         if stream_devices.get(stream, self._device) != self._device:
-            check_stream(stream, self._device)  # others' streams are looked at where a call fails, which is shorter
+            check_stream(stream, self._device)  # others' streams are checked where a call fails, which is shorter
         if not is_current(self._device):
             self._context = on_device(self._device)
             self._context.__enter__()

@@ -56,7 +56,7 @@ def folder() -> Path:
 
 
 class _Locator:
-    """What Numba's cache asks of the directory where it keeps entries."""
+    """The directory of a cache's entries, as Numba's cache asks for it."""
 
     def get_cache_path(self) -> str:
         return str(folder())

@@ -60,7 +60,7 @@ def library_version(part: Part, path: str) -> str:
 
 
 def compilers() -> list[str]:
-    """What tells apart the libraries that make machine code of kernels: other text where one of them is another.
+    """Identify the libraries that make machine code of kernels: the text differs where one of them does.
 
     This loads them. Those that are missing say so.
     """

@@ -49,7 +49,7 @@ _failures = itertools.count()
 
 
 def warn_of(error: OSError) -> None:
-    """Warn, once a process, that compiled code cannot be kept: a cache that fails is no error."""
+    """Warn, once per process, that compiled code cannot be kept: a cache that fails is not an error."""
     if next(_failures):
         return
     try:
@@ -64,7 +64,7 @@ def warn_of(error: OSError) -> None:
     )
 
 
-#: What the code of all kernels depends on; formulas are no part of it, since each has a digest of its own.
+#: What the code of all kernels depends on; formulas are not, since each has a digest of its own.
 _SOURCES = (
     "base/_numba.py",
     "base/dtypes.py",
@@ -137,7 +137,7 @@ def _store():  # type: ignore[no-untyped-def]
 
 @lru_cache(maxsize=4)
 def _store_at(path: Path):  # type: ignore[no-untyped-def]
-    # cuda.core's store: one file an entry, written aside and renamed, least recently read evicted.
+    # cuda.core's store: one file per entry, written aside and renamed, least recently read evicted.
     from cuda.core.utils import FileStreamProgramCache
 
     return FileStreamProgramCache(path, max_size_bytes=256 * 2**20)

@@ -67,7 +67,7 @@ class Launcher:
 
     Call `launcher.launch(stream, *words)` with `launcher.capacity` words: the arrays' addresses, the words of scalar
     arguments, and 0 behind the last. It returns 0, the driver's status, or a number of `codes` where the arrays must be
-    looked at.
+    checked.
     """
 
     backend = "kernel"
@@ -93,7 +93,7 @@ class Launcher:
 
     @cached_property
     def launch_unchecked(self) -> Any:
-        """`launch` without a look at overlap and capture, for arrays and streams that have been looked at."""
+        """`launch` without a check of overlap and capture, for arrays and streams that have been checked."""
         # Added to a list: two threads may come here at once, each with a template that its calls use.
         template = self._template((), 0)
         self._templates.append(template)

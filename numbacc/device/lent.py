@@ -1,4 +1,4 @@
-"""What foreign code holds of ours and gives back by calling a function: DLPack's consumers, and the driver's graphs.
+"""Objects that foreign code holds and gives back by calling a function: DLPack's consumers, and the driver's graphs.
 
 They may call from any thread, without Python's lock, and after the interpreter has ended. So the functions that they
 get are machine code made here that knows nothing of Python and is never freed: it pushes what is given back on a list,

@@ -1,4 +1,4 @@
-"""What launches an elementwise operation on device arrays: its kernels by alignment, and which memory may be shared.
+"""The executable of an elementwise operation on device arrays: kernels by alignment, and which memory may be shared.
 
 Plans run it behind their checks of arguments; device arrays, which know no plans, copy by it (`copying`). Other
 operations of one kernel are launched alike: they bring a launcher of their own, and views with shapes of their own.

@@ -199,7 +199,7 @@ class _Freed:
 
 
 class _Kept:
-    """What must not be freed before the GPU is past a point: memory of the host's, of other libraries'."""
+    """An owner that must live until the GPU is past a point: of host memory, or of other libraries'."""
 
     __slots__ = ("_event", "_owner")
 
@@ -236,7 +236,7 @@ def allocate(nbytes: int, device: int, stream: int) -> Any:
     """Memory from the device's pool, usable in the order of `stream`; of a stream that is captured, the graph's own.
 
     Raises:
-        DeviceError: the GPU has not enough memory, also after garbage was collected and queued work awaited.
+        DeviceError: not enough GPU memory, also after garbage was collected and queued work awaited.
     """
     if _deferred:
         _free_deferred()

@@ -33,7 +33,7 @@ from .host_cache import compiled
 ARGUMENT_BYTES = 4096
 
 #: A launch template is a row of 64-bit words: these,
-#: (IS_CAPTURING is 0 where the stream has been looked at.)
+#: (IS_CAPTURING is 0 where the stream has been checked.)
 GET_CURRENT, CONTEXT, IS_CAPTURING, LAUNCH, FUNCTION, COUNT, POINTERS, CONSTANTS, SCALARS, SIZE, PAIRS = range(11)
 #: then the CUlaunchConfig, each of COUNT arrays' address modulo 16, (array, bytes into it) for each of the kernel's
 #: POINTERS, the packed constants as 64-bit words, and for each two arrays that may not share bytes
@@ -140,7 +140,7 @@ def _is_capturing(is_capturing, stream):
 
 @njit(inline="always")
 def _launch(template, stream, arrays):
-    """What `launch` says, with the arrays' addresses and the scalars in memory."""
+    """As `launch`, with the arrays' addresses and the scalars in memory."""
     if not _is_current(_load(template, GET_CURRENT), _load(template, CONTEXT)):
         return WRONG_CONTEXT
     count = _load(template, COUNT)
@@ -263,7 +263,7 @@ def free(gpu, pointer, stream):
     MATMUL_CONTEXT,
     MATMUL_FUNCTION,
     MATMUL_SET_ATTRIBUTE,
-    MATMUL_IS_CAPTURING,  # 0: the arrays and the stream have been looked at
+    MATMUL_IS_CAPTURING,  # 0: the arrays and the stream have been checked
     MATMUL_HANDLE,
     MATMUL_DESCRIPTOR,
     MATMUL_ALGO,
@@ -288,7 +288,7 @@ _value_word = _stack(1)
 
 @njit(inline="always")
 def _queue_matmul(template, stream, workspace, alpha_address, beta_address, arrays):
-    """What `matmul` says, with the arrays' addresses and the two factors in memory."""
+    """As `matmul`, with the arrays' addresses and the two factors in memory."""
     if not _is_current(_load(template, MATMUL_GET_CURRENT), _load(template, MATMUL_CONTEXT)):
         return WRONG_CONTEXT
     is_capturing = _load(template, MATMUL_IS_CAPTURING)

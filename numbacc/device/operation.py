@@ -1,4 +1,4 @@
-"""What runs on device arrays: an executable that fits where they start, in the order of their memory.
+"""Operations on device arrays: an executable that fits their alignment, queued in the order of their memory.
 
 An `Executable` is what is ready to be queued: a launch of a kernel, a call of a library, or several of these. An
 `Operation` has those of one task, by the arrays' alignment, and queues the one that fits. Plans are operations; so are
@@ -29,7 +29,7 @@ class Executable(Protocol):
         workspace_bytes: scratch memory that it needs.
         library_bytes: what it holds of a library's memory, or makes the library ask for: what caches are limited by.
         deterministic: True if the same inputs give the same bits on every run on one GPU model.
-        direct: True if there is a `launch`, for arrays that have not been looked at yet.
+        direct: True if there is a `launch`, for arrays that have not been checked yet.
     """
 
     backend: str
@@ -52,11 +52,11 @@ class Executable(Protocol):
             scalars: further arguments, as the kind of operation has them: 64-bit words for kernels.
 
         Returns:
-            0, the library's status, or a number of `base.codes` where nothing was done and all must be looked at.
+            0, the library's status, or a number of `base.codes` where nothing was done and all must be checked.
         """
 
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
-        """`launch` for arrays and a stream that have been looked at, in a context that is current."""
+        """`launch` for arrays and a stream that have been checked, in a context that is current."""
 
     def check(self, status: int) -> None:
         """Raise the library's error of a status that is not 0."""
@@ -95,7 +95,7 @@ class Operation(NotCopied):
     Args:
         op: what it is called in messages.
         names: the names of inputs and outputs.
-        inputs, outputs: the arrays' layouts. There are none but those that a call has.
+        inputs, outputs: the arrays' layouts. Only those that a call has.
         device: where; by default where the first array is.
 
     Attributes:
@@ -136,7 +136,7 @@ class Operation(NotCopied):
     # ------------------------------------------------------------ what a kind of operation brings
 
     def _key(self, addresses: Sequence[int]) -> Hashable:
-        """What of the arrays' addresses decides which executable fits."""
+        """The part of the arrays' addresses that decides which executable fits."""
         return tuple([address % 16 for address in addresses])
 
     def _make(self, key: Any, trial: Trial | None) -> Executable:
@@ -148,13 +148,13 @@ class Operation(NotCopied):
         return False
 
     def _shares(self, i: int, j: int) -> str:
-        """What to say of arrays i and j, j an output, that share bytes."""
+        """The message where arrays i and j, j an output, share bytes."""
         if i >= len(self.inputs):
             return "the arrays of out overlap each other; pass separate arrays"
         return f"{self.names[j]} overlaps {self.names[i]}: pass memory that shares nothing with it"
 
     def _refused_overwriting(self, name: str) -> LayoutError:
-        """What is raised of an input that is read-only, and would be written."""
+        """The error for an input that is read-only, and would be written."""
         return read_only(name)
 
     # ------------------------------------------------------------ what plans bring
@@ -166,7 +166,7 @@ class Operation(NotCopied):
     _memory: Any = None
 
     def _answer(self, outs: Sequence[Any]) -> Any:
-        """What the user gets of the results, where the user gave nothing for them."""
+        """The return value, made of the results, where the user gave no arrays for them."""
         return outs[0] if len(outs) == 1 else tuple(outs)
 
     def _run_numpy(self, inputs: Sequence[Any], outs: Sequence[Any], scalars: Sequence[Any]) -> Sequence[Any]:
@@ -240,7 +240,7 @@ class Operation(NotCopied):
             if storage.sole != stream:
                 direct = None
         if outs is None and len(self.outputs) == 1:
-            # New memory need not be looked at again, and nobody else uses it.
+            # New memory need not be checked again, and nobody else uses it.
             out = self._memory(self.outputs[0], stream)
             outs = (out,)
             addresses.append(out._address)

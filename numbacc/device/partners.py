@@ -24,7 +24,7 @@ def stream_of(obj: Any, device: int) -> int | None:
 
 @lru_cache(maxsize=256)
 def _current(kind: Any) -> Callable[[int], int] | None:
-    """What tells the stream that the library of a class of arrays works on."""
+    """Return a function that tells the stream that the library of a class of arrays works on."""
     # A subclass of torch's tensors is from anywhere.
     libraries = {base.__module__.partition(".")[0] for base in kind.__mro__}
     return torch_stream if "torch" in libraries else _cupy if "cupy" in libraries else None
@@ -61,7 +61,7 @@ def torch_stream(device: int) -> int:
 
 @lru_cache(maxsize=1)
 def torch_streams() -> Callable[[int], int]:
-    """What tells the stream of a GPU that torch works on now, in this thread."""
+    """Return a function that tells the stream of a GPU that torch works on now, in this thread."""
     torch = sys.modules["torch"]
     # What torch's own generated code asks; the public way makes an object of it.
     found: Any = getattr(torch._C, "_cuda_getCurrentRawStream", None)

@@ -20,7 +20,7 @@ _BLOCKS, _BLOCK_BYTES = 512, 64
 def bits_launcher(
     algorithm: str, spec: Any, alignment: Sequence[int], device: int, pairs: Sequence[tuple[int, ...]]
 ) -> Any:
-    """For masks of bits: rows along the grid's y; along its x one thread a byte (packing) or an access (selecting)."""
+    """For masks of bits: rows along the grid's y; along its x one thread per byte (packing) or access (selecting)."""
     values, steps = spec.inputs[0], _steps(spec)
     *shape, columns = values.shape
     rows, size, packing = prod(shape), values.itemsize, algorithm == "pack_bits"
@@ -34,7 +34,7 @@ def bits_launcher(
     merged = merge_dimensions(shape, [step[:-1] for step in steps], 1, leader=0)
     items = -(-columns // each)
     # Neighbouring threads take neighbouring rows where those are next to each other in memory, and the grid, then of
-    # a block an item, is not too wide.
+    # a block per item, is not too wide.
     by_column = rows > 1 and 0 < abs(merged.strides[0][-1]) < abs(steps[0][-1]) and items < 2**31
     grid, block = row_grid(items, rows, 1, 1 if by_column else None)
     geometry = Geometry(algorithm, grid, block, merged.shape, (rows, columns), access // size)

@@ -65,7 +65,7 @@ def borrow(owner: object, address: int, device: int, stream: int, producer: int 
     if producer is not None and producer != stream and capture_on(producer)[0]:
         raise UnsupportedError(
             f"{name}'s library is capturing stream {producer:#x} into a graph, of which work on another stream would "
-            "be no part: pass stream= the captured one, in torch stream=torch.cuda.current_stream()"
+            "not be part: pass stream= the captured one, in torch stream=torch.cuda.current_stream()"
         )
     memory = Borrowed(owner, address, device, stream, producer)
     if producer:

@@ -126,7 +126,7 @@ class Steps:
 
 
 class _Bytes:
-    """What is done to a stretch of bytes. It looks at nothing, so that it is never launched before a look."""
+    """Work on a stretch of bytes. It checks nothing, so it is never launched first."""
 
     workspace_bytes = 0
     direct = False
@@ -138,7 +138,7 @@ class _Bytes:
         """Nothing is compiled."""
 
     def check(self, status: int) -> None:
-        """What fails has raised its error."""
+        """Nothing is left to check: failures have raised their errors."""
 
 
 class CopyBytes(_Bytes):

@@ -16,7 +16,7 @@ from .devices import named, target_of
 
 
 class _Default(threading.local):
-    """The stream that operations use when they are given none, one a thread."""
+    """The stream that operations use when they are given none, one per thread."""
 
     def __init__(self) -> None:
         self.handle = 0
@@ -144,8 +144,8 @@ def stream(stream: Any = None, *, device: int | str | None = None) -> Stream:
     Args:
         stream: None for a new stream (one that does not wait for the legacy default stream), or a Numba
             stream, anything with `__cuda_stream__`, or a handle as an integer.
-        device: the GPU of a new stream, by default the current one; or the one that an existing stream is of, which
-            CUDA's default stream, 0, is of each.
+        device: the GPU of a new stream, by default the current one; or the one that an existing stream belongs to;
+            CUDA's default stream, 0, belongs to each.
 
     Returns:
         Stream.
@@ -210,7 +210,7 @@ def device_of(stream: Any) -> int:
 
 
 def current_stream() -> Stream:
-    """The stream that operations of this thread use when they are given none.
+    """The stream that operations of this thread use by default.
 
     Example:
         >>> with numbacc.stream() as s:
@@ -224,7 +224,7 @@ def handle_of(stream: Any) -> int:
     """The CUstream handle of whatever `stream=` may be.
 
     Raises:
-        OptionError: it is no stream.
+        OptionError: it is not a stream.
     """
     if stream is None:
         return _default.handle
@@ -236,7 +236,7 @@ def handle_of(stream: Any) -> int:
         handle = int(stream.__cuda_stream__()[1])
     except Exception as error:
         raise OptionError(
-            f"stream={shown(stream)} is no stream: pass a numbacc or Numba stream, an object with "
+            f"stream={shown(stream)} is not a stream: pass a numbacc or Numba stream, an object with "
             "__cuda_stream__, or a handle as an integer"
         ) from error
     if 0 < handle < 3:

@@ -1,4 +1,4 @@
-"""Copies between host and GPU, on the GPU, and fills: queued on streams, without a look at their order."""
+"""Copies between host and GPU, on the GPU, and fills: queued on streams, without a check of their order."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _synchronize(device: int, stream: int) -> None:
 
 
 def pointer_attribute(attribute: cuda.PointerAttribute, address: int, device: int) -> int | None:
-    """What CUDA knows of an address; None of ordinary memory. The device's context is current."""
+    """An attribute that CUDA has of an address; None for ordinary memory. The device's context is current."""
     value = ctypes.c_int()
     status = _compiled("cuPointerGetAttribute", device)(ctypes.addressof(value), 0, attribute, address, 0)
     return None if status else value.value

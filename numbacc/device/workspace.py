@@ -1,4 +1,4 @@
-"""Scratch memory for libraries: one block a stream and thread, from the pool, that all operations there share.
+"""Scratch memory for libraries: one block per stream and thread, from the pool, that all operations there share.
 
 What one thread queues on a stream runs in order, so its next operation may write where the last one did. (What two
 threads queue there may be interleaved, kernel by kernel, and one operation may be several kernels.) A block grows when
@@ -28,7 +28,7 @@ _lock = threading.RLock()
 
 
 class _Thread(threading.local):
-    """What stands for a thread in the keys of blocks; with the thread its blocks go."""
+    """The token of a thread in the keys of blocks; its blocks are freed when the thread ends."""
 
     def __init__(self) -> None:
         self.token = _Token()
@@ -51,7 +51,7 @@ def run(launch: Callable[[int], Result], nbytes: int, device: int, stream: int) 
     """`launch(address)` with `nbytes` of scratch memory, which it may use in the order of the stream.
 
     Raises:
-        DeviceError: the GPU has not enough memory.
+        DeviceError: not enough GPU memory.
     """
     if not nbytes:
         return launch(0)

@@ -1,4 +1,4 @@
-"""What the functions of `numbacc.fft` are asked: options checked, defaults filled in, results' shapes and dtypes."""
+"""Arguments of the functions of `numbacc.fft`: options checked, defaults filled in, results' shapes and dtypes."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def integers(numbers: Any, name: str) -> tuple[int, ...] | None:
     if numbers is None:
         return None
     if not is_sequence(numbers):
-        raise ShapeError(f"{name}={shown(numbers)} is no sequence of integers")
+        raise ShapeError(f"{name}={shown(numbers)} is not a sequence of integers")
     return integers_of(numbers, name)
 
 
 def names_of(function: str) -> tuple[str, str]:
-    """What a function calls the number of points, and the axes."""
+    """A function's names of the number of points, and of the axes."""
     return ("n", "axis") if function == base(function) else ("s", "axes")
 
 

@@ -42,8 +42,8 @@ def fftfreq(n: int, d: float = 1.0, device: Any = None, *, stream: Any = None) -
         float64 array of n elements.
 
     Raises:
-        ShapeError: n is not an integer, below 1, or of more bytes than have addresses. OptionError: d is not a number,
-        or 0, or stream is not a stream. DeviceError: no such GPU, or not enough memory.
+        ShapeError: n is not an integer, below 1, or of more bytes than can be addressed. OptionError: d is 0 or not a
+        number, or stream is not a stream. DeviceError: no such GPU, or not enough memory.
 
     Example:
         >>> fft.fftfreq(4, d=0.5, device="cpu")
@@ -66,7 +66,7 @@ def fftshift(x: Any, axes: Any = None, out: Any = None, *, stream: Any = None) -
     """x with frequency 0 in the middle: element k of an axis of length n goes to (k + n//2) modulo n.
 
     Args:
-        x: array of any dtype that numbacc has, rank 1 to 8.
+        x: array of any dtype that numbacc supports, rank 1 to 8.
         axes: an axis or several; None for all.
         out: array for the result, of x's shape, dtype and device, that shares no memory with x.
         stream: where the copies are queued; the default stream if None.
@@ -75,7 +75,7 @@ def fftshift(x: Any, axes: Any = None, out: Any = None, *, stream: Any = None) -
         array of x's shape and dtype; `out` if given.
 
     Raises:
-        ShapeError: rank, axes, shape of out. DTypeError: dtype of out, or one of x that numbacc has not. LayoutError:
+        ShapeError: rank, axes, shape of out. DTypeError: dtype of out, or an unsupported one of x. LayoutError:
         out overlaps x or cannot be written. DeviceError: arrays on different devices.
 
     Example:
@@ -100,7 +100,7 @@ def _frequencies(function: Any, n: Any, d: Any, device: Any, stream: Any) -> Any
     points = checks.integer(n, "n", 1, _MOST_POINTS, error=ShapeError)
     distance = checks.real(d, "d")
     if not distance:
-        raise OptionError("d=0 is no distance of samples")
+        raise OptionError("d=0 is not a distance of samples")
     target, handle = target_of(device), handle_of(stream)
     try:
         host = function(points, distance)

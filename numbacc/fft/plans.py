@@ -73,7 +73,7 @@ class _Transform:
 
 
 def executable(request: Request, aligned: bool, close: Sequence[tuple[int, ...]]) -> Any:
-    """What does a transform, in the calling thread.
+    """Make the executable of a transform, in the calling thread.
 
     Args:
         request: the transform.

@@ -1,4 +1,4 @@
-"""What a Fourier transform does, step by step: which cuFFT plans, and what must be repacked before and after.
+"""The steps of a Fourier transform: which cuFFT plans, and what must be repacked before and after.
 
 Everything here follows from layouts and options alone; nothing is allocated or run. There are several ways:
 
@@ -124,7 +124,7 @@ class _Builder:
         return scratch
 
     def finish(self) -> None:
-        """What scaling and conjugation is left, in place."""
+        """Append the scaling and conjugation that are left, in place."""
         if self._scale or self._conjugate:
             self._repack(self._result, self._result, before=False)
 

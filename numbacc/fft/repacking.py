@@ -42,7 +42,7 @@ class _Walked(NamedTuple):
 
 
 def executable(step: Repack, count: int) -> MapExecutable:
-    """What launches a repacking pass: `launch(stream, (address of source, address of target))`.
+    """Make the executable of a repacking pass, whose arrays are its source and target.
 
     `count` is the number of points that the step's scale refers to.
     """
@@ -67,7 +67,7 @@ def executable(step: Repack, count: int) -> MapExecutable:
 def _make_launcher(
     step: Repack, count: int, spec: MapSpec, alignment: Sequence[int], device: int, pairs: Sequence[Any]
 ) -> Any:
-    """As `geometry.make_launcher`. The program knows which arrays may share memory: `pairs` need not be looked at."""
+    """As `geometry.make_launcher`. The program knows which arrays may share memory: `pairs` need not be checked."""
     source, target = step.source.layout, step.target.layout
     walked = _merge(source, target, step.ends)
     row = _tile_rows(walked, source, target)
@@ -167,7 +167,7 @@ def _make_hermitian(
 
 
 def _tile_rows(walked: _Walked, source: Layout, target: Layout) -> int | None:
-    """The dimension along which the source is contiguous where it lies transposed to the target, and tiles pay."""
+    """The dimension along which the source is contiguous where it is transposed to the target, and tiles pay."""
     one, other = _number(source)[1], _number(target)[1]
     if walked.out_steps[-1] != other or walked.in_steps[-1] == one:
         return None
@@ -234,7 +234,7 @@ def _merge(source: Layout, target: Layout, ends: tuple[int, ...]) -> _Walked:
     """The target's dimensions, as few as both arrays can be walked by.
 
     Where the source is shorter a dimension stays as it is. To that end its length there takes part in the merge like
-    the steps of a third array, `_APART` added so that it is no product of a length and another. So does the halved
+    the steps of a third array, `_APART` added so that it is not a product of a length and another. So does the halved
     axis, the first of `ends`, where there is one.
     """
     kept = [n < m or (d,) == ends[:1] for d, (n, m) in enumerate(zip(source.shape, target.shape, strict=True))]

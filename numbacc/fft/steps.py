@@ -1,4 +1,4 @@
-"""What programs of Fourier transforms are made of: requests, arrays, steps."""
+"""The parts of programs of Fourier transforms: requests, arrays, steps."""
 
 from __future__ import annotations
 

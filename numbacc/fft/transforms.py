@@ -27,11 +27,11 @@ def fft(
     Args:
         a: array of float16, bfloat16, float32, complex64 (computed in single precision), float64, complex128, an
             integer type or bool (double), rank 1 to 8, any strides.
-        n: points: a is cut off, or padded with zeros behind, to that length. None: a's length.
+        n: points: a is truncated, or padded with zeros at its end, to that length. None: a's length.
         axis: the transformed axis.
-        norm: "backward" (as None): the inverse divides by n. "forward": the forward transform does. "ortho": both
+        norm: "backward" (as None): the inverse divides by n. "forward": the forward transform does so. "ortho": both
             divide by √n.
-        out: array for the result, of its shape and dtype and on a's device, any strides. It may be a itself where
+        out: array for the result, of its shape and dtype, on a's device, with any strides. It may be a itself where
             shape and dtype are equal; other overlap is refused.
         overwrite_input: whether a's contents may be destroyed, which saves transforms to real numbers a copy.
         stream: where the work is queued; the default stream if None. Nothing waits for it.
@@ -43,13 +43,13 @@ def fft(
 
     Raises:
         ShapeError: rank, axis, n below 1, shape of out.
-        DTypeError: a dtype not named above, or not that of the result; not an array.
+        DTypeError: a dtype not named above, an `out` of another dtype than the result's; not an array.
         OptionError: unknown norm or stream; overwrite_input is neither True nor False.
         LayoutError: out is read-only, overlaps a, or has elements that share memory.
         DeviceError: arrays on different devices; not enough memory.
         LibraryError: cuFFT is missing or failed.
 
-    The same call gives the same bits on every run on one GPU model. A call that finds no plan of cuFFT's makes one, in
+    The same call gives the same bits on every run on one GPU model. A call that finds no cuFFT plan makes one, in
     `numbacc.graph` too; `fft_plan` makes it before.
 
     Example:
@@ -63,7 +63,7 @@ def ifft(
     a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Array:  # fmt: skip
-    """The inverse of `fft`: x[j] = 1/n Σ_k X[k] exp(+2πi jk/n). Arguments and errors as there.
+    """The inverse of `fft`: x[j] = 1/n Σ_k X[k] exp(+2πi jk/n). Arguments and errors as for it.
 
     Example:
         >>> fft.ifft(np.array([4.0, 0.0, 0.0, 0.0])).real
@@ -209,7 +209,7 @@ def ifftn(
     a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None, *,
     overwrite_input: bool = False, stream: Any = None,
 ) -> Array:  # fmt: skip
-    """The inverse of `fftn`. Arguments and errors as there.
+    """The inverse of `fftn`. Arguments and errors as for it.
 
     Example:
         >>> fft.ifftn(fft.fftn(np.eye(2))).real.tolist()
@@ -272,7 +272,7 @@ cache_info, cache_clear, cache_limit = functions_of(_plans, __name__)
 
 def _call(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, overwrite: Any, stream: Any) -> Any:
     handle = handle_of(stream)
-    # The short way, for options of the types that nearly all calls have; all else is looked at in `_look_up`.
+    # The short way, for options of the types that nearly all calls have; all else is checked in `_look_up`.
     source, result = a, out
     if (
         (n is None or type(n) is int)

@@ -98,7 +98,7 @@ def loose_scales(addresses: Sequence[int]) -> tuple[int, ...]:
 
 
 def copies_of(problem: Problem, alignment: Sequence[int], loose: Sequence[int]) -> tuple[Problem, tuple[Copied, ...]]:
-    """What is to be copied, and the problem as the library sees it.
+    """The problem as the library sees it, and the arrays to be copied.
 
     Args:
         problem: what is to be computed.

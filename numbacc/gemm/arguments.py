@@ -29,12 +29,12 @@ def checked_number(value: Any, name: str, types: Products | None = None) -> floa
     """alpha, beta or a scale as a number.
 
     Raises:
-        OptionError: it is none, or too large for a float64, or for integers no integer of 32 bits.
+        OptionError: it is not a number, too large for a float64, or not a 32-bit integer where products are of int8.
     """
     if type(value) is float and (types is None or types.accumulator != "int32"):
         return value
     if not isinstance(value, (int, float, np.number)) or np.iscomplexobj(value):
-        raise OptionError(f"{name}={shown(value)} is no number")
+        raise OptionError(f"{name}={shown(value)} is not a number")
     try:
         number = float(value)
     except OverflowError:

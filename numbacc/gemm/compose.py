@@ -26,7 +26,7 @@ _SUM_APART = 2**22
 
 
 def ways(problem: Problem) -> list[Epilogue]:
-    """What the library is to do of a problem's epilogue, best first; our kernels do the rest."""
+    """The parts of a problem's epilogue that the library may do, best first; our kernels do the rest."""
     kind = problem.epilogue
     if kind is Epilogue.NONE:
         return [kind]
@@ -40,7 +40,7 @@ def ways(problem: Problem) -> list[Epilogue]:
 
 
 def steps_of(problem: Problem, done: Epilogue) -> list[Step]:
-    """What turns the product in `out` with an epilogue that is `done` into the problem's results, in order."""
+    """The steps that turn the product in `out` with an epilogue that is `done` into the problem's results, in order."""
     kind, out = problem.epilogue, problem.matrix_out
     if done is kind:
         return []

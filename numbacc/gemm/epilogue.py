@@ -24,14 +24,14 @@ class Epilogue(Enum):
     | bgrada | P | | bias_grad: the sum of A over k, one number per row of A |
     | bgradb | P | | bias_grad: the sum of B over k, one number per column of B |
 
-    The sums of A and B are of the matrices as they are stored: neither alpha nor a scale is a factor of them. Those of
-    `out` are of what it is before scale_d. In float8 they saturate as `out` does.
+    The sums of A and B are of the matrices as they are stored: neither alpha nor a scale is a factor of them. The sum
+    of `out` is taken before scale_d. In float8 sums saturate as `out` does.
 
     gelu(z) = z ½(1 + tanh(√(2/π)(z + 0.044715 z³))), the tanh form of Hendrycks and Gimpel 2016 (arXiv:1606.08415),
-    which is what cuBLASLt computes.
+    as cuBLASLt computes it.
 
-    ReLU's bits, and so its derivative, are 1 for z = 0 and -0, as cuBLASLt has it; other libraries take 0 there. They
-    are 1 for a z that is NaN, too, but where cuBLASLt itself writes them beside an `out` of 16 or 8 bits: there its
+    ReLU's bits, and so its derivative, are 1 for z = 0 and -0, as in cuBLASLt; other libraries take 0 there. They
+    are 1 for NaN, too, except where cuBLASLt itself writes them with an `out` of 16 or 8 bits: there its
     algorithms differ, and NaN's bit is unspecified.
 
     Example:
@@ -80,7 +80,7 @@ class Epilogue(Enum):
 
     @property
     def activation(self) -> str | None:
-        """ "relu", "gelu" or None: also of the derivatives."""
+        """ "relu", "gelu" or None, for derivatives too."""
         return next((name for name in ("relu", "gelu") if name in self.value), None)
 
 
@@ -88,7 +88,7 @@ def epilogue(given: Any) -> Epilogue:
     """The epilogue that `given` is or names.
 
     Raises:
-        OptionError: there is none of that name.
+        OptionError: it is unknown.
     """
     # An array of one name would be equal to it.
     if isinstance(given, (str, Epilogue)):

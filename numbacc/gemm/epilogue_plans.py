@@ -28,7 +28,7 @@ plans = PlanCache(lambda make, *arguments: make(*arguments), count=4096)
 
 
 def _kept(make: Callable[..., MapPlan]) -> Callable[..., MapPlan]:
-    """What makes a plan, once."""
+    """Make a plan once, and keep it."""
 
     @wraps(make)
     def find(*arguments: Any) -> MapPlan:
@@ -68,7 +68,7 @@ def map_plan(formula: str, inputs: tuple[Layout, ...], outputs: tuple[Layout, ..
 
 @_kept
 def pack_plan(values: Layout, mask: Layout) -> MapPlan:
-    """The plan of mask = 0 where values < 0, else 1, NaN's too, a bit an element.
+    """The plan of mask = 0 where values < 0, else 1, NaN's too, one bit per element.
 
     Args:
         values: matrices (..., rows, columns) of floats.

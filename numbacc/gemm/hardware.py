@@ -1,4 +1,4 @@
-"""What a GPU and its cuBLASLt cannot do, and how to say so."""
+"""Limits of a GPU and its cuBLASLt, and how to report them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def what_is_missing(problem: Problem, alignment: Sequence[int]) -> str:
     if call.aux is not None:
         reasons.append("aux must start at a multiple of 16 bytes, and so must each of its rows")
     if scales_rows(call):
-        reasons.append("one scale a row and column needs cuBLASLt 12.9 and compute capability 9.0, or newer")
+        reasons.append("one scale per row and column needs cuBLASLt 12.9 and compute capability 9.0, or newer")
     if call.amax_d is not None or isinstance(call.scale_c, Layout):
         reasons.append("amax_d and a scale_c in memory are not available with every float8 result")
     if not reasons:

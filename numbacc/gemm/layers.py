@@ -103,7 +103,7 @@ def linear_backward(
 ) -> tuple[Array, Array, Array | None]:
     """The gradients of a loss with respect to x, w and bias, given dy, that with respect to y.
 
-    The activation's derivative is one kernel; the products are two, and the bias gradient rides on the second. ReLU's
+    The activation's derivative is one kernel; the products are two, and the bias gradient is part of the second. ReLU's
     derivative at 0 is 1, as `Epilogue` says.
 
     Args:
@@ -113,10 +113,10 @@ def linear_backward(
         stream: as everywhere.
 
     Returns:
-        dx, dw, dbias, of the shapes of x, w and bias; dbias is None where there was no bias.
+        dx, dw, dbias, of the shapes of x, w and bias; dbias is None without a bias.
 
     Raises:
-        ShapeError, DTypeError: dy is not as y was; `saved` is not what `linear` returned.
+        ShapeError, DTypeError: dy does not match y; `saved` is not what `linear` returned.
 
     Example:
         >>> y, saved = gemm.linear(np.array([[1.0, -2.0]]), np.eye(2), activation="relu")
@@ -193,8 +193,8 @@ def mlp_backward(
 ) -> tuple[Array, Array, Array, Array, Array]:
     """The gradients of a loss with respect to x, w1, b1, w2 and b2, given dy: four products, and no other kernel.
 
-    The sum over rows that db1 is rides on the product behind it, as "bgradb": on an H200 that takes 0.03 of a large
-    product's time, where it takes 0.3 on the product before it ("dgelu_bgrad").
+    db1, a sum over rows, is part of the product after it, as "bgradb": on an H200 that takes 0.03 of a large
+    product's time, but 0.3 as part of the product before it ("dgelu_bgrad").
 
     Args:
         dy: array of y's shape and dtype.
@@ -203,10 +203,10 @@ def mlp_backward(
         stream: as everywhere.
 
     Returns:
-        dx, dw1, db1, dw2, db2, of the shapes of what they are gradients of.
+        dx, dw1, db1, dw2, db2, each of the shape of its argument.
 
     Raises:
-        ShapeError, DTypeError: dy is not as y was; `saved` is not what `mlp` returned.
+        ShapeError, DTypeError: dy does not match y; `saved` is not what `mlp` returned.
 
     Example:
         >>> x, w, b = np.array([[1.0, -2.0]]), np.eye(2), np.ones(2)
@@ -252,7 +252,7 @@ def _product(arrays: tuple[Any, Any, Any], names: tuple[str, str, str], handle: 
 def _misfit(
     arrays: tuple[Any, Any, Any], names: tuple[str, str, str], handle: int, options: dict[str, Any]
 ) -> Error | None:
-    """What keeps x, w and bias from being a layer, if it is that."""
+    """The error where x, w and bias are not a layer, else None."""
     (x, w, bias), (x_name, w_name, bias_name) = arrays, names
     one, other = operands.layout_of(x), operands.layout_of(w)
     try:
@@ -304,7 +304,7 @@ def _rows(array: Any, name: str, handle: int, shape: tuple[int, ...] | None = No
         return found.reshape(matrix, copy=False), own
     except ValueError:
         raise LayoutError(
-            f"{name} has strides {found.strides}: its rows are not evenly spaced, so it is no matrix. Copy it first"
+            f"{name} has strides {found.strides}: its rows are not evenly spaced, so it is not a matrix. Copy it first"
         ) from None
 
 

@@ -17,7 +17,7 @@ from ..libraries.products import Matrix, Product
 from .epilogue import Epilogue
 from .problem import Problem, pitch, scales_rows
 
-#: Where the arrays stand in a call of the library.
+#: The numbers of the arrays in a call of the library.
 A, B, C, OUT, BIAS, AUX = range(6)
 
 

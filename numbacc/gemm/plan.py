@@ -38,7 +38,7 @@ class MatmulPlan(Plan):
 
     Args:
         call: what is asked for.
-        without_product: True where alpha is 0: a and b are not looked at.
+        without_product: True where alpha is 0: a and b are not read.
     """
 
     per_thread = True
@@ -95,7 +95,7 @@ class MatmulPlan(Plan):
         if self._zeros:
             text = f"zeros instead of a and b; {text}"
             if self.problem.k and self.problem.epilogue in (Epilogue.BGRADA, Epilogue.BGRADB):
-                kernels = steps_of(self.problem, Epilogue.NONE)  # alpha is no factor of these sums
+                kernels = steps_of(self.problem, Epilogue.NONE)  # alpha is not a factor of these sums
         if selected.direct and not self._zeros:
             unseen = [pair for pair in self.close if self.names[pair[1]] == "amax_d"]
             return Alone(selected.runner, text, self._scale, call_operands, selected.plain, unseen)
@@ -108,7 +108,7 @@ class MatmulPlan(Plan):
         return assembled(self.problem, self._call_operands, lowered, call, kernels, zeros, measured, **options)
 
     def _tried(self, trial: Trial, options: Mapping[str, Any]) -> Callable[[Lowered, Any], Callable[[], None]]:
-        """What gives a function that queues a product by a runner, with scratch memory for its results."""
+        """Return a maker of functions that queue a product by a runner, with scratch memory for its results."""
         kept: list[Any] = []
         moved, first = list(trial.addresses), len(self.inputs)
 
@@ -128,7 +128,7 @@ class MatmulPlan(Plan):
         return prepared
 
     def _sums_of_empty(self) -> list[Step]:
-        """What is to be done where `out` has no elements: a sum over none is 0, and so is the largest of none.
+        """The steps where `out` has no elements: a sum over none is 0, and so is the largest of none.
 
         Raises:
             UnsupportedError: the sum is one of float8 numbers.
@@ -263,7 +263,7 @@ class MatmulPlan(Plan):
 
 
 def _inputs(problem: Problem) -> dict[str, Layout]:
-    """What a product reads, by name."""
+    """The arrays that a product reads, by name."""
     call, kind = problem.call, problem.epilogue
     found = {"a": call.a, "b": call.b, "c": call.c if call.has_beta else None, "bias": call.bias}
     found["aux"] = call.aux if kind.uses_aux else None
@@ -274,7 +274,7 @@ def _inputs(problem: Problem) -> dict[str, Layout]:
 
 
 def _outputs(problem: Problem) -> dict[str, Layout]:
-    """What a product writes, by name."""
+    """The arrays that a product writes, by name."""
     call, kind = problem.call, problem.epilogue
     found: dict[str, Any] = {"out": problem.out}
     if kind.produces_aux:

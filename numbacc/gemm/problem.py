@@ -1,4 +1,4 @@
-"""What a call of `matmul` means: shapes, dtypes and layouts, checked and brought to the form of matrices.
+"""The problem of a call of `matmul`: shapes, dtypes and layouts, checked and brought to the form of matrices.
 
 Nothing here knows a library. The same checks, with the same errors, stand before NumPy and before the GPU.
 """
@@ -279,10 +279,10 @@ def _check_scales(call: Call, float8: bool, out_dtype: np.dtype[Any]) -> None:
         sizes = [each.size if isinstance(each, Layout) else 0 for each in (call.scale_a, call.scale_b)]
         if sizes != [m, n]:
             raise OptionError(
-                "scale_a and scale_b must both be one number, or both one number a row of a and column of b"
+                "scale_a and scale_b must both be one number, or both one number per row of a and column of b"
             )
         if out_dtype.itemsize == 1:
-            raise OptionError("a float8 result takes one number as scale_a and one as scale_b, not one a row or column")
+            raise OptionError("a float8 result takes one number as scale_a and as scale_b, not one per row or column")
 
 
 def scales_rows(call: Call) -> bool:
@@ -325,7 +325,7 @@ def _bias(bias: Layout | None, batch: tuple[int, ...], n: int) -> Layout | None:
     if bias is None:
         return None
     if bias.shape not in ((n,), (*batch, n)):
-        needs = f"({n},)" + (f" or {(*batch, n)}, one bias a matrix" if batch else "")
+        needs = f"({n},)" + (f" or {(*batch, n)}, one bias per matrix" if batch else "")
         raise ShapeError(f"bias has shape {bias.shape}; it runs along the result's last axis and must have {needs}")
     return _broadcast(_insert(bias, bias.ndim - 1), batch)
 
@@ -368,4 +368,4 @@ def _oriented(array: Layout, name: str) -> Layout:
 
 def _check_steps(array: Layout, name: str) -> None:
     if any(step % array.itemsize for step in array.strides):
-        raise LayoutError(f"{name} has strides {array.strides}, which are no multiples of {array.itemsize} bytes")
+        raise LayoutError(f"{name} has strides {array.strides}, which are not multiples of {array.itemsize} bytes")

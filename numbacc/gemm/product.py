@@ -49,7 +49,7 @@ def matmul(
 
     Args:
         a: (..., m, k), or (k,): a row. Matrices may be stored row by row or column by column (transposed views are
-            read where they are), of float32, float64, float16, bfloat16, float8_e4m3fn, float8_e5m2 or int8.
+            not copied), of float32, float64, float16, bfloat16, float8_e4m3fn, float8_e5m2 or int8.
         b: (..., k, n), or (k,): a column; of a's dtype, or the other float8. Leading dimensions are broadcast.
         c: array of D's shape and dtype (bfloat16 where D is float8), read where beta is not 0; it may be `out` itself:
             in place.
@@ -58,17 +58,17 @@ def matmul(
             float16 where D is, else bfloat16.
         aux: for "drelu" and "dgelu" forms, what the forward product gave; for "aux" forms, memory for it, if it is to
             be reused. ReLU's aux is (..., m, ceil(n/8)) uint8, a bit per element, the least significant first, 0 where
-            z < 0: `np.unpackbits(aux, axis=-1, count=n, bitorder="little")` (of NaN see `Epilogue`), and bits behind a
+            z < 0: `np.unpackbits(aux, axis=-1, count=n, bitorder="little")` (for NaN see `Epilogue`); bits after a
             row's last column mean nothing. GELU's is (..., m, n) of D's dtype.
         epilogue: an `Epilogue` or its name; see there. GELU is the tanh form.
         alpha, beta: numbers.
         out_dtype: D's dtype: by default a's; bfloat16 for float8, int32 for int8. float16 and bfloat16 can give
             float32; float8 can give bfloat16, float16, float32 and float8.
         compute: "tf32" lets float32 products round their inputs to 10 bits; "fast" lets float8 products be added up
-            with fewer bits. By default all is added up in float32, float64 or int32.
-        scale_a, scale_b: of float8 inputs: numbers, or float32 arrays of one element; or both arrays of one number per
+            with fewer bits. By default everything is added up in float32, float64 or int32.
+        scale_a, scale_b: for float8 inputs: numbers, or float32 arrays of one element; or both arrays of one number per
             row of a (m,) and column of b (n,). The product is that of the scaled matrices.
-        scale_c: of c, likewise. scale_d: a float8 D is multiplied by it before it is rounded.
+        scale_c: for c, likewise. scale_d: a float8 D is multiplied by it before it is rounded.
         amax_d: float32 array of one element that the largest |D| before scale_d is written to.
         workspace_limit: bytes of scratch memory that the library may use; 32 MiB if None.
         tune: True measures the algorithms that the library proposes, once for each kind of product, and keeps the
@@ -83,7 +83,7 @@ def matmul(
 
     Raises:
         ShapeError: shapes that do not fit; k or n not a multiple of 16 for float8, of 4 for int8.
-        DTypeError: a dtype not named above, or not that of its partner.
+        DTypeError: a dtype not named above, or one that does not match its partner's.
         LayoutError: neither rows nor columns gapless; `out` read-only or sharing memory with an input; float8 or int8
             matrices stored as the GPU cannot read them.
         OptionError: unknown epilogue or compute; bias, aux, c or scales missing or unexpected; workspace_limit or tune;
@@ -92,18 +92,18 @@ def matmul(
         DeviceError: arrays on different devices; not enough memory.
 
     Matrices of float8 must start at multiples of 16 bytes, and so must their rows. A bias, a scale and amax_d may lie
-    anywhere: where cuBLASLt cannot take them there it is given a copy, as `matmul_plan(...).info.algorithm` tells.
+    anywhere: where cuBLASLt cannot take them, it is given a copy, as `matmul_plan(...).info.algorithm` tells.
 
     The same arrays give the same bits on every call on one GPU model with one version of cuBLASLt, unless
     `matmul_plan(...).info.deterministic` is False: then parts of a sum over k are added up in `out` itself. With `tune`
-    that holds as long as what was measured is kept. Arrays that start at multiples of another power of two may get
+    this holds as long as the measured choice is kept. Arrays of another alignment may get
     another algorithm. Where cuBLASLt does not fuse an epilogue (`matmul_plan(...).info.backend` is
     "cublasLt+kernel"), our own kernels follow the product. A 16-bit result is then rounded between the two; cuBLASLt
     itself does so with some of its algorithms. Its float32 GELU is within 6e-6 of the exact one, its derivative within
-    2e-5; of float64 ours is used, exact to float64.
+    2e-5; for float64 ours is used, exact to float64.
 
     `numbacc.graph` captures it whole: plans are made and results allocated inside, and the graph keeps both. Factors
-    that are numbers are those of the capture; arrays of scales are read at every launch.
+    that are numbers keep the values of the capture; arrays of scales are read at every launch.
 
     Example:
         >>> a, b = np.array([[1.0, 2.0]]), np.array([[3.0], [-4.0]])
@@ -112,7 +112,7 @@ def matmul(
     """
     handle = handle_of(stream)
     plan = None
-    # The short way, for numbacc's own arrays and neither scales nor factors; all else is looked at in `_find`.
+    # The short way, for numbacc's own arrays and neither scales nor factors; all else is checked in `_find`.
     # Arrays are equal to numbers, and 1 to True.
     if (
         scale_a is None is scale_b is scale_c is scale_d is amax_d is aux is c is workspace_limit
@@ -162,7 +162,7 @@ def matmul_plan(
 ) -> MatmulPlan:
     """The plan that `matmul` runs for these arrays; its `info` says what was decided.
 
-    Arguments and errors are those of `matmul`. Of beta it matters whether it is 0. Call it as
+    Arguments and errors are those of `matmul`. It matters whether beta is 0. Call it as
     `plan(a, b, c=..., bias=..., aux=..., alpha=..., beta=..., scale_a=..., out=..., stream=...)`.
 
     Example:
@@ -179,7 +179,7 @@ def matmul_plan(
 
 
 def algorithms() -> list[tuple[Any, Any]]:
-    """The algorithms chosen so far, the one used longest ago first: pairs of a purpose and an algorithm.
+    """The algorithms chosen so far, least recently used first: pairs of a problem and an algorithm.
 
     The first has the fields product, alignment, device, capability and limit; the product has all that cuBLASLt was
     told: matrices, dtypes, layouts, batch, epilogue. None stands for products that cuBLASLt does not offer.

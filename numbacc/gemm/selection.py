@@ -24,7 +24,7 @@ Trial = tuple[int, Callable[[Lowered, Any], Callable[[], None]]]
 
 
 class Selected(NamedTuple):
-    """What a plan runs for arrays of one alignment: the product, its runner, the kernels behind it.
+    """The work of a plan for arrays of one alignment: the product, its runner, the kernels behind it.
 
     Attributes:
         lowered: the product.
@@ -121,7 +121,7 @@ class Selector:
     def _offer(
         self, given: Problem, kind: Epilogue, alignment: tuple[int, ...], copies: Sequence[Copied]
     ) -> Offer | None:
-        """What the library would do of a problem's epilogue, None where it has no algorithm for that."""
+        """The library's product for part of a problem's epilogue, None where it has no algorithm for that."""
         copied = tuple(copy for copy in copies if copy.number != BIAS or kind.uses_bias)
         lowered = lower(given, kind)._replace(copies=copied)
         if lowered.product.amax and len(lowered.offsets) > 1:

@@ -10,7 +10,7 @@ import math
 from functools import lru_cache
 from typing import Any
 
-#: Beyond this, e^x is no float64 any more.
+#: Beyond this, e^x is not a float64 any more.
 LOG_LARGEST = 709.782712893384
 
 
@@ -133,7 +133,7 @@ def fma(x, y, z):
 
 @lru_cache(maxsize=16)
 def replacements(compute: str, narrow: bool) -> dict[Any, Any]:
-    """What kernels of a precision have instead of the functions above: functions, or names of `hardware`.
+    """The replacements of the functions above in kernels of a precision: functions, or names of `hardware`.
 
     Args:
         compute: name of the dtype that is computed in.

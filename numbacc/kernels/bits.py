@@ -1,4 +1,4 @@
-"""The kernels that keep the sign of numbers, a bit each, and that select by such bits: ReLU's forward and backward.
+"""The kernels that keep signs of numbers, one bit per number, and that select by such bits: ReLU forward and backward.
 
 Bit c % 8, counted from the least significant, of a row's byte c // 8 belongs to column c, as in
 `np.packbits(bitorder="little")`. Arrays and steps are as in `maps`; a mask's last dimension is its bytes.
@@ -49,7 +49,7 @@ def select_lanes(choose: Any, width: int) -> Callable[..., Any]:
 
 
 def pack_bits(spec: KernelSpec) -> Kernel:
-    """One thread a byte: it reads eight columns, in accesses as wide as their alignment allows."""
+    """One thread per byte: it reads eight columns, in accesses as wide as their alignment allows."""
     dtype = TABLE[spec.reads[0]]
     io, mask = accessors(dtype, 8, spec.width * dtype.itemsize), accessors(TABLE["uint8"], 1, 1)
     load, load_lanes, offsets, unravel = io.load, io.load_lanes, io.offsets, io.unravel
@@ -79,7 +79,7 @@ def pack_bits(spec: KernelSpec) -> Kernel:
 
 
 def select_bits(spec: KernelSpec) -> Kernel:
-    """One thread an access, up to 16 bytes: its 1, 2, 4 or 8 columns have their bits in one byte.
+    """One thread per access, up to 16 bytes: its 1, 2, 4 or 8 columns have their bits in one byte.
 
     Columns are a multiple of those in an access, and their accesses aligned; else an access is one element.
     """

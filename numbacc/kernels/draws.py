@@ -197,10 +197,10 @@ def _all(formula: Any) -> Callable[..., Any]:
     return one
 
 
-#: Words a value -> how a formula of one value is applied to a group.
+#: Words per value -> how a formula of one value is applied to a group.
 _GROUPS = {1: _each, 2: _pairs, 4: _all}
 
-#: Name -> (dtype, words a value, type of the result) -> function of a value's words.
+#: Name -> (dtype, words per value, type of the result) -> function of a value's words.
 FORMULAS = {
     "random": _random,
     "uniform": _uniform,

@@ -49,7 +49,7 @@ class Formula:
         return self.function(*numbers)
 
     def digest(self, compute: str, narrow: bool) -> str:
-        """What names the code that kernels run of it, as `specialize` makes it for a precision."""
+        """A digest of the code that kernels run of it, as `specialize` makes it for a precision."""
         return digest(self.function, compute, narrow)
 
 
@@ -107,7 +107,7 @@ def digest(function: Callable[..., Any], compute: str, narrow: bool) -> str:
     change nothing. What cannot be followed is refused, as compiled code could outlive its meaning.
 
     Raises:
-        TypeError: the function refers to something that is no number, function, type or module.
+        TypeError: the function refers to something that is not a number, function, type or module.
     """
     found = hashlib.sha256(f"{compute} {narrow}".encode())
     replaced = replacements(compute, narrow)

@@ -251,7 +251,7 @@ def add(total, value):
 
 
 def total(x, rows):
-    """(x,): a sum is no mean."""
+    """(x,): a sum is not a mean."""
     return (x,)
 
 
@@ -268,9 +268,9 @@ def named(name: str) -> Formula:
 
 
 def _reduced(formula: Formula) -> tuple[Any, ...]:
-    """What a pickle keeps of a formula: its name, for those of this module."""
+    """The pickled form of a formula: its name, for those of this module."""
     if _NAMED.get(formula.name) is not formula:
-        raise TypeError(f"{formula!r} is none of numbacc's own formulas: it cannot be pickled")
+        raise TypeError(f"{formula!r} is not one of numbacc's own formulas: it cannot be pickled")
     return named, (formula.name,)
 
 

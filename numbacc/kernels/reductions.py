@@ -18,7 +18,7 @@ from .intrinsics import operands, scalar_reader
 from .specialize import specialize
 from .specs import MAX_THREADS, Kernel, KernelSpec
 
-#: Loads that a thread has under way at once: as many as keep an H200's memory busy with a block a few columns.
+#: Loads that a thread has under way at once: as many as keep an H200's memory busy with one block per few columns.
 _BATCH = 8
 
 

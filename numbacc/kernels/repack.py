@@ -4,7 +4,7 @@ In one pass they convert real numbers to complex ones (or drop imaginary parts),
 dtype of the transform, cut off or pad with zeros, conjugate, scale, and change strides: each target element is
 the source's with the same coordinates, or 0 where the source is shorter.
 
-`straight` is for arrays that are walked alike, `tiled` for those that lie transposed to each other. `hermitian` makes
+`straight` is for arrays that are walked alike, `tiled` for those that are transposed to each other. `hermitian` makes
 a half spectrum, in place, one that real numbers can have. As in `maps`, a kernel only indexes, loads, calls and stores;
 what it calls is put together here from the spec. Numbers of a complex array are its real and imaginary parts in turn.
 
@@ -136,7 +136,7 @@ def _dropper(spec: RepackSpec, real: Any) -> Function:
 
 
 class _Parts:
-    """What both kernels are put together from.
+    """The device functions that all kernels here are made of.
 
     Attributes:
         read: (addresses, coordinates, (steps, lengths of the source, factors)) -> numbers of `lanes` target elements.
@@ -180,7 +180,7 @@ class _Parts:
 
 
 def straight(spec: RepackSpec) -> Kernel:
-    """One thread `pieces` groups of `lanes` neighbouring elements, the groups a block's width apart.
+    """`pieces` groups of `lanes` neighbouring elements per thread, the groups a block's width apart.
 
     All its loads are under way before the first is used, which is what keeps memory busy. The last dimension of
     `shape` and `inside`, and the steps along it, count groups.
@@ -314,7 +314,7 @@ def _opposite(dimension: int) -> Function:
 
 
 def hermitian(spec: RepackSpec) -> Kernel:
-    """In place, X[k] = (X[k] + conj X[-k]) / 2 where `shape` reaches: one thread two elements, those of k and -k.
+    """In place, X[k] = (X[k] + conj X[-k]) / 2 where `shape` reaches: two elements per thread, those of k and -k.
 
     `inside` holds the dimensions' lengths, 0 for those in which k is kept.
     """

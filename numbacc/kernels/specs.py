@@ -1,4 +1,4 @@
-"""What names a kernel and its launch, apart from the kernels: plans need it, and need neither Numba nor a GPU."""
+"""Descriptions of kernels and their launches, apart from the kernels: plans need them without Numba or a GPU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VECTOR_BYTES = 16
 THREAD_BYTES = 32
 #: Threads of a block, at most.
 MAX_THREADS = 128
-#: Threads of a block, and blocks that fit a multiprocessor together: the compiler gets 64 registers a thread. Left
+#: Threads of a block, and blocks that fit a multiprocessor together: the compiler gets 64 registers per thread. Left
 #: to itself it takes fewer, for more blocks, and runs slower by up to 4 %.
 LAUNCH_BOUNDS = (MAX_THREADS, 8)
 #: Threads of a warp.
@@ -31,7 +31,7 @@ class KernelSpec(NamedTuple):
 
     Attributes:
         algorithm: the name of a kernel in `maps`, `bits` or `reductions`.
-        formula: what it computes of one element of each array; None where it is no formula.
+        formula: what it computes of one element of each array; None where it is not a formula.
         reads, writes: names of the inputs' and outputs' dtypes.
         rank: dimensions that are unravelled: all of `strided`'s, the outer ones of the others.
         wide: True where offsets or sizes pass 2^31, so that they need 64-bit integers.
@@ -79,7 +79,7 @@ class KernelSpec(NamedTuple):
 
     @property
     def identity(self) -> str:
-        """What tells it from every other kernel's code, wherever and whenever it was written."""
+        """A text that tells it from every other kernel's code, wherever and whenever it was written."""
         digest = None if self.formula is None else self.formula.digest(self.compute, self.narrow)
         return repr((digest, self._replace(formula=None)))
 
@@ -111,7 +111,7 @@ class DrawSpec(NamedTuple):
     Attributes:
         source: where words come from: "philox"; "philox in turns", in the order of cuRAND's float64 normals; "memory".
         formula: a key of `draws.FORMULAS` or `draws.GROUP_FORMULAS`.
-        words: 32-bit words a value.
+        words: 32-bit words per value.
         dtype: name of the result's dtype; that of unsigned integers of its size where it is of integers.
         dense: True where the result is C-contiguous.
         rank: dimensions of the result, at least 1.
@@ -201,7 +201,7 @@ class RepackSpec(NamedTuple):
 
 
 class LaunchOrder(NamedTuple):
-    """What a launcher is made from.
+    """The description of a launch, from which a launcher is made.
 
     Attributes:
         kernel: which kernel.
@@ -239,7 +239,7 @@ def words_of(scalars: Sequence[str]) -> int:
 def vector_thread_bytes(inputs: int, itemsize: int) -> int:
     """Bytes that one thread of `vector` and `uneven` reads from each input: as many as keep an H200's memory busiest.
 
-    Two loads an input where there are two inputs, one where there are three: more in flight costs more in registers
+    Two loads per input where there are two inputs, one where there are three: more in flight costs more in registers
     than it brings. Of float64 a load holds two numbers only, so there it is always two.
     """
     return THREAD_BYTES if inputs < 3 or itemsize == 8 else VECTOR_BYTES

@@ -1,1 +1,1 @@
-"""What numbacc makes of NVIDIA's libraries: handles, descriptors and algorithms, one library a module."""
+"""NVIDIA's libraries as numbacc uses them: handles, descriptors and algorithms, one module per library."""

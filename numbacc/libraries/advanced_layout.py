@@ -33,7 +33,7 @@ _ROWS = 1.1
 
 
 class _Columns(NamedTuple):
-    """What transforms along columns take, in copies, up to a length.
+    """The time of transforms along columns, in copies, up to a length.
 
     Attributes:
         nbytes: of one transform as complex numbers, at most.
@@ -69,7 +69,7 @@ _MOST_CALLS = 4096
 
 
 class AdvancedLayout(NamedTuple):
-    """What cufftMakePlanMany64 is told.
+    """The arguments of cufftMakePlanMany64.
 
     Attributes:
         type: a member of `Type`.
@@ -110,7 +110,7 @@ class Walk(NamedTuple):
         return len(self.starts) * CALL_BYTES + nbytes * made.rank * self._copies(real, width)
 
     def _copies(self, real: bool, width: int) -> float:
-        """What transforming along one axis takes, in copies."""
+        """The time of transforming along one axis, in copies."""
         made = self.layout
         apart = [dist < stride for dist, stride in ((made.in_dist, made.in_stride), (made.out_dist, made.out_stride))]
         if made.batch == 1:

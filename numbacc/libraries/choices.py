@@ -58,7 +58,7 @@ class Wrong(NamedTuple):
 
 
 class Proposals(NamedTuple):
-    """What a library proposes.
+    """A library's proposals.
 
     Attributes:
         first: what it takes unmeasured; None where it has nothing.
@@ -83,7 +83,7 @@ def gpu_model(device: int) -> GpuModel:
     return GpuModel(runtime.device_name(device), runtime.capability(device), count)
 
 
-#: What stands on disk before the library's own description.
+#: The head of an entry on disk, before the library's own description.
 _HEAD = struct.Struct("<Qii?")
 _FORMAT = 4
 

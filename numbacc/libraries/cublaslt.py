@@ -122,7 +122,7 @@ class Descriptors:
 
 
 def candidates(product: Product, alignment: Sequence[int], device: int, limit: int, count: int) -> list[Algorithm]:
-    """What the heuristics propose, best first; nothing where the library or the GPU lacks the product.
+    """The heuristics' proposals, best first; none where the library or the GPU lacks the product.
 
     Args:
         product: what to compute.
@@ -172,7 +172,7 @@ def candidates(product: Product, alignment: Sequence[int], device: int, limit: i
 
 
 def _algorithm(result: Any) -> Algorithm:
-    """What the heuristics say of an algorithm; its configuration by cuBLASLt's own numbers."""
+    """An algorithm as the heuristics give it; its configuration by cuBLASLt's own numbers."""
 
     def read(attribute: lt.AlgoConfig) -> int:
         value, written = ctypes.c_uint64(), ctypes.c_size_t()
@@ -198,7 +198,7 @@ def _algorithm(result: Any) -> Algorithm:
 
 
 class Choice(NamedTuple):
-    """What an algorithm was chosen for: the key of `algorithms`."""
+    """The problem that an algorithm was chosen for: the key of `algorithms`."""
 
     product: Product
     alignment: tuple[int, ...]
@@ -223,7 +223,7 @@ def _choice(product: Product, alignment: tuple[int, ...], device: int, limit: in
 
 
 def _take(product: Product, alignment: tuple[int, ...], device: int, limit: int) -> Proposals:
-    """What the heuristics propose, and which of it is taken unmeasured."""
+    """The heuristics' proposals, and which of them is taken unmeasured."""
     model = gpu_model(device)
     proposed = candidates(product, alignment, device, limit, _PROPOSALS)
 
@@ -312,7 +312,7 @@ class Runner:
 
     @cached_property
     def launch_unchecked(self) -> Any:
-        """`launch` without a look at alignment, overlap and capture, for arrays and streams that have been looked at.
+        """`launch` without a check of alignment, overlap and capture, for arrays and streams that have been checked.
 
         It has descriptors of its own, since a template keeps which addresses its descriptor holds.
         """

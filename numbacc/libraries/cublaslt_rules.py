@@ -43,7 +43,7 @@ _MEASURED = (9, 0)
 
 
 class Told(NamedTuple):
-    """What cuBLASLt tells of a proposal.
+    """Properties of a proposal that cuBLASLt tells.
 
     Attributes:
         waves: how often its blocks fill the GPU.
@@ -188,7 +188,7 @@ def _undivided(
     """For long and narrow matrices: sums over k in one part.
 
     Parts put more multiprocessors to work at reading the matrices, at the price of a second kernel. Blocks of 64 rows
-    that cover 0.4 of the multiprocessors read as fast as the memory can, so that from 25 rows a multiprocessor on
+    that cover 0.4 of the multiprocessors read as fast as the memory can, so that from 25 rows per multiprocessor on
     nothing is gained: without parts such products take 0.84 to 1.01 of the time. Wide ones are no longer bound by
     reading: there parts pay.
     """

@@ -44,7 +44,7 @@ class Transform:
         gpu = runtime.gpu(device)
         function, is_capturing = cufft.address(self._function), driver.address("cuStreamIsCapturing")
         self.execute: Any = partial(native.execute, gpu.get_current, gpu.context, is_capturing, function, handle)
-        #: `execute` without a look at capture, for streams that have been looked at.
+        #: `execute` without a check of capture, for streams that have been checked.
         self.execute_unchecked: Any = partial(native.execute, gpu.get_current, gpu.context, 0, function, handle)
 
     def set_stream(self, stream: int) -> None:

@@ -99,7 +99,7 @@ def installed() -> bool:
 
 
 class SequenceKind(NamedTuple):
-    """What decides how a generator makes numbers, wherever in its sequence: see `State`, and its GPU, or CPU."""
+    """All that decides how a generator makes numbers, but its position: see `State`, and its GPU, or CPU."""
 
     kind: str
     ordering: str
@@ -108,12 +108,12 @@ class SequenceKind(NamedTuple):
 
     @property
     def row(self) -> Kind:
-        """What is known of the kind."""
+        """The kind's row of `KINDS`."""
         return KINDS[self.kind]
 
 
 class State(NamedTuple):
-    """All that a `Generator`'s next numbers follow from; `Generator.state` gives and takes it.
+    """Everything that a `Generator`'s next numbers follow from; `Generator.state` gives and takes it.
 
     Attributes:
         kind, seed, offset, dimensions, ordering: as the generator was made.
@@ -138,11 +138,11 @@ class State(NamedTuple):
 
     @property
     def row(self) -> Kind:
-        """What is known of the kind."""
+        """The kind's row of `KINDS`."""
         return KINDS[self.kind]
 
     def checked(self) -> State:
-        """The same with its numbers as integers.
+        """The same state with its numbers as integers.
 
         Raises:
             OptionError: a field is of the wrong type or out of range.

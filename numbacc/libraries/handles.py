@@ -1,4 +1,4 @@
-"""Library handles: one a device and thread, made on first use, destroyed when the thread ends."""
+"""Library handles: one per device and thread, made on first use, destroyed when the thread ends."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def fastest(works: Mapping[Work, Launch], first: Work, device: int, stream: int)
 
 
 def _flush(device: int, stream: int) -> Launch:
-    """What overwrites the L2 cache.
+    """Make a launch that overwrites the L2 cache.
 
     In use, operands do not wait there, for other work came in between. And while the GPU is at it, the host gets
     ahead, so that a short work is not measured with the time that it takes to be queued.

@@ -39,7 +39,7 @@ class Product(NamedTuple):
         bias_dtype, bias_stride: dtype of bias or bias_grad, "" where there is none, and elements from one of the
             batch to the next.
         aux_dtype, aux_pitch, aux_stride: likewise; for ReLU's bits the dtype is "" and an element is a bit.
-        scales: for a, b, c, d: "", "scalar" or "vector" (a number a row of A, or a column of B).
+        scales: for a, b, c, d: "", "scalar" or "vector" (a number per row of A, or per column of B).
         amax: whether the largest |D| is wanted.
         fast: whether float8 products may be accumulated with fewer bits.
     """

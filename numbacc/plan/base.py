@@ -22,7 +22,7 @@ from ..errors import DTypeError, LayoutError, ShapeError
 
 @dataclass(frozen=True)
 class PlanInfo:
-    """What a plan decided.
+    """The decisions of a plan.
 
     Attributes:
         op: the operation.
@@ -86,7 +86,7 @@ class Plan(Operation):
 
     @property
     def info(self) -> PlanInfo:
-        """What the plan decided; on a GPU for arrays that start at multiples of 256 bytes, unless it has been run."""
+        """The plan's decisions; on a GPU for arrays that start at multiples of 256 bytes, unless it has been run."""
         name, algorithm, nbytes, deterministic = "numpy", "reference", 0, True
         if self.device != CPU:
             name, algorithm = self.backend, "no launch: the result is empty"
@@ -183,7 +183,7 @@ class Plan(Operation):
 
 
 def outs_of(out: Any, handle: int) -> list[Any] | None:
-    """What `out` gives, as arrays: of a pair out[0] and out[1]; None where it is None."""
+    """`out` as arrays: of a pair out[0] and out[1]; None where it is None."""
     if isinstance(out, (tuple, list)):
         return [operands.as_array(a, f"out[{k}]", handle) for k, a in enumerate(out)]
     return None if out is None else [operands.as_array(out, "out", handle)]

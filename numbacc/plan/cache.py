@@ -1,4 +1,4 @@
-"""Plans by what decides them: one bounded cache an operation family, the same for all."""
+"""Plans by what decides them: one bounded cache per operation family, the same for all."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class PlanCache:
         try:
             plan = self.hit(key)
         except TypeError:
-            # An option that cannot be hashed is none that we know, and is named where it is looked at.
+            # An option that cannot be hashed is not one that we know, and is named where it is checked.
             return self._make(*key)
         return self._add(key) if plan is None else plan
 
@@ -100,7 +100,7 @@ class PlanCache:
         return 0 if self._nbytes is None else sum(plan.library_bytes for plan in self._plans.values())
 
     def info(self) -> CacheInfo:
-        """What the cache holds, and what for."""
+        """The cache's counts and bytes."""
         with self._lock:
             return CacheInfo(self._hits, self._misses, self._count, len(self._plans), self._nbytes, self._bytes())
 
@@ -128,7 +128,7 @@ def functions_of(
     family = module.split(".")[1]
 
     def cache_info() -> CacheInfo:
-        """Hits, misses, and the plans kept, at most and now, as `functools.lru_cache` names them; and their bytes.
+        """Hits, misses, the limit and the number of plans, as `functools.lru_cache` names them; and bytes.
 
         Example:
             >>> FAMILY.cache_clear()
@@ -139,7 +139,7 @@ def functions_of(
         return cache.info()
 
     def cache_clear() -> None:
-        """Forget all plans, and what libraries hold for them. Compiled kernels, and what is on disk, stay.
+        """Forget all plans, and what libraries hold for them. Compiled kernels and everything on disk stay.
 
         Example:
             >>> FAMILY.cache_clear()
@@ -149,10 +149,11 @@ def functions_of(
         cache.clear()
 
     def cache_limit(count: int | None = None, nbytes: int | None = None) -> tuple[int, int | None]:
-        """How many plans are kept at most, and of how many bytes; those unused for longest are dropped first.
+        """How many plans are kept at most, and of how many bytes; the least recently used are dropped first.
 
-        Plans hold no scratch memory: it is lent to each call, and shared. But what a library's plan asks for tells how
-        large it is. Where the family's libraries hold nothing that would count, the limit in bytes is None.
+        Plans hold no scratch memory: it is lent to each call, and shared. A library's plan
+        counts as large as the scratch memory that it asks for. Where the family's libraries hold nothing that would
+        count, the limit in bytes is None.
 
         Args:
             count, nbytes: the new limits; None leaves one as it is.

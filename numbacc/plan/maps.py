@@ -66,7 +66,7 @@ class MapPlan(Plan, MapExecutable):
 
 
 def _viewer(part: View, shape: tuple[int, ...], array: Layout) -> Callable[[Any], Any] | None:
-    """What makes the part of a NumPy array that an operand is; None where it is all of it."""
+    """Return a function that takes an operand's part of a NumPy array; None where it is all of it."""
     if (part.offset, shape) == (0, array.shape) and all(
         n == 1 or one == other for n, one, other in zip(shape, part.strides, array.strides, strict=True)
     ):

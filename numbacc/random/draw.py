@@ -1,4 +1,4 @@
-"""What is drawn: which function of cuRAND's, and which formula behind it, for how many outputs of the sequence."""
+"""Draws: which function of cuRAND's, and which formula behind it, for how many outputs of the sequence."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ..libraries.curand import CHEAP, SequenceKind, rounds
 
 
 class Draw(NamedTuple):
-    """What is drawn, but for how much of it and where to.
+    """A draw, but for its size and its target.
 
     Attributes:
         formula: what makes values of memory: a key of `kernels.draws.FORMULAS` and `reference.random.FORMULAS`.
         function: cuRAND's function that fills the memory.
         arguments: its last arguments.
-        words: 32-bit words of memory a value.
+        words: 32-bit words of memory per value.
         makes: elements that `function` makes for a value.
         round: values that are made together; a draw begins and ends with a round.
-        outputs: outputs of the sequence a value takes.
+        outputs: outputs of the sequence per value.
         parameters: (u, v, a, b) of the formula.
         direct: the dtype in which `function` itself writes the values, if it does.
         own: a formula of `reference.random` and `kernels.draws` that makes the values of Philox's words; "" where there

@@ -1,4 +1,4 @@
-"""What writes random numbers into device arrays: a kernel of Philox's words, or cuRAND and a kernel of its memory.
+"""Executables that write random numbers into device arrays: a kernel of Philox's words, or cuRAND and a kernel behind.
 
 Each is an `Executable` of one draw into arrays of one layout; what differs from call to call are its scalars, as
 `DrawPlan` has them.
@@ -160,7 +160,7 @@ class _Kernel(NamedTuple):
     formula: str
 
     def order(self, aligned: int, skipped: int, start: int, count: int) -> LaunchOrder:
-        """What makes `count` values from number `start` on, the first of a group's word number `skipped`.
+        """The launch for `count` values from number `start` on, the first of a group's word number `skipped`.
 
         `aligned` is the array's address modulo 16.
         """

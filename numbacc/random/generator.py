@@ -29,28 +29,28 @@ Shape = int | Sequence[int] | None
 class Generator:
     """A sequence of random numbers, with the methods of `numpy.random.Generator`. Threads may share it.
 
-    A copy, shallow or deep, goes on from there on the same device; what is unpickled, where `device` says.
+    A copy, shallow or deep, continues the sequence on the same device; an unpickled one, where `device` says.
 
     Args:
         kind: pseudo-random: "philox" (the fastest; its kernels are numbacc's own, bit for bit cuRAND's numbers),
             "xorwow", "mrg32k3a", "mtgp32", "mt19937". Quasi-random: "sobol32", "scrambled_sobol32", "sobol64",
             "scrambled_sobol64". An integer is the seed of a "philox", as in `numpy.random.default_rng(42)`.
-        seed: 0 to 2^64 - 1, for mt19937 2^32 - 1; of no meaning for quasi-random kinds, where it is 0.
+        seed: 0 to 2^64 - 1, for mt19937 2^32 - 1; meaningless for quasi-random kinds, where it is 0.
         offset: the output to begin with, for quasi-random kinds the point. mtgp32 and mt19937 get there by generating
-            all before it, on a CPU in 5 and 0.6 ns each, and refuse more than 2^34. scrambled_sobol64 has 2^32 points
-            on the CPU, since cuRAND's host generator gives wrong ones from there on.
+            all before it, on a CPU in 5 and 0.6 ns per output, and refuse more than 2^34. scrambled_sobol64 has 2^32
+            points on the CPU, since cuRAND's host generator gives wrong ones from there on.
         device: a GPU's number, "cuda:0", or "cpu" for NumPy arrays; by default the current GPU, or the CPU without one.
         dimensions: of quasi-random points, 1 to 20000. With more than one, the first axis of every result has that
             length, as cuRAND orders them: one coordinate of all points, then the next. `out=x.T` puts each point's
             coordinates next to each other. Direction vectors and scrambling constants are cuRAND's (Joe and Kuo 2008).
         ordering: how cuRAND puts the numbers of its threads in order: "default"; "legacy", which is the same in all
-            versions of cuRAND, where "default" may change ("philox": the two are one); "best", the same as "default";
-            for xorwow "seeded", quicker to start but not as good. cuRAND's "dynamic" depends on the GPU, so there is
-            no such sequence on the CPU, nor here.
+            versions of cuRAND, where "default" may change (for "philox" they are equal); "best", the same as
+            "default"; for xorwow "seeded", quicker to start but not as good. cuRAND's "dynamic" depends on the GPU,
+            so there is no such sequence on the CPU, nor here.
 
     Raises:
-        OptionError: an argument is not as said above. UnsupportedError: an offset that cuRAND has not right on the CPU.
-        DeviceError: no such GPU.
+        OptionError: an argument is not as described above. UnsupportedError: an offset at which cuRAND is wrong on the
+        CPU. DeviceError: no such GPU.
 
     With its first number a new generator starts cuRAND's threads. On a CPU that takes 40 ms for xorwow, 0.4 s for
     mrg32k3a, 4 s for mt19937; on a GPU it allocates memory. philox's kernels on GPUs do without, and so does NumPy on
@@ -82,10 +82,10 @@ class Generator:
 
     @property
     def state(self) -> State:
-        """Where the generator is: picklable, and enough to continue from there, also on another machine.
+        """The generator's state: picklable, and enough to continue the sequence, also on another machine.
 
-        Setting it makes this the generator that the state was taken from, on this one's device. What is refused of
-        `offset` is refused of a state's position, unless the generator is near there.
+        Setting it makes this the generator that the state was taken from, on this one's device. An
+        `offset` that is refused is refused as a state's position, too, unless the generator is near it.
         """
         with self._lock:
             return self._state._replace(position=self._position)
@@ -93,7 +93,7 @@ class Generator:
     @state.setter
     def state(self, state: State) -> None:
         if not isinstance(state, State):
-            raise OptionError(f"state={state!r} is no numbacc.random.State")
+            raise OptionError(f"state={state!r} is not a numbacc.random.State")
         found = state.checked()
         with self._lock:
             engine = self._engine
@@ -109,7 +109,7 @@ class Generator:
 
     @property
     def device(self) -> str:
-        """Where the numbers are: "cpu" or "cuda:0"."""
+        """The device of the numbers: "cpu" or "cuda:0"."""
         return "cpu" if self._device == CPU else f"cuda:{self._device}"
 
     def __reduce__(self) -> Any:
@@ -138,7 +138,7 @@ class Generator:
         deals the 65536 that a key's numbers come from in turn to everyone, and has no other to give away.
 
         Raises:
-            OptionError: n is no integer from 0 to 2^20. UnsupportedError: the kind is quasi-random.
+            OptionError: n is not an integer from 0 to 2^20. UnsupportedError: the kind is quasi-random.
         """
         count = checks.integer(n, "n", 0, _MOST_CHILDREN)
         with self._lock:
@@ -158,12 +158,12 @@ class Generator:
     # ------------------------------------------------------------ uniform
 
     def bits(self, size: Shape = None, *, dtype: Any = None, out: Any = None, stream: Any = None) -> Any:
-        """Random integers of all bits, as cuRAND's `curandGenerate` returns them.
+        """Random integers, all bits random, as cuRAND's `curandGenerate` returns them.
 
         Args:
             size: the shape of the result, an integer or several; by default that of `out`, else one number is drawn.
             dtype: "uint32" or "uint64", by default that of `out`, else uint32. A uint64 is two outputs, the first its
-                low half; of the 64-bit kinds it is one, and a uint32 its high half. sobol32 has no 64 bits.
+                low half; of the 64-bit kinds it is one, and a uint32 its high half. sobol32 has no 64-bit integers.
             out: array to write, of any strides; `size` and `dtype`, where given, must be its own.
             stream: where the work is queued; the default stream if None. Nothing waits for it.
 
@@ -173,8 +173,8 @@ class Generator:
 
         Raises:
             ShapeError, DTypeError, DeviceError: of size, dtype or out. LayoutError: out cannot be written.
-            UnsupportedError: 64 bits of a sobol32; one number inside a graph's capture. OptionError: the sequence ends
-            before. LibraryError: cuRAND failed, or is not installed and the kind is not philox.
+            UnsupportedError: 64-bit integers of sobol32; one number inside a graph's capture. OptionError: the sequence
+            ends before. LibraryError: cuRAND failed, or is not installed and the kind is not philox.
         """
         return self._draw("bits", (), size, dtype, out, stream)
 
@@ -201,7 +201,7 @@ class Generator:
     ) -> Any:
         """Uniform numbers in [low, high): low + (high - low) u, rounded, with u of 24 random bits, in float64 53.
 
-        As in NumPy, rounding can give `high` itself: often so in 16 bits.
+        As in NumPy, rounding can give `high` itself, in 16 bits often.
 
         Args:
             low, high: finite numbers, low < high. The others, and errors, as in `random`.
@@ -241,10 +241,10 @@ class Generator:
     def dropout_mask(
         self, p: float, size: Shape = None, *, dtype: Any = None, out: Any = None, stream: Any = None
     ) -> Any:
-        """A mask to multiply with: 0 with probability p, else 1/(1 - p), so that the mean is 1.
+        """A mask to multiply by: 0 with probability p, else 1/(1 - p), so that the mean is 1.
 
         Args:
-            p: the probability to drop, 0 to 1, to a multiple of 2^-32. For 1 all is 0.
+            p: the probability to drop, 0 to 1, to a multiple of 2^-32. With p = 1 all are 0.
             dtype: a float as in `random`, or bool: False with probability p, else True. The others, and errors, as in
                 `bits`.
         """
@@ -296,7 +296,7 @@ class Generator:
         out: Any = None,
         stream: Any = None,
     ) -> Any:
-        """exp of what `normal(mean, sigma)` gives, by cuRAND's `curandGenerateLogNormal`; all else is as there."""
+        """exp of what `normal(mean, sigma)` gives, by cuRAND's `curandGenerateLogNormal`; all else as in `normal`."""
         if type(mean) is not float or type(sigma) is not float:
             mean, sigma = _number(mean, "mean"), _number(sigma, "sigma")
         return self._draw("lognormal", (mean, sigma), size, dtype, out, stream)
@@ -307,10 +307,10 @@ class Generator:
         """Poisson numbers of mean `lam`, as cuRAND's `curandGeneratePoisson` makes them.
 
         It does so on every device, and must be installed. Outputs are taken in rounds as by `normal` in float32. On a
-        GPU another rounding may give a neighbouring number.
+        GPU other rounding may give a neighbouring number.
 
         Args:
-            lam: 0 < lam <= 400000, which is as far as cuRAND goes.
+            lam: 0 < lam <= 400000, cuRAND's limit.
             dtype: int64, int32, uint64 or uint32, by default int64. The others, and errors, as in `bits`.
         """
         return self._draw("poisson", (_number(lam, "lam"),), size, dtype, out, stream)

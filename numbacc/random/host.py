@@ -1,4 +1,4 @@
-"""What writes random numbers into NumPy arrays: NumPy itself, of Philox's words, or cuRAND's host generators."""
+"""Random numbers in NumPy arrays: by NumPy itself, of Philox's words, or by cuRAND's host generators."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class HostDraw:
         return not draw.own or (drawn + self._size * draw.words > STARTING and installed())
 
     def _made(self, seed: int, position: int, start: int, count: int) -> Any:
-        """What the reference makes `count` values of, from number `start` on."""
+        """The words or uniforms of which the reference makes `count` values, from number `start` on."""
         if self._of_words:
             words = self._draw.words
             return philox(seed, position + start * words, count * words)

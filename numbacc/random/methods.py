@@ -1,4 +1,4 @@
-"""What a generator's methods draw: their arguments checked, and what follows from them."""
+"""The draws of a generator's methods: their arguments checked, and what follows from them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _integers(sequence: SequenceKind, dtype: Dtype, low: int, high: int, endpoin
 def _dropout_mask(sequence: SequenceKind, dtype: Dtype, p: float) -> Draw:
     dropped = checks.real(p, "p")
     if not 0 <= dropped <= 1:
-        raise OptionError(f"p={p} is no probability: it must be 0 to 1")
+        raise OptionError(f"p={p} is not a probability: it must be from 0 to 1")
     kept = 1 / (1 - dropped) if dropped < 1 else 0.0
     return _words(sequence, "mask", 1, dtype, (round(dropped * 2**32), 0, kept, 0.0))
 

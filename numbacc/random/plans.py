@@ -40,7 +40,7 @@ class DrawPlan(Plan):
 
     Attributes:
         round, length: the draw begins at a multiple of `round` outputs and takes `length`.
-        reach: a draw that ends at a later output must be looked at by `check`.
+        reach: a draw that ends at a later output must be checked by `check`.
         scalar: True where one number is asked for, not an array.
     """
 
@@ -52,7 +52,7 @@ class DrawPlan(Plan):
         self._draw, self._kind = draw, sequence.row
         self.round = 1 if self.empty else draw.round * draw.outputs
         self.length = draw.length(made.size) // sequence.dimensions
-        # What is wrong on some devices, or inside captures, is looked at by each call; but most draws are right
+        # What is wrong on some devices, or inside captures, is checked by each call; but most draws are right
         # everywhere.
         self._captures = host or (bool(draw.own) and not scalar)
         outputs = self._kind.host_outputs if host or simulated() else self._kind.outputs
@@ -64,7 +64,7 @@ class DrawPlan(Plan):
 
     @property
     def info(self) -> PlanInfo:
-        """What the plan decided; on a GPU as `Plan.info`."""
+        """The plan's decisions; on a GPU as `Plan.info`."""
         found = super().info
         if self.device != CPU or self.empty:
             return found
@@ -93,7 +93,7 @@ class DrawPlan(Plan):
 
         Raises:
             OptionError: the sequence ends before. UnsupportedError: so does the part that cuRAND has right; or the
-            stream is being captured, and the draw is none for a graph.
+            stream is being captured, and the draw cannot be part of a graph.
         """
         kind, count = self._kind, self.outputs[0].size
         if end > kind.outputs:
@@ -157,7 +157,7 @@ def _shape_and_dtype(
     """Shape and dtype of a result: those given, else those of `out`, else () and the first supported.
 
     Raises:
-        ShapeError: size is no shape, or not that of out. DTypeError: dtype is not supported, or not that of out.
+        ShapeError: size is not a shape, or not that of out. DTypeError: dtype is not supported, or not that of out.
     """
     asked = supported[0] if dtype is None and out is None else dtype
     found = out.dtype if asked is None and out is not None else dtypes.dtype(asked)

@@ -1,1 +1,1 @@
-"""What every operation means, in NumPy: the CPU path, and the text to read first."""
+"""The meaning of every operation, in NumPy: the CPU path, and the text to read first."""

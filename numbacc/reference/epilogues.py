@@ -36,7 +36,7 @@ def relu(z: Array) -> Array:
 
 
 def pack_bits(z: Array) -> Array:
-    """A bit an element, 0 where z < 0, else 1: bit c % 8, from the least significant, of byte c // 8 of each row.
+    """One bit per element, 0 where z < 0, else 1: bit c % 8, from the least significant, of byte c // 8 of each row.
 
     So 0, -0 and NaN have a 1, as in cuBLASLt's masks; but NaN's in results of 16 and 8 bits depends on its algorithm.
     """

@@ -20,8 +20,8 @@ Array = NDArray[Any]
 
 
 class Result(NamedTuple):
-    """What a product gives: out; aux or bias_grad where the epilogue has one; the largest |out| before scaling, 0 where
-    it was not asked for."""
+    """The results of a product: out; aux or bias_grad where the epilogue has one; the largest |out| before scaling, 0
+    where it was not asked for."""
 
     out: Array
     second: Array | None
@@ -85,7 +85,7 @@ def matmul(
     with np.errstate(all="ignore"):
         real = accumulator.type
         z = product(a, b, accumulator)
-        if not alpha:  # BLAS's rule: A and B are not looked at
+        if not alpha:  # BLAS's rule: A and B are not read
             z = np.zeros_like(z)
         if accumulator.kind == "f":
             if not (alpha == 1 and _is_one(scale_a) and _is_one(scale_b)):

@@ -1,4 +1,4 @@
-"""What numbacc's random numbers are made of, in NumPy: random words in, values out; and Philox, which makes the words.
+"""The formulas of numbacc's random numbers, in NumPy: random words in, values out; and Philox, which makes the words.
 
 Words are 32-bit integers as cuRAND's `curandGenerate` gives them (its 64-bit kinds: in halves, the lower first). A
 value takes one, two or four of them. All but the normals is exact or rounded as IEEE 754 says, so the CPU and the GPU
@@ -146,7 +146,7 @@ def _on_circle(u: Array, angle: Array) -> Array:
 
 
 #: Name -> function (words, each, row, u, v, a, b) -> values, in the dtype or one that it is rounded from.
-#: words: uint32, `each` of them (1, 2 or 4) a value, in order; for normals what `uniforms`, or for float64
+#: words: uint32, `each` of them (1, 2 or 4) per value, in order; for normals what `uniforms`, or for float64
 #: `uniforms_for_doubles`, returns.
 #: row: the result's dtype. For uniform a = low, b = high - low; for mask u = p 2^32, a = 1/(1 - p); for integers
 #: u = n - 1, v = low modulo 2^64; for normals a = mean, b = standard deviation.
@@ -238,7 +238,7 @@ _FEW = 128
 
 
 class _Lanes(NamedTuple):
-    """What a few groups are made with, `total` of them.
+    """The constants that a few groups are made with, `total` of them.
 
     Attributes:
         ones, low, numbers, odd, halves: long integers of lanes of 64 bits: each 1, its low 32 bits set, its number,
@@ -324,7 +324,7 @@ def _rounds(seed: int, groups: Array, made: Array) -> None:
 
     A round multiplies the counter's words 0 and 2 by constants, to 64 bits each; the high halves are mixed with the
     other two words and the key, and all four are permuted. `even` has the words 0 and 2 as its rows; the low halves
-    of `odd` are the words 1 and 3, its high halves, products' too, are never looked at.
+    of `odd` are the words 1 and 3, its high halves, products' too, are never read.
     """
     turn = groups >> _THREADS_LOG2
     even = np.stack((turn & _LOW, groups & _THREAD))

@@ -1,1 +1,1 @@
-"""What stands in for the GPU and its libraries in Numba's CUDA simulator."""
+"""Substitutes for the GPU and its libraries in Numba's CUDA simulator."""

@@ -123,11 +123,11 @@ def _check_alignment(product: Product, addresses: Sequence[int]) -> None:
     steps += [product.bias_stride * dtype(product.bias_dtype).itemsize] if product.bias_dtype else []
     for number in (*addresses, *steps):
         if number % _ALIGNED:
-            raise IndexError(f"a float8 product's array is misaligned: {number:#x} is no multiple of {_ALIGNED}")
+            raise IndexError(f"a float8 product's array is misaligned: {number:#x} is not a multiple of {_ALIGNED}")
 
 
 def _scale(product: Product, addresses: Sequence[int], which: int) -> Any:
-    """The scale of A, B, C or D: a number, or for A a number a row, for B a number a column."""
+    """The scale of A, B, C or D: a number, or for A a number per row, for B per column."""
     kind = product.scales[which]
     if not kind:
         return np.float32(1)

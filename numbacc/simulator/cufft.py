@@ -73,7 +73,7 @@ class Transform:
 
 
 def _leak(x: np.ndarray[Any, Any], lengths: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """What imaginary parts that real numbers' spectra cannot have add to each row: some of cuFFT's kernels see them."""
+    """The effect of imaginary parts that spectra of real numbers cannot have, per row: some cuFFT kernels see them."""
     ends = x[..., : 1 if lengths[-1] % 2 else None : max(lengths[-1] // 2, 1)]
     if x.ndim > 2:
         ends = np.fft.ifftn(ends, axes=range(1, x.ndim - 1), norm="forward")

@@ -373,7 +373,7 @@ class Launcher:
         self._constants = [take(shape) for _, shape in (parameters[:-1] if self._has_words else parameters)]
 
     def launch(self, stream: int, *arrays: int) -> int:
-        """As `native.launch`: 0, or what must be looked at."""
+        """As `native.launch`: 0, or what must be checked."""
         order = self.order
         if any(a % 16 != wanted for a, wanted in zip(arrays, order.alignment, strict=False)):
             return WRONG_ALIGNMENT
@@ -385,7 +385,7 @@ class Launcher:
         return self.launch_unchecked(stream, *arrays)
 
     def launch_unchecked(self, stream: int, *arrays: int) -> int:
-        """`launch` without a look at overlap, for arrays that have been looked at."""
+        """`launch` without a check of overlap, for arrays that have been checked."""
         order = self.order
         pointers = tuple(arrays[k] + offset for k, offset in order.places)
         first = len(order.alignment)
