@@ -1,4 +1,4 @@
-"""Copies between host and GPU, on the GPU, and fills: queued on streams, without a check of their order."""
+"""Copies between host and GPU, on the GPU, and fills: queued on streams, without regard to order."""
 
 from __future__ import annotations
 

@@ -96,11 +96,11 @@ def matmul(
 
     The same arrays give the same bits on every call on one GPU model with one version of cuBLASLt, unless
     `matmul_plan(...).info.deterministic` is False: then parts of a sum over k are added up in `out` itself. With `tune`
-    this holds as long as the measured choice is kept. Arrays of another alignment may get
-    another algorithm. Where cuBLASLt does not fuse an epilogue (`matmul_plan(...).info.backend` is
-    "cublasLt+kernel"), our own kernels follow the product. A 16-bit result is then rounded between the two; cuBLASLt
-    itself does so with some of its algorithms. Its float32 GELU is within 6e-6 of the exact one, its derivative within
-    2e-5; for float64 ours is used, exact to float64.
+    this holds as long as the measured choice is kept. Arrays of another alignment may get another algorithm. Where
+    cuBLASLt does not fuse an epilogue (`matmul_plan(...).info.backend` is "cublasLt+kernel"), our own kernels follow
+    the product. A 16-bit result is then rounded between the two; cuBLASLt itself does so with some of its algorithms.
+    Its float32 GELU is within 6e-6 of the exact one, its derivative within 2e-5; for float64 ours is used, exact to
+    float64.
 
     `numbacc.graph` captures it whole: plans are made and results allocated inside, and the graph keeps both. Factors
     that are numbers keep the values of the capture; arrays of scales are read at every launch.

@@ -151,9 +151,9 @@ def functions_of(
     def cache_limit(count: int | None = None, nbytes: int | None = None) -> tuple[int, int | None]:
         """How many plans are kept at most, and of how many bytes; the least recently used are dropped first.
 
-        Plans hold no scratch memory: it is lent to each call, and shared. A library's plan
-        counts as large as the scratch memory that it asks for. Where the family's libraries hold nothing that would
-        count, the limit in bytes is None.
+        Plans hold no scratch memory: it is lent to each call, and shared. A library's plan counts as large as
+        the scratch memory that it asks for. Where the family's libraries hold nothing that would count, the limit in
+        bytes is None.
 
         Args:
             count, nbytes: the new limits; None leaves one as it is.
