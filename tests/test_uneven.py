@@ -8,7 +8,7 @@ import pytest
 from conftest import bits
 
 from numbacc import gated
-from numbacc.base.backend import simulated
+from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
 from numbacc.kernels.specs import TILE, WARP, vector_thread_bytes
 
