@@ -170,18 +170,21 @@ def _call(
     stream: Any,
 ) -> Any:
     handle = handle_of(stream)
-    plan = None
-    # The short way, for numbacc's own arrays; all else, and all that is wrong, is checked in `_find`.
+    plan, given = None, out
+    if type(arguments[-1]) in operands.importers and not isinstance(out, (tuple, list)):
+        arguments = tuple([operands.as_array(a, n, handle) for a, n in zip(arguments, _NAMES[direction], strict=True)])
+        given = None if out is None else operands.as_array(out, "out", handle)
+    # The short way, for device arrays; all else, and all that is wrong, is checked in `_find`.
     if type(axis) is int:
         try:
-            own = None if out is None else (out._numbacc_layout,)
+            own = None if given is None else (given._numbacc_layout,)
             plan = _plans.hit((direction, kind, axis, gate, False, tuple(map(_layout, arguments)), own))
         except Exception:  # NumPy's arrays have no such layout, and of what is foreign an attribute may raise anything
             pass
     if plan is None:
-        plan, inputs, outs = _find(direction, arguments, kind, axis, gate, out, handle)
+        plan, inputs, outs = _find(direction, arguments, kind, axis, gate, given, handle)
         return plan.run(inputs, outs, out, handle)
-    return plan.run(arguments, None if out is None else (out,), out, handle)
+    return plan.run(arguments, None if given is None else (given,), out, handle)
 
 
 _layout = attrgetter("_numbacc_layout")

@@ -18,7 +18,7 @@ if not recorder.installed():
     pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
 
 import numbacc
-from numbacc import gated
+from numbacc import fft, gated
 from numbacc.arrays import operands
 from numbacc.device import lent, partners
 
@@ -162,6 +162,43 @@ def test_a_tensor_of_a_stream_that_is_captured_is_refused(torch, log):
     with foreign_capture(theirs) as graph, pytest.raises(numbacc.UnsupportedError, match="capturing"):
         gated.forward(tensor, stream=s)
     graph["destroy"]()
+
+
+@pytest.mark.parametrize(
+    "attributes, match",
+    [
+        ({"requires_grad": True}, "requires gradients"),
+        ({"is_neg": lambda self: True}, "is negated"),
+        ({"is_conj": lambda self: True}, "is conjugated"),
+        ({"layout": "sparse"}, "has the layout"),
+        ({"data_ptr": lambda self: 0}, "no memory"),
+        ({"data_ptr": lambda self: 4097}, "is no multiple|is not a multiple"),
+        ({"get_device": lambda self: 1 // 0}, "ZeroDivisionError"),
+    ],
+    ids=lambda given: next(iter(given)) if isinstance(given, dict) else "",
+)
+def test_each_tensor_is_looked_at_also_by_the_short_way(torch, monkeypatch, attributes, match):
+    """Which a class of tensors is taken by once one of them was taken."""
+    gated.forward(torch.Tensor(array()))
+    assert operands.importers[torch.Tensor] is not None
+    for name, value in attributes.items():
+        monkeypatch.setattr(torch.Tensor, name, value)
+    for given in ({}, {"out": numbacc.empty((4, 4))}):
+        with pytest.raises(numbacc.Error, match=match):
+            gated.forward(torch.Tensor(array()), **given)
+    with pytest.raises(numbacc.Error, match=match):
+        fft.fft(torch.Tensor(array()))
+
+
+def test_arguments_beside_a_tensor_are_named_as_ever(torch):
+    tensor = torch.Tensor(array())
+    gated.forward(tensor)
+    with pytest.raises(numbacc.DTypeError, match="dy is a list"):
+        gated.backward([1.0], tensor)
+    with pytest.raises(numbacc.DTypeError, match="out is a str"):
+        gated.forward(tensor, out="y")
+    with pytest.raises(numbacc.ShapeError, match="out must be one array"):
+        gated.forward(tensor, out=(tensor, tensor))
 
 
 def test_torchs_per_thread_stream_is_refused(torch):

@@ -6,7 +6,7 @@ A user's own `@cuda.jit` kernel takes it as it takes Numba's own arrays.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,8 +27,8 @@ from ..base.layout import (
 )
 from ..device.copying import copy
 from ..device.streams import handle_of
-from ..errors import DTypeError, LayoutError, ShapeError, UnsupportedError, shown
-from . import dlpack, values
+from ..errors import DTypeError, Error, LayoutError, ShapeError, UnsupportedError, shown
+from . import dlpack, tensors, values
 from .foreign import check_is_no_value
 from .interop import import_array
 from .numba_array import NumbaArray, is_given
@@ -360,3 +360,34 @@ def imported(obj: Any, name: str, handle: int) -> Any:
     """Another library's array, as `import_array` takes it; NumPy's where it is in host memory."""
     found = import_array(obj, name, handle)
     return DeviceArray(*found) if type(found) is tuple else found
+
+
+def importer_of(kind: type) -> Callable[[Any, str, int], Any]:
+    """`imported` for arrays of one type, of which one was taken before: torch's tensors by a shorter way."""
+    known = tensors.kind_of(kind)
+    if known is None or not known.plain:
+        return imported
+    strided, stream_of, borrow, layout_of = known.strided, known.current_stream, runtime().borrow, tensors.layout_of
+
+    def taken(tensor: Any, name: str, handle: int) -> Any:
+        try:
+            if (
+                tensor.is_cuda
+                and tensor.layout is strided
+                and not tensor.requires_grad
+                and not tensor.is_neg()
+                and not tensor.is_conj()
+            ):
+                device, address = tensor.get_device(), tensor.data_ptr()
+                made = layout_of(tensor.shape, tensor.stride(), tensor.dtype, device)
+                if made is not None and address and address % made.itemsize == 0:
+                    # The storage, and not the tensor, which can be given another: `t.data = ...`.
+                    owner = tensor.untyped_storage()
+                    return DeviceArray(made, address, borrow(owner, address, device, handle, stream_of(device), name))
+        except Error:
+            raise
+        except Exception:
+            pass  # `imported` finds out what is wrong
+        return imported(tensor, name, handle)
+
+    return taken

@@ -37,7 +37,7 @@ def as_array(obj: Any, name: str, handle: int) -> Array:
     kind = type(obj)
     if kind is np.ndarray:
         return obj
-    imported = _imported.get(kind)
+    imported = importers.get(kind)
     if imported is not None:
         return imported(obj, name, handle)
     try:
@@ -50,14 +50,14 @@ def as_array(obj: Any, name: str, handle: int) -> Array:
     if isinstance(obj, np.ndarray):
         return obj.view(np.ndarray)
     check_is_no_value(obj, name)
-    imported = _device_arrays().imported
-    array = imported(obj, name, handle)
-    _imported[kind] = imported
+    arrays = _device_arrays()
+    array = arrays.imported(obj, name, handle)
+    importers[kind] = arrays.importer_of(kind)
     return array
 
 
-#: Types that have been taken as arrays before -> what takes them.
-_imported: dict[type, Callable[[Any, str, int], Array]] = {}
+#: Types of other libraries' arrays that have been taken before -> what takes them.
+importers: dict[type, Callable[[Any, str, int], Array]] = {}
 
 
 @lru_cache(maxsize=1)

@@ -191,4 +191,7 @@ def _host(report: Report, torch: Any, cupy: Any) -> None:
         "fft(x, out=out)": (_HOST_BOUND, lambda: fft.fft(x, out=out)),
         "fft(x)": (None, lambda: fft.fft(x)),
     }
+    if torch is not None:
+        tensor = torch.from_dlpack(x)
+        ours["fft, torch's tensor"] = (1.0, lambda: fft.fft(tensor))
     add_host_times(report, ours, theirs, "64 points")

@@ -221,6 +221,13 @@ def _host(report: Report, torch: Any) -> None:
         "backward, torch tensors": (2.0, lambda: gated.backward(tdy, tx, "glu")),
     }
     add_host_times(report, ours, theirs, "8 x 2048")
+    glu, y = torch.nn.functional.glu, numbacc.empty((8, 2048))
+    forward = {
+        "forward(x, out=y)": (None, lambda: gated.forward(x, "glu", out=y)),
+        "forward(x)": (1.0, lambda: gated.forward(x, "glu")),
+        "forward, torch's tensor": (1.2, lambda: gated.forward(tx, "glu")),
+    }
+    add_host_times(report, forward, {"torch F.glu us": lambda: glu(tx)}, "8 x 2048")
 
 
 _IMPORT = "import numpy, time; t = time.perf_counter(); import numbacc; print(time.perf_counter() - t)"

@@ -17,7 +17,7 @@ from ..base.layout import Layout
 from ..gemm.epilogue_plans import map_plan
 from . import gemm_grid, peers
 from .gemm_grid import STORED
-from .harness import RESOLUTION, Report, gpu_ms, host_times
+from .harness import RESOLUTION, Report, add_host_times, gpu_ms, host_times
 
 #: m, n, k
 SQUARE = (8192, 8192, 8192)
@@ -281,7 +281,7 @@ def _mlp(report: Report, torch: Any, repeats: int) -> None:
 
 
 def _host(report: Report, torch: Any) -> None:
-    """Host time of one small product with a bias."""
+    """Host time of one small product: with a bias, of a weight's transpose, and of a layer in training."""
     if torch is None:
         return
     problem = Problem(HOST, "bfloat16", "bias")
@@ -310,3 +310,13 @@ def _host(report: Report, torch: Any) -> None:
                 peers=theirs,
                 holds=ratio <= bound,
             )
+    needs_grad = [each.detach().requires_grad_() for each in (x, weight, shift)]
+    pairs = {
+        "matmul(x, w.T)": (1.2, lambda: gemm.matmul(a, b.T), "torch x @ w.t()", lambda: x @ w.t()),
+        "linear(x, w, bias), in training": (
+            *(1.0, lambda: gemm.linear(a, b, bias)),
+            *("torch F.linear, recorded by autograd", lambda: linear(*needs_grad)),
+        ),
+    }
+    for name, (aim, own, peer, their) in pairs.items():
+        add_host_times(report, {name: (aim, own)}, {peer: their}, "16x1024x1024")

@@ -16,8 +16,7 @@ from .streams import check_consumer, check_producer, foreign, owner_of
 class Borrowed(History):
     """Another library's memory: kept alive here, freed there. Stands in for `Storage`.
 
-    Where the stream that the library works on is known, it is this memory's partner, and our work on other streams is
-    in its order; else the library has put its own work before ours, and its object is kept until ours is done.
+    The stream that the library works on is this memory's partner, and our work on other streams is in its order.
     """
 
     __slots__ = ("_owner", "address", "nbytes")
@@ -31,12 +30,21 @@ class Borrowed(History):
         if foreign:
             self._stream_owner = owner_of(stream)
 
+
+class Entrusted(Borrowed):
+    """Memory whose library has put its own work before ours, on a stream that is not known.
+
+    The library's object is kept until ours is done.
+    """
+
+    __slots__ = ()
+
+    # Only here: every tensor that is passed to a call makes one of the others, and finalizers take time.
     def __del__(self) -> None:
-        if not self.partners:
-            try:
-                self._keep_owner()
-            except Exception:
-                pass  # interpreter exit, as in Storage
+        try:
+            self._keep_owner()
+        except Exception:
+            pass  # interpreter exit, as in Storage
 
     def _keep_owner(self) -> None:
         if self.sole is not None:
@@ -62,7 +70,9 @@ def borrow(owner: object, address: int, device: int, stream: int, producer: int 
     if producer == stream == 0:  # the rule: CUDA's default stream, which nobody ends
         return Borrowed(owner, address, device, stream, producer)
     check_producer(producer, name)
-    if producer is not None and producer != stream and capture_on(producer)[0]:
+    if producer is None:
+        return Entrusted(owner, address, device, stream, None)
+    if producer != stream and capture_on(producer)[0]:
         raise UnsupportedError(
             f"{name}'s library is capturing stream {producer:#x} into a graph, of which work on another stream would "
             "not be part: pass stream= the captured one, in torch stream=torch.cuda.current_stream()"

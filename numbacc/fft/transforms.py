@@ -272,15 +272,18 @@ cache_info, cache_clear, cache_limit = functions_of(_plans, __name__)
 
 def _call(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, overwrite: Any, stream: Any) -> Any:
     handle = handle_of(stream)
-    # The short way, for options of the types that nearly all calls have; all else is checked in `_look_up`.
     source, result = a, out
+    if type(a) in operands.importers:
+        source = operands.as_array(a, "a", handle)
+        result = None if out is None else operands.as_array(out, "out", handle)
+    # The short way, for options of the types that nearly all calls have; all else is checked in `_look_up`.
     if (
         (n is None or type(n) is int)
         and (type(axes) is int or axes is None or axes is LAST_TWO)
         and (overwrite is False or overwrite is True)
     ):
         try:
-            array, target = a._numbacc_layout, None if out is None else out._numbacc_layout
+            array, target = source._numbacc_layout, None if result is None else result._numbacc_layout
         except Exception:  # NumPy's arrays have no such layout, and of what is foreign an attribute may raise anything
             source = operands.as_array(a, "a", handle)
             result = None if out is None else operands.as_array(out, "out", handle)
