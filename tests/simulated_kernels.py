@@ -115,8 +115,8 @@ GATED = [
     ("strided", [DENSE] * 4 + [{"steps": (1, 2)}]),
     ("strided", [DENSE] * 3 + [TURNED, DENSE]),
     *(
-        ("tiled", [TURNED if k in turned else DENSE for k in range(5)])
-        for turned in ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2))
+        ("tiled", [TURNED if k in transposed else DENSE for k in range(5)])
+        for transposed in ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2))
     ),
 ]
 

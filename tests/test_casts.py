@@ -10,12 +10,12 @@ import ptx
 import pytest
 from cast_oracle import assert_same, cast, hard_floats, hard_for_integers, hard_integers
 from conftest import Operand
-from numbacc.base.dispatch import simulated
 from skips import skip_if
 from test_operands import SHAPE, check, each_layout, poisoned
 
 import numbacc
 from numbacc.base import casts, dtypes
+from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE, words
 from numbacc.kernels.formula import Formula
 from numbacc.kernels.specs import KernelSpec, compute_dtype

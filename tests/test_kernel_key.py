@@ -40,7 +40,7 @@ def fresh_fingerprint():
         {"rank": 2},
         {"wide": True},
         {"width": 2},
-        {"turned": (0,)},
+        {"transposed": (0,)},
         {"lanes": 4},
         {"repeated": (1,)},
         {"compute": "float64"},

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from gpu_work import Slow, poison
 from mixed import DTYPES, SHAPE, expected, hosts, put, run
-from numbacc.base.dispatch import has_gpu, simulated
 from skips import skip_if
 from threads import run_threads
 
 import numbacc
+from numbacc.base.dispatch import has_gpu, simulated
 from numbacc.device import runtime
 
 pytestmark = pytest.mark.gpu

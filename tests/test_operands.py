@@ -77,11 +77,11 @@ def numbers(shape, dtype, seed=0):
 
 
 SHAPE = (3, 70)
-#: How operands lie: rows at multiples of 16 bytes, rows that share no alignment, turned around, with gaps.
+#: How operands lie: rows at multiples of 16 bytes, rows that share no alignment, transposed, with gaps.
 LAYOUTS = {
     "dense": ({}, {}),
     "odd": ({"margins": [(0, 0), (1, 2)]}, {"margins": [(0, 0), (0, 1)]}),
-    "turned": ({"order": (1, 0)}, {}),
+    "transposed": ({"order": (1, 0)}, {}),
     "gaps": ({"steps": (1, 2)}, {"steps": (2, -3)}),
 }
 each_layout = pytest.mark.parametrize("layouts", LAYOUTS.values(), ids=LAYOUTS)

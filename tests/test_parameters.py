@@ -52,10 +52,10 @@ def compiled(spec):
 @pytest.mark.parametrize("wide", [False, True])
 def test_maps(algorithm, rank, wide, scalars):
     formula = {0: lambda x, y: x + y, 1: lambda x, y, a: x + y, 3: lambda x, y, a, b, c: x + y}[len(scalars)]
-    turned = (0,) if algorithm == "tiled" else ()
+    transposed = (0,) if algorithm == "tiled" else ()
     spec = KernelSpec(
         algorithm, Formula("own", formula), ("float32", "int32"), ("float64",), rank, wide, 2, 2,
-        turned, compute="float64", scalars=scalars,
+        transposed, compute="float64", scalars=scalars,
     )  # fmt: skip
     assert compiled(spec) == handed_over(spec)
 

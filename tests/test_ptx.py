@@ -142,7 +142,7 @@ def test_uneven_and_tiled_spill_no_registers(formula, dtype):
     if ptx.ptxas() is None:
         skip("ptxas")
     width = 2 if TABLE[dtype].itemsize == 2 else 1
-    tiled = ptx.spec("tiled", formula, dtype, 2, turned=(0,), width=width, lanes=TILE // TILE_STEP * width)
+    tiled = ptx.spec("tiled", formula, dtype, 2, transposed=(0,), width=width, lanes=TILE // TILE_STEP * width)
     for kernel, allowed in ((ptx.spec("uneven", formula, dtype), 0), (tiled, 80 * (dtype == "float64"))):
         assert ptx.compiled(kernel).usage(H200)[1] <= allowed
 
@@ -164,24 +164,24 @@ def test_strided_in_every_formula(formula, dtype):
 
 
 def subsets(inputs):
-    """Every choice of inputs that lie turned, but none."""
-    return [turned for n in range(1, inputs + 1) for turned in combinations(range(inputs), n)]
+    """Every choice of inputs that lie transposed, but none."""
+    return [transposed for n in range(1, inputs + 1) for transposed in combinations(range(inputs), n)]
 
 
 @pytest.mark.parametrize(
-    "formula, dtype, turned, width",
+    "formula, dtype, transposed, width",
     [
-        (formula, dtype, turned, width)
+        (formula, dtype, transposed, width)
         for formula, dtype in pairs((FORWARD, BACKWARD, "copy"))
-        for turned in subsets(len(ptx.spec("tiled", formula, dtype).reads))
+        for transposed in subsets(len(ptx.spec("tiled", formula, dtype).reads))
         for width in ((1, 2) if TABLE[dtype].itemsize == 2 else (1,))
     ],
     ids=str,
 )
-def test_tiled_goes_through_shared_memory(formula, dtype, turned, width):
-    """A whole tile: all is loaded, what is turned is put into the tile and taken out of it, and results are stored."""
+def test_tiled_goes_through_shared_memory(formula, dtype, transposed, width):
+    """A whole tile: all is loaded, what is transposed goes into the tile and out of it, and results are stored."""
     count = TILE // TILE_STEP
-    kernel = ptx.spec("tiled", formula, dtype, turned=turned, width=width, lanes=count * width)
+    kernel = ptx.spec("tiled", formula, dtype, transposed=transposed, width=width, lanes=count * width)
     found = check(kernel, spaces=("global", "shared"))
     size = TABLE[dtype].itemsize
     assert {access.nbytes for access in found.accesses} == {size, width * size}
@@ -192,8 +192,8 @@ def test_tiled_goes_through_shared_memory(formula, dtype, turned, width):
     ]
     whole = [
         ("ld", "global", width * size, len(kernel.reads) * count),
-        ("st", "shared", width * size, len(turned) * count),
-        ("ld", "shared", width * size, len(turned) * count),
+        ("st", "shared", width * size, len(transposed) * count),
+        ("ld", "shared", width * size, len(transposed) * count),
         ("st", "global", width * size, len(kernel.writes) * count),
     ]
     assert any(groups[k : k + 4] == whole for k in range(len(groups)))
@@ -279,7 +279,7 @@ def test_compute_capabilities_do_not_get_in_each_others_way():
     [
         ("vector", BACKWARD, "float16", {}),
         ("uneven", FORWARD, "float16", {}),
-        ("tiled", BACKWARD, "float64", {"turned": (1, 2)}),
+        ("tiled", BACKWARD, "float64", {"transposed": (1, 2)}),
         ("strided", "copy", "uint16", {"rank": 3, "wide": True}),
     ],
 )

@@ -104,7 +104,7 @@ class DeviceArray(Operators, NumbaArray):
     def __setitem__(self, index: Any, value: Any) -> None:
         """Write a number, an array or a list into a part, queued on the default stream; it broadcasts as in NumPy.
 
-        Numbers must fit the dtype (300 and NaN are no int8), NumPy's arrays are cast; an array on the GPU must have
+        Numbers must fit the dtype (300 and NaN are not int8), NumPy's arrays are cast; an array on the GPU must have
         this dtype, and may overlap the part.
 
         Raises:
@@ -142,7 +142,7 @@ class DeviceArray(Operators, NumbaArray):
 
         Raises:
             LayoutError: the strides allow no such view; copy first.
-            ShapeError: it is no shape, or the sizes differ.
+            ShapeError: it is not a shape, or the sizes differ.
         """
         wanted = integers_of(shape[0] if len(shape) == 1 else shape, "shape")
         if not isinstance(order, str) or order != "C":
@@ -168,7 +168,7 @@ class DeviceArray(Operators, NumbaArray):
         """A view repeated along new or length-1 axes (stride 0), not to be written.
 
         Raises:
-            ShapeError: it is no shape, or one that this array does not broadcast to.
+            ShapeError: it is not a shape, or one that this array does not broadcast to.
         """
         lengths = lengths_of(shape, self.dtype.itemsize)
         return self._seen(views.broadcast(self._numbacc_layout, lengths))
@@ -199,7 +199,7 @@ class DeviceArray(Operators, NumbaArray):
         """The values as a NumPy array; `ary` if given. This blocks (see `numbacc.asnumpy` for one that need not).
 
         Raises:
-            DTypeError: ary is no NumPy array, or has another dtype. ShapeError: another shape. LayoutError: it is
+            DTypeError: ary is not a NumPy array, or has another dtype. ShapeError: another shape. LayoutError: it is
             read-only. OptionError: stream is none.
         """
         if ary is not None:

@@ -86,7 +86,7 @@ set_name = _capsule_function("PyCapsule_SetName", ctypes.c_int, ctypes.py_object
 
 
 class _Export:
-    """What must live until a consumer lets go of a tensor: its structure, and the memory, which it shares till then."""
+    """The structure of an exported tensor and its memory, kept until the consumer lets go of it."""
 
     __slots__ = ("_owner", "_storage", "_stream", "words")
 
@@ -127,10 +127,10 @@ def _consumer(stream: Any) -> int | None:
     """The handle of the stream that a consumer names; None where it asks for no order, by -1.
 
     Raises:
-        OptionError: it is no handle.
+        OptionError: it is not a handle.
     """
     if isinstance(stream, bool):
-        raise OptionError(f"stream={stream} is no stream's handle")
+        raise OptionError(f"stream={stream} is not a stream's handle")
     # DLPack: None and 1 are the legacy default stream, which the driver calls 0.
     handle = 1 if stream is None else checks.integer(stream, "stream", -1, 2**64 - 1)
     return None if handle == -1 else 0 if handle == 1 else handle
@@ -140,14 +140,14 @@ def _pair(value: Any, name: str) -> tuple[int, ...] | None:
     """A pair of integers, as DLPack writes versions and devices; None stays None.
 
     Raises:
-        OptionError: it is none.
+        OptionError: it is not a pair.
     """
     if value is None:
         return None
     if type(value) is tuple and len(value) == 2 and type(value[0]) is type(value[1]) is int:
         return value
     if not is_sequence(value) or len(value) != 2:
-        raise OptionError(f"{name}={shown(value)} is no pair of integers")
+        raise OptionError(f"{name}={shown(value)} is not a pair of integers")
     return tuple(checks.integer(number, name) for number in value)
 
 

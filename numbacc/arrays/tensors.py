@@ -32,7 +32,7 @@ class Kind:
 
 @lru_cache(maxsize=256)
 def kind_of(kind: Any) -> Kind | None:
-    """What is known of a class of torch tensors; None of other classes."""
+    """The facts about a class of torch tensors; None for other classes."""
     if any(base.__module__ == "torch" and base.__name__ == "Tensor" for base in kind.__mro__):
         return Kind(kind)
     return None

@@ -82,14 +82,14 @@ if not SIMULATED:
         # -------------------------------------------------------- looking
 
         def _made(self, variable: Any) -> Any:
-            """What a variable is, None where there are several answers."""
+            """The value of a variable, None where there are several."""
             try:
                 return self._ir.get_definition(variable)
             except KeyError:
                 return None
 
         def _through(self, variable: Any, *ops: str) -> Any:
-            """What a variable is, behind expressions of these kinds, one of another."""
+            """The value of a variable, behind nested expressions of these kinds."""
             for op in ops:
                 made = self._made(variable)
                 if getattr(made, "op", "") != op:
@@ -270,7 +270,7 @@ if not SIMULATED:
         return made.value if isinstance(made, (numba_ir.Const, numba_ir.Global, numba_ir.FreeVar)) else None
 
     def _constant_of_module(func_ir: Any, value: Any) -> Any:
-        """What `module.name` stands for, None where a value is no such expression."""
+        """The constant that `module.name` stands for, None where a value is not such an expression."""
         if not isinstance(value, numba_ir.Expr) or value.op != "getattr":
             return None
         try:

@@ -47,7 +47,7 @@ class Geometry(NamedTuple):
         grid, block: blocks and threads along x and y.
         outer: the dimensions that the kernel unravels.
         scalars: the integers that follow them.
-        width, lanes, turned, repeated: as in `KernelSpec`.
+        width, lanes, transposed, repeated: as in `KernelSpec`.
     """
 
     algorithm: str
@@ -57,7 +57,7 @@ class Geometry(NamedTuple):
     scalars: tuple[int, ...]
     width: int = 1
     lanes: int = 1
-    turned: tuple[int, ...] = ()
+    transposed: tuple[int, ...] = ()
     repeated: tuple[int, ...] = ()
 
 
@@ -88,10 +88,10 @@ def make_launcher(
             leader=inputs,
         )
     )
-    geometry = choose(merged, inputs, sizes, places_of(spec, alignment))
+    geometry = choose(merged, inputs, sizes, alignments_of(spec, alignment))
     steps = merged.strides
-    if geometry.turned:
-        row = _row_dimension(merged, geometry.turned)
+    if geometry.transposed:
+        row = _row_dimension(merged, geometry.transposed)
         steps = tuple(_move_row(step, row) for step in steps)
     return launcher_of(spec, geometry, steps, _needs_wide(merged, geometry), alignment, device, pairs, instead)
 
@@ -109,12 +109,12 @@ def sizes_of(spec: Any) -> list[int]:
     return [array.itemsize for array in arrays_of(spec)]
 
 
-def places_of(spec: Any, alignment: Sequence[int]) -> list[int]:
+def alignments_of(spec: Any, alignment: Sequence[int]) -> list[int]:
     """The operands' addresses modulo 16, inputs first, of a `map_executable.MapSpec`'s arguments aligned as these."""
     first = len(spec.inputs)
-    places = [alignment[view.argument] + view.offset for view in spec.reads]
-    places += [alignment[first + view.argument] + view.offset for view in spec.writes]
-    return [place % 16 for place in places]
+    alignments = [alignment[view.argument] + view.offset for view in spec.reads]
+    alignments += [alignment[first + view.argument] + view.offset for view in spec.writes]
+    return [alignment % 16 for alignment in alignments]
 
 
 def launcher_of(
@@ -152,7 +152,7 @@ def launcher_of(
         wide=wide,
         width=geometry.width,
         lanes=geometry.lanes,
-        turned=geometry.turned,
+        transposed=geometry.transposed,
         repeated=geometry.repeated,
         compute=spec.compute or compute_dtype(reads, writes),
         scalars=spec.scalars,
@@ -167,7 +167,7 @@ def launcher_of(
             grid=geometry.grid,
             block=geometry.block,
             alignment=tuple(alignment),
-            places=(
+            pointers=(
                 *((view.argument, view.offset) for view in spec.reads),
                 *((first + view.argument, view.offset) for view in spec.writes),
             ),
@@ -211,28 +211,28 @@ def for_any_alignment(order: LaunchOrder, alignment: Sequence[int]) -> LaunchOrd
     return order._replace(grid=grid, constants=constants, alignment=tuple(alignment))
 
 
-def choose(merged: Merged, inputs: int, sizes: Sequence[int], places: Sequence[int]) -> Geometry:
+def choose(merged: Merged, inputs: int, sizes: Sequence[int], alignments: Sequence[int]) -> Geometry:
     """The kernel and grid for merged dimensions (at least two).
 
     Args:
         merged: the dimensions; the operands' strides, inputs first.
         inputs: how many of the operands are inputs.
         sizes: bytes of each operand's elements.
-        places: the operands' addresses modulo 16.
+        alignments: the operands' addresses modulo 16.
     """
     repeated = tuple(k for k, step in enumerate(merged.strides[:inputs]) if step[-1] == 0)
     if all(step[-1] == 1 or k in repeated for k, step in enumerate(merged.strides)):
-        return _rows(merged, inputs, sizes, places, repeated)
-    turned = tuple(k for k, step in enumerate(merged.strides) if step[-1] != 1)
-    if turned[-1] < inputs and _row_dimension(merged, turned) is not None:
-        return _tiles(merged, turned, sizes, places)
+        return _rows(merged, inputs, sizes, alignments, repeated)
+    transposed = tuple(k for k, step in enumerate(merged.strides) if step[-1] != 1)
+    if transposed[-1] < inputs and _row_dimension(merged, transposed) is not None:
+        return _tiles(merged, transposed, sizes, alignments)
     size = prod(merged.shape)
     blocks = -(-size // MAX_THREADS)
     return Geometry("strided", (blocks, 1), (MAX_THREADS, 1), merged.shape, (size,))
 
 
 def _rows(
-    merged: Merged, inputs: int, sizes: Sequence[int], places: Sequence[int], repeated: tuple[int, ...]
+    merged: Merged, inputs: int, sizes: Sequence[int], alignments: Sequence[int], repeated: tuple[int, ...]
 ) -> Geometry:
     """For contiguous rows: what is the same all along them counts only by its strides."""
     columns, outer = merged.shape[-1], merged.shape[:-1]
@@ -246,7 +246,7 @@ def _rows(
     width = VECTOR_BYTES // widest
     lanes = vector_thread_bytes(inputs - len(repeated), widest) // widest
     # A run of `width` elements must start at a multiple of its own bytes in every operand, at one element for all.
-    starts = {(-places[k] % (width * sizes[k])) / sizes[k] for k in straight}
+    starts = {(-alignments[k] % (width * sizes[k])) / sizes[k] for k in straight}
     if len(starts) == 1 and all(pitches[k] % (width * sizes[k]) == 0 for k in straight):
         (first,) = starts
         head = min(int(first), columns)
@@ -285,27 +285,34 @@ def _round_up(number: int, multiple: int) -> int:
     return -(-number // multiple) * multiple
 
 
-def _tiles(merged: Merged, turned: tuple[int, ...], sizes: Sequence[int], places: Sequence[int]) -> Geometry:
-    row = _row_dimension(merged, turned)
+def _tiles(merged: Merged, transposed: tuple[int, ...], sizes: Sequence[int], alignments: Sequence[int]) -> Geometry:
+    row = _row_dimension(merged, transposed)
     outer = [n for d, n in enumerate(merged.shape[:-1]) if d != row]
     rows, columns = merged.shape[row or 0], merged.shape[-1]
     # Two elements at once, where all are of two bytes and lie on words.
     width = 2 if set(sizes) == {2} else 1
-    for k, (step, place) in enumerate(zip(merged.strides, places, strict=True)):
-        own = row if k in turned else len(step) - 1
-        if place % 4 or any(n % 2 for d, n in enumerate(step) if d != own):
+    for k, (step, alignment) in enumerate(zip(merged.strides, alignments, strict=True)):
+        own = row if k in transposed else len(step) - 1
+        if alignment % 4 or any(n % 2 for d, n in enumerate(step) if d != own):
             width = 1
     tiles = (*outer, -(-rows // (TILE * width)), -(-columns // TILE))
     lanes = TILE // TILE_STEP * width
     return Geometry(
-        "tiled", (prod(tiles), 1), (TILE, TILE_STEP), tiles, (rows, columns), width=width, lanes=lanes, turned=turned
+        "tiled",
+        (prod(tiles), 1),
+        (TILE, TILE_STEP),
+        tiles,
+        (rows, columns),
+        width=width,
+        lanes=lanes,
+        transposed=transposed,
     )
 
 
-def _row_dimension(merged: Merged, turned: Sequence[int]) -> int | None:
-    """The one dimension along which all `turned` operands are contiguous, if there is one and it pays."""
+def _row_dimension(merged: Merged, transposed: Sequence[int]) -> int | None:
+    """The one dimension along which all `transposed` operands are contiguous, if there is one and it pays."""
     for d in range(len(merged.shape) - 1):
-        if all(merged.strides[k][d] == 1 for k in turned):
+        if all(merged.strides[k][d] == 1 for k in transposed):
             return d if min(merged.shape[d], merged.shape[-1]) >= _SHORTEST_TILE else None
     return None
 

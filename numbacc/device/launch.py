@@ -106,7 +106,7 @@ class Launcher:
         constants = struct.pack(f"<{len(order.constants)}{letter}", *order.constants)
         packed = constants + bytes(-len(constants) % 8)
         # Scalar arguments are words of 64 bits, and start at a multiple of 8.
-        size = 8 * (len(order.places) + order.words) + len(packed if order.words else constants)
+        size = 8 * (len(order.pointers) + order.words) + len(packed if order.words else constants)
         assert size <= native.ARGUMENT_BYTES
         head = (
             gpu.get_current,
@@ -115,7 +115,7 @@ class Launcher:
             driver.address("cuLaunchKernelEx"),
             self._function,
             len(order.alignment),
-            len(order.places),
+            len(order.pointers),
             len(packed) // 8,
             order.words,
             size,
@@ -125,7 +125,7 @@ class Launcher:
             _words(head)
             + bytes(LaunchConfig(*order.grid, 1, *order.block, 1))
             + _words(order.alignment)
-            + _words(n for pointer in order.places for n in pointer)
+            + _words(n for pointer in order.pointers for n in pointer)
             + packed
             + _words(n for pair in pairs for n in pair)
         )

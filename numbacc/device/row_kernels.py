@@ -11,7 +11,7 @@ from typing import Any
 
 from ..base.layout import Merged, merge_dimensions
 from ..kernels.specs import MAX_THREADS, VECTOR_BYTES
-from .geometry import Geometry, launcher_of, places_of, row_grid
+from .geometry import Geometry, alignments_of, launcher_of, row_grid
 
 #: Blocks of `reduce_rows` are narrowed until there are so many of them, but to no fewer bytes than these.
 _BLOCKS, _BLOCK_BYTES = 512, 64
@@ -27,7 +27,7 @@ def bits_launcher(
     floats = [k for k, array in enumerate((*spec.inputs, *spec.outputs)) if array.dtype == values.dtype]
     access = size
     if all(steps[k][-1] == 1 for k in floats):
-        alignments = places_of(spec, alignment)
+        alignments = alignments_of(spec, alignment)
         distances = [8 if packing else columns, *(n for k in floats for n in steps[k][:-1])]
         access = gcd(VECTOR_BYTES, *(alignments[k] for k in floats), *(size * n for n in distances))
     each = 8 if packing else access // size
@@ -52,7 +52,7 @@ def reduction_launcher(
     count, sizes = prod(batch), [array.itemsize for array in spec.inputs]
     width = 1
     if all(source[-1] == 1 for source in sources):
-        alignments = places_of(spec, alignment)
+        alignments = alignments_of(spec, alignment)
         whole = [gcd(aligned, *(size * n for n in (columns, *source[:-1]))) // size
                  for aligned, size, source in zip(alignments, sizes, sources, strict=False)]  # fmt: skip
         width = gcd(VECTOR_BYTES // max(sizes), *whole)

@@ -118,7 +118,7 @@ def _launcher(
             grid=(blocks, 1),
             block=block,
             alignment=tuple(alignment),
-            places=((0, 0), (1, 0)),
+            pointers=((0, 0), (1, 0)),
             constants=(*walked.in_steps, *walked.out_steps, *walked.shape, *walked.inside, size, count),
             pairs=(),
         )

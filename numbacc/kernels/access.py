@@ -54,7 +54,7 @@ def pointer_to(builder: Any, address: Any, pointee: Any) -> Any:
 
 
 def alignment_of(operand: Any) -> int:
-    """What an element alone is aligned to: a complex one to its parts."""
+    """The alignment of a single element: a complex one is aligned as its parts are."""
     return int(operand.dtype.itemsize // operand.dtype.parts)
 
 

@@ -42,7 +42,7 @@ def rounded_to_odd(context: Any, builder: Any, number: Any, kind: Any) -> Any:
 
 
 def _is_wide(kind: Any) -> bool:
-    """True for a type some of whose numbers are no float32."""
+    """True for a type some of whose numbers are not exact in float32."""
     return kind == types.float64 or (isinstance(kind, types.Integer) and kind.bitwidth > _PRECISION)
 
 

@@ -38,7 +38,7 @@ def memory_type(dtype: DTypeInfo) -> Any:
 
 
 def access_type(dtype: DTypeInfo, count: int) -> Any:
-    """What a load or store of `count` elements moves: 32-bit words, or the elements themselves where it is narrower."""
+    """The type that a load or store of `count` elements moves: 32-bit words, or the elements where it is narrower."""
     nbytes = count * dtype.itemsize
     return ir.VectorType(I32, nbytes // 4) if nbytes >= 4 else ir.VectorType(_bits_type(dtype), count)
 

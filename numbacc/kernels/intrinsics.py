@@ -1,4 +1,4 @@
-"""What kernels are written with: memory accesses and index arithmetic, as Numba intrinsics.
+"""Memory accesses and index arithmetic that kernels are written with, as Numba intrinsics.
 
 Kernels get addresses as unsigned integers, one tuple for the inputs and one for the outputs, so that a kernel is
 written once for maps of any number of arguments, each of a dtype of its own. `load`, `store` and their 128-bit
@@ -58,17 +58,17 @@ def operands(
     lanes: int,
     width: int,
     compute: str = "",
-    turned: tuple[int, ...] = (),
+    transposed: tuple[int, ...] = (),
     repeated: tuple[int, ...] = (),
 ) -> SimpleNamespace:
-    """What a kernel over arrays of these dtypes is written with, one of them an operand.
+    """The intrinsics of a kernel over arrays of these dtypes, one dtype per operand.
 
     Args:
         dtypes: rows of the dtype table that have a compute dtype; one alone stands for any number of operands.
         lanes: elements that one thread handles at once.
         width: elements next to each other in memory that it takes together, a power of two.
         compute: name of the dtype that numbers are loaded in; "" for each operand's own.
-        turned: the inputs that `stage` and `fetch` turn around.
+        transposed: the inputs that `stage` and `fetch` turn around.
         repeated: the inputs that are the same for all lanes.
 
     Returns:
@@ -88,12 +88,12 @@ def operands(
         ``apply(formula, values, scalars)``, ``map_lanes(formula, values, scalars)``: the formula of one number per
         operand, or lane by lane, as a tuple of its results;
         ``scalars(words)``: numbers passed at launch as words of 64 bits, see `scalar_types`;
-        ``stage(tile, column, row, addresses, offsets)``: an element of the n-th turned input copied to the tile;
-        ``fetch(tile, column, row, addresses, offsets)``: one number per operand, those of turned inputs from there;
+        ``stage(tile, column, row, addresses, offsets)``: an element of the n-th transposed input copied to the tile;
+        ``fetch(tile, column, row, addresses, offsets)``: one number per operand, those of transposed inputs from there;
         ``stage_lanes(tile, column, cell, addresses, offsets, strides)``: the same of a cell, `width` elements of a
         column, in `lanes` / `width` columns, TILE_STEP apart;
         ``load_down(addresses, offsets, strides)``, ``store_down(addresses, offsets, strides, values)``: `lanes` numbers
-        of each operand, in blocks of `width` rows and columns; of the inputs only those that are not turned;
+        of each operand, in blocks of `width` rows and columns; of the inputs only those that are not transposed;
         ``fetch_lanes(tile, column, cell, loaded)``: `lanes` numbers per operand, given what `load_down` returned.
     """
     found = tuple(Operand(dtype, compute, width, k in repeated) for k, dtype in enumerate(dtypes))
@@ -104,7 +104,7 @@ def operands(
         width=width,
         cell=_cell_type(found, width),
         cell_bytes=width * widest.itemsize,
-        **make_accessors(found, lanes, width, turned),
+        **make_accessors(found, lanes, width, transposed),
     )
 
 
@@ -226,8 +226,8 @@ if not SIMULATED:
 
         return scalars
 
-    def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, turned: tuple[int, ...]) -> dict[str, Any]:
+    def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, transposed: tuple[int, ...]) -> dict[str, Any]:
         found = {"unravel": _unravel, "offsets": _offsets, "map_lanes": _map_lanes, "apply": _apply}
         found |= make_numbers(rows) | make_lanes(rows, lanes, width) | make_some(rows, lanes)
         found |= make_uneven(rows, lanes, width)
-        return found | make_tiles(rows, lanes, width, turned, TILE_STEP)
+        return found | make_tiles(rows, lanes, width, transposed, TILE_STEP)

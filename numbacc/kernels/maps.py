@@ -174,7 +174,7 @@ def strided(formula: Any, io: Any) -> Kernel:
 def tiled(formula: Any, io: Any) -> Kernel:
     """For inputs that lie transposed to the outputs: tiles of them turn around in shared memory.
 
-    The outputs have consecutive columns, and so have some inputs; the turned inputs have consecutive rows. Each
+    The outputs have consecutive columns, and so have some inputs; the transposed inputs have consecutive rows. Each
     is read along its own consecutive dimension: neighbouring threads read neighbouring columns of the former, and
     neighbouring rows of the latter. Of two bytes each, two elements are taken at once, and a thread turns blocks of
     two by two. The last two of `outer` count tiles.
@@ -183,7 +183,7 @@ def tiled(formula: Any, io: Any) -> Kernel:
     apply, scalars = io.apply, io.scalars
     stage, fetch, stage_lanes, fetch_lanes = io.stage, io.fetch, io.stage_lanes, io.fetch_lanes
     load_down, store_down = io.load_down, io.store_down
-    cell, count, width, tall = io.cell, io.turned, io.width, TILE * io.width
+    cell, count, width, tall = io.cell, io.transposed, io.width, TILE * io.width
     # Padding by a word: the threads that read a row of the tile then meet different banks.
     pitch, abreast = io.cells + max(4 // io.cell_bytes, 1), TILE // io.width
 
@@ -229,7 +229,7 @@ def make(spec: KernelSpec) -> Kernel:
     single = _accessors(reads, writes, spec, spec.width)
     io = _accessors(reads, writes, spec, spec.lanes)
     io.few = _accessors(reads, writes, spec._replace(width=1), max(spec.lanes // 2, 1))
-    io.single, io.turned = single, len(spec.turned)
+    io.single, io.transposed = single, len(spec.transposed)
     # The simulator's cells hold one number each.
     io.cells = TILE * spec.width if SIMULATED else TILE
     io.scalars = scalar_reader(tuple(spec.scalars))
@@ -238,8 +238,8 @@ def make(spec: KernelSpec) -> Kernel:
 
 
 def _accessors(reads: Any, writes: Any, spec: KernelSpec, lanes: int) -> SimpleNamespace:
-    """What loads the inputs, and stores the outputs."""
-    found = vars(operands(reads, lanes, spec.width, spec.compute, spec.turned, spec.repeated))
+    """The intrinsics that load the inputs and store the outputs."""
+    found = vars(operands(reads, lanes, spec.width, spec.compute, spec.transposed, spec.repeated))
     out = operands(writes, lanes, spec.width)
     theirs = {name: call for name, call in vars(out).items() if name.startswith("store")}
     return SimpleNamespace(**(found | theirs))

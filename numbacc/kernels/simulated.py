@@ -90,7 +90,7 @@ def make_scalar_reader(names: tuple[str, ...]) -> Any:
     return scalars
 
 
-def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, turned: tuple[int, ...]) -> dict[str, Any]:
+def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, transposed: tuple[int, ...]) -> dict[str, Any]:
     """See `intrinsics.operands`."""
 
     def row(k: int) -> Any:
@@ -124,7 +124,7 @@ def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, turned: tuple[
             if row(k).repeated:
                 found.append((number(k, _element(address, offset, dtype, 1)[0]),) * lanes)
                 continue
-            parts = [_element(address, place, dtype, access) for _, place in accesses(k, offset, step)]
+            parts = [_element(address, start, dtype, access) for _, start in accesses(k, offset, step)]
             found.append(tuple(number(k, value) for part in parts for value in part))
         return tuple(found)
 
@@ -132,8 +132,8 @@ def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, turned: tuple[
         with np.errstate(all="ignore"):
             for k, (address, offset, numbers) in enumerate(zip(addresses, at, values, strict=True)):
                 access = row(k).access
-                for start, place in accesses(k, offset, step):
-                    put(_element(address, place, row(k).dtype, access), numbers[start : start + access])
+                for first, start in accesses(k, offset, step):
+                    put(_element(address, start, row(k).dtype, access), numbers[first : first + access])
 
     def one_by_one(at: Any, step: int, lane: int) -> list[int]:
         """The offsets of a lane."""
@@ -167,7 +167,7 @@ def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, turned: tuple[
     def only(operands: Any, addresses: Any, at: Any) -> dict[int, Any]:
         return {k: number(k, _element(addresses[k], at[k], row(k).dtype, 1)[0]) for k in operands}
 
-    straight = [k for k in range(len(rows)) if k not in turned]
+    straight = [k for k in range(len(rows)) if k not in transposed]
     #: (row, column) of each lane of `load_down`, behind the first, in elements.
     blocks = [
         (n * TILE_STEP * width**2 + i, j) for n in range(lanes // width**2) for i in range(width) for j in range(width)
@@ -177,10 +177,10 @@ def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, turned: tuple[
         return [o + rows * steps[-2] + columns * steps[-1] for o, steps in zip(at, strides, strict=True)]
 
     def taken(tile: Any, column: int, row: int) -> dict[int, Any]:
-        return {k: number(k, tile[n, column, row]) for n, k in enumerate(turned)}
+        return {k: number(k, tile[n, column, row]) for n, k in enumerate(transposed)}
 
     def stage(tile: Any, column: int, row: int, addresses: Any, at: Any) -> None:
-        for n, value in enumerate(only(turned, addresses, at).values()):
+        for n, value in enumerate(only(transposed, addresses, at).values()):
             tile[n, column, row] = value
 
     def fetch(tile: Any, column: int, row: int, addresses: Any, at: Any) -> Any:
@@ -199,7 +199,7 @@ def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, turned: tuple[
     def fetch_lanes(tile: Any, column: int, cell: int, loaded: Any) -> Any:
         found = [taken(tile, column + j, cell * width + i) for i, j in blocks]
         return tuple(
-            tuple(each[k] for each in found) if k in turned else loaded[straight.index(k)] for k in range(len(rows))
+            tuple(each[k] for each in found) if k in transposed else loaded[straight.index(k)] for k in range(len(rows))
         )
 
     def store_down(addresses: Any, at: Any, strides: Any, values: Any) -> None:

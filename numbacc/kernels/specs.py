@@ -37,7 +37,7 @@ class KernelSpec(NamedTuple):
         wide: True where offsets or sizes pass 2^31, so that they need 64-bit integers.
         width: elements next to each other that are loaded or stored together, where the kernel has several widths.
         lanes: elements that one thread of `vector`, `uneven` and `tiled` handles at once.
-        turned: which of the inputs lie transposed, for `tiled`.
+        transposed: which of the inputs lie transposed, for `tiled`.
         repeated: which of the inputs are the same along a row.
         compute: name of the dtype that the formula computes in.
         scalars: names of the dtypes of the scalar arguments, which are passed at launch.
@@ -51,7 +51,7 @@ class KernelSpec(NamedTuple):
     wide: bool
     width: int = 1
     lanes: int = 1
-    turned: tuple[int, ...] = ()
+    transposed: tuple[int, ...] = ()
     repeated: tuple[int, ...] = ()
     compute: str = ""
     scalars: tuple[str, ...] = ()
@@ -208,7 +208,7 @@ class LaunchOrder(NamedTuple):
         device: the GPU.
         grid, block: blocks and threads along x and y.
         alignment: the address modulo 16 of each array.
-        places: (array, bytes into it) of each of the kernel's pointers.
+        pointers: (array, bytes into it) of each of the kernel's pointers.
         constants: the integers that follow the pointers.
         pairs: (array, low, high, output, low, high, allowed to be equal): an output's bytes may not be another
             array's, unless the two start at one address and that is allowed.
@@ -220,7 +220,7 @@ class LaunchOrder(NamedTuple):
     grid: tuple[int, int]
     block: tuple[int, int]
     alignment: tuple[int, ...]
-    places: tuple[tuple[int, int], ...]
+    pointers: tuple[tuple[int, int], ...]
     constants: tuple[int, ...]
     pairs: tuple[tuple[int, ...], ...]
     words: int = 0

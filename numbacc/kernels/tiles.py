@@ -23,17 +23,17 @@ from .access import (
 from .formats import I64, number_type
 
 
-def make_tiles(rows: Sequence[Any], lanes: int, width: int, turned: tuple[int, ...], step: int) -> dict[str, Any]:
+def make_tiles(rows: Sequence[Any], lanes: int, width: int, transposed: tuple[int, ...], step: int) -> dict[str, Any]:
     """Copies of inputs to a tile of shared memory and out of it, and loads and stores of what need not turn around.
 
     A thread takes blocks of `width` x `width` elements, as many as make up `lanes`. What it loads and stores at once is
-    `width` elements: of a column of the turned inputs, which the tile's cells hold; of a row of the others.
+    `width` elements: of a column of the transposed inputs, which the tile's cells hold; of a row of the others.
 
     Args:
-        lanes, width, turned: as in `intrinsics.operands`.
+        lanes, width, transposed: as in `intrinsics.operands`.
         step: threads of a block along y.
     """
-    straight = [k for k in range(len(rows)) if k not in turned]
+    straight = [k for k in range(len(rows)) if k not in transposed]
     blocks = lanes // width**2
     #: Cells between a thread's blocks in a column of the tile.
     apart = step * width
@@ -58,7 +58,7 @@ def make_tiles(rows: Sequence[Any], lanes: int, width: int, turned: tuple[int, .
         """A pointer to what operand k has in the tile, the row counted in elements of a type."""
         array = context.make_array(tile)(context, builder, args[0])
         _, height, length = (builder.extract_value(array.shape, d) for d in range(3))
-        line = builder.add(builder.mul(I64(turned.index(k)), height), column)
+        line = builder.add(builder.mul(I64(transposed.index(k)), height), column)
         if kind is None:  # whole cells
             pointer = builder.gep(array.data, [builder.add(builder.mul(line, length), row)])
             return builder.bitcast(pointer, access(k)[0].as_pointer())
@@ -77,7 +77,7 @@ def make_tiles(rows: Sequence[Any], lanes: int, width: int, turned: tuple[int, .
     @intrinsic
     def stage(typing: Any, tile: Any, column: Any, row: Any, addresses: Any, at: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            for k in turned:
+            for k in transposed:
                 bits = bits_at(builder, rows[k], address_of(builder, args[3:5], k, rows[k].dtype.itemsize))
                 builder.store(bits, element(context, builder, tile, args, k), align=alignment_of(rows[k]))
             return context.get_dummy_value()
@@ -91,7 +91,7 @@ def make_tiles(rows: Sequence[Any], lanes: int, width: int, turned: tuple[int, .
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             items = {}
             for k, each in enumerate(rows):
-                if k in turned:
+                if k in transposed:
                     bits = builder.load(element(context, builder, tile, args, k), align=alignment_of(each))
                     items[k] = formats.widen(context, builder, each, bits)
                 else:
@@ -106,7 +106,7 @@ def make_tiles(rows: Sequence[Any], lanes: int, width: int, turned: tuple[int, .
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             found = {}
-            for k in turned:
+            for k in transposed:
                 itemsize, stride = rows[k].dtype.itemsize, builder.extract_value(args[5], (k, across))
                 first = address_of(builder, args[3:5], k, itemsize)
                 for n in range(lanes // width):
@@ -156,7 +156,7 @@ def make_tiles(rows: Sequence[Any], lanes: int, width: int, turned: tuple[int, .
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             items = {}
-            for k in turned:
+            for k in transposed:
                 for n in range(blocks):
                     for j in range(width):
                         where = plus(builder, args[1], j), plus(builder, args[2], n * apart)

@@ -196,7 +196,7 @@ class _Kernel(NamedTuple):
             grid=(-(-groups // (MAX_THREADS * spec.groups)), 1),
             block=(MAX_THREADS, 1),
             alignment=(aligned,),
-            places=((0, 0),),
+            pointers=((0, 0),),
             constants=(groups, index, made.size, *halves, *steps, *shape),
             pairs=(),
             words=DRAW_WORDS,

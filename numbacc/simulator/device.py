@@ -387,7 +387,7 @@ class Launcher:
     def launch_unchecked(self, stream: int, *arrays: int) -> int:
         """`launch` without a check of overlap, for arrays that have been checked."""
         order = self.order
-        pointers = tuple(arrays[k] + offset for k, offset in order.places)
+        pointers = tuple(arrays[k] + offset for k, offset in order.pointers)
         first = len(order.alignment)
         parameters = list(self._constants)
         if self._has_words:
