@@ -135,8 +135,24 @@ class Log:
 # ---------------------------------------------------------------- for the tests
 
 
+@pytest.fixture
+def recycles():
+    """Whether small blocks are kept for the next allocation: tests count what the driver is asked for."""
+    return False
+
+
 @pytest.fixture(autouse=True)
-def no_compiler(monkeypatch):
+def as_asked(monkeypatch, recycles):
+    from numbacc.device import memory, recycling
+
+    for device in list(recycling._kept):
+        memory._give_up_blocks(device)
+    if not recycles:
+        monkeypatch.setattr(recycling, "LARGEST", 0)
+
+
+@pytest.fixture(autouse=True)
+def no_compiler(monkeypatch, as_asked):
     from numbacc.device import launch, lent
 
     monkeypatch.setattr(launch, "load_function", lambda spec, device: 4096)

@@ -17,7 +17,7 @@ from numbacc_bindings.driver import DriverError, driver
 
 from ..base.codes import CAPTURING
 from ..errors import DeviceError, LibraryError, UnsupportedError
-from . import captures, contexts, lent, workspace
+from . import captures, contexts, lent, recycling, workspace
 from .contexts import call, device_attribute, device_name, on_device, on_stream, primary_context, relaxed
 from .events import Event, wait
 from .history import History, capture_of
@@ -49,7 +49,7 @@ def pool_bytes(device: int) -> tuple[int, int]:
     with on_device(device):
         return (
             _read_pool(device, cuda.MemoryPoolAttribute.RESERVED_MEM_CURRENT),
-            _read_pool(device, cuda.MemoryPoolAttribute.USED_MEM_CURRENT),
+            _read_pool(device, cuda.MemoryPoolAttribute.USED_MEM_CURRENT) - recycling.bytes_of(device),
         )
 
 
@@ -76,6 +76,7 @@ def _make_way(device: int) -> None:
     """Free what nobody needs, scratch memory too, and give it back to the GPU. The device's context is current."""
     lent.collect()
     workspace.release(device)
+    _give_up_blocks(device)
     # Waiting for all would break a capture. Other libraries may have one of which nothing is known here: this is done
     # where the alternative is to fail, or where the user asks for it.
     if not captures.any_active():
@@ -112,6 +113,8 @@ class Storage(History):
     def __del__(self) -> None:
         if self.address:
             try:
+                if self.sole == 0 and recycling.keep(self.device, self.nbytes, self.address):
+                    return
                 if self.sole is None or _gpus[self.device].free(self.address, self.stream):
                     _Freed(self).free()
             except Exception:
@@ -242,6 +245,12 @@ def allocate(nbytes: int, device: int, stream: int) -> Any:
         _free_deferred()
     if lent.head.value:
         lent.collect()
+    if not stream and 0 < nbytes <= recycling.LARGEST and not captures.may_capture()(0):
+        kept = recycling.take(device, nbytes)
+        if kept > 0:
+            return Storage(kept, nbytes, device, 0)
+        if kept:
+            _give_up_blocks(device)
     address = _gpus[device].allocate(nbytes, stream) if nbytes else 0
     if address >= 0:
         return Storage(address, nbytes, device, stream)
@@ -255,6 +264,12 @@ def allocate(nbytes: int, device: int, stream: int) -> Any:
                 address = _allocate_slowly(nbytes, device, capture.home)
             block = Storage(address, nbytes, device, capture.home)
         return capture.lend(block, stream)
+
+
+def _give_up_blocks(device: int) -> None:
+    """Free the blocks that are kept for the next allocation."""
+    for nbytes, address in recycling.given_up(device):
+        Storage(address, nbytes, device, 0)  # dropped at once, as an array's is
 
 
 def _allocate_slowly(nbytes: int, device: int, stream: int) -> int:
