@@ -17,7 +17,7 @@ if not recorder.installed():
     pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
 
 import numbacc
-from numbacc.device import lent
+from numbacc.device import lent, sharing
 
 # ---------------------------------------------------------------- exports
 
@@ -110,6 +110,27 @@ def test_threads_export_one_array():
     run_threads(each)
     lent.collect()
     assert x._storage.partners == () and x._storage.sole == 0
+
+
+def test_what_others_were_given_of_borrowed_memory_keeps_its_owner(log):
+    """Its library's stream is not known, that of whoever it was passed on to is: what is queued there is awaited."""
+
+    class Owner:
+        pass
+
+    theirs, owner, x = numbacc.stream(), Owner(), array()
+    alive = weakref.ref(owner)
+    memory = sharing.borrow(owner, x._address, 0, 0, None, "x")
+    memory.share(theirs.handle)
+    last = work(theirs, x)
+    FAKE.fake_pending(1)
+    del memory, owner
+    gc.collect()
+    assert alive() is not None
+    assert any(log.before(last, each) for each in log.named("record") if each.stream == theirs.handle)
+    recorder.settle()
+    gc.collect()
+    assert alive() is None
 
 
 # ---------------------------------------------------------------- new arrays

@@ -93,8 +93,10 @@ def test_where_a_capture_forbids_to_ask_nothing_is_queued(log):
     assert not log.named("free")
 
 
-@pytest.mark.parametrize("columns, start, others", [(4096, 1, 1), (4098, 3, 0)])
-def test_a_new_alignment_compiles_nothing_inside_a_capture(monkeypatch, columns, start, others):
+@pytest.mark.parametrize(
+    "columns, start, others, is_transposed", [(4096, 1, 1, False), (4098, 3, 0, False), (64, 1, 1, True)]
+)
+def test_a_new_alignment_compiles_nothing_inside_a_capture(monkeypatch, log, columns, start, others, is_transposed):
     """The kernel that is there is launched on it, element by element; outside the right one is made.
 
     That of uneven rows is right for every alignment.
@@ -110,12 +112,16 @@ def test_a_new_alignment_compiles_nothing_inside_a_capture(monkeypatch, columns,
     monkeypatch.setattr(launch, "load_function", load)
     monkeypatch.setattr(launch, "_loaded", set())
     gated.cache_clear()
-    x, y = numbacc.empty((4, 2 * columns)), numbacc.empty((4, columns))
-    moved = numbacc.empty(4 * 2 * columns + start)[start:].reshape((4, 2 * columns))
+    rows, dtype = (64, "float16") if is_transposed else (4, "float32")
+    shape = (2 * columns, rows) if is_transposed else (rows, 2 * columns)
+    base, y = numbacc.empty(rows * 2 * columns + start, dtype), numbacc.empty((rows, columns), dtype)
+    x, moved = (base[k : rows * 2 * columns + k].reshape(shape) for k in (0, start))
+    x, moved = (x.T, moved.T) if is_transposed else (x, moved)
     gated.forward(x, "glu", out=y)
     before = list(loaded)
     with numbacc.graph():
         gated.forward(moved, "glu", out=y)
     assert loaded == before
+    assert [spec.algorithm for spec in loaded] == ["tiled" if is_transposed else "vector" if others else "uneven"]
     gated.forward(moved, "glu", out=y)
     assert len(loaded) == len(before) + others

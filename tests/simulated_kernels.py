@@ -170,6 +170,29 @@ def test_a_kernel_for_aligned_arrays_can_be_launched_on_others(place, dtype, col
     other = place.empty(shape, kind, **target)
     places = one.view._address, other.view._address
     launcher = geometry._launcher(geometry.for_any_alignment(order, [place % 16 for place in places]))
+    check_launched(launcher, places, one, other)
+
+
+@pytest.mark.parametrize("start", [(0, 0), (1, 0), (0, 1), (1, 1)], ids=str)
+def test_a_kernel_for_pairs_can_be_launched_on_others(place, start):
+    """Of transposed elements of two bytes; as it is it moves words, which must be aligned."""
+    shape, kind = (70, 40), np.dtype("f2")
+    layouts = [{"order": (1, 0), "margins": [(n, 2 - n), (0, 0)]} for n in start[:1]]
+    layouts += [{"margins": [(0, 0), (n, 2 - n)]} for n in start[1:]]
+    aligned = [place.operand(numbers(shape, kind), **{**how, "margins": [(0, 2 * (1 - k)), (0, 2 * k)]})
+               for k, how in enumerate(layouts)]  # fmt: skip
+    order = copying.executable(*(o.view._numbacc_layout for o in aligned)).choose((0, 0)).launcher.order
+    assert (order.kernel.algorithm, order.kernel.width) == ("tiled", 2)
+    one, other = place.operand(numbers(shape, kind), **layouts[0]), place.empty(shape, kind, **layouts[1])
+    places = one.view._address, other.view._address
+    alignment = [place % 16 for place in places]
+    check_launched(geometry._launcher(geometry.for_any_alignment(order, alignment)), places, one, other)
+    if any(start):
+        with pytest.raises(IndexError, match="misaligned"):
+            geometry._launcher(order._replace(alignment=tuple(alignment))).launch(0, *places, 0, 0, 0, 0)
+
+
+def check_launched(launcher, places, one, other):
     base = other.place.get(other.base)
     assert not launcher.launch(0, *places, 0, 0, 0, 0)
     np.testing.assert_array_equal(bits(other.now()), bits(one.values))

@@ -71,7 +71,7 @@ class Map:
         self.kernel_steps = np.reshape(rest[:count], (len(self.steps), dimensions))
         self.outer, self.scalars = tuple(rest[count:][: self.kernel.rank]), rest[count + self.kernel.rank :]
         assert len(self.scalars) == SCALARS[self.algorithm]
-        lengths = {"tiled": self.scalars, "strided": []}.get(self.algorithm, self.scalars[1:2])
+        lengths = {"tiled": self.scalars[:2], "strided": []}.get(self.algorithm, self.scalars[1:2])
         self.outer, self.tiles = (self.outer[:-2], self.outer[-2:]) if self.algorithm == "tiled" else (self.outer, None)
         self.kernel_shape = (*self.outer, *lengths)
 
@@ -148,8 +148,8 @@ def test_the_grid_covers_the_work_and_no_block_is_idle(found):
         items, each, lines = total, 1, None
         assert found.scalars == [total]
     elif found.algorithm == "tiled":
-        rows, columns = found.scalars
-        assert found.tiles == (ceil(rows / (TILE * found.kernel.width)), ceil(columns / TILE))
+        rows, columns, whole = found.scalars
+        assert whole == 1 and found.tiles == (ceil(rows / (TILE * found.kernel.width)), ceil(columns / TILE))
         assert prod(found.outer) * rows * columns == total
         items, each, lines = prod(found.outer) * prod(found.tiles), 1, None
         block_x = 1  # a block is a tile

@@ -7,6 +7,7 @@ import oracle
 import pytest
 from conftest import bits
 
+import numbacc
 from numbacc import gated
 from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
@@ -81,3 +82,16 @@ def test_tiles_and_their_edges(device_place, dtype, more):
     for source, target in (((0, 0), (0, 0)), ((1, 1), (0, 0)), ((0, 0), (1, 1)), ((2, 2), (0, 2)), ((0, 1), (0, 0))):
         turned = {"order": (1, 0), "margins": [source, (0, 0)]}
         copied(device_place, values, turned, {"margins": [(0, 0), target]})
+
+
+def test_transposed_pairs_captured_at_another_alignment(device_place):
+    """The kernel that is there moves words; what starts between two of them it takes element by element."""
+    base = numbacc.asarray(np.random.default_rng(0).standard_normal(2 * 64 * 64 + 1).astype(np.float16))
+    x, moved = (base[k : 2 * 64 * 64 + k].reshape((2 * 64, 64)).T for k in (0, 1))
+    y, z = numbacc.empty((64, 64), "float16"), numbacc.empty((64, 64), "float16")
+    gated.forward(x, "glu", out=y)
+    with numbacc.graph() as g:
+        gated.forward(moved, "glu", out=z)
+    g.launch()
+    halves = np.split(numbacc.asnumpy(moved), 2, axis=1)
+    oracle.assert_accurate("forward", "glu", [numbacc.asnumpy(z)], halves)

@@ -197,7 +197,7 @@ def _launcher(order: LaunchOrder) -> Any:
 
 
 def for_any_alignment(order: LaunchOrder, alignment: Sequence[int]) -> LaunchOrder:
-    """The launch of the same kernel on the same arrays wherever they start, element by element where `vector` needs it.
+    """The launch of the same kernel on the same arrays wherever they start, element by element where they need it.
 
     For captures, inside which nothing should be compiled.
     """
@@ -208,6 +208,8 @@ def for_any_alignment(order: LaunchOrder, alignment: Sequence[int]) -> LaunchOrd
         # All columns are the head, and there are no vectors.
         constants = (*constants[:-2], columns, 0)
         grid, _ = row_grid(columns, rows, kernel.lanes // kernel.width, order.block[0])
+    elif kernel.algorithm == "tiled" and kernel.width > 1:
+        constants = (*constants[:-1], 0)
     return order._replace(grid=grid, constants=constants, alignment=tuple(alignment))
 
 
@@ -302,7 +304,7 @@ def _tiles(merged: Merged, transposed: tuple[int, ...], sizes: Sequence[int], al
         (prod(tiles), 1),
         (TILE, TILE_STEP),
         tiles,
-        (rows, columns),
+        (rows, columns, 1),
         width=width,
         lanes=lanes,
         transposed=transposed,

@@ -58,6 +58,10 @@ class Entrusted(Borrowed):
                 keep_until(point_behind(self.sole, self.device), self._owner)
         for use in self._uses:
             keep_until(use.event, self._owner)
+        for partner in self.partners:
+            with on_device(self.device):
+                if not capture_on(partner)[0]:
+                    keep_until(point_behind(partner, self.device), self._owner)
 
 
 def borrow(owner: object, address: int, device: int, stream: int, producer: int | None, name: str) -> Borrowed:

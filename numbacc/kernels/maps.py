@@ -177,7 +177,8 @@ def tiled(formula: Any, io: Any) -> Kernel:
     The outputs have consecutive columns, and so have some inputs; the transposed inputs have consecutive rows. Each
     is read along its own consecutive dimension: neighbouring threads read neighbouring columns of the former, and
     neighbouring rows of the latter. Of two bytes each, two elements are taken at once, and a thread turns blocks of
-    two by two. The last two of `outer` count tiles.
+    two by two. Where `whole_tiles` is 0, all are treated as those at the edges are, element by element. The last two of
+    `outer` count tiles.
     """
     store, offsets, unravel, map_lanes = io.store, io.offsets, io.unravel, io.map_lanes
     apply, scalars = io.apply, io.scalars
@@ -187,13 +188,13 @@ def tiled(formula: Any, io: Any) -> Kernel:
     # Padding by a word: the threads that read a row of the tile then meet different banks.
     pitch, abreast = io.cells + max(4 // io.cell_bytes, 1), TILE // io.width
 
-    def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, words):
+    def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, whole_tiles, words):
         more = scalars(words)
         tile = cuda.shared.array((count, TILE, pitch), cell)
         block = unravel(cuda.blockIdx.x, outer)
         first, top, left = block[:-2], block[-2] * tall, block[-1] * TILE
         x, y = cuda.threadIdx.x, cuda.threadIdx.y
-        if top + tall <= rows and left + TILE <= columns:
+        if whole_tiles and top + tall <= rows and left + TILE <= columns:
             column, down = x % abreast * width, x // abreast + y * width
             across = offsets(first + (top + x * width, left + y), in_steps)
             corner = first + (top + down * width, left + column)
@@ -219,7 +220,7 @@ def tiled(formula: Any, io: Any) -> Kernel:
 
 #: Beside arrays and steps: how many dimensions inside `outer`, and how many scalars follow it.
 INNER = {"scalar": 1, "vector": 1, "uneven": 1, "strided": 0, "tiled": 0}
-SCALARS = {"scalar": 2, "vector": 4, "uneven": 4, "strided": 1, "tiled": 2}
+SCALARS = {"scalar": 2, "vector": 4, "uneven": 4, "strided": 1, "tiled": 3}
 _MAKERS = {f.__name__: f for f in (scalar, vector, uneven, strided, tiled)}
 
 

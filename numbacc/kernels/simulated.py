@@ -187,12 +187,20 @@ def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, transposed: tu
         found = taken(tile, column, row) | only(straight, addresses, at)
         return tuple(found[k] for k in range(len(rows)))
 
+    def check_words(operands: Any, addresses: Any, at: Any) -> None:
+        """Raise where what is moved at once is not aligned."""
+        for k in operands:
+            _element(addresses[k], at[k], row(k).dtype, width)
+
     def stage_lanes(tile: Any, column: int, cell: int, addresses: Any, at: Any, strides: Any) -> None:
         for n in range(0, lanes // width * TILE_STEP, TILE_STEP):
+            check_words(transposed, addresses, moved(at, strides, 0, n))
             for i in range(width):
                 stage(tile, column + n, cell * width + i, addresses, moved(at, strides, i, n))
 
     def load_down(addresses: Any, at: Any, strides: Any) -> Any:
+        for block in blocks[::width]:
+            check_words(straight, addresses, moved(at, strides, *block))
         found = [only(straight, addresses, moved(at, strides, *block)) for block in blocks]
         return tuple(tuple(each[k] for each in found) for k in straight)
 
@@ -204,6 +212,8 @@ def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, transposed: tu
 
     def store_down(addresses: Any, at: Any, strides: Any, values: Any) -> None:
         for lane, block in enumerate(blocks):
+            if lane % width == 0:
+                check_words(range(len(addresses)), addresses, moved(at, strides, *block))
             store(addresses, moved(at, strides, *block), [numbers[lane] for numbers in values])
 
     return {
