@@ -163,8 +163,7 @@ def test_the_grid_covers_the_work_and_no_block_is_idle(found):
             items = vectors + columns - vectors * (VECTOR_BYTES // found.size)
         elif found.algorithm == "uneven":
             pieces, rest = found.scalars[2:]
-            length, behind = WARP * found.kernel.lanes, found.kernel.width - 1
-            assert pieces * length + rest == columns and pieces == (columns - behind) // length
+            assert (pieces, rest) == divmod(columns, WARP * found.kernel.lanes) and pieces
             items = (pieces + (rest > 0)) * WARP
     assert (grid_x - 1) * block_x * each < items <= grid_x * block_x * each
     if lines is None:

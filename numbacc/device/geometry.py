@@ -261,8 +261,7 @@ def _rows(
         # Warps side by side along a row, or one in each of several rows where there are rows enough.
         x = WARP if rows >= MAX_THREADS // WARP else MAX_THREADS
         width = max(4 // widest, 1)
-        # A piece's last word may hold elements behind it, which must be there.
-        pieces = (columns - width + 1) // (WARP * lanes)
+        pieces = columns // (WARP * lanes)
         rest = columns - pieces * WARP * lanes
         grid, block = row_grid((pieces + (rest > 0)) * WARP, rows, 1, x)
         return Geometry("uneven", grid, block, outer, (rows, columns, pieces, rest), width, lanes, (), repeated)

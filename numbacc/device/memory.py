@@ -25,6 +25,9 @@ from .streams import foreign, owner_of
 
 Made = TypeVar("Made")
 
+#: Memory comes in words of so many bytes: kernels load whole ones (`kernels.uneven`).
+_WORD = 4
+
 
 def _create_pool(device: int) -> int:
     """The device's one pool. It keeps what is freed, for the next allocation, until `release_memory`."""
@@ -251,7 +254,7 @@ def allocate(nbytes: int, device: int, stream: int) -> Any:
             return Storage(kept, nbytes, device, 0)
         if kept:
             _give_up_blocks(device)
-    address = _gpus[device].allocate(nbytes, stream) if nbytes else 0
+    address = _gpus[device].allocate(nbytes + -nbytes % _WORD, stream) if nbytes else 0
     if address >= 0:
         return Storage(address, nbytes, device, stream)
     with on_stream(stream, device):
@@ -274,7 +277,8 @@ def _give_up_blocks(device: int) -> None:
 
 def _allocate_slowly(nbytes: int, device: int, stream: int) -> int:
     try:
-        return with_room(lambda: call(driver.cuMemAllocFromPoolAsync, nbytes, _gpus[device].pool, stream), device)
+        whole = nbytes + -nbytes % _WORD
+        return with_room(lambda: call(driver.cuMemAllocFromPoolAsync, whole, _gpus[device].pool, stream), device)
     except DriverError as error:
         if not error.out_of_memory:
             raise

@@ -1,9 +1,10 @@
 """Runs of small elements that start anywhere, in 32-bit accesses, as LLVM code: see `intrinsics.operands`.
 
 A run of four bytes lies in two neighbouring words, unless it is aligned. To load it a thread loads both and shifts
-them; its neighbour loads one of them again, which the L1 cache answers. To store it, a thread takes what its word has
-in common with the run before from the thread that has it, in registers. Elements of four bytes and more are as aligned
-as they need be, and are loaded and stored one by one.
+them; its neighbour loads one of them again, which the L1 cache answers. Words at both ends of an array may hold bytes
+that are not its own; memory comes in whole words. To store a run, a thread takes what its word has in common with the
+run before from the thread that has it, in registers. Elements of four bytes and more are as aligned as they need be,
+and are loaded and stored one by one.
 """
 
 from __future__ import annotations
