@@ -30,7 +30,7 @@ from ..device.streams import handle_of
 from ..errors import DTypeError, Error, LayoutError, ShapeError, UnsupportedError, shown
 from . import dlpack, tensors, values
 from .foreign import check_is_no_value
-from .interop import import_array
+from .interop import import_array, plain_tensor
 from .numba_array import NumbaArray, is_given
 from .operators import Operators
 
@@ -367,27 +367,14 @@ def importer_of(kind: type) -> Callable[[Any, str, int], Any]:
     known = tensors.kind_of(kind)
     if known is None or not known.plain:
         return imported
-    strided, stream_of, borrow, layout_of = known.strided, known.current_stream, runtime().borrow, tensors.layout_of
 
     def taken(tensor: Any, name: str, handle: int) -> Any:
         try:
-            if (
-                tensor.is_cuda
-                and tensor.layout is strided
-                and not tensor.requires_grad
-                and not tensor.is_neg()
-                and not tensor.is_conj()
-            ):
-                device, address = tensor.get_device(), tensor.data_ptr()
-                made = layout_of(tensor.shape, tensor.stride(), tensor.dtype, device)
-                if made is not None and address and address % made.itemsize == 0:
-                    # The storage, and not the tensor, which can be given another: `t.data = ...`.
-                    owner = tensor.untyped_storage()
-                    return DeviceArray(made, address, borrow(owner, address, device, handle, stream_of(device), name))
+            found = plain_tensor(tensor, known, name, handle)
         except Error:
             raise
         except Exception:
-            pass  # `imported` finds out what is wrong
-        return imported(tensor, name, handle)
+            found = None  # `imported` finds out what is wrong
+        return imported(tensor, name, handle) if found is None else DeviceArray(*found)
 
     return taken

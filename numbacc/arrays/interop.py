@@ -91,20 +91,31 @@ def import_array(obj: Any, name: str, handle: int) -> Taken | np.ndarray[Any, An
     )
 
 
-def _from_torch(tensor: Any, kind: tensors.Kind, name: str, handle: int) -> Taken | np.ndarray[Any, Any]:
-    """torch's tensors: their own attributes say all, where they are torch's own on a GPU."""
+def plain_tensor(tensor: Any, kind: tensors.Kind, name: str, handle: int) -> Taken | None:
+    """A tensor of torch's own class: its attributes say all. None where it needs a closer look, or is on no GPU.
+
+    Raises:
+        LayoutError: as `import_array`.
+    """
     if tensor.requires_grad or tensor.is_neg() or tensor.is_conj() or tensor.layout is not kind.strided:
-        tensor = tensors.checked(tensor, name, kind)
-    if not kind.plain or not tensor.is_cuda:
-        return _from_view(tensor, name, handle)
+        return None
+    if not tensor.is_cuda:
+        return None
     device = tensor.get_device()
     made = tensors.layout_of(tensor.shape, tensor.stride(), tensor.dtype, device)
     if made is None:
         # DLPack says the same in three times the time, and in words that fit where it does not.
-        return _from_view(tensor, name, handle)
+        return None
     # The storage, and not the tensor, which can be given another: `t.data = ...`.
     owner, address = tensor.untyped_storage(), tensor.data_ptr()
     return _wrap(owner, address, made, name, handle, kind.current_stream(device), False)
+
+
+def _from_torch(tensor: Any, kind: tensors.Kind, name: str, handle: int) -> Taken | np.ndarray[Any, Any]:
+    """torch's tensors, those without their gradients where torch records none itself."""
+    checked = tensors.checked(tensor, name, kind)
+    found = plain_tensor(checked, kind, name, handle) if kind.plain else None
+    return _from_view(checked, name, handle) if found is None else found
 
 
 def _from_view(obj: Any, name: str, handle: int) -> Taken | np.ndarray[Any, Any]:

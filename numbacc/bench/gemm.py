@@ -311,12 +311,11 @@ def _host(report: Report, torch: Any) -> None:
                 holds=ratio <= bound,
             )
     needs_grad = [each.detach().requires_grad_() for each in (x, weight, shift)]
-    pairs = {
-        "matmul(x, w.T)": (1.2, lambda: gemm.matmul(a, b.T), "torch x @ w.t()", lambda: x @ w.t()),
-        "linear(x, w, bias), in training": (
-            *(1.0, lambda: gemm.linear(a, b, bias)),
-            *("torch F.linear, recorded by autograd", lambda: linear(*needs_grad)),
+    for name, aim, own, peer, their in (
+        ("matmul(x, w.T)", 1.2, lambda: gemm.matmul(a, b.T), "torch x @ w.t()", lambda: x @ w.t()),
+        (
+            "linear(x, w, bias), in training", 1.0, lambda: gemm.linear(a, b, bias),
+            "torch F.linear, recorded by autograd", lambda: linear(*needs_grad),
         ),
-    }
-    for name, (aim, own, peer, their) in pairs.items():
+    ):  # fmt: skip
         add_host_times(report, {name: (aim, own)}, {peer: their}, "16x1024x1024")

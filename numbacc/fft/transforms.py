@@ -274,8 +274,7 @@ def _call(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, overwri
     handle = handle_of(stream)
     source, result = a, out
     if type(a) in operands.importers:
-        source = operands.as_array(a, "a", handle)
-        result = None if out is None else operands.as_array(out, "out", handle)
+        source, result = _arrays(a, out, handle)
     # The short way, for options of the types that nearly all calls have; all else is checked in `_look_up`.
     if (
         (n is None or type(n) is int)
@@ -285,8 +284,7 @@ def _call(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, overwri
         try:
             array, target = source._numbacc_layout, None if result is None else result._numbacc_layout
         except Exception:  # NumPy's arrays have no such layout, and of what is foreign an attribute may raise anything
-            source = operands.as_array(a, "a", handle)
-            result = None if out is None else operands.as_array(out, "out", handle)
+            source, result = _arrays(a, out, handle)
             array, target = operands.layout_of(source), None if result is None else operands.layout_of(result)
         try:
             plan = _plans.hit((function, n, axes, norm, overwrite, array, target))
@@ -300,6 +298,10 @@ def _call(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, overwri
     return found.plan.run((found.a,), found.outs, out, handle)
 
 
+def _arrays(a: Any, out: Any, handle: int) -> tuple[Any, Any]:
+    return operands.as_array(a, "a", handle), None if out is None else operands.as_array(out, "out", handle)
+
+
 class _Found(NamedTuple):
     """A plan, or None where an axis is named twice; the arguments as arrays."""
 
@@ -311,8 +313,7 @@ class _Found(NamedTuple):
 def _look_up(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, overwrite: Any, handle: int) -> _Found:
     """The plan for these arguments."""
     overwrite = checks.boolean(overwrite, "overwrite_input")
-    array = operands.as_array(a, "a", handle)
-    result = None if out is None else operands.as_array(out, "out", handle)
+    array, result = _arrays(a, out, handle)
     n, axes = _numbers(function, n, axes)
     target = None if result is None else operands.layout_of(result)
     plan = _plans.find((function, n, axes, norm, overwrite, operands.layout_of(array), target))

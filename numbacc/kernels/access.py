@@ -48,6 +48,12 @@ def behind(builder: Any, address: Any, step: Any, count: int, itemsize: int) -> 
     return builder.add(address, builder.mul(resized(builder, step, I64), I64(count * itemsize), flags=NO_OVERFLOW))
 
 
+def lane_address(builder: Any, address: Any, step: Any, lane: int, width: int, itemsize: int) -> Any:
+    """The address of a lane, of runs of `width` elements that lie `step` elements apart, behind the first's."""
+    start = behind(builder, address, step, lane // width, itemsize)
+    return builder.add(start, I64(lane % width * itemsize))
+
+
 def pointer_to(builder: Any, address: Any, pointee: Any) -> Any:
     """An address as a pointer to global memory."""
     return builder.inttoptr(address, ir.PointerType(pointee, addrspace=1))
@@ -138,9 +144,8 @@ def make_lanes(rows: Sequence[Any], lanes: int, width: int) -> dict[str, Any]:
     def run_pointer(builder: Any, args: Any, k: int, start: int) -> Any:
         """A pointer to the access that holds lane `start` of operand k."""
         dtype, access = row_of(rows, k).dtype, row_of(rows, k).access
-        address = address_of(builder, args, k, dtype.itemsize)
-        address = behind(builder, address, args[2], start // width, dtype.itemsize)
-        address = builder.add(address, I64(start % width * dtype.itemsize))
+        first = address_of(builder, args, k, dtype.itemsize)
+        address = lane_address(builder, first, args[2], start, width, dtype.itemsize)
         return pointer_to(builder, address, formats.access_type(dtype, access))
 
     @intrinsic

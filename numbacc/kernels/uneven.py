@@ -19,6 +19,7 @@ from .access import (
     aggregate,
     behind,
     bits_at,
+    lane_address,
     lanes_type,
     pointer_to,
     resized,
@@ -94,8 +95,7 @@ def make_uneven(rows: Sequence[Any], lanes: int, width: int) -> dict[str, Any]:
                         words[k, run] = (*(_load_word(builder, start) for start in starts), beyond)
                 else:
                     for lane in range(lanes):
-                        there = behind(builder, address, args[2], lane // width, itemsize)
-                        there = builder.add(there, I64(lane % width * itemsize))
+                        there = lane_address(builder, address, args[2], lane, width, itemsize)
                         bits[k, lane] = bits_at(builder, operand, there)
             under_way(builder, [*bits.values(), *(word for *pair, _ in words.values() for word in pair)])
             items = {at: formats.widen(context, builder, row_of(rows, at[0]), found) for at, found in bits.items()}
@@ -124,8 +124,7 @@ def make_uneven(rows: Sequence[Any], lanes: int, width: int) -> dict[str, Any]:
                     lane: int, operand: Any = operand, kind: Any = kind, numbers: Any = numbers, address: Any = address
                 ) -> None:
                     bits = formats.narrow(context, builder, operand.dtype, kind.dtype, numbers[lane])
-                    there = behind(builder, address, args[2], lane // width, operand.dtype.itemsize)
-                    there = builder.add(there, I64(lane % width * operand.dtype.itemsize))
+                    there = lane_address(builder, address, args[2], lane, width, operand.dtype.itemsize)
                     store_one(builder, operand, there, bits)  # fmt: skip
 
                 if not _is_word(operand, width):
