@@ -6,6 +6,7 @@ import gc
 import sys
 import weakref
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 import recorder
@@ -21,6 +22,13 @@ from numbacc.arrays import operands
 from numbacc.device import partners
 
 
+class Device(NamedTuple):
+    """A torch device."""
+
+    type: str
+    index: int
+
+
 class Memory:
     """A torch storage: what keeps a tensor's memory."""
 
@@ -34,7 +42,7 @@ def torch(monkeypatch):
     strided, current = object(), SimpleNamespace(handle=0)
 
     class Tensor:
-        requires_grad, is_cuda, layout, dtype = False, True, strided, "torch.float32"
+        requires_grad, layout, dtype = False, strided, "torch.float32"
         is_nested = is_quantized = is_meta = False
 
         def __init__(self, array):
@@ -45,8 +53,9 @@ def torch(monkeypatch):
 
         is_conj = is_neg
 
-        def get_device(self):
-            return self.memory.array.device
+        @property
+        def device(self):
+            return Device("cuda", self.memory.array.device)
 
         def stride(self):
             return tuple(step // 4 for step in self.memory.array.strides)
@@ -166,10 +175,10 @@ def test_a_tensor_of_a_stream_that_is_captured_is_refused(torch, log):
         ({"requires_grad": True}, "requires gradients"),
         ({"is_neg": lambda self: True}, "is negated"),
         ({"is_conj": lambda self: True}, "is conjugated"),
-        ({"layout": "sparse"}, "has the layout"),
+        ({"layout": "sparse", "stride": lambda self: 1 // 0}, "has the layout"),
         ({"data_ptr": lambda self: 0}, "no memory"),
         ({"data_ptr": lambda self: 4097}, "is no multiple|is not a multiple"),
-        ({"get_device": lambda self: 1 // 0}, "ZeroDivisionError"),
+        ({"device": property(lambda self: 1 // 0)}, "ZeroDivisionError"),
     ],
     ids=lambda given: next(iter(given)) if isinstance(given, dict) else "",
 )

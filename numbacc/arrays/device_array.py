@@ -30,7 +30,7 @@ from ..device.streams import handle_of
 from ..errors import DTypeError, Error, LayoutError, ShapeError, UnsupportedError, shown
 from . import dlpack, tensors, values
 from .foreign import check_is_no_value
-from .interop import import_array, plain_tensor
+from .interop import import_array, tensor_taker
 from .numba_array import NumbaArray, is_given
 from .operators import Operators
 
@@ -368,13 +368,15 @@ def importer_of(kind: type) -> Callable[[Any, str, int], Any]:
     if known is None or not known.plain:
         return imported
 
+    take = tensor_taker(known, DeviceArray)
+
     def taken(tensor: Any, name: str, handle: int) -> Any:
         try:
-            found = plain_tensor(tensor, known, name, handle)
+            found = take(tensor, name, handle)
         except Error:
             raise
         except Exception:
             found = None  # `imported` finds out what is wrong
-        return imported(tensor, name, handle) if found is None else DeviceArray(*found)
+        return imported(tensor, name, handle) if found is None else found
 
     return taken

@@ -7,6 +7,7 @@ structures (`dlpack`). torch's tensors have a shorter way (`tensors`).
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -91,30 +92,41 @@ def import_array(obj: Any, name: str, handle: int) -> Taken | np.ndarray[Any, An
     )
 
 
-def plain_tensor(tensor: Any, kind: tensors.Kind, name: str, handle: int) -> Taken | None:
-    """A tensor of torch's own class: its attributes say all. None where it needs a closer look, or is on no GPU.
+def tensor_taker(kind: tensors.Kind, make: Callable[[Layout, int, Any], Any]) -> Callable[[Any, str, int], Any]:
+    """A function that takes tensors of torch's own class, whose attributes say all, in one step.
 
-    Raises:
-        LayoutError: as `import_array`.
+    It returns `make(layout, address, storage)`, or None for what needs a closer look: tensors that torch records
+    gradients of, or that mean other values than are in memory, and those on no GPU. Of what torch has no answer for, a
+    sparse tensor's strides say, it raises torch's error.
     """
-    if tensor.requires_grad or tensor.is_neg() or tensor.is_conj() or tensor.layout is not kind.strided:
-        return None
-    if not tensor.is_cuda:
-        return None
-    device = tensor.get_device()
-    made = tensors.layout_of(tensor.shape, tensor.stride(), tensor.dtype, device)
-    if made is None:
-        # DLPack says the same in three times the time, and in words that fit where it does not.
-        return None
-    # The storage, and not the tensor, which can be given another: `t.data = ...`.
-    owner, address = tensor.untyped_storage(), tensor.data_ptr()
-    return _wrap(owner, address, made, name, handle, kind.current_stream(device), False)
+    layout_of, current_stream, grad_enabled = tensors.layout_of, kind.current_stream, kind.grad_enabled
+    borrow = runtime().borrow
+
+    def take(tensor: Any, name: str, handle: int) -> Any:
+        if (tensor.requires_grad and grad_enabled()) or tensor.is_neg() or tensor.is_conj():
+            return None
+        made = layout_of(tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
+        if made is None:
+            return None
+        device, address = made.device, tensor.data_ptr()
+        if not address or address % made.itemsize:
+            foreign.check_memory(name, address, made.shape, made.itemsize)
+        # The storage, and not the tensor, which can be given another: `t.data = ...`.
+        storage = borrow(tensor.untyped_storage(), address, device, handle, current_stream(device), name)
+        return make(made, address, storage)
+
+    return take
+
+
+@lru_cache(maxsize=16)
+def _taker(kind: tensors.Kind) -> Callable[[Any, str, int], Taken | None]:
+    return tensor_taker(kind, lambda made, address, storage: (made, address, storage, False))
 
 
 def _from_torch(tensor: Any, kind: tensors.Kind, name: str, handle: int) -> Taken | np.ndarray[Any, Any]:
     """torch's tensors, those without their gradients where torch records none itself."""
     checked = tensors.checked(tensor, name, kind)
-    found = plain_tensor(checked, kind, name, handle) if kind.plain else None
+    found = _taker(kind)(checked, name, handle) if kind.plain else None
     return _from_view(checked, name, handle) if found is None else found
 
 

@@ -77,9 +77,12 @@ def check(obj: Any, name: str) -> None:
 
 
 @lru_cache(maxsize=4096)
-def layout_of(shape: Any, steps: tuple[int, ...], dtype: Any, device: int) -> Layout | None:
-    """The layout of a tensor of that shape, strides in elements and torch's dtype; None where numbacc has not that."""
+def layout_of(shape: Any, steps: tuple[int, ...], dtype: Any, device: Any) -> Layout | None:
+    """The layout of a tensor of that shape, strides in elements, torch's dtype and device.
+
+    None where numbacc has no such dtype, and where the device is not an NVIDIA GPU.
+    """
     row = dtypes.TABLE.get(str(dtype).removeprefix("torch."))
-    if row is None:
+    if row is None or device.type != "cuda":
         return None
-    return layout(tuple(shape), tuple(step * row.itemsize for step in steps), row.numpy, device)
+    return layout(tuple(shape), tuple(step * row.itemsize for step in steps), row.numpy, device.index)
