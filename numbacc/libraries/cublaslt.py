@@ -227,8 +227,8 @@ def _take(product: Product, alignment: tuple[int, ...], device: int, limit: int)
     model = gpu_model(device)
     proposed = candidates(product, alignment, device, limit, _PROPOSALS)
 
-    def again() -> Sequence[Algorithm]:
-        return candidates(product, alignment, device, 0, _PROPOSALS)
+    def again(less: int) -> Sequence[Algorithm]:
+        return candidates(product, alignment, device, min(less, limit), _PROPOSALS)
 
     return Proposals(best(product, proposed, again, model.capability, model.multiprocessors), proposed)
 
