@@ -21,6 +21,9 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m numbacc bench", description=__doc__)
     parser.add_argument("subjects", nargs="*", metavar="subject", help=f"any of {', '.join(SUBJECTS)}")
     parser.add_argument("--json", help="write every figure to this file")
+    parser.add_argument(
+        "--only", metavar="TEXT", help="only figures with this in their names; of host times all or none"
+    )
     parser.add_argument("--quick", action="store_true", help="fewer repeats, and no torch.compile")
     options = parser.parse_args(argv)
     if not options.subjects:
@@ -36,7 +39,7 @@ def main(argv: list[str]) -> int:
         return 1
     from .harness import Report
 
-    report = Report()
+    report = Report(only=options.only)
     for subject in options.subjects:
         importlib.import_module(f".{subject}", __name__).run(report, quick=options.quick)
     print(report.summary())

@@ -37,6 +37,8 @@ def run(report: Report, *, quick: bool = False) -> None:
         return
     batches = 21 if quick else 51
     for case in _cases(torch):
+        if not report.wants(f"host time, {case.name}"):
+            continue
         if case.found(case.ours()) != case.found(case.theirs()):
             report.add(name=f"host time, {case.name}", right=False)
             continue
@@ -47,7 +49,8 @@ def run(report: Report, *, quick: bool = False) -> None:
             name=f"host time, {case.name}", right=True, us=times["ours"], ratio=ratio, peers=peer, bound=case.bound,
             holds=ratio <= case.bound,
         )  # fmt: skip
-    _exchange(report, torch, batches)
+    if report.wants("host time, from_dlpack"):
+        _exchange(report, torch, batches)
 
 
 def _cases(torch: Any) -> list[Case]:

@@ -118,7 +118,8 @@ def run(report: Report, *, quick: bool = False) -> None:
         if cupy is not None:
             cupy.fft.config.get_plan_cache().clear()
             cupy.get_default_memory_pool().free_all_blocks()
-    _host(report, torch, cupy)
+    if report.wants("host time"):
+        _host(report, torch, cupy)
 
 
 def _normal(shape: tuple[int, ...], dtype: str) -> Any:
@@ -133,6 +134,9 @@ def _normal(shape: tuple[int, ...], dtype: str) -> Any:
 
 
 def _gpu(report: Report, case: Case, torch: Any, cupy: Any, quick: bool) -> None:
+    name = f"{case.function} {case.dtype}, {case.name}"
+    if not report.wants(name):
+        return
     x = _normal(case.shape, case.dtype)
     if case.transposed:
         x = x.T
@@ -143,7 +147,6 @@ def _gpu(report: Report, case: Case, torch: Any, cupy: Any, quick: bool) -> None
     out._fill(float("nan"), 0)
     function(x, out=out, **case.options)
     error = _error(case, torch, x, out)
-    name = f"{case.function} {case.dtype}, {case.name}"
     what = {"name": name, "function": case.function, "dtype": case.dtype, "layout": case.name, "error": error}
     points = max(np.prod(case.shape), out.size)
     if not error < 4 * float(np.finfo(case.dtype).eps) * np.log2(points):

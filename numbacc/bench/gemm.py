@@ -35,13 +35,16 @@ def run(report: Report, *, quick: bool = False) -> None:
             for kind in ("bias", "gelu_bias", "gelu_aux_bias", "dgelu_bgrad"):
                 for stored in STORED:
                     _epilogue(report, torch, dtype, shape, kind, stored, repeats)
-    _float8(report, repeats)
+    if report.wants("float8_e4m3fn 8192^3"):
+        _float8(report, repeats)
     for dtype, compute, bound in (("float32", None, 1.0), ("float32", "tf32", 1.0), ("float64", None, 1.02)):
         for stored in STORED:
             _plain(report, torch, dtype, compute, stored, bound, repeats // 2)
-    _fusion(report, repeats)
-    _mlp(report, torch, repeats)
-    _host(report, torch)
+    for name, measure in (("fused over unfused", _fusion), ("mlp and mlp_backward", partial(_mlp, torch=torch))):
+        if report.wants(name):
+            measure(report, repeats=repeats)
+    if report.wants("host time"):
+        _host(report, torch)
     gemm_grid.run(report, quick=quick)
 
 
@@ -154,9 +157,11 @@ def _epilogue(
     report: Report, torch: Any, dtype: str, shape: tuple[int, int, int], kind: str, stored: str, repeats: int
 ) -> None:
     """A product with its epilogue, as the heuristics choose it and tuned, against torch's best for the same results."""
+    name = f"{kind} {dtype} {'x'.join(map(str, shape))}, b {stored}"
+    if not report.wants(name):
+        return
     problem = Problem(shape, dtype, kind, stored)
     works = {"ours": problem.work(), "ours tuned": problem.work(tune=True)} | _torch_works(torch, problem)
-    name = f"{kind} {dtype} {'x'.join(map(str, shape))}, b {stored}"
     _report(report, name, problem, works, {"ours": 1.02, "ours tuned": 1.0}, repeats, _allowed(problem.dtype))
 
 
@@ -198,6 +203,9 @@ def _plain(
     report: Report, torch: Any, dtype: str, compute: str | None, stored: str, bound: float, repeats: int
 ) -> None:
     """A product without epilogue."""
+    name = f"matmul {compute or dtype} 8192^3, b {stored}"
+    if not report.wants(name):
+        return
     problem = Problem(SQUARE, dtype, stored=stored)
     works = {"ours": problem.work(compute=compute), "ours tuned": problem.work(compute=compute, tune=True)}
     if torch is None:
@@ -207,7 +215,6 @@ def _plain(
     try:
         works |= _torch_works(torch, problem)
         allowed = 2e-3 if compute else _allowed(problem.dtype)
-        name = f"matmul {compute or dtype} 8192^3, b {stored}"
         times = _report(report, name, problem, works, {"ours": bound, "ours tuned": bound}, repeats, allowed)
     finally:
         torch.backends.cuda.matmul.allow_tf32 = kept

@@ -139,10 +139,15 @@ def commit() -> str | None:
 
 
 class Report:
-    """Figures as they come in, each with the bound that it was promised to keep."""
+    """Figures as they come in, each with the bound that it was promised to keep.
 
-    def __init__(self, *, quiet: bool = False) -> None:
-        self._quiet = quiet
+    Args:
+        quiet: whether nothing is printed.
+        only: what the names of all figures have; None for all figures.
+    """
+
+    def __init__(self, *, quiet: bool = False, only: str | None = None) -> None:
+        self._quiet, self._only = quiet, only
         device = runtime.current_device()
         self.environment: dict[str, Any] = {
             "gpu": runtime.device_name(device),
@@ -159,6 +164,10 @@ class Report:
         self.figures.append(figure)
         if not self._quiet:
             print(_line(figure), flush=True)
+
+    def wants(self, name: str) -> bool:
+        """True if a figure of that name is to be measured."""
+        return self._only is None or self._only in name
 
     @property
     def all_right(self) -> bool:
