@@ -171,8 +171,10 @@ def _call(
 ) -> Any:
     handle = handle_of(stream)
     plan, given = None, out
-    if type(arguments[-1]) in operands.importers and not isinstance(out, (tuple, list)):
-        arguments = tuple([operands.as_array(a, n, handle) for a, n in zip(arguments, _NAMES[direction], strict=True)])
+    take = operands.importers.get(type(arguments[-1]))
+    if take is not None and not isinstance(out, (tuple, list)):
+        x = take(arguments[-1], "x", handle)
+        arguments = (x,) if direction == "forward" else (operands.as_array(arguments[0], "dy", handle), x)
         given = None if out is None else operands.as_array(out, "out", handle)
     # The short way, for device arrays; all else, and all that is wrong, is checked in `_find`.
     if type(axis) is int:

@@ -21,6 +21,7 @@ from numbacc.kernels import registry
 from numbacc.kernels.formulas import FORMULAS
 from numbacc.kernels.specs import (
     LAUNCH_BOUNDS,
+    THREAD_BYTES,
     TILE,
     TILE_STEP,
     VECTOR_BYTES,
@@ -47,7 +48,8 @@ def spec(algorithm, formula, dtype, rank=1, wide=False, **more):
     if algorithm == "vector":
         more |= {"width": VECTOR_BYTES // size, "lanes": vector_thread_bytes(inputs, size) // size}
     elif algorithm == "uneven":
-        more = {"width": max(4 // size, 1), "lanes": vector_thread_bytes(inputs, size) // size} | more
+        nbytes = THREAD_BYTES if size < 4 else vector_thread_bytes(inputs, size)
+        more = {"width": max(4 // size, 1), "lanes": nbytes // size} | more
     elif algorithm == "tiled":
         rank, more = max(rank, 2), {"lanes": TILE // TILE_STEP} | more
     reads, writes = (dtype,) * inputs, (dtype,) * outputs

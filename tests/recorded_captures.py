@@ -17,7 +17,7 @@ if not recorder.installed():
     pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
 
 import numbacc
-from numbacc import gated
+from numbacc import fft, gated
 from numbacc.base.dispatch import runtime
 from numbacc.device import executables, launch, transfers
 
@@ -93,24 +93,30 @@ def test_where_a_capture_forbids_to_ask_nothing_is_queued(log):
     assert not log.named("free")
 
 
-@pytest.mark.parametrize(
-    "columns, start, others, is_transposed", [(4096, 1, 1, False), (4098, 3, 0, False), (64, 1, 1, True)]
-)
-def test_a_new_alignment_compiles_nothing_inside_a_capture(monkeypatch, log, columns, start, others, is_transposed):
-    """The kernel that is there is launched on it, element by element; outside the right one is made.
-
-    That of uneven rows is right for every alignment.
-    """
-    loaded: list[object] = []
+@pytest.fixture
+def loaded(monkeypatch):
+    """The kernels that are loaded, none at first."""
+    found: list[object] = []
 
     def load(spec, device):
-        if spec not in loaded:
-            loaded.append(spec)
+        if spec not in found:
+            found.append(spec)
         launch._loaded.add((spec, device))
         return 4096
 
     monkeypatch.setattr(launch, "load_function", load)
     monkeypatch.setattr(launch, "_loaded", set())
+    return found
+
+
+@pytest.mark.parametrize(
+    "columns, start, others, is_transposed", [(4096, 1, 1, False), (4098, 3, 0, False), (64, 1, 1, True)]
+)
+def test_a_new_alignment_compiles_nothing_inside_a_capture(loaded, log, columns, start, others, is_transposed):
+    """The kernel that is there is launched on it, element by element; outside the right one is made.
+
+    That of uneven rows is right for every alignment.
+    """
     gated.cache_clear()
     rows, dtype = (64, "float16") if is_transposed else (4, "float32")
     shape = (2 * columns, rows) if is_transposed else (rows, 2 * columns)
@@ -125,3 +131,33 @@ def test_a_new_alignment_compiles_nothing_inside_a_capture(monkeypatch, log, col
     assert [spec.algorithm for spec in loaded] == ["tiled" if is_transposed else "vector" if others else "uneven"]
     gated.forward(moved, "glu", out=y)
     assert len(loaded) == len(before) + others
+
+
+def repacked(k, s):
+    """What surrounds a transform, and is all of one of single points."""
+    x, y = (numbacc.empty((1, 65), "complex64", stream=s)[:, k : 64 + k] for _ in range(2))
+    return lambda: fft.fft(x, axis=0, out=y)
+
+
+def drawn(k, s):
+    """A draw into an array that starts anywhere."""
+    out = numbacc.empty(203, "float32", stream=s)[k : 200 + k]
+    generator = numbacc.random.Generator("philox", 1)
+    return lambda: generator.random(out=out, stream=s)
+
+
+@pytest.mark.parametrize("make", [repacked, drawn])
+def test_other_families_compile_nothing_inside_a_capture_either(loaded, make):
+    s = numbacc.stream()
+    fft.cache_clear()
+    numbacc.random.cache_clear()
+    make(0, s)()
+    (kernel,) = loaded
+    assert kernel.needs_alignment
+    other = make(1, s)
+    log = recorder.Log()
+    with numbacc.graph(s):
+        other()
+    assert loaded == [kernel] and all(call.graph for call in log.named("launch")) and log.named("launch")
+    other()
+    assert len(loaded) == 2, "outside the right one is made"

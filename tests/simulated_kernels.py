@@ -10,6 +10,7 @@ from conftest import bits
 import numbacc
 from numbacc import gated
 from numbacc.base import dtypes
+from numbacc.base.dispatch import launcher_class
 from numbacc.device import copying, geometry
 from numbacc.kernels import intrinsics
 from numbacc.kernels.specs import MAX_THREADS
@@ -169,7 +170,7 @@ def test_a_kernel_for_aligned_arrays_can_be_launched_on_others(place, dtype, col
     one = place.operand(numbers(shape, kind), **source)
     other = place.empty(shape, kind, **target)
     places = one.view._address, other.view._address
-    launcher = geometry._launcher(geometry.for_any_alignment(order, [place % 16 for place in places]))
+    launcher = launcher_class()(geometry.for_any_alignment(order, [place % 16 for place in places]))
     check_launched(launcher, places, one, other)
 
 
@@ -186,10 +187,10 @@ def test_a_kernel_for_pairs_can_be_launched_on_others(place, start):
     one, other = place.operand(numbers(shape, kind), **layouts[0]), place.empty(shape, kind, **layouts[1])
     places = one.view._address, other.view._address
     alignment = [place % 16 for place in places]
-    check_launched(geometry._launcher(geometry.for_any_alignment(order, alignment)), places, one, other)
+    check_launched(launcher_class()(geometry.for_any_alignment(order, alignment)), places, one, other)
     if any(start):
         with pytest.raises(IndexError, match="misaligned"):
-            geometry._launcher(order._replace(alignment=tuple(alignment))).launch(0, *places, 0, 0, 0, 0)
+            launcher_class()(order._replace(alignment=tuple(alignment))).launch(0, *places, 0, 0, 0, 0)
 
 
 def check_launched(launcher, places, one, other):

@@ -33,7 +33,7 @@ class Launch:
 
     def __init__(self, plan, alignment):
         spec = plan.spec
-        self.order = spec.launcher(spec, alignment, 0, ()).order
+        self.order = spec.launcher(spec, geometry.Given(alignment, 0)).order
         kernel = self.kernel = self.order.kernel
         self.grid, self.block = self.order.grid, self.order.block
         dimensions, rest = kernel.rank + INNER[kernel.algorithm], list(self.order.constants)
@@ -93,7 +93,7 @@ def test_masks(drawn, packing):
     event(f"{each} columns a thread, blocks {found.block}")
     found.check_limits()
     rows = prod(shape)
-    assert (found.scalars, prod(found.outer)) == ([rows, columns], rows)
+    assert (found.scalars, prod(found.outer)) == ([rows, columns, 1], rows)
     items = ceil(columns / each)
     assert (found.grid[0] - 1) * found.block[0] < items <= found.grid[0] * found.block[0]
     assert found.grid[1] == min(ceil(rows / found.block[1]), 65535)
@@ -111,7 +111,7 @@ def test_sums(drawn, axis):
     event(f"{found.width} columns a thread, blocks {found.block}")
     found.check_limits()
     rows, columns = x.shape[axis], x.shape[-3 - axis]
-    assert found.scalars == [rows, columns] and columns % found.width == 0
+    assert found.scalars == [rows, columns, 1] and columns % found.width == 0
     *batch, across = found.outer
     assert prod(batch) == prod(x.shape[:-2]) and found.grid == (prod(found.outer), 1)
     span = found.block[0] * found.width

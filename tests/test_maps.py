@@ -15,7 +15,7 @@ from numbacc.device import geometry
 from numbacc.device.map_executable import MapSpec
 from numbacc.kernels.formulas import FORMULAS
 from numbacc.kernels.maps import INNER, SCALARS
-from numbacc.kernels.specs import MAX_THREADS, TILE, TILE_STEP, VECTOR_BYTES, WARP
+from numbacc.kernels.specs import MAX_THREADS, TILE, TILE_STEP, VECTOR_BYTES, WARP, pieces_each
 
 DTYPES = ("float64", "float32", "bfloat16", "uint8")
 ROWS = ("vector", "uneven", "scalar")
@@ -57,7 +57,7 @@ class Map:
             inputs=tuple(made[:inputs]), outputs=tuple(made[inputs:]), shape=self.shape,
             reads=tuple(views[:inputs]), writes=tuple(views[inputs:]), out_given=True,
         )  # fmt: skip
-        self.launcher = geometry.make_launcher(spec, self.places, 0, ())
+        self.launcher = geometry.make_launcher(spec, geometry.Given(tuple(self.places), 0))
         self.order = self.launcher.order
         self.kernel, self.grid, self.block = self.order.kernel, self.order.grid, self.order.block
         self.algorithm = self.kernel.algorithm
@@ -164,7 +164,9 @@ def test_the_grid_covers_the_work_and_no_block_is_idle(found):
         elif found.algorithm == "uneven":
             pieces, rest = found.scalars[2:]
             assert (pieces, rest) == divmod(columns, WARP * found.kernel.lanes) and pieces
-            items = (pieces + (rest > 0)) * WARP
+            kernel = found.kernel
+            turns = pieces_each(len(kernel.reads) - len(kernel.repeated), kernel.width)
+            items = (ceil(pieces / turns) + (rest > WARP)) * WARP
     assert (grid_x - 1) * block_x * each < items <= grid_x * block_x * each
     if lines is None:
         assert grid_y == 1

@@ -112,7 +112,7 @@ def test_arguments_are_words(dtype, rank):
     """As many words of 64 bits as launchers pack: the address, what stays, what changes from call to call."""
     kernel = spec("philox", "integers" if dtype == "uint8" else "random", 2, dtype, dense=False, rank=rank)
     widths = re.findall(r"^\s*\.param \.[a-z](\d+) ", ptx.compiled(kernel).text, re.MULTILINE)
-    assert widths == ["64"] * (1 + 3 + HALVES + 2 * rank + DRAW_WORDS) and kernel.wide
+    assert widths == ["64"] * (1 + 3 + HALVES + 2 * rank + 1 + DRAW_WORDS) and kernel.wide
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES, ids=str)

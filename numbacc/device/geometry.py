@@ -20,6 +20,7 @@ from ..base.dtypes import info
 from ..base.layout import MAX_RANK, Merged, merge_dimensions
 from ..kernels.specs import (
     MAX_THREADS,
+    THREAD_BYTES,
     TILE,
     TILE_STEP,
     VECTOR_BYTES,
@@ -27,6 +28,7 @@ from ..kernels.specs import (
     KernelSpec,
     LaunchOrder,
     compute_dtype,
+    pieces_each,
     vector_thread_bytes,
     words_of,
 )
@@ -61,17 +63,32 @@ class Geometry(NamedTuple):
     repeated: tuple[int, ...] = ()
 
 
-def make_launcher(
-    spec: Any,
-    alignment: Sequence[int],
-    device: int,
-    pairs: Sequence[tuple[int, ...]],
-    instead: LaunchOrder | None = None,
-) -> Any:
-    """The launcher of a `map_executable.MapSpec`, for arguments whose addresses are `alignment` modulo 16.
+class Given(NamedTuple):
+    """What a launcher is made for, beside the operation.
 
-    `pairs` is as in `LaunchOrder`. Where a kernel would have to be compiled, that of `instead` is launched, if it is
-    given: the launch of the same map on arrays aligned otherwise.
+    Attributes:
+        alignment: the arguments' addresses modulo 16.
+        device: the GPU.
+        pairs: as in `LaunchOrder`.
+        instead: the launch of the same operation on arrays aligned otherwise: where a kernel would have to be compiled
+            its kernel is launched. None where that is to be compiled.
+    """
+
+    alignment: tuple[int, ...]
+    device: int
+    pairs: Sequence[tuple[int, ...]] = ()
+    instead: LaunchOrder | None = None
+
+    def launcher(self, order: LaunchOrder) -> Any:
+        """The launcher of an order, or of the one instead."""
+        make = launcher_class()
+        if self.instead is not None and not make.is_loaded(order.kernel, self.device):
+            order = for_any_alignment(self.instead, self.alignment)
+        return make(order)
+
+
+def make_launcher(spec: Any, given: Given) -> Any:
+    """The launcher of a `map_executable.MapSpec`.
 
     Raises:
         DeviceError: the GPU does not know the dtype.
@@ -88,12 +105,12 @@ def make_launcher(
             leader=inputs,
         )
     )
-    geometry = choose(merged, inputs, sizes, alignments_of(spec, alignment))
+    geometry = choose(merged, inputs, sizes, alignments_of(spec, given.alignment))
     steps = merged.strides
     if geometry.transposed:
         row = _row_dimension(merged, geometry.transposed)
         steps = tuple(_move_row(step, row) for step in steps)
-    return launcher_of(spec, geometry, steps, _needs_wide(merged, geometry), alignment, device, pairs, instead)
+    return launcher_of(spec, geometry, steps, _needs_wide(merged, geometry), given)
 
 
 def arrays_of(spec: Any) -> list[Any]:
@@ -117,23 +134,14 @@ def alignments_of(spec: Any, alignment: Sequence[int]) -> list[int]:
     return [alignment % 16 for alignment in alignments]
 
 
-def launcher_of(
-    spec: Any,
-    geometry: Geometry,
-    steps: Sequence[Sequence[int]],
-    wide: bool,
-    alignment: Sequence[int],
-    device: int,
-    pairs: Sequence[tuple[int, ...]],
-    instead: LaunchOrder | None = None,
-) -> Any:
+def launcher_of(spec: Any, geometry: Geometry, steps: Sequence[Sequence[int]], wide: bool, given: Given) -> Any:
     """The launcher of a `map_executable.MapSpec` once its geometry is decided.
 
     Args:
         geometry: the kernel and its grid.
         steps: each operand's strides in elements, along `geometry.outer` and the kernel's inner dimensions.
         wide: as in `KernelSpec`.
-        spec, alignment, device, pairs, instead: as in `make_launcher`.
+        spec, given: as in `make_launcher`.
 
     Raises:
         DeviceError: the GPU does not know the dtype.
@@ -157,16 +165,14 @@ def launcher_of(
         compute=spec.compute or compute_dtype(reads, writes),
         scalars=spec.scalars,
     )
-    if instead is not None and not launcher_class().is_loaded(kernel, device):
-        return _launcher(for_any_alignment(instead, alignment))
     first = len(spec.inputs)
-    return _launcher(
+    launcher = given.launcher(
         LaunchOrder(
             kernel=kernel,
-            device=device,
+            device=given.device,
             grid=geometry.grid,
             block=geometry.block,
-            alignment=tuple(alignment),
+            alignment=given.alignment,
             pointers=(
                 *((view.argument, view.offset) for view in spec.reads),
                 *((first + view.argument, view.offset) for view in spec.writes),
@@ -177,23 +183,20 @@ def launcher_of(
                 *geometry.outer,
                 *geometry.scalars,
             ),
-            pairs=tuple(pairs),
+            pairs=tuple(given.pairs),
             words=words_of(kernel.scalars),
         )
     )
-
-
-def _launcher(order: LaunchOrder) -> Any:
-    """A launcher that says what it launches."""
-    kernel = order.kernel
-    assert isinstance(kernel, KernelSpec)
-    launcher = launcher_class()(order)
-    launcher.algorithm = (
-        f"{kernel.algorithm}, "
-        if kernel.algorithm in ("scalar", "strided", "tiled")
-        else f"{kernel.algorithm}, {8 * kernel.access_bytes}-bit accesses, "
-    ) + f"{'64' if kernel.wide else '32'}-bit indices, grid {order.grid}, block {order.block}"
+    launcher.algorithm = _described(launcher.order)
     return launcher
+
+
+def _described(order: LaunchOrder) -> str:
+    """A launch, to be read."""
+    kernel: Any = order.kernel
+    accesses = "" if kernel.algorithm in ("scalar", "strided", "tiled") else f"{8 * kernel.access_bytes}-bit accesses, "
+    integers = f"{'64' if kernel.wide else '32'}-bit indices"
+    return f"{kernel.algorithm}, {accesses}{integers}, grid {order.grid}, block {order.block}"
 
 
 def for_any_alignment(order: LaunchOrder, alignment: Sequence[int]) -> LaunchOrder:
@@ -202,13 +205,12 @@ def for_any_alignment(order: LaunchOrder, alignment: Sequence[int]) -> LaunchOrd
     For captures, inside which nothing should be compiled.
     """
     grid, constants, kernel = order.grid, order.constants, order.kernel
-    assert isinstance(kernel, KernelSpec)
-    if kernel.algorithm == "vector":
+    if isinstance(kernel, KernelSpec) and kernel.algorithm == "vector":
         rows, columns, *_ = constants[-4:]
         # All columns are the head, and there are no vectors.
         constants = (*constants[:-2], columns, 0)
         grid, _ = row_grid(columns, rows, kernel.lanes // kernel.width, order.block[0])
-    elif kernel.algorithm == "tiled" and kernel.width > 1:
+    elif kernel.needs_alignment:
         constants = (*constants[:-1], 0)
     return order._replace(grid=grid, constants=constants, alignment=tuple(alignment))
 
@@ -257,13 +259,17 @@ def _rows(
             items = columns - vectors * (width - 1)
             grid, block = row_grid(items, rows, lanes // width)
             return Geometry("vector", grid, block, outer, (rows, columns, head, vectors), width, lanes, (), repeated)
+    width = max(4 // widest, 1)
+    if width > 1:
+        # Each word is loaded once, so that there is room for more of them in registers.
+        lanes = THREAD_BYTES // widest
     if columns >= WARP * lanes:
         # Warps side by side along a row, or one in each of several rows where there are rows enough.
         x = WARP if rows >= MAX_THREADS // WARP else MAX_THREADS
-        width = max(4 // widest, 1)
         pieces = columns // (WARP * lanes)
         rest = columns - pieces * WARP * lanes
-        grid, block = row_grid((pieces + (rest > 0)) * WARP, rows, 1, x)
+        warps = -(-pieces // pieces_each(inputs - len(repeated), width)) + (rest > WARP)
+        grid, block = row_grid(warps * WARP, rows, 1, x)
         return Geometry("uneven", grid, block, outer, (rows, columns, pieces, rest), width, lanes, (), repeated)
     return Geometry("scalar", *row_grid(columns, rows, 1), outer, (rows, columns))
 

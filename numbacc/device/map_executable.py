@@ -15,7 +15,7 @@ from ..base.codes import MAY_OVERLAP, capacity_for
 from ..base.dispatch import runtime
 from ..base.layout import Layout, View, check_writable, layout, overlap, same_layout
 from ..kernels.formula import Formula
-from .geometry import make_launcher
+from .geometry import Given, make_launcher
 from .operation import Operation
 
 
@@ -105,25 +105,32 @@ class MapExecutable(Operation):
 
     def _make(self, key: tuple[int, ...], trial: Any) -> Kernel:
         make = self.spec.launcher or make_launcher
-        return Kernel(make(self.spec, key, self.device, self._pairs()))
+        return Kernel(make(self.spec, Given(key, self.device, self._pairs())))
 
     def choose_captured(self, addresses: Sequence[int]) -> Any:
         """As `choose`; but compiles nothing where there is a kernel that can be launched on these arrays."""
         made, key = self.chosen.made, tuple([address % 16 for address in addresses])
-        if not made or key in made or self.spec.launcher is not None:
+        if not made or key in made:
             return self.choose(addresses)
         other = next(iter(made.values())).launcher.order
-        return Kernel(make_launcher(self.spec, key, self.device, self._pairs(), instead=other))
+        make = self.spec.launcher or make_launcher
+        return Kernel(make(self.spec, Given(key, self.device, self._pairs(), other)))
 
     # ------------------------------------------------------------ as a step of others
 
     def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
         """As `Executable.launch`."""
-        return MAY_OVERLAP if self.empty else self.choose(addresses).launch(stream, scratch, addresses, scalars)
+        return MAY_OVERLAP if self.empty else self._at(stream, addresses).launch(stream, scratch, addresses, scalars)
 
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
         """As `Executable.launch_unchecked`."""
-        return 0 if self.empty else self.choose(addresses).launch_unchecked(stream, scratch, addresses, scalars)
+        return 0 if self.empty else self._at(stream, addresses).launch_unchecked(stream, scratch, addresses, scalars)
+
+    def _at(self, stream: int, addresses: Sequence[int]) -> Any:
+        found = self.chosen.made.get(tuple([address % 16 for address in addresses]))
+        if found is None:
+            found = self.choose_captured(addresses) if runtime().is_capturing(stream) else self.choose(addresses)
+        return found
 
     def check(self, status: int) -> None:
         """Raise DriverError of a launch's status."""

@@ -5,21 +5,18 @@ They are launchers of a `map_executable.MapSpec` as `geometry.make_launcher` mak
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import gcd, prod
 from typing import Any
 
 from ..base.layout import Merged, merge_dimensions
 from ..kernels.specs import MAX_THREADS, VECTOR_BYTES
-from .geometry import Geometry, alignments_of, launcher_of, row_grid
+from .geometry import Geometry, Given, alignments_of, launcher_of, row_grid
 
 #: Blocks of `reduce_rows` are narrowed until there are so many of them, but to no fewer bytes than these.
 _BLOCKS, _BLOCK_BYTES = 512, 64
 
 
-def bits_launcher(
-    algorithm: str, spec: Any, alignment: Sequence[int], device: int, pairs: Sequence[tuple[int, ...]]
-) -> Any:
+def bits_launcher(algorithm: str, spec: Any, given: Given) -> Any:
     """For masks of bits: rows along the grid's y; along its x one thread per byte (packing) or access (selecting)."""
     values, steps = spec.inputs[0], _steps(spec)
     *shape, columns = values.shape
@@ -27,7 +24,7 @@ def bits_launcher(
     floats = [k for k, array in enumerate((*spec.inputs, *spec.outputs)) if array.dtype == values.dtype]
     access = size
     if all(steps[k][-1] == 1 for k in floats):
-        alignments = alignments_of(spec, alignment)
+        alignments = alignments_of(spec, given.alignment)
         distances = [8 if packing else columns, *(n for k in floats for n in steps[k][:-1])]
         access = gcd(VECTOR_BYTES, *(alignments[k] for k in floats), *(size * n for n in distances))
     each = 8 if packing else access // size
@@ -37,14 +34,12 @@ def bits_launcher(
     # a block per item, is not too wide.
     by_column = rows > 1 and 0 < abs(merged.strides[0][-1]) < abs(steps[0][-1]) and items < 2**31
     grid, block = row_grid(items, rows, 1, 1 if by_column else None)
-    geometry = Geometry(algorithm, grid, block, merged.shape, (rows, columns), access // size)
+    geometry = Geometry(algorithm, grid, block, merged.shape, (rows, columns, 1), access // size)
     walks = [(*outer, step[-1]) for outer, step in zip(merged.strides, steps, strict=True)]
-    return launcher_of(spec, geometry, walks, is_wide(spec), alignment, device, pairs)
+    return launcher_of(spec, geometry, walks, is_wide(spec), given)
 
 
-def reduction_launcher(
-    algorithm: str, spec: Any, alignment: Sequence[int], device: int, pairs: Sequence[tuple[int, ...]]
-) -> Any:
+def reduction_launcher(algorithm: str, spec: Any, given: Given) -> Any:
     """For reductions over rows: a block per few columns, all blocks along the grid's x."""
     steps, inputs = _steps(spec), len(spec.reads)
     sources, targets = steps[:inputs], steps[inputs:]
@@ -52,7 +47,7 @@ def reduction_launcher(
     count, sizes = prod(batch), [array.itemsize for array in spec.inputs]
     width = 1
     if all(source[-1] == 1 for source in sources):
-        alignments = alignments_of(spec, alignment)
+        alignments = alignments_of(spec, given.alignment)
         whole = [gcd(aligned, *(size * n for n in (columns, *source[:-1]))) // size
                  for aligned, size, source in zip(alignments, sizes, sources, strict=False)]  # fmt: skip
         width = gcd(VECTOR_BYTES // max(sizes), *whole)
@@ -68,12 +63,12 @@ def reduction_launcher(
     span = x * width if blocks > 1 else 0
     outer = [*(source[:-2] for source in sources), *(target[:-1] for target in targets)]
     merged = merge_dimensions(batch, outer, 1, leader=inputs) if count > 1 else Merged((), ((),) * len(steps))
-    geometry = Geometry(algorithm, (count * blocks, 1), (x, y), (*merged.shape, blocks), (rows, columns), width)
+    geometry = Geometry(algorithm, (count * blocks, 1), (x, y), (*merged.shape, blocks), (rows, columns, 1), width)
     walks = [
         (*step, span * own[-1], *(own[-2:] if k < inputs else (0, own[-1])))
         for k, (step, own) in enumerate(zip(merged.strides, steps, strict=True))
     ]
-    return launcher_of(spec, geometry, walks, is_wide(spec), alignment, device, pairs)
+    return launcher_of(spec, geometry, walks, is_wide(spec), given)
 
 
 def _steps(spec: Any) -> list[tuple[int, ...]]:

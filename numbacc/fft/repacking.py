@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base.dispatch import launcher_class
 from ..base.dtypes import info
 from ..base.layout import Layout, merge_dimensions, view
+from ..device.geometry import Given
 from ..device.map_executable import MapExecutable, MapSpec
 from ..kernels.specs import MAX_THREADS, TILE, VECTOR_BYTES, LaunchOrder, RepackSpec
 from .steps import Repack
@@ -64,14 +64,12 @@ def executable(step: Repack, count: int) -> MapExecutable:
     )
 
 
-def _make_launcher(
-    step: Repack, count: int, spec: MapSpec, alignment: Sequence[int], device: int, pairs: Sequence[Any]
-) -> Any:
+def _make_launcher(step: Repack, count: int, spec: MapSpec, given: Given) -> Any:
     """As `geometry.make_launcher`. The program knows which arrays may share memory: `pairs` need not be checked."""
     source, target = step.source.layout, step.target.layout
     walked = _merge(source, target, step.ends)
     row = _tile_rows(walked, source, target)
-    lanes = 1 if row is not None else _lanes(walked, source, target, alignment)
+    lanes = 1 if row is not None else _lanes(walked, source, target, given.alignment)
     walked = _in_groups(walked, lanes) if row is None else _with_rows(walked, row)
     size = prod(walked.shape)
     if row is None:
@@ -87,8 +85,8 @@ def _make_launcher(
         target=_number(target)[0].name,
         source_parts=_number(source)[1],
         target_parts=_number(target)[1],
-        source_bytes=_access_bytes(source, alignment[0], lanes),
-        target_bytes=_access_bytes(target, alignment[1], lanes),
+        source_bytes=_access_bytes(source, given.alignment[0], lanes),
+        target_bytes=_access_bytes(target, given.alignment[1], lanes),
         lanes=lanes,
         pieces=pieces,
         scale=step.scale,
@@ -98,28 +96,21 @@ def _make_launcher(
         wide=max(reach, size + pieces * MAX_THREADS, count) >= 2**31,
         ends=(walked.halved.index(1), _ends(step)) if step.ends else (),
     )
-    return _launcher(kernel, walked, size, count, blocks, block, alignment, device)
+    return _launcher(kernel, walked, size, count, blocks, block, given)
 
 
 def _launcher(
-    kernel: RepackSpec,
-    walked: _Walked,
-    size: int,
-    count: int,
-    blocks: int,
-    block: tuple[int, int],
-    alignment: Sequence[int],
-    device: int,
+    kernel: RepackSpec, walked: _Walked, size: int, count: int, blocks: int, block: tuple[int, int], given: Given
 ) -> Any:
-    launcher = launcher_class()(
+    launcher = given.launcher(
         LaunchOrder(
             kernel=kernel,
-            device=device,
+            device=given.device,
             grid=(blocks, 1),
             block=block,
-            alignment=tuple(alignment),
+            alignment=given.alignment,
             pointers=((0, 0), (1, 0)),
-            constants=(*walked.in_steps, *walked.out_steps, *walked.shape, *walked.inside, size, count),
+            constants=(*walked.in_steps, *walked.out_steps, *walked.shape, *walked.inside, size, count, 1),
             pairs=(),
         )
     )
@@ -136,9 +127,7 @@ def _ends(step: Repack) -> int:
     return 2 if length % 2 == 0 and step.source.layout.shape[axis] == length // 2 + 1 else 1
 
 
-def _make_hermitian(
-    step: Repack, count: int, spec: MapSpec, alignment: Sequence[int], device: int, pairs: Sequence[Any]
-) -> Any:
+def _make_hermitian(step: Repack, count: int, spec: MapSpec, given: Given) -> Any:
     """The launcher of a step in place that makes the ends of a half spectrum those of real numbers."""
     array, (axis, length) = step.target.layout, step.ends
     itemsize = _number(array)[0].itemsize
@@ -153,8 +142,8 @@ def _make_hermitian(
         target=_number(array)[0].name,
         source_parts=2,
         target_parts=2,
-        source_bytes=_access_bytes(array, alignment[0], 1),
-        target_bytes=_access_bytes(array, alignment[1], 1),
+        source_bytes=_access_bytes(array, given.alignment[0], 1),
+        target_bytes=_access_bytes(array, given.alignment[1], 1),
         lanes=1,
         pieces=1,
         scale="",
@@ -163,7 +152,8 @@ def _make_hermitian(
         rank=len(shape),
         wide=max(_reach(steps, shape), size + MAX_THREADS) >= 2**31,
     )
-    return _launcher(kernel, walked, size, 1, -(-size // MAX_THREADS), (MAX_THREADS, 1), alignment, device)
+    blocks = -(-size // MAX_THREADS)
+    return _launcher(kernel, walked, size, 1, blocks, (MAX_THREADS, 1), given)
 
 
 def _tile_rows(walked: _Walked, source: Layout, target: Layout) -> int | None:

@@ -29,13 +29,23 @@ def minimum(x, y):
     return x if x < y else y
 
 
+def magnitude(x):
+    """|x|, at most 40: beyond, exp(-x²/2) is 0 even in float64, and squares stay finite."""
+    return minimum(abs(x), 40.0)
+
+
+def magnitude_unbounded(x):
+    """|x|, where an infinite square makes 0 of exp(-x²/2)."""
+    return abs(x)
+
+
 def gaussian(x):
-    """exp(-x²/2) for 0 <= x <= 40."""
+    """exp(-x²/2), x from `magnitude`."""
     return exp(-0.5 * x * x)
 
 
 def normal_tail(x, e):
-    """Φ(-x) = ½ erfc(x/√2) for 0 <= x <= 40, given e = exp(-x²/2), which not every version needs."""
+    """Φ(-x) = ½ erfc(x/√2), x from `magnitude`, given e = exp(-x²/2), which not every version needs."""
     return 0.5 * math.erfc(x * 0.7071067811865476)
 
 
@@ -45,6 +55,16 @@ def gaussian_compensated(x):
     error = fma(x, x, -square)
     e = exp(-0.5 * square)
     return e - 0.5 * error * e
+
+
+def gaussian_approximate(x):
+    """As `gaussian`, by the hardware's power of 2: 0.72... is log2(e)/2."""
+    return exp2(-0.7213475204444817 * x * x)
+
+
+def exp2(x):
+    """2^x."""
+    return 2.0**x
 
 
 def put_back(tail, lost, t, slope):
@@ -151,6 +171,9 @@ def replacements(compute: str, narrow: bool) -> dict[Any, Any]:
         return {
             fma: "fma",
             exp: "exp_approximate",
+            exp2: "exp2_approximate",
+            magnitude: magnitude_unbounded,
+            gaussian: gaussian_approximate,
             reciprocal: "reciprocal_approximate",
             normal_tail: normal_tail_degree_6,
         }

@@ -1,7 +1,8 @@
 """The kernels that keep signs of numbers, one bit per number, and that select by such bits: ReLU forward and backward.
 
 Bit c % 8, counted from the least significant, of a row's byte c // 8 belongs to column c, as in
-`np.packbits(bitorder="little")`. Arrays and steps are as in `maps`; a mask's last dimension is its bytes.
+`np.packbits(bitorder="little")`. Arrays and steps are as in `maps`; a mask's last dimension is its bytes. Where `whole`
+is 0, arrays need not be aligned: elements are then taken one by one.
 """
 
 from __future__ import annotations
@@ -55,20 +56,20 @@ def pack_bits(spec: KernelSpec) -> Kernel:
     load, load_lanes, offsets, unravel = io.load, io.load_lanes, io.offsets, io.unravel
     store_byte, kept, width = mask.store, specialize_for(not_below_0, dtype), io.width
 
-    def kernel(ins, outs, in_steps, out_steps, outer, rows, columns):
+    def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, whole):
         item, row = cuda.grid(2)
         column = item * 8
         if column < columns:
             while row < rows:
                 first = unravel(row, outer)
                 byte = 0
-                if column + 8 <= columns:
+                if whole and column + 8 <= columns:
                     values = load_lanes(ins, offsets(first + (column,), in_steps), width * in_steps[0][-1])
                     for lane in range(8):
                         if kept(values[0][lane]):
                             byte |= 1 << lane
                 else:
-                    for lane in range(columns - column):
+                    for lane in range(min(8, columns - column)):
                         (value,) = load(ins, offsets(first + (column + lane,), in_steps))
                         if kept(value):
                             byte |= 1 << lane
@@ -81,24 +82,32 @@ def pack_bits(spec: KernelSpec) -> Kernel:
 def select_bits(spec: KernelSpec) -> Kernel:
     """One thread per access, up to 16 bytes: its 1, 2, 4 or 8 columns have their bits in one byte.
 
-    Columns are a multiple of those in an access, and their accesses aligned; else an access is one element.
+    Columns are a multiple of those in an access; else an access is one element.
     """
     dtype = TABLE[spec.reads[0]]
     width = spec.width
     io, mask = accessors(dtype, width, width * dtype.itemsize), accessors(TABLE["uint8"], 1, 1)
-    load_lanes, store_lanes, offsets, unravel = io.load_lanes, io.store_lanes, io.offsets, io.unravel
-    load_byte, chosen = mask.load, select_lanes(specialize_for(select, dtype), width)
+    load, store, offsets, unravel = io.load, io.store, io.offsets, io.unravel
+    load_lanes, store_lanes, load_byte = io.load_lanes, io.store_lanes, mask.load
+    choose = specialize_for(select, dtype)
+    chosen = select_lanes(choose, width)
 
-    def kernel(ins, outs, in_steps, out_steps, outer, rows, columns):
+    def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, whole):
         item, row = cuda.grid(2)
         column = item * width
         if column < columns:
             while row < rows:
                 first = unravel(row, outer)
                 coordinates = first + (column,)
-                (values,) = load_lanes(ins[:1], offsets(coordinates, in_steps[:1]), 0)
                 (byte,) = load_byte(ins[1:], offsets(first + (column // 8,), in_steps[1:]))
-                store_lanes(outs, offsets(coordinates, out_steps), 0, (chosen(values, byte >> column % 8),))
+                if whole:
+                    (values,) = load_lanes(ins[:1], offsets(coordinates, in_steps[:1]), 0)
+                    store_lanes(outs, offsets(coordinates, out_steps), 0, (chosen(values, byte >> column % 8),))
+                else:
+                    for lane in range(width):
+                        coordinates = first + (column + lane,)
+                        (value,) = load(ins[:1], offsets(coordinates, in_steps[:1]))
+                        store(outs, offsets(coordinates, out_steps), (choose(value, byte >> column % 8 + lane & 1),))
                 row += cuda.gridsize(2)[1]
 
     return kernel
@@ -106,7 +115,7 @@ def select_bits(spec: KernelSpec) -> Kernel:
 
 #: See `registry`.
 INNER = {"pack_bits": 1, "select_bits": 1}
-SCALARS = {"pack_bits": 2, "select_bits": 2}
+SCALARS = {"pack_bits": 3, "select_bits": 3}
 _MAKERS = {f.__name__: f for f in (pack_bits, select_bits)}
 
 

@@ -295,8 +295,9 @@ def make(spec: DrawSpec) -> Kernel:
 
     Its arguments: no inputs; (address of the result); how many groups, the number, in C order, of the first group's
     first value, which may be negative, and the bound of those numbers; the integers and reals of the formula in halves,
-    the lower first; the result's strides in elements, and its shape; and words that change from call to call: what
-    names the source, the seed or the address of the memory, and the first group.
+    the lower first; the result's strides in elements, and its shape; 0 where values are stored one by one, since the
+    result need not be aligned; and words that change from call to call: what names the source, the seed or the address
+    of the memory, and the first group.
     """
     dtype = TABLE[spec.dtype]
     real = np.dtype(dtype.compute).type
@@ -321,14 +322,15 @@ def make(spec: DrawSpec) -> Kernel:
                 put_some(out, index + item * each, count, values, steps, shape)
             item += cuda.blockDim.x
 
-    def dense(ins, outs, groups, index, count, halves, steps, shape, words):
+    def dense(ins, outs, groups, index, count, halves, steps, shape, whole, words):
         name, first, u, v, a, b = opened(words, halves)
         out = outs[0]
         width = np.int64(cuda.blockDim.x)
         work = width * 2 * pairs
         block = cuda.blockIdx.x * work
         item = block + cuda.threadIdx.x
-        if index + block * each >= 0 and index + (block + work) * each <= count and block + work <= groups:
+        inside = index + block * each >= 0 and index + (block + work) * each <= count and block + work <= groups
+        if whole and inside:
             for _ in range(pairs):
                 values = draw(source(name, first + np.uint64(item)), u, v, a, b)
                 others = draw(source(name, first + np.uint64(item + width)), u, v, a, b)
@@ -338,7 +340,7 @@ def make(spec: DrawSpec) -> Kernel:
         else:
             make_some(item, out, name, first, groups, index, count, u, v, a, b, steps, shape)
 
-    def strided(ins, outs, groups, index, count, halves, steps, shape, words):
+    def strided(ins, outs, groups, index, count, halves, steps, shape, whole, words):
         name, first, u, v, a, b = opened(words, halves)
         item = np.int64(cuda.blockIdx.x) * cuda.blockDim.x * 2 * pairs + cuda.threadIdx.x
         make_some(item, outs[0], name, first, groups, index, count, u, v, a, b, steps, shape)
@@ -354,5 +356,6 @@ def parameters(spec: DrawSpec) -> list[tuple[str, Any]]:
         *[("int64", None)] * 3,
         ("int64", HALVES),
         *[("int64", spec.rank)] * 2,
+        ("int64", None),
         ("int64", DRAW_WORDS),
     ]

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ..reference import epilogues, gated
-from .arithmetic import exp, gaussian, minimum, normal_tail, reciprocal
+from .arithmetic import exp, gaussian, magnitude, minimum, normal_tail, reciprocal
 from .formula import Formula, Reduction
 
 INV_SQRT_2PI = 0.3989422804014327  # 1/√(2π), so that φ(b) = INV_SQRT_2PI · exp(-b²/2)
@@ -45,10 +45,9 @@ def sigmoid_pair(b):
 def normal_pair(b):
     """Φ(b) and φ(b), the normal distribution and its density, from one exponential.
 
-    Φ(-|b|) = ½ erfc(|b|/√2) keeps its relative precision far out, where ½(1 + erf) would cancel. From 40 on it is 0
-    even in float64; the bound keeps squares finite.
+    Φ(-|b|) = ½ erfc(|b|/√2) keeps its relative precision far out, where ½(1 + erf) would cancel.
     """
-    x = minimum(abs(b), 40.0)
+    x = magnitude(b)
     e = gaussian(x)
     tail = normal_tail(x, e)
     if b >= 0.0:

@@ -74,6 +74,7 @@ if not SIMULATED:
         exp_approximate=_instruction(
             "{ .reg .f32 t; mul.ftz.f32 t, $1, 0f3FB8AA3B; ex2.approx.ftz.f32 $0, t; }", _f32, _f32
         ),
+        exp2_approximate=_instruction("ex2.approx.ftz.f32 $0, $1;", _f32, _f32),
         reciprocal_approximate=_instruction("rcp.approx.ftz.f32 $0, $1;", _f32, _f32),
         # For |x| <= π to 2^-21, growing with x: what CUDA's __sinf and __cosf are.
         sqrt_approximate=_instruction("sqrt.approx.f32 $0, $1;", _f32, _f32),

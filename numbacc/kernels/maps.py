@@ -19,7 +19,7 @@ from ..base._numba import SIMULATED, cuda
 from ..base.dtypes import TABLE
 from .intrinsics import operands, scalar_reader
 from .specialize import specialize
-from .specs import TILE, TILE_STEP, WARP, Kernel, KernelSpec
+from .specs import TILE, TILE_STEP, WARP, Kernel, KernelSpec, pieces_each
 
 
 def scalar(formula: Any, io: Any) -> Kernel:
@@ -120,32 +120,44 @@ def uneven(formula: Any, io: Any) -> Kernel:
     """For rows that no common shift brings to 16-byte boundaries: a warp takes `lanes` times 32 neighbouring elements.
 
     Neighbouring threads touch neighbouring memory, each a run of `width` elements at a time, and all of a thread's
-    loads are under way before the first is used. What a row has behind its `pieces`, its `rest`, has a warp of its
-    own; where that are few elements, they share it with those of other rows.
+    loads are under way before the first is used. A warp takes `pieces_each` such pieces of a row in turn. What a row
+    has behind its `pieces`, its `rest`, has a warp of its own; where that are few elements, they share it with those
+    of other rows, and it is one that has pieces, too.
     """
     load, store, offsets, unravel = io.load, io.store, io.offsets, io.unravel
     apply, scalars = io.apply, io.scalars
     load_uneven, store_uneven, map_lanes = io.load_uneven, io.store_uneven, io.map_lanes
     load_some, store_some, some = io.few.load_some, io.few.store_some, io.few.lanes
-    width, piece, step = io.width, WARP * io.lanes, WARP * io.width
+    width, piece, step, each = io.width, WARP * io.lanes, WARP * io.width, io.pieces_each
+
+    def take_one(ins, outs, at, to, count, thread, more):
+        results = map_lanes(formula, load_uneven(ins, at, 0, step, thread), more)
+        store_uneven(outs, to, 0, step, results, thread)
+
+    def take_several(ins, outs, at, to, count, thread, more):
+        for start in range(0, count * piece, piece):
+            results = map_lanes(formula, load_uneven(ins, at, start, step, thread), more)
+            store_uneven(outs, to, start, step, results, thread)
+
+    take = cuda.jit(device=True)(take_one if each == 1 else take_several)
 
     def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, pieces, rest, words):
         more = scalars(words)
         warp, row = cuda.grid(2)
         warp, thread = warp // WARP, cuda.threadIdx.x % WARP
+        warps = (pieces + each - 1) // each
         while row < rows:
-            if warp < pieces:
-                coordinates = unravel(row, outer) + (warp * piece + thread * width,)
-                values = load_uneven(ins, offsets(coordinates, in_steps), step)
-                results = map_lanes(formula, values, more)
-                store_uneven(outs, offsets(coordinates, out_steps), step, results, thread)
-            elif warp == pieces and rest > WARP:
+            if warp < warps:
+                coordinates = unravel(row, outer) + (warp * each * piece + thread * width,)
+                count = min(each, pieces - warp * each)
+                take(ins, outs, offsets(coordinates, in_steps), offsets(coordinates, out_steps), count, thread, more)
+            elif rest > WARP and warp == warps:
                 for column in range(pieces * piece + thread, columns, WARP * some):
                     coordinates, count = unravel(row, outer) + (column,), (columns - column + WARP - 1) // WARP
                     values = load_some(ins, offsets(coordinates, in_steps), WARP, count)
                     results = map_lanes(formula, values, more)
                     store_some(outs, offsets(coordinates, out_steps), WARP, results, count)
-            elif warp == pieces and row * WARP + thread < rows * rest:
+            if rest <= WARP and warp == warps - 1 and row * WARP + thread < rows * rest:
                 its_row, column = unravel(row * WARP + thread, (rows, rest))
                 coordinates = unravel(its_row, outer) + (pieces * piece + column,)
                 values = load(ins, offsets(coordinates, in_steps))
@@ -231,6 +243,7 @@ def make(spec: KernelSpec) -> Kernel:
     io = _accessors(reads, writes, spec, spec.lanes)
     io.few = _accessors(reads, writes, spec._replace(width=1), max(spec.lanes // 2, 1))
     io.single, io.transposed = single, len(spec.transposed)
+    io.pieces_each = pieces_each(len(reads) - len(spec.repeated), spec.width)
     # The simulator's cells hold one number each.
     io.cells = TILE * spec.width if SIMULATED else TILE
     io.scalars = scalar_reader(tuple(spec.scalars))

@@ -1,7 +1,8 @@
 """The kernel that reduces matrices over their rows: out[column] = finish(x[0, column] + x[1, column] + ..., rows).
 
 Arrays and steps are as in `maps`. The last of the `outer` dimensions counts the blocks along a matrix's columns; rows
-and the columns of a block are the inner ones. The outputs' steps from row to row are 0.
+and the columns of a block are the inner ones. The outputs' steps from row to row are 0. Where `whole` is 0, inputs need
+not be aligned: elements are then loaded one by one.
 """
 
 from __future__ import annotations
@@ -52,9 +53,8 @@ def reduce_rows(spec: KernelSpec) -> Kernel:
     reads, writes = (tuple(TABLE[name] for name in names) for names in (spec.reads, spec.writes))
     io = operands(reads, width, width, spec.compute, (), spec.repeated)
     store, scalars = operands(writes, 1, 1).store, scalar_reader(spec.scalars)
-    load_lanes, map_lanes, apply, offsets, unravel, real = (
-        *(io.load_lanes, io.map_lanes, io.apply, io.offsets, io.unravel, io.real),
-    )
+    load_lanes, load_some, map_lanes, apply = io.load_lanes, io.load_some, io.map_lanes, io.apply
+    offsets, unravel, real = io.offsets, io.unravel, io.real
     first, merge, finish = (
         specialize(function, spec.compute, spec.narrow)
         for function in (reduction.function, reduction.merge, reduction.finish)
@@ -64,7 +64,7 @@ def reduce_rows(spec: KernelSpec) -> Kernel:
     parts = len(reduction.start)
     collect, slots = _collect(parts, width), parts * width
 
-    def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, words):
+    def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, whole, words):
         more = scalars(words)
         partial = cuda.shared.array((slots, MAX_THREADS), real)
         coordinates = unravel(cuda.blockIdx.x, outer)
@@ -73,15 +73,16 @@ def reduce_rows(spec: KernelSpec) -> Kernel:
         inside = coordinates[-1] * cuda.blockDim.x * width + column < columns
         end = rows if inside else 0
         totals = nothing
-        while row + (_BATCH - 1) * height < end:
+        while whole and row + (_BATCH - 1) * height < end:
             for k in range(_BATCH):
                 here = coordinates + (row + k * height, column)
                 found = map_lanes(first, load_lanes(ins, offsets(here, in_steps), 0), more)
                 totals = map_lanes(merge, totals + found, ())
             row += _BATCH * height
         while row < end:
-            found = map_lanes(first, load_lanes(ins, offsets(coordinates + (row, column), in_steps), 0), more)
-            totals = map_lanes(merge, totals + found, ())
+            at = offsets(coordinates + (row, column), in_steps)
+            values = load_lanes(ins, at, 0) if whole else load_some(ins, at, 1, width)
+            totals = map_lanes(merge, totals + map_lanes(first, values, more), ())
             row += height
         thread = cuda.threadIdx.y * cuda.blockDim.x + cuda.threadIdx.x
         for part in range(parts):
@@ -108,7 +109,7 @@ def reduce_rows(spec: KernelSpec) -> Kernel:
 
 #: See `registry`.
 INNER = {"reduce_rows": 2}
-SCALARS = {"reduce_rows": 2}
+SCALARS = {"reduce_rows": 3}
 
 
 def make(spec: KernelSpec) -> Kernel:

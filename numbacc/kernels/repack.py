@@ -7,6 +7,7 @@ the source's with the same coordinates, or 0 where the source is shorter.
 `straight` is for arrays that are walked alike, `tiled` for those that are transposed to each other. `hermitian` makes
 a half spectrum, in place, one that real numbers can have. As in `maps`, a kernel only indexes, loads, calls and stores;
 what it calls is put together here from the spec. Numbers of a complex array are its real and imaginary parts in turn.
+Where `whole` is 0, arrays need not be aligned: these parts are then taken one by one.
 
 Blocks go backwards, the first one through an array's end: what cuFFT wrote last is still in the L2 cache then, and
 what it reads first is written last.
@@ -95,6 +96,26 @@ def _in_turn(functions: Sequence[Function]) -> Function:
     return both_on_device
 
 
+def _always(function: Function) -> Function:
+    """A function of three arguments that ignores a fourth."""
+
+    def call(x, y, z, flag):
+        return function(x, y, z)
+
+    on_device: Function = cuda.jit(device=True)(call)
+    return on_device
+
+
+def _either(first: Function, second: Function) -> Function:
+    """A function of three arguments that calls the first where a fourth is not 0, else the second."""
+
+    def call(x, y, z, flag):
+        return first(x, y, z) if flag else second(x, y, z)
+
+    on_device: Function = cuda.jit(device=True)(call)
+    return on_device
+
+
 def _converter(spec: RepackSpec, real: Any, lane: int) -> Function:
     """(numbers of the source, factor of real and of imaginary parts) -> the numbers of one target element."""
     zero, at = real(0), lane * spec.source_parts
@@ -141,6 +162,7 @@ class _Parts:
     Attributes:
         read: (addresses, coordinates, (steps, lengths of the source, factors)) -> numbers of `lanes` target elements.
         write: (addresses, offsets, numbers): stores as many.
+        read_any, write_any: the same, given whether the accesses are aligned; those that are not go one by one.
         factors: count -> the factors of real and imaginary parts.
         unravel, offsets: as in `intrinsics.accessors`.
     """
@@ -151,32 +173,45 @@ class _Parts:
         source, target = TABLE[spec.source], TABLE[spec.target]
         ins_io = accessors(source, spec.lanes * spec.source_parts, spec.source_bytes)
         outs_io = accessors(target, spec.lanes * spec.target_parts, spec.target_bytes)
-        load, store = ins_io.load_lanes, outs_io.store_lanes
-        in_width, out_width = spec.source_bytes // source.itemsize, spec.target_bytes // target.itemsize
         self.unravel, self.offsets = outs_io.unravel, outs_io.offsets
-        offsets = self.offsets
         scale, sign = device(SCALES[spec.scale](real)), real(-1 if spec.conjugate else 1)
         convert = _joined([_converter(spec, real, lane) for lane in range(spec.lanes)])
         is_inside = _within(spec.rank - 1) if spec.padded else device(_everywhere)
         drop_imaginary = device(_dropper(spec, real)) if spec.ends else device(_kept)
         self.zeros = zeros = (real(0),) * (spec.lanes * spec.target_parts)
 
-        def read(ins, coordinates, more):
-            in_steps, inside, factors = more
-            numbers = zeros
-            if is_inside(coordinates, inside):
-                (found,) = load(ins, offsets(coordinates, in_steps), in_width)
-                numbers = drop_imaginary(convert(found, factors[0], factors[1]), coordinates, inside)
-            return numbers
+        def reader(io: Any) -> Function:
+            load, offsets, width = io.load_lanes, io.offsets, io.width
 
-        def write(outs, at, numbers):
-            store(outs, at, out_width, (numbers,))
+            def read(ins, coordinates, more):
+                in_steps, inside, factors = more
+                numbers = zeros
+                if is_inside(coordinates, inside):
+                    (found,) = load(ins, offsets(coordinates, in_steps), width)
+                    numbers = drop_imaginary(convert(found, factors[0], factors[1]), coordinates, inside)
+                return numbers
+
+            on_device: Function = device(read)
+            return on_device
+
+        def writer(io: Any) -> Function:
+            store, width = io.store_lanes, io.width
+
+            def write(outs, at, numbers):
+                store(outs, at, width, (numbers,))
+
+            on_device: Function = device(write)
+            return on_device
 
         def factors_of(count):
             factor = scale(count)
             return factor, sign * factor
 
-        self.read, self.write, self.factors = device(read), device(write), device(factors_of)
+        self.read, self.write, self.factors = reader(ins_io), writer(outs_io), device(factors_of)
+        read_one = reader(accessors(source, spec.lanes * spec.source_parts, source.itemsize))
+        write_one = writer(accessors(target, spec.lanes * spec.target_parts, target.itemsize))
+        self.read_any = _either(self.read, read_one) if spec.needs_alignment else _always(read_one)
+        self.write_any = _either(self.write, write_one) if spec.needs_alignment else _always(write_one)
 
 
 def straight(spec: RepackSpec) -> Kernel:
@@ -187,13 +222,15 @@ def straight(spec: RepackSpec) -> Kernel:
     """
     parts, device, pieces = _Parts(spec), cuda.jit(device=True), spec.pieces
     read, write, unravel, offsets, factors_of = parts.read, parts.write, parts.unravel, parts.offsets, parts.factors
+    read_any, write_any = parts.read_any, parts.write_any
     each = spec.lanes * spec.target_parts
 
-    def small_kernel(ins, outs, in_steps, out_steps, shape, inside, size, count):
+    def small_kernel(ins, outs, in_steps, out_steps, shape, inside, size, count, whole):
         index = (cuda.gridDim.x - 1 - cuda.blockIdx.x) * cuda.blockDim.x + cuda.threadIdx.x
         if index < size:
             coordinates = unravel(index, shape)
-            write(outs, offsets(coordinates, out_steps), read(ins, coordinates, (in_steps, inside, factors_of(count))))
+            numbers = read_any(ins, coordinates, (in_steps, inside, factors_of(count)), whole)
+            write_any(outs, offsets(coordinates, out_steps), numbers, whole)
 
     if pieces == 1:
         return small_kernel
@@ -220,18 +257,18 @@ def straight(spec: RepackSpec) -> Kernel:
     read_all = _joined([reader(piece) for piece in range(pieces)])
     write_all = _in_turn([writer(piece) for piece in range(pieces)])
 
-    def kernel(ins, outs, in_steps, out_steps, shape, inside, size, count):
+    def kernel(ins, outs, in_steps, out_steps, shape, inside, size, count, whole):
         threads = cuda.blockDim.x
         start = (cuda.gridDim.x - 1 - cuda.blockIdx.x) * threads * pieces + cuda.threadIdx.x
         rest = (in_steps, inside, factors_of(count))
-        if start + (pieces - 1) * threads < size:
+        if whole and start + (pieces - 1) * threads < size:
             numbers = read_all(ins, start, (shape, rest))
             write_all(outs, start, (shape, out_steps, numbers))
         else:
             index = start
             while index < size:
                 coordinates = unravel(index, shape)
-                write(outs, offsets(coordinates, out_steps), read(ins, coordinates, rest))
+                write_any(outs, offsets(coordinates, out_steps), read_any(ins, coordinates, rest, whole), whole)
                 index += threads
 
     return kernel
@@ -244,6 +281,7 @@ def tiled(spec: RepackSpec) -> Kernel:
     """
     parts = _Parts(spec)
     read, write, unravel, offsets, factors_of = parts.read, parts.write, parts.unravel, parts.offsets, parts.factors
+    read_any, write_any = parts.read_any, parts.write_any
     real, many = parts.real, spec.target_parts
     # One more, so that the threads that read a column of the tile meet different banks.
     pitch, step = TILE + 1, MAX_THREADS // TILE
@@ -261,7 +299,7 @@ def tiled(spec: RepackSpec) -> Kernel:
     device = cuda.jit(device=True)
     put, get = device(put), device(get_complex if many == 2 else get_real)
 
-    def kernel(ins, outs, in_steps, out_steps, shape, inside, size, count):
+    def kernel(ins, outs, in_steps, out_steps, shape, inside, size, count, whole):
         tile = cuda.shared.array((many, TILE, pitch), real)
         rest = (in_steps, inside, factors_of(count))
         rows, columns = shape[-2], shape[-1]
@@ -270,7 +308,7 @@ def tiled(spec: RepackSpec) -> Kernel:
         first = unravel(block // (across * down), shape[:-2])
         left, top = block % across * TILE, block // across % down * TILE
         x, y = cuda.threadIdx.x, cuda.threadIdx.y
-        if top + TILE <= rows and left + TILE <= columns:
+        if whole and top + TILE <= rows and left + TILE <= columns:
             for k in range(0, TILE, step):
                 put(tile, (y + k, x), read(ins, first + (top + x, left + y + k), rest))
             cuda.syncthreads()
@@ -280,12 +318,12 @@ def tiled(spec: RepackSpec) -> Kernel:
         else:
             for k in range(0, TILE, step):
                 if top + x < rows and left + y + k < columns:
-                    put(tile, (y + k, x), read(ins, first + (top + x, left + y + k), rest))
+                    put(tile, (y + k, x), read_any(ins, first + (top + x, left + y + k), rest, whole))
             cuda.syncthreads()
             for k in range(0, TILE, step):
                 if top + y + k < rows and left + x < columns:
                     coordinates = first + (top + y + k, left + x)
-                    write(outs, offsets(coordinates, out_steps), get(tile, x, y + k))
+                    write_any(outs, offsets(coordinates, out_steps), get(tile, x, y + k), whole)
 
     return kernel
 
@@ -319,11 +357,11 @@ def hermitian(spec: RepackSpec) -> Kernel:
     `inside` holds the dimensions' lengths, 0 for those in which k is kept.
     """
     parts = _Parts(spec)
-    real, load_factors, read, write = parts.real, parts.factors, parts.read, parts.write
+    real, load_factors, read_any, write_any = parts.real, parts.factors, parts.read_any, parts.write_any
     unravel, offsets = parts.unravel, parts.offsets
     half, zero, opposite = real(0.5), real(0), _opposite(spec.rank - 1)
 
-    def kernel(ins, outs, in_steps, out_steps, shape, inside, size, count):
+    def kernel(ins, outs, in_steps, out_steps, shape, inside, size, count, whole):
         index = cuda.grid(1)
         if index < size:
             coordinates = unravel(index, shape)
@@ -331,11 +369,11 @@ def hermitian(spec: RepackSpec) -> Kernel:
             here, there = offsets(coordinates, out_steps), offsets(other, out_steps)
             if here[0] <= there[0]:
                 rest = (in_steps, inside, load_factors(count))
-                one, two = read(ins, coordinates, rest), read(ins, other, rest)
+                one, two = read_any(ins, coordinates, rest, whole), read_any(ins, other, rest, whole)
                 re = half * one[0] + half * two[0]
                 im = half * one[1] - half * two[1] if here[0] < there[0] else zero
-                write(outs, here, (re, im))
-                write(outs, there, (re, -im))
+                write_any(outs, here, (re, im), whole)
+                write_any(outs, there, (re, -im), whole)
 
     return kernel
 
@@ -358,6 +396,5 @@ def parameters(spec: RepackSpec) -> list[tuple[str, Any]]:
         (integer, (1, spec.rank)),
         (integer, spec.rank),
         (integer, spec.rank),
-        (integer, None),
-        (integer, None),
+        *[(integer, None)] * 3,
     ]

@@ -135,20 +135,20 @@ def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, transposed: tu
                 for first, start in accesses(k, offset, step):
                     put(_element(address, start, row(k).dtype, access), numbers[first : first + access])
 
-    def one_by_one(at: Any, step: int, lane: int) -> list[int]:
+    def one_by_one(at: Any, moved: int, step: int, lane: int) -> list[int]:
         """The offsets of a lane."""
-        return [offset + lane // width * step + lane % width for offset in at]
+        return [offset + moved + lane // width * step + lane % width for offset in at]
 
-    def load_uneven(addresses: Any, at: Any, step: int) -> Any:
+    def load_uneven(addresses: Any, at: Any, moved: int, step: int, thread: int) -> Any:
         found = []
         for lane in range(lanes):
-            moved = one_by_one(at, step, lane)
-            found.append(load(addresses, [at[k] if row(k).repeated else moved[k] for k in range(len(at))]))
+            there = one_by_one(at, moved, step, lane)
+            found.append(load(addresses, [at[k] if row(k).repeated else there[k] for k in range(len(at))]))
         return tuple(zip(*found, strict=True))
 
-    def store_uneven(addresses: Any, at: Any, step: int, values: Any, thread: int) -> None:
+    def store_uneven(addresses: Any, at: Any, moved: int, step: int, values: Any, thread: int) -> None:
         for lane in range(lanes):
-            store(addresses, one_by_one(at, step, lane), [numbers[lane] for numbers in values])
+            store(addresses, one_by_one(at, moved, step, lane), [numbers[lane] for numbers in values])
 
     def load_some(addresses: Any, at: Any, step: int, count: int) -> Any:
         found = [
@@ -250,6 +250,7 @@ hardware = SimpleNamespace(
     multiply_add_double=lambda x, y, z: x * y + z,
     exp=_exp,
     exp_approximate=_exp,
+    exp2_approximate=lambda x: 2.0**x,
     reciprocal_approximate=lambda x: 1.0 / x,
     sqrt_approximate=math.sqrt,
     sin_approximate=math.sin,

@@ -73,6 +73,11 @@ class KernelSpec(NamedTuple):
         return max(min(self.width * TABLE[name].itemsize, VECTOR_BYTES) for name in (*self.reads, *self.writes))
 
     @property
+    def needs_alignment(self) -> bool:
+        """True if the launch's last constant says whether the arrays are aligned as this kernel's accesses are."""
+        return self.width > 1 and self.algorithm not in ("vector", "uneven")
+
+    @property
     def sources(self) -> tuple[str, ...]:
         """The modules of this folder that write the kernel."""
         return ({"pack_bits": "bits", "select_bits": "bits", "reduce_rows": "reductions"}.get(self.algorithm, "maps"),)
@@ -139,6 +144,11 @@ class DrawSpec(NamedTuple):
         return (self.dtype,)
 
     @property
+    def needs_alignment(self) -> bool:
+        """As in `KernelSpec`."""
+        return self.access_bytes > TABLE[self.dtype].itemsize
+
+    @property
     def sources(self) -> tuple[str, ...]:
         """As in `KernelSpec`."""
         return ("draws", "philox", "box_muller", "arithmetic")
@@ -190,6 +200,11 @@ class RepackSpec(NamedTuple):
     ends: tuple[int, ...] = ()
 
     @property
+    def needs_alignment(self) -> bool:
+        """As in `KernelSpec`."""
+        return self.source_bytes > TABLE[self.source].itemsize or self.target_bytes > TABLE[self.target].itemsize
+
+    @property
     def sources(self) -> tuple[str, ...]:
         """As in `KernelSpec`."""
         return ("repack",)
@@ -234,6 +249,15 @@ class LaunchOrder(NamedTuple):
 def words_of(scalars: Sequence[str]) -> int:
     """How many words of 64 bits hold scalar arguments of these dtypes."""
     return sum(TABLE[name].parts for name in scalars)
+
+
+def pieces_each(inputs: int, width: int) -> int:
+    """Pieces of a row that a warp of `uneven` takes in turn, of so many inputs in runs of `width` elements.
+
+    Where runs are shifted, what is computed once for two pieces counts; but more than two inputs leave no registers for
+    what must be kept between them.
+    """
+    return 2 if width > 1 and inputs <= 2 else 1
 
 
 def vector_thread_bytes(inputs: int, itemsize: int) -> int:

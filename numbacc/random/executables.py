@@ -17,6 +17,7 @@ from ..base.codes import WRONG_ALIGNMENT
 from ..base.dispatch import launcher_class, runtime, simulated
 from ..base.dtypes import info
 from ..base.layout import Layout
+from ..device.geometry import for_any_alignment
 from ..kernels.specs import DRAW_WORDS, MAX_THREADS, DrawSpec, LaunchOrder, groups_of
 from .draw import Draw, in_order, round_up
 
@@ -43,17 +44,24 @@ class KernelDraw:
         self._launchers: list[Any] = [None] * 64
         #: What is called of these.
         self._launches: list[Any] = [_unknown] * 64
+        #: The one made last.
+        self._last: Any = None
 
     def ready(self, addresses: Sequence[int]) -> None:
         """Compile and load what a new generator's first draw needs."""
         self._launcher(addresses[0], 0)
 
-    def _launcher(self, address: int, first: int) -> Any:
+    def _launcher(self, address: int, first: int, stream: int | None = None) -> Any:
         number = (address & 15) << 2 | first & 3
         found = self._launchers[number]
         if found is None:
-            order = self._kernel.order(address & 15, first & 3, 0, self._size)
-            found = self._launchers[number] = launcher_class()(order)
+            order, make, last = self._kernel.order(address & 15, first & 3, 0, self._size), launcher_class(), self._last
+            if last is not None and stream is not None and runtime().is_capturing(stream):
+                # Nothing is compiled in a capture.
+                if not make.is_loaded(order.kernel, order.device):
+                    order = for_any_alignment(order._replace(kernel=last.order.kernel), order.alignment)
+                return make(order)
+            found = self._launchers[number] = self._last = make(order)
             self._launches[number], self.algorithm = found.launch, _described(order)
         return found
 
@@ -66,7 +74,9 @@ class KernelDraw:
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[Any]) -> Any:
         """As `Executable.launch_unchecked`."""
         (address,), (seed, first, _, _) = addresses, scalars
-        return self._launcher(address, first).launch_unchecked(stream, address, seed, first >> 2, 0, 0, 0)
+        # By a name: what a capture alone has made goes with its last reference.
+        launcher = self._launcher(address, first, stream)
+        return launcher.launch_unchecked(stream, address, seed, first >> 2, 0, 0, 0)
 
     def check(self, status: int) -> None:
         """Raise DriverError unless a launch's status is 0."""
@@ -197,7 +207,7 @@ class _Kernel(NamedTuple):
             block=(MAX_THREADS, 1),
             alignment=(aligned,),
             pointers=((0, 0),),
-            constants=(groups, index, made.size, *halves, *steps, *shape),
+            constants=(groups, index, made.size, *halves, *steps, *shape, 1),
             pairs=(),
             words=DRAW_WORDS,
         )
