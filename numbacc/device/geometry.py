@@ -260,7 +260,7 @@ def _rows(
             grid, block = row_grid(items, rows, lanes // width)
             return Geometry("vector", grid, block, outer, (rows, columns, head, vectors), width, lanes, (), repeated)
     width = max(4 // widest, 1)
-    if width > 1:
+    if width > 1 and columns >= WARP * THREAD_BYTES // widest:
         # Each word is loaded once, so that there is room for more of them in registers.
         lanes = THREAD_BYTES // widest
     if columns >= WARP * lanes:

@@ -107,7 +107,7 @@ def select_bits(spec: KernelSpec) -> Kernel:
                     for lane in range(width):
                         coordinates = first + (column + lane,)
                         (value,) = load(ins[:1], offsets(coordinates, in_steps[:1]))
-                        store(outs, offsets(coordinates, out_steps), (choose(value, byte >> column % 8 + lane & 1),))
+                        store(outs, offsets(coordinates, out_steps), (choose(value, byte >> (column % 8 + lane) & 1),))
                 row += cuda.gridsize(2)[1]
 
     return kernel
