@@ -273,8 +273,9 @@ cache_info, cache_clear, cache_limit = functions_of(_plans, __name__)
 def _call(function: str, a: Any, n: Any, axes: Any, norm: Any, out: Any, overwrite: Any, stream: Any) -> Any:
     handle = handle_of(stream)
     source, result = a, out
-    if type(a) in operands.importers:
-        source, result = _arrays(a, out, handle)
+    take = operands.importers.get(type(a))
+    if take is not None:
+        source, result = take(a, "a", handle), None if out is None else operands.as_array(out, "out", handle)
     # The short way, for options of the types that nearly all calls have; all else is checked in `_look_up`.
     if (
         (n is None or type(n) is int)
