@@ -111,7 +111,10 @@ def test_what_was_the_fastest_is_taken(case):
     what, first, second, right = case
     given, again = proposals(*first), proposals(*second)
     expected = again[0] if right < 0 else given[right]
-    assert cublaslt_rules.best(what, given, lambda limit: again, HOPPER, SMS) is expected
+    asked = []
+    assert cublaslt_rules.best(what, given, lambda limit: asked.append(limit) or again, HOPPER, SMS) is expected
+    # Small tiles are proposed only where scratch memory is short.
+    assert set(asked) <= {0, 2**20} and (right >= 0 or asked[-1] == (2**20 if expected.kind == (55, 11) else 0))
     # Nothing is known of other GPUs.
     assert cublaslt_rules.best(what, given, lambda limit: again, (10, 0), SMS) is given[0]
 

@@ -30,5 +30,6 @@ def test_the_librarys_gelu_is_as_exact_as_is_documented():
     assert gemm.matmul_plan(x, same, bias=bias, epilogue="gelu_bias").info.backend == "cublasLt"
     got = numbacc.asnumpy(gemm.matmul(x, same, bias=bias, epilogue="gelu_bias"))
     assert (np.abs(got - gelu) <= GELU_ERROR * np.maximum(1, np.abs(gelu))).all()
+    assert gemm.matmul_plan(dy, same, epilogue="dgelu", aux=x).info.backend == "cublasLt"
     got = numbacc.asnumpy(gemm.matmul(dy, same, epilogue="dgelu", aux=x))
     assert (np.abs(got - slope) <= GELU_SLOPE_ERROR).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from itertools import combinations, groupby
 
 import ptx
@@ -134,6 +135,16 @@ def test_uneven_has_all_its_loads_under_way(formula, dtype):
     assert max(access.nbytes for access in found.accesses if access.operation == "st") == max(size, 4)
     if kernel.width > 1:
         assert len(re.findall(r"shfl\.sync\.idx", found.text)) == runs * (inputs + len(kernel.writes))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "uint8"])
+def test_uneven_loads_what_is_repeated_from_one_address(dtype):
+    """Whichever piece of the row it is."""
+    found = check(ptx.spec("uneven", "copy", dtype, repeated=(0,)))
+    loaded = re.findall(r"ld\.global\S* \S+ \[(%rd\d+)(?:\+(\d+))?\]", re.sub(r"[ \t]+", " ", found.text))
+    # The compiler spells the loop over pieces out, twice.
+    assert max(Counter(register for register, _ in loaded).values()) == 2
+    assert not any(behind for _, behind in loaded)
 
 
 @pytest.mark.parametrize("formula, dtype", pairs((FORWARD, BACKWARD, "copy")))

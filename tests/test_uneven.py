@@ -59,6 +59,20 @@ def test_rows_that_start_anywhere(device_place, dtype):
             copied(device_place, values, *layouts)
 
 
+@pytest.mark.parametrize("pieces", [2, 3])
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "bfloat16", "float32"])
+def test_what_is_repeated_along_uneven_rows(device_place, dtype, pieces):
+    """It is the same for all pieces of a row, also for those that a warp takes in turn."""
+    size = TABLE[dtype].itemsize
+    columns = pieces * WARP * vector_thread_bytes(1, size) // size + 5
+    values = numbers((3, 1), TABLE[dtype].numpy)
+    given = device_place.operand(values)
+    out = device_place.empty((3, columns), values.dtype, margins=[(0, 0), (0, 1)])
+    out.view[...] = given.view
+    np.testing.assert_array_equal(bits(out.now()), bits(np.broadcast_to(values, (3, columns))))
+    out.assert_written_only()
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("columns", [257, 1111, 2049])
 def test_uneven_rows_in_place(device_place, columns, dtype):

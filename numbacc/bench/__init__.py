@@ -42,6 +42,9 @@ def main(argv: list[str]) -> int:
     report = Report(only=options.only)
     for subject in options.subjects:
         importlib.import_module(f".{subject}", __name__).run(report, quick=options.quick)
+    if options.only is not None and not report.figures:
+        print(f"no figure of {', '.join(options.subjects)} has {options.only!r} in its name")
+        return 1
     print(report.summary())
     if options.json:
         report.write(options.json)

@@ -49,7 +49,7 @@ def run(report: Report, *, quick: bool = False) -> None:
             name=f"host time, {case.name}", right=True, us=times["ours"], ratio=ratio, peers=peer, bound=case.bound,
             holds=ratio <= case.bound,
         )  # fmt: skip
-    if report.wants("host time, from_dlpack"):
+    if report.wants(_EXPORT, _IMPORT):
         _exchange(report, torch, batches)
 
 
@@ -98,6 +98,9 @@ class _Torchs:
         return self._capsule()
 
 
+_EXPORT, _IMPORT = "host time, torch.from_dlpack of ours", "host time, numbacc.from_dlpack of torch's tensors"
+
+
 def _exchange(report: Report, torch: Any, batches: int) -> None:
     """Arrays on their way to torch and back."""
     x = numbacc.asarray(np.ones((64, 2048), np.float32))
@@ -115,7 +118,7 @@ def _exchange(report: Report, torch: Any, batches: int) -> None:
     )
     us, back = times.pop("ours"), times.pop("from torch")
     report.add(
-        name="host time, torch.from_dlpack of ours", right=right, us=us, peers=times, bound_us=EXPORT_US,
+        name=_EXPORT, right=right, us=us, peers=times, bound_us=EXPORT_US,
         holds=us <= EXPORT_US,
     )  # fmt: skip
-    report.add(name="host time, numbacc.from_dlpack of torch's tensors", right=right, us=back)
+    report.add(name=_IMPORT, right=right, us=back)

@@ -59,7 +59,7 @@ def run(report: Report, *, quick: bool = False) -> None:
                     _bandwidth(report, case, dtype, kind, direction, x, dy, torch, quick)
     if report.wants("host time"):
         _host(report, torch)
-    if report.wants("first call"):
+    if report.wants(*(name for name, _, _ in STARTUP)):
         _startup(report)
 
 
@@ -255,13 +255,17 @@ print(time.perf_counter() - start)
 """
 
 
+#: What a new process does, the seconds that it may take, and the script.
+STARTUP = (
+    ("import numbacc after numpy", 0.5, _IMPORT),
+    ("first call of a process, after its first array", 1.0, _FIRST_CALL),
+    ("import, first array and first call, after the context", None, _FIRST_CALL_OF_ALL),
+)
+
+
 def _startup(report: Report) -> None:
     """Seconds that a new process takes, its kernels in the disk cache."""
-    for name, bound, script in (
-        ("import numbacc after numpy", 0.5, _IMPORT),
-        ("first call of a process, after its first array", 1.0, _FIRST_CALL),
-        ("import, first array and first call, after the context", None, _FIRST_CALL_OF_ALL),
-    ):
+    for name, bound, script in STARTUP:
         runs = [
             float(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout)
             for _ in range(6)

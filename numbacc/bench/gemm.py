@@ -26,6 +26,10 @@ SLIM = (8192, 8192, 1024)
 HOST = (16, 1024, 1024)
 
 
+_FUSION = "gelu_aux_bias 8192x8192x1024, fused over unfused"
+_MLP = "mlp and mlp_backward bfloat16, 8192 rows, 4096 -> 11008 -> 4096"
+
+
 def run(report: Report, *, quick: bool = False) -> None:
     """All figures of the matrix products."""
     torch = peers.import_torch()
@@ -35,12 +39,12 @@ def run(report: Report, *, quick: bool = False) -> None:
             for kind in ("bias", "gelu_bias", "gelu_aux_bias", "dgelu_bgrad"):
                 for stored in STORED:
                     _epilogue(report, torch, dtype, shape, kind, stored, repeats)
-    if report.wants("float8_e4m3fn 8192^3"):
+    if report.wants("float8_e4m3fn 8192^3, ours, speed over bfloat16"):
         _float8(report, repeats)
     for dtype, compute, bound in (("float32", None, 1.0), ("float32", "tf32", 1.0), ("float64", None, 1.02)):
         for stored in STORED:
             _plain(report, torch, dtype, compute, stored, bound, repeats // 2)
-    for name, measure in (("fused over unfused", _fusion), ("mlp and mlp_backward", partial(_mlp, torch=torch))):
+    for name, measure in ((_FUSION, _fusion), (_MLP, partial(_mlp, torch=torch))):
         if report.wants(name):
             measure(report, repeats=repeats)
     if report.wants("host time"):
@@ -158,7 +162,7 @@ def _epilogue(
 ) -> None:
     """A product with its epilogue, as the heuristics choose it and tuned, against torch's best for the same results."""
     name = f"{kind} {dtype} {'x'.join(map(str, shape))}, b {stored}"
-    if not report.wants(name):
+    if not report.wants(f"{name}, ours tuned"):
         return
     problem = Problem(shape, dtype, kind, stored)
     works = {"ours": problem.work(), "ours tuned": problem.work(tune=True)} | _torch_works(torch, problem)
@@ -204,7 +208,7 @@ def _plain(
 ) -> None:
     """A product without epilogue."""
     name = f"matmul {compute or dtype} 8192^3, b {stored}"
-    if not report.wants(name):
+    if not report.wants(f"{name}, ours tuned"):
         return
     problem = Problem(SQUARE, dtype, stored=stored)
     works = {"ours": problem.work(compute=compute), "ours tuned": problem.work(compute=compute, tune=True)}
@@ -244,7 +248,7 @@ def _fusion(report: Report, repeats: int) -> None:
         activate.run([aux], [problem.out], problem.out, 0)
 
     works = {"ours": problem.work(), "unfused": unfused}
-    _report(report, "gelu_aux_bias 8192x8192x1024, fused over unfused", problem, works, {"ours": 0.95}, repeats, 0.02)
+    _report(report, _FUSION, problem, works, {"ours": 0.95}, repeats, 0.02)
 
 
 def _mlp(report: Report, torch: Any, repeats: int) -> None:
@@ -278,7 +282,7 @@ def _mlp(report: Report, torch: Any, repeats: int) -> None:
         error = max(error, float(difference.norm() / other.float().norm()))
     times = gpu_ms({"ours": ours, "torch autograd": theirs}, repeats=max(repeats // 2, 5))
     report.add(
-        name="mlp and mlp_backward bfloat16, 8192 rows, 4096 -> 11008 -> 4096",
+        name=_MLP,
         ms=times["ours"],
         error=error,
         right=error < 0.02,

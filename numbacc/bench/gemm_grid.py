@@ -92,7 +92,7 @@ def run(report: Report, *, quick: bool = False) -> None:
     kept = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = False
     try:
-        measured = [_measure(torch, case) for case in cases(4 if quick else 1) if report.wants(str(case))]
+        measured = [_measure(torch, case) for case in cases(4 if quick else 1) if report.wants(f"grid: {case}")]
         _summarize(report, measured)
         if not quick and report.wants(str(_TRIED)):
             _strongest(report, torch, _TRIED)

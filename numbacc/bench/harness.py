@@ -165,9 +165,9 @@ class Report:
         if not self._quiet:
             print(_line(figure), flush=True)
 
-    def wants(self, name: str) -> bool:
-        """True if a figure of that name is to be measured."""
-        return self._only is None or self._only in name
+    def wants(self, *names: str) -> bool:
+        """True if one of the figures of these names is to be measured."""
+        return self._only is None or any(self._only in name for name in names)
 
     @property
     def all_right(self) -> bool:

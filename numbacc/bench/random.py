@@ -62,7 +62,7 @@ def run(report: Report, *, quick: bool = False) -> None:
     if report.wants("host time"):
         _host_times(report)
         _small_draws(report)
-    if report.wants("first number"):
+    if report.wants(*(_FIRST.format(kind) for kind in KINDS)):
         _first_number(report)
 
 
@@ -171,6 +171,9 @@ def _small_draws(report: Report) -> None:
         )
 
 
+_FIRST = "first number of a new generator, {}"
+
+
 def _first_number(report: Report) -> None:
     """Milliseconds from making a generator to its first number on the host, with everything loaded."""
     for kind in KINDS:
@@ -181,4 +184,4 @@ def _first_number(report: Report) -> None:
             times.append((time.perf_counter() - start) * 1e3)
         ms = statistics.median(times[1:])  # the first loads the kernel
         promise = {"bound": 5.0, "holds": ms <= 5.0} if kind == "philox" else {}
-        report.add(name=f"first number of a new generator, {kind}", host_ms=ms, **promise)
+        report.add(name=_FIRST.format(kind), host_ms=ms, **promise)

@@ -112,9 +112,10 @@ class MapExecutable(Operation):
         made, key = self.chosen.made, tuple([address % 16 for address in addresses])
         if not made or key in made:
             return self.choose(addresses)
-        other = next(iter(made.values())).launcher.order
+        # Listed by one call, while which no other thread adds to them.
+        kernels = list(made.values())
         make = self.spec.launcher or make_launcher
-        return Kernel(make(self.spec, Given(key, self.device, self._pairs(), other)))
+        return Kernel(make(self.spec, Given(key, self.device, self._pairs(), kernels[0].launcher.order)))
 
     # ------------------------------------------------------------ as a step of others
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from math import gcd, prod
 from typing import Any, NamedTuple
 
@@ -41,8 +41,9 @@ class _Walked(NamedTuple):
     halved: tuple[int, ...]
 
 
+@lru_cache(maxsize=1024)
 def executable(step: Repack, count: int) -> MapExecutable:
-    """Make the executable of a repacking pass, whose arrays are its source and target.
+    """The executable of a repacking pass, whose arrays are its source and target. Threads share it.
 
     `count` is the number of points that the step's scale refers to.
     """

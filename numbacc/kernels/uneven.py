@@ -125,7 +125,7 @@ def make_uneven(rows: Sequence[Any], lanes: int, width: int) -> dict[str, Any]:
                 itemsize = operand.dtype.itemsize
                 address, beyond, aligned = _parts(builder, args, k, itemsize)
                 if operand.repeated:
-                    number = bits_at(builder, operand, address)
+                    number = bits_at(builder, operand, address_of(builder, args, k, itemsize))
                     bits |= {(k, lane): number for lane in range(lanes)}
                 elif _is_word(operand, width):
                     starts = [behind(builder, aligned, args[3], run, itemsize) for run in range(runs + 1)]

@@ -44,8 +44,9 @@ class KernelDraw:
         self._launchers: list[Any] = [None] * 64
         #: What is called of these.
         self._launches: list[Any] = [_unknown] * 64
-        #: The one made last.
+        #: The one made last, and all that were made: two threads may make one, and call either.
         self._last: Any = None
+        self._made: list[Any] = []
 
     def ready(self, addresses: Sequence[int]) -> None:
         """Compile and load what a new generator's first draw needs."""
@@ -61,7 +62,9 @@ class KernelDraw:
                 if not make.is_loaded(order.kernel, order.device):
                     order = for_any_alignment(order._replace(kernel=last.order.kernel), order.alignment)
                 return make(order)
-            found = self._launchers[number] = self._last = make(order)
+            found = make(order)
+            self._made.append(found)
+            self._launchers[number] = self._last = found
             self._launches[number], self.algorithm = found.launch, _described(order)
         return found
 
