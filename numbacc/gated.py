@@ -16,7 +16,7 @@ Sources: Dauphin et al. 2017 (arXiv:1612.08083); Shazeer 2020 (arXiv:2002.05202)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -26,8 +26,10 @@ from .base.dtypes import FLOATS, info
 from .base.layout import Layout, View, check_rank, check_same_device, dense_like, normalize_axis, view
 from .device.map_executable import MapSpec
 from .device.streams import handle_of
-from .errors import DTypeError, OptionError, ShapeError, shown
-from .kernels.formulas import FORMULAS
+from .errors import DTypeError, OptionError, ShapeError, UnsupportedError, shown
+from .kernels.derive import takes_one
+from .kernels.formula import Formula
+from .kernels.formulas import FORMULAS, own_gate
 from .plan.base import check_out, outs_of
 from .plan.cache import PlanCache, functions_of
 from .plan.maps import MapPlan
@@ -44,6 +46,7 @@ __all__ = [
     "cache_limit",
     "forward",
     "forward_plan",
+    "register",
 ]
 
 
@@ -160,6 +163,45 @@ def backward_plan(
     return _lookup("backward", (dy, x), kind, axis, gate, out)
 
 
+def register(kind: str, gate: Callable[[float], float], slope: Callable[[float], float] | None = None) -> None:
+    """Make a kind of gated unit of one's own, y = a * g(b), for `forward` and `backward`.
+
+    Args:
+        kind: its name. One of numbacc's own is refused; one that was registered before is replaced, as a cell that is
+            run again wants it.
+        gate: g, a Python function of one number: arithmetic, comparisons, branches, loops over known ranges, `math`,
+            and calls of such functions. On a GPU it is compiled, for each dtype, as the built-in kinds are; in NumPy it
+            is called number by number in float64, a microsecond or two each.
+        slope: g', by default derived from `gate` by the chain rule. Give it where the derived one is not accurate: of
+            b / (1 + exp(-b)), say, it is inf · 0 where exp overflows.
+
+    Raises:
+        OptionError: kind is no new name; gate or slope is not a function of one number.
+        UnsupportedError: gate does what has no derivative that is known; the message names the line.
+
+    Example:
+        >>> import math
+        >>> gated.register("sineglu", lambda b: b * math.sin(b))
+        >>> gated.forward(np.array([3.0, -2.0, 0.0, math.pi / 2]), "sineglu").round(4)
+        array([ 0.    , -3.1416])
+    """
+    if not isinstance(kind, str) or not kind or kind in KINDS:
+        raise OptionError(f"kind={shown(kind)} is not a new name; numbacc's own kinds are {', '.join(KINDS)}")
+    for name, function in (("gate", gate), ("slope", slope)):
+        if not takes_one(function) and not (name == "slope" and function is None):
+            raise OptionError(f"{name}={shown(function)} is not a Python function of one number")
+    try:
+        _own[kind] = own_gate(kind, gate, slope)
+    except TypeError as error:
+        raise UnsupportedError(f"{error}; give it as slope=") from None
+    # Plans of the kind that had this name before.
+    _plans.clear()
+
+
+#: Kind that was registered -> direction -> formula.
+_own: dict[str, dict[str, Formula]] = {}
+
+
 def _call(
     direction: str,
     arguments: tuple[Any, ...],
@@ -241,10 +283,10 @@ _GATES = {
 
 
 def _check_options(kind: Any, gate: Any) -> None:
-    if not isinstance(kind, str) or kind not in KINDS:
+    if not isinstance(kind, str) or (kind not in KINDS and kind not in _own):
         gate = _GATES.get(kind) if isinstance(kind, str) else None
         hint = f'; {kind} is the gate of "{gate}"' if gate else ""
-        raise OptionError(f"kind={shown(kind)} is unknown{hint}; the kinds are {', '.join(KINDS)}")
+        raise OptionError(f"kind={shown(kind)} is unknown{hint}; the kinds are {', '.join([*KINDS, *_own])}")
     if not isinstance(gate, str) or gate not in ("first", "second"):
         raise OptionError(f'gate={shown(gate)} is unknown; it is "first" or "second"')
 
@@ -291,7 +333,7 @@ def _plan(
         writes = [view(k, 0, a.strides, shape) for k, a in enumerate(outputs)]
     if gate == "first":
         writes.reverse()
-    formula = FORMULAS[f"gated.{direction}.{kind}"]
+    formula = _own[kind][direction] if kind in _own else FORMULAS[f"gated.{direction}.{kind}"]
     return MapPlan(
         MapSpec(
             op=f"gated.{direction}",

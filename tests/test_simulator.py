@@ -19,7 +19,7 @@ pytestmark = skip_if(simulated(), "not simulated")
 @pytest.mark.parametrize(
     "files",
     [
-        "test_gated.py test_gated_errors.py",
+        "test_gated.py test_gated_errors.py test_gated_register.py test_derive.py",
         "test_epilogue_kernels.py",
         "test_gemm.py test_gemm_shapes.py test_gemm_narrow.py test_gemm_errors.py test_gemm_alignment.py",
         "test_gemm_gradients.py test_gemm_plans.py test_gemm_layers.py test_gemm_masks.py test_gemm_arguments.py",
@@ -29,8 +29,8 @@ pytestmark = skip_if(simulated(), "not simulated")
         "test_device_array.py test_copies.py test_foreign.py test_docs.py test_docstrings.py test_creation.py",
         "test_operands.py",
         "test_casts.py test_specialize.py",
-        "simulated_kernels.py test_uneven.py test_captured_alignment.py",
-        "simulated_arrays.py",
+        "simulated_kernels.py test_uneven.py",
+        "simulated_arrays.py test_captured_alignment.py",
     ],
 )
 def test_in_the_simulator(files):

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .arithmetic import replacements
+from .copies import ieee
 
 
 class Formula:
@@ -92,6 +93,21 @@ def _number_by_number(function: Callable[..., Any]) -> Callable[..., tuple[Any, 
             results = [function(*numbers) for numbers in zip(*(a.ravel() for a in arrays), strict=True)]
         rows = [row if isinstance(row, tuple) else (row,) for row in results]
         return tuple(np.array(column).reshape(arrays[0].shape) for column in zip(*rows, strict=True))
+
+    return reference
+
+
+def by_number(function: Callable[..., Any], results: int) -> Callable[..., tuple[Any, ...]]:
+    """The meaning in NumPy of a formula of so many results: number by number, in float64, as a GPU has `math`."""
+    own = ieee(function)
+
+    def reference(*operands: Any) -> tuple[Any, ...]:
+        arrays = np.broadcast_arrays(*(np.asarray(each, np.float64) for each in operands))
+        found = np.empty((results, arrays[0].size))
+        with np.errstate(all="ignore"):
+            for k, numbers in enumerate(zip(*(a.ravel() for a in arrays), strict=True)):
+                found[:, k] = own(*numbers)
+        return tuple(found.reshape(results, *arrays[0].shape))
 
     return reference
 

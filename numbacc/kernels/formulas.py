@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 from ..reference import epilogues, gated
 from .arithmetic import exp, gaussian, magnitude, minimum, normal_tail, reciprocal
-from .formula import Formula, Reduction
+from .derive import with_gradient
+from .formula import Formula, Reduction, by_number
 
 INV_SQRT_2PI = 0.3989422804014327  # 1/√(2π), so that φ(b) = INV_SQRT_2PI · exp(-b²/2)
 TANH_LINEAR = 1.5957691216057308  # 2√(2/π), since ½(1 + tanh u) = σ(2u)
@@ -216,6 +217,18 @@ _EPILOGUES = {
     "gelu_aux_bias": biased(activated_with_aux(geglu_tanh)),
     "dgelu": dgelu,
 }
+
+
+def own_gate(kind: str, gate: Callable[[Any], Any], slope: Callable[[Any], Any] | None = None) -> dict[str, Formula]:
+    """The formulas of a kind of gate that is given by g, and by g' where that is not to be derived: by direction.
+
+    Raises:
+        TypeError: g' cannot be derived.
+    """
+    pair = with_gradient(gate, kind) if slope is None else (lambda b: (gate(b), slope(b)))
+    forward, backward = smooth(pair, gate)
+    made = Formula(f"gated.backward.{kind}", backward, by_number(backward, 2))
+    return {"forward": Formula(f"gated.forward.{kind}", forward, by_number(forward, 1), made), "backward": made}
 
 
 def _gated(direction: str, derivatives: dict[str, Formula]) -> dict[str, Formula]:

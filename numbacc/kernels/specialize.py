@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Callable
 from functools import lru_cache, partial
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
-from ..base._numba import cuda
+from ..base._numba import SIMULATED, cuda
 from ..base.dtypes import DTypeInfo
 from ..base.written import with_numbers
 from .arithmetic import replacements
+from .copies import IEEE_MATH, names_in
 from .instructions import hardware
 
 #: Compute dtype -> the type that a Python float has in a formula. In integers it stays a float64, as in NumPy.
@@ -43,20 +45,15 @@ def specialize(formula: Callable[..., Any], compute: str, narrow: bool) -> Calla
         value = getattr(value, "py_func", value)
         if isinstance(value, FunctionType) and value is not found:
             return specialize(value, compute, narrow)
-        return value
+        # Python's raises where a GPU gives infinity or NaN.
+        return IEEE_MATH if SIMULATED and value is math else value
 
-    own = {name: convert(names[name]) for name in _names_in(code) if name in names}
+    own = {name: convert(names[name]) for name in names_in(code) if name in names}
     own["__builtins__"] = builtins
     cells = tuple(type(cell)(convert(cell.cell_contents)) for cell in found.__closure__ or ())
     copy = FunctionType(code, own, found.__name__, found.__defaults__, cells)
     jitted: Callable[..., Any] = cuda.jit(device=True)(with_numbers(copy, partial(_number, compute)))
     return jitted
-
-
-def _names_in(code: CodeType) -> set[str]:
-    """The global names that a function uses, those of the functions inside it too."""
-    inside = (constant for constant in code.co_consts if isinstance(constant, CodeType))
-    return set(code.co_names).union(*map(_names_in, inside))
 
 
 def _number(compute: str, value: Any) -> Any:

@@ -1,0 +1,95 @@
+"""Copies of functions that mean other things by the names they use: `math` of symbols, or without exceptions."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable
+from types import BuiltinFunctionType, CodeType, FunctionType
+from typing import Any
+
+import numpy as np
+
+__all__ = ["IEEE_MATH", "copied", "ieee", "names_in"]
+
+
+def names_in(code: CodeType) -> set[str]:
+    """The global names that a function uses, those of the functions inside it too."""
+    inside = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+    return set(code.co_names).union(*map(names_in, inside))
+
+
+def copied(function: Any, convert: Callable[[Any], Any], seen: dict[int, Any] | None = None) -> Any:
+    """A function in which everything it refers to is converted, and so in all functions that it calls.
+
+    Args:
+        function: any value; what is no Python function comes back as `convert` has it.
+        convert: value -> what is used in its place: itself, to keep it, or to have a Python function copied.
+        seen: id of a function -> its copy.
+    """
+    seen = {} if seen is None else seen
+    value = getattr(function, "py_func", function)
+    found = convert(value)
+    if found is not value or not isinstance(value, FunctionType):
+        return found
+    if id(value) not in seen:
+        own: dict[str, Any] = {"__builtins__": builtins}
+        cells = tuple(type(cell)() for cell in value.__closure__ or ())
+        copy = FunctionType(value.__code__, own, value.__name__, value.__defaults__, cells)
+        copy.__kwdefaults__ = value.__kwdefaults__
+        seen[id(value)] = copy
+        for cell, given in zip(cells, value.__closure__ or (), strict=True):
+            cell.cell_contents = copied(given.cell_contents, convert, seen)
+        names = value.__globals__
+        own |= {name: copied(names[name], convert, seen) for name in names_in(value.__code__) if name in names}
+    return seen[id(value)]
+
+
+# ---------------------------------------------------------------- math without exceptions
+
+#: What NumPy calls functions of `math` where it has another name for them.
+_NUMPYS = {
+    "acos": "arccos", "asin": "arcsin", "atan": "arctan", "acosh": "arccosh", "asinh": "arcsinh", "atanh": "arctanh",
+    "atan2": "arctan2", "pow": "power",
+}  # fmt: skip
+
+
+class _Ieee:
+    """`math` as it is on a GPU: infinity and NaN where Python's raises."""
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(math, name)
+        return _without_exceptions(value) if isinstance(value, BuiltinFunctionType) else value
+
+
+def _without_exceptions(function: Any) -> Callable[..., Any]:
+    name = function.__name__
+    numpys = getattr(np, _NUMPYS.get(name, name), None)
+
+    def call(*numbers: Any) -> Any:
+        try:
+            return function(*numbers)
+        except (ArithmeticError, ValueError):
+            return numpys(*map(np.float64, numbers)) if numpys is not None else math.nan
+
+    return call
+
+
+#: In the place of `math`.
+IEEE_MATH = _Ieee()
+
+
+def ieee(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A formula for the CPU, which computes as a GPU does: where Python raises it gives infinity or NaN.
+
+    Its numbers are to be NumPy's, whose divisions by 0 do not raise either.
+    """
+
+    def convert(value: Any) -> Any:
+        if value is math:
+            return IEEE_MATH
+        is_math = isinstance(value, BuiltinFunctionType) and value.__module__ == "math"
+        return _without_exceptions(value) if is_math else value
+
+    copy: Callable[..., Any] = copied(function, convert)
+    return copy

@@ -1,0 +1,188 @@
+"""Derivatives that are derived from functions, against differences of these and against those written by hand."""
+
+from __future__ import annotations
+
+import inspect
+import math
+
+import numpy as np
+import ptx
+import pytest
+from skips import skip_if
+
+from numbacc.base.dispatch import simulated
+from numbacc.kernels import arithmetic, formulas
+from numbacc.kernels.derivatives import RULES
+from numbacc.kernels.derive import with_gradient
+from numbacc.kernels.specs import VECTOR_BYTES, KernelSpec
+
+#: Where functions of one number are tried: the usual places, and those of functions that are defined elsewhere only.
+USUAL = (-2.3, -0.7, 0.4, 1.9)
+WHERE = {
+    math.log: (0.2, 3.0), math.log2: (0.2, 3.0), math.log10: (0.2, 3.0), math.log1p: (-0.5, 3.0),
+    math.sqrt: (0.3, 7.0), math.asin: (-0.6, 0.3), math.acos: (-0.6, 0.3), math.atanh: (-0.6, 0.3),
+    math.acosh: (1.4, 9.0), arithmetic.reciprocal: (1.5, 8.0), arithmetic.gaussian: (0.3, 4.0),
+}  # fmt: skip
+#: Functions of several numbers.
+SEVERAL = {
+    math.atan2: [(0.3, -1.2), (-2.0, 0.5)], math.hypot: [(3.0, 4.0)], math.pow: [(1.7, 2.2), (0.4, -1.5)],
+    arithmetic.minimum: [(0.3, 0.9), (2.0, -1.0)], arithmetic.fma: [(1.5, -2.0, 0.7)],
+}  # fmt: skip
+
+
+def differences(function, numbers):
+    """The derivatives by central differences, good to some 1e-9 of the function's size."""
+    found = []
+    for k in range(len(numbers)):
+        step = 1e-5 * max(abs(numbers[k]), 1.0)
+        ahead, back = ([x + sign * step * (j == k) for j, x in enumerate(numbers)] for sign in (1, -1))
+        found.append((function(*ahead) - function(*back)) / (2 * step))
+    return found
+
+
+def check(function, *places):
+    derived = with_gradient(function, "it")
+    for place in places:
+        numbers = place if isinstance(place, tuple) else (place,)
+        value, *slopes = derived(*numbers)
+        assert value == function(*numbers)
+        np.testing.assert_allclose(slopes, differences(function, numbers), rtol=1e-7, atol=1e-8)
+    return derived
+
+
+ONE = [f for f in RULES if not isinstance(f, str) and f not in SEVERAL and f is not arithmetic.normal_tail]
+
+
+@pytest.mark.parametrize("function", ONE, ids=lambda f: f"{f.__module__}.{f.__name__}")
+def test_functions_of_one_number(function):
+    check(lambda x: function(x) * 1.0, *WHERE.get(function, USUAL))
+
+
+@pytest.mark.parametrize("function", SEVERAL, ids=lambda f: f.__name__)
+def test_functions_of_several(function):
+    names = ", ".join("xyz"[: len(SEVERAL[function][0])])
+    check(eval(f"lambda {names}: f({names})", {"f": function}), *SEVERAL[function])
+
+
+@pytest.mark.parametrize("operator", [o for o in RULES if isinstance(o, str) and o != "neg"])
+def test_operators(operator):
+    for text in ("x {} y", "2.5 {} x + y", "x {} 3 - y", "(x + y) {} (y * y + 1)"):
+        check(eval("lambda x, y: " + text.format(operator)), (1.7, 0.6), (2.2, 1.4))
+
+
+def softplus_like(b, sharpness):
+    """A loop, a branch, a nested function, and what is bound from outside."""
+    total = 0.0
+    for k in range(1, 4):
+        total += scaled(b, k) / k
+    if total > 1.0 and b < 3.0:
+        return math.log1p(total)
+    return -total if b < -1.0 else sharpness * max(total, 0.1) * abs(b)
+
+
+def scaled(x, by=2):
+    inner = by + 1
+
+    def nested(y):
+        return y * inner
+
+    return nested(x) if x > 0 else nested(x) / 2
+
+
+def test_branches_loops_and_calls():
+    check(softplus_like, *((b, s) for b in (-3.1, -0.6, 0.03, 0.7, 2.9, 5.5) for s in (0.5, 2.0)))
+    assert with_gradient(lambda x: 3.0, "it")(0.3) == (3.0, 0.0)
+    assert with_gradient(lambda x: (x > 0) * x**3, "it")(2.0) == (8.0, 12.0)
+    check(lambda x: math.tanh(+x) if x == x and not x >= 9 else -x, 0.3, 12.0)
+
+
+def test_where_it_bends_it_is_one_side_or_zero():
+    assert with_gradient(abs_of, "it")(0.0) == (0.0, 0.0)
+    assert with_gradient(lambda x: max(x, 0.0), "it")(0.0)[1] in (0.0, 1.0)
+    assert math.isnan(with_gradient(abs_of, "it")(math.nan)[1])
+
+
+def abs_of(x):
+    return abs(x)
+
+
+@pytest.mark.parametrize("kind", formulas.GATES)
+def test_the_gates_own_derivatives(kind):
+    """In the middle, where nothing overflows, they are what is written by hand."""
+    gate = {k: getattr(formulas, k) for k in ("glu", "swiglu", "geglu", "geglu_tanh")}.get(kind, lambda b: max(b, 0.0))
+    derived, dy, a = with_gradient(gate, kind), 0.7, -1.3
+    for b in np.linspace(-9, 9, 181) + 1e-3:
+        value, slope = derived(b)
+        da, db = formulas.GATES[kind].backward(dy, a, b)
+        np.testing.assert_allclose([dy * value, dy * (a * slope)], [da, db], rtol=1e-11, atol=1e-15)
+
+
+def test_what_is_derived_can_be_read():
+    text = inspect.getsource(with_gradient(lambda b: b * math.sin(b), "sine"))
+    assert text.splitlines() == [
+        "def derived(x0):",
+        "    t0 = math.sin(x0)",
+        "    t1 = x0 * t0",
+        "    t2 = math.cos(x0)",
+        "    t3 = x0 * t2",
+        "    t4 = t0 + t3",
+        "    return t1, t4,",
+    ]
+
+
+def looks_up(x):
+    table = (1.0, 2.0)
+    return table[int(x)]
+
+
+def loops(x):
+    while x > 1.0:
+        x = x / 2
+    return x
+
+
+def branches_much(x):
+    for k in range(8):
+        if x > k:
+            x = x * 1.5
+        if x < -k:
+            x = x - 1
+    return x
+
+
+@pytest.mark.parametrize(
+    "function, message",
+    [
+        (lambda x: math.lgamma(x), r"no derivative of math.lgamma is known; line \d+ of .*test_derive.py"),
+        (looks_up, r"only known when it runs; line \d+ of .*test_derive.py: return table\[int\(x\)\]"),
+        (loops, "loop whose length"),
+        (branches_much, "ways through it|too many branches"),
+        (lambda x: [x], "returns a list, not one number"),
+        (lambda x: (x, x), "returns a tuple"),
+        (lambda x: np.exp(x), "exp"),
+        (lambda x: x * "2", "computes with a str"),
+        (lambda x: x / 0 if x else 1 / 0, "division"),
+    ],
+)
+def test_what_has_none_is_told_with_its_line(function, message):
+    with pytest.raises(TypeError, match=f"own has no derivative that can be derived: .*(?:{message})"):
+        with_gradient(function, "own")
+
+
+@skip_if(simulated(), "not simulated")
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize(
+    "gate", [lambda b: b * math.tanh(b), formulas.geglu, softplus_like], ids=["tanh", "geglu", "soft"]
+)
+def test_kernels_compute_in_the_dtype(gate, dtype):
+    """No number of a derivative drags float32 up to float64, and nothing spills."""
+    own = (lambda b: softplus_like(b, 2.0)) if gate is softplus_like else gate
+    made = formulas.own_gate("own", own)["backward"]
+    size = np.dtype("f4").itemsize if dtype == "float32" else {"float64": 8}.get(dtype, 2)
+    compute = "float64" if dtype == "float64" else "float32"
+    width = VECTOR_BYTES // size
+    spec = KernelSpec("vector", made, (dtype,) * 3, (dtype,) * 2, 1, False, width, width, compute=compute)
+    found = ptx.compiled(spec)
+    assert (".f64" in found.text) == (dtype == "float64")
+    if ptx.ptxas() is not None and gate is not softplus_like:
+        assert found.usage((9, 0))[1] == 0
