@@ -177,7 +177,8 @@ def register(kind: str, gate: Callable[[float], float], slope: Callable[[float],
 
     Raises:
         OptionError: kind is no new name; gate or slope is not a function of one number.
-        UnsupportedError: gate does what has no derivative that is known; the message names the line.
+        UnsupportedError: gate does what a kernel cannot, or what has no derivative that is known; the message names the
+            line.
 
     Example:
         >>> import math
@@ -193,7 +194,8 @@ def register(kind: str, gate: Callable[[float], float], slope: Callable[[float],
     try:
         _own[kind] = own_gate(kind, gate, slope)
     except TypeError as error:
-        raise UnsupportedError(f"{error}; give it as slope=") from None
+        more = "; give it as slope=" if slope is None and "derivative" in str(error) else ""
+        raise UnsupportedError(f"{error}{more}") from None
     # Plans of the kind that had this name before.
     _plans.clear()
 

@@ -13,8 +13,13 @@ from skips import skip_if
 from numbacc.base.dispatch import simulated
 from numbacc.kernels import arithmetic, formulas
 from numbacc.kernels.derivatives import RULES
-from numbacc.kernels.derive import with_gradient
+from numbacc.kernels.derive import written
 from numbacc.kernels.specs import VECTOR_BYTES, KernelSpec
+
+
+def with_gradient(function, name):
+    return written(function, name, gradient=True)
+
 
 #: Where functions of one number are tried: the usual places, and those of functions that are defined elsewhere only.
 USUAL = (-2.3, -0.7, 0.4, 1.9)
@@ -117,6 +122,27 @@ def test_the_gates_own_derivatives(kind):
         np.testing.assert_allclose([dy * value, dy * (a * slope)], [da, db], rtol=1e-11, atol=1e-15)
 
 
+def test_powers():
+    polynomial = with_gradient(lambda b: sum(c * b**k for k, c in enumerate((1.0, 2.0, 3.0))), "it")
+    assert polynomial(0.0) == (1.0, 2.0) and polynomial(2.0) == (17.0, 14.0)
+    assert with_gradient(lambda b: (-2.0) ** math.floor(b) * b, "it")(2.0) == (8.0, 4.0)
+    assert with_gradient(lambda b: 0.0**b, "it")(2.0) == (0.0, 0.0)
+    check(lambda b: 2.0**b + b**-2, 0.7, 3.0)
+
+
+def test_truth_values_that_are_computed_with_are_numbers():
+    gate = with_gradient(lambda b: b * ((b > 0) + (b > 1)) - -(b > 3) + ((b > 0) - (b < 0)), "it")
+    assert gate(2.0) == (5.0, 2.0) and gate(-2.0) == (-1.0, 0.0)
+
+
+def test_what_comes_from_outside_is_as_it_was():
+    made = [with_gradient(lambda b: b * k, "it") for k in (1.0, np.float32(2.0), np.int64(3))]  # noqa: B023
+    assert [each(2.0) for each in made] == [(2.0, 1.0), (4.0, 2.0), (6.0, 3.0)]
+    assert with_gradient(lambda b, factor=2.0, *, more=1.0: b * factor + more, "it")(3.0) == (7.0, 2.0)
+    assert with_gradient(lambda b: formulas.swiglu(b), "it")(0.0) == (0.0, 0.5)
+    assert with_gradient(lambda b: formulas.geglu(b) if b > np.sqrt(2.0) else b * np.pi, "it")(1.0)[1] == np.pi
+
+
 def test_what_is_derived_can_be_read():
     text = inspect.getsource(with_gradient(lambda b: b * math.sin(b), "sine"))
     assert text.splitlines() == [
@@ -157,11 +183,15 @@ def branches_much(x):
         (looks_up, r"only known when it runs; line \d+ of .*test_derive.py: return table\[int\(x\)\]"),
         (loops, "loop whose length"),
         (branches_much, "ways through it|too many branches"),
-        (lambda x: [x], "returns a list, not one number"),
+        (lambda x: [x], "returns a list"),
         (lambda x: (x, x), "returns a tuple"),
         (lambda x: np.exp(x), "exp"),
         (lambda x: x * "2", "computes with a str"),
-        (lambda x: x / 0 if x else 1 / 0, "division"),
+        (lambda x: x / 0, "division"),
+        (lambda x: (1, 2)[5] * x, r"IndexError: tuple index out of range; line \d+ of .*test_derive.py"),
+        (lambda x: x * missing, "NameError: name 'missing' is not defined"),  # noqa: F821
+        (lambda x: math.log(x, 2), "no derivative of math.log of 2 numbers is known"),
+        (lambda x: x * 1j, "computes with a complex"),
     ],
 )
 def test_what_has_none_is_told_with_its_line(function, message):
@@ -172,7 +202,9 @@ def test_what_has_none_is_told_with_its_line(function, message):
 @skip_if(simulated(), "not simulated")
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize(
-    "gate", [lambda b: b * math.tanh(b), formulas.geglu, softplus_like], ids=["tanh", "geglu", "soft"]
+    "gate",
+    [lambda b: b * math.tanh(b), formulas.geglu, softplus_like, lambda b: -(b > 0) * b**3 + math.fabs(b) * np.pi],
+    ids=["tanh", "geglu", "soft", "steps"],
 )
 def test_kernels_compute_in_the_dtype(gate, dtype):
     """No number of a derivative drags float32 up to float64, and nothing spills."""

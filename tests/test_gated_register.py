@@ -60,11 +60,56 @@ def test_where_python_would_raise_there_are_infinities(place):
     np.testing.assert_array_equal(found, [np.inf, np.inf, np.nan])
 
 
+@pytest.mark.parametrize(
+    "gate, b, y, da",
+    [
+        (lambda b: math.sqrt(abs(b)), 0.0, 0.0, 0.0),
+        (lambda b: 1.0 / math.sin(b), 0.0, np.inf, np.inf),
+        (lambda b: math.exp(b) ** 2, 400.0, np.inf, np.inf),
+        (lambda b: math.sin(b) ** 0.5, -1.0, np.nan, np.nan),
+        (lambda b: b * ((b > 0) + (b > 1)), 2.0, 4.0, 4.0),
+        (lambda b: b * -(b > 0), 2.0, -2.0, -2.0),
+        (lambda b: max(b, 0.0), np.nan, np.nan, np.nan),
+    ],
+)
+def test_the_same_where_numbers_are_not_usual(place, gate, b, y, da):
+    gated.register("own", gate)
+    x = place.put(np.array([1.0, b]))
+    assert place.get(gated.forward(x, "own")).tolist() == pytest.approx([y], nan_ok=True)
+    assert place.get(gated.backward(place.put(np.ones(1)), x, "own"))[0] == pytest.approx(da, nan_ok=True)
+
+
+def test_kinds_of_a_loop_are_each_their_own(place):
+    x = place.put(np.array([1.0, 3.0]))
+    for k in (1.0, 2.0):
+        gated.register(f"line{int(k)}", lambda b: b * k)  # noqa: B023
+    assert len({gated._own[kind]["forward"].digest("float32", False) for kind in gated._own}) == 2
+    for k in (1.0, 2.0):
+        assert place.get(gated.forward(x, f"line{int(k)}")).tolist() == [3.0 * k]
+        assert place.get(gated.backward(place.put(np.ones(1)), x, f"line{int(k)}")).tolist() == [3.0 * k, k]
+
+
+def test_a_kind_that_is_replaced_while_it_is_planned_is_not_kept(monkeypatch):
+    gated.register("own", lambda b: b)
+    made, x = gated.MapPlan, np.array([1.0, 3.0])
+
+    def replacing(spec):
+        monkeypatch.setattr(gated, "MapPlan", made)
+        gated.register("own", lambda b: 2.0 * b)
+        return made(spec)
+
+    monkeypatch.setattr(gated, "MapPlan", replacing)
+    gated.forward(x, "own")
+    assert gated.forward(x, "own").tolist() == [6.0]
+
+
 def test_a_cell_that_is_run_again_replaces_the_kind(place):
     x = place.put(np.array([2.0, 3.0], np.float32))
     for factor in (1.0, 2.0):
         gated.register("line", lambda b, factor=factor: b * factor)
         assert place.get(gated.forward(x, "line")).tolist() == [6.0 * factor]
+        dx = gated.backward(place.put(np.ones(1, np.float32)), x, "line")
+        assert place.get(dx).tolist() == [3.0 * factor, 2.0 * factor]
         assert gated.forward_plan(x, "line").info.op == "gated.forward"
     gated.register("line", lambda b: b, slope=lambda b: 5.0)
     assert place.get(gated.backward(place.put(np.ones(1, np.float32)), x, "line")).tolist() == [3.0, 10.0]

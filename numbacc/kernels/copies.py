@@ -68,9 +68,13 @@ def _without_exceptions(function: Any) -> Callable[..., Any]:
 
     def call(*numbers: Any) -> Any:
         try:
-            return function(*numbers)
-        except (ArithmeticError, ValueError):
-            return numpys(*map(np.float64, numbers)) if numpys is not None else math.nan
+            found = function(*numbers)
+        except (ArithmeticError, ValueError) as error:
+            if numpys is not None:
+                return numpys(*map(np.float64, numbers))
+            return np.float64(math.inf if isinstance(error, OverflowError) else math.nan)
+        # What is computed with it does not raise either.
+        return np.float64(found) if type(found) is float else found
 
     return call
 

@@ -31,10 +31,12 @@ def is_less(x, y):
 
 
 def _of_power(y: Any, base: Any, exponent: Any) -> tuple[Any, Any]:
-    slope = exponent * base ** (exponent - 1)
     if isinstance(exponent, (int, float)):
-        return slope, 0.0
-    return slope, y * call(math.log, y, base)
+        # x ** 0 is 1 everywhere, also where 0 · x ** -1 is not a number.
+        return (exponent * base ** (exponent - 1) if exponent else 0.0), 0.0
+    if isinstance(base, (int, float)):
+        return 0.0, y * math.log(base) if base > 0 else 0.0 if base == 0 else math.nan
+    return exponent * base ** (exponent - 1), y * call(math.log, y, base)
 
 
 def call(function: Any, like: Any, *parts: Any) -> Any:

@@ -3,6 +3,9 @@
 The function is run on symbols in the place of numbers, once for each way through its branches; they note what is
 computed of them. The chain rule then goes backward over what was noted, and value and derivatives together are written
 down as a Python function: straight lines and branches, which kernels compile, and the CPU runs, as any other formula.
+
+What is written down refers to nothing but `math` and `arithmetic`: what the function had from outside is in it as it
+was when it was run on symbols.
 """
 
 from __future__ import annotations
@@ -13,8 +16,11 @@ import linecache
 import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from types import BuiltinFunctionType, FunctionType
+from pathlib import Path
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
+
+import numpy as np
 
 from . import derivatives
 from .copies import copied
@@ -83,10 +89,24 @@ def _add_operators() -> None:
 _add_operators()
 
 
+def _plain(part: Any, does: str) -> Any:
+    """A symbol, or a number as Python's own."""
+    if isinstance(part, Symbol):
+        return part
+    if isinstance(part, (bool, np.bool_)):
+        return bool(part)
+    if isinstance(part, (int, np.integer)):
+        return int(part)
+    if isinstance(part, (float, np.floating)):
+        return float(part)
+    raise TypeError(f"it {does} a {type(part).__name__}, which is not a real number")
+
+
 class Trace:
     """What a function computes of symbols, on one way after the other."""
 
-    def __init__(self, arguments: int):
+    def __init__(self, arguments: int, is_derived: bool):
+        self.is_derived = is_derived
         self._noted: dict[Any, Symbol] = {}
         self.arguments = tuple(self._symbol(f"x{k}", ()) for k in range(arguments))
         self._script: list[bool] = []
@@ -101,10 +121,7 @@ class Trace:
 
     def note(self, made: Any, *parts: Any) -> Any:
         """What an operator or function makes of symbols and numbers."""
-        for part in parts:
-            if not isinstance(part, (Symbol, int, float)):
-                raise TypeError(f"it computes with a {type(part).__name__}")
-        return self._symbol(made, parts)
+        return self._symbol(made, tuple([_plain(part, "computes with") for part in parts]))
 
     def decide(self, condition: Symbol) -> bool:
         """Which way is taken: that of the script, else the first."""
@@ -132,20 +149,25 @@ class Trace:
         raise TypeError(f"there are more than {_MOST_WAYS} ways through it")
 
 
-class _Math:
-    """`math` of symbols."""
+class _Module:
+    """A module whose functions are for symbols."""
 
-    def __init__(self, trace: Trace):
-        self._trace = trace
+    def __init__(self, module: ModuleType, trace: Trace):
+        self._module, self._trace = module, trace
 
     def __getattr__(self, name: str) -> Any:
-        return _of_symbols(getattr(math, name), self._trace)
+        return _of_symbols(getattr(self._module, name), self._trace)
 
 
 def _of_symbols(value: Any, trace: Trace) -> Any:
-    """What a formula refers to, for symbols: Python functions as they are."""
-    if value is math:
-        return _Math(trace)
+    """What a formula refers to, for symbols."""
+    return copied(value, lambda each: _converted(each, trace))
+
+
+def _converted(value: Any, trace: Trace) -> Any:
+    """A module or a function that is noted as a whole; other functions as they are."""
+    if isinstance(value, ModuleType):
+        return _Module(value, trace)
     is_math = isinstance(value, BuiltinFunctionType) and value.__module__ == "math"
     if not is_math and not (isinstance(value, FunctionType) and value in derivatives.RULES):
         return value
@@ -153,8 +175,10 @@ def _of_symbols(value: Any, trace: Trace) -> Any:
     def call(*parts: Any) -> Any:
         if not any(isinstance(part, Symbol) for part in parts):
             return value(*parts)
-        if value not in derivatives.RULES:
-            raise TypeError(f"no derivative of math.{value.__name__} is known")
+        rule = derivatives.RULES.get(value)
+        if trace.is_derived and (rule is None or len(inspect.signature(rule).parameters) != 1 + len(parts)):
+            of = "" if rule is None else f" of {len(parts)} numbers"
+            raise TypeError(f"no derivative of {value.__module__}.{value.__name__}{of} is known")
         return trace.note(value, *parts)
 
     return call
@@ -250,24 +274,27 @@ class _Writer:
             return self._texts[id(part)]
         if part != part:
             return "math.nan"
-        return repr(part) if math.isfinite(part) else f"({'-' * (part < 0)}math.inf)"
+        text = repr(part) if abs(part) != math.inf else "-math.inf" if part < 0 else "math.inf"
+        # -2.0 ** x is not what it looks like.
+        return f"({text})" if text[0] == "-" else text
 
     def _expression(self, symbol: Symbol) -> str:
-        parts = [self._text(part) for part in symbol.parts]
+        parts = [self._number(part) for part in symbol.parts]
         if symbol.made == "neg":
             return f"-{parts[0]}"
         if isinstance(symbol.made, str):
-            numbers = [self._number(part, text) for part, text in zip(symbol.parts, parts, strict=True)]
-            return f"{numbers[0]} {symbol.made} {numbers[1]}"
+            return f"{parts[0]} {symbol.made} {parts[1]}"
         function = symbol.made
         if function.__module__ == "math":
             return f"math.{function.__name__}({', '.join(parts)})"
         self.names[function.__name__] = function
         return f"{function.__name__}({', '.join(parts)})"
 
-    def _number(self, part: Any, text: str) -> str:
+    def _number(self, part: Any) -> str:
         """A truth value that is computed with is 1 or 0."""
-        is_truth = isinstance(part, Symbol) and part.made in _COMPARED
+        if isinstance(part, bool):
+            return "1.0" if part else "0.0"
+        text, is_truth = self._text(part), isinstance(part, Symbol) and part.made in _COMPARED
         return f"(1.0 if {text} else 0.0)" if is_truth else text
 
 
@@ -282,47 +309,61 @@ def takes_one(function: Any) -> bool:
     return True
 
 
-def with_gradient(function: Callable[..., Any], name: str) -> Callable[..., tuple[Any, ...]]:
-    """The function of the same numbers that returns the value and its derivative with respect to each.
+def written(function: Callable[..., Any], name: str, *, gradient: bool) -> Callable[..., tuple[Any, ...]]:
+    """The function of the same numbers that returns its value, and its derivative with respect to each.
 
     Args:
         function: a formula of one result: arithmetic, comparisons, branches, loops over known ranges, `math`, and calls
-            of such functions.
+            of such functions. Parameters with defaults have these.
         name: what it is called in messages.
+        gradient: whether the derivatives are wanted.
 
     Raises:
         TypeError: it does something else; the message names the line.
     """
-    trace = Trace(len(inspect.signature(function).parameters))
+    empty = inspect.Parameter.empty
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(function).parameters.values()
+    trace = Trace(sum(each.kind in kinds and each.default is empty for each in parameters), gradient)
     try:
-        ways = []
-        for taken, result in trace.ways(copied(function, lambda value: _of_symbols(value, trace))):
-            if isinstance(result, tuple) and len(result) == 1:
-                (result,) = result
-            if not isinstance(result, (Symbol, int, float)):
-                raise TypeError(f"it returns a {type(result).__name__}, not one number")
-            ways.append((list(taken), result))
-        decided = [(taken, (result, *_gradients(result, trace.arguments))) for taken, result in ways]
-    except (TypeError, ValueError, ArithmeticError, AttributeError) as error:
-        raise TypeError(f"{name} has no derivative that can be derived: {error}{_where(error)}") from None
-    writer = _Writer(trace.arguments)
-    writer.write(decided)
-    text = "\n".join(writer.lines) + "\n"
-    file = f"<derivative of {name}>"
+        ways = [(list(taken), _result(found)) for taken, found in trace.ways(_of_symbols(function, trace))]
+        writer = _Writer(trace.arguments)
+        slopes = [_gradients(result, trace.arguments) if gradient else [] for _, result in ways]
+        writer.write([(taken, (result, *more)) for (taken, result), more in zip(ways, slopes, strict=True)])
+        text = "\n".join(writer.lines) + "\n"
+        file = f"<{'derivative' if gradient else 'formula'} of {name!r}>"
+        exec(compile(text, file, "exec"), writer.names)
+    except Exception as error:
+        what = "derivative that can be derived" if gradient else "form that kernels compile"
+        raise TypeError(f"{name} has no {what}: {_said(error)}{_where(error)}") from None
     # So that tracebacks and `inspect.getsource` show it.
     linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
-    exec(compile(text, file, "exec"), writer.names)
     derived: Callable[..., tuple[Any, ...]] = writer.names.pop("derived")
     return derived
+
+
+def _result(found: Any) -> Any:
+    if isinstance(found, tuple) and len(found) == 1:
+        (found,) = found
+    return _plain(found, "returns")
+
+
+def _said(error: Exception) -> str:
+    """An error's own words, with its kind where they alone say little."""
+    return str(error) if isinstance(error, (TypeError, ArithmeticError)) else f"{type(error).__name__}: {error}"
+
+
+#: The folder of what runs formulas on symbols.
+_HERE = Path(__file__).parent
 
 
 def _where(error: BaseException) -> str:
     """The line of the formula that an error comes from."""
     found, back = "", error.__traceback__
     while back is not None:
-        frame = back.tb_frame
-        if frame.f_code.co_filename != __file__:
-            line = linecache.getline(frame.f_code.co_filename, back.tb_lineno).strip()
-            found = f"; line {back.tb_lineno} of {frame.f_code.co_filename}: {line}" if line else found
+        name = back.tb_frame.f_code.co_filename
+        if Path(name).parent != _HERE:
+            line = linecache.getline(name, back.tb_lineno).strip()
+            found = f"; line {back.tb_lineno} of {name}: {line}" if line else found
         back = back.tb_next
     return found

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ..reference import epilogues, gated
 from .arithmetic import exp, gaussian, magnitude, minimum, normal_tail, reciprocal
-from .derive import with_gradient
+from .derive import written
 from .formula import Formula, Reduction, by_number
 
 INV_SQRT_2PI = 0.3989422804014327  # 1/√(2π), so that φ(b) = INV_SQRT_2PI · exp(-b²/2)
@@ -219,14 +219,36 @@ _EPILOGUES = {
 }
 
 
+def first(function):
+    """The function that returns the first of what another does."""
+
+    def of(b):
+        return function(b)[0]
+
+    return of
+
+
+def both(one, other):
+    """The function that returns what two do."""
+
+    def of(b):
+        return one(b), other(b)
+
+    return of
+
+
 def own_gate(kind: str, gate: Callable[[Any], Any], slope: Callable[[Any], Any] | None = None) -> dict[str, Formula]:
     """The formulas of a kind of gate that is given by g, and by g' where that is not to be derived: by direction.
 
     Raises:
-        TypeError: g' cannot be derived.
+        TypeError: g' cannot be derived, or g is not a formula.
     """
-    pair = with_gradient(gate, kind) if slope is None else (lambda b: (gate(b), slope(b)))
-    forward, backward = smooth(pair, gate)
+    alone = first(written(gate, kind, gradient=False))
+    if slope is None:
+        pair = written(gate, kind, gradient=True)
+    else:
+        pair = both(alone, first(written(slope, f"{kind}'s slope", gradient=False)))
+    forward, backward = smooth(pair, alone)
     made = Formula(f"gated.backward.{kind}", backward, by_number(backward, 2))
     return {"forward": Formula(f"gated.forward.{kind}", forward, by_number(forward, 1), made), "backward": made}
 

@@ -51,6 +51,8 @@ class PlanCache:
         #: Reentrant: what is dropped under it is finalized there, and may come back here.
         self._lock = threading.RLock()
         self._hits = self._misses = 0
+        #: How often all plans were forgotten: one that was being made then is not kept.
+        self._cleared = 0
 
     def hit(self, key: tuple[Any, ...]) -> Any:
         """The plan of a key if it is there, else None.
@@ -75,10 +77,13 @@ class PlanCache:
 
     def _add(self, key: tuple[Any, ...]) -> Any:
         self._misses += 1
+        before = self._cleared
         plan = self._make(*key)
         if plan is None:
             return None
         with self._lock:
+            if self._cleared != before:
+                return plan
             # Another thread may have made it meanwhile.
             plan = self._plans.setdefault(key, plan)
             plan.used, plan.cache = self._hits, self
@@ -109,6 +114,7 @@ class PlanCache:
         with self._lock:
             self._plans.clear()
             self._hits = self._misses = 0
+            self._cleared += 1
         if self._forget is not None:
             self._forget()
 
