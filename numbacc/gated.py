@@ -27,7 +27,7 @@ from .base.layout import Layout, View, check_rank, check_same_device, dense_like
 from .device.map_executable import MapSpec
 from .device.streams import handle_of
 from .errors import DTypeError, OptionError, ShapeError, UnsupportedError, shown
-from .kernels.derive import takes_one
+from .kernels.derive import NotDerived, takes_one
 from .kernels.formula import Formula
 from .kernels.formulas import FORMULAS, own_gate
 from .plan.base import check_out, outs_of
@@ -194,8 +194,8 @@ def register(kind: str, gate: Callable[[float], float], slope: Callable[[float],
     try:
         _own[kind] = own_gate(kind, gate, slope)
     except TypeError as error:
-        more = "; give it as slope=" if slope is None and "derivative" in str(error) else ""
-        raise UnsupportedError(f"{error}{more}") from None
+        hint = "; give it as slope=" if isinstance(error, NotDerived) else ""
+        raise UnsupportedError(f"{error}{hint}") from None
     # Plans of the kind that had this name before.
     _plans.clear()
 

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from oracle import DTYPES
+from threads import run_threads
 
 import numbacc
 from numbacc import gated
@@ -121,6 +122,29 @@ def test_plans_of_a_kind_that_was_replaced_keep_theirs(place):
     plan = gated.forward_plan(x, "line")
     gated.register("line", lambda b: 2.0 * b)
     assert place.get(plan(x)).tolist() == [6.0] and place.get(gated.forward(x, "line")).tolist() == [12.0]
+
+
+def test_threads_call_it_while_it_is_replaced(place):
+    """Each call is of one of the kinds that had the name, wherever it is."""
+    x = place.put(np.array([2.0, 3.0]))
+    gated.register("line", lambda b: b)
+
+    def each(k):
+        for n in range(5):
+            if k == 0:
+                gated.register("line", (lambda b: b) if n % 2 else (lambda b: 2.0 * b))
+            assert place.get(gated.forward(x, "line")).tolist() in ([6.0], [12.0])
+            slopes = place.get(gated.backward(place.put(np.ones(1)), x, "line")).tolist()
+            assert slopes in ([3.0, 2.0], [6.0, 4.0])
+
+    run_threads(each)
+
+
+def test_strided_arrays(place):
+    gated.register("line", lambda b: 2.0 * b)
+    x = np.arange(48.0).reshape(4, 12)
+    found = gated.forward(place.put(x)[:, ::2].T, "line", axis=0)
+    np.testing.assert_array_equal(place.get(found), 2.0 * x.T[0:6:2] * x.T[6:12:2])
 
 
 @pytest.mark.parametrize(

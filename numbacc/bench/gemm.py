@@ -24,8 +24,7 @@ SQUARE = (8192, 8192, 8192)
 LAYER = (4096, 11008, 4096)
 SLIM = (8192, 8192, 1024)
 HOST = (16, 1024, 1024)
-
-
+#: Names of figures.
 _FUSION = "gelu_aux_bias 8192x8192x1024, fused over unfused"
 _MLP = "mlp and mlp_backward bfloat16, 8192 rows, 4096 -> 11008 -> 4096"
 

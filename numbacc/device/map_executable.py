@@ -15,6 +15,7 @@ from ..base.codes import MAY_OVERLAP, capacity_for
 from ..base.dispatch import runtime
 from ..base.layout import Layout, View, check_writable, layout, overlap, same_layout
 from ..kernels.formula import Formula
+from ..kernels.specs import LaunchOrder
 from .geometry import Given, make_launcher
 from .operation import Operation
 
@@ -104,18 +105,20 @@ class MapExecutable(Operation):
             check_writable(output, name)
 
     def _make(self, key: tuple[int, ...], trial: Any) -> Kernel:
+        return self._kernel(key)
+
+    def _kernel(self, key: tuple[int, ...], instead: LaunchOrder | None = None) -> Kernel:
         make = self.spec.launcher or make_launcher
-        return Kernel(make(self.spec, Given(key, self.device, self._pairs())))
+        return Kernel(make(self.spec, Given(key, self.device, self._pairs(), instead)))
 
     def choose_captured(self, addresses: Sequence[int]) -> Any:
         """As `choose`; but compiles nothing where there is a kernel that can be launched on these arrays."""
-        made, key = self.chosen.made, tuple([address % 16 for address in addresses])
+        made, key = self.chosen.made, self._key(addresses)
         if not made or key in made:
             return self.choose(addresses)
         # Listed by one call, while which no other thread adds to them.
         kernels = list(made.values())
-        make = self.spec.launcher or make_launcher
-        return Kernel(make(self.spec, Given(key, self.device, self._pairs(), kernels[0].launcher.order)))
+        return self._kernel(key, kernels[0].launcher.order)
 
     # ------------------------------------------------------------ as a step of others
 
@@ -128,7 +131,7 @@ class MapExecutable(Operation):
         return 0 if self.empty else self._at(stream, addresses).launch_unchecked(stream, scratch, addresses, scalars)
 
     def _at(self, stream: int, addresses: Sequence[int]) -> Any:
-        found = self.chosen.made.get(tuple([address % 16 for address in addresses]))
+        found = self.chosen.made.get(self._key(addresses))
         if found is None:
             found = self.choose_captured(addresses) if runtime().is_capturing(stream) else self.choose(addresses)
         return found

@@ -25,8 +25,10 @@ from .streams import foreign, owner_of
 
 Made = TypeVar("Made")
 
-#: Memory comes in words of so many bytes: kernels load whole ones (`kernels.uneven`).
-_WORD = 4
+
+def _in_words(nbytes: int) -> int:
+    """Bytes of whole words of 4, as memory comes: kernels load whole ones (`kernels.uneven`)."""
+    return nbytes + -nbytes % 4
 
 
 def _create_pool(device: int) -> int:
@@ -254,7 +256,7 @@ def allocate(nbytes: int, device: int, stream: int) -> Any:
             return Storage(kept, nbytes, device, 0)
         if kept:
             _give_up_blocks(device)
-    address = _gpus[device].allocate(nbytes + -nbytes % _WORD, stream) if nbytes else 0
+    address = _gpus[device].allocate(_in_words(nbytes), stream) if nbytes else 0
     if address >= 0:
         return Storage(address, nbytes, device, stream)
     with on_stream(stream, device):
@@ -277,7 +279,7 @@ def _give_up_blocks(device: int) -> None:
 
 def _allocate_slowly(nbytes: int, device: int, stream: int) -> int:
     try:
-        whole = nbytes + -nbytes % _WORD
+        whole = _in_words(nbytes)
         return with_room(lambda: call(driver.cuMemAllocFromPoolAsync, whole, _gpus[device].pool, stream), device)
     except DriverError as error:
         if not error.out_of_memory:

@@ -135,7 +135,7 @@ class Operation(NotCopied):
 
     # ------------------------------------------------------------ what a kind of operation brings
 
-    def _key(self, addresses: Sequence[int]) -> Hashable:
+    def _key(self, addresses: Sequence[int]) -> Any:
         """The part of the arrays' addresses that decides which executable fits."""
         return tuple([address % 16 for address in addresses])
 

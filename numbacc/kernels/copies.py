@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["IEEE_MATH", "copied", "ieee", "names_in"]
+__all__ = ["IEEE_MATH", "copied", "ieee"]
 
 
-def names_in(code: CodeType) -> set[str]:
+def _names_in(code: CodeType) -> set[str]:
     """The global names that a function uses, those of the functions inside it too."""
     inside = (constant for constant in code.co_consts if isinstance(constant, CodeType))
-    return set(code.co_names).union(*map(names_in, inside))
+    return set(code.co_names).union(*map(_names_in, inside))
 
 
 def copied(function: Any, convert: Callable[[Any], Any], seen: dict[int, Any] | None = None) -> Any:
@@ -41,7 +41,7 @@ def copied(function: Any, convert: Callable[[Any], Any], seen: dict[int, Any] | 
         for cell, given in zip(cells, value.__closure__ or (), strict=True):
             cell.cell_contents = copied(given.cell_contents, convert, seen)
         names = value.__globals__
-        own |= {name: copied(names[name], convert, seen) for name in names_in(value.__code__) if name in names}
+        own |= {name: copied(names[name], convert, seen) for name in _names_in(value.__code__) if name in names}
     return seen[id(value)]
 
 
@@ -86,14 +86,7 @@ IEEE_MATH = _Ieee()
 def ieee(function: Callable[..., Any]) -> Callable[..., Any]:
     """A formula for the CPU, which computes as a GPU does: where Python raises it gives infinity or NaN.
 
-    Its numbers are to be NumPy's, whose divisions by 0 do not raise either.
+    Its numbers are to be NumPy's, whose divisions by 0 do not raise either, and it is to call `math` by that name.
     """
-
-    def convert(value: Any) -> Any:
-        if value is math:
-            return IEEE_MATH
-        is_math = isinstance(value, BuiltinFunctionType) and value.__module__ == "math"
-        return _without_exceptions(value) if is_math else value
-
-    copy: Callable[..., Any] = copied(function, convert)
+    copy: Callable[..., Any] = copied(function, lambda value: IEEE_MATH if value is math else value)
     return copy

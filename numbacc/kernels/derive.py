@@ -298,6 +298,10 @@ class _Writer:
         return f"(1.0 if {text} else 0.0)" if is_truth else text
 
 
+class NotDerived(TypeError):
+    """A formula does something of which no derivative is known."""
+
+
 def takes_one(function: Any) -> bool:
     """True if it is a Python function that can be called with one number."""
     if not isinstance(getattr(function, "py_func", function), FunctionType):
@@ -319,7 +323,7 @@ def written(function: Callable[..., Any], name: str, *, gradient: bool) -> Calla
         gradient: whether the derivatives are wanted.
 
     Raises:
-        TypeError: it does something else; the message names the line.
+        TypeError: it does something else; the message names the line. NotDerived: that is so for derivatives.
     """
     empty = inspect.Parameter.empty
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -334,8 +338,10 @@ def written(function: Callable[..., Any], name: str, *, gradient: bool) -> Calla
         file = f"<{'derivative' if gradient else 'formula'} of {name!r}>"
         exec(compile(text, file, "exec"), writer.names)
     except Exception as error:
-        what = "derivative that can be derived" if gradient else "form that kernels compile"
-        raise TypeError(f"{name} has no {what}: {_said(error)}{_where(error)}") from None
+        text = f"{_said(error)}{_where(error)}"
+        if gradient:
+            raise NotDerived(f"{name} has no derivative that can be derived: {text}") from None
+        raise TypeError(f"{name} has no form that kernels compile: {text}") from None
     # So that tracebacks and `inspect.getsource` show it.
     linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
     derived: Callable[..., tuple[Any, ...]] = writer.names.pop("derived")

@@ -241,7 +241,7 @@ def own_gate(kind: str, gate: Callable[[Any], Any], slope: Callable[[Any], Any] 
     """The formulas of a kind of gate that is given by g, and by g' where that is not to be derived: by direction.
 
     Raises:
-        TypeError: g' cannot be derived, or g is not a formula.
+        TypeError: g is not a formula. NotDerived: g' cannot be derived.
     """
     alone = first(written(gate, kind, gradient=False))
     if slope is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import math
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -15,7 +14,7 @@ from ..base._numba import SIMULATED, cuda
 from ..base.dtypes import DTypeInfo
 from ..base.written import with_numbers
 from .arithmetic import replacements
-from .copies import IEEE_MATH, names_in
+from .copies import IEEE_MATH, copied
 from .instructions import hardware
 
 #: Compute dtype -> the type that a Python float has in a formula. In integers it stays a float64, as in NumPy.
@@ -39,20 +38,14 @@ def specialize(formula: Callable[..., Any], compute: str, narrow: bool) -> Calla
     found = replaced.get(formula, formula)
     if isinstance(found, str):
         return getattr(hardware, found)  # type: ignore[no-any-return]
-    code, names = found.__code__, found.__globals__
 
     def convert(value: Any) -> Any:
-        value = getattr(value, "py_func", value)
         if isinstance(value, FunctionType) and value is not found:
             return specialize(value, compute, narrow)
         # Python's raises where a GPU gives infinity or NaN.
         return IEEE_MATH if SIMULATED and value is math else value
 
-    own = {name: convert(names[name]) for name in names_in(code) if name in names}
-    own["__builtins__"] = builtins
-    cells = tuple(type(cell)(convert(cell.cell_contents)) for cell in found.__closure__ or ())
-    copy = FunctionType(code, own, found.__name__, found.__defaults__, cells)
-    jitted: Callable[..., Any] = cuda.jit(device=True)(with_numbers(copy, partial(_number, compute)))
+    jitted: Callable[..., Any] = cuda.jit(device=True)(with_numbers(copied(found, convert), partial(_number, compute)))
     return jitted
 
 

@@ -1,7 +1,7 @@
 """Which of the proposals of cuBLASLt's heuristics to take without measuring, and what they are known to get wrong.
 
 Their first proposal is within 2 % of what torch's cuBLAS takes, or faster, for 92 of 100 products. The rules below put
-right what it was seen to miss. They were found on 1,350 measured products (an H200, cuBLASLt 13.1, the L2 cache
+right what it was seen to miss. They were found on 1,330 measured products (an H200, cuBLASLt 13.1, the L2 cache
 flushed) and held on 250 others; none made a product of either slower by more than 1 %. docs/gemm.md has the figures.
 Numbers of algorithms, tiles and options are the library's own, so the rules are asked where they were measured only, on
 GPUs of compute capability 9.0.
@@ -185,8 +185,8 @@ def _even_tiles(
 ) -> Algorithm | None:
     """For large matrices: tiles of 128 x 128 and sums in one part, where these keep the GPU busy to the end.
 
-    That kernel is the fastest per tile, and the heuristics rarely propose it first. It takes 0.90 to 0.98 of the time
-    where nine tenths of the GPU are busy all the time (0.92 to 0.996 for B that is transposed), and up to four times as
+    That kernel is the fastest per tile, and the heuristics rarely propose it first. It takes 0.91 to 0.98 of the time
+    where nine tenths of the GPU are busy all the time (0.92 to 1.00 for B that is transposed), and up to four times as
     long where few are.
     """
     rows, columns, k = product.d.rows, product.d.columns, _length(product)

@@ -17,7 +17,7 @@ from ..base.codes import WRONG_ALIGNMENT
 from ..base.dispatch import launcher_class, runtime, simulated
 from ..base.dtypes import info
 from ..base.layout import Layout
-from ..device.geometry import for_any_alignment
+from ..device.geometry import Given
 from ..kernels.specs import DRAW_WORDS, MAX_THREADS, DrawSpec, LaunchOrder, groups_of
 from .draw import Draw, in_order, round_up
 
@@ -56,13 +56,12 @@ class KernelDraw:
         number = (address & 15) << 2 | first & 3
         found = self._launchers[number]
         if found is None:
-            order, make, last = self._kernel.order(address & 15, first & 3, 0, self._size), launcher_class(), self._last
+            order, last = self._kernel.order(address & 15, first & 3, 0, self._size), self._last
             if last is not None and stream is not None and runtime().is_capturing(stream):
                 # Nothing is compiled in a capture.
-                if not make.is_loaded(order.kernel, order.device):
-                    order = for_any_alignment(order._replace(kernel=last.order.kernel), order.alignment)
-                return make(order)
-            found = make(order)
+                instead = order._replace(kernel=last.order.kernel)
+                return Given(order.alignment, order.device, (), instead).launcher(order)
+            found = launcher_class()(order)
             self._made.append(found)
             self._launchers[number] = self._last = found
             self._launches[number], self.algorithm = found.launch, _described(order)
