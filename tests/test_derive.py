@@ -11,9 +11,10 @@ import pytest
 from skips import skip_if
 
 from numbacc.base.dispatch import simulated
-from numbacc.kernels import arithmetic, formulas
-from numbacc.kernels.derivatives import RULES
-from numbacc.kernels.derive import written
+from numbacc.kernels import arithmetic, formulas, psi
+from numbacc.kernels.derivatives import OURS, RULES, is_less, numbers_of
+from numbacc.kernels.derive import backward, written
+from numbacc.kernels.formula import Formula
 from numbacc.kernels.specs import VECTOR_BYTES, KernelSpec
 
 
@@ -27,10 +28,13 @@ WHERE = {
     math.log: (0.2, 3.0), math.log2: (0.2, 3.0), math.log10: (0.2, 3.0), math.log1p: (-0.5, 3.0),
     math.sqrt: (0.3, 7.0), math.asin: (-0.6, 0.3), math.acos: (-0.6, 0.3), math.atanh: (-0.6, 0.3),
     math.acosh: (1.4, 9.0), arithmetic.reciprocal: (1.5, 8.0), arithmetic.gaussian: (0.3, 4.0),
+    arithmetic.square_root: (0.3, 7.0), arithmetic.reciprocal_root: (0.3, 7.0), arithmetic.erfinv: (-0.6, 0.3),
 }  # fmt: skip
 #: Functions of several numbers.
 SEVERAL = {
     math.atan2: [(0.3, -1.2), (-2.0, 0.5)], math.hypot: [(3.0, 4.0)], math.pow: [(1.7, 2.2), (0.4, -1.5)],
+    math.copysign: [(0.3, 1.2), (2.0, -0.5), (-1.5, -0.5)], math.fmod: [(7.3, 2.0), (-7.3, 2.0), (7.3, -0.9)],
+    math.remainder: [(7.3, 2.0), (-7.3, 2.0), (6.3, -2.0)], is_less: [(0.3, 0.9), (2.0, -1.0)],
     arithmetic.minimum: [(0.3, 0.9), (2.0, -1.0)], arithmetic.fma: [(1.5, -2.0, 0.7)],
 }  # fmt: skip
 
@@ -73,6 +77,18 @@ def test_functions_of_several(function):
 def test_operators(operator):
     for text in ("x {} y", "2.5 {} x + y", "x {} 3 - y", "(x + y) {} (y * y + 1)"):
         check(eval("lambda x, y: " + text.format(operator)), (1.7, 0.6), (2.2, 1.4))
+
+
+SINES = {math.sin, math.cos, math.tan, psi.digamma, psi.trigamma}
+FUNCTIONS = {*(f for f in RULES if not isinstance(f, str)), math.gamma, psi.trigamma, *OURS}
+
+
+def test_functions_that_only_some_pythons_have():
+    for function, ours in OURS.items():
+        check(lambda x: ours(x) * 1.0, *USUAL)  # noqa: B023
+        for x in USUAL:
+            slopes = [with_gradient(lambda x: f(x), "it")(x) for f in (function, ours)]  # noqa: B023
+            assert slopes[0] == slopes[1]
 
 
 def softplus_like(b, sharpness):
@@ -122,6 +138,82 @@ def test_the_gates_own_derivatives(kind):
         np.testing.assert_allclose([dy * value, dy * (a * slope)], [da, db], rtol=1e-11, atol=1e-15)
 
 
+# ---------------------------------------------------------------- several results, and fewer gradients
+
+
+def polar(r, angle, scale):
+    if r <= 0:
+        return 0.0, r * scale, 1
+    return r * math.cos(angle) * scale, r * math.sin(angle), abs(angle)
+
+
+def test_several_results():
+    plain = written(polar, "it", gradient=False)
+    for place in ((1.3, -0.4, 2.0), (-1.0, 0.5, 3.0)):
+        assert plain(*place) == polar(*place)
+        rows = np.transpose(differences(lambda *x: np.array(polar(*x)), place))
+        seeds = (0.7, -1.2, 3.0)
+        for wanted in (None, 3, 2, 1):
+            found = backward(polar, "it", wanted=wanted)(*seeds, *place)
+            np.testing.assert_allclose(found, (seeds @ rows)[:wanted], rtol=1e-7, atol=1e-8)
+            assert len(found) == (3 if wanted is None else wanted)
+
+
+def test_one_pass_goes_back_from_all_results():
+    text = inspect.getsource(backward(lambda x, y: (math.exp(x * y), math.exp(x * y) + y, x), "it"))
+    assert text.count("math.exp") == 1
+    assert backward(lambda x: (x, x, 2 * x), "it")(1.0, 10.0, 100.0, 5.0) == (211.0,)
+
+
+def test_back_from_one_result_is_the_slope_times_the_seed():
+    back = backward(softplus_like, "it")
+    for b in (-3.1, -0.6, 0.03, 2.9, 5.5):
+        _, *slopes = with_gradient(softplus_like, "it")(b, 0.5)
+        assert back(-1.5, b, 0.5) == tuple(-1.5 * slope for slope in slopes)
+    # A small slope keeps a large product finite.
+    assert backward(lambda x: (1e-200 * x) ** 2, "it")(1e300, 1e50) == (1e300 * (1e-200 * (2.0 * (1e-200 * 1e50))),)
+
+
+@pytest.mark.parametrize("dy", [math.inf, math.nan])
+def test_what_does_not_depend_on_an_argument_gets_nothing_of_any_seed(dy):
+    for function in (formulas.relu, lambda x: max(x, 0.0), lambda x: 3.0, lambda x: math.floor(x), lambda x: x > 1.0):
+        assert backward(function, "it")(dy, -1.0) == (0.0,)
+    two = backward(lambda x, y: (x * y if x > 0 else 1.0, y), "it")
+    assert two(dy, 2.0, -1.0, 5.0) == (0.0, 2.0)
+
+
+def test_gradients_of_the_first_arguments_alone():
+    assert written(polar_length, "it", gradient=True, wanted=1)(3.0, 4.0) == (5.0, 0.6)
+    text = inspect.getsource(backward(lambda x, alpha: x * math.exp(alpha), "it", wanted=1))
+    assert text.splitlines()[1:] == ["    t0 = math.exp(x1)", "    t1 = dy0 * t0", "    return t1,"]
+    # What has no derivative may be computed of the others.
+    own = written(lambda x, k: x * math.gamma(k), "it", gradient=True, wanted=1)
+    assert own(2.0, 4.0) == (12.0, 6.0)
+    with pytest.raises(TypeError, match=r"no derivative of math\.gamma is known"):
+        written(lambda x, k: x * math.gamma(k), "it", gradient=True)
+    with pytest.raises(TypeError, match=r"no derivative of math\.gamma is known"):
+        backward(lambda x, k: k * math.gamma(x), "it", wanted=1)
+
+
+def polar_length(x, y):
+    return math.hypot(x, y)
+
+
+def test_minima_and_maxima_are_pythons():
+    check(lambda x, y: max(x, y, 0.5) * min(x, 2.0, y), (0.3, 1.2), (3.0, 2.5), (-1.0, 0.1), (2.2, -0.4))
+    plain = written(lambda x, y: (max(x, y), min(x, y)), "it", gradient=False)
+    for place in ((1.0, 2.0), (2.0, 1.0), (math.nan, 1.0), (1.0, math.nan), (0.0, -0.0), (-0.0, 0.0)):
+        found, wanted = plain(*place), (max(place), min(place))
+        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
+
+
+def test_what_was_derived_is_derived_again():
+    first = with_gradient(lambda x: abs(x) ** 3 + (x > 1) * x, "it")
+    second = with_gradient(lambda x: first(x)[1], "it")
+    assert second(-2.0) == (-12.0, 12.0) and second(2.0) == (13.0, 12.0)
+
+
 def test_powers():
     polynomial = with_gradient(lambda b: sum(c * b**k for k, c in enumerate((1.0, 2.0, 3.0))), "it")
     assert polynomial(0.0) == (1.0, 2.0) and polynomial(2.0) == (17.0, 14.0)
@@ -156,6 +248,11 @@ def test_what_is_derived_can_be_read():
     ]
 
 
+def test_what_has_no_slope_is_not_written_down():
+    text = inspect.getsource(with_gradient(lambda b: 2 * b + math.floor(b) * 3.0, "step"))
+    assert text.splitlines()[-1] == "    return t3, 2," and "+ 0.0" not in text
+
+
 def looks_up(x):
     table = (1.0, 2.0)
     return table[int(x)]
@@ -179,12 +276,14 @@ def branches_much(x):
 @pytest.mark.parametrize(
     "function, message",
     [
-        (lambda x: math.lgamma(x), r"no derivative of math.lgamma is known; line \d+ of .*test_derive.py"),
+        (lambda x: math.gamma(x), r"no derivative of math.gamma is known; line \d+ of .*test_derive.py"),
         (looks_up, r"only known when it runs; line \d+ of .*test_derive.py: return table\[int\(x\)\]"),
         (loops, "loop whose length"),
         (branches_much, "ways through it|too many branches"),
         (lambda x: [x], "returns a list"),
         (lambda x: (x, x), "returns a tuple"),
+        (lambda x: ((x, x), x), "returns a tuple"),
+        (lambda x: (), "returns no number"),
         (lambda x: np.exp(x), "exp"),
         (lambda x: x * "2", "computes with a str"),
         (lambda x: x / 0, "division"),
@@ -199,6 +298,43 @@ def test_what_has_none_is_told_with_its_line(function, message):
         with_gradient(function, "own")
 
 
+@pytest.mark.parametrize("gradient", [backward, with_gradient, lambda *it: written(*it, gradient=False)])
+@pytest.mark.parametrize(
+    "function, message",
+    [
+        (lambda x: math.comb(x, 2), r"math.comb.*; line \d+ of .*test_derive.py: \(lambda x: math.comb"),
+        (lambda x: math.isclose(x, 2, rel_tol=x), "math.isclose"),
+        (lambda x: np.tanh(x), r"numpy.tanh.*; line \d+ of .*test_derive.py"),
+        (lambda x: math.log(x, 2), "math.log of 2 numbers"),
+        (lambda x: np.linspace(x, 1, num=x), r"; line \d+ of .*test_derive.py: \(lambda x: np.linspace"),
+        (lambda x: (x, 1) if x > 0 else (x, 1, 2), "returns 2 numbers on one way and 3 on another"),
+        (lambda x: divmod(x, 2.0), r"divmod.*; line \d+ of .*test_derive.py"),
+    ],
+)
+def test_what_kernels_do_not_have_is_told_with_its_line(function, message, gradient):
+    with pytest.raises(TypeError, match=f"own has no .*{message}"):
+        gradient(function, "own")
+
+
+@skip_if(simulated(), "not simulated")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("functions", [SINES, FUNCTIONS - SINES], ids=["sines", "others"])
+def test_kernels_have_all_functions(functions, dtype):
+    """For float32 none of them is float64's, but what reduces large angles of sines."""
+    names = {f"f{k}": function for k, function in enumerate(functions)}
+    calls = (f"{name}({', '.join('xyz'[: numbers_of(OURS.get(f, f))])})" for name, f in names.items())
+    total = eval(f"lambda x, y, z: {' + '.join(calls)}", names)
+    text = ptx.compiled(vector_spec(Formula("own", written(total, "own", gradient=False)), dtype, 3, 1)).text
+    assert dtype == "float64" or functions is SINES or ".f64" not in text
+
+
+def vector_spec(formula, dtype, inputs, outputs):
+    size = {"float64": 8, "float32": 4}.get(dtype, 2)
+    compute, width = "float64" if dtype == "float64" else "float32", VECTOR_BYTES // size
+    reads, writes = (dtype,) * inputs, (dtype,) * outputs
+    return KernelSpec("vector", formula, reads, writes, 1, False, width, width, compute=compute)
+
+
 @skip_if(simulated(), "not simulated")
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize(
@@ -210,11 +346,7 @@ def test_kernels_compute_in_the_dtype(gate, dtype):
     """No number of a derivative drags float32 up to float64, and nothing spills."""
     own = (lambda b: softplus_like(b, 2.0)) if gate is softplus_like else gate
     made = formulas.own_gate("own", own)["backward"]
-    size = np.dtype("f4").itemsize if dtype == "float32" else {"float64": 8}.get(dtype, 2)
-    compute = "float64" if dtype == "float64" else "float32"
-    width = VECTOR_BYTES // size
-    spec = KernelSpec("vector", made, (dtype,) * 3, (dtype,) * 2, 1, False, width, width, compute=compute)
-    found = ptx.compiled(spec)
+    found = ptx.compiled(vector_spec(made, dtype, 3, 2))
     assert (".f64" in found.text) == (dtype == "float64")
     if ptx.ptxas() is not None and gate is not softplus_like:
         assert found.usage((9, 0))[1] == 0

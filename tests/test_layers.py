@@ -208,7 +208,7 @@ def test_dispatch_names_a_real_and_a_simulated_module():
 def test_one_door_to_numba_cuda():
     assert importers("numba.cuda") == {"numbacc.base._numba"}
     allowed = numbacc_modules(
-        "base._numba", "device.builtin", "device.host_cache", "device.lent_code", "device.native", "reference.gated"
+        "base._numba", "device.builtin", "device.host_cache", "device.lent_code", "device.native", "reference.c_library"
     )
     assert importers("numba", "llvmlite") <= {*allowed}
 
@@ -237,9 +237,8 @@ def test_only_families_and_what_stands_in_for_gpus_know_the_reference():
     knowing = {folder_of(module) for module in importers("numbacc.reference")}
     # A formula of the kernels brings its meaning with it.
     assert knowing <= {*FAMILIES, "bench", "kernels", "reference", "simulator"}
-    assert {module for module in importers("numbacc.reference") if folder_of(module) == "kernels"} == {
-        "numbacc.kernels.formulas"
-    }
+    kernels = {module for module in importers("numbacc.reference") if folder_of(module) == "kernels"}
+    assert kernels == {*numbacc_modules("kernels.copies", "kernels.formulas", "kernels.vectorized")}
 
 
 def test_kernels_know_no_validation_and_no_library():

@@ -67,6 +67,74 @@ def exp2(x):
     return 2.0**x
 
 
+def inverse(x):
+    """1/x of any number."""
+    return 1.0 / x
+
+
+def square_root(x):
+    """√x, rounded once."""
+    return math.sqrt(x)
+
+
+def square_root_by_products(x):
+    """√x of float32, as ptxas expands it, without its branch for what is very small or infinite.
+
+    From r ≈ 1/√x (to one unit in the last place) s = x r; the remainder x - s² is exact, and half of it times r is what
+    s lacks (Markstein 1990). Below 2^-100 x is scaled, so that the remainder is no subnormal number.
+    """
+    small = x < 7.888609052210118e-31
+    y = x * 1.2676506002282294e30 if small else x
+    r = reciprocal_root_approximate(y)
+    s = y * r
+    s = fma(0.5 * r, fma(-s, s, y), s)
+    s = s * 8.881784197001252e-16 if small else s
+    return s if 0.0 < x < math.inf else (x if x >= 0.0 else math.nan)
+
+
+def reciprocal_root_approximate(x):
+    """1/√x to one unit in the last place."""
+    return 1.0 / math.sqrt(x)
+
+
+def reciprocal_root(x):
+    """1/√x; infinity of 0."""
+    return 1.0 / math.sqrt(x)
+
+
+def cbrt(x):
+    """∛x, of x's sign."""
+    y = math.copysign(abs(x) ** (1.0 / 3.0), x)
+    # Newton's step: the power is off by the rounding of 1/3.
+    return y - (y * y * y - x) / (3.0 * y * y) if x != 0.0 and math.isfinite(x) else y
+
+
+def rint(x):
+    """The nearest whole number; of two the even one."""
+    return math.copysign(float(round(x)), x) if math.isfinite(x) else x
+
+
+def scaled(x, exponent):
+    """x 2^exponent, the exponent a whole number, and in the range of 32-bit integers."""
+    return math.ldexp(x, int(exponent)) if exponent == exponent else x
+
+
+def erfinv(x):
+    """The y of which x is erf(y): Newton's method on erfc, from Winitzki's approximation (2008, 2e-3)."""
+    if not -1.0 < x < 1.0:
+        return math.copysign(math.inf, x) if abs(x) == 1.0 else math.nan
+    log = math.log1p(-x * x)
+    first = 4.3307 + 0.5 * log
+    y = math.copysign(math.sqrt(math.sqrt(first * first - log / 0.147) - first), x)
+    for _ in range(4):
+        # Beside ±1 the distance to it is exact, where erf's own would cancel.
+        wrong = math.erf(y) - x
+        if abs(x) >= 0.5:
+            wrong = (1.0 - abs(x) - math.erfc(abs(y))) * math.copysign(1.0, x)
+        y -= wrong * 0.886226925452758 * math.exp(y * y)
+    return y
+
+
 def put_back(tail, lost, t, slope):
     """`tail`, a function of t, as it would be without the rounding errors of t.
 
@@ -160,24 +228,33 @@ def replacements(compute: str, narrow: bool) -> dict[Any, Any]:
         narrow: True if what is stored is narrower: a 16-bit float keeps 8 or 11 bits, and the hardware's approximations
             are good to 22.
     """
+    #: What CUDA's own library has, in each precision.
+    theirs = (cbrt, erfinv, exp2, reciprocal_root, rint, scaled)
     if compute in ("float64", "complex128"):
         return {
+            **{function: f"{function.__name__}_double" for function in theirs},
             fma: "fma_double",
             exp: "exp",
             gaussian: gaussian_compensated,
             normal_tail: normal_tail_degree_22,
         }
+    single: dict[Any, Any] = {function: function.__name__ for function in theirs}
+    single |= {square_root: square_root_by_products, reciprocal_root_approximate: "reciprocal_root_approximate"}
     if narrow:
         return {
+            **single,
             fma: "fma",
             exp: "exp_approximate",
             exp2: "exp2_approximate",
             magnitude: magnitude_unbounded,
             gaussian: gaussian_approximate,
             reciprocal: "reciprocal_approximate",
+            inverse: "inverse_approximate",
+            square_root: "sqrt_approximate",
             normal_tail: normal_tail_degree_6,
         }
     return {
+        **single,
         fma: "fma",
         exp: "exp",
         gaussian: gaussian_compensated,

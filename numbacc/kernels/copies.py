@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["IEEE_MATH", "copied", "ieee"]
+from ..reference.c_library import of_math
+
+__all__ = ["IEEE_MATH", "copied"]
 
 
 def _names_in(code: CodeType) -> set[str]:
@@ -47,12 +49,6 @@ def copied(function: Any, convert: Callable[[Any], Any], seen: dict[int, Any] | 
 
 # ---------------------------------------------------------------- math without exceptions
 
-#: What NumPy calls functions of `math` where it has another name for them.
-_NUMPYS = {
-    "acos": "arccos", "asin": "arcsin", "atan": "arctan", "acosh": "arccosh", "asinh": "arcsinh", "atanh": "arctanh",
-    "atan2": "arctan2", "pow": "power",
-}  # fmt: skip
-
 
 class _Ieee:
     """`math` as it is on a GPU: infinity and NaN where Python's raises."""
@@ -64,14 +60,15 @@ class _Ieee:
 
 def _without_exceptions(function: Any) -> Callable[..., Any]:
     name = function.__name__
-    numpys = getattr(np, _NUMPYS.get(name, name), None)
 
     def call(*numbers: Any) -> Any:
         try:
-            found = function(*numbers)
+            # Of NumPy's floats only float64 is one of Python's, which `math.trunc` asks for.
+            found = function(*[float(each) if isinstance(each, np.floating) else each for each in numbers])
         except (ArithmeticError, ValueError) as error:
-            if numpys is not None:
-                return numpys(*map(np.float64, numbers))
+            of_arrays = of_math(name)
+            if of_arrays is not None:
+                return of_arrays(*map(np.float64, numbers))
             return np.float64(math.inf if isinstance(error, OverflowError) else math.nan)
         # What is computed with it does not raise either.
         return np.float64(found) if type(found) is float else found
@@ -81,12 +78,3 @@ def _without_exceptions(function: Any) -> Callable[..., Any]:
 
 #: In the place of `math`.
 IEEE_MATH = _Ieee()
-
-
-def ieee(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A formula for the CPU, which computes as a GPU does: where Python raises it gives infinity or NaN.
-
-    Its numbers are to be NumPy's, whose divisions by 0 do not raise either, and it is to call `math` by that name.
-    """
-    copy: Callable[..., Any] = copied(function, lambda value: IEEE_MATH if value is math else value)
-    return copy

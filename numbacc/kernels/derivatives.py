@@ -1,19 +1,20 @@
 """The derivatives of operators and functions that formulas are made of: what `derive` applies the chain rule to.
 
 A rule takes the result and the arguments, and returns the derivative with respect to each argument: numbers, or what is
-computed of these. No rule branches; steps have slope 0.
+computed of these. No rule branches; steps have slope 0. What has a rule is noted as a whole, not by what it does.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
 
-from . import arithmetic
+from . import arithmetic, psi
 
 _LN_2, _LN_10, _TWO_BY_ROOT_PI = 0.6931471805599453, 2.302585092994046, 1.1283791670955126
-_INV_SQRT_2PI = 0.3989422804014327
+_INV_SQRT_2PI, _RADIAN = 0.3989422804014327, 0.017453292519943295
 
 
 def sign(x):
@@ -23,6 +24,11 @@ def sign(x):
     if x < 0.0:
         return -1.0
     return x * 0.0
+
+
+def one_if(condition):
+    """1 where it is true, else 0."""
+    return 1.0 if condition else 0.0
 
 
 def is_less(x, y):
@@ -49,6 +55,11 @@ def _by(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
     return lambda y, x: (function(y, x),)
 
 
+def _inverse_square(x: Any) -> Any:
+    inverse = 1.0 / x
+    return inverse * inverse
+
+
 #: Operator or function -> its rule.
 RULES: dict[Any, Callable[..., tuple[Any, ...]]] = {
     "+": lambda y, a, b: (1.0, 1.0),
@@ -61,7 +72,8 @@ RULES: dict[Any, Callable[..., tuple[Any, ...]]] = {
     "neg": lambda y, a: (-1.0,),
     math.fabs: _by(lambda y, x: call(sign, y, x)),
     math.exp: _by(lambda y, x: y),
-    math.expm1: _by(lambda y, x: y + 1.0),
+    # y + 1 would cancel where x is far below 0, and (1 - y)(1 + y) where |y| is near 1.
+    math.expm1: _by(lambda y, x: call(math.exp, y, x)),
     math.log: _by(lambda y, x: 1.0 / x),
     math.log1p: _by(lambda y, x: 1.0 / (1.0 + x)),
     math.log2: _by(lambda y, x: 1.0 / (_LN_2 * x)),
@@ -76,7 +88,7 @@ RULES: dict[Any, Callable[..., tuple[Any, ...]]] = {
     math.atan: _by(lambda y, x: 1.0 / (1.0 + x * x)),
     math.sinh: _by(lambda y, x: call(math.cosh, y, x)),
     math.cosh: _by(lambda y, x: call(math.sinh, y, x)),
-    math.tanh: _by(lambda y, x: (1.0 - y) * (1.0 + y)),
+    math.tanh: _by(lambda y, x: _inverse_square(call(math.cosh, y, x))),
     math.asinh: _by(lambda y, x: 1.0 / call(math.sqrt, y, x * x + 1.0)),
     math.acosh: _by(lambda y, x: 1.0 / call(math.sqrt, y, (x - 1.0) * (x + 1.0))),
     math.atanh: _by(lambda y, x: 1.0 / ((1.0 - x) * (1.0 + x))),
@@ -84,6 +96,11 @@ RULES: dict[Any, Callable[..., tuple[Any, ...]]] = {
     math.erfc: _by(lambda y, x: -_TWO_BY_ROOT_PI * call(math.exp, y, -(x * x))),
     math.atan2: lambda y, a, b: (b / (a * a + b * b), -a / (a * a + b * b)),
     math.hypot: lambda y, a, b: (a / y, b / y),
+    math.copysign: lambda y, a, b: (call(sign, y, a) * call(math.copysign, y, 1.0, b), 0.0),
+    math.fmod: lambda y, a, b: (1.0, (y - a) / b),
+    math.remainder: lambda y, a, b: (1.0, (y - a) / b),
+    math.radians: _by(lambda y, x: _RADIAN),
+    math.degrees: _by(lambda y, x: 1.0 / _RADIAN),
     math.floor: _by(lambda y, x: 0.0),
     math.ceil: _by(lambda y, x: 0.0),
     math.trunc: _by(lambda y, x: 0.0),
@@ -91,8 +108,19 @@ RULES: dict[Any, Callable[..., tuple[Any, ...]]] = {
     math.isinf: _by(lambda y, x: 0.0),
     math.isfinite: _by(lambda y, x: 0.0),
     # What the formulas here are written with, so that each precision has its own.
+    sign: _by(lambda y, x: 0.0),
+    is_less: lambda y, a, b: (0.0, 0.0),
     arithmetic.exp: _by(lambda y, x: y),
+    arithmetic.exp2: _by(lambda y, x: _LN_2 * y),
+    arithmetic.cbrt: _by(lambda y, x: 1.0 / (3.0 * (y * y))),
     arithmetic.reciprocal: _by(lambda y, x: -y * y),
+    arithmetic.inverse: _by(lambda y, x: -y * y),
+    arithmetic.square_root: _by(lambda y, x: 0.5 / y),
+    arithmetic.reciprocal_root: _by(lambda y, x: -0.5 * y / x),
+    arithmetic.rint: _by(lambda y, x: 0.0),
+    arithmetic.erfinv: _by(lambda y, x: 0.886226925452758 * call(math.exp, y, y * y)),
+    math.lgamma: _by(lambda y, x: call(psi.digamma, y, x)),
+    psi.digamma: _by(lambda y, x: call(psi.trigamma, y, x)),
     arithmetic.minimum: lambda y, a, b: (call(is_less, y, a, b), 1.0 - call(is_less, y, a, b)),
     arithmetic.fma: lambda y, a, b, c: (b, a, 1.0),
     arithmetic.magnitude: _by(lambda y, x: call(sign, y, x)),
@@ -100,3 +128,19 @@ RULES: dict[Any, Callable[..., tuple[Any, ...]]] = {
     # The second argument is a function of the first, which the first one's derivative stands for.
     arithmetic.normal_tail: lambda y, x, e: (-_INV_SQRT_2PI * e, 0.0),
 }
+
+#: Functions that kernels have, but no rule: how many numbers they take.
+_UNDERIVED = {math.gamma: 1, psi.trigamma: 1}
+
+#: Functions of `math` that Python or Numba has since some version only -> those here.
+OURS: dict[Any, Any] = {
+    getattr(math, name): function
+    for name, function in {"cbrt": arithmetic.cbrt, "exp2": arithmetic.exp2}.items()
+    if hasattr(math, name)
+}
+
+
+def numbers_of(function: Any) -> int | None:
+    """How many numbers a function takes that is noted as a whole; None where kernels do not have it."""
+    rule = RULES.get(function)
+    return _UNDERIVED.get(function) if rule is None else len(inspect.signature(rule).parameters) - 1

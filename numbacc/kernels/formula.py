@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from .arithmetic import replacements
-from .copies import ieee
 
 
 class Formula:
@@ -58,13 +57,16 @@ class Reduction(Formula):
     """A formula that makes one element of all rows of a column.
 
     Attributes:
-        function: of the numbers of one row, and the scalar arguments: a tuple of the parts that it adds.
-        start: the parts of no rows at all, as Python numbers.
+        function: of the numbers of one row, its index where that is asked for, and the scalar arguments: a tuple of the
+            parts that it adds.
+        start: the parts of no rows at all, as Python numbers; of integers an infinity stands for the outermost.
         merge: (parts, other parts) -> their parts together: associative, but for rounding.
         finish: (parts, the number of rows, scalar arguments) -> a tuple of results.
+        parts: the parts' dtypes: names, "" for what is computed in, "index" for that of indices.
+        indexed: True if the function is given the row's index, counted in C order where several axes are reduced.
     """
 
-    __slots__ = ("finish", "merge", "start")
+    __slots__ = ("finish", "indexed", "merge", "parts", "start")
 
     def __init__(
         self,
@@ -75,15 +77,39 @@ class Reduction(Formula):
         merge: Callable[..., tuple[Any, ...]],
         finish: Callable[..., tuple[Any, ...]],
         reference: Callable[..., tuple[Any, ...]] | None = None,
+        parts: tuple[str, ...] | None = None,
+        indexed: bool = False,
     ):
         super().__init__(name, function, reference)
         self.start, self.merge, self.finish = start, merge, finish
+        self.parts, self.indexed = ("",) * len(start) if parts is None else parts, indexed
 
     def digest(self, compute: str, narrow: bool) -> str:
         """As `Formula.digest`, of all its functions."""
         functions = (self.function, self.merge, self.finish)
         digests = [digest(function, compute, narrow) for function in functions]
-        return hashlib.sha256(f"{digests} {self.start!r}".encode()).hexdigest()
+        return hashlib.sha256(f"{digests} {self.start!r} {self.parts} {self.indexed}".encode()).hexdigest()
+
+
+class RowFormula(Formula):
+    """A formula of the elements of a row, and of what is reduced from all of it.
+
+    Attributes:
+        function: of the numbers at one place of a row, the results of all stages, and the scalar arguments: a tuple.
+        stages: reductions of the row, one after the other: their functions are given the results of those before, behind
+            the numbers.
+    """
+
+    __slots__ = ("stages",)
+
+    def __init__(self, name: str, function: Callable[..., tuple[Any, ...]], stages: tuple[Reduction, ...]):
+        super().__init__(name, function)
+        self.stages = stages
+
+    def digest(self, compute: str, narrow: bool) -> str:
+        """As `Formula.digest`, of all its functions."""
+        digests = [digest(self.function, compute, narrow), *(stage.digest(compute, narrow) for stage in self.stages)]
+        return hashlib.sha256(repr(digests).encode()).hexdigest()
 
 
 def _number_by_number(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
@@ -93,21 +119,6 @@ def _number_by_number(function: Callable[..., Any]) -> Callable[..., tuple[Any, 
             results = [function(*numbers) for numbers in zip(*(a.ravel() for a in arrays), strict=True)]
         rows = [row if isinstance(row, tuple) else (row,) for row in results]
         return tuple(np.array(column).reshape(arrays[0].shape) for column in zip(*rows, strict=True))
-
-    return reference
-
-
-def by_number(function: Callable[..., Any], results: int) -> Callable[..., tuple[Any, ...]]:
-    """The meaning in NumPy of a formula of so many results: number by number, in float64, as a GPU has `math`."""
-    own = ieee(function)
-
-    def reference(*operands: Any) -> tuple[Any, ...]:
-        arrays = np.broadcast_arrays(*(np.asarray(each, np.float64) for each in operands))
-        found = np.empty((results, arrays[0].size))
-        with np.errstate(all="ignore"):
-            for k, numbers in enumerate(zip(*(a.ravel() for a in arrays), strict=True)):
-                found[:, k] = own(*numbers)
-        return tuple(found.reshape(results, *arrays[0].shape))
 
     return reference
 

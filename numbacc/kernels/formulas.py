@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 from ..reference import epilogues, gated
 from .arithmetic import exp, gaussian, magnitude, minimum, normal_tail, reciprocal
 from .derive import written
-from .formula import Formula, Reduction, by_number
+from .formula import Formula, Reduction
+from .vectorized import vectorized
 
 INV_SQRT_2PI = 0.3989422804014327  # 1/√(2π), so that φ(b) = INV_SQRT_2PI · exp(-b²/2)
 TANH_LINEAR = 1.5957691216057308  # 2√(2/π), since ½(1 + tanh u) = σ(2u)
@@ -249,8 +250,8 @@ def own_gate(kind: str, gate: Callable[[Any], Any], slope: Callable[[Any], Any] 
     else:
         pair = both(alone, first(written(slope, f"{kind}'s slope", gradient=False)))
     forward, backward = smooth(pair, alone)
-    made = Formula(f"gated.backward.{kind}", backward, by_number(backward, 2))
-    return {"forward": Formula(f"gated.forward.{kind}", forward, by_number(forward, 1), made), "backward": made}
+    made = Formula(f"gated.backward.{kind}", backward, vectorized(backward, kind))
+    return {"forward": Formula(f"gated.forward.{kind}", forward, vectorized(forward, kind), made), "backward": made}
 
 
 def _gated(direction: str, derivatives: dict[str, Formula]) -> dict[str, Formula]:

@@ -6,6 +6,8 @@ import math
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from ..base._numba import SIMULATED, cuda, types
 
 if SIMULATED:
@@ -58,9 +60,31 @@ if not SIMULATED:
     def _exp(x):
         return math.exp(x)
 
+    _theirs = cuda.libdevice
+
+    @cuda.jit(device=True)
+    def _scaled(x, exponent):
+        return _theirs.ldexpf(x, np.int32(exponent))
+
+    @cuda.jit(device=True)
+    def _scaled_double(x, exponent):
+        return _theirs.ldexp(x, np.int32(exponent))
+
     _f32, _f64, _u32, _u64 = types.float32, types.float64, types.uint32, types.uint64
     hardware = SimpleNamespace(
         exp=_exp,
+        cbrt=_theirs.cbrtf,
+        cbrt_double=_theirs.cbrt,
+        erfinv=_theirs.erfinvf,
+        erfinv_double=_theirs.erfinv,
+        exp2=_theirs.exp2f,
+        exp2_double=_theirs.exp2,
+        reciprocal_root=_theirs.rsqrtf,
+        reciprocal_root_double=_theirs.rsqrt,
+        rint=_theirs.rintf,
+        rint_double=_theirs.rint,
+        scaled=_scaled,
+        scaled_double=_scaled_double,
         fma=_instruction("fma.rn.f32 $0, $1, $2, $3;", _f32, _f32, _f32, _f32),
         fma_double=_instruction("fma.rn.f64 $0, $1, $2, $3;", _f64, _f64, _f64, _f64),
         # x y + z rounded twice, as NumPy does: a rounding mode that is spelled out keeps the two apart.
@@ -76,6 +100,9 @@ if not SIMULATED:
         ),
         exp2_approximate=_instruction("ex2.approx.ftz.f32 $0, $1;", _f32, _f32),
         reciprocal_approximate=_instruction("rcp.approx.ftz.f32 $0, $1;", _f32, _f32),
+        # Unlike the former with subnormal numbers.
+        inverse_approximate=_instruction("rcp.approx.f32 $0, $1;", _f32, _f32),
+        reciprocal_root_approximate=_instruction("rsqrt.approx.f32 $0, $1;", _f32, _f32),
         # For |x| <= π to 2^-21, growing with x: what CUDA's __sinf and __cosf are.
         sqrt_approximate=_instruction("sqrt.approx.f32 $0, $1;", _f32, _f32),
         sin_approximate=_instruction("sin.approx.f32 $0, $1;", _f32, _f32),

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..base.casts import cast
 from ..base.dtypes import TABLE, DTypeInfo
+from . import arithmetic
 from .specs import TILE_STEP
 
 #: Address -> the bytes there, of every live allocation.
@@ -243,8 +244,32 @@ def _exp(x: float) -> float:
     return math.exp(x) if not x > 709.782712893384 else math.inf
 
 
+def _double(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of numbers in double precision, infinite where it overflows."""
+
+    def call(*numbers: Any) -> Any:
+        try:
+            return np.float64(function(*map(float, numbers)))
+        except (OverflowError, ZeroDivisionError):
+            return np.float64(math.copysign(math.inf, numbers[0]))
+        except ValueError:
+            return np.float64(math.nan)
+
+    return call
+
+
+_THEIRS = (
+    arithmetic.cbrt,
+    arithmetic.erfinv,
+    arithmetic.exp2,
+    arithmetic.reciprocal_root,
+    arithmetic.rint,
+    arithmetic.scaled,
+)
 hardware = SimpleNamespace(
-    fma=lambda x, y, z: x * y + z,
+    **{name: _double(each) for each in _THEIRS for name in (each.__name__, f"{each.__name__}_double")},
+    # In float64 the product of two float32 is exact.
+    fma=lambda x, y, z: np.float32(np.float64(x) * y + z),
     fma_double=lambda x, y, z: x * y + z,
     multiply_add=lambda x, y, z: x * y + z,
     multiply_add_double=lambda x, y, z: x * y + z,
@@ -252,7 +277,9 @@ hardware = SimpleNamespace(
     exp_approximate=_exp,
     exp2_approximate=lambda x: 2.0**x,
     reciprocal_approximate=lambda x: 1.0 / x,
-    sqrt_approximate=math.sqrt,
+    inverse_approximate=lambda x: 1.0 / x,
+    reciprocal_root_approximate=lambda x: 1.0 / np.sqrt(x),
+    sqrt_approximate=np.sqrt,
     sin_approximate=math.sin,
     cos_approximate=math.cos,
     product=lambda x, y: np.uint64(x) * np.uint64(y),

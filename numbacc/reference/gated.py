@@ -11,29 +11,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..base.dtypes import info
+from .c_library import erfc
+from .pieces import in_pieces
 
 Array = NDArray[Any]
-
-
-@lru_cache(maxsize=1)
-def _erfc() -> Callable[[Array], Array]:
-    # NumPy has no error function; Numba compiles the C library's into a ufunc in a fraction of a second.
-    # Imported here: numba takes longer to import than all the rest of numbacc.
-    try:
-        from numba import vectorize
-    except ImportError:
-        # Not on every machine; one element at a time takes a hundred times as long.
-        elementwise = np.vectorize(math.erfc, otypes=[np.float64])
-        return lambda x: elementwise(x).astype(x.dtype)
-    ufunc: Callable[[Array], Array] = vectorize(["float32(float32)", "float64(float64)"])(lambda x: math.erfc(x))
-    return ufunc
 
 
 def sigmoid(b: Array) -> Array:
@@ -79,7 +66,7 @@ def swiglu(b: Array) -> tuple[Array, Array]:
 
 def normal_cdf(b: Array) -> Array:
     """Φ(b) = ½ erfc(-b/√2), exact in both tails."""
-    return 0.5 * _erfc()(-b * b.dtype.type(math.sqrt(0.5)))
+    return 0.5 * erfc(-b * b.dtype.type(math.sqrt(0.5)))
 
 
 def geglu_gate(b: Array) -> Array:
@@ -145,28 +132,6 @@ KINDS = {
 def _compute(array: Array) -> Array:
     compute: Array = array.astype(info(array.dtype).compute, copy=False)
     return compute
-
-
-#: Elements that are computed at a time: the temporary arrays of that many stay in the processor's cache.
-_PIECE = 1 << 15
-
-
-def in_pieces(function: Callable[..., tuple[Array, ...]], *operands: Array) -> tuple[Array, ...]:
-    """`function(*operands)` of an elementwise function, of some elements at a time."""
-    first = operands[0]
-    if first.size <= _PIECE:
-        return function(*operands)
-    # Along the outermost dimension that can be cut.
-    axis = max((d for d in range(first.ndim) if first.shape[d] > 1), key=lambda d: abs(first.strides[d]))
-    step = max(_PIECE * first.shape[axis] // first.size, 1)
-    results: tuple[Array, ...] = ()
-    for start in range(0, first.shape[axis], step):
-        part = (*[slice(None)] * axis, slice(start, start + step))
-        made = in_pieces(function, *(x[part] for x in operands))
-        results = results or tuple(np.empty(first.shape, y.dtype) for y in made)
-        for whole, piece in zip(results, made, strict=True):
-            whole[part] = piece
-    return results
 
 
 def forward(a: Array, b: Array, *, kind: str) -> tuple[Array]:

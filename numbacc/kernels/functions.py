@@ -1,0 +1,385 @@
+"""The scalar functions of `numbacc.elementwise`: what each computes of one number, or of a few, for each kind of dtype.
+
+They are formulas as those of `formulas`. What NumPy and C leave to `math` is `math`'s; what differs between them, at
+zeros, infinities and NaN, is NumPy's here.
+"""
+
+from __future__ import annotations
+
+import math
+
+from .arithmetic import inverse, scaled, square_root
+
+PI, LN_2 = 3.141592653589793, 0.6931471805599453
+
+# ---------------------------------------------------------------- of one number
+
+
+def same(x):
+    """x."""
+    return x
+
+
+def never(x):
+    """False: integers are neither infinite nor NaN."""
+    return False
+
+
+def always(x):
+    """True."""
+    return True
+
+
+def negative(x):
+    return -x
+
+
+def absolute(x):
+    return abs(x)
+
+
+def sign(x):
+    """-1, 0, 1; NaN of NaN."""
+    if x > 0:
+        return 1
+    if x < 0:
+        return -1
+    return x
+
+
+def sign_real(x):
+    """-1, 0, 1; NaN of NaN. Zeros have no sign, as in NumPy."""
+    if x > 0.0:
+        return 1.0
+    if x < 0.0:
+        return -1.0
+    return x * 0.0 + 0.0
+
+
+def sign_complex(x):
+    """x / |x|, and 0 of 0."""
+    size = abs(x)
+    return x / size if size != 0.0 else x * 0.0
+
+
+def square(x):
+    return x * x
+
+
+def reciprocal(x):
+    return inverse(x)
+
+
+def reciprocal_complex(x):
+    return 1.0 / x
+
+
+def root(x):
+    return square_root(x)
+
+
+def fraction(x):
+    """What lies behind the point, with x's sign: x - trunc(x)."""
+    return x - math.trunc(x)
+
+
+def zero(x):
+    """0, of integers and real numbers that have no such part."""
+    return x * 0
+
+
+def logical_not(x):
+    return not x
+
+
+def invert(x):
+    return ~x
+
+
+def angle_of_real(x):
+    """0, or π of negative numbers; NaN of NaN."""
+    if x < 0:
+        return PI
+    return x * 0.0
+
+
+def is_nan_complex(x):
+    return math.isnan(x.real) or math.isnan(x.imag)
+
+
+def is_inf_complex(x):
+    return math.isinf(x.real) or math.isinf(x.imag)
+
+
+def is_finite_complex(x):
+    return math.isfinite(x.real) and math.isfinite(x.imag)
+
+
+def real_part(x):
+    return x.real
+
+
+def imaginary_part(x):
+    return x.imag
+
+
+def conjugate(x):
+    return x.conjugate()
+
+
+def angle(x):
+    return math.atan2(x.imag, x.real)
+
+
+# ---------------------------------------------------------------- of two numbers
+
+
+def add(a, b):
+    return a + b
+
+
+def subtract(a, b):
+    return a - b
+
+
+def multiply(a, b):
+    return a * b
+
+
+def divide(a, b):
+    return a / b
+
+
+def either(a, b):
+    return a or b
+
+
+def both(a, b):
+    return a and b
+
+
+def one_of(a, b):
+    """Exclusive or of truth values."""
+    return a != b
+
+
+def floor_divide(a, b):
+    """The largest whole number that is not above a / b, of the remainder, so that the two fit; of b = 0, a / b."""
+    if b == 0.0:
+        return a / b
+    rest = math.fmod(a, b)
+    whole = (a - rest) / b
+    if rest != 0.0 and (b < 0.0) != (rest < 0.0):
+        whole -= 1.0
+    if whole == 0.0:
+        return math.copysign(0.0, a / b)
+    down = math.floor(whole)
+    return down + 1.0 if whole - down > 0.5 else down
+
+
+def remainder(a, b):
+    """a - b floor(a / b), of b's sign."""
+    rest = math.fmod(a, b)
+    if rest == 0.0:
+        return math.copysign(0.0, b)
+    return rest + b if (b < 0.0) != (rest < 0.0) else rest
+
+
+def floor_divide_integers(a, b):
+    """Of b = 0, 0."""
+    if b == 0:
+        return b
+    if b == -1:
+        return -a
+    return a // b
+
+
+def floor_divide_unsigned(a, b):
+    return a // b if b != 0 else b
+
+
+def remainder_integers(a, b):
+    if b == 0 or b == -1:
+        return b * 0
+    return a % b
+
+
+def remainder_unsigned(a, b):
+    return a % b if b != 0 else b
+
+
+def fmod_integers(a, b):
+    """The remainder of a division that rounds toward 0: of a's sign."""
+    if b == 0 or b == -1:
+        return b * 0
+    rest = a % b
+    return rest - b if rest != 0 and (rest < 0) != (a < 0) else rest
+
+
+def power_complex(a, b):
+    return a**b
+
+
+def power_integers(base, exponent):
+    """By squaring, modulo the dtype's range; of negative exponents what is left of the fraction."""
+    found = base * 0 + 1
+    if exponent < 0:
+        if base == 1:
+            return found
+        if base == -1:
+            return found if exponent % 2 == 0 else -found
+        return base * 0
+    while exponent > 0:
+        if exponent % 2 == 1:
+            found = found * base
+        base = base * base
+        exponent = exponent // 2
+    return found
+
+
+def maximum(a, b):
+    """The larger one; NaN where either is."""
+    if a != a or a > b:
+        return a
+    return b
+
+
+def minimum(a, b):
+    """The smaller one; NaN where either is."""
+    if a != a or a < b:
+        return a
+    return b
+
+
+def fmax(a, b):
+    """The larger one; the other where one is NaN."""
+    if b != b or a > b:
+        return a
+    return b
+
+
+def fmin(a, b):
+    """The smaller one; the other where one is NaN."""
+    if b != b or a < b:
+        return a
+    return b
+
+
+def larger(a, b):
+    return a if a > b else b
+
+
+def smaller(a, b):
+    return a if a < b else b
+
+
+def logaddexp(a, b):
+    """ln(e^a + e^b), of the larger one and their distance."""
+    if a == b:
+        return a + LN_2
+    high = maximum(a, b)
+    return high + math.log1p(math.exp(-abs(a - b)))
+
+
+def ldexp(a, exponent):
+    """a 2^exponent: no more than 4096 doublings take a number from one end of float64 to the other."""
+    return scaled(a, maximum(minimum(exponent, 4096.0), -4096.0))
+
+
+def equal(a, b):
+    return a == b
+
+
+def not_equal(a, b):
+    return a != b
+
+
+def less(a, b):
+    return a < b
+
+
+def less_equal(a, b):
+    return a <= b
+
+
+def greater(a, b):
+    return a > b
+
+
+def greater_equal(a, b):
+    return a >= b
+
+
+def logical_and(a, b):
+    return a != 0 and b != 0
+
+
+def logical_or(a, b):
+    return a != 0 or b != 0
+
+
+def logical_xor(a, b):
+    return (a != 0) != (b != 0)
+
+
+def is_zero(a):
+    return a == 0
+
+
+def bitwise_and(a, b):
+    return a & b
+
+
+def bitwise_or(a, b):
+    return a | b
+
+
+def bitwise_xor(a, b):
+    return a ^ b
+
+
+def left_shift(a, count):
+    """0 where the count is not one of a's bits, as in NumPy."""
+    return a << count if 0 <= count < 64 else a * 0
+
+
+def right_shift(a, count):
+    """Where the count is not one of a's bits, 0 or -1."""
+    return a >> count if 0 <= count < 64 else (-1 if a < 0 else 0)
+
+
+def right_shift_unsigned(a, count):
+    return a >> count if count < 64 else a * 0
+
+
+def relu_of_integers(x):
+    return x if x > 0 else x * 0
+
+
+# ---------------------------------------------------------------- of three numbers
+
+
+def where(condition, x, y):
+    return x if condition else y
+
+
+def clamp(x, low, high):
+    """min(max(x, low), high), NaN where x is: `high` where the bounds cross."""
+    if x < low:
+        x = low
+    return high if x > high else x
+
+
+def lerp(a, b, weight):
+    """a + weight (b - a), from whichever end is nearer, so that both ends are met."""
+    if abs(weight) < 0.5:
+        return a + weight * (b - a)
+    return b - (b - a) * (1.0 - weight)
+
+
+def addcmul(x, a, b, value):
+    return x + value * (a * b)
+
+
+def addcdiv(x, a, b, value):
+    return x + value * (a / b)

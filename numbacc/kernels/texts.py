@@ -1,0 +1,141 @@
+"""What was noted of symbols (see `symbols`), written down as Python functions; and what is said where that fails."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from .derivatives import one_if
+from .symbols import Symbol, Way, is_truth, order
+
+
+class Text:
+    """The text of a function of numbers that are given; how it computes, those derived from this say.
+
+    Attributes:
+        names: what it refers to.
+        lines: its lines so far.
+    """
+
+    def __init__(self, given: Sequence[Symbol]):
+        self.names: dict[str, Any] = {"math": math}
+        self._texts = {id(symbol): str(symbol.made) for symbol in given}
+        self._counter = itertools.count()
+        self.lines = [f"def derived({', '.join(self._texts.values())}):"]
+
+    def function(self, file: str) -> Callable[..., tuple[Any, ...]]:
+        """The function that was written down, as if it were in a file of this name."""
+        text = "\n".join(self.lines) + "\n"
+        exec(compile(text, file, "exec"), self.names)
+        # So that tracebacks and `inspect.getsource` show it.
+        linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+        derived: Callable[..., tuple[Any, ...]] = self.names.pop("derived")
+        return derived
+
+    def write(self, ways: Sequence[Way]) -> None:
+        """The code that goes these ways and returns their results."""
+        raise NotImplementedError
+
+    def _expression(self, symbol: Symbol) -> str:
+        raise NotImplementedError
+
+    def _line(self, text: str, depth: int = 1) -> None:
+        self.lines.append("    " * depth + text)
+
+    def _kept(self, text: str, depth: int = 1) -> str:
+        """The name of a variable that is this."""
+        name = f"t{next(self._counter)}"
+        self._line(f"{name} = {text}", depth)
+        return name
+
+    def _compute(self, symbols: Sequence[Any], depth: int = 1) -> None:
+        for symbol in order(symbols):
+            if id(symbol) not in self._texts:
+                self._texts[id(symbol)] = self._kept(self._expression(symbol), depth)
+
+    def _text(self, part: Any) -> str:
+        if isinstance(part, Symbol):
+            return self._texts[id(part)]
+        if part != part:
+            return "math.nan"
+        text = repr(part) if abs(part) != math.inf else "-math.inf" if part < 0 else "math.inf"
+        # -2.0 ** x is not what it looks like.
+        return f"({text})" if text[0] == "-" else text
+
+
+class ScalarText(Text):
+    """A function of numbers, with branches: what kernels compile, and Python runs."""
+
+    def write(self, ways: Sequence[Way], depth: int = 1) -> None:
+        """The code that goes these ways, which have the first decisions in common, and returns their results."""
+        kept = dict(self._texts)
+        (decisions, results), *more = ways
+        if not more:
+            self._compute(results, depth)
+            self._line(f"return {', '.join(map(self._number, results))},", depth)
+        else:
+            condition = decisions[0][0]
+            self._compute([condition], depth)
+            self._line(f"if {self._text(condition)}:", depth)
+            for answer in (True, False):
+                self.write(taking(ways, answer), depth + answer)
+        self._texts = kept
+
+    def _expression(self, symbol: Symbol) -> str:
+        parts = [self._number(part) for part in symbol.parts]
+        if symbol.made == "neg":
+            return f"-{parts[0]}"
+        if isinstance(symbol.made, str):
+            return f"{parts[0]} {symbol.made} {parts[1]}"
+        return f"{self._callee(symbol.made)}({', '.join(parts)})"
+
+    def _callee(self, function: Any) -> str:
+        if function.__module__ == "math":
+            return f"math.{function.__name__}"
+        self.names[function.__name__] = function
+        return str(function.__name__)
+
+    def _number(self, part: Any) -> str:
+        """A truth value that is computed with is 1 or 0."""
+        if isinstance(part, bool):
+            return "1.0" if part else "0.0"
+        return f"{self._callee(one_if)}({self._text(part)})" if is_truth(part) else self._text(part)
+
+
+def taking(ways: Sequence[Way], answer: bool) -> list[Way]:
+    """Those of the ways on which the first decision is this, from there on."""
+    return [(taken[1:], results) for taken, results in ways if taken[0][1] is answer]
+
+
+# ---------------------------------------------------------------- messages
+
+
+@contextmanager
+def told(what: str, raised: type[TypeError] = TypeError) -> Iterator[None]:
+    """Whatever fails within is raised as one error that says what, why and where in the formula."""
+    try:
+        yield
+    except Exception as error:
+        raise raised(f"{what}: {_said(error)}{_where(error)}") from None
+
+
+def _said(error: Exception) -> str:
+    """An error's own words, with its kind where they alone say little."""
+    return str(error) if isinstance(error, (TypeError, ArithmeticError)) else f"{type(error).__name__}: {error}"
+
+
+def _where(error: BaseException) -> str:
+    """The line of the formula that an error comes from."""
+    found, back = "", error.__traceback__
+    while back is not None:
+        code, names = back.tb_frame.f_code, back.tb_frame.f_globals
+        # What runs on symbols is a copy, which has the names that it uses, and no module's own.
+        if "__name__" not in names:
+            line = linecache.getline(code.co_filename, back.tb_lineno).strip()
+            found = f"; line {back.tb_lineno} of {code.co_filename}: {line}" if line else found
+        back = back.tb_next
+    return found

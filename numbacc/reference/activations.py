@@ -1,0 +1,229 @@
+"""Activation functions in NumPy, as torch defines them, and a few functions that NumPy has under no name.
+
+All take arrays of the dtype that is computed in, and numbers. Sources are beside the formulas in
+`kernels.activations`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .c_library import erf, erfc
+from .gated import geglu_gate, geglu_tanh_gate, sigmoid, swiglu_gate
+
+# NumPy's types make Any of what is computed of Any.
+Array = Any
+
+__all__ = ["geglu_gate", "geglu_tanh_gate", "sigmoid", "swiglu_gate"]
+
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
+
+
+def relu(x: Array) -> Array:
+    return np.maximum(x, 0)
+
+
+def leaky_relu(x: Array, slope: float) -> Array:
+    return np.where(x > 0, x, x * slope)
+
+
+def prelu(x: Array, weight: Array) -> Array:
+    return np.where(x > 0, x, weight * x)
+
+
+def hardtanh(x: Array, low: float, high: float) -> Array:
+    return np.where(x < low, low, np.where(x > high, high, x))
+
+
+def relu6(x: Array) -> Array:
+    return hardtanh(x, 0, 6)
+
+
+def elu(x: Array, alpha: float) -> Array:
+    return np.where(x > 0, x, alpha * np.expm1(x))
+
+
+def selu(x: Array) -> Array:
+    return SELU_SCALE * elu(x, SELU_ALPHA)
+
+
+def celu(x: Array, alpha: float) -> Array:
+    return np.where(x > 0, x, alpha * np.expm1(x / alpha))
+
+
+def quick_gelu(x: Array) -> Array:
+    return x * sigmoid(1.702 * x)
+
+
+def softplus(x: Array, beta: float, threshold: float) -> Array:
+    return np.where(beta * x > threshold, x, np.logaddexp(0, beta * x) / beta)
+
+
+def mish(x: Array) -> Array:
+    """x tanh(ln(1 + e^x))."""
+    return x * np.tanh(np.logaddexp(0, x))
+
+
+def softsign(x: Array) -> Array:
+    return x / (1 + np.abs(x))
+
+
+def log_sigmoid(x: Array) -> Array:
+    found: Array = -np.logaddexp(0, -x)
+    return found
+
+
+def hardsigmoid(x: Array) -> Array:
+    return hardtanh((x + 3) / 6, 0, 1)
+
+
+def hardswish(x: Array) -> Array:
+    return x * hardsigmoid(x)
+
+
+_TANH = (1 / 3, -2 / 15, 17 / 315, -62 / 2835, 1382 / 155925, -21844 / 6081075, 929569 / 638512875)
+
+
+def tanhshrink(x: Array) -> Array:
+    """x - tanh(x), by its series where the two cancel: the coefficients of tanh from the third on, without signs."""
+    limit = 0.12 if x.dtype == np.float64 else 0.4
+    series = np.polynomial.polynomial.polyval(np.minimum(x * x, limit * limit), _TANH)
+    return np.where(np.abs(x) > limit, x - np.tanh(x), x * (x * x * series))
+
+
+def softshrink(x: Array, lambd: float) -> Array:
+    return np.where(x > lambd, x - lambd, np.where(x < -lambd, x + lambd, 0 * x))
+
+
+def hardshrink(x: Array, lambd: float) -> Array:
+    return np.where((-lambd <= x) & (x <= lambd), 0, x)
+
+
+def threshold(x: Array, limit: float, value: float) -> Array:
+    return np.where(x <= limit, value, x)
+
+
+def squared_relu(x: Array) -> Array:
+    return np.square(relu(x))
+
+
+# ---------------------------------------------------------------- what NumPy has under no name
+
+
+def same(x: Array) -> Array:
+    return x
+
+
+def reciprocal_root(x: Array) -> Array:
+    return 1 / np.sqrt(x)
+
+
+def fraction(x: Array) -> Array:
+    return x - np.trunc(x)
+
+
+def power_of_integers(base: Array, exponent: Array) -> Array:
+    """By squaring, modulo the dtype's range; of negative exponents what is left of the fraction."""
+    found, square, rest = np.ones_like(base), base.copy(), np.maximum(exponent, 0)
+    while np.any(rest > 0):
+        found = np.where(rest % 2 == 1, found * square, found)
+        square, rest = square * square, rest // 2
+    odd = np.where(exponent % 2 == 0, 1, base)
+    below = np.where(base == 1, 1, np.where(np.abs(base) == 1, odd, 0)) if base.dtype.kind == "i" else found
+    return np.where(exponent < 0, below, found).astype(base.dtype)
+
+
+def scaled(a: Array, exponent: Array) -> Array:
+    """a 2^exponent."""
+    return np.ldexp(a, np.nan_to_num(np.clip(exponent, -4096, 4096)).astype(np.int32))
+
+
+def clamp(x: Array, low: Any, high: Any) -> Array:
+    return np.minimum(np.maximum(x, low), high)
+
+
+def lerp(a: Array, b: Array, weight: Any) -> Array:
+    return np.where(np.abs(weight) < 0.5, a + weight * (b - a), b - (b - a) * (1 - weight))
+
+
+def fused(x: Array, y: Array, z: Array) -> Array:
+    """x y + z, rounded once: in float64, or by way of the rounding errors of product and sum (Dekker 1971)."""
+    if x.dtype == np.float32:
+        return (x.astype(np.float64) * y + z).astype(np.float32)
+    product = x * y
+    (a, b), (c, d) = _halves(x), _halves(y)
+    error = ((a * c - product) + a * d + b * c) + b * d
+    total = product + z
+    other = total - product
+    error = error + ((product - (total - other)) + (z - other))
+    return np.where(np.isfinite(error), total + error, total)
+
+
+def _halves(x: Array) -> tuple[Array, Array]:
+    """Two numbers of 26 bits each that add up to a float64."""
+    scaled = x * 134217729.0
+    high = scaled - (scaled - x)
+    return high, x - high
+
+
+def addcmul(x: Array, a: Array, b: Array, value: Any) -> Array:
+    return x + value * (a * b)
+
+
+def addcdiv(x: Array, a: Array, b: Array, value: Any) -> Array:
+    return x + value * (a / b)
+
+
+_PSI = (0, 1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
+_BERNOULLI = (1, 1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
+
+
+def digamma(x: Array) -> Array:
+    """ψ(x): see `kernels.functions.digamma`."""
+    reflected = x < 0
+    # The distance to the nearest pole is exact.
+    distance = x - np.rint(x)
+    shift = np.where(reflected, -math.pi / np.tan(math.pi * distance), 0)
+    y = np.where(reflected, 1 - x, x)
+    for _ in range(10):
+        low = y < 10
+        shift = shift - np.where(low, 1 / y, 0)
+        y = np.where(low, y + 1, y)
+    found = shift + (np.log(y) - 0.5 / y - np.polynomial.polynomial.polyval(1 / (y * y), _PSI))
+    found = np.where(reflected & (distance == 0), math.nan, found)
+    return np.where(x == 0, np.copysign(math.inf, -x), found)
+
+
+def trigamma(x: Array) -> Array:
+    """ψ'(x): see `kernels.functions.trigamma`."""
+    reflected = x < 0.5
+    root = math.pi / np.sin(math.pi * (x - np.rint(x)))
+    y, total = np.where(reflected, 1 - x, x), np.zeros_like(x)
+    for _ in range(10):
+        low = y < 10
+        total = total + np.where(low, 1 / (y * y), 0)
+        y = np.where(low, y + 1, y)
+    total = total + (np.polynomial.polynomial.polyval(1 / (y * y), _BERNOULLI) + 0.5 / y) / y
+    return np.where(reflected, root * root - total, total)
+
+
+def inverse_error(x: Array) -> Array:
+    """The y of which x is erf(y): Winitzki's approximation (2008), then Newton's method in float64.
+
+    Beside 1 the distance to it is exact, where erf's own would cancel.
+    """
+    z = np.asarray(x, np.float64)
+    size = np.abs(z)
+    inside = np.where(size < 1, size, 0)
+    log = np.log1p(-inside * inside)
+    first = 4.3307 + 0.5 * log
+    y = np.sqrt(np.sqrt(first * first - log / 0.147) - first)
+    for _ in range(4):
+        wrong = np.where(inside < 0.5, erf(y) - inside, 1 - inside - erfc(y))
+        y = y - wrong * 0.886226925452758 * np.exp(y * y)
+    y = np.where(size < 1, y, np.where(size == 1, math.inf, math.nan))
+    found: Array = np.copysign(y, z).astype(x.dtype)
+    return found
