@@ -32,6 +32,7 @@ from .arrays.creation import (
     scratch_limit,
     zeros,
 )
+from .arrays.operators import computing as _computing
 from .base.dispatch import has_gpu
 from .device.graphs import Graph, graph
 from .device.streams import Stream, current_stream, stream
@@ -48,7 +49,7 @@ from .errors import (
 )
 
 if TYPE_CHECKING:
-    from . import fft, gated, gemm, random
+    from . import elementwise, fft, gated, gemm, random
 
 bfloat16 = ml_dtypes.bfloat16
 float8_e4m3fn = ml_dtypes.float8_e4m3fn
@@ -71,6 +72,7 @@ __all__ = [
     "asnumpy",
     "bfloat16",
     "current_stream",
+    "elementwise",
     "empty",
     "empty_like",
     "fft",
@@ -90,8 +92,18 @@ __all__ = [
 ]
 
 
+def _function(name: str) -> Any:
+    """What computes an operator or a function of NumPy's on device arrays, by its name."""
+    if name == "matmul":
+        return import_module(".gemm", __name__).matmul
+    return getattr(import_module(".elementwise", __name__), name, None)
+
+
+_computing(_function)
+
+
 def __getattr__(name: str) -> Any:
-    if name in ("fft", "gated", "gemm", "random"):
+    if name in ("elementwise", "fft", "gated", "gemm", "random"):
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -13,11 +13,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from . import gated
+from . import elementwise, gated
 from .base import dtypes
 from .base.dispatch import has_gpu, launching_by, simulated
 from .base.layout import Layout, layout, row_major_strides
 from .device import copying, kernel_cache
+from .elementwise import normalizing, operation, reducing
+from .errors import DTypeError
 from .fft import arguments, program, repacking, steps
 from .gemm import epilogue_plans
 from .kernels.formulas import FORMULAS
@@ -31,11 +33,16 @@ _ROWS = 256
 _LONG, _ODD, _SHORT = 4096, (4100, 4098, 4097), 6
 
 
-class _Noted:
+class Noted:
     """Stands in for a launcher, and keeps which kernel it would launch."""
 
     backend, algorithm = "kernel", ""
     found: list[Any]
+
+    @classmethod
+    def into(cls, found: list[Any]) -> type[Noted]:
+        """One that keeps kernels in a list."""
+        return type("Noted", (cls,), {"found": found})
 
     def __init__(self, order: LaunchOrder):
         self.order = order
@@ -135,20 +142,64 @@ def _copies() -> None:
                 copying.executable(target, source).choose((0, 0))
 
 
+def _elementwise() -> None:
+    """Every function and gradient in every float, of dense arrays and numbers for options, and of odd rows; those that
+    have integers in the ones that are most used."""
+    for row in elementwise.rows():
+        for dtype in (*dtypes.FLOATS, "int32", "int64", "bool", "complex64"):
+            for columns in (_LONG, _ODD[-1]) if dtype in dtypes.FLOATS else (_LONG,):
+                matrix = _dense((_ROWS, columns), dtype)
+                numbers = row.names[len(row.names) - row.options :]
+                mask = _dense((_ROWS, columns), "bool")
+                given = tuple(
+                    float if name in numbers else mask if k in row.truths else matrix
+                    for k, name in enumerate(row.names)
+                )
+                try:
+                    plan = operation.planned(row, given)
+                except DTypeError:
+                    continue
+                plan.choose([0] * (len(plan.inputs) + len(plan.outputs)))
+
+
+#: Functions of the family that are reduced in all floats, and their option.
+_REDUCTIONS = {
+    **dict.fromkeys(("sum", "mean", "max", "min", "argmax", "argmin"), None),
+    "var": 0.0,
+    "std": 0.0,
+    "norm": 2.0,
+}
+
+
+def _reductions() -> None:
+    """Of rows, columns and all of a matrix; softmax and normalizations of rows, forward and backward."""
+    for dtype in dtypes.FLOATS:
+        for columns in (_LONG, _ODD[-1]):
+            matrix, row = _dense((_ROWS, columns), dtype), _dense((columns,), dtype)
+            for axis in (0, 1, None):
+                for name, option in _REDUCTIONS.items():
+                    reducing.planned(name, matrix, axis, option).choose((0, 0))
+            for name, arrays in normalizing.everyday(matrix, row):
+                plan = normalizing.planned(name, arrays)
+                plan.choose([0] * (len(plan.inputs) + len(plan.outputs)))
+
+
 #: Family -> what plans its everyday calls.
 FAMILIES: dict[str, Callable[[], None]] = {
     "copies": _copies,
+    "elementwise": _elementwise,
     "fft": _fft,
     "gated": _gated,
     "gemm": _gemm,
     "random": _random,
+    "reductions": _reductions,
 }
 
 
 def kernels(families: Iterable[str]) -> list[Any]:
     """The kernels that everyday calls of families launch, each once."""
     found: list[Any] = []
-    with launching_by(type("Noted", (_Noted,), {"found": found})):
+    with launching_by(Noted.into(found)):
         for family in families:
             FAMILIES[family]()
     copying.executable.cache_clear()

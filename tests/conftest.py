@@ -24,6 +24,7 @@ from numbacc import gated
 from numbacc.arrays import operands
 from numbacc.base.dispatch import has_gpu, runtime, simulated
 from numbacc.device import workspace
+from numbacc.plan.base import Plan
 
 # JAX would take three quarters of the GPU's memory from the tests beside it.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
@@ -232,6 +233,7 @@ def poisoned():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(operands, "empty_layout", empty_layout)
         patch.setattr(operands, "empty_device", empty_device)
+        patch.setattr(Plan, "_memory", staticmethod(empty_device))  # bound when the class was made
         if simulated() or has_gpu():
             from numbacc.arrays import device_array
 

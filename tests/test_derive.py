@@ -11,7 +11,7 @@ import pytest
 from skips import skip_if
 
 from numbacc.base.dispatch import simulated
-from numbacc.kernels import arithmetic, formulas, psi
+from numbacc.kernels import arithmetic, formulas, functions, psi
 from numbacc.kernels.derivatives import OURS, RULES, is_less, numbers_of
 from numbacc.kernels.derive import backward, written
 from numbacc.kernels.formula import Formula
@@ -34,6 +34,7 @@ WHERE = {
 SEVERAL = {
     math.atan2: [(0.3, -1.2), (-2.0, 0.5)], math.hypot: [(3.0, 4.0)], math.pow: [(1.7, 2.2), (0.4, -1.5)],
     math.copysign: [(0.3, 1.2), (2.0, -0.5), (-1.5, -0.5)], math.fmod: [(7.3, 2.0), (-7.3, 2.0), (7.3, -0.9)],
+    functions.remainder: [(7.3, 2.0), (-7.3, 2.0)], functions.floor_divide: [(7.3, 2.0), (-7.3, 2.0)],
     math.remainder: [(7.3, 2.0), (-7.3, 2.0), (6.3, -2.0)], is_less: [(0.3, 0.9), (2.0, -1.0)],
     arithmetic.minimum: [(0.3, 0.9), (2.0, -1.0)], arithmetic.fma: [(1.5, -2.0, 0.7)],
 }  # fmt: skip

@@ -1,42 +1,89 @@
-"""Python's operators and NumPy's functions on device arrays: refused, so that none copies to the host.
+"""Python's operators and NumPy's functions on device arrays: computed on the GPU, never by a copy to the host.
 
-Nothing computes them on the GPU yet; what has one element is a number for `bool`, `int`, `float` and `complex`.
+Arrays know no functions: what computes is handed in by `numbacc` itself (`computing`), and found by name when it is
+first needed. What has no function is refused; what has one element is a number for `bool`, `int` and `float`.
 """
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NoReturn
 
 import numpy as np
 
-from ..errors import DTypeError
+from ..errors import DTypeError, OptionError, shown
+from . import protocols
 
-#: What NumPy may ask of any array: attributes.
-_QUESTIONS = (np.shape, np.ndim, np.size)
+#: What an operator takes beside an array; for others Python asks the other operand, and raises TypeError.
+_OPERANDS = (bool, int, float, complex, np.generic, np.ndarray)
+
+_look_up: list[Callable[[str], Any]] = []
+
+
+def computing(look_up: Callable[[str], Any]) -> None:
+    """Set what finds functions by their names: "add", "matmul", "sum"; None where there is none."""
+    _look_up[:] = [look_up]
+    _function.cache_clear()
+
+
+@lru_cache(maxsize=512)
+def _function(name: str) -> Callable[..., Any]:
+    found = _look_up[0](name) if _look_up else None
+    if found is None:
+        raise refusal(name)
+    return found  # type: ignore[no-any-return]
+
+
+def refusal(what: str) -> DTypeError:
+    """The error for what is not computed on a GPU."""
+    return DTypeError(
+        f"{what} is not computed on device arrays, and nothing is copied to the host silently: "
+        "numbacc.asnumpy(x) copies; numbacc.elementwise, gemm, fft, gated and random compute on the GPU"
+    )
+
+
+def _computed(what: str, name: str | None, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """What NumPy calls `what`, computed by the function of that name."""
+    function = None if name is None or not _look_up else _look_up[0](name)
+    if function is None:
+        raise refusal(what)
+    if not protocols.fits(function, arguments, options):
+        raise refusal(f"{what} with these arguments")
+    return function(*arguments, **options)
 
 
 class Operators:
-    """Base of device arrays, before the class of Numba's, whose simulated arrays have operators."""
+    """Base of device arrays, before the class of Numba's, whose simulated arrays have operators of their own."""
 
     __slots__ = ()
 
-    # Above every array of the host's, which then leave `host + device` to the refusal here.
+    # Above every array of the host's, which then leave `host + device` to the functions here.
     __array_priority__ = 1e6
     __hash__ = None  # type: ignore[assignment]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
-        raise _refusal("making a NumPy array")
+        raise refusal("making a NumPy array")
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> NoReturn:
-        raise _refusal(ufunc.__name__)
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        """NumPy's ufunc, and those of SciPy that have a namesake: a device array."""
+        what = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+        # NumPy hands its own numbers over as arrays.
+        inputs = tuple([each[()] if type(each) is np.ndarray and not each.ndim else each for each in inputs])
+        if ufunc is np.divmod and method == "__call__" and not options:
+            return _function("floor_divide")(*inputs), _function("remainder")(*inputs)
+        return _computed(what, *protocols.of_ufunc(ufunc, method, inputs, options))
 
     def __array_function__(self, function: Any, types: Any, arguments: tuple[Any, ...], options: Any) -> Any:
-        if function in _QUESTIONS and len(arguments) == 1 and not options:
-            return getattr(self, function.__name__)
-        raise _refusal(f"numpy.{function.__name__}")
+        """NumPy's function of arrays: a device array, or an attribute."""
+        answer = protocols.answer(function, arguments, options)
+        if answer is not protocols.UNKNOWN:
+            return answer
+        return _computed(f"numpy.{function.__name__}", *protocols.of_function(function, arguments, options))
 
     def __contains__(self, value: Any) -> NoReturn:
-        raise _refusal("in")
+        raise refusal("in")
 
     def __bool__(self) -> bool:
         """The truth of an array of one element. This blocks, as `item` does."""
@@ -46,6 +93,10 @@ class Operators:
         """The element of an array of one. This blocks, as `item` does."""
         return int(self.item())  # type: ignore[attr-defined]
 
+    def __index__(self) -> int:
+        """The element of an array of one integer. This blocks, as `item` does."""
+        return operator.index(self.item())  # type: ignore[attr-defined]
+
     def __float__(self) -> float:
         """The element of an array of one. This blocks, as `item` does."""
         return float(self.item())  # type: ignore[attr-defined]
@@ -54,24 +105,99 @@ class Operators:
         """The element of an array of one. This blocks, as `item` does."""
         return complex(self.item())  # type: ignore[attr-defined]
 
+    def __pos__(self) -> Any:
+        return _function("copy")(self)
 
-def _refusal(what: str) -> DTypeError:
-    return DTypeError(
-        f"{what} is not computed on device arrays, and nothing is copied to the host silently: "
-        "numbacc.asnumpy(x) copies, numbacc.gemm, fft, gated and random compute on the GPU"
-    )
+    def __divmod__(self, other: Any) -> Any:
+        if not _takes(other):
+            return NotImplemented
+        return _function("floor_divide")(self, other), _function("remainder")(self, other)
+
+    def __rdivmod__(self, other: Any) -> Any:
+        if not _takes(other):
+            return NotImplemented
+        return _function("floor_divide")(other, self), _function("remainder")(other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        # As NumPy has it: a square is one product, a root one instruction.
+        if type(other) in (int, float) and other in _POWERS and protocols.is_float(self):
+            return _function(_POWERS[other])(self)
+        return _function("pow")(self, other) if _takes(other) else NotImplemented
+
+    def __round__(self, digits: Any = None) -> Any:
+        if digits not in (None, 0):
+            raise OptionError(f"digits={shown(digits)} is not supported: only whole numbers are rounded to")
+        return _function("round")(self)
+
+    def astype(self, dtype: Any, *, copy: bool = True, stream: Any = None) -> Any:
+        """A copy in another dtype: see `numbacc.elementwise.astype`. With copy=False itself where it has that dtype."""
+        return _function("astype")(self, dtype, copy=copy, stream=stream)
+
+    def copy(self, *, stream: Any = None) -> Any:
+        """A gapless copy on the same GPU, in this memory order: see `numbacc.elementwise.copy`."""
+        return _function("copy")(self, stream=stream)
+
+    def clip(self, min: Any = None, max: Any = None, *, out: Any = None, stream: Any = None) -> Any:
+        """As `numbacc.elementwise.clamp`."""
+        return _function("clamp")(self, min, max, out=out, stream=stream)
+
+    def conj(self, *, stream: Any = None) -> Any:
+        """As `numbacc.elementwise.conj`."""
+        return _function("conj")(self, stream=stream)
+
+    @property
+    def real(self) -> Any:
+        """As `numbacc.elementwise.real`: a copy."""
+        return _function("real")(self)
+
+    @property
+    def imag(self) -> Any:
+        """As `numbacc.elementwise.imag`: a copy."""
+        return _function("imag")(self)
 
 
-def _operator(name: str) -> Any:
-    def refuse(self: Any, *others: Any) -> NoReturn:
-        raise _refusal(name)
-
-    refuse.__name__ = refuse.__qualname__ = name
-    return refuse
+_POWERS = {2: "square", 1: "copy", 0.5: "sqrt", -1: "reciprocal"}
 
 
-_BOTH_SIDES = ["add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "matmul"]
-_BOTH_SIDES += ["lshift", "rshift", "and", "or", "xor"]
-_OTHERS = ["eq", "ne", "lt", "le", "gt", "ge", "neg", "pos", "abs", "invert", "round", "trunc", "floor", "ceil"]
-for _name in (*_BOTH_SIDES, *(f"r{name}" for name in _BOTH_SIDES), *_OTHERS):
-    setattr(Operators, f"__{_name}__", _operator(f"__{_name}__"))
+def _takes(other: Any) -> bool:
+    """True for arrays of any library, and numbers."""
+    return isinstance(other, (Operators, *_OPERANDS)) or hasattr(other, "__dlpack__")
+
+
+def _add_operators() -> None:
+    for name, computed in protocols.OPERATORS.items():
+
+        def forward(self: Any, other: Any, computed: str = computed) -> Any:
+            return _function(computed)(self, other) if _takes(other) else NotImplemented
+
+        def reflected(self: Any, other: Any, computed: str = computed) -> Any:
+            return _function(computed)(other, self) if _takes(other) else NotImplemented
+
+        def in_place(self: Any, other: Any, computed: str = computed) -> Any:
+            return _function(computed)(self, other, out=self) if _takes(other) else NotImplemented
+
+        if name != "pow":
+            setattr(Operators, f"__{name}__", forward)
+        setattr(Operators, f"__r{name}__", reflected)
+        setattr(Operators, f"__i{name}__", in_place)
+    for name, computed in protocols.COMPARISONS.items():
+
+        def compare(self: Any, other: Any, computed: str = computed) -> Any:
+            if isinstance(other, (list, tuple)):
+                kind = type(other).__name__
+                raise DTypeError(f"an array is compared with a {kind}; numbacc.asarray makes an array of it")
+            return _function(computed)(self, other) if _takes(other) else NotImplemented
+
+        setattr(Operators, f"__{name}__", compare)
+    for name, computed in protocols.UNARY.items():
+        setattr(Operators, f"__{name}__", lambda self, computed=computed: _function(computed)(self))
+    for name in protocols.METHODS:
+
+        def method(self: Any, axis: Any = None, *, name: str = name, **options: Any) -> Any:
+            return _function(name)(self, axis=axis, **options)
+
+        method.__name__, method.__doc__ = name, f"As `numbacc.elementwise.{name}` of this array."
+        setattr(Operators, name, method)
+
+
+_add_operators()

@@ -89,9 +89,13 @@ def _basic_index(index: Any) -> tuple[Any, ...]:
         if not (part is None or part is Ellipsis or isinstance(part, (slice, int, np.integer))) or isinstance(
             part, (bool, np.bool_)
         ):
+            hint = ""
+            if getattr(part, "dtype", None) == np.bool_:
+                hint = "; of a mask, use numbacc.elementwise.where(mask, x, other), or where= of the functions there"
+            known = part is None or isinstance(part, (bool, float, complex, str, list, tuple, np.generic))
             raise LayoutError(
-                f"index {shown(part)} is not supported: device arrays take integers, slices, None and Ellipsis, "
-                "which give views"
+                f"index {shown(part) if known else f'of a {type(part).__name__}'} is not supported: device arrays take "
+                f"integers, slices, None and Ellipsis, which give views{hint}"
             )
     return parts if any(part is Ellipsis for part in parts) else (*parts, ...)
 
@@ -140,7 +144,7 @@ def reshaped(array: Layout, wanted: tuple[int, ...]) -> Layout:
     except ValueError:
         raise LayoutError(
             f"an array of shape {array.shape} and strides {array.strides} cannot be seen as {lengths} without "
-            "a copy: use numbacc.asarray(numbacc.asnumpy(x)) or copy it into numbacc.empty"
+            "a copy: numbacc.elementwise.copy(x) makes a gapless one, in its memory order"
         ) from None
 
 

@@ -8,6 +8,7 @@ import importlib
 #: What can be benchmarked: the modules of this package that have a `run` function.
 SUBJECTS = {
     "arrays": "host time of everyday calls on arrays against torch",
+    "elementwise": "elementwise functions against the speed of copies, torch and CuPy",
     "fft": "Fourier transforms against torch and CuPy",
     "gated": "gated activations against the speed of copies, torch, torch.compile and Liger",
     "gemm": "matrix products and their epilogues against torch and nvmath",

@@ -105,7 +105,8 @@ def make_launcher(spec: Any, given: Given) -> Any:
             leader=inputs,
         )
     )
-    geometry = choose(merged, inputs, sizes, alignments_of(spec, given.alignment))
+    heavy = () if spec.formula is None else spec.formula.heavy
+    geometry = choose(merged, inputs, sizes, alignments_of(spec, given.alignment), heavy)
     steps = merged.strides
     if geometry.transposed:
         row = _row_dimension(merged, geometry.transposed)
@@ -215,7 +216,9 @@ def for_any_alignment(order: LaunchOrder, alignment: Sequence[int]) -> LaunchOrd
     return order._replace(grid=grid, constants=constants, alignment=tuple(alignment))
 
 
-def choose(merged: Merged, inputs: int, sizes: Sequence[int], alignments: Sequence[int]) -> Geometry:
+def choose(
+    merged: Merged, inputs: int, sizes: Sequence[int], alignments: Sequence[int], heavy: Sequence[int] = ()
+) -> Geometry:
     """The kernel and grid for merged dimensions (at least two).
 
     Args:
@@ -223,10 +226,11 @@ def choose(merged: Merged, inputs: int, sizes: Sequence[int], alignments: Sequen
         inputs: how many of the operands are inputs.
         sizes: bytes of each operand's elements.
         alignments: the operands' addresses modulo 16.
+        heavy: as in `Formula`.
     """
     repeated = tuple(k for k, step in enumerate(merged.strides[:inputs]) if step[-1] == 0)
     if all(step[-1] == 1 or k in repeated for k, step in enumerate(merged.strides)):
-        return _rows(merged, inputs, sizes, alignments, repeated)
+        return _rows(merged, inputs, sizes, alignments, repeated, heavy)
     transposed = tuple(k for k, step in enumerate(merged.strides) if step[-1] != 1)
     if transposed[-1] < inputs and _row_dimension(merged, transposed) is not None:
         return _tiles(merged, transposed, sizes, alignments)
@@ -236,7 +240,12 @@ def choose(merged: Merged, inputs: int, sizes: Sequence[int], alignments: Sequen
 
 
 def _rows(
-    merged: Merged, inputs: int, sizes: Sequence[int], alignments: Sequence[int], repeated: tuple[int, ...]
+    merged: Merged,
+    inputs: int,
+    sizes: Sequence[int],
+    alignments: Sequence[int],
+    repeated: tuple[int, ...],
+    heavy: Sequence[int],
 ) -> Geometry:
     """For contiguous rows: what is the same all along them counts only by its strides."""
     columns, outer = merged.shape[-1], merged.shape[:-1]
@@ -257,6 +266,8 @@ def _rows(
         vectors = (columns - head) // width
         if vectors and first == int(first):
             items = columns - vectors * (width - 1)
+            if widest in heavy:
+                lanes = vector_thread_bytes(inputs - len(repeated), widest, True) // widest
             grid, block = row_grid(items, rows, lanes // width)
             return Geometry("vector", grid, block, outer, (rows, columns, head, vectors), width, lanes, (), repeated)
     width = max(4 // widest, 1)

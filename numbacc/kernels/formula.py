@@ -8,7 +8,7 @@ machine code, and a change of one compiles no other anew.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
@@ -27,9 +27,11 @@ class Formula:
         reference: its meaning in NumPy: takes arrays, returns a tuple of arrays. By default the function itself, number
             by number.
         derivative: the formula of its gradients, or None.
+        heavy: bytes of an element where its arithmetic, not memory, takes the time: threads then take more elements.
+        origin: (function, arguments) that make it again in another process; None where its name finds it, or nothing.
     """
 
-    __slots__ = ("derivative", "function", "name", "reference")
+    __slots__ = ("derivative", "function", "heavy", "name", "origin", "reference")
 
     def __init__(
         self,
@@ -37,8 +39,11 @@ class Formula:
         function: Callable[..., Any],
         reference: Callable[..., tuple[Any, ...]] | None = None,
         derivative: Formula | None = None,
+        origin: tuple[Callable[..., Formula], tuple[Any, ...]] | None = None,
+        heavy: Sequence[int] = (),
     ):
-        self.name, self.function, self.derivative = name, function, derivative
+        self.heavy = tuple(heavy)
+        self.name, self.function, self.derivative, self.origin = name, function, derivative, origin
         self.reference = reference or _number_by_number(function)
 
     def __repr__(self) -> str:
@@ -96,8 +101,8 @@ class RowFormula(Formula):
 
     Attributes:
         function: of the numbers at one place of a row, the results of all stages, and the scalar arguments: a tuple.
-        stages: reductions of the row, one after the other: their functions are given the results of those before, behind
-            the numbers.
+        stages: reductions of the row, one after the other: their functions are given the results of those before,
+            behind the numbers.
     """
 
     __slots__ = ("stages",)

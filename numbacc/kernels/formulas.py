@@ -303,7 +303,9 @@ def named(name: str) -> Formula:
 
 
 def _reduced(formula: Formula) -> tuple[Any, ...]:
-    """The pickled form of a formula: its name, for those of this module."""
+    """The pickled form of a formula: its name, for those of this module, or what makes it again."""
+    if formula.origin is not None:
+        return formula.origin
     if _NAMED.get(formula.name) is not formula:
         raise TypeError(f"{formula!r} is not one of numbacc's own formulas: it cannot be pickled")
     return named, (formula.name,)

@@ -71,7 +71,7 @@ def reciprocal(x):
 
 
 def reciprocal_complex(x):
-    return 1.0 / x
+    return complex(math.nan, math.nan) if x == 0.0 else 1.0 / x
 
 
 def root(x):
@@ -96,11 +96,14 @@ def invert(x):
     return ~x
 
 
+def no_part(x):
+    """0, whatever x is."""
+    return 0.0
+
+
 def angle_of_real(x):
-    """0, or π of negative numbers; NaN of NaN."""
-    if x < 0:
-        return PI
-    return x * 0.0
+    """0, or π of negative numbers, -0.0 too; NaN of NaN."""
+    return math.atan2(0.0, x)
 
 
 def is_nan_complex(x):
@@ -150,6 +153,11 @@ def divide(a, b):
     return a / b
 
 
+def divide_complex(a, b):
+    """a / b; of b = 0 as its parts are divided by it."""
+    return complex(a.real / b.real, a.imag / b.real) if b == 0.0 else a / b
+
+
 def either(a, b):
     return a or b
 
@@ -178,11 +186,10 @@ def floor_divide(a, b):
 
 
 def remainder(a, b):
-    """a - b floor(a / b), of b's sign."""
+    """a - b floor(a / b), of b's sign, zeros too."""
     rest = math.fmod(a, b)
-    if rest == 0.0:
-        return math.copysign(0.0, b)
-    return rest + b if (b < 0.0) != (rest < 0.0) else rest
+    moved = rest + b if rest != 0.0 and (b < 0.0) != (rest < 0.0) else rest
+    return math.copysign(moved, b)
 
 
 def floor_divide_integers(a, b):
@@ -217,7 +224,12 @@ def fmod_integers(a, b):
 
 
 def power_complex(a, b):
-    return a**b
+    """a to the power of b; of 0 it is 1, 0 or NaN, as in NumPy."""
+    if a != 0.0:
+        return a**b
+    if b == 0.0:
+        return complex(1.0, 0.0)
+    return complex(0.0, 0.0) if b.real > 0.0 and b.imag == 0.0 else complex(math.nan, math.nan)
 
 
 def power_integers(base, exponent):
@@ -364,10 +376,12 @@ def where(condition, x, y):
 
 
 def clamp(x, low, high):
-    """min(max(x, low), high), NaN where x is: `high` where the bounds cross."""
-    if x < low:
-        x = low
-    return high if x > high else x
+    """min(max(x, low), high), NaN where one of them is: `high` where the bounds cross."""
+    return minimum(maximum(x, low), high)
+
+
+def clamp_integers(x, low, high):
+    return smaller(larger(x, low), high)
 
 
 def lerp(a, b, weight):

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base._numba import kernel_signature
-from . import bits, draws, maps, reductions, repack
-from .specs import DrawSpec, Kernel, KernelSpec, RepackSpec, words_of
+from . import bits, draws, folds, maps, reductions, repack, row_maps
+from .specs import DrawSpec, FoldSpec, Kernel, KernelSpec, RepackSpec, RowSpec, words_of
 
 _MAPS = {name: module for module in (maps, bits, reductions) for name in module.INNER}
-_OTHERS: dict[type, Any] = {DrawSpec: draws, RepackSpec: repack}
+_OTHERS: dict[type, Any] = {DrawSpec: draws, FoldSpec: folds, RepackSpec: repack, RowSpec: row_maps}
 #: Beside arrays and steps: how many dimensions inside `outer`, and how many scalars follow it.
 INNER = {name: module.INNER[name] for name, module in _MAPS.items()}
 SCALARS = {name: module.SCALARS[name] for name, module in _MAPS.items()}
 
-Spec = KernelSpec | DrawSpec | RepackSpec
+Spec = KernelSpec | DrawSpec | FoldSpec | RepackSpec | RowSpec
 
 
 def make(spec: Spec) -> Kernel:
@@ -44,7 +44,9 @@ def parameters(spec: Spec) -> Sequence[tuple[str, Any]]:
 
 def takes_words(spec: Spec) -> bool:
     """True if the last parameter of `make(spec)` is the words of scalar arguments."""
-    return isinstance(spec, DrawSpec) or (isinstance(spec, KernelSpec) and spec.algorithm not in bits.INNER)
+    if isinstance(spec, KernelSpec):
+        return spec.algorithm not in bits.INNER
+    return not isinstance(spec, RepackSpec)
 
 
 def signature(spec: Spec) -> Any:

@@ -87,6 +87,16 @@ def power_backward(dy, a, b):
     return by_base, (0.0 if a == 0.0 and b >= 0.0 else dy * (value * math.log(a)))
 
 
+def clamp_backward(dy, x, low, high):
+    """To x within the bounds, on them too; to the bound that stands for it."""
+    inside = low <= x <= high
+    return (
+        dy if inside else 0.0,
+        dy if x < low and low < high else 0.0,
+        dy if (x > high and not inside) or high < low else 0.0,
+    )
+
+
 def lerp_backward(dy, a, b, weight):
     return dy * (1.0 - weight), dy * weight, dy * (b - a)
 
@@ -117,5 +127,6 @@ WRITTEN = {
     "fmax": fmax_backward,
     "fmin": fmin_backward,
     "logaddexp": logaddexp_backward,
+    "clamp": clamp_backward,
     "lerp": lerp_backward,
 }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ..base.dtypes import TABLE
-from .formula import Formula
+from .formula import Formula, Reduction, RowFormula
 
 #: A kernel as a Python function, ready to be compiled or simulated.
 Kernel = Callable[..., None]
@@ -22,6 +22,10 @@ MAX_THREADS = 128
 LAUNCH_BOUNDS = (MAX_THREADS, 8)
 #: Threads of a warp.
 WARP = 32
+#: Bytes of the parts of what a thread of `folds` has under way, at most: they are in registers.
+_PARTS_BYTES = 400
+#: Bytes of rows that a block of `row_maps` keeps in shared memory.
+KEPT_BYTES = 32768
 #: Rows and columns of `tiled`'s tiles, and how many of them its threads take at once.
 TILE, TILE_STEP = 32, MAX_THREADS // 32
 
@@ -215,6 +219,130 @@ class RepackSpec(NamedTuple):
         return repr(self)
 
 
+class FoldSpec(NamedTuple):
+    """All that decides the code of a kernel of `folds`, which reduces arrays.
+
+    Attributes:
+        algorithm: "fold_rows" or "fold_columns".
+        formula: the reduction.
+        reads, writes: names of the inputs' and outputs' dtypes; of what several passes exchange the parts' dtypes.
+        parts: names of the parts' dtypes.
+        kept, reduced: dimensions of the results, and dimensions that are reduced, at least one each.
+        wide, width, compute, scalars: as in `KernelSpec`.
+        repeated: which of the inputs are the same for neighbouring elements.
+        narrow: as in `KernelSpec`, of what the last pass stores.
+        stage: "whole", or of two passes "first" or "second".
+    """
+
+    algorithm: str
+    formula: Reduction
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    parts: tuple[str, ...]
+    kept: int
+    reduced: int
+    wide: bool
+    width: int = 1
+    compute: str = ""
+    repeated: tuple[int, ...] = ()
+    scalars: tuple[str, ...] = ()
+    narrow: bool = False
+    stage: str = "whole"
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """Those of all operands."""
+        return (*self.reads, *self.writes)
+
+    @property
+    def indexed(self) -> bool:
+        """True if the formula is given the elements' index."""
+        return self.formula.indexed and self.stage != "second"
+
+    @property
+    def runs(self) -> int:
+        """Accesses of each input that a thread has under way at once: 64 bytes, fewer where parts need registers."""
+        widths = [1 if k in self.repeated else self.width for k in range(len(self.reads))]
+        nbytes = sum(width * TABLE[name].itemsize for width, name in zip(widths, self.reads, strict=True))
+        parts = [max(TABLE[name].itemsize, 4) for name in self.parts]
+        most = min(max(4 * VECTOR_BYTES // nbytes, 2), 16, max(_PARTS_BYTES // (self.width * sum(parts)), 1))
+        is_large = self.indexed or self.stage == "second" or sum(parts) > 24
+        return max(int(1 << most.bit_length() - 1) >> is_large, 1)
+
+    @property
+    def access_bytes(self) -> int:
+        """Width of the widest load."""
+        return max(min(self.width * TABLE[name].itemsize, VECTOR_BYTES) for name in self.reads)
+
+    @property
+    def needs_alignment(self) -> bool:
+        """As in `KernelSpec`; of one input's rows the kernel itself finds where they are aligned."""
+        return self.width > 1 and (self.algorithm == "fold_columns" or len(self.reads) > 1)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """As in `KernelSpec`."""
+        return ("folds", "fold_lanes")
+
+    @property
+    def identity(self) -> str:
+        """As in `KernelSpec`."""
+        return repr((self.formula.digest(self.compute, self.narrow), self._replace(formula=None)))  # type: ignore[arg-type]
+
+
+class RowSpec(NamedTuple):
+    """All that decides the code of a kernel of `row_maps`, which normalizes rows.
+
+    Attributes:
+        formula: what it does.
+        reads, writes: names of the inputs' and outputs' dtypes.
+        kept: how many of the inputs, the first ones, a thread keeps in shared memory from one stage to the next.
+        stats: how many of the outputs, the last ones, have one element a row: results of the stages.
+        rank, wide, width, compute, scalars: as in `KernelSpec`.
+    """
+
+    formula: RowFormula
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    kept: int
+    stats: int
+    rank: int
+    wide: bool
+    width: int
+    compute: str
+    scalars: tuple[str, ...] = ()
+
+    @property
+    def needs_alignment(self) -> bool:
+        """False: arrays that are aligned otherwise get a kernel of their own."""
+        return False
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """Those of all operands."""
+        return (*self.reads, *self.writes)
+
+    @property
+    def narrow(self) -> bool:
+        """As in `KernelSpec`."""
+        return all(name != self.compute for name in self.writes[: len(self.writes) - self.stats])
+
+    @property
+    def access_bytes(self) -> int:
+        """Width of one access of what is kept."""
+        return self.width * TABLE[self.reads[0]].itemsize
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """As in `KernelSpec`."""
+        return ("row_maps", "row_lanes", "folds", "fold_lanes")
+
+    @property
+    def identity(self) -> str:
+        """As in `KernelSpec`."""
+        return repr((self.formula.digest(self.compute, self.narrow), self._replace(formula=None)))  # type: ignore[arg-type]
+
+
 class LaunchOrder(NamedTuple):
     """The description of a launch, from which a launcher is made.
 
@@ -230,7 +358,7 @@ class LaunchOrder(NamedTuple):
         words: 64-bit words of scalar arguments, which each launch brings.
     """
 
-    kernel: KernelSpec | RepackSpec | DrawSpec
+    kernel: KernelSpec | RepackSpec | DrawSpec | FoldSpec | RowSpec
     device: int
     grid: tuple[int, int]
     block: tuple[int, int]
@@ -260,10 +388,13 @@ def pieces_each(inputs: int, width: int) -> int:
     return 2 if width > 1 and inputs <= 2 else 1
 
 
-def vector_thread_bytes(inputs: int, itemsize: int) -> int:
+def vector_thread_bytes(inputs: int, itemsize: int, is_heavy: bool = False) -> int:
     """Bytes that one thread of `vector` and `uneven` reads from each input: as many as keep an H200's memory busiest.
 
     Two loads per input where there are two inputs, one where there are three: more in flight costs more in registers
-    than it brings. Of float64 a load holds two numbers only, so there it is always two.
+    than it brings. Of float64 a load holds two numbers only, so there it is always two. Where arithmetic takes the time
+    more elements a thread are better: what they have in common is computed once, and one's latency hides another's.
     """
+    if is_heavy:
+        return 2 * THREAD_BYTES
     return THREAD_BYTES if inputs < 3 or itemsize == 8 else VECTOR_BYTES

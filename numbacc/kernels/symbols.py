@@ -179,6 +179,10 @@ def _results(found: Any) -> tuple[Any, ...]:
     return tuple([_plain(result, "returns") for result in results])
 
 
+#: Of integers that become floats.
+_LARGEST = int(1.7976931348623157e308)
+
+
 def _plain(part: Any, does: str) -> Any:
     """A symbol, or a number as Python's own."""
     if isinstance(part, Symbol):
@@ -186,6 +190,8 @@ def _plain(part: Any, does: str) -> Any:
     if isinstance(part, (bool, np.bool_)):
         return bool(part)
     if isinstance(part, (int, np.integer)):
+        if abs(int(part)) > _LARGEST:
+            raise TypeError(f"it {does} an integer that no float64 holds")
         return int(part)
     if isinstance(part, (float, np.floating)):
         return float(part)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import itertools
 import linecache
 import math
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from .derivatives import one_if
+from .functions import floor_divide, remainder
 from .symbols import Symbol, Way, is_truth, order
+
+_FILES = itertools.count(1)
 
 
 class Text:
@@ -30,10 +34,13 @@ class Text:
     def function(self, file: str) -> Callable[..., tuple[Any, ...]]:
         """The function that was written down, as if it were in a file of this name."""
         text = "\n".join(self.lines) + "\n"
+        # Functions may have one name: each has a file of its own.
+        file = f"{file[:-1]} {next(_FILES)}>"
         exec(compile(text, file, "exec"), self.names)
         # So that tracebacks and `inspect.getsource` show it.
         linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
         derived: Callable[..., tuple[Any, ...]] = self.names.pop("derived")
+        weakref.finalize(derived, linecache.cache.pop, file, None)
         return derived
 
     def write(self, ways: Sequence[Way]) -> None:
@@ -67,6 +74,10 @@ class Text:
         return f"({text})" if text[0] == "-" else text
 
 
+#: Of infinities what Numba makes of these is NaN.
+_DIVIDING: dict[Any, Any] = {"%": remainder, "//": floor_divide}
+
+
 class ScalarText(Text):
     """A function of numbers, with branches: what kernels compile, and Python runs."""
 
@@ -89,9 +100,9 @@ class ScalarText(Text):
         parts = [self._number(part) for part in symbol.parts]
         if symbol.made == "neg":
             return f"-{parts[0]}"
-        if isinstance(symbol.made, str):
+        if isinstance(symbol.made, str) and symbol.made not in _DIVIDING:
             return f"{parts[0]} {symbol.made} {parts[1]}"
-        return f"{self._callee(symbol.made)}({', '.join(parts)})"
+        return f"{self._callee(_DIVIDING.get(symbol.made, symbol.made))}({', '.join(parts)})"
 
     def _callee(self, function: Any) -> str:
         if function.__module__ == "math":

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..reference import activations
 from ..reference.c_library import numpys, of_math
 from ..reference.pieces import in_pieces
-from . import arithmetic, psi
+from . import arithmetic, functions, psi
 from .symbols import MOST_WAYS, Symbol, Trace, Way, is_truth, traced
 from .texts import Text, taking, told
 
@@ -149,6 +149,8 @@ _NUMPYS: dict[Any, Any] = {
     arithmetic.reciprocal_root: activations.reciprocal_root,
     arithmetic.rint: np.rint,
     arithmetic.erfinv: activations.inverse_error,
+    functions.remainder: np.remainder,
+    functions.floor_divide: np.floor_divide,
     psi.digamma: activations.digamma,
     psi.trigamma: activations.trigamma,
 }

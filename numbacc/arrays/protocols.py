@@ -1,0 +1,171 @@
+"""What NumPy's functions and Python's operators are called in numbacc, and with which arguments."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..base.dtypes import info
+from ..base.layout import normalize_axis
+
+#: Operator -> what computes it; with reflected and in-place forms.
+OPERATORS = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
+    "mod": "remainder", "pow": "pow", "matmul": "matmul", "lshift": "left_shift", "rshift": "right_shift",
+    "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+}  # fmt: skip
+COMPARISONS = {
+    "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
+}  # fmt: skip
+UNARY = {
+    "neg": "negative", "abs": "abs", "invert": "bitwise_not", "trunc": "trunc", "floor": "floor", "ceil": "ceil",
+}  # fmt: skip
+#: Methods of arrays that are functions of them.
+METHODS = ("sum", "mean", "var", "std", "prod", "max", "min", "argmax", "argmin", "any", "all")
+
+#: What numbacc calls NumPy's ufuncs where the names differ.
+_UFUNCS = {
+    "absolute": "abs", "fabs": "abs", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh",
+    "arccosh": "acosh", "arctanh": "atanh", "arctan2": "atan2", "power": "pow", "true_divide": "divide",
+    "rint": "round", "conjugate": "conj", "invert": "bitwise_not", "positive": "copy", "mod": "remainder",
+    "gammaln": "lgamma", "psi": "digamma", "expit": "sigmoid",
+}  # fmt: skip
+#: What numbacc has under a ufunc's name that is something else.
+_OTHERS = ("float_power", "real", "imag", "round", "matvec", "vecmat", "vecdot")
+_FLOATS_ONLY = ("fabs", "rint", "reciprocal")
+
+#: Of NumPy's functions of arrays those that are numbacc's -> its name.
+_FUNCTIONS: dict[Any, str] = {
+    np.where: "where", np.round: "round", np.around: "round", np.real: "real", np.imag: "imag", np.angle: "angle",
+    np.sum: "sum", np.mean: "mean", np.var: "var", np.std: "std", np.prod: "prod", np.max: "max", np.min: "min",
+    np.amax: "max", np.amin: "min", np.argmax: "argmax", np.argmin: "argmin", np.any: "any", np.all: "all",
+    np.copy: "copy", np.clip: "clamp", np.linalg.norm: "norm",
+}  # fmt: skip
+#: Of their arguments those that numbacc calls otherwise, and those that it has not, with the values that mean nothing.
+_NAMES = {"ddof": "correction", "a": "x", "val": "x", "z": "x", "a_min": "min", "a_max": "max"}
+_IDLE = {
+    "decimals": 0, "initial": np._NoValue, "keepdims": np._NoValue, "where": (True, np._NoValue), "order": "K",
+    "subok": (True, False), "casting": "same_kind", "dtype": None, "deg": False, "axis": None, "mean": np._NoValue,
+    "min": np._NoValue, "max": np._NoValue, "signature": None, "correction": np._NoValue,
+}  # fmt: skip
+
+#: The answer of what is no question of attributes.
+UNKNOWN = object()
+
+Found = tuple[str | None, tuple[Any, ...], dict[str, Any]]
+
+
+def is_float(array: Any) -> bool:
+    """True for arrays of real floats."""
+    return info(array.dtype).is_float
+
+
+def of_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Found:
+    """(the function that computes a ufunc, None where there is none; its arguments; its options)."""
+    if method == "reduce":
+        name = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min"}.get(ufunc.__name__)
+        name = {"logical_or": "any", "logical_and": "all"}.get(ufunc.__name__, name)
+        return name, inputs, _plain({"axis": 0} | options)
+    if method != "__call__" or ufunc.__name__ in _OTHERS or ufunc.nout != 1:
+        return None, inputs, options
+    if ufunc.__name__ in _FLOATS_ONLY and not all(is_float(each) for each in inputs if hasattr(each, "dtype")):
+        return None, inputs, options  # of integers NumPy's are something else
+    return _UFUNCS.get(ufunc.__name__, ufunc.__name__), inputs, _plain(options)
+
+
+def of_function(function: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Found:
+    """The same of one of NumPy's functions of arrays."""
+    name = _FUNCTIONS.get(function)
+    if function is np.where and len(arguments) != 3:
+        name = None  # the indices of what is not 0: their number is only known on the GPU
+    given = {_NAMES.get(key, key): value for key, value in options.items()}
+    if function in (np.round, np.around) and len(arguments) > 1:
+        arguments, given = arguments[:1], {"decimals": arguments[1], **given}
+    if name in (*METHODS, "norm") and len(arguments) == 2:
+        given = {"ord" if name == "norm" else "axis": arguments[1], **given}
+        arguments = arguments[:1]
+    return name, arguments, _plain(given)
+
+
+def _plain(options: dict[str, Any]) -> dict[str, Any]:
+    """Options without those that say what is so anyway; a tuple of one result as itself."""
+    found = {}
+    for key, value in options.items():
+        idle = _IDLE.get(key, UNKNOWN)
+        if any(value is each for each in (idle if isinstance(idle, tuple) else (idle,))):
+            continue
+        found[key] = value[0] if key == "out" and isinstance(value, tuple) and len(value) == 1 else value
+    return {key: value for key, value in found.items() if not (key == "out" and value is None)}
+
+
+def _transposed(x: Any, axes: Any = None) -> Any:
+    return x.transpose(axes)
+
+
+def _expanded(x: Any, axis: int) -> Any:
+    where = normalize_axis(axis, x.ndim + 1, "the result")
+    return x[(slice(None),) * where + (None,)]
+
+
+def _moved(x: Any, source: int, destination: int) -> Any:
+    one, other = (normalize_axis(axis, x.ndim, "the array") for axis in (source, destination))
+    order = [d for d in range(x.ndim) if d != one]
+    order.insert(other, one)
+    return x.transpose(order)
+
+
+def _dtype_of(each: Any) -> Any:
+    return each.dtype if hasattr(each, "_numbacc_layout") else each
+
+
+def _size(x: Any, axis: int | None = None) -> int:
+    return int(x.size if axis is None else x.shape[normalize_axis(axis, x.ndim, "the array")])
+
+
+#: NumPy's functions that ask for attributes, or give views: -> of the arguments.
+_ANSWERS: dict[Any, Callable[..., Any]] = {
+    np.shape: lambda x: x.shape,
+    np.ndim: lambda x: x.ndim,
+    np.size: _size,
+    np.transpose: _transposed,
+    np.reshape: lambda x, shape: x.reshape(shape),
+    np.ravel: lambda x, order="C": x.ravel(order),
+    np.squeeze: lambda x, axis=None: x.squeeze(axis),
+    np.broadcast_to: lambda x, shape: x.broadcast_to(shape),
+    np.expand_dims: _expanded,
+    np.swapaxes: lambda x, axis1, axis2: x.transpose(_swapped(x.ndim, axis1, axis2)),
+    np.moveaxis: _moved,
+    np.iscomplexobj: lambda x: x.dtype.kind == "c",
+    np.isrealobj: lambda x: x.dtype.kind != "c",
+    np.result_type: lambda *given: np.result_type(
+        *(each.dtype if hasattr(each, "_numbacc_layout") else each for each in given)
+    ),
+}
+
+
+def _swapped(rank: int, one: int, other: int) -> list[int]:
+    one, other = (normalize_axis(axis, rank, "the array") for axis in (one, other))
+    order = [*range(rank)]
+    order[one], order[other] = order[other], order[one]
+    return order
+
+
+def answer(function: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """What a question of attributes, or for a view, is answered; `UNKNOWN` where it is none."""
+    found = _ANSWERS.get(function)
+    given = {_NAMES.get(key, key): value for key, value in options.items()}
+    if found is None or not fits(found, arguments, given):
+        return UNKNOWN
+    return found(*arguments, **given)
+
+
+def fits(function: Callable[..., Any], arguments: Any, options: dict[str, Any]) -> bool:
+    """True if a function takes these arguments: some options only NumPy has."""
+    try:
+        inspect.signature(function).bind(*arguments, **options)
+    except TypeError:
+        return False
+    return True

@@ -1,0 +1,61 @@
+"""Elementwise functions of arrays, on the GPU for device arrays, by NumPy for NumPy arrays.
+
+```
+from numbacc import elementwise as ew
+
+y = ew.exp(x)                               # in x's dtype; integers as in NumPy
+z = ew.add(y, 2.0, out=y)                   # in place; arrays and numbers broadcast
+ew.multiply(z, w, out=z, where=mask)        # z stays where the mask is False
+```
+
+Each function has a plan beside it, `exp_plan` beside `exp`. Arguments meet in a dtype as in NumPy 2: int32 beside
+float32 is float64, and of Python's numbers only the kind counts. Where NumPy has no answer, for bfloat16 beside float16
+or wide integers, torch's holds. Names and edge cases are NumPy's, of activations torch's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import gradients, normalization, reductions
+from .caching import cache_clear, cache_info, cache_limit
+from .casting import astype, astype_plan, copy, copy_plan
+from .choosing import clamp, clamp_plan, where, where_plan
+from .operation import ElementwisePlan
+from .own import Kernel, kernel
+from .public import functions_of
+from .rows import NAMED, Row
+from .table import TABLE
+
+_FUNCTIONS = {name: function for row in TABLE for name, function in functions_of(row, TABLE[row]).items()}
+for _name in gradients.DIFFERENTIABLE:
+    _FUNCTIONS |= gradients.functions_of(_name)
+# Those that take more than their rows say.
+_FUNCTIONS |= {"where": where, "where_plan": where_plan, "clamp": clamp, "clamp_plan": clamp_plan}
+for _module in (reductions, normalization):
+    _FUNCTIONS |= {name: getattr(_module, name) for name in _module.__all__}
+globals().update(_FUNCTIONS)
+
+
+def rows() -> list[Row]:
+    """What its functions are, one for each, gradients among them."""
+    return [NAMED[name] for name in _FUNCTIONS if name in NAMED]
+
+
+__all__ = [
+    "ElementwisePlan",
+    "Kernel",
+    "astype",
+    "astype_plan",
+    "cache_clear",
+    "cache_info",
+    "cache_limit",
+    "copy",
+    "copy_plan",
+    "kernel",
+    *_FUNCTIONS,
+]
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...

@@ -1,0 +1,105 @@
+"""Copies of arrays, in another dtype or the same, gapless."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..arrays.operands import Array
+from ..base import checks, dtypes
+from ..errors import DTypeError
+from ..kernels import functions
+from ..reference import activations as reference
+from .operation import ElementwisePlan, find, run
+from .resolve import Types, kind_of
+from .rows import Meaning, Row
+
+
+def astype(x: Any, dtype: Any, *, copy: bool = True, out: Any = None, where: Any = None, stream: Any = None) -> Array:
+    """x in another dtype.
+
+    Args:
+        x: array of up to 8 dimensions, any strides, of any dtype but the floats of 8 bits.
+        dtype: one that kernels compute with: all but the floats of 8 bits.
+        copy: False to return x itself where it has that dtype.
+        out, where, stream: as in `add`.
+
+    Returns:
+        an array of that dtype, in the memory order of x. Floats are rounded once, to the nearest, ties to even. Of a
+        float an integer takes what lies before the point: the nearest that it holds of what is out of range, and 0 of
+        NaN. Integers wrap. All but 0 is True, so is NaN.
+
+    Raises:
+        DTypeError: an unknown dtype; complex numbers that are to become real (see `real`); floats of 8 bits.
+        LayoutError, DeviceError, OptionError, ShapeError: as in `add`.
+
+    Example:
+        >>> elementwise.astype(np.array([1.5, -2.7, 300.0]), "int8")
+        array([  1,  -2, 127], dtype=int8)
+    """
+    wanted = dtypes.dtype(dtype)
+    as_it_is = not checks.boolean(copy, "copy") and out is None and where is None
+    if as_it_is and not isinstance(x, np.generic) and getattr(x, "dtype", None) == wanted:
+        return x
+    return run(_row(dtypes.info(wanted).name), (x,), out, where, stream)
+
+
+def astype_plan(x: Any, dtype: Any, *, out: Any = None, where: Any = None) -> ElementwisePlan:
+    """The plan that `astype` runs for these arguments: call it as `plan(x)`.
+
+    Arguments and errors are those of `astype`.
+
+    Example:
+        >>> elementwise.astype_plan(np.array([1.5]), "int8").info.dtypes
+        ('float64', 'int8')
+    """
+    return find(_row(dtypes.info(dtypes.dtype(dtype)).name), (x,), out, where)
+
+
+def copy(x: Any, *, out: Any = None, where: Any = None, stream: Any = None) -> Array:
+    """A copy of x, gapless, in its memory order; or into `out`, in that one's.
+
+    Args:
+        x: array of up to 8 dimensions, any strides, of any dtype but the floats of 8 bits.
+        out: array of x's shape, and its dtype or a wider kind.
+        where, stream: as in `add`.
+
+    Raises:
+        as `add`.
+
+    Example:
+        >>> x = np.array([[1.0, 2.0], [3.0, 4.0]])
+        >>> elementwise.copy(x.T).flags.f_contiguous
+        True
+    """
+    return run(_COPY, (x,), out, where, stream)
+
+
+def copy_plan(x: Any, *, out: Any = None, where: Any = None) -> ElementwisePlan:
+    """The plan that `copy` runs for these arguments: call it as `plan(x)`.
+
+    Example:
+        >>> elementwise.copy_plan(np.array([1.5])).info.op
+        'elementwise.copy'
+    """
+    return find(_COPY, (x,), out, where)
+
+
+_SAME = {"fiubc": Meaning(functions.same, reference.same)}
+_COPY = Row("copy", ("x",), "keep", _SAME)
+
+
+@lru_cache(maxsize=64)
+def _row(target: str) -> Row:
+    """The row of conversions to a dtype."""
+    if kind_of(target) == "8":
+        raise DTypeError(f"dtype={target} is not computed with; kernels convert to all but the floats of 8 bits")
+
+    def rule(common: str) -> Types:
+        if kind_of(common) == "c" and kind_of(target) not in "cb":
+            raise DTypeError(f"x is {common}, and cannot become {target}; take elementwise.real(x), or abs(x)")
+        return Types(common, target)
+
+    return Row("astype", ("x",), rule, _SAME)

@@ -1,0 +1,104 @@
+"""`where` and `clamp`: functions whose arguments may be left out, or be of a dtype that has no say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..arrays import operands
+from ..arrays.operands import Array
+from ..device.streams import handle_of
+from ..errors import OptionError
+from .operation import ElementwisePlan, find, run
+from .table import TABLE
+
+_WHERE, _CLAMP, _NOT_EQUAL, _LOWER, _UPPER = (
+    TABLE[name].row for name in ("where", "clamp", "not_equal", "maximum", "minimum")
+)
+
+
+def where(condition: Any, x1: Any, x2: Any, *, out: Any = None, where: Any = None, stream: Any = None) -> Array:
+    """x1 where the condition holds, else x2.
+
+    Args:
+        condition: array of bool; of another dtype, what is not 0 holds, NaN too. Or one truth value.
+        x1, x2: arrays, any strides, that broadcast as in NumPy with it; or numbers. They meet in a dtype as in NumPy.
+        out, where, stream: as in `add`.
+
+    Returns:
+        an array of the dtype in which x1 and x2 meet; `out` if given.
+
+    Raises:
+        as `add`.
+
+    Example:
+        >>> elementwise.where(np.array([True, False]), np.array([1.0, 2.0]), 0.0)
+        array([1., 0.])
+    """
+    return run(_WHERE, (_truth(condition, stream), x1, x2), out, where, stream)
+
+
+def where_plan(condition: Any, x1: Any, x2: Any, *, out: Any = None, where: Any = None) -> ElementwisePlan:
+    """The plan that `where` runs for these arguments, the condition of bool: call it as `plan(condition, x1, x2)`.
+
+    Example:
+        >>> elementwise.where_plan(np.array([True, False]), np.array([1.0, 2.0]), 0.0).info.backend
+        'numpy'
+    """
+    return find(_WHERE, (condition, x1, x2), out, where)
+
+
+def _truth(condition: Any, stream: Any) -> Any:
+    """A condition as an array of bool; numbers, and what is none of both, as they are."""
+    found = getattr(condition, "dtype", np.bool_)
+    if found == np.bool_ or isinstance(condition, np.generic) or str(found) == "torch.bool":
+        return condition
+    array = operands.as_array(condition, "condition", handle_of(stream))
+    return array if array.dtype == np.bool_ else run(_NOT_EQUAL, (array, 0), None, None, stream)
+
+
+def clamp(x: Any, min: Any = None, max: Any = None, *, out: Any = None, where: Any = None, stream: Any = None) -> Array:
+    """x, but at least min and at most max; max where min is above it, NaN where one of them is.
+
+    Args:
+        x: array of up to 8 dimensions, any strides.
+        min, max: arrays that broadcast with it, or numbers; None for no bound, not both.
+        out, where, stream: as in `add`.
+
+    Returns:
+        an array of the dtype in which the arguments meet; `out` if given.
+
+    Raises:
+        OptionError: both bounds are None. As `add` besides.
+
+    Example:
+        >>> elementwise.clamp(np.array([-1.0, 0.5, 2.0]), 0.0, 1.0)
+        array([0. , 0.5, 1. ])
+    """
+    row, arguments = _bounded(x, min, max)
+    return run(row, arguments, out, where, stream)
+
+
+def clamp_plan(x: Any, min: Any = None, max: Any = None, *, out: Any = None, where: Any = None) -> ElementwisePlan:
+    """The plan that `clamp` runs for these arguments: call it with x and the bounds that are given.
+
+    Example:
+        >>> elementwise.clamp_plan(np.array([-1.0]), 0.0, 1.0).info.op
+        'elementwise.clamp'
+    """
+    row, arguments = _bounded(x, min, max)
+    return find(row, arguments, out, where)
+
+
+# What they are of numbers: for kernels of one's own that call them.
+where.py_func, clamp.py_func = _WHERE.meanings["f"].scalar, _CLAMP.meanings["f"].scalar  # type: ignore[attr-defined]
+
+
+def _bounded(x: Any, low: Any, high: Any) -> tuple[Any, tuple[Any, ...]]:
+    """The function that keeps these bounds, and its arguments."""
+    if low is None and high is None:
+        raise OptionError("min and max are both None; pass one bound or both")
+    if low is None or high is None:
+        return (_UPPER, (x, high)) if low is None else (_LOWER, (x, low))
+    return _CLAMP, (x, low, high)

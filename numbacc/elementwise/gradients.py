@@ -1,0 +1,159 @@
+"""Gradients of elementwise functions: `exp_backward(dy, x)` beside `exp`.
+
+Each is derived from the function's own formula, but for those whose derivative has a shorter or more accurate form:
+these are written down here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..arrays import operands
+from ..arrays.creation import empty
+from ..base.dtypes import info
+from ..base.layout import CPU
+from ..device.streams import handle_of
+from ..errors import ShapeError
+from ..kernels import slopes
+from ..kernels.derive import backward
+from ..kernels.vectorized import vectorized
+from ..reference import activations as ref
+from .casting import astype
+from .examples import EXAMPLES
+from .operation import run
+from .public import make_functions
+from .reductions import sum as sum_of
+from .rows import NAMED, Meaning, Row
+from .table import TABLE, Entry
+
+#: What has no derivative, or one that is 0 everywhere.
+_STEPS = (
+    "sign floor ceil trunc round isnan isinf isfinite logical_not bitwise_not real imag conj angle "
+    "floor_divide equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor "
+    "bitwise_and bitwise_or bitwise_xor left_shift right_shift"
+)
+#: Name -> (what makes its gradients, the same of NumPy arrays, and with respect to which arguments).
+_OTHERS: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[int, ...]]] = {
+    "ldexp": (slopes.ldexp_backward, lambda dy, x, exponent: (ref.scaled(dy, exponent),), (1,)),
+    "where": (slopes.where_backward, lambda dy, c, a, b: (np.where(c, dy, 0), np.where(c, 0, dy)), (2, 3)),
+}
+
+#: The functions that have gradients.
+DIFFERENTIABLE = tuple(name for name in TABLE if name not in _STEPS.split())
+
+
+def gradient_row(row: Row) -> Row:
+    """The row of a function's gradients."""
+    name, arrays = row.name, len(row.names) - row.options
+    function, numpys, by = slopes.WRITTEN.get(name), None, tuple(range(1, 1 + arrays))
+    if name in _OTHERS:
+        function, numpys, by = _OTHERS[name]
+    if function is None:
+        function = backward(_as_python(row.meanings["f"].scalar, len(row.names)), name, wanted=arrays)
+    meaning = Meaning(function, numpys or vectorized(function, f"{name}_backward"))
+    return Row(
+        f"{name}_backward",
+        ("dy", *row.names),
+        "keep",
+        {"f": meaning},
+        meeting=(0, *(k + 1 for k in row.meeting)),
+        results=by,
+        is_tuple=len(by) > 1,
+        options=row.options,
+        truths=tuple(k + 1 for k in row.truths),
+    )
+
+
+def _as_python(function: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """A function of `math` as one of Python, which takes as many numbers as it says."""
+    if getattr(function, "__module__", "") != "math":
+        return function
+    one, two = (lambda x: function(x)), (lambda a, b: function(a, b))
+    return one if count == 1 else two
+
+
+def run_backward(row: Row, arguments: tuple[Any, ...], out: Any, stream: Any) -> Any:
+    """The gradients of a call: one array, or a tuple where there are several; summed where an argument was repeated."""
+    shapes = {_shape(arguments[k]) for k in range(row.gradients[0])} | {_shape(arguments[k]) for k in row.gradients}
+    shapes -= {None}
+    if len(shapes) <= 1:
+        return run(row, arguments, out, None, stream)
+    handle = handle_of(stream)
+    given = tuple(
+        operands.as_array(each, name, handle) if _shape(each) is not None else each
+        for each, name in zip(arguments, row.names, strict=True)
+    )
+    return _summed(row, given, out, stream)
+
+
+def _shape(argument: Any) -> tuple[int, ...] | None:
+    """The shape of an array; None of numbers, and of what is none."""
+    found = None if isinstance(argument, np.generic) else getattr(argument, "shape", None)
+    return None if found is None else tuple(found)
+
+
+def _summed(row: Row, given: tuple[Any, ...], out: Any, stream: Any) -> Any:
+    """Gradients of arguments that were repeated: each in the full shape and the dtype of sums, then summed."""
+    wanted = [k for k in row.gradients if _shape(given[k]) is not None]
+    if isinstance(out, (tuple, list)) and len(out) != len(wanted):
+        raise ShapeError(f"out must be {len(wanted)} arrays; got {len(out)}")
+    outs = list(out) if isinstance(out, (tuple, list)) else [out] * len(wanted)
+    try:
+        shape = np.broadcast_shapes(*(each.shape for each in given if _shape(each) is not None))
+    except ValueError:
+        return run(row, given, out, None, stream)  # which says what does not fit
+    whole = []
+    for k, own in zip(wanted, outs, strict=True):
+        array, repeated = given[k], _shape(given[k]) != shape
+        name = str(info(array.dtype).compute) if repeated else array.dtype
+        device = operands.layout_of(array).device
+        where = "cpu" if device == CPU else device
+        whole.append(empty(shape, name, device=where, stream=stream) if repeated or own is None else own)
+    run(row, given, whole[0] if len(whole) == 1 else tuple(whole), None, stream)
+    found = tuple(
+        full if _shape(given[k]) == shape else _reduced(full, given[k], own, stream)
+        for k, full, own in zip(wanted, whole, outs, strict=True)
+    )
+    if out is not None:
+        return out
+    return found if row.is_tuple else found[0]
+
+
+def _reduced(full: Any, array: Any, out: Any, stream: Any) -> Any:
+    """The sum of a gradient over the axes along which an argument was repeated, in its shape and dtype."""
+    extra = full.ndim - array.ndim
+    axes = tuple(d for d in range(full.ndim) if d < extra or array.shape[d - extra] != full.shape[d])
+    total = sum_of(full, axis=axes, keepdims=True, stream=stream).reshape(array.shape)
+    return astype(total, array.dtype, copy=False, out=out, stream=stream)
+
+
+def functions_of(name: str) -> dict[str, Callable[..., Any]]:
+    """The public functions of a function's gradients: `<name>_backward` and its plan's."""
+    entry = TABLE[name]
+    row = gradient_row(entry.row)
+    NAMED[row.name] = row
+    return make_functions(row, entry.options, partial(_text, name, entry), run_backward)
+
+
+def _text(name: str, entry: Entry) -> str:
+    """A gradient's docstring."""
+    arrays = [each for each in entry.row.names if each not in entry.options]
+    returned = "dx, the gradient" if len(arrays) == 1 else f"the gradients with respect to {', '.join(arrays)}"
+    arguments, _ = EXAMPLES[name]
+    return (
+        f"{returned}, given dy, that with respect to {name}({', '.join(arrays)}): {entry.says}\n\n"
+        f"Args:\n    dy: array of floats, of {name}'s shape.\n"
+        f"    {', '.join(entry.row.names)}: as in `{name}`.\n"
+        "    out: array for the result, of its shape, dtype and device; a tuple where there are several.\n"
+        "    stream: as everywhere.\n\n"
+        "Returns:\n    an array of x's dtype; where there are several arguments a tuple, of those that are arrays.\n"
+        "    What was repeated in the call gets the sum.\n\n"
+        f"Raises:\n    as `{name}`.\n\n"
+        f"Example:\n    >>> y = elementwise.{name}({arguments})\n"
+        f"    >>> dx = elementwise.{name}_backward(np.ones(y.shape), {arguments})\n"
+        f"    >>> (dx[0] if isinstance(dx, tuple) else dx).shape == y.shape\n    True\n"
+    )

@@ -1,0 +1,321 @@
+"""How a call of an elementwise function becomes a plan: dtypes, broadcasting, numbers beside arrays, `where=`.
+
+`run` is what all public functions call, `find` what their plans come from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..arrays import operands
+from ..base.casts import cast
+from ..base.dtypes import TABLE, info, words
+from ..base.layout import CPU
+from ..device.streams import handle_of
+from ..errors import DTypeError, LayoutError, OptionError, shown
+from ..plan.base import outs_of
+from ..plan.maps import MapPlan
+from .caching import plans
+from .planning import STRONG, Planned, plan_of
+from .resolve import WEAK
+from .rows import Row
+
+#: How many numbers a plan remembers.
+_MOST_KNOWN = 1024
+
+
+def run(row: Row, arguments: tuple[Any, ...], out: Any, where: Any, stream: Any) -> Any:
+    """The results of a function.
+
+    Args:
+        row: the function.
+        arguments: arrays and numbers, as its names say.
+        out, where, stream: as its docstring says.
+    """
+    handle = handle_of(stream)
+    # The short way, for device arrays and Python's numbers; all else, and all that is wrong, is checked in `_find`.
+    if where is None:
+        arrays, numbers, keys = [], [], []
+        for argument in arguments:
+            kind = type(argument)
+            if kind is float or kind is int:
+                keys.append(kind)
+                numbers.append(argument)
+                continue
+            take = operands.importers.get(kind)
+            if take is not None:
+                argument = take(argument, row.names[len(keys)], handle)
+            own = getattr(argument, "_numbacc_layout", None)
+            if own is None:
+                break
+            keys.append(own)
+            arrays.append(argument)
+        else:
+            own = None if out is None else (getattr(out, "_numbacc_layout", None),)
+            if own is None or own[0] is not None:
+                plan = _hit((_made, row, tuple(keys), None, own))
+                if plan is not None:
+                    try:
+                        scalars = plan.scalars(numbers) if numbers else ()
+                    except DoesNotFit:
+                        scalars = None
+                if plan is not None and scalars is not None:
+                    return _answer(row, plan.run(arrays, None if out is None else (out,), out, handle, scalars))
+    plan, arrays, outs, numbers = _find(row, arguments, out, where, handle)
+    try:
+        scalars = plan.scalars(numbers)
+    except DoesNotFit as error:
+        if not row.rounded:
+            raise OptionError(str(error)) from None
+        return run(row, _widened(arguments), out, where, stream)
+    return _answer(row, plan.run(arrays, outs, out, handle, scalars))
+
+
+def _answer(row: Row, found: Any) -> Any:
+    """Results as the function gives them: a tuple even of one, where it has several."""
+    return (found,) if row.is_tuple and not isinstance(found, (tuple, list)) else found
+
+
+def run_one(row: Row, x: Any, out: Any, where: Any, stream: Any) -> Any:
+    """`run` for one array, the short way written out."""
+    if where is None:
+        try:
+            own = None if out is None else (out._numbacc_layout,)
+            plan = _hit((_made, row, (x._numbacc_layout,), None, own))
+        except Exception:  # of what is foreign an attribute may raise anything
+            plan = None
+        if plan is not None:
+            return plan.run((x,), None if out is None else (out,), out, handle_of(stream))
+    return run(row, (x,), out, where, stream)
+
+
+def run_two(row: Row, x: Any, y: Any, out: Any, where: Any, stream: Any) -> Any:
+    """`run` for two arrays, or an array and a number behind it, likewise."""
+    if where is None:
+        kind = type(y)
+        is_number = kind is float or kind is int
+        try:
+            own = None if out is None else (out._numbacc_layout,)
+            plan = _hit((_made, row, (x._numbacc_layout, kind if is_number else y._numbacc_layout), None, own))
+        except Exception:
+            plan = None
+        if plan is not None:
+            outs = None if out is None else (out,)
+            if not is_number:
+                return plan.run((x, y), outs, out, handle_of(stream))
+            try:
+                scalars = plan.scalars((y,))
+            except DoesNotFit:
+                return run(row, (x, y), out, where, stream)
+            return plan.run((x,), outs, out, handle_of(stream), scalars)
+    return run(row, (x, y), out, where, stream)
+
+
+def find(row: Row, arguments: tuple[Any, ...], out: Any, where: Any) -> ElementwisePlan:
+    """The plan of a call."""
+    plan, arrays, outs, _ = _find(row, arguments, out, where, handle_of(None))
+    plan.prepare(arrays, outs)
+    return plan
+
+
+class ElementwisePlan(MapPlan):
+    """A planned elementwise function. Call it with arrays and numbers like those it was made for.
+
+    Attributes:
+        kinds: for each argument None where it is an array, else the type of the number.
+        masked: True where it was made with `where`.
+
+    Example:
+        >>> plan = elementwise.add_plan(np.ones(2), 1.0)
+        >>> plan(np.ones(2), 3.0)
+        array([4., 4.])
+    """
+
+    def __init__(self, row: Row, planned: Planned):
+        super().__init__(planned.spec)
+        types, arrangement = planned.types, planned.arrangement
+        self.kinds, self.masked, self._row = planned.kinds, arrangement.masked, row
+        common = types.common if row.rounded else types.compute
+        #: (name, dtype that it is rounded to, dtype that it is passed in) of each number.
+        self._numbers = [
+            (row.names[k], "bool", "bool")
+            if k in row.truths
+            else (row.names[k], common if k in row.meeting else types.compute, types.compute)
+            for k in arrangement.numbers
+        ]
+
+        #: What single numbers are passed as.
+        self._known: dict[Any, Sequence[Any]] = {}
+
+    def scalars(self, numbers: Sequence[Any]) -> Sequence[Any]:
+        """Numbers as executables, or the reference, take them."""
+        # 0.0 and -0.0 are equal, and so are complex numbers that have them.
+        if len(numbers) == 1 and type(numbers[0]) in (int, float) and numbers[0]:
+            known = self._known.get(numbers[0])
+            if known is None:
+                if len(self._known) >= _MOST_KNOWN:
+                    self._known.clear()
+                known = self._known[numbers[0]] = self._passed(numbers)
+            return known
+        return self._passed(numbers)
+
+    def _passed(self, numbers: Sequence[Any]) -> Sequence[Any]:
+        on_host, found = self.device == CPU, []
+        for value, (name, first, compute) in zip(numbers, self._numbers, strict=True):
+            # What tells -0.0 from 0.0.
+            written = value.tobytes() if isinstance(value, np.generic) else repr(value)
+            made = _number(value, written, name, first, compute)
+            if on_host:
+                found.append(made)
+            else:
+                found += words(made, compute)
+        return found
+
+    def __call__(self, *arguments: Any, out: Any = None, where: Any = None, stream: Any = None) -> Any:
+        """Run on arguments like those that the plan was made for.
+
+        Args:
+            arguments: arrays laid out alike, and numbers, as the function that made the plan takes them.
+            out, where: given if they were given when it was made.
+            stream: as everywhere.
+
+        Raises:
+            LayoutError: an array is laid out otherwise. OptionError: a number in place of an array, or the reverse.
+        """
+        handle = handle_of(stream)
+        if (out is not None, where is not None) != (self.out_given, self.masked):
+            raise LayoutError(
+                f"this plan of {self.op} was made {'with' if self.out_given else 'without'} out and "
+                f"{'with' if self.masked else 'without'} where, and must be called so"
+            )
+        if len(arguments) != len(self.kinds):
+            raise LayoutError(
+                f"this plan of {self.op} takes {len(self.kinds)} arguments; it was called with {len(arguments)}"
+            )
+        numbers = []
+        given = []
+        for argument, kind in zip(arguments, self.kinds, strict=True):
+            if kind is None:
+                given.append(argument)
+            elif type(argument) is kind or (isinstance(argument, np.generic) and _strong(argument) == kind):
+                numbers.append(argument)
+            else:
+                wanted = kind[1] if isinstance(kind, tuple) else kind.__name__
+                raise OptionError(f"this plan of {self.op} was made with a {wanted} where it got {shown(argument)}")
+        outs = outs_of(out, handle)
+        if where is not None:
+            given += [where, *(outs or ())]
+        inputs = self._arrays(given, handle)
+        self._check_fit(inputs, outs)
+        try:
+            scalars = self.scalars(numbers)
+        except DoesNotFit as error:
+            raise OptionError(str(error)) from None
+        return _answer(self._row, self.run(inputs, outs, out, handle, scalars))
+
+
+@lru_cache(maxsize=4096)
+def _number(value: Any, written: Any, name: str, first: str, compute: str) -> Any:
+    """A number in the dtype that is computed in, by way of the one that it is rounded to.
+
+    `written` tells -0.0 from 0.0.
+
+    Raises:
+        OptionError: it is an integer that the dtype has not.
+    """
+    if first == "bool":
+        return bool(value)
+    if isinstance(value, complex) and TABLE[compute].parts == 1:
+        raise OptionError(f"{name}={value} is complex; it must be a real number")
+    if TABLE[first].numpy.kind in "iu":
+        if value != value or value in (math.inf, -math.inf) or int(value) != value:
+            raise OptionError(f"{name}={value} is not a whole number; the arguments are {first}")
+        bounds = np.iinfo(TABLE[first].numpy)
+        if not bounds.min <= int(value) <= bounds.max:
+            raise DoesNotFit(f"{name}={shown(value)} does not fit into {first}")
+    try:
+        return cast(cast(value, TABLE[first].numpy), TABLE[compute].numpy)[()]
+    except OverflowError:
+        raise OptionError(f"{name}={shown(value)} is too large for a float") from None
+
+
+class DoesNotFit(OptionError):
+    """An integer is beyond the dtype that arrays meet in."""
+
+
+def _strong(number: np.generic) -> tuple[str, str]:
+    return STRONG, info(number.dtype).name
+
+
+def _widened(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Arguments of a comparison with integers as numbers of a dtype that has them: arrays then meet in one."""
+
+    def wide(argument: Any) -> Any:
+        if type(argument) is not int:
+            return argument
+        if -(2**63) <= argument < 2**63:
+            return np.int64(argument)
+        return np.uint64(argument) if 0 <= argument < 2**64 else np.float64(math.copysign(math.inf, argument))
+
+    return tuple(map(wide, arguments))
+
+
+# ---------------------------------------------------------------- the long way
+
+
+def _find(
+    row: Row, arguments: tuple[Any, ...], out: Any, where: Any, handle: int
+) -> tuple[ElementwisePlan, list[Any], list[Any] | None, list[Any]]:
+    """The plan of a call, its arrays, its results' arrays, its numbers."""
+    keys: list[Any] = []
+    arrays, numbers = [], []
+    on_gpu = any(getattr(each, "_numbacc_layout", None) is not None for each in arguments)
+    for k, (argument, name) in enumerate(zip(arguments, row.names, strict=True)):
+        if on_gpu and type(argument) is np.ndarray and not argument.ndim:
+            argument = argument[()]  # one number, as NumPy hands its own over
+        if isinstance(argument, np.bool_) or (k in row.truths and isinstance(argument, (*WEAK, np.generic))):
+            argument = bool(argument)
+        if type(argument) in WEAK:
+            keys.append(type(argument))
+            numbers.append(argument)
+        elif isinstance(argument, np.generic):
+            info(argument.dtype, name)
+            keys.append(_strong(argument))
+            numbers.append(argument)
+        else:
+            array = operands.as_array(argument, name, handle)
+            keys.append(operands.layout_of(array))
+            arrays.append(array)
+    if not arrays:
+        raise DTypeError(f"{row.name} got numbers alone; pass an array: numbacc.asarray makes one")
+    outs = outs_of(out, handle)
+    mask = None
+    if where is not None:
+        if outs is None:
+            raise OptionError(
+                "where= needs out=, which keeps its values where the mask is False; or use elementwise.where"
+            )
+        mask = operands.as_array(where, "where", handle)
+        arrays += [mask, *outs]
+    own = None if outs is None else tuple(operands.layout_of(each) for each in outs)
+    key = (_made, row, tuple(keys), None if mask is None else operands.layout_of(mask), own)
+    return plans.find(key), arrays, outs, numbers
+
+
+def planned(row: Row, given: tuple[Any, ...]) -> ElementwisePlan:
+    """A plan of arrays (layouts) that need not exist and numbers (their types), in no cache."""
+    return _made(row, given, None, None)
+
+
+def _made(row: Row, given: tuple[Any, ...], mask: Any, outs: Any) -> ElementwisePlan:
+    return ElementwisePlan(row, plan_of(row, given, mask, outs))
+
+
+_hit = plans.hit
+
+__all__ = ["ElementwisePlan", "find", "planned", "run", "run_one", "run_two"]

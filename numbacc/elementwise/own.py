@@ -1,0 +1,215 @@
+"""Kernels of one's own: a scalar Python function becomes an elementwise function of arrays, with its gradients."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import cached_property, update_wrapper
+from types import FunctionType
+from typing import Any
+
+from ..errors import OptionError, UnsupportedError, shown
+from ..kernels.copies import copied
+from ..kernels.derive import NotDerived, backward, written
+from ..kernels.symbols import is_truth, traced
+from ..kernels.vectorized import vectorized
+from .gradients import run_backward
+from .operation import ElementwisePlan, find, run
+from .rows import Meaning, Row
+
+
+def kernel(
+    function: Callable[..., Any] | None = None, *, backward: Callable[..., Any] | None = None
+) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
+    """Make an elementwise function of arrays of a Python function of numbers: a decorator.
+
+    Args:
+        function: of numbers; it returns one, or a tuple of several. It may do arithmetic, compare, branch, loop over
+            known ranges, call `math`, numbacc's own elementwise functions, other kernels and such functions. Parameters
+            with defaults are options.
+        backward: (dy, arguments) -> the gradient with respect to each argument that is not an option, as a tuple; dy is
+            as many numbers as the function has results. By default it is derived from the function, by the chain rule.
+
+    Returns:
+        a `Kernel`: call it with arrays and numbers, as numbacc's own functions. On a GPU it is compiled for each dtype,
+        layout and broadcast as they are; of NumPy arrays it is computed by NumPy. Its `backward` has the gradients,
+        `plan` its plan, `inspect` what it was compiled to. Integers are computed as floats, as NumPy's functions do it.
+
+    Raises:
+        OptionError: it is not a Python function with at least one parameter without a default.
+        UnsupportedError: when it is called, not here: it does what kernels cannot; the message names the line.
+
+    Example:
+        >>> import math
+        >>> cap = elementwise.kernel(lambda x, s: s * math.tanh(x / s))
+        >>> cap(np.array([0.0, 300.0]), 30.0).round(3)
+        array([ 0., 30.])
+        >>> cap.backward(np.ones(2), np.array([0.0, 300.0]), 30.0)[0].round(3)
+        array([1., 0.])
+    """
+    if function is None:
+        return lambda each: Kernel(each, backward)
+    return Kernel(function, backward)
+
+
+class Kernel:
+    """An elementwise function of one's own: what `kernel` makes. Call it with arrays and numbers.
+
+    Attributes:
+        py_func: the Python function.
+
+    Example:
+        >>> square = elementwise.kernel(lambda x: x * x)
+        >>> square.backward(np.ones(2), np.array([1.0, 3.0]))
+        (array([2., 6.]),)
+    """
+
+    __name__: str
+    __qualname__: str
+
+    def __init__(self, function: Callable[..., Any], gradient: Callable[..., Any] | None = None):
+        plain = getattr(function, "py_func", function)
+        if not isinstance(plain, FunctionType):
+            raise OptionError(f"function={shown(function)} is not a Python function")
+        if gradient is not None and not isinstance(gradient, FunctionType):
+            raise OptionError(f"backward={shown(gradient)} is not a Python function")
+        update_wrapper(self, plain)
+        self.py_func, self._gradient = plain, gradient
+        self._signature = inspect.signature(plain)
+        kinds = {each.kind for each in self._signature.parameters.values()}
+        if not kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY}:
+            raise OptionError(f"{plain.__name__} has parameters that are not positional; kernels take numbers in order")
+        empty = inspect.Parameter.empty
+        self._options = [n for n, each in self._signature.parameters.items() if each.default is not empty]
+        self._count = len(self._signature.parameters) - len(self._options)
+        if not self._count:
+            raise OptionError(f"{plain.__name__} takes no number; a kernel's function takes at least one")
+
+    def __repr__(self) -> str:
+        return f"<elementwise kernel {self.__name__}{self._signature}>"
+
+    def __reduce__(self) -> str:
+        """Copies are itself; a pickle holds its name, as that of a function does."""
+        return str(self.__qualname__)
+
+    # ------------------------------------------------------------ what it computes
+
+    @cached_property
+    def _all(self) -> Callable[..., Any]:
+        """The function as it is at the first call: what it has from outside stays as it was; options are parameters."""
+        plain = copied(self.py_func, lambda value: value)
+        found: Callable[..., Any] = FunctionType(
+            plain.__code__, plain.__globals__, plain.__name__, None, plain.__closure__
+        )
+        return found
+
+    @cached_property
+    def _row(self) -> Row:
+        name = self.__name__
+        try:
+            scalar = written(self._all, name, gradient=False)
+            _, ways = traced(self._all)
+            meaning = Meaning(scalar, vectorized(scalar, name))
+        except TypeError as error:
+            raise UnsupportedError(str(error)) from None
+        results = ["bool" if all(is_truth(found[k]) for _, found in ways) else "" for k in range(len(ways[0][1]))]
+        names = tuple(self._signature.parameters)
+        meeting = range(self._count)
+        is_tuple = len(results) > 1
+        return Row(name, names, "float", {"f": meaning}, meeting=meeting, results=results, is_tuple=is_tuple)
+
+    @cached_property
+    def _backward(self) -> Row:
+        row, name, wanted = self._row, self.__name__, self._count
+        try:
+            if self._gradient is None:
+                scalar = backward(self._all, name, wanted=wanted)
+            else:
+                self._check_given(len(row.results or ()))
+                scalar = written(self._gradient, f"{name}'s backward", gradient=False)
+            meaning = Meaning(scalar, vectorized(scalar, f"{name}'s backward"))
+        except TypeError as error:
+            hint = "; give it as backward=" if isinstance(error, NotDerived) else ""
+            raise UnsupportedError(f"{error}{hint}") from None
+        seeds = len(row.results or ())
+        dys = ("dy",) if seeds == 1 else tuple(f"dy[{k}]" for k in range(seeds))
+        meeting = range(seeds + wanted)
+        by = range(seeds, seeds + wanted)
+        return Row(
+            f"{name}.backward", (*dys, *row.names), "keep", {"f": meaning}, meeting=meeting, results=by, is_tuple=True
+        )
+
+    def _check_given(self, seeds: int) -> None:
+        """Raise OptionError unless the function given as `backward` takes and returns as many numbers as it must."""
+        assert self._gradient is not None
+        wanted = seeds + len(self._signature.parameters)
+        found = len(inspect.signature(self._gradient).parameters)
+        if found != wanted:
+            raise OptionError(
+                f"backward takes {found} numbers; it must take {wanted}: dy of each result, then {self.__name__}'s"
+            )
+        _, ways = traced(self._gradient)
+        if len(ways[0][1]) != self._count:
+            raise OptionError(
+                f"backward returns {len(ways[0][1])} numbers; it must return {self._count}, one for each argument"
+            )
+
+    # ------------------------------------------------------------ calls
+
+    def _bound(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:
+        if len(arguments) == len(self._signature.parameters) and not options:
+            return arguments
+        bound = self._signature.bind(*arguments, **options)
+        bound.apply_defaults()
+        return bound.args
+
+    def __call__(self, *arguments: Any, out: Any = None, where: Any = None, stream: Any = None, **options: Any) -> Any:
+        """The function of arrays and numbers, at least one an array, that broadcast.
+
+        Args:
+            arguments, options: as the Python function takes them: arrays of floats or integers, or numbers.
+            out, where, stream: as in `elementwise.add`; of several results `out` is a tuple.
+
+        Returns:
+            an array; a tuple where the function returns one.
+
+        Raises:
+            UnsupportedError: the function does what kernels cannot. As `elementwise.add` besides.
+        """
+        return run(self._row, self._bound(arguments, options), out, where, stream)
+
+    def backward(self, dy: Any, *arguments: Any, out: Any = None, stream: Any = None, **options: Any) -> Any:
+        """The gradients of a loss with respect to the arguments that are arrays, given those with respect to results.
+
+        Args:
+            dy: an array of the result's shape; a tuple of them where there are several results.
+            arguments, options: those of the call.
+            out: a tuple of arrays for the gradients.
+            stream: as everywhere.
+
+        Returns:
+            a tuple: of each argument that is an array, in its shape and dtype. What was repeated gets the sum.
+
+        Raises:
+            UnsupportedError: no derivative is known. As `elementwise.add` besides.
+        """
+        seeds = tuple(dy) if isinstance(dy, (tuple, list)) else (dy,)
+        wanted = len(self._row.results or ())
+        if len(seeds) != wanted:
+            raise OptionError(f"dy is {len(seeds)} arrays; {self.__name__} has {wanted} results")
+        return run_backward(self._backward, (*seeds, *self._bound(arguments, options)), out, stream)
+
+    def plan(self, *arguments: Any, out: Any = None, where: Any = None, **options: Any) -> ElementwisePlan:
+        """The plan of a call with these arguments: call it with all of them in order, options too."""
+        return find(self._row, self._bound(arguments, options), out, where)
+
+    # ------------------------------------------------------------ what it became
+
+    def inspect(self) -> str:
+        """The function as it is compiled, and its gradients where they are known: Python text."""
+        texts = [inspect.getsource(self._row.meanings["f"].scalar)]
+        try:
+            texts.append(inspect.getsource(self._backward.meanings["f"].scalar))
+        except UnsupportedError as error:
+            texts.append(f"# {error}\n")
+        return "\n".join(texts)

@@ -1,0 +1,202 @@
+"""What a call of an elementwise function comes to: dtypes, broadcasting, numbers beside arrays, `where=`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..base.dtypes import TABLE, info
+from ..base.layout import (
+    MAX_RANK,
+    Layout,
+    check_same_device,
+    dense_like,
+    layout,
+    row_major_strides,
+    view,
+)
+from ..device.map_executable import MapSpec
+from ..errors import DTypeError, OptionError, ShapeError
+from ..plan.base import check_out
+from .resolve import Types, is_stored_as, kind_of
+from .rows import Arrangement, Row, formula_of
+
+#: Stands for the type of a NumPy number, whose dtype counts: (this, name of the dtype).
+STRONG = "number of"
+
+
+class Planned(NamedTuple):
+    """What a call comes to.
+
+    Attributes:
+        spec: of its kernel.
+        types: its dtypes.
+        arrangement: where its operands are.
+        kinds: for each argument None where it is an array, else the type of the number.
+    """
+
+    spec: MapSpec
+    types: Types
+    arrangement: Arrangement
+    kinds: tuple[Any, ...]
+
+
+def plan_of(row: Row, given: tuple[Any, ...], mask: Layout | None, outs: tuple[Layout, ...] | None) -> Planned:
+    """Validation, and the arrays as operands. Everything here depends on layouts and types alone.
+
+    Args:
+        row: the function.
+        given: for each argument the array's layout, the type of one of Python's numbers, or (`STRONG`, dtype).
+        mask: of `where`.
+        outs: of the results' arrays, where they are given.
+    """
+    named = [(name, each) for name, each in zip(row.names, given, strict=True) if isinstance(each, Layout)]
+    if mask is not None:
+        named.append(("where", mask))
+        if mask.dtype != np.bool_:
+            raise DTypeError(f"where has dtype {mask.dtype}; a mask is of bool")
+    last_name, last = named[0]
+    for name, array in named:
+        check_same_device(array, name, last, last_name)
+    dtypes = [_dtype_of(each, name) for each, name in zip(given, row.names, strict=True)]
+    _check_others(row, given, dtypes)
+    types = row.types(dtypes)
+    shape = broadcast_shapes(named)
+    arrays = [array for _, array in named]
+    # Of a tuple of gradients those with respect to numbers are left out; others have the dtype of their argument.
+    several = list(enumerate(row.results or ()))
+    wanted = tuple(n for n, each in several if not isinstance(each, int) or isinstance(given[each], Layout))
+    if row.gradients:
+        _check_gradients(row, given, dtypes, shape)
+    names = [dtypes[each] if isinstance(each, int) else each or types.result for n, each in several if n in wanted]
+    results = [_result(name, shape, arrays) for name in names or [types.result]]
+    outputs = results if outs is None else list(outs)
+    out_names = ("out",) if len(results) == 1 else tuple(f"out[{n}]" for n in range(len(results)))
+    fitting = results
+    if outs is not None and len(outputs) == len(results):
+        fitting = [_as_given(made, own) for made, own in zip(results, outputs, strict=True)]
+    check_out(outputs, fitting, out_names)
+    if mask is not None:
+        for made, own in zip(results, outputs, strict=True):
+            if made.dtype != own.dtype:
+                raise DTypeError(
+                    f"out has dtype {own.dtype}; with where= it must be the result's, {made.dtype}: what is kept is "
+                    "read and written in it"
+                )
+    kinds = tuple(None if isinstance(each, Layout) else each for each in given)
+    arrangement = Arrangement(
+        tuple(
+            each if isinstance(given[k], Layout) else bool if k in row.truths else float
+            for k, each in enumerate(dtypes)
+        ),
+        mask is not None,
+        wanted,
+        tuple(
+            k for k in row.meeting if isinstance(given[k], Layout) and dtypes[k] == "bool" and types.compute != "bool"
+        ),
+        types.compute,
+    )
+    named += zip(out_names, outputs, strict=True) if mask is not None else []
+    inputs = tuple(array for _, array in named)
+    spec = MapSpec(
+        op=f"elementwise.{row.name}",
+        formula=(formula := formula_of(row, types, info(outputs[0].dtype).name, arrangement)),
+        reference=formula.reference,
+        names=(*(name for name, _ in named), *out_names),
+        inputs=inputs,
+        outputs=tuple(outputs),
+        shape=shape,
+        reads=tuple(view(k, 0, broadcast_strides(array, shape), shape) for k, array in enumerate(inputs)),
+        writes=tuple(view(k, 0, array.strides, shape) for k, array in enumerate(outputs)),
+        out_given=outs is not None,
+        compute=types.compute,
+        scalars=tuple("bool" if k in row.truths else types.compute for k in arrangement.numbers),
+    )
+    return Planned(spec, types, arrangement, kinds)
+
+
+def _check_others(row: Row, given: Sequence[Any], dtypes: Sequence[Any]) -> None:
+    """Raise the fitting error of arguments that do not decide the dtypes: options, conditions, exponents."""
+    for k, (each, name) in enumerate(zip(given, row.names, strict=True)):
+        if k in row.meeting:
+            continue
+        is_array = isinstance(each, Layout)
+        if is_array and k >= len(given) - row.options and not row.gradients:
+            raise OptionError(f"{name} of {row.name} is an array; it must be a number")
+        if is_array and k in row.truths and dtypes[k] != "bool":
+            raise DTypeError(f"{name} has dtype {dtypes[k]}; it must be bool: elementwise.not_equal({name}, 0)")
+        if is_array and k not in row.truths and kind_of(dtypes[k]) not in "bui":
+            raise DTypeError(f"{name} has dtype {dtypes[k]}; {row.name} takes integers there")
+
+
+def _check_gradients(row: Row, given: Sequence[Any], dtypes: Sequence[Any], shape: tuple[int, ...]) -> None:
+    """Raise the fitting error unless there is a float array to make a gradient of, and dy has the result's shape."""
+    arrays = [k for k in row.gradients if isinstance(given[k], Layout)]
+    if not arrays:
+        raise DTypeError(f"{row.name} got numbers alone; gradients are with respect to arrays")
+    for k in arrays:
+        if kind_of(dtypes[k]) != "f":
+            raise DTypeError(
+                f"{row.names[k]} has dtype {dtypes[k]}; {row.name} takes floats: elementwise.astype converts"
+            )
+    rest = [(row.names[k], each) for k, each in enumerate(given) if isinstance(each, Layout) and k >= row.gradients[0]]
+    wanted = broadcast_shapes(rest)
+    for k in range(row.gradients[0]):
+        if not isinstance(given[k], Layout):
+            raise DTypeError(f"{row.names[k]} is a number; it must be an array of the result's shape, {wanted}")
+        if given[k].shape != wanted:
+            raise ShapeError(f"{row.names[k]} has shape {given[k].shape}; the result has shape {wanted}")
+
+
+def _dtype_of(each: Any, name: str) -> Any:
+    """The name of an argument's dtype, or the type of a number."""
+    if isinstance(each, Layout):
+        return info(each.dtype, name).name
+    return each[1] if isinstance(each, tuple) else each
+
+
+def _as_given(made: Layout, own: Layout) -> Layout:
+    """A result in the dtype of the array it is to be written to, where that holds numbers of its kind."""
+    if is_stored_as(info(made.dtype).name, info(own.dtype, "out").name):
+        return layout(made.shape, made.strides, own.dtype, made.device)
+    return made
+
+
+def _result(dtype: str, shape: tuple[int, ...], inputs: Sequence[Layout]) -> Layout:
+    """The layout of a new result: in the memory order of the first input of its shape."""
+    row = TABLE[dtype]
+    for array in inputs:
+        if array.shape == shape and array.ndim:
+            alike = dense_like(array, shape)
+            strides = tuple(step // array.itemsize * row.itemsize for step in alike.strides)
+            return layout(shape, strides, row.numpy, array.device)
+    return layout(shape, row_major_strides(shape, row.itemsize), row.numpy, inputs[0].device)
+
+
+def broadcast_shapes(named: Sequence[tuple[str, Layout]]) -> tuple[int, ...]:
+    """The shape that arrays broadcast to.
+
+    Raises:
+        ShapeError: they do not, or it has more than 8 dimensions.
+    """
+    shapes = [array.shape for _, array in named]
+    if len(set(shapes)) == 1:
+        shape = shapes[0]
+    else:
+        try:
+            shape = np.broadcast_shapes(*shapes)
+        except ValueError:
+            told = ", ".join(f"{name} has shape {array.shape}" for name, array in named)
+            raise ShapeError(f"{told}: they do not broadcast") from None
+    if len(shape) > MAX_RANK:
+        name, array = max(named, key=lambda pair: pair[1].ndim)
+        raise ShapeError(f"{name} has rank {array.ndim} (shape {array.shape}); ranks up to {MAX_RANK} are supported")
+    return shape
+
+
+def broadcast_strides(array: Layout, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides, in bytes, with which an array is read as one of a shape: 0 where it is repeated."""
+    own = (0 if n == 1 else step for n, step in zip(array.shape, array.strides, strict=True))
+    return (*(0,) * (len(shape) - array.ndim), *own)

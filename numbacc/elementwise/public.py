@@ -1,0 +1,132 @@
+"""The public functions of the rows: each with a signature, a docstring and a plan."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from .examples import EXAMPLES
+from .operation import ElementwisePlan, find, run, run_one, run_two
+from .resolve import KINDS
+from .rows import Row
+from .table import Entry
+
+_RULES = {
+    "keep": "the dtype in which the arguments meet",
+    "float": "the same for floats and complex numbers; of integers float16, float32 or float64, by their size",
+    "divide": "the dtype in which the arguments meet; of integers float64",
+    "bool": "bool",
+    "real": "the same; of complex numbers that of their parts",
+    "angle": "float; of complex numbers that of their parts",
+}
+
+
+def functions_of(name: str, entry: Entry) -> dict[str, Callable[..., Any]]:
+    """The public functions of a row, by name: the function, and its plan's."""
+    return make_functions(entry.row, entry.options, partial(_text, name, entry), None)
+
+
+def make_functions(
+    row: Row, options: dict[str, Any], text: Callable[[], str], through: Callable[..., Any] | None
+) -> dict[str, Callable[..., Any]]:
+    """The function of a row and that of its plan.
+
+    They are written as text, so that their signatures are what they say, and calls cost as little as they can.
+
+    Args:
+        row: what they compute.
+        options: its options and their defaults.
+        text: what makes the docstring.
+        through: what is called with (row, arguments, out, stream) in the place of `run`, for functions without where.
+    """
+    name = row.name
+    arrays = [each for each in row.names if each not in options]
+    given = "".join(f"{option}: float = {default!r}, " for option, default in options.items())
+    called = f"({', '.join(row.names)},)"
+    takes = f"{', '.join(f'{each}: Any' for each in arrays)}, *, {given}out: Any = None"
+    returned = "tuple[Array, ...]" if row.is_tuple else "Array"
+    if through is None:
+        short = {1: "run_one", 2: "run_two"}.get(len(row.names))
+        given_to = f"{short}(row, {called[1:-2]}" if short else f"run(row, {called}"
+        call = f"{given_to}, out, where, stream)"
+        takes_mask = f"{takes}, where: Any = None"
+        source = f"def {name}({takes_mask}, stream: Any = None) -> {returned}:\n    return {call}\n"
+        source += f"def {name}_plan({takes_mask}) -> ElementwisePlan:\n    return find(row, {called}, out, where)\n"
+    else:
+        source = (
+            f"def {name}({takes}, stream: Any = None) -> {returned}:\n    return through(row, {called}, out, stream)\n"
+        )
+        source += f"def {name}_plan({takes}) -> ElementwisePlan:\n    return find(row, {called}, out, None)\n"
+    file = f"<numbacc.elementwise.{name}>"
+    space: dict[str, Any] = {
+        "row": row, "run": run, "run_one": run_one, "run_two": run_two, "find": find, "through": through,
+        "__name__": "numbacc.elementwise", "Any": Any, "ElementwisePlan": ElementwisePlan,
+    }  # fmt: skip
+    # What an editor shows are the words, as in functions that are not made.
+    source = f"from __future__ import annotations\n{source}"
+    exec(compile(source, file, "exec"), space)
+    linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
+    function, plan = space[name], space[f"{name}_plan"]
+    function.__doc__ = text()
+    if "f" in row.meanings and not row.results:
+        # What it is of numbers: for kernels of one's own that call it.
+        function.py_func = row.meanings["f"].scalar
+    call = ", ".join([*arrays, *options])
+    plan.__doc__ = (
+        f"The plan that `{name}` runs for these arguments: call it as `plan({call})`.\n\n"
+        f"Arguments and errors are those of `{name}`; pass what of `out` and `where` it is to be called with.\n\n"
+        f"Example:\n    >>> {_example(row, options)}.info.backend\n    'numpy'\n"
+    )
+    return {name: function, f"{name}_plan": plan}
+
+
+def _example(row: Row, options: dict[str, Any]) -> str:
+    arguments, _ = EXAMPLES.get(row.name) or EXAMPLES[row.name.removesuffix("_backward")]
+    of = row.name.removesuffix("_backward")
+    dy = f"np.ones(elementwise.{of}({arguments}).shape), " if row.gradients else ""
+    return f"elementwise.{row.name}_plan({dy}{arguments})"
+
+
+def _text(name: str, entry: Entry) -> str:
+    """A function's docstring."""
+    row = entry.row
+    arrays = [each for each in row.names if each not in entry.options]
+    known = [told for kind, told in KINDS.items() if kind in row.meanings]
+    several = f"{', '.join(arrays[:-1])} and {arrays[-1]}" if len(arrays) > 1 else arrays[0]
+    lines = [entry.says, "", "Args:"]
+    if len(arrays) > 1:
+        lines.append(
+            f"    {', '.join(arrays)}: arrays, any strides, that broadcast as in NumPy, up to 8 dimensions; or numbers,"
+        )
+        lines.append(
+            "        at least one an array. They meet in a dtype as in NumPy: of Python's numbers the kind counts."
+        )
+    else:
+        lines.append(f"    {several}: array of up to 8 dimensions, any strides.")
+    lines += [f"    {option}: a number; {default!r} by default." for option, default in entry.options.items()]
+    lines += [
+        "    out: array for the result, of its shape and device, and its dtype or a wider kind. It may be an",
+        "        argument: in place. Overlap in part is refused.",
+        "    where: array of bool that broadcasts with them; needs `out`, of the result's dtype, whose values stay",
+        "        where it is False: they are read and written again.",
+        "    stream: where the work is queued; the default stream if None. Nothing waits for it.",
+        "",
+        "Returns:",
+        "    a device array if the arguments are, a NumPy array if these are; `out` if given. Its dtype is",
+        f"    {_RULES[str(row.rule)]}.",
+        "",
+        "Raises:",
+        f"    DTypeError: not {', '.join(known)}; numbers alone. ShapeError: no broadcasting. LayoutError:",
+        "    out overlaps, or is read-only. OptionError: a number that the dtype has not. DeviceError: arrays on",
+        "    several devices.",
+        "",
+        "Floats of 16 bits are computed in float32, and rounded once.",
+        "",
+        "Example:",
+    ]
+    arguments, printed = EXAMPLES[name]
+    lines.append(f"    >>> elementwise.{name}({arguments})")
+    lines += [f"    {line}" for line in printed.splitlines()]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,212 @@
+"""How a call of a reduction becomes a plan: dtypes, axes, the result's shape, and which formula is meant."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..arrays import operands
+from ..arrays.operands import Array
+from ..base import dtypes
+from ..base.dtypes import DTypeInfo, info
+from ..base.layout import MAX_RANK, Layout, axes_of, dense_like, integers_of, layout, normalize_axis, view
+from ..device.fold_kernels import FoldTask
+from ..device.streams import handle_of
+from ..errors import DTypeError, OptionError, ShapeError, shown
+from ..kernels.fold_formulas import REDUCTIONS
+from ..plan.base import check_out, outs_of
+from ..plan.folds import FoldPlan
+from ..reference.reductions import FUNCTIONS
+from .caching import plans
+
+#: What has no value of nothing.
+_EXTREMES = ("max", "min", "argmax", "argmin")
+_INDICES = ("argmax", "argmin")
+_NORMS = {1: "norm_1", 2: "norm_2", math.inf: "norm_inf"}
+
+
+def run(name: str, x: Any, axis: Any, keepdims: Any, option: Any, out: Any, stream: Any) -> Array:
+    """The result of a reduction.
+
+    Args:
+        name: a key of `reference.reductions.FUNCTIONS`.
+        x, axis, keepdims, out, stream: as the function's docstring says.
+        option: `dtype_of`, `correction_of` or `order_of` what it says of others; None where there is nothing to say.
+    """
+    handle = handle_of(stream)
+    given = out
+    take = operands.importers.get(type(x))
+    if take is not None:
+        x = take(x, "x", handle)
+        given = None if out is None else operands.as_array(out, "out", handle)
+    # The short way, for device arrays; all else, and all that is wrong, is checked in `_find`.
+    if type(keepdims) is bool and (axis is None or type(axis) is int):
+        try:
+            own = None if given is None else given._numbacc_layout
+            plan = plans.hit((_plan, name, x._numbacc_layout, axis, keepdims, option, own))
+        except Exception:  # NumPy's arrays have no such layout, and of what is foreign an attribute may raise anything
+            plan = None
+        if plan is not None:
+            return plan.run((x,), None if given is None else (given,), out, handle)
+    plan, inputs, outs = _find(name, x, axis, keepdims, option, given, handle)
+    return plan.run(inputs, outs, out, handle)
+
+
+def find(name: str, x: Any, axis: Any, keepdims: Any, option: Any, out: Any) -> FoldPlan:
+    """The plan that `run` runs."""
+    plan, inputs, outs = _find(name, x, axis, keepdims, option, out, handle_of(None))
+    plan.prepare(inputs, outs)
+    return plan
+
+
+def _find(
+    name: str, x: Any, axis: Any, keepdims: Any, option: Any, out: Any, handle: int
+) -> tuple[FoldPlan, list[Any], list[Any] | None]:
+    array = operands.as_array(x, "x", handle)
+    outs = outs_of(out, handle)
+    if outs is not None and len(outs) != 1:
+        raise ShapeError(f"out is a {type(out).__name__} of {len(outs)}; {name} has one result")
+    own = None if outs is None else operands.layout_of(outs[0])
+    found = operands.layout_of(array)
+    if not isinstance(keepdims, (bool, np.bool_)):
+        raise OptionError(f"keepdims={shown(keepdims)} is not True or False")
+    if axis is not None and type(axis) is not int:  # 1.0 and True would be found in the cache under 1
+        axis = integers_of(axis, "axis")
+    return plans.find((_plan, name, found, axis, bool(keepdims), option, own)), [array], outs
+
+
+def dtype_of(spec: Any) -> Any:
+    """The option `dtype` in one form: None, or a NumPy dtype."""
+    return None if spec is None else dtypes.dtype(spec)
+
+
+def correction_of(value: Any) -> float:
+    """The option `correction` in one form."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise OptionError(f"correction={shown(value)} is not a number")
+    if not math.isfinite(value):
+        raise OptionError(f"correction={shown(value)} is not finite")
+    return float(value)
+
+
+def order_of(value: Any) -> float:
+    """The option `ord` in one form."""
+    is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, (bool, np.bool_))
+    if not is_number or value not in _NORMS:
+        raise OptionError(f"ord={shown(value)} is unknown; it is 1, 2 or math.inf")
+    return float(value)
+
+
+def _kind(row: DTypeInfo) -> str:
+    """What a dtype is of: "float", "complex", "integer" or "bool"."""
+    if row.parts == 2:
+        return "complex"
+    return "float" if row.is_float else "bool" if row.name == "bool" else "integer"
+
+
+def _types(name: str, row: DTypeInfo, asked: Any) -> tuple[np.dtype[Any], str]:
+    """(the result's dtype, the name of the one that is computed in).
+
+    Raises:
+        DTypeError: the function does not take x's dtype, or has no result of the one that is asked for.
+    """
+    kind = _kind(row) if row.compute is not None else None
+    takes_complex = name in ("sum", "prod", "mean", "any", "all")
+    if kind is None or (kind == "complex" and not takes_complex):
+        raise DTypeError(
+            f"x has dtype {row.name}; {name} takes floats of 16 bits and more, integers"
+            f"{', complex numbers' if takes_complex else ''} and bool"
+        )
+    if name in ("any", "all"):
+        return np.dtype(bool), str(row.compute)
+    if name in _INDICES:
+        return np.dtype(np.int64), "uint8" if kind == "bool" else str(row.compute)
+    if name in ("max", "min"):
+        return row.numpy, str(row.compute)
+    if asked is None:
+        asked = row.numpy
+        if name in ("sum", "prod"):
+            wide = {"bool": "int64", "integer": "uint64" if row.numpy.kind == "u" else "int64"}.get(kind)
+        else:
+            wide = "float64" if kind in ("bool", "integer") else None
+        asked = row.numpy if wide is None else np.dtype(wide)
+    wanted = info(asked, "dtype")
+    known = ("float", "complex") if name == "mean" else ("float", "complex", "integer")
+    if wanted.compute is None or _kind(wanted) not in known:
+        raise DTypeError(
+            f"dtype={wanted.name} is none that {name} has results of: use one of {', '.join(known)} dtypes"
+        )
+    if kind == "complex" and _kind(wanted) != "complex":
+        raise DTypeError(f"dtype={wanted.name} is real, and x is {row.name}: sum x.real, or leave dtype out")
+    return wanted.numpy, str(wanted.compute)
+
+
+def _axes(name: str, axis: Any, x: Layout) -> tuple[int, ...]:
+    if axis is None:
+        return tuple(range(x.ndim))
+    if type(axis) is int:
+        return (normalize_axis(axis, x.ndim, "x"),)
+    if name in _INDICES and len(axis) != 1:
+        raise ShapeError(f"axis={axis} are several axes; {name} takes one, or None for all")
+    return tuple(sorted(axes_of(axis, x.ndim, "x", "axis")))
+
+
+def _formula(name: str, x: DTypeInfo, compute: str, option: Any) -> str:
+    """The name of the formula."""
+    if name == "norm":
+        return _NORMS[option]
+    if name in ("var", "std") and x.is_float and x.itemsize == 2:
+        return f"{name}_narrow"
+    if x.name == "bool" and name in ("max", "min"):
+        return "any" if name == "max" else "all"
+    return "mean_complex" if name == "mean" and compute.startswith("complex") else name
+
+
+def _plan(name: str, x: Layout, axis: Any, keepdims: bool, option: Any, out: Layout | None) -> FoldPlan:
+    """Validation, and how the operands lie. Everything here depends on layouts and options alone."""
+    if x.ndim > MAX_RANK:
+        raise ShapeError(f"x has rank {x.ndim} (shape {x.shape}); ranks 0 to {MAX_RANK} are supported")
+    row = info(x.dtype, "x")
+    takes_dtype = name in ("sum", "prod", "mean")
+    dtype, compute = _types(name, row, option if takes_dtype else None)
+    axes = _axes(name, axis, x)
+    kept = tuple(d for d in range(x.ndim) if d not in axes)
+    lengths = tuple(x.shape[d] for d in kept)
+    if name in _EXTREMES and 0 not in lengths and 0 in x.shape:
+        which = "it" if axis is None else f"axis {axis}"
+        raise ShapeError(f"x has shape {x.shape}: {which} has no elements, and nothing has no {name}")
+    shape = tuple(1 if d in axes else n for d, n in enumerate(x.shape)) if keepdims else lengths
+    strides = x.strides if keepdims else tuple(x.strides[d] for d in kept)
+    result = dense_like(layout(shape, strides, dtype, x.device), shape)
+    outputs = (result if out is None else out,)
+    check_out(outputs, (result,), ("out",))
+    steps = [outputs[0].strides[d] for d in kept] if keepdims else outputs[0].strides
+    has_scalar = name in ("var", "std")
+    more = (option,) if name in ("var", "std", "norm") else ()
+    function = FUNCTIONS[name]
+    task = FoldTask(
+        op=f"elementwise.{name}",
+        formula=REDUCTIONS[_formula(name, row, compute, option)],
+        reference=lambda seen: (function(seen, axes, compute, *more),),
+        names=("x", "out"),
+        inputs=(x,),
+        outputs=outputs,
+        shape=x.shape,
+        axes=axes,
+        reads=(view(0, 0, x.strides, x.shape),),
+        writes=(view(0, 0, steps, lengths),),
+        out_given=out is not None,
+        compute=compute,
+        scalars=(compute,) if has_scalar else (),
+    )
+    return FoldPlan(task, dtypes.words(option, compute) if has_scalar else ())
+
+
+def planned(name: str, x: Layout, axis: int | None, option: Any) -> FoldPlan:
+    """A plan for an array that need not exist, in no cache."""
+    return _plan(name, x, axis, False, option, None)
+
+
+#: Plans of all reductions.

@@ -1,0 +1,168 @@
+"""In which dtype the arguments of an elementwise function meet, and which its result has.
+
+As NumPy has it (NEP 50): arrays by their dtypes alone, of Python's numbers only the kind. Where NumPy has no answer
+(bfloat16 beside float16 or wide integers) torch's holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..base.dtypes import TABLE, info
+from ..errors import DTypeError
+
+#: Python's numbers, whose dtype is that of the arrays beside them.
+WEAK = (bool, int, float, complex)
+#: From the narrowest kind to the widest: truth values, integers, floats, complex numbers.
+_ORDER = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
+_WEAK_KINDS = {bool: "b", int: "i", float: "f", complex: "c"}
+#: Kind -> how messages call it.
+KINDS = {"b": "bool", "u": "unsigned integers", "i": "signed integers", "f": "floats", "c": "complex numbers"}
+
+
+class Types(NamedTuple):
+    """The dtypes of a call, by name.
+
+    Attributes:
+        common: that in which the arguments meet.
+        result: that of the result.
+    """
+
+    common: str
+    result: str
+
+    @property
+    def compute(self) -> str:
+        """That of the arithmetic."""
+        return str(TABLE[self.common].compute)
+
+    @property
+    def kind(self) -> str:
+        """The kind of the common dtype: "b", "u", "i", "f" or "c"."""
+        return kind_of(self.common)
+
+
+def kind_of(name: str) -> str:
+    """The kind of a dtype: "b", "u", "i", "f" or "c"; "8" of floats of 8 bits."""
+    row = TABLE[name]
+    if row.is_scaled:
+        return "8"
+    return "f" if row.is_float else row.numpy.kind
+
+
+@lru_cache(maxsize=4096)
+def promoted(given: tuple[Any, ...]) -> str:
+    """The dtype in which arrays of these dtypes and Python's numbers of these types meet.
+
+    Args:
+        given: names of dtypes, and members of `WEAK`.
+
+    Raises:
+        DTypeError: they do not meet.
+    """
+    names = [each for each in given if isinstance(each, str)]
+    found = names[0] if names else "bool"
+    # All of NumPy's at once: of three it does not say what it says of two and then the third.
+    numpys = [name for name in names if name != "bfloat16" and kind_of(name) != "8"]
+    others = [name for name in names if name not in numpys]
+    if numpys:
+        found = info(np.result_type(*(TABLE[name].numpy for name in numpys))).name
+    for name in others:
+        found = _of_two(found, name)
+    for each in given:
+        if not isinstance(each, str):
+            found = _with_number(found, each)
+    return found
+
+
+def _of_two(one: str, other: str) -> str:
+    if one == other:
+        return one
+    for name in (one, other):
+        if kind_of(name) == "8":
+            raise DTypeError(f"{one} and {other} do not meet: elementwise.astype converts {name}")
+    try:
+        return info(np.promote_types(TABLE[one].numpy, TABLE[other].numpy)).name
+    except (TypeError, DTypeError):  # bfloat16 beside what ml_dtypes leaves open
+        kinds = {kind_of(one), kind_of(other)}
+        return "float32" if kinds == {"f"} else "bfloat16"
+
+
+def _with_number(name: str, number: type) -> str:
+    own, kind = kind_of(name), _WEAK_KINDS[number]
+    if own == "8":
+        raise DTypeError(f"numbers and {name} do not meet: elementwise.astype converts it")
+    if _ORDER[kind] <= _ORDER[own]:
+        return name
+    if kind == "i":
+        return "int64"
+    if kind == "f":
+        return "float64"
+    return "complex64" if own == "f" and TABLE[name].compute == "float32" else "complex128"
+
+
+# ---------------------------------------------------------------- rules
+
+
+def _keep(common: str) -> Types:
+    return Types(common, common)
+
+
+def _floating(common: str) -> Types:
+    """Integers become the float that holds them, as NumPy has it: 8 bits float16, 16 float32, more float64."""
+    if kind_of(common) in "bui":
+        common = {1: "float16", 2: "float32"}.get(TABLE[common].itemsize, "float64")
+    return _keep(common)
+
+
+def _dividing(common: str) -> Types:
+    """Of integers float64."""
+    return _keep("float64" if kind_of(common) in "bui" else common)
+
+
+def _asking(common: str) -> Types:
+    return Types(common, "bool")
+
+
+def _real(common: str) -> Types:
+    """Of complex numbers the dtype of their parts."""
+    return Types(common, {"complex64": "float32", "complex128": "float64"}.get(common, common))
+
+
+def _angle(common: str) -> Types:
+    return _real(_floating(common).common)
+
+
+#: Rule -> (common dtype -> dtypes of the call).
+RULES = {
+    "keep": _keep,
+    "float": _floating,
+    "divide": _dividing,
+    "bool": _asking,
+    "real": _real,
+    "angle": _angle,
+}
+
+
+def refused(function: str, names: Sequence[str], given: Sequence[Any], kinds: str) -> DTypeError:
+    """The error where a function does not take what the arguments meet in."""
+    told = ", ".join(
+        f"{name} has dtype {each}" if isinstance(each, str) else f"{name} is a Python {each.__name__}"
+        for name, each in zip(names, given, strict=True)
+    )
+    known = [KINDS[kind] for kind in "buifc" if kind in kinds]
+    takes = known[0] if len(known) == 1 else f"{', '.join(known[:-1])} and {known[-1]}"
+    return DTypeError(f"{told}; {function} takes {takes}: elementwise.astype converts")
+
+
+@lru_cache(maxsize=1024)
+def is_stored_as(result: str, out: str) -> bool:
+    """True if results of one dtype may be written to an array of another: one of its kind, or of a wider one."""
+    own, other = kind_of(result), kind_of(out)
+    if "8" in (own, other) or (own, other) == ("i", "u"):
+        return False
+    return _ORDER[own] <= _ORDER[other]

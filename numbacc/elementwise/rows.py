@@ -1,0 +1,193 @@
+"""What an elementwise function is, and its formulas as a call needs them: operands in the kernel's order."""
+
+from __future__ import annotations
+
+import cmath
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from types import FunctionType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..base.casts import cast
+from ..base.dtypes import TABLE
+from ..kernels.formula import Formula
+from .resolve import RULES, WEAK, Types, promoted, refused
+
+
+class Meaning(NamedTuple):
+    """A function of one kind of dtype: of numbers, as kernels compile it, and of NumPy arrays."""
+
+    scalar: Callable[..., Any]
+    numpy: Callable[..., Any]
+
+
+class Row:
+    """An elementwise function.
+
+    Attributes:
+        name: as the public function is called.
+        names: of its arguments, options among them.
+        rule: a key of `resolve.RULES`, or a function like those.
+        meanings: kinds of dtypes ("f", "iu", ...) -> what it is for these.
+        meeting: which arguments decide the dtypes; by default all.
+        rounded: True where Python's numbers are rounded to the arrays' dtype first: x == 0.1 is to hold where x was
+            made of 0.1.
+        results: of a function that returns a tuple, what each of its numbers is: the number of the argument that it is
+            the gradient of, "bool", or "" for what the rule says. None of one that returns one number.
+        is_tuple: True where results come as a tuple, even one.
+        options: how many of its last arguments are options.
+        heavy: as in `Formula`.
+        truths: which arguments are truth values, whatever the others are.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        names: Sequence[str],
+        rule: str | Callable[[str], Types],
+        meanings: dict[str, Meaning],
+        *,
+        meeting: Sequence[int] | None = None,
+        rounded: bool = False,
+        results: Sequence[Any] | None = None,
+        is_tuple: bool = False,
+        options: int = 0,
+        heavy: Sequence[int] = (),
+        truths: Sequence[int] = (),
+    ):
+        self.name, self.names, self.rule, self.rounded = name, tuple(names), rule, rounded
+        self.meanings = {kind: meaning for kinds, meaning in meanings.items() for kind in kinds}
+        self.meeting = tuple(range(len(self.names))) if meeting is None else tuple(meeting)
+        self.results = None if results is None else tuple(results)
+        self.is_tuple, self.options, self.heavy = is_tuple, options, tuple(heavy)
+        self.truths = tuple(truths)
+
+    @property
+    def gradients(self) -> tuple[int, ...]:
+        """The arguments that the results are the gradients of."""
+        return tuple(each for each in self.results or () if isinstance(each, int))
+
+    def __repr__(self) -> str:
+        return f"<elementwise.{self.name}>"
+
+    def types(self, given: Sequence[Any]) -> Types:
+        """The dtypes of a call with arrays of these dtypes (by name) and numbers of these types.
+
+        Raises:
+            DTypeError: the function is not for them.
+        """
+        meeting = [given[k] for k in self.meeting]
+        rule = RULES[self.rule] if isinstance(self.rule, str) else self.rule
+        found = rule(promoted(tuple(meeting)))
+        if found.kind not in self.meanings:
+            raise refused(self.name, [self.names[k] for k in self.meeting], meeting, "".join(self.meanings))
+        return found
+
+
+class Arrangement(NamedTuple):
+    """Where a call has its operands.
+
+    Attributes:
+        given: for each argument the name of its array's dtype, or the type of a number.
+        masked: True where the results are the old values unless a mask holds.
+        wanted: which of the numbers of a tuple are wanted.
+        truths: which arguments are truth values that are to be computed with as 1 and 0.
+        compute: name of the dtype of the arithmetic.
+    """
+
+    given: tuple[Any, ...]
+    masked: bool
+    wanted: tuple[int, ...]
+    truths: tuple[int, ...]
+    compute: str
+
+    @property
+    def arrays(self) -> list[int]:
+        """The arguments that are arrays."""
+        return [k for k, each in enumerate(self.given) if each not in WEAK]
+
+    @property
+    def numbers(self) -> list[int]:
+        """The arguments that are numbers."""
+        return [k for k, each in enumerate(self.given) if each in WEAK]
+
+
+@lru_cache(maxsize=4096)
+def formula_of(row: Row, types: Types, result: str, arrangement: Arrangement) -> Formula:
+    """The formula of a call: of its arrays' numbers, then mask and old values, then numbers."""
+    origin = None
+    if NAMED.get(row.name) is row:
+        origin = (_again, (row.name, types, result, arrangement))
+    meaning = row.meanings.get("d" if types.compute == "float64" else types.kind) or row.meanings[types.kind]
+    return Formula(
+        f"elementwise.{row.name}",
+        _arranged(meaning.scalar, arrangement, len(row.results or ())),
+        _reference(row, meaning.numpy, types, result, arrangement),
+        origin=origin,
+        heavy=row.heavy,
+    )
+
+
+#: numbacc's own rows by name: what finds them in another process.
+NAMED: dict[str, Row] = {}
+
+
+def _again(name: str, types: Types, result: str, arrangement: Arrangement) -> Formula:
+    """A formula that another process made."""
+    return formula_of(NAMED[name], types, result, arrangement)
+
+
+def _arranged(function: Callable[..., Any], arrangement: Arrangement, results: int) -> Callable[..., Any]:
+    """A formula with its operands in the order in which kernels have them.
+
+    Written as text, as the number of its parameters is not known here.
+    """
+    arrays, numbers, masked = arrangement.arrays, arrangement.numbers, arrangement.masked
+    in_order = arrays == [*range(len(arrays))] and not masked and not arrangement.truths
+    # What is compiled is a Python function: math.exp is none.
+    if in_order and len(arrangement.wanted) == results and isinstance(function, FunctionType):
+        return function
+    names = [f"x{k}" for k in range(len(arrangement.given))]
+    olds = [f"old{n}" for n in range(len(arrangement.wanted) or 1)]
+    operands = [names[k] for k in arrays] + (["mask", *olds] if masked else []) + [names[k] for k in numbers]
+    given = [f"(one if {name} else none)" if k in arrangement.truths else name for k, name in enumerate(names)]
+    found = [f"found[{k}]" for k in arrangement.wanted] or ["found"]
+    if masked:
+        found = [f"{new} if mask else {old}" for new, old in zip(found, olds, strict=True)]
+    module = getattr(function, "__module__", "")
+    called = f"{module}.{function.__name__}" if module in ("math", "cmath") else "function"
+    text = f"def arranged({', '.join(operands)}):\n    found = {called}({', '.join(given)})\n"
+    text += f"    return {', '.join(found)}" + ("," if results else "") + "\n"
+    # Numbers of the dtype that is computed in, as NumPy's: Python's own would raise where they divide.
+    number = TABLE[arrangement.compute].numpy.type
+    space: dict[str, Any] = {"function": function, "math": math, "cmath": cmath, "one": number(1), "none": number(0)}
+    exec(text, space)
+    arranged: Callable[..., Any] = space["arranged"]
+    return arranged
+
+
+def _reference(
+    row: Row, function: Callable[..., Any], types: Types, result: str, arrangement: Arrangement
+) -> Callable[..., tuple[Any, ...]]:
+    """The same in NumPy: computed in the dtype that kernels compute in, and rounded once."""
+    compute, target = TABLE[types.compute].numpy, TABLE[result].numpy
+    arrays, count = arrangement.arrays, len(arrangement.arrays)
+    places = [*arrays, *arrangement.numbers]
+    behind = count + (1 + (len(arrangement.wanted) or 1) if arrangement.masked else 0)
+
+    def reference(*operands: Any) -> tuple[Any, ...]:
+        given: list[Any] = [None] * len(places)
+        for k, value in zip(places, (*operands[:count], *operands[behind:]), strict=True):
+            given[k] = cast(value, compute) if k in row.meeting else value
+        with np.errstate(all="ignore"):
+            found = function(*given)
+        results = [found[k] for k in arrangement.wanted] if row.results else [found]
+        if arrangement.masked:
+            mask, *olds = operands[count:behind]
+            results = [np.where(mask, cast(new, target), old) for new, old in zip(results, olds, strict=True)]
+        return tuple(map(np.asarray, results))
+
+    return reference

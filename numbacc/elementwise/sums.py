@@ -1,0 +1,348 @@
+"""Sums, means, products, variances and norms: see `reductions`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..arrays.operands import Array
+from ..plan.folds import FoldPlan
+from .reducing import correction_of, dtype_of, find, order_of, run
+
+
+def sum(
+    x: Any,
+    *,
+    axis: int | Sequence[int] | None = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
+    """Σ x, the sum; 0 of nothing.
+
+    Args:
+        x: array of floats of 16 bits and more, integers, complex numbers or bool, rank 0 to 8, any strides.
+        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
+        keepdims: True if these axes stay, with length 1.
+        dtype: the result's dtype, which is also computed in, but float32 for 16-bit floats. By default x's; of bool and
+            integers int64, of unsigned ones uint64.
+        out: array for the result, of its shape, dtype and device; it shares no memory with x.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Returns:
+        the sum, a device array if x is one, a NumPy array if x is; `out` if given.
+
+    Raises:
+        ShapeError: rank, axis, shape of out.
+        DTypeError: a dtype not named above, not an array.
+        OptionError: keepdims or stream.
+        LayoutError: out is read-only, overlaps x, or has elements that share memory.
+        DeviceError: arrays on different devices; not enough memory.
+
+    Integers wrap. 16-bit floats are added in float32 and rounded once.
+
+    Example:
+        >>> elementwise.sum(np.array([[1.0, 2.0], [3.0, 4.0]]), axis=1)
+        array([3., 7.])
+    """
+    return run("sum", x, axis, keepdims, dtype_of(dtype), out, stream)
+
+
+def sum_plan(
+    x: Any,
+    *,
+    axis: int | Sequence[int] | None = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    out: Any = None,
+) -> FoldPlan:
+    """The plan that `sum` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
+
+    Example:
+        >>> x = np.array([[1.0, 2.0], [3.0, 4.0]])
+        >>> elementwise.sum_plan(x, axis=0)(x)
+        array([4., 6.])
+    """
+    return find("sum", x, axis, keepdims, dtype_of(dtype), out)
+
+
+def mean(
+    x: Any,
+    *,
+    axis: int | Sequence[int] | None = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
+    """Σ x / n, the mean; NaN of nothing.
+
+    Args:
+        x: array of floats of 16 bits and more, integers, complex numbers or bool, rank 0 to 8, any strides.
+        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
+        keepdims: True if these axes stay, with length 1.
+        dtype: the result's dtype, which is also computed in, but float32 for 16-bit floats. By default x's; of bool and
+            integers float64.
+        out: array for the result, of its shape, dtype and device; it shares no memory with x.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Returns:
+        the mean, as `sum` returns it.
+
+    Raises:
+        ShapeError: rank, axis, shape of out.
+        DTypeError: a dtype not named above, not an array.
+        OptionError: keepdims or stream.
+        LayoutError: out is read-only, overlaps x, or has elements that share memory.
+        DeviceError: arrays on different devices; not enough memory.
+
+    Example:
+        >>> elementwise.mean(np.array([[1.0, 2.0], [3.0, 4.0]]))
+        array(2.5)
+    """
+    return run("mean", x, axis, keepdims, dtype_of(dtype), out, stream)
+
+
+def mean_plan(
+    x: Any,
+    *,
+    axis: int | Sequence[int] | None = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    out: Any = None,
+) -> FoldPlan:
+    """The plan that `mean` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
+
+    Example:
+        >>> x = np.array([[1.0, 2.0], [3.0, 4.0]])
+        >>> elementwise.mean_plan(x, axis=0)(x)
+        array([2., 3.])
+    """
+    return find("mean", x, axis, keepdims, dtype_of(dtype), out)
+
+
+def prod(
+    x: Any,
+    *,
+    axis: int | Sequence[int] | None = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
+    """Π x, the product; 1 of nothing.
+
+    Args:
+        x: array of floats of 16 bits and more, integers, complex numbers or bool, rank 0 to 8, any strides.
+        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
+        keepdims: True if these axes stay, with length 1.
+        dtype: the result's dtype, which is also computed in, but float32 for 16-bit floats. By default x's; of bool and
+            integers int64, of unsigned ones uint64.
+        out: array for the result, of its shape, dtype and device; it shares no memory with x.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Returns:
+        the product, as `sum` returns it.
+
+    Raises:
+        ShapeError: rank, axis, shape of out.
+        DTypeError: a dtype not named above, not an array.
+        OptionError: keepdims or stream.
+        LayoutError: out is read-only, overlaps x, or has elements that share memory.
+        DeviceError: arrays on different devices; not enough memory.
+
+    Example:
+        >>> elementwise.prod(np.array([[1.0, 2.0], [3.0, 4.0]]))
+        array(24.)
+    """
+    return run("prod", x, axis, keepdims, dtype_of(dtype), out, stream)
+
+
+def prod_plan(
+    x: Any,
+    *,
+    axis: int | Sequence[int] | None = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    out: Any = None,
+) -> FoldPlan:
+    """The plan that `prod` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
+
+    Example:
+        >>> x = np.array([[1.0, 2.0], [3.0, 4.0]])
+        >>> elementwise.prod_plan(x, axis=0)(x)
+        array([3., 8.])
+    """
+    return find("prod", x, axis, keepdims, dtype_of(dtype), out)
+
+
+def var(
+    x: Any,
+    *,
+    axis: int | Sequence[int] | None = None,
+    correction: float = 0,
+    keepdims: bool = False,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
+    """Σ (x - x̄)² / max(n - correction, 0), with the mean x̄: the variance; NaN of nothing.
+
+    Args:
+        x: array of floats of 16 bits and more, integers or bool (both taken for float64), rank 0 to 8, any strides.
+        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
+        keepdims: True if these axes stay, with length 1.
+        correction: what is subtracted from n: 0 for the variance of these numbers, 1 for an estimate of that of a
+            larger set that they were drawn from.
+        out: array for the result, of its shape, dtype and device; it shares no memory with x.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Returns:
+        the variance, as `sum` returns it.
+
+    Raises:
+        ShapeError: rank, axis, shape of out.
+        DTypeError: a dtype not named above, not an array.
+        OptionError: correction, keepdims or stream.
+        LayoutError: out is read-only, overlaps x, or has elements that share memory.
+        DeviceError: arrays on different devices; not enough memory.
+
+    It is merged from the counts, means and squares of parts, which is stable: Chan, Golub and LeVeque 1983, "Algorithms
+    for computing the sample variance".
+
+    Example:
+        >>> elementwise.var(np.array([[1.0, 2.0], [3.0, 4.0]]), correction=1, axis=1)
+        array([0.5, 0.5])
+    """
+    return run("var", x, axis, keepdims, correction_of(correction), out, stream)
+
+
+def var_plan(
+    x: Any,
+    *,
+    axis: int | Sequence[int] | None = None,
+    correction: float = 0,
+    keepdims: bool = False,
+    out: Any = None,
+) -> FoldPlan:
+    """The plan that `var` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
+
+    Example:
+        >>> x = np.array([[1.0, 2.0], [3.0, 4.0]])
+        >>> elementwise.var_plan(x, axis=0)(x)
+        array([1., 1.])
+    """
+    return find("var", x, axis, keepdims, correction_of(correction), out)
+
+
+def std(
+    x: Any,
+    *,
+    axis: int | Sequence[int] | None = None,
+    correction: float = 0,
+    keepdims: bool = False,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
+    """The square root of `var`: the standard deviation.
+
+    Args:
+        x: array of floats of 16 bits and more, integers or bool (both taken for float64), rank 0 to 8, any strides.
+        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
+        keepdims: True if these axes stay, with length 1.
+        correction: what is subtracted from n: 0 for the deviation of these numbers, 1 for an estimate of that of a
+            larger set that they were drawn from.
+        out: array for the result, of its shape, dtype and device; it shares no memory with x.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Returns:
+        the deviation, as `sum` returns it.
+
+    Raises:
+        ShapeError: rank, axis, shape of out.
+        DTypeError: a dtype not named above, not an array.
+        OptionError: correction, keepdims or stream.
+        LayoutError: out is read-only, overlaps x, or has elements that share memory.
+        DeviceError: arrays on different devices; not enough memory.
+
+    Example:
+        >>> elementwise.std(np.array([[1.0, 2.0], [3.0, 6.0]]))
+        array(1.87082869)
+    """
+    return run("std", x, axis, keepdims, correction_of(correction), out, stream)
+
+
+def std_plan(
+    x: Any,
+    *,
+    axis: int | Sequence[int] | None = None,
+    correction: float = 0,
+    keepdims: bool = False,
+    out: Any = None,
+) -> FoldPlan:
+    """The plan that `std` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
+
+    Example:
+        >>> x = np.array([[1.0, 2.0], [3.0, 6.0]])
+        >>> elementwise.std_plan(x, axis=0)(x)
+        array([1., 2.])
+    """
+    return find("std", x, axis, keepdims, correction_of(correction), out)
+
+
+def norm(
+    x: Any,
+    *,
+    axis: int | Sequence[int] | None = None,
+    ord: float = 2,
+    keepdims: bool = False,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
+    """The vector norm: Σ |x|, √Σ x² or max |x|; 0 of nothing.
+
+    Args:
+        x: array of floats of 16 bits and more, integers or bool (both taken for float64), rank 0 to 8, any strides.
+        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
+        keepdims: True if these axes stay, with length 1.
+        ord: 1, 2 or math.inf, in this order.
+        out: array for the result, of its shape, dtype and device; it shares no memory with x.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Returns:
+        the norm, as `sum` returns it.
+
+    Raises:
+        ShapeError: rank, axis, shape of out.
+        DTypeError: a dtype not named above, not an array.
+        OptionError: ord, keepdims or stream.
+        LayoutError: out is read-only, overlaps x, or has elements that share memory.
+        DeviceError: arrays on different devices; not enough memory.
+
+    Squares are not scaled: of float32 they overflow beyond 1.8e19.
+
+    Example:
+        >>> elementwise.norm(np.array([3.0, -4.0]))
+        array(5.)
+        >>> elementwise.norm(np.array([3.0, -4.0]), ord=1)
+        array(7.)
+    """
+    return run("norm", x, axis, keepdims, order_of(ord), out, stream)
+
+
+def norm_plan(
+    x: Any,
+    *,
+    axis: int | Sequence[int] | None = None,
+    ord: float = 2,
+    keepdims: bool = False,
+    out: Any = None,
+) -> FoldPlan:
+    """The plan that `norm` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
+
+    Example:
+        >>> x = np.array([[3.0, 4.0], [5.0, 12.0]])
+        >>> elementwise.norm_plan(x, axis=1)(x)
+        array([ 5., 13.])
+    """
+    return find("norm", x, axis, keepdims, order_of(ord), out)

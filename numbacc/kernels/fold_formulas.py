@@ -1,0 +1,210 @@
+"""The reductions that numbacc brings, as scalar formulas; their meaning in NumPy is in `reference.reductions`."""
+
+from __future__ import annotations
+
+import math
+
+from .formula import Reduction
+
+
+def part(x):
+    """x -> (x,): what a number adds to a sum."""
+    return (x,)
+
+
+def add(total, value):
+    """(total, value) -> (total + value,)."""
+    return (total + value,)
+
+
+def same(x, count):
+    """(x,): the parts are the result."""
+    return (x,)
+
+
+def mean(total, count):
+    """(total / count,)."""
+    return (total / count,)
+
+
+def mean_complex(total, count):
+    """(total / count,), part by part."""
+    return (complex(total.real / count, total.imag / count),)
+
+
+def multiply(total, value):
+    """(total, value) -> (total · value,)."""
+    return (total * value,)
+
+
+def larger(a, b):
+    """The larger of two numbers, NaN if one is."""
+    return (a if a > b or a != a else b,)
+
+
+def smaller(a, b):
+    """The smaller of two numbers, NaN if one is."""
+    return (a if a < b or a != a else b,)
+
+
+def with_index(x, index):
+    """(x, index) -> (x, index)."""
+    return x, index
+
+
+def first_larger(a, i, b, j):
+    """The larger of two numbers and its index: NaN before all others, of equals the lower index."""
+    is_lower = j < i
+    is_better = (b != b and is_lower) if a != a else (not a >= b or (a == b and is_lower))
+    return (b, j) if is_better else (a, i)
+
+
+def first_smaller(a, i, b, j):
+    """The smaller of two numbers and its index: NaN before all others, of equals the lower index."""
+    is_lower = j < i
+    is_better = (b != b and is_lower) if a != a else (not a <= b or (a == b and is_lower))
+    return (b, j) if is_better else (a, i)
+
+
+def the_index(x, index, count):
+    """(index,)."""
+    return (index,)
+
+
+def truth(x):
+    """Whether x is not 0, which NaN is not."""
+    return (x != 0,)
+
+
+def either(a, b):
+    """(a or b,)."""
+    return (a or b,)
+
+
+def both(a, b):
+    """(a and b,)."""
+    return (a and b,)
+
+
+def moments(x, correction):
+    """(1, x, 0, 0): a count, a mean, the part of the mean that is lost by rounding, the sum of squared distances."""
+    return 1.0, x, 0.0, 0.0
+
+
+def merged_moments(n, mean, rest, squares, m, other, others_rest, others):
+    """The moments of two sets together.
+
+    Chan, Golub and LeVeque 1983, "Algorithms for computing the sample variance", equation 2.1b. There a mean's rounding
+    error would be one of the variance, as many times larger as the mean is larger than the deviation.
+    """
+    count = n + m
+    # Of two sets without elements the weight is 0, not 0/0.
+    weight = m / (count if count > 0.0 else 1.0)
+    apart, rests = other - mean, others_rest - rest
+    moved = apart * weight
+    middle = mean + moved
+    rest += (moved - (middle - mean)) + rests * weight
+    apart += rests
+    return count, middle, rest, squares + others + apart * apart * (n * weight)
+
+
+def variance(n, mean, rest, squares, count, correction):
+    """(squares / (count - correction),), the divisor at least 0: NaN of nothing."""
+    left = count - correction
+    return (squares / (left if left > 0.0 else 0.0),)
+
+
+def rough_moments(x, correction):
+    """`moments` of 16-bit floats, which have fewer digits than a mean of float32: (1, x, 0)."""
+    return 1.0, x, 0.0
+
+
+def merged_rough_moments(n, mean, squares, m, other, others):
+    """`merged_moments` without what is lost by rounding."""
+    count = n + m
+    weight = m / (count if count > 0.0 else 1.0)
+    apart = other - mean
+    return count, mean + apart * weight, squares + others + apart * apart * (n * weight)
+
+
+def rough_variance(n, mean, squares, count, correction):
+    """As `variance`."""
+    return variance(n, mean, 0.0, squares, count, correction)
+
+
+def deviation(n, mean, rest, squares, count, correction):
+    """The square root of `variance`."""
+    return (math.sqrt(variance(n, mean, rest, squares, count, correction)[0]),)
+
+
+def rough_deviation(n, mean, squares, count, correction):
+    """The square root of `rough_variance`."""
+    return (math.sqrt(rough_variance(n, mean, squares, count, correction)[0]),)
+
+
+def magnitude(x):
+    """(|x|,)."""
+    return (abs(x),)
+
+
+def square(x):
+    """(x²,)."""
+    return (x * x,)
+
+
+def root(total, count):
+    """(√total,)."""
+    return (math.sqrt(total),)
+
+
+_ALL = (
+    Reduction("sum", part, start=(0.0,), merge=add, finish=same),
+    Reduction("mean", part, start=(0.0,), merge=add, finish=mean),
+    Reduction("mean_complex", part, start=(0.0,), merge=add, finish=mean_complex),
+    Reduction("prod", part, start=(1.0,), merge=multiply, finish=same),
+    Reduction("max", part, start=(-math.inf,), merge=larger, finish=same),
+    Reduction("min", part, start=(math.inf,), merge=smaller, finish=same),
+    Reduction(
+        "argmax",
+        with_index,
+        start=(-math.inf, math.inf),
+        merge=first_larger,
+        finish=the_index,
+        parts=("", "index"),
+        indexed=True,
+    ),
+    Reduction(
+        "argmin",
+        with_index,
+        start=(math.inf, math.inf),
+        merge=first_smaller,
+        finish=the_index,
+        parts=("", "index"),
+        indexed=True,
+    ),
+    Reduction("any", truth, start=(0,), merge=either, finish=same, parts=("bool",)),
+    Reduction("all", truth, start=(1,), merge=both, finish=same, parts=("bool",)),
+    *(
+        Reduction(name, first, start=(0.0,) * parts, merge=merge, finish=finish)
+        for first, parts, merge, variants in (
+            (moments, 4, merged_moments, {"var": variance, "std": deviation}),
+            (rough_moments, 3, merged_rough_moments, {"var_narrow": rough_variance, "std_narrow": rough_deviation}),
+        )
+        for name, finish in variants.items()
+    ),
+    Reduction("norm_1", magnitude, start=(0.0,), merge=add, finish=same),
+    Reduction("norm_2", square, start=(0.0,), merge=add, finish=root),
+    Reduction("norm_inf", magnitude, start=(0.0,), merge=larger, finish=same),
+)
+
+#: Reductions by name.
+REDUCTIONS = {reduction.name: reduction for reduction in _ALL}
+
+
+def named(name: str) -> Reduction:
+    """The reduction of a name, as pickles have it."""
+    return REDUCTIONS[name]
+
+
+for _reduction in _ALL:
+    _reduction.origin = (named, (_reduction.name,))

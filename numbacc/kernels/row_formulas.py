@@ -1,0 +1,295 @@
+"""Softmax and normalizations of rows, forward and backward, as scalar formulas: see `formula.RowFormula`.
+
+A stage's function is given the numbers at one place of the row, and behind them the results of the stages before, then
+the scalar arguments: eps, where there is one.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import math
+from collections.abc import Callable, Mapping
+from operator import attrgetter
+from typing import Any
+
+from .arithmetic import exp
+from .fold_formulas import add, larger, part, same
+from .formula import Formula, Reduction, RowFormula
+
+
+def _sum(function, finish=same, parts=1):
+    merges: dict[int, Callable[..., Any]] = {1: add, 2: add_two, 3: add_three}
+    return Reduction("sum", function, start=(0.0,) * parts, merge=merges[parts], finish=finish)
+
+
+def add_two(a, b, c, d):
+    """(a + c, b + d)."""
+    return a + c, b + d
+
+
+def add_three(a, b, c, d, e, f):
+    """(a + d, b + e, c + f)."""
+    return a + d, b + e, c + f
+
+
+# ---------------------------------------------------------------- softmax
+
+
+def above(x, largest):
+    """(e^(x - max),)."""
+    return (exp(x - largest),)
+
+
+def inverse(total, count):
+    """(1 / Σ,)."""
+    return (1.0 / total,)
+
+
+def logarithm(total, count):
+    """(log Σ,)."""
+    return (math.log(total),)
+
+
+def softmax(x, largest, factor):
+    """(e^(x - max) / Σ e^(x - max),)."""
+    return (exp(x - largest) * factor,)
+
+
+def log_softmax(x, largest, total):
+    """(x - max - log Σ e^(x - max),)."""
+    return (x - largest - total,)
+
+
+def product(dy, y):
+    """(dy y,)."""
+    return (dy * y,)
+
+
+def softmax_backward(dy, y, total):
+    """(y (dy - Σ dy y),)."""
+    return (y * (dy - total),)
+
+
+def first_of(dy, y):
+    """(dy,)."""
+    return (dy,)
+
+
+def log_softmax_backward(dy, y, total):
+    """(dy - e^y Σ dy,)."""
+    return (dy - exp(y) * total,)
+
+
+_MAXIMUM = Reduction("max", part, start=(-math.inf,), merge=larger, finish=same)
+
+# ---------------------------------------------------------------- normalization
+
+# x, weight and bias are followed by what the variant has of them: "" none, "w" a weight, "wb" a bias, too.
+
+
+def rms_factor(total, count, eps):
+    """(1 / √(Σ x² / n + eps),)."""
+    return (1.0 / math.sqrt(total / count + eps),)
+
+
+def rms_square(x, eps):
+    """(x²,)."""
+    return (x * x,)
+
+
+def rms_square_w(x, w, eps):
+    """(x²,)."""
+    return (x * x,)
+
+
+def rms_norm(x, factor, eps):
+    """(x r,)."""
+    return (x * factor,)
+
+
+def rms_norm_w(x, w, factor, eps):
+    """(x r w,)."""
+    return (x * factor * w,)
+
+
+def mean_of(total, count, eps):
+    """(Σ / n,)."""
+    return (total / count,)
+
+
+def value(x, eps):
+    """(x,)."""
+    return (x,)
+
+
+def value_w(x, w, eps):
+    """(x,)."""
+    return (x,)
+
+
+def value_wb(x, w, b, eps):
+    """(x,)."""
+    return (x,)
+
+
+def apart(x, mean, eps):
+    """((x - mean)²,)."""
+    return ((x - mean) * (x - mean),)
+
+
+def apart_w(x, w, mean, eps):
+    """((x - mean)²,)."""
+    return ((x - mean) * (x - mean),)
+
+
+def apart_wb(x, w, b, mean, eps):
+    """((x - mean)²,)."""
+    return ((x - mean) * (x - mean),)
+
+
+def layer_norm(x, mean, factor, eps):
+    """((x - mean) r,)."""
+    return ((x - mean) * factor,)
+
+
+def layer_norm_w(x, w, mean, factor, eps):
+    """((x - mean) r w,)."""
+    return ((x - mean) * factor * w,)
+
+
+def layer_norm_wb(x, w, b, mean, factor, eps):
+    """((x - mean) r w + b,)."""
+    return ((x - mean) * factor * w + b,)
+
+
+# ---------------------------------------------------------------- and backward
+
+
+def rms_products(dy, x, eps):
+    """(x², dy x)."""
+    return x * x, dy * x
+
+
+def rms_products_w(dy, x, w, eps):
+    """(x², dy w x)."""
+    return x * x, dy * w * x
+
+
+def rms_factors(squares, products, count, eps):
+    """(r, r³ Σ g x / n), g = dy w."""
+    factor = 1.0 / math.sqrt(squares / count + eps)
+    return factor, factor * factor * factor * (products / count)
+
+
+def rms_backward(dy, x, factor, slope, eps):
+    """(dy r - x r³ Σ g x / n,)."""
+    return (dy * factor - x * slope,)
+
+
+def rms_backward_w(dy, x, w, factor, slope, eps):
+    """(dy w r - x r³ Σ g x / n,)."""
+    return (dy * w * factor - x * slope,)
+
+
+def second(dy, x, eps):
+    """(x,)."""
+    return (x,)
+
+
+def second_w(dy, x, w, eps):
+    """(x,)."""
+    return (x,)
+
+
+def layer_products(dy, x, mean, eps):
+    """(d², dy, dy d), d = x - mean."""
+    d = x - mean
+    return d * d, dy, dy * d
+
+
+def layer_products_w(dy, x, w, mean, eps):
+    """(d², g, g d), d = x - mean, g = dy w."""
+    d, g = x - mean, dy * w
+    return d * d, g, g * d
+
+
+def layer_factors(squares, gradients, products, count, eps):
+    """(r, Σ g / n, r² Σ g d / n)."""
+    factor = 1.0 / math.sqrt(squares / count + eps)
+    return factor, gradients / count, factor * factor * (products / count)
+
+
+def layer_backward(dy, x, mean, factor, middle, slope, eps):
+    """(r (dy - Σ g / n - d r² Σ g d / n),)."""
+    return (factor * (dy - middle - (x - mean) * slope),)
+
+
+def layer_backward_w(dy, x, w, mean, factor, middle, slope, eps):
+    """(r (dy w - Σ g / n - d r² Σ g d / n),)."""
+    return (factor * (dy * w - middle - (x - mean) * slope),)
+
+
+_ALL = (
+    RowFormula("softmax", softmax, (_MAXIMUM, _sum(above, inverse))),
+    RowFormula("log_softmax", log_softmax, (_MAXIMUM, _sum(above, logarithm))),
+    RowFormula("softmax_backward", softmax_backward, (_sum(product),)),
+    RowFormula("log_softmax_backward", log_softmax_backward, (_sum(first_of),)),
+    RowFormula("rms_norm", rms_norm, (_sum(rms_square, rms_factor),)),
+    RowFormula("rms_norm_w", rms_norm_w, (_sum(rms_square_w, rms_factor),)),
+    RowFormula("layer_norm", layer_norm, (_sum(value, mean_of), _sum(apart, rms_factor))),
+    RowFormula("layer_norm_w", layer_norm_w, (_sum(value_w, mean_of), _sum(apart_w, rms_factor))),
+    RowFormula("layer_norm_wb", layer_norm_wb, (_sum(value_wb, mean_of), _sum(apart_wb, rms_factor))),
+    RowFormula("rms_norm_backward", rms_backward, (_sum(rms_products, rms_factors, 2),)),
+    RowFormula("rms_norm_backward_w", rms_backward_w, (_sum(rms_products_w, rms_factors, 2),)),
+    RowFormula("layer_norm_backward", layer_backward, (_sum(second, mean_of), _sum(layer_products, layer_factors, 3))),
+    RowFormula(
+        "layer_norm_backward_w", layer_backward_w, (_sum(second_w, mean_of), _sum(layer_products_w, layer_factors, 3))
+    ),
+)
+
+#: Formulas of rows by name.
+ROW_FORMULAS = {formula.name: formula for formula in _ALL}
+
+
+# ---------------------------------------------------------------- gradients of weights
+
+
+def rms_gradient(dy, x, factor):
+    """(dy x r,)."""
+    return (dy * (x * factor),)
+
+
+def layer_gradients(dy, x, mean, factor):
+    """(dy (x - mean) r, dy)."""
+    return dy * ((x - mean) * factor), dy
+
+
+def same_two(a, b, count):
+    """(a, b)."""
+    return a, b
+
+
+def first_same(a, b, count):
+    """(a,)."""
+    return (a,)
+
+
+#: Reductions over all rows: the gradients of a weight, and of a bias.
+GRADIENTS = {
+    "rms_norm": _sum(rms_gradient),
+    "layer_norm": _sum(layer_gradients, first_same, 2),
+    "layer_norm_bias": _sum(layer_gradients, same_two, 2),
+}
+
+
+def named(table: str, name: str) -> Formula:
+    """A formula of this module, as pickles have it."""
+    tables: dict[str, Mapping[str, Formula]] = {"rows": ROW_FORMULAS, "gradients": GRADIENTS}
+    return tables[table][name]
+
+
+for _name, _formula in ROW_FORMULAS.items():
+    _formula.origin = (named, ("rows", _name))
+for _name, _gradient in GRADIENTS.items():
+    _gradient.origin = (named, ("gradients", _name))
+copyreg.pickle(RowFormula, attrgetter("origin"))

@@ -1,0 +1,155 @@
+"""The intrinsics of `fold_lanes` in plain Python, for Numba's simulator."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..base.casts import cast
+from .simulated import _apply, _element
+
+#: Threads that allocate shared memory at the same time would each get their own.
+_allocating = threading.Lock()
+
+
+def _numbers(operand: Any, address: int, offset: int, width: int, is_loose: bool) -> list[Any]:
+    """The numbers of `width` elements that lie next to each other."""
+    if operand.repeated:
+        found = [_element(address, offset, operand.dtype, 1)[0]] * width
+    else:
+        access = 1 if is_loose else operand.access
+        parts = [_element(address, offset + start, operand.dtype, access) for start in range(0, width, access)]
+        found = [value for part in parts for value in part]
+    return [cast(value, np.dtype(operand.number))[()] for value in found]
+
+
+def make_loads(rows: Sequence[Any], width: int, runs: int, index: str) -> dict[str, Any]:
+    """See `fold_lanes.loads`."""
+
+    def load(addresses: Any, at: Any, step: int, is_loose: bool = False) -> Any:
+        found: list[list[Any]] = [[] for _ in range(len(rows) + bool(index))]
+        for offsets in at:
+            for k, operand in enumerate(rows):
+                found[k] += _numbers(operand, addresses[k], offsets[k], width, is_loose)
+            if index:
+                found[-1] += [np.dtype(index).type(offsets[-1] + lane * step) for lane in range(width)]
+        return tuple(map(tuple, found))
+
+    return {"load_runs": load, "load_loose": partial(load, is_loose=True)}
+
+
+def make_parts(names: Sequence[str], starts: Sequence[Any], count: str) -> dict[str, Any]:
+    """See `fold_lanes.parts_of`."""
+    dtypes = [np.dtype(name) for name in names]
+
+    def called(formula: Callable[..., Any], numbers: Sequence[Any], scalars: Sequence[Any] = ()) -> tuple[Any, ...]:
+        found = _apply(formula, tuple(numbers), tuple(scalars))
+        return tuple(cast(value, dtype)[()] for value, dtype in zip(found, dtypes, strict=True))
+
+    def by_part(lanes: Sequence[Sequence[Any]]) -> tuple[tuple[Any, ...], ...]:
+        return tuple(zip(*lanes, strict=True))
+
+    def by_lane(parts: Any) -> list[tuple[Any, ...]]:
+        return list(zip(*parts, strict=True))
+
+    def start(lanes: int) -> Any:
+        return lambda: by_part([tuple(starts)] * lanes)
+
+    def first(function: Any, values: Any, scalars: Any) -> Any:
+        if function is None:
+            return values
+        return by_part([called(function, numbers, scalars) for numbers in by_lane(values)])
+
+    def join(merge: Any, parts: Any, others: Any) -> Any:
+        pairs = zip(by_lane(parts), by_lane(others), strict=True)
+        return by_part([called(merge, one + other) for one, other in pairs])
+
+    def fold(lanes: int) -> Any:
+        def folded(merge: Any, parts: Any) -> Any:
+            def merged(numbers: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+                if len(numbers) == 1:
+                    return numbers[0]
+                return called(merge, merged(numbers[::2]) + merged(numbers[1::2]))
+
+            found = by_lane(parts)
+            return by_part([merged(found[lane::lanes]) for lane in range(lanes)])
+
+        return folded
+
+    def put(cells: Any, lane: int, thread: int, parts: Any) -> None:
+        for k, numbers in enumerate(by_lane(parts)):
+            cells[lane + k, thread] = numbers
+
+    def take(cells: Any, lane: int, thread: int) -> Any:
+        return by_part([cells[lane, thread]])
+
+    def gain(merge: Any, cells: Any, thread: int, parts: Any) -> None:
+        for lane, numbers in enumerate(by_lane(parts)):
+            cells[lane, thread] = called(merge, cells[lane, thread] + numbers)
+
+    def finish(function: Any, parts: Any, number: int, scalars: Any) -> Any:
+        own = tuple(part[0] for part in parts)
+        return own if function is None else _apply(function, (*own, cast(number, np.dtype(count))[()]), scalars)
+
+    return {
+        "enter": _allocating.acquire,
+        "leave": _allocating.release,
+        "start": start,
+        "first": first,
+        "fold": fold,
+        "join": join,
+        "put": put,
+        "gain": gain,
+        "take": take,
+        "finish": finish,
+    }
+
+
+def make_keeping(spec: Any, reads: Sequence[Any], writes: Sequence[Any], runs: int, most: int) -> dict[str, Any]:
+    """See `row_lanes.keeping`."""
+    width, results = spec.width, len(spec.writes) - spec.stats
+
+    def loading(puts: bool, takes: bool) -> Any:
+        def load(addresses: Any, at: Any, tile: Any, slot: int, step: int) -> Any:
+            found: list[list[Any]] = [[] for _ in reads]
+            for run, offsets in enumerate(at):
+                for k, operand in enumerate(reads):
+                    place = slot + run * step + k * most
+                    if takes and k < spec.kept:
+                        values = tile[place]
+                    else:
+                        values = _numbers(operand, addresses[k], offsets[k], width, False)
+                    if puts and k < spec.kept:
+                        tile[place] = values
+                    found[k] += values
+            return tuple(map(tuple, found))
+
+        return load
+
+    def put(address: int, offset: int, dtype: Any, values: Sequence[Any]) -> None:
+        target = _element(address, offset, dtype, len(values))
+        with np.errstate(all="ignore"):
+            target[...] = cast(np.asarray(values), target.dtype)
+
+    def store(addresses: Any, at: Any, values: Any) -> None:
+        for run, offsets in enumerate(at):
+            for k, operand in enumerate(writes[:results]):
+                for start in range(0, width, operand.access):
+                    first = run * width + start
+                    put(addresses[k], offsets[k] + start, operand.dtype, values[k][first : first + operand.access])
+
+    def note(addresses: Any, at: Any, values: Any) -> None:
+        for k in range(results, len(writes)):
+            put(addresses[k], at[k], writes[k].dtype, values[k - results : k - results + 1])
+
+    return {
+        "load": loading(False, False),
+        "keep": loading(True, False),
+        "again": loading(False, True),
+        "store": store,
+        "note": note,
+    }

@@ -1,0 +1,51 @@
+"""The plan of reductions over any axes: a formula whose parts are merged over what is reduced.
+
+An operation's module says which formula and NumPy reference it means, and how arguments are seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..arrays import operands
+from ..base.casts import cast
+from ..base.layout import CPU, numpy_view
+from ..device.fold_kernels import FoldExecutable, FoldTask
+from .base import Plan
+
+
+class FoldPlan(Plan, FoldExecutable):
+    """A planned reduction. Call it with arrays laid out as those it was made for.
+
+    Args:
+        task: what it is.
+        scalars: the scalar arguments that each run has, as words, which the reference knows by itself.
+    """
+
+    def __init__(self, task: FoldTask, scalars: Sequence[int] = ()):
+        FoldExecutable.__init__(self, task)
+        self.out_given, self.math_dtype = task.out_given, task.compute
+        self.accumulator_dtype = self._spec("whole").parts[0]
+        self._scalars = () if self.device == CPU else tuple(scalars)
+
+    def run(
+        self, inputs: Sequence[Any], outs: Sequence[Any] | None, out: Any, stream: int, scalars: Sequence[Any] = ()
+    ) -> Any:
+        """As `Operation.run`."""
+        return super().run(inputs, outs, out, stream, scalars or self._scalars)
+
+    def _compute(self, inputs: Sequence[Any], outs: Sequence[Any], scalars: Sequence[Any]) -> Sequence[Any]:
+        task, seen = self.task, []
+        for view in task.reads:
+            array = inputs[view.argument]
+            same = view.offset == 0 and task.shape == array.shape
+            seen.append(array if same else numpy_view(array, view.offset, task.shape, view.strides))
+        results = task.reference(*seen, *scalars)
+        made = [operands.empty_layout(own) if out is None else out for own, out in zip(self.outputs, outs, strict=True)]
+        for view, result in zip(task.writes, results, strict=True):
+            target, shape = made[view.argument], task.lengths(task.kept)
+            np.copyto(numpy_view(target, view.offset, shape, view.strides), cast(result, target.dtype))
+        return made

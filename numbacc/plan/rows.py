@@ -1,0 +1,108 @@
+"""The plans of operations that normalize rows; of gradients, with the sums over all rows that weights have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..arrays import operands
+from ..base.casts import cast
+from ..base.layout import CPU
+from ..device.fold_kernels import FoldExecutable, FoldTask
+from ..device.operation import Operation
+from ..device.row_executable import RowExecutable, RowTask
+from ..device.steps import Scratch, Step, Steps
+from .base import Plan
+
+
+class _Rows(Plan):
+    """What both plans share: scalar arguments, and NumPy."""
+
+    task: RowTask
+    scalars: tuple[int, ...] = ()
+
+    def _decide(self, task: RowTask, scalars: Sequence[int]) -> None:
+        self.out_given, self.math_dtype, self.accumulator_dtype = task.out_given, task.compute, task.compute
+        self.scalars = () if self.device == CPU else tuple(scalars)
+
+    def run(
+        self, inputs: Sequence[Any], outs: Sequence[Any] | None, out: Any, stream: int, scalars: Sequence[Any] = ()
+    ) -> Any:
+        """As `Operation.run`."""
+        return super().run(inputs, outs, out, stream, self.scalars)
+
+    def _compute(self, inputs: Sequence[Any], outs: Sequence[Any], scalars: Sequence[Any]) -> Sequence[Any]:
+        results = self.task.reference(*inputs)
+        made = [operands.empty_layout(own) if out is None else out for own, out in zip(self.outputs, outs, strict=True)]
+        for target, result in zip(made, results, strict=True):
+            np.copyto(target, cast(result, target.dtype))
+        return made
+
+
+class RowPlan(_Rows, RowExecutable):
+    """A planned operation on rows. Call it with arrays laid out as those it was made for.
+
+    Args:
+        task: what it is.
+        scalars: the scalar arguments that each run has, as words, which the reference knows by itself.
+    """
+
+    def __init__(self, task: RowTask, scalars: Sequence[int] = ()):
+        RowExecutable.__init__(self, task)
+        self._decide(task, scalars)
+
+
+class GradientPlan(_Rows):
+    """A planned gradient: of rows, and by sums over all of them of weights.
+
+    Args:
+        task: the gradient of rows; `reference` returns all results. Behind its output come those that have one element
+            a row, in scratch memory.
+        fold: the sums, of the first two inputs and of these.
+        scalars: as of `RowPlan`, for the former.
+    """
+
+    def __init__(self, task: RowTask, fold: FoldTask, scalars: Sequence[int]):
+        outputs = (task.outputs[0], *fold.outputs)
+        Operation.__init__(self, task.op, (*task.names, *fold.names), task.inputs, outputs)
+        self.task = task
+        self._stats = task.outputs[1:]
+        many = len(self._stats)
+        rows = task._replace(names=(*task.names, *("stats",) * many))
+        self._rows, self._sums = (
+            RowExecutable(rows),
+            FoldExecutable(fold._replace(names=("",) * (2 + many) + fold.names)),
+        )
+        # Without rows sums of nothing are still to be written.
+        self.empty = self._sums.empty
+        self._decide(task, scalars)
+
+    def _may_share(self, i: int, j: int, source: int, target: int) -> bool:
+        # The sums read dy and x after the rows' gradient has been written.
+        return False
+
+    def _make(self, key: tuple[int, ...], trial: Any) -> Steps:
+        scratch, inputs, outputs = Scratch(), len(self.inputs), len(self.outputs)
+        parts = [inputs + outputs + scratch.part(stat.nbytes) for stat in self._stats]
+        nothing = (0,) * len(parts)
+        ins, outs = key[:inputs], key[inputs:]
+        sums = self._sums.choose((*ins[:2], *nothing, *outs[1:]))
+        steps = [Step(sums, (0, 1, *parts, *range(inputs + 1, inputs + outputs)))]
+        if prod(self.task.shape):
+            rows = self._rows.choose((*ins, outs[0], *nothing))
+            steps.insert(0, Step(rows, (*range(inputs), inputs, *parts), takes_scalars=True))
+        return Steps(
+            steps,
+            scratch,
+            self.close,
+            partial(self._fits, key),
+            backend=sums.backend,
+            algorithm="; ".join(step.executable.algorithm for step in steps),
+        )
+
+    def _fits(self, key: tuple[int, ...], addresses: Sequence[int]) -> bool:
+        return bool(self._key(addresses) == key)

@@ -1,0 +1,114 @@
+"""Softmax, RMSNorm and LayerNorm of rows in NumPy, forward and backward.
+
+16-bit floats are computed in float32 and rounded once, when the result is stored. Sources: Zhang and Sennrich 2019
+(arXiv:1910.07467), RMSNorm; Ba, Kiros and Hinton 2016 (arXiv:1607.06450), LayerNorm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..base.casts import cast
+from ..base.dtypes import info
+
+Array = NDArray[Any]
+Rows = Callable[..., tuple[Array, ...]]
+
+
+def computed(function: Rows) -> Rows:
+    """A function of arrays in what the first is computed in, as one of arrays in their own dtypes."""
+
+    @wraps(function)
+    def of_any(*arrays: Array | None, **options: Any) -> tuple[Array, ...]:
+        assert arrays[0] is not None
+        compute = np.dtype(info(arrays[0].dtype).compute)
+        # The formulas define overflow and NaN; NumPy's warnings about them would be noise.
+        with np.errstate(all="ignore"):
+            return function(*(None if a is None else cast(a, compute) for a in arrays), **options)
+
+    return of_any
+
+
+def _largest(x: Array, axis: int) -> Array:
+    return np.asarray(x.max(axis=axis, keepdims=True, initial=-np.inf))
+
+
+@computed
+def softmax(x: Array, *, axis: int) -> tuple[Array]:
+    """e^(x - max) / Σ e^(x - max)."""
+    e = np.exp(x - _largest(x, axis))
+    return (e / e.sum(axis=axis, keepdims=True),)
+
+
+@computed
+def log_softmax(x: Array, *, axis: int) -> tuple[Array]:
+    """x - max - log Σ e^(x - max)."""
+    apart = x - _largest(x, axis)
+    return (apart - np.log(np.exp(apart).sum(axis=axis, keepdims=True)),)
+
+
+@computed
+def softmax_backward(dy: Array, y: Array, *, axis: int) -> tuple[Array]:
+    """y (dy - Σ dy y)."""
+    return (y * (dy - (dy * y).sum(axis=axis, keepdims=True)),)
+
+
+@computed
+def log_softmax_backward(dy: Array, y: Array, *, axis: int) -> tuple[Array]:
+    """dy - e^y Σ dy."""
+    return (dy - np.exp(y) * dy.sum(axis=axis, keepdims=True),)
+
+
+def _mean(x: Array) -> Array:
+    """The mean of each row; NaN of nothing."""
+    return np.asarray(x.sum(axis=-1, keepdims=True) / x.dtype.type(x.shape[-1]))
+
+
+def _factor(apart: Array, eps: float) -> Array:
+    return np.asarray(1 / np.sqrt(_mean(apart * apart) + apart.dtype.type(eps)))
+
+
+def _scaled(normal: Array, weight: Array | None, bias: Array | None = None) -> Array:
+    scaled = normal if weight is None else normal * weight
+    return scaled if bias is None else scaled + bias
+
+
+@computed
+def rms_norm(x: Array, weight: Array | None = None, *, eps: float) -> tuple[Array]:
+    """x r w, r = 1 / √(mean of x² + eps)."""
+    return (_scaled(x * _factor(x, eps), weight),)
+
+
+@computed
+def layer_norm(x: Array, weight: Array | None = None, bias: Array | None = None, *, eps: float) -> tuple[Array]:
+    """d r w + b, d = x - mean, r = 1 / √(mean of d² + eps)."""
+    d = x - _mean(x)
+    return (_scaled(d * _factor(d, eps), weight, bias),)
+
+
+def _of_weights(*terms: Array) -> tuple[Array, ...]:
+    return tuple(term.sum(axis=tuple(range(term.ndim - 1))) for term in terms)
+
+
+@computed
+def rms_norm_backward(dy: Array, x: Array, weight: Array | None = None, *, eps: float) -> tuple[Array, ...]:
+    """(g r - x r³ mean of g x,) with g = dy w; and where there is a weight Σ dy x r over all rows."""
+    r, g = _factor(x, eps), _scaled(dy, weight)
+    dx = g * r - x * (r**3 * _mean(g * x))
+    return (dx,) if weight is None else (dx, *_of_weights(dy * (x * r)))
+
+
+@computed
+def layer_norm_backward(
+    dy: Array, x: Array, weight: Array | None = None, *, eps: float, bias: bool = False
+) -> tuple[Array, ...]:
+    """(r (g - mean of g - d r² mean of g d),) with g = dy w; of a weight and a bias Σ dy d r and Σ dy, too."""
+    d = x - _mean(x)
+    r, g = _factor(d, eps), _scaled(dy, weight)
+    dx = r * (g - _mean(g) - d * (r * r * _mean(g * d)))
+    return (dx,) if weight is None else (dx, *_of_weights(dy * (d * r), *([dy] if bias else [])))

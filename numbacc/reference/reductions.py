@@ -1,0 +1,92 @@
+"""Reductions in NumPy: sums, means, products, extremes, truth, variances and norms over any axes.
+
+What is reduced is brought to the last axis, where NumPy's sums are pairwise: their error grows with the logarithm of
+the length. 16-bit floats are computed in float32 and rounded once, when the result is stored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..base.casts import cast
+
+Array = NDArray[Any]
+Reduced = Callable[..., Array]
+
+
+def rows_of(x: Array, axes: tuple[int, ...], compute: str) -> Array:
+    """x in a dtype, its axes (in order) merged to one, which comes last and is contiguous."""
+    kept = tuple(d for d in range(x.ndim) if d not in axes)
+    lengths = tuple(x.shape[d] for d in kept)
+    count = math.prod(x.shape[d] for d in axes)
+    return np.ascontiguousarray(cast(x.transpose((*kept, *axes)).reshape((*lengths, count)), np.dtype(compute)))
+
+
+def of_rows(function: Reduced) -> Reduced:
+    """A function of rows as one of (x, axes, compute, ...)."""
+
+    @wraps(function)
+    def reduced(x: Array, axes: tuple[int, ...], compute: str, *options: Any) -> Array:
+        # The functions define overflow and NaN; NumPy's warnings about them would be noise.
+        with np.errstate(all="ignore"):
+            return np.asarray(function(rows_of(x, axes, compute), *options))
+
+    return reduced
+
+
+def total(rows: Array) -> Array:
+    """Σ x; 0 of nothing."""
+    return np.asarray(rows.sum(axis=-1, dtype=rows.dtype))
+
+
+def mean(rows: Array) -> Array:
+    """Σ x / n; NaN of nothing."""
+    return np.asarray(total(rows) / rows.real.dtype.type(rows.shape[-1]))
+
+
+def product(rows: Array) -> Array:
+    """Π x, pairwise; 1 of nothing."""
+    if not rows.shape[-1]:
+        return np.ones(rows.shape[:-1], rows.dtype)
+    while (count := rows.shape[-1]) > 1:
+        pairs = rows[..., 0 : count - 1 : 2] * rows[..., 1::2]
+        rows = np.concatenate([pairs, rows[..., -1:]], axis=-1) if count % 2 else pairs
+    return rows[..., 0]
+
+
+def variance(rows: Array, correction: float) -> Array:
+    """Σ (x - mean)² / max(n - correction, 0), in two passes; NaN of nothing."""
+    apart = rows - mean(rows)[..., np.newaxis]
+    return np.asarray(total(apart * apart) / rows.dtype.type(max(rows.shape[-1] - correction, 0.0)))
+
+
+def norm(rows: Array, order: float) -> Array:
+    """Σ |x|, √Σ x² or max |x|, for the order 1, 2 or infinity; 0 of nothing."""
+    if order == 1:
+        return total(np.abs(rows))
+    if order == 2:
+        return np.asarray(np.sqrt(total(rows * rows)))
+    return np.asarray(np.abs(rows).max(axis=-1, initial=0.0))
+
+
+#: What each function means: (x, axes, name of the dtype that is computed in, ...) -> the result.
+FUNCTIONS: dict[str, Reduced] = {
+    "sum": of_rows(total),
+    "mean": of_rows(mean),
+    "prod": of_rows(product),
+    "max": of_rows(lambda rows: rows.max(axis=-1)),
+    "min": of_rows(lambda rows: rows.min(axis=-1)),
+    "argmax": of_rows(lambda rows: rows.argmax(axis=-1)),
+    "argmin": of_rows(lambda rows: rows.argmin(axis=-1)),
+    "any": of_rows(lambda rows: (rows != 0).any(axis=-1)),
+    "all": of_rows(lambda rows: (rows != 0).all(axis=-1)),
+    "var": of_rows(variance),
+    "std": of_rows(lambda rows, correction: np.sqrt(variance(rows, correction))),
+    "norm": of_rows(norm),
+}

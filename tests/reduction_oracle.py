@@ -1,0 +1,125 @@
+"""What reductions shall return, in more precision than they have, and how far they may be off."""
+
+from __future__ import annotations
+
+import numpy as np
+from oracle import spacing
+
+from numbacc.base.dtypes import TABLE, info
+
+FLOATS = ("float32", "float64", "float16", "bfloat16")
+INTEGERS = tuple(f"{sign}int{n}" for sign in ("", "u") for n in (8, 16, 32, 64))
+COMPLEX = ("complex64", "complex128")
+REAL = (*FLOATS, *INTEGERS, "bool")
+#: Function -> the dtypes that it takes.
+DTYPES = {
+    **dict.fromkeys(("sum", "prod", "mean", "any", "all"), (*REAL, *COMPLEX)),
+    **dict.fromkeys(("max", "min", "argmax", "argmin", "var", "std", "norm"), REAL),
+}
+INDICES = ("argmax", "argmin")
+EXTREMES = ("max", "min", *INDICES)
+
+
+def values(rng, shape, name, function):
+    """Numbers of a dtype, some of them equal; such as have a product."""
+    dtype = TABLE[name].numpy
+    if name == "bool":
+        return rng.random(shape) < 0.5
+    if name in INTEGERS:
+        low = 0 if dtype.kind == "u" else -3
+        return rng.integers(low, 4, shape).astype(dtype)
+    if function in ("any", "all"):
+        return rng.integers(0, 2, shape).astype(dtype)
+    numbers = rng.integers(-24, 25, shape) / 8 if function in EXTREMES else rng.standard_normal(shape)
+    if function == "prod":
+        numbers = np.exp2(numbers / 2)
+    if name in COMPLEX:
+        numbers = numbers + 1j * rng.standard_normal(shape)
+        numbers = numbers / abs(numbers) if function == "prod" else numbers
+    return numbers.astype(dtype)
+
+
+def result_dtype(function, dtype):
+    """The result's dtype."""
+    row, kind = info(dtype), dtype.kind
+    if function in ("any", "all"):
+        return np.dtype(bool)
+    if function in INDICES:
+        return np.dtype(np.int64)
+    if function in ("max", "min") or row.is_float or row.parts == 2:
+        return dtype
+    if function in ("sum", "prod"):
+        return np.dtype(np.uint64 if kind == "u" else np.int64)
+    return np.dtype(np.float64)
+
+
+def wide(x):
+    """x in more precision."""
+    if x.dtype.kind in "biu":
+        return x
+    return x.astype(np.clongdouble if x.dtype.kind == "c" else np.longdouble)
+
+
+def exact(function, x, axis, keepdims=False, *, correction=0, order=2):
+    """The result in more precision than it is computed in."""
+    if function in ("any", "all"):
+        return getattr(np, function)(x != np.zeros((), x.dtype), axis=axis, keepdims=keepdims)
+    if function in INDICES and axis is not None:
+        (axis,) = axis if isinstance(axis, tuple) else (axis,)
+    more = {"axis": axis, "keepdims": keepdims}
+    x = wide(x)
+    with np.errstate(all="ignore"):
+        if function in ("var", "std"):
+            x = x.astype(np.longdouble)
+            apart = x - x.mean(axis=axis, keepdims=True)
+            count = x.size // max(np.size(apart.sum(axis=axis)), 1)
+            variance = (apart**2).sum(**more) / np.longdouble(max(count - correction, 0))
+            return variance if function == "var" else np.sqrt(variance)
+        if function == "norm":
+            magnitude = np.abs(x.astype(np.longdouble))
+            if order == np.inf:
+                return magnitude.max(**more)
+            return magnitude.sum(**more) if order == 1 else np.sqrt((magnitude**2).sum(**more))
+        return getattr(np, function)(x, **more)
+
+
+def assert_accurate(function, got, x, axis, keepdims=False, **options):
+    """The result is as near as its dtype, and the one that is computed in, allow."""
+    dtype = result_dtype(function, x.dtype)
+    wanted = exact(function, x, axis, keepdims, **options)
+    assert got.dtype == dtype and got.shape == np.shape(wanted)
+    if dtype.kind in "biu" or function in EXTREMES:
+        np.testing.assert_array_equal(got.astype(wanted.dtype), wanted)
+        return
+    compute = np.dtype(info(dtype).compute)
+    count = x.size // max(np.size(wanted), 1)
+    # A tree is as deep as the logarithm; numbers may be added to each other's a few times more.
+    bound = (np.log2(max(count, 2)) + 8) * np.finfo(compute).eps * scale(function, x, axis, keepdims, **options)
+    parts = [(got.real, wanted.real), (got.imag, wanted.imag)] if dtype.kind == "c" else [(got, wanted)]
+    for one, other in parts:
+        own = np.dtype(f"float{4 * dtype.itemsize}") if dtype.kind == "c" else dtype
+        with np.errstate(all="ignore"):
+            error = np.abs(one.astype(np.longdouble) - other)
+            allowed = bound + spacing(np.asarray(other, np.longdouble), own) / 2
+            is_right = (error <= allowed) | (np.isnan(other) & np.isnan(one.astype(np.longdouble)))
+            is_right |= one.astype(np.longdouble) == other
+        assert is_right.all(), (error.max(), allowed.min(), np.asarray(one)[~is_right], np.asarray(other)[~is_right])
+
+
+def scale(function, x, axis, keepdims, *, correction=0, order=2):
+    """What errors are proportional to: the sum of magnitudes, where these are added."""
+    magnitude = np.abs(wide(x)).astype(np.longdouble)
+    more = {"axis": axis, "keepdims": keepdims}
+    with np.errstate(all="ignore"):
+        if function in ("sum", "mean"):
+            return getattr(magnitude, function)(**more)
+        if function == "prod":
+            count = magnitude.size // max(magnitude.prod(**more).size, 1)
+            return magnitude.prod(**more) * max(count, 1)
+        if function == "norm":
+            return exact("norm", x, axis, keepdims, order=order)
+        spread = exact(function, x, axis, keepdims, correction=correction)
+        # Means are rounded, too: of equal numbers there is left what is lost there.
+        largest = magnitude.max(**more, initial=0.0)
+        eps = np.finfo(info(result_dtype(function, x.dtype)).compute).eps
+        return spread + (largest**2 * eps if function == "var" else largest)

@@ -1,0 +1,197 @@
+"""Values of elementwise functions against the oracle: special values, all 16-bit numbers, random bits."""
+
+from __future__ import annotations
+
+import elementwise_oracle as oracle
+import numpy as np
+import pytest
+
+import numbacc
+from numbacc import elementwise
+from numbacc.elementwise.table import TABLE
+
+NARROW = [dtype for dtype in oracle.DTYPES if dtype != np.float64]
+#: What the oracle calls options.
+OPTIONS = {"min_val": "low", "max_val": "high"}
+#: Errors in ulp that kernels may have in float32: CUDA's own functions', and those of formulas that say so.
+LIMITS = {
+    "sinh": 3, "cosh": 2.5, "atanh": 3, "tan": 3.5, "erfc": 4, "erfinv": 2.5, "hardswish": 3, "gelu": 8, "log10": 2.5,
+    "gelu_tanh": 190, "sigmoid": 3, "log_sigmoid": 3, "selu": 2.5, "tanhshrink": 30, "mish": 4, "softplus": 3,
+    "lgamma": 8, "digamma": 8, "celu": 3, "pow": 4, "hardsigmoid": 2.5, "quick_gelu": 80, "lerp": 4, "silu": 4,
+}  # fmt: skip
+#: Those of NumPy, which computes in float32.
+NUMPYS = {
+    "gelu": 160,
+    "gelu_tanh": 190,
+    "log": 4,
+    "atan2": 4,
+    "sigmoid": 4,
+    "selu": 4,
+    "asin": 3,
+    "log10": 3,
+    "erfc": 4,
+}
+NUMPYS |= {"expm1": 3, "exp": 3, "elu": 3, "exp2": 3, "atan": 3, "logaddexp": 4}
+#: Where terms cancel: an error that is small beside them, in ulps of 1, or of the largest argument.
+CANCELS = {"logaddexp": 2, "addcmul": 2, "addcdiv": 3, "lerp": 4, "digamma": 16, "lgamma": 16}
+#: From where on results are so small that an intermediate overflows: they are 0.
+VANISHES = {"silu": 1e-35, "gelu": 1e-35, "gelu_tanh": 1e-35, "quick_gelu": 1e-35, "mish": 1e-35, "sigmoid": 1.2e-38}
+VANISHES |= {"softplus": 1e-38, "log_sigmoid": 1e-38, "exp2": 1.2e-38, "exp": 1.2e-38}
+NAMES = [name for name in TABLE if name in oracle.VECTORS]
+
+
+def arrays_of(name):
+    return [each for each in TABLE[name].row.names if each not in TABLE[name].options]
+
+
+def options_of(name):
+    """Options as a float32 kernel has them, by the oracle's names."""
+    return {OPTIONS.get(k, k): float(np.float32(v)) for k, v in TABLE[name].options.items()}
+
+
+def inputs(name, dtype, slow):
+    """Arguments of a function: special values, beside random ones; all numbers where they are few enough."""
+    rng = np.random.default_rng(7)
+    count = 300 if slow else 30000
+    if len(arrays_of(name)) == 1 or name == "threshold":
+        if dtype.itemsize == 2 and not slow:
+            return [oracle.all_16_bit(dtype)]
+        words = rng.integers(0, 2**dtype.itemsize * 8, count, np.uint64) if slow else _words(rng, dtype, 10 * count)
+        found = [oracle.SPECIALS[dtype], rng.normal(0, 3, count).astype(dtype), rng.uniform(-1, 1, count).astype(dtype)]
+        return [np.concatenate([*found, words.astype(f"u{dtype.itemsize}").view(dtype)])]
+    names = arrays_of(name)
+    specials = oracle.SPECIALS[dtype][:: (31 if slow else 3 if len(names) == 2 else 13)]
+    grid = [each.ravel() for each in np.meshgrid(*[specials] * len(names))]
+    return [np.concatenate([each, rng.normal(0, 4, count).astype(dtype)]) for each in grid]
+
+
+def _words(rng, dtype, count):
+    return rng.integers(0, 2 ** (8 * dtype.itemsize), count, dtype=np.uint64)
+
+
+def arguments(name, dtype, slow):
+    """(arrays, all arguments) of a call."""
+    xs = inputs(name, dtype, slow)
+    if name == "threshold":
+        return xs, [*xs, 0.25, -2.0]
+    if name == "where":
+        xs = [xs[0] > 0, *xs[1:]]
+    if name == "ldexp":
+        xs = [xs[0], np.random.default_rng(3).integers(-300, 300, xs[0].size).astype(np.int32)]
+    return xs, xs
+
+
+@pytest.mark.parametrize("dtype", NARROW, ids=str)
+@pytest.mark.parametrize("name", NAMES)
+def test_values(place, name, dtype):
+    xs, given = arguments(name, dtype, place.is_slow)
+    with np.errstate(all="ignore"):
+        options = {"threshold": 0.25, "value": -2.0} if name == "threshold" else options_of(name)
+        wanted = oracle.vector(name, *xs, **options)
+    found = place.get(getattr(elementwise, name)(*[place.put(x) if isinstance(x, np.ndarray) else x for x in given]))
+    if wanted.dtype == bool:
+        np.testing.assert_array_equal(found, wanted)
+        return
+    assert found.dtype == dtype
+    off = oracle.ulps(found, wanted, dtype)
+    if dtype == np.float32:
+        limit = max(LIMITS.get(name, 2), 0 if place.name == "gpu" else NUMPYS.get(name, 0))
+        # Of what is scaled, the simulator rounds the steps between.
+        limit = limit + 2 if place.is_slow else limit
+    else:
+        limit = 0.6 if name in LIMITS or name in NUMPYS else 0.51
+    wrong = off > limit
+    if name in CANCELS:
+        size = np.maximum.reduce([np.abs(np.asarray(x, np.float64)) for x in xs])
+        with np.errstate(all="ignore"):
+            near = np.abs(found.astype(np.float64) - wanted) <= CANCELS[name] * eps(dtype) * np.maximum(size, 1)
+        wrong &= ~near & (size < largest(dtype) / 4) & np.isfinite(wanted)
+    if name in VANISHES:
+        with np.errstate(all="ignore"):
+            wrong &= ~(np.abs(found.astype(np.float64) - wanted) < VANISHES[name])
+    k = int(np.argmax(np.where(wrong, off, 0)))
+    assert not wrong.any(), f"{off[k]} ulp at {[x[k] for x in xs]}: {found[k]}, not {wanted[k]}"
+
+
+def eps(dtype):
+    return {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}[dtype.name]
+
+
+def largest(dtype):
+    return 65504.0 if dtype == np.float16 else 3.38e38
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_float64(place, name):
+    """A few hundred values, against 50 digits."""
+    rng = np.random.default_rng(5)
+    count = 40 if place.is_slow else 200
+    xs = [rng.normal(0, 2, count) for _ in arrays_of(name)]
+    if name in ("acosh", "log", "sqrt", "rsqrt", "log2", "log10", "pow"):
+        xs[0] = np.abs(xs[0]) + 1.0
+    if name in ("asin", "acos", "atanh", "erfinv"):
+        xs[0] = np.tanh(xs[0])
+    options = dict(TABLE[name].options.items())
+    given = list(xs)
+    if name == "threshold":
+        given, options = [xs[0], 0.25, -2.0], {"threshold": 0.25, "value": -2.0}
+        xs = xs[:1]
+    if name == "where":
+        given[0] = xs[0] = xs[0] > 0
+    if name == "ldexp":
+        given[1] = xs[1] = rng.integers(-300, 300, count)
+    wanted = oracle.exact_array(name, *xs, **{OPTIONS.get(k, k): v for k, v in options.items()})
+    found = place.get(getattr(elementwise, name)(*[place.put(x) if isinstance(x, np.ndarray) else x for x in given]))
+    if found.dtype == bool:
+        np.testing.assert_array_equal(found, wanted.astype(bool))
+        return
+    off = oracle.ulps(found, wanted, np.dtype(np.float64))
+    # Where terms cancel an error is small beside 1, that of all arguments here.
+    near = np.abs(found - wanted.astype(np.float64)) < 2e-15
+    assert (near | (off < 40)).all(), f"{off.max()} ulp at {[x[off.argmax()] for x in xs]}"
+
+
+INTEGERS = [name for name in TABLE if "i" in TABLE[name].row.meanings and name not in ("clamp", "addcmul", "relu")]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32", "int64", "uint64", "int16", "uint16"])
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integers(place, name, dtype):
+    """NumPy's own results: they wrap, and of what is divided by 0 there is 0."""
+    kind = np.dtype(dtype)
+    if kind.kind not in TABLE[name].row.meanings:
+        with pytest.raises(numbacc.DTypeError):
+            getattr(elementwise, name)(*[place.put(np.ones(2, kind)) for _ in arrays_of(name)])
+        return
+    bounds = np.iinfo(kind)
+    few = np.array([0, 1, 2, 3, 7, bounds.max, bounds.max - 1, bounds.min, bounds.min + 1], kind)
+    few = np.concatenate([few, -few[1:5] if kind.kind == "i" else few[1:5] * kind.type(9)])
+    xs = [each.ravel() for each in np.meshgrid(*[few] * len(arrays_of(name)))]
+    if name == "pow":
+        keep = xs[1] >= 0
+        xs = [x[keep] for x in xs]
+    with np.errstate(all="ignore"):
+        wanted = oracle.integer(name, kind, *xs)
+    found = place.get(getattr(elementwise, name)(*map(place.put, xs)))
+    assert found.dtype == wanted.dtype
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("name", [name for name in TABLE if "c" in TABLE[name].row.meanings])
+def test_complex(place, name, dtype):
+    rng = np.random.default_rng(3)
+    xs = [(rng.normal(0, 1, 300) + 1j * rng.normal(0, 1, 300)).astype(dtype) for _ in arrays_of(name)]
+    if name == "where":
+        xs[0] = xs[0].real > 0
+    wanted = oracle.complex_(name, *xs)
+    found = place.get(getattr(elementwise, name)(*map(place.put, xs)))
+    assert found.dtype.kind == np.asarray(wanted).dtype.kind
+    limit = 1e-5 if dtype == "complex64" else 1e-13
+    np.testing.assert_allclose(found, wanted, rtol=limit, atol=limit)
+
+
+def test_negative_powers_of_integers(place):
+    base = place.put(np.array([1, -1, -1, 2, 0, -3], np.int32))
+    exponent = place.put(np.array([-3, -3, -2, -1, -1, -2], np.int32))
+    assert place.get(elementwise.pow(base, exponent)).tolist() == [1, -1, 1, 0, 0, 0]

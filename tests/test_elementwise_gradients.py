@@ -1,0 +1,138 @@
+"""Gradients of elementwise functions: against closed forms, and summed where an argument was repeated."""
+
+from __future__ import annotations
+
+import elementwise_oracle as oracle
+import numpy as np
+import pytest
+from elementwise_oracle_gradients import GRADIENTS
+from test_elementwise import OPTIONS, arrays_of
+
+import numbacc
+from numbacc import elementwise
+from numbacc.elementwise.gradients import DIFFERENTIABLE
+from numbacc.elementwise.table import TABLE
+
+#: Rounding of a dtype, and what an error may be beside it where terms cancel.
+EPS = {
+    "float32": (2.0**-23, 1e-8),
+    "float16": (2.0**-10, 1e-8),
+    "bfloat16": (2.0**-7, 1e-8),
+    "float64": (2.0**-52, 1e-16),
+}
+
+
+def _from_whole(x):
+    return np.abs(x - np.rint(x))
+
+
+#: Where libraries differ, and none is to be preferred: which inputs are left out.
+OPEN = {
+    "relu": np.isnan, "relu6": np.isnan, "hardsigmoid": np.isnan, "hardtanh": np.isnan, "hardshrink": np.isnan,
+    "digamma": np.isinf, "acosh": lambda x: ~(x > 1), "fmod": lambda a, b: (b == 0) | ~(_from_whole(a / b) > 1e-6),
+    "remainder": lambda a, b: (b == 0) | ~(_from_whole(a / b) > 1e-6), "atan2": lambda a, b: np.hypot(a, b) < 1e-15,
+    "gelu_tanh": lambda x: np.abs(x) > 1e150, "quick_gelu": lambda x: np.abs(x) > 1e300,
+    "clamp": lambda x, low, high: low >= high, "hardswish": lambda x: np.abs(np.abs(x) - 3) < 1e-6,
+    "tan": lambda x: np.abs(x) > 1e6, "erfinv": lambda x: np.abs(x) >= 1, "cbrt": lambda x: np.abs(x) < 1e-300,
+    "lgamma": lambda x: (np.abs(x - 1.4616321) < 0.05) | ((x < 0) & (_from_whole(x) > 0.2)),
+    "pow": lambda a, b: ~((a > 0) & (np.abs(b) < 50)),
+}  # fmt: skip
+#: Units of rounding, where it is amplified: arguments of a power, of sines far out, series.
+ROUGH = {"erfc": 40, "erf": 40, "digamma": 60, "lgamma": 60, "pow": 80, "erfinv": 200, "hypot": 20, "gelu": 200}
+ROUGH |= {"gelu_tanh": 200, "quick_gelu": 200, "tan": 40, "asin": 2000, "acos": 2000, "atanh": 2000, "acosh": 2000}
+
+
+def _given(name, dtype, count):
+    rng = np.random.default_rng(11)
+    names = arrays_of(name)
+    xs = [rng.normal(0, 2, count).astype(dtype) for _ in names]
+    if len(names) < 3:
+        special = oracle.SPECIALS[dtype][:: (1 if len(names) == 1 else 11)]
+        grid = np.meshgrid(*[special] * len(names))
+        xs = [np.concatenate([x, each.ravel()]) for x, each in zip(xs, grid, strict=True)]
+    if name == "threshold":
+        return [xs[0], 0.25, -2.0], {"threshold": 0.25, "value": -2.0}
+    if name == "where":
+        xs[0] = xs[0] > 0
+    if name == "ldexp":
+        xs[1] = rng.integers(-20, 20, xs[0].size).astype(np.int32)
+    options = TABLE[name].options
+    if dtype != np.float64:
+        options = {k: float(np.float32(v)) for k, v in options.items()}
+    return xs, {OPTIONS.get(k, k): v for k, v in options.items()}
+
+
+@pytest.mark.parametrize("dtype", oracle.DTYPES, ids=str)
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_closed_forms(place, name, dtype):
+    given, options = _given(name, dtype, 100 if place.is_slow else 5000)
+    xs = [x for x in given if isinstance(x, np.ndarray)]
+    wide = [x.astype(np.float64) if x.dtype == dtype else x for x in xs]
+    with np.errstate(all="ignore"):
+        wanted = [each for each in GRADIENTS[name](*wide, **options) if each is not None]
+        left_out = OPEN[name](*wide) if name in OPEN else np.zeros(xs[0].size, bool)
+    dy = place.put(np.full(xs[0].size, 2, dtype))
+    found = getattr(elementwise, f"{name}_backward")(
+        dy, *[place.put(x) if isinstance(x, np.ndarray) else x for x in given]
+    )
+    found = found if isinstance(found, tuple) else (found,)
+    eps, floor = EPS[dtype.name]
+    for mine, exact in zip(map(place.get, found), wanted, strict=True):
+        assert mine.dtype == dtype
+        with np.errstate(all="ignore"):
+            rounded = (2.0 * np.broadcast_to(exact, mine.shape)).astype(dtype).astype(np.float64)
+            off = np.abs(mine.astype(np.float64) - rounded) / (np.abs(rounded) * eps + floor)
+            same = (mine.astype(np.float64) == rounded) | (np.isnan(mine.astype(np.float64)) & np.isnan(rounded))
+            tiny = (np.abs(rounded) < 1e-30) & (np.abs(mine.astype(np.float64)) < 1e-30)
+        wrong = ~(same | left_out | tiny | (off < ROUGH.get(name, 8)))
+        k = int(np.argmax(wrong))
+        assert not wrong.any(), f"{wrong.sum()} wrong: at {[x[k] for x in xs]} {mine[k]}, not {rounded[k]}"
+
+
+@pytest.mark.parametrize(
+    "shapes", [((3, 4), (4,)), ((4,), (3, 4)), ((3, 1), (1, 4)), ((2, 3, 4), (3, 1)), ((1,), (5,))]
+)
+def test_what_was_repeated_gets_the_sum(place, shapes):
+    rng = np.random.default_rng(2)
+    a, b = (rng.normal(size=shape).astype(np.float32) for shape in shapes)
+    dy = rng.normal(size=np.broadcast_shapes(*shapes)).astype(np.float32)
+    found = elementwise.multiply_backward(*map(place.put, (dy, a, b)))
+    for mine, whole, shape in zip(found, (dy.astype(np.float64) * b, dy.astype(np.float64) * a), shapes, strict=True):
+        axes = tuple(d for d in range(dy.ndim) if d < dy.ndim - len(shape) or shape[d - dy.ndim + len(shape)] == 1)
+        kept = tuple(d for d in axes if dy.shape[d] != 1)
+        np.testing.assert_allclose(place.get(mine), whole.sum(kept).reshape(shape), rtol=1e-5, atol=1e-5)
+
+
+def test_sums_of_16_bits_are_rounded_once(place):
+    """Of 4096 terms of 1 bfloat16's own sum would stop at 256."""
+    x = place.put(np.ones((4096, 2), numbacc.bfloat16))
+    _, by_row = elementwise.add_backward(x, x, place.put(np.ones(2, numbacc.bfloat16)))
+    assert by_row.dtype == numbacc.bfloat16
+    assert place.get(by_row).astype(float).tolist() == [4096.0, 4096.0]
+
+
+def test_numbers_have_no_gradient(place):
+    x = place.put(np.array([1.0, 2.0]))
+    (found,) = elementwise.multiply_backward(x, x, 3.0)
+    assert place.get(found).tolist() == [3.0, 6.0]
+    (found,) = elementwise.subtract_backward(x, 3.0, x)
+    assert place.get(found).tolist() == [-1.0, -2.0]
+
+
+def test_out(place):
+    """Into arrays that are given: of a sum, of another memory order, in place."""
+    a, row = place.put(np.full((2, 3), 2.0, np.float32)), place.put(np.ones(3, np.float32))
+    dy = place.put(np.ones((2, 3), np.float32))
+    outs = (place.empty((2, 3), np.dtype(np.float32)).view, place.empty((3,), np.dtype(np.float32)).view)
+    found = elementwise.multiply_backward(dy, a, row, out=outs)
+    assert place.get(outs[0]).tolist() == [[1.0] * 3] * 2
+    assert place.get(outs[1]).tolist() == [4.0] * 3
+    assert found[0] is outs[0]
+    elementwise.exp_backward(dy, a, out=dy)
+    np.testing.assert_allclose(place.get(dy), np.exp(2.0), rtol=1e-6)
+
+
+def test_integers_have_none(place):
+    x = place.put(np.array([1, 2]))
+    with pytest.raises(numbacc.DTypeError, match=r"x has dtype int64.*exp_backward takes floats"):
+        elementwise.exp_backward(x, x)

@@ -1,0 +1,98 @@
+"""What the kernels of elementwise functions are compiled to, without a GPU: every row of the table."""
+
+from __future__ import annotations
+
+import re
+
+import ptx
+import pytest
+from skips import skip_if
+
+import numbacc
+from numbacc.base import dtypes
+from numbacc.base.dispatch import launching_by, simulated
+from numbacc.base.layout import layout, row_major_strides
+from numbacc.compiling import Noted
+from numbacc.elementwise import gradients, operation
+from numbacc.elementwise.table import TABLE
+
+pytestmark = skip_if(simulated(), "not simulated")
+
+#: What reduces large angles: CUDA's own functions do it in float64, with a table in local memory.
+ANGLES = {"sin", "cos", "tan", "digamma", "sin_backward", "cos_backward", "tan_backward", "digamma_backward"}
+ANGLES |= {"lgamma_backward"}
+#: What does not depend on the integers that it is given, and does not load them.
+CONSTANT = {"isnan", "isinf", "isfinite", "frac", "imag"}
+
+
+def spec_of(row, dtype, shape=(256, 4096), steps=None):
+    """The kernel of a function of dense arrays, numbers for options."""
+    info = dtypes.TABLE[dtype]
+    strides = row_major_strides(shape, info.itemsize) if steps is None else tuple(n * info.itemsize for n in steps)
+    array = layout(shape, strides, info.numpy, 0)
+    numbers = row.names[len(row.names) - row.options :]
+    given = [float if name in numbers else array for name in row.names]
+    for k in row.truths:
+        given[k] = layout(shape, row_major_strides(shape, 1), dtypes.TABLE["bool"].numpy, 0)
+    if row.name.startswith("ldexp"):
+        given[-1] = layout(shape, row_major_strides(shape, 4), dtypes.TABLE["int32"].numpy, 0)
+    plan = operation.planned(row, tuple(given))
+    found = []
+    with launching_by(Noted.into(found)):
+        plan.choose([0] * (len(plan.inputs) + len(plan.outputs)))
+    return found[-1]
+
+
+def check(name, spec, *, is_loaded=True):
+    found = ptx.compiled(spec)
+    accesses = [access for access in found.accesses if access.space != "local"]
+    loads = {access.nbytes for access in accesses if access.operation == "ld"}
+    assert not is_loaded or 16 in loads, "no 128-bit load"
+    if name not in ANGLES:
+        assert len(accesses) == len(found.accesses), "local memory"
+        if "float64" not in (spec.compute, *spec.dtypes):
+            assert not re.search(r"\.f64", found.text), "float64 in float32's arithmetic"
+    return found
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("name", [name for name in TABLE if "f" in TABLE[name].row.meanings])
+def test_functions(name, dtype):
+    check(name, spec_of(TABLE[name].row, dtype), is_loaded=name != "imag")
+
+
+@pytest.mark.parametrize("name", gradients.DIFFERENTIABLE)
+def test_gradients(name):
+    row = gradients.gradient_row(TABLE[name].row)
+    check(row.name, spec_of(row, "bfloat16"))
+
+
+@pytest.mark.parametrize("name", [name for name in TABLE if "i" in TABLE[name].row.meanings])
+def test_integers(name):
+    spec = spec_of(TABLE[name].row, "int32")
+    found = check(name, spec, is_loaded=name not in CONSTANT)
+    if name not in ("divide", "floor", "ceil", "trunc", "round"):
+        assert not re.search(r"\.f(32|64)\s", found.text) or TABLE[name].row.rule in ("float", "divide")
+
+
+@pytest.mark.parametrize("name", [name for name in TABLE if "c" in TABLE[name].row.meanings])
+def test_complex(name):
+    found = ptx.compiled(spec_of(TABLE[name].row, "complex64"))
+    assert max(access.nbytes for access in found.accesses if access.operation == "ld") == 16
+
+
+@pytest.mark.parametrize("name", ["exp", "add", "where", "gelu", "elu"])
+@pytest.mark.parametrize("steps", [(8192, 2), (1, 256), (4097, 1)], ids=["gaps", "transposed", "odd"])
+def test_other_layouts(name, steps):
+    shape = (256, 4096) if steps != (4097, 1) else (256, 4097)
+    spec = spec_of(TABLE[name].row, "bfloat16", shape, steps)
+    assert ptx.compiled(spec).usage((9, 0))[1] == 0 if ptx.ptxas() else ptx.compiled(spec)
+
+
+def test_numbers_are_passed_not_compiled_in():
+    """Another number is no other kernel."""
+    x = layout((256,), (4,), dtypes.TABLE["float32"].numpy, 0)
+    row = TABLE["multiply"].row
+    assert operation.planned(row, (x, float)).spec.scalars == ("float32",)
+    with pytest.raises(numbacc.DTypeError, match="numbers and float8"):
+        operation.planned(row, (layout((256,), (1,), dtypes.TABLE["float8_e5m2"].numpy, 0), float))

@@ -1,0 +1,198 @@
+"""NumPy's functions of device arrays: computed where these are, or refused; nothing is copied to the host."""
+
+# ruff: noqa: B023, E501
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.special
+from test_operators import VALUES, each_dtype, numpys, same
+
+import numbacc
+from numbacc import elementwise as ew
+from numbacc.arrays import protocols
+from numbacc.base.dispatch import runtime
+from numbacc.errors import DTypeError, ShapeError
+
+
+@pytest.fixture
+def no_copies(device_place, monkeypatch):
+    """Copies to the host fail. Switched on by a call, off by the next, which gives what is to be read."""
+    state, copy = {"on": False}, runtime().copy_to_host
+
+    def watched(*arguments, **options):
+        assert not state["on"], "a copy to the host"
+        return copy(*arguments, **options)
+
+    monkeypatch.setattr(runtime(), "copy_to_host", watched)
+
+    def switched(run):
+        state["on"] = True
+        try:
+            return run()
+        finally:
+            state["on"] = False
+
+    return switched
+
+
+#: Every ufunc of NumPy's that numbacc has, under whichever name.
+UFUNCS = {
+    name: each
+    for name, each in vars(np).items()
+    if isinstance(each, np.ufunc)
+    and each.nout == 1
+    and each.nin < 3
+    and hasattr(ew, protocols._UFUNCS.get(each.__name__, each.__name__))
+}
+
+
+def test_all_that_have_a_namesake_are_found():
+    assert len(UFUNCS) > 70
+    for name in ("exp", "arctan2", "hypot", "left_shift", "absolute", "power", "isnan", "logical_xor"):
+        assert name in UFUNCS
+
+
+@each_dtype
+@pytest.mark.parametrize("ufunc", UFUNCS)
+def test_ufuncs(no_copies, device_place, name, ufunc):
+    """The same values and dtype as on the host, or, of dtypes that only NumPy has an answer for, an error."""
+    x, function = VALUES[name], UFUNCS[ufunc]
+    if name in ("float64", "float32", "float16") and ufunc in ("arcsin", "arccos", "arctanh", "arccosh"):
+        x = np.abs(x) / 8 if ufunc != "arccosh" else np.abs(x) + 1
+    if name in ("int32", "uint8"):
+        x = np.abs(x) % 7
+    x = x.astype(VALUES[name].dtype)
+    host = [x, np.roll(x, 1, 1)][: function.nin]
+    if ufunc == "ldexp":
+        host[1] = np.array([[1, 2, -3]], np.int32)
+    arrays = [device_place.put(each) for each in host]
+    wanted = numpys(lambda: function(*host))
+    if wanted is None:
+        if (name, ufunc) != ("bool", "positive"):
+            with pytest.raises((TypeError, numbacc.Error)):
+                function(*arrays)
+        return
+    try:
+        found = no_copies(lambda: function(*arrays))
+    except DTypeError:
+        # Of integers NumPy's results are others than numbacc's.
+        assert name in ("bool", "complex128") or ufunc in ("fabs", "rint", "reciprocal")
+        return
+    same(device_place, found, wanted, {2: 2e-3, 4: 2e-6}.get(wanted.dtype.itemsize, 1e-12))
+
+
+def test_ufuncs_with_options(no_copies, device_place):
+    x, place = VALUES["float32"], device_place
+    d, mask = place.put(x), place.put(x > 0)
+    out = place.put(np.full(x.shape, 9, np.float32))
+    assert no_copies(lambda: np.add(d, 1, out=out)) is out
+    assert np.add(d, 1, out) is out
+    np.testing.assert_array_equal(place.get(out), x + 1)
+    assert no_copies(lambda: np.negative(d, out=(out,), where=mask)) is out
+    np.testing.assert_array_equal(place.get(out), np.where(x > 0, -x, x + 1))
+    same(place, np.add(d, d, where=True, casting="same_kind", order="K", subok=True, dtype=None), x + x)
+    for more in ({"dtype": "float64"}, {"casting": "unsafe"}, {"order": "F"}, {"signature": "ff->f"}, {"where": mask}):
+        with pytest.raises(numbacc.Error):
+            np.add(d, d, **more)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda x: np.add.accumulate(x), lambda x: np.add.outer(x, x), lambda x: np.add.at(x, 0, 1),
+        lambda x: np.add.reduceat(x, [0]), lambda x: np.subtract.reduce(x), lambda x: np.modf(x), lambda x: np.frexp(x),
+        lambda x: np.nextafter(x, x), lambda x: np.spacing(x), lambda x: np.heaviside(x, x), lambda x: np.sort(x),
+        lambda x: np.concatenate([x, x]), lambda x: np.unique(x), lambda x: np.nonzero(x), lambda x: np.where(x),
+        lambda x: np.array(x), lambda x: np.asarray(x), lambda x: np.round(x, 2), lambda x: np.ones_like(x),
+        lambda x: np.array_equal(x, x), lambda x: np.dot(x, x), lambda x: np.copy(x, order="F"), lambda x: np.copy(x, "C"),
+        lambda x: np.angle(x, deg=True), lambda x: np.angle(x, True), lambda x: np.clip(x, 0, 1, None, dtype="float64"),
+        lambda x: np.float_power(x, 2), lambda x: np.linalg.inv(x), lambda x: np.fft.fft(x),
+        lambda x: np.reshape(x, (3, 2), order="F"), lambda x: np.ravel(x, "F"),
+    ],
+)  # fmt: skip
+def test_what_is_not_known_is_refused(no_copies, device_place, run):
+    """By an error that says so: nothing is copied to the host, no bare TypeError of a call that does not fit."""
+    x = device_place.put(VALUES["float32"])
+    with pytest.raises((numbacc.Error, IndexError)):
+        no_copies(lambda: run(x))
+    np.testing.assert_array_equal(device_place.get(x), VALUES["float32"])
+
+
+@pytest.mark.parametrize("name", ["erf", "erfc", "erfinv", "gammaln", "psi", "digamma", "expit"])
+def test_ufuncs_of_scipy(no_copies, device_place, name):
+    x = np.array([0.25, 0.5, 0.75])
+    found = no_copies(lambda: getattr(scipy.special, name)(device_place.put(x)))
+    same(device_place, found, getattr(scipy.special, name)(x), 1e-12)
+    with pytest.raises(numbacc.Error):
+        scipy.special.j0(device_place.put(x))
+
+
+FUNCTIONS = {
+    "where": lambda x: np.where(x > 0, x, -1), "where, number": lambda x: np.where(x > 0, 1.5, x),
+    "clip": lambda x: np.clip(x, 0, 2), "clip, named": lambda x: np.clip(a=x, a_min=0, a_max=2),
+    "clip, below": lambda x: np.clip(x, 0, None), "clip, above": lambda x: np.clip(x, None, 2),
+    "clip, new names": lambda x: np.clip(x, min=0, max=2), "clip, one": lambda x: np.clip(x, min=0),
+    "round": lambda x: np.round(x), "around": lambda x: np.around(x, 0), "round, named": lambda x: np.round(x, decimals=0),
+    "real": lambda x: np.real(x), "imag": lambda x: np.imag(x), "angle": lambda x: np.angle(x), "copy": lambda x: np.copy(x),
+    "real, named": lambda x: np.real(val=x), "angle, named": lambda x: np.angle(z=x),
+    "transpose": lambda x: np.transpose(x), "axes": lambda x: np.transpose(x, (1, 0)),
+    "reshape": lambda x: np.reshape(x, (3, 2)), "reshape, named": lambda x: np.reshape(x, shape=(-1,)),
+    "ravel": lambda x: np.ravel(x), "ravel, C": lambda x: np.ravel(x, order="C"),
+    "squeeze": lambda x: np.squeeze(x[None]), "squeeze, axis": lambda x: np.squeeze(x[None], axis=0),
+    "broadcast_to": lambda x: np.broadcast_to(x, (4, 2, 3)), "expand": lambda x: np.expand_dims(x, 1),
+    "expand, last": lambda x: np.expand_dims(x, -1), "expand, first": lambda x: np.expand_dims(x, -3),
+    "swap": lambda x: np.swapaxes(x, 0, -1), "move": lambda x: np.moveaxis(x[None], 0, -1),
+    "move back": lambda x: np.moveaxis(x[None], -1, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions(no_copies, device_place, name):
+    x = VALUES["float64"]
+    d = device_place.put(x)
+    same(device_place, no_copies(lambda: FUNCTIONS[name](d)), FUNCTIONS[name](x), 1e-15)
+
+
+def test_questions_of_attributes(no_copies, device_place):
+    d = device_place.put(VALUES["float32"])
+    found = no_copies(lambda: (np.shape(d), np.ndim(d), np.size(d), np.iscomplexobj(d), np.result_type(d, 1.0)))
+    assert found == ((2, 3), 2, 6, False, np.float32)
+    assert no_copies(lambda: np.result_type(d, np.float64)) == np.float64
+    assert (np.size(d, 0), np.isrealobj(d)) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda x: np.moveaxis(x, 2, 0), lambda x: np.moveaxis(x, 0, 5), lambda x: np.moveaxis(x, -3, 0),
+        lambda x: np.expand_dims(x, 5), lambda x: np.expand_dims(x, -5), lambda x: np.swapaxes(x, 0, 2),
+        lambda x: np.swapaxes(x, -3, 0),
+    ],
+)  # fmt: skip
+def test_axes_out_of_range(device_place, run):
+    with pytest.raises((ShapeError, IndexError)):
+        run(device_place.put(VALUES["float32"]))
+
+
+def test_views_share_memory(device_place):
+    x = device_place.put(VALUES["float64"].copy())
+    np.transpose(x)[...] = 7.0
+    np.reshape(x, (6,))[:2] = np.array([1.0, 2.0])
+    assert device_place.get(x).ravel().tolist() == [1, 2, 7, 7, 7, 7]
+
+
+@pytest.mark.parametrize("name", ["float64", "int32"])
+def test_every_namesake(no_copies, device_place, name):
+    """Whatever numbacc calls as NumPy does, NumPy's function of a device array gives the same as of the host's."""
+    x = np.abs(VALUES[name]) % 5 + 1
+    for each in ew.__all__:
+        theirs = getattr(np, each, None)
+        if not isinstance(theirs, np.ufunc) or theirs.nin > 2 or each in ("ldexp", "reciprocal"):
+            continue
+        host = [x.astype(VALUES[name].dtype)] * theirs.nin
+        wanted = numpys(lambda: theirs(*host))
+        if wanted is not None:
+            arrays = [device_place.put(a) for a in host]
+            found = no_copies(lambda: theirs(*arrays))
+            same(device_place, found, wanted, 1e-12)

@@ -1,0 +1,183 @@
+"""What kernels that reduce and normalize compile to, without a GPU: accesses, precision, registers; on which grid."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import ptx
+import pytest
+from oracle import DTYPES
+from skips import skip_if
+
+from numbacc import compiling
+from numbacc.base.dispatch import launching_by, simulated
+from numbacc.base.dtypes import TABLE
+from numbacc.base.layout import layout, row_major_strides
+from numbacc.elementwise import normalizing, reducing
+from numbacc.kernels.specs import KEPT_BYTES, FoldSpec, RowSpec
+
+pytestmark = skip_if(simulated(), "not simulated")
+
+H200 = (9, 0)
+FLOATS = tuple(dtype.name for dtype in DTYPES)
+REDUCTIONS = {
+    "sum": None,
+    "mean": None,
+    "prod": None,
+    "max": None,
+    "argmin": None,
+    "any": None,
+    "var": 0.0,
+    "norm": 2.0,
+}
+
+
+def dense(shape, dtype):
+    row = TABLE[dtype]
+    return layout(tuple(shape), row_major_strides(shape, row.itemsize), row.numpy, 0)
+
+
+def orders_of(plan, addresses=None):
+    """The launches that a plan chooses, without a GPU."""
+    found = []
+
+    class Noted(compiling.Noted):
+        def __init__(self, order):
+            self.order = order
+            found.append(order)
+
+    with launching_by(Noted):
+        plan.choose(addresses or [0] * (len(plan.inputs) + len(plan.outputs)))
+    return found
+
+
+def check(kernel, capability=H200, spilled=0):
+    """What holds for every kernel; its PTX, for more."""
+    found = ptx.compiled(kernel, capability)
+    assert found.target == "sm_{}{}".format(*capability)
+    assert ".local" not in found.text
+    assert not re.search(r"\bcall\b", found.text), "a function is not inlined"
+    assert {access.space for access in found.accesses} <= {"global", "shared"}
+    if kernel.compute not in ("float64", "complex128"):
+        assert ".f64" not in found.text
+    if ptx.ptxas() is not None and capability == H200:
+        registers, bytes_spilled = found.usage(capability)
+        assert registers <= 64 and bytes_spilled <= spilled
+    return found
+
+
+def widest(found, operation="ld"):
+    return max(access.nbytes for access in found.accesses if access[:2] == (operation, "global"))
+
+
+@pytest.mark.parametrize("function", REDUCTIONS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_reductions_of_matrices(function, dtype, axis):
+    """Rows are read 16 bytes at a time, four times before the first is used; columns too, unless parts are many."""
+    plan = reducing.planned(function, dense((8192, 4096), dtype), axis, REDUCTIONS[function])
+    first = orders_of(plan)[0].kernel
+    # Four parts of float64 are more than 64 registers hold beside all else.
+    found = check(first, spilled=32 if (function, dtype) == ("var", "float64") else 0)
+    assert widest(found) == first.access_bytes
+    if axis == 1:
+        assert first.algorithm == "fold_rows" and first.access_bytes == 16
+    elif function in ("sum", "mean", "max", "norm") and dtype != "float64":
+        assert first.access_bytes == 16
+
+
+@pytest.mark.parametrize("capability", [(7, 5), (8, 0), H200, (10, 0)], ids=str)
+@pytest.mark.parametrize("function", ["sum", "argmin", "var"])
+def test_reductions_everywhere(function, capability):
+    for axis in (0, 1):
+        plan = reducing.planned(function, dense((64, 1 << 20), "float16"), axis, REDUCTIONS[function])
+        for order in orders_of(plan):
+            check(order.kernel, capability)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "uint64", "bool", "complex64", "complex128"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_reductions_of_other_dtypes(dtype, axis):
+    for function in ("sum", "all") if dtype.startswith("complex") else ("sum", "all", "max", "argmax", "mean"):
+        for order in orders_of(reducing.planned(function, dense((512, 1024), dtype), axis, None)):
+            # Parts wider than elements: some wait in memory for a place in a register.
+            check(order.kernel, spilled=64)
+
+
+def test_second_passes_are_small():
+    for function, option in REDUCTIONS.items():
+        for dtype in ("float32", "float64"):
+            first, second = orders_of(reducing.planned(function, dense((1 << 24,), dtype), None, option))
+            assert isinstance(first.kernel, FoldSpec) and (first.kernel.stage, second.kernel.stage) == (
+                "first",
+                "second",
+            )
+            check(second.kernel, spilled=32)
+
+
+def test_indices_of_64_bits_where_they_are_needed():
+    for shape, wide in (((1 << 30,), False), ((1 << 33,), True)):
+        order = orders_of(reducing.planned("argmax", dense(shape, "uint8"), None, None))[0]
+        assert order.kernel.wide is wide and order.kernel.parts[1] == ("int64" if wide else "int32")
+    check(order.kernel, spilled=64)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize(
+    "shape", [(1 << 28, 1), (1, 1 << 28), (131072, 128), (128, 131072), (8192, 8192), (1 << 22, 64)]
+)
+def test_many_blocks_have_equal_shares(shape, axis):
+    """A GPU of 132 multiprocessors, eight blocks each, is busy, and no block has much more to do than another."""
+    for dtype in ("float32", "bfloat16"):
+        order = orders_of(reducing.planned("sum", dense(shape, dtype), axis, None))[0]
+        blocks = order.grid[0] * order.grid[1]
+        results = shape[1 - axis]
+        if shape[axis] > 1:
+            assert blocks >= 500 or results * shape[axis] < 1 << 20, (order.grid, order.block)
+        assert order.block[0] * order.block[1] <= 128
+
+
+# ---------------------------------------------------------------- rows
+
+
+def rows_of(name, dtype, columns=4096, weight="float32", rows=1000):
+    x, w = dense((rows, columns), dtype), dense((columns,), weight)
+    return dict(normalizing.everyday(x, w))[name]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+@pytest.mark.parametrize(
+    "name", ["softmax", "log_softmax", "softmax_backward", "rms_norm", "layer_norm", "rms_norm_backward",
+             "layer_norm_backward"],
+)  # fmt: skip
+def test_normalizations(name, dtype):
+    """What is kept is read 16 bytes at a time, and results are written so."""
+    plan = normalizing.planned(name, rows_of(name, dtype))
+    for order in orders_of(plan):
+        found = check(order.kernel)
+        if isinstance(order.kernel, RowSpec):
+            assert widest(found) == widest(found, "st") == 16
+            is_kept = order.kernel.kept * 4096 * TABLE[dtype].itemsize <= KEPT_BYTES
+            assert order.constants[-1] == is_kept
+
+
+@pytest.mark.parametrize("dtype, columns, held", [("bfloat16", 16384, 1), ("float32", 8192, 1), ("float32", 8196, 0),
+                                                  ("float64", 4096, 1), ("bfloat16", 131072, 0)])  # fmt: skip
+def test_rows_up_to_32_kilobytes_are_kept(dtype, columns, held):
+    (order,) = orders_of(normalizing.planned("softmax", rows_of("softmax", dtype, columns)))
+    assert order.constants[-1] == held
+
+
+def test_a_weight_of_another_width_narrows_nothing():
+    for weight in ("bfloat16", "float32", "float64"):
+        (order,) = orders_of(normalizing.planned("rms_norm", rows_of("rms_norm", "bfloat16", weight=weight)))
+        assert order.kernel.width == 8
+
+
+def test_arrays_that_are_not_aligned_are_taken_element_by_element():
+    (order,) = orders_of(normalizing.planned("softmax", rows_of("softmax", "float32")), (4, 4))
+    assert order.kernel.width == 1
+    strided = layout((64, 4096), (8 * 4096, 8), np.dtype(np.float32), 0)
+    (order,) = orders_of(normalizing.planned("softmax", (strided,)))
+    assert order.kernel.width == 1

@@ -1,0 +1,309 @@
+"""Softmax, RMSNorm and LayerNorm, forward and backward, over any dtypes, shapes and strides, against float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import bits, memory_layouts, refused
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import DTYPES, spacing
+from skips import skip
+
+import numbacc
+from numbacc.base.dispatch import simulated
+from numbacc.base.dtypes import info
+from numbacc.device import fold_geometry, row_executable
+from numbacc.elementwise import normalization, normalizing
+
+pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
+
+few = settings(max_examples=30 if simulated() else settings.default.max_examples)
+each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
+
+
+@pytest.fixture(scope="module")
+def small_blocks():
+    """In the simulator a thread takes a millisecond: blocks of few, which keep short rows only."""
+    with pytest.MonkeyPatch.context() as patch:
+        if simulated():
+            patch.setattr(row_executable, "MAX_THREADS", 8)
+            patch.setattr(fold_geometry, "MAX_THREADS", 8)
+            patch.setattr(fold_geometry, "_SHARED_ROUNDS", 1)
+        normalizing.plans.clear()
+        yield
+        normalizing.plans.clear()
+
+
+# ---------------------------------------------------------------- what shall come out
+
+
+def softmax(x, axis):
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+def factor(d, eps):
+    return 1 / np.sqrt((d * d).mean(-1, keepdims=True) + eps)
+
+
+def normal(kind, x, eps):
+    """(x - mean, or x, its factor)."""
+    d = x - x.mean(-1, keepdims=True) if kind == "layer" else x
+    return d, factor(d, eps)
+
+
+def forward(name, arrays, axis=-1, eps=None):
+    if name == "softmax":
+        return softmax(arrays[0], axis)
+    if name == "log_softmax":
+        return np.log(softmax(arrays[0], axis))
+    d, r = normal(name.split("_")[0], arrays[0], eps)
+    y = d * r
+    for array, merge in zip(arrays[1:], (np.multiply, np.add), strict=False):
+        y = merge(y, array)
+    return y
+
+
+def gradients(name, dy, arrays, axis=-1, eps=None):
+    """All gradients, written from the Jacobian of a row."""
+    if name == "softmax":
+        y = softmax(arrays[0], axis)
+        return [y * dy - y * (y * dy).sum(axis, keepdims=True)]
+    if name == "log_softmax":
+        return [dy - softmax(arrays[0], axis) * dy.sum(axis, keepdims=True)]
+    kind, n = name.split("_")[0], arrays[0].shape[-1]
+    d, r = normal(kind, arrays[0], eps)
+    g = dy * arrays[1] if len(arrays) > 1 else dy
+    jacobian = r[..., None] * np.eye(n) - d[..., :, None] * d[..., None, :] * r[..., None] ** 3 / n
+    if kind == "layer":
+        jacobian = jacobian - jacobian.mean(-2, keepdims=True)
+    found = [np.einsum("...ij,...j->...i", jacobian, g)]
+    if len(arrays) > 1:
+        found.append((dy * d * r).reshape(-1, n).sum(0))
+    if len(arrays) > 2:
+        found.append(dy.reshape(-1, n).sum(0))
+    return found
+
+
+def assert_near(got, wanted, scale=1.0):
+    """As near as rounding once allows, and some roundings in what is computed in."""
+    dtype = got.dtype
+    assert got.shape == wanted.shape
+    error = np.abs(got.astype(float) - wanted)
+    bound = 60 * np.finfo(info(dtype).compute).eps * (np.abs(wanted) + scale) + spacing(wanted, dtype)
+    # The hardware's exponential in kernels of 16 bits: 22 bits of the argument's.
+    bound += (1e-5 * (np.abs(wanted) + scale)) if dtype.itemsize == 2 else 0
+    assert (error <= bound).all(), (error.max(), got[error > bound], wanted[error > bound])
+
+
+# ---------------------------------------------------------------- any arrays
+
+FORWARD = {"softmax": 1, "log_softmax": 1, "rms_norm": 2, "layer_norm": 3}
+
+
+def values_of(rng, name, shape, dtype):
+    """x, weight and bias."""
+    return [rng.standard_normal(s).astype(dtype) for s in (shape, shape[-1:], shape[-1:])[: FORWARD[name]]]
+
+
+@st.composite
+def calls(draw):
+    name = draw(st.sampled_from(sorted(FORWARD)))
+    rank = draw(st.integers(1, 4))
+    longest = (60, 24, 8, 4)[rank - 1] * (1 if simulated() else 5)
+    shape = tuple(draw(st.lists(st.integers(1, longest), min_size=rank, max_size=rank)))
+    return {
+        "name": name,
+        "shape": shape,
+        "dtype": draw(st.sampled_from(DTYPES)),
+        "axis": draw(st.integers(-rank, rank - 1)) if "softmax" in name else -1,
+        "many": draw(st.integers(1, FORWARD[name])),
+        "layouts": [draw(memory_layouts(rank, writable)) for writable in (False, True)],
+        "seed": draw(st.integers(0, 2**32 - 1)),
+    }
+
+
+def options_of(name, axis=-1):
+    return {"axis": axis} if "softmax" in name else {"eps": 1e-3}
+
+
+@given(calls())
+@few
+def test_forward_of_any_array(place, drawn):
+    name, shape, dtype, axis = (drawn[key] for key in ("name", "shape", "dtype", "axis"))
+    values = values_of(np.random.default_rng(drawn["seed"]), name, shape, dtype)[: drawn["many"]]
+    x, out = place.operand(values[0], **drawn["layouts"][0]), place.empty(shape, dtype, **drawn["layouts"][1])
+    weights = [place.put(v) for v in values[1:]]
+    options = options_of(name, axis)
+    assert getattr(normalization, name)(x.view, *weights, out=out.view, **options) is out.view
+    wanted = forward(name, [x.values.astype(float), *[v.astype(float) for v in values[1:]]], **options)
+    # The mean of a row is rounded.
+    wide = x.values.astype(float)
+    largest = (
+        0
+        if axis != -1 or "softmax" in name
+        else (np.abs(wide) * normal(name.split("_")[0], wide, 1e-3)[1]).max(initial=0)
+    )
+    assert_near(out.now(), wanted, np.abs(wanted).max(initial=0) + 3 * largest)
+    out.assert_written_only()
+    x.assert_untouched()
+
+
+@given(calls())
+@few
+def test_backward_of_any_array(place, drawn):
+    name, shape, dtype, axis = (drawn[key] for key in ("name", "shape", "dtype", "axis"))
+    rng = np.random.default_rng(drawn["seed"])
+    values = values_of(rng, name, shape, dtype)[: drawn["many"]]
+    dy = place.operand(rng.standard_normal(shape).astype(dtype), **drawn["layouts"][0])
+    x = place.operand(values[0], **drawn["layouts"][1])
+    options, wide = options_of(name, axis), [x.values.astype(float), *[v.astype(float) for v in values[1:]]]
+    wanted = gradients(name, dy.values.astype(float), wide, **options)
+    second = x.view
+    if "softmax" in name:
+        y = forward(name, wide, axis).astype(dtype)
+        second = place.put(y)
+        # Of the y that is given.
+        d, y = dy.values.astype(float), y.astype(float)
+        total = (d if "log" in name else d * y).sum(axis, keepdims=True)
+        wanted = [d - np.exp(y) * total if "log" in name else y * (d - total)]
+    weights = [place.put(v) for v in values[1:2]]
+    more = {"bias": True} if len(values) > 2 else {}
+    got = getattr(normalization, f"{name}_backward")(dy.view, second, *weights, **options, **more)
+    got = got if isinstance(got, tuple) else (got,)
+    assert len(got) == len(wanted)
+    rows = max(x.values.size // shape[-1], 1)
+    for one, other in zip(got, wanted, strict=True):
+        size = np.abs(other).max(initial=0) + rows
+        assert one.dtype == dtype
+        assert_near(place.get(one), other, 3 * size * (30 if name == "rms_norm" or name == "layer_norm" else 1))
+
+
+@each_dtype
+@pytest.mark.parametrize("columns", [1, 7, 128, 1000, 4096, 16384, 40000, 131072])
+def test_lengths_of_rows(place, dtype, columns):
+    """Of a few, of as many as are kept, and of more."""
+    if place.is_slow and (columns > 1000 or dtype != DTYPES[0]):
+        skip("slow")
+    rng = np.random.default_rng(columns)
+    for name in FORWARD:
+        values = values_of(rng, name, (3, columns), dtype)
+        options = options_of(name)
+        got = place.get(getattr(normalization, name)(*map(place.put, values), **options))
+        wanted = forward(name, [v.astype(float) for v in values], **options)
+        assert_near(got, wanted, np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("columns", [64, 2048, 20000])
+@pytest.mark.parametrize("dtype", [DTYPES[0], DTYPES[3]], ids=str)
+def test_gradients_of_many_rows(place, columns, dtype):
+    """As many as blocks share the sums for a weight."""
+    if place.is_slow and columns > 64:
+        skip("slow")
+    rng, rows = np.random.default_rng(0), 20 if place.is_slow else 3000 if columns < 20000 else 40
+    dy, x = (rng.standard_normal((rows, columns)).astype(dtype) for _ in range(2))
+    w = rng.standard_normal(columns).astype(np.float32)
+    d, y, wide = dy.astype(float), x.astype(float), w.astype(float)
+    for kind, more in (("rms", {}), ("layer", {"bias": True})):
+        function = getattr(normalization, f"{kind}_norm_backward")
+        got = function(*map(place.put, (dy, x, w)), eps=1e-3, **more)
+        centered, r = normal(kind, y, 1e-3)
+        g = d * wide
+        dx = r * (g - centered * (r * r * (g * centered).mean(-1, keepdims=True)))
+        dx -= r * g.mean(-1, keepdims=True) if kind == "layer" else 0
+        wanted = [dx, (d * centered * r).sum(0), d.sum(0)]
+        assert [a.dtype for a in got] == [dtype, *[np.dtype(np.float32)] * (len(got) - 1)]
+        for one, other in zip(got, wanted, strict=False):
+            assert_near(place.get(one), other, np.sqrt(rows) * np.abs(other).max())
+
+
+# ---------------------------------------------------------------- what else
+
+
+@each_dtype
+def test_special_values(place, dtype):
+    nan, inf = np.nan, np.inf
+    x = place.put(np.array([[0, -inf, 0], [nan, 1, 2], [-inf, -inf, -inf], [1000, 0, 0]]).astype(dtype))
+    got = place.get(normalization.softmax(x)).astype(float)
+    wanted = [[0.5, 0, 0.5], [nan, nan, nan], [nan, nan, nan], [1, 0, 0]]
+    np.testing.assert_array_equal(got, wanted)
+    got = place.get(normalization.log_softmax(x)).astype(float)
+    np.testing.assert_allclose(got[0], [-0.6931, -inf, -0.6931], rtol=4e-3)
+    np.testing.assert_array_equal(got[3], [0, -1000, -1000])
+
+
+def test_in_place(place):
+    values = np.random.default_rng(1).standard_normal((4, 40)).astype(np.float32)
+    for name in FORWARD:
+        x = place.put(values)
+        options = options_of(name)
+        wanted = place.get(getattr(normalization, name)(x, **options))
+        assert getattr(normalization, name)(x, out=x, **options) is x
+        np.testing.assert_array_equal(place.get(x), wanted)
+    for name in ("softmax_backward", "rms_norm_backward"):
+        dy, x = place.put(values), place.put(values[::-1].copy())
+        wanted = place.get(getattr(normalization, name)(dy, x))
+        getattr(normalization, name)(dy, x, out=dy)
+        np.testing.assert_array_equal(place.get(dy), wanted)
+    x = place.put(values)
+    refused(numbacc.LayoutError, "overlaps", run=lambda: normalization.softmax(x[:3], out=x[1:]))
+
+
+def test_empty_arrays(place):
+    for shape in ((0, 3), (3, 0)):
+        x, w = place.put(np.zeros(shape, np.float32)), place.put(np.ones(shape[-1:], np.float32))
+        assert normalization.softmax(x).shape == shape
+        assert normalization.layer_norm(x, w, w).shape == shape
+        dx, dw, db = normalization.layer_norm_backward(x, x, w, bias=True)
+        assert dx.shape == shape
+        np.testing.assert_array_equal(place.get(dw), np.zeros(shape[-1:]))
+        np.testing.assert_array_equal(place.get(db), np.zeros(shape[-1:]))
+
+
+def test_refused(place):
+    x, w = place.put(np.ones((3, 4), np.float32)), place.put(np.ones(4, np.float32))
+    bad = place.put(np.ones(3, np.float32))
+    for error, words, run in [
+        (numbacc.ShapeError, ("axis=2", "rank 2"), lambda: normalization.softmax(x, axis=2)),
+        (numbacc.ShapeError, ("axis=1.0",), lambda: normalization.softmax(x, axis=1.0)),
+        (numbacc.DTypeError, ("x has dtype int32",), lambda: normalization.softmax(place.put(np.ones(3, np.int32)))),
+        (numbacc.ShapeError, ("x has rank 0",), lambda: normalization.softmax(place.put(np.ones((), np.float32)))),
+        (numbacc.ShapeError, ("weight has shape (3,)", "(4,)"), lambda: normalization.rms_norm(x, bad)),
+        (numbacc.ShapeError, ("bias has shape (3,)", "(4,)"), lambda: normalization.layer_norm(x, w, bad)),
+        (numbacc.OptionError, ("weight is None", "bias"), lambda: normalization.layer_norm(x, None, w)),
+        (numbacc.OptionError, ("bias=True", "weight"), lambda: normalization.layer_norm_backward(x, x, bias=True)),
+        (numbacc.OptionError, ("bias=1",), lambda: normalization.layer_norm_backward(x, x, w, bias=1)),
+        (numbacc.OptionError, ("eps=-1",), lambda: normalization.rms_norm(x, eps=-1)),
+        (numbacc.OptionError, ("eps=nan",), lambda: normalization.layer_norm(x, eps=np.nan)),
+        (numbacc.ShapeError, ("dy has shape (4,)",), lambda: normalization.softmax_backward(w, x)),
+        (numbacc.DTypeError, ("dy has dtype float64",),
+         lambda: normalization.rms_norm_backward(place.put(np.ones((3, 4))), x)),
+        (numbacc.ShapeError, ("out has shape (4,)",), lambda: normalization.softmax(x, out=w)),
+        (numbacc.ShapeError, ("out must be a pair",), lambda: normalization.rms_norm_backward(x, x, w, out=x)),
+    ]:  # fmt: skip
+        refused(error, *words, run=run)
+
+
+def test_the_same_bits_twice_and_plans_from_the_cache(place):
+    values = np.random.default_rng(2).standard_normal((5, 96)).astype(np.float32)
+    x, w = place.put(values), place.put(values[0])
+    normalizing.plans.clear()
+    for _ in range(2):
+        results = [normalization.softmax(x), *normalization.layer_norm_backward(x, x, w, bias=True)]
+        again = [normalization.softmax(x), *normalization.layer_norm_backward(x, x, w, bias=True)]
+        for one, other in zip(results, again, strict=True):
+            np.testing.assert_array_equal(bits(place.get(one)), bits(place.get(other)))
+    assert (normalizing.plans.info().misses, normalizing.plans.info().hits) == (2, 6)
+
+
+def test_plans(place):
+    x, w = place.put(np.ones((3, 16), np.float32)), place.put(np.ones(16, np.float32))
+    plan = normalization.rms_norm_backward_plan(x, x, w)
+    for one, other in zip(plan(x, x, w), normalization.rms_norm_backward(x, x, w), strict=True):
+        np.testing.assert_array_equal(place.get(one), place.get(other))
+    assert plan.info.op == "elementwise.rms_norm_backward" and plan.info.deterministic
+    outs = [place.empty((3, 16), np.dtype(np.float32)), place.empty((16,), np.dtype(np.float32))]
+    got = normalization.rms_norm_backward(x, x, w, out=tuple(o.view for o in outs))
+    assert got[1] is outs[1].view
+    np.testing.assert_array_equal(outs[1].now(), place.get(plan(x, x, w)[1]))
