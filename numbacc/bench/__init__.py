@@ -13,6 +13,7 @@ SUBJECTS = {
     "gated": "gated activations against the speed of copies, torch, torch.compile and Liger",
     "gemm": "matrix products and their epilogues against torch and nvmath",
     "gemm_grid": "the part of gemm that takes many shapes: the choice of algorithm, against torch",
+    "rows": "reductions, softmax and norms against the speed of copies and torch",
     "random": "random numbers against the speed of filling memory, torch and CuPy",
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,10 +11,11 @@ import numpy as np
 import numbacc
 
 from .. import elementwise
+from ..elementwise.gradients import DIFFERENTIABLE
 from ..elementwise.table import TABLE
 from ..random import Generator
 from . import peers
-from .harness import Report, add_host_times, copy_of, gpu_ms
+from .harness import RESOLUTION, Report, add_host_times, copy_of, gpu_ms
 
 _NARROW = ("float32", "float16", "bfloat16")
 #: Part of copy bandwidth that is promised.
@@ -37,21 +39,26 @@ def run(report: Report, *, quick: bool = False) -> None:
     torch, cupy = peers.import_torch(), peers.import_cupy()
     size = 2**26 if quick else 2**28
     for dtype in _NARROW:
-        if not report.wants(f" {dtype}, 2^"):
-            continue
-        arrays = _arrays(dtype, size)
-        for name in TABLE:
-            if _is_timed(name):
-                _contiguous(report, name, dtype, arrays, torch, cupy, quick)
+        names = [f"{name}{of}" for of in ("", "_backward") for name in TABLE if _is_timed(name, of)]
+        labels = {name: f"{name} {dtype}, 2^{size.bit_length() - 1}" for name in names}
+        if report.wants(*labels.values()):
+            arrays = _arrays(dtype, size)
+            for name, label in labels.items():
+                if report.wants(label):
+                    _contiguous(report, name, label, arrays, torch, cupy, quick)
     for dtype in _NARROW:
         _broadcast(report, dtype, torch, quick)
+    for dtype in ("float32", "bfloat16"):
+        _own(report, dtype, torch, cupy, size // 2, quick)
     if report.wants("host time"):
         _host(report, torch)
 
 
-def _is_timed(name: str) -> bool:
-    row = TABLE[name].row
-    return "f" in row.meanings and name not in ("ldexp", "where", "real", "imag", "angle", "conj")
+def _is_timed(name: str, of: str) -> bool:
+    entry = TABLE[name]
+    if of:
+        return name in DIFFERENTIABLE and len(entry.row.names) - len(entry.options) == 1
+    return "f" in entry.row.meanings and name not in ("ldexp", "where", "real", "imag", "angle", "conj")
 
 
 def _arrays(dtype: str, size: int) -> dict[str, Any]:
@@ -68,6 +75,8 @@ def _arrays(dtype: str, size: int) -> dict[str, Any]:
 
 def _given(name: str, arrays: dict[str, Any]) -> tuple[Any, ...]:
     """The arguments of a function: arrays, and the numbers of those that have more than two."""
+    if name.endswith("_backward"):
+        return (arrays["other"], *_given(name.removesuffix("_backward"), arrays))
     entry = TABLE[name]
     names = [each for each in entry.row.names if each not in entry.options]
     first = arrays["inside" if name in _INSIDE else "above" if name in _ABOVE else "any"]
@@ -81,15 +90,16 @@ def _given(name: str, arrays: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _contiguous(
-    report: Report, name: str, dtype: str, arrays: dict[str, Any], torch: Any, cupy: Any, quick: bool
+    report: Report, name: str, label: str, arrays: dict[str, Any], torch: Any, cupy: Any, quick: bool
 ) -> None:
     given = _given(name, arrays)
-    label = f"{name} {dtype}, 2^{given[0].size.bit_length() - 1}"
-    if not report.wants(label):
-        return
-    function = getattr(elementwise, name)
+    dtype, function = str(given[0].dtype), getattr(elementwise, name)
     out = function(*given)
-    moved = out.nbytes + sum(x.nbytes for x in given if not isinstance(x, float))
+    if not _is_right(function, given, out):
+        report.add(name=label, right=False)
+        return
+    # An array that is given twice is read once.
+    moved = out.nbytes + sum({id(x): x.nbytes for x in given if not isinstance(x, float)}.values())
     works = {"ours": lambda: function(*given, out=out), "copy": copy_of(moved)}
     theirs = _torchs(torch, name, given)
     if theirs is not None:
@@ -101,9 +111,23 @@ def _contiguous(
     times = gpu_ms(works, repeats=7 if quick else 15)
     ours, copy = times.pop("ours"), times.pop("copy")
     report.add(
-        name=label, ms=ours, bandwidth=copy / ours, bound=_BOUND, holds=copy / ours >= _BOUND,
+        name=label, right=True, ms=ours, bandwidth=copy / ours, bound=_BOUND, holds=copy / ours >= _BOUND,
         ratio=ours / min(times.values()) if times else None, peers=times,
     )  # fmt: skip
+
+
+def _is_right(function: Callable[..., Any], given: tuple[Any, ...], out: Any) -> bool:
+    """True if the first results are those of NumPy in float64."""
+    few = 1 << 16
+    host = [x if isinstance(x, float) else numbacc.asnumpy(x[:few]).astype(np.float64) for x in given]
+    found, wanted = numbacc.asnumpy(out[:few]), function(*host)
+    if found.dtype == np.bool_:
+        return bool((found == wanted).all())
+    eps = {2: 2.0**-7, 4: 2.0**-23}[found.dtype.itemsize]
+    with np.errstate(all="ignore"):
+        # Where NumPy's float64 is beyond a narrower dtype, that has infinity.
+        narrow = wanted.astype(found.dtype).astype(np.float64)
+    return bool(np.isclose(found.astype(np.float64), narrow, rtol=64 * eps, atol=64 * eps, equal_nan=True).all())
 
 
 def _torchs(torch: Any, name: str, given: tuple[Any, ...]) -> Callable[[], Any] | None:
@@ -158,6 +182,47 @@ def _broadcast(report: Report, dtype: str, torch: Any, quick: bool) -> None:
         report.add(
             name=names[kind], ms=ours, bandwidth=copy / ours, bound=bound, holds=copy / ours >= bound,
             ratio=ours / min(times.values()) if times else None, peers=times,
+        )  # fmt: skip
+
+
+def _own(report: Report, dtype: str, torch: Any, cupy: Any, size: int, quick: bool) -> None:
+    """Kernels of one's own, against torch.compile's and CuPy's of the same formula."""
+    label = f"own kernel {{}} {dtype}, 2^{size.bit_length() - 1}"
+    if not report.wants(label.format("tanh"), label.format("gate")):
+        return
+    draws = Generator("philox", seed=7)
+    x, y, z = (draws.normal(size=size, dtype=dtype) for _ in range(3))
+    out = numbacc.empty_like(x)
+    capped = elementwise.kernel(lambda x, s: s * math.tanh(x / s))
+    gated = elementwise.kernel(lambda x, y, z: x / (1.0 + math.exp(-y)) + z)
+    cases: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str]] = {
+        "tanh": (capped, (x, 30.0), "y = 30.0f * tanhf(x / 30.0f)"),
+        "gate": (gated, (x, y, z), "out = x / (1.0f + expf(-y)) + z"),
+    }
+    theirs = {"tanh": lambda x, s: s * torch.tanh(x / s), "gate": lambda x, y, z: x * torch.sigmoid(y) + z}
+    for name, (kernel, given, text) in cases.items():
+        arrays = [each for each in given if not isinstance(each, float)]
+        works = {
+            "ours": lambda kernel=kernel, given=given: kernel(*given, out=out),
+            "copy": copy_of((len(arrays) + 1) * x.nbytes),
+        }
+        if torch is not None and not quick:
+            tensors = [each if isinstance(each, float) else torch.from_dlpack(each) for each in given]
+            compiled = torch.compile(theirs[name])
+            compiled(*tensors)
+            works["torch.compile"] = lambda compiled=compiled, tensors=tensors: compiled(*tensors)
+        if cupy is not None and dtype == "float32":
+            names = ["x"] if name == "tanh" else ["x", "y", "z"]
+            result = "y" if name == "tanh" else "out"
+            own = cupy.ElementwiseKernel(", ".join(f"float32 {n}" for n in names), f"float32 {result}", text, name)
+            taken, target = [cupy.from_dlpack(each) for each in arrays], cupy.from_dlpack(out)
+            works["CuPy"] = lambda own=own, taken=taken, target=target: own(*taken, target)
+        times = gpu_ms(works, repeats=7 if quick else 15)
+        ours, copy = times.pop("ours"), times.pop("copy")
+        ratio = ours / min(times.values()) if times else None
+        report.add(
+            name=label.format(name), right=_is_right(kernel, given, out), ms=ours, bandwidth=copy / ours, ratio=ratio,
+            peers=times, bound=1.0, holds=ratio is None or ratio <= 1.0 + RESOLUTION,
         )  # fmt: skip
 
 
