@@ -308,7 +308,7 @@ def _from_device(array: Array, wanted: Any, target: int, device: int | str | Non
     if wanted is not None and wanted != source.dtype:
         raise DTypeError(
             f"obj is on cuda:{source.device} with dtype {source.dtype}; it cannot become {wanted} there. "
-            "Convert it with its own library, or on the host: numbacc.asnumpy(obj).astype(...)"
+            "Convert it with numbacc.elementwise.astype, or its own library"
         )
     if device is None or target == source.device:
         return array

@@ -49,9 +49,10 @@ class DeviceArray(Operators, NumbaArray):
         device: the GPU's number.
 
     Views (basic indexing, `T`, `transpose`, `reshape`, `view`, `broadcast_to`) share memory and queue nothing.
-    Indexing a single element, `copy_to_host` and printing copy values to the host and wait for them; operators,
-    comparisons and NumPy's functions do not, and are refused. `copy.copy` gives a view, `copy.deepcopy` a copy on the
-    GPU; a pickle holds the values, and loads onto the current GPU, or into NumPy where there is none.
+    Indexing a single element, `copy_to_host` and printing copy values to the host and wait for them. Operators and
+    NumPy's functions are those of `numbacc.elementwise`, on the GPU; what has no function is refused. `copy.copy`
+    gives a view, `copy.deepcopy` a copy on the GPU; a pickle holds the values, and loads onto the current GPU, or into
+    NumPy where there is none.
     """
 
     # Numba's constructor costs 28 µs; everything it computes is derived here when it is asked for.
@@ -260,8 +261,8 @@ class DeviceArray(Operators, NumbaArray):
             check_same_device(source._numbacc_layout, name, self._numbacc_layout, "the array")
             if source.dtype != self.dtype:
                 raise DTypeError(
-                    f"{name} has dtype {source.dtype} and the array {self.dtype}; convert it with its own library, or "
-                    "on the host: numbacc.asnumpy(value)"
+                    f"{name} has dtype {source.dtype} and the array {self.dtype}; convert it: "
+                    f"numbacc.elementwise.astype({name}, {self.dtype.name!r})"
                 )
             source = values.broadcast(source, self.shape, name)
             one, other = (self._address, self._numbacc_layout), (source._address, source._numbacc_layout)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -202,21 +203,23 @@ def _own(report: Report, dtype: str, torch: Any, cupy: Any, size: int, quick: bo
     theirs = {"tanh": lambda x, s: s * torch.tanh(x / s), "gate": lambda x, y, z: x * torch.sigmoid(y) + z}
     for name, (kernel, given, text) in cases.items():
         arrays = [each for each in given if not isinstance(each, float)]
-        works = {
-            "ours": lambda kernel=kernel, given=given: kernel(*given, out=out),
+        works: dict[str, Callable[[], Any]] = {
+            "ours": partial(kernel, *given, out=out),
             "copy": copy_of((len(arrays) + 1) * x.nbytes),
         }
         if torch is not None and not quick:
             tensors = [each if isinstance(each, float) else torch.from_dlpack(each) for each in given]
             compiled = torch.compile(theirs[name])
             compiled(*tensors)
-            works["torch.compile"] = lambda compiled=compiled, tensors=tensors: compiled(*tensors)
+            works["torch.compile"] = partial(compiled, *tensors)
         if cupy is not None and dtype == "float32":
             names = ["x"] if name == "tanh" else ["x", "y", "z"]
             result = "y" if name == "tanh" else "out"
-            own = cupy.ElementwiseKernel(", ".join(f"float32 {n}" for n in names), f"float32 {result}", text, name)
+            own = cupy.ElementwiseKernel(
+                ", ".join(f"float32 {n}" for n in names), f"float32 {result}", text, f"own_{name}"
+            )
             taken, target = [cupy.from_dlpack(each) for each in arrays], cupy.from_dlpack(out)
-            works["CuPy"] = lambda own=own, taken=taken, target=target: own(*taken, target)
+            works["CuPy"] = partial(own, *taken, target)
         times = gpu_ms(works, repeats=7 if quick else 15)
         ours, copy = times.pop("ours"), times.pop("copy")
         ratio = ours / min(times.values()) if times else None

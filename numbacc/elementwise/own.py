@@ -116,7 +116,19 @@ class Kernel:
         names = tuple(self._signature.parameters)
         meeting = range(self._count)
         is_tuple = len(results) > 1
-        return Row(name, names, "float", {"f": meaning}, meeting=meeting, results=results, is_tuple=is_tuple)
+        # Of 16 bits a call of `math` takes longer than the memory.
+        heavy = (2,) if "math." in inspect.getsource(scalar) else ()
+        return Row(
+            name,
+            names,
+            "float",
+            {"f": meaning},
+            meeting=meeting,
+            results=results,
+            is_tuple=is_tuple,
+            heavy=heavy,
+            options=len(self._options),
+        )
 
     @cached_property
     def _backward(self) -> Row:
