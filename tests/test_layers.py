@@ -27,7 +27,7 @@ FLOORS = (
     {"plan", "simulator"},
     FAMILIES,
     {"__init__"},
-    {"bench", "compiling", "info"},
+    {"array_api", "bench", "compiling", "info"},
     {"demo"},
     {"__main__"},
 )

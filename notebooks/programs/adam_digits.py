@@ -6,6 +6,7 @@ One hidden layer, 64 pixels to 256 features to 10 digits. The loop queues work o
 host; without a GPU the same lines run in NumPy. Kingma and Ba 2014 (arXiv:1412.6980).
 """
 
+import math
 import time
 
 import numpy as np
@@ -22,7 +23,7 @@ def adam(p, g, m, v, rate, first, second):
     """A step: the parameter and its two moments. `first` and `second` are 1 - β^t, which take their start out."""
     m = m + (1.0 - BETA1) * (g - m)
     v = v + (1.0 - BETA2) * (g * g - v)
-    return p - rate * (m / first) / ((v / second) ** 0.5 + EPS), m, v
+    return p - rate * (m / first) / (math.sqrt(v / second) + EPS), m, v
 
 
 def parameters(rng, rows, columns):

@@ -63,6 +63,17 @@ class Operators:
     __array_priority__ = 1e6
     __hash__ = None  # type: ignore[assignment]
 
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """The functions of the array API standard (2024.12) that numbacc has: see `numbacc.array_api`.
+
+        Raises:
+            OptionError: another version is asked for.
+        """
+        found: Any = _function("__array_namespace__")
+        if api_version not in (None, found.__array_api_version__, "2023.12", "2022.12", "2021.12"):
+            raise OptionError(f"api_version={shown(api_version)} is not {found.__array_api_version__} or an older one")
+        return found
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
         raise refusal("making a NumPy array")
 

@@ -42,7 +42,7 @@ _FUNCTIONS: dict[Any, str] = {
     np.where: "where", np.round: "round", np.around: "round", np.real: "real", np.imag: "imag", np.angle: "angle",
     np.sum: "sum", np.mean: "mean", np.var: "var", np.std: "std", np.prod: "prod", np.max: "max", np.min: "min",
     np.amax: "max", np.amin: "min", np.argmax: "argmax", np.argmin: "argmin", np.any: "any", np.all: "all",
-    np.copy: "copy", np.clip: "clamp", np.linalg.norm: "norm",
+    np.copy: "copy", np.concatenate: "concatenate", np.stack: "stack", np.clip: "clamp", np.linalg.norm: "norm",
 }  # fmt: skip
 #: Of their arguments those that numbacc calls otherwise, and those that it has not, with the values that mean nothing.
 _NAMES = {"ddof": "correction", "a": "x", "val": "x", "z": "x", "a_min": "min", "a_max": "max"}
@@ -105,12 +105,12 @@ def _transposed(x: Any, axes: Any = None) -> Any:
     return x.transpose(axes)
 
 
-def _expanded(x: Any, axis: int) -> Any:
+def expanded(x: Any, axis: int) -> Any:
     where = normalize_axis(axis, x.ndim + 1, "the result")
     return x[(slice(None),) * where + (None,)]
 
 
-def _moved(x: Any, source: int, destination: int) -> Any:
+def moved(x: Any, source: int, destination: int) -> Any:
     one, other = (normalize_axis(axis, x.ndim, "the array") for axis in (source, destination))
     order = [d for d in range(x.ndim) if d != one]
     order.insert(other, one)
@@ -135,9 +135,9 @@ _ANSWERS: dict[Any, Callable[..., Any]] = {
     np.ravel: lambda x, order="C": x.ravel(order),
     np.squeeze: lambda x, axis=None: x.squeeze(axis),
     np.broadcast_to: lambda x, shape: x.broadcast_to(shape),
-    np.expand_dims: _expanded,
+    np.expand_dims: expanded,
     np.swapaxes: lambda x, axis1, axis2: x.transpose(_swapped(x.ndim, axis1, axis2)),
-    np.moveaxis: _moved,
+    np.moveaxis: moved,
     np.iscomplexobj: lambda x: x.dtype.kind == "c",
     np.isrealobj: lambda x: x.dtype.kind != "c",
     np.result_type: lambda *given: np.result_type(

@@ -21,7 +21,9 @@ from . import gradients, normalization, reductions
 from .caching import cache_clear, cache_info, cache_limit
 from .casting import astype, astype_plan, copy, copy_plan
 from .choosing import clamp, clamp_plan, where, where_plan
+from .joining import concatenate, stack
 from .operation import ElementwisePlan
+from .optimizers import adamw_step
 from .own import Kernel, kernel
 from .public import functions_of
 from .rows import NAMED, Row
@@ -45,14 +47,17 @@ def rows() -> list[Row]:
 __all__ = [
     "ElementwisePlan",
     "Kernel",
+    "adamw_step",
     "astype",
     "astype_plan",
     "cache_clear",
     "cache_info",
     "cache_limit",
+    "concatenate",
     "copy",
     "copy_plan",
     "kernel",
+    "stack",
     *_FUNCTIONS,
 ]
 

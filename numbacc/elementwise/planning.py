@@ -69,7 +69,7 @@ def plan_of(row: Row, given: tuple[Any, ...], mask: Layout | None, outs: tuple[L
     several = list(enumerate(row.results or ()))
     wanted = tuple(n for n, each in several if not isinstance(each, int) or isinstance(given[each], Layout))
     if row.gradients:
-        _check_gradients(row, given, dtypes, shape)
+        _check_gradients(row, given, dtypes)
     names = [dtypes[each] if isinstance(each, int) else each or types.result for n, each in several if n in wanted]
     results = [_result(name, shape, arrays) for name in names or [types.result]]
     outputs = results if outs is None else list(outs)
@@ -131,7 +131,7 @@ def _check_others(row: Row, given: Sequence[Any], dtypes: Sequence[Any]) -> None
             raise DTypeError(f"{name} has dtype {dtypes[k]}; {row.name} takes integers there")
 
 
-def _check_gradients(row: Row, given: Sequence[Any], dtypes: Sequence[Any], shape: tuple[int, ...]) -> None:
+def _check_gradients(row: Row, given: Sequence[Any], dtypes: Sequence[Any]) -> None:
     """Raise the fitting error unless there is a float array to make a gradient of, and dy has the result's shape."""
     arrays = [k for k in row.gradients if isinstance(given[k], Layout)]
     if not arrays:

@@ -1,0 +1,200 @@
+"""The part of the array API standard (2024.12) that numbacc has, by its names: `x.__array_namespace__()`.
+
+Functions are those of `numbacc.elementwise`, `gemm` and `numbacc` itself. docs/elementwise.md lists what is missing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from . import elementwise as _own
+from .arrays import creation as _made
+from .arrays import protocols as _views
+from .base import dtypes as _dtypes
+from .base.layout import axes_of
+from .errors import DTypeError, LayoutError, ShapeError
+from .gemm import matmul as _matmul
+
+__array_api_version__ = "2024.12"
+
+e, inf, nan, newaxis, pi = math.e, math.inf, math.nan, None, math.pi
+bool = np.dtype(np.bool_)
+int8, int16, int32, int64 = (np.dtype(f"int{n}") for n in (8, 16, 32, 64))
+uint8, uint16, uint32, uint64 = (np.dtype(f"uint{n}") for n in (8, 16, 32, 64))
+float32, float64, complex64, complex128 = map(np.dtype, ("float32", "float64", "complex64", "complex128"))
+
+#: Functions whose names and arguments are the same.
+_SAME = """
+    abs acos acosh add asin asinh atan atan2 atanh bitwise_and bitwise_or bitwise_xor ceil conj copysign cos cosh divide
+    equal exp expm1 floor floor_divide greater greater_equal hypot imag isfinite isinf isnan less less_equal log log10
+    log1p log2 logaddexp logical_and logical_not logical_or logical_xor maximum minimum multiply negative not_equal pow
+    real reciprocal remainder round sign sin sinh sqrt square subtract tan tanh trunc where
+    all any argmax argmin max mean min prod std sum var stack
+"""
+#: The standard's name -> numbacc's.
+_RENAMED = {
+    "bitwise_invert": "bitwise_not", "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift",
+    "clip": "clamp", "concat": "concatenate", "positive": "copy",
+}  # fmt: skip
+globals().update({name: getattr(_own, _RENAMED.get(name, name)) for name in (*_SAME.split(), *_RENAMED)})
+
+
+# ---------------------------------------------------------------- making arrays
+
+
+def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: Any = None) -> Any:
+    """As `numbacc.asarray`; an array on a GPU is converted there. With copy=True a copy, with copy=False never one."""
+    if not hasattr(obj, "_numbacc_layout"):
+        if copy is False:
+            raise LayoutError("copy=False: what is not on the GPU is copied there")
+        return _made.asarray(obj, dtype, device=device)
+    wanted = obj.dtype if dtype is None else _dtypes.dtype(dtype)
+    if copy is False and wanted != obj.dtype:
+        raise DTypeError(f"copy=False: obj has dtype {obj.dtype}, and becomes {wanted} by a copy")
+    return _own.astype(obj, wanted, copy=copy is True)
+
+
+def empty(shape: Any, *, dtype: Any = float32, device: Any = None) -> Any:
+    """As `numbacc.empty`; float32 is the default dtype, as everywhere in numbacc."""
+    return _made.empty(shape, dtype, device=device)
+
+
+def zeros(shape: Any, *, dtype: Any = float32, device: Any = None) -> Any:
+    """As `numbacc.zeros`."""
+    return _made.zeros(shape, dtype, device=device)
+
+
+def ones(shape: Any, *, dtype: Any = float32, device: Any = None) -> Any:
+    """An array of ones."""
+    return _made.full(shape, 1, dtype, device=device)
+
+
+def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
+    """As `numbacc.full`; without dtype of that of the number: bool, int64, float32 or complex64."""
+    kinds = {int: int64, float: float32, complex: complex64}
+    found = kinds.get(type(fill_value), bool) if dtype is None else dtype
+    return _made.full(shape, fill_value, found, device=device)
+
+
+def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
+    """As `numbacc.empty_like`."""
+    return _made.empty_like(x, dtype=dtype, device=device)
+
+
+def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
+    """An array of x's shape, all of one number."""
+    found = _made.empty_like(x, dtype=dtype, device=device)
+    found[...] = fill_value
+    return found
+
+
+def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
+    """An array of x's shape, of zeros."""
+    return full_like(x, 0, dtype=dtype, device=device)
+
+
+def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
+    """An array of x's shape, of ones."""
+    return full_like(x, 1, dtype=dtype, device=device)
+
+
+def from_dlpack(x: Any, /, *, device: Any = None, copy: Any = None) -> Any:
+    """As `numbacc.from_dlpack`."""
+    found = _made.from_dlpack(x)
+    return _own.copy(found) if copy else found
+
+
+# ---------------------------------------------------------------- dtypes
+
+
+def astype(x: Any, dtype: Any, /, *, copy: Any = True, device: Any = None) -> Any:
+    """As `elementwise.astype`."""
+    return _own.astype(x, dtype, copy=copy is not False)
+
+
+def result_type(*arrays_and_dtypes: Any) -> Any:
+    """The dtype in which arrays, dtypes and numbers meet."""
+    return np.result_type(*(getattr(each, "dtype", each) for each in arrays_and_dtypes))
+
+
+def can_cast(from_: Any, to: Any, /) -> Any:
+    """Whether one dtype's numbers are held by another."""
+    return np.can_cast(getattr(from_, "dtype", from_), to)
+
+
+def finfo(type: Any, /) -> Any:
+    """The limits of a float dtype."""
+    return ml_dtypes.finfo(getattr(type, "dtype", type))
+
+
+def iinfo(type: Any, /) -> Any:
+    """The limits of an integer dtype."""
+    return np.iinfo(getattr(type, "dtype", type))
+
+
+def isdtype(dtype: Any, kind: Any) -> Any:
+    """Whether a dtype is of a kind, or one of several."""
+    return np.isdtype(dtype, kind)
+
+
+# ---------------------------------------------------------------- shapes
+
+
+def permute_dims(x: Any, /, axes: Sequence[int]) -> Any:
+    """A view with the axes in another order."""
+    return x.transpose(tuple(axes))
+
+
+def matrix_transpose(x: Any, /) -> Any:
+    """A view with the last two axes exchanged."""
+    if x.ndim < 2:
+        raise ShapeError(f"x has rank {x.ndim}; it must have 2 axes or more")
+    return x.transpose((*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+
+
+def reshape(x: Any, /, shape: Any, *, copy: Any = None) -> Any:
+    """Of another shape: a view where the strides allow it, else, and with copy=True, of a C-contiguous copy."""
+    if copy is not True:
+        try:
+            return x.reshape(shape)
+        except LayoutError:
+            if copy is False:
+                raise
+    whole = _made.empty(x.shape, x.dtype, device=f"cuda:{x.device}" if hasattr(x, "_numbacc_layout") else "cpu")
+    return _own.copy(x, out=whole).reshape(shape)
+
+
+def squeeze(x: Any, /, axis: Any) -> Any:
+    """A view without axes of length 1."""
+    return x.squeeze(axis)
+
+
+def expand_dims(x: Any, /, *, axis: int = 0) -> Any:
+    """A view with a new axis."""
+    return _views.expanded(x, axis)
+
+
+def moveaxis(x: Any, source: int, destination: int, /) -> Any:
+    """A view with an axis elsewhere."""
+    return _views.moved(x, source, destination)
+
+
+def broadcast_to(x: Any, /, shape: Any) -> Any:
+    """A view repeated along new axes and those of length 1."""
+    return x.broadcast_to(shape)
+
+
+def flip(x: Any, /, *, axis: Any = None) -> Any:
+    """A view with axes reversed, all by default."""
+    found = range(x.ndim) if axis is None else axes_of(axis, x.ndim, "x", "axis")
+    return x[tuple(slice(None, None, -1) if d in found else slice(None) for d in range(x.ndim))]
+
+
+def matmul(x1: Any, x2: Any, /) -> Any:
+    """As `gemm.matmul`."""
+    return _matmul(x1, x2)

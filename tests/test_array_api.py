@@ -1,0 +1,105 @@
+"""The array API's names on device arrays: each gives what NumPy's function of that name does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import refused
+
+import numbacc
+from numbacc import array_api as xp
+
+HOST = np.array([[0.5, -0.25, 0.75], [1.0, 0.125, -0.5]])
+UNARY = [
+    "abs", "acos", "asin", "asinh", "atan", "ceil", "cos", "cosh", "exp", "expm1", "floor", "isfinite", "isinf",
+    "isnan", "log1p", "negative", "positive", "reciprocal", "round", "sign", "sin", "sinh", "sqrt", "square", "tan",
+    "tanh", "trunc", "all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "std", "sum", "var", "conj",
+    "real", "imag", "logical_not", "matrix_transpose", "flip", "ones_like", "zeros_like",
+]  # fmt: skip
+BINARY = [
+    "add", "atan2", "copysign", "divide", "equal", "floor_divide", "greater", "greater_equal", "hypot", "less",
+    "less_equal", "logaddexp", "logical_and", "logical_or", "logical_xor", "maximum", "minimum", "multiply",
+    "not_equal", "pow", "remainder", "subtract",
+]  # fmt: skip
+
+
+def same(place, found, wanted):
+    found = place.get(found)
+    assert found.shape == np.shape(wanted) and found.dtype == np.asarray(wanted).dtype
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_of_one_array(place, name):
+    with np.errstate(all="ignore"):
+        same(place, getattr(xp, name)(place.put(HOST)), getattr(np, name)(HOST))
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_of_two_arrays(place, name):
+    other = np.roll(HOST, 1)
+    with np.errstate(all="ignore"):
+        same(place, getattr(xp, name)(place.put(HOST), place.put(other)), getattr(np, name)(HOST, other))
+
+
+def test_bits(place):
+    x, y = np.array([12, -7]), np.array([2, 1])
+    for name in ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift"):
+        same(place, getattr(xp, name)(place.put(x), place.put(y)), getattr(np, name)(x, y))
+    same(place, xp.bitwise_invert(place.put(x)), ~x)
+
+
+def test_shapes(place):
+    if not place.is_device:
+        return  # views of NumPy's arrays are NumPy's own
+    x = place.put(HOST)
+    same(place, xp.permute_dims(x, (1, 0)), HOST.T)
+    same(place, xp.reshape(x.T, (2, 3)), HOST.T.reshape(2, 3))
+    same(place, xp.reshape(x, (6,), copy=True), HOST.reshape(6))
+    refused(numbacc.LayoutError, "copy", run=lambda: xp.reshape(x.T, (2, 3), copy=False))
+    same(place, xp.expand_dims(x, axis=1), HOST[:, None])
+    same(place, xp.squeeze(x[:1], 0), HOST[0])
+    same(place, xp.moveaxis(x, 0, 1), HOST.T)
+    same(place, xp.broadcast_to(x[0], (2, 3)), np.broadcast_to(HOST[0], (2, 3)))
+    same(place, xp.flip(x, axis=-1), HOST[:, ::-1])
+    same(place, xp.concat([x, x], axis=1), np.concatenate([HOST, HOST], 1))
+    same(place, xp.stack([x, x]), np.stack([HOST, HOST]))
+
+
+def test_products_and_choices(place):
+    x = place.put(HOST)
+    np.testing.assert_allclose(place.get(xp.matmul(x, place.put(np.ascontiguousarray(HOST.T)))), HOST @ HOST.T)
+    same(place, xp.where(place.put(HOST > 0), x, 0.0), np.where(HOST > 0, HOST, 0.0))
+    same(place, xp.clip(x, 0.0, 0.5), np.clip(HOST, 0.0, 0.5))
+    same(place, xp.clip(x, None, 0.5), np.minimum(HOST, 0.5))
+
+
+def test_making_arrays(place):
+    device = None if place.is_device else "cpu"
+    assert place.get(xp.ones((2,), dtype=xp.int8, device=device)).tolist() == [1, 1]
+    for value, dtype in ((True, xp.bool), (3, xp.int64), (1.5, xp.float32), (1j, xp.complex64)):
+        assert xp.full((2,), value, device=device).dtype == dtype
+    assert xp.empty((2, 3), device=device).dtype == xp.zeros(2, device=device).dtype == xp.float32
+    x = place.put(HOST)
+    assert place.get(xp.full_like(x, 7, dtype=xp.int16)).tolist() == [[7] * 3] * 2
+    if place.is_device:
+        assert xp.asarray(x) is x and xp.asarray(x, copy=True) is not x
+        assert xp.asarray(x, dtype=xp.float32).dtype == xp.float32
+        refused(numbacc.DTypeError, "copy=False", run=lambda: xp.asarray(x, dtype=xp.float32, copy=False))
+        refused(numbacc.LayoutError, "copy=False", run=lambda: xp.asarray([1.0], copy=False))
+
+
+def test_dtypes(place):
+    x = place.put(HOST)
+    assert xp.astype(x, xp.float32).dtype == xp.float32 == xp.result_type(xp.float32, 1.0)
+    assert xp.result_type(x, xp.complex64) == xp.complex128
+    assert xp.can_cast(xp.int8, xp.int16) and not xp.can_cast(x, xp.float32)
+    assert xp.finfo(x).bits == 64 and xp.iinfo(xp.int8).max == 127
+    assert xp.isdtype(xp.float32, "real floating") and not xp.isdtype(xp.int8, ("bool", "complex floating"))
+    assert float(xp.pi) == np.pi and xp.newaxis is None and xp.isnan(place.put(np.array([xp.nan]))).all()
+
+
+def test_arrays_find_it(device_place):
+    x = device_place.put(HOST)
+    assert x.__array_namespace__() is x.__array_namespace__(api_version="2024.12") is xp
+    refused(numbacc.OptionError, "api_version", run=lambda: x.__array_namespace__(api_version="2030.1"))

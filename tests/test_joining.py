@@ -1,0 +1,86 @@
+"""Arrays put together, and AdamW's step."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import refused
+
+import numbacc
+from numbacc import elementwise as ew
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_concatenate(place, axis):
+    rng = np.random.default_rng(0)
+    shapes = [(2, 3), (2, 3), (5, 3)] if axis == 0 else [(2, 3), (2, 1), (2, 0), (2, 4)]
+    host = [rng.normal(size=shape).astype(np.float32) for shape in shapes]
+    host[1] = np.asfortranarray(host[1])
+    found = ew.concatenate([place.put(each) for each in host], axis)
+    np.testing.assert_array_equal(place.get(found), np.concatenate(host, axis))
+    if place.is_device:
+        again = np.concatenate([place.put(each) for each in host], axis)
+        np.testing.assert_array_equal(place.get(again), place.get(found))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+def test_stack(place, axis):
+    host = [np.arange(6).reshape(2, 3) + 10 * k for k in range(3)]
+    found = ew.stack([place.put(each) for each in host], axis)
+    np.testing.assert_array_equal(place.get(found), np.stack(host, axis))
+
+
+def test_stack_of_single_elements(place):
+    host = [np.array(1.5), np.array(2.5)]
+    assert place.get(ew.stack([place.put(each) for each in host])).tolist() == [1.5, 2.5]
+
+
+def test_dtypes_meet_and_out(place):
+    x, y = place.put(np.array([1, 2], np.int32)), place.put(np.array([0.5], np.float32))
+    found = ew.concatenate([x, y])
+    assert place.get(found).tolist() == [1.0, 2.0, 0.5] and found.dtype == np.float64
+    out = place.empty((3,), np.dtype(np.float64)).view
+    assert ew.concatenate((x, y), out=out) is out
+    assert place.get(out).tolist() == [1.0, 2.0, 0.5]
+
+
+def test_what_does_not_go_together(place):
+    x, y = place.put(np.ones((2, 3))), place.put(np.ones((2, 4)))
+    refused(numbacc.ShapeError, "arrays[1]", (2, 4), "axis 0", run=lambda: ew.concatenate([x, y]))
+    refused(numbacc.ShapeError, "arrays[1]", (2, 4), run=lambda: ew.stack([x, y]))
+    refused(numbacc.ShapeError, "empty", run=lambda: ew.concatenate([]))
+    refused(numbacc.DTypeError, "list or tuple", run=lambda: ew.concatenate(x))
+    refused(numbacc.ShapeError, "axis", run=lambda: ew.concatenate([x, x], 2))
+    refused(numbacc.ShapeError, "out has shape", run=lambda: ew.concatenate([x, x], out=x))
+    refused(numbacc.LayoutError, "out overlaps", run=lambda: ew.concatenate([x[1:], x[:1]], out=x))
+    if place.is_device:
+        refused(numbacc.DeviceError, "arrays[1]", run=lambda: ew.concatenate([x, np.ones((2, 3))]))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_adamw(place, dtype):
+    """Three steps, against the formula in float64."""
+    rng = np.random.default_rng(1)
+    kind = np.dtype(numbacc.bfloat16 if dtype == "bfloat16" else dtype)
+    moments = np.dtype(np.float32) if dtype == "bfloat16" else kind
+    p = rng.normal(size=(5, 7)).astype(kind)
+    mine = [place.put(p), place.put(np.zeros(p.shape, moments)), place.put(np.zeros(p.shape, moments))]
+    exact, m, v = p.astype(float), 0.0, 0.0
+    for t in range(1, 4):
+        g = rng.normal(size=p.shape).astype(kind)
+        assert ew.adamw_step(mine[0], place.put(g), mine[1], mine[2], t, rate=0.1, weight_decay=0.02)[0] is mine[0]
+        wide = g.astype(float)
+        m, v = 0.9 * m + 0.1 * wide, 0.999 * v + 0.001 * wide**2
+        exact -= 0.1 * (m / (1 - 0.9**t) / (np.sqrt(v / (1 - 0.999**t)) + 1e-8) + 0.02 * exact)
+    limit = {"float32": 1e-5, "float64": 1e-12, "bfloat16": 3e-2}[dtype]
+    np.testing.assert_allclose(place.get(mine[0]).astype(float), exact, rtol=limit, atol=limit)
+    np.testing.assert_allclose(place.get(mine[1]).astype(float), m, rtol=limit, atol=limit)
+
+
+@pytest.mark.parametrize(
+    "options, named",
+    [({"step": 0}, "step=0"), ({"beta1": 1.0}, "beta1="), ({"rate": -1.0}, "rate="), ({"eps": "x"}, "eps=")],
+)
+def test_options_of_adamw(place, options, named):
+    x = [place.put(np.ones(2)) for _ in range(4)]
+    refused(numbacc.OptionError, named, run=lambda: ew.adamw_step(*x, **({"step": 1} | options)))
