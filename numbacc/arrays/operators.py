@@ -25,15 +25,19 @@ _look_up: list[Callable[[str], Any]] = []
 def computing(look_up: Callable[[str], Any]) -> None:
     """Set what finds functions by their names: "add", "matmul", "sum"; None where there is none."""
     _look_up[:] = [look_up]
-    _function.cache_clear()
+    _found.cache_clear()
 
 
 @lru_cache(maxsize=512)
+def _found(name: str) -> Callable[..., Any] | None:
+    return _look_up[0](name) if _look_up else None
+
+
 def _function(name: str) -> Callable[..., Any]:
-    found = _look_up[0](name) if _look_up else None
+    found = _found(name)
     if found is None:
         raise refusal(name)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def refusal(what: str) -> DTypeError:
@@ -46,12 +50,16 @@ def refusal(what: str) -> DTypeError:
 
 def _computed(what: str, name: str | None, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """What NumPy calls `what`, computed by the function of that name."""
-    function = None if name is None or not _look_up else _look_up[0](name)
+    function = None if name is None else _found(name)
     if function is None:
         raise refusal(what)
-    if not protocols.fits(function, arguments, options):
-        raise refusal(f"{what} with these arguments")
-    return function(*arguments, **options)
+    try:
+        return function(*arguments, **options)
+    except TypeError:
+        # Asked only now, as the answer takes longer than the call.
+        if protocols.fits(function, arguments, options):
+            raise
+    raise refusal(f"{what} with these arguments")
 
 
 class Operators:

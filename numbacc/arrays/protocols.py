@@ -140,9 +140,7 @@ _ANSWERS: dict[Any, Callable[..., Any]] = {
     np.moveaxis: moved,
     np.iscomplexobj: lambda x: x.dtype.kind == "c",
     np.isrealobj: lambda x: x.dtype.kind != "c",
-    np.result_type: lambda *given: np.result_type(
-        *(each.dtype if hasattr(each, "_numbacc_layout") else each for each in given)
-    ),
+    np.result_type: lambda *given: np.result_type(*map(_dtype_of, given)),
 }
 
 

@@ -16,7 +16,7 @@ from ..elementwise.gradients import DIFFERENTIABLE
 from ..elementwise.table import TABLE
 from ..random import Generator
 from . import peers
-from .harness import RESOLUTION, Report, add_host_times, copy_of, gpu_ms
+from .harness import RESOLUTION, Report, add_bandwidth, add_host_times, copy_of, gpu_ms
 
 _NARROW = ("float32", "float16", "bfloat16")
 #: Part of copy bandwidth that is promised.
@@ -109,12 +109,7 @@ def _contiguous(
         taken = [x if isinstance(x, float) else cupy.from_dlpack(x) for x in given]
         result = cupy.from_dlpack(out) if out.dtype != np.bool_ else cupy.empty(out.shape, bool)
         works["CuPy"] = lambda: getattr(cupy, name)(*taken, out=result)
-    times = gpu_ms(works, repeats=7 if quick else 15)
-    ours, copy = times.pop("ours"), times.pop("copy")
-    report.add(
-        name=label, right=True, ms=ours, bandwidth=copy / ours, bound=_BOUND, holds=copy / ours >= _BOUND,
-        ratio=ours / min(times.values()) if times else None, peers=times,
-    )  # fmt: skip
+    add_bandwidth(report, label, works, _BOUND, 7 if quick else 15, right=True)
 
 
 def _is_right(function: Callable[..., Any], given: tuple[Any, ...], out: Any) -> bool:
@@ -178,12 +173,7 @@ def _broadcast(report: Report, dtype: str, torch: Any, quick: bool) -> None:
         }
     for kind, (work, bound) in cases.items():
         works = {"ours": work, "copy": copy_of(moved)} | ({"torch": peer[kind]} if peer else {})
-        times = gpu_ms(works, repeats=10 if quick else 30)
-        ours, copy = times.pop("ours"), times.pop("copy")
-        report.add(
-            name=names[kind], ms=ours, bandwidth=copy / ours, bound=bound, holds=copy / ours >= bound,
-            ratio=ours / min(times.values()) if times else None, peers=times,
-        )  # fmt: skip
+        add_bandwidth(report, names[kind], works, bound, 10 if quick else 30)
 
 
 def _own(report: Report, dtype: str, torch: Any, cupy: Any, size: int, quick: bool) -> None:

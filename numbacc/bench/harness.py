@@ -95,6 +95,24 @@ def add_host_times(
         report.add(name=f"host time, {name}, {what}", us=times[name], ratio=ratio, peers=peer_times, **aim)
 
 
+def add_bandwidth(
+    report: Report, name: str, works: Mapping[str, Callable[[], Any]], bound: float, repeats: int, **more: Any
+) -> None:
+    """Report the time of ours: part of a copy's speed, at least `bound` of it, and over the fastest peer's.
+
+    Args:
+        works: "ours", "copy" of the same bytes, and peers.
+        name, bound, repeats: as in `Report.add` and `gpu_ms`.
+        more: what else the figure says: right=True where results were checked.
+    """
+    times = gpu_ms(works, repeats=repeats)
+    ours, copy = times.pop("ours"), times.pop("copy")
+    report.add(
+        name=name, **more, ms=ours, bandwidth=copy / ours, bound=bound, holds=copy / ours >= bound,
+        ratio=ours / min(times.values()) if times else None, peers=times,
+    )  # fmt: skip
+
+
 def copy_of(nbytes: int) -> Callable[[], None]:
     """A device-to-device copy that reads and writes `nbytes` altogether."""
     device = runtime.current_device()

@@ -12,7 +12,7 @@ import numbacc
 from .. import elementwise
 from ..random import Generator
 from . import peers
-from .harness import Report, copy_of, gpu_ms
+from .harness import Report, add_bandwidth, copy_of
 
 _SIZE = 2**27
 _COLUMNS = (128, 1024, 4096, 16384, 131072)
@@ -51,12 +51,7 @@ def _figure(report: Report, label: str, name: str, axis: int | None, x: Any, tor
     works = {"ours": work, "copy": copy_of(x.nbytes + out.nbytes)}
     if torch is not None:
         works["torch"] = _torchs(torch, name, axis, torch.from_dlpack(x))
-    times = gpu_ms(works, repeats=7 if quick else 15)
-    ours, copy = times.pop("ours"), times.pop("copy")
-    report.add(
-        name=label, right=True, ms=ours, bandwidth=copy / ours, bound=_BOUND, holds=copy / ours >= _BOUND,
-        ratio=ours / min(times.values()) if times else None, peers=times,
-    )  # fmt: skip
+    add_bandwidth(report, label, works, _BOUND, 7 if quick else 15, right=True)
 
 
 def _torchs(torch: Any, name: str, axis: int | None, x: Any) -> Callable[[], Any]:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ..base.dtypes import TABLE
 from ..base.layout import Merged
 from ..kernels.specs import MAX_THREADS, VECTOR_BYTES, WARP
+from .geometry import power_of_two
 
 #: Blocks that keep an H200 busy; where there are half as many, several share a result.
 _BLOCKS = 1056
@@ -109,7 +110,7 @@ def _rows(walk: Walk, width: int) -> Launch:
     x = min(_below(max(vectors // 4, 1)), MAX_THREADS)
     while x < min(MAX_THREADS, vectors) and positions * x < _BLOCKS * MAX_THREADS:
         x *= 2
-    y = min(MAX_THREADS // x, _above(positions))
+    y = min(MAX_THREADS // x, power_of_two(positions))
     blocks, round_ = -(-positions // y), x * width * runs
     rounds = -(-columns // round_)
     shares = 1
@@ -137,9 +138,9 @@ def by_columns(walk: Walk, width: int, runs: int, most: int) -> Launch:
     items, positions = prod(reduced.shape), prod(kept.shape) // width
     near = abs(kept.strides[0][-1]) <= abs(reduced.strides[0][-1]) or items == 1
     # Neighbouring threads take what lies next to each other in memory.
-    x = min(_above(positions), WARP, MAX_THREADS, max(_LINE // (width * size), 1)) if near else 1
-    y = min(MAX_THREADS // x, _above(-(-items // runs)))
-    x = min(MAX_THREADS // y, _above(positions))
+    x = min(power_of_two(positions), WARP, MAX_THREADS, max(_LINE // (width * size), 1)) if near else 1
+    y = min(MAX_THREADS // x, power_of_two(-(-items // runs)))
+    x = min(MAX_THREADS // y, power_of_two(positions))
     blocks = -(-positions // x)
     round_ = y * runs
     rounds = max(-(-items // round_), 1)
@@ -156,11 +157,6 @@ def _even(units: int, shares: int) -> int:
     """How many blocks share so many units, at most `shares`, so that each has as many."""
     each = -(-units // max(shares, 1))
     return max(-(-units // max(each, 1)), 1)
-
-
-def _above(number: int) -> int:
-    """The smallest power of two that is not less, and not less than 1."""
-    return 1 << max(number - 1, 0).bit_length()
 
 
 def _below(number: int) -> int:

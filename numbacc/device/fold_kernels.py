@@ -11,11 +11,11 @@ import numpy as np
 
 from ..base.dispatch import launcher_class
 from ..base.dtypes import TABLE, info
-from ..base.layout import Layout, Merged, View, check_writable, merge_dimensions, row_major_strides
+from ..base.layout import Layout, Merged, View, merge_dimensions, row_major_strides
 from ..kernels.formula import Reduction
 from ..kernels.specs import FoldSpec, LaunchOrder, words_of
 from .fold_geometry import Launch, Walk, by_columns, launch_of
-from .geometry import RANKS, alignments_of, for_any_alignment, sizes_of
+from .geometry import RANKS, alignments_of, described, for_any_alignment, sizes_of
 from .map_executable import Kernel
 from .operation import Operation
 from .steps import Scratch, Step, Steps
@@ -68,8 +68,7 @@ class FoldExecutable(Operation):
         super().__init__(task.op, task.names, task.inputs, task.outputs)
         self.task = task
         self.empty = 0 in task.lengths(task.kept)
-        for output, name in zip(task.outputs, task.names[len(task.inputs) :], strict=True):
-            check_writable(output, name)
+        self._check_writable()
         self._walk = _walk(task)
         reach = [(array.high - array.low) // array.itemsize for array in (*task.inputs, *task.outputs)]
         #: Whether an offset or an index could pass 2^31, those of threads beyond the end included.
@@ -142,17 +141,6 @@ class FoldExecutable(Operation):
             partial(self._fits, key),
             backend=kernels[0].backend,
             algorithm="; ".join(kernel.algorithm for kernel in kernels),
-        )
-
-    def _fits(self, key: tuple[int, ...], addresses: Sequence[int]) -> bool:
-        return bool(self._key(addresses) == key)
-
-    def _pairs(self) -> tuple[tuple[int, ...], ...]:
-        layouts, first = (*self.inputs, *self.outputs), len(self.inputs)
-        return tuple(
-            (i, a.low, a.high, j, o.low, o.high, 0)
-            for j, o in enumerate(layouts[first:], first)
-            for i, a in enumerate(layouts[:j])
         )
 
     def _spec(self, stage: str) -> FoldSpec:
@@ -229,15 +217,8 @@ class FoldExecutable(Operation):
 
 def _kernel(order: LaunchOrder) -> Kernel:
     launcher = launcher_class()(order)
-    launcher.algorithm = _described(order)
+    launcher.algorithm = described(order)
     return Kernel(launcher)
-
-
-def _described(order: LaunchOrder) -> str:
-    kernel: Any = order.kernel
-    integers = f"{'64' if kernel.wide else '32'}-bit indices"
-    accesses = f"{8 * kernel.access_bytes}-bit accesses"
-    return f"{kernel.algorithm}, {accesses}, {integers}, grid {order.grid}, block {order.block}"
 
 
 def _walk(task: FoldTask) -> Walk:

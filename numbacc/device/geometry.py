@@ -188,11 +188,11 @@ def launcher_of(spec: Any, geometry: Geometry, steps: Sequence[Sequence[int]], w
             words=words_of(kernel.scalars),
         )
     )
-    launcher.algorithm = _described(launcher.order)
+    launcher.algorithm = described(launcher.order)
     return launcher
 
 
-def _described(order: LaunchOrder) -> str:
+def described(order: LaunchOrder) -> str:
     """A launch, to be read."""
     kernel: Any = order.kernel
     accesses = "" if kernel.algorithm in ("scalar", "strided", "tiled") else f"{8 * kernel.access_bytes}-bit accesses, "
@@ -297,6 +297,11 @@ def row_grid(items: int, rows: int, each: int, x: int | None = None) -> tuple[tu
         x = max(sizes, key=lambda size: (min(items / _round_up(items, size * each), 0.9), size))
     y = MAX_THREADS // x
     return (_round_up(items, x * each) // (x * each), min(-(-rows // y), _MAX_GRID_Y)), (x, y)
+
+
+def power_of_two(number: int) -> int:
+    """The smallest power of two that is not less, and not less than 1."""
+    return 1 << max(number - 1, 0).bit_length()
 
 
 def _round_up(number: int, multiple: int) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..base.codes import MAY_OVERLAP, capacity_for
 from ..base.dispatch import runtime
-from ..base.layout import Layout, View, check_writable, layout, overlap, same_layout
+from ..base.layout import Layout, View, layout, overlap, same_layout
 from ..kernels.formula import Formula
 from ..kernels.specs import LaunchOrder
 from .geometry import Given, make_launcher
@@ -101,8 +101,7 @@ class MapExecutable(Operation):
         super().__init__(spec.op, spec.names, spec.inputs, spec.outputs)
         self.spec = spec
         self.empty = 0 in spec.shape
-        for output, name in zip(spec.outputs, spec.names[len(spec.inputs) :], strict=True):
-            check_writable(output, name)
+        self._check_writable()
 
     def _make(self, key: tuple[int, ...], trial: Any) -> Kernel:
         return self._kernel(key)
@@ -141,15 +140,6 @@ class MapExecutable(Operation):
         runtime().check_launch(status)
 
     # ------------------------------------------------------------ overlap
-
-    def _pairs(self) -> list[tuple[int, ...]]:
-        """Which arrays must not share bytes, as `specs.LaunchOrder` has it."""
-        first, layouts, somewhere = len(self.inputs), (*self.inputs, *self.outputs), 1 << 40
-        return [
-            (i, a.low, a.high, j, o.low, o.high, int(i < first and self._may_share(i, j, somewhere, somewhere)))
-            for j, o in list(enumerate(layouts))[first:]
-            for i, a in enumerate(layouts[:j])
-        ]
 
     def _may_share(self, i: int, j: int, source: int, target: int) -> bool:
         """True if memory is shared element for element: an output operand is an input operand, or apart from it."""

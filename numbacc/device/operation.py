@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ..base.codes import MAY_OVERLAP
 from ..base.dispatch import runtime
-from ..base.layout import CPU, Layout, overlap, read_only
+from ..base.layout import CPU, Layout, check_writable, overlap, read_only
 from ..base.ownership import PLAN_INSTEAD, NotCopied
 from ..errors import LayoutError
 from . import workspace
@@ -316,6 +316,24 @@ class Operation(NotCopied):
             found.check(status)
 
     # ------------------------------------------------------------ overlap
+
+    def _check_writable(self) -> None:
+        """Raise LayoutError where elements of an output share memory."""
+        for output, name in zip(self.outputs, self.names[len(self.inputs) :], strict=True):
+            check_writable(output, name)
+
+    def _pairs(self) -> tuple[tuple[int, ...], ...]:
+        """Which arrays must not share bytes, as `specs.LaunchOrder` has it."""
+        first, layouts, somewhere = len(self.inputs), (*self.inputs, *self.outputs), 1 << 40
+        return tuple(
+            (i, a.low, a.high, j, o.low, o.high, int(i < first and self._may_share(i, j, somewhere, somewhere)))
+            for j, o in enumerate(layouts[first:], first)
+            for i, a in enumerate(layouts[:j])
+        )
+
+    def _fits(self, key: Any, addresses: Sequence[int]) -> bool:
+        """True if an executable made for a key fits arrays at these addresses."""
+        return bool(self._key(addresses) == key)
 
     def check_overlap(self, addresses: Sequence[int | None]) -> None:
         """Raise LayoutError where writing to arrays at these addresses would change what is still to be read.

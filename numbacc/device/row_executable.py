@@ -10,10 +10,10 @@ import numpy as np
 
 from ..base.dispatch import launcher_class
 from ..base.dtypes import info
-from ..base.layout import Layout, Merged, View, check_writable, merge_dimensions, same_layout
+from ..base.layout import Layout, Merged, View, merge_dimensions, same_layout
 from ..kernels.formula import RowFormula
 from ..kernels.specs import KEPT_BYTES, MAX_THREADS, VECTOR_BYTES, WARP, LaunchOrder, RowSpec, words_of
-from .geometry import RANKS, alignments_of, arrays_of, sizes_of
+from .geometry import RANKS, alignments_of, arrays_of, power_of_two, sizes_of
 from .map_executable import Kernel
 from .operation import Operation
 
@@ -61,8 +61,7 @@ class RowExecutable(Operation):
         super().__init__(task.op, task.names, task.inputs, task.outputs)
         self.task = task
         self.empty = 0 in task.shape
-        for output, name in zip(task.outputs, task.names[len(task.inputs) :], strict=True):
-            check_writable(output, name)
+        self._check_writable()
         sizes, views = sizes_of(task), (*task.reads, *task.writes)
         steps = [[step // size for step in view.strides] for view, size in zip(views, sizes, strict=True)]
         lengths, outer = list(task.shape), [list(step) for step in steps]
@@ -136,24 +135,16 @@ class RowExecutable(Operation):
         accesses = self._columns // kernel.width
         most = KEPT_BYTES // kernel.access_bytes // kernel.kept // MAX_THREADS
         if across:
-            x = min(WARP, _above(rows), MAX_THREADS)
+            x = min(WARP, power_of_two(rows), MAX_THREADS)
             group = MAX_THREADS // x
             return (x, group), int(-(-accesses // group) <= most)
         # As few threads a row as have four accesses each; more where rows are few, or too long to be kept.
         group = min(1 << max(accesses // 4, 1).bit_length() - 1, MAX_THREADS)
         while group < min(MAX_THREADS, accesses) and (rows * group < _BLOCKS * MAX_THREADS or accesses > group * most):
             group *= 2
-        return (group, min(MAX_THREADS // group, _above(rows))), int(-(-accesses // group) <= most)
+        return (group, min(MAX_THREADS // group, power_of_two(rows))), int(-(-accesses // group) <= most)
 
     # ------------------------------------------------------------ overlap
-
-    def _pairs(self) -> tuple[tuple[int, ...], ...]:
-        layouts, first = (*self.inputs, *self.outputs), len(self.inputs)
-        return tuple(
-            (i, a.low, a.high, j, o.low, o.high, int(self._may_share(i, j, 0, 0)))
-            for j, o in enumerate(layouts[first:], first)
-            for i, a in enumerate(layouts[:j])
-        )
 
     def _may_share(self, i: int, j: int, source: int, target: int) -> bool:
         """True for what is written element by element where it is read."""
@@ -169,8 +160,3 @@ class RowExecutable(Operation):
         if i < self.task.kept:
             return f"out overlaps {self.names[i]} in part: pass {self.names[i]} itself, or memory that shares nothing"
         return super()._shares(i, j)
-
-
-def _above(number: int) -> int:
-    """The smallest power of two that is not less."""
-    return 1 << max(number - 1, 0).bit_length()

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..base.layout import Merged, merge_dimensions
 from ..kernels.specs import MAX_THREADS, VECTOR_BYTES
-from .geometry import Geometry, Given, alignments_of, launcher_of, row_grid
+from .geometry import Geometry, Given, alignments_of, launcher_of, power_of_two, row_grid
 
 #: Blocks of `reduce_rows` are narrowed until there are so many of them, but to no fewer bytes than these.
 _BLOCKS, _BLOCK_BYTES = 512, 64
@@ -52,12 +52,12 @@ def reduction_launcher(algorithm: str, spec: Any, given: Given) -> Any:
                  for aligned, size, source in zip(alignments, sizes, sources, strict=False)]  # fmt: skip
         width = gcd(VECTOR_BYTES // max(sizes), *whole)
     access, leader = width * max(sizes), sources[0]
-    most = _power_of_two(columns // width)
+    most = power_of_two(columns // width)
     # Neighbouring threads take neighbouring rows where those are next to each other in memory.
     x = 1 if 0 < abs(leader[-2]) < abs(leader[-1]) else min(32, most)
     while x * access > _BLOCK_BYTES and count * columns < _BLOCKS * x * width:
         x //= 2
-    y = min(MAX_THREADS // x, _power_of_two(rows))
+    y = min(MAX_THREADS // x, power_of_two(rows))
     x = min(MAX_THREADS // y, most)
     blocks = -(-columns // (x * width))
     span = x * width if blocks > 1 else 0
@@ -78,11 +78,6 @@ def _steps(spec: Any) -> list[tuple[int, ...]]:
         tuple(step // array.itemsize if n > 1 else 0 for n, step in zip(each.shape, each.strides, strict=True))
         for each, array in zip((*spec.reads, *spec.writes), arrays, strict=True)
     ]
-
-
-def _power_of_two(number: int) -> int:
-    """The smallest power of two that is not less, and not less than 1."""
-    return 1 << max(number - 1, 0).bit_length()
 
 
 def is_wide(spec: Any) -> bool:

@@ -242,6 +242,3 @@ def everyday(x: Layout, weight: Layout) -> Iterator[tuple[str, tuple[Layout, ...
     """Each function with the arrays that it is mostly called with."""
     for name, names in _NAMES.items():
         yield name, tuple(weight if own in ("weight", "bias") else x for own in names)
-
-
-#: Plans of all of these functions.

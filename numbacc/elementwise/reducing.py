@@ -207,6 +207,3 @@ def _plan(name: str, x: Layout, axis: Any, keepdims: bool, option: Any, out: Lay
 def planned(name: str, x: Layout, axis: int | None, option: Any) -> FoldPlan:
     """A plan for an array that need not exist, in no cache."""
     return _plan(name, x, axis, False, option, None)
-
-
-#: Plans of all reductions.

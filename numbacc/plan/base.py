@@ -70,6 +70,11 @@ class Plan(Operation):
         """The results in NumPy: in `outs`, or where that has None, new arrays."""
         raise NotImplementedError
 
+    def _targets(self, outs: Sequence[Any]) -> list[Any]:
+        """NumPy arrays for the results: those in `outs`, new ones where that has None."""
+        pairs = zip(self.outputs, outs, strict=True)
+        return [operands.empty_layout(made) if out is None else out for made, out in pairs]
+
     _memory: Any = staticmethod(operands.empty_device)
 
     def _grown(self) -> None:

@@ -10,14 +10,29 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import operands
 from ..base.casts import cast
 from ..base.layout import CPU, numpy_view
 from ..device.fold_kernels import FoldExecutable, FoldTask
 from .base import Plan
 
 
-class FoldPlan(Plan, FoldExecutable):
+class OwnScalars(Plan):
+    """A plan whose scalar arguments are its own: each run has the same."""
+
+    _scalars: tuple[int, ...] = ()
+
+    def _keep(self, scalars: Sequence[int]) -> None:
+        """Take them, as words; a reference knows them by itself."""
+        self._scalars = () if self.device == CPU else tuple(scalars)
+
+    def run(
+        self, inputs: Sequence[Any], outs: Sequence[Any] | None, out: Any, stream: int, scalars: Sequence[Any] = ()
+    ) -> Any:
+        """As `Operation.run`."""
+        return super().run(inputs, outs, out, stream, scalars or self._scalars)
+
+
+class FoldPlan(OwnScalars, FoldExecutable):
     """A planned reduction. Call it with arrays laid out as those it was made for.
 
     Args:
@@ -29,13 +44,7 @@ class FoldPlan(Plan, FoldExecutable):
         FoldExecutable.__init__(self, task)
         self.out_given, self.math_dtype = task.out_given, task.compute
         self.accumulator_dtype = self._spec("whole").parts[0]
-        self._scalars = () if self.device == CPU else tuple(scalars)
-
-    def run(
-        self, inputs: Sequence[Any], outs: Sequence[Any] | None, out: Any, stream: int, scalars: Sequence[Any] = ()
-    ) -> Any:
-        """As `Operation.run`."""
-        return super().run(inputs, outs, out, stream, scalars or self._scalars)
+        self._keep(scalars)
 
     def _compute(self, inputs: Sequence[Any], outs: Sequence[Any], scalars: Sequence[Any]) -> Sequence[Any]:
         task, seen = self.task, []
@@ -44,7 +53,7 @@ class FoldPlan(Plan, FoldExecutable):
             same = view.offset == 0 and task.shape == array.shape
             seen.append(array if same else numpy_view(array, view.offset, task.shape, view.strides))
         results = task.reference(*seen, *scalars)
-        made = [operands.empty_layout(own) if out is None else out for own, out in zip(self.outputs, outs, strict=True)]
+        made = self._targets(outs)
         for view, result in zip(task.writes, results, strict=True):
             target, shape = made[view.argument], task.lengths(task.kept)
             np.copyto(numpy_view(target, view.offset, shape, view.strides), cast(result, target.dtype))

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import operands
 from ..base.casts import cast
 from ..base.dtypes import info
 from ..base.layout import CPU, Layout, View, numpy_view, row_major_strides
@@ -47,8 +46,7 @@ class MapPlan(Plan, MapExecutable):
         results = spec.reference(*seen, *scalars)
         if outs[0] is None and self._is_whole and all(map(self._is_new, results, self.outputs, [seen] * len(outs))):
             return results
-        pairs = zip(self.outputs, outs, strict=True)
-        outs = [operands.empty_layout(made) if out is None else out for made, out in pairs]
+        outs = self._targets(outs)
         for view, look, result in zip(spec.writes, self._writes, results, strict=True):
             target = outs[view.argument]
             np.copyto(target if look is None else look(target), cast(result, target.dtype))

@@ -9,35 +9,25 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import operands
 from ..base.casts import cast
-from ..base.layout import CPU
 from ..device.fold_kernels import FoldExecutable, FoldTask
 from ..device.operation import Operation
 from ..device.row_executable import RowExecutable, RowTask
 from ..device.steps import Scratch, Step, Steps
-from .base import Plan
+from .folds import OwnScalars
 
 
-class _Rows(Plan):
-    """What both plans share: scalar arguments, and NumPy."""
+class _Rows(OwnScalars):
+    """What both plans share: NumPy."""
 
     task: RowTask
-    scalars: tuple[int, ...] = ()
 
     def _decide(self, task: RowTask, scalars: Sequence[int]) -> None:
         self.out_given, self.math_dtype, self.accumulator_dtype = task.out_given, task.compute, task.compute
-        self.scalars = () if self.device == CPU else tuple(scalars)
-
-    def run(
-        self, inputs: Sequence[Any], outs: Sequence[Any] | None, out: Any, stream: int, scalars: Sequence[Any] = ()
-    ) -> Any:
-        """As `Operation.run`."""
-        return super().run(inputs, outs, out, stream, self.scalars)
+        self._keep(scalars)
 
     def _compute(self, inputs: Sequence[Any], outs: Sequence[Any], scalars: Sequence[Any]) -> Sequence[Any]:
-        results = self.task.reference(*inputs)
-        made = [operands.empty_layout(own) if out is None else out for own, out in zip(self.outputs, outs, strict=True)]
+        results, made = self.task.reference(*inputs), self._targets(outs)
         for target, result in zip(made, results, strict=True):
             np.copyto(target, cast(result, target.dtype))
         return made
@@ -103,6 +93,3 @@ class GradientPlan(_Rows):
             backend=sums.backend,
             algorithm="; ".join(step.executable.algorithm for step in steps),
         )
-
-    def _fits(self, key: tuple[int, ...], addresses: Sequence[int]) -> bool:
-        return bool(self._key(addresses) == key)
