@@ -122,12 +122,14 @@ class DeviceArray(Operators, NumbaArray):
 
     _do_getitem, _do_setitem = getitem, setitem  # as Numba's own methods call them
 
-    def transpose(self, axes: Sequence[int] | None = None) -> DeviceArray:
-        """A view with the axes reversed, or in the order of `axes`.
+    def transpose(self, *order_of_axes: Any, axes: Sequence[int] | None = None) -> DeviceArray:
+        """A view with the axes reversed, or in another order: x.transpose((1, 0)), x.transpose(1, 0).
 
         Raises:
             ShapeError: axes does not name each axis once.
         """
+        if order_of_axes:
+            axes = order_of_axes[0] if len(order_of_axes) == 1 else order_of_axes
         order = None if axes is None else axes_of(axes, self.ndim, "the array", "axes")
         if order is not None and len(order) != self.ndim:
             raise ShapeError(f"axes={shown(axes)} must name each axis of shape {self.shape}")

@@ -49,7 +49,7 @@ class Geometry(NamedTuple):
         grid, block: blocks and threads along x and y.
         outer: the dimensions that the kernel unravels.
         scalars: the integers that follow them.
-        width, lanes, transposed, repeated: as in `KernelSpec`.
+        width, lanes, transposed, repeated, counted: as in `KernelSpec`.
     """
 
     algorithm: str
@@ -61,6 +61,7 @@ class Geometry(NamedTuple):
     lanes: int = 1
     transposed: tuple[int, ...] = ()
     repeated: tuple[int, ...] = ()
+    counted: tuple[int, ...] = ()
 
 
 class Given(NamedTuple):
@@ -93,20 +94,19 @@ def make_launcher(spec: Any, given: Given) -> Any:
     Raises:
         DeviceError: the GPU does not know the dtype.
     """
-    inputs, sizes = len(spec.reads), sizes_of(spec)
-    merged = _with_outer_dimension(
-        merge_dimensions(
-            spec.shape,
-            [
-                tuple(step // size for step in view.strides)
-                for view, size in zip((*spec.reads, *spec.writes), sizes, strict=True)
-            ],
-            1,
-            leader=inputs,
-        )
-    )
+    loaded, sizes, alignments = len(spec.reads), sizes_of(spec), alignments_of(spec, given.alignment)
+    walks = [
+        tuple(step // size for step in view.strides)
+        for view, size in zip((*spec.reads, *spec.writes), sizes, strict=True)
+    ]
+    # Counters follow the inputs. They are no memory, and have no alignment.
+    inputs = loaded + len(spec.counters)
+    counted = tuple(range(loaded, inputs))
+    walks[loaded:loaded] = spec.counters
+    sizes[loaded:loaded] = alignments[loaded:loaded] = [0] * len(counted)
+    merged = _with_outer_dimension(merge_dimensions(spec.shape, walks, 1, leader=inputs))
     heavy = () if spec.formula is None else spec.formula.heavy
-    geometry = choose(merged, inputs, sizes, alignments_of(spec, given.alignment), heavy)
+    geometry = choose(merged, inputs, sizes, alignments, heavy, counted)
     steps = merged.strides
     if geometry.transposed:
         row = _row_dimension(merged, geometry.transposed)
@@ -148,7 +148,8 @@ def launcher_of(spec: Any, geometry: Geometry, steps: Sequence[Sequence[int]], w
         DeviceError: the GPU does not know the dtype.
     """
     names = [info(array.dtype).name for array in arrays_of(spec)]
-    reads, writes = tuple(names[: len(spec.reads)]), tuple(names[len(spec.reads) :])
+    counters = len(spec.counters)
+    reads, writes = (*names[: len(spec.reads)], *["int64"] * counters), tuple(names[len(spec.reads) :])
     # Kernels are compiled for few ranks: dimensions of length 1 fill up.
     rank = next(rank for rank in RANKS if rank >= len(geometry.outer))
     more = rank - len(geometry.outer)
@@ -165,6 +166,8 @@ def launcher_of(spec: Any, geometry: Geometry, steps: Sequence[Sequence[int]], w
         repeated=geometry.repeated,
         compute=spec.compute or compute_dtype(reads, writes),
         scalars=spec.scalars,
+        counted=geometry.counted,
+        indices=spec.indices,
     )
     first = len(spec.inputs)
     launcher = given.launcher(
@@ -176,6 +179,8 @@ def launcher_of(spec: Any, geometry: Geometry, steps: Sequence[Sequence[int]], w
             alignment=given.alignment,
             pointers=(
                 *((view.argument, view.offset) for view in spec.reads),
+                # What is no memory has an address all the same, which is not looked at.
+                *((0, 0),) * counters,
                 *((first + view.argument, view.offset) for view in spec.writes),
             ),
             constants=(
@@ -217,7 +222,12 @@ def for_any_alignment(order: LaunchOrder, alignment: Sequence[int]) -> LaunchOrd
 
 
 def choose(
-    merged: Merged, inputs: int, sizes: Sequence[int], alignments: Sequence[int], heavy: Sequence[int] = ()
+    merged: Merged,
+    inputs: int,
+    sizes: Sequence[int],
+    alignments: Sequence[int],
+    heavy: Sequence[int] = (),
+    counted: tuple[int, ...] = (),
 ) -> Geometry:
     """The kernel and grid for merged dimensions (at least two).
 
@@ -227,16 +237,17 @@ def choose(
         sizes: bytes of each operand's elements.
         alignments: the operands' addresses modulo 16.
         heavy: as in `Formula`.
+        counted: as in `KernelSpec`.
     """
     repeated = tuple(k for k, step in enumerate(merged.strides[:inputs]) if step[-1] == 0)
     if all(step[-1] == 1 or k in repeated for k, step in enumerate(merged.strides)):
-        return _rows(merged, inputs, sizes, alignments, repeated, heavy)
+        return _rows(merged, inputs, sizes, alignments, repeated, heavy, counted)._replace(counted=counted)
     transposed = tuple(k for k, step in enumerate(merged.strides) if step[-1] != 1)
     if transposed[-1] < inputs and _row_dimension(merged, transposed) is not None:
-        return _tiles(merged, transposed, sizes, alignments)
+        return _tiles(merged, transposed, sizes, alignments)._replace(counted=counted)
     size = prod(merged.shape)
     blocks = -(-size // MAX_THREADS)
-    return Geometry("strided", (blocks, 1), (MAX_THREADS, 1), merged.shape, (size,))
+    return Geometry("strided", (blocks, 1), (MAX_THREADS, 1), merged.shape, (size,), counted=counted)
 
 
 def _rows(
@@ -246,18 +257,20 @@ def _rows(
     alignments: Sequence[int],
     repeated: tuple[int, ...],
     heavy: Sequence[int],
+    counted: tuple[int, ...],
 ) -> Geometry:
-    """For contiguous rows: what is the same all along them counts only by its strides."""
+    """For contiguous rows: what is the same all along them counts only by its strides, what is counted not at all."""
     columns, outer = merged.shape[-1], merged.shape[:-1]
     rows = prod(outer)
-    straight = [k for k in range(len(sizes)) if k not in repeated]
+    straight = [k for k in range(len(sizes)) if k not in repeated and k not in counted]
+    loaded = inputs - len({*repeated, *counted})
     widest = max(sizes[k] for k in straight)
     #: Bytes from row to row of each operand, to the power of two that divides all of them.
     pitches = [
         gcd(VECTOR_BYTES, *(n * size for n in step[:-1])) for step, size in zip(merged.strides, sizes, strict=True)
     ]
     width = VECTOR_BYTES // widest
-    lanes = vector_thread_bytes(inputs - len(repeated), widest) // widest
+    lanes = vector_thread_bytes(loaded, widest) // widest
     # A run of `width` elements must start at a multiple of its own bytes in every operand, at one element for all.
     starts = {(-alignments[k] % (width * sizes[k])) / sizes[k] for k in straight}
     if len(starts) == 1 and all(pitches[k] % (width * sizes[k]) == 0 for k in straight):
@@ -267,7 +280,7 @@ def _rows(
         if vectors and first == int(first):
             items = columns - vectors * (width - 1)
             if widest in heavy:
-                lanes = vector_thread_bytes(inputs - len(repeated), widest, True) // widest
+                lanes = vector_thread_bytes(loaded, widest, True) // widest
             grid, block = row_grid(items, rows, lanes // width)
             return Geometry("vector", grid, block, outer, (rows, columns, head, vectors), width, lanes, (), repeated)
     width = max(4 // widest, 1)
@@ -279,7 +292,7 @@ def _rows(
         x = WARP if rows >= MAX_THREADS // WARP else MAX_THREADS
         pieces = columns // (WARP * lanes)
         rest = columns - pieces * WARP * lanes
-        warps = -(-pieces // pieces_each(inputs - len(repeated), width)) + (rest > WARP)
+        warps = -(-pieces // pieces_each(loaded, width)) + (rest > WARP)
         grid, block = row_grid(warps * WARP, rows, 1, x)
         return Geometry("uneven", grid, block, outer, (rows, columns, pieces, rest), width, lanes, (), repeated)
     return Geometry("scalar", *row_grid(columns, rows, 1), outer, (rows, columns))

@@ -36,6 +36,9 @@ class MapSpec(NamedTuple):
         accumulator: dtype of sums; None where nothing is summed.
         compute: name of the dtype that the formula computes in; "" for what follows from the operands'.
         scalars: names of the dtypes of scalar arguments, which are passed at each launch.
+        counters: numbers behind the reads that are no memory but follow from where an element is in `shape`: for each
+            the steps along the dimensions, (0, 1) for the column. References know them by themselves.
+        indices: which of the reads are int64 in the formula, whatever it computes in.
     """
 
     op: str
@@ -52,6 +55,8 @@ class MapSpec(NamedTuple):
     accumulator: str | None = None
     compute: str = ""
     scalars: tuple[str, ...] = ()
+    counters: tuple[tuple[int, ...], ...] = ()
+    indices: tuple[int, ...] = ()
 
     def shape_of(self, view: View) -> tuple[int, ...]:
         """The shape of an operand."""

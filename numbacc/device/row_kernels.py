@@ -1,4 +1,4 @@
-"""Launches of kernels whose operands are whole arrays of different shapes: masks of bits, reductions over rows.
+"""Launches of kernels whose operands are not walked alike: masks of bits, reductions over rows, what indices name.
 
 They are launchers of a `map_executable.MapSpec` as `geometry.make_launcher` makes them, given the kernel's name first.
 """
@@ -75,7 +75,7 @@ def _steps(spec: Any) -> list[tuple[int, ...]]:
     """Each operand's strides in elements, 0 along axes on which there is no step."""
     arrays = (*spec.inputs, *spec.outputs)
     return [
-        tuple(step // array.itemsize if n > 1 else 0 for n, step in zip(each.shape, each.strides, strict=True))
+        tuple(step // array.itemsize if n > 1 else 0 for n, step in zip(spec.shape_of(each), each.strides, strict=True))
         for each, array in zip((*spec.reads, *spec.writes), arrays, strict=True)
     ]
 
@@ -83,4 +83,26 @@ def _steps(spec: Any) -> list[tuple[int, ...]]:
 def is_wide(spec: Any) -> bool:
     """True if an offset or an index could pass 2^31, those of the last block's threads beyond the end included."""
     reach = [(array.high - array.low) // array.itemsize for array in (*spec.inputs, *spec.outputs)]
-    return bool(max(*reach, prod(spec.reads[0].shape)) >= 2**31 - 2**16)
+    return bool(max(*reach, prod(spec.shape_of(spec.reads[0])), prod(spec.shape)) >= 2**31 - 2**16)
+
+
+def gather_launcher(length: int, apart: int, spec: Any, given: Given) -> Any:
+    """For elements that indices name, along an axis of so many elements, so many apart.
+
+    The spec's inputs are the array, seen without that axis, and the indices, both in the result's shape.
+    """
+    size, steps = spec.inputs[0].itemsize, _steps(spec)
+    merged = merge_dimensions(spec.shape, steps, 1, leader=2)
+    if len(merged.shape) == 1:
+        merged = Merged((1, *merged.shape), tuple((0, *step) for step in merged.strides))
+    (*outer, columns), (source, index, target) = merged.shape, merged.strides
+    width = 1
+    if source[-1] == target[-1] == 1 and not index[-1]:
+        alignments = alignments_of(spec, given.alignment)
+        distances = (columns, apart, *source[:-1], *target[:-1])
+        width = gcd(VECTOR_BYTES, alignments[0], alignments[2], *(size * n for n in distances)) // size
+    rows, items = prod(outer), columns // width
+    grid, block = row_grid(items, rows, 1)
+    scalars = (rows, columns, length, apart, 1)
+    geometry = Geometry("gather", grid, block, tuple(outer), scalars, max(width, 1))
+    return launcher_of(spec, geometry, merged.strides, is_wide(spec), given)

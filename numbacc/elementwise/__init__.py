@@ -21,10 +21,22 @@ from . import gradients, normalization, reductions
 from .caching import cache_clear, cache_info, cache_limit
 from .casting import astype, astype_plan, copy, copy_plan
 from .choosing import clamp, clamp_plan, where, where_plan
+from .indexing import take, take_along_axis, take_along_axis_plan, take_plan
 from .joining import concatenate, stack
 from .operation import ElementwisePlan
 from .optimizers import adamw_step
 from .own import Kernel, kernel
+from .positions import (
+    arange,
+    eye,
+    linspace,
+    one_hot,
+    one_hot_plan,
+    tril,
+    tril_plan,
+    triu,
+    triu_plan,
+)
 from .public import functions_of
 from .rows import NAMED, Row
 from .table import TABLE
@@ -48,6 +60,7 @@ __all__ = [
     "ElementwisePlan",
     "Kernel",
     "adamw_step",
+    "arange",
     "astype",
     "astype_plan",
     "cache_clear",
@@ -56,8 +69,20 @@ __all__ = [
     "concatenate",
     "copy",
     "copy_plan",
+    "eye",
     "kernel",
+    "linspace",
+    "one_hot",
+    "one_hot_plan",
     "stack",
+    "take",
+    "take_along_axis",
+    "take_along_axis_plan",
+    "take_plan",
+    "tril",
+    "tril_plan",
+    "triu",
+    "triu_plan",
     *_FUNCTIONS,
 ]
 

@@ -40,6 +40,13 @@ def address_of(builder: Any, args: Any, k: int, itemsize: int) -> Any:
     return builder.add(address, builder.mul(resized(builder, offset, I64), I64(itemsize), flags=NO_OVERFLOW))
 
 
+def place_of(builder: Any, args: Any, k: int, operand: Any) -> Any:
+    """`address_of`, or of what is counted the offset, which stands for an address with elements of one byte."""
+    if operand.counted:
+        return resized(builder, builder.extract_value(args[1], k), I64)
+    return address_of(builder, args, k, operand.itemsize)
+
+
 def behind(builder: Any, address: Any, step: Any, count: int, itemsize: int) -> Any:
     """The address `count` steps of so many elements behind another.
 
@@ -87,7 +94,9 @@ def _is_vector(value: Any) -> bool:
 
 
 def bits_at(builder: Any, operand: Any, address: Any) -> Any:
-    """The element that lies at an address, as it lies there."""
+    """The element that lies at an address, as it lies there; of what is counted the address."""
+    if operand.counted:
+        return address
     pointer = pointer_to(builder, address, formats.memory_type(operand.dtype))
     return builder.load(pointer, align=alignment_of(operand))
 
@@ -113,8 +122,7 @@ def make_numbers(rows: Sequence[Any]) -> dict[str, Any]:
             items = {}
             for k in range(len(addresses)):
                 operand = row_of(rows, k)
-                address = address_of(builder, args, k, operand.dtype.itemsize)
-                items[k] = load_one(context, builder, operand, address)
+                items[k] = load_one(context, builder, operand, place_of(builder, args, k, operand))
             return aggregate(context, builder, result, items)
 
         return result(addresses, at), generate
@@ -156,10 +164,14 @@ def make_lanes(rows: Sequence[Any], lanes: int, width: int) -> dict[str, Any]:
             items: dict[Any, Any] = {}
             for k in range(len(addresses)):
                 operand = row_of(rows, k)
-                itemsize, access = operand.dtype.itemsize, operand.access
+                itemsize, access, first = operand.itemsize, operand.access, place_of(builder, args, k, operand)
                 if operand.repeated:
-                    number = load_one(context, builder, operand, address_of(builder, args, k, itemsize))
+                    number = load_one(context, builder, operand, first)
                     items |= {(k, lane): number for lane in range(lanes)}
+                    continue
+                if operand.counted:
+                    there = [lane_address(builder, first, args[2], lane, width, itemsize) for lane in range(lanes)]
+                    items |= {(k, lane): load_one(context, builder, operand, at) for lane, at in enumerate(there)}
                     continue
                 for start in range(0, lanes, access):
                     vector = builder.load(run_pointer(builder, args, k, start), align=access * itemsize)
@@ -190,8 +202,8 @@ def make_some(rows: Sequence[Any], lanes: int) -> dict[str, Any]:
 
     def there(builder: Any, args: Any, count: Any, k: int, lane: int) -> tuple[Any, Any]:
         """(whether that lane is there, its address, or that of the first)."""
-        itemsize = row_of(rows, k).dtype.itemsize
-        first = address_of(builder, args, k, itemsize)
+        itemsize = row_of(rows, k).itemsize
+        first = place_of(builder, args, k, row_of(rows, k))
         is_there = builder.icmp_signed(">", count, count.type(lane))
         return is_there, builder.select(is_there, behind(builder, first, args[2], lane, itemsize), first)
 

@@ -16,10 +16,11 @@ from ..base._numba import cuda
 from ..base.dtypes import TABLE, DTypeInfo
 from . import philox
 from .box_muller import box_muller, box_muller_double
+from .draw_specs import DRAW_WORDS, HALVES, DrawSpec
 from .instructions import hardware
 from .intrinsics import accessors
 from .philox import high, join, low
-from .specs import DRAW_WORDS, HALVES, DrawSpec, Kernel
+from .specs import Kernel
 
 # Numba knows functions by their names in a module, not those in a namespace.
 fma, fma_double, exp = hardware.fma, hardware.fma_double, hardware.exp

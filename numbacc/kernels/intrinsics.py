@@ -39,16 +39,23 @@ class Operand:
         number: name of the dtype that its numbers have in the formula.
         access: elements of one load or store in a run of `width` elements: as many as 16 bytes hold.
         repeated: True where one element stands for all of a row.
+        counted: True where there is no memory: its numbers are the offsets themselves.
+        itemsize: bytes from one element to the next; 1 of offsets.
     """
 
-    __slots__ = ("access", "dtype", "number", "repeated")
+    __slots__ = ("access", "counted", "dtype", "itemsize", "number", "repeated")
 
-    def __init__(self, dtype: DTypeInfo, compute: str, width: int, repeated: bool):
-        self.dtype, self.repeated = dtype, repeated
+    def __init__(
+        self, dtype: DTypeInfo, compute: str, width: int, repeated: bool, counted: bool = False, is_index: bool = False
+    ):
+        self.dtype, self.repeated, self.counted = dtype, repeated, counted
+        self.itemsize = 1 if counted else dtype.itemsize
         own = str(dtype.compute)
         # A truth value stays one; a complex number becomes no real one.
         stays = own == "bool" or (dtype.parts == 2 and not compute.startswith("complex")) or compute == "bool"
         self.number = own if stays or not compute else compute
+        if counted or is_index:
+            self.number = "int64"
         self.access = max(min(width, VECTOR_BYTES // dtype.itemsize), 1)
 
 
@@ -60,6 +67,8 @@ def operands(
     compute: str = "",
     transposed: tuple[int, ...] = (),
     repeated: tuple[int, ...] = (),
+    counted: tuple[int, ...] = (),
+    indices: tuple[int, ...] = (),
 ) -> SimpleNamespace:
     """The intrinsics of a kernel over arrays of these dtypes, one dtype per operand.
 
@@ -70,6 +79,8 @@ def operands(
         compute: name of the dtype that numbers are loaded in; "" for each operand's own.
         transposed: the inputs that `stage` and `fetch` turn around.
         repeated: the inputs that are the same for all lanes.
+        counted: the inputs whose numbers are their offsets.
+        indices: the inputs whose numbers are int64.
 
     Returns:
         a namespace of
@@ -96,7 +107,9 @@ def operands(
         of each operand, in blocks of `width` rows and columns; of the inputs only those that are not transposed;
         ``fetch_lanes(tile, column, cell, loaded)``: `lanes` numbers per operand, given what `load_down` returned.
     """
-    found = tuple(Operand(dtype, compute, width, k in repeated) for k, dtype in enumerate(dtypes))
+    found = tuple(
+        Operand(dtype, compute, width, k in repeated, k in counted, k in indices) for k, dtype in enumerate(dtypes)
+    )
     widest = max((dtype for dtype in dtypes), key=lambda dtype: dtype.itemsize)
     return SimpleNamespace(
         real=getattr(types, "boolean" if found[0].number == "bool" else found[0].number),

@@ -243,7 +243,7 @@ def make(spec: KernelSpec) -> Kernel:
     io = _accessors(reads, writes, spec, spec.lanes)
     io.few = _accessors(reads, writes, spec._replace(width=1), max(spec.lanes // 2, 1))
     io.single, io.transposed = single, len(spec.transposed)
-    io.pieces_each = pieces_each(len(reads) - len(spec.repeated), spec.width)
+    io.pieces_each = pieces_each(spec.loaded, spec.width)
     # The simulator's cells hold one number each.
     io.cells = TILE * spec.width if SIMULATED else TILE
     io.scalars = scalar_reader(tuple(spec.scalars))
@@ -253,7 +253,9 @@ def make(spec: KernelSpec) -> Kernel:
 
 def _accessors(reads: Any, writes: Any, spec: KernelSpec, lanes: int) -> SimpleNamespace:
     """The intrinsics that load the inputs and store the outputs."""
-    found = vars(operands(reads, lanes, spec.width, spec.compute, spec.transposed, spec.repeated))
+    found = vars(
+        operands(reads, lanes, spec.width, spec.compute, spec.transposed, spec.repeated, spec.counted, spec.indices)
+    )
     out = operands(writes, lanes, spec.width)
     theirs = {name: call for name, call in vars(out).items() if name.startswith("store")}
     return SimpleNamespace(**(found | theirs))

@@ -103,12 +103,11 @@ def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, transposed: tu
     def put(target: Any, value: Any) -> None:
         target[...] = cast(value, target.dtype)
 
+    def one(k: int, address: int, offset: int) -> Any:
+        return number(k, np.int64(offset) if row(k).counted else _element(address, offset, row(k).dtype, 1)[0])
+
     def load(addresses: Any, at: Any) -> Any:
-        found = []
-        for k, (address, offset) in enumerate(zip(addresses, at, strict=True)):
-            dtype = row(k).dtype
-            found.append(number(k, _element(address, offset, dtype, 1)[0]))
-        return tuple(found)
+        return tuple(one(k, *each) for k, each in enumerate(zip(addresses, at, strict=True)))
 
     def store(addresses: Any, at: Any, values: Any) -> None:
         with np.errstate(all="ignore"):
@@ -123,7 +122,11 @@ def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, transposed: tu
         for k, (address, offset) in enumerate(zip(addresses, at, strict=True)):
             dtype, access = row(k).dtype, row(k).access
             if row(k).repeated:
-                found.append((number(k, _element(address, offset, dtype, 1)[0]),) * lanes)
+                found.append((one(k, address, offset),) * lanes)
+                continue
+            if row(k).counted:
+                there = (offset + lane // width * step + lane % width for lane in range(lanes))
+                found.append(tuple(one(k, address, each) for each in there))
                 continue
             parts = [_element(address, start, dtype, access) for _, start in accesses(k, offset, step)]
             found.append(tuple(number(k, value) for part in parts for value in part))
@@ -166,7 +169,7 @@ def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, transposed: tu
             store(addresses, [offset + lane * step for offset in at], [numbers[lane] for numbers in values])
 
     def only(operands: Any, addresses: Any, at: Any) -> dict[int, Any]:
-        return {k: number(k, _element(addresses[k], at[k], row(k).dtype, 1)[0]) for k in operands}
+        return {k: one(k, addresses[k], at[k]) for k in operands}
 
     straight = [k for k in range(len(rows)) if k not in transposed]
     #: (row, column) of each lane of `load_down`, behind the first, in elements.
@@ -191,6 +194,8 @@ def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, transposed: tu
     def check_words(operands: Any, addresses: Any, at: Any) -> None:
         """Raise where what is moved at once is not aligned."""
         for k in operands:
+            if row(k).counted:
+                continue
             _element(addresses[k], at[k], row(k).dtype, width)
 
     def stage_lanes(tile: Any, column: int, cell: int, addresses: Any, at: Any, strides: Any) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ..base.dtypes import TABLE
+from .draw_specs import DrawSpec
 from .formula import Formula, Reduction, RowFormula
 
 #: A kernel as a Python function, ready to be compiled or simulated.
@@ -29,6 +30,9 @@ KEPT_BYTES = 32768
 #: Rows and columns of `tiled`'s tiles, and how many of them its threads take at once.
 TILE, TILE_STEP = 32, MAX_THREADS // 32
 
+#: Kernel -> the module that writes it, where that is not `maps`.
+_MODULES = {"pack_bits": "bits", "select_bits": "bits", "reduce_rows": "reductions", "gather": "gathers"}
+
 
 class KernelSpec(NamedTuple):
     """All that decides a kernel's code: the key it is cached under.
@@ -45,6 +49,8 @@ class KernelSpec(NamedTuple):
         repeated: which of the inputs are the same along a row.
         compute: name of the dtype that the formula computes in.
         scalars: names of the dtypes of the scalar arguments, which are passed at launch.
+        counted: which of the inputs are no memory: their numbers are the offsets themselves.
+        indices: which of the inputs are int64 in the formula, whatever it computes in; those counted are, too.
     """
 
     algorithm: str
@@ -59,11 +65,18 @@ class KernelSpec(NamedTuple):
     repeated: tuple[int, ...] = ()
     compute: str = ""
     scalars: tuple[str, ...] = ()
+    counted: tuple[int, ...] = ()
+    indices: tuple[int, ...] = ()
 
     @property
     def dtypes(self) -> tuple[str, ...]:
         """Those of all operands."""
         return (*self.reads, *self.writes)
+
+    @property
+    def loaded(self) -> int:
+        """How many of the inputs are read all along a row."""
+        return len(self.reads) - len({*self.repeated, *self.counted})
 
     @property
     def narrow(self) -> bool:
@@ -74,7 +87,8 @@ class KernelSpec(NamedTuple):
     @property
     def access_bytes(self) -> int:
         """Width of the widest load or store."""
-        return max(min(self.width * TABLE[name].itemsize, VECTOR_BYTES) for name in (*self.reads, *self.writes))
+        names = [name for k, name in enumerate(self.dtypes) if k not in self.counted]
+        return max(min(self.width * TABLE[name].itemsize, VECTOR_BYTES) for name in names)
 
     @property
     def needs_alignment(self) -> bool:
@@ -84,7 +98,7 @@ class KernelSpec(NamedTuple):
     @property
     def sources(self) -> tuple[str, ...]:
         """The modules of this folder that write the kernel."""
-        return ({"pack_bits": "bits", "select_bits": "bits", "reduce_rows": "reductions"}.get(self.algorithm, "maps"),)
+        return (_MODULES.get(self.algorithm, "maps"),)
 
     @property
     def identity(self) -> str:
@@ -108,64 +122,6 @@ def compute_dtype(reads: Sequence[str], writes: Sequence[str]) -> str:
         return "float64" if double else "float32"
     numbers = [row for row in rows if row.name != "bool"]
     return str((numbers or rows)[0].compute)
-
-
-#: Words of scalar arguments of a kernel of `draws`; halves of its formula's numbers, which stay.
-DRAW_WORDS, HALVES = 2, 8
-
-
-class DrawSpec(NamedTuple):
-    """All that decides the code of a kernel that makes random numbers.
-
-    Attributes:
-        source: where words come from: "philox"; "philox in turns", in the order of cuRAND's float64 normals; "memory".
-        formula: a key of `draws.FORMULAS` or `draws.GROUP_FORMULAS`.
-        words: 32-bit words per value.
-        dtype: name of the result's dtype; that of unsigned integers of its size where it is of integers.
-        dense: True where the result is C-contiguous.
-        rank: dimensions of the result, at least 1.
-        access_bytes: width of one store.
-        groups: groups of four words that one thread makes, an even number.
-    """
-
-    source: str
-    formula: str
-    words: int
-    dtype: str
-    dense: bool
-    rank: int
-    access_bytes: int
-    groups: int
-
-    @property
-    def wide(self) -> bool:
-        """True: its integers have 64 bits."""
-        return True
-
-    @property
-    def dtypes(self) -> tuple[str, ...]:
-        """As in `KernelSpec`."""
-        return (self.dtype,)
-
-    @property
-    def needs_alignment(self) -> bool:
-        """As in `KernelSpec`."""
-        return self.access_bytes > TABLE[self.dtype].itemsize
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """As in `KernelSpec`."""
-        return ("draws", "philox", "box_muller", "arithmetic")
-
-    @property
-    def identity(self) -> str:
-        """As in `KernelSpec`."""
-        return repr(self)
-
-
-def groups_of(formula: str, words: int) -> int:
-    """`DrawSpec.groups`, measured on an H200: more where the arithmetic takes longer than the memory."""
-    return 4 if words == 2 and formula in ("normal", "lognormal", "integers", "few_integers") else 2
 
 
 class RepackSpec(NamedTuple):

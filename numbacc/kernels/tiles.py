@@ -8,13 +8,13 @@ from typing import Any
 from ..base._numba import intrinsic, types
 from . import formats
 from .access import (
-    address_of,
     aggregate,
     alignment_of,
     behind,
     bits_at,
     lanes_type,
     load_one,
+    place_of,
     pointer_to,
     resized,
     row_of,
@@ -46,6 +46,8 @@ def make_tiles(rows: Sequence[Any], lanes: int, width: int, transposed: tuple[in
         return formats.access_type(operand.dtype, width), width * operand.dtype.itemsize
 
     def load(builder: Any, k: int, address: Any) -> Any:
+        if row_of(rows, k).counted:
+            return address
         kind, align = access(k)
         return builder.load(pointer_to(builder, address, kind), align=align)
 
@@ -78,7 +80,7 @@ def make_tiles(rows: Sequence[Any], lanes: int, width: int, transposed: tuple[in
     def stage(typing: Any, tile: Any, column: Any, row: Any, addresses: Any, at: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             for k in transposed:
-                bits = bits_at(builder, rows[k], address_of(builder, args[3:5], k, rows[k].dtype.itemsize))
+                bits = bits_at(builder, rows[k], place_of(builder, args[3:5], k, rows[k]))
                 builder.store(bits, element(context, builder, tile, args, k), align=alignment_of(rows[k]))
             return context.get_dummy_value()
 
@@ -95,7 +97,7 @@ def make_tiles(rows: Sequence[Any], lanes: int, width: int, transposed: tuple[in
                     bits = builder.load(element(context, builder, tile, args, k), align=alignment_of(each))
                     items[k] = formats.widen(context, builder, each, bits)
                 else:
-                    items[k] = load_one(context, builder, each, address_of(builder, args[3:5], k, each.dtype.itemsize))
+                    items[k] = load_one(context, builder, each, place_of(builder, args[3:5], k, each))
             return aggregate(context, builder, result, items)
 
         return result(tile, column, row, addresses, at), generate
@@ -107,8 +109,8 @@ def make_tiles(rows: Sequence[Any], lanes: int, width: int, transposed: tuple[in
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             found = {}
             for k in transposed:
-                itemsize, stride = rows[k].dtype.itemsize, builder.extract_value(args[5], (k, across))
-                first = address_of(builder, args[3:5], k, itemsize)
+                itemsize, stride = rows[k].itemsize, builder.extract_value(args[5], (k, across))
+                first = place_of(builder, args[3:5], k, rows[k])
                 for n in range(lanes // width):
                     found[k, n] = load(builder, k, behind(builder, first, stride, n * step, itemsize))
             under_way(builder, list(found.values()))
@@ -121,8 +123,8 @@ def make_tiles(rows: Sequence[Any], lanes: int, width: int, transposed: tuple[in
 
     def rows_at(builder: Any, args: Any, k: int, down: int) -> dict[tuple[int, int], Any]:
         """(block, row in it) -> the address of its elements there, given addresses, offsets and strides."""
-        itemsize, stride = row_of(rows, k).dtype.itemsize, builder.extract_value(args[2], (k, down))
-        first = address_of(builder, args, k, itemsize)
+        itemsize, stride = row_of(rows, k).itemsize, builder.extract_value(args[2], (k, down))
+        first = place_of(builder, args, k, row_of(rows, k))
         return {
             (n, i): behind(builder, first, stride, n * apart * width + i, itemsize)
             for n in range(blocks)

@@ -15,12 +15,12 @@ from typing import Any
 from ..base._numba import intrinsic, ir, types
 from . import formats
 from .access import (
-    address_of,
     aggregate,
     behind,
     bits_at,
     lane_address,
     lanes_type,
+    place_of,
     pointer_to,
     resized,
     row_of,
@@ -39,12 +39,12 @@ def _is_word(operand: Any, width: int) -> bool:
     return width > 1 and width * operand.dtype.itemsize == _WORD
 
 
-def _parts(builder: Any, args: Any, k: int, itemsize: int) -> tuple[Any, Any, Any]:
+def _parts(builder: Any, args: Any, k: int, operand: Any) -> tuple[Any, Any, Any]:
     """(address, how many bytes it is beyond a word's start, that word's address) of operand k's first run.
 
     Runs are moved by whole words, so that what lies beyond is known before.
     """
-    address = address_of(builder, args, k, itemsize)
+    address, itemsize = place_of(builder, args, k, operand), operand.itemsize
     beyond = builder.and_(builder.trunc(address, I32), I32(_WORD - 1))
     aligned = builder.and_(address, I64(-_WORD))
     return (behind(builder, address, args[2], 1, itemsize), beyond, behind(builder, aligned, args[2], 1, itemsize))
@@ -122,10 +122,10 @@ def make_uneven(rows: Sequence[Any], lanes: int, width: int) -> dict[str, Any]:
             few = len(addresses) <= 2
             for k in range(len(addresses)):
                 operand = row_of(rows, k)
-                itemsize = operand.dtype.itemsize
-                address, beyond, aligned = _parts(builder, args, k, itemsize)
+                itemsize = operand.itemsize
+                address, beyond, aligned = _parts(builder, args, k, operand)
                 if operand.repeated:
-                    number = bits_at(builder, operand, address_of(builder, args, k, itemsize))
+                    number = bits_at(builder, operand, place_of(builder, args, k, operand))
                     bits |= {(k, lane): number for lane in range(lanes)}
                 elif _is_word(operand, width):
                     starts = [behind(builder, aligned, args[3], run, itemsize) for run in range(runs + 1)]
@@ -159,8 +159,8 @@ def make_uneven(rows: Sequence[Any], lanes: int, width: int) -> dict[str, Any]:
             before = builder.and_(builder.sub(number, I32(1)), I32(WARP - 1))
             for k, kind in enumerate(values):
                 operand = row_of(rows, k)
-                itemsize = operand.dtype.itemsize
-                address, beyond, aligned = _parts(builder, args, k, itemsize)
+                itemsize = operand.itemsize
+                address, beyond, aligned = _parts(builder, args, k, operand)
                 numbers = [builder.extract_value(args[4], (k, lane)) for lane in range(lanes)]
 
                 def put(

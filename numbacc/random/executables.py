@@ -18,7 +18,8 @@ from ..base.dispatch import launcher_class, runtime, simulated
 from ..base.dtypes import info
 from ..base.layout import Layout
 from ..device.geometry import Given
-from ..kernels.specs import DRAW_WORDS, MAX_THREADS, DrawSpec, LaunchOrder, groups_of
+from ..kernels.draw_specs import DRAW_WORDS, DrawSpec, groups_of
+from ..kernels.specs import MAX_THREADS, LaunchOrder
 from .draw import Draw, in_order, round_up
 
 #: Values that go through scratch memory at a time, where the sequence can be had in pieces.

@@ -1,0 +1,200 @@
+"""Elements that indices name: `take` of one axis by a list of indices, `take_along_axis` by an array of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..arrays import operands
+from ..arrays.operands import Array
+from ..base import checks
+from ..base.dtypes import info
+from ..base.layout import MAX_RANK, Layout, check_same_device, layout, normalize_axis, row_major_strides, view
+from ..device.map_executable import MapSpec
+from ..device.row_kernels import gather_launcher
+from ..device.streams import handle_of
+from ..errors import DTypeError, ShapeError
+from ..plan.base import check_out
+from ..reference import indexing as reference
+from .calling import NumberedPlan, call, find
+from .planning import broadcast_strides
+from .positions import check_indices
+
+
+def take(x: Any, indices: Any, *, axis: int | None = None, out: Any = None, stream: Any = None) -> Array:
+    """Elements of x along an axis, in the order in which a list of indices names them: rows of a table, say.
+
+    Args:
+        x: array of any dtype with arithmetic, any strides.
+        indices: array of integers, any shape and strides. Negative ones count from the end.
+        axis: the axis that they are indices of; None for x seen as one row, which its strides must allow.
+        out: array for the result, of its shape, x's dtype and device; it shares no memory with them.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Returns:
+        an array of x's shape with that of `indices` in the place of the axis, up to 8 dimensions. Of indices beyond the
+        axis NaN; 0 where the dtype has none. (NumPy raises there; a GPU cannot without being waited for.)
+
+    Raises:
+        DTypeError: indices are no integers; float8. ShapeError: axis, rank, an axis without elements, shape of out.
+        LayoutError: out overlaps an argument, or is read-only. DeviceError: several devices.
+
+    Example:
+        >>> elementwise.take(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1, 1, 0]), axis=0)
+        array([[3., 4.],
+               [3., 4.],
+               [1., 2.]])
+    """
+    return call(_take, _NAMES, (_flat(x, axis, stream), indices), _axis(axis), out, stream)
+
+
+def take_plan(x: Any, indices: Any, *, axis: int | None = None, out: Any = None) -> GatherPlan:
+    """The plan that `take` runs for these arrays: call it as `plan(x, indices, out=None, stream=None)`.
+
+    Of no axis it is called with x of rank 1.
+
+    Example:
+        >>> elementwise.take_plan(np.ones(3), np.array([0, 2]), axis=0).info.op
+        'elementwise.take'
+    """
+    return find(_take, _NAMES, (_flat(x, axis, None), indices), _axis(axis), out)
+
+
+def take_along_axis(x: Any, indices: Any, *, axis: int = -1, out: Any = None, stream: Any = None) -> Array:
+    """y[i, j, k] = x[i, indices[i, j, k], k]: elements along an axis, other ones at every place.
+
+    Args:
+        x: array of any dtype with arithmetic, rank 1 to 8, any strides.
+        indices: array of integers of x's rank. Along all other axes both broadcast. Negative ones count from the end.
+        axis: the axis that they are indices of.
+        out, stream: as in `take`.
+
+    Returns:
+        an array of the shape of `indices`, broadcast with x's along the other axes. Of indices beyond the axis as
+        `take`.
+
+    Raises:
+        as `take`; ShapeError: another rank, what does not broadcast.
+
+    Example:
+        >>> x = np.array([[1.0, 5.0, 3.0], [4.0, 2.0, 6.0]])
+        >>> elementwise.take_along_axis(x, np.argmax(x, axis=1, keepdims=True), axis=1)
+        array([[5.],
+               [6.]])
+    """
+    return call(_along, _NAMES, (x, indices), (checks.integer(axis, "axis"),), out, stream)
+
+
+def take_along_axis_plan(x: Any, indices: Any, *, axis: int = -1, out: Any = None) -> GatherPlan:
+    """The plan that `take_along_axis` runs: call it as `plan(x, indices, out=None, stream=None)`.
+
+    Example:
+        >>> elementwise.take_along_axis_plan(np.ones(3), np.array([0, 2])).info.op
+        'elementwise.take_along_axis'
+    """
+    return find(_along, _NAMES, (x, indices), (checks.integer(axis, "axis"),), out)
+
+
+_NAMES = ("x", "indices")
+
+
+class GatherPlan(NumberedPlan):
+    """A planned gather, whose reference takes whole arrays. Call it with arrays laid out as those it was made for."""
+
+    def _compute(self, inputs: Sequence[Any], outs: Sequence[Any], scalars: Sequence[Any]) -> Sequence[Any]:
+        (target,) = made = self._targets(outs)
+        np.copyto(target, self.spec.reference(*inputs)[0])
+        return made
+
+
+def _flat(x: Any, axis: Any, stream: Any) -> Any:
+    """x, as one row where there is no axis."""
+    return operands.as_array(x, "x", handle_of(stream)).reshape(-1) if axis is None else x
+
+
+def _axis(axis: Any) -> tuple[int]:
+    return (0 if axis is None else checks.integer(axis, "axis"),)
+
+
+def _take(inputs: tuple[Layout, ...], outs: tuple[Layout, ...] | None, axis: int) -> GatherPlan:
+    x, indices = inputs
+    number = _checked(x, indices, axis)
+    rank = indices.ndim
+    shape = (*x.shape[:number], *indices.shape, *x.shape[number + 1 :])
+    if len(shape) > MAX_RANK:
+        raise ShapeError(f"x has rank {x.ndim} and indices {rank}: the result has {len(shape)}, of at most {MAX_RANK}")
+    before, behind = (0,) * number, (0,) * (x.ndim - number - 1)
+    own = (*x.strides[:number], *(0,) * rank, *x.strides[number + 1 :])
+    return _plan("take", inputs, outs, shape, number, (own, (*before, *indices.strides, *behind)))
+
+
+def _along(inputs: tuple[Layout, ...], outs: tuple[Layout, ...] | None, axis: int) -> GatherPlan:
+    x, indices = inputs
+    number = _checked(x, indices, axis)
+    if indices.ndim != x.ndim:
+        raise ShapeError(f"indices has rank {indices.ndim} (shape {indices.shape}); x has rank {x.ndim}")
+    # Along the axis x has no say.
+    alone = layout(
+        (*x.shape[:number], 1, *x.shape[number + 1 :]),
+        (*x.strides[:number], 0, *x.strides[number + 1 :]),
+        x.dtype,
+        x.device,
+    )
+    try:
+        shape = np.broadcast_shapes(alone.shape, indices.shape)
+    except ValueError:
+        raise ShapeError(
+            f"indices has shape {indices.shape} and x {x.shape}: they do not broadcast beside axis {number}"
+        ) from None
+    own, theirs = (broadcast_strides(each, shape) for each in (alone, indices))
+    return _plan("take_along_axis", inputs, outs, shape, number, (own, theirs))
+
+
+def _checked(x: Layout, indices: Layout, axis: int) -> int:
+    """The axis, once the arrays fit each other."""
+    check_same_device(indices, "indices", x, "x")
+    check_indices(indices, "indices")
+    if info(x.dtype, "x").compute is None:
+        raise DTypeError(f"x has dtype {x.dtype}, which is not computed with: elementwise.astype converts it")
+    return normalize_axis(axis, x.ndim, "x")
+
+
+def _plan(
+    name: str,
+    inputs: tuple[Layout, ...],
+    outs: tuple[Layout, ...] | None,
+    shape: tuple[int, ...],
+    axis: int,
+    steps: tuple[tuple[int, ...], ...],
+) -> GatherPlan:
+    x, _ = inputs
+    row, length = info(x.dtype), x.shape[axis]
+    if not length and 0 not in shape:
+        raise ShapeError(f"x has shape {x.shape}: axis {axis} has no elements to take")
+    result = layout(shape, row_major_strides(shape, x.itemsize), x.dtype, x.device)
+    outputs = (result,) if outs is None else outs
+    check_out(outputs, (result,), ("out",))
+    other = math.nan if row.is_float or row.parts == 2 else 0
+    compute = str(row.compute)
+    return GatherPlan(
+        MapSpec(
+            op=f"elementwise.{name}",
+            formula=None,
+            reference=partial(getattr(reference, name), axis=axis),
+            names=("x", "indices", "out"),
+            inputs=inputs,
+            outputs=outputs,
+            shape=shape,
+            reads=tuple(view(k, 0, step, shape) for k, step in enumerate(steps)),
+            writes=(view(0, 0, outputs[0].strides, shape),),
+            out_given=outs is not None,
+            launcher=partial(gather_launcher, length, x.strides[axis] // x.itemsize),
+            compute=compute,
+            scalars=(compute,),
+        ),
+        (other,),
+    )

@@ -1,0 +1,385 @@
+"""Arrays whose elements follow from where they are: ranges, unit matrices, triangles, one-hot codes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..arrays.operands import Array
+from ..base import checks, dtypes
+from ..base.dtypes import info
+from ..base.layout import Layout, dense_like, layout, normalize_axis, row_major_strides, view
+from ..device.devices import target_of
+from ..device.map_executable import MapSpec
+from ..device.streams import handle_of
+from ..errors import DTypeError, OptionError, ShapeError
+from ..kernels.positions import POSITIONS
+from ..plan.base import check_out
+from .caching import plans
+from .calling import NumberedPlan, call, find
+from .resolve import kind_of
+
+
+def arange(
+    start: float,
+    stop: float | None = None,
+    step: float = 1,
+    *,
+    dtype: Any = None,
+    device: int | str | None = None,
+    stream: Any = None,
+) -> Array:
+    """start, start + step, start + 2 step, ..., as long as they are before stop.
+
+    Args:
+        start, stop, step: real numbers; with one alone it is stop, and start is 0. A negative step counts down.
+        dtype: the result's; by default int64 of integers, float32 of floats. Floats are computed in float64.
+        device, stream: as in `numbacc.empty`.
+
+    Returns:
+        an array of rank 1 of ⌈(stop - start) / step⌉ numbers.
+
+    Raises:
+        OptionError: what is not a finite number, a step of 0. DTypeError: a dtype without arithmetic.
+
+    Example:
+        >>> numbacc.asnumpy(elementwise.arange(2, 8, 2))
+        array([2, 4, 6])
+    """
+    first, last = (0, start) if stop is None else (start, stop)
+    numbers = [_number(x, name) for x, name in ((first, "start"), (last, "stop"), (step, "step"))]
+    if not numbers[2]:
+        raise OptionError("step=0: a range never ends with it")
+    count = max(math.ceil((numbers[1] - numbers[0]) / numbers[2]), 0)
+    is_whole = all(isinstance(x, int) for x in numbers)
+    return _made("stepped", count, dtype, is_whole, device, stream, (numbers[0], numbers[2]))
+
+
+def linspace(
+    start: float,
+    stop: float,
+    num: int = 50,
+    *,
+    endpoint: bool = True,
+    dtype: Any = None,
+    device: int | str | None = None,
+    stream: Any = None,
+) -> Array:
+    """`num` numbers from start to stop, equally far apart.
+
+    Args:
+        start, stop: real numbers.
+        num: how many, 0 or more.
+        endpoint: whether the last is stop, or the first behind the last is.
+        dtype: the result's; float32 by default. They are computed in float64; of integer dtypes rounded down, as
+            NumPy has it.
+        device, stream: as in `numbacc.empty`.
+
+    Raises:
+        OptionError: what is not a finite number, a negative `num`. DTypeError: a dtype without arithmetic.
+
+    Example:
+        >>> numbacc.asnumpy(elementwise.linspace(0, 1, 5))
+        array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
+    """
+    first, last = float(_number(start, "start")), float(_number(stop, "stop"))
+    count = checks.integer(num, "num", 0)
+    parts = count - 1 if checks.boolean(endpoint, "endpoint") else count
+    step = (last - first) / parts if parts > 0 else 0.0
+    at = count - 1 if endpoint and count > 1 else -1
+    is_integer = dtype is not None and kind_of(info(dtypes.dtype(dtype)).name) in "iu"
+    return _made(
+        "spaced_below" if is_integer else "spaced", count, dtype, False, device, stream, (first, step, at, last)
+    )
+
+
+def eye(
+    n_rows: int,
+    n_cols: int | None = None,
+    *,
+    k: int = 0,
+    dtype: Any = "float32",
+    device: int | str | None = None,
+    stream: Any = None,
+) -> Array:
+    """A matrix with ones on a diagonal, and zeros elsewhere.
+
+    Args:
+        n_rows, n_cols: its lengths; as many columns as rows by default.
+        k: which diagonal: 0 the main one, positive ones are above it.
+        dtype: any dtype with arithmetic.
+        device, stream: as in `numbacc.empty`.
+
+    Raises:
+        ShapeError: a length is not an integer of 0 or more. OptionError: k is not one. DTypeError: a dtype without
+        arithmetic.
+
+    Example:
+        >>> numbacc.asnumpy(elementwise.eye(2))
+        array([[1., 0.],
+               [0., 1.]], dtype=float32)
+    """
+    rows = checks.integer(n_rows, "n_rows", 0, error=ShapeError)
+    columns = rows if n_cols is None else checks.integer(n_cols, "n_cols", 0, error=ShapeError)
+    made = _target((rows, columns), dtype, device)
+    plan = plans.find((_eye, made, checks.integer(k, "k")))
+    return plan.run((), None, None, handle_of(stream))
+
+
+def one_hot(
+    indices: Any, num_classes: int, *, axis: int = -1, dtype: Any = "float32", out: Any = None, stream: Any = None
+) -> Array:
+    """1 at the place of a new axis that an index names, 0 at all others.
+
+    Args:
+        indices: array of integers, rank 0 to 7, any strides. One that is negative, or `num_classes` and more, gives
+            zeros alone.
+        num_classes: the length of the new axis.
+        axis: where that is in the result.
+        dtype: the result's, any with arithmetic.
+        out: array for the result.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Raises:
+        DTypeError: indices are no integers; a dtype without arithmetic. ShapeError: axis, rank, shape of out.
+        OptionError: `num_classes` is not an integer of 0 or more.
+
+    Example:
+        >>> elementwise.one_hot(np.array([1, 0]), 3, dtype="int8")
+        array([[0, 1, 0],
+               [1, 0, 0]], dtype=int8)
+    """
+    return call(_one_hot, ("indices",), (indices,), _one_hot_options(num_classes, axis, dtype), out, stream)
+
+
+def one_hot_plan(
+    indices: Any, num_classes: int, *, axis: int = -1, dtype: Any = "float32", out: Any = None
+) -> NumberedPlan:
+    """The plan that `one_hot` runs for these arrays: call it as `plan(indices, out=None, stream=None)`.
+
+    Example:
+        >>> elementwise.one_hot_plan(np.array([1, 0]), 3).info.dtypes
+        ('int64', 'float32')
+    """
+    return find(_one_hot, ("indices",), (indices,), _one_hot_options(num_classes, axis, dtype), out)
+
+
+def tril(x: Any, *, k: int = 0, out: Any = None, stream: Any = None) -> Array:
+    """The lower triangles of matrices: 0 above diagonal k.
+
+    Args:
+        x: array of rank 2 to 8 of any dtype with arithmetic, any strides; its last two axes are matrices.
+        k: the highest diagonal that stays: 0 the main one, positive ones are above it.
+        out: array for the result, of x's shape, dtype and device. It may be x itself: in place.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Raises:
+        ShapeError: rank, shape of out. DTypeError: float8. OptionError: k is not an integer. LayoutError: out overlaps
+        x in part, or is read-only.
+
+    Example:
+        >>> elementwise.tril(np.ones((2, 2)))
+        array([[1., 0.],
+               [1., 1.]])
+    """
+    return call(_triangle, ("x",), (x,), ("up_to_diagonal", checks.integer(k, "k")), out, stream)
+
+
+def tril_plan(x: Any, *, k: int = 0, out: Any = None) -> NumberedPlan:
+    """The plan that `tril` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
+
+    Example:
+        >>> elementwise.tril_plan(np.ones((2, 2))).info.op
+        'elementwise.tril'
+    """
+    return find(_triangle, ("x",), (x,), ("up_to_diagonal", checks.integer(k, "k")), out)
+
+
+def triu(x: Any, *, k: int = 0, out: Any = None, stream: Any = None) -> Array:
+    """The upper triangles of matrices: 0 below diagonal k. Arguments and errors are those of `tril`.
+
+    Example:
+        >>> elementwise.triu(np.ones((2, 2)))
+        array([[1., 1.],
+               [0., 1.]])
+    """
+    return call(_triangle, ("x",), (x,), ("from_diagonal", checks.integer(k, "k")), out, stream)
+
+
+def triu_plan(x: Any, *, k: int = 0, out: Any = None) -> NumberedPlan:
+    """The plan that `triu` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
+
+    Example:
+        >>> elementwise.triu_plan(np.ones((2, 2))).info.op
+        'elementwise.triu'
+    """
+    return find(_triangle, ("x",), (x,), ("from_diagonal", checks.integer(k, "k")), out)
+
+
+# ---------------------------------------------------------------- plans
+
+
+def _number(value: Any, name: str) -> Any:
+    """An integer of Python's, or a finite float."""
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        return int(value)
+    return checks.real(value, name)
+
+
+def _target(shape: tuple[int, ...], asked: Any, device: Any) -> Layout:
+    """The layout of a new array, of a dtype that is computed with."""
+    row = info(dtypes.dtype(asked))
+    if row.compute is None:
+        raise DTypeError(f"dtype={row.name} is not computed with: make another one, and convert it with astype")
+    return layout(shape, row_major_strides(shape, row.itemsize), row.numpy, target_of(device))
+
+
+def _made(
+    formula: str, count: int, asked: Any, is_whole: bool, device: Any, stream: Any, numbers: tuple[Any, ...]
+) -> Array:
+    made = _target((count,), ("int64" if is_whole else "float32") if asked is None else asked, device)
+    # 0 and -0.0 are equal, and so are 1 and 1.0, but they are not the same range.
+    plan = plans.find((_range, formula, made, is_whole, numbers, repr(numbers)))
+    return plan.run((), None, None, handle_of(stream))
+
+
+def _range(formula: str, made: Layout, is_whole: bool, numbers: tuple[Any, ...], written: str) -> NumberedPlan:
+    compute = "int64" if is_whole else "float64"
+    scalars = (compute, compute) if formula == "stepped" else (compute, compute, "int64", compute)
+
+    def reference(*given: Any) -> tuple[Any, ...]:
+        index = np.arange(made.size)
+        with np.errstate(all="ignore"):
+            found = numbers[0] + index * np.dtype(compute).type(numbers[1])
+        if formula != "stepped" and numbers[2] >= 0:
+            found[-1:] = numbers[3]
+        return (np.floor(found) if formula == "spaced_below" else found,)
+
+    return NumberedPlan(
+        MapSpec(
+            op="elementwise.arange" if formula == "stepped" else "elementwise.linspace",
+            formula=POSITIONS[formula],
+            reference=reference,
+            names=("out",),
+            inputs=(),
+            outputs=(made,),
+            shape=made.shape,
+            reads=(),
+            writes=(view(0, 0, made.strides, made.shape),),
+            out_given=False,
+            compute=compute,
+            scalars=scalars,
+            counters=((1,),),
+        ),
+        numbers,
+    )
+
+
+def _eye(made: Layout, k: int) -> NumberedPlan:
+    compute = str(info(made.dtype).compute)
+    return NumberedPlan(
+        MapSpec(
+            op="elementwise.eye",
+            formula=POSITIONS["on_diagonal"],
+            reference=lambda: (np.eye(made.shape[0], made.shape[1], k, made.dtype),),
+            names=("out",),
+            inputs=(),
+            outputs=(made,),
+            shape=made.shape,
+            reads=(),
+            writes=(view(0, 0, made.strides, made.shape),),
+            out_given=False,
+            compute=compute,
+            scalars=("int64", compute, compute),
+            counters=((-1, 1),),
+        ),
+        (k, 1, 0),
+    )
+
+
+def _triangle(inputs: tuple[Layout, ...], outs: tuple[Layout, ...] | None, formula: str, k: int) -> NumberedPlan:
+    (x,) = inputs
+    name = "tril" if formula == "up_to_diagonal" else "triu"
+    if not 2 <= x.ndim <= 8:
+        raise ShapeError(f"x has rank {x.ndim} (shape {x.shape}); {name} takes matrices, of rank 2 to 8")
+    row = info(x.dtype, "x")
+    if row.compute is None:
+        raise DTypeError(f"x has dtype {row.name}, which is not computed with: elementwise.astype converts it")
+    outputs = _outputs(dense_like(x, x.shape), outs)
+    function = np.tril if name == "tril" else np.triu
+    compute = str(row.compute)
+    return NumberedPlan(
+        MapSpec(
+            op=f"elementwise.{name}",
+            formula=POSITIONS[formula],
+            reference=lambda seen: (function(seen, k),),
+            names=("x", "out"),
+            inputs=inputs,
+            outputs=outputs,
+            shape=x.shape,
+            reads=(view(0, 0, x.strides, x.shape),),
+            writes=(view(0, 0, outputs[0].strides, x.shape),),
+            out_given=outs is not None,
+            compute=compute,
+            scalars=("int64", compute),
+            counters=((*(0,) * (x.ndim - 2), -1, 1),),
+        ),
+        (k, 0),
+    )
+
+
+def _one_hot_options(num_classes: Any, axis: Any, asked: Any) -> tuple[Any, ...]:
+    return checks.integer(num_classes, "num_classes", 0), checks.integer(axis, "axis"), dtypes.dtype(asked)
+
+
+def _one_hot(
+    inputs: tuple[Layout, ...], outs: tuple[Layout, ...] | None, classes: int, axis: int, asked: np.dtype[Any]
+) -> NumberedPlan:
+    (indices,) = inputs
+    check_indices(indices, "indices")
+    if indices.ndim > 7:
+        raise ShapeError(f"indices has rank {indices.ndim}; one to 7 leaves room for the new axis")
+    where, row = normalize_axis(axis, indices.ndim + 1, "the result"), info(asked)
+    if row.compute is None:
+        raise DTypeError(f"dtype={row.name} is not computed with: elementwise.astype converts from another one")
+    shape = (*indices.shape[:where], classes, *indices.shape[where:])
+    result = layout(shape, row_major_strides(shape, row.itemsize), row.numpy, indices.device)
+    outputs, compute = _outputs(result, outs), str(row.compute)
+
+    def reference(seen: Any) -> tuple[Any, ...]:
+        column = np.arange(classes).reshape(-1, *(1,) * (indices.ndim - where))
+        return ((seen == column).astype(row.numpy),)
+
+    return NumberedPlan(
+        MapSpec(
+            op="elementwise.one_hot",
+            formula=POSITIONS["one_hot"],
+            reference=reference,
+            names=("indices", "out"),
+            inputs=inputs,
+            outputs=outputs,
+            shape=shape,
+            reads=(view(0, 0, (*indices.strides[:where], 0, *indices.strides[where:]), shape),),
+            writes=(view(0, 0, outputs[0].strides, shape),),
+            out_given=outs is not None,
+            compute=compute,
+            scalars=(compute, compute),
+            counters=(tuple(int(d == where) for d in range(len(shape))),),
+            indices=(0,),
+        ),
+        (1, 0),
+    )
+
+
+def check_indices(indices: Layout, name: str) -> None:
+    """Raise DTypeError unless an array is of integers."""
+    if kind_of(info(indices.dtype, name).name) not in "iu":
+        raise DTypeError(f"{name} has dtype {indices.dtype}; indices are integers: elementwise.astype converts")
+
+
+def _outputs(result: Layout, outs: tuple[Layout, ...] | None) -> tuple[Layout, ...]:
+    outputs = (result,) if outs is None else outs
+    check_out(outputs, (result,), ("out",))
+    return outputs

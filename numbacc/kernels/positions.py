@@ -1,0 +1,75 @@
+"""Formulas of where an element is: `column`, `row` and the like are indices, the steps of a map's counters say of what.
+
+Their numbers are int64; of the other numbers each has the dtype that is computed in.
+"""
+
+from __future__ import annotations
+
+import math
+
+from .arithmetic import exp
+from .formula import Formula
+
+
+def stepped(index, start, step):
+    """start + index step."""
+    return (start + index * step,)
+
+
+def spaced(index, start, step, last, stop):
+    """start + index step, and at the last index stop, whatever the sum is rounded to."""
+    return (stop if index == last else start + index * step,)
+
+
+def spaced_below(index, start, step, last, stop):
+    """`spaced`, rounded down."""
+    return (math.floor(stop if index == last else start + index * step),)
+
+
+def on_diagonal(above, number, one, zero):
+    """One where the column minus the row is a number."""
+    return (one if above == number else zero,)
+
+
+def up_to_diagonal(x, above, number, zero):
+    """x where the column minus the row is at most a number."""
+    return (x if above <= number else zero,)
+
+
+def from_diagonal(x, above, number, zero):
+    """x where the column minus the row is at least a number."""
+    return (x if above >= number else zero,)
+
+
+def one_hot(index, column, one, zero):
+    """One in the column that an index names."""
+    return (one if index == column else zero,)
+
+
+def cross_entropy_slope(x, total, dy, target, column, ignored, kept, smoothed):
+    """dy (softmax(x) - what was to be predicted): `kept` at the target, `smoothed` everywhere; 0 of what is ignored.
+
+    `total` is log Σ e^x, so that softmax(x) is e^(x - total).
+    """
+    if target == ignored:
+        return (0.0,)
+    wanted = smoothed + kept if target == column else smoothed
+    return (dy * (exp(x - total) - wanted),)
+
+
+#: Formulas by name. What they mean in NumPy says who plans them.
+POSITIONS = {
+    function.__name__: Formula(function.__name__, function, heavy=(2,) if function is cross_entropy_slope else ())
+    for function in (
+        stepped, spaced, spaced_below, on_diagonal, up_to_diagonal, from_diagonal, one_hot, cross_entropy_slope,
+    )
+}  # fmt: skip
+
+
+def named(name: str) -> Formula:
+    """A formula of this module, as pickles have it."""
+    return POSITIONS[name]
+
+
+for _name, _formula in POSITIONS.items():
+    _formula.origin = (named, (_name,))
