@@ -19,42 +19,72 @@ from numbacc.elementwise.gradients import DIFFERENTIABLE  # noqa: E402
 from numbacc.elementwise.table import TABLE  # noqa: E402
 
 DTYPES = ("float32", "float16", "bfloat16")
+#: Those of the measured errors.
+PRECISIONS = ("float32", "float64", "float16", "bfloat16")
 KINDS = {"f": "floats", "i": "integers", "b": "bool", "c": "complex"}
 #: What has no rounding of its own.
 EXACT = {"abs", "negative", "sign", "floor", "ceil", "trunc", "round", "relu", "relu6", "where", "maximum", "minimum"}
 EXACT |= {"fmax", "fmin", "clamp", "copysign"}
+RESULTS = ROOT / "benchmarks" / "results"
 
 
-def figures() -> dict[str, dict]:
-    """Figures of the newest results, by name."""
-    newest = sorted((ROOT / "benchmarks" / "results").glob("*-elementwise.json"))[-1]
-    return {figure["name"]: figure for figure in json.loads(newest.read_text())["figures"]}
+def figures(subject: str, results: Path = RESULTS) -> dict[str, dict]:
+    """Figures of a subject by name, each of the newest results that have it."""
+    found = {}
+    for path in sorted(results.glob(f"*-{subject}.json")):
+        found |= {figure["name"]: figure for figure in json.loads(path.read_text())["figures"]}
+    return found
 
 
-def lines() -> list[str]:
-    """The table's lines."""
-    found = figures()
-    head = "| function | dtypes | gradient | ulp | copy's speed: float32, float16, bfloat16 | torch's time over ours |"
-    table = [head, "|---|---|---|---|---|---|"]
+def _error(name: str, measured: dict[str, dict]) -> str:
+    """The largest errors that were measured, by dtype; where none were, what tests allow in float32."""
+    if measured:
+        own = [measured.get(f"{name} {dtype}") for dtype in PRECISIONS]
+        return " ".join("-" if each is None else f"{each['ulp']:.3g}" for each in own) if any(own) else ""
+    entry = TABLE[name]
+    if entry.row.rule == "bool" or "f" not in entry.row.meanings:
+        return ""
+    return "0" if name in EXACT else str(LIMITS.get(name, 2))
+
+
+def _told(measured: dict[str, dict]) -> list[str]:
+    """What the column of errors has."""
+    if not measured:
+        return ["Errors are what tests allow of kernels in float32.", ""]
+    count = max(figure["count"] for figure in measured.values())
+    more = [name for name, figure in measured.items() if not figure.get("holds", True)]
+    told = f"Errors are the largest that were measured, of up to {count:,} numbers a function, all 65,536 of 16 bits."
+    beyond = f" Off by more than is aimed at: {', '.join(f'`{name}`' for name in more)}." if more else ""
+    return [told + beyond, ""]
+
+
+def lines(results: Path = RESULTS) -> list[str]:
+    """The table's lines, and what is said of it."""
+    found, measured = figures("elementwise", results), figures("ulp", results)
+    errors = f"ulp{': ' + ', '.join(PRECISIONS) if measured else ''}"
+    head = f"| function | dtypes | gradient | {errors} | copy's speed: {', '.join(DTYPES)} | torch's time over ours |"
+    table = [*_told(measured), head, "|---|---|---|---|---|---|"]
     for name, entry in TABLE.items():
         kinds = ", ".join(told for kind, told in KINDS.items() if kind in entry.row.meanings)
         gradient = "yes" if name in DIFFERENTIABLE else ""
-        ulp = "" if entry.row.rule == "bool" or "f" not in entry.row.meanings else str(LIMITS.get(name, 2))
-        ulp = "0" if name in EXACT else ulp
         own = [next((f for k, f in found.items() if k.startswith(f"{name} {d}, 2^")), {}) for d in DTYPES]
         speed = " ".join(f"{f['bandwidth']:.2f}" if "bandwidth" in f else "-" for f in own)
         ratio = " ".join(f"{f['peers']['torch'] / f['ms']:.2f}" if "torch" in f.get("peers", {}) else "-" for f in own)
-        measured = any("bandwidth" in f for f in own)
-        cells = [f"`{name}`", kinds, gradient, ulp, speed if measured else "", ratio if re.search(r"\d", ratio) else ""]
-        table.append(f"| {' | '.join(cells)} |")
+        told = any("bandwidth" in f for f in own)
+        cells = [f"`{name}`", kinds, gradient, _error(name, measured), speed if told else ""]
+        table.append(f"| {' | '.join([*cells, ratio if re.search(r'[0-9]', ratio) else ''])} |")
     return table
+
+
+def written(text: str, results: Path = RESULTS) -> str:
+    """The page with the table of the results."""
+    new = "<!-- table -->\n" + "\n".join(lines(results)) + "\n<!-- end -->"
+    return re.sub(r"<!-- table -->.*?<!-- end -->", lambda _: new, text, flags=re.DOTALL)
 
 
 def main() -> None:
     path = ROOT / "docs" / "elementwise.md"
-    text = path.read_text()
-    new = "<!-- table -->\n" + "\n".join(lines()) + "\n<!-- end -->"
-    path.write_text(re.sub(r"<!-- table -->.*?<!-- end -->", lambda _: new, text, flags=re.DOTALL))
+    path.write_text(written(path.read_text()))
 
 
 if __name__ == "__main__":

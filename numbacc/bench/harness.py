@@ -156,21 +156,29 @@ def commit() -> str | None:
     return head + "+" * bool(changed)
 
 
+def _gpu() -> dict[str, Any]:
+    """What the GPU at hand is."""
+    device = runtime.current_device()
+    return {
+        "gpu": runtime.device_name(device),
+        "compute_capability": "{}.{}".format(*runtime.capability(device)),
+        "driver_cuda": runtime.call(driver.cuDriverGetVersion),
+    }
+
+
 class Report:
     """Figures as they come in, each with the bound that it was promised to keep.
 
     Args:
         quiet: whether nothing is printed.
         only: what the names of all figures have; None for all figures.
+        on_gpu: whether the GPU is what is measured.
     """
 
-    def __init__(self, *, quiet: bool = False, only: str | None = None) -> None:
+    def __init__(self, *, quiet: bool = False, only: str | None = None, on_gpu: bool = True) -> None:
         self._quiet, self._only = quiet, only
-        device = runtime.current_device()
         self.environment: dict[str, Any] = {
-            "gpu": runtime.device_name(device),
-            "compute_capability": "{}.{}".format(*runtime.capability(device)),
-            "driver_cuda": runtime.call(driver.cuDriverGetVersion),
+            **(_gpu() if on_gpu else {"gpu": None}),
             "versions": versions(),
             "date": time.strftime("%Y-%m-%d"),
             "commit": commit(),
