@@ -105,7 +105,10 @@ def arguments(name: str, dtype: np.dtype, count: int) -> list[np.ndarray]:
     found = []
     for _ in arrays:
         every, everyday = rng.permutation(_spread(dtype, count // 2, rng)), rng.normal(0, 4, count // 4).astype(dtype)
-        found.append(np.concatenate([every, everyday, rng.choice(oracle.SPECIALS[dtype], count // 4)]))
+        drawn = np.concatenate([every, everyday, rng.choice(oracle.SPECIALS[dtype], count // 4)])
+        # C's functions of two numbers tell signalling NaN from others.
+        drawn[np.isnan(drawn)] = np.nan
+        found.append(drawn)
     if name == "where":
         found[0] = rng.random(found[0].size) < 0.5
     if name == "ldexp":

@@ -53,7 +53,8 @@ def test_arguments(name):
 
 def test_pairs_of_16_bits_are_as_many_as_asked():
     for x in ulp.arguments("pow", np.dtype(np.float16), 2**18):
-        assert x.size == 2**18 and len(np.unique(x.view(np.uint16))) == 2**16
+        numbers = np.isfinite(oracle.all_16_bit(np.float16)).sum()
+        assert x.size == 2**18 and len(np.unique(x[np.isfinite(x)].view(np.uint16))) == numbers
 
 
 def test_float32_is_tried_everywhere():

@@ -8,20 +8,31 @@ import importlib
 #: What can be benchmarked: the modules of this package that have a `run` function.
 SUBJECTS = {
     "arrays": "host time of everyday calls on arrays against torch",
-    "elementwise": "elementwise functions against the speed of copies, torch and CuPy",
+    "elementwise": "elementwise functions and own kernels against the speed of copies, torch, torch.compile and CuPy",
     "fft": "Fourier transforms against torch and CuPy",
-    "gated": "gated activations against the speed of copies, torch, torch.compile and Liger",
+    "gated": "gated activations, own gates too, against the speed of copies, torch, torch.compile and Liger",
     "gemm": "matrix products and their epilogues against torch and nvmath",
     "gemm_grid": "the part of gemm that takes many shapes: the choice of algorithm, against torch",
-    "rows": "reductions, softmax and norms against the speed of copies and torch",
+    "programs": "the programs of notebooks/programs against the same in torch, to their last result",
+    "rows": "reductions, softmax, norms and cross entropy against the speed of copies, torch, Liger and quack",
     "random": "random numbers against the speed of filling memory, torch and CuPy",
+    "startup": "the import and first calls in new processes, from source and from the disk cache",
 }
+
+
+def _listed() -> str:
+    return "\n".join(["What can be measured:", *(f"  {name:11s} {what}" for name, what in SUBJECTS.items())])
 
 
 def main(argv: list[str]) -> int:
     """The command line of `python -m numbacc bench`."""
-    parser = argparse.ArgumentParser(prog="python -m numbacc bench", description=__doc__)
-    parser.add_argument("subjects", nargs="*", metavar="subject", help=f"any of {', '.join(SUBJECTS)}")
+    parser = argparse.ArgumentParser(
+        prog="python -m numbacc bench",
+        description=__doc__,
+        epilog=_listed(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("subjects", nargs="*", metavar="subject", help="what is measured: see below")
     parser.add_argument("--json", help="write every figure to this file")
     parser.add_argument(
         "--only", metavar="TEXT", help="only figures with this in their names; of host times all or none"
@@ -29,7 +40,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--quick", action="store_true", help="fewer repeats, and no torch.compile")
     options = parser.parse_args(argv)
     if not options.subjects:
-        print("What can be measured:", *(f"  {name:9s} {what}" for name, what in SUBJECTS.items()), sep="\n")
+        print(_listed())
         return 0
     if unknown := set(options.subjects) - SUBJECTS.keys():
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(SUBJECTS)}")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,9 +13,11 @@ from .. import elementwise
 from ..elementwise.gradients import DIFFERENTIABLE
 from ..elementwise.table import TABLE
 from ..random import Generator
-from . import peers
-from .harness import RESOLUTION, Report, add_bandwidth, add_host_times, copy_of, gpu_ms
+from . import own, peers
+from .checking import is_right
+from .harness import Report, add_bandwidth, add_host_times, copy_of
 
+_SIZE, _QUICK_SIZE, _SIDE = 2**28, 2**26, 8192
 _NARROW = ("float32", "float16", "bfloat16")
 #: Part of copy bandwidth that is promised.
 _BOUND, _BROADCAST_BOUND, _TRANSPOSED_BOUND = 0.95, 0.90, 0.85
@@ -38,7 +38,7 @@ _INSIDE, _ABOVE = ("asin", "acos", "atanh", "erfinv"), ("acosh", "lgamma", "diga
 def run(report: Report, *, quick: bool = False) -> None:
     """All figures of elementwise functions."""
     torch, cupy = peers.import_torch(), peers.import_cupy()
-    size = 2**26 if quick else 2**28
+    size = _QUICK_SIZE if quick else _SIZE
     for dtype in _NARROW:
         names = [f"{name}{of}" for of in ("", "_backward") for name in TABLE if _is_timed(name, of)]
         labels = {name: f"{name} {dtype}, 2^{size.bit_length() - 1}" for name in names}
@@ -50,7 +50,7 @@ def run(report: Report, *, quick: bool = False) -> None:
     for dtype in _NARROW:
         _broadcast(report, dtype, torch, quick)
     for dtype in ("float32", "bfloat16"):
-        _own(report, dtype, torch, cupy, size // 2, quick)
+        own.add_own(report, dtype, size // 2, torch, cupy, quick)
     if report.wants("host time"):
         _host(report, torch)
 
@@ -96,7 +96,7 @@ def _contiguous(
     given = _given(name, arrays)
     dtype, function = str(given[0].dtype), getattr(elementwise, name)
     out = function(*given)
-    if not _is_right(function, given, out):
+    if not is_right(function, given, out):
         report.add(name=label, right=False)
         return
     # An array that is given twice is read once.
@@ -110,20 +110,6 @@ def _contiguous(
         result = cupy.from_dlpack(out) if out.dtype != np.bool_ else cupy.empty(out.shape, bool)
         works["CuPy"] = lambda: getattr(cupy, name)(*taken, out=result)
     add_bandwidth(report, label, works, _BOUND, 7 if quick else 15, right=True)
-
-
-def _is_right(function: Callable[..., Any], given: tuple[Any, ...], out: Any) -> bool:
-    """True if the first results are those of NumPy in float64."""
-    few = 1 << 16
-    host = [x if isinstance(x, float) else numbacc.asnumpy(x[:few]).astype(np.float64) for x in given]
-    found, wanted = numbacc.asnumpy(out[:few]), function(*host)
-    if found.dtype == np.bool_:
-        return bool((found == wanted).all())
-    eps = {2: 2.0**-7, 4: 2.0**-23}[found.dtype.itemsize]
-    with np.errstate(all="ignore"):
-        # Where NumPy's float64 is beyond a narrower dtype, that has infinity.
-        narrow = wanted.astype(found.dtype).astype(np.float64)
-    return bool(np.isclose(found.astype(np.float64), narrow, rtol=64 * eps, atol=64 * eps, equal_nan=True).all())
 
 
 def _torchs(torch: Any, name: str, given: tuple[Any, ...]) -> Callable[[], Any] | None:
@@ -151,12 +137,13 @@ def _torchs(torch: Any, name: str, given: tuple[Any, ...]) -> Callable[[], Any] 
 
 def _broadcast(report: Report, dtype: str, torch: Any, quick: bool) -> None:
     """A matrix and a row, a matrix and a column, and a copy of a transposed matrix."""
-    names = {kind: f"{kind} {dtype}, 8192 x 8192" for kind in ("add a row", "add a column", "copy of a transposed")}
+    n = _SIDE
+    names = {kind: f"{kind} {dtype}, {n} x {n}" for kind in ("add a row", "add a column", "copy of a transposed")}
     if not report.wants(*names.values()):
         return
     draws = Generator("philox", seed=7)
-    x, row = draws.normal(size=(8192, 8192), dtype=dtype), draws.normal(size=8192, dtype=dtype)
-    column, out, turned = row.reshape(8192, 1), numbacc.empty_like(x), x.T
+    x, row = draws.normal(size=(n, n), dtype=dtype), draws.normal(size=n, dtype=dtype)
+    column, out, turned = row.reshape(n, 1), numbacc.empty_like(x), x.T
     moved = 2 * x.nbytes
     cases: dict[str, tuple[Callable[[], Any], float]] = {
         "add a row": (lambda: elementwise.add(x, row, out=out), _BROADCAST_BOUND),
@@ -174,49 +161,6 @@ def _broadcast(report: Report, dtype: str, torch: Any, quick: bool) -> None:
     for kind, (work, bound) in cases.items():
         works = {"ours": work, "copy": copy_of(moved)} | ({"torch": peer[kind]} if peer else {})
         add_bandwidth(report, names[kind], works, bound, 10 if quick else 30)
-
-
-def _own(report: Report, dtype: str, torch: Any, cupy: Any, size: int, quick: bool) -> None:
-    """Kernels of one's own, against torch.compile's and CuPy's of the same formula."""
-    label = f"own kernel {{}} {dtype}, 2^{size.bit_length() - 1}"
-    if not report.wants(label.format("tanh"), label.format("gate")):
-        return
-    draws = Generator("philox", seed=7)
-    x, y, z = (draws.normal(size=size, dtype=dtype) for _ in range(3))
-    out = numbacc.empty_like(x)
-    capped = elementwise.kernel(lambda x, s: s * math.tanh(x / s))
-    gated = elementwise.kernel(lambda x, y, z: x / (1.0 + math.exp(-y)) + z)
-    cases: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str]] = {
-        "tanh": (capped, (x, 30.0), "y = 30.0f * tanhf(x / 30.0f)"),
-        "gate": (gated, (x, y, z), "out = x / (1.0f + expf(-y)) + z"),
-    }
-    theirs = {"tanh": lambda x, s: s * torch.tanh(x / s), "gate": lambda x, y, z: x * torch.sigmoid(y) + z}
-    for name, (kernel, given, text) in cases.items():
-        arrays = [each for each in given if not isinstance(each, float)]
-        works: dict[str, Callable[[], Any]] = {
-            "ours": partial(kernel, *given, out=out),
-            "copy": copy_of((len(arrays) + 1) * x.nbytes),
-        }
-        if torch is not None and not quick:
-            tensors = [each if isinstance(each, float) else torch.from_dlpack(each) for each in given]
-            compiled = torch.compile(theirs[name])
-            compiled(*tensors)
-            works["torch.compile"] = partial(compiled, *tensors)
-        if cupy is not None and dtype == "float32":
-            names = ["x"] if name == "tanh" else ["x", "y", "z"]
-            result = "y" if name == "tanh" else "out"
-            own = cupy.ElementwiseKernel(
-                ", ".join(f"float32 {n}" for n in names), f"float32 {result}", text, f"own_{name}"
-            )
-            taken, target = [cupy.from_dlpack(each) for each in arrays], cupy.from_dlpack(out)
-            works["CuPy"] = partial(own, *taken, target)
-        times = gpu_ms(works, repeats=7 if quick else 15)
-        ours, copy = times.pop("ours"), times.pop("copy")
-        ratio = ours / min(times.values()) if times else None
-        report.add(
-            name=label.format(name), right=_is_right(kernel, given, out), ms=ours, bandwidth=copy / ours, ratio=ratio,
-            peers=times, bound=1.0, holds=ratio is None or ratio <= 1.0 + RESOLUTION,
-        )  # fmt: skip
 
 
 def _host(report: Report, torch: Any) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import statistics
-import subprocess
-import sys
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -57,10 +56,10 @@ def run(report: Report, *, quick: bool = False) -> None:
             for kind in gated.KINDS:
                 for direction in ("forward", "backward"):
                     _bandwidth(report, case, dtype, kind, direction, x, dy, torch, quick)
+    for dtype in ("float32", "bfloat16"):
+        _own(report, CASES[0], dtype, torch, quick)
     if report.wants("host time"):
         _host(report, torch)
-    if report.wants(*(name for name, _, _ in STARTUP)):
-        _startup(report)
 
 
 def _half(case: Case) -> tuple[int, ...]:
@@ -91,24 +90,16 @@ def _bandwidth(
     name = f"{kind} {direction} {dtype}, {case.name}"
     if not report.wants(name):
         return
-    out = numbacc.empty(_half(case) if direction == "forward" else case.shape, dtype)
-    out._fill(float("nan"), 0)
-
-    def work() -> None:
-        if direction == "forward":
-            gated.forward(x, kind, axis=case.axis, out=out)
-        else:
-            gated.backward(dy, x, kind, axis=case.axis, out=out)
-
+    work = _Call(case, kind, direction, x, dy)
     work()
     check = _Check(case, kind, direction, x, dy, torch)
-    error, right = check(out)
+    error, right = check(work.out)
     what = {"name": name, "kind": kind, "direction": direction, "dtype": dtype, "layout": case.name}
     if not right:
         report.add(**what, right=False, error=error)
         return
-    moved = x.nbytes + out.nbytes + (dy.nbytes if direction == "backward" else 0)
-    works, left_out = {"ours": work, "copy": copy_of(moved)}, {}
+    works: dict[str, Callable[[], Any]] = {"ours": work, "copy": copy_of(work.moved)}
+    left_out = {}
     if case.peers and torch is not None:
         tx, tdy = torch.from_dlpack(x), torch.from_dlpack(dy)
         found = peers.gated(torch, direction, kind, case.axis, tdy, tx, compiled=not quick)
@@ -126,13 +117,32 @@ def _bandwidth(
         **left_out,
         right=True,
         ms=ours,
-        TB_per_s=moved / ours / 1e9,
+        TB_per_s=work.moved / ours / 1e9,
         error=error,
         ratio=ratio,
         bound=case.bound,
         peers=others,
         holds=ratio >= case.bound and all(other >= 1 - RESOLUTION for other in others.values()),
     )
+
+
+class _Call:
+    """A call, ready to be run again.
+
+    Attributes:
+        out: what it writes; NaN before.
+        moved: bytes that it reads and writes.
+    """
+
+    def __init__(self, case: Case, kind: str, direction: str, x: Any, dy: Any):
+        forward = direction == "forward"
+        self.out = numbacc.full(_half(case) if forward else case.shape, float("nan"), dtype=x.dtype)
+        self.moved = x.nbytes + self.out.nbytes + (0 if forward else dy.nbytes)
+        function: Callable[..., Any] = gated.forward if forward else gated.backward
+        self._run = partial(function, *((x,) if forward else (dy, x)), kind, axis=case.axis, out=self.out)
+
+    def __call__(self) -> None:
+        self._run()
 
 
 class _Check:
@@ -234,45 +244,40 @@ def _host(report: Report, torch: Any) -> None:
     add_host_times(report, forward, {"torch F.glu us": lambda: glu(tx)}, "8 x 2048")
 
 
-_IMPORT = "import numpy, time; t = time.perf_counter(); import numbacc; print(time.perf_counter() - t)"
-_FIRST_CALL = """
-import time, numpy, numbacc
-x = numbacc.asarray(numpy.ones((8, 64), numpy.float32))  # the context exists
-start = time.perf_counter()
-numbacc.asnumpy(numbacc.gated.forward(x, "geglu"))
-print(time.perf_counter() - start)
-"""
-_FIRST_CALL_OF_ALL = """
-import ctypes, time, numpy
-cuda = ctypes.CDLL("libcuda.so.1")
-context = ctypes.c_void_p()
-assert not cuda.cuInit(0) and not cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
-start = time.perf_counter()
-import numbacc
-x = numbacc.asarray(numpy.ones((8, 64), numpy.float32))
-numbacc.asnumpy(numbacc.gated.forward(x, "geglu"))
-print(time.perf_counter() - start)
-"""
+#: Gates that one may write oneself, of formulas that numbacc has: kind -> g.
+OWN: dict[str, Callable[[float], float]] = {
+    "swiglu": lambda b: b / (1.0 + math.exp(-b)),
+    "geglu": lambda b: b * 0.5 * math.erfc(-b * 0.7071067811865476),
+}
 
 
-#: What a new process does, the seconds that it may take, and the script.
-STARTUP = (
-    ("import numbacc after numpy", 0.5, _IMPORT),
-    ("first call of a process, after its first array", 1.0, _FIRST_CALL),
-    ("import, first array and first call, after the context", None, _FIRST_CALL_OF_ALL),
-)
-
-
-def _startup(report: Report) -> None:
-    """Seconds that a new process takes, its kernels in the disk cache."""
-    for name, bound, script in STARTUP:
-        runs = [
-            float(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout)
-            for _ in range(6)
-        ]
-        seconds = statistics.median(runs[1:])  # the first may have filled the caches
-        promise = {} if bound is None else {"bound": bound, "holds": seconds <= bound}
-        report.add(name=name, seconds=seconds, **promise)
+def _own(report: Report, case: Case, dtype: str, torch: Any, quick: bool) -> None:
+    """Gates of one's own against the built-in ones of the same formulas."""
+    names = {
+        (kind, direction): f"own {kind} {direction} {dtype}, {case.name}"
+        for kind in OWN for direction in ("forward", "backward")
+    }  # fmt: skip
+    if not report.wants(*names.values()):
+        return
+    x, dy = _arrays(case, dtype)
+    for kind, gate in OWN.items():
+        gated.register(f"own_{kind}", gate)
+    for (kind, direction), name in names.items():
+        if not report.wants(name):
+            continue
+        own, built_in = (_Call(case, each, direction, x, dy) for each in (f"own_{kind}", kind))
+        own()
+        error, right = _Check(case, kind, direction, x, dy, torch)(own.out)
+        if not right:
+            report.add(name=name, right=False, error=error)
+            continue
+        works: dict[str, Callable[[], Any]] = {"ours": own, "built-in": built_in, "copy": copy_of(own.moved)}
+        times = gpu_ms(works, repeats=10 if quick else 40)
+        ratio = times["ours"] / times["built-in"]
+        report.add(
+            name=name, right=True, ms=times["ours"], error=error, bandwidth=times["copy"] / times["ours"], ratio=ratio,
+            peers={"built-in": times["built-in"]}, bound=1.0, holds=ratio <= 1.0 + 2 * RESOLUTION,
+        )  # fmt: skip
 
 
 def bandwidth_table() -> str:

@@ -96,19 +96,20 @@ def add_host_times(
 
 
 def add_bandwidth(
-    report: Report, name: str, works: Mapping[str, Callable[[], Any]], bound: float, repeats: int, **more: Any
+    report: Report, name: str, works: Mapping[str, Callable[[], Any]], bound: float | None, repeats: int, **more: Any
 ) -> None:
     """Report the time of ours: part of a copy's speed, at least `bound` of it, and over the fastest peer's.
 
     Args:
         works: "ours", "copy" of the same bytes, and peers.
-        name, bound, repeats: as in `Report.add` and `gpu_ms`.
+        name, bound, repeats: as in `Report.add` and `gpu_ms`; no bound where none is promised.
         more: what else the figure says: right=True where results were checked.
     """
     times = gpu_ms(works, repeats=repeats)
     ours, copy = times.pop("ours"), times.pop("copy")
+    aim = {} if bound is None else {"bound": bound, "holds": copy / ours >= bound}
     report.add(
-        name=name, **more, ms=ours, bandwidth=copy / ours, bound=bound, holds=copy / ours >= bound,
+        name=name, **more, ms=ours, bandwidth=copy / ours, **aim,
         ratio=ours / min(times.values()) if times else None, peers=times,
     )  # fmt: skip
 
@@ -125,7 +126,7 @@ def copy_of(nbytes: int) -> Callable[[], None]:
 
 #: Distributions that a figure may depend on.
 OURS = ("numbacc", "numba", "numba-cuda", "numpy")
-PEERS = ("torch", "triton", "liger-kernel", "nvmath-python", "cupy-cuda12x", "cupy-cuda13x", "cupy")
+PEERS = ("torch", "triton", "liger-kernel", "quack-kernels", "nvmath-python", "cupy-cuda12x", "cupy-cuda13x", "cupy")
 
 
 def versions() -> dict[str, str]:
@@ -217,6 +218,8 @@ def _line(figure: dict[str, Any]) -> str:
     for key, value in figure.items():
         if key == "name":
             parts.append(f"{value:58s}")
+        elif key == "missing":
+            parts += [f"no {peer} ({why})" for peer, why in value.items()]
         elif key == "peers":
             parts += [f"{peer} {number:.4g}" for peer, number in value.items()]
         elif key == "holds":

@@ -1,8 +1,8 @@
-"""The same work in other libraries: torch, CuPy, Liger. Each only where installed."""
+"""The same work in other libraries: torch, CuPy, Liger, quack. Each only where installed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -25,6 +25,134 @@ def import_cupy() -> Any:
     except ImportError:
         return None
     return cupy if cupy.cuda.is_available() else None
+
+
+def those_that_run(
+    makers: Mapping[str, Callable[[], Work]], right: Callable[[Any], bool]
+) -> tuple[dict[str, Work], dict[str, str]]:
+    """peer -> its call, of those whose calls run and are right; peer -> why it is left out, of the others.
+
+    Args:
+        makers: peer -> what imports and compiles what is needed, and returns the call. Whatever goes wrong there, or in
+            the call, leaves out that peer alone.
+        right: whether a result is.
+    """
+    works: dict[str, Work] = {}
+    missing: dict[str, str] = {}
+    for name, make in makers.items():
+        try:
+            work = make()
+            found = right(work())
+        except Exception as error:
+            first = next(iter(str(error).strip().splitlines()), "")
+            missing[name] = f"{type(error).__name__}: {first[:160]}"
+            continue
+        if found:
+            works[name] = work
+        else:
+            missing[name] = "its result is wrong"
+    return works, missing
+
+
+def formula(
+    torch: Any, cupy: Any, formulas: Callable[[Any], Callable[..., Any]], kernel: tuple[str, str, str], given: Any
+) -> dict[str, Callable[[], Work]]:
+    """peer -> what makes its call of a formula of one's own, as one kernel where the peer can.
+
+    Args:
+        formulas: a library -> the formula in its functions, those that torch and CuPy have in common.
+        kernel: for CuPy's `ElementwiseKernel` the names of arrays, those of results, and lines of C++.
+        given: what the formula is called with: device arrays and numbers.
+    """
+    inputs, results, text = kernel
+
+    def taken(library: Any) -> list[Any]:
+        return [each if isinstance(each, float) else library.from_dlpack(each) for each in given]
+
+    def eager() -> Work:
+        return partial(formulas(torch), *taken(torch))
+
+    def compiled() -> Work:
+        torch._dynamo.reset()
+        return partial(torch.compile(formulas(torch)), *taken(torch))
+
+    def fused() -> Work:
+        return partial(cupy.fuse()(formulas(cupy)), *taken(cupy))
+
+    def elementwise() -> Work:
+        arrays = [each for each in taken(cupy) if not isinstance(each, float)]
+        kind = str(arrays[0].dtype)
+        typed = [", ".join(f"{kind} {name}" for name in names.split()) for names in (inputs, results)]
+        return partial(cupy.ElementwiseKernel(*typed, text, "own"), *arrays)
+
+    makers: dict[str, Callable[[], Work]] = {}
+    if torch is not None:
+        makers |= {"torch": eager, "torch.compile": compiled}
+    if cupy is not None:
+        makers |= {"CuPy fuse": fused, "CuPy ElementwiseKernel": elementwise}
+    return makers
+
+
+def rows(torch: Any, name: str, x: Any, weight: Any, bias: Any) -> dict[str, Callable[[], Work]]:
+    """peer -> what makes its call of softmax, log_softmax, rms_norm or layer_norm, of the rows of a torch tensor."""
+    functional, columns = torch.nn.functional, x.shape[-1]
+
+    def liger() -> Work:
+        if name == "softmax":
+            from liger_kernel.ops.softmax import LigerSoftmaxFunction
+
+            return lambda: LigerSoftmaxFunction.apply(x)
+        if name == "rms_norm":
+            from liger_kernel.ops.rms_norm import LigerRMSNormFunction
+
+            return lambda: LigerRMSNormFunction.apply(x, weight, 1e-6)
+        from liger_kernel.ops.layer_norm import LigerLayerNormFunction
+
+        return lambda: LigerLayerNormFunction.apply(x, weight, bias, 1e-5)
+
+    def quack() -> Work:
+        if name == "softmax":
+            from quack.softmax import softmax_fwd
+
+            return lambda: softmax_fwd(x)
+        if name == "rms_norm":
+            from quack.rmsnorm import rmsnorm_fwd
+
+            return lambda: rmsnorm_fwd(x, weight, eps=1e-6)[0]
+        from quack.rmsnorm import layernorm_fwd
+
+        wide_weight, wide_bias = weight.float(), bias.float()  # it takes no others
+        return lambda: layernorm_fwd(x, wide_weight, wide_bias, eps=1e-5)
+
+    torchs: dict[str, Work] = {
+        "softmax": lambda: torch.softmax(x, -1),
+        "log_softmax": lambda: torch.log_softmax(x, -1),
+        "rms_norm": lambda: functional.rms_norm(x, (columns,), weight, eps=1e-6),
+        "layer_norm": lambda: functional.layer_norm(x, (columns,), weight, bias),
+    }
+    # The others have no logarithm of softmax.
+    others = {} if name == "log_softmax" else {"Liger": liger, "quack": quack}
+    return {"torch": lambda: torchs[name], **others}
+
+
+def cross_entropy(torch: Any, x: Any, labels: Any) -> dict[str, Callable[[], Work]]:
+    """peer -> what makes its call that gives each row's cross entropy, without a gradient."""
+
+    def liger() -> Work:
+        from liger_kernel.ops.cross_entropy import LigerCrossEntropyFunction
+
+        return lambda: LigerCrossEntropyFunction.apply(x, labels, None, -100, 0.0, 0.0, "none")[0]
+
+    def quack() -> Work:
+        from quack.cross_entropy import cross_entropy_fwd
+
+        return lambda: cross_entropy_fwd(x, labels)
+
+    return {
+        "torch": lambda: partial(torch.nn.functional.cross_entropy, x, labels, reduction="none"),
+        "Liger": liger,
+        "quack": quack,
+    }
 
 
 def fourier(

@@ -1,8 +1,9 @@
-"""Reductions, softmax and norms against a copy of the same bytes, and against torch."""
+"""Reductions, softmax, norms and cross entropy against a copy of the same bytes, and against torch, Liger and quack."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,68 +11,127 @@ import numpy as np
 import numbacc
 
 from .. import elementwise
+from ..elementwise.choosing import where
 from ..random import Generator
 from . import peers
 from .harness import Report, add_bandwidth, copy_of
 
 _SIZE = 2**27
 _COLUMNS = (128, 1024, 4096, 16384, 131072)
+#: As many classes as losses have.
+_CLASSES = (4096, 131072)
 #: Part of copy bandwidth that is promised.
 _BOUND = 0.90
 _REDUCTIONS = ("sum", "mean", "max", "argmax", "var")
-_MAPS = ("softmax", "log_softmax", "rms_norm", "layer_norm")
+#: Name -> how many weights a row has.
+_MAPS = {"softmax": 0, "log_softmax": 0, "rms_norm": 1, "layer_norm": 2}
 
 
 def run(report: Report, *, quick: bool = False) -> None:
     """All figures of reductions and functions of rows."""
     torch = peers.import_torch()
     for dtype in ("float32", "bfloat16"):
-        names = {
-            **{f"{name} {dtype} over axis {axis}, {_SIZE // n} x {n}": (name, axis, n) for name in _REDUCTIONS
-               for axis in (1, 0) for n in _COLUMNS},
-            **{f"{name} {dtype}, {_SIZE // n} x {n}": (name, None, n) for name in _MAPS for n in _COLUMNS},
+        reductions = {
+            f"{name} {dtype} over axis {axis}, {_SIZE // n} x {n}": (name, axis, n)
+            for name in _REDUCTIONS for axis in (1, 0) for n in _COLUMNS
         }  # fmt: skip
-        if not report.wants(*names):
+        maps = {f"{name} {dtype}, {_SIZE // n} x {n}": (name, n) for name in _MAPS for n in _COLUMNS}
+        losses = {f"cross entropy of composed functions {dtype}, {_SIZE // n} x {n}": n for n in _CLASSES}
+        if not report.wants(*reductions, *maps, *losses):
             continue
         whole = Generator("philox", seed=7).normal(size=_SIZE, dtype=dtype)
-        for label, (name, axis, columns) in names.items():
+        for label, (name, axis, columns) in reductions.items():
             if report.wants(label):
-                _figure(report, label, name, axis, whole.reshape(_SIZE // columns, columns), torch, quick)
+                _reduction(report, label, name, axis, whole.reshape(_SIZE // columns, columns), torch, quick)
+        for label, (name, columns) in maps.items():
+            if report.wants(label):
+                _map(report, label, name, whole.reshape(_SIZE // columns, columns), torch, quick)
+        for label, columns in losses.items():
+            if report.wants(label):
+                _cross_entropy(report, label, whole.reshape(_SIZE // columns, columns), torch, quick)
 
 
-def _figure(report: Report, label: str, name: str, axis: int | None, x: Any, torch: Any, quick: bool) -> None:
-    function = getattr(elementwise, name)
-    out = function(x) if axis is None else function(x, axis=axis)
-    if not _is_right(function, axis, x, out):
+def _reduction(report: Report, label: str, name: str, axis: int, x: Any, torch: Any, quick: bool) -> None:
+    function = partial(getattr(elementwise, name), axis=axis)
+    out = function(x)
+    part = (slice(None), slice(_FEW)) if axis == 0 else slice(_FEW)
+    size = np.sqrt(x.shape[axis]) if name == "sum" else 1.0
+    if not _close(out[:_FEW], function(_wide(x[part])), size):
         report.add(name=label, right=False)
         return
-    work: Callable[[], Any] = lambda: function(x, out=out)  # noqa: E731
-    if axis is not None:
-        work = lambda: function(x, axis=axis, out=out)  # noqa: E731
-    works = {"ours": work, "copy": copy_of(x.nbytes + out.nbytes)}
+    works: dict[str, Callable[[], Any]] = {"ours": lambda: function(x, out=out), "copy": copy_of(x.nbytes + out.nbytes)}
     if torch is not None:
         works["torch"] = _torchs(torch, name, axis, torch.from_dlpack(x))
     add_bandwidth(report, label, works, _BOUND, 7 if quick else 15, right=True)
 
 
-def _torchs(torch: Any, name: str, axis: int | None, x: Any) -> Callable[[], Any]:
-    """torch's function of the same."""
-    functional, columns = torch.nn.functional, x.shape[-1]
+def _torchs(torch: Any, name: str, axis: int, x: Any) -> Callable[[], Any]:
+    """torch's reduction of the same."""
     return {
         "sum": lambda: torch.sum(x, axis), "mean": lambda: torch.mean(x, axis), "max": lambda: torch.amax(x, axis),
         "argmax": lambda: torch.argmax(x, axis), "var": lambda: torch.var(x, axis, correction=0),
-        "softmax": lambda: torch.softmax(x, -1), "log_softmax": lambda: torch.log_softmax(x, -1),
-        "rms_norm": lambda: functional.rms_norm(x, (columns,), eps=1e-6),
-        "layer_norm": lambda: functional.layer_norm(x, (columns,)),
     }[name]  # fmt: skip
 
 
-def _is_right(function: Callable[..., Any], axis: int | None, x: Any, out: Any) -> bool:
-    """True if the first results are those of NumPy in float64."""
-    few = 4
-    part = x[:, :few] if axis == 0 else x[:few]
-    host, found = numbacc.asnumpy(part).astype(np.float64), numbacc.asnumpy(out[:few]).astype(np.float64)
-    wanted = function(host) if axis is None else function(host, axis=axis)
-    eps = {2: 2.0**-7, 4: 2.0**-20}[x.dtype.itemsize]
-    size = np.sqrt(x.shape[axis]) if function is elementwise.sum else 1.0
-    return bool(np.isclose(found, wanted, rtol=eps, atol=eps * size).all())
+def _map(report: Report, label: str, name: str, x: Any, torch: Any, quick: bool) -> None:
+    function = getattr(elementwise, name)
+    draws, columns = Generator("philox", seed=8), x.shape[-1]
+    weights = [draws.uniform(0.5, 1.5, size=columns, dtype=str(x.dtype)) for _ in range(_MAPS[name])]
+    out = function(x, *weights)
+    wanted = function(_wide(x[:_FEW]), *map(_wide, weights))
+    if not _close(out[:_FEW], wanted):
+        report.add(name=label, right=False)
+        return
+    works: dict[str, Callable[[], Any]] = {}
+    missing: dict[str, str] = {}
+    if torch is not None:
+        tensors = [torch.from_dlpack(each) for each in weights] + [None, None]
+        makers = peers.rows(torch, name, torch.from_dlpack(x), *tensors[:2])
+        works, missing = peers.those_that_run(makers, lambda found: _close(found[:_FEW], wanted))
+    works |= {"ours": lambda: function(x, *weights, out=out), "copy": copy_of(2 * x.nbytes)}
+    add_bandwidth(report, label, works, _BOUND, 7 if quick else 15, right=True, **_told(missing))
+
+
+def _cross_entropy(report: Report, label: str, x: Any, torch: Any, quick: bool) -> None:
+    """Each row's, of functions that there are: the peers have one kernel for it."""
+    rows, columns = x.shape
+    host = np.random.default_rng(9).integers(0, columns, rows)
+    labels, classes = numbacc.asarray(host), numbacc.asarray(np.arange(columns))
+
+    def work() -> Any:
+        chosen = elementwise.equal(labels[:, None], classes)
+        return -where(chosen, elementwise.log_softmax(x), 0.0).sum(axis=1)
+
+    wanted = -elementwise.log_softmax(_wide(x[:_FEW]))[np.arange(_FEW), host[:_FEW]]
+    if not _close(work()[:_FEW], wanted):
+        report.add(name=label, right=False)
+        return
+    works: dict[str, Callable[[], Any]] = {}
+    missing: dict[str, str] = {}
+    if torch is not None:
+        makers = peers.cross_entropy(torch, torch.from_dlpack(x), torch.from_dlpack(labels))
+        works, missing = peers.those_that_run(makers, lambda found: _close(found[:_FEW], wanted))
+    works |= {"ours": work, "copy": copy_of(x.nbytes)}
+    add_bandwidth(report, label, works, None, 7 if quick else 15, right=True, **_told(missing))
+
+
+#: So many results are looked at.
+_FEW = 4
+
+
+def _wide(array: Any) -> Any:
+    return numbacc.asnumpy(array).astype(np.float64)
+
+
+def _close(found: Any, wanted: Any, size: float = 1.0) -> bool:
+    """True if the results are those of NumPy in float64.
+
+    Args:
+        size: what numbers are added up to, beside those that there are.
+    """
+    eps = {2: 2.0**-7, 4: 2.0**-20}.get(found.dtype.itemsize, 2.0**-20)
+    return bool(np.isclose(_wide(found), wanted, rtol=eps, atol=eps * size).all())
+
+
+def _told(missing: dict[str, str]) -> dict[str, Any]:
+    return {"missing": missing} if missing else {}
