@@ -32,7 +32,7 @@ from numbacc.bench.harness import Report  # noqa: E402
 from numbacc.elementwise.table import TABLE  # noqa: E402
 
 #: What CUDA's documentation has as the largest error of its function in float32, in ulp beside the rounded exact
-#: result: CUDA C++ Programming Guide 12, "Mathematical Functions", single precision. Others round once.
+#: result: CUDA Programming Guide, "Mathematical Functions", float; of lgamma outside (-10.001, -2.264). Others round once.
 CUDAS = {
     "rsqrt": 2, "cbrt": 1, "hypot": 3, "exp": 2, "exp2": 2, "expm1": 1, "log": 1, "log2": 1, "log10": 2, "log1p": 1,
     "sin": 2, "cos": 2, "tan": 4, "asin": 2, "acos": 2, "atan": 2, "atan2": 3, "sinh": 3, "cosh": 2, "tanh": 2,
@@ -106,8 +106,9 @@ def arguments(name: str, dtype: np.dtype, count: int) -> list[np.ndarray]:
     for _ in arrays:
         every, everyday = rng.permutation(_spread(dtype, count // 2, rng)), rng.normal(0, 4, count // 4).astype(dtype)
         drawn = np.concatenate([every, everyday, rng.choice(oracle.SPECIALS[dtype], count // 4)])
-        # C's functions of two numbers tell signalling NaN from others.
-        drawn[np.isnan(drawn)] = np.nan
+        with np.errstate(all="ignore"):
+            # C's functions of two numbers tell signalling NaN from others.
+            drawn[np.isnan(drawn)] = np.nan
         found.append(drawn)
     if name == "where":
         found[0] = rng.random(found[0].size) < 0.5
@@ -190,10 +191,12 @@ def main(argv: list[str] | None = None) -> int:
     if on_device and not has_gpu():
         parser.error("there is no GPU; --numpy measures the functions of NumPy arrays")
     report = Report(only=options.only, on_gpu=on_device and not simulated())
-    run(report, options.count, options.exactly, on_device)
-    print(report.summary())
-    if options.json:
-        report.write(options.json)
+    try:
+        run(report, options.count, options.exactly, on_device)
+    finally:  # what was measured, also where it was interrupted
+        print(report.summary())
+        if options.json:
+            report.write(options.json)
     return 0
 
 

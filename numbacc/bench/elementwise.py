@@ -105,11 +105,18 @@ def _contiguous(
     theirs = _torchs(torch, name, given)
     if theirs is not None:
         works["torch"] = theirs
+    missing: dict[str, str] = {}
     if cupy is not None and hasattr(cupy, name) and dtype != "bfloat16":
-        taken = [x if isinstance(x, float) else cupy.from_dlpack(x) for x in given]
-        result = cupy.from_dlpack(out) if out.dtype != np.bool_ else cupy.empty(out.shape, bool)
-        works["CuPy"] = lambda: getattr(cupy, name)(*taken, out=result)
-    add_bandwidth(report, label, works, _BOUND, 7 if quick else 15, right=True)
+        found, missing = peers.those_that_run({"CuPy": lambda: _cupys(cupy, name, given, out)}, lambda _: True)
+        works |= found
+    add_bandwidth(report, label, works, _BOUND, 7 if quick else 15, right=True, **peers.told(missing))
+
+
+def _cupys(cupy: Any, name: str, given: tuple[Any, ...], out: Any) -> Callable[[], Any]:
+    """CuPy's function of the same arguments."""
+    taken = [x if isinstance(x, float) else cupy.from_dlpack(x) for x in given]
+    result = cupy.from_dlpack(out) if out.dtype != np.bool_ else cupy.empty(out.shape, bool)
+    return lambda: getattr(cupy, name)(*taken, out=result)
 
 
 def _torchs(torch: Any, name: str, given: tuple[Any, ...]) -> Callable[[], Any] | None:

@@ -121,6 +121,6 @@ def _figure(report: Report, case: Case, label: str, dtype: str, size: int, torch
     ratio = ours / min(times.values()) if times else None
     report.add(
         name=label, right=True, ms=ours, bandwidth=copy / ours, ratio=ratio, peers=times,
-        **({"missing": missing} if missing else {}),
+        **peers.told(missing),
         bound=1.0, holds=ratio is None or ratio <= 1.0 + RESOLUTION,
     )  # fmt: skip

@@ -54,6 +54,11 @@ def those_that_run(
     return works, missing
 
 
+def told(missing: dict[str, str]) -> dict[str, Any]:
+    """What a figure says of peers that are missing: nothing where none is."""
+    return {"missing": missing} if missing else {}
+
+
 def formula(
     torch: Any, cupy: Any, formulas: Callable[[Any], Callable[..., Any]], kernel: tuple[str, str, str], given: Any
 ) -> dict[str, Callable[[], Work]]:

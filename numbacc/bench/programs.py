@@ -78,7 +78,7 @@ def _figure(report: Report, label: str, case: Case, torch: Any, repeats: int) ->
     ratio = ours / min(times.values()) if times else None
     report.add(
         name=label, right=_finite(found), first_s=first, s=ours, us_per_iteration=1e6 * ours / case.iterations,
-        iterations=case.iterations, ratio=ratio, peers=times, **({"missing": missing} if missing else {}),
+        iterations=case.iterations, ratio=ratio, peers=times, **peers.told(missing),
         bound=1.0, holds=ratio is None or ratio <= 1.0,
     )  # fmt: skip
 

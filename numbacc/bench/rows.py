@@ -89,7 +89,7 @@ def _map(report: Report, label: str, name: str, x: Any, torch: Any, quick: bool)
         makers = peers.rows(torch, name, torch.from_dlpack(x), *tensors[:2])
         works, missing = peers.those_that_run(makers, lambda found: _close(found[:_FEW], wanted))
     works |= {"ours": lambda: function(x, *weights, out=out), "copy": copy_of(2 * x.nbytes)}
-    add_bandwidth(report, label, works, _BOUND, 7 if quick else 15, right=True, **_told(missing))
+    add_bandwidth(report, label, works, _BOUND, 7 if quick else 15, right=True, **peers.told(missing))
 
 
 def _cross_entropy(report: Report, label: str, x: Any, torch: Any, quick: bool) -> None:
@@ -112,7 +112,7 @@ def _cross_entropy(report: Report, label: str, x: Any, torch: Any, quick: bool) 
         makers = peers.cross_entropy(torch, torch.from_dlpack(x), torch.from_dlpack(labels))
         works, missing = peers.those_that_run(makers, lambda found: _close(found[:_FEW], wanted))
     works |= {"ours": work, "copy": copy_of(x.nbytes)}
-    add_bandwidth(report, label, works, None, 7 if quick else 15, right=True, **_told(missing))
+    add_bandwidth(report, label, works, None, 7 if quick else 15, right=True, **peers.told(missing))
 
 
 #: So many results are looked at.
@@ -131,7 +131,3 @@ def _close(found: Any, wanted: Any, size: float = 1.0) -> bool:
     """
     eps = {2: 2.0**-7, 4: 2.0**-20}.get(found.dtype.itemsize, 2.0**-20)
     return bool(np.isclose(_wide(found), wanted, rtol=eps, atol=eps * size).all())
-
-
-def _told(missing: dict[str, str]) -> dict[str, Any]:
-    return {"missing": missing} if missing else {}
