@@ -32,7 +32,8 @@ from numbacc.bench.harness import Report  # noqa: E402
 from numbacc.elementwise.table import TABLE  # noqa: E402
 
 #: What CUDA's documentation has as the largest error of its function in float32, in ulp beside the rounded exact
-#: result: CUDA Programming Guide, "Mathematical Functions", float; of lgamma outside (-10.001, -2.264). Others round once.
+#: result: CUDA Programming Guide, "Mathematical Functions", float; of lgamma outside (-10.001, -2.264). Others round
+#: once.
 CUDAS = {
     "rsqrt": 2, "cbrt": 1, "hypot": 3, "exp": 2, "exp2": 2, "expm1": 1, "log": 1, "log2": 1, "log10": 2, "log1p": 1,
     "sin": 2, "cos": 2, "tan": 4, "asin": 2, "acos": 2, "atan": 2, "atan2": 3, "sinh": 3, "cosh": 2, "tanh": 2,
