@@ -45,6 +45,8 @@ def fresh_fingerprint():
         {"repeated": (1,)},
         {"compute": "float64"},
         {"scalars": ("int64",)},
+        {"counted": (1,)},
+        {"indices": (1,)},
     ],
     ids=str,
 )

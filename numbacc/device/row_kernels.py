@@ -1,4 +1,5 @@
-"""Launches of kernels whose operands are not walked alike: masks of bits, reductions over rows, what indices name.
+"""Launches of kernels whose operands are not walked alike: masks of bits, reductions over rows, what indices name,
+dropout.
 
 They are launchers of a `map_executable.MapSpec` as `geometry.make_launcher` makes them, given the kernel's name first.
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 from math import gcd, prod
 from typing import Any
 
-from ..base.layout import Merged, merge_dimensions
+from ..base.layout import Merged, merge_dimensions, row_major_strides
 from ..kernels.specs import MAX_THREADS, VECTOR_BYTES
 from .geometry import Geometry, Given, alignments_of, launcher_of, power_of_two, row_grid
 
@@ -106,3 +107,21 @@ def gather_launcher(length: int, apart: int, spec: Any, given: Given) -> Any:
     scalars = (rows, columns, length, apart, 1)
     geometry = Geometry("gather", grid, block, tuple(outer), scalars, max(width, 1))
     return launcher_of(spec, geometry, merged.strides, is_wide(spec), given)
+
+
+def dropout_launcher(spec: Any, given: Given) -> Any:
+    """For elements that have random words by their number in C order."""
+    size, steps = spec.inputs[0].itemsize, _steps(spec)
+    # By these steps dimensions stay in that order.
+    merged = merge_dimensions(spec.shape, [row_major_strides(spec.shape, 1), *steps], 1, leader=0)
+    _, source, *_, target = merged.strides
+    lanes, width = (8 if size == 2 else 4), 1
+    if source == target == (1,):
+        alignments = alignments_of(spec, given.alignment)
+        width = max(gcd(VECTOR_BYTES, alignments[0], alignments[-1]) // size, 1)
+    count = prod(spec.shape)
+    blocks = -(-count // (lanes * MAX_THREADS))
+    geometry = Geometry(
+        "dropout", (blocks, 1), (MAX_THREADS, 1), merged.shape, (count, int(source == target == (1,))), width, lanes
+    )
+    return launcher_of(spec, geometry, merged.strides[1:], is_wide(spec), given)

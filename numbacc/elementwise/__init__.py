@@ -18,9 +18,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import gradients, normalization, reductions
+from .activated import (
+    bias_activation,
+    bias_activation_backward,
+    bias_activation_plan,
+    residual_activation,
+    residual_activation_backward,
+    residual_activation_plan,
+)
 from .caching import cache_clear, cache_info, cache_limit
 from .casting import astype, astype_plan, copy, copy_plan
-from .choosing import clamp, clamp_plan, where, where_plan
+from .choosing import clamp, clamp_plan, fill, where, where_plan
+from .dropping import dropout, dropout_backward, dropout_plan
+from .entropy import cross_entropy, cross_entropy_backward
 from .indexing import take, take_along_axis, take_along_axis_plan, take_plan
 from .joining import concatenate, stack
 from .operation import ElementwisePlan
@@ -38,6 +48,7 @@ from .positions import (
     triu_plan,
 )
 from .public import functions_of
+from .rotary import rope, rope_backward, rope_backward_plan, rope_plan, rope_tables
 from .rows import NAMED, Row
 from .table import TABLE
 
@@ -63,17 +74,34 @@ __all__ = [
     "arange",
     "astype",
     "astype_plan",
+    "bias_activation",
+    "bias_activation_backward",
+    "bias_activation_plan",
     "cache_clear",
     "cache_info",
     "cache_limit",
     "concatenate",
     "copy",
     "copy_plan",
+    "cross_entropy",
+    "cross_entropy_backward",
+    "dropout",
+    "dropout_backward",
+    "dropout_plan",
     "eye",
+    "fill",
     "kernel",
     "linspace",
     "one_hot",
     "one_hot_plan",
+    "residual_activation",
+    "residual_activation_backward",
+    "residual_activation_plan",
+    "rope",
+    "rope_backward",
+    "rope_backward_plan",
+    "rope_plan",
+    "rope_tables",
     "stack",
     "take",
     "take_along_axis",

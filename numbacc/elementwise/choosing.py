@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import operands
+from ..arrays import operands, values
 from ..arrays.operands import Array
 from ..device.streams import handle_of
 from ..errors import OptionError
 from .operation import ElementwisePlan, find, run
+from .resolve import WEAK
 from .table import TABLE
 
 _WHERE, _CLAMP, _NOT_EQUAL, _LOWER, _UPPER = (
@@ -47,6 +48,37 @@ def where_plan(condition: Any, x1: Any, x2: Any, *, out: Any = None, where: Any 
         'numpy'
     """
     return find(_WHERE, (condition, x1, x2), out, where)
+
+
+def fill(x: Any, value: Any, *, where: Any = None, stream: Any = None) -> Array:
+    """Make all elements of x one number, in place; with `where` those at which it holds.
+
+    Args:
+        x: array of up to 8 dimensions, any strides; it is written.
+        value: a number, or an array that broadcasts to x's shape, of x's dtype or one that meets it in x's.
+        where: array of bool that broadcasts with x: the others stay.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Returns:
+        x.
+
+    Raises:
+        OptionError: a number that the dtype has not. As `where` besides.
+
+    Example:
+        >>> elementwise.fill(np.array([1.0, 2.0]), 0.0, where=np.array([True, False]))
+        array([0., 2.])
+    """
+    array = operands.as_array(x, "x", handle_of(stream))
+    if where is not None:
+        if isinstance(value, WEAK):
+            value = values.converted(value, array.dtype, "value")[()]
+        return run(_WHERE, (_truth(where, stream), value, x), x, None, stream)
+    if isinstance(array, np.ndarray):
+        array[...] = values.broadcast(values.converted(value, array.dtype, "value"), array.shape, "value")
+    else:
+        array._assign(value, handle_of(stream), "value")
+    return x
 
 
 def _truth(condition: Any, stream: Any) -> Any:

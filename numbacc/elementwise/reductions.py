@@ -23,6 +23,7 @@ from .extremes import (
     min,
     min_plan,
 )
+from .logsum import logsumexp, logsumexp_plan
 from .sums import (
     mean,
     mean_plan,
@@ -47,6 +48,8 @@ __all__ = [
     "argmax_plan",
     "argmin",
     "argmin_plan",
+    "logsumexp",
+    "logsumexp_plan",
     "max",
     "max_plan",
     "mean",

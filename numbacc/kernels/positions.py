@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 
-from .arithmetic import exp
 from .formula import Formula
 
 
@@ -46,24 +45,11 @@ def one_hot(index, column, one, zero):
     return (one if index == column else zero,)
 
 
-def cross_entropy_slope(x, total, dy, target, column, ignored, kept, smoothed):
-    """dy (softmax(x) - what was to be predicted): `kept` at the target, `smoothed` everywhere; 0 of what is ignored.
-
-    `total` is log Σ e^x, so that softmax(x) is e^(x - total).
-    """
-    if target == ignored:
-        return (0.0,)
-    wanted = smoothed + kept if target == column else smoothed
-    return (dy * (exp(x - total) - wanted),)
-
-
 #: Formulas by name. What they mean in NumPy says who plans them.
 POSITIONS = {
-    function.__name__: Formula(function.__name__, function, heavy=(2,) if function is cross_entropy_slope else ())
-    for function in (
-        stepped, spaced, spaced_below, on_diagonal, up_to_diagonal, from_diagonal, one_hot, cross_entropy_slope,
-    )
-}  # fmt: skip
+    function.__name__: Formula(function.__name__, function)
+    for function in (stepped, spaced, spaced_below, on_diagonal, up_to_diagonal, from_diagonal, one_hot)
+}
 
 
 def named(name: str) -> Formula:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base._numba import kernel_signature
-from . import bits, draws, folds, gathers, maps, reductions, repack, row_maps
+from . import bits, draws, dropout, folds, gathers, maps, reductions, repack, row_maps
 from .draw_specs import DrawSpec
 from .specs import FoldSpec, Kernel, KernelSpec, RepackSpec, RowSpec, words_of
 
-_MAPS = {name: module for module in (maps, bits, gathers, reductions) for name in module.INNER}
+_MAPS = {name: module for module in (maps, bits, dropout, gathers, reductions) for name in module.INNER}
 _OTHERS: dict[type, Any] = {DrawSpec: draws, FoldSpec: folds, RepackSpec: repack, RowSpec: row_maps}
 #: Beside arrays and steps: how many dimensions inside `outer`, and how many scalars follow it.
 INNER = {name: module.INNER[name] for name, module in _MAPS.items()}

@@ -13,18 +13,13 @@ from operator import attrgetter
 from typing import Any
 
 from .arithmetic import exp
-from .fold_formulas import add, larger, part, same
+from .fold_formulas import add, add_two, larger, part, same
 from .formula import Formula, Reduction, RowFormula
 
 
 def _sum(function, finish=same, parts=1):
     merges: dict[int, Callable[..., Any]] = {1: add, 2: add_two, 3: add_three}
     return Reduction("sum", function, start=(0.0,) * parts, merge=merges[parts], finish=finish)
-
-
-def add_two(a, b, c, d):
-    """(a + c, b + d)."""
-    return a + c, b + d
 
 
 def add_three(a, b, c, d, e, f):

@@ -30,15 +30,21 @@ KEPT_BYTES = 32768
 #: Rows and columns of `tiled`'s tiles, and how many of them its threads take at once.
 TILE, TILE_STEP = 32, MAX_THREADS // 32
 
-#: Kernel -> the module that writes it, where that is not `maps`.
-_MODULES = {"pack_bits": "bits", "select_bits": "bits", "reduce_rows": "reductions", "gather": "gathers"}
+#: Kernel -> the modules that write it, where that is not `maps`.
+_MODULES = {
+    "pack_bits": ("bits",),
+    "select_bits": ("bits",),
+    "reduce_rows": ("reductions",),
+    "gather": ("gathers",),
+    "dropout": ("dropout", "philox"),
+}
 
 
 class KernelSpec(NamedTuple):
     """All that decides a kernel's code: the key it is cached under.
 
     Attributes:
-        algorithm: the name of a kernel in `maps`, `bits` or `reductions`.
+        algorithm: the name of a kernel of `maps` or the modules of `_MODULES`.
         formula: what it computes of one element of each array; None where it is not a formula.
         reads, writes: names of the inputs' and outputs' dtypes.
         rank: dimensions that are unravelled: all of `strided`'s, the outer ones of the others.
@@ -98,7 +104,7 @@ class KernelSpec(NamedTuple):
     @property
     def sources(self) -> tuple[str, ...]:
         """The modules of this folder that write the kernel."""
-        return (_MODULES.get(self.algorithm, "maps"),)
+        return _MODULES.get(self.algorithm, ("maps",))
 
     @property
     def identity(self) -> str:

@@ -75,6 +75,21 @@ def norm(rows: Array, order: float) -> Array:
     return np.asarray(np.abs(rows).max(axis=-1, initial=0.0))
 
 
+def logsumexp(rows: Array) -> Array:
+    """log Σ e^x, by way of the largest x; -inf of nothing."""
+    largest = rows.max(axis=-1, initial=-math.inf)
+    # An infinite one has no difference to itself.
+    middle = np.where(np.isfinite(largest), largest, rows.dtype.type(0))
+    return np.asarray(np.log(total(np.exp(rows - middle[..., np.newaxis]))) + middle)
+
+
+def mean_of_counted(values: Array, targets: Array, ignored: int) -> Array:
+    """The mean of the values whose target is not ignored."""
+    counts = targets != ignored
+    with np.errstate(all="ignore"):
+        return np.asarray(total(np.where(counts, values, 0).reshape(-1)) / values.dtype.type(counts.sum()))
+
+
 #: What each function means: (x, axes, name of the dtype that is computed in, ...) -> the result.
 FUNCTIONS: dict[str, Reduced] = {
     "sum": of_rows(total),
@@ -89,4 +104,5 @@ FUNCTIONS: dict[str, Reduced] = {
     "var": of_rows(variance),
     "std": of_rows(lambda rows, correction: np.sqrt(variance(rows, correction))),
     "norm": of_rows(norm),
+    "logsumexp": of_rows(logsumexp),
 }

@@ -1,0 +1,221 @@
+"""An activation of a sum, in one pass: of x and a bias, or of x and what is added back to it."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from types import FunctionType
+from typing import Any
+
+from ..arrays import operands
+from ..arrays.operands import Array
+from ..base.layout import normalize_axis
+from ..device.streams import handle_of
+from ..errors import OptionError, ShapeError, shown
+from .gradients import gradient_row, run_backward
+from .operation import ElementwisePlan, find, run
+from .rows import NAMED, Meaning, Row
+from .sums import sum as sum_of
+from .table import TABLE
+
+#: The activations, with their options as they are by default.
+ACTIVATIONS = (
+    "relu", "leaky_relu", "relu6", "elu", "selu", "celu", "gelu", "gelu_tanh", "quick_gelu", "silu", "mish", "softplus",
+    "softsign", "sigmoid", "log_sigmoid", "hardsigmoid", "hardswish", "hardtanh", "tanh", "squared_relu",
+)  # fmt: skip
+
+
+def bias_activation(
+    x: Any, bias: Any, *, activation: str = "relu", axis: int = -1, out: Any = None, stream: Any = None
+) -> Array:
+    """An activation of x + bias, in one pass: nothing is rounded between.
+
+    Args:
+        x: array of floats of rank 1 to 8, any strides.
+        bias: array of rank 1, of x's length along the axis.
+        activation: one of relu, leaky_relu, relu6, elu, selu, celu, gelu, gelu_tanh, quick_gelu, silu, mish, softplus,
+            softsign, sigmoid, log_sigmoid, hardsigmoid, hardswish, hardtanh, tanh, squared_relu; each with its options
+            as they are by default.
+        axis: the axis that the bias belongs to.
+        out, stream: as in `add`.
+
+    Raises:
+        OptionError: an unknown activation. ShapeError: axis, the bias's shape. As `add` besides.
+
+    Example:
+        >>> elementwise.bias_activation(np.array([[1.0, -3.0]]), np.array([0.5, 1.0]))
+        array([[1.5, 0. ]])
+    """
+    return run(_row(activation), _with_bias(x, bias, axis, stream), out, None, stream)
+
+
+def bias_activation_plan(
+    x: Any, bias: Any, *, activation: str = "relu", axis: int = -1, out: Any = None
+) -> ElementwisePlan:
+    """The plan that `bias_activation` runs: call it with x and the bias, with lengths of 1 behind its axis.
+
+    Example:
+        >>> elementwise.bias_activation_plan(np.ones((2, 3)), np.ones(3)).info.backend
+        'numpy'
+    """
+    return find(_row(activation), _with_bias(x, bias, axis, None), out, None)
+
+
+def bias_activation_backward(
+    dy: Any, x: Any, bias: Any, *, activation: str = "relu", axis: int = -1, out: Any = None, stream: Any = None
+) -> tuple[Array, Array]:
+    """The gradients with respect to x and to the bias, given dy, that with respect to the result.
+
+    Args:
+        dy: array of floats, of x's shape.
+        x, bias, activation, axis: those of the call.
+        out: (array for dx, array for dbias).
+        stream: as everywhere.
+
+    Returns:
+        (dx, dbias), like x and the bias. dbias is the sum of dx along all other axes, as it was rounded.
+
+    Raises:
+        as `bias_activation`; ShapeError: dy's shape; `out` is no pair.
+
+    Example:
+        >>> x, bias = np.array([[1.0, -3.0], [2.0, 4.0]]), np.array([0.5, 1.0])
+        >>> elementwise.bias_activation_backward(np.ones((2, 2)), x, bias)[1]
+        array([2., 1.])
+    """
+    array, spread = _with_bias(x, bias, axis, stream)
+    if out is not None and not (isinstance(out, (tuple, list)) and len(out) == 2):
+        raise ShapeError(f"out is a {type(out).__name__}; pass a pair of arrays, for the gradients of x and bias")
+    own, theirs = (None, None) if out is None else out
+    dx = run_backward(_gradient(activation), (dy, array, spread), own, stream)
+    number = normalize_axis(axis, array.ndim, "x")
+    axes = tuple(d for d in range(array.ndim) if d != number)
+    total = sum_of(dx, axis=axes, dtype=spread.dtype, out=theirs, stream=stream)
+    return (dx, total) if out is None else tuple(out)
+
+
+def residual_activation(
+    x: Any, residual: Any, *, activation: str = "relu", out: Any = None, stream: Any = None
+) -> Array:
+    """An activation of x + residual, in one pass: nothing is rounded between.
+
+    Args:
+        x, residual: arrays of floats of one shape, any strides.
+        activation: as in `bias_activation`.
+        out, stream: as in `add`.
+
+    Raises:
+        OptionError: an unknown activation. ShapeError: unequal shapes. As `add` besides.
+
+    Example:
+        >>> elementwise.residual_activation(np.array([1.0, -3.0]), np.array([0.5, 1.0]), activation="relu")
+        array([1.5, 0. ])
+    """
+    return run(_row(activation), _alike(x, residual, stream), out, None, stream)
+
+
+def residual_activation_plan(x: Any, residual: Any, *, activation: str = "relu", out: Any = None) -> ElementwisePlan:
+    """The plan that `residual_activation` runs: call it as `plan(x, residual)`.
+
+    Example:
+        >>> elementwise.residual_activation_plan(np.ones(2), np.ones(2)).info.backend
+        'numpy'
+    """
+    return find(_row(activation), _alike(x, residual, None), out, None)
+
+
+def residual_activation_backward(
+    dy: Any, x: Any, residual: Any, *, activation: str = "relu", out: Any = None, stream: Any = None
+) -> Array:
+    """The gradient with respect to x, which is also that with respect to the residual, given dy.
+
+    Args:
+        dy: array of floats, of x's shape. The others are those of the call.
+        out: array for the result, like x. It may be dy itself: in place.
+        stream: as everywhere.
+
+    Raises:
+        as `residual_activation`.
+
+    Example:
+        >>> elementwise.residual_activation_backward(np.ones(2), np.array([1.0, -3.0]), np.array([0.5, 1.0]))
+        array([1., 0.])
+    """
+    return run_backward(_gradient(activation), (dy, *_alike(x, residual, stream)), out, stream)
+
+
+# ---------------------------------------------------------------- arguments
+
+
+def _with_bias(x: Any, bias: Any, axis: Any, stream: Any) -> tuple[Any, Any]:
+    handle = handle_of(stream)
+    array, row = operands.as_array(x, "x", handle), operands.as_array(bias, "bias", handle)
+    number = normalize_axis(axis, array.ndim, "x")
+    if row.shape != (array.shape[number],):
+        raise ShapeError(f"bias has shape {row.shape}; x has shape {array.shape}: it must be ({array.shape[number]},)")
+    return array, row[(slice(None),) + (None,) * (array.ndim - number - 1)]
+
+
+def _alike(x: Any, residual: Any, stream: Any) -> tuple[Any, Any]:
+    handle = handle_of(stream)
+    array, other = operands.as_array(x, "x", handle), operands.as_array(residual, "residual", handle)
+    if other.shape != array.shape:
+        raise ShapeError(f"residual has shape {other.shape}; x has shape {array.shape}: they must be equal")
+    return array, other
+
+
+# ---------------------------------------------------------------- rows
+
+
+@lru_cache(maxsize=64)
+def _row(activation: str) -> Row:
+    """The row of an activation of a sum."""
+    if not isinstance(activation, str) or activation not in ACTIVATIONS:
+        raise OptionError(f"activation={shown(activation)} is unknown; it is one of {', '.join(ACTIVATIONS)}")
+    entry, name = TABLE[activation], f"{activation}_of_sum"
+    meaning, options = entry.row.meanings["f"], tuple(entry.options.values())
+    scalar = _of_sum(meaning.scalar, "x, other", options)
+    row = Row(
+        name,
+        ("x", "other"),
+        "float",
+        {"f": Meaning(scalar, lambda x, other: meaning.numpy(x + other, *map(x.dtype.type, options)))},
+        heavy=entry.row.heavy,
+    )
+    NAMED[name] = row
+    return row
+
+
+@lru_cache(maxsize=64)
+def _gradient(activation: str) -> Row:
+    """The row of its gradient, with respect to x."""
+    row = _row(activation)
+    entry = TABLE[activation]
+    meaning, options = gradient_row(entry.row).meanings["f"], tuple(entry.options.values())
+    found = Row(
+        f"{row.name}_backward",
+        ("dy", "x", "other"),
+        "keep",
+        {
+            "f": Meaning(
+                _of_sum(meaning.scalar, "dy, x, other", options),
+                lambda dy, x, other: meaning.numpy(dy, x + other, *map(x.dtype.type, options)),
+            )
+        },
+        results=(1,),
+    )
+    NAMED[found.name] = found
+    return found
+
+
+def _of_sum(function: Any, parameters: str, options: tuple[float, ...]) -> FunctionType:
+    """A function of numbers with the sum of the last two parameters in the place of one: written as text, as kernels
+    take no functions with as many parameters as they are given."""
+    module = getattr(function, "__module__", "")
+    called = f"math.{function.__name__}" if module == "math" else "function"
+    before = "dy, " if parameters.startswith("dy") else ""
+    given = "".join(f", {option!r}" for option in options)
+    space: dict[str, Any] = {"function": function, "math": math}
+    exec(f"def of_sum({parameters}):\n    return {called}({before}x + other{given})\n", space)
+    found: FunctionType = space["of_sum"]
+    return found

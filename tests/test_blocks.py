@@ -1,0 +1,278 @@
+"""Transformers' blocks beside products and norms: cross entropy, rotary embedding, dropout, activations of sums."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+from conftest import refused
+from hypothesis import given
+from hypothesis import strategies as st
+
+import numbacc
+from numbacc import elementwise as ew
+from numbacc.elementwise.activated import ACTIVATIONS
+
+FLOATS = ["float32", "float64", "float16", ml_dtypes.bfloat16]
+floats = pytest.mark.parametrize("dtype", FLOATS, ids=lambda dtype: np.dtype(dtype).name)
+
+
+def rounding(dtype):
+    """Half the distance from 1 to the next number."""
+    return float(ml_dtypes.finfo(dtype).eps) / 2
+
+
+def near(found, wanted, dtype, scale=1.0, ulps=4):
+    """Errors within a few roundings of the dtype, of terms of this size."""
+    assert found.dtype == np.dtype(dtype)
+    allowed = ulps * rounding(dtype) * np.maximum(np.abs(wanted), scale)
+    error = np.abs(found.astype(np.float64) - wanted)
+    assert np.all((error <= allowed) | (np.isnan(found) & np.isnan(wanted)) | (found == wanted)), error.max()
+
+
+# ---------------------------------------------------------------- cross entropy
+
+
+def losses_of(x, target, axis, smoothing, ignored):
+    """The losses of all rows, in float64, by the definition."""
+    rows = np.moveaxis(np.asarray(x, np.float64), axis, -1)
+    largest = rows.max(axis=-1, keepdims=True)
+    log_p = rows - largest - np.log(np.exp(rows - largest).sum(axis=-1, keepdims=True))
+    safe = np.where(target == ignored, 0, target)
+    right = np.take_along_axis(log_p, safe[..., None], axis=-1)[..., 0]
+    found = -(1 - smoothing) * right - smoothing * log_p.mean(axis=-1)
+    return np.where(target == ignored, 0.0, found), log_p
+
+
+@floats
+@pytest.mark.parametrize("shape, axis", [((5, 7), -1), ((4, 3, 6), 1), ((3, 130), 0), ((2, 1000), 1), ((7,), 0)])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
+def test_cross_entropy(place, dtype, shape, axis, smoothing):
+    rng = np.random.default_rng(0)
+    x = (3 * rng.normal(size=shape)).astype(dtype)
+    beside = [n for d, n in enumerate(shape) if d != axis % len(shape)]
+    target = np.asarray(rng.integers(0, shape[axis], beside))
+    if target.size > 2:
+        target.flat[1] = -100
+    wanted, log_p = losses_of(x, target, axis, smoothing, -100)
+    here, there = place.put(x), place.put(target)
+    compute = "float64" if dtype == "float64" else "float32"
+    options = {"axis": axis, "label_smoothing": smoothing}
+    found, stats = ew.cross_entropy(here, there, reduction="none", return_stats=True, **options)
+    near(place.get(found), wanted, compute, scale=8, ulps=8)
+    total = ew.cross_entropy(here, there, reduction="sum", **options)
+    near(place.get(total), wanted.sum(), compute, scale=8 * target.size, ulps=8)
+    mean = ew.cross_entropy(here, there, **options)
+    count = (target != -100).sum()
+    near(place.get(mean), wanted.sum() / count, compute, scale=8, ulps=8)
+    # The gradient, from probabilities and what was to be predicted.
+    p = np.exp(log_p)
+    hot = (np.arange(shape[axis]) == target[..., None]) * (1 - smoothing) + smoothing / shape[axis]
+    slope = np.where((target == -100)[..., None], 0.0, p - hot)
+    for reduction, dy, factor in (
+        ("mean", 2.0, 2.0 / count),
+        ("sum", place.put(np.array(0.5, np.float32)), 0.5),
+        ("none", place.put(np.full(target.shape, 3.0, compute)), 3.0),
+    ):
+        for known in (None, stats):
+            dx = ew.cross_entropy_backward(dy, here, there, reduction=reduction, stats=known, **options)
+            near(place.get(dx), np.moveaxis(slope * factor, -1, axis), dtype, scale=factor, ulps=8)
+
+
+def test_cross_entropy_of_large_and_infinite_logits(place):
+    x = np.array([[1e4, 0.0, -1e4], [np.inf, 0, 1], [-np.inf, 0, 0], [np.nan, 0, 1], [1, 2, 3]], np.float32)
+    target = np.array([0, 1, 1, 2, 7])
+    found = place.get(ew.cross_entropy(place.put(x), place.put(target), reduction="none"))
+    np.testing.assert_allclose(found, [0, np.inf, np.log(2), np.nan, np.nan], rtol=1e-6)
+    dx = place.get(ew.cross_entropy_backward(1.0, place.put(x[:1]), place.put(target[:1])))
+    np.testing.assert_array_equal(dx, [[0, 0, 0]])
+
+
+def test_cross_entropy_in_place_and_of_nothing_that_counts(place):
+    x, target = np.random.default_rng(0).normal(size=(6, 9)).astype(np.float32), np.full(6, -100)
+    here, there = place.put(x), place.put(target)
+    assert np.isnan(place.get(ew.cross_entropy(here, there)))
+    assert place.get(ew.cross_entropy(here, there, reduction="sum")) == 0
+    assert ew.cross_entropy_backward(1.0, here, there, out=here) is here
+    np.testing.assert_array_equal(place.get(here), 0)
+
+
+def test_what_has_no_cross_entropy(place):
+    x, target = place.put(np.zeros((2, 3))), place.put(np.zeros(2, np.int64))
+    refused(numbacc.ShapeError, "target has shape (3,)", run=lambda: ew.cross_entropy(x, place.put(np.zeros(3, int))))
+    refused(numbacc.DTypeError, "target", "integers", run=lambda: ew.cross_entropy(x, place.put(np.zeros(2))))
+    whole = place.put(np.zeros((2, 3), int))
+    refused(numbacc.DTypeError, "x has dtype int64", run=lambda: ew.cross_entropy(whole, target))
+    refused(numbacc.OptionError, "reduction", run=lambda: ew.cross_entropy(x, target, reduction="max"))
+    refused(numbacc.OptionError, "label_smoothing", run=lambda: ew.cross_entropy(x, target, label_smoothing=2))
+    refused(numbacc.ShapeError, "dy has shape", run=lambda: ew.cross_entropy_backward(target, x, target))
+    refused(numbacc.ShapeError, "no classes", run=lambda: ew.cross_entropy(x[:, :0], target))
+
+
+# ---------------------------------------------------------------- log Σ e^x
+
+
+@floats
+@pytest.mark.parametrize("axis", [None, 0, 1, (0, 2)])
+def test_logsumexp(place, dtype, axis):
+    x = (50 * np.random.default_rng(0).normal(size=(6, 5, 70))).astype(dtype)
+    wide = x.astype(np.float64)
+    largest = wide.max(axis=axis, keepdims=True)
+    wanted = (largest + np.log(np.exp(wide - largest).sum(axis=axis, keepdims=True))).astype(np.float64)
+    found = place.get(ew.logsumexp(place.put(x), axis=axis, keepdims=True))
+    near(found, wanted, dtype, ulps=3)
+
+
+def test_logsumexp_of_what_is_special(place):
+    rows = np.array([[np.inf, 1, np.inf], [-np.inf] * 3, [np.nan, np.inf, 0], [-np.inf, 0, 0], [-np.inf, np.inf, 0]])
+    found = place.get(ew.logsumexp(place.put(rows), axis=1))
+    np.testing.assert_allclose(found, [np.inf, -np.inf, np.nan, np.log(2), np.inf])
+    assert place.get(ew.logsumexp(place.put(rows[:, :0]), axis=1)).tolist() == [-np.inf] * 5
+
+
+# ---------------------------------------------------------------- rotary embedding
+
+
+@floats
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_rope(place, dtype, interleaved):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2, 3, 10, 16)).astype(dtype)
+    angle = np.arange(10)[:, None] * 10000.0 ** (-2 * np.arange(8) / 16)
+    table = "float64" if dtype == "float64" else "float32"
+    cos, sin = ew.rope_tables(10, 16, dtype=table, device=None if place.is_device else "cpu")
+    np.testing.assert_allclose(place.get(cos), np.cos(angle), atol=1e-7)
+    np.testing.assert_allclose(place.get(sin), np.sin(angle), atol=1e-7)
+    wide = x.astype(np.float64)
+    a, b = (wide[..., 0::2], wide[..., 1::2]) if interleaved else (wide[..., :8], wide[..., 8:])
+    turned = (a + 1j * b) * (place.get(cos).astype(float) + 1j * place.get(sin))
+    wanted = np.stack([turned.real, turned.imag], axis=-1)
+    wanted = wanted.reshape(x.shape) if interleaved else np.concatenate([turned.real, turned.imag], axis=-1)
+    here = place.put(x)
+    found = ew.rope(here, cos, sin, interleaved=interleaved)
+    near(place.get(found), wanted, dtype, ulps=4)
+    # Turned back, it is what it was; and positions before heads are the same.
+    near(place.get(ew.rope_backward(found, cos, sin, interleaved=interleaved)), wide, dtype, ulps=8)
+    moved = ew.rope(here.transpose((0, 2, 1, 3)), cos[:, None], sin[:, None], interleaved=interleaved)
+    np.testing.assert_array_equal(place.get(moved).transpose((0, 2, 1, 3)), place.get(found))
+    assert ew.rope(here, cos, sin, interleaved=interleaved, out=here) is here
+    np.testing.assert_array_equal(place.get(here), place.get(found))
+
+
+def test_what_cannot_be_turned(place):
+    x, table = place.put(np.ones((3, 6))), place.put(np.ones((3, 3)))
+    refused(numbacc.ShapeError, "odd length", run=lambda: ew.rope(x[:, :5], table, table))
+    refused(numbacc.ShapeError, "cos", run=lambda: ew.rope(x, table[:2], table))
+    refused(numbacc.ShapeError, "sin", "broadcast to", run=lambda: ew.rope(x[:1], table[:1], table))
+    refused(numbacc.DTypeError, "x has dtype", run=lambda: ew.rope(place.put(np.ones((3, 6), int)), table, table))
+    refused(numbacc.LayoutError, "in part", run=lambda: ew.rope(x[:, :4], table[:, :2], table[:, :2], out=x[:, 1:5]))
+    refused(numbacc.OptionError, "dim=3", run=lambda: ew.rope_tables(4, 3))
+
+
+# ---------------------------------------------------------------- dropout
+
+
+@given(st.data())
+def test_dropout_drops_what_the_generator_drops(place, data):
+    shape = data.draw(st.lists(st.integers(0, 9 if place.is_slow else 70), min_size=1, max_size=3))
+    dtype = np.dtype(data.draw(st.sampled_from(FLOATS)))
+    seed, p = data.draw(st.integers(0, 2**64 - 1)), data.draw(st.sampled_from([0.0, 0.1, 0.5, 1.0]))
+    offset = data.draw(st.sampled_from([0, 4, 1000, 2**40]))
+    x = np.random.default_rng(0).normal(size=shape).astype(dtype)
+    generator = numbacc.random.Generator("philox", seed, device="cpu", offset=offset)
+    mask = generator.dropout_mask(p, tuple(shape), dtype="bool")
+    real = np.float64 if dtype == np.float64 else np.float32
+    scale = real(1 / (1 - p)) if p < 1 else real(0)
+    wanted = np.where(mask, (x.astype(real) * scale).astype(dtype), dtype.type(0))
+    here = place.put(x)
+    out = place.empty(tuple(shape), dtype)
+    ew.dropout(here, p, seed=seed, offset=offset, out=out.view)
+    np.testing.assert_array_equal(place.get(out.view), wanted)
+    # By an array of the offset; backwards; of a view whose C order is another one than memory's; in place.
+    later = place.put(np.array([offset + 3]))
+    np.testing.assert_array_equal(place.get(ew.dropout(here, p, seed=seed, offset=later)), wanted)
+    np.testing.assert_array_equal(place.get(ew.dropout_backward(here, p, seed=seed, offset=offset)), wanted)
+    turned = place.put(np.asfortranarray(x))
+    np.testing.assert_array_equal(place.get(ew.dropout(turned, p, seed=seed, offset=offset)), wanted)
+    if x.size:
+        assert ew.dropout(here, p, seed=seed, offset=offset, out=here) is here
+        np.testing.assert_array_equal(place.get(here), wanted)
+
+
+def test_dropout_of_what_is_not_aligned(place):
+    x = np.random.default_rng(0).normal(size=1001).astype(np.float16)
+    whole, part = place.put(x), place.put(x)[1:]
+    one, other = (place.get(ew.dropout(each, 0.5, seed=9)) for each in (whole[:1000], part))
+    assert ((one != 0) == (other != 0)).all()
+    plan = ew.dropout_plan(whole, seed=0)
+    np.testing.assert_array_equal(place.get(plan(whole, 0.5, seed=9))[:1000], one)
+
+
+def test_what_cannot_be_dropped(place):
+    x = place.put(np.ones(3))
+    refused(numbacc.OptionError, "p=2", run=lambda: ew.dropout(x, 2, seed=0))
+    refused(numbacc.OptionError, "seed", run=lambda: ew.dropout(x, seed=-1))
+    refused(numbacc.OptionError, "offset=3", "multiple of 4", run=lambda: ew.dropout(x, seed=0, offset=3))
+    refused(numbacc.DTypeError, "offset has dtype", run=lambda: ew.dropout(x, seed=0, offset=x[:1]))
+    two = place.put(np.zeros(2, int))
+    refused(numbacc.ShapeError, "offset has shape", run=lambda: ew.dropout(x, seed=0, offset=two))
+    refused(numbacc.DTypeError, "x has dtype", run=lambda: ew.dropout(two, seed=0))
+
+
+# ---------------------------------------------------------------- activations of sums
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_activations_of_sums(place, activation):
+    rng = np.random.default_rng(0)
+    x, residual, dy = (2 * rng.normal(size=(3, 4, 9)).astype(np.float32) for _ in range(3))
+    bias = rng.normal(size=4).astype(np.float32)
+    function, slope = getattr(ew, activation), getattr(ew, f"{activation}_backward")
+    for other, spread, forward, backward, more in (
+        (bias, bias[:, None], ew.bias_activation, ew.bias_activation_backward, {"axis": 1}),
+        (residual, residual, ew.residual_activation, ew.residual_activation_backward, {}),
+    ):
+        given = place.put(x), place.put(other)
+        found = forward(*given, activation=activation, **more)
+        whole = place.put(x + spread)
+        np.testing.assert_array_equal(place.get(found), place.get(function(whole)))
+        found = backward(place.put(dy), *given, activation=activation, **more)
+        dx = place.get(slope(place.put(dy), whole))
+        if not more:
+            np.testing.assert_array_equal(place.get(found), dx)
+            continue
+        np.testing.assert_array_equal(place.get(found[0]), dx)
+        np.testing.assert_allclose(place.get(found[1]), dx.astype(float).sum(axis=(0, 2)), rtol=1e-5, atol=1e-5)
+
+
+def test_activations_of_sums_are_rounded_once(place):
+    x, bias = np.array([[2048.0, 1.0]], np.float16), np.array([1.0, 2.0**-11], np.float16)
+    found = place.get(ew.bias_activation(place.put(x), place.put(bias), activation="hardtanh"))
+    np.testing.assert_array_equal(found, [[1, 1]])
+    found = place.get(ew.bias_activation(place.put(-x), place.put(bias), activation="leaky_relu"))
+    np.testing.assert_array_equal(found, np.float16([[-20.47, -0.00999511718]]))
+
+
+def test_activations_refuse(place):
+    x, bias = place.put(np.ones((2, 3))), place.put(np.ones(3))
+    refused(numbacc.OptionError, "activation='x'", "gelu", run=lambda: ew.bias_activation(x, bias, activation="x"))
+    refused(numbacc.ShapeError, "bias has shape (3,)", run=lambda: ew.bias_activation(x, bias, axis=0))
+    refused(numbacc.ShapeError, "residual has shape", run=lambda: ew.residual_activation(x, bias))
+    refused(numbacc.ShapeError, "pair", run=lambda: ew.bias_activation_backward(x, x, bias, out=x))
+
+
+# ---------------------------------------------------------------- fill
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "bool", "complex64"])
+def test_fill(place, dtype):
+    x, mask = np.zeros((3, 4), dtype), np.arange(12).reshape(3, 4) % 3 == 0
+    here = place.put(x)
+    assert ew.fill(here, 1) is here
+    np.testing.assert_array_equal(place.get(here), np.ones((3, 4), dtype))
+    ew.fill(here[:, ::2], 0)
+    x[:, 1::2] = 1
+    np.testing.assert_array_equal(place.get(here), x)
+    assert ew.fill(here, 1, where=place.put(mask)) is here
+    x[mask] = 1
+    np.testing.assert_array_equal(place.get(here), x)
