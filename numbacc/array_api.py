@@ -17,7 +17,7 @@ from .arrays import creation as _made
 from .arrays import protocols as _views
 from .base import dtypes as _dtypes
 from .base.layout import axes_of
-from .errors import DTypeError, LayoutError, ShapeError
+from .errors import DTypeError, LayoutError, OptionError, ShapeError
 from .gemm import matmul as _matmul
 
 __array_api_version__ = "2024.12"
@@ -35,6 +35,7 @@ _SAME = """
     log1p log2 logaddexp logical_and logical_not logical_or logical_xor maximum minimum multiply negative not_equal pow
     real reciprocal remainder round sign sin sinh sqrt square subtract tan tanh trunc where
     all any argmax argmin max mean min prod std sum var stack
+    arange linspace eye tril triu take take_along_axis
 """
 #: The standard's name -> numbacc's.
 _RENAMED = {
@@ -107,6 +108,19 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: Any = None) -> Any:
     """As `numbacc.from_dlpack`."""
     found = _made.from_dlpack(x)
     return _own.copy(found) if copy else found
+
+
+def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Any]:
+    """Coordinates of a grid: each array of rank 1 repeated along the others' axes, as views."""
+    if indexing not in ("xy", "ij"):
+        raise OptionError(f'indexing={indexing!r} is unknown; it is "xy" or "ij"')
+    rank = len(arrays)
+    order = [*range(rank)]
+    if indexing == "xy" and rank > 1:
+        order[:2] = 1, 0
+    shape = tuple(arrays[k].shape[0] for k in order)
+    spread = (each[tuple(slice(None) if d == order[k] else None for d in range(rank))] for k, each in enumerate(arrays))
+    return [_views.repeated(each, shape) for each in spread]
 
 
 # ---------------------------------------------------------------- dtypes
@@ -193,6 +207,30 @@ def flip(x: Any, /, *, axis: Any = None) -> Any:
     """A view with axes reversed, all by default."""
     found = range(x.ndim) if axis is None else axes_of(axis, x.ndim, "x", "axis")
     return x[tuple(slice(None, None, -1) if d in found else slice(None) for d in range(x.ndim))]
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+    """Views without an axis, one for each of its places."""
+    first = moveaxis(x, axis, 0)
+    return tuple(first[k] for k in range(first.shape[0]))
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: Any = False) -> Any:
+    """How many elements are not 0."""
+    return _own.sum(_own.not_equal(x, 0), axis=axis, keepdims=keepdims)
+
+
+def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Any:
+    """Differences of neighbours along an axis, `n` times."""
+    parts = [each for each in (prepend, x, append) if each is not None]
+    found = _own.concatenate(parts, axis) if len(parts) > 1 else x
+    for _ in range(n):
+        last, first = (moveaxis(found, axis, 0)[part] for part in (slice(1, None), slice(None, -1)))
+        found = moveaxis((_own.not_equal if found.dtype == bool else _own.subtract)(last, first), 0, axis)
+    return found
 
 
 def matmul(x1: Any, x2: Any, /) -> Any:

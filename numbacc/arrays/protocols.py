@@ -43,14 +43,18 @@ _FUNCTIONS: dict[Any, str] = {
     np.sum: "sum", np.mean: "mean", np.var: "var", np.std: "std", np.prod: "prod", np.max: "max", np.min: "min",
     np.amax: "max", np.amin: "min", np.argmax: "argmax", np.argmin: "argmin", np.any: "any", np.all: "all",
     np.copy: "copy", np.concatenate: "concatenate", np.stack: "stack", np.clip: "clamp", np.linalg.norm: "norm",
+    np.take: "take", np.take_along_axis: "take_along_axis", np.tril: "tril", np.triu: "triu",
 }  # fmt: skip
 #: Of their arguments those that numbacc calls otherwise, and those that it has not, with the values that mean nothing.
-_NAMES = {"ddof": "correction", "a": "x", "val": "x", "z": "x", "a_min": "min", "a_max": "max"}
+_NAMES = {"ddof": "correction", "a": "x", "m": "x", "arr": "x", "val": "x", "z": "x", "a_min": "min", "a_max": "max"}
 _IDLE = {
     "decimals": 0, "initial": np._NoValue, "keepdims": np._NoValue, "where": (True, np._NoValue), "order": "K",
     "subok": (True, False), "casting": "same_kind", "dtype": None, "deg": False, "axis": None, "mean": np._NoValue,
     "min": np._NoValue, "max": np._NoValue, "signature": None, "correction": np._NoValue,
 }  # fmt: skip
+
+#: Function of NumPy's whose last argument is an option in numbacc -> its name.
+_BY_PLACE = {"take": "axis", "take_along_axis": "axis", "tril": "k", "triu": "k"}
 
 #: The answer of what is no question of attributes.
 UNKNOWN = object()
@@ -84,6 +88,9 @@ def of_function(function: Any, arguments: tuple[Any, ...], options: dict[str, An
     given = {_NAMES.get(key, key): value for key, value in options.items()}
     if function in (np.round, np.around) and len(arguments) > 1:
         arguments, given = arguments[:1], {"decimals": arguments[1], **given}
+    if name in _BY_PLACE and len(arguments) > 2 - (name in ("tril", "triu")):
+        *arguments, given[_BY_PLACE[name]] = arguments  # type: ignore[assignment]
+        arguments = tuple(arguments)
     if name in (*METHODS, "norm") and len(arguments) == 2:
         given = {"ord" if name == "norm" else "axis": arguments[1], **given}
         arguments = arguments[:1]
@@ -115,6 +122,11 @@ def moved(x: Any, source: int, destination: int) -> Any:
     order = [d for d in range(x.ndim) if d != one]
     order.insert(other, one)
     return x.transpose(order)
+
+
+def repeated(x: Any, shape: tuple[int, ...]) -> Any:
+    """A view of x, NumPy's arrays too, that repeats it to a shape."""
+    return np.broadcast_to(x, shape) if isinstance(x, np.ndarray) else x.broadcast_to(shape)
 
 
 def _dtype_of(each: Any) -> Any:

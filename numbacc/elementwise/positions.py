@@ -100,7 +100,7 @@ def eye(
     n_cols: int | None = None,
     *,
     k: int = 0,
-    dtype: Any = "float32",
+    dtype: Any = None,
     device: int | str | None = None,
     stream: Any = None,
 ) -> Array:
@@ -109,7 +109,7 @@ def eye(
     Args:
         n_rows, n_cols: its lengths; as many columns as rows by default.
         k: which diagonal: 0 the main one, positive ones are above it.
-        dtype: any dtype with arithmetic.
+        dtype: any dtype with arithmetic; float32 by default.
         device, stream: as in `numbacc.empty`.
 
     Raises:
@@ -123,7 +123,7 @@ def eye(
     """
     rows = checks.integer(n_rows, "n_rows", 0, error=ShapeError)
     columns = rows if n_cols is None else checks.integer(n_cols, "n_cols", 0, error=ShapeError)
-    made = _target((rows, columns), dtype, device)
+    made = _target((rows, columns), "float32" if dtype is None else dtype, device)
     plan = plans.find((_eye, made, checks.integer(k, "k")))
     return plan.run((), None, None, handle_of(stream))
 
