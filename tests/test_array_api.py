@@ -103,3 +103,28 @@ def test_arrays_find_it(device_place):
     x = device_place.put(HOST)
     assert x.__array_namespace__() is x.__array_namespace__(api_version="2024.12") is xp
     refused(numbacc.OptionError, "api_version", run=lambda: x.__array_namespace__(api_version="2030.1"))
+
+
+def test_grids_gathers_and_differences(place):
+    x, line, names = place.put(HOST), place.put(HOST[0]), place.put(np.array([1, -1]))
+    same(place, xp.take(x, names, axis=1), HOST[:, [1, -1]])
+    along = np.array([[0, 2, 1], [1, 1, 0]])
+    same(place, xp.take_along_axis(x, place.put(along), axis=1), np.take_along_axis(HOST, along, 1))
+    for name in ("tril", "triu"):
+        same(place, getattr(xp, name)(x, k=1), getattr(np, name)(HOST, 1))
+    for indexing in ("xy", "ij"):
+        for found, wanted in zip(
+            xp.meshgrid(line, x[:, 0], indexing=indexing),
+            np.meshgrid(HOST[0], HOST[:, 0], indexing=indexing),
+            strict=True,
+        ):
+            same(place, found, wanted)
+    same(place, xp.diff(x, axis=0), np.diff(HOST, axis=0))
+    same(place, xp.diff(x, n=2), np.diff(HOST, n=2))
+    same(place, xp.diff(x, append=x[:, :1]), np.diff(HOST, append=HOST[:, :1]))
+    same(place, xp.count_nonzero(x, axis=1), np.array([3, 3]))
+    assert [place.get(each).tolist() for each in xp.unstack(x, axis=1)] == HOST.T.tolist()
+    device = None if place.is_device else "cpu"
+    assert xp.eye(2, device=device).dtype == np.float32 and xp.arange(3, device=device).dtype == np.int64
+    same(place, xp.linspace(0, 1, 3, dtype=xp.float64, device=device), np.linspace(0, 1, 3))
+    refused(numbacc.OptionError, "indexing", run=lambda: xp.meshgrid(line, indexing="yx"))

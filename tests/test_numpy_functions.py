@@ -144,6 +144,7 @@ FUNCTIONS = {
     "expand, last": lambda x: np.expand_dims(x, -1), "expand, first": lambda x: np.expand_dims(x, -3),
     "swap": lambda x: np.swapaxes(x, 0, -1), "move": lambda x: np.moveaxis(x[None], 0, -1),
     "move back": lambda x: np.moveaxis(x[None], -1, 0),
+    "tril": lambda x: np.tril(x, 1), "tril, named": lambda x: np.tril(m=x, k=-1), "triu": lambda x: np.triu(x),
 }  # fmt: skip
 
 
@@ -152,6 +153,15 @@ def test_functions(no_copies, device_place, name):
     x = VALUES["float64"]
     d = device_place.put(x)
     same(device_place, no_copies(lambda: FUNCTIONS[name](d)), FUNCTIONS[name](x), 1e-15)
+
+
+def test_gathers(no_copies, device_place):
+    x, places = VALUES["float64"], np.array([1, 0])
+    d, i = device_place.put(x), device_place.put(places)
+    for function in (lambda a, b: np.take(a, b, 1), lambda a, b: np.take(a, b, axis=0), np.take):
+        same(device_place, no_copies(lambda function=function: function(d, i)), function(x, places), 0)
+    found = no_copies(lambda: np.take_along_axis(d, i[None], 1))
+    same(device_place, found, np.take_along_axis(x, places[None], 1), 0)
 
 
 def test_questions_of_attributes(no_copies, device_place):
