@@ -20,13 +20,13 @@ from numbacc.device import launch
 from numbacc.kernels import registry
 from numbacc.kernels.formulas import FORMULAS
 from numbacc.kernels.specs import (
-    LAUNCH_BOUNDS,
     THREAD_BYTES,
     TILE,
     TILE_STEP,
     VECTOR_BYTES,
     KernelSpec,
     compute_dtype,
+    launch_bounds,
     vector_thread_bytes,
 )
 
@@ -114,7 +114,9 @@ def _access(operation, modifiers):
 def compiled(kernel, capability=(9, 0)):
     """The PTX of a kernel, given its spec."""
     with pretended(capability):
-        ptx, _ = _numba.compile_ptx(registry.make(kernel), registry.signature(kernel), capability, LAUNCH_BOUNDS)
+        ptx, _ = _numba.compile_ptx(
+            registry.make(kernel), registry.signature(kernel), capability, launch_bounds(kernel)
+        )
     return Ptx(ptx)
 
 

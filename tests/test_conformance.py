@@ -59,6 +59,8 @@ ROWS = (
         {
             driver.Status: ("CUresult", "CUDA_"),
             driver.DeviceAttribute: ("CUdevice_attribute", "CU_DEVICE_ATTRIBUTE_"),
+            driver.FunctionAttribute: ("CUfunction_attribute", "CU_FUNC_ATTRIBUTE_"),
+            driver.LaunchAttributeId: ("CUlaunchAttributeID", "CU_LAUNCH_ATTRIBUTE_"),
             driver.PointerAttribute: ("CUpointer_attribute", "CU_POINTER_ATTRIBUTE_"),
             driver.MemoryType: ("CUmemorytype", "CU_MEMORYTYPE_"),
             driver.MemoryPoolAttribute: ("CUmemPool_attribute", "CU_MEMPOOL_ATTR_"),
@@ -71,6 +73,7 @@ ROWS = (
             driver.MemoryLocation: "CUmemLocation",
             driver.MemoryPoolProperties: "CUmemPoolProps",
             driver.LaunchConfig: "CUlaunchConfig",
+            driver.LaunchAttribute: "CUlaunchAttribute",
         },
         {
             "ALLOCATION_TYPE_PINNED": "CU_MEM_ALLOCATION_TYPE_PINNED",

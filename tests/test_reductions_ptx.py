@@ -15,7 +15,8 @@ from numbacc.base.dispatch import launching_by, simulated
 from numbacc.base.dtypes import TABLE
 from numbacc.base.layout import layout, row_major_strides
 from numbacc.elementwise import normalizing, reducing
-from numbacc.kernels.specs import KEPT_BYTES, FoldSpec, RowSpec
+from numbacc.kernels.row_specs import RowSpec
+from numbacc.kernels.specs import FoldSpec
 
 pytestmark = skip_if(simulated(), "not simulated")
 
@@ -58,7 +59,9 @@ def check(kernel, capability=H200, spilled=0):
     assert found.target == "sm_{}{}".format(*capability)
     assert ".local" not in found.text
     assert not re.search(r"\bcall\b", found.text), "a function is not inlined"
-    assert {access.space for access in found.accesses} <= {"global", "shared"}
+    # Another block's shared memory has addresses of its own.
+    far = {""} if getattr(kernel, "is_cluster", False) else set()
+    assert {access.space for access in found.accesses} <= {"global", "shared", *far}
     if kernel.compute not in ("float64", "complex128"):
         assert ".f64" not in found.text
     if ptx.ptxas() is not None and capability == H200:
@@ -155,18 +158,35 @@ def test_normalizations(name, dtype):
     """What is kept is read 16 bytes at a time, and results are written so."""
     plan = normalizing.planned(name, rows_of(name, dtype))
     for order in orders_of(plan):
-        found = check(order.kernel)
+        found = check(order.kernel, spilled=8 if name == "layer_norm_backward" else 0)
         if isinstance(order.kernel, RowSpec):
             assert widest(found) == widest(found, "st") == 16
-            is_kept = order.kernel.kept * 4096 * TABLE[dtype].itemsize <= KEPT_BYTES
-            assert order.constants[-1] == is_kept
 
 
-@pytest.mark.parametrize("dtype, columns, held", [("bfloat16", 16384, 1), ("float32", 8192, 1), ("float32", 8196, 0),
-                                                  ("float64", 4096, 1), ("bfloat16", 131072, 0)])  # fmt: skip
-def test_rows_up_to_32_kilobytes_are_kept(dtype, columns, held):
+@pytest.mark.parametrize(
+    "dtype, columns, form, blocks, whole",
+    [("bfloat16", 128, "registers", 1, True), ("float32", 4096, "registers", 1, True),
+     ("float32", 4100, "shared", 1, True), ("float64", 128, "shared", 1, True), ("float32", 16384, "shared", 1, True),
+     ("bfloat16", 131072, "shared", 4, True), ("float32", 131072, "shared", 8, True),
+     ("float32", 1 << 19, "shared", 8, False)],
+)  # fmt: skip
+def test_where_rows_are_kept(dtype, columns, form, blocks, whole):
+    """Read once, but for those that are longer than eight multiprocessors keep."""
     (order,) = orders_of(normalizing.planned("softmax", rows_of("softmax", dtype, columns)))
-    assert order.constants[-1] == held
+    kernel, held = order.kernel, order.constants[-1]
+    assert (kernel.form, order.cluster, kernel.is_cluster) == (form, blocks, blocks > 1)
+    threads = order.block[0] * blocks
+    assert (held * threads * kernel.width >= columns) is whole or form == "registers"
+    assert order.shared <= 232448 - 8192 and order.grid[0] % blocks == 0
+    check(kernel)
+
+
+@pytest.mark.parametrize("capability", [(7, 5), (8, 0), (10, 0)], ids=str)
+@pytest.mark.parametrize("columns", [64, 16384])
+def test_normalizations_everywhere(capability, columns):
+    for name in ("softmax", "layer_norm_backward"):
+        for order in orders_of(normalizing.planned(name, rows_of(name, "float16", columns))):
+            check(order.kernel, capability, spilled=64)
 
 
 def test_a_weight_of_another_width_narrows_nothing():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 from conftest import bits, memory_layouts, refused
@@ -11,10 +13,12 @@ from oracle import DTYPES, spacing
 from skips import skip
 
 import numbacc
-from numbacc.base.dispatch import simulated
+from numbacc.base.dispatch import launcher_class, simulated
 from numbacc.base.dtypes import info
-from numbacc.device import fold_geometry, row_executable
+from numbacc.device import fold_geometry, row_geometry
 from numbacc.elementwise import normalization, normalizing
+from numbacc.kernels import groups
+from numbacc.kernels.specs import Limits
 
 pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
 
@@ -22,12 +26,20 @@ few = settings(max_examples=30 if simulated() else settings.default.max_examples
 each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 
 
+#: No GPU is to be kept busy.
+_LAZY = {"_BUSY": 0, "_BUSY_BLOCKS": 0, "_MOST_THREADS": 8}
+
+
 @pytest.fixture(scope="module")
 def small_blocks():
-    """In the simulator a thread takes a millisecond: blocks of few, which keep short rows only."""
+    """In the simulator a thread takes a millisecond: blocks of few, warps of fewer."""
     with pytest.MonkeyPatch.context() as patch:
         if simulated():
-            patch.setattr(row_executable, "MAX_THREADS", 8)
+            for module, names in ((row_geometry, {"_THREADS": 8, "_REGISTER_THREADS": 8, "WARP": 4, **_LAZY}),
+                                  (groups, {"WARP": 4})):  # fmt: skip
+                for name, value in names.items():
+                    patch.setattr(module, name, value)
+            importlib.import_module("numbacc.simulator.device")._kernel.cache_clear()
             patch.setattr(fold_geometry, "MAX_THREADS", 8)
             patch.setattr(fold_geometry, "_SHARED_ROUNDS", 1)
         normalizing.plans.clear()
@@ -216,6 +228,47 @@ def test_gradients_of_many_rows(place, columns, dtype):
         assert [a.dtype for a in got] == [dtype, *[np.dtype(np.float32)] * (len(got) - 1)]
         for one, other in zip(got, wanted, strict=False):
             assert_near(place.get(one), other, np.sqrt(rows) * np.abs(other).max())
+
+
+@pytest.mark.parametrize("columns", [40, 4000, 4100, 33333])
+@pytest.mark.parametrize("form", ["registers", "shared", "half", "clusters"])
+@pytest.mark.parametrize("dtype", [DTYPES[0], DTYPES[3]], ids=str)
+def test_wherever_a_row_is_kept(place, monkeypatch, form, dtype, columns):
+    """In registers, in shared memory, half of it, in that of several blocks: chosen here, not by length."""
+    if place.is_slow and (columns > 40 or form == "clusters"):
+        skip("slow")
+    if form != "registers":
+        monkeypatch.setattr(row_geometry, "_REGISTER_THREADS", 0)
+    if form == "half":
+        room = row_geometry._OWN_BYTES + (128 if place.is_slow else 4096)
+        monkeypatch.setattr(launcher_class(), "limits", staticmethod(lambda device: Limits(room, 1)), raising=False)
+    if form == "clusters":
+        monkeypatch.setattr(row_geometry, "_CLUSTER_BYTES", 4096)
+    normalizing.plans.clear()
+    rng = np.random.default_rng(columns)
+    dy = rng.standard_normal((3, columns)).astype(dtype)
+    for name in FORWARD:
+        values = values_of(rng, name, (3, columns), dtype)
+        wide, options = [v.astype(float) for v in values], options_of(name)
+        wanted = forward(name, wide, **options)
+        assert_near(
+            place.get(getattr(normalization, name)(*map(place.put, values), **options)), wanted, np.abs(wanted).max()
+        )
+        if "softmax" in name:
+            values[0] = wanted.astype(dtype)
+            total = dy.astype(float) if "log" in name else dy.astype(float) * values[0].astype(float)
+            total = total.sum(-1, keepdims=True)
+            y = values[0].astype(float)
+            wanted = dy - np.exp(y) * total if "log" in name else y * (dy - total)
+        else:
+            d, r = normal(name.split("_")[0], wide[0], 1e-3)
+            g = dy * wide[1]
+            wanted = r * (g - d * (r * r * (g * d).mean(-1, keepdims=True)))
+            wanted -= r * g.mean(-1, keepdims=True) if name == "layer_norm" else 0
+        got = getattr(normalization, f"{name}_backward")(*map(place.put, (dy, *values[:2])), **options)
+        got = got[0] if isinstance(got, tuple) else got
+        assert_near(place.get(got), wanted, 10 * np.abs(wanted).max())
+    normalizing.plans.clear()
 
 
 # ---------------------------------------------------------------- what else

@@ -37,7 +37,22 @@ class DeviceAttribute(IntEnum):
     COMPUTE_CAPABILITY_MINOR = 76
     MULTIPROCESSOR_COUNT = 16
     L2_CACHE_SIZE = 38
+    MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97
     MEMORY_POOLS_SUPPORTED = 115
+
+
+class FunctionAttribute(IntEnum):
+    """CUfunction_attribute."""
+
+    SHARED_SIZE_BYTES = 1
+    MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
+    PREFERRED_SHARED_MEMORY_CARVEOUT = 9
+
+
+class LaunchAttributeId(IntEnum):
+    """CUlaunchAttributeID."""
+
+    CLUSTER_DIMENSION = 4
 
 
 class PointerAttribute(IntEnum):
@@ -130,6 +145,12 @@ class LaunchConfig(ctypes.Structure):
     )
 
 
+class LaunchAttribute(ctypes.Structure):
+    """CUlaunchAttribute; the value of a cluster's dimensions is their three lengths."""
+
+    _fields_ = (("id", ctypes.c_int), ("pad", ctypes.c_char * 4), ("value", ctypes.c_uint * 16))
+
+
 ALLOCATION_TYPE_PINNED = 1
 LOCATION_TYPE_DEVICE = 1
 USER_OBJECT_NO_DESTRUCTOR_SYNC = 1
@@ -195,6 +216,8 @@ FUNCTIONS = {
     "cuEventDestroy_v2": "p",
     "cuModuleLoadData": "pp",
     "cuModuleGetFunction": "pps",
+    "cuFuncGetAttribute": "pip",
+    "cuFuncSetAttribute": "pii",
     "cuLaunchKernelEx": "pppp",
 }
 

@@ -13,11 +13,19 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
-from numbacc_bindings.driver import LaunchConfig, driver
+from numbacc_bindings.driver import (
+    DeviceAttribute,
+    FunctionAttribute,
+    LaunchAttribute,
+    LaunchAttributeId,
+    LaunchConfig,
+    driver,
+)
 
 from ..base.codes import ARRAYS, capacity_for
 from ..base.dtypes import TABLE
-from ..kernels.specs import LaunchOrder
+from ..kernels.row_specs import ROW_BLOCKS
+from ..kernels.specs import LaunchOrder, Limits
 from . import kernel_cache, native, runtime
 from .contexts import relaxed
 from .memory import with_room
@@ -39,6 +47,12 @@ def load_function(spec: Any, device: int) -> int:
     with runtime.on_device(device), relaxed():
         module = with_room(lambda: runtime.call(driver.cuModuleLoadData, address_of(cubin)), device)
         function: int = runtime.call(driver.cuModuleGetFunction, module, entry.encode())
+        if getattr(spec, "is_dynamic", False):
+            # All that the GPU has may be asked for, and as much of it as can be is for blocks, not for its cache.
+            own = runtime.call(driver.cuFuncGetAttribute, FunctionAttribute.SHARED_SIZE_BYTES, function)
+            most = runtime.device_attribute(DeviceAttribute.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, device) - own
+            driver.cuFuncSetAttribute(function, FunctionAttribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, most)
+            driver.cuFuncSetAttribute(function, FunctionAttribute.PREFERRED_SHARED_MEMORY_CARVEOUT, 100)
     _loaded.add((spec, device))
     return function
 
@@ -55,7 +69,8 @@ def compile_cubin(spec: Any, capability: tuple[int, int]) -> tuple[str, bytes]:
     from ..base import _numba
     from ..kernels import registry, specs
 
-    ptx, entry = _numba.compile_ptx(registry.make(spec), registry.signature(spec), capability, specs.LAUNCH_BOUNDS)
+    bounds = specs.launch_bounds(spec)
+    ptx, entry = _numba.compile_ptx(registry.make(spec), registry.signature(spec), capability, bounds)
     options = ProgramOptions(arch="sm_{}{}".format(*capability))
     return entry, bytes(Program(ptx, "ptx", options).compile("cubin").code)
 
@@ -78,6 +93,12 @@ class Launcher:
         """True if a launcher of this kernel compiles and loads nothing."""
         return (kernel, device) in _loaded
 
+    @staticmethod
+    def limits(device: int) -> Limits:
+        """What a GPU allows."""
+        shared = runtime.device_attribute(DeviceAttribute.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, device)
+        return Limits(shared, ROW_BLOCKS if runtime.capability(device) >= (9, 0) else 1)
+
     def __init__(self, order: LaunchOrder):
         for name in getattr(order.kernel, "dtypes", ()):
             runtime.check_capability(name, TABLE[name].oldest_capability, order.device)
@@ -85,6 +106,7 @@ class Launcher:
         self.capacity = capacity_for(order.arguments)
         self._native = native.launch if self.capacity == ARRAYS else native.launch_many
         self._function = load_function(order.kernel, order.device)
+        self._cluster = LaunchAttribute(LaunchAttributeId.CLUSTER_DIMENSION, b"", (order.cluster, 1, 1))
         checked = self._template(order.pairs, driver.address("cuStreamIsCapturing"))
         #: What the calls below read.
         self._templates = [checked]
@@ -108,6 +130,7 @@ class Launcher:
         # Scalar arguments are words of 64 bits, and start at a multiple of 8.
         size = 8 * (len(order.pointers) + order.words) + len(packed if order.words else constants)
         assert size <= native.ARGUMENT_BYTES
+        attributes = ctypes.addressof(self._cluster) if order.cluster > 1 else None
         head = (
             gpu.get_current,
             gpu.context,
@@ -123,7 +146,7 @@ class Launcher:
         )
         return ctypes.create_string_buffer(
             _words(head)
-            + bytes(LaunchConfig(*order.grid, 1, *order.block, 1))
+            + bytes(LaunchConfig(*order.grid, 1, *order.block, 1, order.shared, None, attributes, order.cluster > 1))
             + _words(order.alignment)
             + _words(n for pointer in order.pointers for n in pointer)
             + packed

@@ -12,13 +12,12 @@ from ..base.dispatch import launcher_class
 from ..base.dtypes import info
 from ..base.layout import Layout, Merged, View, merge_dimensions, same_layout
 from ..kernels.formula import RowFormula
-from ..kernels.specs import KEPT_BYTES, MAX_THREADS, VECTOR_BYTES, WARP, LaunchOrder, RowSpec, words_of
-from .geometry import RANKS, alignments_of, arrays_of, power_of_two, sizes_of
+from ..kernels.row_specs import RowSpec
+from ..kernels.specs import VECTOR_BYTES, LaunchOrder, words_of
+from .geometry import RANKS, alignments_of, arrays_of, sizes_of
 from .map_executable import Kernel
 from .operation import Operation
-
-#: Blocks that keep an H200 busy.
-_BLOCKS = 1056
+from .row_geometry import Rows, launch_rows
 
 
 class RowTask(NamedTuple):
@@ -73,8 +72,11 @@ class RowExecutable(Operation):
     def _make(self, key: tuple[int, ...], trial: Any) -> Kernel:
         launcher = launcher_class()(self._order(key))
         order = launcher.order
+        kernel: Any = order.kernel
+        cluster = f", clusters of {order.cluster}" if order.cluster > 1 else ""
         launcher.algorithm = (
-            f"row_maps, {8 * order.kernel.access_bytes}-bit accesses, grid {order.grid}, block {order.block}"
+            f"row_maps, {kernel.form}, {8 * kernel.access_bytes}-bit accesses, grid {order.grid}, block {order.block}"
+            f"{cluster}"
         )
         return Kernel(launcher)
 
@@ -85,6 +87,11 @@ class RowExecutable(Operation):
         reach = [(array.high - array.low) // array.itemsize for array in (*task.inputs, *task.outputs)]
         width = self._width(alignments_of(task, key))
         rank = next(rank for rank in RANKS if rank >= len(outer.shape))
+        rows, before = prod(outer.shape), (0,) * (rank - len(outer.shape))
+        is_across = width == 1 and abs(self._inner[0]) > abs(outer.strides[0][-1]) > 0
+        nbytes, limits = width * self._sizes[0], launcher_class().limits(self.device)
+        is_double = task.compute == "float64"
+        launch = launch_rows(Rows(rows, columns, width, nbytes, inputs, task.kept, is_double, is_across), limits)
         kernel = RowSpec(
             formula=task.formula,
             reads=tuple(names[:inputs]),
@@ -96,25 +103,27 @@ class RowExecutable(Operation):
             width=width,
             compute=task.compute,
             scalars=task.scalars,
+            form=launch.form,
+            runs=launch.runs,
+            is_cluster=launch.blocks > 1,
         )
-        rows, before = prod(outer.shape), (0,) * (rank - len(outer.shape))
-        across = int(width == 1 and abs(self._inner[0]) > abs(outer.strides[0][-1]) > 0)
-        block, held = self._block(kernel, rows, across)
-        blocks = -(-rows // block[0 if across else 1])
+        grid = -(-rows // launch.block[0 if is_across else 1]) * launch.blocks
         steps = [n for step, inner in zip(outer.strides, self._inner, strict=True) for n in (*before, *step, inner)]
         return LaunchOrder(
             kernel=kernel,
             device=self.device,
-            grid=(blocks, 1),
-            block=block,
+            grid=(grid, 1),
+            block=launch.block,
             alignment=key,
             pointers=(
                 *((view.argument, view.offset) for view in task.reads),
                 *((len(task.inputs) + view.argument, view.offset) for view in task.writes),
             ),
-            constants=(*steps, *[1] * len(before), *outer.shape, rows, columns, across, held),
+            constants=(*steps, *[1] * len(before), *outer.shape, rows, columns, launch.blocks, launch.held),
             pairs=self._pairs(),
             words=words_of(task.scalars),
+            shared=launch.shared,
+            cluster=launch.blocks,
         )
 
     def _width(self, alignments: Sequence[int]) -> int:
@@ -129,20 +138,6 @@ class RowExecutable(Operation):
             # What is wider than an access of 16 bytes is several of them.
             width = width if whole == VECTOR_BYTES else gcd(width, max(whole // size, 1))
         return width
-
-    def _block(self, kernel: RowSpec, rows: int, across: int) -> tuple[tuple[int, int], int]:
-        """(threads along x and y, 1 where all of a row is kept)."""
-        accesses = self._columns // kernel.width
-        most = KEPT_BYTES // kernel.access_bytes // kernel.kept // MAX_THREADS
-        if across:
-            x = min(WARP, power_of_two(rows), MAX_THREADS)
-            group = MAX_THREADS // x
-            return (x, group), int(-(-accesses // group) <= most)
-        # As few threads a row as have four accesses each; more where rows are few, or too long to be kept.
-        group = min(1 << max(accesses // 4, 1).bit_length() - 1, MAX_THREADS)
-        while group < min(MAX_THREADS, accesses) and (rows * group < _BLOCKS * MAX_THREADS or accesses > group * most):
-            group *= 2
-        return (group, min(MAX_THREADS // group, power_of_two(rows))), int(-(-accesses // group) <= most)
 
     # ------------------------------------------------------------ overlap
 

@@ -17,7 +17,7 @@ from ..base._numba import SIMULATED, cuda, types
 from ..base.casts import cast
 from ..base.dtypes import TABLE
 from .intrinsics import Operand
-from .specs import MAX_THREADS, FoldSpec
+from .specs import FoldSpec
 
 if SIMULATED:
     from .simulated_folds import make_loads, make_parts
@@ -84,6 +84,7 @@ def parts_intrinsics(names: Sequence[str], starts: Sequence[Any], count: str) ->
         ``start(lanes)()``: the parts of nothing in so many lanes;
         ``first(function, values, scalars)``: the parts of numbers, lane by lane;
         ``fold(lanes)(merge, parts)``: those of more lanes merged to so many, neighbours last;
+        ``fold_some(merge, parts, inside)``: those of equal runs of lanes merged to one, of the runs that are inside;
         ``join(merge, parts, others)``: merged lane by lane;
         ``put(cells, lane, thread, parts)``, ``take(cells, lane, thread)``: parts into shared memory, from that lane on,
         and out of it as parts of one lane;
@@ -214,6 +215,13 @@ if not SIMULATED:
         def merging(typing: Any, merge: Any) -> Any:
             return merge.get_call_type(typing, (*kinds, *kinds), {})
 
+        def merged(context: Any, builder: Any, merge: Any, call: Any, numbers: list[list[Any]]) -> list[Any]:
+            """Parts merged in a tree, branch by branch, so that little is kept in registers."""
+            if len(numbers) == 1:
+                return numbers[0]
+            one, other = (merged(context, builder, merge, call, each) for each in (numbers[::2], numbers[1::2]))
+            return called(context, builder, merge, call, [*one, *other])
+
         def fold(lanes: int) -> Any:
             @intrinsic
             def folded(typing: Any, merge: Any, parts: Any) -> Any:
@@ -221,19 +229,27 @@ if not SIMULATED:
 
                 def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
                     found = unpacked(builder, args[1], len(parts[0]))
-
-                    def merged(numbers: list[list[Any]]) -> list[Any]:
-                        # Branch by branch, so that little is kept in registers.
-                        if len(numbers) == 1:
-                            return numbers[0]
-                        one, other = merged(numbers[::2]), merged(numbers[1::2])
-                        return called(context, builder, merge, call, [*one, *other])
-
-                    return packed(context, builder, [merged(found[lane::lanes]) for lane in range(lanes)])
+                    ends = [merged(context, builder, merge, call, found[lane::lanes]) for lane in range(lanes)]
+                    return packed(context, builder, ends)
 
                 return parts_type(lanes)(merge, parts), generate
 
             return folded
+
+        @intrinsic
+        def fold_some(typing: Any, merge: Any, parts: Any, inside: Any) -> Any:
+            call, each = merging(typing, merge), len(parts[0]) // len(inside)
+
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                found, nothing = unpacked(builder, args[1], len(parts[0])), constants(context, builder)
+                ends = []
+                for run in range(len(inside)):
+                    own = merged(context, builder, merge, call, found[run * each : (run + 1) * each])
+                    is_in = builder.extract_value(args[2], run)
+                    ends.append([builder.select(is_in, *both) for both in zip(own, nothing, strict=True)])
+                return packed(context, builder, [merged(context, builder, merge, call, ends)])
+
+            return parts_type(1)(merge, parts, inside), generate
 
         @intrinsic
         def join(typing: Any, merge: Any, parts: Any, others: Any) -> Any:
@@ -252,7 +268,8 @@ if not SIMULATED:
             lanes = builder.sdiv(builder.extract_value(array.shape, 0), I64(len(kinds)))
             lane, thread = (resized(builder, each, I64) for each in args[1:3])
             slot = builder.add(builder.mul(I64(part), lanes), lane)
-            pointer = builder.gep(array.data, [builder.add(builder.mul(slot, I64(MAX_THREADS)), thread)])
+            threads = builder.extract_value(array.shape, 1)
+            pointer = builder.gep(array.data, [builder.add(builder.mul(slot, threads), thread)])
             return builder.bitcast(pointer, kind.as_pointer())
 
         def given(context: Any, builder: Any, cells: Any, at: Any, numbers: list[Any]) -> None:
@@ -332,6 +349,7 @@ if not SIMULATED:
             "start": start,
             "first": first,
             "fold": fold,
+            "fold_some": fold_some,
             "join": join,
             "put": put,
             "gain": gain,

@@ -21,10 +21,15 @@ if not SIMULATED:
     _I32, _I64 = ir.IntType(32), ir.IntType(64)
     _FLOAT, _DOUBLE = ir.FloatType(), ir.DoubleType()
 
-    def assembly(builder: Any, result: Any, text: str, constraints: str, args: list[Any]) -> Any:
-        """A call of assembly, its operands as LLVM's constraints say."""
+    def assembly(
+        builder: Any, result: Any, text: str, constraints: str, args: list[Any], is_shared: bool = False
+    ) -> Any:
+        """A call of assembly, its operands as LLVM's constraints say; `is_shared` where threads do it together."""
         kind = ir.FunctionType(result, [arg.type for arg in args])
-        return builder.call(ir.InlineAsm(kind, text, constraints), args)
+        call = builder.call(ir.InlineAsm(kind, text, constraints, side_effect=is_shared), args)
+        if is_shared:
+            call.attributes.add("convergent")
+        return call
 
     #: How numbers are held in registers, and the letter for such a register in assembly.
     _REGISTERS = {

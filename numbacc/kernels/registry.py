@@ -8,7 +8,8 @@ from typing import Any
 from ..base._numba import kernel_signature
 from . import bits, draws, dropout, folds, gathers, maps, reductions, repack, row_maps
 from .draw_specs import DrawSpec
-from .specs import FoldSpec, Kernel, KernelSpec, RepackSpec, RowSpec, words_of
+from .row_specs import RowSpec
+from .specs import FoldSpec, Kernel, KernelSpec, RepackSpec, words_of
 
 _MAPS = {name: module for module in (maps, bits, dropout, gathers, reductions) for name in module.INNER}
 _OTHERS: dict[type, Any] = {DrawSpec: draws, FoldSpec: folds, RepackSpec: repack, RowSpec: row_maps}

@@ -1,4 +1,4 @@
-"""Loads and stores of the kernels that normalize rows: of what a thread keeps in shared memory from stage to stage.
+"""Loads and stores of the kernels that normalize rows: of what a thread keeps in registers or in shared memory.
 
 Each thread reads there only what it has put there itself, so that it waits for none. In Numba's simulator the same
 names are plain Python.
@@ -11,21 +11,39 @@ from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
-from ..base._numba import SIMULATED, types
+from ..base._numba import SIMULATED, cuda, types
 from ..base.dtypes import TABLE
 from .intrinsics import Operand
-from .specs import KEPT_BYTES, VECTOR_BYTES, RowSpec
+from .row_specs import RowSpec
+from .specs import VECTOR_BYTES
 
 if SIMULATED:
-    from .simulated_folds import make_keeping
+    from .simulated_rows import kept_memory, make_keeping
 else:
     from ..base._numba import intrinsic, ir
     from . import formats
     from .access import address_of, aggregate, lanes_type, pointer_to, resized
     from .fold_lanes import numbers_of, run_at
-    from .formats import I64
+    from .formats import I32, I64
 
     I8 = ir.IntType(8)
+
+    @cuda.jit(device=True)
+    def kept_memory():
+        """What the simulator's shared memory is passed on as; a GPU's has a name."""
+        return 0
+
+    def _kept(builder: Any) -> Any:
+        """The shared memory that a launch asks for."""
+        module, name = builder.module, "numbacc_kept"
+        if name in module.globals:
+            return module.globals[name]
+        memory = ir.GlobalVariable(module, ir.ArrayType(I8, 0), name, addrspace=3)
+        memory.linkage, memory.align = "external", VECTOR_BYTES
+        return memory
+
+
+__all__ = ["keeping", "kept_memory"]
 
 
 @lru_cache(maxsize=256)
@@ -35,86 +53,116 @@ def keeping(spec: RowSpec, runs: int) -> SimpleNamespace:
     Returns:
         a namespace of
         ``load(addresses, at, tile, slot, step)``: `runs` times `width` numbers of each input, given for each run the
-        offsets into all; ``keep``: the same, and what is kept is put in the tile, a run into `slot`, the next `step`
-        behind; ``again``: the same from there;
-        ``store(addresses, at, values)``: as many numbers of each output; ``note(addresses, at, values)``: one number of
-        each of the last outputs, which have one a row;
-        ``tile``, ``cell``: how many cells the tile has, and their type.
+        offsets into all; ``keep``: the same, and what is kept is put in the tile: access `slot` of it and the next of
+        each input and run, `step` behind one another; ``again``: the same from there;
+        ``first(addresses, at)``, ``rest(addresses, at)``: numbers of the inputs that are kept, and of the others;
+        ``store(addresses, at, values, inside)``: as many numbers of each output, of the runs that are inside;
+        ``note(addresses, at, values)``: one number of each of the last outputs, which have one a row.
     """
     reads, writes = (
         tuple(Operand(TABLE[name], compute, spec.width, False) for name in names)
         for names, compute in ((spec.reads, spec.compute), (spec.writes, ""))
     )
-    cells = KEPT_BYTES // (spec.access_bytes if SIMULATED else VECTOR_BYTES)
-    made = make_keeping(spec, reads, writes, runs, KEPT_BYTES // spec.access_bytes // spec.kept)
-    return SimpleNamespace(tile=cells, cell=object if SIMULATED else types.complex128, **made)
+    return SimpleNamespace(**make_keeping(spec, reads, writes, runs))
 
 
 if not SIMULATED:
 
-    def make_keeping(spec: Any, reads: Sequence[Any], writes: Sequence[Any], runs: int, most: int) -> dict[str, Any]:
-        width, results = spec.width, len(spec.writes) - spec.stats
+    def make_keeping(spec: Any, reads: Sequence[Any], writes: Sequence[Any], runs: int) -> dict[str, Any]:
+        width, kept, results = spec.width, spec.kept, len(spec.writes) - spec.stats
 
-        def kept_at(context: Any, builder: Any, tile: Any, args: Any, k: int, run: int, kind: Any) -> Any:
+        def kept_at(builder: Any, args: Any, k: int, run: int, kind: Any) -> Any:
             """A pointer to what the tile has of a run of input k."""
-            array = context.make_array(tile)(context, builder, args[2])
-            slot, step = (resized(builder, each, I64) for each in args[3:5])
-            slot = builder.add(slot, builder.mul(step, I64(run)))
-            at = builder.mul(builder.add(slot, I64(k * most)), I64(spec.access_bytes))
-            start = builder.gep(builder.bitcast(array.data, I8.as_pointer()), [at])
-            return builder.bitcast(start, kind.as_pointer())
+            slot, step = (resized(builder, each, I32) for each in args[3:5])
+            slot = builder.add(slot, builder.mul(step, I32(run * kept + k)))
+            start = builder.gep(_kept(builder), [I32(0), builder.mul(slot, I32(spec.access_bytes))])
+            return builder.bitcast(start, ir.PointerType(kind, addrspace=3))
+
+        def kind_of(operand: Any) -> Any:
+            """The type of one access."""
+            whole = formats.access_type(operand.dtype, width) if width > 1 else None
+            return whole or formats.memory_type(operand.dtype)
+
+        def bits_of(builder: Any, operand: Any, address: Any) -> Any:
+            return builder.load(pointer_to(builder, address, kind_of(operand)), align=spec.access_bytes)
+
+        def loaded(context: Any, builder: Any, which: Any, args: Any, get: Any) -> Any:
+            """The numbers of these inputs, of each run; `get` brings those that are kept."""
+            items: dict[Any, Any] = {}
+            for run in range(runs):
+                offsets = builder.extract_value(args[1], run)
+                for k in which:
+                    operand = reads[k]
+                    address = address_of(builder, (args[0], offsets), k, operand.dtype.itemsize)
+                    if k >= kept:
+                        numbers = run_at(context, builder, operand, address, width, False)
+                    else:
+                        numbers = numbers_of(context, builder, operand, get(operand, address, k, run), width)
+                    items |= {(k - which.start, run * width + j): number for j, number in enumerate(numbers)}
+            return aggregate(context, builder, lanes_of(which), items)
+
+        def lanes_of(which: Any) -> Any:
+            chosen = [reads[k] for k in which]
+            return lanes_type(chosen, len(chosen), runs * width)
 
         def loading(puts: bool, takes: bool) -> Any:
+            every = range(len(reads))
+
             @intrinsic
             def load(typing: Any, addresses: Any, at: Any, tile: Any, slot: Any, step: Any) -> Any:
-                result = lanes_type(reads, len(reads), runs * width)
-
                 def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                    items: dict[Any, Any] = {}
-                    for run in range(runs):
-                        offsets = builder.extract_value(args[1], run)
-                        for k, operand in enumerate(reads):
-                            address = address_of(builder, (args[0], offsets), k, operand.dtype.itemsize)
-                            whole = formats.access_type(operand.dtype, width) if width > 1 else None
-                            kind = whole or formats.memory_type(operand.dtype)
-                            if k >= spec.kept:
-                                numbers = run_at(context, builder, operand, address, width, False)
-                            elif takes:
-                                bits = builder.load(kept_at(context, builder, tile, args, k, run, kind))
-                                numbers = numbers_of(context, builder, operand, bits, width)
-                            else:
-                                bits = builder.load(pointer_to(builder, address, kind), align=spec.access_bytes)
-                                if puts:
-                                    builder.store(bits, kept_at(context, builder, tile, args, k, run, kind))
-                                numbers = numbers_of(context, builder, operand, bits, width)
-                            items |= {(k, run * width + lane): number for lane, number in enumerate(numbers)}
-                    return aggregate(context, builder, result, items)
+                    def get(operand: Any, address: Any, k: int, run: int) -> Any:
+                        if takes:
+                            return builder.load(kept_at(builder, args, k, run, kind_of(operand)))
+                        bits = bits_of(builder, operand, address)
+                        if puts:
+                            builder.store(bits, kept_at(builder, args, k, run, bits.type))
+                        return bits
 
-                return result(addresses, at, tile, slot, step), generate
+                    return loaded(context, builder, every, args, get)
+
+                return lanes_of(every)(addresses, at, tile, slot, step), generate
+
+            return load
+
+        def loading_some(which: range) -> Any:
+            @intrinsic
+            def load(typing: Any, addresses: Any, at: Any) -> Any:
+                def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                    def get(operand: Any, address: Any, k: int, run: int) -> Any:
+                        return bits_of(builder, operand, address)
+
+                    return loaded(context, builder, which, args, get)
+
+                return lanes_of(which)(addresses, at), generate
 
             return load
 
         @intrinsic
-        def store(typing: Any, addresses: Any, at: Any, values: Any) -> Any:
+        def store(typing: Any, addresses: Any, at: Any, values: Any, inside: Any) -> Any:
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
                 for run in range(runs):
                     offsets = builder.extract_value(args[1], run)
-                    for k, operand in enumerate(writes[:results]):
-                        dtype, kind = operand.dtype, values[k].dtype
-                        address = address_of(builder, (args[0], offsets), k, dtype.itemsize)
-                        for start in range(0, width, operand.access):
-                            first = run * width + start
-                            lanes = [builder.extract_value(args[2], (k, first + j)) for j in range(operand.access)]
-                            if operand.access == 1:
-                                bits = formats.narrow(context, builder, dtype, kind, lanes[0])
-                            else:
-                                bits = formats.pack(context, builder, dtype, kind, lanes)
-                            place = builder.add(address, I64(start * dtype.itemsize))
-                            nbytes = operand.access * dtype.itemsize
-                            builder.store(bits, pointer_to(builder, place, bits.type), align=nbytes)
+                    with builder.if_then(builder.extract_value(args[3], run)):
+                        for k in range(results):
+                            store_run(context, builder, values[k].dtype, args, k, run, offsets)
                 return context.get_dummy_value()
 
-            return types.void(addresses, at, values), generate
+            return types.void(addresses, at, values, inside), generate
+
+        def store_run(context: Any, builder: Any, kind: Any, args: Any, k: int, run: int, offsets: Any) -> None:
+            operand = writes[k]
+            dtype = operand.dtype
+            address = address_of(builder, (args[0], offsets), k, dtype.itemsize)
+            for start in range(0, width, operand.access):
+                first = run * width + start
+                lanes = [builder.extract_value(args[2], (k, first + j)) for j in range(operand.access)]
+                if operand.access == 1:
+                    bits = formats.narrow(context, builder, dtype, kind, lanes[0])
+                else:
+                    bits = formats.pack(context, builder, dtype, kind, lanes)
+                place = builder.add(address, I64(start * dtype.itemsize))
+                builder.store(bits, pointer_to(builder, place, bits.type), align=operand.access * dtype.itemsize)
 
         @intrinsic
         def note(typing: Any, addresses: Any, at: Any, values: Any) -> Any:
@@ -132,6 +180,8 @@ if not SIMULATED:
             "load": loading(False, False),
             "keep": loading(True, False),
             "again": loading(False, True),
+            "first": loading_some(range(kept)),
+            "rest": loading_some(range(kept, len(reads))),
             "store": store,
             "note": note,
         }

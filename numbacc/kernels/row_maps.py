@@ -1,12 +1,13 @@
-"""The kernel that normalizes rows: y[i] = function(x[i], what is reduced of all x), stage after stage of reductions.
+"""The kernels that normalize rows: y[i] = function(x[i], what is reduced of all x), stage after stage of reductions.
 
-A group of threads takes a row. What a thread has read it keeps in shared memory, as long as there is room for it; of
-longer rows each stage reads the row anew. The order in which numbers are merged is always the same.
+A group of threads takes a row, or several blocks of a cluster do. What a thread has read it keeps: of short rows in
+registers, of others in shared memory, as long as there is room for it; what is beyond each stage reads anew. The order
+in which numbers are merged is always the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,30 +15,167 @@ import numpy as np
 
 from ..base._numba import cuda
 from ..base.dtypes import TABLE
+from . import groups
 from .fold_lanes import parts_intrinsics
 from .folds import settling, spreading
+from .groups import CELLS, settling_blocks, settling_warps
 from .intrinsics import operands, scalar_reader
-from .row_lanes import keeping
+from .row_lanes import keeping, kept_memory
+from .row_specs import ACROSS_THREADS, RowSpec
 from .specialize import specialize
-from .specs import MAX_THREADS, VECTOR_BYTES, Kernel, RowSpec, words_of
-
-
-def _runs(spec: RowSpec) -> int:
-    """Accesses that a thread has under way at once: 64 bytes; one in float64, whose exponential takes registers."""
-    if spec.compute == "float64":
-        return 1
-    return max(4 * VECTOR_BYTES // max(spec.access_bytes * spec.kept, VECTOR_BYTES), 1)
+from .specs import VECTOR_BYTES, Kernel, words_of
 
 
 def _write_runs(spec: RowSpec) -> int:
-    """Those where results are written, and all inputs are in registers."""
+    """Accesses under way at once where results are written, and all inputs are in registers."""
     nbytes = sum(spec.width * TABLE[name].itemsize for name in spec.reads)
-    return 1 << min(max(8 * VECTOR_BYTES // nbytes, 1), _runs(spec)).bit_length() - 1
+    return 1 << min(max(8 * VECTOR_BYTES // nbytes, 1), spec.runs).bit_length() - 1
+
+
+def _insides(runs: int) -> Callable[..., Any]:
+    """The device function (item, step, end) -> for each of `runs` items, `step` apart, whether it is before the end."""
+
+    def is_inside(item, step, end):
+        return (item < end,)
+
+    one = cuda.jit(device=True)(is_inside)
+    if runs == 1:
+        return one  # type: ignore[no-any-return]
+    others = _insides(runs - 1)
+
+    def are_inside(item, step, end):
+        return one(item, step, end) + others(item + step, step, end)
+
+    jitted: Callable[..., Any] = cuda.jit(device=True)(are_inside)
+    return jitted
+
+
+def _spreading_some(io: SimpleNamespace, runs: int) -> Callable[..., Any]:
+    """`folds.spreading`, with the first item in place of those that are not before the end."""
+    offsets, unravel = io.offsets, io.unravel
+
+    def place(here, item, step, line, steps):
+        return (offsets(here + unravel(item if item < line[0] else 0, line), steps),)
+
+    one = cuda.jit(device=True)(place)
+    if runs == 1:
+        return one  # type: ignore[no-any-return]
+    others = _spreading_some(io, runs - 1)
+
+    def spread(here, item, step, line, steps):
+        return one(here, item, step, line, steps) + others(here, item + step, step, line, steps)
+
+    jitted: Callable[..., Any] = cuda.jit(device=True)(spread)
+    return jitted
+
+
+# ---------------------------------------------------------------- what a stage is
+
+
+def _stage(spec: RowSpec, number: int) -> SimpleNamespace:
+    """A stage's reduction, and its intrinsics."""
+    reduction = spec.formula.stages[number]
+    functions = (reduction.function, reduction.merge, reduction.finish)
+    function, merge, done = (specialize(each, spec.compute, spec.narrow) for each in functions)
+    starts = tuple(np.dtype(spec.compute).type(start) for start in reduction.start)
+    parts = parts_intrinsics((spec.compute,) * len(starts), starts, spec.compute)
+    return SimpleNamespace(**vars(parts), function=function, merge=merge, done=done)
+
+
+def _settling(spec: RowSpec, stage: SimpleNamespace, number: int) -> Any:
+    """The device function (parts, cells, thread, rank, group, apart, blocks) -> the parts of all of a row's threads."""
+    if spec.form == "across":
+        put, take, settle, place = stage.put, stage.take, settling(stage, 1), number * ACROSS_THREADS
+
+        def across(parts, cells, thread, rank, group, apart, blocks):
+            put(cells, 0, place + thread, parts)
+            settle(cells, place + thread, rank, group, apart)
+            cuda.syncthreads()
+            return take(cells, 0, place + thread - rank * apart)
+
+        return cuda.jit(device=True)(across)
+    threads, place = settling_warps(stage), number * CELLS
+
+    def settle_threads(parts, cells, thread, rank, group, apart, blocks):
+        return threads(parts, cells, place, thread, rank, group)
+
+    found = cuda.jit(device=True)(settle_threads)
+    if not spec.is_cluster:
+        return found
+    clusters = settling_blocks(stage, number == 0)
+
+    def settle_all(parts, cells, thread, rank, group, apart, blocks):
+        parts = found(parts, cells, thread, rank, group, apart, blocks)
+        return clusters(parts, cells, place, thread, blocks)
+
+    return cuda.jit(device=True)(settle_all)
+
+
+def _each_stage(spec: RowSpec, make: Callable[..., Any], number: int) -> Any:
+    """The device function (row, at, more) -> the results of the stages up to this number.
+
+    `make(number)` is the device function (row, at, more, given) -> those of one, given those of all before and the
+    scalars. `row` and `at` are tuples that the caller knows.
+    """
+    own = make(number)
+
+    def first(row, at, more):
+        return own(row, at, more, more)
+
+    if number == 0:
+        return cuda.jit(device=True)(first)
+    before = _each_stage(spec, make, number - 1)
+
+    def later(row, at, more):
+        known = before(row, at, more)
+        return known + own(row, at, more, known + more)
+
+    return cuda.jit(device=True)(later)
+
+
+# ---------------------------------------------------------------- rows in registers
+
+
+def _in_registers(spec: RowSpec, io: SimpleNamespace) -> Any:
+    """The device function (ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more) -> the results of
+    all stages: a row that a group of threads holds is read, reduced and written."""
+    lanes, spread, insides = keeping(spec, spec.runs), _spreading_some(io, spec.runs), _insides(spec.runs)
+    first, rest, store, map_lanes = lanes.first, lanes.rest, lanes.store, io.map_lanes
+    function = specialize(spec.formula.function, spec.compute, spec.narrow)
+
+    def make(number: int) -> Any:
+        stage = _stage(spec, number)
+        first_parts, fold_some, finish, merge = stage.first, stage.fold_some, stage.finish, stage.merge
+        of_numbers, done, settle = stage.function, stage.done, _settling(spec, stage, number)
+
+        def reduce(row, at, more, given):
+            values, ins, places, inside, count = row
+            cells, thread, rank, group, apart, blocks = at
+            parts = first_parts(of_numbers, values + rest(ins, places), given)
+            parts = settle(fold_some(merge, parts, inside), cells, thread, rank, group, apart, blocks)
+            return finish(done, parts, count, more)
+
+        return cuda.jit(device=True)(reduce)
+
+    reduce_all = _each_stage(spec, make, len(spec.formula.stages) - 1)
+
+    def run(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more):
+        places, inside = spread(here, item, step, line, steps), insides(item, step, line[0])
+        values = first(ins, places)
+        results = reduce_all((values, ins, places, inside, line[0]), at, more)
+        found = map_lanes(function, values + rest(ins, places), results + more)
+        store(outs, spread(here, item, step, line, out_steps), found, inside)
+        return results
+
+    return cuda.jit(device=True)(run)
+
+
+# ---------------------------------------------------------------- rows in shared memory
 
 
 def _gathering(spec: RowSpec, io: SimpleNamespace, stage: SimpleNamespace, how: str, runs: int) -> Any:
-    """The device function (parts, ins, here, item, step, line, steps, tile, slot, threads, given) -> (the parts and
-    those of all runs at item, item + step, ..., the next item, the next slot).
+    """The device function (parts, ins, here, item, step, end, line, steps, tile, slot, threads, given) -> (the parts
+    and those of all runs at item, item + step, ... before the end, the next item, the next slot).
 
     Args:
         spec, io: the kernel.
@@ -47,13 +185,14 @@ def _gathering(spec: RowSpec, io: SimpleNamespace, stage: SimpleNamespace, how: 
     """
     load, spread = getattr(keeping(spec, runs), how), spreading(io.offsets, io.unravel, runs)
     first, fold, join, function, merge = stage.first, stage.fold(1), stage.join, stage.function, stage.merge
+    slots = runs * spec.kept
 
-    def gather(parts, ins, here, item, step, line, steps, tile, slot, threads, given):
-        while item + (runs - 1) * step < line[0]:
+    def gather(parts, ins, here, item, step, end, line, steps, tile, slot, threads, given):
+        while item + (runs - 1) * step < end:
             at = spread(here, item, step, line, steps)
             parts = join(merge, parts, fold(merge, first(function, load(ins, at, tile, slot, threads), given)))
             item += runs * step
-            slot += runs * threads
+            slot += slots * threads
         return parts, item, slot
 
     these = cuda.jit(device=True)(gather)
@@ -61,69 +200,26 @@ def _gathering(spec: RowSpec, io: SimpleNamespace, stage: SimpleNamespace, how: 
         return these
     fewer = _gathering(spec, io, stage, how, runs // 2)
 
-    def gather_all(parts, ins, here, item, step, line, steps, tile, slot, threads, given):
-        parts, item, slot = these(parts, ins, here, item, step, line, steps, tile, slot, threads, given)
-        return fewer(parts, ins, here, item, step, line, steps, tile, slot, threads, given)
+    def gather_all(parts, ins, here, item, step, end, line, steps, tile, slot, threads, given):
+        parts, item, slot = these(parts, ins, here, item, step, end, line, steps, tile, slot, threads, given)
+        return fewer(parts, ins, here, item, step, end, line, steps, tile, slot, threads, given)
 
     return cuda.jit(device=True)(gather_all)
 
 
-def _reducing(spec: RowSpec, io: SimpleNamespace, number: int) -> Any:
-    """The device function that does the stages up to this number: it returns the results of all."""
-    reduction = spec.formula.stages[number]
-    functions = (reduction.function, reduction.merge, reduction.finish)
-    function, merge, done = (specialize(each, spec.compute, spec.narrow) for each in functions)
-    starts = tuple(np.dtype(spec.compute).type(start) for start in reduction.start)
-    parts = parts_intrinsics((spec.compute,) * len(starts), starts, spec.compute)
-    stage = SimpleNamespace(**vars(parts), function=function, merge=merge)
-    is_first = number == 0
-    gather = _gathering(spec, io, stage, "load", _runs(spec))
-    gather_kept = _gathering(spec, io, stage, "keep" if is_first else "again", _runs(spec))
-    before: Any = None if is_first else _reducing(spec, io, number - 1)
-    start, put, take, finish, settle = stage.start(1), stage.put, stage.take, stage.finish, settling(stage, 1)
-
-    def reduce(ins, here, item, step, line, steps, tile, cells, thread, rank, group, apart, threads, held, more, given):
-        found = start()
-        if held:
-            found, _, _ = gather_kept(found, ins, here, item, step, line, steps, tile, thread, threads, given)
-        else:
-            found, _, _ = gather(found, ins, here, item, step, line, steps, tile, thread, threads, given)
-        # What the stage before has left there has been read.
-        cuda.syncthreads()
-        put(cells, 0, thread, found)
-        settle(cells, thread, rank, group, apart)
-        cuda.syncthreads()
-        return finish(done, take(cells, 0, thread - rank * apart), line[0], more)
-
-    own = cuda.jit(device=True)(reduce)
-
-    def first(ins, here, item, step, line, steps, tile, cells, thread, rank, group, apart, threads, held, more):
-        return own(
-            ins, here, item, step, line, steps, tile, cells, thread, rank, group, apart, threads, held, more, more
-        )
-
-    def later(ins, here, item, step, line, steps, tile, cells, thread, rank, group, apart, threads, held, more):
-        known = before(ins, here, item, step, line, steps, tile, cells, thread, rank, group, apart, threads, held, more)
-        return known + own(
-            ins, here, item, step, line, steps, tile, cells, thread, rank, group, apart, threads, held, more,
-            known + more,
-        )  # fmt: skip
-
-    return cuda.jit(device=True)(first if is_first else later)
-
-
 def _mapping(spec: RowSpec, io: SimpleNamespace, how: str, runs: int) -> Any:
-    """The device function that writes a row, given the results of all stages, and returns the next item and slot."""
+    """The device function that writes a row up to an end, given the results of all stages, and returns the next item
+    and slot."""
     lanes, spread = keeping(spec, runs), spreading(io.offsets, io.unravel, runs)
-    load, store, map_lanes = getattr(lanes, how), lanes.store, io.map_lanes
-    function = specialize(spec.formula.function, spec.compute, spec.narrow)
+    load, store, map_lanes, inside = getattr(lanes, how), lanes.store, io.map_lanes, (True,) * runs
+    function, slots = specialize(spec.formula.function, spec.compute, spec.narrow), runs * spec.kept
 
-    def write(ins, outs, here, item, step, line, steps, out_steps, tile, slot, threads, given):
-        while item + (runs - 1) * step < line[0]:
+    def write(ins, outs, here, item, step, end, line, steps, out_steps, tile, slot, threads, given):
+        while item + (runs - 1) * step < end:
             values = load(ins, spread(here, item, step, line, steps), tile, slot, threads)
-            store(outs, spread(here, item, step, line, out_steps), map_lanes(function, values, given))
+            store(outs, spread(here, item, step, line, out_steps), map_lanes(function, values, given), inside)
             item += runs * step
-            slot += runs * threads
+            slot += slots * threads
         return item, slot
 
     these = cuda.jit(device=True)(write)
@@ -131,57 +227,114 @@ def _mapping(spec: RowSpec, io: SimpleNamespace, how: str, runs: int) -> Any:
         return these
     fewer = _mapping(spec, io, how, runs // 2)
 
-    def write_all(ins, outs, here, item, step, line, steps, out_steps, tile, slot, threads, given):
-        item, slot = these(ins, outs, here, item, step, line, steps, out_steps, tile, slot, threads, given)
-        return fewer(ins, outs, here, item, step, line, steps, out_steps, tile, slot, threads, given)
+    def write_all(ins, outs, here, item, step, end, line, steps, out_steps, tile, slot, threads, given):
+        item, slot = these(ins, outs, here, item, step, end, line, steps, out_steps, tile, slot, threads, given)
+        return fewer(ins, outs, here, item, step, end, line, steps, out_steps, tile, slot, threads, given)
 
     return cuda.jit(device=True)(write_all)
 
 
-def make(spec: RowSpec) -> Kernel:
-    """A block of x times y threads: x of them take a row, or where `across` is 1, y, and neighbours neighbouring rows.
+def _in_shared(spec: RowSpec, io: SimpleNamespace) -> Any:
+    """As `_in_registers`, of rows of which a thread keeps `held` accesses in shared memory."""
 
-    Columns are a multiple of those in an access. Where `held` is 1, all of a row is kept.
+    def make(number: int) -> Any:
+        stage = _stage(spec, number)
+        gather = _gathering(spec, io, stage, "load", spec.runs)
+        gather_kept = _gathering(spec, io, stage, "again" if number else "keep", spec.runs)
+        start, finish, done, settle = stage.start(1), stage.finish, stage.done, _settling(spec, stage, number)
+
+        def reduce(row, at, more, given):
+            ins, here, item, step, end, line, steps, tile, threads = row
+            cells, thread, rank, group, apart, blocks = at
+            found, item, _ = gather_kept(start(), ins, here, item, step, end, line, steps, tile, thread, threads, given)
+            found, _, _ = gather(found, ins, here, item, step, line[0], line, steps, tile, thread, threads, given)
+            found = settle(found, cells, thread, rank, group, apart, blocks)
+            return finish(done, found, line[0], more)
+
+        return cuda.jit(device=True)(reduce)
+
+    reduce_all = _each_stage(spec, make, len(spec.formula.stages) - 1)
+    write, write_kept = (_mapping(spec, io, how, _write_runs(spec)) for how in ("load", "again"))
+
+    def run(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more):
+        threads, thread = cuda.blockDim.x * cuda.blockDim.y, at[1]
+        end = min(held * step, line[0])
+        results = reduce_all((ins, here, item, step, end, line, steps, tile, threads), at, more)
+        given = results + more
+        item, _ = write_kept(ins, outs, here, item, step, end, line, steps, out_steps, tile, thread, threads, given)
+        write(ins, outs, here, item, step, line[0], line, steps, out_steps, tile, thread, threads, given)
+        return results
+
+    return cuda.jit(device=True)(run)
+
+
+# ---------------------------------------------------------------- the kernel
+
+
+def _placing(spec: RowSpec) -> Any:
+    """The device function (blocks) -> (a thread's row, its number among the row's threads, among those of its block,
+    how many these are, how far apart)."""
+    if spec.form == "across":
+
+        def across(blocks):
+            rank = cuda.threadIdx.y
+            return cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x, rank, rank, cuda.blockDim.y, cuda.blockDim.x
+
+        return cuda.jit(device=True)(across)
+    if not spec.is_cluster:
+
+        def along(blocks):
+            rank = cuda.threadIdx.x
+            return cuda.blockIdx.x * cuda.blockDim.y + cuda.threadIdx.y, rank, rank, cuda.blockDim.x, 1
+
+        return cuda.jit(device=True)(along)
+
+    arrive = groups.arrive
+
+    def shared(blocks):
+        arrive()
+        rank, group = cuda.threadIdx.x, cuda.blockDim.x
+        return cuda.blockIdx.x // blocks, cuda.blockIdx.x % blocks * group + rank, rank, group, 1
+
+    return cuda.jit(device=True)(shared)
+
+
+@cuda.jit(device=True)
+def _no_memory():
+    return 0
+
+
+def make(spec: RowSpec) -> Kernel:
+    """A block of x times y threads: x of them take a row, or across, y, and neighbours neighbouring rows.
+
+    Columns are a multiple of those in an access. In a cluster `blocks` take a row. A thread keeps `held` accesses of
+    each input in shared memory.
     """
     own = operands(tuple(TABLE[name] for name in spec.reads), 1, 1, spec.compute)
     io = SimpleNamespace(offsets=own.offsets, unravel=own.unravel, map_lanes=own.map_lanes)
     stages, offsets, unravel, scalars = spec.formula.stages, io.offsets, io.unravel, scalar_reader(spec.scalars)
-    lanes, slots, width = keeping(spec, 1), max(len(stage.start) for stage in stages), spec.width
-    tile_cells, tile_cell, note = lanes.tile, lanes.cell, lanes.note
+    slots, width, note = max(len(stage.start) for stage in stages), spec.width, keeping(spec, 1).note
+    each = len(stages) * (ACROSS_THREADS if spec.form == "across" else CELLS)
     parts = parts_intrinsics((spec.compute,), (np.dtype(spec.compute).type(0),), spec.compute)
-    cell, enter, leave = parts.cell, parts.enter, parts.leave
-    reduce = _reducing(spec, io, len(stages) - 1)
-    write, write_kept = (_mapping(spec, io, how, _write_runs(spec)) for how in ("load", "again"))
+    cell, enter, leave, placing = parts.cell, parts.enter, parts.leave, _placing(spec)
+    run = (_in_shared if spec.is_dynamic else _in_registers)(spec, io)
+    memory = kept_memory if spec.is_dynamic else _no_memory
     has_stats = spec.stats > 0
 
-    def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, across, held, words):
+    def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, blocks, held, words):
         more = scalars(words)
         enter()
-        cells = cuda.shared.array((slots, MAX_THREADS), cell)
+        cells = cuda.shared.array((slots, each), cell)
         leave()
-        enter()
-        tile = cuda.shared.array(tile_cells, tile_cell)
-        leave()
-        x, y = cuda.threadIdx.x, cuda.threadIdx.y
-        thread, threads = y * cuda.blockDim.x + x, cuda.blockDim.x * cuda.blockDim.y
-        if across:
-            rank, group, apart = y, cuda.blockDim.y, cuda.blockDim.x
-            row = cuda.blockIdx.x * cuda.blockDim.x + x
-        else:
-            rank, group, apart = x, cuda.blockDim.x, 1
-            row = cuda.blockIdx.x * cuda.blockDim.y + y
+        row, place, rank, group, apart = placing(blocks)
+        thread = cuda.threadIdx.y * cuda.blockDim.x + cuda.threadIdx.x
         inside = row < rows
         here, line = unravel(row if inside else 0, outer), (columns,)
         # All threads take part in every stage.
-        item, step = rank * width if inside else columns, group * width
-        results = reduce(
-            ins, here, item, step, line, in_steps, tile, cells, thread, rank, group, apart, threads, held, more
-        )
-        if held:
-            write_kept(ins, outs, here, item, step, line, in_steps, out_steps, tile, thread, threads, results + more)
-        else:
-            write(ins, outs, here, item, step, line, in_steps, out_steps, tile, thread, threads, results + more)
-        if has_stats and rank == 0 and inside:
+        item, step = place * width if inside else columns, group * blocks * width
+        at = cells, thread, rank, group, apart, blocks
+        results = run(ins, outs, here, item, step, line, in_steps, out_steps, memory(), held, at, more)
+        if has_stats and place == 0 and inside:
             note(outs, offsets(here + (0,), out_steps), results)
 
     return kernel

@@ -13,7 +13,7 @@ from ..base.casts import cast
 from .simulated import _apply, _element
 
 #: Threads that allocate shared memory at the same time would each get their own.
-_allocating = threading.Lock()
+allocating = threading.Lock()
 
 
 def _numbers(operand: Any, address: int, offset: int, width: int, is_loose: bool) -> list[Any]:
@@ -68,17 +68,25 @@ def make_parts(names: Sequence[str], starts: Sequence[Any], count: str) -> dict[
         pairs = zip(by_lane(parts), by_lane(others), strict=True)
         return by_part([called(merge, one + other) for one, other in pairs])
 
+    def merged(merge: Any, numbers: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+        if len(numbers) == 1:
+            return numbers[0]
+        return called(merge, merged(merge, numbers[::2]) + merged(merge, numbers[1::2]))
+
     def fold(lanes: int) -> Any:
         def folded(merge: Any, parts: Any) -> Any:
-            def merged(numbers: list[tuple[Any, ...]]) -> tuple[Any, ...]:
-                if len(numbers) == 1:
-                    return numbers[0]
-                return called(merge, merged(numbers[::2]) + merged(numbers[1::2]))
-
             found = by_lane(parts)
-            return by_part([merged(found[lane::lanes]) for lane in range(lanes)])
+            return by_part([merged(merge, found[lane::lanes]) for lane in range(lanes)])
 
         return folded
+
+    def fold_some(merge: Any, parts: Any, inside: Any) -> Any:
+        found = by_lane(parts)
+        each = len(found) // len(inside)
+        runs = [merged(merge, found[run * each : (run + 1) * each]) for run in range(len(inside))]
+        return by_part(
+            [merged(merge, [run if is_in else tuple(starts) for run, is_in in zip(runs, inside, strict=True)])]
+        )
 
     def put(cells: Any, lane: int, thread: int, parts: Any) -> None:
         for k, numbers in enumerate(by_lane(parts)):
@@ -96,60 +104,15 @@ def make_parts(names: Sequence[str], starts: Sequence[Any], count: str) -> dict[
         return own if function is None else _apply(function, (*own, cast(number, np.dtype(count))[()]), scalars)
 
     return {
-        "enter": _allocating.acquire,
-        "leave": _allocating.release,
+        "enter": allocating.acquire,
+        "leave": allocating.release,
         "start": start,
         "first": first,
         "fold": fold,
+        "fold_some": fold_some,
         "join": join,
         "put": put,
         "gain": gain,
         "take": take,
         "finish": finish,
-    }
-
-
-def make_keeping(spec: Any, reads: Sequence[Any], writes: Sequence[Any], runs: int, most: int) -> dict[str, Any]:
-    """See `row_lanes.keeping`."""
-    width, results = spec.width, len(spec.writes) - spec.stats
-
-    def loading(puts: bool, takes: bool) -> Any:
-        def load(addresses: Any, at: Any, tile: Any, slot: int, step: int) -> Any:
-            found: list[list[Any]] = [[] for _ in reads]
-            for run, offsets in enumerate(at):
-                for k, operand in enumerate(reads):
-                    place = slot + run * step + k * most
-                    if takes and k < spec.kept:
-                        values = tile[place]
-                    else:
-                        values = _numbers(operand, addresses[k], offsets[k], width, False)
-                    if puts and k < spec.kept:
-                        tile[place] = values
-                    found[k] += values
-            return tuple(map(tuple, found))
-
-        return load
-
-    def put(address: int, offset: int, dtype: Any, values: Sequence[Any]) -> None:
-        target = _element(address, offset, dtype, len(values))
-        with np.errstate(all="ignore"):
-            target[...] = cast(np.asarray(values), target.dtype)
-
-    def store(addresses: Any, at: Any, values: Any) -> None:
-        for run, offsets in enumerate(at):
-            for k, operand in enumerate(writes[:results]):
-                for start in range(0, width, operand.access):
-                    first = run * width + start
-                    put(addresses[k], offsets[k] + start, operand.dtype, values[k][first : first + operand.access])
-
-    def note(addresses: Any, at: Any, values: Any) -> None:
-        for k in range(results, len(writes)):
-            put(addresses[k], at[k], writes[k].dtype, values[k - results : k - results + 1])
-
-    return {
-        "load": loading(False, False),
-        "keep": loading(True, False),
-        "again": loading(False, True),
-        "store": store,
-        "note": note,
     }

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..base.dtypes import TABLE
 from .draw_specs import DrawSpec
-from .formula import Formula, Reduction, RowFormula
+from .formula import Formula, Reduction
+from .row_specs import RowSpec
 
 #: A kernel as a Python function, ready to be compiled or simulated.
 Kernel = Callable[..., None]
@@ -25,8 +26,6 @@ LAUNCH_BOUNDS = (MAX_THREADS, 8)
 WARP = 32
 #: Bytes of the parts of what a thread of `folds` has under way, at most: they are in registers.
 _PARTS_BYTES = 400
-#: Bytes of rows that a block of `row_maps` keeps in shared memory.
-KEPT_BYTES = 32768
 #: Rows and columns of `tiled`'s tiles, and how many of them its threads take at once.
 TILE, TILE_STEP = 32, MAX_THREADS // 32
 
@@ -252,57 +251,16 @@ class FoldSpec(NamedTuple):
         return repr((self.formula.digest(self.compute, self.narrow), self._replace(formula=None)))  # type: ignore[arg-type]
 
 
-class RowSpec(NamedTuple):
-    """All that decides the code of a kernel of `row_maps`, which normalizes rows.
+class Limits(NamedTuple):
+    """What a GPU allows.
 
     Attributes:
-        formula: what it does.
-        reads, writes: names of the inputs' and outputs' dtypes.
-        kept: how many of the inputs, the first ones, a thread keeps in shared memory from one stage to the next.
-        stats: how many of the outputs, the last ones, have one element a row: results of the stages.
-        rank, wide, width, compute, scalars: as in `KernelSpec`.
+        shared: bytes of shared memory that a block may ask for.
+        cluster: blocks that may run together, and see each other's shared memory.
     """
 
-    formula: RowFormula
-    reads: tuple[str, ...]
-    writes: tuple[str, ...]
-    kept: int
-    stats: int
-    rank: int
-    wide: bool
-    width: int
-    compute: str
-    scalars: tuple[str, ...] = ()
-
-    @property
-    def needs_alignment(self) -> bool:
-        """False: arrays that are aligned otherwise get a kernel of their own."""
-        return False
-
-    @property
-    def dtypes(self) -> tuple[str, ...]:
-        """Those of all operands."""
-        return (*self.reads, *self.writes)
-
-    @property
-    def narrow(self) -> bool:
-        """As in `KernelSpec`."""
-        return all(name != self.compute for name in self.writes[: len(self.writes) - self.stats])
-
-    @property
-    def access_bytes(self) -> int:
-        """Width of one access of what is kept."""
-        return self.width * TABLE[self.reads[0]].itemsize
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """As in `KernelSpec`."""
-        return ("row_maps", "row_lanes", "folds", "fold_lanes")
-
-    @property
-    def identity(self) -> str:
-        """As in `KernelSpec`."""
-        return repr((self.formula.digest(self.compute, self.narrow), self._replace(formula=None)))  # type: ignore[arg-type]
+    shared: int
+    cluster: int
 
 
 class LaunchOrder(NamedTuple):
@@ -318,6 +276,8 @@ class LaunchOrder(NamedTuple):
         pairs: (array, low, high, output, low, high, allowed to be equal): an output's bytes may not be another
             array's, unless the two start at one address and that is allowed.
         words: 64-bit words of scalar arguments, which each launch brings.
+        shared: bytes of shared memory of each block, beside what the kernel has always.
+        cluster: how many blocks next to each other along x run together, and see each other's shared memory.
     """
 
     kernel: KernelSpec | RepackSpec | DrawSpec | FoldSpec | RowSpec
@@ -329,11 +289,19 @@ class LaunchOrder(NamedTuple):
     constants: tuple[int, ...]
     pairs: tuple[tuple[int, ...], ...]
     words: int = 0
+    shared: int = 0
+    cluster: int = 1
 
     @property
     def arguments(self) -> int:
         """How many arrays' addresses and words a launch is given."""
         return len(self.alignment) + self.words
+
+
+def launch_bounds(spec: Any) -> tuple[int, int]:
+    """A kernel's `LAUNCH_BOUNDS`."""
+    found: tuple[int, int] = getattr(spec, "launch_bounds", LAUNCH_BOUNDS)
+    return found
 
 
 def words_of(scalars: Sequence[str]) -> int:

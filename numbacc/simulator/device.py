@@ -21,7 +21,7 @@ from ..base.ownership import ARRAY_INSTEAD, NotCopied
 from ..device.captures import Capture
 from ..device.streams import check_consumer, check_producer
 from ..errors import DeviceError, UnsupportedError
-from ..kernels import simulated
+from ..kernels import simulated, specs
 
 
 def device_count() -> int:
@@ -339,9 +339,9 @@ def _kernel(spec: Any) -> Any:
     return cuda.jit(registry.make(spec))
 
 
-def _launch(spec: Any, grid: tuple[int, int], block: tuple[int, int], *arguments: Any) -> None:
+def _launch(order: Any, *arguments: Any) -> None:
     with _alone:
-        _kernel(spec)[grid, block](*arguments)
+        _kernel(order.kernel)[order.grid, order.block, 0, order.shared](*arguments)
 
 
 class Launcher:
@@ -354,6 +354,9 @@ class Launcher:
     def is_loaded(kernel: Any, device: int) -> bool:
         """True: nothing is compiled."""
         return True
+
+    #: As `launch.Launcher.limits`, of the least shared memory; blocks run one after the other.
+    limits = staticmethod(lambda device: specs.Limits(49152, 1))
 
     def __init__(self, order: Any):
         from ..kernels import registry
@@ -393,5 +396,5 @@ class Launcher:
         if self._has_words:
             parameters.append(arrays[first : first + order.words])
         inputs, outputs = pointers[: self._inputs], pointers[self._inputs :]
-        queued(stream, lambda: _launch(order.kernel, order.grid, order.block, inputs, outputs, *parameters))
+        queued(stream, lambda: _launch(order, inputs, outputs, *parameters))
         return 0

@@ -1,0 +1,131 @@
+"""How rows are shared out among threads and blocks, and where they are kept: one function to adjust after measuring.
+
+What is decided here depends on the GPU only where rows are longer than a multiprocessor can keep.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..kernels.row_specs import ACROSS_THREADS
+from ..kernels.specs import MAX_THREADS, VECTOR_BYTES, WARP, Limits
+from .geometry import power_of_two
+
+#: Bytes that a thread keeps in registers, numbers that these and the weights beside them are, and threads of a row that
+#: is kept there, at most.
+_REGISTER_BYTES, _NUMBERS, _REGISTER_THREADS = 4 * VECTOR_BYTES, 64, 256
+#: Accesses of each input that a thread has under way, at most.
+_RUNS = 8
+#: Threads of a block whose rows are short, and of one whose row is as long as can be.
+_THREADS, _MOST_THREADS = MAX_THREADS, 1024
+#: Threads that a multiprocessor takes, with 64 registers each.
+_RESIDENT = 1024
+#: Bytes of shared memory that a block has beside rows, at most: its threads' parts, and what the GPU takes.
+_OWN_BYTES = 8192
+#: Bytes of a row that a block of a cluster keeps, at most where there are blocks enough; and at least, where rows are
+#: so few that blocks of a cluster share them to keep more multiprocessors busy.
+_CLUSTER_BYTES, _SHARE_BYTES = 65536, 8192
+#: Threads, and blocks of long rows, that keep an H200 busy.
+_BUSY, _BUSY_BLOCKS = 132 * _RESIDENT, 264
+
+
+class RowLaunch(NamedTuple):
+    """How a kernel of `row_maps` is launched.
+
+    Attributes:
+        form, runs: as in `RowSpec`.
+        block: threads along x and y.
+        blocks: how many blocks share a row.
+        held: accesses of each input that a thread keeps in shared memory.
+        shared: bytes of shared memory that this takes.
+    """
+
+    form: str
+    runs: int
+    block: tuple[int, int]
+    blocks: int = 1
+    held: int = 1
+    shared: int = 0
+
+
+class Rows(NamedTuple):
+    """Rows that are to be normalized.
+
+    Attributes:
+        rows, columns: how many of how many elements.
+        width: elements of an access.
+        nbytes: of an access.
+        inputs, kept: how many inputs there are, and how many of them are kept.
+        is_double: whether float64 is computed in, whose exponential takes registers.
+        is_across: whether neighbours in memory are in different rows.
+    """
+
+    rows: int
+    columns: int
+    width: int
+    nbytes: int
+    inputs: int
+    kept: int
+    is_double: bool
+    is_across: bool
+
+
+def launch_rows(given: Rows, limits: Limits) -> RowLaunch:
+    """The launch for these rows on a GPU of these limits."""
+    rows, nbytes, kept = given.rows, given.nbytes, given.kept
+    accesses = given.columns // given.width
+    most = min(_REGISTER_BYTES // (nbytes * kept), _NUMBERS // (given.width * given.inputs), _RUNS)
+    most = 1 if given.is_double or most < 1 else 1 << most.bit_length() - 1
+    if given.is_across:
+        x = min(WARP, power_of_two(rows))
+        threads = min(_threads(x * accesses * nbytes * kept, limits), ACROSS_THREADS)
+        return _in_shared("across", most, (x, threads // x), threads // x, accesses, nbytes * kept, 1, limits)
+    runs = min(most, power_of_two(accesses))
+    while runs > 1 and rows * _group(accesses, runs) < _BUSY:
+        runs //= 2
+    group = _group(accesses, runs)
+    if group <= _REGISTER_THREADS and not given.is_double:
+        return RowLaunch("registers", runs, _block(group, rows))
+    blocks = _blocks(rows, accesses * nbytes * kept, limits)
+    each = -(-accesses // blocks)
+    group = min(_group(each, 4), _threads(each * nbytes * kept, limits))
+    return _in_shared("shared", most, _block(group, rows), group * blocks, accesses, nbytes * kept, blocks, limits)
+
+
+def _group(accesses: int, runs: int) -> int:
+    """Threads that have so many accesses each: a power of two inside a warp, else whole warps."""
+    threads = -(-accesses // runs)
+    return power_of_two(threads) if threads <= WARP else -(-threads // WARP) * WARP
+
+
+def _block(group: int, rows: int) -> tuple[int, int]:
+    """Rows of groups of threads side by side, no fewer than fill a warp."""
+    return group, max(min(_THREADS // group, power_of_two(rows)), WARP // group, 1)
+
+
+def _threads(nbytes: int, limits: Limits) -> int:
+    """Threads of a block that keeps so many bytes: so many that those of a multiprocessor's blocks fill it."""
+    together = max((limits.shared + 1024) // (nbytes + _OWN_BYTES // 4), 1)
+    threads = _THREADS
+    while threads < _MOST_THREADS and 2 * threads * together <= _RESIDENT:
+        threads *= 2
+    return threads
+
+
+def _blocks(rows: int, nbytes: int, limits: Limits) -> int:
+    """How many blocks share a row."""
+    blocks = 1
+    while 2 * blocks <= limits.cluster and (
+        nbytes > blocks * _CLUSTER_BYTES or (rows * blocks < _BUSY_BLOCKS and nbytes >= 2 * blocks * _SHARE_BYTES)
+    ):
+        blocks *= 2
+    return blocks
+
+
+def _in_shared(
+    form: str, runs: int, block: tuple[int, int], group: int, accesses: int, nbytes: int, blocks: int, limits: Limits
+) -> RowLaunch:
+    """The launch of a block that keeps in shared memory what there is room for; `group` threads take a row."""
+    threads = block[0] * block[1]
+    held = min(-(-accesses // group), (limits.shared - _OWN_BYTES) // (threads * nbytes))
+    return RowLaunch(form, runs, block, blocks, held, held * threads * nbytes)

@@ -1,0 +1,163 @@
+"""How threads that share a result bring their parts together: inside a warp, in shared memory, among blocks.
+
+`parts` are those of one lane, as in `fold_lanes`. In Numba's simulator the same names are plain Python.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from ..base._numba import SIMULATED, cuda
+from .row_specs import ROW_BLOCKS, ROW_BOUNDS
+from .specs import WARP
+
+if SIMULATED:
+    from .simulated_groups import share, shift
+else:
+    from ..base._numba import intrinsic, ir, types
+    from .access import aggregate
+    from .instructions import assembly
+
+    _I32, _I64 = ir.IntType(32), ir.IntType(64)
+
+#: Cells that a reduction needs for the parts of each warp, and behind them for those of each block.
+WARP_CELLS = ROW_BOUNDS[0] // WARP
+CELLS = WARP_CELLS + ROW_BLOCKS
+
+
+def settling_warps(stage: SimpleNamespace) -> Any:
+    """The device function (parts, cells, place, thread, rank, group) -> the parts of a group of threads, for all of it.
+
+    Threads of a group are next to each other: a power of two up to a warp's, or whole warps. `thread` is a thread's
+    number in the block, `rank` that in its group; cells from `place` on are the group's block's.
+    """
+    put, take, join, merge, warp = stage.put, stage.take, stage.join, stage.merge, WARP
+
+    def settle(parts, cells, place, thread, rank, group):
+        half = min(group, warp) // 2
+        while half > 0:
+            parts = join(merge, parts, shift(parts, half))
+            half //= 2
+        if group <= warp:
+            return share(parts, rank)
+        if rank % warp == 0:
+            put(cells, 0, place + thread // warp, parts)
+        cuda.syncthreads()
+        first = place + (thread - rank) // warp
+        parts = take(cells, 0, first)
+        for other in range(1, group // warp):
+            parts = join(merge, parts, take(cells, 0, first + other))
+        return parts
+
+    return cuda.jit(device=True)(settle)
+
+
+def settling_blocks(stage: SimpleNamespace, is_first: bool) -> Any:
+    """The device function (parts, cells, place, thread, blocks) -> the parts of all blocks of a cluster.
+
+    Each block writes its parts into cells of all. Before the first of them `arrive` was called, so that no block writes
+    into one that has not begun.
+    """
+    take, join, merge, cells_before = stage.take, stage.join, stage.merge, WARP_CELLS
+
+    def settle(parts, cells, place, thread, blocks):
+        if is_first:
+            wait()
+        place += cells_before
+        if thread < blocks:
+            put_in(cells, place + block_in_cluster(), parts, thread)
+        arrive()
+        wait()
+        found = take(cells, 0, place)
+        for other in range(1, blocks):
+            found = join(merge, found, take(cells, 0, place + other))
+        return found
+
+    return cuda.jit(device=True)(settle)
+
+
+if not SIMULATED:
+
+    def _leaves(parts: Any) -> list[tuple[Any, tuple[int, int]]]:
+        """The types of parts of one lane, and where they are in the tuple."""
+        return [(kind.dtype, (p, 0)) for p, kind in enumerate(parts)]
+
+    def _words(builder: Any, number: Any) -> list[Any]:
+        """A number as words of 32 bits."""
+        if isinstance(number.type, ir.DoubleType):
+            pair = builder.bitcast(number, ir.VectorType(_I32, 2))
+            return [builder.extract_element(pair, _I32(k)) for k in range(2)]
+        return [builder.bitcast(number, _I32)]
+
+    def _number(builder: Any, words: list[Any], kind: Any) -> Any:
+        if len(words) == 1:
+            return builder.bitcast(words[0], kind)
+        pair = ir.Constant(ir.VectorType(_I32, 2), ir.Undefined)
+        for k, word in enumerate(words):
+            pair = builder.insert_element(pair, word, _I32(k))
+        return builder.bitcast(pair, kind)
+
+    def _exchange(way: str) -> Any:
+        """An intrinsic that gives each thread what the one so many behind, or before, has; both in one warp."""
+
+        @intrinsic
+        def exchange(typing: Any, parts: Any, step: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                other = builder.trunc(args[1], _I32) if args[1].type.width > 32 else args[1]
+                items: dict[Any, Any] = {}
+                for _, at in _leaves(parts):
+                    number = builder.extract_value(args[0], at)
+                    words = [
+                        assembly(
+                            builder, _I32, f"shfl.sync.{way}, -1;", "=r,r,r", [word, other],
+                            is_shared=True,
+                        )
+                        for word in _words(builder, number)
+                    ]  # fmt: skip
+                    items[at] = _number(builder, words, number.type)
+                return aggregate(context, builder, parts, items)
+
+            return parts(parts, step), generate
+
+        return exchange
+
+    shift, share = _exchange("down.b32 $0, $1, $2, 31"), _exchange("up.b32 $0, $1, $2, 0")
+
+    def _barrier(text: str) -> Any:
+        @intrinsic
+        def barrier(typing: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                assembly(builder, ir.VoidType(), text, "~{memory}", [], is_shared=True)
+                return context.get_dummy_value()
+
+            return types.void(), generate
+
+        return barrier
+
+    arrive, wait = _barrier("barrier.cluster.arrive.release;"), _barrier("barrier.cluster.wait.acquire;")
+
+    @intrinsic
+    def block_in_cluster(typing: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return assembly(builder, _I32, "mov.u32 $0, %cluster_ctarank;", "=r", [])
+
+        return types.int32(), generate
+
+    @intrinsic
+    def put_in(typing: Any, cells: Any, place: Any, parts: Any, block: Any) -> Any:
+        """Parts into the same cells of another block."""
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            array = context.make_array(cells)(context, builder, args[0])
+            place, block = (builder.sext(n, _I64) if n.type.width < 64 else n for n in (args[1], args[3]))
+            for _, at in _leaves(parts):
+                number = builder.extract_value(args[2], at)
+                row = builder.mul(_I64(at[0]), builder.extract_value(array.shape, 1))
+                own = builder.ptrtoint(builder.gep(array.data, [builder.add(row, place)]), _I64)
+                given = [own, builder.trunc(block, _I32)]
+                other = assembly(builder, _I64, "mapa.u64 $0, $1, $2;", "=l,l,r", given)
+                builder.store(number, builder.inttoptr(other, number.type.as_pointer()))
+            return context.get_dummy_value()
+
+        return types.void(cells, place, parts, block), generate

@@ -1,0 +1,85 @@
+"""The description of kernels that normalize rows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..base.dtypes import TABLE
+from .formula import RowFormula
+
+#: Threads of a block of `row_maps`, at most, and blocks that fit a multiprocessor then: 64 registers per thread.
+ROW_BOUNDS = (1024, 1)
+#: Threads of a block whose threads side by side take rows side by side.
+ACROSS_THREADS = 256
+#: Blocks that a row has, at most: of a cluster every GPU that knows clusters takes so many.
+ROW_BLOCKS = 8
+
+
+class RowSpec(NamedTuple):
+    """All that decides the code of a kernel of `row_maps`, which normalizes rows.
+
+    Attributes:
+        formula: what it does.
+        reads, writes: names of the inputs' and outputs' dtypes.
+        kept: how many of the inputs, the first ones, a thread keeps from one stage to the next.
+        stats: how many of the outputs, the last ones, have one element a row: results of the stages.
+        rank, wide, width, compute, scalars: as in `KernelSpec`.
+        form: where a row is kept: "registers"; "shared", in shared memory; "across", there too, threads side by side
+            taking rows side by side.
+        runs: accesses of each input that a thread has under way at once; in registers all that it has.
+        is_cluster: True where several blocks share a row.
+    """
+
+    formula: RowFormula
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    kept: int
+    stats: int
+    rank: int
+    wide: bool
+    width: int
+    compute: str
+    scalars: tuple[str, ...] = ()
+    form: str = "registers"
+    runs: int = 1
+    is_cluster: bool = False
+
+    @property
+    def needs_alignment(self) -> bool:
+        """False: arrays that are aligned otherwise get a kernel of their own."""
+        return False
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """Those of all operands."""
+        return (*self.reads, *self.writes)
+
+    @property
+    def narrow(self) -> bool:
+        """As in `KernelSpec`."""
+        return all(name != self.compute for name in self.writes[: len(self.writes) - self.stats])
+
+    @property
+    def access_bytes(self) -> int:
+        """Width of one access of what is kept."""
+        return self.width * TABLE[self.reads[0]].itemsize
+
+    @property
+    def launch_bounds(self) -> tuple[int, int]:
+        """Threads of a block, at most, and blocks that fit a multiprocessor together."""
+        return ROW_BOUNDS
+
+    @property
+    def is_dynamic(self) -> bool:
+        """True where each launch says how much shared memory it has."""
+        return self.form != "registers"
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The modules of this folder that write the kernel."""
+        return ("row_maps", "row_lanes", "row_specs", "groups", "folds", "fold_lanes")
+
+    @property
+    def identity(self) -> str:
+        """As in `KernelSpec`."""
+        return repr((self.formula.digest(self.compute, self.narrow), self._replace(formula=None)))  # type: ignore[arg-type]

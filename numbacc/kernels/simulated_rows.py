@@ -1,0 +1,77 @@
+"""The intrinsics of `row_lanes` in plain Python, for Numba's simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..base._numba import cuda
+from ..base.casts import cast
+from .simulated import _element
+from .simulated_folds import _numbers
+
+
+@cuda.jit(device=True)
+def kept_memory() -> Any:
+    """The shared memory that a launch asks for."""
+    return cuda.shared.array(0, np.dtype(np.uint8))
+
+
+#: What a row in registers has of shared memory.
+_NOTHING = np.empty(0, np.uint8)
+
+
+def make_keeping(spec: Any, reads: Sequence[Any], writes: Sequence[Any], runs: int) -> dict[str, Any]:
+    """See `row_lanes.keeping`."""
+    width, results, kept = spec.width, len(spec.writes) - spec.stats, spec.kept
+
+    def loading(which: range, puts: bool = False, takes: bool = False) -> Any:
+        def load(addresses: Any, at: Any, tile: Any = _NOTHING, slot: int = 0, step: int = 0) -> Any:
+            found: list[list[Any]] = [[] for _ in which]
+            for run, offsets in enumerate(at):
+                for k, operand in enumerate(reads):
+                    if k not in which:
+                        continue
+                    start = (slot + (run * kept + k) * step) * spec.access_bytes
+                    cell: Any = tile[start : start + spec.access_bytes].view(operand.dtype.numpy) if k < kept else ()
+                    if takes and k < kept:
+                        values = [cast(value, np.dtype(operand.number))[()] for value in cell]
+                    else:
+                        values = _numbers(operand, addresses[k], offsets[k], width, False)
+                    if puts and k < kept:
+                        cell[:] = cast(np.asarray(values), cell.dtype)
+                    found[k - which.start] += values
+            return tuple(map(tuple, found))
+
+        return load
+
+    def put(address: int, offset: int, dtype: Any, values: Sequence[Any]) -> None:
+        target = _element(address, offset, dtype, len(values))
+        with np.errstate(all="ignore"):
+            target[...] = cast(np.asarray(values), target.dtype)
+
+    def store(addresses: Any, at: Any, values: Any, inside: Any) -> None:
+        for run, offsets in enumerate(at):
+            for k, operand in enumerate(writes[:results]):
+                for start in range(0, width, operand.access):
+                    first = run * width + start
+                    if inside[run]:
+                        own = values[k][first : first + operand.access]
+                        put(addresses[k], offsets[k] + start, operand.dtype, own)
+
+    def note(addresses: Any, at: Any, values: Any) -> None:
+        for k in range(results, len(writes)):
+            put(addresses[k], at[k], writes[k].dtype, values[k - results : k - results + 1])
+
+    every = range(len(reads))
+    return {
+        "load": loading(every),
+        "keep": loading(every, puts=True),
+        "again": loading(every, takes=True),
+        "first": loading(range(kept)),
+        "rest": loading(range(kept, len(reads))),
+        "store": store,
+        "note": note,
+    }
