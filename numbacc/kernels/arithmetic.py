@@ -29,6 +29,16 @@ def minimum(x, y):
     return x if x < y else y
 
 
+def greatest(x, y):
+    """The larger one, NaN if one is."""
+    return x if x > y or x != x else y
+
+
+def least(x, y):
+    """The smaller one, NaN if one is."""
+    return x if x < y or x != x else y
+
+
 def magnitude(x):
     """|x|, at most 40: beyond, exp(-x²/2) is 0 even in float64, and squares stay finite."""
     return minimum(abs(x), 40.0)
@@ -239,6 +249,8 @@ def replacements(compute: str, narrow: bool) -> dict[Any, Any]:
             normal_tail: normal_tail_degree_22,
         }
     single: dict[Any, Any] = {function: function.__name__ for function in theirs}
+    if compute == "float32":
+        single |= {greatest: "greatest", least: "least"}
     single |= {square_root: square_root_by_products, reciprocal_root_approximate: "reciprocal_root_approximate"}
     if narrow:
         return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from .arithmetic import exp
+from .arithmetic import exp, greatest, least
 from .formula import Reduction
 
 
@@ -40,12 +40,12 @@ def multiply(total, value):
 
 def larger(a, b):
     """The larger of two numbers, NaN if one is."""
-    return (a if a > b or a != a else b,)
+    return (greatest(a, b),)
 
 
 def smaller(a, b):
     """The smaller of two numbers, NaN if one is."""
-    return (a if a < b or a != a else b,)
+    return (least(a, b),)
 
 
 def with_index(x, index):

@@ -111,7 +111,7 @@ if not SIMULATED:
                     words = [
                         assembly(
                             builder, _I32, f"shfl.sync.{way}, -1;", "=r,r,r", [word, other],
-                            is_shared=True,
+                            "convergent",
                         )
                         for word in _words(builder, number)
                     ]  # fmt: skip
@@ -128,7 +128,7 @@ if not SIMULATED:
         @intrinsic
         def barrier(typing: Any) -> Any:
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                assembly(builder, ir.VoidType(), text, "~{memory}", [], is_shared=True)
+                assembly(builder, ir.VoidType(), text, "~{memory}", [], "convergent")
                 return context.get_dummy_value()
 
             return types.void(), generate

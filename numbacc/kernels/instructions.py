@@ -13,7 +13,7 @@ from ..base._numba import SIMULATED, cuda, types
 if SIMULATED:
     from .simulated import hardware
 else:
-    from ..base._numba import intrinsic, ir
+    from ..base._numba import capability_compiled_for, intrinsic, ir
 
 __all__ = ["assembly", "hardware"]
 
@@ -22,14 +22,16 @@ if not SIMULATED:
     _FLOAT, _DOUBLE = ir.FloatType(), ir.DoubleType()
 
     def assembly(
-        builder: Any, result: Any, text: str, constraints: str, args: list[Any], is_shared: bool = False
+        builder: Any, result: Any, text: str, constraints: str, args: list[Any], what: str = ""
     ) -> Any:
-        """A call of assembly, its operands as LLVM's constraints say; `is_shared` where threads do it together."""
+        """A call of assembly, its operands as LLVM's constraints say.
+
+        `what` is "convergent" where threads do it together, "readnone" where it is not done again for the same
+        operands.
+        """
         kind = ir.FunctionType(result, [arg.type for arg in args])
-        call = builder.call(ir.InlineAsm(kind, text, constraints, side_effect=is_shared), args)
-        if is_shared:
-            call.attributes.add("convergent")
-        return call
+        text_of = ir.InlineAsm(kind, text, constraints, side_effect=what == "convergent")
+        return builder.call(text_of, args, attrs=(what,) if what else ())
 
     #: How numbers are held in registers, and the letter for such a register in assembly.
     _REGISTERS = {
@@ -39,13 +41,13 @@ if not SIMULATED:
         types.uint64: (_I64, "l"),
     }
 
-    def _instruction(text: str, result: Any, *operands: Any) -> Any:
-        """An instruction of the GPU as a function of one to three numbers, their types Numba's."""
+    def _instruction(text: str, result: Any, *operands: Any, what: str = "") -> Any:
+        """An instruction of the GPU as a function of one to three numbers, their types Numba's; `what` as above."""
         kind, letter = _REGISTERS[result]
         constraints = ",".join([f"={letter}", *(_REGISTERS[operand][1] for operand in operands)])
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return assembly(builder, kind, text, constraints, list(args))
+            return assembly(builder, kind, text, constraints, list(args), what)
 
         typed = result(*operands), generate
 
@@ -60,6 +62,21 @@ if not SIMULATED:
             return typed
 
         return intrinsic((one, two, three)[len(operands) - 1])
+
+    def _extreme(text: str, compare: str) -> Any:
+        """The larger or smaller of two float32, NaN if one is: one instruction since compute capability 8.0."""
+
+        @intrinsic
+        def extreme(typing: Any, x: Any, y: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                if capability_compiled_for() >= (8, 0):
+                    return assembly(builder, _FLOAT, f"{text} $0, $1, $2;", "=f,f,f", list(args))
+                own = builder.or_(builder.fcmp_ordered(compare, *args), builder.fcmp_unordered("uno", args[0], args[0]))
+                return builder.select(own, *args)
+
+            return types.float32(types.float32, types.float32), generate
+
+        return extreme
 
     @cuda.jit(device=True)
     def _exp(x):
@@ -99,9 +116,11 @@ if not SIMULATED:
         multiply_add_double=_instruction(
             "{ .reg .f64 t; mul.rn.f64 t, $1, $2; add.rn.f64 $0, t, $3; }", _f64, _f64, _f64, _f64
         ),
+        greatest=_extreme("max.NaN.f32", ">"),
+        least=_extreme("min.NaN.f32", "<"),
         # e^x as 2^(x log2 e): the constant is 0x3FB8AA3B.
         exp_approximate=_instruction(
-            "{ .reg .f32 t; mul.ftz.f32 t, $1, 0f3FB8AA3B; ex2.approx.ftz.f32 $0, t; }", _f32, _f32
+            "{ .reg .f32 t; mul.ftz.f32 t, $1, 0f3FB8AA3B; ex2.approx.ftz.f32 $0, t; }", _f32, _f32, what="readnone"
         ),
         exp2_approximate=_instruction("ex2.approx.ftz.f32 $0, $1;", _f32, _f32),
         reciprocal_approximate=_instruction("rcp.approx.ftz.f32 $0, $1;", _f32, _f32),
