@@ -231,10 +231,10 @@ def test_gradients_of_many_rows(place, columns, dtype):
 
 
 @pytest.mark.parametrize("columns", [40, 4000, 4100, 33333])
-@pytest.mark.parametrize("form", ["registers", "shared", "half", "clusters"])
+@pytest.mark.parametrize("form", ["registers", "shared", "half", "clusters", "few"])
 @pytest.mark.parametrize("dtype", [DTYPES[0], DTYPES[3]], ids=str)
 def test_wherever_a_row_is_kept(place, monkeypatch, form, dtype, columns):
-    """In registers, in shared memory, half of it, in that of several blocks: chosen here, not by length."""
+    """In registers, in shared memory, half of it, in that of several blocks, nowhere: chosen here, not by length."""
     if place.is_slow and (columns > 40 or form == "clusters"):
         skip("slow")
     if form != "registers":
@@ -242,6 +242,8 @@ def test_wherever_a_row_is_kept(place, monkeypatch, form, dtype, columns):
     if form == "half":
         room = row_geometry._OWN_BYTES + (128 if place.is_slow else 4096)
         monkeypatch.setattr(launcher_class(), "limits", staticmethod(lambda device: Limits(room, 1)), raising=False)
+    if form == "few":
+        monkeypatch.setattr(row_geometry, "_LONG_BYTES", 1)
     if form == "clusters":
         monkeypatch.setattr(row_geometry, "_CLUSTER_BYTES", 4096)
     normalizing.plans.clear()
@@ -360,3 +362,19 @@ def test_plans(place):
     got = normalization.rms_norm_backward(x, x, w, out=tuple(o.view for o in outs))
     assert got[1] is outs[1].view
     np.testing.assert_array_equal(outs[1].now(), place.get(plan(x, x, w)[1]))
+
+
+def test_few_rows_along_any_axis(place, monkeypatch):
+    """Reductions that all blocks share, and an elementwise operation, of any strides."""
+    monkeypatch.setattr(row_geometry, "_LONG_BYTES", 1)
+    normalizing.plans.clear()
+    values = np.random.default_rng(3).standard_normal((2, 12, 3)).astype(np.float32)
+    x = place.put(np.ascontiguousarray(values.T)).T
+    for axis in (0, 1, 2):
+        wanted = softmax(values.astype(float), axis)
+        assert_near(place.get(normalization.softmax(x, axis=axis)), wanted)
+        assert_near(place.get(normalization.log_softmax(x, axis=axis)), np.log(wanted))
+    in_place = place.put(values)
+    assert normalization.softmax(in_place, out=in_place) is in_place
+    assert_near(place.get(in_place), softmax(values.astype(float), -1))
+    normalizing.plans.clear()

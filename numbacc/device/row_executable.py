@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from math import gcd, prod
 from typing import Any, NamedTuple
 
@@ -13,11 +14,12 @@ from ..base.dtypes import info
 from ..base.layout import Layout, Merged, View, merge_dimensions, same_layout
 from ..kernels.formula import RowFormula
 from ..kernels.row_specs import RowSpec
-from ..kernels.specs import VECTOR_BYTES, LaunchOrder, words_of
+from ..kernels.specs import VECTOR_BYTES, LaunchOrder, Limits, words_of
+from .few_rows import FewRows
 from .geometry import RANKS, alignments_of, arrays_of, sizes_of
 from .map_executable import Kernel
 from .operation import Operation
-from .row_geometry import Rows, launch_rows
+from .row_geometry import Rows, are_few, launch_rows
 
 
 class RowTask(NamedTuple):
@@ -69,8 +71,11 @@ class RowExecutable(Operation):
         self._outer: Merged = merge_dimensions(lengths, outer, 1, leader=0)
         self._sizes = sizes
 
-    def _make(self, key: tuple[int, ...], trial: Any) -> Kernel:
-        launcher = launcher_class()(self._order(key))
+    def _make(self, key: tuple[int, ...], trial: Any) -> Any:
+        rows, limits = self._rows(key), launcher_class().limits(self.device)
+        if are_few(rows, limits) and not self.task.stats:
+            return self._few.executable(key, self.close, partial(self._fits, key))
+        launcher = launcher_class()(self._order(key, rows, limits))
         order = launcher.order
         kernel: Any = order.kernel
         cluster = f", clusters of {order.cluster}" if order.cluster > 1 else ""
@@ -80,18 +85,33 @@ class RowExecutable(Operation):
         )
         return Kernel(launcher)
 
-    def _order(self, key: tuple[int, ...]) -> LaunchOrder:
-        task, outer, columns = self.task, self._outer, self._columns
+    @cached_property
+    def _few(self) -> FewRows:
+        return FewRows(self.task)
+
+    def _rows(self, key: tuple[int, ...]) -> Rows:
+        """What is to be normalized, of arrays that are aligned so."""
+        task, outer = self.task, self._outer
+        width = self._width(alignments_of(task, key))
+        return Rows(
+            rows=prod(outer.shape),
+            columns=self._columns,
+            width=width,
+            nbytes=width * self._sizes[0],
+            inputs=len(task.reads),
+            kept=task.kept,
+            is_double=task.compute == "float64",
+            is_across=width == 1 and abs(self._inner[0]) > abs(outer.strides[0][-1]) > 0,
+        )
+
+    def _order(self, key: tuple[int, ...], given: Rows, limits: Limits) -> LaunchOrder:
+        task, outer, rows = self.task, self._outer, given.rows
         arrays, inputs = arrays_of(task), len(task.reads)
         names = [info(array.dtype).name for array in arrays]
         reach = [(array.high - array.low) // array.itemsize for array in (*task.inputs, *task.outputs)]
-        width = self._width(alignments_of(task, key))
         rank = next(rank for rank in RANKS if rank >= len(outer.shape))
-        rows, before = prod(outer.shape), (0,) * (rank - len(outer.shape))
-        is_across = width == 1 and abs(self._inner[0]) > abs(outer.strides[0][-1]) > 0
-        nbytes, limits = width * self._sizes[0], launcher_class().limits(self.device)
-        is_double = task.compute == "float64"
-        launch = launch_rows(Rows(rows, columns, width, nbytes, inputs, task.kept, is_double, is_across), limits)
+        before = (0,) * (rank - len(outer.shape))
+        launch = launch_rows(given, limits)
         kernel = RowSpec(
             formula=task.formula,
             reads=tuple(names[:inputs]),
@@ -100,14 +120,14 @@ class RowExecutable(Operation):
             stats=task.stats,
             rank=rank,
             wide=max(*reach, prod(task.shape)) >= 2**31 - 2**20,
-            width=width,
+            width=given.width,
             compute=task.compute,
             scalars=task.scalars,
             form=launch.form,
             runs=launch.runs,
             is_cluster=launch.blocks > 1,
         )
-        grid = -(-rows // launch.block[0 if is_across else 1]) * launch.blocks
+        grid = -(-rows // launch.block[0 if given.is_across else 1]) * launch.blocks
         steps = [n for step, inner in zip(outer.strides, self._inner, strict=True) for n in (*before, *step, inner)]
         return LaunchOrder(
             kernel=kernel,
@@ -119,7 +139,7 @@ class RowExecutable(Operation):
                 *((view.argument, view.offset) for view in task.reads),
                 *((len(task.inputs) + view.argument, view.offset) for view in task.writes),
             ),
-            constants=(*steps, *[1] * len(before), *outer.shape, rows, columns, launch.blocks, launch.held),
+            constants=(*steps, *[1] * len(before), *outer.shape, rows, given.columns, launch.blocks, launch.held),
             pairs=self._pairs(),
             words=words_of(task.scalars),
             shared=launch.shared,

@@ -25,6 +25,8 @@ _OWN_BYTES = 8192
 #: Bytes of a row that a block of a cluster keeps, at most where there are blocks enough; and at least, where rows are
 #: so few that blocks of a cluster share them to keep more multiprocessors busy.
 _CLUSTER_BYTES, _SHARE_BYTES = 65536, 8192
+#: Blocks of clusters that leave a GPU idle, and bytes of a row for each of them from which on all of it is worth it.
+_IDLE_BLOCKS, _LONG_BYTES = 64, 262144
 #: Threads, and blocks of long rows, that keep an H200 busy.
 _BUSY, _BUSY_BLOCKS = 132 * _RESIDENT, 264
 
@@ -68,6 +70,12 @@ class Rows(NamedTuple):
     kept: int
     is_double: bool
     is_across: bool
+
+
+def are_few(given: Rows, limits: Limits) -> bool:
+    """True where more blocks are to share a row than a cluster has."""
+    nbytes = given.columns // given.width * given.nbytes * given.kept
+    return given.rows * limits.cluster <= _IDLE_BLOCKS and nbytes >= limits.cluster * _LONG_BYTES
 
 
 def launch_rows(given: Rows, limits: Limits) -> RowLaunch:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from .arithmetic import exp, greatest, least
-from .formula import Reduction
+from .formula import Chunk, Reduction
 
 
 def part(x):
@@ -67,6 +67,35 @@ def first_smaller(a, i, b, j):
     return (b, j) if is_better else (a, i)
 
 
+def without_index(x, index):
+    """(x,)."""
+    return (x,)
+
+
+def same_of_some(x, count):
+    """(x,)."""
+    return (x,)
+
+
+def index_of_it(x, index, best, nothing, last):
+    """The index of the best, or the last of all."""
+    return (index if x == best or x != x else last,)
+
+
+def lower(i, j):
+    """The lower of two indices."""
+    return (i if i < j else j,)
+
+
+def with_its_index(best, index, count):
+    """(best, index)."""
+    return best, index
+
+
+_LARGEST = Chunk(without_index, larger, same_of_some, index_of_it, lower, with_its_index)
+_SMALLEST = _LARGEST._replace(merge_first=smaller)
+
+
 def the_index(x, index, count):
     """(index,)."""
     return (index,)
@@ -109,6 +138,27 @@ def merged_moments(n, mean, rest, squares, m, other, others_rest, others):
     return count, middle, rest, squares + others + apart * apart * (n * weight)
 
 
+def part_of(x, correction):
+    """(x,)."""
+    return (x,)
+
+
+def distances(x, mean, n, middle, rest, none):
+    """(x - mean, its square)."""
+    d = x - mean
+    return d, d * d
+
+
+def add_both(a, b, c, d):
+    """(a + c, b + d)."""
+    return a + c, b + d
+
+
+def moments_of_some(mean, lost, squares, count):
+    """`moments` of several numbers, of distances to their mean as it was rounded."""
+    return count, mean, lost / count, squares - lost * lost / count
+
+
 def variance(n, mean, rest, squares, count, correction):
     """(squares / (count - correction),), the divisor at least 0: NaN of nothing."""
     left = count - correction
@@ -126,6 +176,16 @@ def merged_rough_moments(n, mean, squares, m, other, others):
     weight = m / (count if count > 0.0 else 1.0)
     apart = other - mean
     return count, mean + apart * weight, squares + others + apart * apart * (n * weight)
+
+
+def square_distance(x, mean, n, middle, none):
+    """((x - mean)²,)."""
+    return ((x - mean) * (x - mean),)
+
+
+def rough_moments_of_some(mean, squares, count):
+    """`rough_moments` of several numbers."""
+    return count, mean, squares
 
 
 def rough_variance(n, mean, squares, count, correction):
@@ -233,6 +293,7 @@ _ALL = (
         finish=the_index,
         parts=("", "index"),
         indexed=True,
+        chunk=_LARGEST,
     ),
     Reduction(
         "argmin",
@@ -242,14 +303,27 @@ _ALL = (
         finish=the_index,
         parts=("", "index"),
         indexed=True,
+        chunk=_SMALLEST,
     ),
     Reduction("any", truth, start=(0,), merge=either, finish=same, parts=("bool",)),
     Reduction("all", truth, start=(1,), merge=both, finish=same, parts=("bool",)),
     *(
-        Reduction(name, first, start=(0.0,) * parts, merge=merge, finish=finish)
-        for first, parts, merge, variants in (
-            (moments, 4, merged_moments, {"var": variance, "std": deviation}),
-            (rough_moments, 3, merged_rough_moments, {"var_narrow": rough_variance, "std_narrow": rough_deviation}),
+        Reduction(name, first, start=(0.0,) * parts, merge=merge, finish=finish, chunk=chunk)
+        for first, parts, merge, chunk, variants in (
+            (
+                moments,
+                4,
+                merged_moments,
+                Chunk(part_of, add, mean, distances, add_both, moments_of_some),
+                {"var": variance, "std": deviation},
+            ),
+            (
+                rough_moments,
+                3,
+                merged_rough_moments,
+                Chunk(part_of, add, mean, square_distance, add, rough_moments_of_some),
+                {"var_narrow": rough_variance, "std_narrow": rough_deviation},
+            ),
         )
         for name, finish in variants.items()
     ),

@@ -21,10 +21,14 @@ import numpy as np
 
 from ..base._numba import cuda
 from ..base.dtypes import TABLE
+from .chunks import chunked
 from .fold_lanes import loads, parts_of
 from .intrinsics import operands, scalar_reader
 from .specialize import specialize
 from .specs import MAX_THREADS, FoldSpec, Kernel, words_of
+
+#: Elements from which on parts are made together, where a reduction has a way to.
+_FEWEST = 4
 
 
 def spreading(offsets: Any, unravel: Any, runs: int) -> Callable[..., Any]:
@@ -53,6 +57,13 @@ def _gathering(spec: FoldSpec, io: SimpleNamespace, width: int, runs: int, lanes
     load_runs = load.load_loose if is_loose else load.load_runs
     spread = spreading(io.offsets, io.unravel, runs)
     first, function, merge, fold = io.first, io.function, io.merge, io.fold(lanes)
+    if io.chunk is not None and width * runs >= _FEWEST * lanes:
+        together = io.chunk(lanes)
+
+        def gather_chunk(ins, here, item, step, reduced, steps, lane_step, more):
+            return together(load_runs(ins, spread(here, item, step, reduced, steps), lane_step), more)
+
+        return cuda.jit(device=True)(gather_chunk)
 
     def gather(ins, here, item, step, reduced, steps, lane_step, more):
         at = spread(here, item, step, reduced, steps)
@@ -219,8 +230,13 @@ def make(spec: FoldSpec) -> Kernel:
     function, merge, done = (specialize(each, spec.compute, spec.narrow) for each in functions)
     reads, writes = (tuple(TABLE[name] for name in names) for names in (spec.reads, spec.writes))
     own = operands(reads, 1, 1, spec.compute)
+    parts = parts_of(spec)
+    chunk = None
+    if formula.chunk is not None and spec.stage != "second":
+        chunk = chunked(formula.chunk, spec.compute, spec.narrow, spec.parts, parts.starts, parts.count)
     io = SimpleNamespace(
-        **vars(parts_of(spec)),
+        **vars(parts),
+        chunk=chunk,
         offsets=own.offsets,
         unravel=own.unravel,
         store=operands(writes, 1, 1).store,

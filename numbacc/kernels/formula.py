@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -58,6 +58,25 @@ class Formula:
         return digest(self.function, compute, narrow)
 
 
+class Chunk(NamedTuple):
+    """How the parts of several rows are made together: cheaper than of each row, and merged.
+
+    Attributes:
+        first, merge_first: of each row a tuple, as `Reduction.function`, and of two of these one.
+        middle: (these of all rows, their number) -> a tuple.
+        second, merge_second: (the numbers of a row, its index where there is one, what `middle` returned, the parts of
+            no rows) -> a tuple, and of two of these one.
+        finish: (what `middle` returned, what `merge_second` did, the number of rows) -> the parts.
+    """
+
+    first: Callable[..., tuple[Any, ...]]
+    merge_first: Callable[..., tuple[Any, ...]]
+    middle: Callable[..., tuple[Any, ...]]
+    second: Callable[..., tuple[Any, ...]]
+    merge_second: Callable[..., tuple[Any, ...]]
+    finish: Callable[..., tuple[Any, ...]]
+
+
 class Reduction(Formula):
     """A formula that makes one element of all rows of a column.
 
@@ -69,9 +88,10 @@ class Reduction(Formula):
         finish: (parts, the number of rows, scalar arguments) -> a tuple of results.
         parts: the parts' dtypes: names, "" for what is computed in, "index" for that of indices.
         indexed: True if the function is given the row's index, counted in C order where several axes are reduced.
+        chunk: how the parts of several rows are made together, None for one by one.
     """
 
-    __slots__ = ("finish", "indexed", "merge", "parts", "start")
+    __slots__ = ("chunk", "finish", "indexed", "merge", "parts", "start")
 
     def __init__(
         self,
@@ -84,14 +104,16 @@ class Reduction(Formula):
         reference: Callable[..., tuple[Any, ...]] | None = None,
         parts: tuple[str, ...] | None = None,
         indexed: bool = False,
+        chunk: Chunk | None = None,
     ):
         super().__init__(name, function, reference)
+        self.chunk = chunk
         self.start, self.merge, self.finish = start, merge, finish
         self.parts, self.indexed = ("",) * len(start) if parts is None else parts, indexed
 
     def digest(self, compute: str, narrow: bool) -> str:
         """As `Formula.digest`, of all its functions."""
-        functions = (self.function, self.merge, self.finish)
+        functions = (self.function, self.merge, self.finish, *(self.chunk or ()))
         digests = [digest(function, compute, narrow) for function in functions]
         return hashlib.sha256(f"{digests} {self.start!r} {self.parts} {self.indexed}".encode()).hexdigest()
 

@@ -21,9 +21,7 @@ if not SIMULATED:
     _I32, _I64 = ir.IntType(32), ir.IntType(64)
     _FLOAT, _DOUBLE = ir.FloatType(), ir.DoubleType()
 
-    def assembly(
-        builder: Any, result: Any, text: str, constraints: str, args: list[Any], what: str = ""
-    ) -> Any:
+    def assembly(builder: Any, result: Any, text: str, constraints: str, args: list[Any], what: str = "") -> Any:
         """A call of assembly, its operands as LLVM's constraints say.
 
         `what` is "convergent" where threads do it together, "readnone" where it is not done again for the same

@@ -116,3 +116,32 @@ def make_parts(names: Sequence[str], starts: Sequence[Any], count: str) -> dict[
         "take": take,
         "finish": finish,
     }
+
+
+def make_chunks(names: Sequence[str], starts: Sequence[Any], count: str) -> Any:
+    """See `chunks.make_chunks`."""
+    dtypes, real = [np.dtype(name) for name in names], np.dtype(count)
+
+    def tree(merge: Any, rows: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+        return rows[0] if len(rows) == 1 else _apply(merge, (*tree(merge, rows[::2]), *tree(merge, rows[1::2])), ())
+
+    def make(lanes: int) -> Any:
+        def folded(
+            first: Any, merge_first: Any, middle: Any, second: Any, merge_second: Any, finish: Any, values: Any,
+            scalars: Any,
+        ) -> Any:  # fmt: skip
+            all_rows, found = list(zip(*values, strict=True)), []
+            how_many = real.type(len(all_rows) // lanes)
+            for lane in range(lanes):
+                rows = all_rows[lane::lanes]
+                known = _apply(
+                    middle, (*tree(merge_first, [_apply(first, row, scalars) for row in rows]), how_many), ()
+                )
+                seconds = [_apply(second, (*row, *known, *starts), ()) for row in rows]
+                parts = _apply(finish, (*known, *tree(merge_second, seconds), how_many), ())
+                found.append([cast(value, dtype)[()] for value, dtype in zip(parts, dtypes, strict=True)])
+            return tuple(zip(*found, strict=True))
+
+        return folded
+
+    return make

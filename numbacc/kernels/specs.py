@@ -24,6 +24,8 @@ MAX_THREADS = 128
 LAUNCH_BOUNDS = (MAX_THREADS, 8)
 #: Threads of a warp.
 WARP = 32
+#: Numbers whose parts are made together, at most: they are in registers.
+_CHUNK = 16
 #: Bytes of the parts of what a thread of `folds` has under way, at most: they are in registers.
 _PARTS_BYTES = 400
 #: Rows and columns of `tiled`'s tiles, and how many of them its threads take at once.
@@ -227,7 +229,12 @@ class FoldSpec(NamedTuple):
         nbytes = sum(width * TABLE[name].itemsize for width, name in zip(widths, self.reads, strict=True))
         parts = [max(TABLE[name].itemsize, 4) for name in self.parts]
         most = min(max(4 * VECTOR_BYTES // nbytes, 2), 16, max(_PARTS_BYTES // (self.width * sum(parts)), 1))
-        is_large = self.indexed or self.stage == "second" or sum(parts) > 24
+        is_large = self.stage == "second" or sum(parts) > 24
+        if self.formula.chunk is None:
+            is_large = is_large or self.indexed
+        else:
+            # All numbers of a chunk are looked at twice.
+            most = min(most, max(_CHUNK // self.width, 1))
         return max(int(1 << most.bit_length() - 1) >> is_large, 1)
 
     @property
@@ -243,7 +250,7 @@ class FoldSpec(NamedTuple):
     @property
     def sources(self) -> tuple[str, ...]:
         """As in `KernelSpec`."""
-        return ("folds", "fold_lanes")
+        return ("folds", "fold_lanes", "chunks")
 
     @property
     def identity(self) -> str:
