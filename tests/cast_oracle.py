@@ -17,17 +17,19 @@ def _exact(number):
 
 
 def _rounded(number, dtype):
-    """The nearest float of a dtype, as a Python float; of two the one whose last bit is 0."""
+    """The nearest float of a dtype, of two the one whose last bit is 0; of 8 bits a finite one. As a Python float."""
+    limits = ml_dtypes.finfo(dtype)
+    beyond = float(limits.max) if dtype.itemsize == 1 else math.inf
     if not math.isfinite(number) or not number:
-        return float(number)
-    exact, limits = _exact(number), ml_dtypes.finfo(dtype)
+        return math.copysign(beyond, number) if math.isinf(number) else float(number)
+    exact = _exact(number)
     magnitude = abs(exact)
     exponent = magnitude.numerator.bit_length() - magnitude.denominator.bit_length()
     exponent -= magnitude < Fraction(2) ** exponent
     quantum = Fraction(2) ** (max(exponent, int(limits.minexp)) - int(limits.nmant))
     found = round(magnitude / quantum) * quantum
     too_large = found > Fraction(float(limits.max))
-    return math.copysign(math.inf if too_large else float(found), exact)
+    return math.copysign(beyond if too_large else float(found), exact)
 
 
 def _whole(number, dtype):

@@ -66,15 +66,16 @@ def hard(source, target):
     if target.startswith("complex"):
         target = "float32" if target == "complex64" else "float64"
     kind, other = dtypes.TABLE[source], dtypes.TABLE[target]
-    if kind.is_float:
+    is_float = other.is_float or other.is_scaled
+    if kind.is_float or kind.is_scaled:
         if "int" in target:
             return cast_oracle.hard_for_integers(source, target, 60)
-        floats = cast_oracle.hard_floats(target if other.is_float else source, 80)
+        floats = cast_oracle.hard_floats(target if is_float else source, 80)
         return cast_oracle.cast(floats, source)
-    return cast_oracle.hard_integers(source, target if other.is_float else "float32", 60)
+    return cast_oracle.hard_integers(source, target if is_float else "float32", 60)
 
 
-@pytest.mark.parametrize("source, target", itertools.product(NAMES, NAMES))
+@pytest.mark.parametrize("source, target", [*itertools.product(dtypes.TABLE, dtypes.TABLE)])
 def test_astype(place, source, target):
     x = hard(source, target)
     if source.startswith("complex") and not target.startswith(("complex", "bool")):
@@ -97,7 +98,6 @@ def test_astype_without_a_copy(place):
     x = one(place, "float32")
     assert ew.astype(x, np.float32, copy=False) is x
     assert ew.astype(x, np.float32) is not x
-    refused(DTypeError, "dtype", "float8", run=lambda: ew.astype(x, "float8_e4m3fn"))
     refused(DTypeError, "dtype", "wrong", run=lambda: ew.astype(x, "wrong"))
     mask = place.put(np.array([True, False]))
     refused(OptionError, "out", run=lambda: ew.astype(x, "float32", copy=False, where=mask))

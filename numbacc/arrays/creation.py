@@ -29,7 +29,8 @@ def asarray(obj: Any, dtype: Any = None, *, device: int | str | None = None, str
 
     Args:
         obj: anything NumPy takes, or a GPU array of any library (which is not copied unless dtype says so).
-        dtype: the result's dtype, bfloat16 and float8 included; obj's own if None.
+        dtype: the result's dtype, bfloat16 and float8 included; obj's own if None. Values on the host are converted as
+            by `elementwise.astype`: what float8 and integers cannot hold becomes the nearest number that they do.
         device: a GPU's number or "cuda:0"; "cpu" for NumPy. None: the current GPU, or NumPy without one; an array
             that is on a GPU stays there.
         stream: the stream that the copy is queued on. From pinned memory (`numba.cuda.pinned_array`) the copy is

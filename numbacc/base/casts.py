@@ -1,13 +1,15 @@
 """How numbers change their dtype on the host: as kernels do it (`kernels.casts`), so that both give the same bits.
 
-Where NumPy and ml_dtypes say the same, they do it. But ml_dtypes rounds twice, by way of float32; and what NumPy makes
-of a float that fits no integer differs from machine to machine.
+Where NumPy and ml_dtypes say the same, they do it. But ml_dtypes rounds twice, by way of float32, and makes infinities
+and NaN of what is beyond the range of 8 bits; and what NumPy makes of a float that fits no integer differs from machine
+to machine.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 Array = np.ndarray[Any, Any]
@@ -19,7 +21,8 @@ _PRECISION, _SPARE = 53, 11
 def cast(values: Any, dtype: np.dtype[Any]) -> Array:
     """An array in another dtype; itself where it has that.
 
-    Floats are rounded once, to the nearest, ties to even. Of a float an integer takes what lies before the point: the
+    Floats are rounded once, to the nearest, ties to even. What is beyond the range of floats of 8 bits, infinities too,
+    becomes the largest finite one; NaN stays NaN. Of a float an integer takes what lies before the point: the
     nearest that it holds of what is out of range, infinities too, and 0 of NaN. Integers wrap. All but 0 is true, so is
     NaN.
     """
@@ -32,6 +35,9 @@ def cast(values: Any, dtype: np.dtype[Any]) -> Array:
             return _saturated(array.astype(np.float64), dtype)
         if _is_extended(dtype) and (source.kind == "O" or (source.kind in "iuf" and source.itemsize > 2)):
             array = _rounded_to_odd(array)
+        if _is_extended(dtype) and dtype.itemsize == 1:
+            largest = np.float32(ml_dtypes.finfo(dtype).max)
+            array = np.clip(array.astype(np.float32), -largest, largest)
         return array.astype(dtype)
 
 

@@ -21,19 +21,21 @@ _FLOAT8_E4M3FN, _FLOAT8_E5M2 = 10, 12
 
 
 class Conversion(NamedTuple):
-    """The PTX between a 16-bit float and the float32 that kernels compute in.
+    """The PTX between a float of 16 or 8 bits and the float32 that kernels compute in.
 
     Attributes:
-        widen: to float32; "" where the number is the upper half of a float32.
-        narrow: from float32, rounded to the nearest, ties to even.
-        narrow_pair: two float32, the first to the low half of a word; from compute capability 8.0 on.
+        widen: to float32; "" where the number is the upper half of a float32. Of 8 bits a pair to float16.
+        narrow: from float32, rounded to the nearest, ties to even; "" where it is done in pairs only.
+        narrow_pair: two float32, the first to the low half of a word.
         narrow_double: from float64; "" where no instruction does so.
+        pairs_from: the lowest compute capability that has the instructions of pairs.
     """
 
     widen: str
     narrow: str
     narrow_pair: str
     narrow_double: str
+    pairs_from: tuple[int, int] = (8, 0)
 
 
 class Products(NamedTuple):
@@ -63,10 +65,10 @@ class DTypeInfo:
     Attributes:
         name: the NumPy (or ml_dtypes) name.
         numpy: the NumPy dtype.
-        compute: name of the dtype that kernels compute in; None where no kernel takes it.
+        compute: name of the dtype that kernels compute in; None where they only copy and convert it.
         dlpack_code: DLPack's type code.
         oldest_capability: the lowest compute capability whose hardware converts to and from it.
-        conversion: how kernels convert it to `compute`, where that is another dtype.
+        conversion: how kernels convert it to `number`, where that is another dtype.
         products: how cuBLASLt multiplies matrices of it; None where it does not know it.
         parts: numbers of an element: 2 where it is complex.
     """
@@ -82,6 +84,11 @@ class DTypeInfo:
     @property
     def parts(self) -> int:
         return 2 if self.dlpack_code == _COMPLEX else 1
+
+    @property
+    def number(self) -> str | None:
+        """Name of the dtype that kernels have its numbers in; None where they only copy it."""
+        return self.compute or (None if self.conversion is None else "float32")
 
     @property
     def is_scaled(self) -> bool:
@@ -124,6 +131,8 @@ _HALF = Conversion(
     "cvt.f32.f16 $0, $1;", "cvt.rn.f16.f32 $0, $1;", "cvt.rn.f16x2.f32 $0, $2, $1;", "cvt.rn.f16.f64 $0, $1;"
 )
 _BRAIN = Conversion("", "cvt.rn.bf16.f32 $0, $1;", "cvt.rn.bf16x2.f32 $0, $2, $1;", "")
+_E4M3 = Conversion("cvt.rn.f16x2.e4m3x2 $0, $1;", "", "cvt.rn.satfinite.e4m3x2.f32 $0, $2, $1;", "", pairs_from=(8, 9))
+_E5M2 = Conversion("cvt.rn.f16x2.e5m2x2 $0, $1;", "", "cvt.rn.satfinite.e5m2x2.f32 $0, $2, $1;", "", pairs_from=(8, 9))
 _FLOAT8_OUTS = ("bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2")
 
 
@@ -141,8 +150,8 @@ _ROWS = (
         ptx=_BRAIN,
         products=Products(14, ("float32",), ("bfloat16", "float32")),
     ),
-    _row(ml_dtypes.float8_e4m3fn, None, _FLOAT8_E4M3FN, products=_float8(28)),
-    _row(ml_dtypes.float8_e5m2, None, _FLOAT8_E5M2, products=_float8(29)),
+    _row(ml_dtypes.float8_e4m3fn, None, _FLOAT8_E4M3FN, ptx=_E4M3, products=_float8(28)),
+    _row(ml_dtypes.float8_e5m2, None, _FLOAT8_E5M2, ptx=_E5M2, products=_float8(29)),
     _row(np.int8, "int8", _INT, products=Products(3, ("int32",), ("int32",), "int32", 4, (7, 5))),
     _row(np.int16, "int16", _INT),
     _row(np.int32, "int32", _INT, products=Products(10)),

@@ -147,7 +147,8 @@ def launcher_of(spec: Any, geometry: Geometry, steps: Sequence[Sequence[int]], w
     Raises:
         DeviceError: the GPU does not know the dtype.
     """
-    names = [info(array.dtype).name for array in arrays_of(spec)]
+    rows = [info(array.dtype) for array in arrays_of(spec)]
+    names = ["uint8" if spec.as_bits and row.is_scaled else row.name for row in rows]
     counters = len(spec.counters)
     reads, writes = (*names[: len(spec.reads)], *["int64"] * counters), tuple(names[len(spec.reads) :])
     # Kernels are compiled for few ranks: dimensions of length 1 fill up.

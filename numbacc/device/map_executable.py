@@ -39,6 +39,7 @@ class MapSpec(NamedTuple):
         counters: numbers behind the reads that are no memory but follow from where an element is in `shape`: for each
             the steps along the dimensions, (0, 1) for the column. References know them by themselves.
         indices: which of the reads are int64 in the formula, whatever it computes in.
+        as_bits: True where floats of 8 bits are taken for the integers that have their bits, by kernels and reference.
     """
 
     op: str
@@ -57,6 +58,7 @@ class MapSpec(NamedTuple):
     scalars: tuple[str, ...] = ()
     counters: tuple[tuple[int, ...], ...] = ()
     indices: tuple[int, ...] = ()
+    as_bits: bool = False
 
     def shape_of(self, view: View) -> tuple[int, ...]:
         """The shape of an operand."""

@@ -21,23 +21,28 @@ def astype(x: Any, dtype: Any, *, copy: bool = True, out: Any = None, where: Any
     """x in another dtype.
 
     Args:
-        x: array of up to 8 dimensions, any strides, of any dtype but the floats of 8 bits.
-        dtype: one that kernels compute with: all but the floats of 8 bits.
+        x: array of up to 8 dimensions, any strides, of any dtype.
+        dtype: any that arrays have.
         copy: False to return x itself where it has that dtype.
         out, where, stream: as in `add`.
 
     Returns:
         an array of that dtype, in the memory order of x. Floats are rounded once, to the nearest, ties to even. Of a
         float an integer takes what lies before the point: the nearest that it holds of what is out of range, and 0 of
-        NaN. Integers wrap. All but 0 is True, so is NaN.
+        NaN. Integers wrap. All but 0 is True, so is NaN. In float8_e4m3fn and float8_e5m2 what is beyond the range,
+        infinities too, becomes the largest finite number, 448 or 57344, with its sign, and NaN stays NaN: as quantized
+        training wants it, and NVIDIA's `cvt.satfinite` has it. torch's `to` and ml_dtypes's `astype` make NaN of it in
+        float8_e4m3fn, infinities in float8_e5m2. A copy in x's own dtype has its bits.
 
     Raises:
-        DTypeError: an unknown dtype; complex numbers that are to become real (see `real`); floats of 8 bits.
+        DTypeError: an unknown dtype; complex numbers that are to become real (see `real`).
         LayoutError, DeviceError, OptionError, ShapeError: as in `add`.
 
     Example:
         >>> elementwise.astype(np.array([1.5, -2.7, 300.0]), "int8")
         array([  1,  -2, 127], dtype=int8)
+        >>> elementwise.astype(np.array([1.1, -2.7, 1e9]), "float8_e4m3fn")
+        array([1.125, -2.75, 448], dtype=float8_e4m3fn)
     """
     wanted = dtypes.dtype(dtype)
     as_it_is = not checks.boolean(copy, "copy") and out is None and where is None
@@ -62,8 +67,8 @@ def copy(x: Any, *, out: Any = None, where: Any = None, stream: Any = None) -> A
     """A copy of x, gapless, in its memory order; or into `out`, in that one's.
 
     Args:
-        x: array of up to 8 dimensions, any strides, of any dtype but the floats of 8 bits.
-        out: array of x's shape, and its dtype or a wider kind.
+        x: array of up to 8 dimensions, any strides, of any dtype.
+        out: array of x's shape, and its dtype or a wider kind; of the floats of 8 bits its dtype.
         where, stream: as in `add`.
 
     Raises:
@@ -87,15 +92,13 @@ def copy_plan(x: Any, *, out: Any = None, where: Any = None) -> ElementwisePlan:
     return find(_COPY, (x,), out, where)
 
 
-_SAME = {"fiubc": Meaning(functions.same, reference.same)}
+_SAME = {"fiubc8": Meaning(functions.same, reference.same)}
 _COPY = Row("copy", ("x",), "keep", _SAME)
 
 
 @lru_cache(maxsize=64)
 def _row(target: str) -> Row:
     """The row of conversions to a dtype."""
-    if kind_of(target) == "8":
-        raise DTypeError(f"dtype={target} is not computed with; kernels convert to all but the floats of 8 bits")
 
     def rule(common: str) -> Types:
         if kind_of(common) == "c" and kind_of(target) not in "cb":

@@ -102,7 +102,7 @@ def plan_of(row: Row, given: tuple[Any, ...], mask: Layout | None, outs: tuple[L
     inputs = tuple(array for _, array in named)
     spec = MapSpec(
         op=f"elementwise.{row.name}",
-        formula=(formula := formula_of(row, types, info(outputs[0].dtype).name, arrangement)),
+        formula=(formula := formula_of(row, types, arrangement)),
         reference=formula.reference,
         names=(*(name for name, _ in named), *out_names),
         inputs=inputs,
@@ -113,6 +113,7 @@ def plan_of(row: Row, given: tuple[Any, ...], mask: Layout | None, outs: tuple[L
         out_given=outs is not None,
         compute=types.compute,
         scalars=tuple("bool" if k in row.truths else types.compute for k in arrangement.numbers),
+        as_bits=types.as_bits,
     )
     return Planned(spec, types, arrangement, kinds)
 

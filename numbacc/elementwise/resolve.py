@@ -38,11 +38,16 @@ class Types(NamedTuple):
     @property
     def compute(self) -> str:
         """That of the arithmetic."""
-        return str(TABLE[self.common].compute)
+        return "uint8" if self.as_bits else str(TABLE[self.common].number)
+
+    @property
+    def as_bits(self) -> bool:
+        """True where floats of 8 bits stay what they are: as numbers they would lose infinities and NaN's bits."""
+        return self.common == self.result and self.kind == "8"
 
     @property
     def kind(self) -> str:
-        """The kind of the common dtype: "b", "u", "i", "f" or "c"."""
+        """The kind of the common dtype, as `kind_of` has it."""
         return kind_of(self.common)
 
 

@@ -116,16 +116,16 @@ class Arrangement(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def formula_of(row: Row, types: Types, result: str, arrangement: Arrangement) -> Formula:
+def formula_of(row: Row, types: Types, arrangement: Arrangement) -> Formula:
     """The formula of a call: of its arrays' numbers, then mask and old values, then numbers."""
     origin = None
     if NAMED.get(row.name) is row:
-        origin = (_again, (row.name, types, result, arrangement))
+        origin = (_again, (row.name, types, arrangement))
     meaning = row.meanings.get("d" if types.compute == "float64" else types.kind) or row.meanings[types.kind]
     return Formula(
         f"elementwise.{row.name}",
         _arranged(meaning.scalar, arrangement, len(row.results or ())),
-        _reference(row, meaning.numpy, types, result, arrangement),
+        _reference(row, meaning.numpy, types, arrangement),
         origin=origin,
         heavy=row.heavy,
     )
@@ -135,9 +135,9 @@ def formula_of(row: Row, types: Types, result: str, arrangement: Arrangement) ->
 NAMED: dict[str, Row] = {}
 
 
-def _again(name: str, types: Types, result: str, arrangement: Arrangement) -> Formula:
+def _again(name: str, types: Types, arrangement: Arrangement) -> Formula:
     """A formula that another process made."""
-    return formula_of(NAMED[name], types, result, arrangement)
+    return formula_of(NAMED[name], types, arrangement)
 
 
 def _arranged(function: Callable[..., Any], arrangement: Arrangement, results: int) -> Callable[..., Any]:
@@ -170,10 +170,10 @@ def _arranged(function: Callable[..., Any], arrangement: Arrangement, results: i
 
 
 def _reference(
-    row: Row, function: Callable[..., Any], types: Types, result: str, arrangement: Arrangement
+    row: Row, function: Callable[..., Any], types: Types, arrangement: Arrangement
 ) -> Callable[..., tuple[Any, ...]]:
     """The same in NumPy: computed in the dtype that kernels compute in, and rounded once."""
-    compute, target = TABLE[types.compute].numpy, TABLE[result].numpy
+    compute = TABLE[types.compute].numpy
     arrays, count = arrangement.arrays, len(arrangement.arrays)
     places = [*arrays, *arrangement.numbers]
     behind = count + (1 + (len(arrangement.wanted) or 1) if arrangement.masked else 0)
@@ -187,7 +187,7 @@ def _reference(
         results = [found[k] for k in arrangement.wanted] if row.results else [found]
         if arrangement.masked:
             mask, *olds = operands[count:behind]
-            results = [np.where(mask, cast(new, target), old) for new, old in zip(results, olds, strict=True)]
+            results = [np.where(mask, cast(new, old.dtype), old) for new, old in zip(results, olds, strict=True)]
         return tuple(map(np.asarray, results))
 
     return reference

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..base._numba import capability_compiled_for, ir, types
 from ..base.dtypes import DTypeInfo
+from . import float8
 from .casts import converted, rounded_to_odd
 from .instructions import assembly
 
@@ -49,7 +50,7 @@ def widen(context: Any, builder: Any, operand: Any, bits: Any) -> Any:
 
 
 def _number(builder: Any, dtype: DTypeInfo, bits: Any) -> Any:
-    """An element as a number of the dtype's own compute dtype."""
+    """An element as a number of the dtype that kernels have its numbers in."""
     if dtype.parts == 2:
         real = bits.type.element
         pair = ir.Constant(ir.LiteralStructType([real, real]), ir.Undefined)
@@ -60,14 +61,16 @@ def _number(builder: Any, dtype: DTypeInfo, bits: Any) -> Any:
         return builder.icmp_unsigned("!=", bits, bits.type(0))
     if dtype.conversion is None:
         return bits
+    if dtype.is_scaled:
+        return float8.widen(builder, dtype, [bits])[0]
     if not dtype.conversion.widen:
         return builder.bitcast(builder.shl(builder.zext(bits, I32), I32(16)), _FLOAT)
     return assembly(builder, _FLOAT, dtype.conversion.widen, "=f,h", [bits])
 
 
 def _as_number(context: Any, builder: Any, operand: Any, own: Any) -> Any:
-    """A number of the operand's compute dtype as the formula has it."""
-    return converted(context, builder, own, numba_type(str(operand.dtype.compute)), number_type(operand))
+    """A number of the operand's own as the formula has it."""
+    return converted(context, builder, own, numba_type(str(operand.dtype.number)), number_type(operand))
 
 
 def unpack(context: Any, builder: Any, operand: Any, vector: Any) -> list[Any]:
@@ -79,7 +82,11 @@ def unpack(context: Any, builder: Any, operand: Any, vector: Any) -> list[Any]:
         halves = [half for word in words for half in (builder.shl(word, I32(16)), builder.and_(word, I32(0xFFFF0000)))]
         own = [builder.bitcast(half, _FLOAT) for half in halves]
         return [_as_number(context, builder, operand, number) for number in own]
-    return [widen(context, builder, operand, bits) for bits in _elements(builder, dtype, vector, count)]
+    elements = _elements(builder, dtype, vector, count)
+    if dtype.is_scaled:
+        own = [n for j in range(0, count, 2) for n in float8.widen(builder, dtype, elements[j : j + 2])]
+        return [_as_number(context, builder, operand, number) for number in own]
+    return [widen(context, builder, operand, bits) for bits in elements]
 
 
 def _elements(builder: Any, dtype: DTypeInfo, vector: Any, count: int) -> list[Any]:
@@ -89,7 +96,7 @@ def _elements(builder: Any, dtype: DTypeInfo, vector: Any, count: int) -> list[A
         # Shifted out of their words: of a vector of smaller numbers the compiler would make narrower loads. It does so
         # of shifted integers, too, unless it has to take the words as they are.
         words = [builder.extract_element(vector, I32(j)) for j in range(vector.type.count)]
-        if dtype.conversion is None:
+        if dtype.conversion is None or dtype.is_scaled:
             words = [assembly(builder, I32, "mov.b32 $0, $1;", "=r,r", [word]) for word in words]
         return [
             builder.trunc(builder.lshr(word, I32(shift)), bits) for word in words for shift in range(0, 32, dtype.bits)
@@ -119,6 +126,8 @@ def narrow(context: Any, builder: Any, dtype: DTypeInfo, kind: Any, number: Any)
         return builder.zext(number, ir.IntType(8))
     if dtype.conversion is None:
         return number
+    if dtype.is_scaled:
+        return float8.narrow(builder, dtype, [number])[0]
     return assembly(builder, I16, dtype.conversion.narrow, "=h,f", [number])
 
 
@@ -137,15 +146,19 @@ def _computed(context: Any, builder: Any, dtype: DTypeInfo, kind: Any, number: A
 def pack(context: Any, builder: Any, dtype: DTypeInfo, kind: Any, numbers: list[Any]) -> Any:
     """The words of one access that hold results."""
     target = access_type(dtype, len(numbers))
-    in_words = target.element == I32 and not _direct(dtype, kind)
-    if in_words and dtype.conversion is not None and capability_compiled_for() >= (8, 0):
+    in_words = target.element == I32 and not _direct(dtype, kind) and not dtype.is_scaled
+    if in_words and dtype.conversion is not None and capability_compiled_for() >= dtype.conversion.pairs_from:
         own = [_computed(context, builder, dtype, kind, number) for number in numbers]
         vector = ir.Constant(target, ir.Undefined)
         for j in range(target.count):
             word = assembly(builder, I32, dtype.conversion.narrow_pair, "=r,f,f", own[2 * j : 2 * j + 2])
             vector = builder.insert_element(vector, word, I32(j))
         return vector
-    bits = [narrow(context, builder, dtype, kind, number) for number in numbers]
+    if dtype.is_scaled:
+        own = [_computed(context, builder, dtype, kind, number) for number in numbers]
+        bits = [found for j in range(0, len(own), 2) for found in float8.narrow(builder, dtype, own[j : j + 2])]
+    else:
+        bits = [narrow(context, builder, dtype, kind, number) for number in numbers]
     if dtype.itemsize < 4 and target.element == I32:
         vector, per = ir.Constant(target, ir.Undefined), 4 // dtype.itemsize
         for j in range(target.count):

@@ -50,7 +50,7 @@ class Operand:
     ):
         self.dtype, self.repeated, self.counted = dtype, repeated, counted
         self.itemsize = 1 if counted else dtype.itemsize
-        own = str(dtype.compute)
+        own = str(dtype.number)
         # A truth value stays one; a complex number becomes no real one.
         stays = own == "bool" or (dtype.parts == 2 and not compute.startswith("complex")) or compute == "bool"
         self.number = own if stays or not compute else compute
@@ -73,7 +73,7 @@ def operands(
     """The intrinsics of a kernel over arrays of these dtypes, one dtype per operand.
 
     Args:
-        dtypes: rows of the dtype table that have a compute dtype; one alone stands for any number of operands.
+        dtypes: rows of the dtype table whose numbers kernels take; one alone stands for any number of operands.
         lanes: elements that one thread handles at once.
         width: elements next to each other in memory that it takes together, a power of two.
         compute: name of the dtype that numbers are loaded in; "" for each operand's own.
@@ -84,7 +84,7 @@ def operands(
 
     Returns:
         a namespace of
-        ``real``: the first operand's compute dtype as Numba names it; ``lanes``; ``width``;
+        ``real``: the first operand's numbers' dtype as Numba names it; ``lanes``; ``width``;
         ``cell``: the type of one element in a tile of shared memory, as wide as the widest;
         ``unravel(index, shape)``: the coordinates of a C-ordered index;
         ``offsets(coordinates, strides)``: the element offset into each operand, given its strides;

@@ -30,8 +30,8 @@ class MapPlan(Plan, MapExecutable):
         writes = [info(spec.outputs[view.argument].dtype).name for view in spec.writes]
         self.math_dtype, self.accumulator_dtype = spec.compute or compute_dtype(reads, writes), spec.accumulator
         if self.device == CPU:
-            self._reads = [_viewer(view, spec.shape_of(view), spec.inputs[view.argument]) for view in spec.reads]
-            self._writes = [_viewer(view, spec.shape_of(view), spec.outputs[view.argument]) for view in spec.writes]
+            self._reads = [_viewer(spec, view, spec.inputs[view.argument]) for view in spec.reads]
+            self._writes = [_viewer(spec, view, spec.outputs[view.argument]) for view in spec.writes]
             #: True if the reference's results are the outputs, one by one, not parts of them.
             self._is_whole = self._writes == [None] * len(self.outputs) and [view.argument for view in spec.writes] == [
                 *range(len(self.outputs))
@@ -49,7 +49,8 @@ class MapPlan(Plan, MapExecutable):
         outs = self._targets(outs)
         for view, look, result in zip(spec.writes, self._writes, results, strict=True):
             target = outs[view.argument]
-            np.copyto(target if look is None else look(target), cast(result, target.dtype))
+            seen_target = target if look is None else look(target)
+            np.copyto(seen_target, cast(result, seen_target.dtype))
         return outs
 
     @staticmethod
@@ -63,8 +64,11 @@ class MapPlan(Plan, MapExecutable):
         )
 
 
-def _viewer(part: View, shape: tuple[int, ...], array: Layout) -> Callable[[Any], Any] | None:
+def _viewer(spec: MapSpec, part: View, array: Layout) -> Callable[[Any], Any] | None:
     """Return a function that takes an operand's part of a NumPy array; None where it is all of it."""
+    shape = spec.shape_of(part)
+    if spec.as_bits and info(array.dtype).is_scaled:
+        return lambda whole: numpy_view(whole, part.offset, shape, part.strides, np.dtype(np.uint8))
     if (part.offset, shape) == (0, array.shape) and all(
         n == 1 or one == other for n, one, other in zip(shape, part.strides, array.strides, strict=True)
     ):

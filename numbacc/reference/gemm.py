@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..base.casts import cast
 from .epilogues import dgelu, gelu, pack_bits, unpack_bits
 
 Array = NDArray[Any]
@@ -43,12 +44,7 @@ def round_to(values: Array, dtype: np.dtype[Any]) -> Array:
 
     So it is for `out` and for what is returned beside it.
     """
-    import ml_dtypes
-
-    if dtype.itemsize == 1 and dtype.kind not in "iu":
-        largest = float(ml_dtypes.finfo(dtype).max)
-        values = np.clip(values, -largest, largest)
-    return values.astype(dtype, copy=False)
+    return cast(values, dtype)
 
 
 def matmul(
