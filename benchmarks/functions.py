@@ -24,7 +24,7 @@ PRECISIONS = ("float32", "float64", "float16", "bfloat16")
 KINDS = {"f": "floats", "i": "integers", "b": "bool", "c": "complex"}
 #: What has no rounding of its own.
 EXACT = {"abs", "negative", "sign", "floor", "ceil", "trunc", "round", "relu", "relu6", "where", "maximum", "minimum"}
-EXACT |= {"fmax", "fmin", "clamp", "copysign"}
+EXACT |= {"fmax", "fmin", "clamp", "copysign", "nextafter"}
 RESULTS = ROOT / "benchmarks" / "results"
 
 

@@ -32,8 +32,8 @@ float32, float64, complex64, complex128 = map(np.dtype, ("float32", "float64", "
 _SAME = """
     abs acos acosh add asin asinh atan atan2 atanh bitwise_and bitwise_or bitwise_xor ceil conj copysign cos cosh divide
     equal exp expm1 floor floor_divide greater greater_equal hypot imag isfinite isinf isnan less less_equal log log10
-    log1p log2 logaddexp logical_and logical_not logical_or logical_xor maximum minimum multiply negative not_equal pow
-    real reciprocal remainder round sign sin sinh sqrt square subtract tan tanh trunc where
+    log1p log2 logaddexp logical_and logical_not logical_or logical_xor maximum minimum multiply negative nextafter
+    not_equal pow real reciprocal remainder round sign sin sinh sqrt square subtract tan tanh trunc where
     all any argmax argmin max mean min prod std sum var stack
     arange linspace eye tril triu take take_along_axis
 """

@@ -244,8 +244,8 @@ def nextafter(dtype, x, y):
     bits, sign = x.view(kind), kind.type(1) << kind.type(8 * dtype.itemsize - 1)
     with np.errstate(all="ignore"):
         outwards, equal, nan = (y > x) == (x.view(signed) >= 0), x == y, np.isnan(x) | np.isnan(y)
-    found = np.where(outwards, bits + kind.type(1), bits - kind.type(1))
-    found = np.where(x == 0, (y.view(kind) & sign) | kind.type(1), found)
+        found = np.where(outwards, bits + kind.type(1), bits - kind.type(1))
+        found = np.where(x == 0, (y.view(kind) & sign) | kind.type(1), found)
     found = np.where(equal, y.view(kind), found).astype(kind).view(dtype)
     return np.where(nan, dtype.type(NAN), found)
 

@@ -19,7 +19,7 @@ UNARY = [
 BINARY = [
     "add", "atan2", "copysign", "divide", "equal", "floor_divide", "greater", "greater_equal", "hypot", "less",
     "less_equal", "logaddexp", "logical_and", "logical_or", "logical_xor", "maximum", "minimum", "multiply",
-    "not_equal", "pow", "remainder", "subtract",
+    "nextafter", "not_equal", "pow", "remainder", "subtract",
 ]  # fmt: skip
 
 

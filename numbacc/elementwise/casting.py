@@ -42,7 +42,7 @@ def astype(x: Any, dtype: Any, *, copy: bool = True, out: Any = None, where: Any
         >>> elementwise.astype(np.array([1.5, -2.7, 300.0]), "int8")
         array([  1,  -2, 127], dtype=int8)
         >>> elementwise.astype(np.array([1.1, -2.7, 1e9]), "float8_e4m3fn")
-        array([1.125, -2.75, 448], dtype=float8_e4m3fn)
+        array([1.125, -2.75, 448], dtype='float8_e4m3fn')
     """
     wanted = dtypes.dtype(dtype)
     as_it_is = not checks.boolean(copy, "copy") and out is None and where is None

@@ -64,6 +64,7 @@ EXAMPLES = {
     "fmin": ("np.array([1.0, np.nan]), 2.0", "array([1., 2.])"),
     "atan2": ("np.array([7.0, -7.0]), 2.0", "array([ 1.29249667, -1.29249667])"),
     "hypot": ("np.array([7.0, -7.0]), 2.0", "array([7.28010989, 7.28010989])"),
+    "nextafter": ("np.array([1.0, 2.0], np.float32), 4.0", "array([1.0000001, 2.0000002], dtype=float32)"),
     "copysign": ("np.array([3.0]), -1.0", "array([-3.])"),
     "logaddexp": ("np.array([7.0, -7.0]), 2.0", "array([7.00671535, 2.0001234 ])"),
     "ldexp": ("np.array([3.0]), np.array([2])", "array([12.])"),

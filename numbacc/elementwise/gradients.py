@@ -34,7 +34,7 @@ from .table import TABLE, Entry
 _STEPS = (
     "sign floor ceil trunc round isnan isinf isfinite logical_not bitwise_not real imag conj angle "
     "floor_divide equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor "
-    "bitwise_and bitwise_or bitwise_xor left_shift right_shift"
+    "bitwise_and bitwise_or bitwise_xor left_shift right_shift nextafter"
 )
 #: Name -> (what makes its gradients, the same of NumPy arrays, and with respect to which arguments).
 _OTHERS: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[int, ...]]] = {

@@ -70,8 +70,8 @@ def make_functions(
     linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
     function, plan = space[name], space[f"{name}_plan"]
     function.__doc__ = text()
-    if "f" in row.meanings and not row.results:
-        # What it is of numbers: for kernels of one's own that call it.
+    if "f" in row.meanings and "h" not in row.meanings and not row.results:
+        # What it is of numbers, whatever their dtype: for kernels of one's own that call it.
         function.py_func = row.meanings["f"].scalar
     call = ", ".join([*arrays, *options])
     plan.__doc__ = (

@@ -24,6 +24,10 @@ class Meaning(NamedTuple):
     numpy: Callable[..., Any]
 
 
+#: Dtypes that a function may have a form of its own for, and the kind that says so.
+FORMS = {"float64": "d", "float16": "h", "bfloat16": "g"}
+
+
 class Row:
     """An elementwise function.
 
@@ -31,7 +35,7 @@ class Row:
         name: as the public function is called.
         names: of its arguments, options among them.
         rule: a key of `resolve.RULES`, or a function like those.
-        meanings: kinds of dtypes ("f", "iu", ...) -> what it is for these.
+        meanings: kinds of dtypes ("f", "iu", ...) -> what it is for these; of single dtypes as `FORMS` calls them.
         meeting: which arguments decide the dtypes; by default all.
         rounded: True where Python's numbers are rounded to the arrays' dtype first: x == 0.1 is to hold where x was
             made of 0.1.
@@ -121,7 +125,7 @@ def formula_of(row: Row, types: Types, arrangement: Arrangement) -> Formula:
     origin = None
     if NAMED.get(row.name) is row:
         origin = (_again, (row.name, types, arrangement))
-    meaning = row.meanings.get("d" if types.compute == "float64" else types.kind) or row.meanings[types.kind]
+    meaning = row.meanings.get(FORMS.get(types.common, types.kind)) or row.meanings[types.kind]
     return Formula(
         f"elementwise.{row.name}",
         _arranged(meaning.scalar, arrangement, len(row.results or ())),

@@ -1,8 +1,8 @@
 """The table of elementwise functions: a row each.
 
 A row has a name, the rule of its dtypes, what it computes in a line, and for each kind of dtype the scalar function of
-kernels beside its meaning in NumPy. Kinds are f floats (d float64 where it has a form of its own), i and u integers, b truth
-values, c complex numbers.
+kernels beside its meaning in NumPy. Kinds are f floats (d float64, h float16 and g bfloat16 where these have forms of
+their own), i and u integers, b truth values, c complex numbers.
 """
 
 # ruff: noqa: E501
@@ -18,6 +18,7 @@ import numpy as np
 from ..kernels import activations as act
 from ..kernels import arithmetic as basic
 from ..kernels import functions as fun
+from ..kernels import neighbours as near
 from ..kernels import psi
 from ..reference import activations as ref
 from ..reference import c_library
@@ -150,6 +151,7 @@ _binary("atan2", "float", "The angle of the point (x2, x1) in radians, in [-π, 
 _binary("hypot", "float", "√(x1² + x2²), without overflow between.", f=(math.hypot, np.hypot))
 _binary("copysign", "float", "|x1| with x2's sign.", f=(math.copysign, np.copysign))
 _binary("logaddexp", "float", "ln(e^x1 + e^x2), without overflow between.", f=(fun.logaddexp, np.logaddexp))
+_binary("nextafter", "float", "The next number of the dtype after x1 towards x2, x2 where they are equal.", rounded=True, f=(near.nextafter, np.nextafter), h=(near.nextafter_half, ref.nextafter_half), g=(near.nextafter_brain, ref.nextafter_brain))
 _row("ldexp", "x1 x2", "float", "x1 2^x2, x2 whole numbers.", meeting=(0,), f=(fun.ldexp, ref.scaled))
 _binary("equal", "bool", "x1 == x2.", rounded=True, fiubc=(fun.equal, np.equal))
 _binary("not_equal", "bool", "x1 != x2.", rounded=True, fiubc=(fun.not_equal, np.not_equal))

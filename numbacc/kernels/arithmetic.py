@@ -7,6 +7,7 @@ of the GPU: `replacements` says which, for each precision.
 from __future__ import annotations
 
 import math
+import struct
 from functools import lru_cache
 from typing import Any
 
@@ -129,6 +130,12 @@ def scaled(x, exponent):
     return math.ldexp(x, int(exponent)) if exponent == exponent else x
 
 
+def stepped(x, steps):
+    """x with so many, a whole number, added to its bits."""
+    (bits,) = struct.unpack("<q", struct.pack("<d", x))
+    return struct.unpack("<d", struct.pack("<q", bits + int(steps)))[0]
+
+
 def erfinv(x):
     """The y of which x is erf(y): Newton's method on erfc, from Winitzki's approximation (2008, 2e-3)."""
     if not -1.0 < x < 1.0:
@@ -238,8 +245,8 @@ def replacements(compute: str, narrow: bool) -> dict[Any, Any]:
         narrow: True if what is stored is narrower: a 16-bit float keeps 8 or 11 bits, and the hardware's approximations
             are good to 22.
     """
-    #: What CUDA's own library has, in each precision.
-    theirs = (cbrt, erfinv, exp2, reciprocal_root, rint, scaled)
+    #: What CUDA's own library has in each precision, and what is instructions of one.
+    theirs = (cbrt, erfinv, exp2, reciprocal_root, rint, scaled, stepped)
     if compute in ("float64", "complex128"):
         return {
             **{function: f"{function.__name__}_double" for function in theirs},

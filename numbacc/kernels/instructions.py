@@ -129,6 +129,15 @@ if not SIMULATED:
         sqrt_approximate=_instruction("sqrt.approx.f32 $0, $1;", _f32, _f32),
         sin_approximate=_instruction("sin.approx.f32 $0, $1;", _f32, _f32),
         cos_approximate=_instruction("cos.approx.f32 $0, $1;", _f32, _f32),
+        # A float whose bits are those of another with a whole number added.
+        stepped=_instruction(
+            "{ .reg .b32 t; .reg .b32 n; cvt.rni.s32.f32 n, $2; mov.b32 t, $1; add.s32 t, t, n; mov.b32 $0, t; }",
+            *(_f32, _f32, _f32),
+        ),
+        stepped_double=_instruction(
+            "{ .reg .b64 t; .reg .b64 n; cvt.rni.s64.f64 n, $2; mov.b64 t, $1; add.s64 t, t, n; mov.b64 $0, t; }",
+            *(_f64, _f64, _f64),
+        ),
         # All 64 bits of a product of 32-bit integers.
         product=_instruction("mul.wide.u32 $0, $1, $2;", _u64, _u32, _u32),
         # The low and the high half of a 128-bit product, and a sum, modulo 2^64.

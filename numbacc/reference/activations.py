@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from .c_library import erf, erfc
@@ -227,3 +228,19 @@ def inverse_error(x: Array) -> Array:
     y = np.where(size < 1, y, np.where(size == 1, math.inf, math.nan))
     found: Array = np.copysign(y, z).astype(x.dtype)
     return found
+
+
+def nextafter_half(x: Array, toward: Array) -> Array:
+    """The next number of float16, given in float32."""
+    return _next_of(np.float16, x, toward)
+
+
+def nextafter_brain(x: Array, toward: Array) -> Array:
+    """The next number of bfloat16, given in float32."""
+    return _next_of(ml_dtypes.bfloat16, x, toward)
+
+
+def _next_of(dtype: Any, x: Array, toward: Array) -> Array:
+    found = np.nextafter(x.astype(dtype), toward.astype(dtype)).astype(x.dtype)
+    # Of zeros NumPy's of float16 gives the first, those of other dtypes the second.
+    return np.where(x == toward, toward, found)
