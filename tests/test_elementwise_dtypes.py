@@ -211,12 +211,33 @@ def test_comparisons_with_integers_beyond_the_dtype(place, name):
             np.testing.assert_array_equal(place.get(getattr(ew, function)(place.put(x), number)), wanted)
 
 
-def test_signed_and_unsigned_integers_of_64_bits_compare_as_float64(place):
-    """In which they meet; NumPy compares them exactly."""
-    a, b = np.array([2**63 - 1, -1, 2**62 + 1]), np.array([2**63, 2**64 - 1, 2**62 + 2], np.uint64)
-    for function in ("equal", "less", "greater_equal"):
-        wanted = getattr(np, function)(a.astype(float), b.astype(float))
-        np.testing.assert_array_equal(place.get(getattr(ew, function)(place.put(a), place.put(b))), wanted)
+@pytest.mark.parametrize("name", ["int8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("function", ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"])
+def test_signed_and_unsigned_integers_of_64_bits_are_compared_exactly(place, function, name):
+    """Though they meet in float64, which has not all of either."""
+    limits = np.iinfo(name)
+    ends = [limits.min, limits.min + 1, -2, -1, 0, 1, limits.max - 1, limits.max]
+    a = [*ends, *([2**62 + 1, 2**53 + 1, -(2**53) - 1] if name == "int64" else [])]
+    b = [0, 1, limits.max, limits.max + 1, 2**53, 2**53 + 1, 2**62, 2**62 + 1, 2**63 - 1, 2**63, 2**64 - 1, 2**64 - 2]
+    x, y = np.array(a, name)[:, None], np.array(b, np.uint64)
+    compared = {
+        "equal": int.__eq__, "not_equal": int.__ne__, "less": int.__lt__, "less_equal": int.__le__,
+        "greater": int.__gt__, "greater_equal": int.__ge__,
+    }[function]  # fmt: skip
+    wanted = np.array([[compared(one, other) for other in b] for one in a])
+    ours, theirs = getattr(ew, function), np.array([[compared(other, one) for other in b] for one in a])
+    np.testing.assert_array_equal(place.get(ours(place.put(x), place.put(y))), wanted)
+    np.testing.assert_array_equal(place.get(ours(place.put(y), place.put(x))), theirs)
+    for k, number in enumerate(y):
+        np.testing.assert_array_equal(place.get(ours(place.put(x), number)), wanted[:, k : k + 1])
+        np.testing.assert_array_equal(place.get(ours(number, place.put(x))), theirs[:, k : k + 1])
+    for k, number in enumerate(x[:, 0]):
+        np.testing.assert_array_equal(place.get(ours(place.put(y), number)), theirs[k])
+    mask, out = place.put(y % 2 == 0), place.put(np.full(wanted.shape, True))
+    ours(place.put(x), place.put(y), out=out, where=mask)
+    np.testing.assert_array_equal(place.get(out), wanted | (y % 2 == 1))
+    # What gives one of the two has to have a dtype for it.
+    assert ew.maximum(place.put(x), place.put(y)).dtype == np.float64
 
 
 def test_options_that_the_dtype_has_not(place):

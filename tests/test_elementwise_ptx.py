@@ -96,3 +96,15 @@ def test_numbers_are_passed_not_compiled_in():
     assert operation.planned(row, (x, float)).spec.scalars == ("float32",)
     with pytest.raises(numbacc.DTypeError, match="numbers and float8"):
         operation.planned(row, (layout((256,), (1,), dtypes.TABLE["float8_e5m2"].numpy, 0), float))
+
+
+@pytest.mark.parametrize("names", [("int64", "uint64"), ("uint64", "int8")])
+@pytest.mark.parametrize("name", ["equal", "less", "greater_equal"])
+def test_integers_that_meet_in_no_integer_are_compared_as_integers(name, names):
+    arrays = tuple(layout((4096,), (row.itemsize,), row.numpy, 0) for row in map(dtypes.TABLE.get, names))
+    plan = operation.planned(TABLE[name].row, arrays)
+    found = []
+    with launching_by(Noted.into(found)):
+        plan.choose([0] * 3)
+    text = ptx.compiled(found[-1]).text
+    assert ".f64" not in text and ("setp.gt.s64" in text or "setp.lt.s64" in text or "setp.eq.s64" in text)

@@ -141,11 +141,13 @@ class ElementwisePlan(MapPlan):
         types, arrangement = planned.types, planned.arrangement
         self.kinds, self.masked, self._row = planned.kinds, arrangement.masked, row
         common = types.common if row.rounded else types.compute
+        # Of integers that meet in no dtype each has its own first.
+        own = {k: kind[1] for k, kind in enumerate(self.kinds) if types.mixed and isinstance(kind, tuple)}
         #: (name, dtype that it is rounded to, dtype that it is passed in) of each number.
         self._numbers = [
             (row.names[k], "bool", "bool")
             if k in row.truths
-            else (row.names[k], common if k in row.meeting else types.compute, types.compute)
+            else (row.names[k], own.get(k, common) if k in row.meeting else types.compute, types.compute)
             for k in arrangement.numbers
         ]
 

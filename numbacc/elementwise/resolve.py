@@ -30,10 +30,13 @@ class Types(NamedTuple):
     Attributes:
         common: that in which the arguments meet.
         result: that of the result.
+        mixed: "m" where signed integers are compared with unsigned ones of 64 bits, "w" where these are the first;
+            both as int64, with their bits. "" else.
     """
 
     common: str
     result: str
+    mixed: str = ""
 
     @property
     def compute(self) -> str:
@@ -47,8 +50,8 @@ class Types(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The kind of the common dtype, as `kind_of` has it."""
-        return kind_of(self.common)
+        """The kind of the common dtype, as `kind_of` has it; or what `mixed` says."""
+        return self.mixed or kind_of(self.common)
 
 
 def kind_of(name: str) -> str:
@@ -108,6 +111,14 @@ def _with_number(name: str, number: type) -> str:
     if kind == "f":
         return "float64"
     return "complex64" if own == "f" and TABLE[name].compute == "float32" else "complex128"
+
+
+def mixed_integers(given: Sequence[Any]) -> str:
+    """`Types.mixed` of two dtypes, or types of Python's numbers, that are to be compared."""
+    kinds = [kind_of(each) if isinstance(each, str) else "" for each in given]
+    if sorted(kinds) != ["i", "u"] or TABLE[given[kinds.index("u")]].bits < 64:
+        return ""
+    return "m" if kinds[0] == "i" else "w"
 
 
 # ---------------------------------------------------------------- rules

@@ -14,7 +14,7 @@ import numpy as np
 from ..base.casts import cast
 from ..base.dtypes import TABLE
 from ..kernels.formula import Formula
-from .resolve import RULES, WEAK, Types, promoted, refused
+from .resolve import RULES, WEAK, Types, mixed_integers, promoted, refused
 
 
 class Meaning(NamedTuple):
@@ -86,6 +86,9 @@ class Row:
         meeting = [given[k] for k in self.meeting]
         rule = RULES[self.rule] if isinstance(self.rule, str) else self.rule
         found = rule(promoted(tuple(meeting)))
+        mixed = mixed_integers(meeting) if "m" in self.meanings else ""
+        if mixed:
+            found = Types("int64", found.result, mixed)
         if found.kind not in self.meanings:
             raise refused(self.name, [self.names[k] for k in self.meeting], meeting, "".join(self.meanings))
         return found

@@ -2,7 +2,7 @@
 
 A row has a name, the rule of its dtypes, what it computes in a line, and for each kind of dtype the scalar function of
 kernels beside its meaning in NumPy. Kinds are f floats (d float64, h float16 and g bfloat16 where these have forms of
-their own), i and u integers, b truth values, c complex numbers.
+their own), i and u integers, b truth values, c complex numbers; m signed beside unsigned ones of 64 bits, w the reverse.
 """
 
 # ruff: noqa: E501
@@ -17,6 +17,7 @@ import numpy as np
 
 from ..kernels import activations as act
 from ..kernels import arithmetic as basic
+from ..kernels import comparisons as mixed
 from ..kernels import functions as fun
 from ..kernels import neighbours as near
 from ..kernels import psi
@@ -153,12 +154,12 @@ _binary("copysign", "float", "|x1| with x2's sign.", f=(math.copysign, np.copysi
 _binary("logaddexp", "float", "ln(e^x1 + e^x2), without overflow between.", f=(fun.logaddexp, np.logaddexp))
 _binary("nextafter", "float", "The next number of the dtype after x1 towards x2, x2 where they are equal.", rounded=True, f=(near.nextafter, np.nextafter), h=(near.nextafter_half, ref.nextafter_half), g=(near.nextafter_brain, ref.nextafter_brain))
 _row("ldexp", "x1 x2", "float", "x1 2^x2, x2 whole numbers.", meeting=(0,), f=(fun.ldexp, ref.scaled))
-_binary("equal", "bool", "x1 == x2.", rounded=True, fiubc=(fun.equal, np.equal))
-_binary("not_equal", "bool", "x1 != x2.", rounded=True, fiubc=(fun.not_equal, np.not_equal))
-_binary("less", "bool", "x1 < x2.", rounded=True, fiub=(fun.less, np.less))
-_binary("less_equal", "bool", "x1 <= x2.", rounded=True, fiub=(fun.less_equal, np.less_equal))
-_binary("greater", "bool", "x1 > x2.", rounded=True, fiub=(fun.greater, np.greater))
-_binary("greater_equal", "bool", "x1 >= x2.", rounded=True, fiub=(fun.greater_equal, np.greater_equal))
+_binary("equal", "bool", "x1 == x2.", rounded=True, fiubc=(fun.equal, np.equal), m=(mixed.equal, ref.mixed(np.equal)), w=(mixed.equal_reversed, ref.mixed_reversed(np.equal)))
+_binary("not_equal", "bool", "x1 != x2.", rounded=True, fiubc=(fun.not_equal, np.not_equal), m=(mixed.not_equal, ref.mixed(np.not_equal)), w=(mixed.not_equal_reversed, ref.mixed_reversed(np.not_equal)))
+_binary("less", "bool", "x1 < x2.", rounded=True, fiub=(fun.less, np.less), m=(mixed.less, ref.mixed(np.less)), w=(mixed.less_reversed, ref.mixed_reversed(np.less)))
+_binary("less_equal", "bool", "x1 <= x2.", rounded=True, fiub=(fun.less_equal, np.less_equal), m=(mixed.less_equal, ref.mixed(np.less_equal)), w=(mixed.less_equal_reversed, ref.mixed_reversed(np.less_equal)))
+_binary("greater", "bool", "x1 > x2.", rounded=True, fiub=(fun.greater, np.greater), m=(mixed.greater, ref.mixed(np.greater)), w=(mixed.greater_reversed, ref.mixed_reversed(np.greater)))
+_binary("greater_equal", "bool", "x1 >= x2.", rounded=True, fiub=(fun.greater_equal, np.greater_equal), m=(mixed.greater_equal, ref.mixed(np.greater_equal)), w=(mixed.greater_equal_reversed, ref.mixed_reversed(np.greater_equal)))
 _binary("logical_and", "bool", "Whether both are not 0.", fiuc=(fun.logical_and, np.logical_and), b=(fun.both, np.logical_and))
 _binary("logical_or", "bool", "Whether either is not 0.", fiuc=(fun.logical_or, np.logical_or), b=(fun.either, np.logical_or))
 _binary("logical_xor", "bool", "Whether one of the two is not 0.", fiuc=(fun.logical_xor, np.logical_xor), b=(fun.one_of, np.logical_xor))

@@ -1,4 +1,4 @@
-"""The next number of a dtype, for `numbacc.elementwise`: by the bits of a float, which for floats of one sign count them.
+"""The next number of a dtype, for `numbacc.elementwise`: by the bits of floats, which count those of one sign.
 
 What is computed in float32 steps from number to number of float16 and bfloat16 as well: theirs lie a fixed number of
 float32's bits apart.

@@ -7,6 +7,7 @@ All take arrays of the dtype that is computed in, and numbers. Sources are besid
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -244,3 +245,13 @@ def _next_of(dtype: Any, x: Array, toward: Array) -> Array:
     found = np.nextafter(x.astype(dtype), toward.astype(dtype)).astype(x.dtype)
     # Of zeros NumPy's of float16 gives the first, those of other dtypes the second.
     return np.where(x == toward, toward, found)
+
+
+def mixed(compare: np.ufunc) -> Callable[[Array, Array], Array]:
+    """A comparison of int64 with uint64, which is given as the int64 of its bits."""
+    return lambda x, y: compare(x, y.view(np.uint64))
+
+
+def mixed_reversed(compare: np.ufunc) -> Callable[[Array, Array], Array]:
+    """The same, of uint64 with int64."""
+    return lambda x, y: compare(x.view(np.uint64), y)
