@@ -15,8 +15,11 @@ from skips import skip_if
 import numbacc
 from numbacc import elementwise as ew
 from numbacc.base import casts
-from numbacc.base.dispatch import simulated
+from numbacc.base.dispatch import launching_by, simulated
 from numbacc.base.dtypes import TABLE
+from numbacc.base.layout import layout, row_major_strides
+from numbacc.compiling import Noted
+from numbacc.elementwise import casting, operation, planning
 from numbacc.errors import DTypeError, LayoutError
 from numbacc.kernels.formula import Formula
 from numbacc.kernels.specs import KernelSpec
@@ -274,6 +277,34 @@ def test_accesses_are_wide(source, target):
     lanes = 16 // max(TABLE[source].itemsize, TABLE[target].itemsize)
     wanted = {lanes * TABLE[each].itemsize for each in (source, target)}
     assert wanted <= {access.nbytes for access in found.accesses}
+
+
+@compiles
+@pytest.mark.parametrize(
+    "shape, steps, algorithm",
+    [
+        ((256, 4096), (4096, 1), "vector"),
+        ((257, 4097), (4100, 1), "uneven"),
+        ((256, 4096), (1, 256), "tiled"),
+        ((256, 4096), (8192, 2), "strided"),
+        ((9, 7), (9, 1), "scalar"),
+    ],
+)
+@pytest.mark.parametrize("source, target", [("bfloat16", FLOAT8[0]), (FLOAT8[1], "float32"), FLOAT8, FLOAT8[:1] * 2])
+def test_every_kernel_converts(source, target, shape, steps, algorithm):
+    one, other = TABLE[source], TABLE[target]
+    x = layout(shape, tuple(n * one.itemsize for n in steps), one.numpy, 0)
+    out = layout(shape, row_major_strides(shape, other.itemsize), other.numpy, 0)
+    row, found = casting._row(target), []
+    with launching_by(Noted.into(found)):
+        operation.ElementwisePlan(row, planning.plan_of(row, (x,), None, (out,))).choose([0, 0])
+    spec = found[-1]
+    assert spec.algorithm == algorithm
+    for capability in ((8, 0), (9, 0)):
+        assert ptx.cubin(spec, capability)[1].startswith(b"\x7fELF")
+        found = ptx.compiled(spec, capability).text
+        # A copy is one of bytes.
+        assert source != target or "cvt.rn" not in found
 
 
 @compiles

@@ -13,7 +13,7 @@ from numbacc.base import dtypes
 from numbacc.base.dispatch import launching_by, simulated
 from numbacc.base.layout import layout, row_major_strides
 from numbacc.compiling import Noted
-from numbacc.elementwise import gradients, operation
+from numbacc.elementwise import gradients, operation, planning
 from numbacc.elementwise.table import TABLE
 
 pytestmark = skip_if(simulated(), "not simulated")
@@ -108,3 +108,56 @@ def test_integers_that_meet_in_no_integer_are_compared_as_integers(name, names):
         plan.choose([0] * 3)
     text = ptx.compiled(found[-1]).text
     assert ".f64" not in text and ("setp.gt.s64" in text or "setp.lt.s64" in text or "setp.eq.s64" in text)
+
+
+def masked_spec(source, target, shape, steps):
+    """The kernel of a sum where a mask holds: x transposed where the steps say so."""
+    one, other = dtypes.TABLE[source], dtypes.TABLE[target]
+    x = layout(shape, tuple(n * one.itemsize for n in steps), one.numpy, 0)
+    y, mask = (
+        layout(shape, row_major_strides(shape, row.itemsize), row.numpy, 0) for row in (one, dtypes.TABLE["bool"])
+    )
+    out = layout(shape, row_major_strides(shape, other.itemsize), other.numpy, 0)
+    planned = planning.plan_of(TABLE["add"].row, (x, y), mask, (out,))
+    plan = operation.ElementwisePlan(TABLE["add"].row, planned)
+    found = []
+    with launching_by(Noted.into(found)):
+        plan.choose([0] * (len(plan.inputs) + 1))
+    return found[-1]
+
+
+@pytest.mark.parametrize(
+    "shape, steps, algorithm",
+    [
+        ((256, 4096), (4096, 1), "vector"),
+        ((257, 4097), (4097, 1), "vector"),
+        ((257, 4097), (4100, 1), "uneven"),
+        ((256, 4096), (1, 256), "tiled"),
+        ((256, 4096), (8192, 2), "strided"),
+        ((9, 7), (8, 1), "scalar"),
+    ],
+)
+@pytest.mark.parametrize(
+    "source, target",
+    [
+        ("float32", "float64"), ("float16", "float16"), ("bfloat16", "float32"), ("float64", "bfloat16"),
+        ("int64", "int8"), ("bool", "int32"), ("bool", "bool"), ("uint64", "int64"), ("complex64", "complex128"),
+    ],
+)  # fmt: skip
+def test_masked_results_keep_bits(source, target, shape, steps, algorithm):
+    spec = masked_spec(source, target, shape, steps)
+    # Elements of 16 bytes always lie on 16 bytes.
+    assert spec.algorithm == algorithm or (target == "complex128" and spec.algorithm == "vector")
+    assert spec.formula.kept == (3,)
+    found = ptx.compiled(spec)
+    assert "local" not in {access.space for access in found.accesses} and "call" not in found.text
+    if ptx.ptxas():
+        # Four inputs, one of them the old values, are a lot for `uneven`, and for tiles of 16 bytes.
+        assert found.usage((9, 0))[1] <= {"uneven": 128, "tiled": 128}.get(algorithm, 0)
+    if algorithm == "vector":
+        assert "ld" in {access.operation for access in found.accesses if access.nbytes == 16}
+    if "float64" not in (source, target) and target != "complex128":
+        assert ".f64" not in found.text
+    if target in ("float16", "bfloat16"):
+        # What is kept is no number.
+        assert "cvt.f32.f16" not in found.text or source == "float16"

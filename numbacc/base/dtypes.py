@@ -91,6 +91,11 @@ class DTypeInfo:
         return self.compute or (None if self.conversion is None else "float32")
 
     @property
+    def is_converted(self) -> bool:
+        """True where an element in memory is no number before kernels make one of it."""
+        return self.conversion is not None or self.name == "bool"
+
+    @property
     def is_scaled(self) -> bool:
         """True for floats of 8 bits, whose arrays come with a scale."""
         return self.bits == 8 and self.dlpack_code in (_FLOAT8_E4M3FN, _FLOAT8_E5M2)

@@ -78,13 +78,6 @@ def plan_of(row: Row, given: tuple[Any, ...], mask: Layout | None, outs: tuple[L
     if outs is not None and len(outputs) == len(results):
         fitting = [_as_given(made, own) for made, own in zip(results, outputs, strict=True)]
     check_out(outputs, fitting, out_names)
-    if mask is not None:
-        for made, own in zip(results, outputs, strict=True):
-            if made.dtype != own.dtype:
-                raise DTypeError(
-                    f"out has dtype {own.dtype}; with where= it must be the result's, {made.dtype}: what is kept is "
-                    "read and written in it"
-                )
     kinds = tuple(None if isinstance(each, Layout) else each for each in given)
     arrangement = Arrangement(
         tuple(

@@ -109,8 +109,8 @@ def _text(name: str, entry: Entry) -> str:
     lines += [
         "    out: array for the result, of its shape and device, and its dtype or a wider kind. It may be an",
         "        argument: in place. Overlap in part is refused.",
-        "    where: array of bool that broadcasts with them; needs `out`, of the result's dtype, whose values stay",
-        "        where it is False: they are read and written again.",
+        "    where: array of bool that broadcasts with them; needs `out`, whose elements stay as they are where it is",
+        "        False: they are read and written again.",
         "    stream: where the work is queued; the default stream if None. Nothing waits for it.",
         "",
         "Returns:",

@@ -128,6 +128,7 @@ def formula_of(row: Row, types: Types, arrangement: Arrangement) -> Formula:
     origin = None
     if NAMED.get(row.name) is row:
         origin = (_again, (row.name, types, arrangement))
+    behind, olds = len(arrangement.arrays) + 1, len(arrangement.wanted) or 1
     meaning = row.meanings.get(FORMS.get(types.common, types.kind)) or row.meanings[types.kind]
     return Formula(
         f"elementwise.{row.name}",
@@ -135,6 +136,7 @@ def formula_of(row: Row, types: Types, arrangement: Arrangement) -> Formula:
         _reference(row, meaning.numpy, types, arrangement),
         origin=origin,
         heavy=row.heavy,
+        kept=range(behind, behind + olds) if arrangement.masked else (),
     )
 
 
@@ -163,11 +165,11 @@ def _arranged(function: Callable[..., Any], arrangement: Arrangement, results: i
     given = [f"(one if {name} else none)" if k in arrangement.truths else name for k, name in enumerate(names)]
     found = [f"found[{k}]" for k in arrangement.wanted] or ["found"]
     if masked:
-        found = [f"{new} if mask else {old}" for new, old in zip(found, olds, strict=True)]
+        found = [f"({new}, mask, {old})" for new, old in zip(found, olds, strict=True)]
     module = getattr(function, "__module__", "")
     called = f"{module}.{function.__name__}" if module in ("math", "cmath") else "function"
     text = f"def arranged({', '.join(operands)}):\n    found = {called}({', '.join(given)})\n"
-    text += f"    return {', '.join(found)}" + ("," if results else "") + "\n"
+    text += f"    return {', '.join(found)}" + ("," if results or masked else "") + "\n"
     # Numbers of the dtype that is computed in, as NumPy's: Python's own would raise where they divide.
     number = TABLE[arrangement.compute].numpy.type
     space: dict[str, Any] = {"function": function, "math": math, "cmath": cmath, "one": number(1), "none": number(0)}

@@ -46,6 +46,8 @@ def access_type(dtype: DTypeInfo, count: int) -> Any:
 
 def widen(context: Any, builder: Any, operand: Any, bits: Any) -> Any:
     """The number that an element of memory is."""
+    if operand.as_it_is:
+        return bits
     return _as_number(context, builder, operand, _number(builder, operand.dtype, bits))
 
 
@@ -76,6 +78,8 @@ def _as_number(context: Any, builder: Any, operand: Any, own: Any) -> Any:
 def unpack(context: Any, builder: Any, operand: Any, vector: Any) -> list[Any]:
     """The numbers in the words of one access."""
     dtype, count = operand.dtype, operand.access
+    if operand.as_it_is:
+        return _elements(builder, dtype, vector, count)
     if dtype.conversion is not None and not dtype.conversion.widen and vector.type.element == I32:
         # The upper half of a float32: one instruction a number.
         words = [builder.extract_element(vector, I32(j)) for j in range(vector.type.count)]
@@ -115,7 +119,15 @@ def _pair(builder: Any, real: Any, imaginary: Any) -> Any:
 
 
 def narrow(context: Any, builder: Any, dtype: DTypeInfo, kind: Any, number: Any) -> Any:
-    """An element of memory that holds a formula's result, of Numba's type `kind`, rounded once."""
+    """An element of memory that holds a formula's result, of Numba's type `kind`, rounded once.
+
+    Of a tuple, whose second part says whether the first is to be stored, else the third, which is kept as it was.
+    """
+    if isinstance(kind, types.BaseTuple):
+        made, is_stored, kept = (builder.extract_value(number, k) for k in range(3))
+        made = narrow(context, builder, dtype, kind[0], made)
+        kept = kept if dtype.is_converted else narrow(context, builder, dtype, kind[2], kept)
+        return builder.select(is_stored, made, kept)
     direct = _direct(dtype, kind)
     if direct:
         return assembly(builder, I16, direct, "=h,d", [number])
@@ -146,7 +158,8 @@ def _computed(context: Any, builder: Any, dtype: DTypeInfo, kind: Any, number: A
 def pack(context: Any, builder: Any, dtype: DTypeInfo, kind: Any, numbers: list[Any]) -> Any:
     """The words of one access that hold results."""
     target = access_type(dtype, len(numbers))
-    in_words = target.element == I32 and not _direct(dtype, kind) and not dtype.is_scaled
+    one_by_one = isinstance(kind, types.BaseTuple)
+    in_words = target.element == I32 and not _direct(dtype, kind) and not dtype.is_scaled and not one_by_one
     if in_words and dtype.conversion is not None and capability_compiled_for() >= dtype.conversion.pairs_from:
         own = [_computed(context, builder, dtype, kind, number) for number in numbers]
         vector = ir.Constant(target, ir.Undefined)
@@ -154,7 +167,7 @@ def pack(context: Any, builder: Any, dtype: DTypeInfo, kind: Any, numbers: list[
             word = assembly(builder, I32, dtype.conversion.narrow_pair, "=r,f,f", own[2 * j : 2 * j + 2])
             vector = builder.insert_element(vector, word, I32(j))
         return vector
-    if dtype.is_scaled:
+    if dtype.is_scaled and not one_by_one:
         own = [_computed(context, builder, dtype, kind, number) for number in numbers]
         bits = [found for j in range(0, len(own), 2) for found in float8.narrow(builder, dtype, own[j : j + 2])]
     else:

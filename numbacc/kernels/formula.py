@@ -29,9 +29,11 @@ class Formula:
         derivative: the formula of its gradients, or None.
         heavy: bytes of an element where its arithmetic, not memory, takes the time: threads then take more elements.
         origin: (function, arguments) that make it again in another process; None where its name finds it, or nothing.
+        kept: which of its operands are elements as they lie in memory. Its results are then tuples: a number, whether
+            that is to be stored, and which of those elements is kept if not.
     """
 
-    __slots__ = ("derivative", "function", "heavy", "name", "origin", "reference")
+    __slots__ = ("derivative", "function", "heavy", "kept", "name", "origin", "reference")
 
     def __init__(
         self,
@@ -41,8 +43,9 @@ class Formula:
         derivative: Formula | None = None,
         origin: tuple[Callable[..., Formula], tuple[Any, ...]] | None = None,
         heavy: Sequence[int] = (),
+        kept: Sequence[int] = (),
     ):
-        self.heavy = tuple(heavy)
+        self.heavy, self.kept = tuple(heavy), tuple(kept)
         self.name, self.function, self.derivative, self.origin = name, function, derivative, origin
         self.reference = reference or _number_by_number(function)
 
@@ -55,7 +58,8 @@ class Formula:
 
     def digest(self, compute: str, narrow: bool) -> str:
         """A digest of the code that kernels run of it, as `specialize` makes it for a precision."""
-        return digest(self.function, compute, narrow)
+        found = digest(self.function, compute, narrow)
+        return f"{found} {self.kept}" if self.kept else found
 
 
 class Chunk(NamedTuple):

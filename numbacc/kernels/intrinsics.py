@@ -40,21 +40,22 @@ class Operand:
         access: elements of one load or store in a run of `width` elements: as many as 16 bytes hold.
         repeated: True where one element stands for all of a row.
         counted: True where there is no memory: its numbers are the offsets themselves.
+        as_it_is: True where a number is the bits of an element, which conversions would not all keep.
         itemsize: bytes from one element to the next; 1 of offsets.
     """
 
-    __slots__ = ("access", "counted", "dtype", "itemsize", "number", "repeated")
+    __slots__ = ("access", "as_it_is", "counted", "dtype", "itemsize", "number", "repeated")
 
-    def __init__(
-        self, dtype: DTypeInfo, compute: str, width: int, repeated: bool, counted: bool = False, is_index: bool = False
-    ):
-        self.dtype, self.repeated, self.counted = dtype, repeated, counted
-        self.itemsize = 1 if counted else dtype.itemsize
-        own = str(dtype.number)
+    def __init__(self, dtype: DTypeInfo, compute: str, width: int, repeated: bool, seen: str = ""):
+        """`seen` is "counted" or "kept", "index" of what is int64 whatever is computed in, "" of all else."""
+        self.dtype, self.repeated, self.counted = dtype, repeated, seen == "counted"
+        self.itemsize = 1 if self.counted else dtype.itemsize
+        self.as_it_is = seen == "kept" and dtype.is_converted
+        own = f"uint{dtype.bits}" if self.as_it_is else str(dtype.number)
         # A truth value stays one; a complex number becomes no real one.
         stays = own == "bool" or (dtype.parts == 2 and not compute.startswith("complex")) or compute == "bool"
-        self.number = own if stays or not compute else compute
-        if counted or is_index:
+        self.number = own if stays or seen == "kept" or not compute else compute
+        if seen in ("counted", "index"):
             self.number = "int64"
         self.access = max(min(width, VECTOR_BYTES // dtype.itemsize), 1)
 
@@ -69,6 +70,7 @@ def operands(
     repeated: tuple[int, ...] = (),
     counted: tuple[int, ...] = (),
     indices: tuple[int, ...] = (),
+    kept: tuple[int, ...] = (),
 ) -> SimpleNamespace:
     """The intrinsics of a kernel over arrays of these dtypes, one dtype per operand.
 
@@ -81,6 +83,7 @@ def operands(
         repeated: the inputs that are the same for all lanes.
         counted: the inputs whose numbers are their offsets.
         indices: the inputs whose numbers are int64.
+        kept: as in `Formula`; they are not among those that `stage` and `fetch` turn around.
 
     Returns:
         a namespace of
@@ -107,15 +110,16 @@ def operands(
         of each operand, in blocks of `width` rows and columns; of the inputs only those that are not transposed;
         ``fetch_lanes(tile, column, cell, loaded)``: `lanes` numbers per operand, given what `load_down` returned.
     """
+    seen = dict.fromkeys(kept, "kept") | dict.fromkeys(indices, "index") | dict.fromkeys(counted, "counted")
     found = tuple(
-        Operand(dtype, compute, width, k in repeated, k in counted, k in indices) for k, dtype in enumerate(dtypes)
+        Operand(dtype, compute, width, k in repeated, seen.get(k, "")) for k, dtype in enumerate(dtypes)
     )
     widest = max((dtype for dtype in dtypes), key=lambda dtype: dtype.itemsize)
     return SimpleNamespace(
         real=getattr(types, "boolean" if found[0].number == "bool" else found[0].number),
         lanes=lanes,
         width=width,
-        cell=_cell_type(found, width),
+        cell=_cell_type([each for k, each in enumerate(found) if k not in kept], width),
         cell_bytes=width * widest.itemsize,
         **make_accessors(found, lanes, width, transposed),
     )

@@ -251,11 +251,14 @@ def make(spec: KernelSpec) -> Kernel:
     return _MAKERS[spec.algorithm](specialize(spec.formula.function, spec.compute, spec.narrow), io)
 
 
+def _kept(spec: KernelSpec) -> tuple[int, ...]:
+    return () if spec.formula is None else spec.formula.kept
+
+
 def _accessors(reads: Any, writes: Any, spec: KernelSpec, lanes: int) -> SimpleNamespace:
     """The intrinsics that load the inputs and store the outputs."""
-    found = vars(
-        operands(reads, lanes, spec.width, spec.compute, spec.transposed, spec.repeated, spec.counted, spec.indices)
-    )
+    kinds = (spec.transposed, spec.repeated, spec.counted, spec.indices, _kept(spec))
+    found = vars(operands(reads, lanes, spec.width, spec.compute, *kinds))
     out = operands(writes, lanes, spec.width)
     theirs = {name: call for name, call in vars(out).items() if name.startswith("store")}
     return SimpleNamespace(**(found | theirs))

@@ -98,10 +98,16 @@ def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, transposed: tu
         return rows[k] if len(rows) > 1 else rows[0]
 
     def number(k: int, value: Any) -> Any:
+        if row(k).as_it_is:
+            return value
         return cast(value, np.dtype(row(k).number))[()]
 
-    def put(target: Any, value: Any) -> None:
-        target[...] = cast(value, target.dtype)
+    def put(target: Any, values: Any) -> None:
+        if not isinstance(values[0], tuple):
+            target[...] = cast(values, target.dtype)
+            return
+        for k, (made, is_stored, kept) in enumerate(values):
+            target[k] = cast(made, target.dtype) if is_stored else kept
 
     def one(k: int, address: int, offset: int) -> Any:
         return number(k, np.int64(offset) if row(k).counted else _element(address, offset, row(k).dtype, 1)[0])
@@ -112,7 +118,7 @@ def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, transposed: tu
     def store(addresses: Any, at: Any, values: Any) -> None:
         with np.errstate(all="ignore"):
             for k, (address, offset, value) in enumerate(zip(addresses, at, values, strict=True)):
-                put(_element(address, offset, row(k).dtype, 1), value)
+                put(_element(address, offset, row(k).dtype, 1), (value,))
 
     def accesses(k: int, offset: int, step: int) -> list[tuple[int, int]]:
         return [(start, offset + start // width * step + start % width) for start in range(0, lanes, row(k).access)]
