@@ -6,27 +6,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ..arrays import operands
-from ..base.casts import cast
-from ..base.dtypes import TABLE, info, words
-from ..base.layout import CPU
 from ..device.streams import handle_of
-from ..errors import DTypeError, LayoutError, OptionError, shown
+from ..errors import LayoutError, OptionError
 from ..plan.base import outs_of
 from ..plan.maps import MapPlan
 from .caching import plans
-from .planning import STRONG, Planned, plan_of
-from .resolve import WEAK
+from .planning import Planned, plan_of
 from .rows import Row
-
-#: How many numbers a plan remembers.
-_MOST_KNOWN = 1024
+from .scalars import DoesNotFit, WithNumbers, sorted_out
 
 
 def run(row: Row, arguments: tuple[Any, ...], out: Any, where: Any, stream: Any) -> Any:
@@ -123,7 +115,7 @@ def find(row: Row, arguments: tuple[Any, ...], out: Any, where: Any) -> Elementw
     return plan
 
 
-class ElementwisePlan(MapPlan):
+class ElementwisePlan(WithNumbers, MapPlan):
     """A planned elementwise function. Call it with arrays and numbers like those it was made for.
 
     Attributes:
@@ -138,45 +130,8 @@ class ElementwisePlan(MapPlan):
 
     def __init__(self, row: Row, planned: Planned):
         super().__init__(planned.spec)
-        types, arrangement = planned.types, planned.arrangement
-        self.kinds, self.masked, self._row = planned.kinds, arrangement.masked, row
-        common = types.common if row.rounded else types.compute
-        # Of integers that meet in no dtype each has its own first.
-        own = {k: kind[1] for k, kind in enumerate(self.kinds) if types.mixed and isinstance(kind, tuple)}
-        #: (name, dtype that it is rounded to, dtype that it is passed in) of each number.
-        self._numbers = [
-            (row.names[k], "bool", "bool")
-            if k in row.truths
-            else (row.names[k], own.get(k, common) if k in row.meeting else types.compute, types.compute)
-            for k in arrangement.numbers
-        ]
-
-        #: What single numbers are passed as.
-        self._known: dict[Any, Sequence[Any]] = {}
-
-    def scalars(self, numbers: Sequence[Any]) -> Sequence[Any]:
-        """Numbers as executables, or the reference, take them."""
-        # 0.0 and -0.0 are equal, and so are complex numbers that have them.
-        if len(numbers) == 1 and type(numbers[0]) in (int, float) and numbers[0]:
-            known = self._known.get(numbers[0])
-            if known is None:
-                if len(self._known) >= _MOST_KNOWN:
-                    self._known.clear()
-                known = self._known[numbers[0]] = self._passed(numbers)
-            return known
-        return self._passed(numbers)
-
-    def _passed(self, numbers: Sequence[Any]) -> Sequence[Any]:
-        on_host, found = self.device == CPU, []
-        for value, (name, first, compute) in zip(numbers, self._numbers, strict=True):
-            # What tells -0.0 from 0.0.
-            written = value.tobytes() if isinstance(value, np.generic) else repr(value)
-            made = _number(value, written, name, first, compute)
-            if on_host:
-                found.append(made)
-            else:
-                found += words(made, compute)
-        return found
+        self.masked, self._row = planned.arrangement.masked, row
+        self._expect(row, planned.kinds, planned.types, planned.arrangement)
 
     def __call__(self, *arguments: Any, out: Any = None, where: Any = None, stream: Any = None) -> Any:
         """Run on arguments like those that the plan was made for.
@@ -195,63 +150,13 @@ class ElementwisePlan(MapPlan):
                 f"this plan of {self.op} was made {'with' if self.out_given else 'without'} out and "
                 f"{'with' if self.masked else 'without'} where, and must be called so"
             )
-        if len(arguments) != len(self.kinds):
-            raise LayoutError(
-                f"this plan of {self.op} takes {len(self.kinds)} arguments; it was called with {len(arguments)}"
-            )
-        numbers = []
-        given = []
-        for argument, kind in zip(arguments, self.kinds, strict=True):
-            if kind is None:
-                given.append(argument)
-            elif type(argument) is kind or (isinstance(argument, np.generic) and _strong(argument) == kind):
-                numbers.append(argument)
-            else:
-                wanted = kind[1] if isinstance(kind, tuple) else kind.__name__
-                raise OptionError(f"this plan of {self.op} was made with a {wanted} where it got {shown(argument)}")
+        arrays, scalars = self._split(arguments)
         outs = outs_of(out, handle)
         if where is not None:
-            given += [where, *(outs or ())]
-        inputs = self._arrays(given, handle)
+            arrays = [*arrays, where, *(outs or ())]
+        inputs = self._arrays(arrays, handle)
         self._check_fit(inputs, outs)
-        try:
-            scalars = self.scalars(numbers)
-        except DoesNotFit as error:
-            raise OptionError(str(error)) from None
         return _answer(self._row, self.run(inputs, outs, out, handle, scalars))
-
-
-@lru_cache(maxsize=4096)
-def _number(value: Any, written: Any, name: str, first: str, compute: str) -> Any:
-    """A number in the dtype that is computed in, by way of the one that it is rounded to.
-
-    `written` tells -0.0 from 0.0.
-
-    Raises:
-        OptionError: it is an integer that the dtype has not.
-    """
-    if first == "bool":
-        return bool(value)
-    if isinstance(value, complex) and TABLE[compute].parts == 1:
-        raise OptionError(f"{name}={value} is complex; it must be a real number")
-    if TABLE[first].numpy.kind in "iu":
-        if value != value or value in (math.inf, -math.inf) or int(value) != value:
-            raise OptionError(f"{name}={value} is not a whole number; the arguments are {first}")
-        bounds = np.iinfo(TABLE[first].numpy)
-        if not bounds.min <= int(value) <= bounds.max:
-            raise DoesNotFit(f"{name}={shown(value)} does not fit into {first}")
-    try:
-        return cast(cast(value, TABLE[first].numpy), TABLE[compute].numpy)[()]
-    except OverflowError:
-        raise OptionError(f"{name}={shown(value)} is too large for a float") from None
-
-
-class DoesNotFit(OptionError):
-    """An integer is beyond the dtype that arrays meet in."""
-
-
-def _strong(number: np.generic) -> tuple[str, str]:
-    return STRONG, info(number.dtype).name
 
 
 def _widened(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -274,27 +179,7 @@ def _find(
     row: Row, arguments: tuple[Any, ...], out: Any, where: Any, handle: int
 ) -> tuple[ElementwisePlan, list[Any], list[Any] | None, list[Any]]:
     """The plan of a call, its arrays, its results' arrays, its numbers."""
-    keys: list[Any] = []
-    arrays, numbers = [], []
-    on_gpu = any(getattr(each, "_numbacc_layout", None) is not None for each in arguments)
-    for k, (argument, name) in enumerate(zip(arguments, row.names, strict=True)):
-        if on_gpu and type(argument) is np.ndarray and not argument.ndim:
-            argument = argument[()]  # one number, as NumPy hands its own over
-        if isinstance(argument, np.bool_) or (k in row.truths and isinstance(argument, (*WEAK, np.generic))):
-            argument = bool(argument)
-        if type(argument) in WEAK:
-            keys.append(type(argument))
-            numbers.append(argument)
-        elif isinstance(argument, np.generic):
-            info(argument.dtype, name)
-            keys.append(_strong(argument))
-            numbers.append(argument)
-        else:
-            array = operands.as_array(argument, name, handle)
-            keys.append(operands.layout_of(array))
-            arrays.append(array)
-    if not arrays:
-        raise DTypeError(f"{row.name} got numbers alone; pass an array: numbacc.asarray makes one")
+    keys, arrays, numbers = sorted_out(row, arguments, handle)
     outs = outs_of(out, handle)
     mask = None
     if where is not None:

@@ -52,18 +52,7 @@ def plan_of(row: Row, given: tuple[Any, ...], mask: Layout | None, outs: tuple[L
         mask: of `where`.
         outs: of the results' arrays, where they are given.
     """
-    named = [(name, each) for name, each in zip(row.names, given, strict=True) if isinstance(each, Layout)]
-    if mask is not None:
-        named.append(("where", mask))
-        if mask.dtype != np.bool_:
-            raise DTypeError(f"where has dtype {mask.dtype}; a mask is of bool")
-    last_name, last = named[0]
-    for name, array in named:
-        check_same_device(array, name, last, last_name)
-    dtypes = [_dtype_of(each, name) for each, name in zip(given, row.names, strict=True)]
-    _check_others(row, given, dtypes)
-    types = row.types(dtypes)
-    shape = broadcast_shapes(named)
+    named, dtypes, types, shape = resolved(row, given, mask)
     arrays = [array for _, array in named]
     # Of a tuple of gradients those with respect to numbers are left out; others have the dtype of their argument.
     several = list(enumerate(row.results or ()))
@@ -73,31 +62,16 @@ def plan_of(row: Row, given: tuple[Any, ...], mask: Layout | None, outs: tuple[L
     names = [dtypes[each] if isinstance(each, int) else each or types.result for n, each in several if n in wanted]
     results = [_result(name, shape, arrays) for name in names or [types.result]]
     outputs = results if outs is None else list(outs)
-    out_names = ("out",) if len(results) == 1 else tuple(f"out[{n}]" for n in range(len(results)))
-    fitting = results
-    if outs is not None and len(outputs) == len(results):
-        fitting = [_as_given(made, own) for made, own in zip(results, outputs, strict=True)]
-    check_out(outputs, fitting, out_names)
-    kinds = tuple(None if isinstance(each, Layout) else each for each in given)
-    arrangement = Arrangement(
-        tuple(
-            each if isinstance(given[k], Layout) else bool if k in row.truths else float
-            for k, each in enumerate(dtypes)
-        ),
-        mask is not None,
-        wanted,
-        tuple(
-            k for k in row.meeting if isinstance(given[k], Layout) and dtypes[k] == "bool" and types.compute != "bool"
-        ),
-        types.compute,
-    )
-    named += zip(out_names, outputs, strict=True) if mask is not None else []
+    called = out_names(len(results))
+    check_given(outputs, results, called)
+    arrangement = arrangement_of(row, given, dtypes, types, wanted, mask is not None)
+    named += zip(called, outputs, strict=True) if mask is not None else []
     inputs = tuple(array for _, array in named)
     spec = MapSpec(
         op=f"elementwise.{row.name}",
         formula=(formula := formula_of(row, types, arrangement)),
         reference=formula.reference,
-        names=(*(name for name, _ in named), *out_names),
+        names=(*(name for name, _ in named), *called),
         inputs=inputs,
         outputs=tuple(outputs),
         shape=shape,
@@ -108,7 +82,64 @@ def plan_of(row: Row, given: tuple[Any, ...], mask: Layout | None, outs: tuple[L
         scalars=tuple("bool" if k in row.truths else types.compute for k in arrangement.numbers),
         as_bits=types.as_bits,
     )
-    return Planned(spec, types, arrangement, kinds)
+    return Planned(spec, types, arrangement, kinds_of(given))
+
+
+def resolved(
+    row: Row, given: tuple[Any, ...], mask: Layout | None = None
+) -> tuple[list[tuple[str, Layout]], list[Any], Types, tuple[int, ...]]:
+    """What the arguments of a call come to, checked.
+
+    Args:
+        row, given, mask: as in `plan_of`.
+
+    Returns:
+        the arrays' layouts by name; of each argument its dtype's name, or the type of a number; the dtypes of the call;
+        the shape that the arrays broadcast to.
+    """
+    named = [(name, each) for name, each in zip(row.names, given, strict=True) if isinstance(each, Layout)]
+    if mask is not None:
+        named.append(("where", mask))
+        if mask.dtype != np.bool_:
+            raise DTypeError(f"where has dtype {mask.dtype}; a mask is of bool")
+    last_name, last = named[0]
+    for name, array in named:
+        check_same_device(array, name, last, last_name)
+    dtypes = [_dtype_of(each, name) for each, name in zip(given, row.names, strict=True)]
+    _check_others(row, given, dtypes)
+    return named, dtypes, row.types(dtypes), broadcast_shapes(named)
+
+
+def arrangement_of(
+    row: Row, given: Sequence[Any], dtypes: Sequence[Any], types: Types, wanted: tuple[int, ...], masked: bool = False
+) -> Arrangement:
+    """Where a call has its operands, given what `resolved` says of it."""
+    is_array = [isinstance(each, Layout) for each in given]
+    return Arrangement(
+        tuple(each if is_array[k] else bool if k in row.truths else float for k, each in enumerate(dtypes)),
+        masked,
+        wanted,
+        tuple(k for k in row.meeting if is_array[k] and dtypes[k] == "bool" and types.compute != "bool"),
+        types.compute,
+    )
+
+
+def kinds_of(given: Sequence[Any]) -> tuple[Any, ...]:
+    """For each argument None where it is an array, else the type of the number."""
+    return tuple(None if isinstance(each, Layout) else each for each in given)
+
+
+def check_given(outputs: Sequence[Layout], results: Sequence[Layout], names: Sequence[str]) -> None:
+    """Raise the fitting error unless results, as they would be made, may be written to these arrays."""
+    fitting = results
+    if len(outputs) == len(results):
+        fitting = [_as_given(made, own) for made, own in zip(results, outputs, strict=True)]
+    check_out(outputs, fitting, names)
+
+
+def out_names(count: int) -> tuple[str, ...]:
+    """What the arrays of so many results are called."""
+    return ("out",) if count == 1 else tuple(f"out[{n}]" for n in range(count))
 
 
 def _check_others(row: Row, given: Sequence[Any], dtypes: Sequence[Any]) -> None:

@@ -111,9 +111,7 @@ def operands(
         ``fetch_lanes(tile, column, cell, loaded)``: `lanes` numbers per operand, given what `load_down` returned.
     """
     seen = dict.fromkeys(kept, "kept") | dict.fromkeys(indices, "index") | dict.fromkeys(counted, "counted")
-    found = tuple(
-        Operand(dtype, compute, width, k in repeated, seen.get(k, "")) for k, dtype in enumerate(dtypes)
-    )
+    found = tuple(Operand(dtype, compute, width, k in repeated, seen.get(k, "")) for k, dtype in enumerate(dtypes))
     widest = max((dtype for dtype in dtypes), key=lambda dtype: dtype.itemsize)
     return SimpleNamespace(
         real=getattr(types, "boolean" if found[0].number == "bool" else found[0].number),

@@ -144,9 +144,14 @@ class Plan(Operation):
             raise LayoutError(
                 f"this plan of {self.op} was made {'with' if self.out_given else 'without'} out, and must be called so"
             )
-        inputs, outs = self._arrays(arguments, handle), outs_of(out, handle)
+        arrays, scalars = self._split(arguments)
+        inputs, outs = self._arrays(arrays, handle), outs_of(out, handle)
         self._check_fit(inputs, outs)
-        return self.run(inputs, outs, out, handle)
+        return self.run(inputs, outs, out, handle, scalars)
+
+    def _split(self, arguments: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
+        """(the arrays, the scalars as `run` takes them) of a call."""
+        return arguments, ()
 
     def _arrays(self, arguments: Sequence[Any], handle: int) -> list[Any]:
         """Arguments as arrays, pairs opened where the plan has their arrays' names: (dy, (a, b)) is dy, x[0], x[1]."""
