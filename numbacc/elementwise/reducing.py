@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from ..arrays import operands
 from ..arrays.operands import Array
 from ..base import dtypes
 from ..base.dtypes import DTypeInfo, info
-from ..base.layout import MAX_RANK, Layout, axes_of, dense_like, integers_of, layout, normalize_axis, view
+from ..base.layout import MAX_RANK, Layout, View, axes_of, dense_like, integers_of, layout, normalize_axis, view
 from ..device.fold_kernels import FoldTask
 from ..device.streams import handle_of
 from ..errors import DTypeError, OptionError, ShapeError, shown
@@ -70,11 +71,8 @@ def _find(
         raise ShapeError(f"out is a {type(out).__name__} of {len(outs)}; {name} has one result")
     own = None if outs is None else operands.layout_of(outs[0])
     found = operands.layout_of(array)
-    if not isinstance(keepdims, (bool, np.bool_)):
-        raise OptionError(f"keepdims={shown(keepdims)} is not True or False")
-    if axis is not None and type(axis) is not int:  # 1.0 and True would be found in the cache under 1
-        axis = integers_of(axis, "axis")
-    return plans.find((_plan, name, found, axis, bool(keepdims), option, own)), [array], outs
+    axis, keepdims = checked(axis, keepdims)
+    return plans.find((_plan, name, found, axis, keepdims, option, own)), [array], outs
 
 
 def dtype_of(spec: Any) -> Any:
@@ -143,14 +141,42 @@ def _types(name: str, row: DTypeInfo, asked: Any) -> tuple[np.dtype[Any], str]:
     return wanted.numpy, str(wanted.compute)
 
 
-def _axes(name: str, axis: Any, x: Layout) -> tuple[int, ...]:
+def checked(axis: Any, keepdims: Any) -> tuple[int | tuple[int, ...] | None, bool]:
+    """The options `axis` and `keepdims`, each in one form, before it is known what they are of."""
+    if not isinstance(keepdims, (bool, np.bool_)):
+        raise OptionError(f"keepdims={shown(keepdims)} is not True or False")
+    if axis is not None and type(axis) is not int:  # 1.0 and True would be found in the cache under 1
+        axis = integers_of(axis, "axis")
+    return axis, bool(keepdims)
+
+
+def axes_in(axis: int | tuple[int, ...] | None, ndim: int, argument: str) -> tuple[int, ...]:
+    """The axes that are reduced of an argument of this name, in order."""
     if axis is None:
-        return tuple(range(x.ndim))
+        return tuple(range(ndim))
     if type(axis) is int:
-        return (normalize_axis(axis, x.ndim, "x"),)
-    if name in _INDICES and len(axis) != 1:
-        raise ShapeError(f"axis={axis} are several axes; {name} takes one, or None for all")
-    return tuple(sorted(axes_of(axis, x.ndim, "x", "axis")))
+        return (normalize_axis(axis, ndim, argument),)
+    return tuple(sorted(axes_of(axis, ndim, argument, "axis")))
+
+
+def _without(lengths: Sequence[int], axes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(n for d, n in enumerate(lengths) if d not in axes)
+
+
+def result_of(x: Layout, axes: tuple[int, ...], keepdims: bool, dtype: np.dtype[Any]) -> Layout:
+    """The layout of a new result, in the memory order of what is reduced."""
+    if keepdims:
+        shape, strides = tuple(1 if d in axes else n for d, n in enumerate(x.shape)), x.strides
+    else:
+        shape, strides = _without(x.shape, axes), _without(x.strides, axes)
+    return dense_like(layout(shape, strides, dtype, x.device), shape)
+
+
+def written(number: int, out: Layout, axes: tuple[int, ...], keepdims: bool) -> View:
+    """How result number `number` is written: without the axes that are reduced."""
+    if keepdims:
+        return view(number, 0, _without(out.strides, axes), _without(out.shape, axes))
+    return view(number, 0, out.strides, out.shape)
 
 
 def _formula(name: str, x: DTypeInfo, compute: str, option: Any) -> str:
@@ -171,18 +197,15 @@ def _plan(name: str, x: Layout, axis: Any, keepdims: bool, option: Any, out: Lay
     row = info(x.dtype, "x")
     takes_dtype = name in ("sum", "prod", "mean")
     dtype, compute = _types(name, row, option if takes_dtype else None)
-    axes = _axes(name, axis, x)
-    kept = tuple(d for d in range(x.ndim) if d not in axes)
-    lengths = tuple(x.shape[d] for d in kept)
-    if name in _EXTREMES and 0 not in lengths and 0 in x.shape:
+    if name in _INDICES and axis is not None and type(axis) is not int and len(axis) != 1:
+        raise ShapeError(f"axis={axis} are several axes; {name} takes one, or None for all")
+    axes = axes_in(axis, x.ndim, "x")
+    if name in _EXTREMES and 0 in x.shape and 0 not in _without(x.shape, axes):
         which = "it" if axis is None else f"axis {axis}"
         raise ShapeError(f"x has shape {x.shape}: {which} has no elements, and nothing has no {name}")
-    shape = tuple(1 if d in axes else n for d, n in enumerate(x.shape)) if keepdims else lengths
-    strides = x.strides if keepdims else tuple(x.strides[d] for d in kept)
-    result = dense_like(layout(shape, strides, dtype, x.device), shape)
+    result = result_of(x, axes, keepdims, dtype)
     outputs = (result if out is None else out,)
     check_out(outputs, (result,), ("out",))
-    steps = [outputs[0].strides[d] for d in kept] if keepdims else outputs[0].strides
     has_scalar = name in ("var", "std")
     more = (option,) if name in ("var", "std", "norm") else ()
     function = FUNCTIONS[name]
@@ -196,7 +219,7 @@ def _plan(name: str, x: Layout, axis: Any, keepdims: bool, option: Any, out: Lay
         shape=x.shape,
         axes=axes,
         reads=(view(0, 0, x.strides, x.shape),),
-        writes=(view(0, 0, steps, lengths),),
+        writes=(written(0, outputs[0], axes, keepdims),),
         out_given=out is not None,
         compute=compute,
         scalars=(compute,) if has_scalar else (),

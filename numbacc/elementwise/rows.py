@@ -132,7 +132,7 @@ def formula_of(row: Row, types: Types, arrangement: Arrangement) -> Formula:
     meaning = row.meanings.get(FORMS.get(types.common, types.kind)) or row.meanings[types.kind]
     return Formula(
         f"elementwise.{row.name}",
-        _arranged(meaning.scalar, arrangement, len(row.results or ())),
+        arranged(meaning.scalar, arrangement, len(row.results or ())),
         _reference(row, meaning.numpy, types, arrangement),
         origin=origin,
         heavy=row.heavy,
@@ -149,7 +149,7 @@ def _again(name: str, types: Types, arrangement: Arrangement) -> Formula:
     return formula_of(NAMED[name], types, arrangement)
 
 
-def _arranged(function: Callable[..., Any], arrangement: Arrangement, results: int) -> Callable[..., Any]:
+def arranged(function: Callable[..., Any], arrangement: Arrangement, results: int) -> Callable[..., Any]:
     """A formula with its operands in the order in which kernels have them.
 
     Written as text, as the number of its parameters is not known here.
