@@ -36,6 +36,7 @@ from .joining import concatenate, stack
 from .operation import ElementwisePlan
 from .optimizers import adamw_step
 from .own import Kernel, kernel
+from .own_reductions import Reduction, reduction
 from .positions import (
     arange,
     eye,
@@ -70,6 +71,7 @@ def rows() -> list[Row]:
 __all__ = [
     "ElementwisePlan",
     "Kernel",
+    "Reduction",
     "adamw_step",
     "arange",
     "astype",
@@ -102,6 +104,7 @@ __all__ = [
     "rope_backward_plan",
     "rope_plan",
     "rope_tables",
+    "reduction",
     "stack",
     "take",
     "take_along_axis",

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import cached_property, update_wrapper
+from functools import cached_property
 from types import FunctionType
 from typing import Any
 
 from ..errors import OptionError, UnsupportedError, shown
-from ..kernels.copies import copied
 from ..kernels.derive import NotDerived, backward, written
-from ..kernels.symbols import is_truth, traced
+from ..kernels.symbols import traced
 from ..kernels.vectorized import vectorized
 from .gradients import run_backward
 from .operation import ElementwisePlan, find, run
 from .rows import Meaning, Row
+from .signatures import Own, frozen, meaning_of
 
 
 def kernel(
@@ -52,7 +52,7 @@ def kernel(
     return Kernel(function, backward)
 
 
-class Kernel:
+class Kernel(Own):
     """An elementwise function of one's own: what `kernel` makes. Call it with arrays and numbers.
 
     Attributes:
@@ -64,60 +64,31 @@ class Kernel:
         (array([2., 6.]),)
     """
 
-    __name__: str
-    __qualname__: str
+    _kind = "kernel"
 
     def __init__(self, function: Callable[..., Any], gradient: Callable[..., Any] | None = None):
-        plain = getattr(function, "py_func", function)
-        if not isinstance(plain, FunctionType):
-            raise OptionError(f"function={shown(function)} is not a Python function")
+        super().__init__(function)
         if gradient is not None and not isinstance(gradient, FunctionType):
             raise OptionError(f"backward={shown(gradient)} is not a Python function")
-        update_wrapper(self, plain)
-        self.py_func, self._gradient = plain, gradient
-        self._signature = inspect.signature(plain)
-        kinds = {each.kind for each in self._signature.parameters.values()}
-        if not kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY}:
-            raise OptionError(f"{plain.__name__} has parameters that are not positional; kernels take numbers in order")
-        empty = inspect.Parameter.empty
-        self._options = [n for n, each in self._signature.parameters.items() if each.default is not empty]
-        self._count = len(self._signature.parameters) - len(self._options)
-        if not self._count:
-            raise OptionError(f"{plain.__name__} takes no number; a kernel's function takes at least one")
-
-    def __repr__(self) -> str:
-        return f"<elementwise kernel {self.__name__}{self._signature}>"
-
-    def __reduce__(self) -> str:
-        """Copies are itself; a pickle holds its name, as that of a function does."""
-        return str(self.__qualname__)
+        # By this name formulas that call it find the function itself.
+        self.py_func, self._gradient = self._function, gradient
 
     # ------------------------------------------------------------ what it computes
 
     @cached_property
     def _all(self) -> Callable[..., Any]:
-        """The function as it is at the first call: what it has from outside stays as it was; options are parameters."""
-        plain = copied(self.py_func, lambda value: value)
-        found: Callable[..., Any] = FunctionType(
-            plain.__code__, plain.__globals__, plain.__name__, None, plain.__closure__
-        )
-        return found
+        """The function as it is at the first call."""
+        return frozen(self.py_func)
 
     @cached_property
     def _row(self) -> Row:
         name = self.__name__
-        try:
-            scalar = written(self._all, name, gradient=False)
-            _, ways = traced(self._all)
-            meaning = Meaning(scalar, vectorized(scalar, name))
-        except TypeError as error:
-            raise UnsupportedError(str(error)) from None
-        results = ["bool" if all(is_truth(found[k]) for _, found in ways) else "" for k in range(len(ways[0][1]))]
+        meaning, results = meaning_of(self._all, name)
         names = tuple(self._signature.parameters)
         meeting = range(self._count)
         is_tuple = len(results) > 1
         # Of 16 bits a call of `math` takes longer than the memory.
-        heavy = (2,) if "math." in inspect.getsource(scalar) else ()
+        heavy = (2,) if "math." in inspect.getsource(meaning.scalar) else ()
         return Row(
             name,
             names,
@@ -167,13 +138,6 @@ class Kernel:
             )
 
     # ------------------------------------------------------------ calls
-
-    def _bound(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:
-        if len(arguments) == len(self._signature.parameters) and not options:
-            return arguments
-        bound = self._signature.bind(*arguments, **options)
-        bound.apply_defaults()
-        return bound.args
 
     def __call__(self, *arguments: Any, out: Any = None, where: Any = None, stream: Any = None, **options: Any) -> Any:
         """The function of arrays and numbers, at least one an array, that broadcast.

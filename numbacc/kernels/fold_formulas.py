@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
 
 from .arithmetic import exp, greatest, least
 from .formula import Chunk, Reduction
@@ -344,6 +347,22 @@ _ALL = (
 
 #: Reductions by name.
 REDUCTIONS = {reduction.name: reduction for reduction in _ALL}
+
+
+@lru_cache(maxsize=64)
+def side_by_side(merge: Callable[..., tuple[Any, ...]], parts: int) -> Callable[..., tuple[Any, ...]]:
+    """What merges several parts, each as `merge` does one.
+
+    Written as text, as the number of its parameters is not known here.
+    """
+    if parts == 1:
+        return merge
+    one, other = ([f"{name}{k}" for k in range(parts)] for name in "ab")
+    merged = ", ".join(f"merge({a}, {b})[0]" for a, b in zip(one, other, strict=True))
+    space: dict[str, Any] = {"merge": merge}
+    exec(f"def beside({', '.join([*one, *other])}):\n    return {merged}\n", space)
+    beside: Callable[..., tuple[Any, ...]] = space["beside"]
+    return beside
 
 
 def named(name: str) -> Reduction:

@@ -1,0 +1,107 @@
+"""Functions of one's own: what they take, numbers in order, those with defaults as options; and what they mean."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import update_wrapper
+from types import FunctionType, MappingProxyType
+from typing import Any
+
+from ..errors import OptionError, UnsupportedError, shown
+from ..kernels.copies import copied
+from ..kernels.derive import written
+from ..kernels.symbols import is_truth, traced
+from ..kernels.vectorized import vectorized
+from .rows import Meaning
+
+_EMPTY = inspect.Parameter.empty
+_POSITIONAL = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY}
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+def python_function(value: Any, name: str) -> FunctionType:
+    """An argument of this name as a Python function.
+
+    Raises:
+        OptionError: it is none.
+    """
+    plain = getattr(value, "py_func", value)
+    if not isinstance(plain, FunctionType):
+        raise OptionError(f"{name}={shown(value)} is not a Python function")
+    return plain
+
+
+def taken_by(function: FunctionType, called: str) -> tuple[list[str], dict[str, Any]]:
+    """(names of the numbers, defaults of the options by name) that a function takes.
+
+    Raises:
+        OptionError: they have no order.
+    """
+    parameters = inspect.signature(function).parameters.values()
+    if not {each.kind for each in parameters} <= _POSITIONAL:
+        raise OptionError(f"{called} has parameters that are not positional; kernels take numbers in order")
+    numbers = [each.name for each in parameters if each.default is _EMPTY]
+    return numbers, {each.name: each.default for each in parameters if each.default is not _EMPTY}
+
+
+def frozen(function: FunctionType) -> Callable[..., Any]:
+    """A function as it is now: what it has from outside stays as it is; its options are parameters."""
+    plain = copied(function, lambda value: value)
+    found: Callable[..., Any] = FunctionType(plain.__code__, plain.__globals__, plain.__name__, None, plain.__closure__)
+    return found
+
+
+def meaning_of(function: Callable[..., Any], name: str) -> tuple[Meaning, list[str]]:
+    """(what a function of this name means, for each of its results "bool" or "").
+
+    Raises:
+        UnsupportedError: it does what kernels cannot; the message names the line.
+    """
+    try:
+        scalar = written(function, name, gradient=False)
+        _, ways = traced(function)
+        meaning = Meaning(scalar, vectorized(scalar, name))
+    except TypeError as error:
+        raise UnsupportedError(str(error)) from None
+    count = len(ways[0][1])
+    return meaning, ["bool" if all(is_truth(found[k]) for _, found in ways) else "" for k in range(count)]
+
+
+class Own:
+    """What is made of a Python function of numbers, and called with arrays in their place."""
+
+    __name__: str
+    __qualname__: str
+    _kind = ""
+
+    def __init__(self, function: Callable[..., Any], more: Mapping[str, Any] = _NOTHING):
+        plain = python_function(function, "function")
+        update_wrapper(self, plain)  # type: ignore[arg-type]
+        self._function = plain
+        numbers, options = taken_by(plain, plain.__name__)
+        if not numbers:
+            raise OptionError(f"{plain.__name__} takes no number; a kernel's function takes at least one")
+        self._count, self._options = len(numbers), {**options, **more}
+        signature = inspect.signature(plain)
+        added = [
+            inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
+            for name, default in more.items()
+            if name not in options
+        ]
+        self._signature = signature.replace(parameters=[*signature.parameters.values(), *added])
+
+    def __repr__(self) -> str:
+        return f"<elementwise {self._kind} {self.__name__}{self._signature}>"
+
+    def __reduce__(self) -> str:
+        """Copies are itself; a pickle holds its name, as that of a function does."""
+        return str(self.__qualname__)
+
+    def _bound(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:
+        """All arguments in order, options with their defaults among them."""
+        if len(arguments) == len(self._signature.parameters) and not options:
+            return arguments
+        bound = self._signature.bind(*arguments, **options)
+        bound.apply_defaults()
+        return bound.args
