@@ -71,13 +71,17 @@ class Launch(NamedTuple):
 def launch_of(walk: Walk, parts: Sequence[str]) -> Launch:
     """The kernel and its grid, given the names of the parts' dtypes."""
     kept, reduced, sizes = walk.kept, walk.reduced, walk.sizes
-    inner, widest = reduced.strides[: walk.inputs], max(sizes)
-    wide = VECTOR_BYTES // widest
-    if all(step[-1] == 1 for step in inner) and reduced.shape[-1] >= 2 * wide:
-        if walk.inputs > 1:
-            steps = [(*kept.strides[k], *inner[k][:-1]) for k in range(walk.inputs)]
-            wide = _whole_width(walk, steps, range(walk.inputs), wide)
-        return _rows(walk, wide)
+    inner = reduced.strides[: walk.inputs]
+    along = [k for k, step in enumerate(inner) if step[-1] == 1]
+    if along and all(step[-1] in (0, 1) for step in inner):
+        wide = VECTOR_BYTES // max(sizes[k] for k in along)
+        if reduced.shape[-1] >= 2 * wide:
+            if walk.inputs > 1:
+                # Along a dimension of length 1 nothing is walked.
+                outer = [[n for n, length in zip(step, kept.shape, strict=True) if length > 1] for step in kept.strides]
+                steps = [(*outer[k], *inner[k][:-1]) for k in range(walk.inputs)]
+                wide = _whole_width(walk, steps, along, wide)
+            return _rows(walk, wide, tuple(k for k in range(walk.inputs) if k not in along and wide > 1))
     columns = [step[-1] for step in kept.strides[: walk.inputs]]
     straight = [k for k, step in enumerate(columns) if step == 1]
     width, nbytes = 1, sum(max(TABLE[part].itemsize, 4) for part in parts)
@@ -103,7 +107,7 @@ def _whole_width(walk: Walk, steps: Sequence[Sequence[int]], inputs: Iterable[in
     return max(width, 1)
 
 
-def _rows(walk: Walk, width: int) -> Launch:
+def _rows(walk: Walk, width: int, repeated: tuple[int, ...]) -> Launch:
     columns, outer, positions = walk.reduced.shape[-1], walk.reduced.shape[:-1], prod(walk.kept.shape)
     vectors, runs = -(-columns // width), _runs(walk.sizes, width)
     # As few threads a row as have four accesses each; more where rows are few.
@@ -123,7 +127,7 @@ def _rows(walk: Walk, width: int) -> Launch:
     units = prod(outer) * pieces
     splits = _even(units, shares)
     scalars = (positions, columns, piece, units)
-    return Launch("fold_rows", width, (blocks, splits), (x, y), walk.kept.shape, (*outer, pieces), scalars)
+    return Launch("fold_rows", width, (blocks, splits), (x, y), walk.kept.shape, (*outer, pieces), scalars, repeated)
 
 
 def by_columns(walk: Walk, width: int, runs: int, most: int) -> Launch:

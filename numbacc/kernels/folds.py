@@ -118,7 +118,8 @@ def settling(io: SimpleNamespace, lanes: int) -> Any:
 
 
 def fold_rows(spec: FoldSpec, io: SimpleNamespace) -> Kernel:
-    """A row for x threads, blockDim.y rows for a block: accesses of 16 bytes, wherever a row starts.
+    """A row for x threads, blockDim.y rows for a block: accesses of 16 bytes, wherever a row starts. Inputs that are the
+    same all along it are `repeated`.
 
     The last of the `reduced` dimensions counts a row's pieces of `piece` elements: `units` of them, and of the outer
     reduced dimensions', make up a result. What lies before the first 16-byte boundary of a piece, and behind the last,
@@ -129,7 +130,9 @@ def fold_rows(spec: FoldSpec, io: SimpleNamespace) -> Kernel:
     enter, leave, cell = io.enter, io.leave, io.cell
     width, runs, is_alone, slots = spec.width, spec.runs, len(spec.reads) == 1, len(spec.parts)
     gather, gather_edge = _gathering_all(spec, io, 1, runs), _gathering_all(spec._replace(width=1), io, 1, 1)
-    start, settle, itemsize = io.start(1), settling(io, 1), TABLE[spec.reads[0]].itemsize
+    start, settle = io.start(1), settling(io, 1)
+    lead = next(k for k in range(len(spec.reads)) if k not in spec.repeated)
+    itemsize = TABLE[spec.reads[lead]].itemsize
 
     def kernel(ins, outs, in_steps, out_steps, kept, reduced, positions, columns, piece, units, count, whole, words):
         more = scalars(words)
@@ -153,7 +156,7 @@ def fold_rows(spec: FoldSpec, io: SimpleNamespace) -> Kernel:
             if width > 1 and (is_alone or whole):
                 # The address in elements says how many are missing to the next access.
                 at = offsets(row + (left,), in_steps)
-                body = min(left + -(np.int64(ins[0]) // itemsize + at[0]) % width, right)
+                body = min(left + -(np.int64(ins[lead]) // itemsize + at[lead]) % width, right)
                 behind = body + (right - body) // width * width
             first, step = body + rank * width, threads * width
             found, _ = gather(start(), ins, row, first, step, behind, line, in_steps, lane_step, more)
