@@ -18,13 +18,12 @@ from .base import dtypes
 from .base.dispatch import has_gpu, launching_by, simulated
 from .base.layout import Layout, layout, row_major_strides
 from .device import copying, kernel_cache
+from .device.inspection import Noted
 from .elementwise import normalizing, operation, reducing
 from .errors import DTypeError
 from .fft import arguments, program, repacking, steps
 from .gemm import epilogue_plans
 from .kernels.formulas import FORMULAS
-from .kernels.row_specs import ROW_BLOCKS
-from .kernels.specs import LaunchOrder, Limits
 from .libraries.curand import SequenceKind
 from .random import plans
 from .random.methods import DTYPES
@@ -32,34 +31,6 @@ from .random.methods import DTYPES
 _ROWS = 256
 #: Lengths of rows: many times 16 bytes; those that leave rows at multiples of 8, 4 and 2 bytes; and short ones.
 _LONG, _ODD, _SHORT = 4096, (4100, 4098, 4097), 6
-
-
-class Noted:
-    """Stands in for a launcher, and keeps which kernel it would launch."""
-
-    backend, algorithm = "kernel", ""
-    found: list[Any]
-
-    @classmethod
-    def into(cls, found: list[Any]) -> type[Noted]:
-        """One that keeps kernels in a list."""
-        return type("Noted", (cls,), {"found": found})
-
-    def __init__(self, order: LaunchOrder):
-        self.order = order
-        self.found.append(order.kernel)
-
-    @staticmethod
-    def is_loaded(kernel: Any, device: int) -> bool:
-        return True
-
-    @staticmethod
-    def limits(device: int) -> Limits:
-        """Those of an H200: what everyday calls launch is the same on all."""
-        return Limits(232448, ROW_BLOCKS)
-
-    def launch(self, *words: int) -> int:
-        return 0
 
 
 def _dense(shape: Sequence[int], dtype: str) -> Layout:
@@ -284,4 +255,4 @@ def _shown(results: Iterable[bool], total: int) -> Iterator[bool]:
         yield from tqdm(results, "kernels", total)
 
 
-__all__ = ["FAMILIES", "compile_kernel", "kernels", "main"]
+__all__ = ["FAMILIES", "Noted", "compile_kernel", "kernels", "main"]

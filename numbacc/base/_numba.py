@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any
@@ -49,6 +51,7 @@ __all__ = [
     "memory_pointer",
     "numba_ir",
     "pretend_capability",
+    "pretending",
     "register_rewrite",
     "types",
 ]
@@ -110,6 +113,25 @@ def pretend_capability(capability: tuple[int, int]) -> None:
     """Make Numba take this process's GPU for one of that compute capability, to compile where there is none."""
     pretended = SimpleNamespace(compute_capability=capability)
     importlib.import_module("numba.cuda.dispatcher").get_current_device = lambda: pretended  # type: ignore[attr-defined]
+
+
+_pretending = threading.RLock()
+
+
+@contextmanager
+def pretending(capability: tuple[int, int] | None) -> Iterator[None]:
+    """Inside, `pretend_capability`, one thread after the other; nothing where it is None."""
+    if capability is None:
+        yield
+        return
+    with _pretending:
+        module: Any = importlib.import_module("numba.cuda.dispatcher")
+        before = module.get_current_device
+        pretend_capability(capability)
+        try:
+            yield
+        finally:
+            module.get_current_device = before
 
 
 def dummy_array(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> Any:

@@ -66,13 +66,17 @@ def compile_cubin(spec: Any, capability: tuple[int, int]) -> tuple[str, bytes]:
     """(entry point, machine code) of a kernel for a compute capability. Needs no GPU."""
     from cuda.core import Program, ProgramOptions
 
+    ptx, entry = ptx_of(spec, capability)
+    options = ProgramOptions(arch="sm_{}{}".format(*capability))
+    return entry, bytes(Program(ptx, "ptx", options).compile("cubin").code)
+
+
+def ptx_of(spec: Any, capability: tuple[int, int]) -> tuple[str, str]:
+    """(PTX, entry point) of a kernel for a compute capability. Needs no GPU."""
     from ..base import _numba
     from ..kernels import registry, specs
 
-    bounds = specs.launch_bounds(spec)
-    ptx, entry = _numba.compile_ptx(registry.make(spec), registry.signature(spec), capability, bounds)
-    options = ProgramOptions(arch="sm_{}{}".format(*capability))
-    return entry, bytes(Program(ptx, "ptx", options).compile("cubin").code)
+    return _numba.compile_ptx(registry.make(spec), registry.signature(spec), capability, specs.launch_bounds(spec))
 
 
 class Launcher:

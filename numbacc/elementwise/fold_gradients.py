@@ -34,16 +34,13 @@ class Gradient(NamedTuple):
         after: of (dy, totals, count, options) the gradients with respect to the totals; None where these are dy.
         totals: what computes these, in the dtype that is computed in; None where they are not needed.
         map: of (those, arguments) the gradients with respect to the arguments.
+        written: its functions of numbers.
     """
 
     after: Row | None
     totals: Fold | None
     map: Row
-
-    @property
-    def scalars(self) -> list[Callable[..., Any]]:
-        """Its functions of numbers."""
-        return [row.meanings["f"].scalar for row in (self.after, self.map) if row is not None]
+    written: tuple[Callable[..., Any], ...]
 
 
 def gradient_of(
@@ -62,13 +59,13 @@ def gradient_of(
     row, parts = fold.row, len(fold.start)
     name, count = row.name, len(row.names) - row.options
     seeds = [f"dy{k}" for k in range(parts)]
-    scalar = backward(mapped, name, wanted=count)
+    inner = backward(mapped, name, wanted=count)
     given = [*seeds, *(f"x{k}" for k in range(len(row.names)))]
-    scalar = choosing(scalar, given, [*seeds, *(f"x{k}" for k in taken)])
+    scalar = choosing(inner, given, [*seeds, *(f"x{k}" for k in taken)])
     by = range(parts, parts + count)
     gradient = _row(name, scalar, [*("dy" for _ in seeds), *row.names], parts + count, by, row.options)
     if after is None:
-        return Gradient(None, None, gradient)
+        return Gradient(None, None, gradient, (inner,))
     results, own = len(fold.after.results), fold.after.options
     scalar = backward(after, f"{name}'s after", wanted=parts)
     used = {each.id for each in ast.walk(ast.parse(inspect.getsource(scalar))) if isinstance(each, ast.Name)}
@@ -76,7 +73,7 @@ def gradient_of(
     names = [*("dy" for _ in range(results)), *(f"total {k}" for k in range(parts)), *numbers]
     outer = _row(name, scalar, names, results + parts, [""] * parts, len(numbers))
     is_needed = not used.isdisjoint(f"x{k}" for k in range(parts))
-    return Gradient(outer, fold.ending(unchanged(parts)) if is_needed else None, gradient)
+    return Gradient(outer, fold.ending(unchanged(parts)) if is_needed else None, gradient, (scalar, inner))
 
 
 def _row(

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from types import FunctionType
 from typing import Any
 
+from ..device.inspection import Inspection, inspected
 from ..errors import OptionError, UnsupportedError, shown
 from ..kernels.derive import NotDerived, backward, written
 from ..kernels.symbols import traced
 from ..kernels.vectorized import vectorized
 from .gradients import run_backward
-from .operation import ElementwisePlan, find, run
+from .operation import ElementwisePlan, find, planned, run
 from .rows import Meaning, Row
 from .signatures import Own, frozen, meaning_of
+
+#: How many numbers arrays have that need not exist.
+_USUAL_LENGTH = 1 << 20
 
 
 def kernel(
@@ -181,11 +185,26 @@ class Kernel(Own):
 
     # ------------------------------------------------------------ what it became
 
-    def inspect(self) -> str:
-        """The function as it is compiled, and its gradients where they are known: Python text."""
-        texts = [inspect.getsource(self._row.meanings["f"].scalar)]
-        try:
-            texts.append(inspect.getsource(self._backward.meanings["f"].scalar))
-        except UnsupportedError as error:
-            texts.append(f"# {error}\n")
-        return "\n".join(texts)
+    def _written(self) -> Sequence[Callable[..., Any]]:
+        return [self._row.meanings["f"].scalar]
+
+    def _written_gradients(self) -> Sequence[Callable[..., Any]]:
+        return [self._backward.meanings["f"].scalar]
+
+    def inspect(self, *arguments: Any, **options: Any) -> Inspection:
+        """What a call with these arguments is compiled to: source, PTX, registers, local memory, bytes a thread.
+
+        Args:
+            arguments, options: those of a call, NumPy arrays standing for such on a GPU; by default a million numbers
+                of float32 each. Without a GPU it is compiled for compute capability 9.0.
+
+        Returns:
+            an `Inspection`; `print` it, or take its attributes: source, ptx, registers, local_bytes, spilled_bytes,
+            bytes_per_thread. What cannot be found out is None, and the report says why.
+
+        Raises:
+            As the call.
+        """
+        row = self._row
+        keys, addresses = self._inspected(row, arguments, options, (_USUAL_LENGTH,))
+        return inspected(self.__name__, self._source(), planned(row, keys), addresses)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..device.inspection import Inspection, inspected
 from ..errors import OptionError, UnsupportedError, shown
 from ..kernels import fold_formulas
 from . import fold_gradients, folding
@@ -27,6 +28,8 @@ _MERGES: dict[str, tuple[Callable[..., tuple[Any, ...]], float, np.ufunc]] = {
 }
 #: What calls take beside a reduction's own options.
 _RESERVED = ("axis", "keepdims", "out", "stream")
+#: The shape of arrays that need not exist.
+_USUAL_SHAPE = (4096, 4096)
 
 
 def reduction(
@@ -116,9 +119,14 @@ class Reduction(Own):
         return range(len(inspect.signature(self._function).parameters))
 
     @cached_property
+    def _map(self) -> tuple[Meaning, list[str]]:
+        """What the map means; its parts."""
+        return meaning_of(self._functions[0], self.__name__)
+
+    @cached_property
     def _fold(self) -> Fold:
         name, names, taken = self.__name__, tuple(self._signature.parameters), len(self._taken)
-        meaning, parts = meaning_of(self._functions[0], name)
+        meaning, parts = self._map
         row = Row(
             name,
             names,
@@ -253,6 +261,39 @@ class Reduction(Own):
     ) -> ReductionPlan:
         """The plan of a call with these arguments: call it with all of them in order, options too."""
         return folding.find(self._fold, self._bound(arguments, options), axis, keepdims, out)
+
+    # ------------------------------------------------------------ what it became
+
+    def _written(self) -> Sequence[Callable[..., Any]]:
+        fold, (_, merge, after) = self._fold, self._functions
+        found = [self._map[0].scalar]
+        found += [fold.merge] if merge is not None else []
+        return found + ([fold.after.meaning.scalar] if after is not None else [])
+
+    def _written_gradients(self) -> Sequence[Callable[..., Any]]:
+        return self._gradient.written
+
+    def inspect(
+        self, *arguments: Any, axis: int | Sequence[int] | None = None, keepdims: bool = False, **options: Any
+    ) -> Inspection:
+        """What a call with these arguments is compiled to: as `Kernel.inspect`.
+
+        Args:
+            arguments, axis, keepdims, options: those of a call; by default rows of 4096 x 4096 numbers of float32.
+
+        Returns:
+            an `Inspection`; where few results are made there are two `kernels`, of which the second merges what the
+            blocks of the first have made.
+
+        Raises:
+            As the call.
+        """
+        fold = self._fold
+        keys, addresses = self._inspected(fold.row, arguments, options, _USUAL_SHAPE)
+        if axis is None and not (arguments or options):
+            axis = -1
+        plan = folding.planned(fold, keys, axis, keepdims)
+        return inspected(self.__name__, self._source(), plan, addresses)
 
 
 def _starting(start: Any, is_named: bool) -> tuple[float, ...]:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import update_wrapper
 from types import FunctionType, MappingProxyType
 from typing import Any
 
+import numpy as np
+
+from ..base.layout import layout, row_major_strides
+from ..device.inspection import on_gpu
+from ..device.streams import handle_of
 from ..errors import OptionError, UnsupportedError, shown
 from ..kernels.copies import copied
 from ..kernels.derive import written
 from ..kernels.symbols import is_truth, traced
 from ..kernels.vectorized import vectorized
-from .rows import Meaning
+from .rows import Meaning, Row
+from .scalars import sorted_out
 
 _EMPTY = inspect.Parameter.empty
 _POSITIONAL = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY}
@@ -105,3 +111,32 @@ class Own:
         bound = self._signature.bind(*arguments, **options)
         bound.apply_defaults()
         return bound.args
+
+    # ------------------------------------------------------------ what it became
+
+    def _written(self) -> Sequence[Callable[..., Any]]:
+        """Its functions of numbers, as they are compiled."""
+        raise NotImplementedError
+
+    def _written_gradients(self) -> Sequence[Callable[..., Any]]:
+        """Those of its gradients."""
+        raise NotImplementedError
+
+    def _source(self) -> str:
+        """All of these as text, or why there are no gradients."""
+        texts = [inspect.getsource(function) for function in self._written()]
+        try:
+            texts += [inspect.getsource(function) for function in self._written_gradients()]
+        except UnsupportedError as error:
+            texts.append(f"# {error}\n")
+        return "\n".join(texts)
+
+    def _inspected(
+        self, row: Row, arguments: tuple[Any, ...], options: dict[str, Any], shape: tuple[int, ...]
+    ) -> tuple[tuple[Any, ...], list[int]]:
+        """(what decides a plan on a GPU, the arrays' addresses) of a call; by default of float32 of this shape."""
+        if not (arguments or options):
+            dense = layout(shape, row_major_strides(shape, 4), np.dtype(np.float32), 0)
+            return tuple([dense] * self._count + [float] * len(self._options)), []
+        keys, arrays, _ = sorted_out(row, self._bound(arguments, options), handle_of(None))
+        return tuple(map(on_gpu, keys)), [getattr(array, "_address", 0) for array in arrays]

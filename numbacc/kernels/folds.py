@@ -118,12 +118,12 @@ def settling(io: SimpleNamespace, lanes: int) -> Any:
 
 
 def fold_rows(spec: FoldSpec, io: SimpleNamespace) -> Kernel:
-    """A row for x threads, blockDim.y rows for a block: accesses of 16 bytes, wherever a row starts. Inputs that are the
-    same all along it are `repeated`.
+    """A row for x threads, blockDim.y rows for a block: accesses of 16 bytes, wherever a row starts.
 
     The last of the `reduced` dimensions counts a row's pieces of `piece` elements: `units` of them, and of the outer
     reduced dimensions', make up a result. What lies before the first 16-byte boundary of a piece, and behind the last,
-    is taken element by element; where there are several inputs and `whole` is 0, all is.
+    is taken element by element; where there are several inputs and `whole` is 0, all is. Inputs that are the same all
+    along a row are `repeated`.
     """
     put, gain, take, finish, merge = io.put, io.gain, io.take, io.finish, io.merge
     offsets, unravel, scalars, store, done = io.offsets, io.unravel, io.scalars, io.store, io.done
