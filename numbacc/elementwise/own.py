@@ -14,6 +14,7 @@ from ..kernels.derive import NotDerived, backward, written
 from ..kernels.symbols import traced
 from ..kernels.vectorized import vectorized
 from .gradients import run_backward
+from .measuring import Benchmark, benchmark
 from .operation import ElementwisePlan, find, planned, run
 from .rows import Meaning, Row
 from .signatures import Own, frozen, meaning_of
@@ -37,7 +38,8 @@ def kernel(
     Returns:
         a `Kernel`: call it with arrays and numbers, as numbacc's own functions. On a GPU it is compiled for each dtype,
         layout and broadcast as they are; of NumPy arrays it is computed by NumPy. Its `backward` has the gradients,
-        `plan` its plan, `inspect` what it was compiled to. Integers are computed as floats, as NumPy's functions do it.
+        `plan` its plan, `inspect` what it was compiled to, `benchmark` its speed. Integers are computed as floats, as
+        NumPy's functions do it.
 
     Raises:
         OptionError: it is not a Python function with at least one parameter without a default.
@@ -208,3 +210,24 @@ class Kernel(Own):
         row = self._row
         keys, addresses = self._inspected(row, arguments, options, (_USUAL_LENGTH,))
         return inspected(self.__name__, self._source(), planned(row, keys), addresses)
+
+    def benchmark(
+        self, shape: int | Sequence[int], dtype: Any = "float32", *, repeats: int = 30, **numbers: float
+    ) -> Benchmark:
+        """The speed of a call on a GPU, and of a copy of the same bytes: as `python -m numbacc bench` has it.
+
+        Args:
+            shape, dtype: of the arguments: arrays of normal numbers, without gaps.
+            repeats: how often call and copy are run, in turns; the L2 cache is flushed before each.
+            numbers: parameters that are numbers, by name; options have their defaults unless they are among these.
+
+        Returns:
+            a `Benchmark`: ms, copy_ms, bandwidth, gigabytes_per_second. It waits for the GPU.
+
+        Raises:
+            DeviceError: there is no GPU. Error: the first 65,536 results are not NumPy's: no time is told.
+            ShapeError, DTypeError, OptionError: no elements, no floats, a parameter that there is not.
+        """
+        options = {**self._options, **numbers}
+        names = list(self._signature.parameters)
+        return benchmark(self.__name__, self, names, shape, dtype, repeats, options, is_local=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from ..kernels import fold_formulas
 from . import fold_gradients, folding
 from .fold_gradients import Gradient, gradient_of, opened
 from .folding import After, Combine, Fold, ReductionPlan, by_ufunc, choosing, in_a_tree, unchanged
+from .measuring import Benchmark, benchmark
 from .rows import Meaning, Row
 from .signatures import Own, frozen, meaning_of, python_function, taken_by
 
@@ -294,6 +295,24 @@ class Reduction(Own):
             axis = -1
         plan = folding.planned(fold, keys, axis, keepdims)
         return inspected(self.__name__, self._source(), plan, addresses)
+
+    def benchmark(
+        self,
+        shape: int | Sequence[int],
+        dtype: Any = "float32",
+        *,
+        axis: int | Sequence[int] | None = None,
+        repeats: int = 30,
+        **numbers: float,
+    ) -> Benchmark:
+        """The speed of a call on a GPU: as `Kernel.benchmark`, of arrays that are reduced along `axis`.
+
+        All results are checked, by NumPy, which takes its time.
+        """
+        options = {**self._options, **numbers}
+        names = list(self._signature.parameters)
+        call = partial(self, axis=axis)
+        return benchmark(self.__name__, call, names, shape, dtype, repeats, options, is_local=False)
 
 
 def _starting(start: Any, is_named: bool) -> tuple[float, ...]:
