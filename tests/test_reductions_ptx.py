@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
@@ -10,11 +11,11 @@ import pytest
 from oracle import DTYPES
 from skips import skip_if
 
-from numbacc import compiling
+from numbacc import compiling, elementwise
 from numbacc.base.dispatch import launching_by, simulated
 from numbacc.base.dtypes import TABLE
 from numbacc.base.layout import layout, row_major_strides
-from numbacc.elementwise import normalizing, reducing
+from numbacc.elementwise import folding, normalizing, reducing
 from numbacc.kernels.row_specs import RowSpec
 from numbacc.kernels.specs import FoldSpec
 
@@ -201,3 +202,56 @@ def test_arrays_that_are_not_aligned_are_taken_element_by_element():
     strided = layout((64, 4096), (8 * 4096, 8), np.dtype(np.float32), 0)
     (order,) = orders_of(normalizing.planned("softmax", (strided,)))
     assert order.kernel.width == 1
+
+
+# ---------------------------------------------------------------- of one's own
+
+OWN = {
+    "rms": (elementwise.reduction(lambda x: x * x, after=lambda t, n, eps=1e-6: math.sqrt(t / n + eps)), 1),
+    "dot": (elementwise.reduction(lambda x, y: x * y), 2),
+    "cosine": (
+        elementwise.reduction(lambda x, y: (x * y, x * x, y * y), after=lambda xy, xx, yy: xy / math.sqrt(xx * yy)),
+        2,
+    ),
+    "farthest": (elementwise.reduction(lambda x, y: abs(x - y), merge="max"), 2),
+    "share": (elementwise.reduction(lambda x, limit=1.0: abs(x) > limit, after=lambda k, n: k / n), 1),
+    "own merge": (
+        elementwise.reduction(lambda x: (x, 1.0), merge=lambda a, n, b, m: (max(a, b), n + m), start=(-math.inf, 0.0)),
+        1,
+    ),
+}
+
+
+def own_orders(name, dtype, axis, shape=(8192, 4096), second=None):
+    own, count = OWN[name]
+    given = [dense(shape, dtype), *[second or dense(shape, dtype)] * (count - 1)]
+    options = len(own._fold.row.names) - count
+    return orders_of(folding.planned(own._fold, (*given, *[float] * options), axis))
+
+
+@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_reductions_of_ones_own(name, dtype):
+    """As those that numbacc brings: wide loads, no float64, nothing called, nothing spilled."""
+    for axis in (0, 1, None):
+        for order in own_orders(name, dtype, axis):
+            found = check(order.kernel)
+            if order.kernel.algorithm == "fold_rows":
+                assert widest(found) == order.kernel.access_bytes == 16
+
+
+@pytest.mark.parametrize("capability", [(7, 5), (8, 0), (10, 0)], ids=str)
+def test_reductions_of_ones_own_everywhere(capability):
+    for axis in (0, 1):
+        for order in own_orders("cosine", "float16", axis, (64, 1 << 16)):
+            check(order.kernel, capability)
+
+
+def test_rows_beside_what_is_the_same_along_them():
+    """They are loaded as if they were alone, wherever they start."""
+    for dtype in ("float32", "bfloat16"):
+        (order,) = own_orders("dot", dtype, -1, second=dense((8192, 1), "float32"))
+        assert order.kernel.repeated == (1,) and order.kernel.algorithm == "fold_rows"
+        assert widest(check(order.kernel)) == 16
+        (order,) = own_orders("dot", dtype, -1, second=dense((4096,), dtype))
+        assert order.kernel.repeated == () and widest(check(order.kernel)) == 16

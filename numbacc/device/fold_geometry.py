@@ -76,7 +76,8 @@ def launch_of(walk: Walk, parts: Sequence[str]) -> Launch:
     if along and all(step[-1] in (0, 1) for step in inner):
         wide = VECTOR_BYTES // max(sizes[k] for k in along)
         if reduced.shape[-1] >= 2 * wide:
-            if walk.inputs > 1:
+            # One by itself is taken from where it is aligned on; several must be aligned alike.
+            if len(along) > 1:
                 # Along a dimension of length 1 nothing is walked.
                 outer = [[n for n, length in zip(step, kept.shape, strict=True) if length > 1] for step in kept.strides]
                 steps = [(*outer[k], *inner[k][:-1]) for k in range(walk.inputs)]

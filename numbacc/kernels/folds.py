@@ -123,12 +123,13 @@ def fold_rows(spec: FoldSpec, io: SimpleNamespace) -> Kernel:
     The last of the `reduced` dimensions counts a row's pieces of `piece` elements: `units` of them, and of the outer
     reduced dimensions', make up a result. What lies before the first 16-byte boundary of a piece, and behind the last,
     is taken element by element; where there are several inputs and `whole` is 0, all is. Inputs that are the same all
-    along a row are `repeated`.
+    along a row are `repeated`, and do not count there.
     """
     put, gain, take, finish, merge = io.put, io.gain, io.take, io.finish, io.merge
     offsets, unravel, scalars, store, done = io.offsets, io.unravel, io.scalars, io.store, io.done
     enter, leave, cell = io.enter, io.leave, io.cell
-    width, runs, is_alone, slots = spec.width, spec.runs, len(spec.reads) == 1, len(spec.parts)
+    width, runs, slots = spec.width, spec.runs, len(spec.parts)
+    is_alone = len(spec.reads) - len(spec.repeated) == 1
     gather, gather_edge = _gathering_all(spec, io, 1, runs), _gathering_all(spec._replace(width=1), io, 1, 1)
     start, settle = io.start(1), settling(io, 1)
     lead = next(k for k in range(len(spec.reads)) if k not in spec.repeated)
