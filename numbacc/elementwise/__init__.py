@@ -34,7 +34,7 @@ from .entropy import cross_entropy, cross_entropy_backward
 from .indexing import take, take_along_axis, take_along_axis_plan, take_plan
 from .joining import concatenate, stack
 from .operation import ElementwisePlan
-from .optimizers import adamw_step
+from .optimizers import adamw_step, adamw_step_plan
 from .own import Kernel, kernel
 from .own_reductions import Reduction, reduction
 from .positions import (
@@ -51,6 +51,7 @@ from .positions import (
 from .public import functions_of
 from .rotary import rope, rope_backward, rope_backward_plan, rope_plan, rope_tables
 from .rows import NAMED, Row
+from .stepping import StepPlan
 from .table import TABLE
 
 _FUNCTIONS = {name: function for row in TABLE for name, function in functions_of(row, TABLE[row]).items()}
@@ -72,7 +73,9 @@ __all__ = [
     "ElementwisePlan",
     "Kernel",
     "Reduction",
+    "StepPlan",
     "adamw_step",
+    "adamw_step_plan",
     "arange",
     "astype",
     "astype_plan",
@@ -96,6 +99,7 @@ __all__ = [
     "linspace",
     "one_hot",
     "one_hot_plan",
+    "reduction",
     "residual_activation",
     "residual_activation_backward",
     "residual_activation_plan",
@@ -104,7 +108,6 @@ __all__ = [
     "rope_backward_plan",
     "rope_plan",
     "rope_tables",
-    "reduction",
     "stack",
     "take",
     "take_along_axis",

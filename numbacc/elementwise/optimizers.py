@@ -1,14 +1,12 @@
-"""A step of AdamW: one kernel for a parameter, its gradient and its two moments."""
+"""A step of AdamW: one kernel for all parameters, their gradients and their two moments."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-from ..arrays.operands import Array
-from ..base import checks
-from ..errors import OptionError
-from .own import Kernel
+from ..device.streams import handle_of
+from . import stepping
+from .stepping import ONE, Options, StepPlan, counted
 
 
 def adamw_step(
@@ -16,7 +14,7 @@ def adamw_step(
     g: Any,
     m: Any,
     v: Any,
-    step: int,
+    step: Any,
     *,
     rate: float = 1e-3,
     beta1: float = 0.9,
@@ -24,8 +22,8 @@ def adamw_step(
     eps: float = 1e-8,
     weight_decay: float = 0.01,
     stream: Any = None,
-) -> tuple[Array, Array, Array]:
-    """A step of AdamW, in place: p, m and v are read and written once, by one kernel.
+) -> tuple[Any, Any, Any]:
+    """A step of AdamW, in place, of one parameter or of lists of them: all is read and written once, by one kernel.
 
         m ← m + (1 - β₁)(g - m),  v ← v + (1 - β₂)(g² - v)
         p ← p - η (m/(1 - β₁ᵗ) / (√(v/(1 - β₂ᵗ)) + ε) + λ p)
@@ -33,10 +31,13 @@ def adamw_step(
     Source: Loshchilov and Hutter 2017 (arXiv:1711.05101), with the decay times the rate, as torch has it.
 
     Args:
-        p: the parameter, an array of floats; it is written.
-        g: the loss's gradient with respect to it, of its shape.
+        p: the parameter, an array of floats; or a list or tuple of them, of any shapes and one dtype. It is written.
+        g: the loss's gradient with respect to it, of its shape; as many where p is a list, of one dtype.
         m, v: the moments, of its shape, 0 at first; they are written. Of a 16-bit parameter they are better float32.
-        step: t, counted from 1.
+            In lists all are of one dtype, float32 or p's.
+        step: t, counted from 1; or an array of one integer or float on the GPU, 1 or more by then, which the kernel
+            reads and leaves as it is: so a captured graph makes a new step at each launch, if it adds 1 before. An
+            array of NumPy's is read at the call.
         rate, beta1, beta2, eps, weight_decay: η, β₁, β₂, ε, λ.
         stream: where the work is queued; the default stream if None. Nothing waits for it.
 
@@ -44,28 +45,59 @@ def adamw_step(
         (p, m, v).
 
     Raises:
-        OptionError: a step below 1, a β not in [0, 1), a negative rate, ε or decay. As `add` besides.
+        OptionError: a step below 1, a β not in [0, 1), a negative rate, ε or decay. ShapeError, DTypeError: arrays that
+        do not fit each other. LayoutError: what is written overlaps another array, also one of another parameter, or is
+        read-only. DeviceError: arrays on several devices.
+
+    Of lists, parameters of no element are passed over. Those whose four arrays are gapless, in one memory order, are
+    taken together by one launch: 16 bytes at a time where all four start at multiples of 16. Each other one has a
+    launch of its own. Where arrays lie is written to a table on the GPU, unless it is as in one of the last calls. The
+    results are those of one call for each, to the bit; with `step` on the GPU they differ by rounding.
 
     Example:
         >>> p, m, v = np.array([1.0]), np.zeros(1), np.zeros(1)
         >>> elementwise.adamw_step(p, np.array([0.5]), m, v, 1, rate=0.1)[0].round(4)
         array([0.899])
+        >>> weights, moments, squares = ([np.ones(n) for n in (2, 3)] for _ in range(3))
+        >>> _ = elementwise.adamw_step(weights, [np.ones(2), np.ones(3)], moments, squares, 1, rate=0.1)
+        >>> weights[1].round(4)
+        array([0.899, 0.899, 0.899])
     """
-    t = checks.integer(step, "step", 1)
-    for name, beta in (("beta1", beta1), ("beta2", beta2)):
-        if not 0.0 <= checks.real(beta, name) < 1.0:
-            raise OptionError(f"{name}={beta} is out of range: it must be at least 0 and below 1")
-    numbers = [checks.at_least_0(x, n) for n, x in (("rate", rate), ("eps", eps), ("weight_decay", weight_decay))]
-    eta, small, decay = numbers
-    given = (eta, 1.0 - beta1, 1.0 - beta2, 1.0 - beta1**t, 1.0 - beta2**t, small, 1.0 - eta * decay)
-    _STEP(p, g, m, v, *given, out=(p, m, v), stream=stream)
+    t = step if type(step) is int and step > 0 else counted(step, handle_of(stream))
+    options = Options.checked(rate, beta1, beta2, eps, weight_decay)
+    if isinstance(p, (list, tuple)):
+        stepping.run((p, g, m, v), t, options, stream)
+    elif type(t) is int:
+        ONE(p, g, m, v, *options.at(t), out=(p, m, v), stream=stream)
+    else:
+        stepping.run(([p], [g], [m], [v]), t, options, stream, alone=True)
     return p, m, v
 
 
-def _step(p, g, m, v, rate, rest1, rest2, whole1, whole2, eps, kept):  # type: ignore[no-untyped-def]
-    m = m + rest1 * (g - m)
-    v = v + rest2 * (g * g - v)
-    return p * kept - rate * (m / whole1) / (math.sqrt(v / whole2) + eps), m, v
+def adamw_step_plan(
+    p: Any,
+    g: Any,
+    m: Any,
+    v: Any,
+    step: Any,
+    *,
+    rate: float = 1e-3,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-8,
+    weight_decay: float = 0.01,
+) -> StepPlan:
+    """The plan that `adamw_step` runs for lists like these: call it as `plan(p, g, m, v, step)`, with its options.
 
+    Arguments and errors are those of `adamw_step`; numbers may be others at each call.
 
-_STEP = Kernel(_step)
+    Example:
+        >>> p, g, m, v = ([np.ones(3), np.ones(2)] for _ in range(4))
+        >>> plan = elementwise.adamw_step_plan(p, g, m, v, 1)
+        >>> plan(p, g, m, v, 1, rate=0.5)[0][1].round(4)
+        array([0.495, 0.495])
+    """
+    t, options = counted(step, handle_of(None)), Options.checked(rate, beta1, beta2, eps, weight_decay)
+    if isinstance(p, (list, tuple)):
+        return stepping.find((p, g, m, v), t, options, alone=False)
+    return stepping.find(([p], [g], [m], [v]), t, options, alone=True)

@@ -6,18 +6,25 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base._numba import kernel_signature
-from . import bits, draws, dropout, folds, gathers, maps, reductions, repack, row_maps
+from . import bits, draws, dropout, folds, gathers, list_maps, maps, reductions, repack, row_maps
 from .draw_specs import DrawSpec
+from .list_specs import ListSpec
 from .row_specs import RowSpec
 from .specs import FoldSpec, Kernel, KernelSpec, RepackSpec, words_of
 
 _MAPS = {name: module for module in (maps, bits, dropout, gathers, reductions) for name in module.INNER}
-_OTHERS: dict[type, Any] = {DrawSpec: draws, FoldSpec: folds, RepackSpec: repack, RowSpec: row_maps}
+_OTHERS: dict[type, Any] = {
+    DrawSpec: draws,
+    FoldSpec: folds,
+    ListSpec: list_maps,
+    RepackSpec: repack,
+    RowSpec: row_maps,
+}
 #: Beside arrays and steps: how many dimensions inside `outer`, and how many scalars follow it.
 INNER = {name: module.INNER[name] for name, module in _MAPS.items()}
 SCALARS = {name: module.SCALARS[name] for name, module in _MAPS.items()}
 
-Spec = KernelSpec | DrawSpec | FoldSpec | RepackSpec | RowSpec
+Spec = KernelSpec | DrawSpec | FoldSpec | ListSpec | RepackSpec | RowSpec
 
 
 def make(spec: Spec) -> Kernel:

@@ -274,7 +274,7 @@ class LaunchOrder(NamedTuple):
     """The description of a launch, from which a launcher is made.
 
     Attributes:
-        kernel: which kernel.
+        kernel: which kernel: its spec.
         device: the GPU.
         grid, block: blocks and threads along x and y.
         alignment: the address modulo 16 of each array.
@@ -287,7 +287,7 @@ class LaunchOrder(NamedTuple):
         cluster: how many blocks next to each other along x run together, and see each other's shared memory.
     """
 
-    kernel: KernelSpec | RepackSpec | DrawSpec | FoldSpec | RowSpec
+    kernel: Any
     device: int
     grid: tuple[int, int]
     block: tuple[int, int]
