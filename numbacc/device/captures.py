@@ -139,10 +139,10 @@ class CapturedMemory(NotCopied):
         """Keep an object as long as the graph."""
         self._capture.keep(owner)
 
-    def before(self, stream: int, writes: bool) -> Any:
+    def before(self, stream: int, writes: bool, passed: Any = None) -> Any:
         """As `History.before`, of work that is not captured."""
         self._check()
-        return self.block.before(stream, writes)
+        return self.block.before(stream, writes, passed)
 
     def _check(self) -> None:
         if self._capture.active:

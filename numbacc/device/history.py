@@ -75,20 +75,23 @@ class History(NotCopied):
         with _lock:
             self._kept = (getattr(self, "_kept", None), owner)
 
-    def before(self, stream: int, writes: bool) -> tuple[Use, ...]:
+    def before(self, stream: int, writes: bool, passed: set[Event] | None = None) -> tuple[Use, ...]:
         """Make a stream wait for what is queued on this memory; returns that. The device's context is current.
 
         Args:
             stream: where work is to be queued, and is not captured.
             writes: whether it will write: then it waits for readers, too.
+            passed: the events that it waits for already; those that it does from now on are added.
         """
+        passed = set() if passed is None else passed
         with _lock:
             self._depart(stream)
             if self._uses and stream == self.stream and not self.partners and self._others_are_done():
                 self._uses, self.sole = (), stream
             uses, partners = self._uses, self.partners
         for use in uses:
-            if use.stream != stream and (writes or use.writes):
+            if use.stream != stream and (writes or use.writes) and use.event not in passed:
+                passed.add(use.event)
                 driver.cuStreamWaitEvent(stream, use.event.handle, 0)
         for partner in partners:
             if partner != stream and not capture_on(partner)[0]:
@@ -157,6 +160,27 @@ class History(NotCopied):
                     last = Use(stream, point_behind(stream, self.device), True)
                     self._uses = (*(use for use in self._uses if use.stream != stream), last)
             self.partners = tuple(others)
+
+
+def _depart_together(stream: int, histories: Iterable[Any], device: int) -> None:
+    """`_depart` of several that are used at once: one event for all that leave a stream."""
+    with _lock:
+        leaving: dict[int, list[History]] = {}
+        for each in histories:
+            if each.sole is not None and each.sole != stream:
+                leaving.setdefault(each.sole, []).append(each)
+        for sole, those in leaving.items():
+            # First, so that work which another thread queues behind the event is noted by itself.
+            for each in those:
+                each.sole = None
+            try:
+                last = Use(sole, point_behind(sole, device), True)
+            except BaseException:
+                for each in those:
+                    each.sole = sole
+                raise
+            for each in those:
+                each._uses = (last,)
 
 
 def point_behind(stream: int, device: int) -> Event:
@@ -263,8 +287,11 @@ class using:
     def _wait(self) -> list[tuple[Any, bool, tuple[Use, ...] | None]]:
         # What is written comes last, and counts.
         used = {id(storage.block): (storage, written) for storage, written in self._used}
+        if len(used) > 1:
+            _depart_together(self._stream, [storage for storage, _ in used.values()], self._device)
+        passed: set[Event] = set()
         return [
-            (storage, written, None if storage.sole == self._stream else storage.before(self._stream, written))
+            (storage, written, None if storage.sole == self._stream else storage.before(self._stream, written, passed))
             for storage, written in used.values()
         ]
 

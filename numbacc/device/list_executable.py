@@ -133,6 +133,8 @@ class ListExecutable(NotCopied):
         self.flat = [k for k in range(task.rows) if is_flat(task.layouts[k :: task.rows])]
         sizes = [task.layouts[k].size for k in self.flat]
         self.tables = ListTables(sizes, self._spec(Work(ListFormula("", tuple), ()), ()), device)
+        #: Numbers of arrays and whether they are written; those that are come last, where one storage is of several.
+        self._order = sorted(((k, task.is_written(k)) for k in range(len(task.layouts))), key=itemgetter(1))
         self._picked = [k + first for first in range(0, len(task.layouts), max(task.rows, 1)) for k in self.flat]
         self._kernels: dict[Any, Kernel] = {}
 
@@ -193,32 +195,29 @@ class ListExecutable(NotCopied):
                 self.apart.check_single(name, array._address, array._numbacc_layout, addresses)
         if not self.flat:
             return
-        storages += [array._storage for array in singles]
+        counters = [array._storage for array in singles]
         kernel = self.kernel(work, tuple([array.dtype.name for array in singles]), starts)
         if tables is not None:
             # The path where a tenth of a microsecond counts: for each of hundreds of arrays.
-            for storage in storages:
+            used = [*storages, *counters]
+            for storage in used:
                 if storage.sole != stream:
                     break
             else:
                 if not kernel.launch(stream, 0, (*tables.addresses, *starts), words):
-                    for storage in storages:
+                    for storage in used:
                         if storage.sole != stream:
                             # Another thread has begun to use the memory elsewhere meanwhile.
-                            self._note(stream, (*arrays, *singles))
+                            self._note(stream, arrays, singles)
                             break
                     return
-        with runtime().using(stream, self._device, storages=self._used(storages)) as capture:
+        pairs = [(storage, False) for storage in counters]
+        pairs += [(storages[k], is_written) for k, is_written in self._order]
+        with runtime().using(stream, self._device, storages=pairs) as capture:
             if tables is None or capture is not None:
                 tables = self.tables.make(stream, where, [addresses[k] for k in self._picked], capture)
             kernel.check(kernel.launch_unchecked(stream, 0, (*tables.addresses, *starts), words))
 
-    def _used(self, storages: Sequence[Any]) -> list[tuple[Any, bool]]:
-        """Each with whether it is written; those that are come last, where one storage is of several."""
-        found = [(storage, self.task.is_written(k)) for k, storage in enumerate(storages)]
-        return sorted(found, key=itemgetter(1))
-
-    def _note(self, stream: int, arrays: Sequence[Any]) -> None:
-        is_written = self.task.is_written
-        reads = [array for k, array in enumerate(arrays) if not is_written(k)]
-        runtime().note(stream, self._device, reads, [array for k, array in enumerate(arrays) if is_written(k)])
+    def _note(self, stream: int, arrays: Sequence[Any], singles: Sequence[Any]) -> None:
+        reads, writes = ([arrays[k] for k, is_written in self._order if is_written == own] for own in (False, True))
+        runtime().note(stream, self._device, [*singles, *reads], writes)

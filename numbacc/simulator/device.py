@@ -85,7 +85,7 @@ class Storage(NotCopied):
     def keep(self, owner: object) -> None:
         """Copies are done at once: nothing need be kept."""
 
-    def before(self, stream: int, writes: bool) -> None:
+    def before(self, stream: int, writes: bool, passed: object = None) -> None:
         """All work is done at once: there is nothing to wait for."""
 
     def unshare(self, stream: int) -> None:
