@@ -19,7 +19,7 @@ from .base.dispatch import has_gpu, launching_by, simulated
 from .base.layout import Layout, layout, row_major_strides
 from .device import copying, kernel_cache
 from .device.inspection import Noted
-from .elementwise import normalizing, operation, reducing
+from .elementwise import normalizing, operation, reducing, stepping
 from .errors import DTypeError
 from .fft import arguments, program, repacking, steps
 from .gemm import epilogue_plans
@@ -121,7 +121,7 @@ def _copies() -> None:
 
 def _elementwise() -> None:
     """Every function and gradient in every float, of dense arrays and numbers for options, and of odd rows; those that
-    have integers in the ones that are most used."""
+    have integers in the ones that are most used; steps of lists of parameters."""
     for row in elementwise.rows():
         for dtype in (*dtypes.FLOATS, "int32", "int64", "bool", "complex64"):
             for columns in (_LONG, _ODD[-1]) if dtype in dtypes.FLOATS else (_LONG,):
@@ -137,6 +137,9 @@ def _elementwise() -> None:
                 except DTypeError:
                     continue
                 plan.choose([0] * (len(plan.inputs) + len(plan.outputs)))
+    for dtype in dtypes.FLOATS:
+        for moments in dict.fromkeys((dtype, "float64" if dtype == "float64" else "float32")):
+            stepping.everyday(_dense((_LONG,), dtype), _dense((_LONG,), moments))
 
 
 #: Functions of the family that are reduced in all floats, and their option.

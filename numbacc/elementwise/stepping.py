@@ -155,6 +155,14 @@ def _made(alone: bool, *lists: tuple[Layout, ...]) -> StepPlan:
     return StepPlan(task._replace(operands=names), task.layouts[0].device if rows else CPU)
 
 
+def everyday(p: Layout, m: Layout) -> None:
+    """Make the kernels of steps of parameters and moments like these."""
+    plan = _made(False, (p,), (p,), (m,), (m,))
+    plan.kernel()
+    for counter in ("int64", "int32", "float32"):
+        plan.kernel(counter)
+
+
 class StepPlan(NotCopied):
     """A planned step of AdamW. Call it with arrays laid out as those it was made for: one of each, or lists.
 
@@ -249,13 +257,17 @@ class StepPlan(NotCopied):
         if not is_number:
             self._check_counter(step)
             one, numbers = _ONE_COUNTED, (astype(step.reshape(()), "float32"), *options.counted())
-        if self._lists.flat and is_number:
-            self._lists.kernel(self._works[0], (), ())
-        elif self._lists.flat:
-            self._lists.kernel(self._works[1], (step.dtype.name,), (step._address,))
+        if self._lists.flat:
+            self.kernel(*(() if is_number else (step.dtype.name, step._address)))
         for k in self._rest:
             p, g, m, v = arrays[k :: self._task.rows]
             one.plan(p, g, m, v, *numbers, out=(p, m, v))
+
+    def kernel(self, counter: str | None = None, start: int = 0) -> Any:
+        """The kernel of lists: of steps that are numbers, or counted in a dtype at an address."""
+        if counter is None:
+            return self._lists.kernel(self._works[0], (), ())
+        return self._lists.kernel(self._works[1], (counter,), (start,))
 
     def _words(self, numbers: Sequence[float]) -> list[int]:
         compute = self._works[0].scalars[0]
@@ -291,7 +303,7 @@ class StepPlan(NotCopied):
             if self._rest:
                 algorithm = f"{len(self._rest)} launches of one parameter each"
             if self._lists.flat:
-                found = self._lists.last or self._lists.kernel(self._works[0], (), ())
+                found = self._lists.last or self.kernel()
                 backend, algorithm, nbytes = found.backend, found.algorithm, self._lists.tables.nbytes
         return PlanInfo(self.op, self._task.operands, backend, algorithm, nbytes, self._task.compute, None, True)
 

@@ -74,8 +74,12 @@ class ListSpec(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Elements next to each other that a thread takes together: 16 bytes of the narrowest dtype."""
-        return VECTOR_BYTES // min(TABLE[name].itemsize for name in self.operands)
+        """Elements next to each other that a thread takes together: 16 bytes of the narrowest dtype.
+
+        Where float64 is computed in registers allow 16 bytes of that.
+        """
+        narrowest = min(TABLE[name].itemsize for name in self.operands)
+        return VECTOR_BYTES // (8 if self.compute == "float64" else narrowest)
 
     @property
     def row_words(self) -> int:
