@@ -7,6 +7,7 @@ import importlib
 
 #: What can be benchmarked: the modules of this package that have a `run` function.
 SUBJECTS = {
+    "adamw": "AdamW's step over 200 parameters against the speed of copies and torch's fused optimizer",
     "arrays": "host time of everyday calls on arrays against torch",
     "elementwise": "elementwise functions and own kernels against the speed of copies, torch, torch.compile and CuPy",
     "fft": "Fourier transforms against torch and CuPy",
