@@ -7,7 +7,6 @@ import importlib
 
 #: What can be benchmarked: the modules of this package that have a `run` function.
 SUBJECTS = {
-    "adamw": "AdamW's step over 200 parameters against the speed of copies and torch's fused optimizer",
     "arrays": "host time of everyday calls on arrays against torch",
     "elementwise": "elementwise functions and own kernels against the speed of copies, torch, torch.compile and CuPy",
     "fft": "Fourier transforms against torch and CuPy",
@@ -18,6 +17,7 @@ SUBJECTS = {
     "rows": "reductions, softmax, norms and cross entropy against the speed of copies, torch, Liger and quack",
     "random": "random numbers against the speed of filling memory, torch and CuPy",
     "startup": "the import and first calls in new processes, from source and from the disk cache",
+    "adamw": "AdamW's step over 200 parameters against the speed of copies and torch's fused optimizer",
 }
 
 

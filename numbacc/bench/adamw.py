@@ -82,7 +82,7 @@ def _is_right(p: list[Any], g: list[Any], m: list[Any], v: list[Any]) -> bool:
     """True if a step does to the first elements of each parameter what NumPy does, which has the same step."""
     few = 64
     heads = [[numbacc.asnumpy(x.reshape(-1)[:few]).copy() for x in each] for each in (p, g, m, v)]
-    elementwise.adamw_step(*heads, 1, rate=_RATE, weight_decay=_DECAY)
+    elementwise.adamw_step(heads[0], heads[1], heads[2], heads[3], 1, rate=_RATE, weight_decay=_DECAY)
     elementwise.adamw_step(p, g, m, v, 1, rate=_RATE, weight_decay=_DECAY)
     eps = {2: 2.0**-7, 4: 2.0**-20}[p[0].dtype.itemsize]
     return all(

@@ -58,9 +58,8 @@ def adamw_step(
         >>> p, m, v = np.array([1.0]), np.zeros(1), np.zeros(1)
         >>> elementwise.adamw_step(p, np.array([0.5]), m, v, 1, rate=0.1)[0].round(4)
         array([0.899])
-        >>> weights, moments, squares = ([np.ones(n) for n in (2, 3)] for _ in range(3))
-        >>> _ = elementwise.adamw_step(weights, [np.ones(2), np.ones(3)], moments, squares, 1, rate=0.1)
-        >>> weights[1].round(4)
+        >>> g = np.ones(3)
+        >>> elementwise.adamw_step([np.ones(3)], [g], [np.zeros(3)], [np.zeros(3)], 1, rate=0.1)[0][0].round(4)
         array([0.899, 0.899, 0.899])
     """
     t = step if type(step) is int and step > 0 else counted(step, handle_of(stream))
@@ -92,9 +91,9 @@ def adamw_step_plan(
     Arguments and errors are those of `adamw_step`; numbers may be others at each call.
 
     Example:
-        >>> p, g, m, v = ([np.ones(3), np.ones(2)] for _ in range(4))
-        >>> plan = elementwise.adamw_step_plan(p, g, m, v, 1)
-        >>> plan(p, g, m, v, 1, rate=0.5)[0][1].round(4)
+        >>> p, g = ([np.ones(3), np.ones(2)] for _ in range(2))
+        >>> m, v = ([np.zeros(3), np.zeros(2)] for _ in range(2))
+        >>> elementwise.adamw_step_plan(p, g, m, v, 1)(p, g, m, v, 1, rate=0.5)[0][1].round(4)
         array([0.495, 0.495])
     """
     t, options = counted(step, handle_of(None)), Options.checked(rate, beta1, beta2, eps, weight_decay)

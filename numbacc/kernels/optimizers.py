@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copyreg
 import math
+from operator import attrgetter
 
 from .list_specs import ListFormula
 
@@ -39,5 +41,14 @@ def adamw_counted(p, g, m, v, t, rate, log1, log2, rest1, rest2, eps, decay):
 
 
 #: Of numbers that are known at the launch, and of a step that the kernel reads.
-ADAMW = ListFormula("elementwise.adamw_step", adamw)
-ADAMW_COUNTED = ListFormula("elementwise.adamw_step", adamw, adamw_numbers)
+ADAMW, ADAMW_COUNTED = ListFormula("adamw", adamw), ListFormula("adamw_counted", adamw, adamw_numbers)
+
+
+def named(name: str) -> ListFormula:
+    """A formula of this module, as pickles have it."""
+    return {formula.name: formula for formula in (ADAMW, ADAMW_COUNTED)}[name]
+
+
+for _formula in (ADAMW, ADAMW_COUNTED):
+    _formula.origin = (named, (_formula.name,))
+copyreg.pickle(ListFormula, attrgetter("origin"))
