@@ -38,14 +38,14 @@ def test_chunks_cover_every_element_once(sizes):
 
 @skip_if(simulated(), "not simulated")
 @pytest.mark.parametrize("capability", [(9, 0), (8, 0)])
-@pytest.mark.parametrize("formula", [ADAMW, ADAMW_COUNTED], ids=["number", "counter"])
+@pytest.mark.parametrize("singles", [(), ("int64",), ("int64", "float32")], ids=["numbers", "step", "step and rate"])
 @each_kind
-def test_the_kernel(kinds, formula, capability):
+def test_the_kernel(kinds, singles, capability):
     """16 bytes at a time, all loads of a thread under way before the first store, in registers."""
     names = (*kinds, kinds[2])
     compute = "float64" if "float64" in names else "float32"
-    singles = () if formula.numbers is None else ("int64",)
-    spec = ListSpec(formula, names, (0, 2, 3), singles, compute, (compute,) * (6 + len(singles)))
+    formula, scalars = (ADAMW_COUNTED, 8 - len(singles)) if singles else (ADAMW, 6)
+    spec = ListSpec(formula, names, (0, 2, 3), singles, compute, (compute,) * scalars)
     found = ptx.compiled(spec, capability)
     assert found.target == "sm_{}{}".format(*capability)
     assert ".local" not in found.text and not re.search(r"\bcall\b", found.text)

@@ -185,6 +185,7 @@ def test_any_strides(place):
 @pytest.mark.parametrize("counter", ["int64", "int32", "float32", "float64", "uint64"])
 @pytest.mark.parametrize("alone", [False, True])
 def test_a_counter_on_the_gpu(device_place, counter, alone):
+    """And the rate with some."""
     place, shapes = device_place, [(5, 6), (3,)]
     for kinds in (KINDS[0], KINDS[1], KINDS[4]):
         p, g, m, v = drawn(kinds, shapes)
@@ -192,13 +193,18 @@ def test_a_counter_on_the_gpu(device_place, counter, alone):
         mine[1][0] = place.put(np.asfortranarray(g[0]))  # not in one memory order with the rest
         count = place.put(np.array([0, 7], dtype(counter)))[1:]
         count = count.reshape(()) if counter == "int64" else count
+        rate = {"float32": np.float32, "float64": np.float64}.get(counter)
+        options = OPTIONS | ({} if rate is None else {"rate": place.put(np.array([0.1], rate))})
         for row in zip(*mine, strict=True) if alone else [mine]:
-            ew.adamw_step(*row, count, **OPTIONS)
+            ew.adamw_step(*row, count, **options)
         assert place.get(count).item() == 7, "it is left as it is"
         for k in range(len(shapes)):
             wanted = exact(p[k], g[k], m[k], v[k], 7, **OPTIONS)
             for own, want in zip((mine[0][k], mine[2][k], mine[3][k]), wanted, strict=True):
-                assert_near(place.get(own), want, factor=16)
+                if rate is np.float32 and kinds[0] == "float64":
+                    np.testing.assert_allclose(place.get(own), want, rtol=1e-7)
+                else:
+                    assert_near(place.get(own), want, factor=16)
 
 
 @pytest.mark.parametrize("t", [1, 2, 1000, 10**6])
@@ -230,7 +236,17 @@ def test_counters_that_are_none(place):
         refused(error, named, run=lambda step=step: ew.adamw_step(*lists, step))
     for step in (np.int64(2), np.array(2), np.array([2.0])):
         ew.adamw_step(*lists, step)
+    for rate, error, named in [
+        (np.array([-1.0]), numbacc.OptionError, "rate=-1.0"),
+        (np.array([1]), numbacc.DTypeError, "rate has dtype int64"),
+        (place.put(np.array([0.1, 0.2])), numbacc.ShapeError, "rate has shape (2,)"),
+    ]:
+        refused(error, named, run=lambda rate=rate: ew.adamw_step(*lists, 1, rate=rate))
+    ew.adamw_step(*lists, 1, rate=np.array(0.1))
     if place.is_device:
+        rate, count = place.put(np.array(0.1)), place.put(np.array(2))
+        refused(numbacc.OptionError, "rate", "step=3", run=lambda: ew.adamw_step(*lists, 3, rate=rate))
+        refused(numbacc.LayoutError, "rate overlaps", run=lambda: ew.adamw_step(*lists, count, rate=lists[3][0][:1]))
         refused(numbacc.LayoutError, "step overlaps m[0]", run=lambda: ew.adamw_step(*lists, lists[2][0][:1]))
         host = drawn(KINDS[0], [(4,)])
         refused(numbacc.DeviceError, "step", run=lambda: ew.adamw_step(*host, place.put(np.array(2))))

@@ -16,7 +16,7 @@ def adamw_step(
     v: Any,
     step: Any,
     *,
-    rate: float = 1e-3,
+    rate: Any = 1e-3,
     beta1: float = 0.9,
     beta2: float = 0.999,
     eps: float = 1e-8,
@@ -38,7 +38,8 @@ def adamw_step(
         step: t, counted from 1; or an array of one integer or float on the GPU, 1 or more by then, which the kernel
             reads and leaves as it is: so a captured graph makes a new step at each launch, if it adds 1 before. An
             array of NumPy's is read at the call.
-        rate, beta1, beta2, eps, weight_decay: η, β₁, β₂, ε, λ.
+        rate, beta1, beta2, eps, weight_decay: η, β₁, β₂, ε, λ. Where step is on the GPU, rate may be, too: an array of
+            one float.
         stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
@@ -62,11 +63,11 @@ def adamw_step(
         >>> elementwise.adamw_step([np.ones(3)], [g], [np.zeros(3)], [np.zeros(3)], 1, rate=0.1)[0][0].round(4)
         array([0.899, 0.899, 0.899])
     """
-    t = step if type(step) is int and step > 0 else counted(step, handle_of(stream))
-    options = Options.checked(rate, beta1, beta2, eps, weight_decay)
+    handle = handle_of(stream)
+    t, options = counted(step, handle), Options.checked(rate, beta1, beta2, eps, weight_decay, handle)
     if isinstance(p, (list, tuple)):
         stepping.run((p, g, m, v), t, options, stream)
-    elif type(t) is int:
+    elif type(t) is int and isinstance(options.rate, float):
         ONE(p, g, m, v, *options.at(t), out=(p, m, v), stream=stream)
     else:
         stepping.run(([p], [g], [m], [v]), t, options, stream, alone=True)
@@ -80,7 +81,7 @@ def adamw_step_plan(
     v: Any,
     step: Any,
     *,
-    rate: float = 1e-3,
+    rate: Any = 1e-3,
     beta1: float = 0.9,
     beta2: float = 0.999,
     eps: float = 1e-8,
@@ -96,7 +97,8 @@ def adamw_step_plan(
         >>> elementwise.adamw_step_plan(p, g, m, v, 1)(p, g, m, v, 1, rate=0.5)[0][1].round(4)
         array([0.495, 0.495])
     """
-    t, options = counted(step, handle_of(None)), Options.checked(rate, beta1, beta2, eps, weight_decay)
+    handle = handle_of(None)
+    t, options = counted(step, handle), Options.checked(rate, beta1, beta2, eps, weight_decay, handle)
     if isinstance(p, (list, tuple)):
         return stepping.find((p, g, m, v), t, options, alone=False)
     return stepping.find(([p], [g], [m], [v]), t, options, alone=True)

@@ -29,28 +29,34 @@ ONE, _ONE_COUNTED = Kernel(ADAMW.function), Kernel(adamw_counted)
 _OP, _NAMES = "elementwise.adamw_step", ("p", "g", "m", "v")
 #: Those that are written, in the order of the formula's results.
 _WRITTEN = (0, 2, 3)
-#: What counts steps on the GPU: dtypes that hold every whole number that matters.
-_COUNTERS = ("int32", "int64", "uint32", "uint64", "float32", "float64")
+#: The dtypes of arrays of one: a counter holds every whole number that matters.
+_SINGLES = {
+    "step": ("int32", "int64", "uint32", "uint64", "float32", "float64"),
+    "rate": ("float32", "float64"),
+}
+#: What is no array, be it right or wrong.
+_NUMBERS = (int, float, complex, str, np.generic, type(None))
 _layout, _is_read_only = attrgetter("_numbacc_layout"), attrgetter("_readonly")
 
 
 class Options(NamedTuple):
-    """The numbers of a step: η, β₁, β₂, ε, λ."""
+    """The numbers of a step: η, which may be an array of one on the GPU, β₁, β₂, ε, λ."""
 
-    rate: float
+    rate: Any
     beta1: float
     beta2: float
     eps: float
     decay: float
 
     @classmethod
-    def checked(cls, rate: Any, beta1: Any, beta2: Any, eps: Any, weight_decay: Any) -> Options:
+    def checked(cls, rate: Any, beta1: Any, beta2: Any, eps: Any, weight_decay: Any, handle: int) -> Options:
         """The numbers as they are used, or the OptionError of what is out of range."""
         for name, beta in (("beta1", beta1), ("beta2", beta2)):
             if not 0.0 <= checks.real(beta, name) < 1.0:
                 raise OptionError(f"{name}={beta} is out of range: it must be at least 0 and below 1")
-        numbers = (rate, "rate"), (eps, "eps"), (weight_decay, "weight_decay")
-        eta, small, decay = (checks.at_least_0(*each) for each in numbers)
+        small, decay = checks.at_least_0(eps, "eps"), checks.at_least_0(weight_decay, "weight_decay")
+        eta = rate if isinstance(rate, _NUMBERS) else _single(rate, "rate", handle)
+        eta = checks.at_least_0(eta, "rate") if isinstance(eta, _NUMBERS) else eta
         return cls(eta, float(beta1), float(beta2), small, decay)
 
     def at(self, t: int) -> tuple[float, ...]:
@@ -58,7 +64,7 @@ class Options(NamedTuple):
         pace, scale = self.rate / (1.0 - self.beta1**t), 1.0 / math.sqrt(1.0 - self.beta2**t)
         return 1.0 - self.beta1, 1.0 - self.beta2, pace, scale, self.eps, 1.0 - self.rate * self.decay
 
-    def counted(self) -> tuple[float, ...]:
+    def counted(self) -> tuple[Any, ...]:
         """The numbers of `adamw_numbers`, behind the step."""
         logs = [math.log(beta) if beta else -math.inf for beta in (self.beta1, self.beta2)]
         return self.rate, *logs, 1.0 - self.beta1, 1.0 - self.beta2, self.eps, self.decay
@@ -70,18 +76,23 @@ def counted(step: Any, handle: int) -> Any:
     Raises:
         OptionError: it is no such number. DTypeError, ShapeError: it is no array of one.
     """
-    if type(step) is not int and not isinstance(step, (np.generic, float, complex, str, type(None))):
-        array = operands.as_array(step, "step", handle)
-        own = operands.layout_of(array)
-        if own.dtype.name not in _COUNTERS and own.dtype.kind not in "iu":
-            raise DTypeError(f"step has dtype {own.dtype}; a counter is of {', '.join(_COUNTERS)}")
-        if own.size != 1:
-            raise ShapeError(f"step has shape {own.shape}; it must be a number or an array of one")
-        if own.device != CPU:
-            return array
-        step = array.item()
+    if not isinstance(step, _NUMBERS):
+        step = _single(step, "step", handle)
+        if not isinstance(step, _NUMBERS):
+            return step
         step = int(step) if isinstance(step, float) and step.is_integer() else step
     return checks.integer(step, "step", 1)
+
+
+def _single(obj: Any, name: str, handle: int) -> Any:
+    """An array of one of the GPU, or the number in an array of NumPy's."""
+    array = operands.as_array(obj, name, handle)
+    own = operands.layout_of(array)
+    if own.dtype.name not in _SINGLES[name]:
+        raise DTypeError(f"{name} has dtype {own.dtype}; as an array it is of {', '.join(_SINGLES[name])}")
+    if own.size != 1:
+        raise ShapeError(f"{name} has shape {own.shape}; it must be a number or an array of one")
+    return array.item() if own.device == CPU else array
 
 
 def run(lists: tuple[Any, ...], step: Any, options: Options, stream: Any, *, alone: bool = False) -> None:
@@ -158,9 +169,8 @@ def _made(alone: bool, *lists: tuple[Layout, ...]) -> StepPlan:
 def everyday(p: Layout, m: Layout) -> None:
     """Make the kernels of steps of parameters and moments like these."""
     plan = _made(False, (p,), (p,), (m,), (m,))
-    plan.kernel()
-    for counter in ("int64", "int32", "float32"):
-        plan.kernel(counter)
+    for singles in ((), ("int64",), ("int32",), ("float32",), ("int64", "float32")):
+        plan.kernel(singles, (0,) * len(singles))
 
 
 class StepPlan(NotCopied):
@@ -182,7 +192,12 @@ class StepPlan(NotCopied):
     def __init__(self, task: ListTask, device: int):
         self.op, self.device, self._task = _OP, device, task
         compute = task.compute
-        self._works = Work(ADAMW, (compute,) * 6), Work(ADAMW_COUNTED, (compute,) * 7, ("step",))
+        #: By how many of step and rate are on the GPU.
+        self._works = (
+            Work(ADAMW, (compute,) * 6),
+            Work(ADAMW_COUNTED, (compute,) * 7, ("step",)),
+            Work(ADAMW_COUNTED, (compute,) * 6, ("step", "rate")),
+        )
         if device == CPU:
             self._apart, self._rest = Apart(task), list(range(task.rows))
             return
@@ -198,7 +213,7 @@ class StepPlan(NotCopied):
         v: Any,
         step: Any,
         *,
-        rate: float = 1e-3,
+        rate: Any = 1e-3,
         beta1: float = 0.9,
         beta2: float = 0.999,
         eps: float = 1e-8,
@@ -226,48 +241,65 @@ class StepPlan(NotCopied):
                 f"this plan of {self.op} was made for other arrays. Make a plan for these, or call the function, "
                 "which does"
             )
-        self.run(arrays, counted(step, handle), Options.checked(rate, beta1, beta2, eps, weight_decay), handle)
+        self.run(arrays, counted(step, handle), Options.checked(rate, beta1, beta2, eps, weight_decay, handle), handle)
         return p, m, v
 
     def run(self, arrays: list[Any], step: Any, options: Options, handle: int) -> None:
         """A step of arrays of the layouts it was made for, list after list."""
+        singles = self._singles(step, options)
+        if not self._task.rows:
+            return
         self._check_writable(arrays)
         if self.device == CPU:
-            if type(step) is not int:
-                self._check_counter(step)
             self._apart.check([array.ctypes.data for array in arrays])
             self._one_by_one(ONE, arrays, options.at(step), handle)
-        elif type(step) is int:
+        elif not singles:
             numbers = options.at(step)
             self._lists.run(self._works[0], arrays, (), handle, self._words(numbers))
             self._one_by_one(ONE, arrays, numbers, handle)
         else:
-            self._check_counter(step)
-            numbers = options.counted()
-            self._lists.run(self._works[1], arrays, (step,), handle, self._words(numbers))
+            numbers = options.counted()[len(singles) - 1 :]
+            self._lists.run(self._works[len(singles)], arrays, singles, handle, self._words(numbers))
             if self._rest:
-                single = astype(step.reshape(()), "float32", copy=False, stream=handle)
-                self._one_by_one(_ONE_COUNTED, arrays, (single, *numbers), handle)
+                self._one_by_one(_ONE_COUNTED, arrays, (*self._computed(singles, handle), *numbers), handle)
 
     def prepare(self, arrays: list[Any], step: Any, options: Options) -> None:
         """Compile and load what a run on these arrays needs."""
         if self.device == CPU:
             return
-        is_number, one, numbers = type(step) is int, ONE, options.at(1)
-        if not is_number:
-            self._check_counter(step)
-            one, numbers = _ONE_COUNTED, (astype(step.reshape(()), "float32"), *options.counted())
+        singles = self._singles(step, options)
         if self._lists.flat:
-            self.kernel(*(() if is_number else (step.dtype.name, step._address)))
+            self.kernel([each.dtype.name for each in singles], [each._address for each in singles])
+        if not self._rest:
+            return
+        one, numbers = ONE, () if singles else options.at(step)
+        if singles:
+            numbers = (*self._computed(singles, handle_of(None)), *options.counted()[len(singles) - 1 :])
+            one = _ONE_COUNTED
         for k in self._rest:
             p, g, m, v = arrays[k :: self._task.rows]
             one.plan(p, g, m, v, *numbers, out=(p, m, v))
 
-    def kernel(self, counter: str | None = None, start: int = 0) -> Any:
-        """The kernel of lists: of steps that are numbers, or counted in a dtype at an address."""
-        if counter is None:
-            return self._lists.kernel(self._works[0], (), ())
-        return self._lists.kernel(self._works[1], (counter,), (start,))
+    def kernel(self, singles: Sequence[str] = (), starts: Sequence[int] = ()) -> Any:
+        """The kernel of lists, by the dtypes and addresses of what is on the GPU: nothing, step, or step and rate."""
+        return self._lists.kernel(self._works[len(singles)], tuple(singles), starts)
+
+    def _singles(self, step: Any, options: Options) -> tuple[Any, ...]:
+        """The arrays of one element: nothing, step, or step and rate."""
+        found = [("step", step)] if type(step) is not int else []
+        if not isinstance(options.rate, float):
+            if not found:
+                raise OptionError(f"rate is on the GPU and step={step} is not: count steps there, too")
+            found.append(("rate", options.rate))
+        for name, array in found:
+            if self._task.rows:
+                check_same_device(operands.layout_of(array), name, self._task.layouts[0], self._task.name(0))
+        return tuple([array for _, array in found])
+
+    def _computed(self, singles: Sequence[Any], handle: int) -> list[Any]:
+        """Arrays of one element in the dtype that is computed in, as those of one parameter meet others."""
+        compute = self._task.compute
+        return [astype(each.reshape(()), compute, copy=False, stream=handle) for each in singles]
 
     def _words(self, numbers: Sequence[float]) -> list[int]:
         compute = self._works[0].scalars[0]
@@ -289,10 +321,6 @@ class StepPlan(NotCopied):
         if True in fixed:
             number = fixed.index(True)
             raise read_only(self._task.name(number if number < rows else number + rows))
-
-    def _check_counter(self, step: Any) -> None:
-        if self._task.rows:
-            check_same_device(operands.layout_of(step), "step", self._task.layouts[0], self._task.name(0))
 
     @property
     def info(self) -> PlanInfo:
