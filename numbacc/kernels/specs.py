@@ -6,9 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ..base.dtypes import TABLE
-from .draw_specs import DrawSpec
 from .formula import Formula, Reduction
-from .row_specs import RowSpec
 
 #: A kernel as a Python function, ready to be compiled or simulated.
 Kernel = Callable[..., None]
