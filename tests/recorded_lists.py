@@ -307,6 +307,19 @@ def test_a_graph_of_others_has_its_tables_when_the_capture_ends(log):
     assert tables <= freed(inside)
 
 
+def test_arrays_of_a_stream_that_others_capture_stay_there(log):
+    """What was queued on them before cannot be waited for now; afterwards it is."""
+    s = numbacc.stream()
+    given = lists(stream=s)
+    fills = log.named("fill")
+    with foreign_capture(s) as graph, pytest.raises(numbacc.UnsupportedError, match="captured"):
+        ew.adamw_step(*given, 1)
+    graph["destroy"]()
+    assert {x._storage.sole for each in given for x in each} == {s.handle} and not log.named("launch")
+    ew.adamw_step(*given, 1)
+    assert all(log.before(fill, only(log.named("launch"))) for fill in fills)
+
+
 def test_gradients_that_a_graph_makes(log):
     """Arrays made inside, with a step on them."""
     p, g, m, v = lists()

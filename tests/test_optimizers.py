@@ -288,6 +288,7 @@ def test_what_does_not_fit(place):
     whole = place.put(np.ones(4, np.int32))
     for error, words, lists in [
         (numbacc.DTypeError, ("g is a",), (p, g[0], m, v)),
+        (numbacc.DTypeError, ("v is a generator",), (p, g, m, (x for x in v))),
         (numbacc.ShapeError, ("m has 1", "p 2"), (p, g, m[:1], v)),
         (numbacc.ShapeError, ("v[1] has shape (4,)", "p[1] has shape (2, 3)"), (p, g, m, [v[0], v[0]])),
         (numbacc.DTypeError, ("p[1]", "p[0]"), ([half, p[1]], g, m, v)),

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..device.streams import handle_of
 from . import stepping
+from .operation import run
 from .stepping import ONE, Options, StepPlan, counted
 
 
@@ -68,7 +69,7 @@ def adamw_step(
     if isinstance(p, (list, tuple)):
         stepping.run((p, g, m, v), t, options, stream)
     elif type(t) is int and isinstance(options.rate, float):
-        ONE(p, g, m, v, *options.at(t), out=(p, m, v), stream=stream)
+        run(ONE, (p, g, m, v, *options.at(t)), (p, m, v), None, stream)
     else:
         stepping.run(([p], [g], [m], [v]), t, options, stream, alone=True)
     return p, m, v

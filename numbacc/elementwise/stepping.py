@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -17,14 +18,25 @@ from ..base.ownership import PLAN_INSTEAD, NotCopied
 from ..device.list_executable import Apart, ListExecutable, ListTask, Work
 from ..device.streams import handle_of
 from ..errors import DTypeError, LayoutError, OptionError, ShapeError
-from ..kernels.optimizers import ADAMW, ADAMW_COUNTED, adamw_counted
+from ..kernels.optimizers import ADAMW, ADAMW_COUNTED, adamw, adamw_counted
+from ..kernels.vectorized import vectorized
 from ..plan.base import PlanInfo
 from .caching import plans
 from .casting import astype
-from .own import Kernel
+from .operation import find as find_one
+from .operation import run as run_one
+from .rows import Meaning, Row
 
-#: The step of one parameter of any strides: of numbers alone, and of a counter that is read on the GPU.
-ONE, _ONE_COUNTED = Kernel(ADAMW.function), Kernel(adamw_counted)
+
+def _row(function: Callable[..., Any]) -> Row:
+    """The step of one parameter of any strides, as an elementwise function: by the formula of lists, to the bit."""
+    name, names = "adamw_step", tuple(inspect.signature(function).parameters)
+    meanings = {"f": Meaning(function, vectorized(function, name))}
+    return Row(name, names, "float", meanings, results=("",) * 3, is_tuple=True, heavy=(2,))
+
+
+#: Of numbers alone, and of a step, or a rate, too, that is read on the GPU.
+ONE, _ONE_COUNTED = _row(adamw), _row(adamw_counted)
 
 _OP, _NAMES = "elementwise.adamw_step", ("p", "g", "m", "v")
 #: Those that are written, in the order of the formula's results.
@@ -106,6 +118,7 @@ def run(lists: tuple[Any, ...], step: Any, options: Options, stream: Any, *, alo
         alone: True where each list has the one array that was given in its place.
     """
     handle = handle_of(stream)
+    _check_lists(lists)
     # The short way, for device arrays; all else, and all that is wrong, is checked in `_find`.
     try:
         plan = plans.hit((_made, alone, *[tuple(map(_layout, each)) for each in lists]))
@@ -121,16 +134,22 @@ def run(lists: tuple[Any, ...], step: Any, options: Options, stream: Any, *, alo
 def find(lists: tuple[Any, ...], step: Any, options: Options, *, alone: bool) -> StepPlan:
     """The plan of a step, prepared."""
     handle = handle_of(None)
+    _check_lists(lists)
     plan, arrays = _find(lists, handle, alone)
     plan.prepare(arrays, step, options)
     return plan
 
 
+def _check_lists(lists: tuple[Any, ...]) -> None:
+    """Raise DTypeError where a list stands beside what is none."""
+    for name, each in zip(_NAMES, lists, strict=True):
+        if not isinstance(each, (list, tuple)):
+            raise DTypeError(f"{name} is a {type(each).__name__} and p a list; pass lists, or one array of each")
+
+
 def _find(lists: tuple[Any, ...], handle: int, alone: bool) -> tuple[StepPlan, list[Any]]:
     arrays, layouts = [], []
     for name, each in zip(_NAMES, lists, strict=True):
-        if not isinstance(each, (list, tuple)):
-            raise DTypeError(f"{name} is a {type(each).__name__} and p is not; pass lists, or one array of each")
         found = [operands.as_array(x, name if alone else f"{name}[{k}]", handle) for k, x in enumerate(each)]
         arrays += found
         layouts.append(tuple(map(operands.layout_of, found)))
@@ -233,7 +252,8 @@ class StepPlan(NotCopied):
             LayoutError: an array is laid out otherwise. As `adamw_step` besides.
         """
         handle = handle_of(stream)
-        lists: list[Any] = [[each] for each in (p, g, m, v)] if self._task.alone else [p, g, m, v]
+        lists: tuple[Any, ...] = ([p], [g], [m], [v]) if self._task.alone else (p, g, m, v)
+        _check_lists(lists)
         arrays = [operands.as_array(x, name, handle) for name, each in zip(_NAMES, lists, strict=True) for x in each]
         found = list(map(operands.layout_of, arrays))
         if len(found) != len(self._task.layouts) or not all(map(same_layout, found, self._task.layouts)):
@@ -278,7 +298,7 @@ class StepPlan(NotCopied):
             one = _ONE_COUNTED
         for k in self._rest:
             p, g, m, v = arrays[k :: self._task.rows]
-            one.plan(p, g, m, v, *numbers, out=(p, m, v))
+            find_one(one, (p, g, m, v, *numbers), (p, m, v), None)
 
     def kernel(self, singles: Sequence[str] = (), starts: Sequence[int] = ()) -> Any:
         """The kernel of lists, by the dtypes and addresses of what is on the GPU: nothing, step, or step and rate."""
@@ -305,11 +325,11 @@ class StepPlan(NotCopied):
         compute = self._works[0].scalars[0]
         return [word for number in numbers for word in dtypes.words(number, compute)]
 
-    def _one_by_one(self, kernel: Kernel, arrays: list[Any], numbers: Sequence[Any], handle: int) -> None:
+    def _one_by_one(self, row: Row, arrays: list[Any], numbers: Sequence[Any], handle: int) -> None:
         """The rows that are not taken together."""
         for k in self._rest:
             p, g, m, v = arrays[k :: self._task.rows]
-            kernel(p, g, m, v, *numbers, out=(p, m, v), stream=handle)
+            run_one(row, (p, g, m, v, *numbers), (p, m, v), None, handle)
 
     def _check_writable(self, arrays: list[Any]) -> None:
         rows = self._task.rows

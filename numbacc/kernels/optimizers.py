@@ -6,6 +6,7 @@ import copyreg
 import math
 from operator import attrgetter
 
+from .arithmetic import fma
 from .list_specs import ListFormula
 
 
@@ -18,10 +19,12 @@ def adamw(p, g, m, v, rest1, rest2, pace, scale, eps, kept):
         scale: 1/√(1 - β₂ᵗ).
         eps: ε.
         kept: 1 - η λ.
+
+    Products and sums are put together here, not as the compiler likes, so that all kernels give the same bits.
     """
-    m = m + rest1 * (g - m)
-    v = v + rest2 * (g * g - v)
-    return p * kept - pace * (m / (math.sqrt(v) * scale + eps)), m, v
+    m = fma(rest1, g - m, m)
+    v = fma(rest2, fma(g, g, -v), v)
+    return fma(-pace, m / fma(math.sqrt(v), scale, eps), p * kept), m, v
 
 
 def adamw_numbers(t, rate, log1, log2, rest1, rest2, eps, decay):
