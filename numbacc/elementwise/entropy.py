@@ -42,7 +42,7 @@ def cross_entropy(
     label_smoothing: float = 0.0,
     return_stats: bool = False,
     stream: Any = None,
-) -> Any:
+) -> Array | tuple[Array, Array]:
     """-log softmax(x) at the class that is right: log Σ e^x - x_t, from the logits, which are read once.
 
     With label smoothing s: (1 - s) (log Σ e^x - x_t) + s (log Σ e^x - mean of x), as torch has it. Source: Szegedy et
@@ -67,8 +67,8 @@ def cross_entropy(
         OptionError: reduction, ignore_index, label_smoothing, stream. DeviceError: several devices.
 
     Example:
-        >>> elementwise.cross_entropy(np.zeros((2, 4)), np.array([1, 3])).round(4)
-        array(1.3863)
+        >>> float(elementwise.cross_entropy(np.zeros((2, 4)), np.array([1, 3])).round(4))
+        1.3863
     """
     logits, places, axis = _given(x, target, axis, stream)
     ignored, smoothing = _options(reduction, ignore_index, label_smoothing)
