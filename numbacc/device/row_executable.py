@@ -14,12 +14,12 @@ from ..base.dtypes import info
 from ..base.layout import Layout, Merged, View, merge_dimensions, same_layout
 from ..kernels.formula import RowFormula
 from ..kernels.row_specs import RowSpec
-from ..kernels.specs import VECTOR_BYTES, LaunchOrder, Limits, words_of
+from ..kernels.specs import VECTOR_BYTES, LaunchOrder, words_of
 from .few_rows import FewRows
 from .geometry import RANKS, alignments_of, arrays_of, sizes_of
 from .map_executable import Kernel
 from .operation import Operation
-from .row_geometry import Rows, are_few, launch_rows
+from .row_geometry import RowLaunch, Rows, are_few, launch_rows
 
 
 class RowTask(NamedTuple):
@@ -75,7 +75,7 @@ class RowExecutable(Operation):
         rows, limits = self._rows(key), launcher_class().limits(self.device)
         if are_few(rows, limits) and not self.task.stats:
             return self._few.executable(key, self.close, partial(self._fits, key))
-        launcher = launcher_class()(self._order(key, rows, limits))
+        launcher = launcher_class()(self._order(key, rows, launch_rows(rows, limits)))
         order = launcher.order
         kernel: Any = order.kernel
         cluster = f", clusters of {order.cluster}" if order.cluster > 1 else ""
@@ -104,14 +104,13 @@ class RowExecutable(Operation):
             is_across=width == 1 and abs(self._inner[0]) > abs(outer.strides[0][-1]) > 0,
         )
 
-    def _order(self, key: tuple[int, ...], given: Rows, limits: Limits) -> LaunchOrder:
+    def _order(self, key: tuple[int, ...], given: Rows, launch: RowLaunch) -> LaunchOrder:
         task, outer, rows = self.task, self._outer, given.rows
         arrays, inputs = arrays_of(task), len(task.reads)
         names = [info(array.dtype).name for array in arrays]
         reach = [(array.high - array.low) // array.itemsize for array in (*task.inputs, *task.outputs)]
         rank = next(rank for rank in RANKS if rank >= len(outer.shape))
         before = (0,) * (rank - len(outer.shape))
-        launch = launch_rows(given, limits)
         kernel = RowSpec(
             formula=task.formula,
             reads=tuple(names[:inputs]),

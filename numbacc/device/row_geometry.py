@@ -29,6 +29,8 @@ _CLUSTER_BYTES, _SHARE_BYTES = 65536, 8192
 _IDLE_BLOCKS, _LONG_BYTES = 64, 262144
 #: Threads, and blocks of long rows, that keep an H200 busy.
 _BUSY, _BUSY_BLOCKS = 132 * _RESIDENT, 264
+#: Blocks that add up what rows bring to weights' gradients: a multiple of these; and rows that each has, at least.
+_SUM_BLOCKS, _SUM_ROWS = 132, 4
 
 
 class RowLaunch(NamedTuple):
@@ -81,9 +83,7 @@ def are_few(given: Rows, limits: Limits) -> bool:
 def launch_rows(given: Rows, limits: Limits) -> RowLaunch:
     """The launch for these rows on a GPU of these limits."""
     rows, nbytes, kept = given.rows, given.nbytes, given.kept
-    accesses = given.columns // given.width
-    most = min(_REGISTER_BYTES // (nbytes * kept), _NUMBERS // (given.width * given.inputs), _RUNS)
-    most = 1 if given.is_double or most < 1 else 1 << most.bit_length() - 1
+    accesses, most = given.columns // given.width, 1 if given.is_double else _most_runs(given)
     if given.is_across:
         x = min(WARP, power_of_two(rows))
         threads = min(_threads(x * accesses * nbytes * kept, limits), ACROSS_THREADS)
@@ -98,6 +98,34 @@ def launch_rows(given: Rows, limits: Limits) -> RowLaunch:
     each = -(-accesses // blocks)
     group = min(_group(each, 4), _threads(each * nbytes * kept, limits))
     return _in_shared("shared", most, _block(group, rows), group * blocks, accesses, nbytes * kept, blocks, limits)
+
+
+def launch_sums(given: Rows, parts: int, limits: Limits) -> tuple[RowLaunch, int] | None:
+    """The launch of rows in registers, with `parts` sums of float32 for each column beside them in shared memory, and
+    how many blocks it has. None where a row is too long for it, or rows are too few."""
+    if given.is_double or given.is_across:
+        return None
+    accesses = given.columns // given.width
+    runs = min(_most_runs(given), power_of_two(accesses))
+    group = _group(accesses, runs)
+    block = _block(group, given.rows)
+    threads = block[0] * block[1]
+    shared = 4 * parts * runs * given.width * threads
+    if threads > _MOST_THREADS or shared > limits.shared - _OWN_BYTES:
+        return None
+    units = -(-given.rows // block[1])
+    together = min(_RESIDENT // threads, (limits.shared + 1024) // (shared + _OWN_BYTES // 4))
+    blocks = min(_SUM_BLOCKS * max(together, 1), units // _SUM_ROWS)
+    if blocks < _SUM_BLOCKS:
+        return None
+    # Equal shares.
+    return RowLaunch("registers", runs, block, shared=shared), -(-units // -(-units // blocks))
+
+
+def _most_runs(given: Rows) -> int:
+    """Accesses of each input that a thread has under way, at most: a power of two."""
+    most = min(_REGISTER_BYTES // (given.nbytes * given.kept), _NUMBERS // (given.width * given.inputs), _RUNS)
+    return 1 << max(most, 1).bit_length() - 1
 
 
 def _group(accesses: int, runs: int) -> int:

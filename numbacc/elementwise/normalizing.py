@@ -28,7 +28,7 @@ from ..device.fold_kernels import FoldTask
 from ..device.row_executable import RowTask
 from ..device.streams import handle_of
 from ..errors import DTypeError, OptionError, ShapeError, shown
-from ..kernels.row_formulas import GRADIENTS, ROW_FORMULAS
+from ..kernels.row_formulas import GRADIENTS, ROW_FORMULAS, SUMS
 from ..plan.base import Plan, check_out, outs_of
 from ..plan.rows import GradientPlan, RowPlan
 from ..reference import normalization as reference
@@ -229,7 +229,7 @@ def _gradient_plan(
         writes=(*task.writes, *(view(1 + k, 0, steps, shape) for k in range(count))),
         stats=count,
     )
-    return GradientPlan(task, fold, scalars)
+    return GradientPlan(task, fold, SUMS[name + "_bias" * (len(outputs) > 1)], scalars)
 
 
 def planned(name: str, inputs: tuple[Layout, ...]) -> Plan:

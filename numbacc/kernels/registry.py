@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base._numba import kernel_signature
-from . import bits, draws, dropout, folds, gathers, list_maps, maps, reductions, repack, row_maps
+from . import bits, draws, dropout, folds, gathers, list_maps, maps, reductions, repack, row_maps, row_sums
 from .draw_specs import DrawSpec
 from .list_specs import ListSpec
-from .row_specs import RowSpec
+from .row_specs import RowSpec, SumsSpec
 from .specs import FoldSpec, Kernel, KernelSpec, RepackSpec, words_of
 
 _MAPS = {name: module for module in (maps, bits, dropout, gathers, reductions) for name in module.INNER}
@@ -19,12 +19,13 @@ _OTHERS: dict[type, Any] = {
     ListSpec: list_maps,
     RepackSpec: repack,
     RowSpec: row_maps,
+    SumsSpec: row_sums,
 }
 #: Beside arrays and steps: how many dimensions inside `outer`, and how many scalars follow it.
 INNER = {name: module.INNER[name] for name, module in _MAPS.items()}
 SCALARS = {name: module.SCALARS[name] for name, module in _MAPS.items()}
 
-Spec = KernelSpec | DrawSpec | FoldSpec | ListSpec | RepackSpec | RowSpec
+Spec = KernelSpec | DrawSpec | FoldSpec | ListSpec | RepackSpec | RowSpec | SumsSpec
 
 
 def make(spec: Spec) -> Kernel:

@@ -259,6 +259,21 @@ def layer_gradients(dy, x, mean, factor):
     return dy * ((x - mean) * factor), dy
 
 
+def rms_sum(dy, x, factor, slope):
+    """(dy x r,)."""
+    return (dy * (x * factor),)
+
+
+def layer_sum(dy, x, mean, factor, middle, slope):
+    """(dy (x - mean) r,)."""
+    return (dy * ((x - mean) * factor),)
+
+
+def layer_sums(dy, x, mean, factor, middle, slope):
+    """(dy (x - mean) r, dy)."""
+    return dy * ((x - mean) * factor), dy
+
+
 def same_two(a, b, count):
     """(a, b)."""
     return a, b
@@ -277,9 +292,17 @@ GRADIENTS = {
 }
 
 
+#: What is added up of each row, given the results of all stages: as `GRADIENTS`.
+SUMS = {
+    "rms_norm": Formula("rms_norm_sum", rms_sum),
+    "layer_norm": Formula("layer_norm_sum", layer_sum),
+    "layer_norm_bias": Formula("layer_norm_sums", layer_sums),
+}
+
+
 def named(table: str, name: str) -> Formula:
     """A formula of this module, as pickles have it."""
-    tables: dict[str, Mapping[str, Formula]] = {"rows": ROW_FORMULAS, "gradients": GRADIENTS}
+    tables: dict[str, Mapping[str, Formula]] = {"rows": ROW_FORMULAS, "gradients": GRADIENTS, "sums": SUMS}
     return tables[table][name]
 
 
@@ -287,4 +310,6 @@ for _name, _formula in ROW_FORMULAS.items():
     _formula.origin = (named, ("rows", _name))
 for _name, _gradient in GRADIENTS.items():
     _gradient.origin = (named, ("gradients", _name))
+for _name, _sums in SUMS.items():
+    _sums.origin = (named, ("sums", _name))
 copyreg.pickle(RowFormula, attrgetter("origin"))

@@ -32,7 +32,7 @@ def _write_runs(spec: RowSpec) -> int:
     return 1 << min(max(8 * VECTOR_BYTES // nbytes, 1), spec.runs).bit_length() - 1
 
 
-def _insides(runs: int) -> Callable[..., Any]:
+def insides(runs: int) -> Callable[..., Any]:
     """The device function (item, step, end) -> for each of `runs` items, `step` apart, whether it is before the end."""
 
     def is_inside(item, step, end):
@@ -41,7 +41,7 @@ def _insides(runs: int) -> Callable[..., Any]:
     one = cuda.jit(device=True)(is_inside)
     if runs == 1:
         return one  # type: ignore[no-any-return]
-    others = _insides(runs - 1)
+    others = insides(runs - 1)
 
     def are_inside(item, step, end):
         return one(item, step, end) + others(item + step, step, end)
@@ -50,7 +50,7 @@ def _insides(runs: int) -> Callable[..., Any]:
     return jitted
 
 
-def _spreading_some(io: SimpleNamespace, runs: int) -> Callable[..., Any]:
+def spreading_some(io: SimpleNamespace, runs: int) -> Callable[..., Any]:
     """`folds.spreading`, with the first item in place of those that are not before the end."""
     offsets, unravel = io.offsets, io.unravel
 
@@ -60,7 +60,7 @@ def _spreading_some(io: SimpleNamespace, runs: int) -> Callable[..., Any]:
     one = cuda.jit(device=True)(place)
     if runs == 1:
         return one  # type: ignore[no-any-return]
-    others = _spreading_some(io, runs - 1)
+    others = spreading_some(io, runs - 1)
 
     def spread(here, item, step, line, steps):
         return one(here, item, step, line, steps) + others(here, item + step, step, line, steps)
@@ -83,30 +83,31 @@ def _stage(spec: RowSpec, number: int) -> SimpleNamespace:
 
 
 def _settling(spec: RowSpec, stage: SimpleNamespace, number: int) -> Any:
-    """The device function (parts, cells, thread, rank, group, apart, blocks) -> the parts of all of a row's threads."""
+    """The device function (parts, cells, base, thread, rank, group, apart, blocks) -> the parts of all of a row's
+    threads; cells from `base` on are this row's."""
     if spec.form == "across":
         put, take, settle, place = stage.put, stage.take, settling(stage, 1), number * ACROSS_THREADS
 
-        def across(parts, cells, thread, rank, group, apart, blocks):
-            put(cells, 0, place + thread, parts)
-            settle(cells, place + thread, rank, group, apart)
+        def across(parts, cells, base, thread, rank, group, apart, blocks):
+            put(cells, 0, base + place + thread, parts)
+            settle(cells, base + place + thread, rank, group, apart)
             cuda.syncthreads()
-            return take(cells, 0, place + thread - rank * apart)
+            return take(cells, 0, base + place + thread - rank * apart)
 
         return cuda.jit(device=True)(across)
     threads, place = settling_warps(stage), number * CELLS
 
-    def settle_threads(parts, cells, thread, rank, group, apart, blocks):
-        return threads(parts, cells, place, thread, rank, group)
+    def settle_threads(parts, cells, base, thread, rank, group, apart, blocks):
+        return threads(parts, cells, base + place, thread, rank, group)
 
     found = cuda.jit(device=True)(settle_threads)
     if not spec.is_cluster:
         return found
     clusters = settling_blocks(stage, number == 0)
 
-    def settle_all(parts, cells, thread, rank, group, apart, blocks):
-        parts = found(parts, cells, thread, rank, group, apart, blocks)
-        return clusters(parts, cells, place, thread, blocks)
+    def settle_all(parts, cells, base, thread, rank, group, apart, blocks):
+        parts = found(parts, cells, base, thread, rank, group, apart, blocks)
+        return clusters(parts, cells, base + place, thread, blocks)
 
     return cuda.jit(device=True)(settle_all)
 
@@ -136,12 +137,10 @@ def _each_stage(spec: RowSpec, make: Callable[..., Any], number: int) -> Any:
 # ---------------------------------------------------------------- rows in registers
 
 
-def _in_registers(spec: RowSpec, io: SimpleNamespace) -> Any:
-    """The device function (ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more) -> the results of
-    all stages: a row that a group of threads holds is read, reduced and written."""
-    lanes, spread, insides = keeping(spec, spec.runs), _spreading_some(io, spec.runs), _insides(spec.runs)
-    first, rest, store, map_lanes = lanes.first, lanes.rest, lanes.store, io.map_lanes
-    function = specialize(spec.formula.function, spec.compute, spec.narrow)
+def reducing_registers(spec: RowSpec) -> Any:
+    """The device function (row, at, more) -> the results of all stages, of what a group of threads holds of a row:
+    row is (values, ins, places, inside, columns), at where its parts are brought together."""
+    rest = keeping(spec, spec.runs).rest
 
     def make(number: int) -> Any:
         stage = _stage(spec, number)
@@ -150,17 +149,25 @@ def _in_registers(spec: RowSpec, io: SimpleNamespace) -> Any:
 
         def reduce(row, at, more, given):
             values, ins, places, inside, count = row
-            cells, thread, rank, group, apart, blocks = at
+            cells, base, thread, rank, group, apart, blocks = at
             parts = first_parts(of_numbers, values + rest(ins, places), given)
-            parts = settle(fold_some(merge, parts, inside), cells, thread, rank, group, apart, blocks)
+            parts = settle(fold_some(merge, parts, inside), cells, base, thread, rank, group, apart, blocks)
             return finish(done, parts, count, more)
 
         return cuda.jit(device=True)(reduce)
 
-    reduce_all = _each_stage(spec, make, len(spec.formula.stages) - 1)
+    return _each_stage(spec, make, len(spec.formula.stages) - 1)
+
+
+def _in_registers(spec: RowSpec, io: SimpleNamespace) -> Any:
+    """The device function (ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more) -> the results of
+    all stages: a row that a group of threads holds is read, reduced and written."""
+    lanes, spread, inside_of = keeping(spec, spec.runs), spreading_some(io, spec.runs), insides(spec.runs)
+    first, rest, store, map_lanes = lanes.first, lanes.rest, lanes.store, io.map_lanes
+    function, reduce_all = specialize(spec.formula.function, spec.compute, spec.narrow), reducing_registers(spec)
 
     def run(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more):
-        places, inside = spread(here, item, step, line, steps), insides(item, step, line[0])
+        places, inside = spread(here, item, step, line, steps), inside_of(item, step, line[0])
         values = first(ins, places)
         results = reduce_all((values, ins, places, inside, line[0]), at, more)
         found = map_lanes(function, values + rest(ins, places), results + more)
@@ -245,10 +252,10 @@ def _in_shared(spec: RowSpec, io: SimpleNamespace) -> Any:
 
         def reduce(row, at, more, given):
             ins, here, item, step, end, line, steps, tile, threads = row
-            cells, thread, rank, group, apart, blocks = at
+            cells, base, thread, rank, group, apart, blocks = at
             found, item, _ = gather_kept(start(), ins, here, item, step, end, line, steps, tile, thread, threads, given)
             found, _, _ = gather(found, ins, here, item, step, line[0], line, steps, tile, thread, threads, given)
-            found = settle(found, cells, thread, rank, group, apart, blocks)
+            found = settle(found, cells, base, thread, rank, group, apart, blocks)
             return finish(done, found, line[0], more)
 
         return cuda.jit(device=True)(reduce)
@@ -257,7 +264,7 @@ def _in_shared(spec: RowSpec, io: SimpleNamespace) -> Any:
     write, write_kept = (_mapping(spec, io, how, _write_runs(spec)) for how in ("load", "again"))
 
     def run(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more):
-        threads, thread = cuda.blockDim.x * cuda.blockDim.y, at[1]
+        threads, thread = cuda.blockDim.x * cuda.blockDim.y, at[2]
         end = min(held * step, line[0])
         results = reduce_all((ins, here, item, step, end, line, steps, tile, threads), at, more)
         given = results + more
@@ -332,7 +339,7 @@ def make(spec: RowSpec) -> Kernel:
         here, line = unravel(row if inside else 0, outer), (columns,)
         # All threads take part in every stage.
         item, step = place * width if inside else columns, group * blocks * width
-        at = cells, thread, rank, group, apart, blocks
+        at = cells, 0, thread, rank, group, apart, blocks
         results = run(ins, outs, here, item, step, line, in_steps, out_steps, memory(), held, at, more)
         if has_stats and place == 0 and inside:
             note(outs, offsets(here + (0,), out_steps), results)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..base.dtypes import TABLE
-from .formula import RowFormula
+from .formula import Formula, RowFormula
 
 #: Threads of a block of `row_maps`, at most, and blocks that fit a multiprocessor then: 64 registers per thread.
 ROW_BOUNDS = (1024, 1)
@@ -83,3 +83,62 @@ class RowSpec(NamedTuple):
     def identity(self) -> str:
         """As in `KernelSpec`."""
         return repr((self.formula.digest(self.compute, self.narrow), self._replace(formula=None)))  # type: ignore[arg-type]
+
+
+class SumsSpec(NamedTuple):
+    """All that decides the code of the kernel of `row_sums`: gradients of rows, and of weights.
+
+    Attributes:
+        rows: what is done with rows, which are kept in registers.
+        sums: what is added up over all of them, of the numbers that are kept and the results of all stages.
+        parts: how many sums these are.
+    """
+
+    rows: RowSpec
+    sums: Formula
+    parts: int
+
+    @property
+    def wide(self) -> bool:
+        """As in `KernelSpec`."""
+        return self.rows.wide
+
+    @property
+    def compute(self) -> str:
+        """As in `KernelSpec`."""
+        return self.rows.compute
+
+    @property
+    def needs_alignment(self) -> bool:
+        """As in `RowSpec`."""
+        return False
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """Those of all operands."""
+        return self.rows.dtypes
+
+    @property
+    def access_bytes(self) -> int:
+        """As in `RowSpec`."""
+        return self.rows.access_bytes
+
+    @property
+    def launch_bounds(self) -> tuple[int, int]:
+        """As in `RowSpec`."""
+        return ROW_BOUNDS
+
+    @property
+    def is_dynamic(self) -> bool:
+        """True: sums are in shared memory."""
+        return True
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """As in `RowSpec`."""
+        return ("row_sums", *self.rows.sources)
+
+    @property
+    def identity(self) -> str:
+        """As in `KernelSpec`."""
+        return repr((self.rows.identity, self.sums.digest(self.rows.compute, self.rows.narrow), self.parts))

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..base._numba import cuda
 from ..base.casts import cast
+from ..base.dtypes import TABLE
 from .simulated import _element
 from .simulated_folds import _numbers
 
@@ -75,3 +76,36 @@ def make_keeping(spec: Any, reads: Sequence[Any], writes: Sequence[Any], runs: i
         "store": store,
         "note": note,
     }
+
+
+def make_summing(spec: Any, parts: int, unit: int) -> dict[str, Any]:
+    """See `row_lanes.summing`."""
+    width, runs = spec.width, spec.runs
+
+    def own(tile: Any, thread: int, threads: int) -> np.ndarray[Any, Any]:
+        """A thread's sums: units of part after part, run after run, `threads` apart."""
+        units: np.ndarray[Any, Any] = tile.view(np.float32)[: parts * runs * width * threads].reshape(-1, threads, unit)
+        return units[:, thread]
+
+    def clear(tile: Any, thread: int, threads: int) -> None:
+        own(tile, thread, threads)[...] = 0
+
+    def gain(tile: Any, thread: int, threads: int, values: Any, inside: Any) -> None:
+        found = own(tile, thread, threads)
+        numbers = np.array(values, np.float32).reshape(parts, runs, -1, unit)
+        for run in range(runs):
+            if inside[run]:
+                pieces = width // unit
+                for p in range(parts):
+                    start = (p * runs + run) * pieces
+                    found[start : start + pieces] += numbers[p, run]
+
+    def flush(addresses: Any, tile: Any, thread: int, threads: int, at: Any, inside: Any) -> None:
+        sums = own(tile, thread, threads).reshape(parts, runs, -1, unit)
+        for p, address in enumerate(addresses[-parts:]):
+            for run in range(runs):
+                for piece in range(width // unit * inside[run]):
+                    target = _element(address, at[run] + piece * unit, TABLE["float32"], unit)
+                    target[...] = sums[p, run, piece]
+
+    return {"clear": clear, "gain": gain, "flush": flush}

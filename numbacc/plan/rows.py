@@ -13,7 +13,9 @@ from ..base.casts import cast
 from ..device.fold_kernels import FoldExecutable, FoldTask
 from ..device.operation import Operation
 from ..device.row_executable import RowExecutable, RowTask
+from ..device.row_sums import RowSums
 from ..device.steps import Scratch, Step, Steps
+from ..kernels.formula import Formula
 from .folds import OwnScalars
 
 
@@ -53,10 +55,11 @@ class GradientPlan(_Rows):
         task: the gradient of rows; `reference` returns all results. Behind its output come those that have one element
             a row, in scratch memory.
         fold: the sums, of the first two inputs and of these.
+        sums: the same as `row_sums.RowSums` has it.
         scalars: as of `RowPlan`, for the former.
     """
 
-    def __init__(self, task: RowTask, fold: FoldTask, scalars: Sequence[int]):
+    def __init__(self, task: RowTask, fold: FoldTask, sums: Formula, scalars: Sequence[int]):
         outputs = (task.outputs[0], *fold.outputs)
         Operation.__init__(self, task.op, (*task.names, *fold.names), task.inputs, outputs)
         self.task = task
@@ -67,6 +70,8 @@ class GradientPlan(_Rows):
             RowExecutable(rows),
             FoldExecutable(fold._replace(names=("",) * (2 + many) + fold.names)),
         )
+        alone = task._replace(outputs=task.outputs[:1], writes=task.writes[:1], stats=0)
+        self._together = RowSums(alone, sums, fold.outputs)
         # Without rows sums of nothing are still to be written.
         self.empty = self._sums.empty
         self._decide(task, scalars)
@@ -76,6 +81,10 @@ class GradientPlan(_Rows):
         return False
 
     def _make(self, key: tuple[int, ...], trial: Any) -> Steps:
+        found = self._together.executable(key, self.close, partial(self._fits, key)) if prod(self.task.shape) else None
+        return found or self._in_two_passes(key)
+
+    def _in_two_passes(self, key: tuple[int, ...]) -> Steps:
         scratch, inputs, outputs = Scratch(), len(self.inputs), len(self.outputs)
         parts = [inputs + outputs + scratch.part(stat.nbytes) for stat in self._stats]
         nothing = (0,) * len(parts)
