@@ -7,9 +7,11 @@
 | rms_norm | x w / √(mean of x² + eps) |
 | layer_norm | (x - mean) w / √(variance + eps) + b |
 
-Each reads a row once, of up to 32 KB (16 KB of each of two arrays); of longer ones once for each maximum, sum and
-result. 16-bit floats are computed in float32 and rounded once. Sums have a fixed order: the same inputs give the same
-bits on every run.
+Each reads a row once, as long as a multiprocessor can keep it (99 to 227 KB, for all arrays together), or eight of them
+from compute capability 9.0 on; what is beyond is read once for each maximum, sum and result. So are rows that are so
+few and long that all of the GPU shares them. Gradients of weights come of the same pass where rows are many, and of up
+to 32 KB. 16-bit floats are computed in float32 and rounded once. Sums have an order that is fixed on one GPU model: the
+same inputs give the same bits on every run.
 
 Sources: Zhang and Sennrich 2019 (arXiv:1910.07467), RMSNorm; Ba, Kiros and Hinton 2016 (arXiv:1607.06450), LayerNorm.
 """
