@@ -16,7 +16,7 @@ from numbacc.base.dispatch import launching_by, simulated
 from numbacc.base.dtypes import TABLE
 from numbacc.base.layout import layout, row_major_strides
 from numbacc.elementwise import folding, normalizing, reducing
-from numbacc.kernels.row_specs import RowSpec
+from numbacc.kernels.row_specs import RowSpec, SumsSpec
 from numbacc.kernels.specs import FoldSpec
 
 pytestmark = skip_if(simulated(), "not simulated")
@@ -180,6 +180,21 @@ def test_where_rows_are_kept(dtype, columns, form, blocks, whole):
     assert (held * threads * kernel.width >= columns) is whole or form == "registers"
     assert order.shared <= 232448 - 8192 and order.grid[0] % blocks == 0
     check(kernel)
+
+
+@pytest.mark.parametrize("dtype, columns, rows, together", [("bfloat16", 128, 1 << 16, True),
+    ("float32", 4096, 4096, True), ("float32", 4097, 4096, True), ("float32", 4096, 400, False),
+    ("float64", 1024, 4096, False), ("float32", 16384, 8192, False)])  # fmt: skip
+def test_gradients_of_weights_come_of_one_pass(dtype, columns, rows, together):
+    """Where a row is in registers, and rows are many."""
+    for name, sums in (("rms_norm_backward", 1), ("layer_norm_backward", 2)):
+        orders = orders_of(normalizing.planned(name, rows_of(name, dtype, columns, rows=rows)))
+        first = orders[0]
+        assert [isinstance(order.kernel, SumsSpec) for order in orders].count(True) == together
+        if together:
+            assert first.grid[0] >= 100 and first.block[0] * first.block[1] <= 1024
+            assert first.shared >= 4 * sums * columns
+            check(first.kernel)
 
 
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0), (10, 0)], ids=str)
