@@ -16,7 +16,7 @@ from . import elementwise as _own
 from .arrays import creation as _made
 from .arrays import protocols as _views
 from .base import dtypes as _dtypes
-from .base.layout import axes_of
+from .base.layout import axes_of, normalize_axis
 from .errors import DTypeError, LayoutError, OptionError, ShapeError
 from .gemm import matmul as _matmul
 
@@ -123,6 +123,39 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Any]:
     return [_views.repeated(each, shape) for each in spread]
 
 
+# ---------------------------------------------------------------- scans
+
+
+def cumulative_sum(x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: Any = False) -> Any:
+    """As `elementwise.cumsum`; axis may be left out of one alone. With include_initial=True a 0 comes first."""
+    return _scanned(_own.cumsum, 0, x, axis, dtype, include_initial)
+
+
+def cumulative_prod(x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: Any = False) -> Any:
+    """As `elementwise.cumprod`; axis may be left out of one alone. With include_initial=True a 1 comes first."""
+    return _scanned(_own.cumprod, 1, x, axis, dtype, include_initial)
+
+
+def _scanned(function: Any, first: int, x: Any, axis: Any, dtype: Any, include_initial: Any) -> Any:
+    if x.ndim == 0 or (axis is None and x.ndim > 1):
+        raise ShapeError(f"x has rank {x.ndim}, axis={axis}: it must have an axis, and of several one must be named")
+    where = normalize_axis(0 if axis is None else axis, x.ndim, "x")
+    if not include_initial:
+        return function(x, axis=where, dtype=dtype)
+    before = (slice(None),) * where
+    kept = function(x[(*before, slice(0))], axis=where, dtype=dtype).dtype
+    shape = tuple(n + (d == where) for d, n in enumerate(x.shape))
+    found = _made.empty(shape, kept, device=_device_of(x))
+    found[(*before, slice(1))] = first
+    function(x, axis=where, dtype=kept, out=found[(*before, slice(1, None))])
+    return found
+
+
+def _device_of(x: Any) -> str:
+    """Where an array is, as functions that make arrays take it."""
+    return f"cuda:{x.device}" if hasattr(x, "_numbacc_layout") else "cpu"
+
+
 # ---------------------------------------------------------------- dtypes
 
 
@@ -179,7 +212,7 @@ def reshape(x: Any, /, shape: Any, *, copy: Any = None) -> Any:
         except LayoutError:
             if copy is False:
                 raise
-    whole = _made.empty(x.shape, x.dtype, device=f"cuda:{x.device}" if hasattr(x, "_numbacc_layout") else "cpu")
+    whole = _made.empty(x.shape, x.dtype, device=_device_of(x))
     return _own.copy(x, out=whole).reshape(shape)
 
 

@@ -19,7 +19,7 @@ from .base.dispatch import has_gpu, launching_by, simulated
 from .base.layout import Layout, layout, row_major_strides
 from .device import copying, kernel_cache
 from .device.inspection import Noted
-from .elementwise import normalizing, operation, reducing, stepping
+from .elementwise import normalizing, operation, reducing, scanning, stepping
 from .errors import DTypeError
 from .fft import arguments, program, repacking, steps
 from .gemm import epilogue_plans
@@ -152,7 +152,8 @@ _REDUCTIONS = {
 
 
 def _reductions() -> None:
-    """Of rows, columns and all of a matrix; softmax and normalizations of rows, forward and backward."""
+    """Of rows, columns and all of a matrix; sums up to each element of a row, a column, all; softmax and normalizations
+    of rows, forward and backward."""
     for dtype in dtypes.FLOATS:
         for columns in (_LONG, _ODD[-1]):
             matrix, row = _dense((_ROWS, columns), dtype), _dense((columns,), dtype)
@@ -162,6 +163,9 @@ def _reductions() -> None:
             for name, arrays in normalizing.everyday(matrix, row):
                 plan = normalizing.planned(name, arrays)
                 plan.choose([0] * (len(plan.inputs) + len(plan.outputs)))
+            for x, axis in ((matrix, 0), (matrix, 1), (_dense((_ROWS * columns,), dtype), 0)):
+                for reverse in (False, True):
+                    scanning.planned("cumsum", x, axis, reverse=reverse).choose((0, 0))
 
 
 #: Family -> what plans its everyday calls.

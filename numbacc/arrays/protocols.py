@@ -24,7 +24,7 @@ UNARY = {
     "neg": "negative", "abs": "abs", "invert": "bitwise_not", "trunc": "trunc", "floor": "floor", "ceil": "ceil",
 }  # fmt: skip
 #: Methods of arrays that are functions of them.
-METHODS = ("sum", "mean", "var", "std", "prod", "max", "min", "argmax", "argmin", "any", "all")
+METHODS = ("sum", "mean", "var", "std", "prod", "max", "min", "argmax", "argmin", "any", "all", "cumsum", "cumprod")
 
 #: What numbacc calls NumPy's ufuncs where the names differ.
 _UFUNCS = {
@@ -44,6 +44,7 @@ _FUNCTIONS: dict[Any, str] = {
     np.amax: "max", np.amin: "min", np.argmax: "argmax", np.argmin: "argmin", np.any: "any", np.all: "all",
     np.copy: "copy", np.concatenate: "concatenate", np.stack: "stack", np.clip: "clamp", np.linalg.norm: "norm",
     np.take: "take", np.take_along_axis: "take_along_axis", np.tril: "tril", np.triu: "triu",
+    np.cumsum: "cumsum", np.cumprod: "cumprod",
 }  # fmt: skip
 #: Of their arguments those that numbacc calls otherwise, and those that it has not, with the values that mean nothing.
 _NAMES = {"ddof": "correction", "a": "x", "m": "x", "arr": "x", "val": "x", "z": "x", "a_min": "min", "a_max": "max"}
@@ -73,6 +74,8 @@ def of_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dic
         name = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min"}.get(ufunc.__name__)
         name = {"logical_or": "any", "logical_and": "all"}.get(ufunc.__name__, name)
         return name, inputs, _plain({"axis": 0} | options)
+    if method == "accumulate":
+        return {"add": "cumsum", "multiply": "cumprod"}.get(ufunc.__name__), inputs, _plain({"axis": 0} | options)
     if method != "__call__" or ufunc.__name__ in _OTHERS or ufunc.nout != 1:
         return None, inputs, options
     if ufunc.__name__ in _FLOATS_ONLY and not all(is_float(each) for each in inputs if hasattr(each, "dtype")):

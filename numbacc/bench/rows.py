@@ -1,4 +1,4 @@
-"""Reductions, scans, softmax, norms and cross entropy against a copy of the same bytes, and against torch, Liger and quack."""
+"""Reductions, scans, softmax, norms and cross entropy: against a copy of the same bytes, torch, Liger and quack."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _CLASSES = (4096, 131072)
 _LONG = (2**23, 2**25)
 #: Part of copy bandwidth that is promised.
 _BOUND = 0.90
-_REDUCTIONS = ("sum", "mean", "max", "argmax", "var")
+_REDUCTIONS = ("sum", "mean", "max", "argmax", "var", "cumsum")
 #: Name -> how many weights a row has.
 _MAPS = {"softmax": 0, "log_softmax": 0, "rms_norm": 1, "layer_norm": 2}
 
 
 def run(report: Report, *, quick: bool = False) -> None:
-    """All figures of reductions and functions of rows."""
+    """All figures of reductions, scans and functions of rows."""
     torch = peers.import_torch()
     for dtype in ("float32", "bfloat16"):
         reductions = {
@@ -56,8 +56,8 @@ def _reduction(report: Report, label: str, name: str, axis: int, x: Any, torch: 
     function = partial(getattr(elementwise, name), axis=axis)
     out = function(x)
     part = (slice(None), slice(_FEW)) if axis == 0 else slice(_FEW)
-    size = np.sqrt(x.shape[axis]) if name == "sum" else 1.0
-    if not _close(out[:_FEW], function(_wide(x[part])), size):
+    size = np.sqrt(x.shape[axis]) if name in ("sum", "cumsum") else 1.0
+    if not _close(out[part if name == "cumsum" else slice(_FEW)], function(_wide(x[part])), size):
         report.add(name=label, right=False)
         return
     works: dict[str, Callable[[], Any]] = {"ours": lambda: function(x, out=out), "copy": copy_of(x.nbytes + out.nbytes)}
@@ -71,6 +71,7 @@ def _torchs(torch: Any, name: str, axis: int, x: Any) -> Callable[[], Any]:
     return {
         "sum": lambda: torch.sum(x, axis), "mean": lambda: torch.mean(x, axis), "max": lambda: torch.amax(x, axis),
         "argmax": lambda: torch.argmax(x, axis), "var": lambda: torch.var(x, axis, correction=0),
+        "cumsum": lambda: torch.cumsum(x, axis),
     }[name]  # fmt: skip
 
 

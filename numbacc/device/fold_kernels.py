@@ -9,15 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base.dispatch import launcher_class
 from ..base.dtypes import TABLE, info
 from ..base.layout import Layout, Merged, View, merge_dimensions, row_major_strides
 from ..kernels.formula import Reduction
 from ..kernels.specs import FoldSpec, LaunchOrder, words_of
 from .fold_geometry import Launch, Walk, by_columns, launch_of
-from .geometry import RANKS, alignments_of, described, for_any_alignment, sizes_of
-from .map_executable import Kernel
-from .operation import Operation
+from .geometry import RANKS, alignments_of, sizes_of
+from .passes import Passes, kernel_of
 from .steps import Scratch, Step, Steps
 
 
@@ -61,7 +59,7 @@ class FoldTask(NamedTuple):
         return tuple(self.shape[d] for d in axes)
 
 
-class FoldExecutable(Operation):
+class FoldExecutable(Passes):
     """A reduction, ready for arrays laid out as its task says, wherever they start."""
 
     def __init__(self, task: FoldTask):
@@ -73,23 +71,6 @@ class FoldExecutable(Operation):
         reach = [(array.high - array.low) // array.itemsize for array in (*task.inputs, *task.outputs)]
         #: Whether an offset or an index could pass 2^31, those of threads beyond the end included.
         self._is_wide = max(*reach, prod(task.shape)) >= 2**31 - 2**20
-
-    def _make(self, key: tuple[int, ...], trial: Any) -> Any:
-        return self._executable(key, self._orders(key))
-
-    def choose_captured(self, addresses: Sequence[int]) -> Any:
-        """As `choose`; but compiles nothing where there are kernels that can be launched on these arrays."""
-        made, key = self.chosen.made, self._key(addresses)
-        if not made or key in made:
-            return self.choose(addresses)
-        is_loaded = launcher_class().is_loaded
-        if all(is_loaded(order.kernel, self.device) for order in self._orders(key)):
-            return self.choose(addresses)
-        # Listed by one call, while which no other thread adds to them.
-        found: Any = next(iter(list(made)))
-        orders = self._orders(found)
-        alignments = self._alignments(key, len(orders))
-        return self._executable(key, [for_any_alignment(*each) for each in zip(orders, alignments, strict=True)])
 
     def _orders(self, key: tuple[int, ...]) -> list[LaunchOrder]:
         """The launches for arrays aligned so."""
@@ -126,7 +107,7 @@ class FoldExecutable(Operation):
 
     def _executable(self, key: tuple[int, ...], orders: Sequence[LaunchOrder]) -> Any:
         """One launch, or two with parts in scratch memory between them."""
-        kernels = [_kernel(order) for order in orders]
+        kernels = [kernel_of(order) for order in orders]
         if len(kernels) == 1:
             return kernels[0]
         scratch, inputs, outputs = Scratch(), len(self.inputs), len(self.outputs)
@@ -213,12 +194,6 @@ class FoldExecutable(Operation):
             pairs=tuple(pairs),
             words=words_of(task.scalars),
         )
-
-
-def _kernel(order: LaunchOrder) -> Kernel:
-    launcher = launcher_class()(order)
-    launcher.algorithm = described(order)
-    return Kernel(launcher)
 
 
 def _walk(task: FoldTask) -> Walk:

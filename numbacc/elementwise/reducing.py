@@ -104,17 +104,21 @@ def _kind(row: DTypeInfo) -> str:
     return "float" if row.is_float else "bool" if row.name == "bool" else "integer"
 
 
-def _types(name: str, row: DTypeInfo, asked: Any) -> tuple[np.dtype[Any], str]:
-    """(the result's dtype, the name of the one that is computed in).
+#: What adds up or multiplies.
+_TOTALS = ("sum", "prod", "cumsum", "cumprod", "cumsum_backward")
+
+
+def types_of(name: str, row: DTypeInfo, asked: Any, own: str = "x") -> tuple[np.dtype[Any], str]:
+    """(the result's dtype, the name of the one that is computed in), of a function of an array that it calls `own`.
 
     Raises:
         DTypeError: the function does not take x's dtype, or has no result of the one that is asked for.
     """
     kind = _kind(row) if row.compute is not None else None
-    takes_complex = name in ("sum", "prod", "mean", "any", "all")
+    takes_complex = name in (*_TOTALS, "mean", "any", "all")
     if kind is None or (kind == "complex" and not takes_complex):
         raise DTypeError(
-            f"x has dtype {row.name}; {name} takes floats of 16 bits and more, integers"
+            f"{own} has dtype {row.name}; {name} takes floats of 16 bits and more, integers"
             f"{', complex numbers' if takes_complex else ''} and bool"
         )
     if name in ("any", "all"):
@@ -125,7 +129,7 @@ def _types(name: str, row: DTypeInfo, asked: Any) -> tuple[np.dtype[Any], str]:
         return row.numpy, str(row.compute)
     if asked is None:
         asked = row.numpy
-        if name in ("sum", "prod"):
+        if name in _TOTALS:
             wide = {"bool": "int64", "integer": "uint64" if row.numpy.kind == "u" else "int64"}.get(kind)
         else:
             wide = "float64" if kind in ("bool", "integer") else None
@@ -137,7 +141,7 @@ def _types(name: str, row: DTypeInfo, asked: Any) -> tuple[np.dtype[Any], str]:
             f"dtype={wanted.name} is none that {name} has results of: use one of {', '.join(known)} dtypes"
         )
     if kind == "complex" and _kind(wanted) != "complex":
-        raise DTypeError(f"dtype={wanted.name} is real, and x is {row.name}: sum x.real, or leave dtype out")
+        raise DTypeError(f"dtype={wanted.name} is real, and {own} is {row.name}: sum {own}.real, or leave dtype out")
     return wanted.numpy, str(wanted.compute)
 
 
@@ -196,7 +200,7 @@ def _plan(name: str, x: Layout, axis: Any, keepdims: bool, option: Any, out: Lay
         raise ShapeError(f"x has rank {x.ndim} (shape {x.shape}); ranks 0 to {MAX_RANK} are supported")
     row = info(x.dtype, "x")
     takes_dtype = name in ("sum", "prod", "mean")
-    dtype, compute = _types(name, row, option if takes_dtype else None)
+    dtype, compute = types_of(name, row, option if takes_dtype else None)
     if name in _INDICES and axis is not None and type(axis) is not int and len(axis) != 1:
         raise ShapeError(f"axis={axis} are several axes; {name} takes one, or None for all")
     axes = axes_in(axis, x.ndim, "x")

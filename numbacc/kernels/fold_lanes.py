@@ -38,7 +38,7 @@ else:
 
     I1, I8 = ir.IntType(1), ir.IntType(8)
 
-__all__ = ["loads", "parts_of"]
+__all__ = ["loads", "make_loads", "parts_of"]
 
 
 @lru_cache(maxsize=256)
@@ -125,6 +125,18 @@ if not SIMULATED:
             vector = builder.load(pointer, align=operand.access * itemsize)
             found += numbers_of(context, builder, operand, vector, operand.access)
         return found
+
+    def put_run(context: Any, builder: Any, operand: Any, kind: Any, address: Any, numbers: list[Any]) -> None:
+        """Put numbers of Numba's type `kind` next to each other, in the operand's accesses."""
+        dtype, access = operand.dtype, operand.access
+        for start in range(0, len(numbers), access):
+            if access == 1:
+                bits = formats.narrow(context, builder, dtype, kind, numbers[start])
+            else:
+                bits = formats.pack(context, builder, dtype, kind, numbers[start : start + access])
+            place = builder.add(address, I64(start * dtype.itemsize))
+            align = access * dtype.itemsize if access > 1 else dtype.itemsize // dtype.parts
+            builder.store(bits, pointer_to(builder, place, bits.type), align=align)
 
     def make_loads(rows: Sequence[Any], width: int, runs: int, index: str) -> dict[str, Any]:
         def loading(is_loose: bool) -> Any:
@@ -345,6 +357,16 @@ if not SIMULATED:
             """On a GPU memory is allocated when a kernel is compiled."""
 
         return {
+            # What other intrinsics of parts are written with.
+            "tools": SimpleNamespace(
+                parts_type=parts_type,
+                constants=constants,
+                unpacked=unpacked,
+                packed=packed,
+                called=called,
+                merging=merging,
+                taken=taken,
+            ),
             "enter": nothing_to_do,
             "leave": nothing_to_do,
             "start": start,

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base._numba import kernel_signature
-from . import bits, draws, dropout, folds, gathers, list_maps, maps, reductions, repack, row_maps, row_sums
+from . import bits, draws, dropout, folds, gathers, list_maps, maps, reductions, repack, row_maps, row_sums, scans
 from .draw_specs import DrawSpec
 from .list_specs import ListSpec
 from .row_specs import RowSpec, SumsSpec
+from .scan_specs import ScanSpec
 from .specs import FoldSpec, Kernel, KernelSpec, RepackSpec, words_of
 
 _MAPS = {name: module for module in (maps, bits, dropout, gathers, reductions) for name in module.INNER}
@@ -19,13 +20,14 @@ _OTHERS: dict[type, Any] = {
     ListSpec: list_maps,
     RepackSpec: repack,
     RowSpec: row_maps,
+    ScanSpec: scans,
     SumsSpec: row_sums,
 }
 #: Beside arrays and steps: how many dimensions inside `outer`, and how many scalars follow it.
 INNER = {name: module.INNER[name] for name, module in _MAPS.items()}
 SCALARS = {name: module.SCALARS[name] for name, module in _MAPS.items()}
 
-Spec = KernelSpec | DrawSpec | FoldSpec | ListSpec | RepackSpec | RowSpec | SumsSpec
+Spec = KernelSpec | DrawSpec | FoldSpec | ListSpec | RepackSpec | RowSpec | ScanSpec | SumsSpec
 
 
 def make(spec: Spec) -> Kernel:
@@ -56,7 +58,7 @@ def takes_words(spec: Spec) -> bool:
     """True if the last parameter of `make(spec)` is the words of scalar arguments."""
     if isinstance(spec, KernelSpec):
         return spec.algorithm not in bits.INNER
-    return not isinstance(spec, RepackSpec)
+    return not isinstance(spec, (RepackSpec, ScanSpec))
 
 
 def signature(spec: Spec) -> Any:

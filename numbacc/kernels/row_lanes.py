@@ -23,7 +23,7 @@ else:
     from ..base._numba import intrinsic, ir
     from . import formats
     from .access import address_of, aggregate, lanes_type, pointer_to, resized
-    from .fold_lanes import numbers_of, run_at
+    from .fold_lanes import numbers_of, put_run, run_at
     from .formats import I32, I64
 
     I8 = ir.IntType(8)
@@ -161,25 +161,13 @@ if not SIMULATED:
                 for run in range(runs):
                     offsets = builder.extract_value(args[1], run)
                     with builder.if_then(builder.extract_value(args[3], run)):
-                        for k in range(results):
-                            store_run(context, builder, values[k].dtype, args, k, run, offsets)
+                        for k, operand in enumerate(writes[:results]):
+                            address = address_of(builder, (args[0], offsets), k, operand.dtype.itemsize)
+                            lanes = [builder.extract_value(args[2], (k, run * width + j)) for j in range(width)]
+                            put_run(context, builder, operand, values[k].dtype, address, lanes)
                 return context.get_dummy_value()
 
             return types.void(addresses, at, values, inside), generate
-
-        def store_run(context: Any, builder: Any, kind: Any, args: Any, k: int, run: int, offsets: Any) -> None:
-            operand = writes[k]
-            dtype = operand.dtype
-            address = address_of(builder, (args[0], offsets), k, dtype.itemsize)
-            for start in range(0, width, operand.access):
-                first = run * width + start
-                lanes = [builder.extract_value(args[2], (k, first + j)) for j in range(operand.access)]
-                if operand.access == 1:
-                    bits = formats.narrow(context, builder, dtype, kind, lanes[0])
-                else:
-                    bits = formats.pack(context, builder, dtype, kind, lanes)
-                place = builder.add(address, I64(start * dtype.itemsize))
-                builder.store(bits, pointer_to(builder, place, bits.type), align=operand.access * dtype.itemsize)
 
         @intrinsic
         def note(typing: Any, addresses: Any, at: Any, values: Any) -> Any:

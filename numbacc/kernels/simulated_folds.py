@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,14 @@ def make_loads(rows: Sequence[Any], width: int, runs: int, index: str) -> dict[s
         return tuple(map(tuple, found))
 
     return {"load_runs": load, "load_loose": partial(load, is_loose=True)}
+
+
+def put_numbers(operand: Any, address: int, offset: int, numbers: Sequence[Any]) -> None:
+    """Put numbers next to each other, in the operand's accesses."""
+    for start in range(0, len(numbers), operand.access):
+        target = _element(address, offset + start, operand.dtype, operand.access)
+        with np.errstate(all="ignore"):
+            target[...] = cast(np.asarray(numbers[start : start + operand.access]), target.dtype)
 
 
 def make_parts(names: Sequence[str], starts: Sequence[Any], count: str) -> dict[str, Any]:
@@ -104,6 +113,7 @@ def make_parts(names: Sequence[str], starts: Sequence[Any], count: str) -> dict[
         return own if function is None else _apply(function, (*own, cast(number, np.dtype(count))[()]), scalars)
 
     return {
+        "tools": SimpleNamespace(called=called, by_part=by_part, by_lane=by_lane, starts=tuple(starts)),
         "enter": allocating.acquire,
         "leave": allocating.release,
         "start": start,

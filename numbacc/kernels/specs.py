@@ -144,8 +144,7 @@ class RepackSpec(NamedTuple):
         padded: whether the target is longer than the source somewhere, and zero there.
         rank: dimensions; of `tiled` at least 3.
         wide: as in `KernelSpec`.
-        ends: where imaginary parts are dropped: (the halved dimension, 1 for its first element or 2 for its last
-            too), or empty.
+        ends: where imaginary parts are dropped: (the halved dimension, 1 for its first element, 2 for both), or empty.
     """
 
     algorithm: str

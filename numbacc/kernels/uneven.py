@@ -64,7 +64,7 @@ def _vector(builder: Any, word: Any) -> Any:
     return builder.insert_element(ir.Constant(ir.VectorType(I32, 1), ir.Undefined), word, I32(0))
 
 
-def _from_thread(builder: Any, word: Any, source: Any) -> Any:
+def from_thread(builder: Any, word: Any, source: Any) -> Any:
     """The word that another thread of the warp has; all of them ask."""
     kind = ir.FunctionType(I32, [I32, I32])
     # With side effects, so that it is not moved to where only some threads come.
@@ -83,7 +83,7 @@ def _shifted(
 
     def shift() -> list[Any]:
         ends = [
-            _from_thread(builder, builder.select(is_first, words[run + 1], word), next_thread)
+            from_thread(builder, builder.select(is_first, words[run + 1], word), next_thread)
             for run, word in enumerate(given)
         ]
         return [_middle(builder, word, end, nbytes) for word, end in zip(given, ends, strict=True)]
@@ -191,7 +191,7 @@ def make_uneven(rows: Sequence[Any], lanes: int, width: int) -> dict[str, Any]:
                         for run, (word, target) in enumerate(zip(words, targets, strict=True)):
                             # The first thread's word begins with what the last one has of the run before.
                             given = builder.select(is_last, words[run - 1], word) if run else word
-                            shifted = _middle(builder, _from_thread(builder, given, before), word, room)
+                            shifted = _middle(builder, from_thread(builder, given, before), word, room)
                             if run:
                                 builder.store(shifted, target, align=_WORD)
                                 continue

@@ -1,0 +1,56 @@
+"""Operations of one kernel, or of several with parts in scratch memory between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..base.dispatch import launcher_class
+from ..kernels.specs import LaunchOrder
+from .geometry import described, for_any_alignment
+from .map_executable import Kernel
+from .operation import Operation
+
+
+class Passes(Operation):
+    """An operation whose launches follow from layouts and alignment."""
+
+    # ------------------------------------------------------------ what a kind of operation brings
+
+    def _orders(self, key: tuple[int, ...]) -> list[LaunchOrder]:
+        """The launches for arrays aligned so."""
+        raise NotImplementedError
+
+    def _alignments(self, key: tuple[int, ...], passes: int) -> list[tuple[int, ...]]:
+        """The arrays' addresses modulo 16 for each pass; those of parts are 0."""
+        raise NotImplementedError
+
+    def _executable(self, key: tuple[int, ...], orders: Sequence[LaunchOrder]) -> Any:
+        """The launches as one executable."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------ what follows
+
+    def _make(self, key: tuple[int, ...], trial: Any) -> Any:
+        return self._executable(key, self._orders(key))
+
+    def choose_captured(self, addresses: Sequence[int]) -> Any:
+        """As `choose`; but compiles nothing where there are kernels that can be launched on these arrays."""
+        made, key = self.chosen.made, self._key(addresses)
+        if not made or key in made:
+            return self.choose(addresses)
+        is_loaded = launcher_class().is_loaded
+        if all(is_loaded(order.kernel, self.device) for order in self._orders(key)):
+            return self.choose(addresses)
+        # Listed by one call, while which no other thread adds to them.
+        found: Any = next(iter(list(made)))
+        orders = self._orders(found)
+        alignments = self._alignments(key, len(orders))
+        return self._executable(key, [for_any_alignment(*each) for each in zip(orders, alignments, strict=True)])
+
+
+def kernel_of(order: LaunchOrder) -> Kernel:
+    """The executable of one launch."""
+    launcher = launcher_class()(order)
+    launcher.algorithm = described(order)
+    return Kernel(launcher)

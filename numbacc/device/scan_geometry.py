@@ -1,0 +1,163 @@
+"""Which kernel scans an array along an axis, on what grid, and how many blocks share a row.
+
+Nothing here depends on which GPU it is: results have the same bits on all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import NamedTuple
+
+from ..base.dtypes import TABLE
+from ..base.layout import Merged
+from ..kernels.specs import MAX_THREADS, VECTOR_BYTES, WARP
+from .geometry import power_of_two
+
+#: Blocks that keep an H200 busy; where there are a quarter as many, several share a row, and it is read twice.
+_BLOCKS, _FEW = 1056, 4
+#: Bytes next to each other that a block takes of a row of columns, at least.
+_LINE = 128
+#: Bytes that a thread loads at once, and those of the parts in all its lanes, at most: they stay in registers.
+_LOADED_BYTES, _PARTS_BYTES = 64, 64
+#: Bytes of the parts of a thread's accesses of a row, each of which is merged with other threads' by itself.
+_MERGED_BYTES = 16
+#: Tiles that a block has at least where blocks share a row.
+_SHARED_ROUNDS = 4
+
+
+class Walk(NamedTuple):
+    """How a kernel walks its operands, inputs first: the dimensions of the rows and those that are scanned, with each
+    operand's steps in elements.
+
+    Attributes:
+        outer, inner: the dimensions; those that are scanned in their order, from the first element on.
+        sizes: bytes of the elements.
+        alignments: the addresses modulo 16.
+        inputs: how many operands are inputs.
+    """
+
+    outer: Merged
+    inner: Merged
+    sizes: Sequence[int]
+    alignments: Sequence[int]
+    inputs: int
+
+    @property
+    def is_straight(self) -> bool:
+        """True where all operands are contiguous along what is scanned, all from front to back or all backwards."""
+        return {*self.inner.strides} in ({(1,)}, {(-1,)})
+
+
+class Launch(NamedTuple):
+    """A kernel and its grid.
+
+    Attributes:
+        algorithm, width, runs: as in `ScanSpec`.
+        grid, block: blocks and threads.
+        outer: the dimensions of the rows that the kernel unravels.
+        scalars: the integers that follow the dimensions, but for `whole`.
+    """
+
+    algorithm: str
+    width: int
+    runs: int
+    grid: tuple[int, int]
+    block: tuple[int, int]
+    outer: tuple[int, ...]
+    scalars: tuple[int, ...]
+
+
+def launch_of(walk: Walk, parts: Sequence[str], shares: bool) -> Launch:
+    """The kernel and its grid, given the names of the parts' dtypes, and whether blocks may share a row."""
+    nbytes = sum(TABLE[part].itemsize for part in parts)
+    width = VECTOR_BYTES // max(walk.sizes[: walk.inputs])
+    while width > 1 and width * max(nbytes, *walk.sizes) > 2 * VECTOR_BYTES:
+        width //= 2
+    items = prod(walk.inner.shape)
+    most = _BLOCKS if shares else 0
+    if walk.is_straight:
+        own = _aligned(walk, width, _row_starts_alike)
+        if items >= 2 * own:
+            return _rows(walk, own, min(_runs(walk, own, nbytes), max(_MERGED_BYTES // nbytes, 1)), most)
+    outer = walk.outer
+    if outer.shape[-1] > 1 and all(step[-1] == 1 for step in outer.strides):
+        while outer.shape[-1] % width:
+            width //= 2
+        width = _aligned(walk, width, _column_is_aligned)
+    else:
+        width = 1
+    return _columns(walk, width, min(_runs(walk, width, nbytes), power_of_two(items)), most)
+
+
+def _runs(walk: Walk, width: int, nbytes: int) -> int:
+    """As in `ScanSpec`, given the bytes of an element's parts."""
+    loaded = _LOADED_BYTES // (width * sum(walk.sizes[: walk.inputs]))
+    return _below(max(min(loaded, _PARTS_BYTES // (width * nbytes)), 1))
+
+
+def _aligned(walk: Walk, width: int, fits: Callable[[Walk, int, int], bool]) -> int:
+    """Elements of an access, at most `width`, such that each operand's own accesses fit."""
+    while width > 1 and not all(fits(walk, k, _access(walk, k, width)) for k in range(len(walk.sizes))):
+        width //= 2
+    return width
+
+
+def _access(walk: Walk, k: int, width: int) -> int:
+    """Elements of one of operand k's accesses of at most 16 bytes."""
+    return min(width, VECTOR_BYTES // walk.sizes[k])
+
+
+def _row_starts_alike(walk: Walk, k: int, access: int) -> bool:
+    """True if operand k's accesses begin where those of the first operand do, in all rows."""
+    starts = [walk.alignments[j] // walk.sizes[j] for j in (0, k)]
+    pairs = [starts, *zip(walk.outer.strides[0], walk.outer.strides[k], strict=True)]
+    return all((one - other) % access == 0 for one, other in pairs)
+
+
+def _column_is_aligned(walk: Walk, k: int, access: int) -> bool:
+    """True if operand k's columns start at accesses, in all rows of columns."""
+    steps = [*walk.outer.strides[k][:-1], *walk.inner.strides[k]]
+    return all(n % access == 0 for n in (walk.alignments[k] // walk.sizes[k], *steps))
+
+
+def _rows(walk: Walk, width: int, runs: int, most: int) -> Launch:
+    columns, positions = walk.inner.shape[0], prod(walk.outer.shape)
+    vectors = -(-columns // width)
+    # As few threads a row as have all their accesses; more where rows are few.
+    x = min(_below(max(vectors // runs, 1)), MAX_THREADS)
+    while x < min(MAX_THREADS, vectors) and positions * x < _BLOCKS * MAX_THREADS:
+        x *= 2
+    y = MAX_THREADS // x
+    blocks = -(-positions // y)
+    # Rows that share a block are not taken in pieces.
+    piece = _piece(columns, x * width * runs, blocks, most if y == 1 else 0)
+    scalars = (positions, columns, piece)
+    grid = (blocks, -(-columns // piece))
+    return Launch("scan_rows", width, runs, grid, (x, y), walk.outer.shape, scalars)
+
+
+def _columns(walk: Walk, width: int, runs: int, most: int) -> Launch:
+    outer, inner, size = walk.outer, walk.inner, max(walk.sizes[: walk.inputs])
+    items, positions = prod(inner.shape), prod(outer.shape) // width
+    near = abs(outer.strides[0][-1]) <= abs(inner.strides[0][-1])
+    # Neighbouring threads take what lies next to each other in memory.
+    x = min(power_of_two(positions), WARP, MAX_THREADS, max(_LINE // (width * size), 1)) if near else 1
+    y = min(MAX_THREADS // x, power_of_two(-(-items // runs)))
+    x = MAX_THREADS // y
+    blocks = -(-positions // x)
+    piece = _piece(items, y * runs, blocks, most)
+    shape = (*outer.shape[:-1], outer.shape[-1] // width)
+    return Launch("scan_columns", width, runs, (blocks, -(-items // piece)), (x, y), shape, (positions, items, piece))
+
+
+def _piece(items: int, tile: int, blocks: int, most: int) -> int:
+    """Elements of a row that a block takes, whole tiles, where so many blocks take a row each."""
+    tiles = -(-items // tile)
+    shares = min(-(-most // blocks), tiles // _SHARED_ROUNDS) if _FEW * blocks < most else 1
+    return -(-tiles // max(shares, 1)) * tile
+
+
+def _below(number: int) -> int:
+    """The greatest power of two that is not more."""
+    return 1 << number.bit_length() - 1

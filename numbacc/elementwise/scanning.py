@@ -1,0 +1,127 @@
+"""How a call of a scan becomes a plan: dtypes, axes, the result's shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..arrays import operands
+from ..arrays.operands import Array
+from ..base.dtypes import info
+from ..base.layout import MAX_RANK, Layout, dense_like, layout, normalize_axis, row_major_strides, view
+from ..device.scan_executable import ScanTask
+from ..device.streams import handle_of
+from ..errors import DTypeError, OptionError, ShapeError, shown
+from ..kernels.scan_formulas import SCANS
+from ..plan.base import check_out, outs_of
+from ..plan.scans import ScanPlan
+from ..reference.scans import FUNCTIONS
+from .caching import plans
+from .reducing import types_of
+
+_BACKWARD = "_backward"
+
+
+def run(name: str, x: Any, axis: Any, dtype: Any, reverse: Any, out: Any, stream: Any) -> Array:
+    """The result of a scan.
+
+    Args:
+        name: a key of `reference.scans.FUNCTIONS`, or of a gradient.
+        x, axis, reverse, out, stream: as the function's docstring says.
+        dtype: `reducing.dtype_of` what it says of that.
+    """
+    handle = handle_of(stream)
+    given = out
+    take = operands.importers.get(type(x))
+    if take is not None:
+        x = take(x, _name(name), handle)
+        given = None if out is None else operands.as_array(out, "out", handle)
+    # The short way, for device arrays; all else, and all that is wrong, is checked in `_find`.
+    if type(reverse) is bool and (axis is None or type(axis) is int):
+        try:
+            own = None if given is None else given._numbacc_layout
+            plan = plans.hit((_plan, name, x._numbacc_layout, axis, dtype, reverse, own))
+        except Exception:  # NumPy's arrays have no such layout, and of what is foreign an attribute may raise anything
+            plan = None
+        if plan is not None:
+            return plan.run((x,), None if given is None else (given,), out, handle)
+    plan, inputs, outs = _find(name, x, axis, dtype, reverse, given, handle)
+    return plan.run(inputs, outs, out, handle)
+
+
+def find(name: str, x: Any, axis: Any, dtype: Any, reverse: Any, out: Any) -> ScanPlan:
+    """The plan that `run` runs."""
+    plan, inputs, outs = _find(name, x, axis, dtype, reverse, out, handle_of(None))
+    plan.prepare(inputs, outs)
+    return plan
+
+
+def _name(name: str) -> str:
+    """What a function calls its array."""
+    return "dy" if name.endswith(_BACKWARD) else "x"
+
+
+def _find(
+    name: str, x: Any, axis: Any, dtype: Any, reverse: Any, out: Any, handle: int
+) -> tuple[ScanPlan, list[Any], list[Any] | None]:
+    array = operands.as_array(x, _name(name), handle)
+    outs = outs_of(out, handle)
+    if outs is not None and len(outs) != 1:
+        raise ShapeError(f"out is a {type(out).__name__} of {len(outs)}; {name} has one result")
+    own = None if outs is None else operands.layout_of(outs[0])
+    found = operands.layout_of(array)
+    if not isinstance(reverse, (bool, np.bool_)):
+        raise OptionError(f"reverse={shown(reverse)} is not True or False")
+    if type(axis) is not int and (
+        axis is not None or name.endswith(_BACKWARD)
+    ):  # 1.0 and True would be found in the cache under 1
+        axis = normalize_axis(axis, found.ndim, _name(name))
+    return plans.find((_plan, name, found, axis, dtype, bool(reverse), own)), [array], outs
+
+
+def _plan(name: str, x: Layout, axis: int | None, asked: Any, reverse: bool, out: Layout | None) -> ScanPlan:
+    """Validation, and how the operands lie. Everything here depends on layouts and options alone."""
+    own, backward = _name(name), name.endswith(_BACKWARD)
+    if x.ndim > MAX_RANK:
+        raise ShapeError(f"{own} has rank {x.ndim} (shape {x.shape}); ranks 0 to {MAX_RANK} are supported")
+    row = info(x.dtype, own)
+    if backward and not (row.is_float or row.parts == 2):
+        raise DTypeError(f"{own} has dtype {row.name}; gradients are floats of 16 bits and more, or complex")
+    dtype, compute = types_of(name, row, asked, own)
+    if axis is None:
+        axes = tuple(range(x.ndim))
+        result = layout((x.size,), (dtype.itemsize,), dtype, x.device)
+    else:
+        axes = (normalize_axis(axis, x.ndim, own),)
+        result = dense_like(layout(x.shape, x.strides, dtype, x.device), x.shape)
+    outputs = (result if out is None else out,)
+    check_out(outputs, (result,), ("out",))
+    steps = outputs[0].strides
+    if axis is None:
+        steps = tuple(steps[0] * n for n in row_major_strides(x.shape, 1))
+    function = FUNCTIONS[name.removesuffix(_BACKWARD)]
+    # What a sum up to an element is given goes to all that are in it.
+    direction = reverse != backward
+    return ScanPlan(
+        ScanTask(
+            op=f"elementwise.{name}",
+            formula=SCANS[name.removesuffix(_BACKWARD)],
+            reference=lambda seen: function(seen, axes, compute, direction),
+            names=(own, "out"),
+            inputs=(x,),
+            outputs=outputs,
+            shape=x.shape,
+            axes=axes,
+            reads=(view(0, 0, x.strides, x.shape),),
+            writes=(view(0, 0, steps, x.shape),),
+            out_given=out is not None,
+            compute=compute,
+            reverse=direction,
+        )
+    )
+
+
+def planned(name: str, x: Layout, axis: int | None, *, reverse: bool = False, dtype: Any = None) -> ScanPlan:
+    """A plan for an array that need not exist, in no cache."""
+    return _plan(name, x, axis, dtype, reverse, None)

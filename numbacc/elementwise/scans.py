@@ -1,0 +1,161 @@
+"""Scans: sums and products of all elements up to each, along an axis.
+
+    f(x, *, axis=None, dtype=None, reverse=False, out=None, stream=None)
+
+The order in which numbers are merged is fixed by shapes, strides and alignment: the same inputs give the same bits on
+every run. A row is taken in tiles of some hundred to some thousand elements, each merged as a tree and carried to the
+next: errors grow with the number of tiles, not of elements. NaN and infinities reach what lies behind them, and nothing
+before.
+
+Source: Blelloch 1990, "Prefix sums and their applications", for scans by merges that are associative.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..arrays.operands import Array
+from ..plan.scans import ScanPlan
+from .reducing import dtype_of
+from .scanning import find, run
+
+__all__ = ["cumprod", "cumprod_plan", "cumsum", "cumsum_backward", "cumsum_backward_plan", "cumsum_plan"]
+
+
+def cumsum(
+    x: Any, *, axis: int | None = None, dtype: Any = None, reverse: bool = False, out: Any = None, stream: Any = None
+) -> Array:
+    """Cumulative sum: y[i] = Σ x[j] of all j <= i, or with reverse=True of all j >= i.
+
+    Args:
+        x: array of floats of 16 bits and more, integers, complex numbers or bool, rank 0 to 8, any strides.
+        axis: the axis along which elements are added up; None for all of them, in C order.
+        dtype: the result's dtype, which is also computed in, but float32 for 16-bit floats. By default x's; of bool and
+            integers int64, of unsigned ones uint64.
+        reverse: True to go from the last element to the first.
+        out: array for the result, of its shape, dtype and device. It may be x itself: in place.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Returns:
+        the sums, of x's shape, or with axis=None of shape (x.size,); a device array if x is one, a NumPy array if x is;
+        `out` if given.
+
+    Raises:
+        ShapeError: rank, axis, shape of out.
+        DTypeError: a dtype not named above, not an array.
+        OptionError: reverse or stream.
+        LayoutError: out is read-only, overlaps x in part, or has elements that share memory.
+        DeviceError: arrays on different devices; not enough memory.
+
+    Integers wrap. 16-bit floats are added in float32 and rounded once. As NumPy's `cumsum`.
+
+    Example:
+        >>> elementwise.cumsum(np.array([1.0, 2.0, 3.0]))
+        array([1., 3., 6.])
+    """
+    return run("cumsum", x, axis, dtype_of(dtype), reverse, out, stream)
+
+
+def cumsum_plan(
+    x: Any, *, axis: int | None = None, dtype: Any = None, reverse: bool = False, out: Any = None
+) -> ScanPlan:
+    """The plan that `cumsum` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
+
+    Example:
+        >>> x = np.array([[1.0, 2.0], [3.0, 4.0]])
+        >>> elementwise.cumsum_plan(x, axis=0)(x)
+        array([[1., 2.],
+               [4., 6.]])
+    """
+    return find("cumsum", x, axis, dtype_of(dtype), reverse, out)
+
+
+def cumprod(
+    x: Any, *, axis: int | None = None, dtype: Any = None, reverse: bool = False, out: Any = None, stream: Any = None
+) -> Array:
+    """Cumulative product: y[i] = Π x[j] of all j <= i, or with reverse=True of all j >= i.
+
+    Args:
+        x: array of floats of 16 bits and more, integers, complex numbers or bool, rank 0 to 8, any strides.
+        axis: the axis along which elements are multiplied; None for all of them, in C order.
+        dtype: the result's dtype, which is also computed in, but float32 for 16-bit floats. By default x's; of bool and
+            integers int64, of unsigned ones uint64.
+        reverse: True to go from the last element to the first.
+        out: array for the result, of its shape, dtype and device. It may be x itself: in place.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Returns:
+        the products, of x's shape, or with axis=None of shape (x.size,); a device array if x is one, a NumPy array if x
+        is; `out` if given.
+
+    Raises:
+        ShapeError: rank, axis, shape of out.
+        DTypeError: a dtype not named above, not an array.
+        OptionError: reverse or stream.
+        LayoutError: out is read-only, overlaps x in part, or has elements that share memory.
+        DeviceError: arrays on different devices; not enough memory.
+
+    Integers wrap. 16-bit floats are multiplied in float32 and rounded once. As NumPy's `cumprod`; but where what lies
+    behind a 0 overflows by itself, products with it may be NaN.
+
+    Example:
+        >>> elementwise.cumprod(np.array([1.0, 2.0, 3.0]))
+        array([1., 2., 6.])
+    """
+    return run("cumprod", x, axis, dtype_of(dtype), reverse, out, stream)
+
+
+def cumprod_plan(
+    x: Any, *, axis: int | None = None, dtype: Any = None, reverse: bool = False, out: Any = None
+) -> ScanPlan:
+    """The plan that `cumprod` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
+
+    Example:
+        >>> x = np.array([[1.0, 2.0], [3.0, 4.0]])
+        >>> elementwise.cumprod_plan(x, axis=0)(x)
+        array([[1., 2.],
+               [3., 8.]])
+    """
+    return find("cumprod", x, axis, dtype_of(dtype), reverse, out)
+
+
+def cumsum_backward(
+    dy: Any, *, axis: int, dtype: Any = None, reverse: bool = False, out: Any = None, stream: Any = None
+) -> Array:
+    """The gradient with respect to x, given dy, that with respect to y = cumsum(x): dx[i] = Σ dy[j] of all j >= i.
+
+    Args:
+        dy: array of floats of 16 bits and more, or complex numbers, rank 1 to 8, any strides.
+        axis: that of the forward call. Where that was None, x was flattened: 0, and the result in x's shape is
+            `dx.reshape(x.shape)`.
+        dtype: x's dtype, where it is not dy's.
+        reverse: that of the forward call.
+        out: array for the result, of its shape, dtype and device. It may be dy itself: in place.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Returns:
+        the gradient, of dy's shape, as `cumsum` returns it.
+
+    Raises:
+        ShapeError: rank, axis, shape of out.
+        DTypeError: a dtype not named above, not an array.
+        OptionError: reverse or stream.
+        LayoutError: out is read-only, overlaps dy in part, or has elements that share memory.
+        DeviceError: arrays on different devices; not enough memory.
+
+    Example:
+        >>> elementwise.cumsum_backward(np.array([1.0, 2.0, 3.0]), axis=0)
+        array([6., 5., 3.])
+    """
+    return run("cumsum_backward", dy, axis, dtype_of(dtype), reverse, out, stream)
+
+
+def cumsum_backward_plan(dy: Any, *, axis: int, dtype: Any = None, reverse: bool = False, out: Any = None) -> ScanPlan:
+    """The plan that `cumsum_backward` runs for these arrays: call it as `plan(dy, out=None, stream=None)`.
+
+    Example:
+        >>> dy = np.array([1.0, 2.0, 3.0])
+        >>> elementwise.cumsum_backward_plan(dy, axis=0)(dy)
+        array([6., 5., 3.])
+    """
+    return find("cumsum_backward", dy, axis, dtype_of(dtype), reverse, out)
