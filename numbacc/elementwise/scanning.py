@@ -76,6 +76,8 @@ def _find(
     if type(axis) is not int and (
         axis is not None or name.endswith(_BACKWARD)
     ):  # 1.0 and True would be found in the cache under 1
+        if isinstance(axis, (bool, np.bool_)):
+            raise ShapeError(f"axis={shown(axis)} is not an integer")
         axis = normalize_axis(axis, found.ndim, _name(name))
     return plans.find((_plan, name, found, axis, dtype, bool(reverse), own)), [array], outs
 

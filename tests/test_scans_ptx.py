@@ -1,0 +1,91 @@
+"""What kernels that scan compile to, without a GPU: accesses, precision, registers; on which grid."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from skips import skip_if
+from test_reductions_ptx import FLOATS, H200, check, dense, orders_of, widest
+
+from numbacc.base.dispatch import simulated
+from numbacc.base.layout import layout
+from numbacc.elementwise import scanning
+
+pytestmark = skip_if(simulated(), "not simulated")
+
+#: A matrix along rows and along columns, few columns, and one long row.
+CASES = [((8192, 4096), 1), ((8192, 4096), 0), ((1 << 20, 64), 0), ((1 << 24,), 0)]
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape, axis", CASES, ids=str)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_what_is_contiguous_moves_16_bytes_at_a_time(dtype, shape, axis, reverse):
+    for order in orders_of(scanning.planned("cumsum", dense(shape, dtype), axis, reverse=reverse)):
+        found = check(order.kernel)
+        assert widest(found) == 16
+        if order.kernel.stage in ("whole", "last"):
+            assert widest(found, "st") == 16
+        assert order.kernel.algorithm == ("scan_columns" if axis == 0 and len(shape) > 1 else "scan_rows")
+        assert order.block[0] * order.block[1] == 128
+
+
+@pytest.mark.parametrize("capability", [(7, 5), (8, 0), H200, (10, 0)], ids=str)
+@pytest.mark.parametrize("name", ["cumsum", "cumprod"])
+def test_everywhere(name, capability):
+    for axis in (0, 1):
+        for order in orders_of(scanning.planned(name, dense((64, 1 << 20), "float16"), axis)):
+            check(order.kernel, capability)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "uint64", "bool", "complex64", "complex128"])
+@pytest.mark.parametrize("name", ["cumsum", "cumprod"])
+def test_other_dtypes(name, dtype):
+    for shape, axis in CASES[:2]:
+        for order in orders_of(scanning.planned(name, dense(shape, dtype), axis)):
+            # Integers of 64 bits in all lanes: some wait in memory for a place in a register.
+            check(order.kernel, spilled=128)
+
+
+def test_what_is_flattened_and_what_is_strided():
+    x = layout((64, 32, 16), (8, 64 * 8 * 16, 64 * 8), np.dtype(np.float32), 0)
+    for axis in (None, 0, 1):
+        for order in orders_of(scanning.planned("cumsum", x, axis)):
+            check(order.kernel)
+            if order.kernel.stage != "second":
+                assert order.kernel.algorithm == "scan_columns" and order.kernel.width == 1
+
+
+@pytest.mark.parametrize("name, address", [("float32", 4), ("bfloat16", 2), ("int32", 4)])
+def test_rows_that_start_anywhere_are_as_wide(name, address):
+    """Where results start as x does, each access is of 16 bytes; else as wide as both are aligned."""
+    x = dense((1000, 4097), name)
+    if name != "int32":
+        (order,) = orders_of(scanning.planned("cumsum", x, 1), (address, address))
+        assert order.kernel.width * x.itemsize == 16
+    (order,) = orders_of(scanning.planned("cumsum", x, 1), (address, 0))
+    assert order.kernel.width == 1
+
+
+@pytest.mark.parametrize(
+    "shape, axis, passes",
+    [((1 << 28, 1), 0, 3), ((1, 1 << 28), 1, 3), ((131072, 128), 1, 1), ((131072, 128), 0, 3), ((1024, 131072), 1, 1),
+     ((1024, 131072), 0, 1), ((1 << 22, 3), 1, 1)],
+)  # fmt: skip
+def test_few_rows_are_shared(shape, axis, passes):
+    """A GPU of 132 multiprocessors, eight blocks each, is busy."""
+    for dtype in ("float32", "bfloat16"):
+        orders = orders_of(scanning.planned("cumsum", dense(shape, dtype), axis))
+        assert len(orders) == passes
+        assert all(order.grid[0] * order.grid[1] >= 256 for order in orders[::2]), [order.grid for order in orders]
+        assert {order.kernel.stage for order in orders} == ({"whole"} if passes == 1 else {"first", "second", "last"})
+        # The passes before and behind see the same pieces.
+        assert orders[0].grid == orders[-1].grid and orders[0].block == orders[-1].block
+
+
+def test_indices_of_64_bits_where_they_are_needed():
+    for shape, wide in (((1 << 30,), False), ((1 << 33,), True)):
+        orders = orders_of(scanning.planned("cumsum", dense(shape, "float16"), 0))
+        assert {order.kernel.wide for order in orders} == {wide}
+    for order in orders:
+        check(order.kernel, spilled=64)
