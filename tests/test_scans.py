@@ -311,6 +311,72 @@ def test_backward(place, dtype, reverse):
         assert got.dtype == dy.dtype
 
 
+@pytest.mark.parametrize("dtype", oracle.FLOATS)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_backward_of_products(place, dtype, reverse):
+    """Also where factors are 0: the derivative of each product written out."""
+    rng, length = np.random.default_rng(8), 26 if place.is_slow else 70
+    for shape, axis in (((3, length), 1), ((length, 4), 0), ((3, 1), 1)):
+        dy, x = (rng.standard_normal(shape).astype(TABLE[dtype].numpy) for _ in range(2))
+        x = np.sign(x) * np.exp2(x / 4).astype(x.dtype)
+        x[0, 0] = x[shape[0] // 2, 0] = 0
+        given_dy, given_x = place.operand(dy, steps=(1, 2)), place.operand(x, margins=[(0, 0), (1, 0)])
+        got = place.get(ew.cumprod_backward(given_dy.view, given_x.view, axis=axis, reverse=reverse))
+        d, rows = (np.moveaxis(a.astype(np.longdouble), axis, -1) for a in (dy, x))
+        d, rows = (a[..., ::-1] if reverse else a for a in (d, rows))
+        wanted, scale = np.zeros_like(rows), np.zeros_like(rows)
+        for j in range(rows.shape[-1]):
+            others = rows.copy()
+            others[..., j] = 1
+            terms = d[..., j:] * np.cumprod(others, -1)[..., j:]
+            wanted[..., j], scale[..., j] = terms.sum(-1), np.abs(terms).sum(-1)
+        wanted, scale = (np.moveaxis(a[..., ::-1] if reverse else a, -1, axis) for a in (wanted, scale))
+        bound = 4 * length * np.finfo(info(dy.dtype).compute).eps * scale + spacing(wanted, dy.dtype)
+        assert got.dtype == dy.dtype and (np.abs(got.astype(np.longdouble) - wanted) <= bound).all()
+        for out in (given_dy, given_x):  # in place
+            twin = place.operand(np.array(out.values), **({"steps": (1, 2)} if out is given_dy else {}))
+            arrays = (twin.view, given_x.view) if out is given_dy else (given_dy.view, twin.view)
+            assert ew.cumprod_backward(*arrays, axis=axis, reverse=reverse, out=twin.view) is twin.view
+            assert (np.abs(twin.now().astype(np.longdouble) - wanted) <= bound).all()
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_backward_of_long_products(device_place, reverse):
+    """In three passes each; the parts of u -> x u + x dy do not commute."""
+    length = 90 if device_place.is_slow else 50_001
+    for shape, axis in (((2, length), 1), ((length, 2), 0)):
+        rng = np.random.default_rng(9)
+        dy, x = (
+            rng.standard_normal(shape),
+            np.sign(rng.standard_normal(shape)) * np.exp2(rng.standard_normal(shape) / 9),
+        )
+        put = device_place.put
+        got = device_place.get(ew.cumprod_backward(put(dy), put(x), axis=axis, reverse=reverse))
+        y = exact("cumprod", wide(x), axis, reverse)
+        wanted = exact("cumsum", dy * y, axis, not reverse) / x
+        scale = exact("cumsum", np.abs(dy * y), axis, not reverse) / np.abs(x)
+        assert (np.abs(got - wanted) <= 40 * np.finfo(float).eps * length**0.5 * scale).all()
+        info = ew.cumprod_backward_plan(put(dy), put(x), axis=axis).info
+        assert info.algorithm.count("scan_") == 6 and info.workspace_bytes >= x.nbytes
+
+
+def test_refused_backward(place):
+    x, other = place.put(np.ones((2, 3), np.float32)), place.put(np.ones((3, 2), np.float32))
+    wide, whole, part = place.put(np.ones((2, 3))), place.put(np.ones((2, 3), np.int32)), x[:, :2]
+    for error, words, run in [
+        (numbacc.ShapeError, ("dy has shape (3, 2)", "(2, 3)"), lambda: ew.cumprod_backward(other, x, axis=0)),
+        (numbacc.DTypeError, ("dy has dtype float64", "float32"), lambda: ew.cumprod_backward(wide, x, axis=0)),
+        (numbacc.DTypeError, ("x has dtype int32",), lambda: ew.cumprod_backward(whole, whole, axis=0)),
+        (numbacc.DTypeError, ("dy is a list",), lambda: ew.cumprod_backward([1.0], x, axis=0)),
+        (numbacc.ShapeError, ("axis=2", "rank 2"), lambda: ew.cumprod_backward(x, x, axis=2)),
+        (numbacc.ShapeError, ("axis=None",), lambda: ew.cumprod_backward(x, x, axis=None)),
+        (numbacc.OptionError, ("reverse=1",), lambda: ew.cumprod_backward(x, x, axis=0, reverse=1)),
+        (numbacc.ShapeError, ("out has shape (3, 2)",), lambda: ew.cumprod_backward(x, x, axis=0, out=other)),
+        (numbacc.LayoutError, ("out overlaps dy",), lambda: ew.cumprod_backward(part, part, axis=0, out=x[:, 1:])),
+    ]:  # fmt: skip
+        refused(error, *words, run=run)
+
+
 def test_backward_in_the_dtype_of_x(place):
     dy = np.ones((2, 3), np.float32)
     got = place.get(ew.cumsum_backward(place.put(dy), axis=1, dtype="float16"))

@@ -104,6 +104,21 @@ def test_plans(place, name):
     np.testing.assert_array_equal(out.now(), wanted)
 
 
+def test_plans_of_the_gradient_of_products(place):
+    dy, x = matrix(place), place.put(np.ones((3, 4), np.float32))
+    plan = ew.cumprod_backward_plan(dy, x, axis=1)
+    wanted = place.get(ew.cumsum_backward(dy, axis=1))  # all factors are 1
+    np.testing.assert_array_equal(place.get(plan(dy, x)), wanted)
+    assert plan.info.op == "elementwise.cumprod_backward" and plan.info.deterministic
+    refused(numbacc.LayoutError, "dy, x", run=lambda: plan(dy))
+    stream = numbacc.stream()
+    if place.is_device:
+        with numbacc.graph(stream) as graph:
+            result = ew.cumprod_backward(dy, x, axis=1, stream=stream)
+        graph.launch()
+        np.testing.assert_array_equal(place.get(result), wanted)
+
+
 @each_name
 def test_a_second_call_hits_the_cache(place, name):
     x, function = matrix(place), getattr(ew, name)

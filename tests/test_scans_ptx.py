@@ -47,6 +47,14 @@ def test_other_dtypes(name, dtype):
             check(order.kernel, spilled=128)
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape, axis", CASES, ids=str)
+def test_the_gradient_of_products(dtype, shape, axis):
+    for order in orders_of(scanning.planned_gradient(dense(shape, dtype), axis)):
+        check(order.kernel, spilled=128)
+        assert order.kernel.access_bytes == 16 or order.kernel.stage == "second" or dtype in ("float16", "bfloat16")
+
+
 def test_what_is_flattened_and_what_is_strided():
     x = layout((64, 32, 16), (8, 64 * 8 * 16, 64 * 8), np.dtype(np.float32), 0)
     for axis in (None, 0, 1):

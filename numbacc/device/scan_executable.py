@@ -11,7 +11,7 @@ import numpy as np
 
 from ..base.dtypes import TABLE, info
 from ..base.layout import Layout, Merged, View, merge_dimensions, row_major_strides, same_layout
-from ..kernels.formula import Reduction
+from ..kernels.formula import Scan
 from ..kernels.scan_specs import ScanSpec
 from ..kernels.specs import LaunchOrder
 from .geometry import RANKS, sizes_of
@@ -28,7 +28,7 @@ class ScanTask(NamedTuple):
 
     Attributes:
         op: name of the operation, for messages and `PlanInfo`.
-        formula: the scan, as a reduction of what lies before.
+        formula: the scan.
         reference: its meaning in NumPy: takes the inputs in the shape `shape`, returns the result in that shape.
         names, inputs, outputs, out_given: as in `map_executable.MapSpec`. There is one output.
         shape: the shape that is scanned.
@@ -39,7 +39,7 @@ class ScanTask(NamedTuple):
     """
 
     op: str
-    formula: Reduction
+    formula: Scan
     reference: Callable[..., np.ndarray[Any, Any]]
     names: tuple[str, ...]
     inputs: tuple[Layout, ...]
@@ -70,7 +70,7 @@ class ScanExecutable(Passes):
     def _spec(self, stage: str) -> ScanSpec:
         """The kernel of a pass, but for its geometry."""
         task = self.task
-        parts = tuple(part or task.compute for part in task.formula.parts)
+        parts = (task.compute,) * len(task.formula.start)
         reads = tuple(info(task.inputs[view.argument].dtype).name for view in task.reads)
         writes = tuple(info(task.outputs[view.argument].dtype).name for view in task.writes)
         return ScanSpec(
@@ -140,7 +140,7 @@ class ScanExecutable(Passes):
 
     def _alignments(self, key: tuple[int, ...], passes: int) -> list[tuple[int, ...]]:
         """As in `Passes`."""
-        many, parts = len(self.inputs), (0,) * len(self.task.formula.parts)
+        many, parts = len(self.inputs), (0,) * len(self.task.formula.start)
         return [key] if passes == 1 else [(*key[:many], *parts), parts, (*key[:many], *parts, *key[many:])]
 
     def _executable(self, key: tuple[int, ...], orders: Sequence[LaunchOrder]) -> Any:

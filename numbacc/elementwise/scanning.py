@@ -8,15 +8,25 @@ import numpy as np
 
 from ..arrays import operands
 from ..arrays.operands import Array
-from ..base.dtypes import info
-from ..base.layout import MAX_RANK, Layout, dense_like, layout, normalize_axis, row_major_strides, view
+from ..base.dtypes import FLOATS, info
+from ..base.layout import (
+    MAX_RANK,
+    Layout,
+    check_rank,
+    check_same_device,
+    dense_like,
+    layout,
+    normalize_axis,
+    row_major_strides,
+    view,
+)
 from ..device.scan_executable import ScanTask
 from ..device.streams import handle_of
 from ..errors import DTypeError, OptionError, ShapeError, shown
 from ..kernels.scan_formulas import SCANS
 from ..plan.base import check_out, outs_of
-from ..plan.scans import ScanPlan
-from ..reference.scans import FUNCTIONS
+from ..plan.scans import ProductGradientPlan, ScanPlan
+from ..reference.scans import FUNCTIONS, cumprod_backward
 from .caching import plans
 from .reducing import types_of
 
@@ -66,20 +76,104 @@ def _find(
     name: str, x: Any, axis: Any, dtype: Any, reverse: Any, out: Any, handle: int
 ) -> tuple[ScanPlan, list[Any], list[Any] | None]:
     array = operands.as_array(x, _name(name), handle)
+    outs = _outs(out, name, handle)
+    own = None if outs is None else operands.layout_of(outs[0])
+    found = operands.layout_of(array)
+    where = None if axis is None and not name.endswith(_BACKWARD) else _axis(axis, found, _name(name))
+    return plans.find((_plan, name, found, where, dtype, _is_reversed(reverse), own)), [array], outs
+
+
+def _outs(out: Any, name: str, handle: int) -> list[Any] | None:
+    """`out` as arrays: one, or None."""
     outs = outs_of(out, handle)
     if outs is not None and len(outs) != 1:
         raise ShapeError(f"out is a {type(out).__name__} of {len(outs)}; {name} has one result")
+    return outs
+
+
+def _axis(axis: Any, array: Layout, own: str) -> int:
+    """The option `axis` in one form: 1.0 and True would be found in the cache under 1."""
+    if type(axis) is int:
+        return axis
+    if isinstance(axis, (bool, np.bool_)):
+        raise ShapeError(f"axis={shown(axis)} is not an integer")
+    return normalize_axis(axis, array.ndim, own)
+
+
+def _is_reversed(value: Any) -> bool:
+    """The option `reverse` in one form."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise OptionError(f"reverse={shown(value)} is not True or False")
+    return bool(value)
+
+
+def run_gradient(dy: Any, x: Any, axis: Any, reverse: Any, out: Any, stream: Any) -> Array:
+    """The result of `cumprod_backward`: arguments as its docstring says."""
+    handle = handle_of(stream)
+    plan, inputs, outs = _find_gradient(dy, x, axis, reverse, out, handle)
+    return plan.run(inputs, outs, out, handle)
+
+
+def find_gradient(dy: Any, x: Any, axis: Any, reverse: Any, out: Any) -> ProductGradientPlan:
+    """The plan that `run_gradient` runs."""
+    plan, inputs, outs = _find_gradient(dy, x, axis, reverse, out, handle_of(None))
+    plan.prepare(inputs, outs)
+    return plan
+
+
+def _find_gradient(
+    dy: Any, x: Any, axis: Any, reverse: Any, out: Any, handle: int
+) -> tuple[ProductGradientPlan, list[Any], list[Any] | None]:
+    inputs = [operands.as_array(array, own, handle) for array, own in ((dy, "dy"), (x, "x"))]
+    layouts = [operands.layout_of(array) for array in inputs]
+    outs = _outs(out, "cumprod_backward", handle)
     own = None if outs is None else operands.layout_of(outs[0])
-    found = operands.layout_of(array)
-    if not isinstance(reverse, (bool, np.bool_)):
-        raise OptionError(f"reverse={shown(reverse)} is not True or False")
-    if type(axis) is not int and (
-        axis is not None or name.endswith(_BACKWARD)
-    ):  # 1.0 and True would be found in the cache under 1
-        if isinstance(axis, (bool, np.bool_)):
-            raise ShapeError(f"axis={shown(axis)} is not an integer")
-        axis = normalize_axis(axis, found.ndim, _name(name))
-    return plans.find((_plan, name, found, axis, dtype, bool(reverse), own)), [array], outs
+    found = _axis(axis, layouts[1], "x")
+    return plans.find((_gradient, *layouts, found, _is_reversed(reverse), own)), inputs, outs
+
+
+def _gradient(dy: Layout, x: Layout, axis: int, reverse: bool, out: Layout | None) -> ProductGradientPlan:
+    """As `_plan`, of the gradient of products."""
+    check_same_device(dy, "dy", x, "x")
+    row = info(x.dtype, "x")
+    if not row.is_float:
+        raise DTypeError(f"x has dtype {row.name}; it must be one of {', '.join(FLOATS)}")
+    check_rank(x.shape, "x")
+    if dy.shape != x.shape:
+        raise ShapeError(f"dy has shape {dy.shape}; x has shape {x.shape}")
+    if dy.dtype != x.dtype:
+        raise DTypeError(f"dy has dtype {dy.dtype} but x has {x.dtype}; convert one of them")
+    axis = normalize_axis(axis, x.ndim, "x")
+    result, compute = dense_like(x, x.shape), str(row.compute)
+    outputs = (result if out is None else out,)
+    check_out(outputs, (result,), ("out",))
+    before = dense_like(layout(x.shape, x.strides, info(np.dtype(compute)).numpy, x.device), x.shape)
+    views = [view(k, 0, array.strides, x.shape) for k, array in enumerate((dy, x, before, outputs[0]))]
+    first = ScanTask(
+        op="elementwise.cumprod_backward",
+        formula=SCANS["cumprod_before"],
+        reference=lambda dy, x: cumprod_backward(dy, x, axis, compute, reverse),
+        names=("x", "before"),
+        inputs=(x,),
+        outputs=(before,),
+        shape=x.shape,
+        axes=(axis,),
+        reads=(views[1]._replace(argument=0),),
+        writes=(views[2]._replace(argument=0),),
+        out_given=out is not None,
+        compute=compute,
+        reverse=reverse,
+    )
+    second = first._replace(
+        formula=SCANS["cumprod_backward"],
+        names=("dy", "x", "before", "out"),
+        inputs=(dy, x, before),
+        outputs=outputs,
+        reads=(views[1], views[0], views[2]),
+        writes=(views[3]._replace(argument=0),),
+        reverse=not reverse,
+    )
+    return ProductGradientPlan(first, second)
 
 
 def _plan(name: str, x: Layout, axis: int | None, asked: Any, reverse: bool, out: Layout | None) -> ScanPlan:
@@ -127,3 +221,8 @@ def _plan(name: str, x: Layout, axis: int | None, asked: Any, reverse: bool, out
 def planned(name: str, x: Layout, axis: int | None, *, reverse: bool = False, dtype: Any = None) -> ScanPlan:
     """A plan for an array that need not exist, in no cache."""
     return _plan(name, x, axis, dtype, reverse, None)
+
+
+def planned_gradient(x: Layout, axis: int) -> ProductGradientPlan:
+    """The same of the gradient of products, of arrays alike."""
+    return _gradient(x, x, axis, False, None)

@@ -15,11 +15,20 @@ from __future__ import annotations
 from typing import Any
 
 from ..arrays.operands import Array
-from ..plan.scans import ScanPlan
+from ..plan.scans import ProductGradientPlan, ScanPlan
 from .reducing import dtype_of
-from .scanning import find, run
+from .scanning import find, find_gradient, run, run_gradient
 
-__all__ = ["cumprod", "cumprod_plan", "cumsum", "cumsum_backward", "cumsum_backward_plan", "cumsum_plan"]
+__all__ = [
+    "cumprod",
+    "cumprod_backward",
+    "cumprod_backward_plan",
+    "cumprod_plan",
+    "cumsum",
+    "cumsum_backward",
+    "cumsum_backward_plan",
+    "cumsum_plan",
+]
 
 
 def cumsum(
@@ -159,3 +168,48 @@ def cumsum_backward_plan(dy: Any, *, axis: int, dtype: Any = None, reverse: bool
         array([6., 5., 3.])
     """
     return find("cumsum_backward", dy, axis, dtype_of(dtype), reverse, out)
+
+
+def cumprod_backward(
+    dy: Any, x: Any, *, axis: int, reverse: bool = False, out: Any = None, stream: Any = None
+) -> Array:
+    """The gradient with respect to x, given dy, that with respect to y = cumprod(x): dx[j] = Σ dy[i] y[i] / x[j] of all
+    i >= j, also where x is 0.
+
+    Args:
+        dy: array of float32, float64, float16 or bfloat16, of x's shape and dtype, any strides.
+        x: array of that dtype, rank 1 to 8, any strides.
+        axis: that of the forward call. Where that was None, pass x.reshape(-1) and 0.
+        reverse: that of the forward call.
+        out: array for the result, of x's shape, dtype and device. It may be dy or x itself: in place.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Returns:
+        the gradient, of x's shape, a device array if x is one, a NumPy array if x is; `out` if given.
+
+    Raises:
+        ShapeError: rank, axis, unequal shapes.
+        DTypeError: a dtype not named above, unequal dtypes, not an array.
+        OptionError: reverse or stream.
+        LayoutError: out is read-only, overlaps dy or x in part, or has elements that share memory.
+        DeviceError: arrays on different devices; not enough memory.
+
+    What lies before an element is multiplied with dy[j] + x[j+1] (dy[j+1] + x[j+2] (dy[j+2] + ...)): nothing is
+    divided. Where a product of some elements overflows by itself, results may be NaN.
+
+    Example:
+        >>> elementwise.cumprod_backward(np.ones(3), np.array([2.0, 0.0, 3.0]), axis=0)
+        array([1., 8., 0.])
+    """
+    return run_gradient(dy, x, axis, reverse, out, stream)
+
+
+def cumprod_backward_plan(dy: Any, x: Any, *, axis: int, reverse: bool = False, out: Any = None) -> ProductGradientPlan:
+    """The plan that `cumprod_backward` runs for these arrays: call it as `plan(dy, x, out=None, stream=None)`.
+
+    Example:
+        >>> dy, x = np.ones(3), np.array([2.0, 0.0, 3.0])
+        >>> elementwise.cumprod_backward_plan(dy, x, axis=0)(dy, x)
+        array([1., 8., 0.])
+    """
+    return find_gradient(dy, x, axis, reverse, out)

@@ -143,6 +143,38 @@ class RowFormula(Formula):
         return hashlib.sha256(repr(digests).encode()).hexdigest()
 
 
+class Scan(Formula):
+    """A formula that merges all elements of a row up to each.
+
+    Attributes:
+        function: of the numbers of one element: a tuple of the parts that it adds.
+        start: the parts of no elements at all, as Python numbers.
+        merge: (parts, parts of what lies behind) -> their parts together: associative, but for rounding.
+        finish: of the parts of all elements before one, and of its numbers: a tuple of results. None where the result
+            is the last of the parts of all up to it.
+    """
+
+    __slots__ = ("finish", "merge", "start")
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., tuple[Any, ...]],
+        *,
+        start: tuple[float, ...],
+        merge: Callable[..., tuple[Any, ...]],
+        finish: Callable[..., tuple[Any, ...]] | None = None,
+    ):
+        super().__init__(name, function)
+        self.start, self.merge, self.finish = start, merge, finish
+
+    def digest(self, compute: str, narrow: bool) -> str:
+        """As `Formula.digest`, of all its functions."""
+        functions = (self.function, self.merge, *([] if self.finish is None else [self.finish]))
+        digests = [digest(function, compute, narrow) for function in functions]
+        return hashlib.sha256(f"{digests} {self.start!r}".encode()).hexdigest()
+
+
 def _number_by_number(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
     def reference(*operands: Any) -> tuple[Any, ...]:
         arrays = np.broadcast_arrays(*operands)

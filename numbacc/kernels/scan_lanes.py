@@ -62,7 +62,8 @@ def sweeping(parts: SimpleNamespace, chains: Chains) -> SimpleNamespace:
         a namespace of
         ``sweep(merge, parts)``: each lane merged with all before it in its chain;
         ``ends(parts)``: the last lane of each chain;
-        ``raised(merge, before, parts)``: each lane merged with what lies before its chain;
+        ``before(ahead, parts)``: each lane's predecessor in its chain, of the first what lies ahead of it;
+        ``raised(merge, ahead, parts)``: each lane merged with what lies ahead of its chain;
         ``present(parts, left, step)``: those of nothing in lane k unless k step <= left;
         ``chained(merge, carry, before, totals)``: for one chain behind the other: (what lies before each chain, given
         what lies before all, and in each chain before the thread's lanes; what lies before the next, given what each
@@ -130,7 +131,20 @@ if not SIMULATED:
             return tools.parts_type(many)(parts), generate
 
         @intrinsic
-        def raised(typing: Any, merge: Any, before: Any, parts: Any) -> Any:
+        def before(typing: Any, ahead: Any, parts: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                found, each = unpacked(builder, args[1], lanes), unpacked(builder, args[0], many)
+                made = list(found)
+                for chain, numbers in zip(chains, each, strict=True):
+                    made[chain[0]] = numbers
+                    for one, other in pairwise(chain):
+                        made[other] = found[one]
+                return packed(context, builder, made)
+
+            return parts(ahead, parts), generate
+
+        @intrinsic
+        def raised(typing: Any, merge: Any, ahead: Any, parts: Any) -> Any:
             call = tools.merging(typing, merge)
 
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -140,7 +154,7 @@ if not SIMULATED:
                         found[lane] = tools.called(context, builder, merge, call, [*numbers, *found[lane]])
                 return packed(context, builder, found)
 
-            return parts(merge, before, parts), generate
+            return parts(merge, ahead, parts), generate
 
         @intrinsic
         def present(typing: Any, parts: Any, left: Any, step: Any) -> Any:
@@ -189,6 +203,7 @@ if not SIMULATED:
         return {
             "sweep": sweep,
             "ends": ends,
+            "before": before,
             "raised": raised,
             "present": present,
             "chained": chained,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..base.dtypes import TABLE
-from .formula import Reduction
+from .formula import Scan
 
 
 class ScanSpec(NamedTuple):
@@ -13,7 +13,7 @@ class ScanSpec(NamedTuple):
 
     Attributes:
         algorithm: "scan_rows" or "scan_columns".
-        formula: a reduction of what lies before an element, and of that; its last parts are the results.
+        formula: what is merged, and what is made of it.
         reads, writes: names of the inputs' and outputs' dtypes. Where `stage` is "last", the parts of the pieces before
             follow the inputs.
         parts: names of the parts' dtypes.
@@ -27,7 +27,7 @@ class ScanSpec(NamedTuple):
     """
 
     algorithm: str
-    formula: Reduction
+    formula: Scan
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     parts: tuple[str, ...]

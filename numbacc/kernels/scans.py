@@ -96,22 +96,41 @@ def _settling(io: SimpleNamespace, chains: int) -> Any:
 
 
 def _edging(io: SimpleNamespace, spec: ScanSpec) -> Any:
-    """The device function (carry, ins, here, first, count, inner, number, steps) -> (the parts at the `count` elements
-    from `first` on, fewer than an access has; what they and all before make)."""
+    """The device function (carry, ins, here, first, count, inner, number, steps) -> (the results of the `count`
+    elements from `first` on, fewer than an access has; what they and all before make)."""
     offsets, unravel, width, inputs = io.offsets, io.unravel, spec.width, spec.inputs
     lanes = sweeping(io, (tuple(range(width)),))
     load = operands(tuple(TABLE[name] for name in spec.reads[:inputs]), width, width, spec.compute).load_some
     first_parts, function, merge, sign = io.first, io.function, io.merge, io.sign
     sweep, present, raised, ends = lanes.sweep, lanes.present, lanes.raised, lanes.ends
+    finish = _finishing(io, lanes, spec)
 
     def edge(carry, ins, here, first, count, inner, number, steps):
         at = offsets(here + unravel(first, inner) + (number,), steps)
         values = load(ins[:inputs], at[:inputs], sign, count)
         parts = sweep(merge, present(first_parts(function, values, ()), count - 1, 1))
         parts = raised(merge, carry, parts)
-        return parts, ends(parts)
+        return finish(carry, parts, values), ends(parts)
 
     return cuda.jit(device=True)(edge)
+
+
+def _finishing(io: SimpleNamespace, lanes: SimpleNamespace, spec: ScanSpec) -> Any:
+    """The device function (what lies ahead of each chain, the parts of all up to each lane, its numbers) -> results, or
+    the parts where they hold them."""
+    map_lanes, before = io.map_lanes, lanes.before
+
+    def as_they_are(ahead, parts, values):
+        return parts
+
+    if spec.formula.finish is None or spec.stage in ("first", "second"):
+        return cuda.jit(device=True)(as_they_are)
+    done = specialize(spec.formula.finish, spec.compute, False)
+
+    def finish(ahead, parts, values):
+        return map_lanes(done, before(ahead, parts) + values, ())
+
+    return cuda.jit(device=True)(finish)
 
 
 def scan_rows(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
@@ -127,13 +146,16 @@ def scan_rows(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
     lanes, slots = sweeping(io, chains), _BUFFERS * runs * len(spec.parts)
     io = SimpleNamespace(**{**vars(io), "take_all": lanes.take_all})
     place, settle, edge = _placing(io, sign, runs), _settling(io, runs), _edging(io, spec)
+    finish = _finishing(io, lanes, spec)
     sweep, ends, raised, present, chained = lanes.sweep, lanes.ends, lanes.raised, lanes.present, lanes.chained
     offsets, unravel, first, function, merge, start = io.offsets, io.unravel, io.first, io.function, io.merge, io.start
     load_runs, load_loose, store_runs, store_loose = io.load_runs, io.load_loose, io.store_runs, io.store_loose
     store_some = operands(tuple(TABLE[name] for name in spec.writes), width, width).store_some
     load_carry, store_carry, nothing = io.load_carry, io.store_carry, start(1)
     enter, leave, cell = io.enter, io.leave, io.cell
-    itemsize, results = TABLE[spec.reads[0]].itemsize, len(spec.parts) - len(spec.writes)
+    itemsize = TABLE[spec.reads[0]].itemsize
+    # Of several parts the last is the result, unless a formula makes it of them.
+    results = len(spec.parts) - 1 if spec.formula.finish is None and spec.stage in ("whole", "last") else 0
     carries, stores = spec.stage == "last", spec.stage != "first"
 
     def kernel(ins, outs, in_steps, out_steps, outer, inner, positions, columns, piece, whole):
@@ -184,13 +206,13 @@ def scan_rows(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
             before, totals = settle(cells, slot, thread, rank, group, 1, present(ends(parts), last - item, step))
             before, carry = chained(merge, carry, before, totals)
             if stores:
-                parts = raised(merge, before, parts)
+                made = finish(before, raised(merge, before, parts), values)
                 left_over = last - item if inside else -1
                 at = place(here, item, step, last, begin, inner, number, out_steps)
                 if width == 1 or whole:
-                    store_runs(outs, at, parts, left_over, step)
+                    store_runs(outs, at, made, left_over, step)
                 else:
-                    store_loose(outs, at, parts, left_over, step)
+                    store_loose(outs, at, made, left_over, step)
             base += runs * step
             slot = runs - slot
         if width > 1 and rank == 0:
@@ -218,7 +240,7 @@ def scan_columns(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
     chains = tuple(tuple(run * width + j for run in range(runs)) for j in range(width))
     lanes, slots = sweeping(io, chains), _BUFFERS * width * len(spec.parts)
     io = SimpleNamespace(**{**vars(io), "take_all": lanes.take_all})
-    place, settle = _placing(io, 1, runs), _settling(io, width)
+    place, settle, finish = _placing(io, 1, runs), _settling(io, width), _finishing(io, lanes, spec)
     sweep, ends, raised, join = lanes.sweep, lanes.ends, lanes.raised, io.join
     offsets, unravel, first, function, merge, nothing = (
         io.offsets, io.unravel, io.first, io.function, io.merge, io.start(width),
@@ -251,13 +273,14 @@ def scan_columns(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
             parts = sweep(merge, first(function, values, ()))
             before, totals = settle(cells, slot, thread, rank, group, stride, ends(parts))
             if stores:
-                parts = raised(merge, join(merge, carry, before), parts)
+                before = join(merge, carry, before)
+                made = finish(before, raised(merge, before, parts), values)
                 left = last - item if inside else -1
                 at = place(here, item, 1, last, 0, inner, number, out_steps)
                 if width == 1 or whole:
-                    store_runs(outs, at, parts, left, 1)
+                    store_runs(outs, at, made, left, 1)
                 else:
-                    store_loose(outs, at, parts, left, 1)
+                    store_loose(outs, at, made, left, 1)
             carry = join(merge, carry, totals)
             base += runs * group
             slot = width - slot
@@ -290,6 +313,7 @@ def make(spec: ScanSpec) -> Kernel:
         **vars(parts_intrinsics(spec.parts, starts, spec.parts[0])),
         offsets=own.offsets,
         unravel=own.unravel,
+        map_lanes=own.map_lanes,
         function=None if spec.stage == "second" else function,
         merge=merge,
         sign=-1 if spec.reverse else 1,

@@ -40,9 +40,18 @@ def make_sweeps(tools: SimpleNamespace, chains: Sequence[Sequence[int]]) -> dict
         found = by_lane(parts)
         return by_part([found[chain[-1]] for chain in chains])
 
-    def raised(merge: Any, before: Any, parts: Any) -> Any:
+    def before(ahead: Any, parts: Any) -> Any:
         found = by_lane(parts)
-        for chain, numbers in zip(chains, by_lane(before), strict=True):
+        made = list(found)
+        for chain, numbers in zip(chains, by_lane(ahead), strict=True):
+            made[chain[0]] = numbers
+            for one, other in pairwise(chain):
+                made[other] = found[one]
+        return by_part(made)
+
+    def raised(merge: Any, ahead: Any, parts: Any) -> Any:
+        found = by_lane(parts)
+        for chain, numbers in zip(chains, by_lane(ahead), strict=True):
             for lane in chain:
                 found[lane] = tools.called(merge, numbers + found[lane])
         return by_part(found)
@@ -64,6 +73,7 @@ def make_sweeps(tools: SimpleNamespace, chains: Sequence[Sequence[int]]) -> dict
     return {
         "sweep": sweep,
         "ends": ends,
+        "before": before,
         "raised": raised,
         "present": present,
         "chained": chained,

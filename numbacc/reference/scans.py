@@ -46,5 +46,27 @@ def _along(function: np.ufunc, x: Array, axes: tuple[int, ...], compute: str, re
     return found.reshape(turned.shape).transpose(np.argsort(order))
 
 
+def cumprod_backward(dy: Array, x: Array, axis: int, compute: str, reverse: bool) -> Array:
+    """The gradient of a product of all up to each element: what lies before an element, times what dy and all behind it
+    make of 1: see `kernels.scan_formulas`."""
+    own = np.dtype(compute)
+    dy, x = (np.moveaxis(cast(array, own), axis, -1) for array in (dy, x))
+    # From the last element of the products to the first.
+    dy, x = (array if reverse else array[..., ::-1] for array in (dy, x))
+    with np.errstate(all="ignore"):
+        before = np.ones_like(x)
+        before[..., :-1] = accumulated(x[..., :0:-1], np.multiply)[..., ::-1]
+        slope, value = x.copy(), x * dy
+        reach = 1
+        while reach < x.shape[-1]:
+            value[..., reach:] += slope[..., reach:] * value[..., :-reach].copy()
+            slope[..., reach:] *= slope[..., :-reach].copy()
+            reach *= 2
+        behind = np.zeros_like(value)
+        behind[..., 1:] = value[..., :-1]
+        found = before * (dy + behind)
+    return np.moveaxis(found if reverse else found[..., ::-1], -1, axis)
+
+
 #: What each function means.
 FUNCTIONS = {"cumsum": partial(_along, np.add), "cumprod": partial(_along, np.multiply)}
