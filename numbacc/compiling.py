@@ -164,8 +164,8 @@ def _reductions() -> None:
                 plan = normalizing.planned(name, arrays)
                 plan.choose([0] * (len(plan.inputs) + len(plan.outputs)))
             for x, axis in ((matrix, 0), (matrix, 1), (_dense((_ROWS * columns,), dtype), 0)):
-                for reverse in (False, True):
-                    scanning.planned("cumsum", x, axis, reverse=reverse).choose((0, 0))
+                for name, reverse in (("cumsum", False), ("cumsum", True), ("cumprod", False)):
+                    scanning.planned(name, x, axis, reverse=reverse).choose((0, 0))
 
 
 #: Family -> what plans its everyday calls.

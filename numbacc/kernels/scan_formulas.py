@@ -9,6 +9,9 @@ divided by x, which may be 0.
 
 from __future__ import annotations
 
+import copyreg
+from operator import attrgetter
+
 from .fold_formulas import add, multiply, part
 from .formula import Scan
 
@@ -51,3 +54,4 @@ def named(name: str) -> Scan:
 
 for _scan in _ALL:
     _scan.origin = (named, (_scan.name,))
+copyreg.pickle(Scan, attrgetter("origin"))
