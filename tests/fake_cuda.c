@@ -67,7 +67,7 @@ int cuDeviceGetCount(int *count) { *count = DEVICES; return OK; }
 int cuDeviceGet(int *device, int number) { *device = number; return OK; }
 int cuDeviceGetName(char *name, int size, int device) { snprintf(name, size, "Fake GPU"); return OK; }
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
-    *value = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 16 ? 132 : attribute == 38 ? 1 << 20 : 1;
+    *value = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 16 ? 132 : attribute == 38 ? 1 << 20 : attribute == 97 ? 232448 : 1;
     return OK;
 }
 int cuDevicePrimaryCtxRetain(context **result, int device) {
@@ -305,6 +305,8 @@ int cuMemsetD2D32Async(word t, size_t pitch, unsigned v, size_t width, size_t he
 
 int cuModuleLoadData(void **module, void *image) { *module = &contexts; return OK; }
 int cuModuleGetFunction(void **function, void *module, char *name) { *function = &contexts; return OK; }
+int cuFuncGetAttribute(int *value, int attribute, void *function) { *value = 0; return OK; }
+int cuFuncSetAttribute(void *function, int attribute, int value) { return OK; }
 typedef struct config { unsigned grid[3], block[3], shared; stream *stream; } config;
 int cuLaunchKernelEx(config *c, void *function, void *parameters, word *extra) {
     /* The first argument, which is an array's address, and the last two: what a call brings, if it does. */
