@@ -36,7 +36,7 @@ def run(report: Report, *, quick: bool = False) -> None:
             f"{name} {dtype} over axis {axis}, {_SIZE // n} x {n}": (name, axis, n)
             for name in _REDUCTIONS for axis in (1, 0) for n in _COLUMNS
         }  # fmt: skip
-        maps = {f"{name} {dtype}, {_SIZE // n} x {n}": (name, n) for name in _MAPS for n in (*_COLUMNS, *_LONG)}
+        maps = {f"{name} {dtype}, {_SIZE // n} x {n}": (name, n) for name in _MAPS for n in _columns()}
         losses = {f"cross entropy {dtype}, {_SIZE // n} x {n}": n for n in _CLASSES}
         if not report.wants(*reductions, *maps, *losses):
             continue
@@ -50,6 +50,10 @@ def run(report: Report, *, quick: bool = False) -> None:
         for label, columns in losses.items():
             if report.wants(label):
                 _cross_entropy(report, label, whole.reshape(_SIZE // columns, columns), torch, quick)
+
+
+def _columns() -> tuple[int, ...]:
+    return tuple(n for n in (*_COLUMNS, *_LONG) if n <= _SIZE)
 
 
 def _reduction(report: Report, label: str, name: str, axis: int, x: Any, torch: Any, quick: bool) -> None:

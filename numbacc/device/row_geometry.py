@@ -97,7 +97,9 @@ def launch_rows(given: Rows, limits: Limits) -> RowLaunch:
     blocks = _blocks(rows, accesses * nbytes * kept, limits)
     each = -(-accesses // blocks)
     group = min(_group(each, 4), _threads(each * nbytes * kept, limits))
-    return _in_shared("shared", most, _block(group, rows), group * blocks, accesses, nbytes * kept, blocks, limits)
+    # Blocks that share a row have no other.
+    block = (group, 1) if blocks > 1 else _block(group, rows)
+    return _in_shared("shared", most, block, group * blocks, accesses, nbytes * kept, blocks, limits)
 
 
 def launch_sums(given: Rows, parts: int, limits: Limits) -> tuple[RowLaunch, int] | None:
