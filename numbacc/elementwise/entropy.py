@@ -18,7 +18,7 @@ from ..device.map_executable import MapSpec
 from ..device.streams import handle_of
 from ..errors import DTypeError, OptionError, ShapeError, shown
 from ..kernels.blocks import BLOCKS
-from ..kernels.fold_formulas import REDUCTIONS
+from ..kernels.exponents import EXPONENTS
 from ..plan.base import check_out
 from ..plan.folds import FoldPlan
 from ..reference import blocks as reference
@@ -211,7 +211,7 @@ def _stats(inputs: tuple[Layout, ...], outs: None, axis: int, with_mean: bool) -
     steps, lengths = [result.strides[d] for d in kept], [x.shape[d] for d in kept]
     task = FoldTask(
         op="elementwise.cross_entropy",
-        formula=REDUCTIONS["logsumexp_and_mean" if with_mean else "logsumexp"],
+        formula=EXPONENTS["logsumexp_and_mean" if with_mean else "logsumexp"],
         reference=means,
         names=("x", "stats", "mean")[: 2 + with_mean],
         inputs=inputs,
@@ -262,7 +262,7 @@ def _counting(name: str, inputs: tuple[Layout, ...], dtype: Any, ignored: int, f
     made = layout((), (), dtypes.TABLE[compute].numpy, first.device)
     task = FoldTask(
         op="elementwise.cross_entropy",
-        formula=REDUCTIONS[name],
+        formula=EXPONENTS[name],
         reference=lambda *seen: (function(*seen, ignored),),
         names=("losses", "target", "loss")[-1 - len(inputs) :],
         inputs=inputs,

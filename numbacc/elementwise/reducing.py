@@ -16,6 +16,7 @@ from ..base.layout import MAX_RANK, Layout, View, axes_of, dense_like, integers_
 from ..device.fold_kernels import FoldTask
 from ..device.streams import handle_of
 from ..errors import DTypeError, OptionError, ShapeError, shown
+from ..kernels.exponents import EXPONENTS
 from ..kernels.fold_formulas import REDUCTIONS
 from ..plan.base import check_out, outs_of
 from ..plan.folds import FoldPlan
@@ -215,7 +216,7 @@ def _plan(name: str, x: Layout, axis: Any, keepdims: bool, option: Any, out: Lay
     function = FUNCTIONS[name]
     task = FoldTask(
         op=f"elementwise.{name}",
-        formula=REDUCTIONS[_formula(name, row, compute, option)],
+        formula=(REDUCTIONS | EXPONENTS)[_formula(name, row, compute, option)],
         reference=lambda seen: (function(seen, axes, compute, *more),),
         names=("x", "out"),
         inputs=(x,),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from .arithmetic import exp, greatest, least
+from .arithmetic import greatest, least
 from .formula import Chunk, Reduction
 
 
@@ -221,64 +221,9 @@ def root(total, count):
     return (math.sqrt(total),)
 
 
-def exponent(x):
-    """x -> (x, 1): the sum of e^x as its largest exponent and a factor."""
-    return x, 1.0
-
-
-def merged_exponents(a, one, b, other):
-    """Two sums of e^x together: of the larger exponent, the other brought to it. NaN if one is."""
-    is_first = a > b or a != a
-    largest = a if is_first else b
-    # Equal infinities have no difference.
-    less = 1.0 if a == b else exp((b if is_first else a) - largest)
-    return largest, one + other * less if is_first else other + one * less
-
-
-def logsumexp(largest, factor, count):
-    """(largest + log factor,)."""
-    return (largest + math.log(factor),)
-
-
-def exponent_and_value(x):
-    """`exponent`, and x."""
-    return x, 1.0, x
-
-
-def merged_exponents_and_values(a, one, sum_a, b, other, sum_b):
-    """`merged_exponents`, and the sum."""
-    largest, factor = merged_exponents(a, one, b, other)
-    return largest, factor, sum_a + sum_b
-
-
-def logsumexp_and_mean(largest, factor, total, count):
-    """(largest + log factor, total / count)."""
-    return largest + math.log(factor), total / count
-
-
-def counted(value, target, ignored):
-    """(value, 1) of what counts, (0, 0) of what is ignored."""
-    return (0.0, 0.0) if target == ignored else (value, 1.0)
-
-
-def counting(target, ignored):
-    """(1,) of what counts, (0,) of what is ignored."""
-    return (0.0 if target == ignored else 1.0,)
-
-
 def add_two(a, b, c, d):
     """(a + c, b + d)."""
     return a + c, b + d
-
-
-def mean_of_counted(total, number, count, ignored):
-    """(total / number,)."""
-    return (total / number,)
-
-
-def number_of_counted(number, count, ignored):
-    """(number,)."""
-    return (number,)
 
 
 _ALL = (
@@ -333,16 +278,6 @@ _ALL = (
     Reduction("norm_1", magnitude, start=(0.0,), merge=add, finish=same),
     Reduction("norm_2", square, start=(0.0,), merge=add, finish=root),
     Reduction("norm_inf", magnitude, start=(0.0,), merge=larger, finish=same),
-    Reduction("logsumexp", exponent, start=(-math.inf, 0.0), merge=merged_exponents, finish=logsumexp),
-    Reduction(
-        "logsumexp_and_mean",
-        exponent_and_value,
-        start=(-math.inf, 0.0, 0.0),
-        merge=merged_exponents_and_values,
-        finish=logsumexp_and_mean,
-    ),
-    Reduction("mean_of_counted", counted, start=(0.0, 0.0), merge=add_two, finish=mean_of_counted),
-    Reduction("number_of_counted", counting, start=(0.0,), merge=add, finish=number_of_counted),
 )
 
 #: Reductions by name.
