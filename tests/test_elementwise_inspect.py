@@ -3,16 +3,19 @@
 # ruff: noqa: F401
 from __future__ import annotations
 
+import math
 import sys
 import types
 
 import numpy as np
 import pytest
 from conftest import refused
+from skips import skip_if
 from test_elementwise_kernels import DTYPES, bent, capped, close, poison
 
 import numbacc
 from numbacc import elementwise as ew
+from numbacc.base.dispatch import simulated
 from numbacc.elementwise import measuring
 from numbacc.errors import DeviceError, DTypeError, OptionError, ShapeError
 
@@ -100,3 +103,21 @@ def test_a_benchmark_needs_a_gpu(place):
         return
     found = capped.benchmark((1024, 2048), s=30.0, repeats=3)
     assert found.nbytes == 2 * 1024 * 2048 * 4 and 0 < found.bandwidth < 20 and found.ms > 0
+
+
+@skip_if(simulated(), "not simulated")
+def test_what_kernels_of_16_bits_compile_to():
+    """Quick divisions and roots, and as many elements a thread as fit into registers."""
+
+    def adam(p, g, m, v, rate=0.1):
+        m = m + 0.1 * (g - m)
+        v = v + 0.01 * (g * g - v)
+        return p - rate * m / (math.sqrt(v) + 1e-8), m, v
+
+    x = np.ones((512, 1024), np.float16)
+    found = ew.kernel(adam).inspect(x, x, x, x)
+    assert "div.full" in found.ptx and "div.rn" not in found.ptx
+    assert "sqrt.approx" in found.ptx and "sqrt.rn" not in found.ptx
+    assert not found.local_bytes and found.bytes_per_thread == 7 * 16
+    wide = ew.kernel(adam).inspect(*[x.astype(np.float32)] * 4)
+    assert "div.rn" in wide.ptx and "div.full" not in wide.ptx

@@ -211,7 +211,7 @@ def _stats(inputs: tuple[Layout, ...], outs: None, axis: int, with_mean: bool) -
     steps, lengths = [result.strides[d] for d in kept], [x.shape[d] for d in kept]
     task = FoldTask(
         op="elementwise.cross_entropy",
-        formula=EXPONENTS["logsumexp_and_mean" if with_mean else "logsumexp"],
+        formula=EXPONENTS["logsumexp" + "_and_mean" * with_mean + "_narrow" * (x.itemsize == 2)],
         reference=means,
         names=("x", "stats", "mean")[: 2 + with_mean],
         inputs=inputs,

@@ -188,7 +188,7 @@ def _formula(name: str, x: DTypeInfo, compute: str, option: Any) -> str:
     """The name of the formula."""
     if name == "norm":
         return _NORMS[option]
-    if name in ("var", "std") and x.is_float and x.itemsize == 2:
+    if name in ("var", "std", "logsumexp") and x.is_float and x.itemsize == 2:
         return f"{name}_narrow"
     if x.name == "bool" and name in ("max", "min"):
         return "any" if name == "max" else "all"

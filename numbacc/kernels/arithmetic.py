@@ -78,9 +78,19 @@ def exp2(x):
     return 2.0**x
 
 
+def exp2_rough(x):
+    """2^x to 22 bits, whatever is stored."""
+    return 2.0**x
+
+
 def inverse(x):
     """1/x of any number."""
     return 1.0 / x
+
+
+def quotient(x, y):
+    """x / y."""
+    return x / y
 
 
 def square_root(x):
@@ -251,6 +261,7 @@ def replacements(compute: str, narrow: bool) -> dict[Any, Any]:
         return {
             **{function: f"{function.__name__}_double" for function in theirs},
             fma: "fma_double",
+            exp2_rough: "exp2_double",
             exp: "exp",
             gaussian: gaussian_compensated,
             normal_tail: normal_tail_degree_22,
@@ -258,7 +269,11 @@ def replacements(compute: str, narrow: bool) -> dict[Any, Any]:
     single: dict[Any, Any] = {function: function.__name__ for function in theirs}
     if compute == "float32":
         single |= {greatest: "greatest", least: "least"}
-    single |= {square_root: square_root_by_products, reciprocal_root_approximate: "reciprocal_root_approximate"}
+    single |= {
+        exp2_rough: "exp2_approximate",
+        square_root: square_root_by_products,
+        reciprocal_root_approximate: "reciprocal_root_approximate",
+    }
     if narrow:
         return {
             **single,
@@ -270,6 +285,7 @@ def replacements(compute: str, narrow: bool) -> dict[Any, Any]:
             reciprocal: "reciprocal_approximate",
             inverse: "inverse_approximate",
             square_root: "sqrt_approximate",
+            quotient: "quotient_approximate",
             normal_tail: normal_tail_degree_6,
         }
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 
-from .arithmetic import exp, greatest
+from .arithmetic import exp, exp2_rough, greatest
 from .fold_formulas import add, add_two, larger, part
 from .formula import Chunk, Reduction
 
@@ -39,6 +39,11 @@ def seen_from(x, largest, base, none, nothing):
     return (exp(x - base),)
 
 
+def seen_from_narrow(x, largest, base, none, nothing):
+    """`seen_from` of 16-bit floats: rounding (x - base) log₂e changes the sum by less than they are rounded."""
+    return (exp2_rough((x - base) * 1.4426950408889634),)
+
+
 def exponents_of_some(largest, base, factor, count):
     """(largest, factor)."""
     return largest, factor
@@ -62,6 +67,11 @@ def largest_and_sum_of_some(largest, total, count):
 def seen_from_with_sum(x, largest, base, total, none, nothing, zero):
     """(e^(x - base),)."""
     return (exp(x - base),)
+
+
+def seen_from_narrow_with_sum(x, largest, base, total, none, nothing, zero):
+    """`seen_from_narrow`."""
+    return seen_from_narrow(x, largest, base, none, nothing)
 
 
 def exponents_and_sum_of_some(largest, base, total, factor, count):
@@ -106,28 +116,27 @@ def number_of_counted(number, count, ignored):
 
 
 _ALL = (
-    Reduction(
-        "logsumexp",
-        exponent,
-        start=(-math.inf, 0.0),
-        merge=merged_exponents,
-        finish=logsumexp,
-        chunk=Chunk(part, larger, largest_of_some, seen_from, add, exponents_of_some),
+    *(
+        Reduction(
+            f"logsumexp{kind}",
+            exponent,
+            start=(-math.inf, 0.0),
+            merge=merged_exponents,
+            finish=logsumexp,
+            chunk=Chunk(part, larger, largest_of_some, second, add, exponents_of_some),
+        )
+        for kind, second in (("", seen_from), ("_narrow", seen_from_narrow))
     ),
-    Reduction(
-        "logsumexp_and_mean",
-        exponent_and_value,
-        start=(-math.inf, 0.0, 0.0),
-        merge=merged_exponents_and_values,
-        finish=logsumexp_and_mean,
-        chunk=Chunk(
-            twice,
-            larger_and_sum,
-            largest_and_sum_of_some,
-            seen_from_with_sum,
-            add,
-            exponents_and_sum_of_some,
-        ),
+    *(
+        Reduction(
+            f"logsumexp_and_mean{kind}",
+            exponent_and_value,
+            start=(-math.inf, 0.0, 0.0),
+            merge=merged_exponents_and_values,
+            finish=logsumexp_and_mean,
+            chunk=Chunk(twice, larger_and_sum, largest_and_sum_of_some, second, add, exponents_and_sum_of_some),
+        )
+        for kind, second in (("", seen_from_with_sum), ("_narrow", seen_from_narrow_with_sum))
     ),
     Reduction("mean_of_counted", counted, start=(0.0, 0.0), merge=add_two, finish=mean_of_counted),
     Reduction("number_of_counted", counting, start=(0.0,), merge=add, finish=number_of_counted),

@@ -295,6 +295,7 @@ hardware = SimpleNamespace(
     inverse_approximate=lambda x: 1.0 / x,
     reciprocal_root_approximate=lambda x: 1.0 / np.sqrt(x),
     sqrt_approximate=np.sqrt,
+    quotient_approximate=lambda x, y: x / y,
     sin_approximate=math.sin,
     cos_approximate=math.cos,
     product=lambda x, y: np.uint64(x) * np.uint64(y),

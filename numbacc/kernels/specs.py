@@ -15,6 +15,8 @@ Kernel = Callable[..., None]
 VECTOR_BYTES = 16
 #: Bytes that one thread of `vector` and `uneven` reads from each input, where nothing else is said.
 THREAD_BYTES = 32
+#: Numbers of all inputs that a thread has where arithmetic takes the time, at most: more do not fit into registers.
+_HEAVY_NUMBERS = 32
 #: Threads of a block, at most.
 MAX_THREADS = 128
 #: Threads of a block, and blocks that fit a multiprocessor together: the compiler gets 64 registers per thread. Left
@@ -330,5 +332,8 @@ def vector_thread_bytes(inputs: int, itemsize: int, is_heavy: bool = False) -> i
     more elements a thread are better: what they have in common is computed once, and one's latency hides another's.
     """
     if is_heavy:
-        return 2 * THREAD_BYTES
+        nbytes = 2 * THREAD_BYTES
+        while nbytes > VECTOR_BYTES and inputs * nbytes > _HEAVY_NUMBERS * itemsize:
+            nbytes //= 2
+        return nbytes
     return THREAD_BYTES if inputs < 3 or itemsize == 8 else VECTOR_BYTES

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from .arithmetic import quotient, square_root
 from .derivatives import one_if
 from .functions import floor_divide, remainder
 from .symbols import Symbol, Way, is_truth, order
@@ -74,8 +75,9 @@ class Text:
         return f"({text})" if text[0] == "-" else text
 
 
-#: Of infinities what Numba makes of these is NaN.
-_DIVIDING: dict[Any, Any] = {"%": remainder, "//": floor_divide}
+#: Of infinities what Numba makes of the first two is NaN; and of the others kernels have quicker ones, where results
+#: are narrow.
+_CALLED: dict[Any, Any] = {"%": remainder, "//": floor_divide, "/": quotient, math.sqrt: square_root}
 
 
 class ScalarText(Text):
@@ -100,9 +102,9 @@ class ScalarText(Text):
         parts = [self._number(part) for part in symbol.parts]
         if symbol.made == "neg":
             return f"-{parts[0]}"
-        if isinstance(symbol.made, str) and symbol.made not in _DIVIDING:
+        if isinstance(symbol.made, str) and symbol.made not in _CALLED:
             return f"{parts[0]} {symbol.made} {parts[1]}"
-        return f"{self._callee(_DIVIDING.get(symbol.made, symbol.made))}({', '.join(parts)})"
+        return f"{self._callee(_CALLED.get(symbol.made, symbol.made))}({', '.join(parts)})"
 
     def _callee(self, function: Any) -> str:
         if function.__module__ == "math":
