@@ -19,12 +19,26 @@ from .base.dispatch import has_gpu, launching_by, simulated
 from .base.layout import Layout, layout, row_major_strides
 from .device import copying, kernel_cache
 from .device.inspection import Noted
-from .elementwise import normalizing, operation, reducing, scanning, stepping
+from .elementwise import (
+    activated,
+    casting,
+    dropping,
+    entropy,
+    indexing,
+    normalizing,
+    operation,
+    positions,
+    reducing,
+    rotary,
+    scanning,
+    stepping,
+)
 from .errors import DTypeError
 from .fft import arguments, program, repacking, steps
 from .gemm import epilogue_plans
 from .kernels.formulas import FORMULAS
 from .libraries.curand import SequenceKind
+from .plan.base import Plan
 from .random import plans
 from .random.methods import DTYPES
 
@@ -144,7 +158,7 @@ def _elementwise() -> None:
 
 #: Functions of the family that are reduced in all floats, and their option.
 _REDUCTIONS = {
-    **dict.fromkeys(("sum", "mean", "max", "min", "argmax", "argmin"), None),
+    **dict.fromkeys(("sum", "mean", "max", "min", "argmax", "argmin", "logsumexp"), None),
     "var": 0.0,
     "std": 0.0,
     "norm": 2.0,
@@ -168,8 +182,38 @@ def _reductions() -> None:
                     scanning.planned(name, x, axis, reverse=reverse).choose((0, 0))
 
 
+#: Lengths of the axes of queries: batch, heads or positions, positions or heads, a head.
+_QUERIES = (2, 16, 64, 128)
+
+
+def _blocks() -> None:
+    """What models have beside products and norms: arrays by position, gathers, casts, rope, dropout, activations
+    of sums, losses."""
+    tokens, places = _dense((_ROWS,), "int64"), _dense((_ROWS, 1), "int64")
+    for dtype in dtypes.FLOATS:
+        _, first, second, width = _QUERIES
+        for table in ((second, width // 2), (first, 1, width // 2)):
+            angles = _dense(table, str(dtypes.TABLE[dtype].compute))
+            _choose(rotary.everyday(_dense(_QUERIES, dtype), angles))
+        for columns in (_LONG, _ODD[-1]):
+            matrix, row = _dense((_ROWS, columns), dtype), _dense((columns,), dtype)
+            _choose(casting.everyday(matrix))
+            _choose(positions.everyday(matrix, tokens))
+            _choose(indexing.everyday(matrix, tokens, places))
+            _choose(dropping.everyday(matrix))
+            _choose(activated.everyday(matrix, row))
+            _choose(entropy.everyday(matrix, places))
+
+
+def _choose(found: Iterable[Plan]) -> None:
+    """Choose the kernels of plans, of arrays that are aligned."""
+    for plan in found:
+        plan.choose([0] * (len(plan.inputs) + len(plan.outputs)))
+
+
 #: Family -> what plans its everyday calls.
 FAMILIES: dict[str, Callable[[], None]] = {
+    "blocks": _blocks,
     "copies": _copies,
     "elementwise": _elementwise,
     "fft": _fft,

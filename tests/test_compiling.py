@@ -73,7 +73,7 @@ def test_the_command_compiles_in_processes_and_says_how_many(tmp_path):
 def test_what_cannot_be_compiled_is_said(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         main(["compile", "sorting"])
-    assert "unknown: sorting; there are copies, elementwise, fft, gated, gemm, random" in capsys.readouterr().err
+    assert "unknown: sorting; there are blocks, copies, elementwise, fft, gated, gemm, " in capsys.readouterr().err
     monkeypatch.setattr(compiling, "has_gpu", lambda: False)
     assert main(["compile"]) == 1
     assert "--capability 9.0" in capsys.readouterr().out

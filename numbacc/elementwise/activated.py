@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import lru_cache
 from types import FunctionType
 from typing import Any
 
 from ..arrays import operands
 from ..arrays.operands import Array
-from ..base.layout import normalize_axis
+from ..base.layout import Layout, normalize_axis
 from ..device.streams import handle_of
 from ..errors import OptionError, ShapeError, shown
 from .gradients import gradient_row, run_backward
-from .operation import ElementwisePlan, find, run
-from .rows import NAMED, Meaning, Row
+from .operation import ElementwisePlan, find, planned, run
+from .rows import Meaning, Row
 from .sums import sum as sum_of
 from .table import TABLE
 
@@ -167,23 +168,30 @@ def _alike(x: Any, residual: Any, stream: Any) -> tuple[Any, Any]:
 # ---------------------------------------------------------------- rows
 
 
+def everyday(x: Layout, bias: Layout) -> Iterator[ElementwisePlan]:
+    """Plans of calls forward and backward, of the activations that models have most."""
+    for activation in ("relu", "gelu", "gelu_tanh", "silu"):
+        for other in (bias, x):
+            yield planned(_row(activation), (x, other))
+            yield planned(_gradient(activation), (x, x, other))
+
+
 @lru_cache(maxsize=64)
 def _row(activation: str) -> Row:
     """The row of an activation of a sum."""
     if not isinstance(activation, str) or activation not in ACTIVATIONS:
         raise OptionError(f"activation={shown(activation)} is unknown; it is one of {', '.join(ACTIVATIONS)}")
-    entry, name = TABLE[activation], f"{activation}_of_sum"
+    entry = TABLE[activation]
     meaning, options = entry.row.meanings["f"], tuple(entry.options.values())
     scalar = _of_sum(meaning.scalar, "x, other", options)
-    row = Row(
-        name,
+    return Row(
+        f"{activation}_of_sum",
         ("x", "other"),
         "float",
         {"f": Meaning(scalar, lambda x, other: meaning.numpy(x + other, *map(x.dtype.type, options)))},
         heavy=entry.row.heavy,
+        origin=(_row, (activation,)),
     )
-    NAMED[name] = row
-    return row
 
 
 @lru_cache(maxsize=64)
@@ -192,7 +200,7 @@ def _gradient(activation: str) -> Row:
     row = _row(activation)
     entry = TABLE[activation]
     meaning, options = gradient_row(entry.row).meanings["f"], tuple(entry.options.values())
-    found = Row(
+    return Row(
         f"{row.name}_backward",
         ("dy", "x", "other"),
         "keep",
@@ -203,9 +211,8 @@ def _gradient(activation: str) -> Row:
             )
         },
         results=(1,),
+        origin=(_gradient, (activation,)),
     )
-    NAMED[found.name] = found
-    return found
 
 
 def _of_sum(function: Any, parameters: str, options: tuple[float, ...]) -> FunctionType:

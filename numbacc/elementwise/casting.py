@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -9,10 +10,11 @@ import numpy as np
 
 from ..arrays.operands import Array
 from ..base import checks, dtypes
+from ..base.layout import Layout
 from ..errors import DTypeError
 from ..kernels import functions
 from ..reference import activations as reference
-from .operation import ElementwisePlan, find, run
+from .operation import ElementwisePlan, find, planned, run
 from .resolve import Types, kind_of
 from .rows import Meaning, Row
 
@@ -92,6 +94,13 @@ def copy_plan(x: Any, *, out: Any = None, where: Any = None) -> ElementwisePlan:
     return find(_COPY, (x,), out, where)
 
 
+def everyday(x: Layout) -> Iterator[ElementwisePlan]:
+    """Plans of calls that make other floats of an array, narrow ones, too."""
+    for target in (*dtypes.FLOATS, "float8_e4m3fn", "float8_e5m2"):
+        if target != x.dtype.name:
+            yield planned(_row(target), (x,))
+
+
 _SAME = {"fiubc8": Meaning(functions.same, reference.same)}
 _COPY = Row("copy", ("x",), "keep", _SAME)
 
@@ -105,4 +114,4 @@ def _row(target: str) -> Row:
             raise DTypeError(f"x is {common}, and cannot become {target}; take elementwise.real(x), or abs(x)")
         return Types(common, target)
 
-    return Row("astype", ("x",), rule, _SAME)
+    return Row("astype", ("x",), rule, _SAME, origin=(_row, (target,)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ from ..arrays import operands
 from ..arrays.operands import Array
 from ..base import checks
 from ..base.dtypes import FLOATS, info, words
-from ..base.layout import CPU, Layout, check_rank, check_same_device, dense_like, view
+from ..base.layout import CPU, Layout, check_rank, check_same_device, dense_like, layout, view
 from ..device.map_executable import MapSpec
 from ..device.row_kernels import dropout_launcher
 from ..device.streams import handle_of
@@ -102,6 +103,11 @@ class DropoutPlan(MapPlan):
         if self.device == CPU:
             return numbers
         return tuple(word for n, name in zip(numbers, self.spec.scalars, strict=True) for word in words(n, name))
+
+
+def everyday(x: Layout) -> Iterator[DropoutPlan]:
+    """Plans of calls whose offset is a number, or on the GPU."""
+    yield from (_plan((x,), None), _plan((x, layout((1,), (8,), np.dtype(np.int64), x.device)), None))
 
 
 def _found(x: Any, p: Any, seed: Any, offset: Any, out: Any, handle: int) -> tuple[DropoutPlan, Any, Any, Any]:

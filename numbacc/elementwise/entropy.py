@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -19,13 +20,13 @@ from ..device.streams import handle_of
 from ..errors import DTypeError, OptionError, ShapeError, shown
 from ..kernels.blocks import BLOCKS
 from ..kernels.exponents import EXPONENTS
-from ..plan.base import check_out
+from ..plan.base import Plan, check_out
 from ..plan.folds import FoldPlan
 from ..reference import blocks as reference
 from ..reference import reductions as folded
 from .calling import NumberedPlan, call
 from .indexing import take_along_axis
-from .operation import run
+from .operation import planned, run
 from .planning import broadcast_strides
 from .positions import check_indices
 from .sums import sum as sum_of
@@ -187,6 +188,21 @@ def _options(reduction: Any, ignore_index: Any, label_smoothing: Any) -> tuple[i
 
 
 # ---------------------------------------------------------------- plans
+
+
+def everyday(x: Layout, places: Layout) -> Iterator[Plan]:
+    """Plans of calls over the last axis, and of the gradient; `places` are the targets, with an axis of length 1."""
+    axis = x.ndim - 1
+    smoothed = _stats((x,), None, axis, True)
+    yield from (_stats((x,), None, axis, False), smoothed)
+    total, mean = smoothed.outputs
+    value = layout(places.shape, row_major_strides(places.shape, x.itemsize), x.dtype, x.device)
+    losses = _loss((total, mean, value, places), None, -100, 0.0)
+    average, number = _mean((*losses.outputs, places), None, -100), _count((places,), None, -100, total.dtype)
+    yield from (losses, average, number)
+    slope = planned(TABLE["divide"].row, average.outputs + number.outputs)
+    yield slope
+    yield from (_slope((x, total, dy, places), None, axis, -100, 0.0) for dy in (*slope.outputs, total))
 
 
 def _totals(x: Any, axis: int, with_mean: bool, stream: Any) -> tuple[Any, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -109,6 +109,12 @@ class GatherPlan(NumberedPlan):
         (target,) = made = self._targets(outs)
         np.copyto(target, self.spec.reference(*inputs)[0])
         return made
+
+
+def everyday(matrix: Layout, indices: Layout, places: Layout) -> Iterator[GatherPlan]:
+    """Plans of calls that take rows of a matrix, its columns, and by `places` an element of each of its rows."""
+    yield from (_take((matrix, indices), None, axis) for axis in (0, 1))
+    yield _along((matrix, places), None, matrix.ndim - 1)
 
 
 def _flat(x: Any, axis: Any, stream: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -132,6 +133,12 @@ def rope_tables(
 
 
 _NAMES = ("x", "cos", "sin")
+
+
+def everyday(x: Layout, table: Layout) -> Iterator[NumberedPlan]:
+    """Plans of calls forward and backward, by both kinds of pairs."""
+    for op in ("rope", "rope_backward"):
+        yield from (_rope((x, table, table), None, op, interleaved) for interleaved in (False, True))
 
 
 def _options(name: str, interleaved: Any) -> tuple[str, bool]:

@@ -45,6 +45,7 @@ class Row:
         options: how many of its last arguments are options.
         heavy: as in `Formula`.
         truths: which arguments are truth values, whatever the others are.
+        origin: (function, arguments) that make it again in another process, where `NAMED` has it not.
     """
 
     def __init__(
@@ -61,13 +62,14 @@ class Row:
         options: int = 0,
         heavy: Sequence[int] = (),
         truths: Sequence[int] = (),
+        origin: tuple[Callable[..., Row], tuple[Any, ...]] | None = None,
     ):
         self.name, self.names, self.rule, self.rounded = name, tuple(names), rule, rounded
         self.meanings = {kind: meaning for kinds, meaning in meanings.items() for kind in kinds}
         self.meeting = tuple(range(len(self.names))) if meeting is None else tuple(meeting)
         self.results = None if results is None else tuple(results)
         self.is_tuple, self.options, self.heavy = is_tuple, options, tuple(heavy)
-        self.truths = tuple(truths)
+        self.truths, self.origin = tuple(truths), origin
 
     @property
     def gradients(self) -> tuple[int, ...]:
@@ -125,9 +127,8 @@ class Arrangement(NamedTuple):
 @lru_cache(maxsize=4096)
 def formula_of(row: Row, types: Types, arrangement: Arrangement) -> Formula:
     """The formula of a call: of its arrays' numbers, then mask and old values, then numbers."""
-    origin = None
-    if NAMED.get(row.name) is row:
-        origin = (_again, (row.name, types, arrangement))
+    found = row.origin or ((_named, (row.name,)) if NAMED.get(row.name) is row else None)
+    origin = None if found is None else (_again, (*found, types, arrangement))
     behind, olds = len(arrangement.arrays) + 1, len(arrangement.wanted) or 1
     meaning = row.meanings.get(FORMS.get(types.common, types.kind)) or row.meanings[types.kind]
     return Formula(
@@ -144,9 +145,13 @@ def formula_of(row: Row, types: Types, arrangement: Arrangement) -> Formula:
 NAMED: dict[str, Row] = {}
 
 
-def _again(name: str, types: Types, arrangement: Arrangement) -> Formula:
+def _named(name: str) -> Row:
+    return NAMED[name]
+
+
+def _again(make: Callable[..., Row], given: tuple[Any, ...], types: Types, arrangement: Arrangement) -> Formula:
     """A formula that another process made."""
-    return formula_of(NAMED[name], types, arrangement)
+    return formula_of(make(*given), types, arrangement)
 
 
 def arranged(function: Callable[..., Any], arrangement: Arrangement, results: int) -> Callable[..., Any]:

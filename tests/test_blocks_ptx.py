@@ -1,0 +1,93 @@
+"""What the kernels of models' blocks compile to, without a GPU: all that `python -m numbacc compile blocks` makes."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from functools import cache
+
+import pytest
+from skips import skip_if
+from test_reductions_ptx import check, widest
+
+from numbacc import compiling
+from numbacc.base.dispatch import simulated
+
+pytestmark = skip_if(simulated(), "not simulated")
+
+#: Formulas and kernels -> what is read, or written, 16 bytes at a time where arrays allow it.
+VECTORS = {
+    "up_to_diagonal": "ld st",
+    "from_diagonal": "ld st",
+    "on_diagonal": "st",
+    "one_hot": "st",
+    "stepped": "st",
+    "spaced": "st",
+    "rope": "ld st",
+    "rope_backward": "ld st",
+    "loss_slope": "ld st",
+    "logsumexp": "ld",
+    "logsumexp_and_mean": "ld",
+    "gather": "ld st",
+    "dropout": "ld st",
+    "elementwise.astype": "ld st",
+    **{f"elementwise.{name}_of_sum": "ld st" for name in ("relu", "gelu", "gelu_tanh", "silu")},
+    **{f"elementwise.{name}_of_sum_backward": "ld st" for name in ("relu", "gelu", "gelu_tanh", "silu")},
+}
+
+
+@cache
+def kernels(dtype):
+    """name -> those for arrays of a dtype, without conversions to float64."""
+    found = {}
+    for kernel in compiling.kernels(["blocks"]):
+        own = (kernel.reads if kernel.reads[0] != "int64" else kernel.writes)[0]
+        if own == dtype and "float64" not in kernel.writes:
+            name = kernel.algorithm if kernel.algorithm in ("gather", "dropout") else kernel.formula.name
+            found.setdefault(name, []).append(kernel)
+    return found
+
+
+def test_nothing_is_forgotten():
+    for dtype in ("float32", "bfloat16"):
+        assert kernels(dtype).keys() >= VECTORS.keys()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("name", VECTORS)
+def test_whole_accesses(name, dtype):
+    """And no float64 in float32's arithmetic, no local memory, no calls."""
+    whole = []
+    for kernel in kernels(dtype)[name]:
+        # Of rows that start anywhere a thread takes 16 elements of 16 bits: some wait in memory for a register.
+        found = check(kernel, spilled=200 if kernel.algorithm == "uneven" else 0)
+        if kernel.algorithm in ("vector", "fold_rows") or (kernel.width > 1 and kernel.algorithm != "uneven"):
+            whole.append([widest(found, operation) for operation in VECTORS[name].split()])
+            # What is narrower than what is beside it, bfloat16 beside float32's tables, has less in an access.
+            assert max(whole[-1]) == 16
+            assert min(whole[-1]) == 16 or len({*kernel.reads, *kernel.writes}) > 1
+    assert whole
+
+
+@pytest.mark.parametrize("name", ["loss", "mean_of_counted", "number_of_counted", "elementwise.divide"])
+def test_what_is_small(name):
+    for dtype in ("float32", "bfloat16"):
+        for kernel in kernels(dtype).get(name, ()):
+            check(kernel)
+
+
+@pytest.mark.parametrize("capability", [(7, 5), (8, 0), (10, 0)], ids=str)
+@pytest.mark.parametrize("name", ["rope", "loss_slope", "gather", "dropout", "one_hot", "elementwise.gelu_of_sum"])
+def test_everywhere(name, capability):
+    for kernel in kernels("float16")[name]:
+        check(kernel, capability)
+
+
+def test_they_travel_to_processes_that_have_made_none(tmp_path):
+    """Rows of sums and conversions are in no table: another process makes them again."""
+    found = compiling.kernels(["blocks"])
+    (tmp_path / "kernels").write_bytes(pickle.dumps(found))
+    script = "import pickle, sys; print(len(set(pickle.load(open(sys.argv[1], 'rb')))))"
+    run = [sys.executable, "-c", script, tmp_path / "kernels"]
+    assert int(subprocess.run(run, capture_output=True, text=True, check=True).stdout) == len(found)
