@@ -16,9 +16,13 @@ from skips import needed, skip
 
 from numbacc import bench, elementwise
 from numbacc.base.dispatch import has_gpu, simulated
-from numbacc.bench import checking, harness, own, peers, programs, rows, startup, twins
+from numbacc.bench import blocks, checking, harness, own, peers, programs, row_gradients, rows, startup, twins
 from numbacc.bench import elementwise as elementwise_bench
 from numbacc.bench import gated as gated_bench
+
+#: Sizes of blocks of which all elements are looked at.
+_SMALL_BLOCKS = {"_SIZE": 64, "_LARGE": 64, "_COLUMNS": 8, "_CLASSES": (4, 16), "_TABLE": (5, 8), "_TOKENS": 6}
+_SMALL_BLOCKS["_QUERIES"] = (1, 5, 2, 8)
 
 
 def timed_once(works, **_):
@@ -36,7 +40,7 @@ def report(place, monkeypatch):
     if place.name != "gpu":
         for module in (harness, own, gated_bench):
             monkeypatch.setattr(module, "gpu_ms", timed_once)
-        for module in (own, gated_bench, elementwise_bench, rows):
+        for module in (own, gated_bench, elementwise_bench, rows, row_gradients, blocks):
             monkeypatch.setattr(module, "copy_of", lambda nbytes: lambda: None)
         monkeypatch.setattr(programs, "_wait", lambda: None)
     side = 4 if place.is_slow else 64
@@ -45,6 +49,11 @@ def report(place, monkeypatch):
     monkeypatch.setattr(rows, "_SIZE", side**2)
     monkeypatch.setattr(rows, "_COLUMNS", (side,))
     monkeypatch.setattr(rows, "_CLASSES", (side,))
+    monkeypatch.setattr(rows, "_LONG", (side**2,))
+    monkeypatch.setattr(row_gradients, "_SIZE", side**2)
+    monkeypatch.setattr(row_gradients, "_COLUMNS", (side,))
+    for name, value in _SMALL_BLOCKS.items():
+        monkeypatch.setattr(blocks, name, value)
     return harness.Report(quiet=True, on_gpu=place.name == "gpu")
 
 
@@ -93,6 +102,35 @@ def test_rows(place, report):
     for name in ("softmax", "layer_norm"):
         assert f"{name} bfloat16, {n} x {n}" in found
     assert f"var float32 over axis 0, {n} x {n}" in found
+
+
+def test_row_gradients(place, report):
+    row_gradients.run(report, quick=True)
+    assert len(all_right(report)) == 8
+
+
+def test_blocks(place, report):
+    blocks.run(report, quick=True)
+    found = all_right(report)
+    for name in ("rope bfloat16, BHSD, tables bfloat16", "dropout float32, 64", "take bfloat16, 6 rows of 8"):
+        assert name in found
+    assert found["bias_activation_backward gelu float32, 8 x 8"].keys() & {"bound", "holds"} == set()
+    assert len(found) == 12 + 14 + 1
+
+
+def test_blocks_see_what_is_wrong(numpy_place, report):
+    """One wrong element of a result, or one of another library's."""
+    for label, make in blocks._cases():
+        case = make()
+        found = case.ours()
+        own = found[0] if isinstance(found, tuple) else found
+        own = np.asarray(own).copy()
+        place = (0,) * own.ndim if "rope" not in label else tuple(n - 1 for n in own.shape)
+        own[place if "take" not in label and "one_hot" not in label else (-1, 0)] = 7
+        wrong = (own, *found[1:]) if isinstance(found, tuple) else own
+        assert case.is_right(case.ours()) and not case.is_right(wrong), label
+        if "float8" not in label:
+            assert case.is_alike is None or (case.is_alike(case.ours()) and not case.is_alike(wrong)), label
 
 
 def test_cross_entropy(place, report):
@@ -212,6 +250,17 @@ def test_rows_of_torch():
     found = peers.cross_entropy(torch, tensors[0], torch.from_dlpack(labels))["torch"]()()
     wanted = -elementwise.log_softmax(x.astype(np.float64))[np.arange(5), labels]
     np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5)
+
+
+def test_blocks_of_torch(numpy_place, report):
+    """On its CPU tensors, which share NumPy's memory."""
+    torch = needed("torch", "torch")
+    for label, make in blocks._cases():
+        if "bfloat16" not in label:  # which NumPy's arrays do not lend
+            case = make()
+            makers = {name: work for name, work in case.theirs(torch).items() if name == "torch"}
+            works, missing = peers.those_that_run(makers, case.is_alike or case.is_right)
+            assert works.keys() == {"torch"} and not missing, label
 
 
 def test_new_processes(numpy_place, report):

@@ -8,6 +8,7 @@ import importlib
 #: What can be benchmarked: the modules of this package that have a `run` function.
 SUBJECTS = {
     "arrays": "host time of everyday calls on arrays against torch",
+    "blocks": "rope, dropout, gathers, activations of sums and losses against the speed of copies, torch and Liger",
     "elementwise": "elementwise functions and own kernels against the speed of copies, torch, torch.compile and CuPy",
     "fft": "Fourier transforms against torch and CuPy",
     "gated": "gated activations, own gates too, against the speed of copies, torch, torch.compile and Liger",

@@ -1,4 +1,4 @@
-"""Whether results are right: by NumPy in float64, on the first of them."""
+"""Whether results are right: by NumPy in float64, on some of them."""
 
 from __future__ import annotations
 
@@ -35,3 +35,18 @@ def _close(found: Any, wanted: Any) -> bool:
         # Where NumPy's float64 is beyond a narrower dtype, that has infinity.
         narrow = wanted.astype(found.dtype).astype(np.float64)
     return bool(np.isclose(found.astype(np.float64), narrow, rtol=64 * eps, atol=64 * eps, equal_nan=True).all())
+
+
+def wide(array: Any) -> Any:
+    """An array of any library in NumPy, in float64."""
+    return numbacc.asnumpy(array).astype(np.float64)
+
+
+def is_close(found: Any, wanted: Any, size: float = 1.0) -> bool:
+    """True if results are those of NumPy in float64.
+
+    Args:
+        size: what numbers are added up to, beside those that there are.
+    """
+    eps = {2: 2.0**-7, 4: 2.0**-20}.get(found.dtype.itemsize, 2.0**-20)
+    return bool(np.isclose(wide(found), wanted, rtol=eps, atol=eps * size).all())

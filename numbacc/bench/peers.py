@@ -160,6 +160,25 @@ def cross_entropy(torch: Any, x: Any, labels: Any) -> dict[str, Callable[[], Wor
     }
 
 
+def rope(torch: Any, x: Any, cos: Any, sin: Any) -> dict[str, Callable[[], Work]]:
+    """peer -> what makes its call of rotary embedding of the halves of rows, given tables that broadcast to these."""
+    whole = [torch.cat((each, each), -1).to(x.dtype) for each in (cos, sin)]
+
+    def eager() -> Any:
+        a, b = x.chunk(2, -1)
+        return x * whole[0] + torch.cat((-b, a), -1) * whole[1]
+
+    def liger() -> Work:
+        from liger_kernel.ops.rope import rope_forward
+
+        # It turns two arrays in place, queries and keys, whose memory has positions before heads.
+        halves = [half.contiguous().transpose(1, 2) for half in x.chunk(2, 2)]
+        tables = [torch.cat((each, each), -1).reshape(1, x.shape[1], -1) for each in (cos, sin)]
+        return lambda: rope_forward(*halves, *tables)[0].transpose(1, 2)
+
+    return {"torch": lambda: eager} | ({"Liger": liger} if cos.ndim == 3 else {})
+
+
 def fourier(
     torch: Any, cupy: Any, function: str, x: Any, out: Any, options: dict[str, Any] | None = None, into: bool = False
 ) -> dict[str, Work]:

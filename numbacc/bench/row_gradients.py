@@ -12,6 +12,7 @@ import numbacc
 from .. import elementwise
 from ..random import Generator
 from . import peers
+from .checking import wide
 from .harness import Report, add_bandwidth, copy_of
 
 _SIZE = 2**27
@@ -51,16 +52,12 @@ def _figure(
     found = work()
     first = found[0] if isinstance(found, tuple) else found
     eps = {2: 2.0**-6, 4: 2.0**-17}[first.dtype.itemsize]
-    rows = numbacc.asnumpy(first[:_FEW]).astype(np.float64)
+    rows = wide(first[:_FEW])
     if not np.isclose(rows, wanted, rtol=eps, atol=eps * np.abs(wanted).max()).all():
         report.add(name=label, right=False)
         return
     works = {"ours": work, "copy": copy_of(nbytes)} | ({} if theirs is None else {"torch": theirs})
     add_bandwidth(report, label, works, _BOUND, 7 if quick else 15, right=True)
-
-
-def _wide(array: Any) -> Any:
-    return numbacc.asnumpy(array).astype(np.float64)
 
 
 def _softmax(torch: Any, dy: Any, x: Any) -> Any:
@@ -69,14 +66,14 @@ def _softmax(torch: Any, dy: Any, x: Any) -> Any:
     if torch is not None:
         ours, own = map(torch.from_dlpack, (dy, x))
         theirs = lambda: torch.ops.aten._softmax_backward_data(ours, own, -1, own.dtype)  # noqa: E731
-    wanted = elementwise.softmax_backward(_wide(dy[:_FEW]), _wide(x[:_FEW]))
+    wanted = elementwise.softmax_backward(wide(dy[:_FEW]), wide(x[:_FEW]))
     return lambda: elementwise.softmax_backward(dy, x, out=out), wanted, 3 * x.nbytes, theirs
 
 
 def _rms(torch: Any, dy: Any, x: Any) -> Any:
     weight = _weight(x)
     out = elementwise.rms_norm_backward(dy, x, weight)
-    wanted, _ = elementwise.rms_norm_backward(_wide(dy[:_FEW]), _wide(x[:_FEW]), _wide(weight))
+    wanted, _ = elementwise.rms_norm_backward(wide(dy[:_FEW]), wide(x[:_FEW]), wide(weight))
     theirs = None
     if torch is not None:
         slope, *inputs = map(torch.from_dlpack, (dy, x, weight))
@@ -89,7 +86,7 @@ def _rms(torch: Any, dy: Any, x: Any) -> Any:
 def _layer(torch: Any, dy: Any, x: Any) -> Any:
     weight = _weight(x)
     out = elementwise.layer_norm_backward(dy, x, weight, bias=True)
-    wanted = elementwise.layer_norm_backward(_wide(dy[:_FEW]), _wide(x[:_FEW]), _wide(weight), bias=True)[0]
+    wanted = elementwise.layer_norm_backward(wide(dy[:_FEW]), wide(x[:_FEW]), wide(weight), bias=True)[0]
     theirs = None
     if torch is not None:
         slope, own, w = map(torch.from_dlpack, (dy, x, weight))
@@ -109,7 +106,7 @@ def _entropy(torch: Any, dy: Any, x: Any) -> Any:
     _, stats = elementwise.cross_entropy(x, target, reduction="none", return_stats=True)
     out = numbacc.empty_like(x)
     few = slice(_FEW)
-    wanted = elementwise.cross_entropy_backward(np.ones(_FEW), _wide(x[few]), host[few], reduction="none")
+    wanted = elementwise.cross_entropy_backward(np.ones(_FEW), wide(x[few]), host[few], reduction="none")
     theirs = None
     if torch is not None:
         logits, labels = torch.from_dlpack(x).detach().requires_grad_(), torch.from_dlpack(target)

@@ -13,6 +13,7 @@ import numbacc
 from .. import elementwise
 from ..random import Generator
 from . import peers
+from .checking import is_close, wide
 from .harness import Report, add_bandwidth, copy_of
 
 _SIZE = 2**27
@@ -23,6 +24,8 @@ _CLASSES = (4096, 131072)
 _LONG = (2**23, 2**25)
 #: Part of copy bandwidth that is promised.
 _BOUND = 0.90
+#: So many results are looked at.
+_FEW = 4
 _REDUCTIONS = ("sum", "mean", "max", "argmax", "var", "cumsum")
 #: Name -> how many weights a row has.
 _MAPS = {"softmax": 0, "log_softmax": 0, "rms_norm": 1, "layer_norm": 2}
@@ -61,7 +64,7 @@ def _reduction(report: Report, label: str, name: str, axis: int, x: Any, torch: 
     out = function(x)
     part = (slice(None), slice(_FEW)) if axis == 0 else slice(_FEW)
     size = np.sqrt(x.shape[axis]) if name in ("sum", "cumsum") else 1.0
-    if not _close(out[part if name == "cumsum" else slice(_FEW)], function(_wide(x[part])), size):
+    if not is_close(out[part if name == "cumsum" else slice(_FEW)], function(wide(x[part])), size):
         report.add(name=label, right=False)
         return
     works: dict[str, Callable[[], Any]] = {"ours": lambda: function(x, out=out), "copy": copy_of(x.nbytes + out.nbytes)}
@@ -84,8 +87,8 @@ def _map(report: Report, label: str, name: str, x: Any, torch: Any, quick: bool)
     draws, columns = Generator("philox", seed=8), x.shape[-1]
     weights = [draws.uniform(0.5, 1.5, size=columns, dtype=str(x.dtype)) for _ in range(_MAPS[name])]
     out = function(x, *weights)
-    wanted = function(_wide(x[:_FEW]), *map(_wide, weights))
-    if not _close(out[:_FEW], wanted):
+    wanted = function(wide(x[:_FEW]), *map(wide, weights))
+    if not is_close(out[:_FEW], wanted):
         report.add(name=label, right=False)
         return
     works: dict[str, Callable[[], Any]] = {}
@@ -93,7 +96,7 @@ def _map(report: Report, label: str, name: str, x: Any, torch: Any, quick: bool)
     if torch is not None:
         tensors = [torch.from_dlpack(each) for each in weights] + [None, None]
         makers = peers.rows(torch, name, torch.from_dlpack(x), *tensors[:2])
-        works, missing = peers.those_that_run(makers, lambda found: _close(found[:_FEW], wanted))
+        works, missing = peers.those_that_run(makers, lambda found: is_close(found[:_FEW], wanted))
     works |= {"ours": lambda: function(x, *weights, out=out), "copy": copy_of(2 * x.nbytes)}
     add_bandwidth(report, label, works, _BOUND, 7 if quick else 15, right=True, **peers.told(missing))
 
@@ -107,32 +110,14 @@ def _cross_entropy(report: Report, label: str, x: Any, torch: Any, quick: bool) 
     def work() -> Any:
         return elementwise.cross_entropy(x, labels, reduction="none")
 
-    wanted = -elementwise.log_softmax(_wide(x[:_FEW]))[np.arange(_FEW), host[:_FEW]]
-    if not _close(work()[:_FEW], wanted):
+    wanted = -elementwise.log_softmax(wide(x[:_FEW]))[np.arange(_FEW), host[:_FEW]]
+    if not is_close(work()[:_FEW], wanted):
         report.add(name=label, right=False)
         return
     works: dict[str, Callable[[], Any]] = {}
     missing: dict[str, str] = {}
     if torch is not None:
         makers = peers.cross_entropy(torch, torch.from_dlpack(x), torch.from_dlpack(labels))
-        works, missing = peers.those_that_run(makers, lambda found: _close(found[:_FEW], wanted))
+        works, missing = peers.those_that_run(makers, lambda found: is_close(found[:_FEW], wanted))
     works |= {"ours": work, "copy": copy_of(x.nbytes)}
     add_bandwidth(report, label, works, _BOUND, 7 if quick else 15, right=True, **peers.told(missing))
-
-
-#: So many results are looked at.
-_FEW = 4
-
-
-def _wide(array: Any) -> Any:
-    return numbacc.asnumpy(array).astype(np.float64)
-
-
-def _close(found: Any, wanted: Any, size: float = 1.0) -> bool:
-    """True if the results are those of NumPy in float64.
-
-    Args:
-        size: what numbers are added up to, beside those that there are.
-    """
-    eps = {2: 2.0**-7, 4: 2.0**-20}.get(found.dtype.itemsize, 2.0**-20)
-    return bool(np.isclose(_wide(found), wanted, rtol=eps, atol=eps * size).all())
