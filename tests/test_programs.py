@@ -10,6 +10,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 import numbacc
+from numbacc import elementwise as ew
 from numbacc.base.dispatch import runtime
 from numbacc.random import Generator
 
@@ -56,6 +57,38 @@ def test_adam_learns_digits(place, copies):
         assert float(accuracy) > 0.9
     for p, m, v in layers:
         assert np.isfinite(place.get(p)).all() and (place.get(v) >= 0).all() and place.get(m).any()
+
+
+def test_a_transformer_learns_to_copy(place, copies, monkeypatch):
+    copying = program("copying")
+    if place.is_slow:
+        for name, value in (("LENGTH", 2), ("WIDTH", 8), ("INNER", 8), ("BATCH", 2)):
+            monkeypatch.setattr(copying, name, value)
+    losses = copying.train(steps=1 if place.is_slow else 40)
+    assert not copies
+    assert np.isfinite(float(losses[0]))
+    if not place.is_slow:
+        assert float(losses[0]) > 2 and float(losses[-1]) < 0.05
+
+
+def test_the_transformers_gradients_are_those_of_its_loss(numpy_place, monkeypatch):
+    """By differences, in float64."""
+    copying = program("copying")
+    rng = np.random.default_rng(0)
+    p = [numbacc.asnumpy(x) + 0.1 * rng.normal(size=x.shape) for x in copying.parameters(rng)]
+    tokens = rng.integers(0, 10, (3, 16))
+    cos, sin = ew.rope_tables(15, copying.WIDTH, dtype="float64", device="cpu")
+    one_hot = ew.one_hot
+    monkeypatch.setattr(ew, "one_hot", lambda *given: one_hot(*given, dtype="float64"))
+
+    def found(p):
+        return copying.loss_and_gradients(p, tokens[:, :-1], tokens[:, 1:].ravel(), cos, sin, np.tri(15, dtype=bool))
+
+    _, gradients = found(p)
+    for k, gradient in enumerate(gradients):
+        step = 1e-5 * rng.normal(size=p[k].shape)
+        behind, before = ([*p[:k], p[k] + sign * step, *p[k + 1 :]] for sign in (1, -1))
+        np.testing.assert_allclose((gradient * step).sum(), (found(behind)[0] - found(before)[0]) / 2, rtol=1e-4)
 
 
 def test_noise_is_taken_out(place, copies, monkeypatch):
