@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import simulated_blocks
 from conftest import bits, refused
 from oracle import spacing
 
@@ -11,7 +12,6 @@ import numbacc
 from numbacc import elementwise as ew
 from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
-from numbacc.device import list_executable, list_tables
 
 #: dtypes of parameters, gradients, and moments.
 KINDS = [
@@ -32,10 +32,9 @@ def small_chunks():
     """Chunks of few elements, so that small parameters have several; in the simulator few threads, each of which takes
     a millisecond."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(list_tables, "_SHORTEST", 32)
-        patch.setattr(list_tables, "_LONGEST", 32)
+        simulated_blocks.chunks(patch.setattr)
         if simulated():
-            patch.setattr(list_executable, "MAX_THREADS", 4)
+            simulated_blocks.lists(patch.setattr)
         ew.cache_clear()
         yield
         ew.cache_clear()

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import reduction_oracle as oracle
+import simulated_blocks
 from conftest import bits, memory_layouts, refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +16,6 @@ from skips import skip
 import numbacc
 from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
-from numbacc.device import fold_geometry
 from numbacc.elementwise import reducing, reductions
 
 pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
@@ -30,8 +30,7 @@ def small_blocks():
     """In the simulator a thread takes a millisecond: blocks of few, and results that several of them share."""
     with pytest.MonkeyPatch.context() as patch:
         if simulated():
-            patch.setattr(fold_geometry, "MAX_THREADS", 8)
-            patch.setattr(fold_geometry, "_SHARED_ROUNDS", 1)
+            simulated_blocks.folds(patch.setattr)
         reducing.plans.clear()
         yield
         reducing.plans.clear()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-
 import numpy as np
 import pytest
+import simulated_blocks
 from conftest import bits, memory_layouts, refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,9 +14,8 @@ from skips import skip
 import numbacc
 from numbacc.base.dispatch import launcher_class, simulated
 from numbacc.base.dtypes import info
-from numbacc.device import fold_geometry, row_geometry
+from numbacc.device import row_geometry
 from numbacc.elementwise import normalization, normalizing
-from numbacc.kernels import groups
 from numbacc.kernels.specs import Limits
 
 pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
@@ -26,22 +24,12 @@ few = settings(max_examples=30 if simulated() else settings.default.max_examples
 each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 
 
-#: No GPU is to be kept busy.
-_LAZY = {"_BUSY": 0, "_BUSY_BLOCKS": 0, "_MOST_THREADS": 8, "_SUM_BLOCKS": 1, "_SUM_ROWS": 2}
-
-
 @pytest.fixture(scope="module")
 def small_blocks():
     """In the simulator a thread takes a millisecond: blocks of few, warps of fewer."""
     with pytest.MonkeyPatch.context() as patch:
         if simulated():
-            for module, names in ((row_geometry, {"_THREADS": 8, "_REGISTER_THREADS": 8, "WARP": 4, **_LAZY}),
-                                  (groups, {"WARP": 4})):  # fmt: skip
-                for name, value in names.items():
-                    patch.setattr(module, name, value)
-            importlib.import_module("numbacc.simulator.device")._kernel.cache_clear()
-            patch.setattr(fold_geometry, "MAX_THREADS", 8)
-            patch.setattr(fold_geometry, "_SHARED_ROUNDS", 1)
+            simulated_blocks.rows(patch.setattr)
         normalizing.plans.clear()
         yield
         normalizing.plans.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import reduction_oracle as oracle
+import simulated_blocks
 from conftest import memory_layouts, refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +18,6 @@ from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE, info
 from numbacc.device import scan_geometry
 from numbacc.elementwise import caching
-from numbacc.kernels import scans as kernels
 
 pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
 
@@ -32,9 +32,7 @@ def small_blocks():
     """In the simulator a thread takes a millisecond: blocks of few, of two warps, which share rows of a few tiles."""
     with pytest.MonkeyPatch.context() as patch:
         if simulated():
-            patch.setattr(scan_geometry, "MAX_THREADS", 8)
-            patch.setattr(scan_geometry, "_SHARED_ROUNDS", 1)
-            patch.setattr(kernels, "WARP", 4)
+            simulated_blocks.scans(patch.setattr)
         caching.plans.clear()
         yield
         caching.plans.clear()

@@ -27,6 +27,7 @@ from .examples import EXAMPLES
 from .operation import run
 from .public import make_functions
 from .reductions import sum as sum_of
+from .resolve import WEAK
 from .rows import NAMED, Meaning, Row
 from .table import TABLE, Entry
 
@@ -41,6 +42,8 @@ _OTHERS: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[int, ...]
     "ldexp": (slopes.ldexp_backward, lambda dy, x, exponent: (ref.scaled(dy, exponent),), (1,)),
     "where": (slopes.where_backward, lambda dy, c, a, b: (np.where(c, dy, 0), np.where(c, 0, dy)), (2, 3)),
 }
+
+_NUMBERS = (*WEAK, np.generic)
 
 #: The functions that have gradients.
 DIFFERENTIABLE = tuple(name for name in TABLE if name not in _STEPS.split())
@@ -78,11 +81,16 @@ def _as_python(function: Callable[..., Any], count: int) -> Callable[..., Any]:
 
 def run_backward(row: Row, arguments: tuple[Any, ...], out: Any, stream: Any) -> Any:
     """The gradients of a call: one array, or a tuple where there are several; summed where an argument was repeated."""
+    handle = handle_of(stream)
+    # What has DLPack alone tells its shape only when it is taken.
+    arguments = tuple(
+        operands.as_array(each, name, handle) if _shape(each) is None and not isinstance(each, _NUMBERS) else each
+        for each, name in zip(arguments, row.names, strict=True)
+    )
     shapes = {_shape(arguments[k]) for k in range(row.gradients[0])} | {_shape(arguments[k]) for k in row.gradients}
     shapes -= {None}
     if len(shapes) <= 1:
         return run(row, arguments, out, None, stream)
-    handle = handle_of(stream)
     given = tuple(
         operands.as_array(each, name, handle) if _shape(each) is not None else each
         for each, name in zip(arguments, row.names, strict=True)

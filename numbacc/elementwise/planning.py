@@ -166,9 +166,11 @@ def _check_gradients(row: Row, given: Sequence[Any], dtypes: Sequence[Any]) -> N
             raise DTypeError(
                 f"{row.names[k]} has dtype {dtypes[k]}; {row.name} takes floats: elementwise.astype converts"
             )
-    rest = [(row.names[k], each) for k, each in enumerate(given) if isinstance(each, Layout) and k >= row.gradients[0]]
+    # A condition stands before what there are gradients of, as the gradients of the results do.
+    slopes = [k for k in range(row.gradients[0]) if k not in row.truths]
+    rest = [(row.names[k], each) for k, each in enumerate(given) if isinstance(each, Layout) and k not in slopes]
     wanted = broadcast_shapes(rest)
-    for k in range(row.gradients[0]):
+    for k in slopes:
         if not isinstance(given[k], Layout):
             raise DTypeError(f"{row.names[k]} is a number; it must be an array of the result's shape, {wanted}")
         if given[k].shape != wanted:

@@ -7,6 +7,7 @@ import importlib.util
 import numpy as np
 from conftest import Operand, Place, bits, sentinel
 
+from numbacc import elementwise
 from numbacc.base.dispatch import runtime
 from numbacc.base.layout import layout
 
@@ -94,6 +95,42 @@ def anywhere(case, shape, writable, foreign=0.1):
     if case.chance(foreign):
         options["foreign"] = case.pick(foreign_kinds(case.place))
     return options
+
+
+def lay(case, values, writable=False, foreign=0.1):
+    """An operand of values that lies anywhere."""
+    return case.place.operand(values, **anywhere(case, values.shape, writable, foreign))
+
+
+# ---------------------------------------------------------------- calls of elementwise functions
+
+
+def target_of(case, shape, dtype):
+    """An operand for a result, or None where it is to be a fresh one; and the option that says so."""
+    if case.chance(0.6):
+        return None, {}
+    out = case.place.empty(shape, np.dtype(dtype), **anywhere(case, shape, True))
+    return out, {"out": out.view}
+
+
+def result_of(case, answer, out):
+    """A result in NumPy; where an array was given for it, nothing beside that was written."""
+    case.place.settle()
+    if out is None:
+        return case.place.get(answer)
+    assert answer is out.view
+    out.assert_untouched_around()
+    return np.array(out.now())
+
+
+def called(case, name, *arguments, **options):
+    """A call of `elementwise`'s, by the function or by its plan."""
+    plan = getattr(elementwise, f"{name}_plan", None)
+    if plan is None or case.chance(0.8):
+        return case.call(f"elementwise.{name}", getattr(elementwise, name), *arguments, **options, **case.stream())
+    given = {"out": options["out"]} if "out" in options else {}
+    made = case.call(f"elementwise.{name}_plan", plan, *arguments, **options)
+    return made(*(a for a in arguments if not isinstance(a, (int, str))), **given, **case.stream())
 
 
 # ---------------------------------------------------------------- arrays of other libraries

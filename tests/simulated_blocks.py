@@ -1,0 +1,50 @@
+"""Blocks of few threads for the simulator, where a thread takes a millisecond. `patch` sets attributes, as setattr."""
+
+from __future__ import annotations
+
+import importlib
+
+from numbacc.device import fold_geometry, list_executable, list_tables, row_geometry, scan_geometry
+from numbacc.kernels import groups
+from numbacc.kernels import scans as kernels
+
+#: No GPU is to be kept busy.
+_LAZY = {"_BUSY": 0, "_BUSY_BLOCKS": 0, "_MOST_THREADS": 8, "_SUM_BLOCKS": 1, "_SUM_ROWS": 2}
+
+
+def folds(patch):
+    """And results that several blocks share."""
+    patch(fold_geometry, "MAX_THREADS", 8)
+    patch(fold_geometry, "_SHARED_ROUNDS", 1)
+
+
+def scans(patch):
+    """Of two warps, which share rows of a few tiles."""
+    patch(scan_geometry, "MAX_THREADS", 8)
+    patch(scan_geometry, "_SHARED_ROUNDS", 1)
+    patch(kernels, "WARP", 4)
+
+
+def rows(patch):
+    """With warps of fewer."""
+    for name, value in {"_THREADS": 8, "_REGISTER_THREADS": 8, "WARP": 4, **_LAZY}.items():
+        patch(row_geometry, name, value)
+    patch(groups, "WARP", 4)
+    importlib.import_module("numbacc.simulator.device")._kernel.cache_clear()
+    folds(patch)
+
+
+def lists(patch):
+    patch(list_executable, "MAX_THREADS", 4)
+
+
+def chunks(patch):
+    """Of few elements, so that small parameters have several; wherever tests run."""
+    patch(list_tables, "_SHORTEST", 32)
+    patch(list_tables, "_LONGEST", 32)
+
+
+def shrink(patch):
+    """All of them."""
+    for each in (scans, rows, lists, chunks):
+        each(patch)
