@@ -83,8 +83,8 @@ def fill(x: Any, value: Any, *, where: Any = None, stream: Any = None) -> Array:
 
 def _truth(condition: Any, stream: Any) -> Any:
     """A condition as an array of bool; numbers, and what is none of both, as they are."""
-    found = getattr(condition, "dtype", np.bool_)
-    if found == np.bool_ or isinstance(condition, np.generic) or str(found) == "torch.bool":
+    found = getattr(condition, "dtype", None)
+    if isinstance(condition, (*WEAK, np.generic)) or (found is not None and str(found) in ("bool", "torch.bool")):
         return condition
     array = operands.as_array(condition, "condition", handle_of(stream))
     return array if array.dtype == np.bool_ else run(_NOT_EQUAL, (array, 0), None, None, stream)

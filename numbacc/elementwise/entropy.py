@@ -73,6 +73,7 @@ def cross_entropy(
     """
     logits, places, axis = _given(x, target, axis, stream)
     ignored, smoothing = _options(reduction, ignore_index, label_smoothing)
+    with_stats = checks.boolean(return_stats, "return_stats")
     total, mean = _totals(logits, axis, smoothing > 0, stream)
     value = take_along_axis(logits, places, axis=axis, stream=stream)
     losses = call(_loss, _LOSS, (total, mean, value, places), (ignored, smoothing), None, stream)
@@ -82,7 +83,7 @@ def cross_entropy(
         found = sum_of(losses, stream=stream)
     else:
         found = call(_mean, ("losses", "target"), (losses, places), (ignored,), None, stream)
-    return (found, total.squeeze(axis)) if return_stats else found
+    return (found, total.squeeze(axis)) if with_stats else found
 
 
 def cross_entropy_backward(
@@ -179,7 +180,7 @@ def _row_array(array: Any, name: str, places: Any, axis: int, stream: Any) -> An
 
 
 def _options(reduction: Any, ignore_index: Any, label_smoothing: Any) -> tuple[int, float]:
-    if reduction not in ("mean", "sum", "none"):
+    if not isinstance(reduction, str) or reduction not in ("mean", "sum", "none"):
         raise OptionError(f'reduction={shown(reduction)} is unknown; it is "mean", "sum" or "none"')
     smoothing = checks.real(label_smoothing, "label_smoothing")
     if not 0.0 <= smoothing <= 1.0:

@@ -101,7 +101,8 @@ def run_backward(row: Row, arguments: tuple[Any, ...], out: Any, stream: Any) ->
 def _shape(argument: Any) -> tuple[int, ...] | None:
     """The shape of an array; None of numbers, and of what is none."""
     found = None if isinstance(argument, np.generic) else getattr(argument, "shape", None)
-    return None if found is None else tuple(found)
+    # Of a class it is a description.
+    return tuple(found) if isinstance(found, (tuple, list)) else None
 
 
 def _summed(row: Row, given: tuple[Any, ...], out: Any, stream: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from operator import attrgetter
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import operands
-from ..base import dtypes
+from ..base import checks, dtypes
 from ..base.dtypes import FLOATS, info
 from ..base.layout import (
     Layout,
@@ -91,15 +90,14 @@ def find(
 
 def eps_of(value: Any) -> float:
     """The option `eps` in one form."""
-    is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, (bool, np.bool_))
-    if not is_number or not math.isfinite(value) or value < 0:
-        raise OptionError(f"eps={shown(value)} is not a finite number of 0 or more")
-    return float(value)
+    return checks.at_least_0(value, "eps")
 
 
 def _present(name: str, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arrays that a call has."""
-    given = tuple([array for array in arrays if array is not None])
+    # What is normalized must be there, and what is a gradient of it: that is checked where they are taken.
+    needed = 2 if name.endswith("_backward") else 1
+    given = tuple([array for k, array in enumerate(arrays) if array is not None or k < needed])
     if len(given) < len(arrays) and arrays[-1] is not None and given:
         missing = next(own for own, array in zip(_NAMES[name], arrays, strict=True) if array is None)
         raise OptionError(f"{missing} is None; {_NAMES[name][-1]} is given, and needs it")

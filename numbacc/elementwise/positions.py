@@ -11,7 +11,7 @@ import numpy as np
 from ..arrays.operands import Array
 from ..base import checks, dtypes
 from ..base.dtypes import info
-from ..base.layout import Layout, dense_like, layout, normalize_axis, row_major_strides, view
+from ..base.layout import Layout, dense_like, layout, lengths_of, normalize_axis, row_major_strides, view
 from ..device.devices import target_of
 from ..device.map_executable import MapSpec
 from ..device.streams import handle_of
@@ -53,9 +53,12 @@ def arange(
     numbers = [_number(x, name) for x, name in ((first, "start"), (last, "stop"), (step, "step"))]
     if not numbers[2]:
         raise OptionError("step=0: a range never ends with it")
-    count = max(math.ceil((numbers[1] - numbers[0]) / numbers[2]), 0)
+    steps = (numbers[1] - numbers[0]) / numbers[2]
+    if not math.isfinite(steps):
+        raise OptionError(f"start={first}, stop={last}, step={step}: these are more steps than a float can count")
+    count = max(math.ceil(steps), 0)
     is_whole = all(isinstance(x, int) for x in numbers)
-    return _made("stepped", count, dtype, is_whole, device, stream, (numbers[0], numbers[2]))
+    return _made("stepped", count, "start, stop, step", dtype, is_whole, device, stream, (numbers[0], numbers[2]))
 
 
 def linspace(
@@ -85,14 +88,14 @@ def linspace(
         >>> numbacc.asnumpy(elementwise.linspace(0, 1, 5))
         array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
     """
-    first, last = float(_number(start, "start")), float(_number(stop, "stop"))
-    count = checks.integer(num, "num", 0)
+    first, last = checks.real(start, "start"), checks.real(stop, "stop")
+    count = checks.integer(num, "num", 0, 2**63 - 1)
     parts = count - 1 if checks.boolean(endpoint, "endpoint") else count
     step = (last - first) / parts if parts > 0 else 0.0
     at = count - 1 if endpoint and count > 1 else -1
     is_integer = dtype is not None and kind_of(info(dtypes.dtype(dtype)).name) in "iu"
     return _made(
-        "spaced_below" if is_integer else "spaced", count, dtype, False, device, stream, (first, step, at, last)
+        "spaced_below" if is_integer else "spaced", count, "num", dtype, False, device, stream, (first, step, at, last)
     )
 
 
@@ -124,7 +127,7 @@ def eye(
     """
     rows = checks.integer(n_rows, "n_rows", 0, error=ShapeError)
     columns = rows if n_cols is None else checks.integer(n_cols, "n_cols", 0, error=ShapeError)
-    made = _target((rows, columns), "float32" if dtype is None else dtype, device)
+    made = _target((rows, columns), "n_rows, n_cols", "float32" if dtype is None else dtype, device)
     plan = plans.find((_eye, made, checks.integer(k, "k")))
     return plan.run((), None, None, handle_of(stream))
 
@@ -223,24 +226,25 @@ def triu_plan(x: Any, *, k: int = 0, out: Any = None) -> NumberedPlan:
 
 
 def _number(value: Any, name: str) -> Any:
-    """An integer of Python's, or a finite float."""
+    """An integer of 64 bits, or a finite float."""
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
-        return int(value)
+        return checks.integer(value, name, -(2**63), 2**63 - 1)
     return checks.real(value, name)
 
 
-def _target(shape: tuple[int, ...], asked: Any, device: Any) -> Layout:
-    """The layout of a new array, of a dtype that is computed with."""
+def _target(shape: tuple[int, ...], name: str, asked: Any, device: Any) -> Layout:
+    """The layout of a new array, of a dtype that is computed with; `name` is what its shape follows from."""
     row = info(dtypes.dtype(asked))
     if row.compute is None:
         raise DTypeError(f"dtype={row.name} is not computed with: make another one, and convert it with astype")
+    shape = lengths_of(shape, row.itemsize, name)
     return layout(shape, row_major_strides(shape, row.itemsize), row.numpy, target_of(device))
 
 
 def _made(
-    formula: str, count: int, asked: Any, is_whole: bool, device: Any, stream: Any, numbers: tuple[Any, ...]
+    formula: str, count: int, name: str, asked: Any, is_whole: bool, device: Any, stream: Any, numbers: tuple[Any, ...]
 ) -> Array:
-    made = _target((count,), ("int64" if is_whole else "float32") if asked is None else asked, device)
+    made = _target((count,), name, ("int64" if is_whole else "float32") if asked is None else asked, device)
     # 0 and -0.0 are equal, and so are 1 and 1.0, but they are not the same range.
     plan = plans.find((_range, formula, made, is_whole, numbers, repr(numbers)))
     return plan.run((), None, None, handle_of(stream))
@@ -346,6 +350,7 @@ def _one_hot(
     if row.compute is None:
         raise DTypeError(f"dtype={row.name} is not computed with: elementwise.astype converts from another one")
     shape = (*indices.shape[:where], classes, *indices.shape[where:])
+    lengths_of(shape, row.itemsize, "num_classes, and indices' shape,")
     result = layout(shape, row_major_strides(shape, row.itemsize), row.numpy, indices.device)
     outputs, compute = _outputs(result, outs), str(row.compute)
 

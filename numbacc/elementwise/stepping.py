@@ -93,7 +93,7 @@ def counted(step: Any, handle: int) -> Any:
         if not isinstance(step, _NUMBERS):
             return step
         step = int(step) if isinstance(step, float) and step.is_integer() else step
-    return checks.integer(step, "step", 1)
+    return checks.integer(step, "step", 1, 2**63 - 1)
 
 
 def _single(obj: Any, name: str, handle: int) -> Any:

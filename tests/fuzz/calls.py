@@ -13,6 +13,7 @@ from numbacc import fft, gated, gemm
 from numbacc.base import dtypes
 from numbacc.random import Generator
 
+from . import elementwise_calls
 from .random import METHODS
 
 
@@ -47,7 +48,8 @@ class Call:
         self.case, self.place = case, case.place
         self.name, self.function, self.arguments, self.operands, self.random = "", None, {}, [], None
         case.pick(BUILDERS)(self, case)
-        self.add("stream", "stream", None) if self.name not in NO_STREAM and case.chance(0.3) else None
+        streamless = self.name in NO_STREAM or self.name.endswith("_plan")
+        self.add("stream", "stream", None) if not streamless and case.chance(0.3) else None
 
     def of(self, name, function):
         self.name, self.function = name, function
@@ -57,7 +59,7 @@ class Call:
 
     def array(self, name, shape, dtype, kind="array", required=True, fixed=True):
         values = (2 * self.case.rng.standard_normal(shape)).astype(dtypes.dtype(dtype))
-        operand = self.place.operand(values, margins=[(1, 1)] * len(shape))
+        operand = self.place.operand(values, margins=[(1, 1)] * max(len(shape), 1))
         self.operands.append(operand)
         self.add(name, kind, operand.view, required, fixed)
         return operand
@@ -261,10 +263,7 @@ def a_creation(call, case):
 BUILDERS = (
     a_gated, a_gated, a_product, a_product, a_narrow_product, a_layer, a_transform, a_transform, a_plan, a_shift,
     a_frequency, a_limit, a_generator, a_draw, a_draw, a_draw, a_creation, a_creation, a_creation,
+    *elementwise_calls.BUILDERS * 2,
 )  # fmt: skip
-#: What takes no stream.
-NO_STREAM = (
-    "gated.forward_plan", "gated.backward_plan", "gemm.matmul_plan", "fft.cache_limit", "Generator",
-    "Generator.spawn", "numbacc.release_memory", "numbacc.stream",
-    *(f"fft.{function}_plan" for function in ONE[:2] + MANY[4:6]),
-)  # fmt: skip
+#: What takes no stream, as plans do.
+NO_STREAM = ("fft.cache_limit", "Generator", "Generator.spawn", "numbacc.release_memory", "numbacc.stream")

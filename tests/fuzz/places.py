@@ -69,7 +69,8 @@ def take(case):
     name, shape = name_of_any(case), case.shape(case.pick([1, 2, 2, 3, 4]), empty=0)
     flat = case.chance(0.2)
     axis = None if flat else case.integer(-len(shape), len(shape) - 1)
-    x = lay(case, any_values(case, shape, name))
+    # What is seen as one row lies so.
+    x = case.place.operand(any_values(case, shape, name)) if flat else lay(case, any_values(case, shape, name))
     read = np.array(x.values)
     length = read.size if flat else shape[axis]
     i = indices_of(case, case.pick([(), (1,), (5,), (2, 3), (0,), (case.integer(1, 40),)]), length)

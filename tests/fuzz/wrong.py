@@ -138,6 +138,11 @@ NO_ARRAYS = values(
     Raises(ValueError("x")), Interface(data=None), Interface(typestr="x"), Interface(shape=(-1, 2)),
     Interface(version="a"), Interface(shape=None),
 )  # fmt: skip
+#: Where a number may stand.
+NO_OPERANDS = [m for m in NO_ARRAYS if type(m.make(None, None, None)) not in (int, float, complex, np.float32)]
+#: Where one stands alone the message is that there is no array.
+NUMBERS_ALONE = [m._replace(named=False) for m in values(3, 3.5, 1j, np.float32(3))]
+NO_LISTS = values("x", b"x", 3, 3.5, object(), {1.0}, {}, lambda: None, range(3), None)
 HOST_DTYPES = [
     like(lambda case, a, d=d: np.zeros(a.shape, d), host=True)
     for d in (object, "U5", "M8[s]", np.longdouble, np.clongdouble, ">f8", [("f", "f4")])
@@ -150,12 +155,30 @@ OTHER_SHAPES = [like(longer), like(lambda case, a: a[None]), like(lambda case, a
 OTHER_DTYPES = [
     like(lambda case, a, d=d: np.ones(a.shape, d), certain=False) for d in ("f4", "f8", "i4", "?", "c8", "f2")
 ]
+OTHER_MASKS = [like(lambda case, a, d=d: np.ones(a.shape, d)) for d in ("f4", "i4", "u1")]
+NO_INDICES = [like(lambda case, a, d=d: np.ones(a.shape, d), errors=(numbacc.DTypeError,)) for d in ("f4", "?", "c8")]
+ON_HOST = Mutation(on_host, errors=(numbacc.DeviceError,))
+
+
+def with_element(element):
+    """A list whose last array is replaced by what is none, or no fitting one."""
+
+    def make(case, call, name):
+        there = call.arguments[name].value
+        return [*there[:-1], element] if isinstance(there, (list, tuple)) and there else [element]
+
+    return Mutation(make, named=True)
+
+
+ELEMENTS = [with_element(each) for each in (None, "x", 3, 1j, [1.0], object(), Raises(KeyError("x")))]
 OUTS = [
     Mutation(frozen, errors=(numbacc.LayoutError,)),
     Mutation(overlapping, errors=(numbacc.LayoutError,)),
     like(lambda case, a: np.broadcast_to(a[:1] if a.ndim else a, a.shape), errors=(numbacc.LayoutError,)),
 ]
 NO_NUMBER = values("1", b"1", [1], (1,), {}, object(), np.array([1, 2]), np.array(["x"]), 1j)
+#: The same where arrays are operands: NumPy's beside those of a device are refused as such.
+NO_SCALAR = [m._replace(host=isinstance(m.make(None, None, None), np.ndarray)) for m in NO_NUMBER]
 NO_INTEGER = [*NO_NUMBER, *values(1.5, NAN, np.float32(1), np.array([1.0, 2.0]))]
 #: What names nothing; of a generator's kind an integer is a seed.
 NO_NAME = values("", "nonsense", b"relu", 1.5, NAN, ["relu"], {"a": 1}, np.array([1, 2]), np.ones(3), object())
@@ -172,8 +195,17 @@ NO_DEVICE = [*NAMELESS, *values(99, "cuda:99")]
 NO_SCALE = values("2", True, [2.0], {}, object(), 1j)
 
 MUTATIONS: dict[str, list[Mutation]] = {
-    "array": [*NO_ARRAYS, *HOST_DTYPES, *SHAPES, *OTHER_DTYPES, Mutation(on_host, errors=(numbacc.DeviceError,))],
+    "array": [*NO_ARRAYS, *HOST_DTYPES, *SHAPES, *OTHER_DTYPES, ON_HOST],
     "any array": NO_ARRAYS,
+    "operand": [*NO_OPERANDS, *HOST_DTYPES, SHAPES[0], *OTHER_DTYPES, ON_HOST],
+    "operand or None": [*NO_OPERANDS[1:], *HOST_DTYPES, SHAPES[0], *OTHER_DTYPES, ON_HOST],
+    "alone": [*NO_OPERANDS, *NUMBERS_ALONE, *HOST_DTYPES, SHAPES[0], *OTHER_DTYPES, ON_HOST],
+    "array of any rank": [*NO_ARRAYS, *HOST_DTYPES, SHAPES[0], *OTHER_DTYPES, ON_HOST],
+    "array or None": [*NO_ARRAYS[1:], *HOST_DTYPES, *SHAPES, *OTHER_DTYPES, ON_HOST],
+    "mask": [*NO_ARRAYS[1:], *HOST_DTYPES, *OTHER_MASKS, ON_HOST],
+    "indices": [*NO_ARRAYS, *HOST_DTYPES, *NO_INDICES, ON_HOST],
+    "arrays": [*NO_LISTS, *ELEMENTS],
+    "lists": [*NO_LISTS, *ELEMENTS, *values((), [], certain=False)],
     "out": [*NO_ARRAYS[1:], *HOST_DTYPES, *SHAPES, *OTHER_SHAPES, *OTHER_DTYPES, *OUTS, Mutation(on_host)],
     "host out": values(
         [1], "x", 3, (), np.zeros((2, 2), np.float32), np.zeros((2, 3), np.int8), np.zeros((3, 2), np.float32).T
@@ -182,6 +214,7 @@ MUTATIONS: dict[str, list[Mutation]] = {
     "option or None": NO_OPTION,
     "option or seed": [*NO_NAME, *values(None)],
     "axis": [*NO_INTEGER, *values(None, HUGE, -HUGE, 100, -100)],
+    "axis or None": [*NO_INTEGER, *values(HUGE, -HUGE, 100, -100)],
     "axes": values("01", 1.5, NAN, [1.0], object(), (0, None), 100, (0, 100), HUGE),
     "count": [*NO_INTEGER, *values(None, 0, -1, -HUGE, 2**62, HUGE)],
     "count or None": [*NO_INTEGER, *values(0, -1, -HUGE, 2**62, HUGE)],
@@ -190,7 +223,16 @@ MUTATIONS: dict[str, list[Mutation]] = {
     ),
     "real": [*NO_NUMBER, *values(None, HUGE, np.array([1.0]))],
     "finite": [*NO_NUMBER, *values(None, HUGE, NAN, float("inf"), np.array([1.0]))],
+    "finite or None": [*NO_NUMBER, *values(HUGE, NAN, float("inf"), np.array([1.0]))],
     "bound": [*NO_INTEGER, *values(HUGE, -HUGE, 2**64 + 1)],
+    "probability": [*NO_NUMBER, *values(None, HUGE, NAN, -0.5, 1.5)],
+    "offset": [*NO_SCALAR, *values(None, -4, 3, 1.5, HUGE, 2**63)],
+    "scalar": [*NO_SCALAR, *values(None, HUGE)],
+    "count or 0": [*NO_INTEGER, *values(None, -1, -HUGE, 2**62, HUGE)],
+    "step": [*NO_NUMBER, *values(None, 0, -1, NAN, HUGE)],
+    "stride": [*NO_NUMBER, *values(None, 0, NAN, HUGE, float("inf"))],
+    "integer": [*NO_INTEGER, *values(None)],
+    "positive": [*NO_NUMBER, *values(None, -1.0, NAN, HUGE)],
     "seed": [*NO_INTEGER, *values(None, -1, HUGE, -HUGE, 2**64)],
     "flag": NO_FLAG,
     "limit": values("x", 0, -1, 1.5, True, [], NAN, object()),
@@ -255,8 +297,9 @@ def attempt(case):
             return None
         if value is None and not argument.required and argument.kind in ("array", "aux"):
             mutation = mutation._replace(certain=call.name.startswith("gemm.matmul"))
-        if call.name.endswith("_plan") and mutation.make in (frozen, overlapping):
-            mutation = mutation._replace(certain=False, errors=())  # a plan is made of layouts, not of memory
+        if call.name.endswith("_plan") and (mutation.make in (frozen, overlapping) or argument.kind == "scalar"):
+            # A plan is made of layouts and kinds of numbers, not of memory and numbers.
+            mutation = mutation._replace(certain=False, errors=())
         chosen[str(name)] = mutation
         call.arguments[str(name)] = argument._replace(value=value)
     host_only = any(m.host or m.make is on_host for m in chosen.values())
@@ -317,7 +360,7 @@ def judge(case, call, chosen, error, certain):
 SYNONYMS = {
     "a": ("b",), "b": ("a",), "b1": ("bias",), "b2": ("bias",), "w": ("b",), "w1": ("b",), "w2": ("b",),
     "axis": ("axes",), "s": ("axes",), "axes": ("s", "axis"), "device": ("cuda",), "n": ("points",),
-    "size": ("outputs",),
+    "size": ("outputs",), "p": ("g", "m", "v"), "g": ("p", "m", "v"), "m": ("p",), "v": ("p",),
 }  # fmt: skip
 
 
