@@ -144,6 +144,9 @@ def test_many_blocks_have_equal_shares(shape, axis):
 
 # ---------------------------------------------------------------- rows
 
+#: Bytes: addresses that are the same for every row wait in memory, not in registers.
+SUMS_SPILLED = 256
+
 
 def rows_of(name, dtype, columns=4096, weight="float32", rows=1000):
     x, w = dense((rows, columns), dtype), dense((columns,), weight)
@@ -159,7 +162,7 @@ def test_normalizations(name, dtype):
     """What is kept is read 16 bytes at a time, and results are written so."""
     plan = normalizing.planned(name, rows_of(name, dtype))
     for order in orders_of(plan):
-        found = check(order.kernel, spilled=8 if name == "layer_norm_backward" else 0)
+        found = check(order.kernel, spilled=SUMS_SPILLED if isinstance(order.kernel, SumsSpec) else 0)
         if isinstance(order.kernel, RowSpec):
             assert widest(found) == widest(found, "st") == 16
 
@@ -194,7 +197,7 @@ def test_gradients_of_weights_come_of_one_pass(dtype, columns, rows, together):
         if together:
             assert first.grid[0] >= 100 and first.block[0] * first.block[1] <= 1024
             assert first.shared >= 4 * sums * columns
-            check(first.kernel)
+            check(first.kernel, spilled=SUMS_SPILLED)
 
 
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0), (10, 0)], ids=str)

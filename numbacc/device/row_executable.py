@@ -13,8 +13,8 @@ from ..base.dispatch import launcher_class
 from ..base.dtypes import info
 from ..base.layout import Layout, Merged, View, merge_dimensions, same_layout
 from ..kernels.formula import RowFormula
-from ..kernels.row_specs import RowSpec
-from ..kernels.specs import VECTOR_BYTES, LaunchOrder, words_of
+from ..kernels.row_specs import ROW_WARPS, RowSpec
+from ..kernels.specs import VECTOR_BYTES, WARP, LaunchOrder, words_of
 from .few_rows import FewRows
 from .geometry import RANKS, alignments_of, arrays_of, sizes_of
 from .map_executable import Kernel
@@ -125,6 +125,7 @@ class RowExecutable(Operation):
             form=launch.form,
             runs=launch.runs,
             is_cluster=launch.blocks > 1,
+            warps=next(n for n in ROW_WARPS if n * WARP >= launch.block[0]),
         )
         grid = -(-rows // launch.block[0 if given.is_across else 1]) * launch.blocks
         steps = [n for step, inner in zip(outer.strides, self._inner, strict=True) for n in (*before, *step, inner)]

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..kernels.row_specs import ACROSS_THREADS
+from ..kernels.row_specs import ACROSS_THREADS, SHARED_THREADS
 from ..kernels.specs import MAX_THREADS, VECTOR_BYTES, WARP, Limits
 from .geometry import power_of_two
 
 #: Bytes that a thread keeps in registers, numbers that these and the weights beside them are, and threads of a row that
 #: is kept there, at most.
-_REGISTER_BYTES, _NUMBERS, _REGISTER_THREADS = 4 * VECTOR_BYTES, 64, 256
+_REGISTER_BYTES, _NUMBERS, _REGISTER_THREADS = 4 * VECTOR_BYTES, 96, 256
 #: Accesses of each input that a thread has under way, at most.
 _RUNS = 8
+#: The same of rows in shared memory, whose threads are more and have fewer registers: bytes, numbers, accesses.
+_SHARED_BYTES, _SHARED_NUMBERS, _SHARED_RUNS = 2 * VECTOR_BYTES, 48, 4
 #: Threads of a block whose rows are short, and of one whose row is as long as can be.
 _THREADS, _MOST_THREADS = MAX_THREADS, 1024
-#: Threads that a multiprocessor takes, with 64 registers each.
+#: Threads that a multiprocessor takes, with 64 registers each; with fewer, see `SHARED_THREADS`.
 _RESIDENT = 1024
 #: Bytes of shared memory that a block has beside rows, at most: its threads' parts, and what the GPU takes.
 _OWN_BYTES = 8192
@@ -86,7 +88,7 @@ def launch_rows(given: Rows, limits: Limits) -> RowLaunch:
     accesses, most = given.columns // given.width, 1 if given.is_double else _most_runs(given)
     if given.is_across:
         x = min(WARP, power_of_two(rows))
-        threads = min(_threads(x * accesses * nbytes * kept, limits), ACROSS_THREADS)
+        threads = min(_threads(x * accesses * nbytes * kept, _RESIDENT, limits), ACROSS_THREADS)
         return _in_shared("across", most, (x, threads // x), threads // x, accesses, nbytes * kept, 1, limits)
     runs = min(most, power_of_two(accesses))
     while runs > 1 and rows * _group(accesses, runs) < _BUSY:
@@ -96,7 +98,9 @@ def launch_rows(given: Rows, limits: Limits) -> RowLaunch:
         return RowLaunch("registers", runs, _block(group, rows))
     blocks = _blocks(rows, accesses * nbytes * kept, limits)
     each = -(-accesses // blocks)
-    group = min(_group(each, 4), _threads(each * nbytes * kept, limits))
+    resident = _RESIDENT if given.is_double else SHARED_THREADS
+    group = min(_group(each, 4), _threads(each * nbytes * kept, resident, limits))
+    most = min(most, _runs(given, _SHARED_BYTES, _SHARED_NUMBERS, _SHARED_RUNS))
     # Blocks that share a row have no other.
     block = (group, 1) if blocks > 1 else _block(group, rows)
     return _in_shared("shared", most, block, group * blocks, accesses, nbytes * kept, blocks, limits)
@@ -126,7 +130,12 @@ def launch_sums(given: Rows, parts: int, limits: Limits) -> tuple[RowLaunch, int
 
 def _most_runs(given: Rows) -> int:
     """Accesses of each input that a thread has under way, at most: a power of two."""
-    most = min(_REGISTER_BYTES // (given.nbytes * given.kept), _NUMBERS // (given.width * given.inputs), _RUNS)
+    return _runs(given, _REGISTER_BYTES, _NUMBERS, _RUNS)
+
+
+def _runs(given: Rows, nbytes: int, numbers: int, most: int) -> int:
+    """The same, of so many bytes, numbers and accesses."""
+    most = min(nbytes // (given.nbytes * given.kept), numbers // (given.width * given.inputs), most)
     return 1 << max(most, 1).bit_length() - 1
 
 
@@ -141,11 +150,11 @@ def _block(group: int, rows: int) -> tuple[int, int]:
     return group, max(min(_THREADS // group, power_of_two(rows)), WARP // group, 1)
 
 
-def _threads(nbytes: int, limits: Limits) -> int:
-    """Threads of a block that keeps so many bytes: so many that those of a multiprocessor's blocks fill it."""
+def _threads(nbytes: int, resident: int, limits: Limits) -> int:
+    """Threads of a block that keeps so many bytes: so many that those of a multiprocessor's blocks are `resident`."""
     together = max((limits.shared + 1024) // (nbytes + _OWN_BYTES // 4), 1)
     threads = _THREADS
-    while threads < _MOST_THREADS and 2 * threads * together <= _RESIDENT:
+    while threads < _MOST_THREADS and 2 * threads * together <= resident:
         threads *= 2
     return threads
 

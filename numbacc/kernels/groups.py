@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,7 @@ from .row_specs import ROW_BLOCKS, ROW_BOUNDS
 from .specs import WARP
 
 if SIMULATED:
-    from .simulated_groups import share, shift
+    from .simulated_groups import swap
 else:
     from ..base._numba import intrinsic, ir, types
     from .access import aggregate
@@ -26,29 +27,56 @@ WARP_CELLS = ROW_BOUNDS[0] // WARP
 CELLS = WARP_CELLS + ROW_BLOCKS
 
 
-def settling_warps(stage: SimpleNamespace) -> Any:
+def _merging(stage: SimpleNamespace, lanes: int) -> Callable[..., Any]:
+    """The device function parts -> those of `lanes` neighbours in a warp, a power of two; each of them has the same.
+
+    Both of a pair merge the other's: a merge gives the same whichever of its two comes first.
+    """
+    half, join, merge = lanes // 2, stage.join, stage.merge
+
+    def settle(parts):
+        return join(merge, parts, swap(parts, half))
+
+    one: Callable[..., Any] = cuda.jit(device=True)(settle)
+    if lanes == 2:
+        return one
+    fewer = _merging(stage, half)
+
+    def settle_all(parts):
+        return fewer(one(parts))
+
+    jitted: Callable[..., Any] = cuda.jit(device=True)(settle_all)
+    return jitted
+
+
+def settling_warps(stage: SimpleNamespace, warps: int) -> Any:
     """The device function (parts, cells, place, thread, rank, group) -> the parts of a group of threads, for all of it.
 
-    Threads of a group are next to each other: a power of two up to a warp's, or whole warps. `thread` is a thread's
-    number in the block, `rank` that in its group; cells from `place` on are the group's block's.
+    Threads of a group are next to each other: a power of two up to a warp's, or whole warps, `warps` at most, which is
+    a power of two. `thread` is a thread's number in the block, `rank` that in its group; cells from `place` on are the
+    group's block's.
     """
-    put, take, join, merge, warp = stage.put, stage.take, stage.join, stage.merge, WARP
+    put, take, join, merge, nothing = stage.put, stage.take, stage.join, stage.merge, stage.start(1)
+    warp, shift, whole, others = WARP, WARP.bit_length() - 1, _merging(stage, WARP), _merging(stage, warps)
 
     def settle(parts, cells, place, thread, rank, group):
-        half = min(group, warp) // 2
-        while half > 0:
-            parts = join(merge, parts, shift(parts, half))
-            half //= 2
-        if group <= warp:
-            return share(parts, rank)
-        if rank % warp == 0:
-            put(cells, 0, place + thread // warp, parts)
+        if group < warp:
+            half = group >> 1
+            while half > 0:
+                parts = join(merge, parts, swap(parts, half))
+                half >>= 1
+            return parts
+        parts = whole(parts)
+        if group == warp:
+            return parts
+        if thread & (warp - 1) == 0:
+            put(cells, 0, place + (thread >> shift), parts)
         cuda.syncthreads()
-        first = place + (thread - rank) // warp
-        parts = take(cells, 0, first)
-        for other in range(1, group // warp):
-            parts = join(merge, parts, take(cells, 0, first + other))
-        return parts
+        # Threads of every warp take one part each: one after the other they would wait for each in turn.
+        number, parts = thread & (warps - 1), nothing()
+        if number < group >> shift:
+            parts = take(cells, 0, place + (thread - rank >> shift) + number)
+        return others(parts)
 
     return cuda.jit(device=True)(settle)
 
@@ -59,7 +87,8 @@ def settling_blocks(stage: SimpleNamespace, is_first: bool) -> Any:
     Each block writes its parts into cells of all. Before the first of them `arrive` was called, so that no block writes
     into one that has not begun.
     """
-    take, join, merge, cells_before = stage.take, stage.join, stage.merge, WARP_CELLS
+    take, nothing, cells_before, most = stage.take, stage.start(1), WARP_CELLS, ROW_BLOCKS
+    others = _merging(stage, ROW_BLOCKS)
 
     def settle(parts, cells, place, thread, blocks):
         if is_first:
@@ -69,10 +98,10 @@ def settling_blocks(stage: SimpleNamespace, is_first: bool) -> Any:
             put_in(cells, place + block_in_cluster(), parts, thread)
         arrive()
         wait()
-        found = take(cells, 0, place)
-        for other in range(1, blocks):
-            found = join(merge, found, take(cells, 0, place + other))
-        return found
+        number, parts = thread & (most - 1), nothing()
+        if number < blocks:
+            parts = take(cells, 0, place + number)
+        return others(parts)
 
     return cuda.jit(device=True)(settle)
 
@@ -98,31 +127,24 @@ if not SIMULATED:
             pair = builder.insert_element(pair, word, _I32(k))
         return builder.bitcast(pair, kind)
 
-    def _exchange(way: str) -> Any:
-        """An intrinsic that gives each thread what the one so many behind, or before, has; both in one warp."""
+    @intrinsic
+    def swap(typing: Any, parts: Any, step: Any) -> Any:
+        """What the other thread of each pair has; they are so many apart, a power of two, and both in one warp."""
+        text = "shfl.sync.bfly.b32 $0, $1, $2, 31, -1;"
 
-        @intrinsic
-        def exchange(typing: Any, parts: Any, step: Any) -> Any:
-            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                other = builder.trunc(args[1], _I32) if args[1].type.width > 32 else args[1]
-                items: dict[Any, Any] = {}
-                for _, at in _leaves(parts):
-                    number = builder.extract_value(args[0], at)
-                    words = [
-                        assembly(
-                            builder, _I32, f"shfl.sync.{way}, -1;", "=r,r,r", [word, other],
-                            "convergent",
-                        )
-                        for word in _words(builder, number)
-                    ]  # fmt: skip
-                    items[at] = _number(builder, words, number.type)
-                return aggregate(context, builder, parts, items)
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            other = builder.trunc(args[1], _I32) if args[1].type.width > 32 else args[1]
+            items: dict[Any, Any] = {}
+            for _, at in _leaves(parts):
+                number = builder.extract_value(args[0], at)
+                words = [
+                    assembly(builder, _I32, text, "=r,r,r", [word, other], "convergent")
+                    for word in _words(builder, number)
+                ]
+                items[at] = _number(builder, words, number.type)
+            return aggregate(context, builder, parts, items)
 
-            return parts(parts, step), generate
-
-        return exchange
-
-    shift, share = _exchange("down.b32 $0, $1, $2, 31"), _exchange("up.b32 $0, $1, $2, 0")
+        return parts(parts, step), generate
 
     def _barrier(text: str) -> Any:
         @intrinsic

@@ -23,13 +23,15 @@ from .intrinsics import operands, scalar_reader
 from .row_lanes import keeping, kept_memory
 from .row_specs import ACROSS_THREADS, RowSpec
 from .specialize import specialize
-from .specs import VECTOR_BYTES, Kernel, words_of
+from .specs import Kernel, words_of
+
+#: Numbers that a thread has in registers where results are written of rows in shared memory.
+_WRITE_NUMBERS = 32
 
 
 def _write_runs(spec: RowSpec) -> int:
     """Accesses under way at once where results are written, and all inputs are in registers."""
-    nbytes = sum(spec.width * TABLE[name].itemsize for name in spec.reads)
-    return 1 << min(max(8 * VECTOR_BYTES // nbytes, 1), spec.runs).bit_length() - 1
+    return 1 << min(max(_WRITE_NUMBERS // (spec.width * len(spec.reads)), 1), spec.runs).bit_length() - 1
 
 
 def insides(runs: int) -> Callable[..., Any]:
@@ -95,7 +97,7 @@ def _settling(spec: RowSpec, stage: SimpleNamespace, number: int) -> Any:
             return take(cells, 0, base + place + thread - rank * apart)
 
         return cuda.jit(device=True)(across)
-    threads, place = settling_warps(stage), number * CELLS
+    threads, place = settling_warps(stage, spec.warps), number * CELLS
 
     def settle_threads(parts, cells, base, thread, rank, group, apart, blocks):
         return threads(parts, cells, base + place, thread, rank, group)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from ..base.dtypes import TABLE
 from .formula import Formula, RowFormula
+from .specs import WARP
 
 #: Threads of a block of `row_maps`, at most, and blocks that fit a multiprocessor then: 64 registers per thread.
 ROW_BOUNDS = (1024, 1)
@@ -13,6 +14,10 @@ ROW_BOUNDS = (1024, 1)
 ACROSS_THREADS = 256
 #: Blocks that a row has, at most: of a cluster every GPU that knows clusters takes so many.
 ROW_BLOCKS = 8
+#: Warps of a block that take a row together: so many, or as many as a block has.
+ROW_WARPS = (8, 16, ROW_BOUNDS[0] // WARP)
+#: Threads that a multiprocessor takes of blocks that keep rows in shared memory: with 40 registers each.
+SHARED_THREADS = 1536
 
 
 class RowSpec(NamedTuple):
@@ -28,6 +33,7 @@ class RowSpec(NamedTuple):
             taking rows side by side.
         runs: accesses of each input that a thread has under way at once; in registers all that it has.
         is_cluster: True where several blocks share a row.
+        warps: how many warps of a block take a row together, at most: one of `ROW_WARPS`.
     """
 
     formula: RowFormula
@@ -43,6 +49,7 @@ class RowSpec(NamedTuple):
     form: str = "registers"
     runs: int = 1
     is_cluster: bool = False
+    warps: int = ROW_WARPS[-1]
 
     @property
     def needs_alignment(self) -> bool:
@@ -67,7 +74,9 @@ class RowSpec(NamedTuple):
     @property
     def launch_bounds(self) -> tuple[int, int]:
         """Threads of a block, at most, and blocks that fit a multiprocessor together."""
-        return ROW_BOUNDS
+        if self.form != "shared" or self.compute == "float64":
+            return ROW_BOUNDS
+        return WARP * self.warps, max(SHARED_THREADS // (WARP * self.warps), 1)
 
     @property
     def is_dynamic(self) -> bool:

@@ -9,24 +9,14 @@ from .simulated_folds import allocating
 
 
 @cuda.jit(device=True)
-def _exchange(parts: Any, other: int) -> Any:
-    """What another thread of the block has."""
+def swap(parts: Any, step: int) -> Any:
+    """What the other thread of each pair has; they are so many apart."""
     allocating.acquire()
     cells = cuda.shared.array(cuda.blockDim.x * cuda.blockDim.y, object)
     allocating.release()
     thread = cuda.threadIdx.y * cuda.blockDim.x + cuda.threadIdx.x
     cells[thread] = parts
     cuda.syncthreads()
-    found = cells[thread + other] if thread + other < len(cells) else parts
+    found = cells[thread ^ step]
     cuda.syncthreads()
     return found
-
-
-def shift(parts: Any, step: int) -> Any:
-    """The parts of the thread `step` behind."""
-    return _exchange(parts, step)
-
-
-def share(parts: Any, rank: int) -> Any:
-    """The parts of the thread `rank` before."""
-    return _exchange(parts, -rank)
