@@ -27,8 +27,7 @@ from ..reference import reductions as folded
 from .calling import NumberedPlan, call
 from .indexing import take_along_axis
 from .operation import planned, run
-from .planning import broadcast_strides
-from .positions import check_indices
+from .planning import broadcast_strides, check_indices
 from .sums import sum as sum_of
 from .table import TABLE
 

@@ -21,8 +21,7 @@ from ..errors import DTypeError, ShapeError
 from ..plan.base import check_out
 from ..reference import indexing as reference
 from .calling import NumberedPlan, call, find
-from .planning import broadcast_strides
-from .positions import check_indices
+from .planning import broadcast_strides, check_indices
 
 
 def take(x: Any, indices: Any, *, axis: int | None = None, out: Any = None, stream: Any = None) -> Array:

@@ -227,3 +227,9 @@ def broadcast_strides(array: Layout, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The strides, in bytes, with which an array is read as one of a shape: 0 where it is repeated."""
     own = (0 if n == 1 else step for n, step in zip(array.shape, array.strides, strict=True))
     return (*(0,) * (len(shape) - array.ndim), *own)
+
+
+def check_indices(indices: Layout, name: str) -> None:
+    """Raise DTypeError unless an array is of integers."""
+    if kind_of(info(indices.dtype, name).name) not in "iu":
+        raise DTypeError(f"{name} has dtype {indices.dtype}; indices are integers: elementwise.astype converts")

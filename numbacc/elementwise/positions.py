@@ -20,6 +20,7 @@ from ..kernels.positions import POSITIONS
 from ..plan.base import check_out
 from .caching import plans
 from .calling import NumberedPlan, call, find
+from .planning import check_indices
 from .resolve import kind_of
 
 
@@ -388,12 +389,6 @@ def everyday(matrix: Layout, indices: Layout) -> Iterator[NumberedPlan]:
     yield from (_range("stepped", made, True, (0, 1), "") for made in (whole, row))
     yield _range("stepped", row, False, (0.0, 1.0), "")
     yield _range("spaced", row, False, (0.0, 1.0, 0, 1.0), "")
-
-
-def check_indices(indices: Layout, name: str) -> None:
-    """Raise DTypeError unless an array is of integers."""
-    if kind_of(info(indices.dtype, name).name) not in "iu":
-        raise DTypeError(f"{name} has dtype {indices.dtype}; indices are integers: elementwise.astype converts")
 
 
 def _outputs(result: Layout, outs: tuple[Layout, ...] | None) -> tuple[Layout, ...]:
