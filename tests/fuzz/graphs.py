@@ -8,11 +8,12 @@ import numpy as np
 
 import numbacc
 
+from . import steps
 from .case import Case
 from .program import Program
 
 #: Steps that a graph can hold.
-STEPS = ("forward", "forward", "backward", "matmul", "matmul", "fill", "copy", "fresh", "view", "delete")
+STEPS = ("forward", "forward", "backward", "matmul", "matmul", "fill", "copy", "fresh", "view", "delete", *steps.NAMES)
 
 
 def available(place):
@@ -71,6 +72,7 @@ def captured_program(case, graph):
         return None
     for k, value in kept.items():  # nothing has been run yet
         program.mirrors[k][...] = value
+    program.counted[...] = 0
     return program
 
 

@@ -13,8 +13,10 @@ import numbacc
 from numbacc import fft, gated, gemm
 from numbacc.random import Generator
 
+from . import steps
 from .gemm import is_stored
 from .operands import installed
+from .steps import Steps
 
 #: Beyond this float64 would round.
 _LARGEST = 2.0**48
@@ -22,7 +24,7 @@ _LARGEST = 2.0**48
 _SLOW = (1 << 28, 40)
 
 
-class Program:
+class Program(Steps):
     """Arrays by number, their mirrors in NumPy, and what was done to them.
 
     Attributes:
@@ -40,6 +42,7 @@ class Program:
         self.streams = streams or all_streams(case)
         self.arrays, self.mirrors, self.frozen, self.finals, self.replay = {}, {}, set(), [], []
         self._count = 0
+        self.begin()
 
     # ------------------------------------------------------------ steps
 
@@ -350,7 +353,7 @@ class Program:
 
 STEPS = (
     "forward", "forward", "backward", "matmul", "matmul", "fill", "copy", "copy", "fresh", "view", "delete", "delete",
-    "transform", "draw", "slow", "abroad",
+    "transform", "draw", "slow", "abroad", *steps.NAMES,
 )  # fmt: skip
 
 
