@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import numpy as np
+from family_work import FAMILY
 
 import numbacc
 from numbacc import fft, gated, gemm, random
@@ -68,7 +69,7 @@ def _copy(x, out, stream):
     return out
 
 
-#: A family's work: (x, out, stream) -> the result, for a float32 x of shape (n, 2 n) or so.
+#: A family's work: (x, out, stream) -> the result, for a float32 x of shape (n, 4 n) or so.
 WORK = {
     "gated": _gated,
     "matmul": _matmul,
@@ -77,6 +78,7 @@ WORK = {
     "padded fft": _padded,
     "shift": _shift,
     "copy": _copy,
+    **FAMILY,
 }
 
 

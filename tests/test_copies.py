@@ -16,6 +16,7 @@ from conftest import bits, refused
 from skips import skip_if
 
 import numbacc
+from numbacc import elementwise as ew
 from numbacc import fft, gated, gemm
 from numbacc.base import dtypes
 from numbacc.base.dispatch import simulated
@@ -134,9 +135,20 @@ def test_what_outlives_its_copies(device_place):
     assert [numbacc.asnumpy(a).tolist() for a in other] == [[k] * 4 for k in range(8)]
 
 
+def elementwise_plans(place, x):
+    """A plan of each class that the family has."""
+    y, z, w = (place.put(np.ones((4, 8), np.float32)) for _ in range(3))
+    indices = place.put(np.array([1, 0]))
+    return [
+        ew.exp_plan(x), ew.exp_backward_plan(x, x), ew.sum_plan(x, axis=1), ew.softmax_plan(x), ew.cumsum_plan(x),
+        ew.layer_norm_backward_plan(x, x), ew.take_plan(x, indices, axis=0), ew.dropout_plan(x, seed=0),
+        ew.one_hot_plan(indices, 3), ew.adamw_step_plan(x, y, z, w, 1), ew.adamw_step_plan([x], [y], [z], [w], 1),
+    ]  # fmt: skip
+
+
 def owners(place):
     x = place.put(np.ones((4, 8), np.float32))
-    plans = [gated.forward_plan(x), gemm.matmul_plan(x, x.T), fft.fft_plan(x)]
+    plans = [gated.forward_plan(x), gemm.matmul_plan(x, x.T), fft.fft_plan(x), *elementwise_plans(place, x)]
     streams = [numbacc.stream(), numbacc.current_stream()]
     return [*plans, *streams, *([x._storage] if place.is_device else [])]
 

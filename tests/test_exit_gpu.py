@@ -32,6 +32,22 @@ VALUES = {
     "open capture": "g = numbacc.graph(); g.__enter__(); value = g, gated.forward(numbacc.zeros((4, 8)))",
     "plans": "x = numbacc.zeros((8, 8)); value = fft.fft_plan(x), gemm.matmul_plan(x, x)",
     "taken": "import torch; t = torch.zeros(4, 8, device='cuda'); value = numbacc.from_dlpack(t), t",
+    "elementwise, in flight": (
+        "x, value = numbacc.zeros((1 << 12, 1 << 12)), []\n"
+        "own, spread = ew.kernel(lambda x: x * x + 1.0), ew.reduction(lambda x: x * x)\n"
+        "for k in range(20):\n"
+        "    with numbacc.stream() as s:\n"
+        "        y = own(x); value += [s, y, spread(y), ew.softmax(y), ew.cumsum(y), ew.take(y, ew.argmax(y, axis=1))]"
+    ),
+    "elementwise plans": (
+        "x = numbacc.zeros((8, 8)); lists = [[x + k] for k in range(4)]; ew.adamw_step(*lists, 1)\n"
+        "value = ew.exp_plan(x), ew.sum_plan(x), ew.softmax_plan(x), ew.adamw_step_plan(*lists, 1), lists"
+    ),
+    "elementwise graph": (
+        "x, offset = numbacc.zeros((64, 64)), numbacc.zeros(1, 'int64')\n"
+        "with numbacc.graph() as g: y = ew.dropout(ew.softmax(x), seed=1, offset=offset).sum()\n"
+        "g.launch(); value = g, y"
+    ),
     "generator": "value = random.Generator('xorwow'); value.random(8)",
 }
 
@@ -44,7 +60,7 @@ def run(code, **environment):
     return done
 
 
-START = "import sys, numpy as np, numbacc; from numbacc import fft, gated, gemm, random; "
+START = "import sys, numpy as np, numbacc; from numbacc import elementwise as ew, fft, gated, gemm, random; "
 
 
 @pytest.mark.parametrize("value", VALUES)

@@ -17,7 +17,7 @@ from ..arrays import operands
 from ..base.layout import CPU, Layout, check_same_device, read_only, same_layout
 from ..device.operation import Operation
 from ..device.streams import handle_of
-from ..errors import DTypeError, LayoutError, ShapeError
+from ..errors import DeviceError, DTypeError, LayoutError, ShapeError
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,10 @@ class Plan(Operation):
                     self.check_overlap([None if each is None else each.ctypes.data for each in (*inputs, *outs)])
         if self.overwritten:
             self._check_overwritten(inputs)
-        return self._compute(inputs, outs, scalars)
+        try:
+            return self._compute(inputs, outs, scalars)
+        except MemoryError as error:
+            raise DeviceError(f"out of host memory: {error}") from None
 
 
 def outs_of(out: Any, handle: int) -> list[Any] | None:

@@ -17,7 +17,7 @@ STEPS = ("forward", "forward", "backward", "matmul", "matmul", "fill", "copy", "
 
 
 def available(place):
-    return place.name == "gpu" and hasattr(numbacc, "graph")
+    return place.is_device
 
 
 def run(case):
@@ -31,7 +31,7 @@ def run(case):
     if program is None:
         return
     graph = program.graph
-    for _ in range(case.integer(2, 8)):
+    for _ in range(case.integer(2, 3 if case.place.is_slow else 8)):
         replayed(case, program, graph)
         if len(program.arrays) > 1 and case.chance(0.4):
             k = case.pick(program.arrays)
@@ -51,13 +51,13 @@ def captured_program(case, graph):
     """A program of random steps, inside a graph if one is given; None where the graph refuses a step."""
     own = Case("graph", case.seed, case.place)
     own.lines = case.lines
-    program = Program(own, own.pick([8, 64, 512]), [None])
+    program = Program(own, own.pick([2] if case.place.is_slow else [8, 64, 512]), [None])
     for _ in range(3):
         program.fresh()
     program.inputs = list(program.mirrors)
     kept = {k: program.mirrors[k].copy() for k in program.inputs}
     program.replay.clear()
-    count = own.integer(3, 15)
+    count = own.integer(3, 6 if case.place.is_slow else 15)
     if graph is None:
         for _ in range(count):
             program.step(STEPS)

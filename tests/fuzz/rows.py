@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import reduction_oracle as oracle
-import simulated_blocks
 import test_blocks
 import test_rows
 import test_scans
@@ -12,14 +11,9 @@ from oracle import DTYPES
 from test_elementwise_reductions_own import MEANINGS
 
 from numbacc.base import dtypes
-from numbacc.base.dispatch import simulated
 
 from . import places
 from .operands import anywhere, called, lay, result_of, target_of
-
-if simulated():
-    # A thread takes a millisecond there, for as long as the process is.
-    simulated_blocks.shrink(setattr)
 
 FLOATS = tuple(dtype.name for dtype in DTYPES)
 

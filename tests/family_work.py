@@ -1,0 +1,100 @@
+"""A call of each kind of kernel that `elementwise` has, for tests of order and ownership."""
+
+from __future__ import annotations
+
+import math
+
+import numbacc
+from numbacc import elementwise as ew
+
+
+@ew.kernel
+def squashed(x):
+    return math.tanh(x) + 0.5 * x
+
+
+@ew.reduction(after=lambda total, count: math.sqrt(total / count))
+def spread(x):
+    return x * x
+
+
+def _map(x, out, stream):
+    return ew.exp(x, out=out, stream=stream)
+
+
+def _own_kernel(x, out, stream):
+    return squashed(x, out=out, stream=stream)
+
+
+def _fold(x, out, stream):
+    return ew.sum(x, axis=1, out=out, stream=stream)
+
+
+def _fold_of_all(x, out, stream):
+    """Of so few results that several blocks share each, in two passes."""
+    return ew.sum(x, axis=(0, 1), keepdims=True, out=out, stream=stream)
+
+
+def _own_reduction(x, out, stream):
+    return spread(x, axis=0, out=out, stream=stream)
+
+
+def _scan(x, out, stream):
+    return ew.cumsum(x, axis=1, out=out, stream=stream)
+
+
+def _scan_of_all(x, out, stream):
+    return ew.cumsum(x, out=out, stream=stream)
+
+
+def _row(x, out, stream):
+    return ew.softmax(x, out=out, stream=stream)
+
+
+def _gather(x, out, stream):
+    """By indices that were computed just before."""
+    return ew.take(x, ew.argmax(x, axis=1, stream=stream), axis=1, out=out, stream=stream)
+
+
+def _triangle(x, out, stream):
+    return ew.triu(x, k=1, out=out, stream=stream)
+
+
+def _dropout(x, out, stream):
+    """From an offset that the GPU reads."""
+    return ew.dropout(x, 0.25, seed=3, offset=ew.argmax(x, stream=stream), out=out, stream=stream)
+
+
+def _cross_entropy(x, out, stream):
+    """The losses, into a row, and their gradient."""
+    target = ew.argmin(x, axis=1, stream=stream)
+    loss = ew.cross_entropy(x, target, stream=stream)
+    return ew.cross_entropy_backward(loss, x, target, out=out, stream=stream)
+
+
+def _adamw(x, out, stream):
+    """A step of two parameters, in place."""
+    p = ew.copy(x, out=out, stream=stream)
+    m, v = (numbacc.zeros(x.shape, x.dtype, device=x.device, stream=stream) for _ in range(2))
+    half = x.shape[0] // 2
+    lists = ([each[:half], each[half:]] for each in (p, x, m, v))
+    ew.adamw_step(*lists, 1, rate=0.1, stream=stream)
+    return p
+
+
+#: Kind of kernel -> (x, out, stream) -> the result, for a float32 x of two dimensions; `out` is the result, if given.
+FAMILY = {
+    "map": _map,
+    "own kernel": _own_kernel,
+    "fold": _fold,
+    "fold of all": _fold_of_all,
+    "own reduction": _own_reduction,
+    "scan": _scan,
+    "scan of all": _scan_of_all,
+    "row": _row,
+    "gather": _gather,
+    "triangle": _triangle,
+    "dropout": _dropout,
+    "cross entropy": _cross_entropy,
+    "adamw": _adamw,
+}
