@@ -104,6 +104,8 @@ def test_what_has_no_cross_entropy(place):
     whole = place.put(np.zeros((2, 3), int))
     refused(numbacc.DTypeError, "x has dtype int64", run=lambda: ew.cross_entropy(whole, target))
     refused(numbacc.OptionError, "reduction", run=lambda: ew.cross_entropy(x, target, reduction="max"))
+    refused(numbacc.OptionError, "reduction", run=lambda: ew.cross_entropy(x, target, reduction=np.ones(2)))
+    refused(numbacc.OptionError, "return_stats=1", run=lambda: ew.cross_entropy(x, target, return_stats=1))
     refused(numbacc.OptionError, "label_smoothing", run=lambda: ew.cross_entropy(x, target, label_smoothing=2))
     refused(numbacc.ShapeError, "dy has shape", run=lambda: ew.cross_entropy_backward(target, x, target))
     refused(numbacc.ShapeError, "no classes", run=lambda: ew.cross_entropy(x[:, :0], target))

@@ -103,6 +103,38 @@ def test_what_was_repeated_gets_the_sum(place, shapes):
         np.testing.assert_allclose(place.get(mine), whole.sum(kept).reshape(shape), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(3, 1), (4,), (), (3, 4)])
+def test_conditions_may_be_repeated(place, shape):
+    """Alone, and with what they choose from."""
+    rng = np.random.default_rng(4)
+    condition, dy = rng.random(shape) < 0.5, rng.normal(size=(3, 4))
+    for a, b in ((dy + 1, dy - 1), (dy[:1], dy)):
+        found = elementwise.where_backward(*map(place.put, (dy, condition, a, b)))
+        wanted = [np.where(condition, dy, 0), np.where(condition, 0, dy)]
+        wanted[0] = wanted[0] if a.shape == dy.shape else wanted[0].sum(0, keepdims=True)
+        for mine, theirs in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(place.get(mine), theirs, rtol=1e-12)
+    numbers = np.array([[1.5, 2.0]])
+    (found,) = elementwise.where_backward(place.put(numbers), place.put(np.array([True])), place.put(numbers), 0.0)
+    assert place.get(found).tolist() == [[1.5, 2.0]]
+
+
+def test_what_has_dlpack_alone(numpy_place):
+    """Its shape is known only when it is taken."""
+
+    class OnlyDlpack:
+        def __init__(self, owner):
+            self.__dlpack__, self.__dlpack_device__ = owner.__dlpack__, owner.__dlpack_device__
+
+    dy, row = np.ones((3, 4)), np.arange(4.0)
+    found = elementwise.multiply_backward(dy, dy, OnlyDlpack(row))
+    np.testing.assert_array_equal(found[0], np.broadcast_to(row, (3, 4)))
+    np.testing.assert_array_equal(found[1], [3.0] * 4)
+    assert elementwise.where(OnlyDlpack(row), 1.0, OnlyDlpack(row)).tolist() == [0, 1, 1, 1]
+    with pytest.raises(numbacc.DTypeError, match="x2"):
+        elementwise.multiply_backward(dy, dy, np.ndarray)
+
+
 def test_sums_of_16_bits_are_rounded_once(place):
     """Of 4096 terms of 1 bfloat16's own sum would stop at 256."""
     x = place.put(np.ones((4096, 2), numbacc.bfloat16))

@@ -309,7 +309,13 @@ def test_what_does_not_fit(place):
 
 @pytest.mark.parametrize(
     "options, named",
-    [({"step": 0}, "step=0"), ({"beta1": 1.0}, "beta1="), ({"rate": -1.0}, "rate="), ({"eps": "x"}, "eps=")],
+    [
+        ({"step": 0}, "step=0"),
+        ({"step": 10**400}, "step=1"),
+        ({"beta1": 1.0}, "beta1="),
+        ({"rate": -1.0}, "rate="),
+        ({"eps": "x"}, "eps="),
+    ],
 )
 @pytest.mark.parametrize("listed", [False, True])
 def test_options(place, options, named, listed):

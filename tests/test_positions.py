@@ -89,6 +89,14 @@ def test_what_no_range_is():
     refused(numbacc.OptionError, "stop", "finite", run=lambda: ew.arange(np.inf))
     refused(numbacc.OptionError, "num=-1", run=lambda: ew.linspace(0, 1, -1))
     refused(numbacc.ShapeError, "n_rows=-1", run=lambda: ew.eye(-1))
+    for huge in (2**63, 10**400):
+        refused(numbacc.OptionError, "stop=", run=lambda huge=huge: ew.arange(0, huge, 7))
+        refused(numbacc.OptionError, "num=", run=lambda huge=huge: ew.linspace(0, 1, huge))
+        refused(numbacc.ShapeError, "n_rows", "too large", run=lambda huge=huge: ew.eye(huge))
+        refused(numbacc.ShapeError, "num_classes", "too large", run=lambda huge=huge: ew.one_hot(np.arange(3), huge))
+    refused(numbacc.OptionError, "stop", "steps", run=lambda: ew.arange(-1e308, 1e308))
+    refused(numbacc.ShapeError, "too large", run=lambda: ew.arange(1e300))
+    refused(numbacc.OptionError, "start=", "too large", run=lambda: ew.linspace(10**400, 1))
     refused(numbacc.DTypeError, "float8", run=lambda: ew.arange(3, dtype="float8_e5m2"))
 
 
