@@ -35,9 +35,10 @@ VALUES = {
     "elementwise, in flight": (
         "x, value = numbacc.zeros((1 << 12, 1 << 12)), []\n"
         "own, spread = ew.kernel(lambda x: x * x + 1.0), ew.reduction(lambda x: x * x)\n"
-        "for k in range(20):\n"
+        "for k in range(3):\n"
         "    with numbacc.stream() as s:\n"
-        "        y = own(x); value += [s, y, spread(y), ew.softmax(y), ew.cumsum(y), ew.take(y, ew.argmax(y, axis=1))]"
+        "        y = own(x); value += [s, y, spread(y), ew.softmax(y), ew.cumsum(y), ew.take(y, ew.argmax(y, axis=1))]\n"
+        "        for _ in range(500): own(y, out=y)"
     ),
     "elementwise plans": (
         "x = numbacc.zeros((8, 8)); lists = [[x + k] for k in range(4)]; ew.adamw_step(*lists, 1)\n"

@@ -174,10 +174,10 @@ def main(arguments=None):
 
 def report(told):
     """The figures as text."""
-    print(f"\n{'family':8} {'cases':>8} {'seconds':>8}  refused, by error")
+    print(f"\n{'family':11} {'cases':>8} {'seconds':>8}  refused, by error")
     for family, count in told["cases"].items():
         refused = ", ".join(f"{name} {n}" for name, n in sorted(told["refusals"].get(family, {}).items()))
-        print(f"{family:8} {count:8} {told['seconds'].get(family, 0):8}  {refused}")
+        print(f"{family:11} {count:8} {told['seconds'].get(family, 0):8}  {refused}")
     for failure in told["failures"]:
         seeds = failure["seeds"]
         print(
