@@ -189,7 +189,7 @@ def test_what_a_reduction_is():
 def test_inspect(place):
     x = place.put(np.ones((64, 256), np.float32))
     found = rms.inspect(x, axis=-1)
-    assert found.source.count("def ") == 4 and "sqrt" in str(found) and "fold_rows" in repr(found)
+    assert found.source.count("def ") == 4 and "square_root" in str(found) and "fold_rows" in repr(found)
     assert found.bytes_per_thread == 64 and found.capability >= (7, 5)
     if place.is_slow:
         assert found.ptx is None and "simulator" in found.kernels[0].reason
