@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -15,8 +14,7 @@ from ..kernels.formula import Reduction
 from ..kernels.specs import FoldSpec, LaunchOrder, words_of
 from .fold_geometry import Launch, Walk, by_columns, launch_of
 from .geometry import RANKS, alignments_of, sizes_of
-from .passes import Passes, kernel_of
-from .steps import Scratch, Step, Steps
+from .passes import Passes
 
 
 class FoldTask(NamedTuple):
@@ -62,6 +60,8 @@ class FoldTask(NamedTuple):
 class FoldExecutable(Passes):
     """A reduction, ready for arrays laid out as its task says, wherever they start."""
 
+    _takes_scalars = True
+
     def __init__(self, task: FoldTask):
         super().__init__(task.op, task.names, task.inputs, task.outputs)
         self.task = task
@@ -105,24 +105,12 @@ class FoldExecutable(Passes):
         parts = (0,) * len(self.task.formula.parts)
         return [key] if passes == 1 else [(*key[: len(self.inputs)], *parts), (*parts, *key[len(self.inputs) :])]
 
-    def _executable(self, key: tuple[int, ...], orders: Sequence[LaunchOrder]) -> Any:
-        """One launch, or two with parts in scratch memory between them."""
-        kernels = [kernel_of(order) for order in orders]
-        if len(kernels) == 1:
-            return kernels[0]
-        scratch, inputs, outputs = Scratch(), len(self.inputs), len(self.outputs)
-        spec: Any = orders[0].kernel
-        count = prod(self._walk.kept.shape) * orders[0].grid[1]
-        parts = [inputs + outputs + scratch.part(TABLE[part].itemsize * count) for part in spec.parts]
-        operands = (*range(inputs), *parts), (*parts, *range(inputs, inputs + outputs))
-        return Steps(
-            [Step(*each, takes_scalars=True) for each in zip(kernels, operands, strict=True)],
-            scratch,
-            self.close,
-            partial(self._fits, key),
-            backend=kernels[0].backend,
-            algorithm="; ".join(kernel.algorithm for kernel in kernels),
-        )
+    def _kept_results(self) -> int:
+        return prod(self._walk.kept.shape)
+
+    def _operands(self, parts: Sequence[int]) -> Sequence[tuple[int, ...]]:
+        inputs, outputs = len(self.inputs), len(self.outputs)
+        return (*range(inputs), *parts), (*parts, *range(inputs, inputs + outputs))
 
     def _spec(self, stage: str) -> FoldSpec:
         """The kernel of a pass, but for its geometry."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from ..base.dispatch import launcher_class
+from ..base.dtypes import TABLE
 from ..kernels.specs import LaunchOrder
 from .geometry import described, for_any_alignment
 from .map_executable import Kernel
 from .operation import Operation
+from .steps import Scratch, Step, Steps
 
 
 class Passes(Operation):
@@ -25,14 +28,40 @@ class Passes(Operation):
         """The arrays' addresses modulo 16 for each pass; those of parts are 0."""
         raise NotImplementedError
 
-    def _executable(self, key: tuple[int, ...], orders: Sequence[LaunchOrder]) -> Any:
-        """The launches as one executable."""
+    #: Whether each pass takes the operation's scalar arguments.
+    _takes_scalars = False
+
+    def _kept_results(self) -> int:
+        """How many results a block along the grid's y has parts of."""
+        raise NotImplementedError
+
+    def _operands(self, parts: Sequence[int]) -> Sequence[tuple[int, ...]]:
+        """The numbers of each pass's arrays, given those of the parts."""
         raise NotImplementedError
 
     # ------------------------------------------------------------ what follows
 
     def _make(self, key: tuple[int, ...], trial: Any) -> Any:
         return self._executable(key, self._orders(key))
+
+    def _executable(self, key: tuple[int, ...], orders: Sequence[LaunchOrder]) -> Any:
+        """One launch, or several with parts in scratch memory between them."""
+        kernels = [_kernel_of(order) for order in orders]
+        if len(kernels) == 1:
+            return kernels[0]
+        scratch, arrays = Scratch(), len(self.inputs) + len(self.outputs)
+        spec: Any = orders[0].kernel
+        count = self._kept_results() * orders[0].grid[1]
+        parts = [arrays + scratch.part(TABLE[part].itemsize * count) for part in spec.parts]
+        passes = zip(kernels, self._operands(parts), strict=True)
+        return Steps(
+            [Step(*each, takes_scalars=self._takes_scalars) for each in passes],
+            scratch,
+            self.close,
+            partial(self._fits, key),
+            backend=kernels[0].backend,
+            algorithm="; ".join(kernel.algorithm for kernel in kernels),
+        )
 
     def choose_captured(self, addresses: Sequence[int]) -> Any:
         """As `choose`; but compiles nothing where there are kernels that can be launched on these arrays."""
@@ -49,7 +78,7 @@ class Passes(Operation):
         return self._executable(key, [for_any_alignment(*each) for each in zip(orders, alignments, strict=True)])
 
 
-def kernel_of(order: LaunchOrder) -> Kernel:
+def _kernel_of(order: LaunchOrder) -> Kernel:
     """The executable of one launch."""
     launcher = launcher_class()(order)
     launcher.algorithm = described(order)

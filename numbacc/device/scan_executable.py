@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -15,9 +14,8 @@ from ..kernels.formula import Scan
 from ..kernels.scan_specs import ScanSpec
 from ..kernels.specs import LaunchOrder
 from .geometry import RANKS, sizes_of
-from .passes import Passes, kernel_of
+from .passes import Passes
 from .scan_geometry import Launch, Walk, launch_of
-from .steps import Scratch, Step, Steps
 
 #: How a kernel walks an operand: steps along the rows' dimensions, along what is scanned, and from piece to piece.
 Operand = tuple[tuple[int, ...], tuple[int, ...], int]
@@ -143,25 +141,13 @@ class ScanExecutable(Passes):
         many, parts = len(self.inputs), (0,) * len(self.task.formula.start)
         return [key] if passes == 1 else [(*key[:many], *parts), parts, (*key[:many], *parts, *key[many:])]
 
-    def _executable(self, key: tuple[int, ...], orders: Sequence[LaunchOrder]) -> Any:
-        """One launch, or three with parts in scratch memory between them."""
-        kernels = [kernel_of(order) for order in orders]
-        if len(kernels) == 1:
-            return kernels[0]
-        scratch, inputs, outputs = Scratch(), len(self.inputs), len(self.outputs)
-        spec: Any = orders[0].kernel
-        count = prod(self._walk.outer.shape) * orders[0].grid[1]
-        parts = [inputs + outputs + scratch.part(TABLE[part].itemsize * count) for part in spec.parts]
+    def _kept_results(self) -> int:
+        return prod(self._walk.outer.shape)
+
+    def _operands(self, parts: Sequence[int]) -> Sequence[tuple[int, ...]]:
+        inputs, outputs = len(self.inputs), len(self.outputs)
         given = (*range(inputs), *parts)
-        operands = given, (*parts,), (*given, *range(inputs, inputs + outputs))
-        return Steps(
-            [Step(*each) for each in zip(kernels, operands, strict=True)],
-            scratch,
-            self.close,
-            partial(self._fits, key),
-            backend=kernels[0].backend,
-            algorithm="; ".join(kernel.algorithm for kernel in kernels),
-        )
+        return given, (*parts,), (*given, *range(inputs, inputs + outputs))
 
     def _order(
         self,

@@ -7,9 +7,10 @@ from typing import Any, TypeVar
 
 from ..arrays import operands
 from ..base.dtypes import words
+from ..base.layout import Layout
 from ..device.map_executable import MapSpec
 from ..device.streams import handle_of
-from ..plan.base import Plan, outs_of
+from ..plan.base import Plan, check_out, outs_of
 from ..plan.folds import OwnScalars
 from ..plan.maps import MapPlan
 from .caching import plans
@@ -68,3 +69,14 @@ def _find(
     own = None if outs is None else tuple(operands.layout_of(each) for each in outs)
     layouts = tuple(operands.layout_of(each) for each in inputs)
     return plans.find((make, layouts, own, *options)), inputs, outs
+
+
+def outputs_of(result: Layout, outs: tuple[Layout, ...] | None) -> tuple[Layout, ...]:
+    """Where the one result of a plan goes: to arrays like it, or to those that are given.
+
+    Raises:
+        ShapeError, DTypeError, DeviceError: they do not fit.
+    """
+    outputs = (result,) if outs is None else outs
+    check_out(outputs, (result,), ("out",))
+    return outputs

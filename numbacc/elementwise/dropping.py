@@ -17,10 +17,11 @@ from ..device.map_executable import MapSpec
 from ..device.row_kernels import dropout_launcher
 from ..device.streams import handle_of
 from ..errors import DTypeError, OptionError, ShapeError
-from ..plan.base import check_out, outs_of
+from ..plan.base import outs_of
 from ..plan.maps import MapPlan
 from ..reference import dropping as reference
 from .caching import plans
+from .calling import outputs_of
 
 
 def dropout(x: Any, p: float = 0.5, *, seed: int, offset: Any = 0, out: Any = None, stream: Any = None) -> Array:
@@ -146,8 +147,7 @@ def _plan(inputs: tuple[Layout, ...], outs: tuple[Layout, ...] | None) -> Dropou
             raise DTypeError(f"offset has dtype {each.dtype}; an array of it is of int64")
         if each.size != 1:
             raise ShapeError(f"offset has shape {each.shape}; it must have one element")
-    outputs = (dense_like(x, x.shape),) if outs is None else outs
-    check_out(outputs, (dense_like(x, x.shape),), ("out",))
+    outputs = outputs_of(dense_like(x, x.shape), outs)
     compute = str(row.compute)
     nowhere = (0,) * x.ndim
     spec = MapSpec(

@@ -20,11 +20,11 @@ from ..device.streams import handle_of
 from ..errors import DTypeError, OptionError, ShapeError, shown
 from ..kernels.blocks import BLOCKS
 from ..kernels.exponents import EXPONENTS
-from ..plan.base import Plan, check_out
+from ..plan.base import Plan
 from ..plan.folds import FoldPlan
 from ..reference import blocks as reference
 from ..reference import reductions as folded
-from .calling import NumberedPlan, call
+from .calling import NumberedPlan, call, outputs_of
 from .indexing import take_along_axis
 from .operation import planned, run
 from .planning import broadcast_strides, check_indices
@@ -303,8 +303,7 @@ def _slope(
         if not info(array.dtype, name).is_float:
             raise DTypeError(f"{name} has dtype {array.dtype}; it must be one of {', '.join(FLOATS)}")
     result, compute = dense_like(x, x.shape), str(info(x.dtype).compute)
-    outputs = (result,) if outs is None else outs
-    check_out(outputs, (result,), ("out",))
+    outputs = outputs_of(result, outs)
     spec = MapSpec(
         op="elementwise.cross_entropy_backward",
         formula=BLOCKS["loss_slope"],

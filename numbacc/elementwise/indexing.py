@@ -18,9 +18,8 @@ from ..device.map_executable import MapSpec
 from ..device.row_kernels import gather_launcher
 from ..device.streams import handle_of
 from ..errors import DTypeError, ShapeError
-from ..plan.base import check_out
 from ..reference import indexing as reference
-from .calling import NumberedPlan, call, find
+from .calling import NumberedPlan, call, find, outputs_of
 from .planning import broadcast_strides, check_indices
 
 
@@ -181,8 +180,7 @@ def _plan(
     if not length and 0 not in shape:
         raise ShapeError(f"x has shape {x.shape}: axis {axis} has no elements to take")
     result = layout(shape, row_major_strides(shape, x.itemsize), x.dtype, x.device)
-    outputs = (result,) if outs is None else outs
-    check_out(outputs, (result,), ("out",))
+    outputs = outputs_of(result, outs)
     other = math.nan if row.is_float or row.parts == 2 else 0
     compute = str(row.compute)
     return GatherPlan(

@@ -17,9 +17,8 @@ from ..device.map_executable import MapSpec
 from ..device.streams import handle_of
 from ..errors import DTypeError, OptionError, ShapeError
 from ..kernels.positions import POSITIONS
-from ..plan.base import check_out
 from .caching import plans
-from .calling import NumberedPlan, call, find
+from .calling import NumberedPlan, call, find, outputs_of
 from .planning import check_indices
 from .resolve import kind_of
 
@@ -313,7 +312,7 @@ def _triangle(inputs: tuple[Layout, ...], outs: tuple[Layout, ...] | None, formu
     row = info(x.dtype, "x")
     if row.compute is None:
         raise DTypeError(f"x has dtype {row.name}, which is not computed with: elementwise.astype converts it")
-    outputs = _outputs(dense_like(x, x.shape), outs)
+    outputs = outputs_of(dense_like(x, x.shape), outs)
     function = np.tril if name == "tril" else np.triu
     compute = str(row.compute)
     return NumberedPlan(
@@ -353,7 +352,7 @@ def _one_hot(
     shape = (*indices.shape[:where], classes, *indices.shape[where:])
     lengths_of(shape, row.itemsize, "num_classes, and indices' shape,")
     result = layout(shape, row_major_strides(shape, row.itemsize), row.numpy, indices.device)
-    outputs, compute = _outputs(result, outs), str(row.compute)
+    outputs, compute = outputs_of(result, outs), str(row.compute)
 
     def reference(seen: Any) -> tuple[Any, ...]:
         column = np.arange(classes).reshape(-1, *(1,) * (indices.ndim - where))
@@ -389,9 +388,3 @@ def everyday(matrix: Layout, indices: Layout) -> Iterator[NumberedPlan]:
     yield from (_range("stepped", made, True, (0, 1), "") for made in (whole, row))
     yield _range("stepped", row, False, (0.0, 1.0), "")
     yield _range("spaced", row, False, (0.0, 1.0, 0, 1.0), "")
-
-
-def _outputs(result: Layout, outs: tuple[Layout, ...] | None) -> tuple[Layout, ...]:
-    outputs = (result,) if outs is None else outs
-    check_out(outputs, (result,), ("out",))
-    return outputs

@@ -23,6 +23,7 @@ from ..plan.folds import FoldPlan
 from ..reference.reductions import FUNCTIONS
 from .caching import plans
 
+_FORMULAS = REDUCTIONS | EXPONENTS
 #: What has no value of nothing.
 _EXTREMES = ("max", "min", "argmax", "argmin")
 _INDICES = ("argmax", "argmin")
@@ -216,7 +217,7 @@ def _plan(name: str, x: Layout, axis: Any, keepdims: bool, option: Any, out: Lay
     function = FUNCTIONS[name]
     task = FoldTask(
         op=f"elementwise.{name}",
-        formula=(REDUCTIONS | EXPONENTS)[_formula(name, row, compute, option)],
+        formula=_FORMULAS[_formula(name, row, compute, option)],
         reference=lambda seen: (function(seen, axes, compute, *more),),
         names=("x", "out"),
         inputs=(x,),

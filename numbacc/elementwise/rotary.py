@@ -14,9 +14,8 @@ from ..base.layout import Layout, check_rank, check_same_device, dense_like, vie
 from ..device.map_executable import MapSpec
 from ..errors import DTypeError, OptionError, ShapeError
 from ..kernels.blocks import BLOCKS
-from ..plan.base import check_out
 from ..reference import blocks as reference
-from .calling import NumberedPlan, call, find
+from .calling import NumberedPlan, call, find, outputs_of
 from .casting import astype
 from .operation import run
 from .planning import broadcast_shapes, broadcast_strides
@@ -161,8 +160,7 @@ def _rope(inputs: tuple[Layout, ...], outs: tuple[Layout, ...] | None, op: str, 
         if broadcast_shapes([(own, array), (name, _half(x, shape))]) != shape:
             raise ShapeError(f"{own} has shape {array.shape}; it must broadcast to {shape}, the pairs of {name}")
     result = dense_like(x, x.shape)
-    outputs = (result,) if outs is None else outs
-    check_out(outputs, (result,), ("out",))
+    outputs = outputs_of(result, outs)
     compute = str(info(x.dtype).compute)
     halves, targets = _pairs(x, half, interleaved), _pairs(outputs[0], half, interleaved)
     spec = MapSpec(

@@ -21,11 +21,6 @@ def loss(total, mean, value, target, ignored, smoothing):
     return (total - (value - smoothing * (value - mean)),)
 
 
-def counts(target, ignored):
-    """Whether a target counts."""
-    return (target != ignored,)
-
-
 def loss_slope(x, total, dy, target, column, ignored, kept, smoothed):
     """dy (softmax(x) - what is to be predicted): `kept` at the target, `smoothed` everywhere; 0 of what is ignored.
 
@@ -48,7 +43,7 @@ def rope_backward(a, b, cos, sin):
 
 
 #: Formulas by name. What they mean in NumPy says who plans them.
-BLOCKS = {function.__name__: Formula(function.__name__, function) for function in (loss, counts, rope, rope_backward)}
+BLOCKS = {function.__name__: Formula(function.__name__, function) for function in (loss, rope, rope_backward)}
 BLOCKS["loss_slope"] = Formula("loss_slope", loss_slope, heavy=(2,))
 
 
