@@ -46,7 +46,7 @@ class Passes(Operation):
 
     def _executable(self, key: tuple[int, ...], orders: Sequence[LaunchOrder]) -> Any:
         """One launch, or several with parts in scratch memory between them."""
-        kernels = [_kernel_of(order) for order in orders]
+        kernels = [kernel_of(order) for order in orders]
         if len(kernels) == 1:
             return kernels[0]
         scratch, arrays = Scratch(), len(self.inputs) + len(self.outputs)
@@ -78,7 +78,7 @@ class Passes(Operation):
         return self._executable(key, [for_any_alignment(*each) for each in zip(orders, alignments, strict=True)])
 
 
-def _kernel_of(order: LaunchOrder) -> Kernel:
+def kernel_of(order: LaunchOrder) -> Kernel:
     """The executable of one launch."""
     launcher = launcher_class()(order)
     launcher.algorithm = described(order)

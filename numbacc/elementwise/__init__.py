@@ -31,6 +31,12 @@ from .casting import astype, astype_plan, copy, copy_plan
 from .choosing import clamp, clamp_plan, fill, where, where_plan
 from .dropping import dropout, dropout_backward, dropout_plan
 from .entropy import cross_entropy, cross_entropy_backward
+from .index_gradients import (
+    take_along_axis_backward,
+    take_along_axis_backward_plan,
+    take_backward,
+    take_backward_plan,
+)
 from .indexing import take, take_along_axis, take_along_axis_plan, take_plan
 from .joining import concatenate, stack
 from .operation import ElementwisePlan
@@ -111,7 +117,11 @@ __all__ = [
     "stack",
     "take",
     "take_along_axis",
+    "take_along_axis_backward",
+    "take_along_axis_backward_plan",
     "take_along_axis_plan",
+    "take_backward",
+    "take_backward_plan",
     "take_plan",
     "tril",
     "tril_plan",

@@ -6,11 +6,27 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base._numba import kernel_signature
-from . import bits, draws, dropout, folds, gathers, list_maps, maps, reductions, repack, row_maps, row_sums, scans
+from . import (
+    bits,
+    draws,
+    dropout,
+    folds,
+    gathers,
+    list_maps,
+    maps,
+    reductions,
+    repack,
+    row_maps,
+    row_sums,
+    scans,
+    scatters,
+    sorting,
+)
 from .draw_specs import DrawSpec
 from .list_specs import ListSpec
 from .row_specs import RowSpec, SumsSpec
 from .scan_specs import ScanSpec
+from .scatter_specs import ScatterSpec, SortSpec
 from .specs import FoldSpec, Kernel, KernelSpec, RepackSpec, words_of
 
 _MAPS = {name: module for module in (maps, bits, dropout, gathers, reductions) for name in module.INNER}
@@ -21,13 +37,15 @@ _OTHERS: dict[type, Any] = {
     RepackSpec: repack,
     RowSpec: row_maps,
     ScanSpec: scans,
+    ScatterSpec: scatters,
+    SortSpec: sorting,
     SumsSpec: row_sums,
 }
 #: Beside arrays and steps: how many dimensions inside `outer`, and how many scalars follow it.
 INNER = {name: module.INNER[name] for name, module in _MAPS.items()}
 SCALARS = {name: module.SCALARS[name] for name, module in _MAPS.items()}
 
-Spec = KernelSpec | DrawSpec | FoldSpec | ListSpec | RepackSpec | RowSpec | ScanSpec | SumsSpec
+Spec = KernelSpec | DrawSpec | FoldSpec | ListSpec | RepackSpec | RowSpec | ScanSpec | ScatterSpec | SortSpec | SumsSpec
 
 
 def make(spec: Spec) -> Kernel:
@@ -58,7 +76,7 @@ def takes_words(spec: Spec) -> bool:
     """True if the last parameter of `make(spec)` is the words of scalar arguments."""
     if isinstance(spec, KernelSpec):
         return spec.algorithm not in bits.INNER
-    return not isinstance(spec, (RepackSpec, ScanSpec))
+    return not isinstance(spec, (RepackSpec, ScanSpec, ScatterSpec, SortSpec))
 
 
 def signature(spec: Spec) -> Any:

@@ -20,3 +20,16 @@ def swap(parts: Any, step: int) -> Any:
     found = cells[thread ^ step]
     cuda.syncthreads()
     return found
+
+
+@cuda.jit(device=True)
+def alike(number: Any) -> int:
+    """Which threads of the warp, which is the block, have the same number, one bit each; all of them ask."""
+    allocating.acquire()
+    cells = cuda.shared.array(cuda.blockDim.x, object)
+    allocating.release()
+    cells[cuda.threadIdx.x] = number
+    cuda.syncthreads()
+    found = sum(1 << thread for thread in range(cuda.blockDim.x) if cells[thread] == number)
+    cuda.syncthreads()
+    return found

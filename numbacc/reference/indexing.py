@@ -1,4 +1,7 @@
-"""Elements that indices name, in NumPy. Negative indices count from the end; beyond it are NaN, or 0."""
+"""Elements that indices name, and gradients with respect to them, in NumPy.
+
+Negative indices count from the end; beyond it are NaN, or 0, and no gradient.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,31 @@ def take_along_axis(x: Array, indices: Array, axis: int) -> tuple[Array]:
     shape = list(np.broadcast_shapes(*beside))
     whole, places = (np.broadcast_to(each, (*shape[:axis], each.shape[axis], *shape[axis:])) for each in (x, places))
     return (np.where(are_inside, np.take_along_axis(whole, places, axis), _nothing(x)),)
+
+
+def take_backward(dy: Array, indices: Array, shape: tuple[int, ...], axis: int | None, compute: str) -> Array:
+    """The gradient with respect to an array of that shape, given that with respect to `take` of it."""
+    total = np.zeros(shape, compute)
+    along, at = (total.reshape(-1), 0) if axis is None else (total, axis)
+    places, are_inside = _places(indices, along.shape[at])
+    rows = dy.reshape(*dy.shape[:at], indices.size, *dy.shape[at + indices.ndim :])
+    # Element by element in their order, however often a place is named.
+    np.add.at(
+        np.moveaxis(along, at, 0), places[are_inside], np.moveaxis(rows, at, 0)[are_inside.reshape(-1)].astype(compute)
+    )
+    return total
+
+
+def take_along_axis_backward(dy: Array, indices: Array, shape: tuple[int, ...], axis: int, compute: str) -> Array:
+    """The same of `take_along_axis`."""
+    total = np.zeros(shape, compute)
+    places, are_inside = (np.broadcast_to(each, dy.shape) for each in _places(indices, shape[axis]))
+    own: tuple[Array, ...] = np.indices(dy.shape, sparse=True)
+    there = [np.minimum(at, n - 1) for at, n in zip(own, shape, strict=True)]
+    there[axis] = places
+    chosen = tuple([np.broadcast_to(at, dy.shape)[are_inside] for at in there])
+    np.add.at(total, chosen, dy[are_inside].astype(compute))
+    return total
 
 
 def _places(indices: Array, length: int) -> tuple[Array, Array]:
