@@ -24,6 +24,7 @@ from .elementwise import (
     casting,
     dropping,
     entropy,
+    index_gradients,
     indexing,
     normalizing,
     operation,
@@ -187,8 +188,8 @@ _QUERIES = (2, 16, 64, 128)
 
 
 def _blocks() -> None:
-    """What models have beside products and norms: arrays by position, gathers, casts, rope, dropout, activations
-    of sums, losses."""
+    """What models have beside products and norms: arrays by position, gathers, their gradients, casts, rope, dropout,
+    activations of sums, losses."""
     tokens, places = _dense((_ROWS,), "int64"), _dense((_ROWS, 1), "int64")
     for dtype in dtypes.FLOATS:
         _, first, second, width = _QUERIES
@@ -200,6 +201,7 @@ def _blocks() -> None:
             _choose(casting.everyday(matrix))
             _choose(positions.everyday(matrix, tokens))
             _choose(indexing.everyday(matrix, tokens, places))
+            _choose(index_gradients.everyday(matrix, matrix.shape, tokens, places))
             _choose(dropping.everyday(matrix))
             _choose(activated.everyday(matrix, row))
             _choose(entropy.everyday(matrix, places))

@@ -56,6 +56,12 @@ def _gather(x, out, stream):
     return ew.take(x, ew.argmax(x, axis=1, stream=stream), axis=1, out=out, stream=stream)
 
 
+def _scatter(x, out, stream):
+    """Back to rows by indices that were computed just before: many launches, with parts in scratch memory."""
+    named = ew.argmax(x, axis=1, stream=stream)
+    return ew.take_backward(x, (x.shape[1], x.shape[1]), named, axis=0, out=out, stream=stream)
+
+
 def _triangle(x, out, stream):
     return ew.triu(x, k=1, out=out, stream=stream)
 
@@ -93,6 +99,7 @@ FAMILY = {
     "scan of all": _scan_of_all,
     "row": _row,
     "gather": _gather,
+    "scatter": _scatter,
     "triangle": _triangle,
     "dropout": _dropout,
     "cross entropy": _cross_entropy,

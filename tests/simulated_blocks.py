@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from numbacc.device import fold_geometry, list_executable, list_tables, row_geometry, scan_geometry
+from numbacc.device import fold_geometry, list_executable, list_tables, row_geometry, scan_geometry, scatter_geometry
 from numbacc.kernels import groups
 from numbacc.kernels import scans as kernels
 
@@ -44,7 +44,16 @@ def chunks(patch):
     patch(list_tables, "_LONGEST", 32)
 
 
+def scatters(patch):
+    """With warps of fewer, lists of few that are sorted, and chunks of two; some threads take several rows."""
+    sizes = {"_FEW": 1, "BITS": 1, "_TOP": 2, "_TILE": 4, "_DIGIT": 3, "WARP": 4, "MAX_THREADS": 4}
+    for name, value in sizes.items():
+        patch(scatter_geometry, name, value)
+    patch(scatter_geometry, "row_grid", lambda items, rows, each: ((-(-items // 4), min(rows, 5)), (4, 1)))
+    scans(patch)
+
+
 def shrink(patch):
     """All of them."""
-    for each in (scans, rows, lists, chunks):
+    for each in (scatters, rows, lists, chunks):
         each(patch)

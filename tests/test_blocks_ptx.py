@@ -30,6 +30,9 @@ VECTORS = {
     "logsumexp": "ld",
     "logsumexp_and_mean": "ld",
     "gather": "ld st",
+    "scatter_few": "st",
+    "scatter_chunks": "ld st",
+    "scatter_rows": "ld st",
     "dropout": "ld st",
     "elementwise.astype": "ld st",
     **{f"elementwise.{name}_of_sum": "ld st" for name in ("relu", "gelu", "gelu_tanh", "silu")},
@@ -44,7 +47,8 @@ def kernels(dtype):
     for kernel in compiling.kernels(["blocks"]):
         own = (kernel.reads if kernel.reads[0] != "int64" else kernel.writes)[0]
         if own == dtype and "float64" not in kernel.writes:
-            name = kernel.algorithm if kernel.algorithm in ("gather", "dropout") else kernel.formula.name
+            formula = getattr(kernel, "formula", None)
+            name = kernel.algorithm if formula is None else formula.name
             # Of 16 bits it is a formula of its own.
             name = name.removesuffix("_narrow")
             found.setdefault(name, []).append(kernel)
@@ -80,7 +84,9 @@ def test_what_is_small(name):
 
 
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0), (10, 0)], ids=str)
-@pytest.mark.parametrize("name", ["rope", "loss_slope", "gather", "dropout", "one_hot", "elementwise.gelu_of_sum"])
+@pytest.mark.parametrize(
+    "name", ["rope", "loss_slope", "gather", "scatter_rows", "dropout", "one_hot", "elementwise.gelu_of_sum"]
+)
 def test_everywhere(name, capability):
     for kernel in kernels("float16")[name]:
         check(kernel, capability)

@@ -77,7 +77,7 @@ class ScatterExecutable(Passes):
         self._steps = tuple(
             step // row.itemsize if n > 1 else 0 for n, step in zip(out.shape, out.strides, strict=True)
         )
-        self._is_few = geometry.is_few(task.line)
+        self._is_few = self.empty or geometry.is_few(task.line)
         if not self._is_few:
             self._plan()
 

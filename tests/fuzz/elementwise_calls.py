@@ -139,6 +139,17 @@ def a_gather(call, case):
     call.maybe_out((3, 2), "float32")
 
 
+def a_gather_back(call, case):
+    along = case.chance(0.4)
+    named(call, case, "take_along_axis_backward" if along else "take_backward")
+    dtype = case.pick(REAL)
+    call.array("dy", (3, 2), dtype, fixed=False)
+    call.array("x", (3, 4), dtype, fixed=False)
+    integers(call, "indices", (3, 2) if along else (2,), 3)
+    call.add("axis", "axis" if along else "axis or None", 1)
+    call.maybe_out((3, 4), dtype)
+
+
 def a_place(call, case):
     name = case.pick(["one_hot", "tril", "triu"])
     named(call, case, name)
@@ -218,6 +229,6 @@ def a_range(call, case):
 
 
 BUILDERS = (
-    a_function, a_function, a_gradient, a_reduction, a_reduction, a_scan, a_row, a_row, a_loss, a_gather, a_place,
-    a_rotation, a_dropping, a_step, a_joining, a_range,
+    a_function, a_function, a_gradient, a_reduction, a_reduction, a_scan, a_row, a_row, a_loss, a_gather,
+    a_gather_back, a_place, a_rotation, a_dropping, a_step, a_joining, a_range,
 )  # fmt: skip

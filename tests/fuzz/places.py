@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 import test_blocks
+import test_index_gradients
 import test_optimizers
 from conftest import bits
 from test_elementwise_kernels import bent, bent_by_numpy, capped
@@ -22,7 +23,8 @@ INDICES = ("int8", "int16", "int32", "int64")
 
 
 def run(case):
-    case.pick([take, take_along_axis, one_hot, triangle, rope, dropout, joined, adamw, own_kernel, ranges])(case)
+    gathers = [take, take_along_axis, taken_back, taken_back_along]
+    case.pick([*gathers, one_hot, triangle, rope, dropout, joined, adamw, own_kernel, ranges])(case)
 
 
 def name_of_any(case):
@@ -99,6 +101,52 @@ def take_along_axis(case):
     found = result_of(case, called(case, "take_along_axis", x.view, i.view, axis=axis, **options), out)
     compared(found, wanted, is_there, nothing)
     x.assert_untouched(), i.assert_untouched()
+
+
+def gradient(case, name, dy, x_shape, indices, axis, wanted):
+    """A gradient of the two, by the function or its plan, given x or its shape; small integers are added exactly."""
+    dtype = dy.values.dtype
+    x = lay(case, np.zeros(x_shape, dtype)).view if case.chance(0.3) else tuple(x_shape)
+    out, options = target_of(case, x_shape, dtype)
+    if case.chance(0.8):
+        function = getattr(ew, name)
+        answer = case.call(
+            f"elementwise.{name}", function, dy.view, x, indices.view, axis=axis, **options, **case.stream()
+        )
+    else:
+        made = getattr(ew, f"{name}_plan")
+        plan = case.call(f"elementwise.{name}_plan", made, dy.view, x, indices.view, axis=axis, **options)
+        answer = plan(dy.view, indices.view, **options)
+    found = result_of(case, answer, out)
+    assert (found.dtype, found.shape) == (dtype, tuple(x_shape))
+    np.testing.assert_array_equal(found.astype(np.float64), wanted.astype(dtype).astype(np.float64))
+    dy.assert_untouched(), indices.assert_untouched()
+
+
+def taken_back(case):
+    dtype, shape = np.dtype(case.pick(FLOATS)), case.shape(case.pick([1, 2, 2, 3]), empty=0)
+    axis = None if case.chance(0.2) else case.integer(-len(shape), len(shape) - 1)
+    length = int(np.prod(shape)) if axis is None else shape[axis]
+    many = 12 if case.place.is_slow else case.pick([40, 400, 3000 if len(shape) < 3 else 40])
+    i = indices_of(case, case.pick([(1,), (5,), (2, 3), (0,), (case.integer(1, many),)]), length)
+    places, at = np.array(i.values), 0 if axis is None else axis % len(shape)
+    own = places.shape if axis is None else (*shape[:at], *places.shape, *shape[at + 1 :])
+    dy = lay(case, case.rng.integers(-1, 2, own).astype(dtype))
+    wanted, _ = test_index_gradients.taken_back(dy.values, shape, places, axis)
+    gradient(case, "take_backward", dy, shape, i, axis, wanted)
+
+
+def taken_back_along(case):
+    dtype, shape = np.dtype(case.pick(FLOATS)), case.shape(case.pick([1, 2, 3]), empty=0)
+    axis, count = case.integer(-len(shape), len(shape) - 1), case.integer(1, 6 if case.place.is_slow else 50)
+    whole = tuple(count if d == axis % len(shape) else n for d, n in enumerate(shape))
+    table, own = (tuple(n if d == axis % len(shape) or case.chance(0.7) else 1 for d, n in enumerate(each))
+                  for each in (shape, whole))  # fmt: skip
+    i = indices_of(case, own, shape[axis])
+    alone = tuple(1 if d == axis % len(shape) else n for d, n in enumerate(table))
+    dy = lay(case, case.rng.integers(-1, 2, np.broadcast_shapes(alone, own)).astype(dtype))
+    wanted, _ = test_index_gradients.taken_back_along(dy.values, table, np.array(i.values), axis)
+    gradient(case, "take_along_axis_backward", dy, table, i, axis, wanted)
 
 
 def one_hot(case):
