@@ -115,7 +115,7 @@ def test_blocks(place, report):
     for name in ("rope bfloat16, BHSD, tables bfloat16", "dropout float32, 64", "take bfloat16, 6 rows of 8"):
         assert name in found
     assert found["bias_activation_backward gelu float32, 8 x 8"].keys() & {"bound", "holds"} == set()
-    assert len(found) == 12 + 14 + 1
+    assert len(found) == 12 + 14 + 4 + 1
 
 
 def test_blocks_see_what_is_wrong(numpy_place, report):

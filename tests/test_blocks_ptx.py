@@ -30,7 +30,6 @@ VECTORS = {
     "logsumexp": "ld",
     "logsumexp_and_mean": "ld",
     "gather": "ld st",
-    "scatter_few": "st",
     "scatter_chunks": "ld st",
     "scatter_rows": "ld st",
     "dropout": "ld st",
@@ -76,7 +75,7 @@ def test_whole_accesses(name, dtype):
     assert whole
 
 
-@pytest.mark.parametrize("name", ["loss", "mean_of_counted", "number_of_counted", "elementwise.divide"])
+@pytest.mark.parametrize("name", ["loss", "scatter_few", "mean_of_counted", "number_of_counted", "elementwise.divide"])
 def test_what_is_small(name):
     for dtype in ("float32", "bfloat16"):
         for kernel in kernels(dtype).get(name, ()):

@@ -36,6 +36,7 @@ pytestmark = skip_if(simulated(), "not simulated")
         "test_elementwise_inspect.py test_elementwise_reductions_own.py test_elementwise_reductions_object.py",
         "test_positions.py test_blocks.py test_ahead.py test_optimizers.py test_optimizer_calls.py",
         "test_family_order.py test_scans.py test_scans_calls.py",
+        "test_index_gradients.py",
         "simulated_kernels.py test_uneven.py",
         "simulated_arrays.py test_captured_alignment.py",
     ],
