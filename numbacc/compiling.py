@@ -188,8 +188,8 @@ _QUERIES = (2, 16, 64, 128)
 
 
 def _blocks() -> None:
-    """What models have beside products and norms: arrays by position, gathers, their gradients, casts, rope, dropout,
-    activations of sums, losses."""
+    """What models have beside products and norms: arrays by position, gathers, their gradients, casts and copies, those
+    of floats of 8 bits too, rope, dropout, activations of sums, losses."""
     tokens, places = _dense((_ROWS,), "int64"), _dense((_ROWS, 1), "int64")
     for dtype in dtypes.FLOATS:
         _, first, second, width = _QUERIES
@@ -205,6 +205,9 @@ def _blocks() -> None:
             _choose(dropping.everyday(matrix))
             _choose(activated.everyday(matrix, row))
             _choose(entropy.everyday(matrix, places))
+    for dtype in casting.NARROW:
+        for columns in (_LONG, _ODD[-1]):
+            _choose(casting.everyday(_dense((_ROWS, columns), dtype)))
 
 
 def _choose(found: Iterable[Plan]) -> None:

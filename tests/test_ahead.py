@@ -10,6 +10,7 @@ from numbacc import compiling
 from numbacc import elementwise as ew
 from numbacc.base import dtypes
 from numbacc.base.dispatch import launching_by
+from numbacc.elementwise.casting import NARROW
 
 ROWS, POSITIONS, HEADS, WIDTH = 256, 64, 16, 128
 
@@ -50,11 +51,22 @@ def test_blocks(device_place, ahead, dtype, columns):
         lambda: (ew.cross_entropy(x, tokens), ew.cross_entropy(x, tokens, label_smoothing=0.1, return_stats=True)),
         lambda: ew.cross_entropy_backward(1.0, x, tokens),
         lambda: ew.cross_entropy_backward(of_rows, x, tokens, reduction="none", stats=of_rows),
-        lambda: (ew.logsumexp(x, axis=1), ew.astype(x, "float8_e4m3fn")),
+        lambda: ew.logsumexp(x, axis=1),
     )
     for call in calls:
         kernels = launched(call)
         assert kernels and not kernels - ahead
+
+
+@pytest.mark.parametrize("dtype", [*dtypes.FLOATS, *NARROW])
+@pytest.mark.parametrize("columns", [4096, 4097])
+def test_copies_and_conversions(device_place, ahead, dtype, columns):
+    """Of floats, into floats, those of 8 bits at either end."""
+    x = numbacc.empty((ROWS, columns), dtype)
+    assert launched(lambda: ew.copy(x)) and not launched(lambda: ew.copy(x)) - ahead
+    for target in {*dtypes.FLOATS, *NARROW} - {dtype}:
+        kernels = launched(lambda target=target: ew.astype(x, target))
+        assert kernels and not kernels - ahead, target
 
 
 def test_what_is_seldom_called_is_not_there(device_place, ahead):

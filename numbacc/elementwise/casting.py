@@ -95,14 +95,25 @@ def copy_plan(x: Any, *, out: Any = None, where: Any = None) -> ElementwisePlan:
 
 
 def everyday(x: Layout) -> Iterator[ElementwisePlan]:
-    """Plans of calls that make other floats of an array, narrow ones, too."""
-    for target in (*dtypes.FLOATS, "float8_e4m3fn", "float8_e5m2"):
+    """Plans of calls that copy an array of floats, and that make other floats of it; narrow ones at either end."""
+    yield planned(_COPY, (x,))
+    for target in (*dtypes.FLOATS, *NARROW):
         if target != x.dtype.name:
             yield planned(_row(target), (x,))
 
 
+#: Floats that are copied and converted, not computed with.
+NARROW = ("float8_e4m3fn", "float8_e5m2")
+
 _SAME = {"fiubc8": Meaning(functions.same, reference.same)}
-_COPY = Row("copy", ("x",), "keep", _SAME)
+
+
+def _copies() -> Row:
+    """The row of copies, in a process that loads its kernels."""
+    return _COPY
+
+
+_COPY = Row("copy", ("x",), "keep", _SAME, origin=(_copies, ()))
 
 
 @lru_cache(maxsize=64)
