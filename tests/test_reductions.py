@@ -16,7 +16,7 @@ from skips import skip
 import numbacc
 from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
-from numbacc.elementwise import reducing, reductions
+from numbacc.elementwise import caching, reductions
 
 pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
 
@@ -31,9 +31,9 @@ def small_blocks():
     with pytest.MonkeyPatch.context() as patch:
         if simulated():
             simulated_blocks.folds(patch.setattr)
-        reducing.plans.clear()
+        caching.plans.clear()
         yield
-        reducing.plans.clear()
+        caching.plans.clear()
 
 
 def call(function, x, **options):

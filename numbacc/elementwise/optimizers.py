@@ -65,7 +65,7 @@ def adamw_step(
         array([0.899, 0.899, 0.899])
     """
     handle = handle_of(stream)
-    t, options = counted(step, handle), Options.checked(rate, beta1, beta2, eps, weight_decay, handle)
+    t, options = counted(step, handle), Options(rate, beta1, beta2, eps, weight_decay).checked(handle)
     if isinstance(p, (list, tuple)):
         stepping.run((p, g, m, v), t, options, stream)
     elif type(t) is int and isinstance(options.rate, float):
@@ -99,7 +99,7 @@ def adamw_step_plan(
         array([0.495, 0.495])
     """
     handle = handle_of(None)
-    t, options = counted(step, handle), Options.checked(rate, beta1, beta2, eps, weight_decay, handle)
+    t, options = counted(step, handle), Options(rate, beta1, beta2, eps, weight_decay).checked(handle)
     if isinstance(p, (list, tuple)):
         return stepping.find((p, g, m, v), t, options, alone=False)
     return stepping.find(([p], [g], [m], [v]), t, options, alone=True)

@@ -8,20 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import operands
 from ..arrays.operands import Array
 from ..base import dtypes
 from ..base.dtypes import DTypeInfo, info
 from ..base.layout import MAX_RANK, Layout, View, axes_of, dense_like, integers_of, layout, normalize_axis, view
 from ..device.fold_kernels import FoldTask
-from ..device.streams import handle_of
 from ..errors import DTypeError, OptionError, ShapeError, shown
 from ..kernels.exponents import EXPONENTS
 from ..kernels.fold_formulas import REDUCTIONS
-from ..plan.base import check_out, outs_of
+from ..plan.base import check_out
 from ..plan.folds import FoldPlan
 from ..reference.reductions import FUNCTIONS
-from .caching import plans
+from .calling import OfOneArray
 
 _FORMULAS = REDUCTIONS | EXPONENTS
 #: What has no value of nothing.
@@ -38,43 +36,13 @@ def run(name: str, x: Any, axis: Any, keepdims: Any, option: Any, out: Any, stre
         x, axis, keepdims, out, stream: as the function's docstring says.
         option: `dtype_of`, `correction_of` or `order_of` what it says of others; None where there is nothing to say.
     """
-    handle = handle_of(stream)
-    given = out
-    take = operands.importers.get(type(x))
-    if take is not None:
-        x = take(x, "x", handle)
-        given = None if out is None else operands.as_array(out, "out", handle)
-    # The short way, for device arrays; all else, and all that is wrong, is checked in `_find`.
-    if type(keepdims) is bool and (axis is None or type(axis) is int):
-        try:
-            own = None if given is None else given._numbacc_layout
-            plan = plans.hit((_plan, name, x._numbacc_layout, axis, keepdims, option, own))
-        except Exception:  # NumPy's arrays have no such layout, and of what is foreign an attribute may raise anything
-            plan = None
-        if plan is not None:
-            return plan.run((x,), None if given is None else (given,), out, handle)
-    plan, inputs, outs = _find(name, x, axis, keepdims, option, given, handle)
-    return plan.run(inputs, outs, out, handle)
+    is_usual = type(keepdims) is bool and (axis is None or type(axis) is int)
+    return _CALLS.run(name, x, (axis, keepdims, option), is_usual, out, stream)
 
 
 def find(name: str, x: Any, axis: Any, keepdims: Any, option: Any, out: Any) -> FoldPlan:
     """The plan that `run` runs."""
-    plan, inputs, outs = _find(name, x, axis, keepdims, option, out, handle_of(None))
-    plan.prepare(inputs, outs)
-    return plan
-
-
-def _find(
-    name: str, x: Any, axis: Any, keepdims: Any, option: Any, out: Any, handle: int
-) -> tuple[FoldPlan, list[Any], list[Any] | None]:
-    array = operands.as_array(x, "x", handle)
-    outs = outs_of(out, handle)
-    if outs is not None and len(outs) != 1:
-        raise ShapeError(f"out is a {type(out).__name__} of {len(outs)}; {name} has one result")
-    own = None if outs is None else operands.layout_of(outs[0])
-    found = operands.layout_of(array)
-    axis, keepdims = checked(axis, keepdims)
-    return plans.find((_plan, name, found, axis, keepdims, option, own)), [array], outs
+    return _CALLS.find(name, x, (axis, keepdims, option), out)
 
 
 def dtype_of(spec: Any) -> Any:
@@ -236,3 +204,6 @@ def _plan(name: str, x: Layout, axis: Any, keepdims: bool, option: Any, out: Lay
 def planned(name: str, x: Layout, axis: int | None, option: Any) -> FoldPlan:
     """A plan for an array that need not exist, in no cache."""
     return _plan(name, x, axis, False, option, None)
+
+
+_CALLS = OfOneArray(_plan, lambda name, x, axis, keepdims, option: (*checked(axis, keepdims), option))

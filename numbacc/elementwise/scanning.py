@@ -24,10 +24,11 @@ from ..device.scan_executable import ScanTask
 from ..device.streams import handle_of
 from ..errors import DTypeError, OptionError, ShapeError, shown
 from ..kernels.scan_formulas import SCANS
-from ..plan.base import check_out, outs_of
+from ..plan.base import check_out
 from ..plan.scans import ProductGradientPlan, ScanPlan
 from ..reference.scans import FUNCTIONS, cumprod_backward
 from .caching import plans
+from .calling import OfOneArray, one_out
 from .reducing import types_of
 
 _BACKWARD = "_backward"
@@ -41,30 +42,13 @@ def run(name: str, x: Any, axis: Any, dtype: Any, reverse: Any, out: Any, stream
         x, axis, reverse, out, stream: as the function's docstring says.
         dtype: `reducing.dtype_of` what it says of that.
     """
-    handle = handle_of(stream)
-    given = out
-    take = operands.importers.get(type(x))
-    if take is not None:
-        x = take(x, _name(name), handle)
-        given = None if out is None else operands.as_array(out, "out", handle)
-    # The short way, for device arrays; all else, and all that is wrong, is checked in `_find`.
-    if type(reverse) is bool and (axis is None or type(axis) is int):
-        try:
-            own = None if given is None else given._numbacc_layout
-            plan = plans.hit((_plan, name, x._numbacc_layout, axis, dtype, reverse, own))
-        except Exception:  # NumPy's arrays have no such layout, and of what is foreign an attribute may raise anything
-            plan = None
-        if plan is not None:
-            return plan.run((x,), None if given is None else (given,), out, handle)
-    plan, inputs, outs = _find(name, x, axis, dtype, reverse, given, handle)
-    return plan.run(inputs, outs, out, handle)
+    is_usual = type(reverse) is bool and (axis is None or type(axis) is int)
+    return _CALLS.run(name, x, (axis, dtype, reverse), is_usual, out, stream)
 
 
 def find(name: str, x: Any, axis: Any, dtype: Any, reverse: Any, out: Any) -> ScanPlan:
     """The plan that `run` runs."""
-    plan, inputs, outs = _find(name, x, axis, dtype, reverse, out, handle_of(None))
-    plan.prepare(inputs, outs)
-    return plan
+    return _CALLS.find(name, x, (axis, dtype, reverse), out)
 
 
 def _name(name: str) -> str:
@@ -72,23 +56,10 @@ def _name(name: str) -> str:
     return "dy" if name.endswith(_BACKWARD) else "x"
 
 
-def _find(
-    name: str, x: Any, axis: Any, dtype: Any, reverse: Any, out: Any, handle: int
-) -> tuple[ScanPlan, list[Any], list[Any] | None]:
-    array = operands.as_array(x, _name(name), handle)
-    outs = _outs(out, name, handle)
-    own = None if outs is None else operands.layout_of(outs[0])
-    found = operands.layout_of(array)
-    where = None if axis is None and not name.endswith(_BACKWARD) else _axis(axis, found, _name(name))
-    return plans.find((_plan, name, found, where, dtype, _is_reversed(reverse), own)), [array], outs
-
-
-def _outs(out: Any, name: str, handle: int) -> list[Any] | None:
-    """`out` as arrays: one, or None."""
-    outs = outs_of(out, handle)
-    if outs is not None and len(outs) != 1:
-        raise ShapeError(f"out is a {type(out).__name__} of {len(outs)}; {name} has one result")
-    return outs
+def _checked(name: str, x: Layout, axis: Any, dtype: Any, reverse: Any) -> tuple[Any, ...]:
+    """The options, each in one form."""
+    where = None if axis is None and not name.endswith(_BACKWARD) else _axis(axis, x, _name(name))
+    return where, dtype, _is_reversed(reverse)
 
 
 def _axis(axis: Any, array: Layout, own: str) -> int:
@@ -126,7 +97,7 @@ def _find_gradient(
 ) -> tuple[ProductGradientPlan, list[Any], list[Any] | None]:
     inputs = [operands.as_array(array, own, handle) for array, own in ((dy, "dy"), (x, "x"))]
     layouts = [operands.layout_of(array) for array in inputs]
-    outs = _outs(out, "cumprod_backward", handle)
+    outs = one_out(out, "cumprod_backward", handle)
     own = None if outs is None else operands.layout_of(outs[0])
     found = _axis(axis, layouts[1], "x")
     return plans.find((_gradient, *layouts, found, _is_reversed(reverse), own)), inputs, outs
@@ -216,6 +187,9 @@ def _plan(name: str, x: Layout, axis: int | None, asked: Any, reverse: bool, out
             reverse=direction,
         )
     )
+
+
+_CALLS = OfOneArray(_plan, _checked, _name)
 
 
 def planned(name: str, x: Layout, axis: int | None, *, reverse: bool = False, dtype: Any = None) -> ScanPlan:

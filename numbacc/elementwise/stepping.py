@@ -52,34 +52,33 @@ _layout, _is_read_only = attrgetter("_numbacc_layout"), attrgetter("_readonly")
 
 
 class Options(NamedTuple):
-    """The numbers of a step: η, which may be an array of one on the GPU, β₁, β₂, ε, λ."""
+    """The numbers of a step, named as in `adamw_step`: η, which may be an array of one on the GPU, β₁, β₂, ε, λ."""
 
-    rate: Any
-    beta1: float
-    beta2: float
-    eps: float
-    decay: float
+    rate: Any = 1e-3
+    beta1: float = 0.9
+    beta2: float = 0.999
+    eps: float = 1e-8
+    weight_decay: float = 0.01
 
-    @classmethod
-    def checked(cls, rate: Any, beta1: Any, beta2: Any, eps: Any, weight_decay: Any, handle: int) -> Options:
+    def checked(self, handle: int) -> Options:
         """The numbers as they are used, or the OptionError of what is out of range."""
-        for name, beta in (("beta1", beta1), ("beta2", beta2)):
+        for name, beta in (("beta1", self.beta1), ("beta2", self.beta2)):
             if not 0.0 <= checks.real(beta, name) < 1.0:
                 raise OptionError(f"{name}={beta} is out of range: it must be at least 0 and below 1")
-        small, decay = checks.at_least_0(eps, "eps"), checks.at_least_0(weight_decay, "weight_decay")
-        eta = rate if isinstance(rate, _NUMBERS) else _single(rate, "rate", handle)
+        small, decay = checks.at_least_0(self.eps, "eps"), checks.at_least_0(self.weight_decay, "weight_decay")
+        eta = self.rate if isinstance(self.rate, _NUMBERS) else _single(self.rate, "rate", handle)
         eta = checks.at_least_0(eta, "rate") if isinstance(eta, _NUMBERS) else eta
-        return cls(eta, float(beta1), float(beta2), small, decay)
+        return Options(eta, float(self.beta1), float(self.beta2), small, decay)
 
     def at(self, t: int) -> tuple[float, ...]:
         """The numbers of `kernels.optimizers.adamw` at step t."""
         pace, scale = self.rate / (1.0 - self.beta1**t), 1.0 / math.sqrt(1.0 - self.beta2**t)
-        return 1.0 - self.beta1, 1.0 - self.beta2, pace, scale, self.eps, 1.0 - self.rate * self.decay
+        return 1.0 - self.beta1, 1.0 - self.beta2, pace, scale, self.eps, 1.0 - self.rate * self.weight_decay
 
     def counted(self) -> tuple[Any, ...]:
         """The numbers of `adamw_numbers`, behind the step."""
         logs = [math.log(beta) if beta else -math.inf for beta in (self.beta1, self.beta2)]
-        return self.rate, *logs, 1.0 - self.beta1, 1.0 - self.beta2, self.eps, self.decay
+        return self.rate, *logs, 1.0 - self.beta1, 1.0 - self.beta2, self.eps, self.weight_decay
 
 
 def counted(step: Any, handle: int) -> Any:
@@ -225,28 +224,9 @@ class StepPlan(NotCopied):
         self._rest = [k for k in range(task.rows) if k not in together and task.layouts[k].size]
 
     def __call__(
-        self,
-        p: Any,
-        g: Any,
-        m: Any,
-        v: Any,
-        step: Any,
-        *,
-        rate: Any = 1e-3,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        eps: float = 1e-8,
-        weight_decay: float = 0.01,
-        stream: Any = None,
+        self, p: Any, g: Any, m: Any, v: Any, step: Any, *, stream: Any = None, **options: Any
     ) -> tuple[Any, Any, Any]:
-        """A step, as `adamw_step` makes it.
-
-        Args:
-            p, g, m, v: arrays laid out as those that the plan was made for.
-            step, rate, beta1, beta2, eps, weight_decay, stream: as `adamw_step` takes them.
-
-        Returns:
-            (p, m, v).
+        """A step of arrays laid out as those that the plan was made for: as `adamw_step` makes it, with its options.
 
         Raises:
             LayoutError: an array is laid out otherwise. As `adamw_step` besides.
@@ -261,7 +241,7 @@ class StepPlan(NotCopied):
                 f"this plan of {self.op} was made for other arrays. Make a plan for these, or call the function, "
                 "which does"
             )
-        self.run(arrays, counted(step, handle), Options.checked(rate, beta1, beta2, eps, weight_decay, handle), handle)
+        self.run(arrays, counted(step, handle), Options(**options).checked(handle), handle)
         return p, m, v
 
     def run(self, arrays: list[Any], step: Any, options: Options, handle: int) -> None:
