@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import special
 from skips import needed, skip
 
 from numbacc import bench, elementwise
@@ -46,6 +47,7 @@ def report(place, monkeypatch):
     side = 4 if place.is_slow else 64
     for name, value in (("_SIZE", side**2), ("_QUICK_SIZE", side**2), ("_SIDE", side)):
         monkeypatch.setattr(elementwise_bench, name, value)
+    monkeypatch.setattr(own, "_COLUMNS", side)
     monkeypatch.setattr(rows, "_SIZE", side**2)
     monkeypatch.setattr(rows, "_COLUMNS", (side,))
     monkeypatch.setattr(rows, "_CLASSES", (side,))
@@ -73,10 +75,13 @@ def test_elementwise(place, report):
         assert {"add a row float16, 64 x 64", "own kernel adam bfloat16, 2^11"} <= found.keys()
 
 
-def test_own_kernels(place, report):
+def test_own_kernels_and_reductions(place, report):
+    size = own._COLUMNS * 4
     for dtype in ("float32", "bfloat16"):
-        own.add_own(report, dtype, 16, peers.import_torch(), peers.import_cupy(), quick=True)
-    assert len(all_right(report)) == 2 * len(own.CASES)
+        own.add_own(report, dtype, size, peers.import_torch(), peers.import_cupy(), quick=True)
+    found = all_right(report)
+    assert len(found) == 2 * (len(own.CASES) + len(own.ROW_CASES))
+    assert f"own reduction logsumexp bfloat16, 4 x {own._COLUMNS}" in found
     for figure in report.figures:
         assert figure["ms"] > 0 and figure["bound"] == 1.0 and "holds" in figure
 
@@ -93,6 +98,23 @@ def test_own_formulas_are_those_of_the_peers(case):
     first = found[0] if isinstance(found, tuple) else found
     first[7] += 0.01
     assert not checking.is_right(kernel, given, found)
+
+
+@pytest.mark.parametrize("case", own.ROW_CASES, ids=lambda case: case.name)
+def test_own_reductions_are_those_of_the_peers(place, report, monkeypatch, case):
+    """In NumPy's and SciPy's functions; numbers that are large, too, overflow nowhere; and a wrong one is seen."""
+    library = SimpleNamespace(sqrt=np.sqrt, logsumexp=special.logsumexp)
+    x = np.random.default_rng(0).normal(size=(6, 50), scale=[[1.0], [1], [10], [300], [1e-3], [9000]])
+    reduction = elementwise.reduction(case.function, **case.options)
+    found = place.get(reduction(place.put(x), axis=1))
+    np.testing.assert_allclose(found, case.theirs(library)(x), rtol=1e-12)
+    monkeypatch.setattr(own.elementwise, "reduction", lambda function, **_: wrong)
+
+    def wrong(x, axis, out=None):
+        return reduction(x, axis=axis) + (0.1 if out is not None else 0)
+
+    own._reduction(report, case, "wrong", "float32", own._COLUMNS, None, True)
+    assert report.figures == [{"name": "wrong", "right": False}]
 
 
 def test_rows(place, report):

@@ -1,4 +1,4 @@
-"""Kernels of one's own against torch, torch.compile, CuPy's `fuse` and `ElementwiseKernel` of the same formulas."""
+"""Kernels and reductions of one's own against torch, torch.compile, and CuPy's own kernels of the same formulas."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ import numbacc
 from .. import elementwise
 from ..random import Generator
 from . import peers
-from .checking import is_right
+from .checking import is_close, is_right, wide
 from .harness import RESOLUTION, Report, copy_of, gpu_ms
 
+#: The length of rows that are reduced, and how many results are looked at.
+_COLUMNS, _FEW = 4096, 4
 _RATE, _BETA1, _BETA2, _EPS = 1e-3, 0.9, 0.999, 1e-8
 
 
@@ -83,8 +85,49 @@ CASES = (
 )  # fmt: skip
 
 
+class RowCase(NamedTuple):
+    """A reduction of rows, and the same for the peers.
+
+    Attributes:
+        function, options: what `elementwise.reduction` takes.
+        theirs: a library -> the reduction of a matrix's rows in its functions.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    options: dict[str, Any]
+    theirs: Callable[[Any], Callable[..., Any]]
+
+
+def _root_of_mean(total: float, count: float) -> float:
+    return math.sqrt(total / count + _EPS)
+
+
+def _largest_and_sum(a: float, s: float, b: float, t: float) -> tuple[float, float]:
+    """Of two sets of numbers, with s = Σ e^(x - a) and t = Σ e^(x - b)."""
+    return max(a, b), s + t * math.exp(b - a) if a >= b else s * math.exp(a - b) + t
+
+
+def _log_of_sum(a: float, s: float) -> float:
+    return a + math.log(s)
+
+
+ROW_CASES = (
+    RowCase(
+        "rms", lambda x: x * x, {"after": _root_of_mean},
+        lambda library: lambda x: library.sqrt((x * x).mean(-1) + _EPS),
+    ),
+    # Beside the smallest number nothing is added; -inf less -inf would be NaN.
+    RowCase(
+        "logsumexp", lambda x: (x, 1.0),
+        {"merge": _largest_and_sum, "start": (-3e38, 0.0), "after": _log_of_sum},
+        lambda library: lambda x: library.logsumexp(x, -1),
+    ),
+)  # fmt: skip
+
+
 def add_own(report: Report, dtype: str, size: int, torch: Any, cupy: Any, quick: bool) -> None:
-    """Report own kernels of a dtype, on arrays of so many numbers.
+    """Report own kernels and reductions of a dtype, on arrays of so many numbers.
 
     Args:
         torch, cupy: the libraries, or None.
@@ -93,10 +136,14 @@ def add_own(report: Report, dtype: str, size: int, torch: Any, cupy: Any, quick:
     for case in CASES:
         label = f"own kernel {case.name} {dtype}, 2^{size.bit_length() - 1}"
         if report.wants(label):
-            _figure(report, case, label, dtype, size, torch, cupy, quick)
+            _kernel(report, case, label, dtype, size, torch, cupy, quick)
+    for row_case in ROW_CASES:
+        label = f"own reduction {row_case.name} {dtype}, {size // _COLUMNS} x {_COLUMNS}"
+        if report.wants(label):
+            _reduction(report, row_case, label, dtype, size, torch, quick)
 
 
-def _figure(report: Report, case: Case, label: str, dtype: str, size: int, torch: Any, cupy: Any, quick: bool) -> None:
+def _kernel(report: Report, case: Case, label: str, dtype: str, size: int, torch: Any, cupy: Any, quick: bool) -> None:
     draws = Generator("philox", seed=7)
     arrays = [draws.normal(size=size, dtype=dtype) for _ in range(case.arrays - 1)]
     # The last one is positive: Adam takes its root.
@@ -104,23 +151,44 @@ def _figure(report: Report, case: Case, label: str, dtype: str, size: int, torch
     given = (*arrays, *case.numbers)
     kernel: Any = elementwise.kernel(case.formula)
     outs = tuple(numbacc.empty_like(arrays[0]) for _ in range(case.results))
-    out = outs if case.results > 1 else outs[0]
-    kernel(*given, out=out)
-    right = partial(is_right, kernel, given)
-    if not right(out):
+    ours = partial(kernel, *given, out=outs if case.results > 1 else outs[0])
+    makers = peers.formula(torch, cupy, case.theirs, case.text, given)
+    moved = (case.arrays + case.results) * arrays[0].nbytes
+    _figure(report, label, ours, makers, partial(is_right, kernel, given), moved, quick)
+
+
+def _reduction(report: Report, case: RowCase, label: str, dtype: str, size: int, torch: Any, quick: bool) -> None:
+    x = Generator("philox", seed=7).normal(size=size, dtype=dtype).reshape(size // _COLUMNS, _COLUMNS)
+    reduction: Any = elementwise.reduction(case.function, **case.options)
+    out = reduction(x, axis=1)
+    wanted = reduction(wide(x[:_FEW]), axis=1)
+    makers = peers.formula(torch, None, case.theirs, ("", "", ""), (x,))
+    ours = partial(reduction, x, axis=1, out=out)
+    _figure(report, label, ours, makers, lambda found: is_close(found[:_FEW], wanted), x.nbytes + out.nbytes, quick)
+
+
+def _figure(
+    report: Report,
+    label: str,
+    ours: Callable[[], Any],
+    makers: dict[str, peers.Work],
+    right: Callable[[Any], bool],
+    moved: int,
+    quick: bool,
+) -> None:
+    """A call against those of peers, and a copy of as many bytes as it moves."""
+    if not right(ours()):
         report.add(name=label, right=False)
         return
-    makers = peers.formula(torch, cupy, case.theirs, case.text, given)
     if quick:
         makers.pop("torch.compile", None)
     works, missing = peers.those_that_run(makers, right)
-    works["ours"] = lambda: kernel(*given, out=out)
-    works["copy"] = copy_of((case.arrays + case.results) * arrays[0].nbytes)
+    works |= {"ours": ours, "copy": copy_of(moved)}
     times = gpu_ms(works, repeats=7 if quick else 15)
-    ours, copy = times.pop("ours"), times.pop("copy")
-    ratio = ours / min(times.values()) if times else None
+    own, copy = times.pop("ours"), times.pop("copy")
+    ratio = own / min(times.values()) if times else None
     report.add(
-        name=label, right=True, ms=ours, bandwidth=copy / ours, ratio=ratio, peers=times,
+        name=label, right=True, ms=own, bandwidth=copy / own, ratio=ratio, peers=times,
         **peers.told(missing),
         bound=1.0, holds=ratio is None or ratio <= 1.0 + RESOLUTION,
     )  # fmt: skip
