@@ -15,6 +15,7 @@ from contextlib import contextmanager
 import numpy as np
 import oracle
 import pytest
+import simulated_threads
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from skips import needed, skip
@@ -30,18 +31,24 @@ from numbacc.plan.base import Plan
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 if simulated():
+    simulated_threads.install(setattr)
     PLACES = [pytest.param("simulator", marks=pytest.mark.simulator)]
 elif has_gpu():
     PLACES = ["numpy", pytest.param("gpu", marks=pytest.mark.gpu)]
 else:
     PLACES = ["numpy"]
 
-# A simulated element costs up to a millisecond, a new kernel on a GPU up to a second.
+# A simulated thread costs up to a millisecond, a new kernel on a GPU up to a second.
 _EXAMPLES = 100 if simulated() else 100 if has_gpu() else 400
 settings.register_profile(
     "numbacc", max_examples=_EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("numbacc")
+
+
+def pytest_collection_modifyitems(items):
+    """What runs whole files in processes of its own comes first, so that no worker has it left when others are done."""
+    items.sort(key=lambda item: item.path.stem != "test_simulator")
 
 
 def pytest_runtest_setup(item):

@@ -5,16 +5,29 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+import simulated_blocks
 from conftest import refused
 from hypothesis import given
 from hypothesis import strategies as st
 
 import numbacc
 from numbacc import elementwise as ew
+from numbacc.base.dispatch import simulated
 from numbacc.elementwise.activated import ACTIVATIONS
 
 FLOATS = ["float32", "float64", "float16", ml_dtypes.bfloat16]
 floats = pytest.mark.parametrize("dtype", FLOATS, ids=lambda dtype: np.dtype(dtype).name)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_blocks():
+    """In the simulator threads that wait for each other take long: blocks of few."""
+    with pytest.MonkeyPatch.context() as patch:
+        if simulated():
+            simulated_blocks.folds(patch.setattr)
+        ew.cache_clear()
+        yield
+        ew.cache_clear()
 
 
 def rounding(dtype):

@@ -19,26 +19,25 @@ pytestmark = skip_if(simulated(), "not simulated")
 @pytest.mark.parametrize(
     "files",
     [
-        "test_gated.py test_gated_errors.py test_gated_register.py test_derive.py",
-        "test_epilogue_kernels.py",
-        "test_gemm.py test_gemm_shapes.py test_gemm_narrow.py test_gemm_errors.py test_gemm_alignment.py",
-        "test_gemm_gradients.py test_gemm_plans.py test_gemm_layers.py test_gemm_masks.py test_gemm_arguments.py",
-        "test_fft.py test_fft_plans.py test_fft_errors.py test_plan_base.py",
-        "test_random.py test_random_arrays.py test_random_engine.py test_random_plans.py test_box_muller.py",
-        "test_arguments.py test_array_arguments.py test_argument_names.py test_stream_arguments.py test_refusals.py",
-        "test_device_array.py test_copies.py test_foreign.py test_docs.py test_docstrings.py test_creation.py",
-        "test_operands.py",
-        "test_casts.py test_specialize.py",
-        "test_elementwise.py test_elementwise_gradients.py test_programs.py",
+        # Those that take long come first.
+        "test_positions.py test_blocks.py test_ahead.py test_optimizers.py test_optimizer_calls.py",
+        "simulated_kernels.py test_uneven.py",
         "test_elementwise_calls.py test_elementwise_dtypes.py test_elementwise_plans.py test_operators.py "
         "test_numpy_functions.py test_elementwise_kernels.py test_elementwise_kernel_gradients.py",
         "test_reductions.py test_rows.py test_joining.py test_array_api.py test_bench_runs.py test_ulp.py",
-        "test_elementwise_inspect.py test_elementwise_reductions_own.py test_elementwise_reductions_object.py",
-        "test_positions.py test_blocks.py test_ahead.py test_optimizers.py test_optimizer_calls.py",
+        "test_random.py test_random_arrays.py test_random_engine.py test_random_plans.py test_box_muller.py",
+        "test_elementwise.py test_elementwise_gradients.py test_programs.py",
+        "test_operands.py",
         "test_family_order.py test_scans.py test_scans_calls.py",
         "test_index_gradients.py",
-        "simulated_kernels.py test_uneven.py",
+        "test_gated.py test_gated_errors.py test_gated_register.py test_derive.py test_epilogue_kernels.py",
+        "test_gemm.py test_gemm_shapes.py test_gemm_narrow.py test_gemm_errors.py test_gemm_alignment.py "
+        "test_gemm_gradients.py test_gemm_plans.py test_gemm_layers.py test_gemm_masks.py test_gemm_arguments.py",
         "simulated_arrays.py test_captured_alignment.py",
+        "test_elementwise_inspect.py test_elementwise_reductions_own.py test_elementwise_reductions_object.py",
+        "test_fft.py test_fft_plans.py test_fft_errors.py test_plan_base.py test_casts.py test_specialize.py",
+        "test_arguments.py test_array_arguments.py test_argument_names.py test_stream_arguments.py test_refusals.py "
+        "test_device_array.py test_copies.py test_foreign.py test_docs.py test_docstrings.py test_creation.py",
     ],
 )
 def test_in_the_simulator(files):
