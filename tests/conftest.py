@@ -30,6 +30,11 @@ from numbacc.plan.base import Plan
 # JAX would take three quarters of the GPU's memory from the tests beside it.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
+# Where kernels are compiled Python looks for garbage nearly a third of the time, and finds little. On a GPU, what it
+# finds late would keep memory.
+if simulated() or not has_gpu():
+    gc.set_threshold(50_000, 20, 20)
+
 if simulated():
     simulated_threads.install(setattr)
     PLACES = [pytest.param("simulator", marks=pytest.mark.simulator)]
