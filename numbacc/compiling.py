@@ -23,9 +23,9 @@ from .elementwise import (
     activated,
     casting,
     dropping,
-    entropy,
     index_gradients,
     indexing,
+    losses,
     normalizing,
     operation,
     positions,
@@ -204,7 +204,7 @@ def _blocks() -> None:
             _choose(index_gradients.everyday(matrix, matrix.shape, tokens, places))
             _choose(dropping.everyday(matrix))
             _choose(activated.everyday(matrix, row))
-            _choose(entropy.everyday(matrix, places))
+            _choose(losses.everyday(matrix, tokens))
     for dtype in casting.NARROW:
         for columns in (_LONG, _ODD[-1]):
             _choose(casting.everyday(_dense((_ROWS, columns), dtype)))

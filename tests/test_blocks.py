@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ import numbacc
 from numbacc import elementwise as ew
 from numbacc.base.dispatch import simulated
 from numbacc.elementwise.activated import ACTIVATIONS
+from numbacc.errors import LayoutError
 
 FLOATS = ["float32", "float64", "float16", ml_dtypes.bfloat16]
 floats = pytest.mark.parametrize("dtype", FLOATS, ids=lambda dtype: np.dtype(dtype).name)
@@ -90,6 +93,39 @@ def test_cross_entropy(place, dtype, shape, axis, smoothing):
         for known in (None, stats):
             dx = ew.cross_entropy_backward(dy, here, there, reduction=reduction, stats=known, **options)
             near(place.get(dx), np.moveaxis(slope * factor, -1, axis), dtype, scale=factor, ulps=8)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_plans_of_cross_entropy(place, reduction):
+    """They give the function's bits, for other numbers, and refuse other layouts."""
+    rng = np.random.default_rng(1)
+    x, target = rng.normal(size=(4, 6, 5)).astype(np.float32), rng.integers(0, 6, (4, 5))
+    options = {"axis": 1, "reduction": reduction, "ignore_index": 2, "label_smoothing": 0.1}
+    plan = ew.cross_entropy_plan(place.put(np.zeros_like(x)), place.put(target), return_stats=True, **options)
+    here, there = place.put(x), place.put(target)
+    loss, stats = plan(here, there)
+    for found, wanted in zip((loss, stats), ew.cross_entropy(here, there, return_stats=True, **options), strict=True):
+        np.testing.assert_array_equal(place.get(found), place.get(wanted))
+    assert plan.info.op == "elementwise.cross_entropy" and "target int64 (4, 5)" in repr(plan)
+    refused(LayoutError, "elementwise.cross_entropy", run=lambda: plan(place.put(x[:3]), place.put(target[:3])))
+    refused(LayoutError, "x, target", run=lambda: plan._call((here,), None, None))
+    refused(numbacc.DTypeError, "LossPlan cannot be copied", run=lambda: copy.copy(plan))
+    dy = place.put(np.full(target.shape if reduction == "none" else (), 2.0, np.float32))
+    for known, out in ((None, None), (stats, None), (stats, place.empty(x.shape, x.dtype).view)):
+        back = ew.cross_entropy_backward_plan(dy, here, there, stats=known, out=out, **options)
+        found = back(dy, here, there, stats=known, out=out)
+        assert out is None or found is out
+        wanted = ew.cross_entropy_backward(dy, here, there, stats=known, **options)
+        np.testing.assert_array_equal(place.get(found), place.get(wanted))
+        assert back.info.dtypes[-1] == "float32" and back.info.deterministic
+        other = {"stats": known, "out": here if out is None else None}
+        refused(LayoutError, "out", run=lambda other=other, back=back: back(dy, here, there, **other))
+    refused(LayoutError, "dy, x, target, stats", run=lambda: back(dy, here, there, out=out))
+    if reduction != "none":
+        np.testing.assert_array_equal(place.get(back(2.0, here, there, stats=stats, out=out)), place.get(wanted))
+    info = ew.cache_info()
+    ew.cross_entropy(here, there, return_stats=True, **options)
+    assert (ew.cache_info().hits, ew.cache_info().misses) == (info.hits + 1, info.misses)
 
 
 def test_cross_entropy_of_large_and_infinite_logits(place):

@@ -44,6 +44,30 @@ def test_dtypes_meet_and_out(place):
     assert place.get(out).tolist() == [1.0, 2.0, 0.5]
 
 
+@pytest.mark.parametrize("name", ["concatenate", "stack"])
+def test_plans(place, name):
+    """Of arrays of two dtypes; into an array whose memory lies otherwise; they refuse other layouts."""
+    rng = np.random.default_rng(0)
+    host = [rng.normal(size=(3, 5)).astype(np.float32), rng.integers(-9, 9, (3, 5)).astype(np.int16)]
+    wanted = getattr(np, name)(host, axis=1).astype(np.float32)
+    arrays = [place.put(each) for each in host]
+    plan = getattr(ew, f"{name}_plan")([place.put(np.zeros_like(each)) for each in host], 1)
+    np.testing.assert_array_equal(place.get(plan(arrays)), wanted)
+    assert plan.info.op == f"elementwise.{name}" and plan.info.dtypes == ("float32", "int16", "float32")
+    assert f"elementwise.{name}" in repr(plan) and "arrays[1] int16 (3, 5)" in repr(plan)
+    out = place.empty(wanted.shape, wanted.dtype, order=range(wanted.ndim)[::-1], steps=(-1, *[2] * (wanted.ndim - 1)))
+    into = getattr(ew, f"{name}_plan")(arrays, 1, out=out.view)
+    assert into(arrays, out=out.view) is out.view
+    np.testing.assert_array_equal(out.now(), wanted)
+    out.assert_written_only()
+    refused(numbacc.LayoutError, "with out", run=lambda: into(arrays))
+    refused(numbacc.LayoutError, "was made for", run=lambda: plan(arrays[::-1]))
+    refused(numbacc.LayoutError, "arrays[0], arrays[1]", run=lambda: plan(arrays[:1]))
+    refused(numbacc.DTypeError, "list or tuple", run=lambda: plan(arrays[0]))
+    for axis in (1.0, 7):
+        refused(numbacc.ShapeError, "axis", run=lambda axis=axis: getattr(ew, name)(arrays, axis))
+
+
 def test_what_does_not_go_together(place):
     x, y = place.put(np.ones((2, 3))), place.put(np.ones((2, 4)))
     refused(numbacc.ShapeError, "arrays[1]", (2, 4), "axis 0", run=lambda: ew.concatenate([x, y]))

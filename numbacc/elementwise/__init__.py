@@ -30,7 +30,12 @@ from .caching import cache_clear, cache_info, cache_limit
 from .casting import astype, astype_plan, copy, copy_plan
 from .choosing import clamp, clamp_plan, fill, where, where_plan
 from .dropping import dropout, dropout_backward, dropout_plan
-from .entropy import cross_entropy, cross_entropy_backward
+from .entropy import (
+    cross_entropy,
+    cross_entropy_backward,
+    cross_entropy_backward_plan,
+    cross_entropy_plan,
+)
 from .index_gradients import (
     take_along_axis_backward,
     take_along_axis_backward_plan,
@@ -38,7 +43,7 @@ from .index_gradients import (
     take_backward_plan,
 )
 from .indexing import take, take_along_axis, take_along_axis_plan, take_plan
-from .joining import concatenate, stack
+from .joining import concatenate, concatenate_plan, stack, stack_plan
 from .operation import ElementwisePlan
 from .optimizers import adamw_step, adamw_step_plan
 from .own import Kernel, kernel
@@ -92,10 +97,13 @@ __all__ = [
     "cache_info",
     "cache_limit",
     "concatenate",
+    "concatenate_plan",
     "copy",
     "copy_plan",
     "cross_entropy",
     "cross_entropy_backward",
+    "cross_entropy_backward_plan",
+    "cross_entropy_plan",
     "dropout",
     "dropout_backward",
     "dropout_plan",
@@ -115,6 +123,7 @@ __all__ = [
     "rope_plan",
     "rope_tables",
     "stack",
+    "stack_plan",
     "take",
     "take_along_axis",
     "take_along_axis_backward",

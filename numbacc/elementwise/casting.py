@@ -94,6 +94,11 @@ def copy_plan(x: Any, *, out: Any = None, where: Any = None) -> ElementwisePlan:
     return find(_COPY, (x,), out, where)
 
 
+def planned_copy(x: Layout, out: Layout) -> ElementwisePlan:
+    """The plan of a copy into an array, of arrays that need not exist, in no cache."""
+    return planned(_COPY, (x,), (out,))
+
+
 def everyday(x: Layout) -> Iterator[ElementwisePlan]:
     """Plans of calls that copy an array of floats, and that make other floats of it; narrow ones at either end."""
     yield planned(_COPY, (x,))

@@ -115,6 +115,11 @@ def everyday(matrix: Layout, indices: Layout, places: Layout) -> Iterator[Gather
     yield _along((matrix, places), None, matrix.ndim - 1)
 
 
+def planned(x: Layout, indices: Layout, axis: int) -> GatherPlan:
+    """The plan of `take_along_axis` of arrays that need not exist, in no cache."""
+    return _along((x, indices), None, axis)
+
+
 def _flat(x: Any, axis: Any, stream: Any) -> Any:
     """x, as one row where there is no axis."""
     return operands.as_array(x, "x", handle_of(stream)).reshape(-1) if axis is None else x

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from ..arrays import operands
-from ..arrays.creation import empty
 from ..arrays.operands import Array
 from ..base.dtypes import TABLE, info
-from ..base.layout import CPU, Layout, check_same_device, normalize_axis, overlap
+from ..base.layout import (
+    CPU,
+    Layout,
+    check_same_device,
+    check_writable,
+    layout,
+    normalize_axis,
+    overlap,
+    row_major_strides,
+)
 from ..device.streams import handle_of
 from ..errors import DTypeError, LayoutError, ShapeError
-from .casting import copy
+from .caching import plans
+from .casting import planned_copy
 from .resolve import promoted
+from .several import SeveralPlan
 
 
 def concatenate(arrays: Sequence[Any], axis: int = 0, *, out: Any = None, stream: Any = None) -> Array:
@@ -39,24 +50,19 @@ def concatenate(arrays: Sequence[Any], axis: int = 0, *, out: Any = None, stream
         >>> elementwise.concatenate([np.array([1, 2]), np.array([3.5])])
         array([1. , 2. , 3.5])
     """
-    given, layouts, names = _taken(arrays, stream)
-    first = layouts[0]
-    if not first.ndim:
-        raise ShapeError(f"{names[0]} has rank 0; concatenate takes arrays of rank 1 to 8: stack joins numbers")
-    number = normalize_axis(axis, first.ndim, names[0])
-    for each, name in zip(layouts, names, strict=True):
-        rest = [shape[:number] + shape[number + 1 :] for shape in (each.shape, first.shape)]
-        if each.ndim != first.ndim or rest[0] != rest[1]:
-            told = f"{name} has shape {each.shape} and {names[0]} {first.shape}"
-            raise ShapeError(f"{told}: they must be equal but along axis {number}")
-    shape = (*first.shape[:number], sum(each.shape[number] for each in layouts), *first.shape[number + 1 :])
-    target = _target(given, layouts, shape, out, stream)
-    start = 0
-    for array, each in zip(given, layouts, strict=True):
-        end = start + each.shape[number]
-        copy(array, out=target[(slice(None),) * number + (slice(start, end),)], stream=stream)
-        start = end
-    return target if out is None else out
+    return _run("concatenate", arrays, axis, out, stream)
+
+
+def concatenate_plan(arrays: Sequence[Any], axis: int = 0, *, out: Any = None) -> JoinPlan:
+    """The plan that `concatenate` runs for arrays like these: call it as `plan(arrays, out=None, stream=None)`.
+
+    Arguments and errors are those of `concatenate`.
+
+    Example:
+        >>> elementwise.concatenate_plan([np.ones(1), np.ones(2)])([np.zeros(1), np.ones(2)])
+        array([0., 1., 1.])
+    """
+    return _find("concatenate", arrays, axis, out)
 
 
 def stack(arrays: Sequence[Any], axis: int = 0, *, out: Any = None, stream: Any = None) -> Array:
@@ -75,52 +81,145 @@ def stack(arrays: Sequence[Any], axis: int = 0, *, out: Any = None, stream: Any 
         array([[1, 3],
                [2, 4]])
     """
-    given, layouts, names = _taken(arrays, stream)
-    first = layouts[0]
-    for each, name in zip(layouts, names, strict=True):
-        if each.shape != first.shape:
-            raise ShapeError(f"{name} has shape {each.shape} and {names[0]} {first.shape}; they must be equal")
-    number = normalize_axis(axis, first.ndim + 1, "the result")
-    shape = (*first.shape[:number], len(given), *first.shape[number:])
-    target = _target(given, layouts, shape, out, stream)
-    for k, array in enumerate(given):
-        # A slice of length 1 without its axis: of rank 0, too, it is a view.
-        part = target[(slice(None),) * number + (slice(k, k + 1),)].reshape(first.shape) if first.ndim == 0 else None
-        copy(array, out=target[(slice(None),) * number + (k,)] if part is None else part, stream=stream)
-    return target if out is None else out
+    return _run("stack", arrays, axis, out, stream)
 
 
-def _taken(arrays: Any, stream: Any) -> tuple[list[Any], list[Layout], list[str]]:
-    """Arrays, their layouts and names."""
+def stack_plan(arrays: Sequence[Any], axis: int = 0, *, out: Any = None) -> JoinPlan:
+    """The plan that `stack` runs for arrays like these: call it as `plan(arrays, out=None, stream=None)`.
+
+    Arguments and errors are those of `stack`.
+
+    Example:
+        >>> elementwise.stack_plan([np.ones(2), np.ones(2)]).info.dtypes
+        ('float64', 'float64', 'float64')
+    """
+    return _find("stack", arrays, axis, out)
+
+
+class JoinPlan(SeveralPlan):
+    """A planned `concatenate` or `stack`: a copy of each array into its part of the result.
+
+    Args:
+        op: which of the two.
+        inputs: the arrays' layouts.
+        target: the result's layout.
+        axis: along which the arrays lie in it.
+    """
+
+    def __init__(self, op: str, inputs: tuple[Layout, ...], target: Layout, axis: int, out_given: bool):
+        check_writable(target, "out")
+        self._axis, self._is_new = axis, target.ndim > inputs[0].ndim
+        lengths = [1 if self._is_new else each.shape[axis] for each in inputs]
+        self._ends = list(accumulate(lengths))
+        strides = tuple(step for d, step in enumerate(target.strides) if d != axis or not self._is_new)
+        copies = [planned_copy(each, layout(each.shape, strides, target.dtype, target.device)) for each in inputs]
+        super().__init__(f"elementwise.{op}", _names(len(inputs)), inputs, (target,), copies, out_given)
+
+    def prepare(self) -> None:
+        """As `SeveralPlan.prepare`, of parts that start where they do in the result."""
+        step = self.outputs[0].strides[self._axis]
+        for plan, start in zip(self.plans, (0, *self._ends), strict=False):
+            plan.ready((0, start * step))
+
+    def __call__(self, arrays: Sequence[Any], *, out: Any = None, stream: Any = None) -> Array:
+        """Run on arrays laid out as those that the plan was made for.
+
+        Args:
+            arrays: a list or tuple of them.
+            out: where to write, if the plan was made with `out`.
+            stream: as everywhere.
+
+        Raises:
+            LayoutError: an array is laid out otherwise, or overlaps out.
+        """
+        return self._call(_listed(arrays), out, stream)
+
+    def run(self, arrays: Sequence[Any], out: Any, handle: int) -> Array:
+        """As `SeveralPlan.run`."""
+        (made,) = self.outputs
+        if out is None:
+            target = operands.empty_layout(made) if self.device == CPU else operands.empty_device(made, handle)
+        else:
+            target = out
+            # Part by part it could be overwritten before it is read.
+            for array, own, name in zip(arrays, self.inputs, self.names, strict=True):
+                if overlap(_address(out), made, _address(array), own):
+                    raise LayoutError(f"out overlaps {name}: pass memory that shares nothing with it")
+        start = 0
+        for plan, array, own, end in zip(self.plans, arrays, self.inputs, self._ends, strict=True):
+            # A slice without its axis, where that is new: of rank 0, too, it is a view.
+            part = target[(slice(None),) * self._axis + (slice(start, end),)]
+            if self._is_new:
+                part = part.reshape(()) if own.ndim == 0 else part[(slice(None),) * self._axis + (0,)]
+            plan.run((array,), (part,), part, handle)
+            start = end
+        return target
+
+
+def _run(op: str, arrays: Any, axis: Any, out: Any, stream: Any) -> Any:
+    handle = handle_of(stream)
+    plan, found, target = _planned(op, arrays, axis, out, handle)
+    result = plan.run(found, target, handle)
+    return result if out is None else out
+
+
+def _find(op: str, arrays: Any, axis: Any, out: Any) -> JoinPlan:
+    plan, _, _ = _planned(op, arrays, axis, out, handle_of(None))
+    plan.prepare()
+    return plan
+
+
+def _planned(op: str, arrays: Any, axis: Any, out: Any, handle: int) -> tuple[JoinPlan, list[Any], Any]:
+    """(the plan, the arrays, out as an array or None)."""
+    given = _listed(arrays)
+    if not given:
+        raise ShapeError("arrays is empty; pass one array or more")
+    found = [operands.as_array(each, name, handle) for each, name in zip(given, _names(len(given)), strict=True)]
+    target = None if out is None else operands.as_array(out, "out", handle)
+    own = None if target is None else operands.layout_of(target)
+    layouts = tuple(map(operands.layout_of, found))
+    # In one form: 1.0 and True would be found in the cache under 1.
+    number = axis if type(axis) is int else normalize_axis(axis, layouts[0].ndim + (op == "stack"), "the result")
+    return plans.find((_made, op, layouts, number, own)), found, target
+
+
+def _listed(arrays: Any) -> Sequence[Any]:
     if not isinstance(arrays, (tuple, list)):
         raise DTypeError(f"arrays is a {type(arrays).__name__}; pass a list or tuple of arrays")
-    if not arrays:
-        raise ShapeError("arrays is empty; pass one array or more")
-    handle = handle_of(stream)
-    names = [f"arrays[{k}]" for k in range(len(arrays))]
-    found = [operands.as_array(each, name, handle) for each, name in zip(arrays, names, strict=True)]
-    layouts = [operands.layout_of(each) for each in found]
-    for each, name in zip(layouts, names, strict=True):
-        check_same_device(each, name, layouts[0], names[0])
-    return found, layouts, names
+    return arrays
 
 
-def _target(arrays: Sequence[Any], layouts: Sequence[Layout], shape: tuple[int, ...], out: Any, stream: Any) -> Any:
-    """Where the result goes: `out`, or a new array."""
-    name = promoted(tuple(info(each.dtype).name for each in layouts))
-    if out is None:
-        device = layouts[0].device
-        where: int | str = "cpu" if device == CPU else device
-        return empty(shape, TABLE[name].numpy, device=where, stream=stream)
-    target = operands.as_array(out, "out", handle_of(stream))
-    if operands.layout_of(target).shape != shape:
-        raise ShapeError(f"out has shape {operands.layout_of(target).shape}; the result has shape {shape}")
-    own = operands.layout_of(target)
-    for k, (array, each) in enumerate(zip(arrays, layouts, strict=True)):
-        # Part by part it could be overwritten before it is read.
-        if own.device == each.device and overlap(_address(target), own, _address(array), each):
-            raise LayoutError(f"out overlaps arrays[{k}]: pass memory that shares nothing with it")
-    return target
+def _names(count: int) -> list[str]:
+    return [f"arrays[{k}]" for k in range(count)]
+
+
+def _made(op: str, inputs: tuple[Layout, ...], axis: int, out: Layout | None) -> JoinPlan:
+    """Validation. Everything here depends on layouts alone."""
+    names, first = _names(len(inputs)), inputs[0]
+    for each, name in zip(inputs, names, strict=True):
+        check_same_device(each, name, first, names[0])
+    if op == "stack":
+        for each, name in zip(inputs, names, strict=True):
+            if each.shape != first.shape:
+                raise ShapeError(f"{name} has shape {each.shape} and {names[0]} {first.shape}; they must be equal")
+        number, length = normalize_axis(axis, first.ndim + 1, "the result"), len(inputs)
+        rest = first.shape[number:]
+    else:
+        if not first.ndim:
+            raise ShapeError(f"{names[0]} has rank 0; concatenate takes arrays of rank 1 to 8: stack joins numbers")
+        number = normalize_axis(axis, first.ndim, names[0])
+        for each, name in zip(inputs, names, strict=True):
+            beside = [shape[:number] + shape[number + 1 :] for shape in (each.shape, first.shape)]
+            if each.ndim != first.ndim or beside[0] != beside[1]:
+                told = f"{name} has shape {each.shape} and {names[0]} {first.shape}"
+                raise ShapeError(f"{told}: they must be equal but along axis {number}")
+        length, rest = sum(each.shape[number] for each in inputs), first.shape[number + 1 :]
+    shape = (*first.shape[:number], length, *rest)
+    row = TABLE[promoted(tuple(info(each.dtype).name for each in inputs))]
+    made = layout(shape, row_major_strides(shape, row.itemsize), row.numpy, first.device)
+    if out is not None and out.shape != shape:
+        raise ShapeError(f"out has shape {out.shape}; the result has shape {shape}")
+    return JoinPlan(op, inputs, made if out is None else out, number, out is not None)
 
 
 def _address(array: Any) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import operands
+from ..base.layout import Layout
 from ..device.streams import handle_of
 from ..errors import LayoutError, OptionError
 from ..plan.base import outs_of
@@ -194,9 +195,9 @@ def _find(
     return plans.find(key), arrays, outs, numbers
 
 
-def planned(row: Row, given: tuple[Any, ...]) -> ElementwisePlan:
+def planned(row: Row, given: tuple[Any, ...], outs: tuple[Layout, ...] | None = None) -> ElementwisePlan:
     """A plan of arrays (layouts) that need not exist and numbers (their types), in no cache."""
-    return _made(row, given, None, None)
+    return _made(row, given, None, outs)
 
 
 def _made(row: Row, given: tuple[Any, ...], mask: Any, outs: Any) -> ElementwisePlan:

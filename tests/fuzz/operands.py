@@ -128,7 +128,7 @@ def called(case, name, *arguments, **options):
     plan = getattr(elementwise, f"{name}_plan", None)
     if plan is None or case.chance(0.8):
         return case.call(f"elementwise.{name}", getattr(elementwise, name), *arguments, **options, **case.stream())
-    given = {"out": options["out"]} if "out" in options else {}
+    given = {option: options[option] for option in ("out", "stats") if option in options}
     made = case.call(f"elementwise.{name}_plan", plan, *arguments, **options)
     return made(*(a for a in arguments if not isinstance(a, (int, str))), **given, **case.stream())
 

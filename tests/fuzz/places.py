@@ -262,8 +262,7 @@ def joined(case):
         operands.append(lay(case, any_values(case, own, name)))
     wanted = getattr(np, which)([np.array(o.values) for o in operands], axis)
     out, options = target_of(case, wanted.shape, wanted.dtype)
-    answer = case.call(f"elementwise.{which}", getattr(ew, which), [o.view for o in operands], axis, **options,
-                       **case.stream())  # fmt: skip
+    answer = called(case, which, [o.view for o in operands], axis, **options)
     same_bits(result_of(case, answer, out), wanted)
     for operand in operands:
         operand.assert_untouched()
