@@ -11,7 +11,7 @@ import pytest
 from skips import skip_if
 
 from numbacc.base.dispatch import simulated
-from numbacc.kernels import arithmetic, formulas, functions, psi
+from numbacc.kernels import arithmetic, decays, formulas, functions, psi
 from numbacc.kernels.derivatives import OURS, RULES, is_less, numbers_of
 from numbacc.kernels.derive import backward, written
 from numbacc.kernels.formula import Formula
@@ -37,6 +37,7 @@ SEVERAL = {
     functions.remainder: [(7.3, 2.0), (-7.3, 2.0)], functions.floor_divide: [(7.3, 2.0), (-7.3, 2.0)],
     math.remainder: [(7.3, 2.0), (-7.3, 2.0), (6.3, -2.0)], is_less: [(0.3, 0.9), (2.0, -1.0)],
     arithmetic.minimum: [(0.3, 0.9), (2.0, -1.0)], arithmetic.fma: [(1.5, -2.0, 0.7)],
+    decays.weighted_ratio: [(1.5, 0.7, 0.0, 1.9, 0.0), (-0.4, 1.3, 0.0, 4.0, 0.0)],
 }  # fmt: skip
 
 
@@ -70,7 +71,7 @@ def test_functions_of_one_number(function):
 
 @pytest.mark.parametrize("function", SEVERAL, ids=lambda f: f.__name__)
 def test_functions_of_several(function):
-    names = ", ".join("xyz"[: len(SEVERAL[function][0])])
+    names = ", ".join("xyzuv"[: len(SEVERAL[function][0])])
     check(eval(f"lambda {names}: f({names})", {"f": function}), *SEVERAL[function])
 
 
@@ -80,7 +81,7 @@ def test_operators(operator):
         check(eval("lambda x, y: " + text.format(operator)), (1.7, 0.6), (2.2, 1.4))
 
 
-SINES = {math.sin, math.cos, math.tan, psi.digamma, psi.trigamma}
+SINES = {math.sin, math.cos, math.tan, psi.trigamma}
 FUNCTIONS = {*(f for f in RULES if not isinstance(f, str)), math.gamma, psi.trigamma, *OURS}
 
 
@@ -323,7 +324,7 @@ def test_what_kernels_do_not_have_is_told_with_its_line(function, message, gradi
 def test_kernels_have_all_functions(functions, dtype):
     """For float32 none of them is float64's, but what reduces large angles of sines."""
     names = {f"f{k}": function for k, function in enumerate(functions)}
-    calls = (f"{name}({', '.join('xyz'[: numbers_of(OURS.get(f, f))])})" for name, f in names.items())
+    calls = (f"{name}({', '.join('xyzxy'[: numbers_of(OURS.get(f, f))])})" for name, f in names.items())
     total = eval(f"lambda x, y, z: {' + '.join(calls)}", names)
     text = ptx.compiled(vector_spec(Formula("own", written(total, "own", gradient=False)), dtype, 3, 1)).text
     assert dtype == "float64" or functions is SINES or ".f64" not in text

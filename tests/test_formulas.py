@@ -13,7 +13,7 @@ from skips import skip_if
 
 from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
-from numbacc.kernels import arithmetic, formulas, specialize
+from numbacc.kernels import arithmetic, decays, formulas, specialize
 from numbacc.kernels.formulas import FORMULAS
 
 EPS = np.finfo(np.float64).eps
@@ -186,21 +186,22 @@ def test_epilogues():
 WIDER = {np.float32: np.float64, np.float64: np.longdouble}
 needs_long_double = skip_if(np.finfo(np.longdouble).eps == EPS, "long double")
 
-#: Φ(-x)'s approximations, the relative error that each states, what it is computed in, and the roundings that
-#: computing it there may add.
+#: Φ(-x)'s approximations, the relative error that each states, how far out, what it is computed in, and the roundings
+#: that computing it there may add.
 tails = pytest.mark.parametrize(
-    "tail, stated, dtype, roundings",
+    "tail, stated, reach, dtype, roundings",
     [
-        (arithmetic.normal_tail_degree_9, 5e-8, np.float32, 4),
-        (arithmetic.normal_tail_degree_6, 5e-6, np.float32, 4),
-        pytest.param(arithmetic.normal_tail_degree_22, 6e-16, np.float64, 2, marks=needs_long_double),
+        (arithmetic.normal_tail_degree_9, 5e-8, 38, np.float32, 4),
+        (arithmetic.normal_tail_degree_7, 5e-8, 6, np.float32, 8),
+        (arithmetic.normal_tail_degree_7, 1e-5, 38, np.float32, 4),
+        pytest.param(arithmetic.normal_tail_degree_22, 6e-16, 38, np.float64, 2, marks=needs_long_double),
     ],
 )
 
 
-def samples(dtype):
+def samples(dtype, reach=38):
     """x >= 0 up to where Φ(-x) is no longer a normal number, and Φ(-x) and exp(-x²/2) in long double."""
-    x = np.concatenate([[0.0], np.logspace(-20, 0, 2001), np.linspace(0, 38, 100001)]).astype(dtype)
+    x = np.concatenate([[0.0], np.logspace(-20, 0, 2001), np.linspace(0, reach, 100001)]).astype(dtype)
     exact = x.astype(np.longdouble)
     tail, _ = oracle.normal(-exact)
     normal = tail > np.finfo(dtype).tiny
@@ -209,15 +210,17 @@ def samples(dtype):
 
 @pytest.fixture
 def computing_in(monkeypatch):
-    """Called with a dtype: `arithmetic` computes in it, as a GPU does, its multiply-add and exp rounding once."""
+    """Called with a dtype: formulas compute in it, as a GPU does, their multiply-add and exp rounding once."""
 
     def begin(dtype):
         def fma(*numbers):
             x, y, z = (np.asarray(number, dtype).astype(WIDER[dtype]) for number in numbers)
             return (x * y + z).astype(dtype)
 
-        monkeypatch.setattr(arithmetic, "fma", fma)
-        monkeypatch.setattr(arithmetic, "exp", lambda x: np.exp(x.astype(np.longdouble)).astype(dtype))
+        for module in (arithmetic, decays):
+            monkeypatch.setattr(module, "fma", fma)
+            monkeypatch.setattr(module, "exp", lambda x: np.exp(x.astype(np.longdouble)).astype(dtype))
+        monkeypatch.setattr(decays, "power_of_bits", lambda x: (x.view(np.uint32) << np.uint32(23)).view(np.float32))
 
     return begin
 
@@ -227,15 +230,15 @@ def relative_error(got, wanted):
 
 
 @tails
-def test_tails_fit_as_well_as_they_state(tail, stated, dtype, roundings):
-    x, wanted, e = samples(dtype)
+def test_tails_fit_as_well_as_they_state(tail, stated, reach, dtype, roundings):
+    x, wanted, e = samples(dtype, reach)
     got = tail(x.astype(np.longdouble), e)
     assert relative_error(got, wanted) < 1.1 * stated  # stated to one digit
 
 
 @tails
-def test_tails_in_their_own_dtype(tail, stated, dtype, roundings, computing_in):
-    x, wanted, e = samples(dtype)
+def test_tails_in_their_own_dtype(tail, stated, reach, dtype, roundings, computing_in):
+    x, wanted, e = samples(dtype, reach)
     computing_in(dtype)
     got = tail(x, e.astype(dtype))
     assert got.dtype == dtype
@@ -247,16 +250,19 @@ def test_tails_oracle_is_scipys():
     np.testing.assert_allclose(wanted.astype(float), erfc(x.astype(float) / math.sqrt(2)) / 2, rtol=1e-13)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.float64, marks=needs_long_double)])
-def test_the_density_gets_its_argument_s_rounding_error_back(dtype, computing_in):
-    x, _, wanted = samples(dtype)
+@pytest.mark.parametrize(
+    "gaussian, dtype",
+    [
+        (decays.gaussian_single, np.float32),
+        pytest.param(decays.gaussian_double, np.float64, marks=needs_long_double),
+    ],
+)
+def test_the_density_gets_its_argument_s_rounding_error_back(gaussian, dtype, computing_in):
+    x, _, wanted = (each[::9] for each in samples(dtype))
     computing_in(dtype)
     allowed = 2 * np.finfo(dtype).eps
-    assert (
-        relative_error(arithmetic.gaussian_compensated(x), wanted)
-        < allowed
-        < relative_error(arithmetic.gaussian(x), wanted)
-    )
+    found = np.array([gaussian(number) for number in x])
+    assert relative_error(found, wanted) < allowed < relative_error(arithmetic.gaussian(x), wanted)
 
 
 # ---------------------------------------------------------------- the copies that kernels get
@@ -271,11 +277,14 @@ def test_specialize_replaces_functions_by_precision():
         for precision in (("float32", True), ("float32", False), ("float64", False))
     )
     degrees = [names["normal_tail"].py_func.__name__ for names in (narrow, wide, double)]
-    assert degrees == [f"normal_tail_degree_{n}" for n in (6, 9, 22)]
+    assert degrees == [f"normal_tail_degree_{n}" for n in (7, 9, 22)]
     assert narrow["gaussian"].py_func.__name__ == "gaussian_approximate"
-    assert wide["gaussian"].py_func.__name__ == double["gaussian"].py_func.__name__ == "gaussian_compensated"
     assert narrow["gaussian"].py_func.__globals__["exp2"] is specialize.hardware.exp2_approximate
-    assert wide["gaussian"].py_func.__globals__["exp"] is specialize.hardware.exp
+    single, exact = (
+        specialize.specialize(decays.sigmoid, *p).py_func for p in (("float32", False), ("float64", False))
+    )
+    assert single.__globals__["decay"].py_func.__name__ == "decay_single"
+    assert exact.__globals__["decay"].py_func.__globals__["exp"] is specialize.hardware.exp
 
 
 @compiles

@@ -71,7 +71,7 @@ FUNCTIONS = [f for f in derivatives.RULES if not isinstance(f, str)] + [math.gam
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f"{f.__module__}.{f.__name__}")
 def test_functions(function):
-    names = ", ".join("xyz"[: derivatives.numbers_of(function)])
+    names = ", ".join("xyzuv"[: derivatives.numbers_of(function)])
     formula = eval(f"lambda {names}: f({names})", {"f": function})
     check(formula, ROUGH.get(function, ULPS), zeros=function not in WHOLE)
 

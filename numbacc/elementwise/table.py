@@ -118,7 +118,7 @@ _unary("erf", "float", "The error function 2/√π ∫₀ˣ e^(-t²) dt.", heavy
 _unary("erfc", "float", "1 - erf(x), accurate where that is small, too.", heavy=(2, 4), f=(math.erfc, c_library.erfc))
 _unary("erfinv", "float", "The number whose erf is x; infinite at -1 and 1, NaN beyond.", heavy=(2,), f=(basic.erfinv, ref.inverse_error))
 _unary("lgamma", "float", "ln |Γ(x)|.", f=(math.lgamma, c_library.lgamma))
-_unary("digamma", "float", "ψ(x), the derivative of ln Γ(x).", f=(psi.digamma_single, ref.digamma), d=(psi.digamma, ref.digamma))
+_unary("digamma", "float", "ψ(x), the derivative of ln Γ(x).", f=(psi.digamma, ref.digamma))
 _unary("floor", "keep", "The largest whole number that is not above x; integers stay.", f=(math.floor, np.floor), iub=(fun.same, ref.same))
 _unary("ceil", "keep", "The smallest whole number that is not below x; integers stay.", f=(math.ceil, np.ceil), iub=(fun.same, ref.same))
 _unary("trunc", "keep", "x without what lies behind the point; integers stay.", f=(math.trunc, np.trunc), iub=(fun.same, ref.same))

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 
-from .arithmetic import exp
-from .formulas import geglu, geglu_pair, geglu_tanh, geglu_tanh_pair, relu, sigmoid, sigmoid_pair, swiglu, swiglu_pair
+from .arithmetic import fma, reciprocal
+from .decays import QUICK, decay, quick_decay, quick_gelu, share, sigmoid, weighted_ratio
+from .formulas import geglu, geglu_pair, geglu_tanh, geglu_tanh_pair, relu, shares, sigmoid_pair, swiglu, swiglu_pair
 
 __all__ = ["geglu", "geglu_pair", "geglu_tanh", "geglu_tanh_pair", "relu", "sigmoid", "sigmoid_pair", "swiglu"]
-__all__ += ["swiglu_pair"]
+__all__ += ["quick_gelu", "swiglu_pair"]
 
 
 def leaky_relu(x, slope):
@@ -39,12 +40,17 @@ def elu(x, alpha):
     return x if x > 0.0 else alpha * math.expm1(x)
 
 
-SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
+SELU_SCALE = 1.0507009873554805
+#: The scale times α, 1.6732632423543772, in two parts, of which float32 holds the first exactly.
+SELU_FACTOR, SELU_REST = 1.7580993175506592, 2.3296717676284726e-08
 
 
 def selu(x):
     """Klambauer et al. 2017 (arXiv:1706.02515)."""
-    return SELU_SCALE * x if x > 0.0 else SELU_SCALE * SELU_ALPHA * math.expm1(x)
+    if x > 0.0:
+        return SELU_SCALE * x
+    e = math.expm1(x)
+    return fma(e, SELU_FACTOR, e * SELU_REST)
 
 
 def celu(x, alpha):
@@ -53,41 +59,40 @@ def celu(x, alpha):
     return x if x > 0.0 else alpha * math.expm1(x * (1.0 / alpha))
 
 
-def quick_gelu(x):
-    """x σ(1.702 x), Hendrycks and Gimpel 2016 (arXiv:1606.08415)."""
-    return x * sigmoid(1.702 * x)
-
-
 def quick_gelu_pair(x):
-    """The value, and σ(u) + u σ'(u) with u = 1.702 x."""
-    s, slope = sigmoid_pair(1.702 * x)
-    return x * s, s + 1.702 * (x * slope)
+    """x σ(1.702 x), Hendrycks and Gimpel 2016 (arXiv:1606.08415), and σ(u) + u σ'(u) with u = 1.702 x."""
+    s, slope = shares(x, quick_decay(x))
+    return x * s, s + QUICK * (x * slope)
 
 
 def mish(x):
     """x tanh(ln(1 + e^x)) = x n/(n + 2), n = e^x (e^x + 2) (Misra 2019, arXiv:1908.08681)."""
-    value, _ = mish_pair(x)
-    return value
+    return weighted_ratio(x, *mish_parts(x, decay(abs(x))))
+
+
+def mish_parts(x, e):
+    """Of e = e^-|x|, so that nothing overflows, tanh(ln(1 + e^x)) as a quotient, and what rounding took from both.
+
+    It is (1 + 2e)/(1 + 2e + 2e²) of positive x, (e² + 2e)/(e² + 2e + 2) of negative.
+    """
+    if x >= 0.0:
+        over = fma(2.0, e, 1.0)
+        over_rest = fma(2.0, e, 1.0 - over)
+        below = fma(2.0 * e, e, over)
+        return over, over_rest, below, fma(2.0 * e, e, over - below) + over_rest
+    over = fma(e, e, 2.0 * e)
+    over_rest = fma(e, e, 2.0 * e - over)
+    below = 2.0 + over
+    return over, over_rest, below, over - (below - 2.0) + over_rest
 
 
 def mish_pair(x):
-    """The value and its slope, of e = e^-|x| alone, so that nothing overflows.
-
-    tanh(ln(1 + e^x)) = t is (1 + 2e)/(1 + 2e + 2e²) of positive x, (e² + 2e)/(e² + 2e + 2) of negative; its derivative
-    is (1 - t²) σ(x).
-    """
-    e = exp(-abs(x))
-    if x >= 0.0:
-        below = 1.0 + 2.0 * e + 2.0 * e * e
-        t = (1.0 + 2.0 * e) / below
-        rest = 2.0 * e * e / below
-        s = 1.0 / (1.0 + e)
-    else:
-        below = e * e + 2.0 * e + 2.0
-        t = (e * e + 2.0 * e) / below
-        rest = 2.0 / below
-        s = e / (1.0 + e)
-    return x * t, t + x * (rest * (1.0 + t) * s)
+    """The value and its slope: of t = tanh(ln(1 + e^x)) the derivative is (1 - t²) σ(x)."""
+    e = decay(abs(x))
+    over, _, below, _ = mish_parts(x, e)
+    inverse = reciprocal(below)
+    t, rest = over * inverse, (2.0 * e * e if x >= 0.0 else 2.0) * inverse
+    return x * t, t + x * (rest * (1.0 + t) * share(x, e))
 
 
 def softplus(x, beta, threshold):
@@ -96,7 +101,7 @@ def softplus(x, beta, threshold):
     if scaled > threshold:
         return x
     high = scaled if scaled > 0.0 else 0.0
-    return (high + math.log1p(exp(-abs(scaled)))) * (1.0 / beta)
+    return (high + math.log1p(decay(abs(scaled)))) * (1.0 / beta)
 
 
 def softplus_slope(x, beta, threshold):
@@ -117,7 +122,7 @@ def softsign_slope(x):
 def log_sigmoid(x):
     """ln σ(x) = min(x, 0) - ln(1 + e^-|x|)."""
     low = x if x < 0.0 else 0.0
-    return low - math.log1p(exp(-abs(x)))
+    return low - math.log1p(decay(abs(x)))
 
 
 def log_sigmoid_slope(x):
@@ -134,30 +139,57 @@ def hardsigmoid(x):
 
 
 def hardswish(x):
-    """x hardsigmoid(x)."""
-    return x * (hardtanh(x + 3.0, 0.0, 6.0) * 0.16666666666666666)
+    """x hardsigmoid(x): x (x + 3)/6, what rounding took from the sum put back, and 1/6 in two parts as in `selu`."""
+    if x <= -3.0:
+        return x * 0.0
+    if x >= 3.0:
+        return x
+    moved = x + 3.0
+    product = fma(x, moved, x * (x - (moved - 3.0)))
+    return fma(product, 0.16666667163372040, product * -4.967053731282552e-09)
 
 
-def tanhshrink_from(limit):
-    """x - tanh(x), by its series where the two cancel: up to a limit."""
-
-    def tanhshrink(x):
-        if abs(x) > limit:
-            return x - math.tanh(x)
-        s = x * x
-        p = 0.0014558343870513183
-        p = p * s - 0.003592128036572481
-        p = p * s + 0.008863235529902197
-        p = p * s - 0.021869488536155203
-        p = p * s + 0.05396825396825397
-        p = p * s - 0.13333333333333333
-        p = p * s + 0.3333333333333333
-        return x * (s * p)
-
-    return tanhshrink
+def hardswish_slope(x):
+    if x <= -3.0:
+        return 0.0
+    return 1.0 if x >= 3.0 else x * 0.3333333333333333 + 0.5
 
 
-tanhshrink, tanhshrink_single = tanhshrink_from(0.12), tanhshrink_from(0.4)
+def tanhshrink(x):
+    """x - tanh(x), by its series where the two cancel."""
+    if abs(x) > 0.12:
+        return x - math.tanh(x)
+    s = x * x
+    p = 0.0014558343870513183
+    p = p * s - 0.003592128036572481
+    p = p * s + 0.008863235529902197
+    p = p * s - 0.021869488536155203
+    p = p * s + 0.05396825396825397
+    p = p * s - 0.13333333333333333
+    p = p * s + 0.3333333333333333
+    return x * (s * p)
+
+
+def tanhshrink_single(x):
+    """The same of float32: from 1 on |x| - 1 + 2/(e^2|x| + 1), below x³ P(x²).
+
+    P is the polynomial with the least maximal relative error, 5e-9, by iteratively reweighted least squares, its
+    coefficients rounded to float32, from the lowest on, the rest fitted anew. The cube is taken with what rounding
+    takes from it.
+    """
+    if abs(x) > 1.0:
+        return math.copysign(fma(2.0, share(-1.0, decay(2.0 * abs(x))), abs(x) - 1.0), x)
+    s = x * x
+    p = -0.00015296082710847259
+    p = fma(p, s, 0.0009623129735700786)
+    p = fma(p, s, -0.003266235115006566)
+    p = fma(p, s, 0.008744362741708755)
+    p = fma(p, s, -0.021849138662219048)
+    p = fma(p, s, 0.0539676770567894)
+    p = fma(p, s, -0.13333351910114288)
+    p = fma(p, s, 0.3333333432674408)
+    slope = s * p
+    return fma(x, slope, x * fma(fma(x, x, -s), p, fma(s, p, -slope)))
 
 
 def tanhshrink_slope(x):

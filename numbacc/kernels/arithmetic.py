@@ -1,15 +1,13 @@
 """The few scalar functions that formulas are written with.
 
 As written here they are plain Python, exact to double precision. In a kernel some become others, or single instructions
-of the GPU: `replacements` says which, for each precision.
+of the GPU: `precisions` says which, for each.
 """
 
 from __future__ import annotations
 
 import math
 import struct
-from functools import lru_cache
-from typing import Any
 
 #: Beyond this, e^x is not a float64 any more.
 LOG_LARGEST = 709.782712893384
@@ -28,6 +26,11 @@ def reciprocal(x):
 def minimum(x, y):
     """The smaller one; y where x is NaN."""
     return x if x < y else y
+
+
+def maximum(x, y):
+    """The larger one; y where x is NaN."""
+    return x if x > y else y
 
 
 def greatest(x, y):
@@ -58,14 +61,6 @@ def gaussian(x):
 def normal_tail(x, e):
     """Φ(-x) = ½ erfc(x/√2), x from `magnitude`, given e = exp(-x²/2), which not every version needs."""
     return 0.5 * math.erfc(x * 0.7071067811865476)
-
-
-def gaussian_compensated(x):
-    """exp(-x²/2) with the rounding error of x² put back: without it, ten units in the last place at x = 5."""
-    square = x * x
-    error = fma(x, x, -square)
-    e = exp(-0.5 * square)
-    return e - 0.5 * error * e
 
 
 def gaussian_approximate(x):
@@ -118,6 +113,11 @@ def reciprocal_root_approximate(x):
     return 1.0 / math.sqrt(x)
 
 
+def reciprocal_approximate(x):
+    """1/x to one unit in the last place, of x >= 1."""
+    return 1.0 / x
+
+
 def reciprocal_root(x):
     """1/√x; infinity of 0."""
     return 1.0 / math.sqrt(x)
@@ -144,6 +144,12 @@ def stepped(x, steps):
     """x with so many, a whole number, added to its bits."""
     (bits,) = struct.unpack("<q", struct.pack("<d", x))
     return struct.unpack("<d", struct.pack("<q", bits + int(steps)))[0]
+
+
+def power_of_bits(x):
+    """The float32 whose bits are x's, moved up by 23: 2^(n - 127), where n is what stands in the lowest ones."""
+    (bits,) = struct.unpack("<I", struct.pack("<f", x))
+    return struct.unpack("<f", struct.pack("<I", (bits << 23) % 2**32))[0]
 
 
 def erfinv(x):
@@ -178,7 +184,7 @@ def normal_tail_degree_9(x, e):
     iteratively reweighted least squares, its coefficients rounded to float32.
     """
     d = fma(0.32, x, 1.0)
-    t = reciprocal(d)
+    t = reciprocal_approximate(d)
     p = -0.0210782718
     p = fma(p, t, 0.0954077169)
     p = fma(p, t, -0.146708325)
@@ -193,16 +199,17 @@ def normal_tail_degree_9(x, e):
     return put_back(e * (t * p), lost, t, 1.5)
 
 
-def normal_tail_degree_6(x, e):
-    """As `normal_tail_degree_9`, to 5e-6 relative: a hundredth of float16's rounding error."""
-    t = reciprocal(1.0 + 0.385 * x)
-    p = 0.0481443591
-    p = fma(p, t, -0.151772842)
-    p = fma(p, t, 0.0961857066)
-    p = fma(p, t, 0.0673688501)
-    p = fma(p, t, 0.132981941)
-    p = fma(p, t, 0.153497666)
-    p = fma(p, t, 0.153593451)
+def normal_tail_degree_7(x, e):
+    """As `normal_tail_degree_9`, to 5e-8 relative up to x = 6, where float16 ends, to 1e-5 beyond."""
+    t = reciprocal(1.0 + 0.3 * x)
+    p = 0.0368252993
+    p = fma(p, t, -0.161641613)
+    p = fma(p, t, 0.213218898)
+    p = fma(p, t, -0.0590574443)
+    p = fma(p, t, 0.130730495)
+    p = fma(p, t, 0.0995391458)
+    p = fma(p, t, 0.120749556)
+    p = fma(p, t, 0.119635686)
     return e * (t * p)
 
 
@@ -244,54 +251,3 @@ def normal_tail_degree_22(x, e):
 def fma(x, y, z):
     """x y + z, rounded once on a GPU."""
     return x * y + z
-
-
-@lru_cache(maxsize=16)
-def replacements(compute: str, narrow: bool) -> dict[Any, Any]:
-    """The replacements of the functions above in kernels of a precision: functions, or names of `hardware`.
-
-    Args:
-        compute: name of the dtype that is computed in.
-        narrow: True if what is stored is narrower: a 16-bit float keeps 8 or 11 bits, and the hardware's approximations
-            are good to 22.
-    """
-    #: What CUDA's own library has in each precision, and what is instructions of one.
-    theirs = (cbrt, erfinv, exp2, reciprocal_root, rint, scaled, stepped)
-    if compute in ("float64", "complex128"):
-        return {
-            **{function: f"{function.__name__}_double" for function in theirs},
-            fma: "fma_double",
-            exp2_rough: "exp2_double",
-            exp: "exp",
-            gaussian: gaussian_compensated,
-            normal_tail: normal_tail_degree_22,
-        }
-    single: dict[Any, Any] = {function: function.__name__ for function in theirs}
-    if compute == "float32":
-        single |= {greatest: "greatest", least: "least"}
-    single |= {
-        exp2_rough: "exp2_approximate",
-        square_root: square_root_by_products,
-        reciprocal_root_approximate: "reciprocal_root_approximate",
-    }
-    if narrow:
-        return {
-            **single,
-            fma: "fma",
-            exp: "exp_approximate",
-            exp2: "exp2_approximate",
-            magnitude: magnitude_unbounded,
-            gaussian: gaussian_approximate,
-            reciprocal: "reciprocal_approximate",
-            inverse: "inverse_approximate",
-            square_root: "sqrt_approximate",
-            quotient: "quotient_approximate",
-            normal_tail: normal_tail_degree_6,
-        }
-    return {
-        **single,
-        fma: "fma",
-        exp: "exp",
-        gaussian: gaussian_compensated,
-        normal_tail: normal_tail_degree_9,
-    }

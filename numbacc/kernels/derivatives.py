@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from . import arithmetic, functions, psi
+from . import arithmetic, decays, functions, psi
 
 _LN_2, _LN_10, _TWO_BY_ROOT_PI = 0.6931471805599453, 2.302585092994046, 1.1283791670955126
 _INV_SQRT_2PI, _RADIAN = 0.3989422804014327, 0.017453292519943295
@@ -58,6 +58,30 @@ def _by(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
 def _inverse_square(x: Any) -> Any:
     inverse = 1.0 / x
     return inverse * inverse
+
+
+def _of_silu(y: Any, x: Any) -> tuple[Any, ...]:
+    return (call(decays.sigmoid, y, x) * (1.0 + x * call(decays.sigmoid, y, -x)),)
+
+
+def _of_tanh_gelu(y: Any, x: Any) -> tuple[Any, ...]:
+    # The square is bounded as in `formulas.geglu_tanh_pair`.
+    square = decays.TANH_CUBIC * call(arithmetic.minimum, y, x * x, 2200.0)
+    u = x * (decays.TANH_LINEAR + square)
+    slope = call(decays.sigmoid, y, -u) * x * (decays.TANH_LINEAR + 3.0 * square)
+    return (call(decays.sigmoid, y, u) * (1.0 + slope),)
+
+
+def _of_quick_gelu(y: Any, x: Any) -> tuple[Any, ...]:
+    u = decays.QUICK * x
+    return (call(decays.sigmoid, y, u) * (1.0 + u * call(decays.sigmoid, y, -u)),)
+
+
+def _of_weighted_ratio(y: Any, b: Any, x: Any, x_rest: Any, below: Any, y_rest: Any) -> tuple[Any, ...]:
+    # What rounding took is not derived.
+    inverse = call(arithmetic.reciprocal, y, below)
+    t = x * inverse
+    return t, b * inverse, 0.0, -(b * inverse) * t, 0.0
 
 
 #: Operator or function -> its rule.
@@ -125,6 +149,12 @@ RULES: dict[Any, Callable[..., tuple[Any, ...]]] = {
     psi.digamma: _by(lambda y, x: call(psi.trigamma, y, x)),
     arithmetic.minimum: lambda y, a, b: (call(is_less, y, a, b), 1.0 - call(is_less, y, a, b)),
     arithmetic.fma: lambda y, a, b, c: (b, a, 1.0),
+    decays.decay: _by(lambda y, x: -y),
+    decays.sigmoid: _by(lambda y, x: y * call(decays.sigmoid, y, -x)),
+    decays.silu: _of_silu,
+    decays.tanh_gelu: _of_tanh_gelu,
+    decays.quick_gelu: _of_quick_gelu,
+    decays.weighted_ratio: _of_weighted_ratio,
     arithmetic.magnitude: _by(lambda y, x: call(sign, y, x)),
     arithmetic.gaussian: _by(lambda y, x: -x * y),
     # The second argument is a function of the first, which the first one's derivative stands for.

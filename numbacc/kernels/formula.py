@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .arithmetic import replacements
+from .precisions import replacements
 
 
 class Formula:

@@ -16,32 +16,30 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ..reference import epilogues, gated
-from .arithmetic import exp, gaussian, magnitude, minimum, normal_tail, reciprocal
+from .arithmetic import gaussian, magnitude, minimum, normal_tail
+from .decays import TANH_CUBIC, TANH_LINEAR, decay, share, sigmoid, silu, tanh_decay, tanh_gelu
 from .derive import written
 from .formula import Formula, Reduction
 from .vectorized import vectorized
 
 INV_SQRT_2PI = 0.3989422804014327  # 1/√(2π), so that φ(b) = INV_SQRT_2PI · exp(-b²/2)
-TANH_LINEAR = 1.5957691216057308  # 2√(2/π), since ½(1 + tanh u) = σ(2u)
-TANH_CUBIC = 0.07135481627260025  # 2√(2/π) · 0.044715
 
 
-def sigmoid(b):
-    """σ(b) = 1/(1 + exp(-b)); where exp overflows, σ is 0."""
-    return reciprocal(1.0 + exp(-b))
+def shares(b, e):
+    """σ(b) and σ(b) (1 - σ(b)), neither by a subtraction that cancels.
 
-
-def sigmoid_pair(b):
-    """σ(b) and σ'(b) = σ(b) (1 - σ(b)), neither by a subtraction that cancels.
-
-    exp is only taken of -|b|, so nothing overflows; with e = exp(-|b|), σ and 1 - σ are 1/(1+e) and e/(1+e).
+    With e = exp(-|b|), σ and 1 - σ are 1/(1+e) and e/(1+e).
     """
-    e = exp(-abs(b))
-    large = reciprocal(1.0 + e)
+    large = share(1.0, e)
     small = e * large
     if b >= 0.0:
         return large, large * small
     return small, large * small
+
+
+def sigmoid_pair(b):
+    """σ(b) and σ'(b) = σ(b) (1 - σ(b))."""
+    return shares(b, decay(abs(b)))
 
 
 def normal_pair(b):
@@ -69,7 +67,7 @@ def glu_pair(b):
 
 def swiglu(b):
     """g = b σ(b)."""
-    return b * sigmoid(b)
+    return silu(b)
 
 
 def swiglu_pair(b):
@@ -92,7 +90,7 @@ def geglu_pair(b):
 
 def geglu_tanh(b):
     """g = b ½(1 + tanh u) = b σ(2u), 2u = 2√(2/π)(b + 0.044715 b³)."""
-    return b * sigmoid(b * (TANH_LINEAR + TANH_CUBIC * b * b))
+    return tanh_gelu(b)
 
 
 def geglu_tanh_pair(b):
@@ -102,7 +100,7 @@ def geglu_tanh_pair(b):
     would overflow where it is multiplied by 0. For the same reason b meets σ' first.
     """
     square = TANH_CUBIC * minimum(b * b, 2200.0)
-    s, slope = sigmoid_pair(b * (TANH_LINEAR + square))
+    s, slope = shares(b, tanh_decay(b))
     return b * s, s + (slope * b) * (TANH_LINEAR + 3.0 * square)
 
 

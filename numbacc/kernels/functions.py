@@ -385,10 +385,10 @@ def clamp_integers(x, low, high):
 
 
 def lerp(a, b, weight):
-    """a + weight (b - a), from whichever end is nearer, so that both ends are met."""
-    if abs(weight) < 0.5:
-        return a + weight * (b - a)
-    return b - (b - a) * (1.0 - weight)
+    """a + weight (b - a), from b where 1 - weight is exact and no larger than the weight, so that both ends are met."""
+    if 0.5 <= weight <= 2.0:
+        return b - (b - a) * (1.0 - weight)
+    return a + weight * (b - a)
 
 
 def addcmul(x, a, b, value):

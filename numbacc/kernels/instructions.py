@@ -105,8 +105,8 @@ if not SIMULATED:
         rint_double=_theirs.rint,
         scaled=_scaled,
         scaled_double=_scaled_double,
-        fma=_instruction("fma.rn.f32 $0, $1, $2, $3;", _f32, _f32, _f32, _f32),
-        fma_double=_instruction("fma.rn.f64 $0, $1, $2, $3;", _f64, _f64, _f64, _f64),
+        fma=_instruction("fma.rn.f32 $0, $1, $2, $3;", _f32, _f32, _f32, _f32, what="readnone"),
+        fma_double=_instruction("fma.rn.f64 $0, $1, $2, $3;", _f64, _f64, _f64, _f64, what="readnone"),
         # x y + z rounded twice, as NumPy does: a rounding mode that is spelled out keeps the two apart.
         multiply_add=_instruction(
             "{ .reg .f32 t; mul.rn.f32 t, $1, $2; add.rn.f32 $0, t, $3; }", _f32, _f32, _f32, _f32
@@ -121,7 +121,7 @@ if not SIMULATED:
             "{ .reg .f32 t; mul.ftz.f32 t, $1, 0f3FB8AA3B; ex2.approx.ftz.f32 $0, t; }", _f32, _f32, what="readnone"
         ),
         exp2_approximate=_instruction("ex2.approx.ftz.f32 $0, $1;", _f32, _f32),
-        reciprocal_approximate=_instruction("rcp.approx.ftz.f32 $0, $1;", _f32, _f32),
+        reciprocal_approximate=_instruction("rcp.approx.ftz.f32 $0, $1;", _f32, _f32, what="readnone"),
         # Unlike the former with subnormal numbers.
         inverse_approximate=_instruction("rcp.approx.f32 $0, $1;", _f32, _f32),
         reciprocal_root_approximate=_instruction("rsqrt.approx.f32 $0, $1;", _f32, _f32),
@@ -139,6 +139,10 @@ if not SIMULATED:
         stepped_double=_instruction(
             "{ .reg .b64 t; .reg .b64 n; cvt.rni.s64.f64 n, $2; mov.b64 t, $1; add.s64 t, t, n; mov.b64 $0, t; }",
             *(_f64, _f64, _f64),
+        ),
+        # The float whose exponent is the lowest bits of another.
+        power_of_bits=_instruction(
+            "{ .reg .b32 t; mov.b32 t, $1; shl.b32 t, t, 23; mov.b32 $0, t; }", _f32, _f32, what="readnone"
         ),
         # All 64 bits of a product of 32-bit integers.
         product=_instruction("mul.wide.u32 $0, $1, $2;", _u64, _u32, _u32),

@@ -281,6 +281,7 @@ hardware = SimpleNamespace(
     **{name: _double(each) for each in _THEIRS for name in (each.__name__, f"{each.__name__}_double")},
     stepped=lambda x, n: (np.float32(x).view(np.int32) + np.int32(n)).view(np.float32),
     stepped_double=lambda x, n: (np.float64(x).view(np.int64) + np.int64(n)).view(np.float64),
+    power_of_bits=lambda x: (np.float32(x).view(np.uint32) << np.uint32(23)).view(np.float32),
     # In float64 the product of two float32 is exact.
     fma=lambda x, y, z: np.float32(np.float64(x) * y + z),
     fma_double=lambda x, y, z: x * y + z,

@@ -10,6 +10,7 @@ import math
 from .activations import (
     geglu_pair,
     geglu_tanh_pair,
+    hardswish_slope,
     log_sigmoid_slope,
     mish_pair,
     quick_gelu_pair,
@@ -116,6 +117,7 @@ WRITTEN = {
     "quick_gelu": sloped(second(quick_gelu_pair)),
     "mish": sloped(second(mish_pair)),
     "softsign": sloped(softsign_slope),
+    "hardswish": sloped(hardswish_slope),
     "log_sigmoid": sloped(log_sigmoid_slope),
     "tanhshrink": sloped(tanhshrink_slope),
     "softplus": softplus_backward,

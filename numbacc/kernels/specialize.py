@@ -13,9 +13,9 @@ import numpy as np
 from ..base._numba import SIMULATED, cuda
 from ..base.dtypes import DTypeInfo
 from ..base.written import with_numbers
-from .arithmetic import replacements
 from .copies import IEEE_MATH, copied
 from .instructions import hardware
+from .precisions import replacements
 
 #: Compute dtype -> the type that a Python float has in a formula. In integers it stays a float64, as in NumPy.
 _REALS = {"float32": np.float32, "float64": np.float64, "complex64": np.float32, "complex128": np.float64}

@@ -148,7 +148,8 @@ def clamp(x: Array, low: Any, high: Any) -> Array:
 
 
 def lerp(a: Array, b: Array, weight: Any) -> Array:
-    return np.where(np.abs(weight) < 0.5, a + weight * (b - a), b - (b - a) * (1 - weight))
+    is_near_b = (weight >= 0.5) & (weight <= 2)
+    return np.where(is_near_b, b - (b - a) * (1 - weight), a + weight * (b - a))
 
 
 def fused(x: Array, y: Array, z: Array) -> Array:

@@ -1,0 +1,226 @@
+"""What falls as e^-x does: exponentials of what is not positive, and the sigmoids that are made of them.
+
+As written here they are plain Python in double precision; `precisions` says what kernels have in their place. An
+exponential is off by its argument's own error, relative to itself: where the argument is computed, what rounding took
+from it is computed beside it, and given to the exponential.
+"""
+
+from __future__ import annotations
+
+from .arithmetic import exp, exp2, fma, maximum, minimum, power_of_bits, reciprocal, reciprocal_approximate
+
+TANH_LINEAR = 1.5957691216057308  # 2√(2/π), since ½(1 + tanh u) = σ(2u)
+TANH_CUBIC = 0.07135481627260025  # 2√(2/π) · 0.044715
+QUICK = 1.702
+
+# ---------------------------------------------------------------- what formulas call
+
+
+def decay(x):
+    """e^-x of x that is not negative."""
+    return exp(-x)
+
+
+def tanh_decay(b):
+    """e^-|2u|, 2u = 2√(2/π)(b + 0.044715 b³)."""
+    return exp(-abs(b * (TANH_LINEAR + TANH_CUBIC * b * b)))
+
+
+def quick_decay(b):
+    """e^-|1.702 b|."""
+    return exp(-QUICK * abs(b))
+
+
+def share(b, e):
+    """1/(1 + e), or e/(1 + e) where b is not 0 or above: σ(b) of e = exp(-|b|)."""
+    return (1.0 if b >= 0.0 else e) / (1.0 + e)
+
+
+def sigmoid(b):
+    """σ(b) = 1/(1 + exp(-b)), without overflow."""
+    return share(b, decay(abs(b)))
+
+
+def silu(b):
+    """b σ(b)."""
+    return b * sigmoid(b)
+
+
+def tanh_gelu(b):
+    """b σ(2u) = b ½(1 + tanh u), u as in `tanh_decay`."""
+    return b * share(b, tanh_decay(b))
+
+
+def quick_gelu(b):
+    """b σ(1.702 b)."""
+    return b * share(b, quick_decay(b))
+
+
+def weighted_ratio(b, x, x_rest, y, y_rest):
+    """b (x + x_rest)/(y + y_rest), y from 1 to 8, where the rests are what rounding took."""
+    return b * (x / y)
+
+
+# ---------------------------------------------------------------- in float64
+
+
+def decay_beside(x, rest):
+    """e^-(x + rest), where rest is small."""
+    e = exp(-x)
+    return fma(-rest, e, e)
+
+
+def of_square(beside):
+    """`gaussian` by a function of x and rest: without what rounding took from x², ten units off at x = 5."""
+
+    def gaussian(x):
+        square = x * x
+        return beside(0.5 * square, 0.5 * fma(x, x, -square))
+
+    return gaussian
+
+
+def of_cubic(beside, linear, linear_rest, cubic, cubic_rest):
+    """`tanh_decay` by a function of x and rest.
+
+    Args:
+        linear, cubic: the constants, rounded to the precision; the first to four bits less, so that what is left of it
+            beside the cubic term is exact.
+        linear_rest, cubic_rest: what rounding took from them.
+    """
+
+    def tanh_decay(b):
+        # Beyond 40 it is 0 in either precision, and squares stay finite. Of NaN too: what is multiplied by b is NaN.
+        x = minimum(abs(b), 40.0)
+        square = x * x
+        p = fma(cubic, square, linear)
+        u = x * p
+        lost = fma(cubic, square, linear - p) + fma(cubic_rest, square, fma(cubic, fma(x, x, -square), linear_rest))
+        return beside(u, fma(x, lost, fma(x, p, -u)))
+
+    return tanh_decay
+
+
+def of_product(beside, factor, factor_rest):
+    """`quick_decay` by a function of x and rest, the factor in two parts."""
+
+    def quick_decay(b):
+        # Beyond 512 it is 0 in either precision; NaN as above.
+        x = minimum(abs(b), 512.0)
+        u = factor * x
+        return beside(u, fma(factor_rest, x, fma(factor, x, -u)))
+
+    return quick_decay
+
+
+gaussian_double = of_square(decay_beside)
+tanh_decay_double = of_cubic(
+    decay_beside, 1.5957691216057306, 1.223515168339221e-16, 0.07135481627260025, -6.1751499181553155e-19
+)
+quick_decay_double = of_product(decay_beside, 1.702, 4.2632564145606011e-17)
+
+# ---------------------------------------------------------------- in float32
+
+
+def decay_beside_single(x, rest):
+    """e^-(x + rest) to one unit in the last place, where CUDA's own e^x is off by two.
+
+    2^n e^r, n whole and |r| at most ln 2/2: ln 2 in two parts (Cody and Waite 1980), 0.693145752 n exact. e^r is
+    1 + r + r² Q(r), the polynomial Q with the least maximal relative error of e^r, 3e-9, by iteratively reweighted
+    least squares, its coefficients rounded to float32, from the lowest on, the rest fitted anew. The lowest bits of
+    `whole` are n + 64 + 127, which is 2^(n + 64) as a float's exponent; what is a subnormal number is rounded once,
+    when 2^64 is divided out.
+    """
+    x = 120.0 if x > 120.0 else x
+    whole = fma(x, -1.44269504, 12583103.0)
+    n = whole - 12583103.0
+    r = fma(n, -1.42860677e-6, fma(n, -0.693145752, -x)) - rest
+    q = 0.0013819814193993807
+    q = fma(q, r, 0.008368687704205513)
+    q = fma(q, r, 0.041668277233839035)
+    q = fma(q, r, 0.1666652113199234)
+    q = fma(q, r, 0.4999999403953552)
+    power = power_of_bits(whole)
+    return fma(fma(r * r, q, r), power, power) * 5.421010862427522e-20
+
+
+def decay_single(x):
+    return decay_beside_single(x, 0.0)
+
+
+gaussian_single = of_square(decay_beside_single)
+tanh_decay_single = of_cubic(
+    decay_beside_single, 1.5957698822021484, -7.605964177257402e-07, 0.07135481387376785, 2.3988323959931356e-09
+)
+quick_decay_single = of_product(decay_beside_single, 1.7020000219345093, -2.193450927734375e-08)
+
+
+def share_single(b, e):
+    """To half a unit in the last place beside e's error: what rounding took from 1 + e is put back."""
+    x, y = 1.0 if b >= 0.0 else e, 1.0 + e
+    r = reciprocal_approximate(y)
+    found = x * r
+    return fma(fma(-found, e - (y - 1.0), fma(-found, y, x)), r, found)
+
+
+def weighted_ratio_single(b, x, x_rest, y, y_rest):
+    product = b * x
+    return mended(product, fma(b, x_rest, fma(b, x, -product)), y, y_rest)
+
+
+def mended(x, x_rest, y, y_rest):
+    """(x + x_rest)/(y + y_rest), mostly rounded once: by what is left of x beside a first quotient."""
+    r = reciprocal_approximate(y)
+    found = x * r
+    left = fma(-found, y, x) + fma(-found, y_rest, x_rest)
+    # Of infinities nothing is left, but NaN.
+    return fma(maximum(left, -1e36), r, found)
+
+
+def weighted_by(decay):
+    """b σ(u) by a function of b that is e^-|u|."""
+
+    def weighted(b):
+        e = decay(b)
+        x, y = 1.0 if b >= 0.0 else e, 1.0 + e
+        product = b * x
+        return mended(product, fma(b, x, -product), y, e - (y - 1.0))
+
+    return weighted
+
+
+def decay_of_magnitude(b):
+    return decay_single(abs(b))
+
+
+silu_single = weighted_by(decay_of_magnitude)
+tanh_gelu_single = weighted_by(tanh_decay_single)
+quick_gelu_single = weighted_by(quick_decay_single)
+
+# ---------------------------------------------------------------- of 16 bits
+
+
+def share_rough(b, e):
+    return (1.0 if b >= 0.0 else e) * reciprocal(1.0 + e)
+
+
+def sigmoid_rough(b):
+    """Where exp overflows, σ is 0."""
+    return reciprocal(1.0 + exp(-b))
+
+
+def silu_rough(b):
+    return b * sigmoid_rough(b)
+
+
+def tanh_gelu_rough(b):
+    """Its constants times -log₂ e, as the hardware has powers of 2."""
+    return b * reciprocal(1.0 + exp2(b * (-2.302208198144325 - 0.1029432395800235 * b * b)))
+
+
+def quick_gelu_rough(b):
+    return b * reciprocal(1.0 + exp2(-2.4554669595930156 * b))
+
+
+def weighted_ratio_rough(b, x, x_rest, y, y_rest):
+    return b * (x * reciprocal(y))
