@@ -69,8 +69,8 @@ def bound(name: str, dtype: str, asked: float | None = None) -> float | None:
     return 0.5 + single * 2.0**-digits
 
 
-#: What 16-bit kernels approximate to a hundredth of a unit (`normal_tail_degree_6`).
-NARROW = {"gelu": 0.51}
+#: Where what is rounded in float32 is the argument of an exponential, a little more.
+NARROW = {"quick_gelu": 0.5004}
 
 
 def allowed(name: str, dtype: str) -> float | None:
