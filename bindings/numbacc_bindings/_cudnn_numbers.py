@@ -1,0 +1,388 @@
+"""The numbers of cuDNN's enumerations, except for the attributes."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Status(IntEnum):
+    """cudnnStatus_t."""
+
+    SUCCESS = 0
+    NOT_INITIALIZED = 1001
+    SUBLIBRARY_VERSION_MISMATCH = 1002
+    SERIALIZATION_VERSION_MISMATCH = 1003
+    DEPRECATED = 1004
+    LICENSE_ERROR = 1005
+    RUNTIME_IN_PROGRESS = 1006
+    RUNTIME_FP_OVERFLOW = 1007
+    SUBLIBRARY_LOADING_FAILED = 1008
+    BAD_PARAM = 2000
+    BAD_PARAM_NULL_POINTER = 2002
+    BAD_PARAM_MISALIGNED_POINTER = 2003
+    BAD_PARAM_NOT_FINALIZED = 2004
+    BAD_PARAM_OUT_OF_BOUND = 2005
+    BAD_PARAM_SIZE_INSUFFICIENT = 2006
+    BAD_PARAM_STREAM_MISMATCH = 2007
+    BAD_PARAM_SHAPE_MISMATCH = 2008
+    BAD_PARAM_DUPLICATED_ENTRIES = 2009
+    BAD_PARAM_ATTRIBUTE_TYPE = 2010
+    BAD_PARAM_CUDA_GRAPH_MISMATCH = 2011
+    BAD_PARAM_DESCRIPTOR_TYPE = 2012
+    NOT_SUPPORTED = 3000
+    NOT_SUPPORTED_GRAPH_PATTERN = 3001
+    NOT_SUPPORTED_SHAPE = 3002
+    NOT_SUPPORTED_DATA_TYPE = 3003
+    NOT_SUPPORTED_LAYOUT = 3004
+    NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER = 3005
+    NOT_SUPPORTED_INCOMPATIBLE_CUDART = 3006
+    NOT_SUPPORTED_ARCH_MISMATCH = 3007
+    NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING = 3008
+    NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE = 3009
+    NOT_SUPPORTED_SHARED_MEMORY_INSUFFICIENT = 3010
+    NOT_SUPPORTED_PADDING = 3011
+    NOT_SUPPORTED_BAD_LAUNCH_PARAM = 3012
+    NOT_SUPPORTED_CUDA_GRAPH_NATIVE_API = 3013
+    NOT_SUPPORTED_INVALID_DYNAMIC_SHAPE = 3014
+    INTERNAL_ERROR = 4000
+    INTERNAL_ERROR_COMPILATION_FAILED = 4001
+    INTERNAL_ERROR_UNEXPECTED_VALUE = 4002
+    INTERNAL_ERROR_HOST_ALLOCATION_FAILED = 4003
+    INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED = 4004
+    INTERNAL_ERROR_BAD_LAUNCH_PARAM = 4005
+    INTERNAL_ERROR_TEXTURE_CREATION_FAILED = 4006
+    EXECUTION_FAILED = 5000
+    EXECUTION_FAILED_CUDA_DRIVER = 5001
+    EXECUTION_FAILED_CUBLAS = 5002
+    EXECUTION_FAILED_CUDART = 5003
+    EXECUTION_FAILED_CURAND = 5004
+
+
+class Severity(IntEnum):
+    """cudnnSeverity_t."""
+
+    FATAL = 0
+    ERROR = 1
+    WARNING = 2
+    INFO = 3
+
+
+class DataType(IntEnum):
+    """cudnnDataType_t."""
+
+    FLOAT = 0
+    DOUBLE = 1
+    HALF = 2
+    INT8 = 3
+    INT32 = 4
+    UINT8 = 6
+    BFLOAT16 = 9
+    INT64 = 10
+    BOOLEAN = 11
+    FP8_E4M3 = 12
+    FP8_E5M2 = 13
+    FAST_FLOAT_FOR_FP8 = 14
+    FP8_E8M0 = 15
+    FP4_E2M1 = 16
+    INT4 = 17
+    UINT4 = 18
+    UINT32 = 19
+    COMPLEX_FP32 = 20
+    COMPLEX_FP64 = 21
+    BYTE_BOOLEAN = 22
+    FP8_E5M3 = 23
+
+
+class AttributeType(IntEnum):
+    """cudnnBackendAttributeType_t."""
+
+    HANDLE = 0
+    DATA_TYPE = 1
+    BOOLEAN = 2
+    INT64 = 3
+    FLOAT = 4
+    DOUBLE = 5
+    VOID_PTR = 6
+    CONVOLUTION_MODE = 7
+    HEUR_MODE = 8
+    KNOB_TYPE = 9
+    NUMERICAL_NOTE = 11
+    POINTWISE_MODE = 14
+    BACKEND_DESCRIPTOR = 15
+    REDUCTION_OPERATOR_TYPE = 18
+    BEHAVIOR_NOTE = 19
+    TENSOR_REORDERING_MODE = 20
+    INT32 = 23
+    CHAR = 24
+    RNG_DISTRIBUTION = 29
+    CUDA_GRAPH_RETENTION = 33
+
+
+class DescriptorType(IntEnum):
+    """cudnnBackendDescriptorType_t."""
+
+    POINTWISE_DESCRIPTOR = 0
+    CONVOLUTION_DESCRIPTOR = 1
+    ENGINE_DESCRIPTOR = 2
+    ENGINECFG_DESCRIPTOR = 3
+    ENGINEHEUR_DESCRIPTOR = 4
+    EXECUTION_PLAN_DESCRIPTOR = 5
+    KNOB_CHOICE_DESCRIPTOR = 7
+    KNOB_INFO_DESCRIPTOR = 8
+    OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR = 10
+    OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR = 11
+    OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR = 12
+    OPERATION_POINTWISE_DESCRIPTOR = 13
+    OPERATIONGRAPH_DESCRIPTOR = 15
+    VARIANT_PACK_DESCRIPTOR = 16
+    TENSOR_DESCRIPTOR = 17
+    MATMUL_DESCRIPTOR = 18
+    OPERATION_MATMUL_DESCRIPTOR = 19
+    REDUCTION_DESCRIPTOR = 21
+    OPERATION_REDUCTION_DESCRIPTOR = 22
+    OPERATION_RESHAPE_DESCRIPTOR = 31
+    RNG_DESCRIPTOR = 32
+    OPERATION_RNG_DESCRIPTOR = 33
+    OPERATION_PAGED_CACHE_LOAD_DESCRIPTOR = 35
+    DEVICEPROP_DESCRIPTOR = 38
+    OPERATION_SDPA_FWD_DESCRIPTOR = 41
+    OPERATION_SDPA_BWD_DESCRIPTOR = 43
+    OPERATION_DIAGONAL_BAND_MASK_DESCRIPTOR = 44
+    OPERATION_SOFTMAX_DESCRIPTOR = 45
+
+
+class HeurMode(IntEnum):
+    """cudnnBackendHeurMode_t."""
+
+    INSTANT = 0
+    B = 1
+    FALLBACK = 2
+    A = 3
+
+
+class NumericalNote(IntEnum):
+    """cudnnBackendNumericalNote_t."""
+
+    TENSOR_CORE = 0
+    DOWN_CONVERT_INPUTS = 1
+    REDUCED_PRECISION_REDUCTION = 2
+    FFT = 3
+    NONDETERMINISTIC = 4
+    WINOGRAD = 5
+    WINOGRAD_TILE_4x4 = 6
+    WINOGRAD_TILE_6x6 = 7
+    WINOGRAD_TILE_13x13 = 8
+    STRICT_NAN_PROP = 9
+
+
+class BehaviorNote(IntEnum):
+    """cudnnBackendBehaviorNote_t."""
+
+    RUNTIME_COMPILATION = 0
+    REQUIRES_FILTER_INT8x32_REORDER = 1
+    REQUIRES_BIAS_INT8x32_REORDER = 2
+    SUPPORTS_CUDA_GRAPH_NATIVE_API = 3
+    CUBLASLT_DEPENDENCY = 4
+
+
+class PointwiseMode(IntEnum):
+    """cudnnPointwiseMode_t."""
+
+    ADD = 0
+    MUL = 1
+    MIN = 2
+    MAX = 3
+    SQRT = 4
+    ADD_SQUARE = 5
+    DIV = 6
+    MOD = 7
+    POW = 8
+    SUB = 9
+    ABS = 10
+    CEIL = 11
+    COS = 12
+    EXP = 13
+    FLOOR = 14
+    LOG = 15
+    NEG = 16
+    RSQRT = 17
+    SIN = 18
+    TAN = 19
+    ERF = 20
+    IDENTITY = 21
+    RECIPROCAL = 22
+    ATAN2 = 23
+    FLOOR_MOD = 24
+    RELU_FWD = 100
+    TANH_FWD = 101
+    SIGMOID_FWD = 102
+    ELU_FWD = 103
+    GELU_FWD = 104
+    SOFTPLUS_FWD = 105
+    SWISH_FWD = 106
+    GELU_APPROX_TANH_FWD = 107
+    RELU_BWD = 200
+    TANH_BWD = 201
+    SIGMOID_BWD = 202
+    ELU_BWD = 203
+    GELU_BWD = 204
+    SOFTPLUS_BWD = 205
+    SWISH_BWD = 206
+    GELU_APPROX_TANH_BWD = 207
+    CMP_EQ = 300
+    CMP_NEQ = 301
+    CMP_GT = 302
+    CMP_GE = 303
+    CMP_LT = 304
+    CMP_LE = 305
+    LOGICAL_AND = 400
+    LOGICAL_OR = 401
+    LOGICAL_NOT = 402
+    GEN_INDEX = 501
+    BINARY_SELECT = 601
+
+
+class ReduceTensorOp(IntEnum):
+    """cudnnReduceTensorOp_t."""
+
+    ADD = 0
+    MUL = 1
+    MIN = 2
+    MAX = 3
+    AMAX = 4
+    AVG = 5
+    NORM1 = 6
+    NORM2 = 7
+    MUL_NO_ZEROS = 8
+
+
+class RngDistribution(IntEnum):
+    """cudnnRngDistribution_t."""
+
+    BERNOULLI = 0
+    UNIFORM = 1
+    NORMAL = 2
+
+
+class ConvolutionMode(IntEnum):
+    """cudnnConvolutionMode_t: whether the filter is turned round."""
+
+    CONVOLUTION = 0
+    CROSS_CORRELATION = 1
+
+
+class TensorReordering(IntEnum):
+    """cudnnBackendTensorReordering_t."""
+
+    NONE = 0
+    INT8x32 = 1
+    F16x16 = 2
+    F8_128x4 = 3
+
+
+class CudaGraphRetention(IntEnum):
+    """cudnnCudaGraphRetention_t: whether a CUDA graph keeps what it needs of the plan."""
+
+    PER_GRAPH = 0
+    NONE = 1
+
+
+class KnobType(IntEnum):
+    """cudnnBackendKnobType_t."""
+
+    SPLIT_K = 0
+    SWIZZLE = 1
+    TILE_SIZE = 2
+    USE_TEX = 3
+    EDGE = 4
+    KBLOCK = 5
+    LDGA = 6
+    LDGB = 7
+    CHUNK_K = 8
+    SPLIT_H = 9
+    WINO_TILE = 10
+    MULTIPLY = 11
+    SPLIT_K_BUF = 12
+    TILEK = 13
+    STAGES = 14
+    REDUCTION_MODE = 15
+    CTA_SPLIT_K_MODE = 16
+    SPLIT_K_SLC = 17
+    IDX_MODE = 18
+    SLICED = 19
+    SPLIT_RS = 20
+    SINGLEBUFFER = 21
+    LDGC = 22
+    SPECFILT = 23
+    KERNEL_CFG = 24
+    WORKSPACE = 25
+    TILE_CGA = 26
+    TILE_CGA_M = 27
+    TILE_CGA_N = 28
+    BLOCK_SIZE = 29
+    OCCUPANCY = 30
+    ARRAY_SIZE_PER_THREAD = 31
+    NUM_C_PER_BLOCK = 32
+    SPLIT_COLS = 33
+    TILE_ROWS = 34
+    TILE_COLS = 35
+    LOAD_SIZE = 36
+    CTA_COUNT = 37
+    STREAM_K = 38
+    SPLIT_P_SLC = 39
+    TILE_M = 40
+    TILE_N = 41
+    WARP_SPEC_CFG = 42
+    SWAP_AB = 43
+    INPUT_TMA_ENABLE = 44
+    OUTPUT_TMA_ENABLE = 45
+
+
+#: Enum -> version -> the members that it is the first to know.
+YOUNG: dict[type[IntEnum], dict[int, str]] = {
+    Status: {
+        90200: "SUBLIBRARY_LOADING_FAILED",
+        90500: "BAD_PARAM_CUDA_GRAPH_MISMATCH NOT_SUPPORTED_CUDA_GRAPH_NATIVE_API",
+        90600: "BAD_PARAM_DESCRIPTOR_TYPE",
+        91800: "NOT_SUPPORTED_INVALID_DYNAMIC_SHAPE",
+    },
+    DataType: {
+        90700: "FP8_E8M0 FP4_E2M1",
+        91100: "INT4 UINT4 UINT32",
+        91400: "COMPLEX_FP32 COMPLEX_FP64",
+        92500: "BYTE_BOOLEAN",
+        92600: "FP8_E5M3",
+    },
+    AttributeType: {
+        92800: "CUDA_GRAPH_RETENTION",
+    },
+    DescriptorType: {
+        90400: "OPERATION_PAGED_CACHE_LOAD_DESCRIPTOR",
+        90800: "DEVICEPROP_DESCRIPTOR",
+        91300: "OPERATION_SDPA_FWD_DESCRIPTOR",
+        91700: "OPERATION_SDPA_BWD_DESCRIPTOR",
+        92000: "OPERATION_DIAGONAL_BAND_MASK_DESCRIPTOR OPERATION_SOFTMAX_DESCRIPTOR",
+    },
+    NumericalNote: {
+        90100: "STRICT_NAN_PROP",
+    },
+    BehaviorNote: {
+        90500: "SUPPORTS_CUDA_GRAPH_NATIVE_API",
+        91500: "CUBLASLT_DEPENDENCY",
+    },
+    PointwiseMode: {
+        90100: "ATAN2",
+        92700: "FLOOR_MOD",
+    },
+    TensorReordering: {
+        90700: "F8_128x4",
+    },
+    CudaGraphRetention: {
+        92800: "PER_GRAPH NONE",
+    },
+    KnobType: {
+        90700: "IDX_MODE CTA_COUNT STREAM_K SPLIT_P_SLC TILE_M TILE_N WARP_SPEC_CFG",
+        91800: "SWAP_AB",
+        92200: "INPUT_TMA_ENABLE OUTPUT_TMA_ENABLE",
+    },
+}
