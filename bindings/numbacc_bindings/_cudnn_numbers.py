@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from ._cudnn_attributes import YOUNG as _YOUNG_ATTRIBUTES
+from ._cudnn_attributes import AttributeName
+
 
 class Status(IntEnum):
     """cudnnStatus_t."""
@@ -340,6 +343,7 @@ class KnobType(IntEnum):
 
 #: Enum -> version -> the members that it is the first to know.
 YOUNG: dict[type[IntEnum], dict[int, str]] = {
+    AttributeName: _YOUNG_ATTRIBUTES,
     Status: {
         90200: "SUBLIBRARY_LOADING_FAILED",
         90500: "BAD_PARAM_CUDA_GRAPH_MISMATCH NOT_SUPPORTED_CUDA_GRAPH_NATIVE_API",

@@ -42,7 +42,7 @@ class Library:
         name: the name that cuda-pathfinder knows the library by.
         error: the exception class of this library.
         functions: C name -> a letter of `TYPES` for each parameter; behind a ">" that of the result, for the
-            few functions that return something else than a status, or one that is not to be checked.
+            few functions that return something else than a status, or one that is not to be checked, or nothing.
         describe: (library, status) -> the status's name and a sentence, either possibly empty.
         remedy: what to do when the library is not found, or too old.
         version: library -> its version as one number, as its headers spell it.
@@ -121,10 +121,10 @@ class Library:
             if function in vars(self):
                 return vars(self)[function]  # type: ignore[no-any-return]
             bound = self._find(function)
-            letters, _, result = self._functions[function].partition(">")
+            letters, unchecked, result = self._functions[function].partition(">")
             bound.argtypes = arguments(letters)
             # ctypes hands the status to `restype` and returns what that returns: the check costs one call.
-            bound.restype = TYPES[result] if result else lambda status: self.check(function, status)
+            bound.restype = TYPES.get(result) if unchecked else lambda status: self.check(function, status)
             setattr(self, function, bound)
             return bound  # type: ignore[no-any-return]
 

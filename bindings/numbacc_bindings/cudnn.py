@@ -8,13 +8,13 @@ and numbers are those of `cudnn_graph.h`; `SINCE` tells which of them are younge
 from __future__ import annotations
 
 import ctypes
+import functools
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from typing import Any
 
-from ._cudnn_attributes import YOUNG as _YOUNG_ATTRIBUTES
 from ._cudnn_attributes import AttributeName
 from ._cudnn_numbers import YOUNG as _YOUNG
 from ._cudnn_numbers import (
@@ -60,8 +60,10 @@ __all__ = [
     "create",
     "cudnn",
     "finalize",
+    "get_count",
     "get_descriptors",
     "get_int64",
+    "get_int64s",
     "get_numbers",
     "get_text",
     "reasons",
@@ -104,13 +106,16 @@ OLDEST = 90000
 #: Enum -> member -> the first version that knows it.
 SINCE: dict[type[IntEnum], dict[Any, int]] = {
     enum: {enum[name]: version for version, names in young.items() for name in names.split()}
-    for enum, young in {**_YOUNG, AttributeName: _YOUNG_ATTRIBUTES}.items()
+    for enum, young in _YOUNG.items()
 }
 
 #: What to do about a status whose own text leaves one helpless.
 ADVICE: dict[int, str] = {
-    Status.NOT_INITIALIZED: "there may be no GPU that it can use: python -m numbacc info tells what is missing",
-    Status.SUBLIBRARY_LOADING_FAILED: "a part of cuDNN, NVRTC or the driver's libcuda is missing",
+    Status.NOT_INITIALIZED: (
+        "a descriptor was not finalized, or there is no GPU that it can use: "
+        "python -m numbacc info tells what is missing"
+    ),
+    Status.SUBLIBRARY_LOADING_FAILED: "a part of cuDNN, NVRTC or the driver may be missing: python -m numbacc info",
 }
 
 _TEXT_BYTES = 4096
@@ -139,11 +144,7 @@ cudnn = Library(
     lambda library: int(library.cudnnGetVersion()),
     OLDEST,
     SINCE,
-    (
-        Status.NOT_INITIALIZED,
-        Status.INTERNAL_ERROR_HOST_ALLOCATION_FAILED,
-        Status.INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED,
-    ),
+    (Status.NOT_INITIALIZED, Status.INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED),
 )
 
 
@@ -153,7 +154,7 @@ cudnn = Library(
 def create(kind: int) -> int:
     """A new descriptor of a `DescriptorType`. It is the caller's to destroy."""
     made = ctypes.c_void_p()
-    cudnn.cudnnBackendCreateDescriptor(kind, ctypes.addressof(made))
+    cudnn.cudnnBackendCreateDescriptor(kind, ctypes.byref(made))
     return made.value or 0
 
 
@@ -216,17 +217,21 @@ def set_text(descriptor: int, name: int, text: bytes) -> None:
 
 
 def _get(descriptor: int, name: int, kind: int, array: Any) -> int:
-    """Fill an array with an attribute's elements. Returns how many there are, which may be more than there is room."""
+    """Fill an array with an attribute's elements, and tell how many they are."""
     count = ctypes.c_int64()
     cudnn.cudnnBackendGetAttribute(descriptor, name, kind, len(array), ctypes.byref(count), array)
     return count.value
 
 
+def get_int64s(descriptor: int, name: int, limit: int = 1) -> list[int]:
+    """An attribute of int64: at most `limit` of them."""
+    found = (ctypes.c_int64 * limit)()
+    return found[: _get(descriptor, name, AttributeType.INT64, found)]
+
+
 def get_int64(descriptor: int, name: int) -> int:
     """An attribute of one int64."""
-    found = (ctypes.c_int64 * 1)()
-    _get(descriptor, name, AttributeType.INT64, found)
-    return found[0]
+    return get_int64s(descriptor, name)[0]
 
 
 def get_numbers(descriptor: int, name: int, kind: int, limit: int = 1) -> list[int]:
@@ -235,14 +240,40 @@ def get_numbers(descriptor: int, name: int, kind: int, limit: int = 1) -> list[i
     return found[: _get(descriptor, name, kind, found)]
 
 
+def get_count(descriptor: int, name: int, kind: int) -> int:
+    """How many elements an attribute has. Of knob choices cuDNN says 0."""
+    count = ctypes.c_int64()
+    cudnn.cudnnBackendGetAttribute(descriptor, name, kind, 0, ctypes.byref(count), None)
+    return count.value
+
+
 def get_text(descriptor: int, name: int) -> bytes:
     """An attribute of characters."""
-    raise NotImplementedError
+    text = ctypes.create_string_buffer(get_count(descriptor, name, AttributeType.CHAR))
+    return text.raw[: _get(descriptor, name, AttributeType.CHAR, text)]
 
 
 def get_descriptors(descriptor: int, name: int, kind: int, limit: int = 1) -> list[int]:
     """An attribute of descriptors of one `DescriptorType`: at most `limit` of them, the caller's to destroy."""
-    raise NotImplementedError
+    made: list[int] = []
+    used = 0
+    try:
+        made.extend(create(kind) for _ in range(limit))
+        # cuDNN writes to descriptors that are there already.
+        used = _get(descriptor, name, AttributeType.BACKEND_DESCRIPTOR, (ctypes.c_void_p * limit)(*made))
+    finally:
+        for spare in made[used:]:
+            cudnn.cudnnBackendDestroyDescriptor(spare)
+    return made[:used]
+
+
+# Looked up here: to ask an enum takes as long as a short call.
+_PACK, _INT64, _POINTER = map(
+    int, (DescriptorType.VARIANT_PACK_DESCRIPTOR, AttributeType.INT64, AttributeType.VOID_PTR)
+)
+_PACK_UIDS = int(AttributeName.VARIANT_PACK_UNIQUE_IDS)
+_PACK_POINTERS = int(AttributeName.VARIANT_PACK_DATA_POINTERS)
+_PACK_WORKSPACE = int(AttributeName.VARIANT_PACK_WORKSPACE)
 
 
 class VariantPacks:
@@ -253,20 +284,102 @@ class VariantPacks:
     """
 
     def __init__(self, uids: Sequence[int]):
-        raise NotImplementedError
+        self._count = len(uids)
+        self._uids = (ctypes.c_int64 * self._count)(*uids)
+        self._addresses = ctypes.c_void_p * self._count
 
     def make(self, addresses: Sequence[int], workspace: int) -> int:
-        """A finalized variant pack, the caller's to destroy. It cannot be changed."""
-        raise NotImplementedError
+        """A finalized variant pack, the caller's to destroy. It cannot be changed.
+
+        A tensor that is given by value has the address of a number on the host, which is read when the plan is run.
+        """
+        if len(addresses) != self._count:
+            raise ValueError(f"{len(addresses)} addresses for {self._count} tensors")
+        pack = create(_PACK)
+        try:
+            write = cudnn.cudnnBackendSetAttribute
+            write(pack, _PACK_UIDS, _INT64, self._count, self._uids)
+            write(pack, _PACK_POINTERS, _POINTER, self._count, self._addresses(*addresses))
+            write(pack, _PACK_WORKSPACE, _POINTER, 1, ctypes.byref(ctypes.c_void_p(workspace)))
+            cudnn.cudnnBackendFinalize(pack)
+        except CudnnError:
+            cudnn.cudnnBackendDestroyDescriptor(pack)
+            raise
+        return pack
 
 
 # ---------------------------------------------------------------- why an engine was rejected
+
+_WARNINGS = 1 << Severity.WARNING
+_said = threading.local()
+
+
+def _listen(severity: int, data: int, facts: int, message: int) -> None:
+    """Called by cuDNN at the end of a call that failed, in the thread of that call."""
+    found: list[str] | None = getattr(_said, "reasons", None)
+    # Lines, each of which ends in a zero, and a zero behind the last.
+    while found is not None and (line := ctypes.string_at(message)):
+        message += len(line) + 1
+        status, about, reason = " ".join(line.decode(errors="replace").split()).partition("; Reason: ")
+        # The calls that handed a status on are told as well, and news that go with success.
+        passed_on = reason.endswith("()") or reason == "status" or status.endswith("_SUCCESS")
+        if about and not passed_on and reason not in found:
+            found.append(reason)
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+class _Listener:
+    """Has cuDNN call `_listen` while a thread wants to know.
+
+    A callback of somebody else's, or a log that cuDNN writes to a file, is left alone.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        # Without a callback cuDNN from then on prints errors. A function that ignores its arguments takes its place,
+        # not one of cuDNN's, which would call back.
+        self._nothing = _address(ctypes.pythonapi.Py_IsInitialized)
+
+    @functools.cached_property
+    def _callback(self) -> Any:
+        # Kept for good: cuDNN may call it as long as the process lives.
+        return ctypes.CFUNCTYPE(None, ctypes.c_int, *[ctypes.c_void_p] * 3)(_listen)
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._users += 1
+            self._set()
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._users -= 1
+            self._set()
+
+    def _set(self) -> None:
+        ours = _address(self._callback)
+        mask, data, present = ctypes.c_uint(), ctypes.c_void_p(), ctypes.c_void_p()
+        cudnn.cudnnGetCallback(*map(ctypes.byref, (mask, data, present)))
+        if present.value in (ours, self._nothing) or not (present.value or mask.value):
+            cudnn.cudnnSetCallback(*((_WARNINGS, 0, ours) if self._users else (0, 0, self._nothing)))
+
+
+_listener = _Listener()
 
 
 @contextmanager
 def reasons() -> Iterator[list[str]]:
     """Collect what cuDNN says, within the block and in this thread, about graphs and engines that it rejects.
 
-    The list grows during the block. Callbacks that others have set get nothing meanwhile, and are back afterwards.
+    The list grows during the block. It stays empty where others have set a callback, or made cuDNN keep a log.
     """
-    yield []
+    found: list[str] = []
+    outer, _said.reasons = getattr(_said, "reasons", None), found
+    try:
+        with _listener:
+            yield found
+    finally:
+        _said.reasons = outer
