@@ -20,8 +20,8 @@ _FILES = {
     ),
     "stdio.h": "typedef struct FILE FILE;",
     "stdlib.h": "#include <stddef.h>",
-    # The real one is long, and of it curand.h needs two types.
-    "cuda_runtime.h": "#include <driver_types.h>\n#include <library_types.h>",
+    # The real ones are long, and of them curand.h and cudnn_graph.h need a few types.
+    **dict.fromkeys(["cuda_runtime.h", "cuda_runtime_api.h"], "#include <driver_types.h>\n#include <library_types.h>"),
     # What they declare appears in no declaration of a binding.
     **dict.fromkeys(["limits.h", "math.h", "cuda_bf16.h", "cuda_fp16.h"], ""),
     # In CUDA's compiler, not in its runtime.

@@ -9,57 +9,19 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import os
-import shutil
-import subprocess
-import sys
-import tempfile
 from contextlib import contextmanager
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from replaced_driver import Replacement
 
-HERE = Path(__file__).parent
-CC = shutil.which("cc")
-_ENVIRONMENT = "NUMBACC_FAKE_CUDA"
-
-
-def run(file: str) -> None:
-    """Run a file of tests in a process whose CUDA driver is the recorder."""
-    report = _python("-m", "pytest", "-q", "-p", "recorder", "-p", "no:cacheprovider", str(HERE / file))
-    assert " passed" in report, report
-
-
-def run_code(code: str) -> None:
-    """Run Python in such a process: its driver is the recorder as soon as it has imported this module."""
-    _python("-c", code)
-
-
-def _python(*arguments: str) -> str:
-    path = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, _ENVIRONMENT: "1", "PYTHONPATH": path}
-    done = subprocess.run(
-        [sys.executable, *arguments], env=environment, cwd=HERE.parent, capture_output=True, text=True
-    )
-    report = done.stdout[-8000:] + done.stderr[-2000:]
-    assert done.returncode == 0, report
-    return report
-
-
-def installed() -> bool:
-    """True in a process that `run` started."""
-    return bool(os.environ.get(_ENVIRONMENT))
+_DRIVER = Replacement("recorder", "fake_cuda.c")
+run, run_code, installed = _DRIVER.run, _DRIVER.run_code, _DRIVER.installed
 
 
 def _install() -> ctypes.CDLL:
     """The recorder, as this process's CUDA driver."""
-    folder = tempfile.mkdtemp()
-    path = Path(folder) / "libcuda.so.1"
-    command = [CC, "-shared", "-fPIC", "-O1", "-w", "-Wl,-soname,libcuda.so.1", HERE / "fake_cuda.c", "-o", path]
-    subprocess.run(command, check=True)
-    fake = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
-    shutil.rmtree(folder)
+    fake = _DRIVER.load()
     fake.fake_name.restype = ctypes.c_char_p
     for name in ("fake_count", "fake_argument", "fake_used"):
         getattr(fake, name).restype = ctypes.c_uint64

@@ -18,7 +18,7 @@ import pytest
 from skips import needed, skip
 
 import numbacc_bindings
-from numbacc_bindings import _library, cublasLt, cufft, curand, driver
+from numbacc_bindings import _library, cublasLt, cudnn, cufft, curand, driver
 
 needed("clang.cindex", "parser")
 
@@ -120,6 +120,31 @@ ROWS = (
         constants={"FORWARD": "CUFFT_FORWARD", "INVERSE": "CUFFT_INVERSE"},
     ),
     Row(
+        cudnn,
+        ("cudnn_graph.h",),
+        ("cudnn", "cudart"),
+        "CUDNN_VERSION",
+        "cudnnStatus_t",
+        {
+            cudnn.Status: ("cudnnStatus_t", "CUDNN_STATUS_"),
+            cudnn.Severity: ("cudnnSeverity_t", "CUDNN_SEV_"),
+            cudnn.DataType: ("cudnnDataType_t", "CUDNN_DATA_"),
+            cudnn.AttributeName: ("cudnnBackendAttributeName_t", "CUDNN_ATTR_"),
+            cudnn.AttributeType: ("cudnnBackendAttributeType_t", "CUDNN_TYPE_"),
+            cudnn.DescriptorType: ("cudnnBackendDescriptorType_t", "CUDNN_BACKEND_"),
+            cudnn.HeurMode: ("cudnnBackendHeurMode_t", "CUDNN_HEUR_MODE_"),
+            cudnn.NumericalNote: ("cudnnBackendNumericalNote_t", "CUDNN_NUMERICAL_NOTE_"),
+            cudnn.BehaviorNote: ("cudnnBackendBehaviorNote_t", "CUDNN_BEHAVIOR_NOTE_"),
+            cudnn.PointwiseMode: ("cudnnPointwiseMode_t", "CUDNN_POINTWISE_"),
+            cudnn.ReduceTensorOp: ("cudnnReduceTensorOp_t", "CUDNN_REDUCE_TENSOR_"),
+            cudnn.RngDistribution: ("cudnnRngDistribution_t", "CUDNN_RNG_DISTRIBUTION_"),
+            cudnn.ConvolutionMode: ("cudnnConvolutionMode_t", "CUDNN_"),
+            cudnn.TensorReordering: ("cudnnBackendTensorReordering_t", "CUDNN_TENSOR_REORDERING_"),
+            cudnn.CudaGraphRetention: ("cudnnCudaGraphRetention_t", "CUDNN_CUDA_GRAPH_RETENTION_"),
+            cudnn.KnobType: ("cudnnBackendKnobType_t", "CUDNN_KNOB_TYPE_"),
+        },
+    ),
+    Row(
         curand,
         ("curand.h",),
         ("curand", "cudart"),
@@ -206,13 +231,16 @@ def check_function(found, letters, status):
 
 def test_every_binding_has_a_row():
     modules = {module.name for module in pkgutil.iter_modules(numbacc_bindings.__path__)}
-    assert {title(row) for row in ROWS} == modules - {"_library", "errors"}
+    assert {title(row) for row in ROWS} == {name for name in modules if not name.startswith("_")} - {"errors"}
 
 
 @pytest.mark.parametrize("row", ROWS, ids=title)
 def test_rows_are_complete(row):
     ours = {name: value for name, value in vars(row.module).items() if not name.startswith("_")}
-    classes = [c for c in ours.values() if isinstance(c, type) and c.__module__ == row.module.__name__]
+    # Those that it imports are its own where they come from a module beside it: _cudnn_numbers is a part of cudnn.
+    package, _, name = row.module.__name__.rpartition(".")
+    homes = (f"{package}.{name}", f"{package}._{name}_")
+    classes = [c for c in ours.values() if isinstance(c, type) and c.__module__.startswith(homes)]
     assert {c for c in classes if issubclass(c, IntEnum)} == set(row.enums)
     assert {c for c in classes if issubclass(c, ctypes.Structure)} == set(row.structs)
     assert {name for name, value in ours.items() if isinstance(value, int)} - {"OLDEST"} == set(row.constants)

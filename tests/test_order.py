@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import pytest
 import recorder
+from replaced_driver import CC, HERE
 from skips import skip_if
 
 from numbacc.base.dispatch import has_gpu, simulated
 
 pytestmark = [
     skip_if(simulated(), "not simulated"),
-    skip_if(recorder.CC is None, "compiler"),
+    skip_if(CC is None, "compiler"),
     skip_if(has_gpu(), "no driver"),
 ]
 
 
-@pytest.mark.parametrize("file", sorted(path.name for path in recorder.HERE.glob("recorded_*.py")))
+@pytest.mark.parametrize("file", sorted(path.name for path in HERE.glob("recorded_*.py")))
 def test_with_a_recorded_driver(file):
     recorder.run(file)

@@ -385,7 +385,7 @@ YOUNG: dict[type[IntEnum], dict[int, str]] = {
         92800: "PER_GRAPH NONE",
     },
     KnobType: {
-        90700: "IDX_MODE CTA_COUNT STREAM_K SPLIT_P_SLC TILE_M TILE_N WARP_SPEC_CFG",
+        90700: "CTA_COUNT STREAM_K SPLIT_P_SLC TILE_M TILE_N WARP_SPEC_CFG",
         91800: "SWAP_AB",
         92200: "INPUT_TMA_ENABLE OUTPUT_TMA_ENABLE",
     },

@@ -351,20 +351,19 @@ class _Listener:
 
     def __enter__(self) -> None:
         with self._lock:
-            self._users += 1
-            self._set()
+            self._set(self._users + 1)
 
     def __exit__(self, *error: object) -> None:
         with self._lock:
-            self._users -= 1
-            self._set()
+            self._set(self._users - 1)
 
-    def _set(self) -> None:
+    def _set(self, users: int) -> None:
         ours = _address(self._callback)
         mask, data, present = ctypes.c_uint(), ctypes.c_void_p(), ctypes.c_void_p()
         cudnn.cudnnGetCallback(*map(ctypes.byref, (mask, data, present)))
         if present.value in (ours, self._nothing) or not (present.value or mask.value):
-            cudnn.cudnnSetCallback(*((_WARNINGS, 0, ours) if self._users else (0, 0, self._nothing)))
+            cudnn.cudnnSetCallback(*((_WARNINGS, 0, ours) if users else (0, 0, self._nothing)))
+        self._users = users
 
 
 _listener = _Listener()

@@ -1,0 +1,64 @@
+"""What stands in for the CUDA driver: C code that is compiled here, loaded in a process of its own before all else."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+HERE = Path(__file__).parent
+CC = shutil.which("cc")
+
+
+class Replacement(NamedTuple):
+    """A driver of our own.
+
+    Attributes:
+        plugin: the module that loads it when it is imported, pytest's plugin in those processes.
+        source: its C code.
+    """
+
+    plugin: str
+    source: str
+
+    @property
+    def _variable(self) -> str:
+        return f"NUMBACC_{self.plugin.upper()}"
+
+    def run(self, file: str) -> None:
+        """Run a file of tests in a process with this driver."""
+        report = self._python("-m", "pytest", "-q", "-p", self.plugin, "-p", "no:cacheprovider", str(HERE / file))
+        assert " passed" in report, report
+
+    def run_code(self, code: str) -> None:
+        """Run Python in such a process: its driver is this one as soon as it has imported the plugin."""
+        self._python("-c", code)
+
+    def _python(self, *arguments: str) -> str:
+        path = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = {**os.environ, self._variable: "1", "PYTHONPATH": path}
+        done = subprocess.run(
+            [sys.executable, *arguments], env=environment, cwd=HERE.parent, capture_output=True, text=True
+        )
+        report = done.stdout[-8000:] + done.stderr[-2000:]
+        assert done.returncode == 0, report
+        return report
+
+    def installed(self) -> bool:
+        """True in a process that `run` started."""
+        return bool(os.environ.get(self._variable))
+
+    def load(self) -> ctypes.CDLL:
+        """This driver, from now on the process's."""
+        folder = tempfile.mkdtemp()
+        path = Path(folder) / "libcuda.so.1"
+        command = [CC, "-shared", "-fPIC", "-O1", "-w", "-Wl,-soname,libcuda.so.1", HERE / self.source, "-o", path]
+        subprocess.run(command, check=True)
+        loaded = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+        shutil.rmtree(folder)
+        return loaded
