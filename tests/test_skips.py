@@ -10,7 +10,7 @@ import skips
 
 FOLDER = Path(__file__).parent
 #: Files that run in processes of their own, or are what names the skips.
-OTHERS = {"skips.py", *(path.name for path in FOLDER.glob("recorded_*.py"))}
+OTHERS = {"skips.py", *(path.name for start in ("recorded", "stubbed") for path in FOLDER.glob(f"{start}_*.py"))}
 SOURCES = [path for path in sorted(FOLDER.glob("*.py")) if path.name not in OTHERS]
 
 #: What skips in pytest's words.

@@ -250,7 +250,8 @@ def get_count(descriptor: int, name: int, kind: int) -> int:
 def get_text(descriptor: int, name: int) -> bytes:
     """An attribute of characters."""
     text = ctypes.create_string_buffer(get_count(descriptor, name, AttributeType.CHAR))
-    return text.raw[: _get(descriptor, name, AttributeType.CHAR, text)]
+    length = _get(descriptor, name, AttributeType.CHAR, text)
+    return text.raw[:length]
 
 
 def get_descriptors(descriptor: int, name: int, kind: int, limit: int = 1) -> list[int]:

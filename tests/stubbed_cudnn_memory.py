@@ -1,0 +1,109 @@
+"""Run by test_cudnn.py with a stub for the driver: whose cuDNN's descriptors are, and that none is forgotten."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+import stubbed
+from cudnn_graphs import failing
+
+if not stubbed.installed():
+    pytest.skip("runs in a process of its own, started by test_cudnn.py", allow_module_level=True)
+
+from numbacc_bindings.cudnn import (
+    AttributeName,
+    AttributeType,
+    CudnnError,
+    DescriptorType,
+    VariantPacks,
+    cudnn,
+    get_count,
+    get_descriptors,
+    set_int64s,
+)
+
+if not cudnn.knows(DescriptorType.DEVICEPROP_DESCRIPTOR):
+    pytest.skip("needs cuDNN 9.8 or newer, which makes plans without a handle", allow_module_level=True)
+
+DESCRIPTOR = AttributeType.BACKEND_DESCRIPTOR
+
+
+# ---------------------------------------------------------------- who destroys what
+
+
+@pytest.fixture
+def alive(monkeypatch):
+    """How many descriptors there are of each address that was made meanwhile."""
+    counts = Counter()
+    make, destroy = cudnn.cudnnBackendCreateDescriptor, cudnn.cudnnBackendDestroyDescriptor
+
+    def counted(kind, place):
+        make(kind, place)
+        counts[place._obj.value] += 1
+
+    def discounted(descriptor):
+        destroy(descriptor)
+        counts[descriptor] -= 1
+
+    monkeypatch.setattr(cudnn, "cudnnBackendCreateDescriptor", counted)
+    monkeypatch.setattr(cudnn, "cudnnBackendDestroyDescriptor", discounted)
+    return lambda: {address for address, count in counts.items() if count}
+
+
+def test_spare_descriptors_are_destroyed(made, alive):
+    heuristics = made.heuristics(made.graph(), made.device())
+    before, name, kind = alive(), AttributeName.ENGINEHEUR_RESULTS, DescriptorType.ENGINECFG_DESCRIPTOR
+    count = get_count(heuristics, name, DESCRIPTOR)
+    for limit in (0, 1, count, count + 5):
+        found = get_descriptors(heuristics, name, kind, limit)
+        assert len(found) == min(limit, count)
+        assert alive() == before | set(found)
+        made.keep(*found)
+        before = alive()
+
+
+def test_descriptors_are_destroyed_after_errors(made, alive):
+    tensor = made.tensor(1, [1, 1, 1, 1])
+    before = alive()
+    with pytest.raises(CudnnError):
+        get_descriptors(tensor, AttributeName.ENGINEHEUR_RESULTS, DescriptorType.ENGINECFG_DESCRIPTOR, 3)
+    with pytest.raises(CudnnError):
+        get_descriptors(tensor, AttributeName.ENGINEHEUR_RESULTS, 9999, 3)
+    assert alive() == before
+
+
+def test_variant_packs(alive):
+    packs = VariantPacks([1, 3, -2])
+    first = packs.make([16, 48, 0], 0)
+    second = packs.make([2**63 + 16, 2**64 - 16, 32], 2**48)
+    assert alive() == {first, second}
+    for pack in (first, second):
+        with failing("BAD_PARAM", function="cudnnBackendSetAttribute"):
+            set_int64s(pack, AttributeName.VARIANT_PACK_UNIQUE_IDS, [2])
+        cudnn.cudnnBackendDestroyDescriptor(pack)
+    assert not alive()
+
+
+def test_variant_packs_refused(alive):
+    packs = VariantPacks([1, 2])
+    for addresses in ([], [16], [16, 32, 48]):
+        with pytest.raises(ValueError, match=f"{len(addresses)} addresses for 2 tensors"):
+            packs.make(addresses, 0)
+    with pytest.raises(CudnnError):
+        VariantPacks([]).make([], 0)
+    assert not alive()
+
+
+def test_destroyed_memory_is_free():
+    def pages():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1])
+
+    packs = VariantPacks(range(64))
+    for part in range(6):
+        if part == 1:
+            before = pages()
+        for _ in range(2000):
+            cudnn.cudnnBackendDestroyDescriptor(packs.make(range(64), 0))
+    assert pages() - before < 400  # kept, ten thousand packs were 2,500 at least
