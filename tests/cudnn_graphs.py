@@ -29,6 +29,8 @@ from numbacc_bindings.cudnn import (
     set_text,
 )
 
+#: Of the convolution's tensors, whose numbers are 1, 2 and 3.
+LENGTHS = {"X": (8, 64, 16, 16), "W": (64, 64, 3, 3), "Y": (8, 64, 16, 16)}
 #: As cuDNN describes an H200.
 H200 = {
     "maxGridSize": [2147483647, 65535, 65535],
@@ -97,7 +99,7 @@ class Made:
         return found
 
     def graph(self, x=DataType.HALF, y=None):
-        """A convolution's graph: 8x64x16x16, 64 filters of 3x3."""
+        """The graph of a convolution with padding, so that its result is as large as x."""
         y = x if y is None else y
         convolution = self(DescriptorType.CONVOLUTION_DESCRIPTOR)
         set_number(convolution, AttributeName.CONVOLUTION_COMP_TYPE, AttributeType.DATA_TYPE, DataType.FLOAT)
@@ -110,9 +112,9 @@ class Made:
         operation = self(DescriptorType.OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR)
         parts = {
             "CONV_DESC": convolution,
-            "X": self.tensor(1, [8, 64, 16, 16], x),
-            "W": self.tensor(2, [64, 64, 3, 3], x),
-            "Y": self.tensor(3, [8, 64, 16, 16], y),
+            "X": self.tensor(1, LENGTHS["X"], x),
+            "W": self.tensor(2, LENGTHS["W"], x),
+            "Y": self.tensor(3, LENGTHS["Y"], y),
         }
         for name, part in parts.items():
             set_descriptors(operation, AttributeName[f"OPERATION_CONVOLUTION_FORWARD_{name}"], [part])

@@ -23,6 +23,17 @@ if installed() and not HAS_DRIVER:
     _DRIVER.load()
 
 
+def needed():
+    """Skip the module unless `run` has started this process, and cuDNN tells all that it asks for."""
+    if not installed():
+        pytest.skip("runs in a process of its own, started by test_cudnn.py", allow_module_level=True)
+    from numbacc_bindings.cudnn import cudnn
+
+    # 9.8, the first that makes plans without a handle, has no text for them, and says less of what is wrong.
+    if cudnn.version() < 91900:
+        pytest.skip("needs cuDNN 9.19 or newer", allow_module_level=True)
+
+
 @pytest.fixture
 def made():
     """A maker of cuDNN's descriptors, which are destroyed after the test."""

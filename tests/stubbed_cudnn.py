@@ -10,9 +10,6 @@ import stubbed
 from cudnn_graphs import Made, failing, unread_failure
 from threads import run_threads
 
-if not stubbed.installed():
-    pytest.skip("runs in a process of its own, started by test_cudnn.py", allow_module_level=True)
-
 from numbacc_bindings.cudnn import (
     AttributeName,
     AttributeType,
@@ -39,8 +36,7 @@ from numbacc_bindings.cudnn import (
     set_pointers,
 )
 
-if not cudnn.knows(DescriptorType.DEVICEPROP_DESCRIPTOR):
-    pytest.skip("needs cuDNN 9.8 or newer, which makes plans without a handle", allow_module_level=True)
+stubbed.needed()
 
 #: Lengths, and so strides, that no tensor has.
 NEGATIVE = [1, 2, -3, 4]

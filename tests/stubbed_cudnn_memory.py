@@ -8,9 +8,6 @@ import pytest
 import stubbed
 from cudnn_graphs import failing
 
-if not stubbed.installed():
-    pytest.skip("runs in a process of its own, started by test_cudnn.py", allow_module_level=True)
-
 from numbacc_bindings.cudnn import (
     AttributeName,
     AttributeType,
@@ -23,13 +20,9 @@ from numbacc_bindings.cudnn import (
     set_int64s,
 )
 
-if not cudnn.knows(DescriptorType.DEVICEPROP_DESCRIPTOR):
-    pytest.skip("needs cuDNN 9.8 or newer, which makes plans without a handle", allow_module_level=True)
+stubbed.needed()
 
 DESCRIPTOR = AttributeType.BACKEND_DESCRIPTOR
-
-
-# ---------------------------------------------------------------- who destroys what
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -12,22 +13,10 @@ import stubbed
 from cudnn_graphs import Made, rejected, unread_failure
 from threads import run_threads
 
-if not stubbed.installed():
-    pytest.skip("runs in a process of its own, started by test_cudnn.py", allow_module_level=True)
-
 from numbacc_bindings import cudnn as binding
-from numbacc_bindings.cudnn import (
-    DataType,
-    DescriptorType,
-    cudnn,
-    reasons,
-)
+from numbacc_bindings.cudnn import DataType, cudnn, reasons
 
-if not cudnn.knows(DescriptorType.DEVICEPROP_DESCRIPTOR):
-    pytest.skip("needs cuDNN 9.8 or newer, which makes plans without a handle", allow_module_level=True)
-
-
-# ---------------------------------------------------------------- reasons
+stubbed.needed()
 
 
 @pytest.fixture
@@ -47,6 +36,9 @@ def test_reasons(refusal):
         with reasons() as inner:
             refusal()
         assert inner == before == outer
+        outer.clear()
+        refusal()
+        assert outer == before
     refusal()
     assert outer == before
 
@@ -88,14 +80,44 @@ def test_nothing_is_printed(refusal, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_nobody_listens_afterwards(refusal, monkeypatch):
-    heard = []
-    monkeypatch.setattr(binding._said, "reasons", None, raising=False)
-    monkeypatch.setattr(binding.ctypes, "string_at", heard.append)
+def listener():
+    """The address of what cuDNN calls."""
+    mask, data, found = ctypes.c_uint(), ctypes.c_void_p(), ctypes.c_void_p()
+    cudnn.cudnnGetCallback(ctypes.byref(mask), ctypes.byref(data), ctypes.byref(found))
+    return found.value
+
+
+def test_python_listens_no_longer_than_somebody_wants_to_know():
     with reasons():
-        pass
-    refusal()
-    assert heard == []
+        ours = listener()
+        with reasons():
+            assert listener() == ours
+        assert listener() == ours
+    nothing = listener()
+    assert nothing not in (ours, None)
+    with reasons():
+        assert listener() == ours
+    assert listener() == nothing
+
+
+def test_what_is_a_reason():
+    lines = (
+        "CuDNN (v92800 42) function cudnnBackendFinalize() called:",
+        "    Warning: CUDNN_STATUS_SUCCESS; Reason: the library is set up",
+        "    Warning: CUDNN_STATUS_NOT_SUPPORTED; Reason: a &&\n  b()  ",
+        "    Warning: CUDNN_STATUS_NOT_SUPPORTED; Reason: a is \xff",
+        "    Warning: CUDNN_STATUS_NOT_SUPPORTED; Reason: too large (a > b)",
+        "    Warning: CUDNN_STATUS_NOT_SUPPORTED; Reason: too large (a > b)",
+        "    Warning: CUDNN_STATUS_NOT_SUPPORTED; Reason: engine->getStatus()",
+        "    Warning: CUDNN_STATUS_NOT_SUPPORTED; Reason: status",
+        "Time: 2026-01-01T00:00:00.000000 (0d+0h+0m+0s since start)",
+    )
+    text = ctypes.create_string_buffer(b"".join(line.encode("latin-1") + b"\0" for line in lines))
+    with reasons() as found:
+        binding._listen(2, 0, 0, ctypes.addressof(text))
+    assert found == ["a is \N{REPLACEMENT CHARACTER}", "too large (a > b)"]
+    binding._listen(2, 0, 0, ctypes.addressof(text))
+    assert len(found) == 2
 
 
 def in_a_process(code, **environment):
@@ -140,6 +162,8 @@ LATE = """
 import atexit, stubbed
 from cudnn_graphs import *
 from numbacc_bindings.cudnn import *
+
+stubbed.needed()
 
 atexit.register(unread_failure)
 entered = reasons()

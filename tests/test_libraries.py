@@ -13,7 +13,7 @@ from skips import skip
 
 from numbacc import info
 from numbacc.device import contexts, installed
-from numbacc_bindings import _library, cufft, curand
+from numbacc_bindings import _library, cudnn, cufft, curand
 from numbacc_bindings import cublasLt as binding
 from numbacc_bindings.cublasLt import (
     OLDEST,
@@ -56,10 +56,12 @@ class Row(NamedTuple):
 
 
 CUBLASLT = Row("cublasLt", binding, Status, "cublasLtCreate", MatmulAttribute.A_SCALE_MODE)
+CUDNN = Row("cudnn", cudnn, cudnn.Status, "cudnnCreate", cudnn.AttributeName.DEVICEPROP_HANDLE)
 ROWS = (
     CUBLASLT,
     Row("cufft", cufft, cufft.Result, "cufftCreate", cufft.Result.NVRTC_FAILURE),
     Row("curand", curand, curand.Status, "curandCreateGenerator"),
+    CUDNN,
 )
 each = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 
@@ -183,7 +185,7 @@ USES = {
     "knows": lambda library, row: library.knows(row.young),
     "address": lambda library, row: library.address(row.create),
     "call": lambda library, row: getattr(library, row.create)(*[0] * len(row.module.FUNCTIONS[row.create])),
-    # cuBLASLt alone has functions that describe a status.
+    # These have functions that describe a status.
     "check": lambda library, row: library.check(row.create, 1),
 }
 uses = pytest.mark.parametrize(
@@ -192,7 +194,7 @@ uses = pytest.mark.parametrize(
         pytest.param(row, use, id=f"{row.name}-{name}")
         for row in ROWS
         for name, use in USES.items()
-        if (name != "knows" or row.young is not None) and (name != "check" or row is CUBLASLT)
+        if (name != "knows" or row.young is not None) and (name != "check" or row in (CUBLASLT, CUDNN))
     ],
 )
 
@@ -243,8 +245,8 @@ def test_every_status_is_named(real, row):
         error = caught.value
         assert (error.function, error.status, error.status_name) == (row.create, status, status.name)
         assert str(error).startswith(f"{row.create} failed with status {status.value} ({status.name})")
-        # Of cuFFT's a few have no more to say than their name.
-        assert f"({status.name}): " in str(error) or row.module is cufft
+        # Of cuFFT's a few have no more to say than their name, and cuDNN tells what has happened, if anything has.
+        assert f"({status.name}): " in str(error) or row.module in (cudnn, cufft)
     real.check(row.create, row.statuses.SUCCESS)
 
 
@@ -269,6 +271,7 @@ def test_status_that_only_the_library_knows():
     ("row", "arguments", "status", "text"),
     [
         (ROWS[0], (), Status.NOT_INITIALIZED, "python -m numbacc info"),
+        (CUDNN, (), cudnn.Status.NOT_INITIALIZED, "there is no GPU that it can use: python -m numbacc info"),
         (ROWS[1], (), cufft.Result.INTERNAL_ERROR, "there is no GPU"),
         (ROWS[2], (curand.RngType.PSEUDO_XORWOW,), curand.Status.INITIALIZATION_FAILED, "CUDA could not be"),
     ],

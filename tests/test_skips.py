@@ -10,7 +10,7 @@ import skips
 
 FOLDER = Path(__file__).parent
 #: Files that run in processes of their own, or are what names the skips.
-OTHERS = {"skips.py", *(path.name for start in ("recorded", "stubbed") for path in FOLDER.glob(f"{start}_*.py"))}
+OTHERS = {"skips.py", *(path.name for names in ("recorded_*.py", "stubbed*.py") for path in FOLDER.glob(names))}
 SOURCES = [path for path in sorted(FOLDER.glob("*.py")) if path.name not in OTHERS]
 
 #: What skips in pytest's words.
