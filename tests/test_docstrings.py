@@ -11,15 +11,15 @@ from skips import skip
 
 import numbacc
 import numbacc.arrays
-from numbacc import elementwise, fft, gated, gemm
+from numbacc import conv, elementwise, fft, gated, gemm
 from numbacc.base.dispatch import has_gpu
 from numbacc.random import Generator
 
 #: What examples use without importing it.
 NAMES = {"np": np, "numbacc": numbacc, "fft": fft, "gated": gated, "gemm": gemm, "random": numbacc.random}
-NAMES["elementwise"] = elementwise
+NAMES |= {"conv": conv, "elementwise": elementwise}
 MODULES = {"numbacc": numbacc, "gated": gated, "gemm": gemm, "fft": fft, "random": numbacc.random}
-MODULES["elementwise"] = elementwise
+MODULES |= {"conv": conv, "elementwise": elementwise}
 
 
 def is_ours(thing):

@@ -146,7 +146,7 @@ def test_contributing_lists_the_floors_from_the_lowest_up():
 def test_everything_has_a_floor():
     folders = [folder for floor in FLOORS for folder in floor]
     assert len(folders) == len(set(folders))
-    assert {*map(folder_of, GRAPH)} == {*folders} - {"conv", "attention"}
+    assert {*map(folder_of, GRAPH)} == {*folders} - {"attention"}
 
 
 def test_imports_go_downward():

@@ -1,0 +1,248 @@
+"""The geometry of convolutions: options brought to one form, checked, and the shapes that follow from them.
+
+Sources: the output's length and the meaning of padding, stride and dilation are those of Dumoulin and Visin 2016
+(arXiv:1603.07285); "same" is TensorFlow's and JAX's, which is torch's where that has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..base.checks import boolean, integer
+from ..base.layout import is_sequence, lengths_of, too_large
+from ..base.windows import Lengths, Window
+from ..errors import OptionError, ShapeError, shown
+
+#: The layouts of inputs and outputs. A kernel's has its outputs in the place of N, and a group's channels in that of C.
+LAYOUTS = ("NCW", "NWC", "NCHW", "NHWC", "NCDHW", "NDHWC")
+#: The largest stride, dilation and padding: what 32 bits hold.
+_LARGEST = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """A checked convolution: three shapes, and how one becomes the other.
+
+    Attributes:
+        layout: one of LAYOUTS, for x and y.
+        window: stride, padding, dilation, groups and flip.
+        x_shape, w_shape, y_shape: the shapes of input, kernel and output.
+    """
+
+    layout: str
+    window: Window
+    x_shape: Lengths
+    w_shape: Lengths
+    y_shape: Lengths
+
+    @property
+    def batch(self) -> int:
+        """N, the number of inputs, which may be 0."""
+        return self.x_shape[0]
+
+    @property
+    def channels(self) -> int:
+        """C, the channels of an input."""
+        return self.window.parted(self.x_shape)[1]
+
+    @property
+    def filters(self) -> int:
+        """K, the channels of an output."""
+        return self.w_shape[0]
+
+    @property
+    def lengths(self) -> Lengths:
+        """The spatial lengths of an input."""
+        return self.window.parted(self.x_shape)[2]
+
+    @property
+    def taps(self) -> Lengths:
+        """The spatial lengths of a kernel."""
+        return self.window.parted(self.w_shape)[2]
+
+    @property
+    def places(self) -> Lengths:
+        """The spatial lengths of an output."""
+        return self.window.parted(self.y_shape)[2]
+
+    def check_dy(self, shape: Sequence[int]) -> None:
+        """Raise ShapeError unless a gradient has the shape of the output."""
+        if tuple(shape) != self.y_shape:
+            raise ShapeError(
+                f"dy has shape {tuple(shape)}; an input of shape {self.x_shape} and a kernel of shape {self.w_shape} "
+                f"give {self.y_shape}, with stride {self.window.stride}, padding {self.window.padding}, dilation "
+                f"{self.window.dilation}"
+            )
+
+
+def geometry(
+    x_shape: Any,
+    w_shape: Any,
+    *,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: Any = 1,
+    layout: Any = "NCHW",
+    flip: Any = False,
+    names: tuple[str, str] = ("x", "w"),
+) -> Geometry:
+    """The geometry of a convolution.
+
+    Args:
+        x_shape, w_shape: the shapes of input and kernel.
+        stride, padding, dilation, groups, layout, flip: as the user gave them; see `output_shape`.
+        names: what the user calls x and w, or "x_shape" and "w_shape" where only the shape is given.
+
+    Raises:
+        ShapeError, OptionError: as `output_shape` says; flip is neither True nor False.
+    """
+    dimensions, channels_last = _layout(layout)
+    steps = _of_each(stride, "stride", layout, dimensions)
+    apart = _of_each(dilation, "dilation", layout, dimensions)
+    parts = integer(groups, "groups", 1, _LARGEST)
+    none = Window(steps, ((0, 0),) * dimensions, apart, parts, boolean(flip, "flip"), channels_last)
+    x_shape, x_text = _shape(x_shape, names[0], layout, dimensions)
+    w_shape, w_text = _shape(w_shape, names[1], layout, dimensions)
+    batch, channels, lengths = none.parted(x_shape)
+    filters, each, taps = none.parted(w_shape)
+    if not min(channels, *lengths):
+        raise ShapeError(f"{x_text}, which has a length of 0; only the batch, its first axis, may be empty")
+    if not min(w_shape):
+        raise ShapeError(f"{w_text}, which has a length of 0; a kernel needs at least one tap, channel and output")
+    for count, what, text in ((channels, "channels", x_text), (filters, "outputs", w_text)):
+        if count % parts:
+            raise ShapeError(f"{text}, whose {count} {what} cannot be divided into groups={parts} equal parts")
+    if each != channels // parts:
+        raise ShapeError(
+            f"{w_text}, whose kernels have {each} channels; {x_text}: its {channels} channels in groups={parts} need "
+            f"kernels of {channels // parts}, on axis {-1 if channels_last else 1} of {names[1]}"
+        )
+    zeros = _padding(padding, layout, lengths, none.reach(taps), steps)
+    window = Window(steps, zeros, apart, parts, none.flip, channels_last)
+    for d, (room, reach) in enumerate(zip(window.padded(lengths), window.reach(taps), strict=True)):
+        if reach > room:
+            raise ShapeError(
+                f"{w_text}, and {x_text}: in spatial dimension {d} the kernel's {taps[d]} taps reach over {reach} "
+                f"elements, with dilation {apart[d]}, but there are {room}: {lengths[d]} and padding {zeros[d]}. Pad "
+                "more, or use a smaller kernel"
+            )
+    y_shape = window.shape(batch, filters, window.places(lengths, taps))
+    if too_large(y_shape, 8):
+        raise ShapeError(f"padding={shown(padding)} makes an output of shape {y_shape}, which no memory holds")
+    return Geometry(layout, window, x_shape, w_shape, y_shape)
+
+
+def output_shape(
+    x_shape: Sequence[int],
+    w_shape: Sequence[int],
+    *,
+    stride: int | Sequence[int] = 1,
+    padding: int | str | Sequence[Any] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    layout: str = "NCHW",
+) -> tuple[int, ...]:
+    """The shape of the result of `conv.forward`: (length + zeros - (taps - 1) dilation - 1) // stride + 1 each way.
+
+    Args:
+        x_shape: the input's, in the order of `layout`. Of its lengths only the batch, N, may be 0.
+        w_shape: the kernel's: for NCHW (K, C/groups, R, S), for NHWC (K, R, S, C/groups), for others likewise.
+        stride: elements from one window to the next: an integer, or one for each spatial dimension; at least 1.
+        padding: zeros around the input. An integer, for all sides; or for each spatial dimension an integer, or a pair
+            (before, behind). "valid" is 0. "same" gives outputs of length ⌈length / stride⌉; what cannot be halved, as
+            with kernels of even length, has one zero more behind.
+        dilation: elements from one tap to the next, as stride; 1 where they are neighbours.
+        groups: parts that C and K are divided into; outputs of a part depend on the channels of that part alone. With
+            groups=C it is a depthwise convolution.
+        layout: one of NCW, NWC, NCHW, NHWC, NCDHW and NDHWC.
+
+    Returns:
+        (N, K, ...), in the order of `layout`.
+
+    Raises:
+        ShapeError: ranks; lengths of 0; channels that are not those of w, or cannot be divided into groups; a kernel
+            that is larger than the input with its zeros; a result that is too large.
+        OptionError: an unknown layout or padding; numbers that are out of range, or not as many as there are spatial
+            dimensions.
+
+    Example:
+        >>> conv.output_shape((8, 3, 224, 224), (64, 3, 7, 7), stride=2, padding=3)
+        (8, 64, 112, 112)
+        >>> conv.output_shape((8, 1000, 32), (32, 4, 1), layout="NWC", groups=32, padding="same")
+        (8, 1000, 32)
+    """
+    return geometry(
+        x_shape,
+        w_shape,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
+        layout=layout,
+        names=("x_shape", "w_shape"),
+    ).y_shape
+
+
+def _layout(layout: Any) -> tuple[int, bool]:
+    """(the number of spatial dimensions, whether channels come last)."""
+    if not isinstance(layout, str) or layout not in LAYOUTS:
+        raise OptionError(f"layout={shown(layout)} is unknown; the layouts are {', '.join(LAYOUTS)}")
+    return len(layout) - 2, layout.endswith("C")
+
+
+def _shape(shape: Any, name: str, layout: str, dimensions: int) -> tuple[Lengths, str]:
+    """A shape, and how a message speaks of it."""
+    lengths = lengths_of(shape, name=name)
+    text = f"{name}={lengths}" if name.endswith("_shape") else f"{name} has shape {lengths}"
+    if len(lengths) != dimensions + 2:
+        raise ShapeError(f'{text}, of rank {len(lengths)}; with layout="{layout}" it must have rank {dimensions + 2}')
+    return lengths, text
+
+
+def _parts(value: Any, name: str, layout: str, dimensions: int, hint: str = "") -> Sequence[Any]:
+    """What an option says for each spatial dimension."""
+    if not is_sequence(value):
+        return (value,) * dimensions
+    if len(value) != dimensions:
+        raise OptionError(
+            f'{name}={shown(value)} is for {len(value)} spatial dimensions; layout="{layout}" has {dimensions}{hint}'
+        )
+    parts: Sequence[Any] = value
+    return parts
+
+
+def _of_each(value: Any, name: str, layout: str, dimensions: int) -> Lengths:
+    """A stride or dilation for each spatial dimension."""
+    return tuple(integer(n, name, 1, _LARGEST) for n in _parts(value, name, layout, dimensions))
+
+
+def _padding(value: Any, layout: str, lengths: Lengths, reach: Lengths, stride: Lengths) -> tuple[tuple[int, int], ...]:
+    """The zeros on both sides of each spatial dimension."""
+    if isinstance(value, str):
+        if value == "valid":
+            return ((0, 0),) * len(lengths)
+        if value == "same":
+            return tuple(map(_same, lengths, reach, stride))
+        raise OptionError(f'padding={shown(value)} is unknown; it is "same", "valid" or numbers')
+    hint = "; a pair is written as [(before, behind)]" if len(lengths) == 1 else ""
+    return tuple(_sides(part) for part in _parts(value, "padding", layout, len(lengths), hint))
+
+
+def _same(length: int, reach: int, stride: int) -> tuple[int, int]:
+    """The zeros that give ⌈length / stride⌉ outputs, as many on either side, or one more behind."""
+    outputs = -(-length // stride)
+    zeros = max((outputs - 1) * stride + reach - length, 0)
+    return zeros // 2, zeros - zeros // 2
+
+
+def _sides(part: Any) -> tuple[int, int]:
+    if not is_sequence(part):
+        zeros = integer(part, "padding", 0, _LARGEST)
+        return zeros, zeros
+    if len(part) != 2:
+        raise OptionError(f"padding has {shown(part)} for a spatial dimension; it needs an integer or (before, behind)")
+    before, behind = (integer(n, "padding", 0, _LARGEST) for n in part)
+    return before, behind
