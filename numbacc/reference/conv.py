@@ -91,7 +91,7 @@ def forward(
             found[...] = product(kernels, columns, sums).reshape(found.shape)
         z = _blended(_batch_first(y), window, out_dtype, alpha, beta, before)
         if bias is not None:
-            z = z + _channels_first(bias.astype(z.dtype).reshape(window.shape(1, -1, (1,) * window.dimensions)), window)
+            z = z + bias.astype(z.dtype).reshape(-1, *(1,) * window.dimensions)
         if activation is not None:
             z = ACTIVATIONS[activation](z)
         return _stored(z, window, out_dtype)
