@@ -49,7 +49,7 @@ from .errors import (
 )
 
 if TYPE_CHECKING:
-    from . import elementwise, fft, gated, gemm, random
+    from . import conv, cudnn, elementwise, fft, gated, gemm, random
 
 bfloat16 = ml_dtypes.bfloat16
 float8_e4m3fn = ml_dtypes.float8_e4m3fn
@@ -71,6 +71,8 @@ __all__ = [
     "asarray",
     "asnumpy",
     "bfloat16",
+    "conv",
+    "cudnn",
     "current_stream",
     "elementwise",
     "empty",
@@ -105,7 +107,7 @@ _computing(_function)
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("elementwise", "fft", "gated", "gemm", "random"):
+    if name in ("conv", "cudnn", "elementwise", "fft", "gated", "gemm", "random"):
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -20,11 +20,11 @@ class Replacement(NamedTuple):
 
     Attributes:
         plugin: the module that loads it when it is imported, pytest's plugin in those processes.
-        source: its C code.
+        source: its C code, where `load` compiles it.
     """
 
     plugin: str
-    source: str
+    source: str = ""
 
     @property
     def _variable(self) -> str:

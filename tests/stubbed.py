@@ -1,6 +1,6 @@
-"""The CUDA driver replaced by a stub: with tests/stub_cuda.c cuDNN makes plans on a machine that has none.
+"""The CUDA driver replaced by numbacc's stand-in, with which cuDNN makes plans on a machine that has none.
 
-cuDNN loads its engines only where there is a libcuda. In the process of other tests the stub would be taken for a
+cuDNN loads its engines only where there is a libcuda. In the process of other tests the stand-in would be taken for a
 driver, so `run` starts one, which this module is imported into first; where there is a driver, that is used.
 """
 
@@ -11,7 +11,9 @@ import ctypes.util
 import pytest
 from replaced_driver import CC, Replacement
 
-_DRIVER = Replacement("stubbed", "stub_cuda.c")
+from numbacc.libraries import stand_in
+
+_DRIVER = Replacement("stubbed")
 run, installed = _DRIVER.run, _DRIVER.installed
 
 #: Whether this machine has a driver of its own.
@@ -19,8 +21,8 @@ HAS_DRIVER = ctypes.util.find_library("cuda") is not None
 #: Whether `run` can work.
 POSSIBLE = HAS_DRIVER or CC is not None
 
-if installed() and not HAS_DRIVER:
-    _DRIVER.load()
+if installed():
+    stand_in.load()
 
 
 def needed():

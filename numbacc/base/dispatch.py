@@ -61,6 +61,11 @@ def fourier_library() -> ModuleType:
     return _module("libraries.cufft", "simulator.cufft")
 
 
+def graph_library() -> ModuleType:
+    """Return the module that runs graphs of operations: by cuDNN, or its likeness in NumPy."""
+    return _module("libraries.cudnn", "simulator.cudnn")
+
+
 def has_gpu() -> bool:
     """True if there is a GPU, real or simulated. The first call initializes the CUDA driver.
 

@@ -23,7 +23,13 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from . import kernel_cache
 
 #: The files of the package that decide the machine code of functions compiled for the host.
-SOURCES = ("device/native.py", "base/codes.py", "device/host_cache.py")
+SOURCES = (
+    "device/native.py",
+    "device/native_graphs.py",
+    "device/native_words.py",
+    "base/codes.py",
+    "device/host_cache.py",
+)
 
 
 def compiled(signature: Any) -> Callable[[Callable[..., int]], Any]:

@@ -117,8 +117,12 @@ class Choices:
 
     def right(self, proposed: Iterable[Algorithm], what: Any, version: int) -> list[Algorithm]:
         """The proposals that are not known to be wrong for `what` in this version of the library."""
-        bad = {each.kind for each in self._wrong if each.case(what) and (each.mended is None or version < each.mended)}
+        bad = self.wrong(what, version)
         return [each for each in proposed if each.kind[0] not in bad]
+
+    def wrong(self, what: Any, version: int) -> set[int]:
+        """The numbers of algorithms that are known to be wrong for `what` in this version of the library."""
+        return {each.kind for each in self._wrong if each.case(what) and (each.mended is None or version < each.mended)}
 
     def choose(self, key: Hashable, find: Callable[[], Algorithm | None]) -> Algorithm | None:
         """The choice kept for a key, else that of `find`."""
@@ -133,6 +137,23 @@ class Choices:
             while len(self._kept) > self._size:
                 self._kept.popitem(last=False)
         return found
+
+    def keep(
+        self, key: Hashable, find: Callable[[], Algorithm | None], usable: Callable[[Algorithm], bool]
+    ) -> Algorithm | None:
+        """`choose`, with what `find` gives kept on disk, too, and taken from there where it is `usable`."""
+        entry = hashlib.sha256(f"{self._library} {_FORMAT} {key!r}".encode()).hexdigest()
+
+        def from_disk() -> Algorithm | None:
+            found = load(entry)
+            if found is not None and usable(found):
+                return found
+            found = find()
+            if found is not None:
+                save(entry, found)
+            return found
+
+        return self.choose(key, from_disk)
 
     def tune(
         self,
@@ -152,12 +173,8 @@ class Choices:
             trial: gives a function that queues the work by an algorithm.
             device, stream: where it is queued. The first time this waits for the GPU.
         """
-        entry = hashlib.sha256(f"{self._library} {_FORMAT} {key!r}".encode()).hexdigest()
 
-        def find() -> Algorithm | None:
-            found = load(entry)
-            if found is not None and usable(found):
-                return found
+        def measure() -> Algorithm | None:
             first, others = propose()
             if first is None:
                 return None
@@ -165,11 +182,9 @@ class Choices:
             # One may be proposed twice, in other company.
             distinct = {each.data: each for each in (first, *alike)}
             works = {each: trial(each) for each in distinct.values()}
-            fastest = measuring.fastest(works, first, device, stream)
-            save(entry, fastest)
-            return fastest
+            return measuring.fastest(works, first, device, stream)
 
-        return self.choose(key, find)
+        return self.keep(key, measure, usable)
 
 
 def load(entry: str) -> Algorithm | None:

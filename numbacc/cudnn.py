@@ -1,0 +1,128 @@
+"""cuDNN's answers for any GPU: whether it has a plan for a request, and which, without that GPU, or without any.
+
+```
+from numbacc import cudnn
+for name in cudnn.devices():
+    print(name, cudnn.supports(request, name))
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from .base.checks import boolean, integer
+from .base.dispatch import simulated
+from .device.devices import target_of
+from .errors import DTypeError, UnsupportedError
+from .libraries.cudnn_devices import GPUS, Gpu, gpu_here, gpu_named
+from .libraries.cudnn_elsewhere import Support, ask
+from .libraries.cudnn_graph import Graph
+from .libraries.cudnn_plans import Wants
+
+__all__ = ["Support", "devices", "supports"]
+
+
+class Request(Protocol):
+    """What is asked of cuDNN."""
+
+    @property
+    def wants(self) -> Wants:
+        """What a plan must keep to."""
+
+    def graphs(self) -> Sequence[Graph]:
+        """The ways to compute it, best first."""
+
+
+def devices() -> list[str]:
+    """The names of GPUs that `supports` knows.
+
+    Example:
+        >>> "H200" in numbacc.cudnn.devices()
+        True
+    """
+    return list(GPUS)
+
+
+def supports(
+    request: Request | Graph | Sequence[Graph],
+    device: int | str = "H200",
+    *,
+    deterministic: bool = False,
+    workspace_limit: int | None = None,
+) -> Support:
+    """Whether the cuDNN that is installed here builds a plan for a request on a GPU, and if not, why not.
+
+    It builds the plan, for a GPU that need not be there. So much is certain; that the plan's results are right, or how
+    long they take, is not: that takes the GPU. A plan on a GPU's driver older than the installed cuDNN asks for, and
+    one with more workspace than the GPU has memory free, fails there. Of what numbacc knows to be wrong in cuDNN it
+    says no plan.
+
+    A process of its own makes the plans, one at a time: it starts at the first question, in a second or two, and ends
+    with this one. A plan takes some milliseconds; where its kernel must be compiled, seconds.
+
+    Args:
+        request: what is asked of cuDNN; or graphs of operations that compute the same thing, of which the first with a
+            plan counts.
+        device: the name of a GPU, one of `devices()`, in whatever case; or one of this process: a number, or "cuda:0".
+        deterministic: True to take no engine that may give other bits another time.
+        workspace_limit: bytes of scratch memory that the plan may use; None for what the request allows.
+
+    Returns:
+        A `Support`: true if there is a plan, with its `engine`, `workspace_bytes`, whether it is `deterministic`, and
+        whether its kernel is `compiled` when it is made; false with the `reason` otherwise: first the needs that are
+        known not to be met, then what cuDNN says of its engines.
+
+    Raises:
+        OptionError: no GPU of that name is known; deterministic or workspace_limit.
+        DTypeError: request is none.
+        DeviceError: there is no GPU of that number.
+        UnsupportedError: this is not Linux, the only system on which cuDNN plans without a GPU; or there is neither
+            NVIDIA's driver nor a C compiler, which makes a stand-in for it.
+        CudnnError: cuDNN is not installed, or older than 9.8, or it crashed over the request.
+
+    Example:
+        >>> from numbacc.libraries.cudnn_graph import Drawing
+        >>> draw = Drawing("float32")
+        >>> _ = draw.matmul(*[draw.tensor("float16", (8, 64, 64)) for _ in ("a", "b", "result")])
+        >>> numbacc.cudnn.supports(draw.graph(), "A100")
+        <a plan on NVIDIA A100-SXM4-80GB: engine ...>
+    """
+    graphs, wants = _asked(request)
+    limits = [wants.workspace_limit]
+    if workspace_limit is not None:
+        limits.append(integer(workspace_limit, "workspace_limit", 0))
+    given = [limit for limit in limits if limit is not None]
+    wants = wants._replace(
+        deterministic=boolean(deterministic, "deterministic") or wants.deterministic,
+        workspace_limit=min(given) if given else None,
+    )
+    gpu = _gpu(device)
+    refused = []
+    for graph in graphs:
+        found = ask(graph, gpu, wants)
+        if found:
+            return found
+        refused.append(found)
+    return refused[0]
+
+
+def _asked(request: Any) -> tuple[Sequence[Graph], Wants]:
+    if isinstance(request, Graph):
+        return (request,), Wants()
+    if hasattr(request, "graphs") and hasattr(request, "wants"):
+        graphs, wants = request.graphs(), request.wants
+    else:
+        graphs, wants = request, Wants()
+    if not (isinstance(graphs, Sequence) and graphs and all(isinstance(each, Graph) for each in graphs)):
+        raise DTypeError(f"request is a {type(request).__name__}; it must have graphs, or be one, or a list of them")
+    return graphs, wants
+
+
+def _gpu(device: int | str) -> Gpu:
+    if not isinstance(device, int) and not str(device).startswith("cuda"):
+        return gpu_named(device)
+    if simulated():
+        raise UnsupportedError(f"device={device!r} is simulated; cuDNN plans for one of {', '.join(GPUS)}")
+    return gpu_here(target_of(device))

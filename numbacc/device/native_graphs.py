@@ -1,0 +1,151 @@
+"""A call of a plan of cuDNN's, compiled for the host as those in `native` are.
+
+A plan takes its tensors' addresses in a variant pack, which cannot be changed: one is kept from call to call, and made
+anew where an address differs.
+"""
+
+from __future__ import annotations
+
+from numba import njit, types
+
+from ..base.codes import ARRAYS, CAPTURING, MANY_ARRAYS, MAY_OVERLAP, WRONG_ALIGNMENT, WRONG_CONTEXT
+from .host_cache import compiled
+from .native_words import (
+    arrays_may_overlap,
+    context_is_current,
+    invoke,
+    load_word,
+    stack_words,
+    store_word,
+    stream_is_capturing,
+)
+
+#: A plan's template is a row of 64-bit words: these,
+(
+    GET_CURRENT,
+    CONTEXT,
+    IS_CAPTURING,
+    CREATE,  # cudnnBackendCreateDescriptor, and so on
+    SET_ATTRIBUTE,
+    FINALIZE,
+    DESTROY,
+    SET_STREAM,
+    EXECUTE,
+    HANDLE,  # the address of two words: the handle, and the stream that it works on
+    PLAN,
+    COUNT,  # of the tensors
+    PAIRS,
+    PACK,  # the variant pack that is kept, 0 at first
+    SCRATCH,  # the workspace that it has
+) = range(15)
+#: then for each of COUNT tensors the number that cuDNN knows it by, for each the bits of its address that must be 0,
+#: for each the address that the kept pack has, and the pairs as in a launch template.
+TENSORS = SCRATCH + 1
+
+#: Numbers of cudnn_graph.h: a variant pack, its attributes, and their types.
+_VARIANT_PACK, _UNIQUE_IDS, _POINTERS, _WORKSPACE, _INT64, _VOID_PTR = 16, 1000, 1001, 1003, 3, 6
+
+_int = types.int64
+_array_words = stack_words(ARRAYS)
+_many_words = stack_words(MANY_ARRAYS)
+_pack_word = stack_words(1)
+_scratch_word = stack_words(1)
+
+
+@njit(inline="always")
+def _fill(template, pack, scratch, arrays):
+    """Set a variant pack's attributes and finalize it: cuDNN's status."""
+    put, count = load_word(template, SET_ATTRIBUTE), load_word(template, COUNT)
+    workspace = _scratch_word()
+    store_word(workspace, 0, scratch)
+    status = invoke(put, (pack, _UNIQUE_IDS, _INT64, count, template + 8 * TENSORS))
+    if status == 0:
+        status = invoke(put, (pack, _POINTERS, _VOID_PTR, count, arrays))
+    if status == 0:
+        status = invoke(put, (pack, _WORKSPACE, _VOID_PTR, 1, workspace))
+    if status == 0:
+        status = invoke(load_word(template, FINALIZE), (pack,))
+    return status
+
+
+@njit(inline="always")
+def _renew(template, scratch, arrays):
+    """Keep a variant pack with these addresses in place of the last: cuDNN's status."""
+    made = _pack_word()
+    store_word(made, 0, 0)
+    status = invoke(load_word(template, CREATE), (_VARIANT_PACK, made))
+    if status:
+        return status
+    pack = load_word(made, 0)
+    status = _fill(template, pack, scratch, arrays)
+    if status:
+        invoke(load_word(template, DESTROY), (pack,))
+        return status
+    if load_word(template, PACK):
+        invoke(load_word(template, DESTROY), (load_word(template, PACK),))
+    store_word(template, PACK, pack)
+    store_word(template, SCRATCH, scratch)
+    count = load_word(template, COUNT)
+    for k in range(count):
+        store_word(template, TENSORS + 2 * count + k, load_word(arrays, k))
+    return 0
+
+
+@njit(inline="always")
+def _execute(template, checks, stream, scratch, arrays):
+    """As `execute`, with the tensors' addresses in memory."""
+    if not context_is_current(load_word(template, GET_CURRENT), load_word(template, CONTEXT)):
+        return WRONG_CONTEXT
+    count = load_word(template, COUNT)
+    known = load_word(template, PACK) != 0 and load_word(template, SCRATCH) == scratch
+    for k in range(count):
+        address = load_word(arrays, k)
+        if address & load_word(template, TENSORS + count + k):
+            return WRONG_ALIGNMENT
+        known = known and address == load_word(template, TENSORS + 2 * count + k)
+    if checks:
+        if arrays_may_overlap(template + 8 * (TENSORS + 3 * count), load_word(template, PAIRS), arrays):
+            return MAY_OVERLAP
+        if stream_is_capturing(load_word(template, IS_CAPTURING), stream):
+            return CAPTURING
+    if not known:
+        status = _renew(template, scratch, arrays)
+        if status:
+            return status
+    handle = load_word(template, HANDLE)
+    if load_word(handle, 1) != stream:
+        status = invoke(load_word(template, SET_STREAM), (load_word(handle, 0), stream))
+        if status:
+            return status
+        store_word(handle, 1, stream)
+    return invoke(
+        load_word(template, EXECUTE), (load_word(handle, 0), load_word(template, PLAN), load_word(template, PACK))
+    )
+
+
+@compiled(_int(*[_int] * (4 + ARRAYS)))
+def execute(template, checks, stream, scratch, a0, a1, a2, a3, a4, a5):
+    """Queue a template's plan on tensors at the addresses a0 ...: a cudnnStatus_t, or a code.
+
+    Unless `checks` is 0, it first looks whether they overlap, and whether the stream is being captured. The template
+    belongs to the calling thread, as its handle does.
+    """
+    arrays = _array_words()
+    for k, address in enumerate((a0, a1, a2, a3, a4, a5)):
+        store_word(arrays, k, address)
+    return _execute(template, checks, stream, scratch, arrays)
+
+
+@compiled(_int(*[_int] * (4 + MANY_ARRAYS)))
+def execute_many(
+    template, checks, stream, scratch, a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17,
+    a18, a19, a20, a21, a22, a23,
+):  # fmt: skip
+    """`execute` with more tensors."""
+    arrays = _many_words()
+    words = (
+        a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, a21, a22, a23,
+    )  # fmt: skip
+    for k, address in enumerate(words):
+        store_word(arrays, k, address)
+    return _execute(template, checks, stream, scratch, arrays)

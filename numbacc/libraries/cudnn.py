@@ -1,0 +1,244 @@
+"""Plans of cuDNN's on GPUs of this process: chosen once for a graph, kept on disk, run with the arrays' addresses.
+
+A `Runner` belongs to the thread that made it, as its handle and its plan do; what was chosen is shared.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from numbacc_bindings.cudnn import CudnnError, cudnn
+from numbacc_bindings.driver import driver
+
+from ..base.codes import ARRAYS, capacity_for
+from ..base.ownership import NotCopied
+from ..device import native_graphs, runtime
+from ..device.contexts import relaxed
+from ..device.memory import with_room
+from ..errors import UnsupportedError
+from . import cudnn_plans
+from .choices import Algorithm, Proposals, gpu_model
+from .cudnn_descriptors import Site, uid_of
+from .cudnn_graph import ALIGNED, Graph
+from .cudnn_plans import Rejected, Wants
+from .cudnn_search import algorithms, none_left, refuse, search
+from .handles import Handle, Handles
+
+_handles = Handles(cudnn, "cudnnCreate", "cudnnDestroy")
+#: How many plans whose kernels are compiled for the occasion are measured: each takes a second or more to build.
+_COMPILED = 4
+
+
+class _Words(NotCopied, threading.local):
+    """For each device the words (handle, stream that it works on) of the calling thread."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, Any] = {}
+
+    def get(self, handle: Handle) -> Any:
+        found = self._made.get(handle.device)
+        if found is None:
+            # No stream has the handle -1: the first call sets it.
+            found = self._made[handle.device] = (ctypes.c_int64 * 2)(handle.value, -1)
+        return found
+
+
+_words = _Words()
+
+
+class Choice(NamedTuple):
+    """What a plan was chosen for: the key of `algorithms`."""
+
+    graphs: tuple[Graph, ...]
+    wants: Wants
+    device: str
+    capability: tuple[int, int]
+    multiprocessors: int
+    version: int
+    tuned: bool = False
+
+
+def _choice(graphs: Sequence[Graph], wants: Wants, device: int, tuned: bool = False) -> Choice:
+    return Choice(tuple(graphs), wants, *gpu_model(device), cudnn.version(), tuned)
+
+
+def _usable(graph: Graph, device: int) -> Callable[[Algorithm], bool]:
+    """Whether a plan from disk may be taken: it may be known to be wrong now, or of another driver."""
+
+    def usable(algorithm: Algorithm) -> bool:
+        if not algorithms.right([algorithm], graph, cudnn.version()):
+            return False
+        try:
+            Runner(graph, algorithm, device)
+        except CudnnError:
+            return False
+        return True
+
+    return usable
+
+
+def _find(graph: Graph, wants: Wants, device: int, many: bool = False) -> list[Algorithm]:
+    """The first plan that keeps to what is wanted, or, where many are, all that the heuristics propose.
+
+    Raises:
+        UnsupportedError: there is none, and why each engine is none.
+    """
+    rejected: list[Rejected] = []
+    found: list[Algorithm] = []
+    late = 0
+    with runtime.on_device(device), relaxed():
+        for configuration, built in search(graph, Site(_handles.get(device)), wants, rejected):
+            found.append(cudnn_plans.keep(configuration, built))
+            late += configuration.compiled_late
+            if not many or late == _COMPILED:
+                break
+    if not found:
+        raise UnsupportedError(none_left(graph, runtime.device_name(device), runtime.capability(device), rejected))
+    return found
+
+
+def choose(graph: Graph, wants: Wants, device: int) -> Algorithm:
+    """The first plan of cuDNN's heuristics that keeps to what is wanted, a precompiled one if there is one. Kept.
+
+    Raises:
+        UnsupportedError: there is none.
+    """
+    refuse(graph)
+    found = algorithms.keep(
+        _choice((graph,), wants, device), lambda: _find(graph, wants, device)[0], _usable(graph, device)
+    )
+    assert found is not None
+    return found
+
+
+def tune(
+    graphs: Sequence[Graph], wants: Wants, device: int, stream: int, trial: Callable[[Any], Callable[[], None]]
+) -> Algorithm:
+    """The fastest plan of all that cuDNN's heuristics propose. Kept.
+
+    Args:
+        graphs: what is computed, in one or several ways that differ in no more than how tensors are described.
+        wants, device: as in `choose`.
+        stream, trial: `trial(runner)` gives a function that queues the work by a runner, whose operands are in the
+            order of the graph's memory, on the stream. The first time this waits for the GPU.
+
+    Raises:
+        UnsupportedError: there is none.
+    """
+    first = graphs[0]
+    refuse(first)
+
+    def propose() -> Proposals:
+        found = _find(first, wants, device, many=True)
+        for other in graphs[1:]:
+            try:
+                found += _find(other, wants, device, many=True)
+            except UnsupportedError:
+                pass  # this way has no engine; the first has
+        return Proposals(found[0], found)
+
+    chosen = algorithms.tune(
+        _choice(graphs, wants, device, tuned=True),
+        propose,
+        _usable(first, device),
+        lambda algorithm: trial(Runner(first, algorithm, device)),
+        device,
+        stream,
+    )
+    assert chosen is not None
+    return chosen
+
+
+class Runner(NotCopied):
+    """A plan as an executable of the thread that made it.
+
+    Args:
+        graph: what is computed.
+        algorithm: the plan, as it is kept.
+        device: the GPU.
+        operands: for each tensor of the graph that has memory, the number of the operand whose address it gets; by
+            default they come in the same order.
+        pairs: operands that must not share bytes, as `Operation._pairs` gives them.
+    """
+
+    backend = "cudnn"
+    library_bytes = 0
+
+    def __init__(
+        self,
+        graph: Graph,
+        algorithm: Algorithm,
+        device: int,
+        operands: Sequence[int] | None = None,
+        pairs: Sequence[tuple[int, ...]] = (),
+    ):
+        self.algorithm = algorithm.text
+        self.deterministic, self.workspace_bytes = algorithm.deterministic, algorithm.workspace_bytes
+        self._pick = tuple(range(len(graph.memory)) if operands is None else operands)
+        #: Compiled code can look at what shares memory where each tensor is an operand. What is for any alignment is
+        #: not tried on arrays that have a better one.
+        aligned = all(graph.tensors[place].alignment >= ALIGNED for place in graph.memory)
+        self.direct = aligned and self._pick == tuple(range(len(graph.memory)))
+        self._handle = _handles.get(device)
+        with runtime.on_device(device), relaxed():
+            self._plan = with_room(partial(cudnn_plans.restore, algorithm.data, Site(self._handle)), device)
+        self._template = self._filled(graph, device, pairs)
+        capacity = capacity_for(len(self._pick))
+        self._padding = (0,) * (capacity - len(self._pick))
+        function = native_graphs.execute if capacity == ARRAYS else native_graphs.execute_many
+        self._execute: Any = partial(function, ctypes.addressof(self._template))
+
+    def _filled(self, graph: Graph, device: int, pairs: Sequence[tuple[int, ...]]) -> Any:
+        gpu = runtime.gpu(device)
+        self._words = _words.get(self._handle)
+        words = (
+            gpu.get_current,
+            gpu.context,
+            driver.address("cuStreamIsCapturing"),
+            cudnn.address("cudnnBackendCreateDescriptor"),
+            cudnn.address("cudnnBackendSetAttribute"),
+            cudnn.address("cudnnBackendFinalize"),
+            cudnn.address("cudnnBackendDestroyDescriptor"),
+            cudnn.address("cudnnSetStream"),
+            cudnn.address("cudnnBackendExecute"),
+            ctypes.addressof(self._words),
+            self._plan.descriptor.value,
+            len(graph.memory),
+            len(pairs),
+            0,
+            0,
+            *(uid_of(place) for place in graph.memory),
+            *(graph.tensors[place].alignment - 1 for place in graph.memory),
+            *(0 for _ in graph.memory),
+            *(word for pair in pairs for word in pair),
+        )
+        return (ctypes.c_int64 * len(words))(*words)
+
+    def ready(self, addresses: Sequence[int]) -> None:
+        """The plan holds its kernels."""
+
+    def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
+        """As `Executable.launch`."""
+        status: int = self._execute(1, stream, scratch, *addresses, *self._padding)
+        return status
+
+    def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
+        """As `Executable.launch_unchecked`."""
+        status: int = self._execute(0, stream, scratch, *[addresses[k] for k in self._pick], *self._padding)
+        return status
+
+    def check(self, status: int) -> None:
+        """Raise CudnnError of a launch's status."""
+        cudnn.check("cudnnBackendExecute", status)
+
+    def __del__(self) -> None:
+        template = getattr(self, "_template", None)
+        if template is not None and template[native_graphs.PACK]:
+            try:
+                cudnn.cudnnBackendDestroyDescriptor(template[native_graphs.PACK])
+            except Exception:
+                pass  # at interpreter exit the library may be gone

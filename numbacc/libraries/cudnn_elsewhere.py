@@ -1,0 +1,264 @@
+"""Planning with cuDNN for a GPU that is not there, in a process of its own.
+
+A process that has loaded the stand-in for the driver can use no GPU; and cuDNN crashes on some graphs. So a worker
+plans: it starts at the first question, answers one after the other, and ends with the process that asks. Questions and
+answers are pickles behind their length, through the worker's standard input and output.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from typing import Any, NamedTuple
+
+from numbacc_bindings.cudnn import CudnnError
+
+from ..base.ownership import NotCopied
+from ..errors import UnsupportedError
+from . import stand_in
+from .cudnn_descriptors import Site
+from .cudnn_devices import Gpu
+from .cudnn_graph import Graph
+from .cudnn_plans import Rejected, Wants
+from .cudnn_search import none_left, refuse, search
+
+_LENGTH_BYTES = 8
+#: At most shown of what the worker wrote to its standard error.
+_LOG = 2000
+
+
+class Support(NamedTuple):
+    """The answer to whether cuDNN builds a plan on a GPU: true or false, with the plan or the reason.
+
+    Attributes:
+        device: the GPU's name, as its driver gives it.
+        engine: the plan's engine and its knobs, "" where there is no plan.
+        workspace_bytes: scratch memory that the plan needs.
+        deterministic: whether the same inputs give the same bits.
+        compiled: whether its kernel was compiled for the occasion, which takes a second or more.
+        tried: how many configurations were looked at.
+        rejected: which of them were not taken, and why: pairs of an engine's number, None of the heuristics, and words.
+        reason: why there is no plan, "" where there is one.
+
+    Example:
+        >>> found = numbacc.cudnn.Support("Tesla T4", reason="bfloat16 needs compute capability 8.0")
+        >>> bool(found), found
+        (False, <no plan: bfloat16 needs compute capability 8.0>)
+    """
+
+    device: str
+    engine: str = ""
+    workspace_bytes: int = 0
+    deterministic: bool = False
+    compiled: bool = False
+    tried: int = 0
+    rejected: tuple[Rejected, ...] = ()
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.engine)
+
+    def __repr__(self) -> str:
+        if not self:
+            return f"<no plan: {self.reason}>"
+        varies = "" if self.deterministic else ", not deterministic"
+        return f"<a plan on {self.device}: {self.engine}; {self.workspace_bytes} bytes of workspace{varies}>"
+
+
+def ask(graph: Graph, gpu: Gpu, wants: Wants) -> Support:
+    """What cuDNN makes of a graph on a GPU, which need not be there. The first question takes a second or two.
+
+    Raises:
+        UnsupportedError: cuDNN plans without a GPU on Linux alone; there is neither a driver nor a C compiler.
+        CudnnError: cuDNN is missing or too old, or it has crashed.
+    """
+    if sys.platform != "linux":
+        raise UnsupportedError("cuDNN plans for a GPU that is not there on Linux alone")
+    found = _desk.ask((graph, gpu, wants))
+    if isinstance(found, Exception):
+        raise found
+    assert isinstance(found, Support)
+    return found
+
+
+# ---------------------------------------------------------------- in the process that asks
+
+
+class _Worker(NotCopied):
+    """The process that plans."""
+
+    def __init__(self) -> None:
+        # What is imported there is what is imported here; the user's own program is not.
+        path = [each for each in sys.path if isinstance(each, str)]
+        program = f"import sys; sys.path[:] = {path!r}; from {__name__} import serve; serve()"
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115
+        try:
+            # Unbuffered: the child of a fork must have nothing left to write.
+            self._process = subprocess.Popen(
+                [sys.executable or "", "-c", program], bufsize=0, stdin=-1, stdout=-1, stderr=self._log
+            )
+        except OSError as error:
+            self._log.close()
+            raise UnsupportedError(
+                f"planning without a GPU starts a process, and {sys.executable!r}: {error}"
+            ) from None
+
+    def ask(self, question: bytes) -> Any:
+        """The answer to a question, both pickled.
+
+        Raises:
+            CudnnError: the worker ended over it.
+        """
+        try:
+            _write(self._process.stdin, question)
+            answer = _read(self._process.stdout)
+        except BrokenPipeError:
+            answer = None
+        if answer is None:
+            raise CudnnError(self._last_words())
+        return pickle.loads(answer)
+
+    def _last_words(self) -> str:
+        status = self._process.wait()
+        how = f"status {status}"
+        if status < 0:
+            how = f"signal {-status} ({signal.Signals(-status).name})" if -status in {*signal.Signals} else how
+        self._log.seek(max(0, self._log.seek(0, os.SEEK_END) - _LOG))
+        said = self._log.read().decode(errors="replace").strip()
+        return f"the process in which cuDNN made plans ended with {how}" + (f": {said}" if said else "")
+
+    def end(self) -> None:
+        """Stop it now."""
+        self._process.kill()
+        self._process.wait()
+        self._close()
+
+    def leave(self) -> None:
+        """In the child of a fork: it is the parent's, and must see its end when the parent ends."""
+        self._process.returncode = 0  # it is not this process's to wait for
+        self._close()
+
+    def _close(self) -> None:
+        for each in (self._process.stdin, self._process.stdout, self._log):
+            if each is not None:
+                each.close()
+
+
+class _Desk(NotCopied):
+    """Takes the questions of all threads, one after the other, to a worker that is started when there is none."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._worker: _Worker | None = None
+
+    def ask(self, question: Any) -> Any:
+        data = pickle.dumps(question)
+        with self._lock:
+            if self._worker is None:
+                self._worker = _Worker()
+            try:
+                return self._worker.ask(data)
+            except BaseException:
+                # It has ended, or somebody interrupts: its answer would be taken for that to the next question.
+                self.end()
+                raise
+
+    def end(self) -> None:
+        """Stop the worker, whatever it is doing."""
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.end()
+
+    def finish(self) -> None:
+        """At the interpreter's end: no more questions. One of a daemon thread's is left alone, as the thread is."""
+        if self._lock.acquire(blocking=False):
+            self.end()
+
+    def forked(self) -> None:
+        """In the child of a fork: no worker, and a lock that no thread holds."""
+        worker = self._worker
+        self.__init__()  # type: ignore[misc]
+        if worker is not None:
+            worker.leave()
+
+
+_desk = _Desk()
+atexit.register(_desk.finish)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_desk.forked)
+
+
+def _write(pipe: Any, data: bytes) -> None:
+    rest = memoryview(len(data).to_bytes(_LENGTH_BYTES, "little") + data)
+    while rest:
+        rest = rest[pipe.write(rest) :]
+
+
+def _read(pipe: Any) -> bytes | None:
+    """The next pickle; None where the other end was closed."""
+    head = _read_bytes(pipe, _LENGTH_BYTES)
+    return None if head is None else _read_bytes(pipe, int.from_bytes(head, "little"))
+
+
+def _read_bytes(pipe: Any, count: int) -> bytes | None:
+    found = b""
+    while len(found) < count:
+        more = pipe.read(count - len(found))
+        if not more:
+            return None
+        found += more
+    return found
+
+
+# ---------------------------------------------------------------- in the worker
+
+
+def serve() -> None:
+    """Answer questions until there are no more."""
+    # Ctrl-C is for the process that asks: it ends this one.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    questions, answers = os.fdopen(os.dup(0), "rb", 0), os.fdopen(os.dup(1), "wb", 0)
+    # What the library prints must not get among the answers.
+    os.dup2(2, 1)
+    while (question := _read(questions)) is not None:
+        _write(answers, pickle.dumps(_answer(*pickle.loads(question))))
+    # The library's own end could crash on what the stand-in is not.
+    os._exit(0)
+
+
+def _answer(graph: Graph, gpu: Gpu, wants: Wants) -> Support | Exception:
+    try:
+        stand_in.load()
+        site = Site(None, gpu)
+    except (CudnnError, UnsupportedError) as error:
+        return error
+    return _support(graph, gpu, wants, site)
+
+
+def _support(graph: Graph, gpu: Gpu, wants: Wants, site: Site) -> Support:
+    rejected: list[Rejected] = []
+    try:
+        refuse(graph)
+        found = next(search(graph, site, wants, rejected), None)
+    except (CudnnError, UnsupportedError) as error:
+        return Support(gpu.name, reason=str(error))
+    tried = sum(each.engine is not None for each in rejected)
+    if found is None:
+        reason = none_left(graph, gpu.name, gpu.capability, rejected)
+        return Support(gpu.name, tried=tried, rejected=tuple(rejected), reason=reason)
+    configuration, built = found
+    return Support(
+        gpu.name,
+        str(configuration),
+        built.workspace_bytes,
+        configuration.deterministic,
+        configuration.compiled_late,
+        tried + 1,
+        tuple(rejected),
+    )

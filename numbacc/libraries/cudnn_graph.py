@@ -1,0 +1,224 @@
+"""Graphs of cuDNN as plain data: tensors and the operations between them, which can be compared, kept and printed.
+
+A `Drawing` is written as one writes the maths, and gives a `Graph`:
+
+    draw = Drawing("float32")
+    x = draw.tensor("float16", (64, 256, 56, 56), channels_last)
+    w, bias = draw.tensor("float16", (256, 256, 3, 3), ...), draw.tensor("float32", (1, 256, 1, 1))
+    y = draw.tensor("float16", (64, 256, 56, 56), channels_last)
+    sums = draw.convolve("forward", x, w, spatial, draw.like(y))
+    draw.pointwise("RELU_FWD", draw.pointwise("ADD", sums, bias), out=y)
+    graph = draw.graph()
+
+Results between operations have no memory (they are virtual) and the dtype of the arithmetic: cuDNN has few kernels for
+others. What cuDNN calls each thing is in `cudnn_nodes`; nothing here needs the library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+#: The alignment for which cuDNN has most kernels, in bytes.
+ALIGNED = 16
+
+#: A tensor's place among its graph's: what operations have of it, and less one its number in cuDNN's variant packs.
+Place = int
+
+
+class Tensor(NamedTuple):
+    """A tensor of a graph.
+
+    Attributes:
+        dtype: its name.
+        shape: its lengths; images are (batch, channels, *pixels) whatever their layout, which is in the strides.
+        strides: in elements.
+        alignment: bytes that its address is a multiple of.
+        virtual: whether it is a result that only another operation of the graph reads.
+        by_value: whether it is one number, read on the host at the call.
+        offsets: the place of a tensor with the places where each of the batch starts, in elements; None where they
+            follow from the strides.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    alignment: int = ALIGNED
+    virtual: bool = False
+    by_value: bool = False
+    offsets: Place | None = None
+
+
+class Node(NamedTuple):
+    """An operation of a graph.
+
+    Attributes:
+        kind: its name in `cudnn_nodes.KINDS`.
+        tensors: pairs of what a tensor is to it ("x", "y") and its place.
+        settings: pairs of what else there is to know and its value.
+    """
+
+    kind: str
+    tensors: tuple[tuple[str, Place], ...]
+    settings: tuple[tuple[str, Any], ...] = ()
+
+
+class Graph(NamedTuple):
+    """Operations on tensors: all that decides what cuDNN computes.
+
+    Attributes:
+        tensors: all of them.
+        nodes: the operations.
+        memory: the places of those that have memory, in the order of a call's addresses.
+    """
+
+    tensors: tuple[Tensor, ...]
+    nodes: tuple[Node, ...]
+    memory: tuple[Place, ...]
+
+    def __str__(self) -> str:
+        """A line for each operation, `t3 = convolve(x=t0, w=t1, stride=(1, 1))`, behind one for each array."""
+        lines = [
+            f"t{place}: {self.tensors[place].dtype} {self.tensors[place].shape} strides {self.tensors[place].strides}"
+            for place in self.memory
+        ]
+        for node in self.nodes:
+            reads = [f"{name}=t{place}" for name, place in node.tensors if name not in OUTPUTS]
+            writes = [f"t{place}" for name, place in node.tensors if name in OUTPUTS]
+            settings = [f"{name}={value}" for name, value in node.settings if value is not None]
+            lines.append(f"{', '.join(writes)} = {node.kind}({', '.join((*reads, *settings))})")
+        return "\n".join(lines)
+
+
+#: What operations call their results.
+OUTPUTS = ("y",)
+
+
+class Spatial(NamedTuple):
+    """Where a convolution's window goes: a number per dimension of the image.
+
+    Attributes:
+        stride, dilation: steps of the window, and between its elements.
+        before, after: padding, in elements.
+        flip: whether the window is flipped, as a convolution's is; cuDNN's own default, a correlation, does not.
+    """
+
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    flip: bool = False
+
+
+def packed(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides of rows behind rows, in elements."""
+    strides, step = [], 1
+    for length in reversed(shape):
+        strides.append(step)
+        step *= length
+    return tuple(reversed(strides))
+
+
+class Drawing:
+    """A graph being drawn.
+
+    Args:
+        math: dtype of the arithmetic, and of results between operations.
+    """
+
+    def __init__(self, math: str):
+        self._math = math
+        self._tensors: list[Tensor] = []
+        self._nodes: list[Node] = []
+
+    def tensor(
+        self,
+        dtype: str,
+        shape: Sequence[int],
+        strides: Sequence[int] | None = None,
+        *,
+        alignment: int = ALIGNED,
+        by_value: bool = False,
+        offsets: Place | None = None,
+    ) -> Place:
+        """A tensor with memory, packed unless strides are given."""
+        steps = packed(shape) if strides is None else tuple(strides)
+        return self._add(Tensor(dtype, tuple(shape), steps, alignment, False, by_value, offsets))
+
+    def between(self, shape: Sequence[int], strides: Sequence[int] | None = None, dtype: str | None = None) -> Place:
+        """A tensor without memory."""
+        steps = packed(shape) if strides is None else tuple(strides)
+        return self._add(Tensor(dtype or self._math, tuple(shape), steps, virtual=True))
+
+    def like(self, place: Place) -> Place:
+        """A tensor without memory that is laid out as another."""
+        other = self._tensors[place]
+        return self.between(other.shape, other.strides)
+
+    def convolve(
+        self,
+        direction: str,
+        a: Place,
+        b: Place,
+        spatial: Spatial,
+        out: Place,
+        *,
+        alpha: float = 1.0,
+        beta: float = 0.0,
+    ) -> Place:
+        """alpha times a convolution, or its gradient, plus beta times what is in the result.
+
+        Args:
+            direction: "forward" of a = x and b = w, "backward_data" of dy and w, "backward_filter" of x and dy.
+            a, b: its two operands.
+            spatial: where the window goes.
+            out: the result.
+            alpha, beta: numbers that the plan is made for.
+        """
+        first, second = {"forward": ("x", "w"), "backward_data": ("dy", "w"), "backward_filter": ("x", "dy")}[direction]
+        settings = (*spatial._asdict().items(), ("math", self._math), ("alpha", alpha), ("beta", beta))
+        return self._apply(f"convolve_{direction}", ((first, a), (second, b)), out, settings)
+
+    def pointwise(
+        self,
+        mode: str,
+        x: Place,
+        b: Place | None = None,
+        t: Place | None = None,
+        out: Place | None = None,
+        **more: Any,
+    ) -> Place:
+        """A function of each element: of x, of x and b, or x where t, else b. Lengths of 1 are broadcast.
+
+        Args:
+            mode: its name, as cuDNN has it.
+            x, b, t: its operands.
+            out: the result; by default one without memory, like x.
+            more: what else the function needs: `axis`, `slope`, `alpha1`, ...
+        """
+        reads = [(name, place) for name, place in (("x", x), ("b", b), ("t", t)) if place is not None]
+        settings = (("mode", mode), ("math", self._math), *more.items())
+        return self._apply("pointwise", reads, self.like(x) if out is None else out, settings)
+
+    def reduce(self, mode: str, x: Place, out: Place) -> Place:
+        """Reduce x ("ADD", "MAX", "AMAX") to a result with lengths of 1 along what is reduced."""
+        return self._apply("reduce", (("x", x),), out, (("mode", mode), ("math", self._math)))
+
+    def matmul(self, a: Place, b: Place, out: Place) -> Place:
+        """a @ b, the leading lengths broadcast."""
+        return self._apply("matmul", (("a", a), ("b", b)), out, (("math", self._math),))
+
+    def graph(self) -> Graph:
+        """The graph, whose arrays are the tensors with memory in the order that they were drawn in."""
+        memory = tuple(place for place, tensor in enumerate(self._tensors) if not tensor.virtual)
+        return Graph(tuple(self._tensors), tuple(self._nodes), memory)
+
+    def _add(self, tensor: Tensor) -> Place:
+        self._tensors.append(tensor)
+        return len(self._tensors) - 1
+
+    def _apply(
+        self, kind: str, reads: Sequence[tuple[str, Place]], out: Place, settings: Sequence[tuple[str, Any]]
+    ) -> Place:
+        self._nodes.append(Node(kind, (*reads, ("y", out)), tuple(settings)))
+        return out

@@ -1,0 +1,118 @@
+"""What graphs need of cuDNN, of NVRTC and of the GPU, as far as it is known: said first where there is no engine.
+
+cuDNN's own reasons name conditions of its source (`is_bf16 && !hardware_bfloat16_supported`); these say what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ..device import installed
+from .cudnn_graph import OUTPUTS, Graph, Node, Tensor
+
+
+class Need(NamedTuple):
+    """What some graphs need.
+
+    Attributes:
+        case: whether a graph is one of them.
+        text: what of it needs something, or where no GPU has it, what to change.
+        capability: the compute capability from which on GPUs have it; None where none has.
+    """
+
+    case: Callable[[Graph], bool]
+    text: str
+    capability: tuple[int, int] | None = None
+
+
+def _has(*dtypes: str) -> Callable[[Graph], bool]:
+    return lambda graph: any(tensor.dtype in dtypes for tensor in graph.tensors)
+
+
+def _of(graph: Graph, kind: str) -> list[Node]:
+    return [node for node in graph.nodes if node.kind.startswith(kind)]
+
+
+def _tensors(graph: Graph, node: Node, inputs: bool = True) -> list[Tensor]:
+    """The tensors that an operation reads, or writes."""
+    return [graph.tensors[place] for name, place in node.tensors if (name in OUTPUTS) != inputs]
+
+
+def _is_attention(graph: Graph) -> bool:
+    return len(_of(graph, "matmul")) > 1
+
+
+def _fused(graph: Graph) -> list[Node]:
+    """The convolutions of a graph that does more than convolve."""
+    return _of(graph, "convolve") if len(graph.nodes) > 1 else []
+
+
+def _is_scaled(graph: Graph) -> bool:
+    settings = [dict(node.settings) for node in _fused(graph)]
+    return any(each["alpha"] != 1 or each["beta"] != 0 for each in settings)
+
+
+def _is_channels_first(graph: Graph) -> bool:
+    """More than a bias and a ReLU behind a convolution whose channels are not the innermost."""
+    settings = [dict(node.settings) for node in _of(graph, "pointwise")]
+    modes = [each["mode"] for each in settings if "slope" not in each]
+    usual = len(modes) == len(settings) and modes in (["ADD"], ["ADD", "RELU_FWD"], ["ADD", "ADD", "RELU_FWD"])
+    return not usual and any(_tensors(graph, node, inputs=False)[0].strides[1] != 1 for node in _fused(graph))
+
+
+def _is_unaligned(graph: Graph) -> bool:
+    """int8 at less than 4 bytes, and sums in 32 bits."""
+    for node in _of(graph, "convolve"):
+        reads, (result, *_) = _tensors(graph, node), _tensors(graph, node, inputs=False)
+        if result.dtype in ("int32", "float32") and any(x.dtype == "int8" and x.alignment % 4 for x in reads):
+            return True
+    return False
+
+
+def _has_odd_heads(graph: Graph) -> bool:
+    """Attention with rows that are no multiples of 8 elements, as q @ k and p @ v have them."""
+    if not _is_attention(graph):
+        return False
+    first, last = _of(graph, "matmul")[0], _of(graph, "matmul")[-1]
+    return bool(_tensors(graph, first)[0].shape[-1] % 8 or _tensors(graph, last)[1].shape[-1] % 8)
+
+
+#: Measured on cuDNN 9.28, 9.19 and older; float8 from NVIDIA's table of cuDNN's data types.
+NEEDS = (
+    Need(_has("bfloat16"), "bfloat16", (8, 0)),
+    Need(_has("float8_e4m3fn", "float8_e5m2"), "float8", (8, 9)),
+    Need(
+        lambda graph: _is_attention(graph) and _has("float8_e4m3fn", "float8_e5m2")(graph),
+        "attention in float8",
+        (9, 0),
+    ),
+    Need(
+        _is_channels_first,
+        "behind a convolution with channels first there is no more than a bias and relu: put the channels last",
+    ),
+    Need(
+        _is_scaled,
+        "a convolution with operations behind it has alpha 1 and beta 0: scale by the addition's alpha1 and alpha2",
+    ),
+    Need(_is_unaligned, "int8 with results of 32 bits needs addresses that are multiples of 4"),
+    Need(_has_odd_heads, "attention needs heads that are multiples of 8 elements long"),
+)
+
+
+def unmet(graph: Graph, gpu: str, capability: tuple[int, int]) -> list[str]:
+    """The needs of a graph that a GPU of that name and compute capability, or any, does not meet."""
+    found = []
+    for need in NEEDS:
+        if (need.capability is None or capability < need.capability) and need.case(graph):
+            wanted, had = need.capability, capability
+            least = f" needs compute capability {wanted[0]}.{wanted[1]}; {gpu} has {had[0]}.{had[1]}" if wanted else ""
+            found.append(need.text + least)
+    try:
+        installed.find("nvrtc")
+    except (ImportError, RuntimeError):
+        found.append(
+            'engines that compile their kernel need NVRTC, which was not found: pip install "numbacc[cu12]", or '
+            '"numbacc[cu13]", brings it'
+        )
+    return found

@@ -1,0 +1,285 @@
+"""From a graph to a plan: what cuDNN's heuristics propose, which of that may be taken, and the plan that is built.
+
+An engine is a kernel or a family of kernels; a configuration is an engine with its knobs. The heuristics rank those
+that may fit; whether one does shows when its plan is built. Plans are kept as the JSON that cuDNN writes of them: with
+it another thread, or another process, has the plan in a millisecond, where the engine's kernel took seconds to compile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from numbacc_bindings import cudnn as api
+from numbacc_bindings.cudnn import AttributeName as Name
+from numbacc_bindings.cudnn import (
+    AttributeType,
+    BehaviorNote,
+    CudnnError,
+    DescriptorType,
+    HeurMode,
+    KnobType,
+    NumericalNote,
+)
+
+from .choices import Algorithm
+from .cudnn_descriptors import Descriptor, Site
+
+#: More than any graph has configurations, any engine knobs, and either notes.
+_CONFIGURATIONS, _KNOBS, _NOTES = 512, 64, 32
+
+
+class Wants(NamedTuple):
+    """What a plan must keep to.
+
+    Attributes:
+        deterministic: whether the same inputs must give the same bits.
+        workspace_limit: bytes of scratch memory that it may use; None for any number.
+        inputs: "exact" where the inputs' float32 must not be shortened, not even for products (so no tensor cores);
+            "tf32" where it may be for these, to 10 bits; "any" where the inputs are no float32.
+    """
+
+    deterministic: bool = False
+    workspace_limit: int | None = None
+    inputs: str = "any"
+
+
+class Configuration:
+    """An engine and its knobs, as proposed for a graph.
+
+    Attributes:
+        engine: its number among those for this kind of graph.
+        knobs: pairs of a `KnobType` and a value.
+        notes: what is told of its numbers, of `NumericalNote`.
+        behavior: what is told of it besides, of `BehaviorNote`.
+    """
+
+    def __init__(self, descriptor: Descriptor):
+        self.descriptor = descriptor
+        (found,) = api.get_descriptors(descriptor.value, Name.ENGINECFG_ENGINE, DescriptorType.ENGINE_DESCRIPTOR)
+        engine = Descriptor(value=found)
+        self.engine = api.get_int64(found, Name.ENGINE_GLOBAL_INDEX)
+        self.notes = frozenset(_notes(engine, Name.ENGINE_NUMERICAL_NOTE, AttributeType.NUMERICAL_NOTE))
+        self.behavior = frozenset(_notes(engine, Name.ENGINE_BEHAVIOR_NOTE, AttributeType.BEHAVIOR_NOTE))
+        kind = DescriptorType.KNOB_CHOICE_DESCRIPTOR
+        chosen = api.get_descriptors(descriptor.value, Name.ENGINECFG_KNOB_CHOICES, kind, _KNOBS)
+        self.knobs = tuple(sorted(_knob(Descriptor(value=each)) for each in chosen))
+
+    @property
+    def compiled_late(self) -> bool:
+        """Whether its kernel is compiled when the plan is built."""
+        return BehaviorNote.RUNTIME_COMPILATION in self.behavior
+
+    @property
+    def deterministic(self) -> bool:
+        return NumericalNote.NONDETERMINISTIC not in self.notes
+
+    def unwanted(self, wants: Wants) -> str:
+        """Why it may not be taken, "" where it may."""
+        has = self.notes.__contains__
+        if wants.deterministic and not self.deterministic:
+            return "not deterministic"
+        if has(NumericalNote.REDUCED_PRECISION_REDUCTION):
+            return "adds up in the inputs' precision"
+        if wants.inputs != "any" and has(NumericalNote.DOWN_CONVERT_INPUTS):
+            return "shortens float32 to 16 bits"
+        if wants.inputs == "exact":
+            if has(NumericalNote.TENSOR_CORE):
+                return "shortens float32 for tensor cores"
+            if has(NumericalNote.WINOGRAD) or has(NumericalNote.FFT):
+                return "transforms what it adds up"
+        return ""
+
+    def __str__(self) -> str:
+        knobs = [f"{_name(KnobType, kind)}={value}" for kind, value in self.knobs]
+        return ", ".join((f"engine {self.engine}", *knobs, *(["compiled at run time"] if self.compiled_late else [])))
+
+
+def _name(enum: Any, number: int) -> str:
+    """The name of an enum's member, or the number where a newer library has more members."""
+    try:
+        return str(enum(number).name).lower()
+    except ValueError:
+        return str(number)
+
+
+def _notes(engine: Descriptor, name: Name, kind: AttributeType) -> list[int]:
+    return api.get_numbers(engine.value, name, kind, _NOTES)
+
+
+def _knob(choice: Descriptor) -> tuple[int, int]:
+    (kind,) = api.get_numbers(choice.value, Name.KNOB_CHOICE_KNOB_TYPE, AttributeType.KNOB_TYPE)
+    return kind, api.get_int64(choice.value, Name.KNOB_CHOICE_KNOB_VALUE)
+
+
+def proposals(graph: Descriptor, site: Site, mode: HeurMode) -> list[Configuration]:
+    """What the heuristics propose for a graph, best first; nothing where they know nothing."""
+    asked = Descriptor(DescriptorType.ENGINEHEUR_DESCRIPTOR)
+    asked.put(Name.ENGINEHEUR_OPERATION_GRAPH, graph)
+    api.set_number(asked.value, Name.ENGINEHEUR_MODE, AttributeType.HEUR_MODE, mode)
+    site.tell(asked, None, Name.ENGINEHEUR_DEVICEPROP)
+    try:
+        asked.done()
+        kind = DescriptorType.ENGINECFG_DESCRIPTOR
+        found = api.get_descriptors(asked.value, Name.ENGINEHEUR_RESULTS, kind, _CONFIGURATIONS)
+    except CudnnError:
+        return []
+    made = [Descriptor(value=each) for each in found]
+    for each in made:
+        each.hold(graph)
+    return [Configuration(each) for each in made]
+
+
+def all_engines(graph: Descriptor, site: Site) -> Iterator[Configuration]:
+    """Every engine that knows this kind of graph, its knobs as by default: those that no heuristic proposes, too."""
+    for number in range(api.get_int64(graph.value, Name.OPERATIONGRAPH_ENGINE_GLOBAL_COUNT)):
+        engine = Descriptor(DescriptorType.ENGINE_DESCRIPTOR)
+        engine.put(Name.ENGINE_OPERATION_GRAPH, graph)
+        api.set_int64s(engine.value, Name.ENGINE_GLOBAL_INDEX, (number,))
+        site.tell(engine, None, Name.ENGINE_DEVICEPROP)
+        configuration = Descriptor(DescriptorType.ENGINECFG_DESCRIPTOR)
+        try:
+            configuration.put(Name.ENGINECFG_ENGINE, engine.done())
+            yield Configuration(configuration.done())
+        except CudnnError:
+            continue  # not for these tensors
+
+
+class Built(NamedTuple):
+    """A plan.
+
+    Attributes:
+        descriptor: its owner.
+        workspace_bytes: scratch memory that it needs.
+    """
+
+    descriptor: Descriptor
+    workspace_bytes: int
+
+
+def build(configuration: Configuration, site: Site) -> Built:
+    """The plan of a configuration.
+
+    Raises:
+        CudnnError: the engine does not take this graph after all, or its kernel cannot be compiled.
+    """
+    plan = _plan(site)
+    plan.put(Name.EXECUTION_PLAN_ENGINE_CONFIG, configuration.descriptor)
+    return _finished(plan)
+
+
+def restore(data: bytes, site: Site) -> Built:
+    """The plan that `keep` wrote.
+
+    Raises:
+        CudnnError: another version of cuDNN wrote it, or for another GPU.
+    """
+    plan = _plan(site)
+    api.set_text(plan.value, Name.EXECUTION_PLAN_JSON_REPRESENTATION, data)
+    return _finished(plan)
+
+
+def _plan(site: Site) -> Descriptor:
+    made = Descriptor(DescriptorType.EXECUTION_PLAN_DESCRIPTOR)
+    # First: cuDNN 9.28 crashes on a text that comes before it.
+    site.tell(made, Name.EXECUTION_PLAN_HANDLE, Name.EXECUTION_PLAN_DEVICEPROP)
+    return made
+
+
+def _finished(plan: Descriptor) -> Built:
+    plan.done()
+    return Built(plan, api.get_int64(plan.value, Name.EXECUTION_PLAN_WORKSPACE_SIZE))
+
+
+def keep(configuration: Configuration, built: Built) -> Algorithm:
+    """A plan as it is kept, in memory and on disk."""
+    data = api.get_text(built.descriptor.value, Name.EXECUTION_PLAN_JSON_REPRESENTATION)
+    kind = (configuration.engine, int(configuration.compiled_late))
+    return Algorithm(data, built.workspace_bytes, str(configuration), kind, configuration.deterministic)
+
+
+class Rejected(NamedTuple):
+    """A configuration that was not taken, and why.
+
+    Attributes:
+        engine: its number; None of what a heuristic that proposes nothing says.
+        reason: cuDNN's words, or ours.
+    """
+
+    engine: int | None
+    reason: str
+
+
+#: How reasons begin that name no more than the function that had one (C++ of cuDNN's), or another heuristic.
+_PASSED_ON = (
+    "check_",
+    "!isValid",
+    "(CUDNN_STATUS",
+    "no search results",
+    "The specified engine with",
+    "CUDNN_HEUR_MODE",
+)
+#: How many reasons of a heuristic are kept: it says why for each family of engines.
+_TOLD = 6
+
+
+def _told(said: Sequence[str]) -> list[str]:
+    return [each for each in dict.fromkeys(said) if not each.startswith(_PASSED_ON)][:_TOLD]
+
+
+def candidates(
+    graph: Descriptor, site: Site, wants: Wants, wrong: frozenset[int], rejected: list[Rejected], *modes: HeurMode
+) -> Iterator[tuple[Configuration, Built]]:
+    """Configurations that keep to what is wanted, with their plans: precompiled ones first, each kind best first.
+
+    Args:
+        graph, site, wants: what for.
+        wrong: numbers of engines known to be wrong here.
+        rejected: receives those that were not taken.
+        modes: of the heuristics, in the order in which they are asked.
+    """
+    late: list[Configuration] = []
+    seen: set[Any] = set()
+
+    def fitting(some: Sequence[Configuration]) -> Iterator[tuple[Configuration, Built]]:
+        for each in some:
+            with api.reasons() as said:
+                try:
+                    built = build(each, site)
+                except CudnnError as error:
+                    rejected.append(Rejected(each.engine, "; ".join(dict.fromkeys(said)) or str(error)))
+                    continue
+            if wants.workspace_limit is not None and built.workspace_bytes > wants.workspace_limit:
+                needed = f"needs {built.workspace_bytes} bytes of workspace, the limit is {wants.workspace_limit}"
+                rejected.append(Rejected(each.engine, needed))
+                continue
+            yield each, built
+
+    for mode in modes:
+        with api.reasons() as said:
+            proposed = proposals(graph, site, mode)
+        if not proposed:
+            rejected += [Rejected(None, reason) for reason in _told(said)]
+        for each in proposed:
+            reason = "known to be wrong here" if each.engine in wrong else each.unwanted(wants)
+            if reason:
+                rejected.append(Rejected(each.engine, reason))
+            elif (each.engine, each.knobs) not in seen:
+                seen.add((each.engine, each.knobs))
+                if each.compiled_late:
+                    late.append(each)
+                else:
+                    yield from fitting([each])
+    yield from fitting(late)
+
+
+def describe_rejected(rejected: Sequence[Rejected]) -> str:
+    """What to say of the configurations that were not taken: each reason once, with the engines that it concerns."""
+    engines: dict[str, set[int]] = {}
+    for engine, reason in rejected:
+        engines.setdefault(reason, set()).update(() if engine is None else (engine,))
+    return "; ".join(_of_engines(sorted(some)) + reason for reason, some in engines.items())
+
+
+def _of_engines(numbers: Sequence[int]) -> str:
+    return f"engine{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}: " if numbers else ""

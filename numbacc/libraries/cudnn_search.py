@@ -1,0 +1,44 @@
+"""The search for a plan, of a process with a GPU and of one without, and what is said where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from numbacc_bindings.cudnn import HeurMode, cudnn
+
+from ..errors import UnsupportedError
+from .choices import Choices
+from .cudnn_descriptors import Site, describe
+from .cudnn_graph import Graph
+from .cudnn_needs import unmet
+from .cudnn_plans import Built, Configuration, Rejected, Wants, candidates, describe_rejected
+from .cudnn_rules import WRONG, refusal
+
+#: Choices made. Some hold a compiled kernel of 150 KB.
+algorithms = Choices("cudnn", WRONG, size=512)
+
+#: The heuristics, in the order in which they are asked: the fastest, what nearly always works, the slowest.
+_MODES = (HeurMode.A, HeurMode.FALLBACK, HeurMode.B)
+
+
+def refuse(graph: Graph) -> None:
+    """Raise UnsupportedError where no engine of the loaded version is to be trusted."""
+    reason = refusal(graph, cudnn.version())
+    if reason:
+        raise UnsupportedError(reason)
+
+
+def search(graph: Graph, site: Site, wants: Wants, rejected: list[Rejected]) -> Iterator[tuple[Configuration, Built]]:
+    """Configurations that keep to what is wanted and are not known to be wrong, as `candidates` gives them.
+
+    Raises:
+        CudnnError: cuDNN knows no such operation, or its tensors do not fit.
+    """
+    wrong = frozenset(algorithms.wrong(graph, cudnn.version()))
+    return candidates(describe(graph, site), site, wants, wrong, rejected, *_MODES)
+
+
+def none_left(graph: Graph, gpu: str, capability: tuple[int, int], rejected: list[Rejected]) -> str:
+    """What to say where a search on a GPU found nothing: the needs that it does not meet, then cuDNN's reasons."""
+    reasons = [*unmet(graph, gpu, capability), describe_rejected(rejected) or "its heuristics propose none"]
+    return f"cuDNN {cudnn.version()} has no engine for this on {gpu}: " + "; ".join(reasons)

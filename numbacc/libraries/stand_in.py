@@ -1,0 +1,97 @@
+"""A stand-in for NVIDIA's driver library: enough of libcuda for cuDNN to make plans, not to run them.
+
+cuDNN builds plans for a GPU that is not there, but loads libcuda.so.1 to do so, and lets it load the kernels that it
+compiles. The stand-in takes every kernel and keeps none. A process that has loaded it can use no GPU, so only processes
+that do nothing else load it (`cudnn_elsewhere`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from ..device import kernel_cache
+from ..errors import UnsupportedError
+
+#: What is asked for a handle writes an address that is not 0; what is asked for a number writes one.
+_HANDLES = "cuLibraryLoadData cuLibraryLoadFromFile cuLibraryGetKernel cuKernelGetFunction cuModuleLoadData "
+_HANDLES += "cuModuleGetFunction"
+_ZEROS = "cuKernelGetAttribute"
+_DONE = "cuKernelSetAttribute cuLibraryUnload cuModuleUnload cuLinkDestroy"
+#: What need only be there, and answers CUDA_ERROR_NO_DEVICE.
+_ABSENT = "cuCtxGetCurrent cuCtxGetLimit cuCtxPopCurrent cuCtxPushCurrent cuDeviceGet cuDeviceGetCount cuGetErrorName "
+_ABSENT += "cuGetErrorString cuLaunchCooperativeKernel cuLaunchKernel cuLaunchKernelEx cuLinkAddData cuLinkComplete "
+_ABSENT += (
+    "cuLinkCreate cuOccupancyMaxPotentialClusterSize cuStreamGetCtx cuTensorMapEncodeIm2col cuTensorMapEncodeTiled"
+)
+
+
+def source() -> str:
+    """The stand-in in C. Parameters that nobody looks at are left out, as C's calling conventions let one."""
+    lines = ["int cuDriverGetVersion(int *version) { *version = 13000; return 0; }"]
+    lines += [f"int {name}(void **made) {{ *made = (void *)4096; return 0; }}" for name in _HANDLES.split()]
+    lines += [f"int {name}(int *value) {{ *value = 0; return 0; }}" for name in _ZEROS.split()]
+    lines += [f"int {name}(void) {{ return 0; }}" for name in _DONE.split()]
+    lines += [f"int {name}(void) {{ return 100; }}" for name in _ABSENT.split()]
+    return "\n".join(lines) + "\n"
+
+
+def load() -> None:
+    """Load the driver's library into this process, or where there is none, the stand-in.
+
+    Raises:
+        UnsupportedError: there is neither a driver nor a C compiler.
+    """
+    try:
+        ctypes.CDLL("libcuda.so.1", mode=ctypes.RTLD_GLOBAL)
+    except OSError:
+        ctypes.CDLL(str(_built()), mode=ctypes.RTLD_GLOBAL)
+
+
+def _built() -> Path:
+    """The stand-in's file, compiled once and kept."""
+    text = source()
+    name = f"libcuda-{hashlib.sha256((text + os.uname().machine).encode()).hexdigest()[:16]}.so"
+    try:
+        folder = kernel_cache.directory()
+        if (folder / name).exists():
+            return folder / name
+        folder.mkdir(parents=True, exist_ok=True)
+        return _compile(text, folder, name)
+    except OSError:
+        # Nothing can be kept: the file is this process's own.
+        return _compile(text, Path(tempfile.mkdtemp(prefix="numbacc-")), name)
+
+
+def _compile(text: str, folder: Path, name: str) -> Path:
+    compiler = next(filter(None, map(shutil.which, (os.environ.get("CC", "cc"), "cc", "gcc", "clang"))), None)
+    if compiler is None:
+        raise UnsupportedError(
+            "planning for a GPU that is not there needs NVIDIA's driver (libcuda.so.1) or a C compiler, which makes a "
+            "stand-in for it: install gcc or clang"
+        )
+    with tempfile.TemporaryDirectory(dir=folder) as aside:
+        made = Path(aside) / name
+        arguments = [
+            compiler,
+            "-shared",
+            "-fPIC",
+            "-O1",
+            "-w",
+            "-x",
+            "c",
+            "-",
+            "-Wl,-soname,libcuda.so.1",
+            "-o",
+            str(made),
+        ]
+        run = subprocess.run(arguments, input=text, capture_output=True, text=True)
+        if run.returncode:
+            raise UnsupportedError(f"{compiler} could not make a stand-in for NVIDIA's driver: {run.stderr.strip()}")
+        # Written aside and renamed: other processes find it whole, or not at all.
+        return made.replace(folder / name)

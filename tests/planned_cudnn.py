@@ -1,0 +1,195 @@
+"""Run by test_cudnn_graphs.py in a process that has what cuDNN takes for a driver: plans, and what they are made of."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+from cudnn_cases import CASES, convolution
+from test_native_graphs import Call, Fake
+
+from numbacc.device import native_graphs
+from numbacc.libraries import stand_in
+from numbacc.libraries.choices import load, save
+from numbacc.libraries.cudnn_descriptors import Site, describe
+from numbacc.libraries.cudnn_devices import GPUS
+from numbacc.libraries.cudnn_plans import Wants, all_engines, build, candidates, keep, proposals, restore
+from numbacc_bindings import cudnn as api
+from numbacc_bindings.cudnn import CudnnError, HeurMode, NumericalNote, Status, cudnn
+
+stand_in.load()
+DIRECTIONS = ("forward", "backward_data", "backward_filter")
+#: All but float16: what `Wants.inputs` tells apart.
+FLOAT32 = [f"{direction}-float32" for direction in DIRECTIONS] + ["bias-float32", "bias+RELU_FWD-float32"]
+
+
+@pytest.fixture
+def living(monkeypatch):
+    """The addresses of descriptors that were created and are not yet destroyed."""
+    found = set()
+    create, destroy = api.create, cudnn.cudnnBackendDestroyDescriptor
+
+    def created(kind):
+        made = create(kind)
+        assert made and made not in found
+        found.add(made)
+        return made
+
+    def destroyed(descriptor):
+        found.remove(descriptor)
+        destroy(descriptor)
+
+    monkeypatch.setattr(api, "create", created)
+    monkeypatch.setattr(cudnn, "cudnnBackendDestroyDescriptor", destroyed)
+    return found
+
+
+def site(device="H200"):
+    return Site(None, GPUS[device])
+
+
+def found(name, wants, device="H200", rejected=None, modes=(HeurMode.A, HeurMode.FALLBACK, HeurMode.B)):
+    """The first plan, and where it was made."""
+    where = site(device)
+    described = describe(CASES[name], where)
+    return next(candidates(described, where, wants, frozenset(), [] if rejected is None else rejected, *modes))
+
+
+@pytest.mark.parametrize("device", ["T4", "A100", "H200", "B200"])
+@pytest.mark.parametrize("name", FLOAT32)
+def test_exact_float32_is_not_shortened(name, device):
+    rejected = []
+    configuration, _ = found(name, Wants(inputs="exact"), device, rejected)
+    spoilt = {NumericalNote.TENSOR_CORE, NumericalNote.DOWN_CONVERT_INPUTS, NumericalNote.WINOGRAD, NumericalNote.FFT}
+    assert not configuration.notes & {*spoilt, NumericalNote.REDUCED_PRECISION_REDUCTION}
+    if device in ("A100", "H200") and name.startswith("forward"):
+        assert any(each.reason == "shortens float32 for tensor cores" for each in rejected)
+
+
+def test_every_plan_of_exact_float32_keeps_to_it():
+    where = site("A100")
+    described = describe(CASES["forward-float32"], where)
+    plans = list(candidates(described, where, Wants(inputs="exact"), frozenset(), [], HeurMode.A, HeurMode.FALLBACK))
+    assert plans and not any(NumericalNote.TENSOR_CORE in each.notes for each, _ in plans)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_tf32_shortens_for_tensor_cores_alone(direction):
+    where = site("A100")
+    described = describe(CASES[f"{direction}-float32"], where)
+    plans = [each for each, _ in candidates(described, where, Wants(inputs="tf32"), frozenset(), [], HeurMode.A)]
+    assert any(NumericalNote.TENSOR_CORE in each.notes for each in plans)
+    assert not any(NumericalNote.DOWN_CONVERT_INPUTS in each.notes for each in plans)
+
+
+def test_what_is_wrong_is_not_taken():
+    where = site()
+    described = describe(CASES["forward-float64"], where)
+    first, _ = next(candidates(described, where, Wants(), frozenset(), [], HeurMode.FALLBACK))
+    rejected = []
+    second, _ = next(candidates(described, where, Wants(), frozenset([first.engine]), rejected, HeurMode.FALLBACK))
+    assert second.engine != first.engine
+    assert (first.engine, "known to be wrong here") in rejected
+
+
+@pytest.mark.parametrize("name", ["forward-float16", "backward_filter-float64", "bias+RELU_FWD-float32"])
+def test_plans_are_kept_and_restored(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBACC_CACHE_DIR", str(tmp_path))
+    configuration, built = found(name, Wants())
+    algorithm = keep(configuration, built)
+    assert algorithm.data and algorithm.text == str(configuration)
+    assert algorithm.kind == (configuration.engine, int(configuration.compiled_late))
+    assert restore(algorithm.data, site()).workspace_bytes == built.workspace_bytes
+    save("ab" * 32, algorithm)
+    kept = load("ab" * 32)
+    assert kept == algorithm
+    assert restore(kept.data, site()).workspace_bytes == built.workspace_bytes
+
+
+def test_plans_are_of_one_model_of_gpu():
+    algorithm = keep(*found("forward-float16", Wants()))
+    here = GPUS["H200"]
+    restore(algorithm.data, Site(None, here._replace(name="another", l2=1, memory=1, clock=1, memory_clock=1)))
+    for other in ({"capability": (8, 0)}, {"multiprocessors": 114}, {"bus": 5120}):
+        with pytest.raises(CudnnError):
+            restore(algorithm.data, Site(None, here._replace(**other)))
+    with pytest.raises(CudnnError):
+        restore(algorithm.data[: len(algorithm.data) // 2], site())
+
+
+def test_descriptors_are_destroyed_with_their_owners(living):
+    where = site()
+    described = describe(CASES["add+bias+RELU_FWD-float16"], where)
+    plans = candidates(described, where, Wants(), frozenset(), [], HeurMode.A)
+    configuration, built = next(plans)
+    plans.close()
+    algorithm = keep(configuration, built)
+    few = len(living)
+    restored = restore(algorithm.data, where)
+    # The plan and no more: it holds the properties of the GPU that are there already.
+    assert len(living) == few + 1
+    del where, described, plans, configuration
+    assert len(living) > 2  # a plan holds what it was made of
+    del built
+    gc.collect()
+    assert len(living) == 2
+    assert restored.descriptor.value in living
+    del restored
+    assert not living
+
+
+def test_descriptors_are_destroyed_where_something_fails(living):
+    with pytest.raises(CudnnError):
+        describe(convolution(alignment=1), site())
+    with pytest.raises(CudnnError):
+        restore(b"{}", site())
+    where = site("T4")
+    assert proposals(describe(CASES["forward-bfloat16"], where), where, HeurMode.A) == []
+    del where
+    gc.collect()
+    assert not living
+
+
+def test_every_engine_has_a_number_of_its_own(living):
+    where = site()
+    described = describe(CASES["forward-float64"], where)
+    engines = [each.engine for each in all_engines(described, where)]
+    assert len(engines) == len({*engines}) and {0, 1} <= {*engines}
+    some = next(each for each in all_engines(described, where) if each.engine == 1)
+    assert build(some, where).workspace_bytes >= 0
+    del where, described, some
+    gc.collect()
+    assert not living
+
+
+# ---------------------------------------------------------------- variant packs
+
+
+@pytest.fixture
+def call():
+    """A compiled call that makes cuDNN's own packs."""
+    names = {"create": "CreateDescriptor", "set_attribute": "SetAttribute", "finalize": "Finalize"}
+    names |= {"destroy": "DestroyDescriptor"}
+    fake = Fake()
+    made = Call(fake, functions={name: cudnn.address(f"cudnnBackend{end}") for name, end in names.items()})
+    made.executed = []
+    fake.execute = lambda handle, plan, pack: made.executed.append(pack) or 0
+    yield made
+    if made.pack:
+        cudnn.cudnnBackendDestroyDescriptor(made.pack)
+
+
+def test_compiled_calls_make_variant_packs(call):
+    assert call(4096, 8192, 0) == call(4096, 8192, 0) == call(4096, 8192, 1024) == 0
+    first, second, third = call.executed
+    assert first == second and third == call.pack
+    # Finalized: nothing can be changed any more.
+    with pytest.raises(CudnnError, match="BAD_PARAM"):
+        api.finalize(call.pack)
+
+
+def test_compiled_calls_hand_on_what_cudnn_refuses(call):
+    assert call(4096, 8192, 0) == 0
+    kept, call.words[native_graphs.COUNT] = call.pack, -1
+    assert call(4096, 8192, 0, scratch=0) == Status.BAD_PARAM
+    assert call.pack == kept and call.executed == [kept]

@@ -1,0 +1,127 @@
+"""Graphs of cuDNN's as plain data, and in `planned_cudnn.py` as descriptors and plans."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cudnn_cases import CASES, convolution, need_planning, strides_of
+from skips import skip_if
+
+from numbacc.base.dispatch import simulated
+from numbacc.libraries.cudnn_devices import GPUS, gpu_named
+from numbacc.libraries.cudnn_graph import Drawing, Graph, Node, Spatial, Tensor, packed
+from numbacc.libraries.cudnn_nodes import KINDS
+from numbacc.libraries.cudnn_plans import Rejected, describe_rejected
+from numbacc.libraries.cudnn_rules import WRONG, refusal
+
+OPEN = Spatial((1,), (1,), (0,), (0,))
+
+
+def drawn(dtype="float16"):
+    """A line's convolution with a bias and a ReLU."""
+    draw = Drawing("float32")
+    x, w = draw.tensor(dtype, (2, 3, 8)), draw.tensor(dtype, (4, 3, 1))
+    bias = draw.tensor("float32", (1, 4, 1))
+    y = draw.tensor(dtype, (2, 4, 8), (32, 1, 4), alignment=4)
+    draw.pointwise("RELU_FWD", draw.pointwise("ADD", draw.convolve("forward", x, w, OPEN, draw.like(y)), bias), out=y)
+    return draw.graph()
+
+
+def test_drawing_gives_tensors_and_nodes():
+    graph = drawn()
+    assert graph.memory == (0, 1, 2, 3)
+    assert graph.tensors[0] == Tensor("float16", (2, 3, 8), (24, 8, 1))
+    assert graph.tensors[3] == Tensor("float16", (2, 4, 8), (32, 1, 4), alignment=4)
+    # What has no memory has the dtype of the arithmetic, and lies as what it becomes.
+    assert graph.tensors[4:] == (Tensor("float32", (2, 4, 8), (32, 1, 4), virtual=True),) * 2
+    convolve, add, relu = graph.nodes
+    assert convolve.tensors == (("x", 0), ("w", 1), ("y", 4)) and dict(convolve.settings)["stride"] == (1,)
+    assert add == Node("pointwise", (("x", 4), ("b", 2), ("y", 5)), (("mode", "ADD"), ("math", "float32")))
+    assert relu.tensors == (("x", 5), ("y", 3))
+
+
+def test_graphs_are_plain_data():
+    graph = drawn()
+    assert graph == drawn() and hash(graph) == hash(drawn()) and graph != drawn("bfloat16")
+    assert pickle.loads(pickle.dumps(graph)) == graph and isinstance(pickle.loads(pickle.dumps(graph)), Graph)
+    # The keys of what is kept on disk are made of it.
+    assert eval(repr(graph), {each.__name__: each for each in (Graph, Node, Tensor)}) == graph
+    assert len({*CASES.values()}) == len(CASES)
+
+
+def test_graphs_are_shown_a_line_for_each_thing():
+    lines = str(drawn()).splitlines()
+    assert lines[0] == "t0: float16 (2, 3, 8) strides (24, 8, 1)"
+    assert lines[4].startswith("t4 = convolve_forward(x=t0, w=t1, stride=(1,), dilation=(1,), before=(0,), after=(0,)")
+    assert lines[5:] == [
+        "t5 = pointwise(x=t4, b=t2, mode=ADD, math=float32)",
+        "t3 = pointwise(x=t5, mode=RELU_FWD, math=float32)",
+    ]
+
+
+def test_other_operations():
+    draw = Drawing("float32")
+    a, b = draw.tensor("float16", (2, 8, 16)), draw.tensor("float16", (2, 16, 8))
+    product = draw.matmul(a, b, draw.between((2, 8, 8), dtype="float16"))
+    one = draw.tensor("float32", (1, 1, 1), by_value=True)
+    picked = draw.pointwise("BINARY_SELECT", product, one, draw.tensor("bool", (2, 8, 8)), axis=2)
+    draw.reduce("MAX", picked, draw.tensor("float32", (2, 8, 1)))
+    graph = draw.graph()
+    assert [node.kind for node in graph.nodes] == ["matmul", "pointwise", "reduce"]
+    assert {node.kind for node in graph.nodes} <= KINDS.keys()
+    assert graph.tensors[product].virtual and graph.tensors[product].dtype == "float16"
+    assert graph.tensors[one].by_value and one in graph.memory
+    assert [name for name, _ in graph.nodes[1].tensors] == ["x", "b", "t", "y"]
+    for node in graph.nodes:
+        assert {name for name, _ in node.tensors} <= KINDS[node.kind].tensors.keys()
+        assert {name for name, _ in node.settings} <= KINDS[node.kind].settings.keys()
+
+
+def test_strides():
+    assert packed((2, 3, 4)) == (12, 4, 1) and packed(()) == ()
+    assert strides_of((2, 3, 4, 5), last=True) == (60, 1, 15, 3)
+
+
+@pytest.mark.parametrize("name", ["h200", "H200", "rtx 4090", "RTX-4090", "a100"])
+def test_gpus_have_names(name):
+    assert gpu_named(name) in GPUS.values()
+
+
+def test_rejections_are_told_once_with_their_engines():
+    rejected = [Rejected(3, "a"), Rejected(None, "b"), Rejected(1, "a"), Rejected(3, "a"), Rejected(2, "c")]
+    assert describe_rejected(rejected) == "engines 1, 3: a; b; engine 2: c"
+
+
+def test_rules_know_their_graphs():
+    def wrong(graph):
+        return {each.kind for each in WRONG if each.case(graph)}
+
+    uneven = {"before": 0, "after": 2}
+    assert wrong(convolution("float64", "backward_filter", math="float64", **uneven)) == {20}
+    assert wrong(convolution("float64", "backward_filter", math="float64")) == set()
+    assert wrong(convolution("float64", "backward_data", math="float64", **uneven)) == set()
+    assert wrong(convolution("float32", "backward_filter", **uneven)) == set()
+    assert wrong(convolution("int8", out="float32", last=False)) == {71}
+    assert wrong(convolution("int8", out="float32")) == wrong(CASES["int8 to int32"]) == set()
+
+
+@pytest.mark.parametrize("version, bad", [(90700, False), (90800, True), (91002, True), (91100, False)])
+def test_versions_that_compute_volumes_wrongly(version, bad):
+    for dtype in ("float16", "bfloat16"):
+        assert bool(refusal(convolution(dtype, pixels=(6, 6, 6)), version)) == bad
+    assert not refusal(convolution("float32", pixels=(6, 6, 6)), version) and not refusal(
+        CASES["bias-float16"], version
+    )
+
+
+@skip_if(simulated(), "not simulated")
+def test_descriptors_and_plans():
+    """In a process of its own: this one may want to use a GPU."""
+    need_planning()
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "planned_cudnn.py"]
+    run = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stdout + run.stderr
