@@ -229,14 +229,21 @@ def evaluate(case, given, real):
     first, second = cast(given.first), cast(given.second)
     z = real(case.alpha) * sums(case, first, second)
     scale = abs(case.alpha) * sums(case, np.abs(first), np.abs(second))
-    shift = oracle.spacing(z, case.out_dtype) if case.out_dtype.kind != "i" else np.zeros_like(z)
+
+    def rounding():
+        """That of what there is so far, which may be where a library stops and a kernel of ours goes on."""
+        return oracle.spacing(z, case.out_dtype) if case.out_dtype.kind != "i" else np.zeros_like(z)
+
+    shift = rounding()
     if case.beta:
         added = real(case.beta) * cast(given.before)
         z, scale = z + added, scale + np.abs(added)
+        shift = np.maximum(shift, rounding())
     if case.biased:
         lengths = (1,) * len(case.lengths)
         added = cast(given.bias).reshape(_ordered((1, -1, *lengths), case.layout))
         z, scale = z + added, scale + np.abs(added)
+        shift = np.maximum(shift, rounding())
     value = z
     if case.activation is not None:
         value = activated(case.activation, z)
@@ -253,7 +260,7 @@ def assert_right(case, given, result, *, compute=None, composed=False, slack=0.0
         case, given: what was computed.
         result: a NumPy array.
         compute: "tf32" where the operands may be rounded so.
-        composed: whether the sums may have been rounded to the result's dtype before what follows them.
+        composed: whether the result's dtype may have been rounded to before the last step, too.
         slack: what the library's own activation may be off.
     """
     assert (result.shape, result.dtype) == (case.result_shape, case.out_dtype)

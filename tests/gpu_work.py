@@ -8,7 +8,7 @@ import numpy as np
 from family_work import FAMILY
 
 import numbacc
-from numbacc import fft, gated, gemm, random
+from numbacc import conv, fft, gated, gemm, random
 from numbacc.device import runtime
 
 _BIG = 1 << 27
@@ -49,6 +49,21 @@ def _bias(x, out, stream):
     return gemm.matmul(x, x.T, bias=x[0, : x.shape[0]], epilogue="gelu_bias", out=out, stream=stream)
 
 
+def _convolution(x, out, stream):
+    """Rows of x as pixels, with kernels of its first rows: fused, by an engine that repeats its bits."""
+    image, kernels = x.reshape((1, *x.shape)), x[:24].reshape((8, 3, x.shape[1]))
+    options = {"layout": "NWC", "activation": "relu", "deterministic": True}
+    return conv.forward(image, kernels, x[0, :8], **options, out=out, stream=stream)
+
+
+def _kernels(x, out, stream):
+    """The gradient of kernels, of arrays that are not dense: with copies and scratch memory."""
+    image, dy = x.reshape((1, *x.shape)), x[2:, ::-16].reshape((1, x.shape[0] - 2, x.shape[1] // 16))
+    shape = (x.shape[1] // 16, 3, x.shape[1])
+    options = {"layout": "NWC", "deterministic": True}
+    return conv.backward_filter(image, dy, shape, **options, out=out, stream=stream)
+
+
 def _fft(x, out, stream):
     return fft.fft(x, out=out, stream=stream)
 
@@ -74,6 +89,8 @@ WORK = {
     "gated": _gated,
     "matmul": _matmul,
     "bias": _bias,
+    "convolution": _convolution,
+    "kernels": _kernels,
     "fft": _fft,
     "padded fft": _padded,
     "shift": _shift,

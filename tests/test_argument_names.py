@@ -9,7 +9,7 @@ import pytest
 from test_arguments import HUGE
 
 import numbacc
-from numbacc import fft, gated, gemm
+from numbacc import conv, fft, gated, gemm
 
 
 def says(error, start, run):
@@ -53,6 +53,21 @@ def test_numbers_beyond_a_float64(square, name):
     for function in (gemm.matmul, gemm.matmul_plan(square, square)):
         for number in (10**400, HUGE, -HUGE):
             says(numbacc.OptionError, f"{name}=", lambda f=function, n=number: f(square, square, **{name: n}))
+
+
+@pytest.mark.parametrize("wrong", [10**400, 1, True, [1], "x"], ids=lambda w: type(w).__name__)
+def test_arrays_of_plans_of_convolutions(place, wrong):
+    x, w, dy, bias = (place.put(np.ones(s, np.float32)) for s in ((1, 2, 6), (3, 2, 3), (1, 3, 4), (3,)))
+    forward = conv.forward_plan(x, w, bias, layout="NCW")
+    given = conv.forward_plan(x, w, layout="NCW", out=dy)
+    data = conv.backward_data_plan(dy, w, x.shape, layout="NCW")
+    kernels = conv.backward_filter_plan(x, dy, w.shape, layout="NCW")
+    for name, run in {
+        "x": lambda: forward(wrong, w, bias), "w": lambda: forward(x, wrong, bias),
+        "bias": lambda: forward(x, w, wrong), "out": lambda: given(x, w, out=wrong), "dy": lambda: data(wrong, w),
+    }.items():  # fmt: skip
+        says(numbacc.DTypeError, f"{name}{'[0]' * (name == 'out' and type(wrong) is list)} is a", run)
+    says(numbacc.DTypeError, "dy is a", lambda: kernels(x, wrong))
 
 
 def test_axes_of_transforms_and_their_plans(x):

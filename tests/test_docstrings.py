@@ -7,11 +7,12 @@ import inspect
 
 import numpy as np
 import pytest
+from cudnn_cases import need_planning
 from skips import skip
 
 import numbacc
 import numbacc.arrays
-from numbacc import conv, elementwise, fft, gated, gemm
+from numbacc import conv, cudnn, elementwise, fft, gated, gemm
 from numbacc.base.dispatch import has_gpu
 from numbacc.random import Generator
 
@@ -19,7 +20,7 @@ from numbacc.random import Generator
 NAMES = {"np": np, "numbacc": numbacc, "fft": fft, "gated": gated, "gemm": gemm, "random": numbacc.random}
 NAMES |= {"conv": conv, "elementwise": elementwise}
 MODULES = {"numbacc": numbacc, "gated": gated, "gemm": gemm, "fft": fft, "random": numbacc.random}
-MODULES |= {"conv": conv, "elementwise": elementwise}
+MODULES |= {"conv": conv, "cudnn": cudnn, "elementwise": elementwise}
 
 
 def is_ours(thing):
@@ -60,6 +61,8 @@ def test_every_public_function_has_an_example_that_runs(name):
     assert not examples_of(before), "an example outside of its section"
     assert any(example.want for example in found), "nothing is printed"
     assert len(section.splitlines()) <= 8
+    if name == "cudnn.supports":
+        need_planning()
     run(section, name)
 
 

@@ -31,6 +31,11 @@ VALUES = {
     "graph": "x = numbacc.zeros((4, 8))\nwith numbacc.graph() as g: y = gated.forward(x)\ng.launch(); value = g, y",
     "open capture": "g = numbacc.graph(); g.__enter__(); value = g, gated.forward(numbacc.zeros((4, 8)))",
     "plans": "x = numbacc.zeros((8, 8)); value = fft.fft_plan(x), gemm.matmul_plan(x, x)",
+    "convolutions": (
+        "x, w = numbacc.zeros((2, 8, 16, 16)), numbacc.zeros((8, 8, 3, 3)); y = conv.forward(x, w, activation='relu')\n"
+        "with numbacc.graph() as g: dw = conv.backward_filter(x, y, w.shape)\n"
+        "g.launch(); value = g, dw, conv.forward_plan(x, w), conv.backward_data_plan(y, w, x.shape, tune=True)"
+    ),
     "taken": "import torch; t = torch.zeros(4, 8, device='cuda'); value = numbacc.from_dlpack(t), t",
     "elementwise, in flight": (
         "x, value = numbacc.zeros((1 << 12, 1 << 12)), []\n"
@@ -62,7 +67,7 @@ def run(code, **environment):
     return done
 
 
-START = "import sys, numpy as np, numbacc; from numbacc import elementwise as ew, fft, gated, gemm, random; "
+START = "import sys, numpy as np, numbacc; from numbacc import conv, elementwise as ew, fft, gated, gemm, random; "
 
 
 @pytest.mark.parametrize("value", VALUES)

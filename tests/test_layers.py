@@ -14,7 +14,7 @@ from numbacc.device import host_cache
 ROOT = Path(__file__).parents[1]
 PACKAGES = {"numbacc": ROOT / "numbacc", "numbacc_bindings": ROOT / "bindings" / "numbacc_bindings"}
 SOURCES = sorted(path for folder in PACKAGES.values() for path in folder.rglob("*.py"))
-FAMILIES = {"gated", "elementwise", "gemm", "conv", "attention", "fft", "random"}
+FAMILIES = {"gated", "elementwise", "gemm", "conv", "attention", "cudnn", "fft", "random"}
 
 #: The modules and folders of numbacc from the lowest floor up. What lies on one floor does not know its neighbours.
 FLOORS = (
@@ -27,7 +27,7 @@ FLOORS = (
     {"plan", "simulator"},
     FAMILIES,
     {"__init__"},
-    {"array_api", "bench", "compiling", "info"},
+    {"array_api", "bench", "check", "compiling", "info"},
     {"demo"},
     {"__main__"},
 )
@@ -195,7 +195,7 @@ def test_few_import_by_name():
 
 def test_dispatch_names_a_real_and_a_simulated_module():
     pairs = re.findall(r'_module\("([\w.]+)", "([\w.]+)"\)', TEXTS["numbacc.base.dispatch"])
-    assert len(pairs) == 4
+    assert len(pairs) == 5
     for real, simulated in pairs:
         assert {*numbacc_modules(real, simulated)} <= GRAPH.keys()
         assert real.startswith(("device.", "libraries.")) and simulated.startswith("simulator.")
@@ -208,16 +208,18 @@ def test_dispatch_names_a_real_and_a_simulated_module():
 def test_one_door_to_numba_cuda():
     assert importers("numba.cuda") == {"numbacc.base._numba"}
     allowed = numbacc_modules(
-        "base._numba", "device.builtin", "device.host_cache", "device.lent_code", "device.native", "reference.c_library"
-    )
+        "base._numba", "device.builtin", "device.host_cache", "device.lent_code", "device.native",
+        "device.native_graphs", "device.native_words", "reference.c_library",
+    )  # fmt: skip
     assert importers("numba", "llvmlite") <= {*allowed}
 
 
 def test_what_native_imports_decides_its_cache():
     """Its constants are part of the machine code that `host_cache` keeps."""
     kept_by = {name.removesuffix(".py").replace("/", ".") for name in host_cache.SOURCES}
-    assert GRAPH["numbacc.device.native"]
-    assert {*GRAPH["numbacc.device.native"], "numbacc.device.native"} - {*numbacc_modules(*kept_by)} == set()
+    for module in numbacc_modules("device.native", "device.native_graphs"):
+        assert GRAPH[module]
+        assert {*GRAPH[module], module} - {*numbacc_modules(*kept_by)} == set()
 
 
 def test_bindings_know_no_arrays():
@@ -236,9 +238,11 @@ def test_reference_knows_no_gpu():
 def test_only_families_and_what_stands_in_for_gpus_know_the_reference():
     knowing = {folder_of(module) for module in importers("numbacc.reference")}
     # A formula of the kernels brings its meaning with it.
-    assert knowing <= {*FAMILIES, "bench", "kernels", "reference", "simulator"}
+    assert knowing <= {*FAMILIES, "bench", "check", "kernels", "reference", "simulator"}
     kernels = {module for module in importers("numbacc.reference") if folder_of(module) == "kernels"}
-    assert kernels == {*numbacc_modules("kernels.copies", "kernels.formulas", "kernels.vectorized")}
+    assert kernels == {
+        *numbacc_modules("kernels.convolved", "kernels.copies", "kernels.formulas", "kernels.vectorized")
+    }
 
 
 def test_kernels_know_no_validation_and_no_library():

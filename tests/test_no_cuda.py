@@ -26,7 +26,7 @@ WORK = """
 import math
 import numpy as np
 import numbacc
-from numbacc import fft, gated, gemm
+from numbacc import conv, fft, gated, gemm
 
 assert not numbacc.has_gpu()
 x = numbacc.asarray(np.linspace(-3, 3, 32, dtype="float32").reshape(4, 8))
@@ -44,6 +44,11 @@ np.testing.assert_allclose(gemm.matmul(x, w), x @ w, rtol=1e-5)
 z, saved = gemm.linear(x, w, bias, activation="gelu", tune=True)
 assert [g.shape for g in gemm.linear_backward(z, saved)] == [(4, 8), (8, 4), (4,)]
 np.testing.assert_allclose(fft.irfft(fft.rfft(x)), x, rtol=1e-5, atol=1e-6)
+image, kernels = x.reshape(1, 4, 8), np.ones((2, 4, 3), "float32")
+y = conv.forward(image, kernels, layout="NCW", activation="relu", tune=True)
+np.testing.assert_allclose(y[0, 0, 0], max(x[:, :3].sum(), 0), rtol=1e-5)
+assert conv.backward_data(y, kernels, (1, 4, 8), layout="NCW").shape == (1, 4, 8)
+conv.cache_clear()
 with numbacc.stream() as stream:
     stream.synchronize()
 try:

@@ -12,10 +12,10 @@ import pytest
 from threads import run_threads
 
 import numbacc
-from numbacc import fft, gated, gemm
+from numbacc import conv, fft, gated, gemm
 from numbacc.plan.cache import PlanCache
 
-FAMILIES = {"gated": gated, "gemm": gemm, "fft": fft}
+FAMILIES = {"gated": gated, "gemm": gemm, "conv": conv, "fft": fft}
 each_family = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 
 

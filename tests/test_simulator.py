@@ -28,6 +28,7 @@ pytestmark = skip_if(simulated(), "not simulated")
         "test_random.py test_random_arrays.py test_random_engine.py test_random_plans.py test_box_muller.py",
         "test_elementwise.py test_elementwise_gradients.py test_programs.py",
         "test_operands.py",
+        "test_conv.py test_conv_calls.py test_conv_errors.py test_conv_lowering.py test_conv_order.py",
         "test_family_order.py test_scans.py test_scans_calls.py",
         "test_index_gradients.py",
         "test_gated.py test_gated_errors.py test_gated_register.py test_derive.py test_epilogue_kernels.py",

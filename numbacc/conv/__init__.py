@@ -1,8 +1,34 @@
-"""Convolutions of one, two and three dimensions, forward and backward, channels first or last, in groups.
+"""Convolutions of one, two and three dimensions, forward and backward, channels first or last, in groups, by cuDNN.
 
-What they mean is written down in `numbacc.reference.conv`; `geometry` checks options and gives the shapes.
+What they mean is written down in `numbacc.reference.conv`; `geometry` checks options and gives the shapes, `lowering`
+says what cuDNN is asked for.
 """
 
+from .convolving import (
+    backward_data,
+    backward_data_plan,
+    backward_filter,
+    backward_filter_plan,
+    cache_clear,
+    cache_info,
+    cache_limit,
+    forward,
+    forward_plan,
+)
 from .geometry import output_shape
+from .requests import Request, request
 
-__all__ = ["output_shape"]
+__all__ = [
+    "Request",
+    "backward_data",
+    "backward_data_plan",
+    "backward_filter",
+    "backward_filter_plan",
+    "cache_clear",
+    "cache_info",
+    "cache_limit",
+    "forward",
+    "forward_plan",
+    "output_shape",
+    "request",
+]

@@ -9,7 +9,7 @@ from fft_oracle import MANY, NORMS, ONE
 from oracle import KINDS
 
 import numbacc
-from numbacc import fft, gated, gemm
+from numbacc import conv, fft, gated, gemm
 from numbacc.base import dtypes
 from numbacc.random import Generator
 
@@ -150,6 +150,36 @@ def a_layer(call, case):
     call.add("tune", "flag", False)
 
 
+def a_convolution(call, case):
+    direction, dtype = case.pick(["forward", "backward_data", "backward_filter"]), case.pick(["float32", "bfloat16"])
+    planned = "_plan" * case.chance(0.2)
+    call.of(f"conv.{direction}{planned}", getattr(conv, f"{direction}{planned}"))
+    shapes = {"x": (2, 4, 6, 5), "w": (3, 4, 3, 2), "dy": (2, 3, 4, 4)}
+    first, second, result = {
+        "forward": ("x", "w", "dy"), "backward_data": ("dy", "w", "x"), "backward_filter": ("x", "dy", "w"),
+    }[direction]  # fmt: skip
+    call.array(first, shapes[first], dtype, fixed=direction != "forward")
+    call.array(second, shapes[second], dtype, fixed=direction != "forward")
+    if direction == "forward":
+        if case.chance(0.5):
+            call.array("bias", (3,), dtype, required=False)
+        call.add("activation", "option or None", case.pick([None, "relu", "silu"]))
+        call.add("out_dtype", "dtype", None)
+    else:
+        call.add(f"{result}_shape", "lengths", shapes[result], True)
+    for name in ("stride", "dilation"):
+        call.add(name, "steps", 1)
+    call.add("padding", "zeros", case.pick([0, "valid", ((0, 0), 0)]))
+    call.add("groups", "count", 1)
+    call.add("layout", "option", "NCHW")
+    call.add("alpha", "finite", case.pick([1.0, -0.5]))
+    call.add("compute", "option or None", None)
+    call.add("workspace_limit", "limit or 0", None)
+    for name in ("flip", "tune", "deterministic"):
+        call.add(name, "flag", False)
+    call.maybe_out(shapes[result], dtype)
+
+
 def a_transform(call, case):
     function = case.pick(ONE + MANY)
     real = function.startswith(("rfft", "ihfft"))
@@ -261,7 +291,8 @@ def a_creation(call, case):
 
 
 BUILDERS = (
-    a_gated, a_gated, a_product, a_product, a_narrow_product, a_layer, a_transform, a_transform, a_plan, a_shift,
+    a_gated, a_gated, a_product, a_product, a_narrow_product, a_layer, a_convolution, a_convolution, a_transform,
+    a_transform, a_plan, a_shift,
     a_frequency, a_limit, a_generator, a_draw, a_draw, a_draw, a_creation, a_creation, a_creation,
     *elementwise_calls.BUILDERS * 2,
 )  # fmt: skip

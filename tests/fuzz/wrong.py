@@ -183,6 +183,7 @@ NO_INTEGER = [*NO_NUMBER, *values(1.5, NAN, np.float32(1), np.array([1.0, 2.0]))
 #: What names nothing; of a generator's kind an integer is a seed.
 NO_NAME = values("", "nonsense", b"relu", 1.5, NAN, ["relu"], {"a": 1}, np.array([1, 2]), np.ones(3), object())
 NO_OPTION = [*NO_NAME, *values(3, HUGE)]
+NO_STEPS = values(None, 1.5, "1", b"1", {}, object(), -1, HUGE, (1, 1.0), (1, None), [[1]], NAN, 2**31)
 NO_FLAG = values("x", [1], {}, np.array([1, 2]), object(), NAN)
 NO_DTYPE = values(
     "nonsense", [], {}, 3.5, object(), "U5", "O", np.longdouble, [("a", "f4")], HUGE, "M8[s]", (1, 2), b"\xff"
@@ -220,6 +221,11 @@ MUTATIONS: dict[str, list[Mutation]] = {
     "count or None": [*NO_INTEGER, *values(0, -1, -HUGE, 2**62, HUGE)],
     "counts": values(
         4, "44", (4, None), (4.0, 4), [[1]], (1, 2, 3), object(), (NAN, 1), (HUGE, 1), (-HUGE, 1), (0, 2**62)
+    ),
+    "steps": [*NO_STEPS, *values(0, (0, 1), (1, 1, 1))],
+    "zeros": [*NO_STEPS, *values("full", -1, ((0, -1), 0), (1, 1, 1), ((1, 2, 3), 1))],
+    "lengths": values(
+        None, 3, "2465", (2, 4, 6), (2, 4, 6, 5.0), (2, 4, -6, 5), (2**40,) * 4, (HUGE, 1, 1, 1), object()
     ),
     "real": [*NO_NUMBER, *values(None, HUGE, np.array([1.0]))],
     "finite": [*NO_NUMBER, *values(None, HUGE, NAN, float("inf"), np.array([1.0]))],

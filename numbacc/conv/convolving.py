@@ -1,0 +1,347 @@
+"""`numbacc.conv`'s functions: a convolution and its gradients, each over one cache of plans."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..arrays import operands
+from ..arrays.operands import Array
+from ..base.dispatch import graph_library, has_gpu
+from ..base.layout import lengths_of
+from ..device.streams import handle_of
+from ..plan.cache import PlanCache, functions_of
+from .plans import ConvPlan
+from .problem import OPERANDS, SHAPES, Call, plain
+
+_INTEGERS = frozenset([int])
+
+
+def _forget() -> None:
+    """Forget what cuDNN proposed, too, where there is a GPU: without Numba there is nothing that could."""
+    if has_gpu():
+        graph_library().algorithms.clear()
+
+
+_plans = PlanCache(lambda *parts: ConvPlan(Call(*parts)), count=1024, forget=_forget)
+
+
+def forward(
+    x: Any,
+    w: Any,
+    bias: Any = None,
+    *,
+    activation: str | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    layout: str = "NCHW",
+    flip: bool = False,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    out_dtype: Any = None,
+    compute: str | None = None,
+    deterministic: bool = False,
+    tune: bool = False,
+    workspace_limit: int | None = None,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
+    """Convolve: y = activation(alpha (x * w) + beta out + bias), where
+
+        (x * w)[n, k, p] = Σ_c Σ_r w[k, c, r] x[n, c, p stride + r dilation - padding]
+
+    is a cross-correlation, as in torch and every other library of the field; `flip` makes it a convolution as in
+    mathematics. One, two or three spatial dimensions.
+
+    Args:
+        x: array in the order of `layout`, (N, C, ...) or (N, ..., C), any strides; float32, float64, float16, bfloat16
+            or int8. N may be 0.
+        w: kernels, in the same order: (K, C/groups, ...) or (K, ..., C/groups), of x's dtype.
+        bias: None, or K numbers of x's dtype.
+        activation: None, relu, leaky_relu (slope 0.01), gelu, gelu_tanh, silu, sigmoid, tanh or elu (factor 1).
+        stride, padding, dilation, groups, layout: as in `output_shape`.
+        flip: whether kernels are flipped along all spatial dimensions.
+        alpha, beta: numbers; beta other than 0 needs `out`. Where one is 0, what it would scale is not read. A plan is
+            made for each.
+        out_dtype: of the result: x's; of int8 "int32" or "float32", by default that of out, or int32.
+        compute: "tf32" lets tensor cores shorten products of float32 to 10 bits. By default float32 is float32;
+            16-bit floats are added up in float32, and int8 in int32.
+        deterministic: whether the same arrays must give the same bits on every run.
+        tune: measure cuDNN's plans the first time, wait for that, and keep the fastest, also on disk.
+        workspace_limit: bytes of scratch memory that cuDNN may use; 1 GiB if None.
+        out: where to write the result, of its shape and dtype, any strides; it shares no memory with the others.
+        stream: as everywhere.
+
+    Returns:
+        y, in the order of `layout`, contiguous; `out` if given.
+
+    Raises:
+        ShapeError: as `output_shape`; bias or out has another shape.
+        DTypeError: dtypes other than these, or not one dtype.
+        OptionError: an option is not one of these; int8 with a bias, activation or factor.
+        LayoutError: out shares memory with an argument, or its elements share memory.
+        UnsupportedError: cuDNN has no engine for it on this GPU; the message says what each lacks.
+        DeviceError: arrays on different devices. CudnnError: cuDNN is missing, or failed.
+
+    What cuDNN does not fuse a kernel of ours does behind it (`forward_plan(...).info.backend` is "cudnn+kernel"):
+    activations of float64, and where channels are not the innermost dimension all but ReLU behind a bias; a 16-bit
+    result is then rounded between the two.
+
+    Example:
+        >>> x, w = np.arange(5.0).reshape(1, 1, 5), np.array([[[1.0, 0.0, -1.0]]])
+        >>> conv.forward(x, w, layout="NCW")
+        array([[[-2., -2., -2.]]])
+    """
+    options = (activation, stride, padding, dilation, groups, layout, flip, alpha, beta, out_dtype, compute)
+    return _run("forward", x, w, bias, out, None, (*options, deterministic, tune, workspace_limit), stream)
+
+
+def backward_data(
+    dy: Any,
+    w: Any,
+    x_shape: Any,
+    *,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    layout: str = "NCHW",
+    flip: bool = False,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    compute: str | None = None,
+    deterministic: bool = False,
+    tune: bool = False,
+    workspace_limit: int | None = None,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
+    """The gradient with respect to x of a loss whose gradient with respect to y = x * w is dy ("dgrad"):
+
+        dx[n, c, i] = alpha Σ_k Σ_(p, r) dy[n, k, p] w[k, c, r] + beta out,  over p stride + r dilation - padding = i
+
+    which is also the transposed convolution of dy.
+
+    Args:
+        dy: array of the shape of the output; floats as in `forward`.
+        w: the kernels.
+        x_shape: the shape of x, which does not follow from those of dy and w where stride is not 1.
+        The others: as in `forward`, and those of the convolution as they were there.
+
+    Returns:
+        dx, of x_shape, contiguous; `out` if given.
+
+    Raises:
+        ShapeError: dy has another shape than the output. The others as in `forward`; int8 has no gradients.
+
+    Example:
+        >>> dy, w = np.ones((1, 1, 3)), np.array([[[1.0, 0.0, -1.0]]])
+        >>> conv.backward_data(dy, w, (1, 1, 5), layout="NCW")
+        array([[[ 1.,  1.,  0., -1., -1.]]])
+    """
+    options = (None, stride, padding, dilation, groups, layout, flip, alpha, beta, None, compute)
+    return _run("backward_data", dy, w, None, out, x_shape, (*options, deterministic, tune, workspace_limit), stream)
+
+
+def backward_filter(
+    x: Any,
+    dy: Any,
+    w_shape: Any,
+    *,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    layout: str = "NCHW",
+    flip: bool = False,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    compute: str | None = None,
+    deterministic: bool = False,
+    tune: bool = False,
+    workspace_limit: int | None = None,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
+    """The gradient with respect to w of a loss whose gradient with respect to y = x * w is dy ("wgrad"):
+
+        dw[k, c, r] = alpha Σ_n Σ_p dy[n, k, p] x[n, c, p stride + r dilation - padding] + beta out
+
+    Args:
+        x: the input; floats as in `forward`.
+        dy: array of the shape of the output.
+        w_shape: the shape of w.
+        The others: as in `forward`, and those of the convolution as they were there. With beta=1 and out gradients add
+            up.
+
+    Returns:
+        dw, of w_shape, contiguous; `out` if given.
+
+    Raises:
+        ShapeError: dy has another shape than the output. The others as in `forward`; int8 has no gradients.
+
+    Example:
+        >>> x, dy = np.arange(5.0).reshape(1, 1, 5), np.ones((1, 1, 3))
+        >>> conv.backward_filter(x, dy, (1, 1, 3), layout="NCW")
+        array([[[3., 6., 9.]]])
+    """
+    options = (None, stride, padding, dilation, groups, layout, flip, alpha, beta, None, compute)
+    return _run("backward_filter", x, dy, None, out, w_shape, (*options, deterministic, tune, workspace_limit), stream)
+
+
+def forward_plan(
+    x: Any,
+    w: Any,
+    bias: Any = None,
+    *,
+    activation: str | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    layout: str = "NCHW",
+    flip: bool = False,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    out_dtype: Any = None,
+    compute: str | None = None,
+    deterministic: bool = False,
+    tune: bool = False,
+    workspace_limit: int | None = None,
+    out: Any = None,
+) -> ConvPlan:
+    """The plan that `forward` runs. Call it as `plan(x, w, out=None, stream=None)`, or `plan(x, w, bias, ...)`.
+
+    Example:
+        >>> conv.forward_plan(np.ones((1, 1, 5)), np.ones((1, 1, 3)), layout="NCW").info.backend
+        'numpy'
+    """
+    options = (activation, stride, padding, dilation, groups, layout, flip, alpha, beta, out_dtype, compute)
+    return _prepared("forward", x, w, bias, out, None, (*options, deterministic, tune, workspace_limit))
+
+
+def backward_data_plan(
+    dy: Any,
+    w: Any,
+    x_shape: Any,
+    *,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    layout: str = "NCHW",
+    flip: bool = False,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    compute: str | None = None,
+    deterministic: bool = False,
+    tune: bool = False,
+    workspace_limit: int | None = None,
+    out: Any = None,
+) -> ConvPlan:
+    """The plan that `backward_data` runs: call it as `plan(dy, w, out=None, stream=None)`.
+
+    Example:
+        >>> conv.backward_data_plan(np.ones((1, 1, 3)), np.ones((1, 1, 3)), (1, 1, 5), layout="NCW").info.op
+        'conv.backward_data'
+    """
+    options = (None, stride, padding, dilation, groups, layout, flip, alpha, beta, None, compute)
+    return _prepared("backward_data", dy, w, None, out, x_shape, (*options, deterministic, tune, workspace_limit))
+
+
+def backward_filter_plan(
+    x: Any,
+    dy: Any,
+    w_shape: Any,
+    *,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    layout: str = "NCHW",
+    flip: bool = False,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    compute: str | None = None,
+    deterministic: bool = False,
+    tune: bool = False,
+    workspace_limit: int | None = None,
+    out: Any = None,
+) -> ConvPlan:
+    """The plan that `backward_filter` runs: call it as `plan(x, dy, out=None, stream=None)`.
+
+    Example:
+        >>> conv.backward_filter_plan(np.ones((1, 1, 5)), np.ones((1, 1, 3)), (1, 1, 3), layout="NCW").info.op
+        'conv.backward_filter'
+    """
+    options = (None, stride, padding, dilation, groups, layout, flip, alpha, beta, None, compute)
+    return _prepared("backward_filter", x, dy, None, out, w_shape, (*options, deterministic, tune, workspace_limit))
+
+
+def _run(
+    direction: str, a: Any, b: Any, bias: Any, out: Any, shape: Any, options: tuple[Any, ...], stream: Any
+) -> Array:
+    handle = handle_of(stream)
+    plan = None
+    if _is_usual(*options) and (shape is None or _are_whole(shape)):
+        try:
+            # The short way, for numbacc's own arrays.
+            extra = None if bias is None else bias._numbacc_layout
+            target = None if out is None else out._numbacc_layout
+            plan = _plans.hit((direction, a._numbacc_layout, b._numbacc_layout, extra, target, shape, *options))
+        except Exception:  # NumPy's arrays have no such layout, and of what is foreign an attribute may raise anything
+            pass
+    if plan is not None:
+        found: Array = plan.run((a, b) if bias is None else (a, b, bias), None if out is None else (out,), out, handle)
+        return found
+    plan, inputs, outs = _find(direction, a, b, bias, out, shape, options, handle)
+    result: Array = plan.run(inputs, outs, out, handle)
+    return result
+
+
+def _is_usual(
+    activation: Any, stride: Any, padding: Any, dilation: Any, groups: Any, layout: Any, flip: Any, alpha: Any,
+    beta: Any, out_dtype: Any, compute: Any, deterministic: Any, tune: Any, workspace_limit: Any,
+) -> bool:  # fmt: skip
+    """Whether options are of the types that nearly all have: 1.0 is equal to 1, and may not find its plan."""
+    return (
+        (flip is False or flip is True)
+        and (deterministic is False or deterministic is True)
+        and (tune is False or tune is True)
+        and type(groups) is int
+        and _are_whole(stride)
+        and (_are_whole(padding) or type(padding) is str)
+        and _are_whole(dilation)
+        and (workspace_limit is None or type(workspace_limit) is int)
+    )
+
+
+def _are_whole(value: Any) -> bool:
+    return type(value) is int or (type(value) is tuple and _INTEGERS.issuperset(map(type, value)))
+
+
+def _find(
+    direction: str, a: Any, b: Any, bias: Any, out: Any, shape: Any, options: tuple[Any, ...], handle: int
+) -> tuple[ConvPlan, list[Any], list[Any] | None]:
+    """(plan, inputs, outputs) of a call."""
+    names = OPERANDS[direction]
+    inputs = [operands.as_array(array, name, handle) for array, name in zip((a, b), names, strict=True)]
+    if bias is not None:
+        inputs.append(operands.as_array(bias, "bias", handle))
+    outs = None if out is None else [operands.as_array(out, "out", handle)]
+    layouts = [operands.layout_of(array) for array in inputs]
+    extra = layouts[2] if bias is not None else None
+    target = None if outs is None else operands.layout_of(outs[0])
+    lengths = None if direction == "forward" else lengths_of(shape, name=SHAPES[direction])
+    plan = _plans.find((direction, *layouts[:2], extra, target, lengths, *plain(*options)))
+    return plan, inputs, outs
+
+
+def _prepared(direction: str, a: Any, b: Any, bias: Any, out: Any, shape: Any, options: tuple[Any, ...]) -> ConvPlan:
+    plan, inputs, outs = _find(direction, a, b, bias, out, shape, options, handle_of(None))
+    plan.prepare(inputs, outs)
+    return plan
+
+
+cache_info, cache_clear, cache_limit = functions_of(_plans, __name__)

@@ -1,0 +1,195 @@
+"""Convolutions as graphs of cuDNN's: how arrays are described, and how much of an epilogue cuDNN does.
+
+cuDNN sees images as (N, C, *pixels) whatever their layout, which is in the strides. One dimension becomes two, one of
+which has length 1. What follows a convolution is fused with it where cuDNN has engines for that: everything where
+channels are the innermost, only bias and ReLU where they are not (facts of 9.19 and 9.28); the rest is left to one of
+our kernels, behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ..base.layout import Layout, layout, row_major_strides
+from ..libraries.cudnn_graph import ALIGNED, Drawing, Graph, Place, Spatial
+from .problem import Problem
+
+#: Activation -> cuDNN's mode of pointwise operations, and what that needs to know.
+_MODES: dict[str, tuple[str, dict[str, Any]]] = {
+    "relu": ("RELU_FWD", {}),
+    "leaky_relu": ("RELU_FWD", {"slope": 0.01}),
+    "gelu": ("GELU_FWD", {}),
+    "gelu_tanh": ("GELU_APPROX_TANH_FWD", {}),
+    "silu": ("SWISH_FWD", {}),
+    "sigmoid": ("SIGMOID_FWD", {}),
+    "tanh": ("TANH_FWD", {}),
+    "elu": ("ELU_FWD", {}),
+}
+
+
+class Way(NamedTuple):
+    """What cuDNN does of an epilogue; our kernel does the rest.
+
+    Attributes:
+        bias, activation: whether it adds the bias, and applies the activation.
+    """
+
+    bias: bool
+    activation: bool
+
+
+class Lowered(NamedTuple):
+    """A problem as a graph.
+
+    Attributes:
+        graphs: the graph; behind it others of the same tensors that may be faster.
+        operands: for each of its tensors with memory the number of the problem's operand, inputs first.
+        copies: pairs (number of an operand that cuDNN cannot take as it lies, layout of the copy that it gets).
+        way: what is left to do.
+    """
+
+    graphs: tuple[Graph, ...]
+    operands: tuple[int, ...]
+    copies: tuple[tuple[int, Layout], ...]
+    way: Way
+
+
+def ways(problem: Problem) -> list[Way]:
+    """How much of an epilogue cuDNN may do, most first: where it has no engine for one, the next is tried."""
+    call = problem.call
+    bias, activation = call.bias is not None, call.activation is not None
+    nothing = Way(False, False)
+    if not (bias or activation) or call.a.dtype.name == "float64":
+        return [nothing]
+    found = []
+    channels_last = problem.geometry.window.channels_last
+    # In company, cuDNN has engines for convolutions without factors only; additions have them.
+    has_factors = call.alpha == 1 or bias or call.beta
+    if has_factors and (channels_last or (bias and call.activation in (None, "relu"))):
+        found.append(Way(bias, activation))
+    if bias and activation:
+        found.append(Way(True, False))
+    return [*found, nothing]
+
+
+def lower(problem: Problem, way: Way, aligned: Sequence[bool], copies_misaligned: bool = True) -> Lowered:
+    """A problem as a graph, of which cuDNN does this much.
+
+    Args:
+        aligned: for each operand, inputs first, whether it starts on a multiple of 16 bytes.
+        copies_misaligned: whether cuDNN gets copies of those that do not. It is given none such in fused graphs, for
+            which it proposes engines that then refuse them.
+    """
+    copies_misaligned = copies_misaligned or way.bias or way.activation
+    arrays, copies = [], []
+    for number, array in enumerate((*problem.inputs, problem.out)):
+        if _fits(array) and (aligned[number] or not copies_misaligned):
+            arrays.append(array)
+        else:
+            arrays.append(packed(array))
+            copies.append((number, arrays[-1]))
+    moved = {number for number, _ in copies}
+    exact = [number in moved or is_aligned for number, is_aligned in enumerate(aligned)]
+    axes = (2, 3) if problem.geometry.window.dimensions == 1 else (0,)
+    drawn = [_draw(problem, way, arrays, exact, axis) for axis in axes]
+    return Lowered(tuple(graph for graph, _ in drawn), drawn[0][1], tuple(copies), way)
+
+
+def packed(array: Layout) -> Layout:
+    """The contiguous layout of an array."""
+    return layout(array.shape, row_major_strides(array.shape, array.itemsize), array.dtype, array.device)
+
+
+def _fits(array: Layout) -> bool:
+    """Whether cuDNN takes an array as it lies: not where elements are repeated or counted backwards; a bias gapless."""
+    if array.ndim == 1 and array.size > 1:
+        return array.strides[0] == array.itemsize
+    steps = [step for n, step in zip(array.shape, array.strides, strict=True) if n > 1]
+    return all(step > 0 and step % array.itemsize == 0 for step in steps)
+
+
+def _image(array: Layout, channels_last: bool, lifted: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(shape, strides in elements) of an array as cuDNN sees it: (N, C, *pixels).
+
+    Args:
+        lifted: the axis at which one of length 1 is put in; 0 for none.
+    """
+    shape, strides = list(array.shape), [step // array.itemsize for step in array.strides]
+    order = list(range(array.ndim))
+    if channels_last:
+        order.insert(1, order.pop())
+    shape, strides = [shape[k] for k in order], [strides[k] for k in order]
+    if lifted:
+        shape.insert(lifted, 1)
+        strides.insert(lifted, 0)
+    # The strides of axes of length 1 mean nothing to us, but to cuDNN's heuristics they tell the layout.
+    inner_first = [1, *range(len(shape) - 1, 1, -1), 0] if channels_last else list(range(len(shape) - 1, -1, -1))
+    reach = 1
+    for k in inner_first:
+        if shape[k] == 1:
+            strides[k] = reach
+        reach = max(reach, shape[k] * strides[k])
+    return tuple(shape), tuple(strides)
+
+
+def _spatial(problem: Problem, lifted: int) -> Spatial:
+    window = problem.geometry.window
+    before, after = zip(*window.padding, strict=True)
+    found = Spatial(window.stride, window.dilation, before, after, window.flip)
+    if not lifted:
+        return found
+
+    def widened(numbers: tuple[int, ...], neutral: int) -> tuple[int, ...]:
+        return (neutral, *numbers) if lifted == 2 else (*numbers, neutral)
+
+    return Spatial(
+        widened(found.stride, 1), widened(found.dilation, 1), widened(before, 0), widened(after, 0), window.flip
+    )
+
+
+def _draw(
+    problem: Problem, way: Way, arrays: Sequence[Layout], aligned: Sequence[bool], lifted: int
+) -> tuple[Graph, tuple[int, ...]]:
+    """(the graph, for each of its tensors with memory the number of the operand)."""
+    call, last = problem.call, len(arrays) - 1
+    draw, operands = Drawing(problem.accumulator), []
+
+    def tensor(number: int) -> Place:
+        array = arrays[number]
+        if array.ndim == 1:
+            rank = len(problem.geometry.y_shape) + bool(lifted)
+            shape: tuple[int, ...] = (1, array.shape[0], *(1,) * (rank - 2))
+            strides: tuple[int, ...] = (array.shape[0], *(1,) * (rank - 1))
+        else:
+            shape, strides = _image(array, problem.geometry.window.channels_last, lifted)
+        operands.append(number)
+        alignment = ALIGNED if aligned[number] else array.itemsize
+        return draw.tensor(array.dtype.name, shape, strides, alignment=alignment)
+
+    a, b = tensor(0), tensor(1)
+    spatial = _spatial(problem, lifted)
+    alpha, beta = float(call.alpha), float(call.beta)
+    if not (way.bias or way.activation):
+        draw.convolve(call.direction, a, b, spatial, tensor(last), alpha=alpha, beta=beta)
+        return draw.graph(), tuple(operands)
+    bias = tensor(2) if way.bias else None
+    before = tensor(last) if beta else None
+    out = tensor(last)
+    found = draw.convolve(call.direction, a, b, spatial, draw.like(out))
+    rest = int(bias is not None) + int(way.activation) + int(before is not None)
+
+    def target() -> Place | None:
+        nonlocal rest
+        rest -= 1
+        return None if rest else out
+
+    if before is not None:
+        found = draw.pointwise("ADD", found, before, out=target(), alpha1=alpha, alpha2=beta)
+    if bias is not None:
+        factors: dict[str, Any] = {} if before is not None or alpha == 1 else {"alpha1": alpha}
+        found = draw.pointwise("ADD", found, bias, out=target(), **factors)
+    if way.activation:
+        mode, more = _MODES[call.activation]
+        draw.pointwise(mode, found, out=target(), **more)
+    return draw.graph(), tuple(operands)

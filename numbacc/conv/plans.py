@@ -1,0 +1,192 @@
+"""The plan of a convolution: which of cuDNN's plans, what is copied before it, and what our kernel adds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..base.dispatch import graph_library, runtime
+from ..base.layout import Layout, layout, view
+from ..device import copying, workspace
+from ..device.map_executable import MapExecutable, MapSpec
+from ..device.operation import Trial
+from ..device.steps import Scratch, Step, Steps, ZeroBytes
+from ..errors import UnsupportedError
+from ..kernels.convolved import epilogue
+from ..libraries.cudnn_graph import ALIGNED
+from ..plan.base import Plan
+from ..reference import conv as reference
+from .lowering import Lowered, Way, lower, packed, ways
+from .problem import Call, resolve
+
+
+class ConvPlan(Plan):
+    """A planned convolution, or gradient of one. Call it with arrays laid out as those it was made for.
+
+    Plans of cuDNN belong to a thread: each thread that runs this one restores its own, once.
+    """
+
+    per_thread = True
+    backend = "cudnn"
+
+    def __init__(self, call: Call):
+        problem = self.problem = resolve(call)
+        super().__init__(f"conv.{call.direction}", problem.names, problem.inputs, (problem.out,))
+        self._check_writable()
+        self.out_given = call.out is not None
+        self.math_dtype, self.accumulator_dtype = problem.compute, problem.accumulator
+        self.tunes = bool(call.tune)
+        #: A gradient over an empty batch is one of zeros; and where alpha is 0 the operands do not count.
+        self._without_sums = not problem.geometry.batch or not call.alpha
+        self.empty = not problem.out.size
+
+    # ------------------------------------------------------------ choosing
+
+    def _key(self, addresses: Sequence[int]) -> tuple[bool, ...]:
+        return tuple([address % ALIGNED == 0 for address in addresses])
+
+    def _make(self, key: tuple[bool, ...], trial: Trial | None) -> Any:
+        if self._without_sums:
+            return self._rest(key)
+        untaken = None
+        for way in ways(self.problem):
+            # Copies of arrays that start anywhere are made only where there is no engine for them.
+            for copies in (True,) if all(key) else (False, True):
+                lowered = lower(self.problem, way, key, copies)
+                try:
+                    return self._assembled(lowered, self._choose(lowered, trial), key)
+                except UnsupportedError as error:
+                    untaken = untaken or error
+        assert untaken is not None
+        raise untaken
+
+    def _choose(self, lowered: Lowered, trial: Trial | None) -> Any:
+        """cuDNN's plan: the first that fits, or, where there is a trial, the fastest."""
+        library, wants = graph_library(), self.problem.wants
+        if trial is None:
+            return library.choose(lowered.graphs[0], wants, self.device)
+        tried = partial(self._tried, trial, lowered)
+        return library.tune(lowered.graphs, wants, self.device, trial.stream, tried)
+
+    def _assembled(self, lowered: Lowered, algorithm: Any, key: tuple[bool, ...]) -> Any:
+        """cuDNN's plan as an executable: alone, or with copies before it and our kernel behind."""
+        problem, library = self.problem, graph_library()
+        behind = self._behind(lowered.way)
+        if not lowered.copies and not behind:
+            return library.Runner(lowered.graphs[0], algorithm, self.device, lowered.operands, self._pairs())
+        scratch, last = Scratch(), len(self.inputs)
+        numbers, steps, back = list(range(last + 1)), [], []
+        for number, dense in lowered.copies:
+            numbers[number] = last + 1 + scratch.part(dense.nbytes)
+            own = (*self.inputs, *self.outputs)[number]
+            if number < last or problem.call.beta:
+                steps.append(Step(copying.executable(own, dense), (number, numbers[number])))
+            if number == last:
+                back.append(Step(copying.executable(dense, own), (numbers[number], number)))
+        runner = library.Runner(lowered.graphs[0], algorithm, self.device)
+        steps.append(Step(runner, tuple(numbers[k] for k in lowered.operands)))
+        return Steps(
+            [*steps, *back, *behind],
+            scratch,
+            self.close,
+            lambda addresses: self._key(addresses) == key,
+            backend=runner.backend + "+kernel",
+            algorithm=runner.algorithm,
+            deterministic=runner.deterministic,
+        )
+
+    def _behind(self, way: Way, factor: float = 1.0) -> list[Step]:
+        """What cuDNN leaves of a factor, the bias and the activation, in place."""
+        call, out, last = self.problem.call, self.problem.out, len(self.inputs)
+        bias = None if way.bias else call.bias
+        activation = None if way.activation else call.activation
+        if bias is None and activation is None and factor == 1:
+            return []
+        reads, inputs, numbers = [view(0, 0, out.strides, out.shape)], [out], [last]
+        if bias is not None:
+            axis = out.ndim - 1 if self.problem.geometry.window.channels_last else 1
+            steps = tuple(bias.strides[0] if k == axis else 0 for k in range(out.ndim))
+            reads.append(view(1, 0, steps, out.shape))
+            inputs.append(bias)
+            numbers.append(last - 1)
+        return [Step(_map(epilogue(activation, bias is not None, factor), inputs, out, reads), (*numbers, last))]
+
+    def _rest(self, key: tuple[bool, ...]) -> Steps:
+        """The executable of what is left without sums: beta out, or 0, and what follows."""
+        out, beta = self.problem.out, float(self.problem.call.beta)
+        last, scratch, steps = len(self.inputs), Scratch(), []
+        if not beta:
+            dense = packed(out)
+            part = last + 1 + scratch.part(dense.nbytes)
+            steps.append(Step(ZeroBytes(dense.nbytes, self.device), (part,)))
+            steps.append(Step(copying.executable(dense, out), (part, last)))
+        return Steps(
+            [*steps, *self._behind(Way(False, False), beta or 1.0)],
+            scratch,
+            self.close,
+            lambda addresses: self._key(addresses) == key,
+            backend="kernel",
+            algorithm="nothing is summed",
+        )
+
+    def _tried(self, trial: Trial, lowered: Lowered, runner: Any) -> Callable[[], None]:
+        """A function that queues the work by a runner, with memory of its own for results and copies."""
+        kept, moved = [], list(trial.addresses)
+        for number, array in {**dict(lowered.copies), len(self.inputs): _dense(self.problem.out)}.items():
+            kept.append(runtime().allocate(array.nbytes, self.device, trial.stream))
+            moved[number] = kept[-1].address
+        addresses = [moved[k] for k in lowered.operands]
+
+        def launch(scratch: int) -> None:
+            status = runner.launch_unchecked(trial.stream, scratch, addresses, ())
+            if status:
+                runner.check(status)
+
+        def run(memory: Any = kept) -> None:
+            workspace.run(launch, runner.workspace_bytes, self.device, trial.stream)
+
+        return run
+
+    # ------------------------------------------------------------ NumPy
+
+    def _compute(self, inputs: Sequence[Any], outs: Sequence[Any], scalars: Sequence[Any]) -> Sequence[Any]:
+        problem, call = self.problem, self.problem.call
+        window, (a, b, *bias), (out,) = problem.geometry.window, inputs, outs
+        options = {"out_dtype": problem.out.dtype, "alpha": float(call.alpha), "beta": float(call.beta), "before": out}
+        if call.direction == "forward":
+            found = reference.forward(
+                a, b, window, **options, bias=bias[0] if bias else None, activation=call.activation
+            )
+        elif call.direction == "backward_data":
+            found = reference.backward_data(a, b, problem.geometry.x_shape, window, **options)
+        else:
+            found = reference.backward_filter(a, b, problem.geometry.w_shape, window, **options)
+        if out is None:
+            return (found,)
+        np.copyto(out, found)
+        return outs
+
+
+def _dense(array: Layout) -> Layout:
+    """A layout with room for an array that lies as this one does."""
+    return layout((array.high - array.low,), (1,), np.dtype(np.uint8), array.device)
+
+
+def _map(formula: Any, inputs: Sequence[Layout], out: Layout, reads: Sequence[Any]) -> MapExecutable:
+    return MapExecutable(
+        MapSpec(
+            op=formula.name,
+            formula=formula,
+            reference=formula.reference,
+            names=(*("out", "bias")[: len(inputs)], "out"),
+            inputs=tuple(inputs),
+            outputs=(out,),
+            shape=out.shape,
+            reads=tuple(reads),
+            writes=(view(0, 0, out.strides, out.shape),),
+            out_given=True,
+        )
+    )

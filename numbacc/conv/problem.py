@@ -1,0 +1,258 @@
+"""What is asked of a convolution, checked, with what follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..base.checks import boolean, integer, real
+from ..base.dtypes import dtype, info
+from ..base.layout import Layout, check_same_device, is_sequence, layout, row_major_strides
+from ..errors import DTypeError, OptionError, ShapeError, shown
+from ..libraries.cudnn_plans import Wants
+from ..plan.base import check_out
+from ..reference.conv import ACTIVATIONS
+from .geometry import Geometry, geometry
+
+#: The two operands of each direction.
+OPERANDS = {"forward": ("x", "w"), "backward_data": ("dy", "w"), "backward_filter": ("x", "dy")}
+#: What the shape of each gradient is called.
+SHAPES = {"backward_data": "x_shape", "backward_filter": "w_shape"}
+#: The dtypes of operands, each with those of results, the first by default.
+RESULTS = {
+    "float32": ("float32",),
+    "float64": ("float64",),
+    "float16": ("float16",),
+    "bfloat16": ("bfloat16",),
+    "int8": ("int32", "float32"),
+}
+#: Scratch memory that a plan may use, where `workspace_limit` says nothing else.
+WORKSPACE_LIMIT = 2**30
+
+
+class Call(NamedTuple):
+    """What is asked for: the key of a plan.
+
+    Attributes:
+        direction: one of OPERANDS.
+        a, b: layouts of its two operands.
+        bias, out: of these, None where they are not given.
+        shape: x_shape or w_shape, None forward.
+        The others: as `plain` gives them.
+    """
+
+    direction: str
+    a: Layout
+    b: Layout
+    bias: Layout | None
+    out: Layout | None
+    shape: Any
+    activation: Any
+    stride: Any
+    padding: Any
+    dilation: Any
+    groups: Any
+    layout: Any
+    flip: Any
+    alpha: Any
+    beta: Any
+    out_dtype: Any
+    compute: Any
+    deterministic: Any
+    tune: Any
+    workspace_limit: Any
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A checked convolution.
+
+    Attributes:
+        call: what was asked for.
+        geometry: shapes and windows.
+        out: layout of the result.
+        compute: name of the dtype of the arithmetic, "tf32" where products of float32 are shortened.
+        accumulator: of sums.
+        wants: what a plan must keep to.
+    """
+
+    call: Call
+    geometry: Geometry
+    out: Layout
+    compute: str
+    accumulator: str
+    wants: Wants
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the inputs and the output."""
+        return (*OPERANDS[self.call.direction], *["bias"] * (self.call.bias is not None), "out")
+
+    @property
+    def inputs(self) -> tuple[Layout, ...]:
+        call = self.call
+        return (call.a, call.b) if call.bias is None else (call.a, call.b, call.bias)
+
+
+def plain(
+    activation: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: Any,
+    layout: Any,
+    flip: Any,
+    alpha: Any,
+    beta: Any,
+    out_dtype: Any,
+    compute: Any,
+    deterministic: Any,
+    tune: Any,
+    workspace_limit: Any,
+) -> tuple[Any, ...]:
+    """The options of a call as parts of a key, lists as tuples.
+
+    Numbers are checked here: 1.0 and True are equal to 1, and where they are refused must not find its plan.
+
+    Raises:
+        OptionError: what must be an integer, a number, True or False is not.
+    """
+    return (
+        _frozen(activation),
+        _whole(stride, "stride"),
+        _whole(padding, "padding"),
+        _whole(dilation, "dilation"),
+        integer(groups, "groups"),
+        _frozen(layout),
+        boolean(flip, "flip"),
+        real(alpha, "alpha"),
+        real(beta, "beta"),
+        _frozen(out_dtype),
+        _frozen(compute),
+        boolean(deterministic, "deterministic"),
+        boolean(tune, "tune"),
+        _limit(workspace_limit),
+    )
+
+
+def _frozen(value: Any) -> Any:
+    """An option with lists as tuples."""
+    return tuple(map(_frozen, value)) if is_sequence(value) else value
+
+
+def _whole(value: Any, name: str) -> Any:
+    """Integers, in tuples where they are in lists; words as they are."""
+    if is_sequence(value):
+        return tuple(_whole(part, name) for part in value)
+    return value if isinstance(value, str) else integer(value, name)
+
+
+def _limit(value: Any) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < 2**63:
+        raise OptionError(f"workspace_limit={shown(value)}; it must be a number of bytes, 0 or more, or None")
+    return int(value)
+
+
+def _geometry(call: Call) -> Geometry:
+    options = {name: getattr(call, name) for name in ("stride", "padding", "dilation", "groups", "layout", "flip")}
+    if call.direction == "forward":
+        return geometry(call.a.shape, call.b.shape, **options)
+    if call.direction == "backward_data":
+        found = geometry(call.shape, call.b.shape, **options, names=(SHAPES[call.direction], "w"))
+        found.check_dy(call.a.shape)
+    else:
+        found = geometry(call.a.shape, call.shape, **options, names=("x", SHAPES[call.direction]))
+        found.check_dy(call.b.shape)
+    return found
+
+
+def _check_dtypes(call: Call) -> None:
+    """Raise DTypeError unless the operands' dtypes are ones that are convolved, in this direction, with each other."""
+    first, second = OPERANDS[call.direction]
+    known = [name for name in RESULTS if name != "int8" or call.direction == "forward"]
+    if call.a.dtype.name not in known:
+        raise DTypeError(
+            f"{first} has dtype {call.a.dtype}; conv.{call.direction} takes {', '.join(known)}"
+            + ("; int8 has no gradients" if call.a.dtype.name == "int8" else "")
+        )
+    if call.b.dtype != call.a.dtype:
+        raise DTypeError(f"{second} has dtype {call.b.dtype}, {first} has {call.a.dtype}; they must have one dtype")
+
+
+def _check_bias(call: Call, filters: int) -> None:
+    if call.bias is None:
+        return
+    if call.bias.shape != (filters,):
+        raise ShapeError(f"bias has shape {call.bias.shape}; it needs a number for each of w's outputs: ({filters},)")
+    if call.bias.dtype != call.a.dtype:
+        raise DTypeError(f"bias has dtype {call.bias.dtype}; it must have that of x, {call.a.dtype}")
+
+
+def _check_options(call: Call) -> None:
+    if call.activation is not None and (not isinstance(call.activation, str) or call.activation not in ACTIVATIONS):
+        raise OptionError(f"activation={shown(call.activation)} is unknown; it is None, {', '.join(ACTIVATIONS)}")
+    if call.beta and call.out is None:
+        raise OptionError(f"beta={call.beta} adds what is in out; pass out, or beta=0")
+    has_more = call.alpha != 1 or call.beta or call.bias is not None or call.activation is not None
+    if call.a.dtype.name == "int8" and has_more:
+        raise OptionError("int8 is convolved as it is: alpha 1, beta 0, no bias, no activation")
+
+
+def _compute(call: Call) -> tuple[str, str]:
+    """(compute, accumulator) of a call."""
+    types = info(call.a.dtype).products
+    assert types is not None
+    compute = types.compute[0] if call.compute is None else call.compute
+    if compute not in types.compute:
+        raise OptionError(
+            f"compute={shown(call.compute)} is not for {call.a.dtype}; it is None or {', '.join(types.compute)}"
+        )
+    return compute, types.accumulator
+
+
+def _result(call: Call, shape: tuple[int, ...]) -> Layout:
+    """The layout of the result: of out, or, where none is given, contiguous."""
+    allowed = RESULTS[call.a.dtype.name]
+    if call.out_dtype is not None:
+        found, what = dtype(call.out_dtype, "out_dtype"), "out_dtype is"
+    else:
+        found, what = dtype(allowed[0]) if call.out is None else call.out.dtype, "out has dtype"
+    if found.name not in allowed:
+        raise DTypeError(f"{what} {found}; the result of {call.a.dtype} has dtype {' or '.join(allowed)}")
+    made = layout(shape, row_major_strides(shape, int(found.itemsize)), found, call.a.device)
+    if call.out is None:
+        return made
+    check_out((call.out,), (made,), ("out",))
+    return call.out
+
+
+def resolve(call: Call) -> Problem:
+    """Check a call.
+
+    Raises:
+        ShapeError, DTypeError, OptionError, DeviceError: as the functions say.
+    """
+    first, second = OPERANDS[call.direction]
+    check_same_device(call.b, second, call.a, first)
+    if call.bias is not None:
+        check_same_device(call.bias, "bias", call.a, first)
+    _check_dtypes(call)
+    found = _geometry(call)
+    _check_bias(call, found.filters)
+    _check_options(call)
+    compute, accumulator = _compute(call)
+    shape = {"forward": found.y_shape, "backward_data": found.x_shape, "backward_filter": found.w_shape}
+    inputs = {"float32": "exact", "tf32": "tf32"}[compute] if call.a.dtype.name == "float32" else "any"
+    limit = WORKSPACE_LIMIT if call.workspace_limit is None else call.workspace_limit
+    return Problem(
+        call=call,
+        geometry=found,
+        out=_result(call, shape[call.direction]),
+        compute=compute,
+        accumulator=accumulator,
+        wants=Wants(call.deterministic, limit, inputs),
+    )

@@ -1,0 +1,118 @@
+"""Convolutions without arrays: what `numbacc.cudnn.supports` is asked about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..base.dtypes import dtype as dtype_of
+from ..base.layout import Layout, layout, row_major_strides
+from ..errors import OptionError, shown
+from ..libraries.cudnn_graph import Graph
+from ..libraries.cudnn_plans import Wants
+from .geometry import geometry
+from .lowering import lower, ways
+from .problem import OPERANDS, Call, Problem, resolve
+
+
+class Request:
+    """A convolution that is asked about.
+
+    Attributes:
+        wants: what its plan must keep to.
+
+    Example:
+        >>> len(conv.request((8, 64, 56, 56), (64, 64, 3, 3)).graphs())
+        1
+    """
+
+    def __init__(self, problem: Problem):
+        self._problem = problem
+        self.wants: Wants = problem.wants
+
+    def graphs(self) -> list[Graph]:
+        """cuDNN's graphs of it, the best first: behind one that is fused those that leave more to a kernel of ours."""
+        aligned = (True,) * (len(self._problem.inputs) + 1)
+        return [graph for way in ways(self._problem) for graph in lower(self._problem, way, aligned).graphs]
+
+    def __repr__(self) -> str:
+        call, found = self._problem.call, self._problem.geometry
+        more = ["bias"] * (call.bias is not None)
+        more += [f"activation {call.activation}"] * (call.activation is not None)
+        text = f"conv.{call.direction} of {call.a.dtype}, {call.layout}: x {found.x_shape}, w {found.w_shape}"
+        return f"<{', '.join([text, f'y {found.y_shape}', *more])}>"
+
+
+def request(
+    x_shape: Any,
+    w_shape: Any,
+    *,
+    direction: str = "forward",
+    dtype: Any = "float32",
+    bias: bool = False,
+    activation: str | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    layout: str = "NCHW",
+    flip: bool = False,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    out_dtype: Any = None,
+    compute: str | None = None,
+    deterministic: bool = False,
+    workspace_limit: int | None = None,
+) -> Request:
+    """A convolution of contiguous arrays of these shapes, for `numbacc.cudnn.supports`.
+
+    Args:
+        x_shape, w_shape: of input and kernels, in the order of `layout`.
+        direction: "forward", "backward_data" or "backward_filter".
+        dtype: of the operands.
+        bias: whether there is one.
+        The others: as in `forward`.
+
+    Raises:
+        As `forward`, `backward_data` and `backward_filter`.
+
+    Example:
+        >>> conv.request((8, 56, 56, 64), (64, 3, 3, 64), layout="NHWC", dtype="float16", padding=1)
+        <conv.forward of float16, NHWC: x (8, 56, 56, 64), w (64, 3, 3, 64), y (8, 56, 56, 64)>
+    """
+    if direction not in OPERANDS:
+        raise OptionError(f"direction={shown(direction)} is unknown; it is {', '.join(OPERANDS)}")
+    options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups, "flip": flip}
+    found = geometry(x_shape, w_shape, **options, layout=layout, names=("x_shape", "w_shape"))
+    kind = dtype_of(dtype)
+    shapes = {"x": found.x_shape, "w": found.w_shape, "dy": found.y_shape}
+    first, second = (_contiguous(shapes[name], kind) for name in OPERANDS[direction])
+    whole = {"forward": found.y_shape, "backward_data": found.x_shape, "backward_filter": found.w_shape}[direction]
+    result = kind if kind.name != "int8" else dtype_of(out_dtype or "int32")
+    return Request(
+        resolve(
+            Call(
+                direction=direction,
+                a=first,
+                b=second,
+                bias=_contiguous((found.filters,), kind) if bias else None,
+                out=_contiguous(whole, result),
+                shape=None if direction == "forward" else whole,
+                activation=activation,
+                **options,
+                layout=layout,
+                alpha=alpha,
+                beta=beta,
+                out_dtype=out_dtype,
+                compute=compute,
+                deterministic=deterministic,
+                tune=False,
+                workspace_limit=workspace_limit,
+            )
+        )
+    )
+
+
+def _contiguous(shape: tuple[int, ...], kind: np.dtype[Any]) -> Layout:
+    return layout(shape, row_major_strides(shape, int(kind.itemsize)), kind, 0)

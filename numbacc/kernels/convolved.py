@@ -1,0 +1,70 @@
+"""What follows a convolution where cuDNN does not do it: a factor, a bias and an activation, in place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from ..reference import conv as reference
+from . import activations as act
+from .activations import elu, leaky_relu
+from .formula import Formula
+from .formulas import activated, biased, identity
+
+
+def _leaky_relu(v):
+    return leaky_relu(v, 0.01)
+
+
+def _elu(v):
+    return elu(v, 1.0)
+
+
+#: As in `reference.conv.ACTIVATIONS`.
+_ACTIVATIONS = {
+    "relu": act.relu,
+    "leaky_relu": _leaky_relu,
+    "gelu": act.geglu,
+    "gelu_tanh": act.geglu_tanh,
+    "silu": act.swiglu,
+    "sigmoid": act.sigmoid,
+    "tanh": math.tanh,
+    "elu": _elu,
+}
+
+
+@lru_cache(maxsize=64)
+def epilogue(activation: str | None, has_bias: bool, factor: float = 1.0) -> Formula:
+    """The formula (v, b) -> activation(factor v + b), or v -> activation(factor v)."""
+    means = reference.ACTIVATIONS.get(activation or "", lambda v: v)
+    formula = identity if activation is None else activated(_ACTIVATIONS[activation])
+    name = f"conv.{activation or 'identity'}"
+    origin = (epilogue, (activation, has_bias, factor))
+    if has_bias:
+        both = _scaled_first(biased(formula), factor)
+        return Formula(f"{name}+bias", both, lambda v, b: (means(v * v.dtype.type(factor) + b),), origin=origin)
+    return Formula(name, _scaled(formula, factor), lambda v: (means(v * v.dtype.type(factor)),), origin=origin)
+
+
+def _scaled(formula: Callable[..., Any], factor: float) -> Callable[..., Any]:
+    """The map v -> formula(factor v)."""
+    if factor == 1.0:
+        return formula
+
+    def forward(v):
+        return formula(v * factor)
+
+    return forward
+
+
+def _scaled_first(formula: Callable[..., Any], factor: float) -> Callable[..., Any]:
+    """The map (v, b) -> formula(factor v, b)."""
+    if factor == 1.0:
+        return formula
+
+    def forward(v, b):
+        return formula(v * factor, b)
+
+    return forward

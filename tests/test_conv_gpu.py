@@ -1,0 +1,118 @@
+"""What only a real cuDNN shows: measured plans, precision, determinism, sizes that have kernels of their own."""
+
+from __future__ import annotations
+
+import conv_oracle
+import numpy as np
+import pytest
+from conftest import Place
+from conv_call import Call, small
+from conv_oracle import ACTIVATIONS, DIRECTIONS, FLOATS
+
+import numbacc
+from numbacc import conv
+
+pytestmark = pytest.mark.gpu
+
+PLACE = Place("gpu")
+SINGLE, DOUBLE, HALF, BFLOAT16 = FLOATS
+each_direction = pytest.mark.parametrize("direction", DIRECTIONS)
+each_dtype = pytest.mark.parametrize("dtype", FLOATS, ids=str)
+
+
+def large(direction, layout="NHWC", dtype=SINGLE, **more):
+    """Of so many channels that engines for tensor cores are proposed first."""
+    sizes = {"batch": 2, "groups": 1, "channels": 32, "filters": 32, "lengths": (14, 14), "taps": (3, 3)}
+    return small(direction, layout, dtype=dtype, out_dtype=dtype, **{**sizes, **more})
+
+
+@each_dtype
+@each_direction
+def test_many_channels(direction, dtype):
+    for layout in ("NCHW", "NHWC"):
+        Call(PLACE, large(direction, layout, dtype)).check()
+
+
+@each_direction
+def test_measured_plans(direction):
+    """Of several proposals one is kept, and taken at the next call."""
+    conv.cache_clear()
+    for dtype in (SINGLE, HALF):
+        call = Call(PLACE, large(direction, dtype=dtype), {"out": {}}, tune=True)
+        call.check()
+        chosen = call.plan().info.algorithm
+        call.check()
+        assert call.plan().info.algorithm == chosen
+        # A plan that was asked for before its first call is measured by that.
+        conv.cache_clear()
+        again = Call(PLACE, large(direction, dtype=dtype), {"out": {}}, tune=True)
+        again.verify(again.plan()(*again.views, out=again.out.view))
+
+
+def test_measured_plans_of_one_dimension_and_of_arrays_that_are_copied():
+    for direction in DIRECTIONS:
+        case = small(direction, "NWC", channels=16, filters=16, lengths=(200,), dilation=8)
+        Call(PLACE, case, tune=True).check()
+        Call(PLACE, case, {name: {"steps": (1, -1, 1)} for name in ("x", "dy", "out")}, tune=True).check()
+        Call(PLACE, case, {name: {"margins": ((0, 0), (0, 0), (1, 0))} for name in ("x", "dy")}, tune=True).check()
+
+
+def test_measuring_leaves_what_is_added_to():
+    """The result's memory is not written by trials."""
+    case = large("backward_filter", beta=1.0)
+    call = Call(PLACE, case, tune=True)
+    conv.cache_clear()
+    call.check()
+
+
+@each_direction
+def test_float32_is_exact_unless_tf32_is_asked_for(direction):
+    case = large(direction, channels=256, filters=64)
+    given = conv_oracle.inputs(case)
+    wanted = conv_oracle.evaluate(case, given, np.float64).value
+    errors = [
+        np.abs(PLACE.get(Call(PLACE, case, given=given, compute=compute).run()) - wanted).max() / np.abs(wanted).max()
+        for compute in (None, "tf32")
+    ]
+    assert errors[0] < 2e-6
+    assert errors[1] < 2e-3
+    Call(PLACE, case, compute="tf32").check()
+
+
+@each_dtype
+@each_direction
+def test_deterministic_plans_repeat_their_bits(direction, dtype):
+    for layout in ("NCHW", "NHWC"):
+        call = Call(PLACE, large(direction, layout, dtype), deterministic=True)
+        first = numbacc.asnumpy(call.run()).tobytes()
+        for _ in range(5):
+            assert numbacc.asnumpy(call.run()).tobytes() == first
+        assert call.plan().info.deterministic
+
+
+@pytest.mark.parametrize("activation", [None, *ACTIVATIONS])
+@pytest.mark.parametrize("dtype", [SINGLE, BFLOAT16], ids=str)
+def test_what_is_fused(activation, dtype):
+    for layout in ("NCHW", "NHWC"):
+        for biased in (False, True):
+            Call(PLACE, large("forward", layout, dtype, activation=activation, biased=biased)).check()
+
+
+def test_scratch_memory_is_limited():
+    for limit in (0, 1 << 20):
+        for direction in DIRECTIONS:
+            call = Call(PLACE, large(direction), workspace_limit=limit)
+            try:
+                call.check()
+            except numbacc.UnsupportedError as error:
+                assert "workspace" in str(error)
+            else:
+                assert call.plan().info.workspace_bytes <= limit
+
+
+def test_a_batch_of_more_than_2_to_the_16():
+    case = small("forward", batch=70_000, groups=1, channels=1, filters=1, lengths=(3, 3), taps=(2, 2), padding=0)
+    x, w = (np.random.default_rng(0).integers(-3, 4, shape).astype(np.float32) for shape in case.shapes[:2])
+    found = numbacc.asnumpy(conv.forward(numbacc.asarray(x), numbacc.asarray(w)))
+    wanted = sum(w[0, 0, i, j] * x[:, :, i : i + 2, j : j + 2] for i in range(2) for j in range(2))
+    np.testing.assert_array_equal(found, wanted)

@@ -1,0 +1,227 @@
+"""What cuDNN is asked for, and what is left to our kernel: seen in graphs, layouts and PTX, without a GPU."""
+
+from __future__ import annotations
+
+import re
+
+import ptx
+import pytest
+from conv_oracle import ACTIVATIONS, DIRECTIONS
+from skips import skip_if
+
+from numbacc.base import dtypes
+from numbacc.base.dispatch import launching_by, simulated
+from numbacc.base.layout import layout, row_major_strides
+from numbacc.compiling import Noted
+from numbacc.conv.lowering import Way, lower, ways
+from numbacc.conv.plans import ConvPlan
+from numbacc.conv.problem import Call, plain, resolve
+
+each_direction = pytest.mark.parametrize("direction", DIRECTIONS)
+NOTHING = Way(False, False)
+#: The shapes of x, w and y.
+SHAPES = {
+    "NCW": ((8, 16, 9), (32, 16, 3), (8, 32, 7)),
+    "NWC": ((8, 9, 16), (32, 3, 16), (8, 7, 32)),
+    "NCHW": ((8, 16, 10, 12), (32, 16, 3, 5), (8, 32, 8, 8)),
+    "NHWC": ((8, 10, 12, 16), (32, 3, 5, 16), (8, 8, 8, 32)),
+    "NDHWC": ((8, 4, 9, 11, 16), (32, 2, 3, 5, 16), (8, 3, 7, 7, 32)),
+}
+
+
+def graphs_of(problem):
+    """The graphs of each way, for arrays that start on multiples of 16 bytes."""
+    aligned = (True,) * (len(problem.inputs) + 1)
+    return [lower(problem, way, aligned).graphs for way in ways(problem)]
+
+
+def array(shape, dtype, steps=None):
+    info = dtypes.TABLE[dtype]
+    strides = row_major_strides(shape, info.itemsize)
+    if steps is not None:
+        strides = tuple(s * step for s, step in zip(strides, steps, strict=True))
+    return layout(shape, strides, info.numpy, 0)
+
+
+def call_of(direction, named="NCHW", dtype="float32", out_dtype=None, biased=False, steps=None, bias_step=1, **options):
+    """A call, the strides of whose operands and result are multiplied by `steps`."""
+    x, w, y = SHAPES[named]
+    a, b, result = {"forward": (x, w, y), "backward_data": (y, w, x), "backward_filter": (x, y, w)}[direction]
+    given = {
+        "activation": None, "stride": 1, "padding": 0, "dilation": 1, "groups": 1, "layout": named, "flip": False,
+        "alpha": 1.0, "beta": 0.0, "out_dtype": None, "compute": None, "deterministic": False, "tune": False,
+        "workspace_limit": None, **options,
+    }  # fmt: skip
+    bias = array((y[-1] if named.endswith("C") else y[1],), dtype, (bias_step,)) if biased else None
+    out = array(result, out_dtype or dtype, steps)
+    shape = None if direction == "forward" else result
+    return Call(direction, array(a, dtype, steps), array(b, dtype, steps), bias, out, shape, *plain(**given))
+
+
+def lowered(call, way=NOTHING, aligned=True, **more):
+    problem = resolve(call)
+    count = len(problem.inputs) + 1
+    return lower(problem, way, (aligned,) * count if isinstance(aligned, bool) else aligned, **more)
+
+
+def kinds(graph):
+    return [dict(node.settings).get("mode", node.kind) for node in graph.nodes]
+
+
+# ---------------------------------------------------------------- tensors
+
+
+@each_direction
+@pytest.mark.parametrize("named", SHAPES)
+def test_images_are_batch_channels_pixels(named, direction):
+    """Whatever their layout, which is in the strides."""
+    (graph, *others) = lowered(call_of(direction, named)).graphs
+    assert len(others) == (1 if len(named) == 3 else 0)
+    sizes = dict(zip("NKC", (8, 32, 16), strict=True))
+    for place in graph.memory:
+        tensor = graph.tensors[place]
+        assert len(tensor.shape) == max(len(named), 4)
+        assert tensor.shape[0] in (sizes["N"], sizes["K"]) and tensor.shape[1] in (sizes["K"], sizes["C"])
+        assert (tensor.strides[1] == 1) is named.endswith("C")
+        # Packed: whatever the order, the longest step is that between images.
+        assert tensor.strides[0] == max(tensor.strides)
+        assert tensor.alignment == 16
+
+
+@pytest.mark.parametrize("named", ["NCW", "NWC"])
+def test_one_dimension_is_lifted_in_two_ways(named):
+    call = call_of("forward", named)._replace(out=None, stride=2, dilation=3, padding=((7, 8),))
+    one, other = lowered(call).graphs
+    first, second = (dict(graph.nodes[0].settings) for graph in (one, other))
+    assert (first["stride"], first["dilation"], first["before"], first["after"]) == ((1, 2), (1, 3), (0, 7), (0, 8))
+    assert (second["stride"], second["dilation"], second["before"], second["after"]) == ((2, 1), (3, 1), (7, 0), (8, 0))
+    assert one.tensors[0].shape == (8, 16, 1, 9) and other.tensors[0].shape == (8, 16, 9, 1)
+    assert one.memory == other.memory
+
+
+def test_strides_are_kept():
+    """Rows that are further apart than they are long."""
+    found = lowered(call_of("forward", steps=(2, 2, 2, 1)))
+    assert not found.copies
+    assert found.graphs[0].tensors[0].strides == (2 * 16 * 120, 2 * 120, 2 * 12, 1)
+
+
+@pytest.mark.parametrize("steps", [(1, 1, 1, -1), (0, 1, 1, 1), (1, -1, 1, 1)], ids=str)
+def test_what_runs_backwards_or_is_repeated_is_copied(steps):
+    call = call_of("backward_filter")
+    call = call._replace(a=array(call.a.shape, "float32", steps))
+    ((number, dense),) = lowered(call).copies
+    assert number == 0 and dense.shape == call.a.shape and dense.strides == row_major_strides(call.a.shape, 4)
+
+
+def test_a_bias_with_gaps_is_copied():
+    """cuDNN's kernels read it as a vector."""
+    for step, copied in ((1, []), (2, [2]), (-1, [2]), (0, [2])):
+        found = lowered(call_of("forward", biased=True, bias_step=step), Way(True, False))
+        assert [number for number, _ in found.copies] == copied
+        (bias,) = [t for t in found.graphs[0].tensors if t.shape == (1, 32, 1, 1)]
+        assert bias.strides[1] == 1
+
+
+def test_what_starts_anywhere():
+    """It is copied where engines are known to refuse it, and described as it is elsewhere."""
+    aligned = (True, False, True)
+    call = call_of("forward", dtype="float16")
+    found = lowered(call, aligned=aligned, copies_misaligned=False)
+    assert not found.copies
+    assert [found.graphs[0].tensors[k].alignment for k in found.graphs[0].memory] == [16, 2, 16]
+    found = lowered(call, aligned=aligned)
+    assert [number for number, _ in found.copies] == [1]
+    assert {found.graphs[0].tensors[k].alignment for k in found.graphs[0].memory} == {16}
+    call = call_of("forward", biased=True, activation="relu")
+    found = lowered(call, Way(True, True), (True, True, False, True), copies_misaligned=False)
+    assert [number for number, _ in found.copies] == [2]
+
+
+# ---------------------------------------------------------------- what is fused
+
+
+def modes(**options):
+    """The operations of the graphs that are asked for, in order."""
+    return [kinds(graphs[0]) for graphs in graphs_of(resolve(call_of("forward", **options)))]
+
+
+PLAIN = ["convolve_forward"]
+
+
+def test_what_is_fused_where_channels_are_innermost():
+    assert modes(named="NHWC") == [PLAIN]
+    assert modes(named="NHWC", biased=True) == [[*PLAIN, "ADD"], PLAIN]
+    assert modes(named="NHWC", activation="silu") == [[*PLAIN, "SWISH_FWD"], PLAIN]
+    whole = [*PLAIN, "ADD", "ADD", "GELU_FWD"]
+    assert modes(named="NHWC", biased=True, activation="gelu", beta=0.5) == [whole, whole[:-1], PLAIN]
+
+
+def test_what_is_fused_where_they_are_not():
+    assert modes(biased=True) == [[*PLAIN, "ADD"], PLAIN]
+    assert modes(biased=True, activation="relu") == [[*PLAIN, "ADD", "RELU_FWD"], [*PLAIN, "ADD"], PLAIN]
+    assert modes(biased=True, activation="tanh") == [[*PLAIN, "ADD"], PLAIN]
+    for activation in ACTIVATIONS:
+        assert modes(activation=activation) == [PLAIN]
+
+
+def test_nothing_is_fused_of_float64():
+    assert modes(dtype="float64", named="NHWC", biased=True, activation="relu") == [PLAIN]
+
+
+def test_factors():
+    """A convolution in company has none; additions have them."""
+    call = call_of("forward", alpha=2.0, beta=0.5, biased=True)
+    alone, together = lowered(call).graphs[0], lowered(call, Way(True, False)).graphs[0]
+    settings = dict(alone.nodes[0].settings)
+    assert (settings["alpha"], settings["beta"]) == (2.0, 0.5)
+    first, second, third = (dict(node.settings) for node in together.nodes)
+    assert (first["alpha"], first["beta"]) == (1.0, 0.0)
+    assert (second["alpha1"], second["alpha2"]) == (2.0, 0.5) and "alpha1" not in third
+    call = call_of("forward", alpha=2.0, biased=True)
+    assert dict(lowered(call, Way(True, False)).graphs[0].nodes[1].settings)["alpha1"] == 2.0
+    # There is no addition that would take the factor.
+    assert modes(named="NHWC", activation="silu", alpha=2.0) == [PLAIN]
+
+
+def test_one_result_and_no_other_has_memory():
+    for call in (
+        call_of("forward", biased=True, activation="relu", beta=1.0),
+        call_of("forward", named="NHWC", biased=True),
+    ):
+        for graphs in graphs_of(resolve(call)):
+            written = {place for node in graphs[0].nodes for name, place in node.tensors if name == "y"}
+            assert len([place for place in written if not graphs[0].tensors[place].virtual]) == 1
+
+
+@each_direction
+def test_float32_is_exact_unless_asked(direction):
+    assert resolve(call_of(direction)).wants.inputs == "exact"
+    assert resolve(call_of(direction, compute="tf32")).wants.inputs == "tf32"
+    for dtype in ("float16", "bfloat16", "float64"):
+        assert resolve(call_of(direction, dtype=dtype)).wants.inputs == "any"
+    wants = resolve(call_of(direction, deterministic=True, workspace_limit=5)).wants
+    assert (wants.deterministic, wants.workspace_limit) == (True, 5)
+    assert resolve(call_of(direction)).wants.workspace_limit == 1 << 30
+
+
+# ---------------------------------------------------------------- our kernel
+
+
+@skip_if(simulated(), "not simulated")
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("named", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("activation, factor", [*((name, 1.0) for name in ACTIVATIONS), (None, 0.3), ("gelu", 0.3)])
+def test_what_follows_is_compiled(activation, factor, named, biased, dtype):
+    """In float32 without a number of float64, and with 16 bytes loaded at once."""
+    plan = ConvPlan(call_of("forward", named, dtype, biased=biased, activation=activation))
+    (step,) = plan._behind(NOTHING, factor)
+    found = []
+    with launching_by(Noted.into(found)):
+        step.executable.choose([0] * len(step.operands))
+    for capability in ((9, 0), *[(8, 0)] * (dtype == "bfloat16" and biased)):
+        compiled = ptx.compiled(found[-1], capability)
+        assert 16 in {access.nbytes for access in compiled.accesses if access.operation == "ld"}
+        assert not [access for access in compiled.accesses if access.space == "local"]
+        assert dtype == "float64" or not re.search(r"\.f64", compiled.text), "float64 in float32's arithmetic"
