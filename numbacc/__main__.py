@@ -1,4 +1,4 @@
-"""The command line: `python -m numbacc info | demo | compile | bench`, or `numbacc info`."""
+"""The command line: `python -m numbacc info | demo | compile | bench | check`, or `numbacc info`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ USAGE = """usage: numbacc COMMAND, or python -m numbacc COMMAND
   demo             train a small gated network on real data, on the GPU if there is one
   compile FAMILY   compile kernels ahead of their first use; without FAMILY: those of all families
   bench SUBJECT    measure against copy bandwidth and other libraries (needs a GPU); without SUBJECT: which there are
+  check conv       run every engine of cuDNN's against the reference (needs a GPU)
   --version        the version of numbacc
 """
 
@@ -24,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if command == "--version":
         print(f"numbacc {__version__}")
         return 0
-    if command not in ("info", "demo", "bench", "compile"):
+    if command not in ("info", "demo", "bench", "check", "compile"):
         print(USAGE, end="")
         return 0 if command in ("-h", "--help") else 2
     module = {"compile": "compiling"}.get(command, command)

@@ -9,6 +9,7 @@ import importlib
 SUBJECTS = {
     "arrays": "host time of everyday calls on arrays against torch",
     "blocks": "rope, dropout, gathers, activations of sums and losses against the speed of copies, torch and Liger",
+    "conv": "convolutions and their gradients against torch's best, and fused against unfused",
     "elementwise": "elementwise functions and own kernels against the speed of copies, torch, torch.compile and CuPy",
     "fft": "Fourier transforms against torch and CuPy",
     "gated": "gated activations, own gates too, against the speed of copies, torch, torch.compile and Liger",

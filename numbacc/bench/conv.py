@@ -1,0 +1,256 @@
+"""Convolutions and their gradients against torch's best, fused against unfused, and the time of calls and plans."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import numbacc
+
+from .. import conv, elementwise
+from ..base import dtypes
+from . import peers
+from .harness import RESOLUTION, Report, add_host_times, gpu_ms
+
+DIRECTIONS = ("forward", "backward_data", "backward_filter")
+
+
+class Layer(NamedTuple):
+    """A convolution that is measured, channels last.
+
+    Attributes:
+        name: what it is.
+        dtype: of the operands.
+        x, w: shapes, (N, ..., C) and (K, ..., C/groups).
+        options: of `numbacc.conv`, but for the layout.
+        compute: as there.
+    """
+
+    name: str
+    dtype: str
+    x: tuple[int, ...]
+    w: tuple[int, ...]
+    options: dict[str, Any]
+    compute: str | None = None
+
+    @property
+    def layout(self) -> str:
+        return ("NWC", "NHWC", "NDHWC")[len(self.x) - 3]
+
+    @property
+    def given(self) -> dict[str, Any]:
+        return {**self.options, "layout": self.layout, "compute": self.compute}
+
+
+def resnet50(batch: int = 64) -> Iterator[Layer]:
+    """The distinct convolutions of ResNet-50 (He et al. 2015, arXiv:1512.03385; strides in the 3 x 3 ones)."""
+
+    def layer(size: int, channels: int, filters: int, taps: int, stride: int = 1) -> Layer:
+        name = f"resnet50 {size}x{size} {channels}->{filters} {taps}x{taps}" + f" /{stride}" * (stride > 1)
+        options = {"stride": stride, "padding": taps // 2}
+        return Layer(name, "float16", (batch, size, size, channels), (filters, taps, taps, channels), options)
+
+    yield layer(224, 3, 64, 7, 2)
+    size, channels = 56, 64
+    for stage, width in enumerate((64, 128, 256, 512)):
+        before = size if stage == 0 else 2 * size
+        stride = 1 if stage == 0 else 2
+        yield layer(before, channels, width, 1)
+        yield layer(before, width, width, 3, stride)
+        yield layer(size, width, 4 * width, 1)
+        yield layer(before, channels, 4 * width, 1, stride)
+        channels = 4 * width
+        if stage:
+            yield layer(size, width, width, 3)
+        yield layer(size, channels, width, 1)
+        size //= 2
+
+
+def layers() -> Iterator[Layer]:
+    """All that are measured."""
+    yield from resnet50()
+    wide = (64, 56, 56, 256), (256, 3, 3, 256), {"padding": 1}
+    yield Layer("256 3x3 at 56x56", "float16", *wide)
+    yield Layer("256 3x3 at 56x56", "float32", *wide)
+    yield Layer("256 3x3 at 56x56", "float32", *wide, compute="tf32")
+    yield Layer("depthwise 3x3 at 56x56", "float16", wide[0], (256, 3, 3, 1), {"padding": 1, "groups": 256})
+    yield Layer("3-d u-net 64 3x3x3 at 64^3", "bfloat16", (2, 64, 64, 64, 64), (64, 3, 3, 3, 64), {"padding": 1})
+    yield Layer("wavenet 128, dilation 512", "float16", (8, 16384, 128), (128, 2, 128), {"dilation": 512})
+
+
+def run(report: Report, *, quick: bool = False) -> None:
+    """All figures of convolutions."""
+    torch = peers.import_torch()
+    if torch is None:
+        return
+    repeats = 10 if quick else 40
+    for layer in layers():
+        for direction in DIRECTIONS:
+            _measure(report, torch, layer, direction, repeats)
+    _fused(report, torch, repeats)
+    _plans(report)
+    if report.wants("host time"):
+        _host(report, torch)
+
+
+class Problem:
+    """Random operands of a layer, in one direction; torch gets the same memory."""
+
+    def __init__(self, torch: Any, layer: Layer, direction: str):
+        rng, dtype = np.random.default_rng(7), dtypes.dtype(layer.dtype)
+        shape_options = {**layer.options, "layout": layer.layout}
+        self.layer, self.direction, self.torch = layer, direction, torch
+        self.y_shape = conv.output_shape(layer.x, layer.w, **shape_options)
+
+        def normal(*lengths: int) -> Any:
+            block = rng.standard_normal(999_983, np.float32).astype(dtype)
+            return numbacc.asarray(np.resize(block, lengths))
+
+        self.x, self.w, self.dy = normal(*layer.x), normal(*layer.w), normal(*self.y_shape)
+        shape = {"forward": self.y_shape, "backward_data": layer.x, "backward_filter": layer.w}[direction]
+        self.out = numbacc.empty(shape, layer.dtype)
+
+    def ours(self, **more: Any) -> Callable[[], Any]:
+        """The call."""
+        given = {**self.layer.given, **more, "out": self.out}
+        if self.direction == "forward":
+            return partial(conv.forward, self.x, self.w, **given)
+        if self.direction == "backward_data":
+            return partial(conv.backward_data, self.dy, self.w, self.layer.x, **given)
+        return partial(conv.backward_filter, self.x, self.dy, self.layer.w, **given)
+
+    def theirs(self, channels_last: bool, dtype: Any = None) -> Callable[[], Any]:
+        """torch's call, on tensors with their channels innermost or not, of another dtype if one is given."""
+        x, w, dy = (self._tensor(array, channels_last, dtype) for array in (self.x, self.w, self.dy))
+        options, count = self.layer.options, len(self.layer.x) - 2
+        steps, zeros, apart = (
+            [options.get(name, default)] * count for name, default in (("stride", 1), ("padding", 0), ("dilation", 1))
+        )
+        groups = options.get("groups", 1)
+        if self.direction == "forward":
+            function = (self.torch.conv1d, self.torch.conv2d, self.torch.conv3d)[count - 1]
+            return partial(function, x, w, None, steps, zeros, apart, groups)
+        wanted = [self.direction == "backward_data", self.direction == "backward_filter", False]
+        backward, where = self.torch.ops.aten.convolution_backward, wanted.index(True)
+        none = [0] * count
+        return lambda: backward(dy, x, w, None, steps, zeros, apart, False, none, groups, wanted)[where]
+
+    def _tensor(self, array: Any, channels_last: bool, dtype: Any) -> Any:
+        tensor = self.torch.from_dlpack(array).movedim(-1, 1)
+        tensor = tensor if dtype is None else tensor.to(dtype)
+        return tensor if channels_last else tensor.contiguous()
+
+    def error(self) -> float:
+        """‖ours - exact‖ / ‖exact‖, exact by torch in float64 without cuDNN."""
+        torch = self.torch
+        with torch.backends.cudnn.flags(enabled=False):
+            exact = self.theirs(False, torch.float64)()
+        found = torch.from_dlpack(self.out).movedim(-1, 1).to(torch.float64)
+        return float((found - exact).norm() / exact.norm())
+
+
+def _allowed(layer: Layer) -> float:
+    if layer.compute == "tf32":
+        return 1e-3
+    return {"float16": 2e-3, "bfloat16": 1e-2, "float32": 1e-5}[layer.dtype]
+
+
+def _measure(report: Report, torch: Any, layer: Layer, direction: str, repeats: int) -> None:
+    """A layer in one direction, as the heuristics choose its plan and tuned, over the best of torch."""
+    name = f"{direction} {layer.name} {layer.compute or layer.dtype}"
+    if not report.wants(f"{name}, ours", f"{name}, ours tuned"):
+        return
+    kept = torch.backends.cudnn.benchmark, torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.benchmark, torch.backends.cudnn.allow_tf32 = True, layer.compute == "tf32"
+    try:
+        problem = Problem(torch, layer, direction)
+        works = {"ours": problem.ours(), "ours tuned": problem.ours(tune=True)}
+        errors = {}
+        for key, work in works.items():
+            problem.out._fill(float("nan"), 0)
+            work()
+            errors[key] = problem.error()
+        theirs = {"torch channels last": problem.theirs(True), "torch channels first": problem.theirs(False)}
+        times = gpu_ms({**works, **theirs}, repeats=repeats)
+        best = min(times[key] for key in theirs)
+        info = {"ours": _plan_of(problem), "ours tuned": _plan_of(problem, tune=True)}
+        for key, bound in (("ours", 1.05), ("ours tuned", 1.0)):
+            right = errors[key] <= _allowed(layer)
+            report.add(
+                name=f"{name}, {key}",
+                ms=times[key],
+                error=errors[key],
+                right=right,
+                ratio=times[key] / best,
+                bound=bound,
+                peers={key: times[key] for key in theirs},
+                holds=right and times[key] / best <= bound + RESOLUTION,
+                algorithm=info[key].algorithm,
+            )
+    finally:
+        torch.backends.cudnn.benchmark, torch.backends.cudnn.allow_tf32 = kept
+
+
+def _plan_of(problem: Problem, **more: Any) -> Any:
+    """What the plan of a call says of itself."""
+    given, layer = {**problem.layer.given, **more, "out": problem.out}, problem.layer
+    if problem.direction == "forward":
+        return conv.forward_plan(problem.x, problem.w, **given).info
+    if problem.direction == "backward_data":
+        return conv.backward_data_plan(problem.dy, problem.w, layer.x, **given).info
+    return conv.backward_filter_plan(problem.x, problem.dy, layer.w, **given).info
+
+
+def _fused(report: Report, torch: Any, repeats: int) -> None:
+    """A bias and ReLU in the convolution's plan, over a kernel of their own behind it."""
+    for layer in layers():
+        name = f"bias and relu, fused over unfused, {layer.name} {layer.compute or layer.dtype}"
+        if layer.compute or layer.dtype == "float32" or not report.wants(name):
+            continue
+        problem = Problem(torch, layer, "forward")
+        bias = numbacc.asarray(np.linspace(-1, 1, layer.w[0]).astype(dtypes.dtype(layer.dtype)))
+        fused = partial(conv.forward, problem.x, problem.w, bias, activation="relu", out=problem.out, **layer.given)
+
+        def unfused(problem: Problem = problem, layer: Layer = layer, bias: Any = bias) -> None:
+            conv.forward(problem.x, problem.w, out=problem.out, **layer.given)
+            elementwise.bias_activation(problem.out, bias, activation="relu", out=problem.out)
+
+        fused()
+        found = torch.from_dlpack(problem.out).clone()
+        unfused()
+        other = torch.from_dlpack(problem.out)
+        right = bool((found.float() - other.float()).norm() <= _allowed(layer) * other.float().norm())
+        times = gpu_ms({"ours": fused, "unfused": unfused}, repeats=repeats)
+        ratio = times["ours"] / times["unfused"]
+        report.add(
+            name=name, ms=times["ours"], right=right, ratio=ratio, bound=0.95, peers={"unfused": times["unfused"]},
+            holds=right and ratio <= 0.95,
+        )  # fmt: skip
+
+
+def _plans(report: Report) -> None:
+    """The time of the first plan of a shape, none of which was seen before; the median of several."""
+    name = "first plan of a shape, float16 NHWC, by the heuristics"
+    if not report.wants(name):
+        return
+    spans = []
+    for size in range(30, 41):
+        x, w = numbacc.empty((8, size, size, 64), "float16"), numbacc.empty((64, 3, 3, 64), "float16")
+        start = time.perf_counter()
+        conv.forward_plan(x, w, layout="NHWC", padding=1, workspace_limit=2**28 + size)
+        spans.append(1e3 * (time.perf_counter() - start))
+    # The first of a process brings the library, too.
+    middle = float(np.median(spans[1:]))
+    report.add(name=name, host_ms=middle, first_of_all_ms=spans[0], bound=100.0, holds=middle <= 100.0)
+
+
+def _host(report: Report, torch: Any) -> None:
+    """Host time of a small convolution."""
+    layer = Layer("8x14x14x64, 64 3x3", "float16", (8, 14, 14, 64), (64, 3, 3, 64), {"padding": 1})
+    problem = Problem(torch, layer, "forward")
+    ours = {"conv.forward with out": (0.7, problem.ours())}
+    add_host_times(report, ours, {"torch conv2d": problem.theirs(True)}, layer.name)

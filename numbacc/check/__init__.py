@@ -1,0 +1,80 @@
+"""`python -m numbacc check conv`: every engine of cuDNN's against the reference, on a GPU.
+
+An engine that gives wrong numbers, or ends the process, is found here and goes into `libraries.cudnn_rules`. The work
+is done in a process of its own, which is started again where an engine ends it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..base.dispatch import has_gpu
+
+_SUBJECTS = ("conv",)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command; its exit status is 1 where an engine that may be taken is wrong."""
+    parser = argparse.ArgumentParser(prog="numbacc check", description=__doc__.split("\n")[0])
+    parser.add_argument("subject", choices=_SUBJECTS)
+    parser.add_argument("--only", default="", help="only cases whose name has this in it")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="start no case after so many")
+    parser.add_argument("--json", type=Path, help="where to write all findings")
+    chosen = parser.parse_args(argv)
+    if not has_gpu():
+        print("numbacc check runs engines of cuDNN, and needs a GPU; there is none")
+        return 1
+    found = _collect(chosen.only, chosen.seconds)
+    if chosen.json:
+        chosen.json.write_text(json.dumps(found, indent=1) + "\n")
+    return _tell(found)
+
+
+def _collect(only: str, seconds: float) -> list[dict[str, Any]]:
+    """What the worker found; what it was at when it ended is a finding, too."""
+    from .worker import names
+
+    found: list[dict[str, Any]] = []
+    left, deadline = names(only), time.monotonic() + seconds
+    skip: dict[str, list[int]] = {}
+    while left and time.monotonic() < deadline:
+        command = [sys.executable, "-m", "numbacc.check.worker"]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdin is not None and process.stdout is not None
+            process.stdin.write(json.dumps({"cases": left, "skip": skip, "seconds": deadline - time.monotonic()}))
+            process.stdin.close()
+            at: dict[str, Any] | None = None
+            for line in process.stdout:
+                told = json.loads(line)
+                if told["finding"] == "begins":
+                    at = told
+                    continue
+                at = None
+                if told["finding"] == "case done":
+                    left.remove(told["case"])
+                else:
+                    found.append(told)
+            process.wait()
+        if at is None:
+            break
+        found.append({**at, "finding": "ended the process", "detail": f"exit status {process.returncode}"})
+        skip.setdefault(at["case"], []).append(at["number"])
+    return found
+
+
+def _tell(found: Sequence[dict[str, Any]]) -> int:
+    counts = Counter(each["finding"] for each in found)
+    print(", ".join(f"{count} {name}" for name, count in sorted(counts.items())) or "nothing was run")
+    bad = [each for each in found if each["finding"] in ("wrong", "ended the process", "failed")]
+    for each in bad:
+        known = " (known)" if each.get("known") else ""
+        print(f"{each['finding']}{known}: {each['case']}: {each['engine']}: {each['detail']}")
+    return int(any(not each.get("known") for each in bad if each["finding"] != "failed"))

@@ -1,0 +1,71 @@
+"""The convolutions whose engines are checked: small ones of every kind that engines tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any, NamedTuple
+
+DIRECTIONS = ("forward", "backward_data", "backward_filter")
+DTYPES = ("float32", "tf32", "float16", "bfloat16", "float64", "int8")
+
+
+class Case(NamedTuple):
+    """A convolution.
+
+    Attributes:
+        name: to choose it by.
+        direction, dtype: one of DIRECTIONS and of DTYPES; "tf32" is float32 with that compute.
+        x, w: shapes, channels first.
+        options: of `numbacc.conv`.
+        epilogue: of forward: "", "bias" or an activation behind a bias.
+        out: dtype of the result of int8.
+    """
+
+    name: str
+    direction: str
+    dtype: str
+    x: tuple[int, ...]
+    w: tuple[int, ...]
+    options: dict[str, Any]
+    epilogue: str = ""
+    out: str = ""
+
+
+#: name -> (x, w, options). Channels are multiples of 8 unless that is the point.
+_SHAPES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
+    "1-d": ((2, 16, 50), (24, 16, 5), {"padding": 2}),
+    "1-d dilated": ((2, 16, 90), (16, 16, 2), {"dilation": 32}),
+    "2-d": ((2, 16, 13, 14), (24, 16, 3, 3), {"padding": 1}),
+    "2-d 1x1": ((2, 32, 9, 9), (16, 32, 1, 1), {}),
+    "2-d strided": ((2, 16, 15, 17), (24, 16, 3, 3), {"padding": 1, "stride": (2, 3)}),
+    "2-d dilated": ((2, 16, 17, 16), (8, 16, 3, 3), {"padding": 2, "dilation": 2}),
+    "2-d uneven padding": ((2, 16, 12, 13), (24, 16, 4, 3), {"padding": ((1, 2), (0, 3))}),
+    "2-d 3 channels": ((2, 3, 21, 22), (16, 3, 7, 7), {"padding": 3, "stride": 2}),
+    "2-d 7 channels": ((2, 7, 12, 11), (5, 7, 3, 3), {"padding": 1}),
+    "2-d groups": ((2, 32, 12, 11), (48, 8, 3, 3), {"padding": 1, "groups": 4}),
+    "2-d depthwise": ((2, 32, 14, 13), (32, 1, 3, 3), {"padding": 1, "groups": 32}),
+    "2-d flip": ((2, 16, 12, 11), (16, 16, 3, 2), {"flip": True}),
+    "3-d": ((2, 16, 6, 7, 8), (16, 16, 3, 3, 3), {"padding": 1}),
+    "3-d uneven padding": ((1, 8, 6, 7, 8), (16, 8, 3, 2, 3), {"padding": ((0, 1), (1, 2), (1, 1)), "stride": 2}),
+    "3-d groups": ((2, 16, 6, 5, 7), (16, 4, 3, 3, 3), {"padding": 1, "groups": 4}),
+    "3-d depthwise": ((1, 16, 6, 7, 5), (16, 1, 3, 3, 3), {"padding": 1, "groups": 16}),
+}
+_EPILOGUES = ("bias", "relu", "gelu", "silu")
+
+
+def cases() -> Iterator[Case]:
+    """All of them."""
+    for shape, (x, w, options) in _SHAPES.items():
+        for dtype, last in product(DTYPES, (False, True)):
+            layout = ["NCW", "NCHW", "NCDHW"][len(x) - 3]
+            layout = layout[0] + layout[2:] + "C" if last else layout
+            whole = {**options, "layout": layout}
+            for direction in DIRECTIONS if dtype != "int8" else ("forward",):
+                for out in ("int32", "float32") if dtype == "int8" else ("",):
+                    name = f"{direction} {shape} {layout} {dtype} {out}".strip()
+                    yield Case(name, direction, dtype, x, w, whole, out=out)
+            if dtype in ("float32", "float16", "bfloat16") and shape in ("2-d", "2-d groups", "2-d depthwise", "3-d"):
+                for epilogue in _EPILOGUES:
+                    name = f"forward {shape} {layout} {dtype} {epilogue}"
+                    yield Case(name, "forward", dtype, x, w, whole, epilogue)

@@ -1,0 +1,220 @@
+"""The process that runs engines: it is told cases on its standard input, and tells findings, a line of JSON each."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import numbacc
+from numbacc_bindings.cudnn import CudnnError, HeurMode, NumericalNote, cudnn
+from numbacc_bindings.errors import LibraryError
+
+from ..arrays import operands
+from ..conv.lowering import Way, lower, ways
+from ..conv.problem import Call, Problem, resolve
+from ..device import runtime, workspace
+from ..libraries import cudnn as library
+from ..libraries import cudnn_plans
+from ..libraries.cudnn_descriptors import Site, describe
+from ..libraries.cudnn_search import algorithms
+from ..reference import conv as reference
+from .cases import Case, cases
+
+#: Bits of the significand that float32 keeps on tensor cores.
+_TF32_BITS = 11
+
+
+def names(only: str) -> list[str]:
+    """The names of the cases that have this in them."""
+    return [case.name for case in cases() if only in case.name]
+
+
+class Arrays(NamedTuple):
+    """A case's problem with its arrays.
+
+    Attributes:
+        problem: what is computed.
+        host: the inputs, in NumPy.
+        device: the same on the GPU.
+        wanted: the result in float64, without an activation.
+        scale: the sum of the magnitudes.
+    """
+
+    problem: Problem
+    host: list[Any]
+    device: list[Any]
+    wanted: Any
+    scale: Any
+
+
+def _arranged(shape: Sequence[int], layout: str) -> tuple[int, ...]:
+    return (shape[0], *shape[2:], shape[1]) if layout.endswith("C") else tuple(shape)
+
+
+def prepare(case: Case) -> Arrays:
+    """The arrays of a case."""
+    rng, last = np.random.default_rng(len(case.name)), case.options["layout"]
+    dtype = np.dtype({"tf32": "float32", "bfloat16": numbacc.bfloat16}.get(case.dtype, case.dtype))
+    x, w = (_arranged(shape, last) for shape in (case.x, case.w))
+    y = numbacc.conv.output_shape(x, w, **{name: v for name, v in case.options.items() if name != "flip"})
+    shapes = {"forward": (x, w), "backward_data": (y, w), "backward_filter": (x, y)}[case.direction]
+    whole = {"forward": y, "backward_data": x, "backward_filter": w}[case.direction]
+
+    def drawn(shape: Sequence[int]) -> Any:
+        values = rng.integers(-9, 10, shape) if dtype.kind == "i" else rng.standard_normal(shape)
+        return values.astype(dtype)
+
+    host = [drawn(shape) for shape in shapes] + ([drawn((w[0],))] if case.epilogue else [])
+    out = np.zeros(whole, case.out or dtype)
+    activation = case.epilogue if case.epilogue not in ("", "bias") else None
+    device = [numbacc.asarray(array) for array in host]
+    layouts = [operands.layout_of(array) for array in device]
+    options = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "flip": False} | case.options
+    problem = resolve(
+        Call(
+            direction=case.direction,
+            a=layouts[0],
+            b=layouts[1],
+            bias=layouts[2] if case.epilogue else None,
+            out=operands.layout_of(numbacc.asarray(out)),
+            shape=None if case.direction == "forward" else whole,
+            activation=activation,
+            **options,
+            alpha=1.0,
+            beta=0.0,
+            out_dtype=None,
+            compute="tf32" if case.dtype == "tf32" else None,
+            deterministic=False,
+            tune=False,
+            workspace_limit=None,
+        )
+    )
+    wide = [array.astype(np.float64) for array in host]
+    wanted, scale = (_sums(problem, [change(array) for array in wide]) for change in (np.asarray, np.abs))
+    return Arrays(problem, host, device, wanted, scale)
+
+
+def _sums(problem: Problem, given: Sequence[Any]) -> Any:
+    window = problem.geometry.window
+    kind: dict[str, Any] = {"out_dtype": np.dtype(np.float64)}
+    if problem.call.direction == "forward":
+        return reference.forward(given[0], given[1], window, **kind, bias=given[2] if given[2:] else None)
+    if problem.call.direction == "backward_data":
+        return reference.backward_data(given[0], given[1], problem.geometry.x_shape, window, **kind)
+    return reference.backward_filter(given[0], given[1], problem.geometry.w_shape, window, **kind)
+
+
+def judge(arrays: Arrays, found: Any, way: Way, notes: frozenset[int]) -> tuple[bool, float]:
+    """(whether a result is right, its largest error over what is allowed).
+
+    Allowed is what rounding the operands (where tensor cores shorten float32), the sums and the result may make.
+    """
+    problem, wanted = arrays.problem, arrays.wanted
+    if problem.call.activation and way.activation:
+        wanted = reference.ACTIVATIONS[problem.call.activation](wanted)
+    bits = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8, "int32": 31}[problem.out.dtype.name]
+    inside = 24 if problem.accumulator != "float64" else 53
+    if NumericalNote.TENSOR_CORE in notes and problem.call.a.dtype.name == "float32":
+        inside = 8 if NumericalNote.DOWN_CONVERT_INPUTS in notes else _TF32_BITS
+    if NumericalNote.REDUCED_PRECISION_REDUCTION in notes:
+        inside = min(inside, bits)
+    if NumericalNote.WINOGRAD in notes or NumericalNote.FFT in notes:
+        inside -= 4
+    terms = problem.call.b.size // max(problem.geometry.filters, 1)
+    allowed = 2.0**-bits * np.abs(wanted) + 8 * math.sqrt(terms) * 2.0**-inside * arrays.scale + 1e-30
+    if problem.call.a.dtype.name == "int8":
+        allowed = np.full_like(wanted, 0.25 if problem.out.dtype.kind == "i" else 1e-3)
+    if way.activation:
+        allowed = 2 * allowed + 2e-5
+    wide = found.astype(np.float64)
+    if not np.isfinite(wide).all():
+        return False, math.inf
+    over = float((np.abs(wide - wanted) / allowed).max())
+    return over <= 1, over
+
+
+def run(arrays: Arrays, graph: Any, algorithm: Any, numbers: Sequence[int]) -> Any:
+    """The result of a plan, in poisoned memory."""
+    problem, device, stream = arrays.problem, 0, 0
+    poison = np.full(problem.out.shape, np.nan if problem.out.dtype.kind != "i" else -77777)
+    out = numbacc.asarray(poison.astype(problem.out.dtype))
+    runner = library.Runner(graph, algorithm, device)
+    known = [array._address for array in (*arrays.device, out)]
+    runtime.synchronize(stream, device)
+
+    def launch(scratch: int) -> None:
+        status = runner.launch_unchecked(stream, scratch, [known[k] for k in numbers], ())
+        if status:
+            runner.check(status)
+
+    with runtime.on_device(device):
+        workspace.run(launch, runner.workspace_bytes, device, stream)
+        runtime.synchronize(stream, device)
+    return numbacc.asnumpy(out)
+
+
+def findings(case: Case, skip: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """What each engine does with a case; the numbers in `skip` are left out."""
+    arrays = prepare(case)
+    site = Site(library._handles.get(0))
+    number = 0
+    for way in ways(arrays.problem):
+        lowered = lower(arrays.problem, way, (True,) * (len(arrays.host) + 1))
+        graph = lowered.graphs[0]
+        with runtime.on_device(0):
+            described = describe(graph, site)
+            every = list(cudnn_plans.all_engines(described, site))
+            for mode in (HeurMode.A, HeurMode.FALLBACK, HeurMode.B):
+                every += cudnn_plans.proposals(described, site, mode)
+        known = algorithms.wrong(graph, cudnn.version())
+        for configuration in {(each.engine, each.knobs): each for each in reversed(every)}.values():
+            number += 1
+            told = {
+                "case": case.name,
+                "number": number,
+                "engine": str(configuration),
+                "way": [name for name, is_done in way._asdict().items() if is_done],
+                "notes": sorted(configuration.notes),
+                "known": configuration.engine in known,
+            }
+            if number in skip:
+                continue
+            yield {**told, "finding": "begins"}
+            try:
+                with runtime.on_device(0):
+                    built = cudnn_plans.build(configuration, site)
+            except CudnnError as error:
+                yield {**told, "finding": "refused", "detail": str(error)[-200:]}
+                continue
+            try:
+                algorithm = cudnn_plans.keep(configuration, built)
+                first, again = (run(arrays, graph, algorithm, lowered.operands) for _ in range(2))
+            except LibraryError as error:
+                yield {**told, "finding": "failed", "detail": str(error)[-200:]}
+                continue
+            right, over = judge(arrays, first, way, configuration.notes)
+            same = first.tobytes() == again.tobytes()
+            if configuration.deterministic and not same:
+                told["unstable"] = True
+            yield {**told, "finding": "right" if right else "wrong", "detail": f"{over:.3g} of what is allowed"}
+
+
+def main() -> None:
+    """Do what standard input says: the cases, and for some the numbers of engines to be left out."""
+    asked = json.load(sys.stdin)
+    wanted, deadline = set(asked["cases"]), time.monotonic() + asked["seconds"]
+    for case in cases():
+        if case.name in wanted and time.monotonic() < deadline:
+            for told in findings(case, asked["skip"].get(case.name, ())):
+                print(json.dumps(told), flush=True)
+            print(json.dumps({"case": case.name, "finding": "case done"}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
