@@ -48,7 +48,8 @@ image, kernels = x.reshape(1, 4, 8), np.ones((2, 4, 3), "float32")
 y = conv.forward(image, kernels, layout="NCW", activation="relu", tune=True)
 np.testing.assert_allclose(y[0, 0, 0], max(x[:, :3].sum(), 0), rtol=1e-5)
 assert conv.backward_data(y, kernels, (1, 4, 8), layout="NCW").shape == (1, 4, 8)
-conv.cache_clear()
+for family in (conv, gemm, fft):
+    family.cache_clear()
 with numbacc.stream() as stream:
     stream.synchronize()
 try:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..arrays import operands
 from ..arrays.operands import Array
-from ..base.dispatch import matmul_library
+from ..base.dispatch import has_gpu, matmul_library
 from ..device.streams import handle_of
 from ..plan.cache import PlanCache, functions_of
 from . import epilogue_plans
@@ -213,7 +213,8 @@ def _plan(
 def _forget() -> None:
     """With the plans go the algorithms that were chosen for them, and the plans of what follows products."""
     epilogue_plans.plans.clear()
-    matmul_library().algorithms.clear()
+    if has_gpu():  # without one nothing was chosen, and without Numba nothing could be
+        matmul_library().algorithms.clear()
 
 
 _plans = PlanCache(_plan, count=4096, forget=_forget)
