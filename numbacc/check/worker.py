@@ -15,9 +15,10 @@ import numbacc
 from numbacc_bindings.cudnn import CudnnError, HeurMode, NumericalNote, cudnn
 from numbacc_bindings.errors import LibraryError
 
-from ..arrays import operands
+from .. import conv
+from ..base.layout import Layout
 from ..conv.lowering import Way, lower, ways
-from ..conv.problem import Call, Problem, resolve
+from ..conv.problem import Problem
 from ..device import runtime, workspace
 from ..libraries import cudnn as library
 from ..libraries import cudnn_plans
@@ -60,41 +61,25 @@ def _arranged(shape: Sequence[int], layout: str) -> tuple[int, ...]:
 def prepare(case: Case) -> Arrays:
     """The arrays of a case."""
     rng, last = np.random.default_rng(len(case.name)), case.options["layout"]
-    dtype = np.dtype({"tf32": "float32", "bfloat16": numbacc.bfloat16}.get(case.dtype, case.dtype))
-    x, w = (_arranged(shape, last) for shape in (case.x, case.w))
-    y = numbacc.conv.output_shape(x, w, **{name: v for name, v in case.options.items() if name != "flip"})
-    shapes = {"forward": (x, w), "backward_data": (y, w), "backward_filter": (x, y)}[case.direction]
-    whole = {"forward": y, "backward_data": x, "backward_filter": w}[case.direction]
+    epilogue = case.epilogue if case.epilogue not in ("", "bias") else None
+    problem = conv.request(
+        _arranged(case.x, last),
+        _arranged(case.w, last),
+        direction=case.direction,
+        dtype="float32" if case.dtype == "tf32" else case.dtype,
+        bias=bool(case.epilogue),
+        activation=epilogue,
+        **case.options,
+        compute="tf32" if case.dtype == "tf32" else None,
+        out_dtype=case.out or None,
+    ).problem
 
-    def drawn(shape: Sequence[int]) -> Any:
-        values = rng.integers(-9, 10, shape) if dtype.kind == "i" else rng.standard_normal(shape)
-        return values.astype(dtype)
+    def drawn(array: Layout) -> Any:
+        values = rng.integers(-9, 10, array.shape) if array.dtype.kind == "i" else rng.standard_normal(array.shape)
+        return values.astype(array.dtype)
 
-    host = [drawn(shape) for shape in shapes] + ([drawn((w[0],))] if case.epilogue else [])
-    out = np.zeros(whole, case.out or dtype)
-    activation = case.epilogue if case.epilogue not in ("", "bias") else None
+    host = [drawn(array) for array in problem.inputs]
     device = [numbacc.asarray(array) for array in host]
-    layouts = [operands.layout_of(array) for array in device]
-    options = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "flip": False} | case.options
-    problem = resolve(
-        Call(
-            direction=case.direction,
-            a=layouts[0],
-            b=layouts[1],
-            bias=layouts[2] if case.epilogue else None,
-            out=operands.layout_of(numbacc.asarray(out)),
-            shape=None if case.direction == "forward" else whole,
-            activation=activation,
-            **options,
-            alpha=1.0,
-            beta=0.0,
-            out_dtype=None,
-            compute="tf32" if case.dtype == "tf32" else None,
-            deterministic=False,
-            tune=False,
-            workspace_limit=None,
-        )
-    )
     wide = [array.astype(np.float64) for array in host]
     wanted, scale = (_sums(problem, [change(array) for array in wide]) for change in (np.asarray, np.abs))
     return Arrays(problem, host, device, wanted, scale)

@@ -13,13 +13,14 @@ from ..libraries.cudnn_graph import Graph
 from ..libraries.cudnn_plans import Wants
 from .geometry import geometry
 from .lowering import lower, ways
-from .problem import OPERANDS, Call, Problem, resolve
+from .problem import OPERANDS, Call, Problem, plain, resolve
 
 
 class Request:
     """A convolution that is asked about.
 
     Attributes:
+        problem: the convolution, checked.
         wants: what its plan must keep to.
 
     Example:
@@ -28,16 +29,16 @@ class Request:
     """
 
     def __init__(self, problem: Problem):
-        self._problem = problem
+        self.problem = problem
         self.wants: Wants = problem.wants
 
     def graphs(self) -> list[Graph]:
         """cuDNN's graphs of it, the best first: behind one that is fused those that leave more to a kernel of ours."""
-        aligned = (True,) * (len(self._problem.inputs) + 1)
-        return [graph for way in ways(self._problem) for graph in lower(self._problem, way, aligned).graphs]
+        aligned = (True,) * (len(self.problem.inputs) + 1)
+        return [graph for way in ways(self.problem) for graph in lower(self.problem, way, aligned).graphs]
 
     def __repr__(self) -> str:
-        call, found = self._problem.call, self._problem.geometry
+        call, found = self.problem.call, self.problem.geometry
         more = ["bias"] * (call.bias is not None)
         more += [f"activation {call.activation}"] * (call.activation is not None)
         text = f"conv.{call.direction} of {call.a.dtype}, {call.layout}: x {found.x_shape}, w {found.w_shape}"
@@ -83,35 +84,25 @@ def request(
     """
     if direction not in OPERANDS:
         raise OptionError(f"direction={shown(direction)} is unknown; it is {', '.join(OPERANDS)}")
-    options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups, "flip": flip}
-    found = geometry(x_shape, w_shape, **options, layout=layout, names=("x_shape", "w_shape"))
+    window = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    found = geometry(x_shape, w_shape, **window, flip=flip, layout=layout, names=("x_shape", "w_shape"))
     kind = dtype_of(dtype)
     shapes = {"x": found.x_shape, "w": found.w_shape, "dy": found.y_shape}
     first, second = (_contiguous(shapes[name], kind) for name in OPERANDS[direction])
     whole = {"forward": found.y_shape, "backward_data": found.x_shape, "backward_filter": found.w_shape}[direction]
     result = kind if kind.name != "int8" else dtype_of(out_dtype or "int32")
-    return Request(
-        resolve(
-            Call(
-                direction=direction,
-                a=first,
-                b=second,
-                bias=_contiguous((found.filters,), kind) if bias else None,
-                out=_contiguous(whole, result),
-                shape=None if direction == "forward" else whole,
-                activation=activation,
-                **options,
-                layout=layout,
-                alpha=alpha,
-                beta=beta,
-                out_dtype=out_dtype,
-                compute=compute,
-                deterministic=deterministic,
-                tune=False,
-                workspace_limit=workspace_limit,
-            )
-        )
+    given = {"activation": activation, **window, "layout": layout, "flip": flip, "alpha": alpha, "beta": beta}
+    given |= {"out_dtype": out_dtype, "compute": compute, "deterministic": deterministic, "tune": False}
+    call = Call(
+        direction,
+        first,
+        second,
+        _contiguous((found.filters,), kind) if bias else None,
+        _contiguous(whole, result),
+        None if direction == "forward" else whole,
+        *plain(**given, workspace_limit=workspace_limit),
     )
+    return Request(resolve(call))
 
 
 def _contiguous(shape: tuple[int, ...], kind: np.dtype[Any]) -> Layout:
