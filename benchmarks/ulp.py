@@ -10,7 +10,12 @@ numbers, and everyday numbers; of functions of several numbers drawn ones, speci
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+import os
 import sys
+from collections.abc import Iterable
+from contextlib import ExitStack
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -171,13 +176,20 @@ def measure(name: str, dtype: np.dtype, count: int, on_device: bool) -> dict[str
     }  # fmt: skip
 
 
-def run(report: Report, count: int, exactly: int, on_device: bool) -> None:
+def _task(task: tuple[str, np.dtype, int, bool]) -> dict[str, Any]:
+    return measure(*task)
+
+
+def run(report: Report, count: int, exactly: int, on_device: bool, processes: int) -> None:
     """All figures that the report wants."""
-    for name in functions():
-        for dtype in oracle.DTYPES:
-            if not report.wants(f"{name} {dtype.name}"):
-                continue
-            figure = measure(name, dtype, exactly if dtype == np.float64 else count, on_device)
+    every = [(name, dtype) for name in functions() for dtype in oracle.DTYPES if report.wants(f"{name} {dtype.name}")]
+    tasks = [(name, dtype, exactly if dtype == np.float64 else count, on_device) for name, dtype in every]
+    with ExitStack() as stack:
+        figures: Iterable[dict[str, Any]] = starmap(measure, tasks)
+        if processes > 1:
+            # A process that uses a GPU cannot be forked.
+            figures = stack.enter_context(multiprocessing.get_context("spawn").Pool(processes)).imap(_task, tasks)
+        for (name, dtype), figure in zip(every, figures, strict=True):
             most = bound(name, dtype.name)
             # NumPy's functions are not ours.
             aim = {} if most is None or not on_device else {"bound": most, "holds": figure["ulp"] <= most}
@@ -191,6 +203,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--only", metavar="TEXT", help="only figures with this in their names, such as 'exp float32'")
     parser.add_argument("--count", type=int, default=2**22, help="numbers that a function is tried with")
     parser.add_argument("--exactly", type=int, default=4000, help="numbers of float64, which take 50 digits")
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="how many share the work")
     parser.add_argument("--numpy", action="store_true", help="the functions of NumPy arrays, which need no GPU")
     options = parser.parse_args(argv)
     on_device = not options.numpy
@@ -198,7 +211,7 @@ def main(argv: list[str] | None = None) -> int:
         parser.error("there is no GPU; --numpy measures the functions of NumPy arrays")
     report = Report(only=options.only, on_gpu=on_device and not simulated())
     try:
-        run(report, options.count, options.exactly, on_device)
+        run(report, options.count, options.exactly, on_device, options.processes)
     finally:  # what was measured, also where it was interrupted
         print(report.summary())
         if options.json:

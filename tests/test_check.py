@@ -27,7 +27,7 @@ def test_cases_have_names_of_their_own():
 @pytest.mark.parametrize("case", CASES[::7], ids=lambda case: case.name)
 def test_a_rounded_result_is_right_and_a_wrong_one_is_not(case):
     arrays = prepare(case)
-    found = arrays.wanted.astype(arrays.problem.out.dtype)
+    found = arrays.wanted[False].astype(arrays.problem.out.dtype)
     right, over = judge(arrays, found, PLAIN, frozenset())
     assert right and over <= 1
     for wrong in (np.zeros_like(found), np.roll(found, 1), -found):

@@ -44,6 +44,9 @@ def test_convolutions_have_plans(name, device):
         assert "bfloat16 needs compute capability 8.0; Tesla T4 has 7.5" in found.reason
         assert "is_bf16" in found.reason
         return
+    if device == "T4" and name == "int8 to int32":
+        assert not found and "engines 0, 28: known to be wrong here" in found.reason
+        return
     assert found and found.reason == "", found
     assert found.device == GPUS[device].name
     assert found.engine.startswith("engine ") and found.workspace_bytes >= 0
@@ -127,8 +130,8 @@ def test_gpus_of_this_process():
     gpu = gpu_here(0)
     assert gpu.capability == runtime.capability(0) and gpu.name == runtime.device_name(0)
     (known,) = [each for each in GPUS.values() if each.name == gpu.name] or [gpu]
-    # What engines depend on; clocks and free memory differ from board to board.
-    for field in ("capability", "multiprocessors", "threads", "blocks", "shared", "bus"):
+    # What engines depend on; clocks, memory and the width of its bus differ from board to board.
+    for field in ("capability", "multiprocessors", "threads", "blocks", "shared"):
         assert getattr(gpu, field) == getattr(known, field), field
     graph = CASES["forward-float16"]
     found = cudnn.supports(graph, 0)

@@ -105,8 +105,13 @@ def test_rules_know_their_graphs():
     assert wrong(convolution("float64", "backward_filter", math="float64")) == set()
     assert wrong(convolution("float64", "backward_data", math="float64", **uneven)) == set()
     assert wrong(convolution("float32", "backward_filter", **uneven)) == set()
-    assert wrong(convolution("int8", out="float32", last=False)) == {71}
-    assert wrong(convolution("int8", out="float32")) == wrong(CASES["int8 to int32"]) == set()
+    assert wrong(convolution("int8", out="float32", last=False)) == {71, 72}
+    assert wrong(convolution("int8", out="float32")) == set() and wrong(CASES["int8 to int32"]) == {0, 28}
+    for direction, engine in (("backward_data", 78), ("backward_filter", 70)):
+        for dtype in ("float16", "bfloat16"):
+            assert wrong(convolution(dtype, direction, last=False)) == {engine}
+            assert wrong(convolution(dtype, direction)) == set()
+        assert wrong(convolution("float32", direction, last=False)) == set()
 
 
 @pytest.mark.parametrize("version, bad", [(90700, False), (90800, True), (91002, True), (91100, False)])

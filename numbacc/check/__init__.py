@@ -1,24 +1,28 @@
 """`python -m numbacc check conv`: every engine of cuDNN's against the reference, on a GPU.
 
 An engine that gives wrong numbers, or ends the process, is found here and goes into `libraries.cudnn_rules`. The work
-is done in a process of its own, which is started again where an engine ends it.
+is done in processes of their own, each of which is started again where an engine ends it.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from ..base.dispatch import has_gpu
 
 _SUBJECTS = ("conv",)
+#: Most time goes to compiling; each process takes half a gigabyte of the GPU's memory.
+_WORKERS = max(1, min(12, (os.cpu_count() or 1) - 2))
 
 
 def main(argv: Sequence[str]) -> int:
@@ -27,23 +31,33 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("subject", choices=_SUBJECTS)
     parser.add_argument("--only", default="", help="only cases whose name has this in it")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no case after so many")
+    parser.add_argument("--workers", type=int, default=_WORKERS, help="how many processes share the work")
     parser.add_argument("--json", type=Path, help="where to write all findings")
     chosen = parser.parse_args(argv)
     if not has_gpu():
         print("numbacc check runs engines of cuDNN, and needs a GPU; there is none")
         return 1
-    found = _collect(chosen.only, chosen.seconds)
+    found = _share(chosen.only, chosen.seconds, chosen.workers)
     if chosen.json:
         chosen.json.write_text(json.dumps(found, indent=1) + "\n")
     return _tell(found)
 
 
-def _collect(only: str, seconds: float) -> list[dict[str, Any]]:
-    """What the worker found; what it was at when it ended is a finding, too."""
+def _share(only: str, seconds: float, workers: int) -> list[dict[str, Any]]:
+    """What the workers found, in the order of the cases."""
     from .worker import names
 
+    every, deadline = names(only), time.monotonic() + seconds
+    shares = [every[start::workers] for start in range(workers)]
+    with ThreadPoolExecutor(workers) as pool:
+        found = [each for some in pool.map(lambda share: _collect(share, deadline), shares) for each in some]
+    places = {name: place for place, name in enumerate(every)}
+    return sorted(found, key=lambda each: places[each["case"]])
+
+
+def _collect(left: list[str], deadline: float) -> list[dict[str, Any]]:
+    """What a worker found; what it was at when it ended is a finding, too."""
     found: list[dict[str, Any]] = []
-    left, deadline = names(only), time.monotonic() + seconds
     skip: dict[str, list[int]] = {}
     while left and time.monotonic() < deadline:
         command = [sys.executable, "-m", "numbacc.check.worker"]

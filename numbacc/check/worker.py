@@ -6,6 +6,7 @@ import json
 import math
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -29,6 +30,8 @@ from .cases import Case, cases
 
 #: Bits of the significand that float32 keeps on tensor cores.
 _TF32_BITS = 11
+#: How many settings of an engine's knobs are tried: those by default, then those that the heuristics propose first.
+_KNOBS = 3
 
 
 def names(only: str) -> list[str]:
@@ -43,15 +46,17 @@ class Arrays(NamedTuple):
         problem: what is computed.
         host: the inputs, in NumPy.
         device: the same on the GPU.
-        wanted: the result in float64, without an activation.
-        scale: the sum of the magnitudes.
+        before: what the result is added to.
+        wanted: for a way without the bias and one with it, the result in float64, without an activation.
+        scale: likewise the sum of the magnitudes.
     """
 
     problem: Problem
     host: list[Any]
     device: list[Any]
-    wanted: Any
-    scale: Any
+    before: Any
+    wanted: dict[bool, Any]
+    scale: dict[bool, Any]
 
 
 def _arranged(shape: Sequence[int], layout: str) -> tuple[int, ...]:
@@ -78,21 +83,26 @@ def prepare(case: Case) -> Arrays:
         values = rng.integers(-9, 10, array.shape) if array.dtype.kind == "i" else rng.standard_normal(array.shape)
         return values.astype(array.dtype)
 
-    host = [drawn(array) for array in problem.inputs]
+    host, before = [drawn(array) for array in problem.inputs], drawn(problem.out)
     device = [numbacc.asarray(array) for array in host]
-    wide = [array.astype(np.float64) for array in host]
-    wanted, scale = (_sums(problem, [change(array) for array in wide]) for change in (np.asarray, np.abs))
-    return Arrays(problem, host, device, wanted, scale)
+    wide = [array.astype(np.float64) for array in (*host, before)]
+    wanted, scale = (
+        {biased: _sums(problem, [change(array) for array in wide], biased) for biased in (False, True)}
+        for change in (np.asarray, np.abs)
+    )
+    return Arrays(problem, host, device, before, wanted, scale)
 
 
-def _sums(problem: Problem, given: Sequence[Any]) -> Any:
-    window = problem.geometry.window
-    kind: dict[str, Any] = {"out_dtype": np.dtype(np.float64)}
-    if problem.call.direction == "forward":
-        return reference.forward(given[0], given[1], window, **kind, bias=given[2] if given[2:] else None)
-    if problem.call.direction == "backward_data":
-        return reference.backward_data(given[0], given[1], problem.geometry.x_shape, window, **kind)
-    return reference.backward_filter(given[0], given[1], problem.geometry.w_shape, window, **kind)
+def _sums(problem: Problem, given: Sequence[Any], biased: bool) -> Any:
+    window, call = problem.geometry.window, problem.call
+    a, b, *bias, before = given
+    options: dict[str, Any] = {"out_dtype": np.dtype(np.float64), "alpha": float(call.alpha), "beta": float(call.beta)}
+    options["before"] = before
+    if call.direction == "forward":
+        return reference.forward(a, b, window, **options, bias=bias[0] if bias and biased else None)
+    if call.direction == "backward_data":
+        return reference.backward_data(a, b, problem.geometry.x_shape, window, **options)
+    return reference.backward_filter(a, b, problem.geometry.w_shape, window, **options)
 
 
 def judge(arrays: Arrays, found: Any, way: Way, notes: frozenset[int]) -> tuple[bool, float]:
@@ -100,7 +110,7 @@ def judge(arrays: Arrays, found: Any, way: Way, notes: frozenset[int]) -> tuple[
 
     Allowed is what rounding the operands (where tensor cores shorten float32), the sums and the result may make.
     """
-    problem, wanted = arrays.problem, arrays.wanted
+    problem, wanted, scale = arrays.problem, arrays.wanted[way.bias], arrays.scale[way.bias]
     if problem.call.activation and way.activation:
         wanted = reference.ACTIVATIONS[problem.call.activation](wanted)
     bits = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8, "int32": 31}[problem.out.dtype.name]
@@ -112,7 +122,7 @@ def judge(arrays: Arrays, found: Any, way: Way, notes: frozenset[int]) -> tuple[
     if NumericalNote.WINOGRAD in notes or NumericalNote.FFT in notes:
         inside -= 4
     terms = problem.call.b.size // max(problem.geometry.filters, 1)
-    allowed = 2.0**-bits * np.abs(wanted) + 8 * math.sqrt(terms) * 2.0**-inside * arrays.scale + 1e-30
+    allowed = 2.0**-bits * np.abs(wanted) + 8 * math.sqrt(terms) * 2.0**-inside * scale + 1e-30
     if problem.call.a.dtype.name == "int8":
         allowed = np.full_like(wanted, 0.25 if problem.out.dtype.kind == "i" else 1e-3)
     if way.activation:
@@ -125,10 +135,10 @@ def judge(arrays: Arrays, found: Any, way: Way, notes: frozenset[int]) -> tuple[
 
 
 def run(arrays: Arrays, graph: Any, algorithm: Any, numbers: Sequence[int]) -> Any:
-    """The result of a plan, in poisoned memory."""
+    """The result of a plan, in poisoned memory where it is not added to."""
     problem, device, stream = arrays.problem, 0, 0
     poison = np.full(problem.out.shape, np.nan if problem.out.dtype.kind != "i" else -77777)
-    out = numbacc.asarray(poison.astype(problem.out.dtype))
+    out = numbacc.asarray(arrays.before if problem.call.beta else poison.astype(problem.out.dtype))
     runner = library.Runner(graph, algorithm, device)
     known = [array._address for array in (*arrays.device, out)]
     runtime.synchronize(stream, device)
@@ -149,6 +159,7 @@ def findings(case: Case, skip: Sequence[int]) -> Iterator[dict[str, Any]]:
     arrays = prepare(case)
     site = Site(library._handles.get(0))
     number = 0
+    tried = Counter[Any]()
     for way in ways(arrays.problem):
         lowered = lower(arrays.problem, way, (True,) * (len(arrays.host) + 1))
         graph = lowered.graphs[0]
@@ -158,8 +169,12 @@ def findings(case: Case, skip: Sequence[int]) -> Iterator[dict[str, Any]]:
             for mode in (HeurMode.A, HeurMode.FALLBACK, HeurMode.B):
                 every += cudnn_plans.proposals(described, site, mode)
         known = algorithms.wrong(graph, cudnn.version())
-        for configuration in {(each.engine, each.knobs): each for each in reversed(every)}.values():
+        for configuration in {(each.engine, each.knobs): each for each in every}.values():
             number += 1
+            # A heuristic may propose one engine with dozens of tiles.
+            tried[way, configuration.engine] += 1
+            if tried[way, configuration.engine] > _KNOBS:
+                continue
             told = {
                 "case": case.name,
                 "number": number,

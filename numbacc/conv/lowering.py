@@ -11,20 +11,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..base.layout import Layout, layout, row_major_strides
+from ..base.layout import Layout, is_dense, layout, row_major_strides
 from ..libraries.cudnn_graph import ALIGNED, Drawing, Graph, Place, Spatial
 from .problem import Problem
 
-#: Activation -> cuDNN's mode of pointwise operations, and what that needs to know.
-_MODES: dict[str, tuple[str, dict[str, Any]]] = {
-    "relu": ("RELU_FWD", {}),
-    "leaky_relu": ("RELU_FWD", {"slope": 0.01}),
-    "gelu": ("GELU_FWD", {}),
-    "gelu_tanh": ("GELU_APPROX_TANH_FWD", {}),
-    "silu": ("SWISH_FWD", {}),
-    "sigmoid": ("SIGMOID_FWD", {}),
-    "tanh": ("TANH_FWD", {}),
-    "elu": ("ELU_FWD", {}),
+#: Activation -> cuDNN's pointwise operations, and what they need to know. Its compiled hyperbolic tangent is NaN of
+#: arguments whose exponential is infinite (9.19); beyond 16 it is 1 in float32.
+_MODES: dict[str, list[tuple[str, dict[str, Any]]]] = {
+    "relu": [("RELU_FWD", {})],
+    "leaky_relu": [("RELU_FWD", {"slope": 0.01})],
+    "gelu": [("GELU_FWD", {})],
+    "gelu_tanh": [("GELU_APPROX_TANH_FWD", {})],
+    "silu": [("SWISH_FWD", {})],
+    "sigmoid": [("SIGMOID_FWD", {})],
+    "tanh": [("RELU_FWD", {"lower": -16.0, "upper": 16.0}), ("TANH_FWD", {})],
+    "elu": [("ELU_FWD", {})],
 }
 
 
@@ -83,8 +84,11 @@ def lower(problem: Problem, way: Way, aligned: Sequence[bool], copies_misaligned
     """
     copies_misaligned = copies_misaligned or way.bias or way.activation
     arrays, copies = [], []
+    kernels = len(problem.inputs) if problem.call.direction == "backward_filter" else 1
     for number, array in enumerate((*problem.inputs, problem.out)):
-        if _fits(array) and (aligned[number] or not copies_misaligned):
+        # cuDNN 9.19 takes kernels without gaps only, and its kernels read a bias as a vector.
+        fits = is_dense(array) if number == kernels or array.ndim == 1 else _fits(array)
+        if fits and (aligned[number] or not copies_misaligned):
             arrays.append(array)
         else:
             arrays.append(packed(array))
@@ -102,11 +106,18 @@ def packed(array: Layout) -> Layout:
 
 
 def _fits(array: Layout) -> bool:
-    """Whether cuDNN takes an array as it lies: not where elements are repeated or counted backwards; a bias gapless."""
-    if array.ndim == 1 and array.size > 1:
-        return array.strides[0] == array.itemsize
-    steps = [step for n, step in zip(array.shape, array.strides, strict=True) if n > 1]
-    return all(step > 0 and step % array.itemsize == 0 for step in steps)
+    """Whether cuDNN takes images as they lie: not where elements are repeated or counted backwards.
+
+    Along an axis whose steps are longer than all that lies within, which cuDNN 9.19 reckons with a gap behind the last
+    element, too.
+    """
+    axes = sorted((step, n) for n, step in zip(array.shape, array.strides, strict=True) if n > 1)
+    within = array.itemsize
+    for step, n in axes:
+        if step < within or step % array.itemsize:
+            return False
+        within = step * n
+    return True
 
 
 def _image(array: Layout, channels_last: bool, lifted: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -177,7 +188,8 @@ def _draw(
     before = tensor(last) if beta else None
     out = tensor(last)
     found = draw.convolve(call.direction, a, b, spatial, draw.like(out))
-    rest = int(bias is not None) + int(way.activation) + int(before is not None)
+    following = _MODES[call.activation] if way.activation else []
+    rest = int(bias is not None) + len(following) + int(before is not None)
 
     def target() -> Place | None:
         nonlocal rest
@@ -189,7 +201,6 @@ def _draw(
     if bias is not None:
         factors: dict[str, Any] = {} if before is not None or alpha == 1 else {"alpha1": alpha}
         found = draw.pointwise("ADD", found, bias, out=target(), **factors)
-    if way.activation:
-        mode, more = _MODES[call.activation]
-        draw.pointwise(mode, found, out=target(), **more)
+    for mode, more in following:
+        found = draw.pointwise(mode, found, out=target(), **more)
     return draw.graph(), tuple(operands)

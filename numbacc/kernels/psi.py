@@ -67,27 +67,36 @@ def polynomial(coefficients, s):
 
 
 def digamma_single(x):
-    """`digamma` of float32: one step up to 1, and reflection by what is small where it is."""
+    """`digamma` of float32: one step up to 1, and reflection by what is small where it is.
+
+    The quotient of the nearest pole, where it is of the result's size, brings its own rounding error along.
+    """
     if x == 0.0:
         return math.copysign(math.inf, -x)
-    shift = 0.0
+    pole, shift = 0.0, 0.0
     if x < 0.0:
         t = x - rint(x)
         if t == 0.0:
             return math.nan
         if abs(t) <= 0.25:
-            shift = fma(t, polynomial(_COT, t * t), -1.0 / t)
+            pole = 1.0 / t
+            shift = t * polynomial(_COT, t * t) - quotient_error(pole, t)
         else:
             t -= math.copysign(0.5, t)
             shift = t * polynomial(_TAN, t * t)
         x = 1.0 - x
-    step = 0.0
-    if x < 1.0:
-        step = 1.0 / x
+    elif x < 1.0:
+        pole = 1.0 / x
+        shift = -quotient_error(pole, x)
         x += 1.0
     inverse_x = 1.0 / x
     s = inverse_x * inverse_x
-    return shift + ((math.log(x) - step) - fma(s, polynomial(_REST, s), 0.5 * inverse_x))
+    return (shift + (math.log(x) - fma(s, polynomial(_REST, s), 0.5 * inverse_x))) - pole
+
+
+def quotient_error(q, x):
+    """1/x - q of a rounded quotient q; 0 where it is large beside all that is added to it, or infinite."""
+    return q * fma(-q, x, 1.0) if abs(q) < 1048576.0 else 0.0
 
 
 def trigamma(x):

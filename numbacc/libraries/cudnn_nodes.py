@@ -137,6 +137,8 @@ KINDS = {
             "mode": Setting(Name.POINTWISE_MODE, _member(api.PointwiseMode, AttributeType.POINTWISE_MODE)),
             "math": Setting(Name.POINTWISE_MATH_PREC, put_dtype),
             "axis": Setting(Name.POINTWISE_AXIS, put_int64),
+            "lower": Setting(Name.POINTWISE_RELU_LOWER_CLIP, api.set_double),
+            "upper": Setting(Name.POINTWISE_RELU_UPPER_CLIP, api.set_double),
             "slope": Setting(Name.POINTWISE_RELU_LOWER_CLIP_SLOPE, api.set_double),
             "alpha1": Setting(Name.OPERATION_POINTWISE_ALPHA1, api.set_double, False),
             "alpha2": Setting(Name.OPERATION_POINTWISE_ALPHA2, api.set_double, False),

@@ -5,6 +5,7 @@ An engine's number is one of its kind of graph: engine 20 of a gradient is not t
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from .choices import Wrong
@@ -35,18 +36,35 @@ def _int8_to(dtype: str, what: Any) -> bool:
     return node is not None and _dtype(what, node, "x") == "int8" and _dtype(what, node, "y") == dtype
 
 
+def _channels_first(what: Any, node: Node, image: str) -> bool:
+    return bool(what.tensors[dict(node.tensors)[image]].strides[1] != 1)
+
+
+def _int8_to_int32(what: Any) -> bool:
+    return _int8_to("int32", what)
+
+
 def _int8_rows_to_float(what: Any) -> bool:
     """int8 to float32 with channels that are not the innermost."""
-    if not _int8_to("float32", what):
-        return False
-    image = what.tensors[dict(what.nodes[0].tensors)["x"]]
-    return bool(image.strides[1] != 1)
+    return _int8_to("float32", what) and _channels_first(what, what.nodes[0], "x")
 
 
+def _narrow_rows(kind: str, what: Any) -> bool:
+    """A gradient of 16-bit floats with channels that are not the innermost."""
+    node = _only(what, kind)
+    return node is not None and _dtype(what, node, "dy") in _NARROW and _channels_first(what, node, "dy")
+
+
+_NARROW = ("float16", "bfloat16")
 #: Seen on an H200 with cuDNN 9.19; no version is known that mends them.
 WRONG = (
     Wrong(20, _uneven_float64, 91900),
+    Wrong(0, _int8_to_int32, 91900),
+    Wrong(28, _int8_to_int32, 91900),
     Wrong(71, _int8_rows_to_float, 91900),
+    Wrong(72, _int8_rows_to_float, 91900),
+    Wrong(78, partial(_narrow_rows, "convolve_backward_data"), 91900),
+    Wrong(70, partial(_narrow_rows, "convolve_backward_filter"), 91900),
 )
 
 

@@ -134,6 +134,8 @@ def _pointwise(node: Node, reads: Mapping[str, Any], tensor: Tensor, before: Any
         return real(settings.get("alpha1", 1.0)) * x + real(settings.get("alpha2", 1.0)) * b
     if settings["mode"] == "RELU_FWD" and "slope" in settings:
         return np.where(x < 0, math_dtype.type(settings["slope"]) * x, x)
+    if "upper" in settings:
+        return x.clip(math_dtype.type(settings["lower"]), math_dtype.type(settings["upper"]))
     return _FUNCTIONS[settings["mode"]](x)
 
 
