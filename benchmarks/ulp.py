@@ -45,7 +45,7 @@ CUDAS = {
     "asinh": 3, "acosh": 4, "atanh": 3, "pow": 4, "erf": 2, "erfc": 4, "erfinv": 2, "lgamma": 6,
 }  # fmt: skip
 #: Formulas that are made of such a function.
-CUDAS |= {"gelu": CUDAS["erfc"]}
+CUDAS |= {"gelu": CUDAS["erfc"], "selu": 1.7581 * CUDAS["expm1"]}
 #: What is asked of a function in float32, where CUDA's own does not err by more.
 ASKED = 2.0
 #: How far special numbers' neighbours reach, in bit patterns.

@@ -187,6 +187,10 @@ def _reductions() -> None:
 _QUERIES = (2, 16, 64, 128)
 
 
+#: Tokens of a large batch.
+_MANY = 2**18
+
+
 def _blocks() -> None:
     """What models have beside products and norms: arrays by position, gathers, their gradients, casts and copies, those
     of floats of 8 bits too, rope, dropout, activations of sums, losses."""
@@ -201,6 +205,8 @@ def _blocks() -> None:
             _choose(casting.everyday(matrix))
             _choose(positions.everyday(matrix, tokens))
             _choose(indexing.everyday(matrix, tokens, places))
+            # Of so many tokens that a thread takes several accesses.
+            _choose(indexing.everyday(matrix, _dense((_MANY,), "int64"), places))
             _choose(index_gradients.everyday(matrix, matrix.shape, tokens, places))
             _choose(dropping.everyday(matrix))
             _choose(activated.everyday(matrix, row))

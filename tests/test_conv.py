@@ -11,7 +11,10 @@ from conv_oracle import ACTIVATIONS, DIRECTIONS, FLOATS, INT8, LAYOUTS, Case, In
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import numbacc
+from numbacc import conv
 from numbacc.base.dispatch import simulated
+from numbacc.conv import plans
 
 pytestmark = pytest.mark.usefixtures("poison")
 
@@ -112,6 +115,28 @@ def test_int8(place, layout, out_dtype):
 def test_int8_becomes_int32_by_default(place):
     case = small("forward", dtype=INT8, out_dtype=np.dtype(np.int32))
     assert Call(place, case).run().dtype == np.int32
+
+
+@pytest.mark.parametrize("channels, dtype", [(8, "float32"), (171, "float64")])
+def test_int8_without_an_engine_for_int32(device_place, monkeypatch, channels, dtype):
+    """By floats that hold the largest sums."""
+    choose = plans.ConvPlan._choose
+
+    def refusing(plan, lowered, trial, wants):
+        if lowered.graphs[0].tensors[0].dtype == "int8":
+            raise numbacc.UnsupportedError("no engine")
+        return choose(plan, lowered, trial, wants)
+
+    monkeypatch.setattr(plans.ConvPlan, "_choose", refusing)
+    conv.cache_clear()
+    case = small("forward", dtype=INT8, out_dtype=np.dtype(np.int32), groups=1, channels=channels)
+    values = conv_oracle.inputs(case)
+    extreme = values._replace(first=np.full_like(values.first, -128), second=np.full_like(values.second, -128))
+    for each in (values, extreme):
+        call = Call(device_place, case, {"x": {"steps": (1, 1, -1, 2)}, "out": {"margins": MISALIGNED[4]}}, each)
+        call.check()
+        assert f"in {dtype}" in call.plan().info.algorithm
+    conv.cache_clear()
 
 
 @each_direction

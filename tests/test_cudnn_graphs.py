@@ -101,17 +101,23 @@ def test_rules_know_their_graphs():
         return {each.kind for each in WRONG if each.case(graph)}
 
     uneven = {"before": 0, "after": 2}
-    assert wrong(convolution("float64", "backward_filter", math="float64", **uneven)) == {20}
-    assert wrong(convolution("float64", "backward_filter", math="float64")) == set()
-    assert wrong(convolution("float64", "backward_data", math="float64", **uneven)) == set()
-    assert wrong(convolution("float32", "backward_filter", **uneven)) == set()
+    for dtype, math in (("float64", "float64"), ("float32", "float32")):
+        assert wrong(convolution(dtype, "backward_filter", math=math, **uneven)) == {1, 18, 20}
+        assert wrong(convolution(dtype, "backward_data", math=math, **uneven)) == {50}
+        for direction in ("forward", "backward_data", "backward_filter"):
+            assert wrong(convolution(dtype, direction, math=math, last=False)) == set()
     assert wrong(convolution("int8", out="float32", last=False)) == {71, 72}
     assert wrong(convolution("int8", out="float32")) == set() and wrong(CASES["int8 to int32"]) == {0, 28}
-    for direction, engine in (("backward_data", 78), ("backward_filter", 70)):
-        for dtype in ("float16", "bfloat16"):
-            assert wrong(convolution(dtype, direction, last=False)) == {engine}
-            assert wrong(convolution(dtype, direction)) == set()
-        assert wrong(convolution("float32", direction, last=False)) == set()
+    everywhere = {
+        ("forward", "float16"): set(), ("forward", "bfloat16"): set(),
+        ("backward_data", "float16"): {2}, ("backward_data", "bfloat16"): set(),
+        ("backward_filter", "float16"): {61}, ("backward_filter", "bfloat16"): {47},
+    }  # fmt: skip
+    rows = {"forward": 72, "backward_data": 78, "backward_filter": 70}
+    for (direction, dtype), engines in everywhere.items():
+        assert wrong(convolution(dtype, direction)) == engines
+        assert wrong(convolution(dtype, direction, last=False)) == {*engines, rows[direction]}
+    assert wrong(CASES["bias-float16"]) == {26, 29, 33} and wrong(CASES["bias-float32"]) == set()
 
 
 @pytest.mark.parametrize("version, bad", [(90700, False), (90800, True), (91002, True), (91100, False)])

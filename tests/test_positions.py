@@ -15,6 +15,7 @@ import numbacc
 from numbacc import elementwise as ew
 from numbacc.base.dispatch import has_gpu, launching_by, simulated
 from numbacc.compiling import Noted, _dense
+from numbacc.device import row_kernels
 from numbacc.elementwise import indexing, positions
 
 DTYPES = ["float32", "float64", "float16", ml_dtypes.bfloat16, "int8", "uint8", "int64", "bool", "complex64"]
@@ -189,6 +190,20 @@ def test_rows_of_a_table(place):
         np.testing.assert_array_equal(place.get(out.view), table[tokens])
         here = place.put(table)[:, 1:]
         np.testing.assert_array_equal(place.get(ew.take(here, place.put(tokens), axis=0)), table[tokens][..., 1:])
+
+
+def test_rows_of_a_table_by_several_accesses_a_thread(place, monkeypatch):
+    """As where there are threads enough; of lengths with two, four and no equal parts."""
+    monkeypatch.setattr(row_kernels, "_MANY", 1)
+    rng = np.random.default_rng(0)
+    for columns in (32, 48, 24, 17):
+        table, tokens = rng.normal(size=(9, columns)).astype(np.float32), rng.integers(-9, 11, (3, 2))
+        inside = (tokens >= -9) & (tokens < 9)
+        wanted = np.where(inside[..., None], table[np.where(inside, tokens, 0)], np.nan)
+        for start in (0, 1):
+            here, out = place.put(table)[:, start:], place.empty((3, 2, columns - start), np.dtype(np.float32))
+            ew.take(here, place.put(tokens), axis=0, out=out.view)
+            np.testing.assert_array_equal(out.now(), wanted[..., start:])
 
 
 def test_indices_beyond_the_end(place):

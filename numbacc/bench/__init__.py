@@ -57,12 +57,14 @@ def main(argv: list[str]) -> int:
     from .harness import Report
 
     report = Report(only=options.only)
-    for subject in options.subjects:
-        importlib.import_module(f".{subject}", __name__).run(report, quick=options.quick)
+    try:
+        for subject in options.subjects:
+            importlib.import_module(f".{subject}", __name__).run(report, quick=options.quick)
+    finally:  # what was measured, also where it was interrupted
+        if options.json and report.figures:
+            report.write(options.json)
     if options.only is not None and not report.figures:
         print(f"no figure of {', '.join(options.subjects)} has {options.only!r} in its name")
         return 1
     print(report.summary())
-    if options.json:
-        report.write(options.json)
     return 0 if report.all_right else 1

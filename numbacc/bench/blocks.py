@@ -172,9 +172,11 @@ def _take_backward(dtype: str, often: float) -> Case:
     part = wide(dy[:, :_PART])
     last = range(_TABLE[0] - _FEW, _TABLE[0])
     wanted = np.stack([part[host == k].sum(axis=0) for k in last])
+    # What sums of many numbers of either sign reach on the way.
+    size = max(16.0, (often * _TOKENS) ** 0.5)
     return Case(
         lambda: elementwise.take_backward(dy, _TABLE, tokens, axis=0, out=out),
-        lambda found: is_close(found[-_FEW:, :_PART], wanted, 16.0),
+        lambda found: is_close(found[-_FEW:, :_PART], wanted, size),
         dy.nbytes + out.nbytes + tokens.nbytes,
         lambda torch: {
             "torch": lambda: partial(

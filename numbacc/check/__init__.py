@@ -39,7 +39,8 @@ def main(argv: Sequence[str]) -> int:
         return 1
     found = _share(chosen.only, chosen.seconds, chosen.workers)
     if chosen.json:
-        chosen.json.write_text(json.dumps(found, indent=1) + "\n")
+        lines = ",\n".join(f"{json.dumps(case)}: {json.dumps(engines)}" for case, engines in summary(found).items())
+        chosen.json.write_text(f"{{\n{lines}\n}}\n")
     return _tell(found)
 
 
@@ -82,6 +83,34 @@ def _collect(left: list[str], deadline: float) -> list[dict[str, Any]]:
         found.append({**at, "finding": "ended the process", "detail": f"exit status {process.returncode}"})
         skip.setdefault(at["case"], []).append(at["number"])
     return found
+
+
+#: Findings from the best to the worst.
+_ORDER = ("right", "refused", "failed", "wrong", "ended the process")
+
+
+def summary(found: Sequence[dict[str, Any]]) -> dict[str, dict[str, str]]:
+    """The worst finding of each engine, whatever its knobs: case -> what is fused and engine -> finding.
+
+    Example:
+        "forward 2-d NHWC float16 bias" -> "41" -> "right 0.8", "bias 26" -> "wrong 2.3": times what is allowed
+    """
+    worst: dict[str, dict[str, dict[str, Any]]] = {}
+    for each in found:
+        engine = each["engine"].split(",")[0].removeprefix("engine ")
+        engines = worst.setdefault(each["case"], {})
+        key = " ".join(["+".join(each["way"]), engine]).strip()
+        if key not in engines or _rank(each) > _rank(engines[key]):
+            engines[key] = each
+    return {
+        case: {key: f"{each['finding']} {each['detail'].split(' of what')[0]}" for key, each in engines.items()}
+        for case, engines in worst.items()
+    }
+
+
+def _rank(each: dict[str, Any]) -> tuple[int, float]:
+    over = each["detail"].split(" of what")[0]
+    return _ORDER.index(each["finding"]), float(over) if each["finding"] in ("right", "wrong") else 0.0
 
 
 def _tell(found: Sequence[dict[str, Any]]) -> int:

@@ -9,7 +9,10 @@ our kernels, behind.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from ..base.layout import Layout, is_dense, layout, row_major_strides
 from ..libraries.cudnn_graph import ALIGNED, Drawing, Graph, Place, Spatial
@@ -100,9 +103,30 @@ def lower(problem: Problem, way: Way, aligned: Sequence[bool], copies_misaligned
     return Lowered(tuple(graph for graph, _ in drawn), drawn[0][1], tuple(copies), way)
 
 
-def packed(array: Layout) -> Layout:
-    """The contiguous layout of an array."""
-    return layout(array.shape, row_major_strides(array.shape, array.itemsize), array.dtype, array.device)
+def packed(array: Layout, dtype: np.dtype[Any] | None = None) -> Layout:
+    """The contiguous layout of an array, or of one of its shape with another dtype."""
+    kind = array.dtype if dtype is None else dtype
+    return layout(array.shape, row_major_strides(array.shape, int(kind.itemsize)), kind, array.device)
+
+
+#: The largest magnitude of a product of int8, and the one up to which float32 has all integers.
+_PRODUCT, _EXACT = 2**14, 2**24
+
+
+def widened(problem: Problem) -> Problem:
+    """A convolution of int8 as one of floats that hold every sum exactly, on tensor cores, too."""
+    call = problem.call
+    terms = call.b.size // problem.geometry.filters
+    name = "float32" if terms * _PRODUCT <= _EXACT else "float64"
+    a, b, out = (packed(array, np.dtype(name)) for array in (call.a, call.b, problem.out))
+    return replace(
+        problem,
+        call=call._replace(a=a, b=b, out=None, out_dtype=None),
+        out=out,
+        compute=name,
+        accumulator=name,
+        wants=problem.wants._replace(inputs="tf32" if name == "float32" else "any"),
+    )
 
 
 def _fits(array: Layout) -> bool:

@@ -17,9 +17,10 @@ from ..device.steps import Scratch, Step, Steps, ZeroBytes
 from ..errors import UnsupportedError
 from ..kernels.convolved import epilogue
 from ..libraries.cudnn_graph import ALIGNED
+from ..libraries.cudnn_plans import Wants
 from ..plan.base import Plan
 from ..reference import conv as reference
-from .lowering import Lowered, Way, lower, packed, ways
+from .lowering import Lowered, Way, lower, packed, ways, widened
 from .problem import Call, resolve
 
 
@@ -57,15 +58,44 @@ class ConvPlan(Plan):
             for copies in (True,) if all(key) else (False, True):
                 lowered = lower(self.problem, way, key, copies)
                 try:
-                    return self._assembled(lowered, self._choose(lowered, trial), key)
+                    return self._assembled(lowered, self._choose(lowered, trial, self.problem.wants), key)
                 except UnsupportedError as error:
                     untaken = untaken or error
         assert untaken is not None
+        if self.problem.out.dtype.kind == "i":
+            return self._by_floats(key, untaken)
         raise untaken
 
-    def _choose(self, lowered: Lowered, trial: Trial | None) -> Any:
+    def _by_floats(self, key: tuple[bool, ...], untaken: UnsupportedError) -> Steps:
+        """Sums of int8 that no engine gives in int32, by way of floats that hold them exactly."""
+        problem, library, scratch = self.problem, graph_library(), Scratch()
+        other, last = widened(problem), len(self.inputs)
+        lowered = lower(other, Way(False, False), (True,) * (last + 1))
+        try:
+            algorithm = self._choose(lowered, None, other.wants)
+        except UnsupportedError as error:
+            raise untaken from error
+        floats = (*other.inputs, other.out)
+        parts = [last + 1 + scratch.part(array.nbytes) for array in floats]
+        into = [Step(_converted(self.inputs[k], floats[k]), (k, parts[k])) for k in range(last)]
+        runner = library.Runner(lowered.graphs[0], algorithm, self.device)
+        return Steps(
+            [
+                *into,
+                Step(runner, tuple(parts[k] for k in lowered.operands)),
+                Step(_converted(floats[last], problem.out), (parts[last], last)),
+            ],
+            scratch,
+            self.close,
+            lambda addresses: self._key(addresses) == key,
+            backend=runner.backend + "+kernel",
+            algorithm=f"in {other.compute}: {runner.algorithm}",
+            deterministic=runner.deterministic,
+        )
+
+    def _choose(self, lowered: Lowered, trial: Trial | None, wants: Wants) -> Any:
         """cuDNN's plan: the first that fits, or, where there is a trial, the fastest."""
-        library, wants = graph_library(), self.problem.wants
+        library = graph_library()
         if trial is None:
             return library.choose(lowered.graphs[0], wants, self.device)
         tried = partial(self._tried, trial, lowered)
@@ -173,6 +203,11 @@ class ConvPlan(Plan):
 def _dense(array: Layout) -> Layout:
     """A layout with room for an array that lies as this one does."""
     return layout((array.high - array.low,), (1,), np.dtype(np.uint8), array.device)
+
+
+def _converted(source: Layout, target: Layout) -> MapExecutable:
+    """A copy with another dtype, of whole numbers that both hold."""
+    return _map(epilogue(None, False), [source], target, [view(0, 0, source.strides, source.shape)])
 
 
 def _map(formula: Any, inputs: Sequence[Layout], out: Layout, reads: Sequence[Any]) -> MapExecutable:

@@ -15,6 +15,8 @@ from .geometry import Geometry, Given, alignments_of, launcher_of, power_of_two,
 
 #: Blocks of `reduce_rows` are narrowed until there are so many of them, but to no fewer bytes than these.
 _BLOCKS, _BLOCK_BYTES = 512, 64
+#: Threads that fill a large GPU.
+_MANY = 2**19
 
 
 def bits_launcher(algorithm: str, spec: Any, given: Given) -> Any:
@@ -102,10 +104,13 @@ def gather_launcher(length: int, apart: int, spec: Any, given: Given) -> Any:
         alignments = alignments_of(spec, given.alignment)
         distances = (columns, apart, *source[:-1], *target[:-1])
         width = gcd(VECTOR_BYTES, alignments[0], alignments[2], *(size * n for n in distances)) // size
+    width = max(width, 1)
     rows, items = prod(outer), columns // width
-    grid, block = row_grid(items, rows, 1)
-    scalars = (rows, columns, length, apart, 1)
-    geometry = Geometry("gather", grid, block, tuple(outer), scalars, max(width, 1))
+    # Several accesses a thread hide how long an index and what it names take, where threads are left to fill a GPU.
+    pieces = next(n for n in (4, 2, 1) if n == 1 or (items % n == 0 and rows * items >= n * _MANY))
+    grid, block = row_grid(items // pieces, rows, 1)
+    scalars = (rows, columns, columns // pieces, length, apart, 1)
+    geometry = Geometry("gather", grid, block, tuple(outer), scalars, width, pieces * width)
     return launcher_of(spec, geometry, merged.strides, is_wide(spec), given)
 
 

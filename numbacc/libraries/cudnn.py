@@ -30,7 +30,7 @@ from .handles import Handle, Handles
 
 _handles = Handles(cudnn, "cudnnCreate", "cudnnDestroy")
 #: How many plans whose kernels are compiled for the occasion are measured: each takes a second or more to build.
-_COMPILED = 4
+_COMPILED = 2
 
 
 class _Words(NotCopied, threading.local):
