@@ -11,14 +11,17 @@ import multiprocessing
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import product
 from typing import Any
 
-from . import elementwise, gated
+from . import conv, elementwise, gated
 from .base import dtypes
 from .base.dispatch import has_gpu, launching_by, simulated
 from .base.layout import Layout, layout, row_major_strides
+from .conv import plans as conv_plans
 from .device import copying, kernel_cache
 from .device.inspection import Noted
+from .device.operation import Operation
 from .elementwise import (
     activated,
     casting,
@@ -39,7 +42,6 @@ from .fft import arguments, program, repacking, steps
 from .gemm import epilogue_plans
 from .kernels.formulas import FORMULAS
 from .libraries.curand import SequenceKind
-from .plan.base import Plan
 from .random import plans
 from .random.methods import DTYPES
 
@@ -88,6 +90,23 @@ def _gemm() -> None:
         epilogue_plans.select_plan(matrix, mask, matrix).choose((0, 0, 0))
         epilogue_plans.sum_plan(matrix, -2, row).choose((0, 0))
         epilogue_plans.sum_plan(matrix, -1, _dense((_ROWS,), dtype)).choose((0, 0))
+
+
+#: Pixels of an image in each direction: a channel of which is many times 16 bytes, and is not.
+_SIDES = (56, 7)
+
+
+def _conv() -> None:
+    """What cuDNN leaves to us behind convolutions; copies of what starts where its fused kernels cannot read it."""
+    for dtype, side in product(dtypes.FLOATS, _SIDES):
+        first = conv.request((8, 64, side, side), (64, 64, 1, 1), dtype=dtype, bias=True)
+        last = conv.request((8, side, side, 64), (64, 1, 1, 64), dtype=dtype, bias=True, layout="NHWC")
+        for asked in (first, last):
+            _choose(conv_plans.everyday(asked.problem.call))
+    for size in (1, 2, 4, 8):
+        for shape in ((8, 64, _SIDES[0], _SIDES[0]), (64,)):
+            array = _dense(shape, f"uint{8 * size}")
+            copying.executable(array, array).choose((size, 0))
 
 
 def _fft() -> None:
@@ -216,8 +235,8 @@ def _blocks() -> None:
             _choose(casting.everyday(_dense((_ROWS, columns), dtype)))
 
 
-def _choose(found: Iterable[Plan]) -> None:
-    """Choose the kernels of plans, of arrays that are aligned."""
+def _choose(found: Iterable[Operation]) -> None:
+    """Choose the kernels of operations, of arrays that are aligned."""
     for plan in found:
         plan.choose([0] * (len(plan.inputs) + len(plan.outputs)))
 
@@ -225,6 +244,7 @@ def _choose(found: Iterable[Plan]) -> None:
 #: Family -> what plans its everyday calls.
 FAMILIES: dict[str, Callable[[], None]] = {
     "blocks": _blocks,
+    "conv": _conv,
     "copies": _copies,
     "elementwise": _elementwise,
     "fft": _fft,

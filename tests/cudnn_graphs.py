@@ -26,6 +26,7 @@ from numbacc_bindings.cudnn import (
     set_float,
     set_int64s,
     set_number,
+    set_pointers,
     set_text,
 )
 
@@ -83,6 +84,15 @@ class Made:
     def device(self, **changes):
         found = self(DescriptorType.DEVICEPROP_DESCRIPTOR)
         set_text(found, AttributeName.DEVICEPROP_JSON_REPRESENTATION, json.dumps({**H200, **changes}).encode())
+        finalize(found)
+        return found
+
+    def pack(self, uids, addresses, workspace):
+        """A variant pack: where tensors lie, and scratch memory."""
+        found = self(DescriptorType.VARIANT_PACK_DESCRIPTOR)
+        set_int64s(found, AttributeName.VARIANT_PACK_UNIQUE_IDS, uids)
+        set_pointers(found, AttributeName.VARIANT_PACK_DATA_POINTERS, addresses)
+        set_pointers(found, AttributeName.VARIANT_PACK_WORKSPACE, [workspace])
         finalize(found)
         return found
 

@@ -6,14 +6,13 @@ from collections import Counter
 
 import pytest
 import stubbed
-from cudnn_graphs import failing
+from cudnn_graphs import Made, failing
 
 from numbacc_bindings.cudnn import (
     AttributeName,
     AttributeType,
     CudnnError,
     DescriptorType,
-    VariantPacks,
     cudnn,
     get_count,
     get_descriptors,
@@ -66,25 +65,12 @@ def test_descriptors_are_destroyed_after_errors(made, alive):
     assert alive() == before
 
 
-def test_variant_packs(alive):
-    packs = VariantPacks([1, 3, -2])
-    first = packs.make([16, 48, 0], 0)
-    second = packs.make([2**63 + 16, 2**64 - 16, 32], 2**48)
-    assert alive() == {first, second}
-    for pack in (first, second):
-        with failing("BAD_PARAM", function="cudnnBackendSetAttribute"):
-            set_int64s(pack, AttributeName.VARIANT_PACK_UNIQUE_IDS, [2])
-        cudnn.cudnnBackendDestroyDescriptor(pack)
-    assert not alive()
-
-
-def test_variant_packs_refused(alive):
-    packs = VariantPacks([1, 2])
-    for addresses in ([], [16], [16, 32, 48]):
-        with pytest.raises(ValueError, match=f"{len(addresses)} addresses for 2 tensors"):
-            packs.make(addresses, 0)
-    with pytest.raises(CudnnError):
-        VariantPacks([]).make([], 0)
+def test_variant_packs(made, alive):
+    """They cannot be changed."""
+    pack = made.pack([1, 3, -2], [2**63 + 16, 2**64 - 16, 0], 2**48)
+    with failing("BAD_PARAM", function="cudnnBackendSetAttribute"):
+        set_int64s(pack, AttributeName.VARIANT_PACK_UNIQUE_IDS, [2])
+    made.destroy()
     assert not alive()
 
 
@@ -93,10 +79,11 @@ def test_destroyed_memory_is_free():
         with open("/proc/self/statm") as file:
             return int(file.read().split()[1])
 
-    packs = VariantPacks(range(64))
+    made = Made()
     for part in range(6):
         if part == 1:
             before = pages()
         for _ in range(2000):
-            cudnn.cudnnBackendDestroyDescriptor(packs.make(range(64), 0))
+            made.pack(range(64), range(64), 0)
+            made.destroy()
     assert pages() - before < 400  # kept, ten thousand packs were 2,500 at least

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 import numbacc
-from numbacc import compiling
+from numbacc import compiling, conv
 from numbacc import elementwise as ew
 from numbacc.base import dtypes
 from numbacc.base.dispatch import launching_by
+from numbacc.device import copying
 from numbacc.elementwise.casting import NARROW
 
 ROWS, POSITIONS, HEADS, WIDTH = 256, 64, 16, 128
@@ -67,6 +70,52 @@ def test_copies_and_conversions(device_place, ahead, dtype, columns):
     for target in {*dtypes.FLOATS, *NARROW} - {dtype}:
         kernels = launched(lambda target=target: ew.astype(x, target))
         assert kernels and not kernels - ahead, target
+
+
+@pytest.fixture(scope="module")
+def ahead_of_convolutions():
+    return set(compiling.kernels(["conv"]))
+
+
+def launched_by_convolutions(call):
+    """As `launched`."""
+    found = []
+    conv.cache_clear()
+    copying.executable.cache_clear()
+    with launching_by(compiling.Noted.into(found)):
+        call()
+    conv.cache_clear()
+    copying.executable.cache_clear()
+    return set(found)
+
+
+@pytest.mark.parametrize("dtype", dtypes.FLOATS)
+@pytest.mark.parametrize("side", [32, 5])
+def test_what_follows_convolutions(device_place, ahead_of_convolutions, dtype, side):
+    """Where channels are not the innermost, and in float64, cuDNN leaves activations to us."""
+    x, w, bias = (numbacc.empty(shape, dtype) for shape in ((2, 8, side, side), (16, 8, 1, 1), 16))
+    calls = [
+        lambda: conv.forward(x, w, bias, activation="gelu"),
+        lambda: conv.forward(x, w, activation="relu"),
+        lambda: conv.forward(x.reshape(2, 8, side * side), w[..., 0], activation="silu", layout="NCW"),
+    ]
+    if dtype == "float64":
+        last = x.reshape(2, side, side, 8), w.reshape(16, 1, 1, 8)
+        calls += [lambda: conv.forward(*last, bias, activation="relu", layout="NHWC"), lambda: conv.forward(x, w, bias)]
+    for call in calls:
+        kernels = launched_by_convolutions(call)
+        assert kernels and not kernels - ahead_of_convolutions
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_copies_before_fused_convolutions(device_place, ahead_of_convolutions, dtype):
+    """Of arrays that start off multiples of 16 bytes."""
+    x, w, bias = (
+        numbacc.empty(1 + math.prod(shape), dtype)[1:].reshape(shape)
+        for shape in ((2, 8, 32, 32), (16, 8, 1, 1), (16,))
+    )
+    kernels = launched_by_convolutions(lambda: conv.forward(x, w, bias))
+    assert kernels and not kernels - ahead_of_convolutions
 
 
 def test_what_is_seldom_called_is_not_there(device_place, ahead):

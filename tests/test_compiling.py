@@ -17,6 +17,7 @@ from numbacc.base.dtypes import TABLE
 from numbacc.device import kernel_cache
 from numbacc.kernels.formula import Formula
 from numbacc.kernels.formulas import FORMULAS
+from numbacc.reference.conv import ACTIVATIONS
 
 pytestmark = skip_if(simulated(), "not simulated")
 
@@ -40,6 +41,16 @@ def test_each_kind_direction_and_dtype_of_gates_is_there_in_few_kernels():
                     if spec.formula is FORMULAS[f"gated.{direction}.{kind}"] and spec.reads[0] == dtype
                 ]
                 assert {"vector", "uneven"} <= set(own) and len(own) <= 8
+
+
+def test_all_that_may_follow_a_convolution_is_there_in_each_dtype():
+    found = [spec for spec in compiling.kernels(["conv"]) if spec.formula.name != "copy"]
+    names = {f"conv.{activation}{bias}" for activation in ("identity", *ACTIVATIONS) for bias in ("", "+bias")}
+    for dtype in (name for name, row in TABLE.items() if row.is_float):
+        own = [spec for spec in found if spec.reads[0] == dtype]
+        assert {spec.formula.name for spec in own} == names - {"conv.identity"}
+        # Channels of as many pixels as fit words of 16 bytes, and others.
+        assert {spec.algorithm for spec in own if "bias" in spec.formula.name} == {"vector", "scalar"}
 
 
 def test_formulas_of_users_have_no_pickle():
@@ -73,7 +84,7 @@ def test_the_command_compiles_in_processes_and_says_how_many(tmp_path):
 def test_what_cannot_be_compiled_is_said(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         main(["compile", "sorting"])
-    assert "unknown: sorting; there are blocks, copies, elementwise, fft, gated, gemm, " in capsys.readouterr().err
+    assert "unknown: sorting; there are blocks, conv, copies, elementwise, " in capsys.readouterr().err
     monkeypatch.setattr(compiling, "has_gpu", lambda: False)
     assert main(["compile"]) == 1
     assert "--capability 9.0" in capsys.readouterr().out

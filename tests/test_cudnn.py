@@ -89,20 +89,3 @@ def test_attributes_as_they_are_written(written, write, value, kind, expected):
 def test_numbers_as_they_are_written(written):
     binding.set_number(0x1234, 77, AttributeType.DATA_TYPE, binding.DataType.BFLOAT16)
     assert written == [(77, AttributeType.DATA_TYPE, 1, struct.pack("i", 9))]
-
-
-def test_packs_as_they_are_written(written, monkeypatch):
-    def make(kind, place):
-        assert kind == DescriptorType.VARIANT_PACK_DESCRIPTOR
-        place._obj.value = 0x1234
-
-    finalized = []
-    monkeypatch.setattr(cudnn, "cudnnBackendCreateDescriptor", make)
-    monkeypatch.setattr(cudnn, "cudnnBackendFinalize", finalized.append)
-    assert binding.VariantPacks([3, -1]).make([2**64 - 16, 0], 2**63) == 0x1234
-    assert finalized == [0x1234]
-    assert written == [
-        (AttributeName.VARIANT_PACK_UNIQUE_IDS, AttributeType.INT64, 2, struct.pack("qq", 3, -1)),
-        (AttributeName.VARIANT_PACK_DATA_POINTERS, AttributeType.VOID_PTR, 2, struct.pack("QQ", 2**64 - 16, 0)),
-        (AttributeName.VARIANT_PACK_WORKSPACE, AttributeType.VOID_PTR, 1, struct.pack("Q", 2**63)),
-    ]

@@ -19,7 +19,6 @@ from numbacc.device.contexts import on_device
 from numbacc_bindings.cudnn import (
     AttributeName,
     DescriptorType,
-    VariantPacks,
     cudnn,
     finalize,
     get_int64,
@@ -79,23 +78,22 @@ def made_plan(made, handle):
 
 
 @contextmanager
-def ready(plan):
+def ready(made, plan):
     """Arrays, a pack of their addresses, and what the plan should make of them."""
     arrays, want = operands()
     size = get_int64(plan, AttributeName.EXECUTION_PLAN_WORKSPACE_SIZE)
     scratch = numbacc.empty((max(size, 1),), np.int8)
-    pack = VariantPacks([1, 2, 3]).make([address(array) for array in arrays], address(scratch))
+    pack = made.pack([1, 2, 3], [address(array) for array in arrays], address(scratch))
     runtime.synchronize(0, 0)
     yield pack, arrays[2], want
     runtime.synchronize(0, 0)
-    cudnn.cudnnBackendDestroyDescriptor(pack)
 
 
 def test_a_plan_runs(made, handle):
     plan, device = made_plan(made, handle)
     text = get_text(plan, AttributeName.EXECUTION_PLAN_JSON_REPRESENTATION)
     for used in (plan, made.restored(text, device)):
-        with ready(used) as (pack, y, want):
+        with ready(made, used) as (pack, y, want):
             cudnn.cudnnSetStream(handle, 0)
             cudnn.cudnnBackendExecute(handle, used, pack)
             runtime.synchronize(0, 0)
@@ -106,7 +104,7 @@ def test_a_plan_runs_in_a_graph(made, handle):
     plan, _ = made_plan(made, handle)
     stream = numbacc.stream()
     cudnn.cudnnSetStream(handle, stream.handle)
-    with ready(plan) as (pack, y, want):
+    with ready(made, plan) as (pack, y, want):
         with captured(stream) as graph:
             cudnn.cudnnBackendExecute(handle, plan, pack)
         for _ in range(2):

@@ -86,11 +86,11 @@ def extra(setup, name):
 
 
 def notebook_imports():
-    """The packages outside of Python's own library that the notebooks import."""
+    """The distributions outside of Python's own library that the notebooks import."""
     notebooks = [json.loads(path.read_text()) for path in (ROOT / "notebooks").glob("*.ipynb")]
     cells = [cell for notebook in notebooks for cell in notebook["cells"] if cell["cell_type"] == "code"]
     names = {name.partition(".")[0] for cell in cells for name in imports("".join(cell["source"]), "notebook")}
-    return names - set(sys.stdlib_module_names)
+    return {"scikit-learn" if name == "sklearn" else name for name in names - set(sys.stdlib_module_names)}
 
 
 def test_extras(setup):

@@ -56,7 +56,6 @@ __all__ = [
     "Severity",
     "Status",
     "TensorReordering",
-    "VariantPacks",
     "create",
     "cudnn",
     "finalize",
@@ -266,47 +265,6 @@ def get_descriptors(descriptor: int, name: int, kind: int, limit: int = 1) -> li
         for spare in made[used:]:
             cudnn.cudnnBackendDestroyDescriptor(spare)
     return made[:used]
-
-
-# Looked up here: to ask an enum takes as long as a short call.
-_PACK, _INT64, _POINTER = map(
-    int, (DescriptorType.VARIANT_PACK_DESCRIPTOR, AttributeType.INT64, AttributeType.VOID_PTR)
-)
-_PACK_UIDS = int(AttributeName.VARIANT_PACK_UNIQUE_IDS)
-_PACK_POINTERS = int(AttributeName.VARIANT_PACK_DATA_POINTERS)
-_PACK_WORKSPACE = int(AttributeName.VARIANT_PACK_WORKSPACE)
-
-
-class VariantPacks:
-    """Maker of a plan's variant packs, which tell it where its tensors lie.
-
-    Args:
-        uids: the tensors' numbers, in the order in which their addresses are given.
-    """
-
-    def __init__(self, uids: Sequence[int]):
-        self._count = len(uids)
-        self._uids = (ctypes.c_int64 * self._count)(*uids)
-        self._addresses = ctypes.c_void_p * self._count
-
-    def make(self, addresses: Sequence[int], workspace: int) -> int:
-        """A finalized variant pack, the caller's to destroy. It cannot be changed.
-
-        A tensor that is given by value has the address of a number on the host, which is read when the plan is run.
-        """
-        if len(addresses) != self._count:
-            raise ValueError(f"{len(addresses)} addresses for {self._count} tensors")
-        pack = create(_PACK)
-        try:
-            write = cudnn.cudnnBackendSetAttribute
-            write(pack, _PACK_UIDS, _INT64, self._count, self._uids)
-            write(pack, _PACK_POINTERS, _POINTER, self._count, self._addresses(*addresses))
-            write(pack, _PACK_WORKSPACE, _POINTER, 1, ctypes.byref(ctypes.c_void_p(workspace)))
-            cudnn.cudnnBackendFinalize(pack)
-        except CudnnError:
-            cudnn.cudnnBackendDestroyDescriptor(pack)
-            raise
-        return pack
 
 
 # ---------------------------------------------------------------- why an engine was rejected

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -198,6 +199,14 @@ class ConvPlan(Plan):
             return (found,)
         np.copyto(out, found)
         return outs
+
+
+def everyday(call: Call) -> Iterator[MapExecutable]:
+    """Our kernels behind a convolution: with its bias or none, each activation, and as much done by cuDNN as may be."""
+    for activation, bias in product((None, *reference.ACTIVATIONS), (None, call.bias)):
+        plan = ConvPlan(call._replace(activation=activation, bias=bias))
+        for way in ways(plan.problem):
+            yield from (step.executable for step in plan._behind(way))
 
 
 def _dense(array: Layout) -> Layout:

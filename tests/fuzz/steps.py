@@ -1,10 +1,11 @@
-"""Steps of random programs by functions of `elementwise`, exact on small integers."""
+"""Steps of random programs by functions of `elementwise` and `conv`, exact on small integers."""
 
 from __future__ import annotations
 
 import numpy as np
 
 import numbacc
+from numbacc import conv
 from numbacc import elementwise as ew
 from numbacc.random import Generator
 
@@ -25,7 +26,7 @@ _ADAMW = {"rate": 2.0, "beta1": 0.0, "beta2": 0.0, "eps": 1.0, "weight_decay": 0
 
 NAMES = (
     "mapped", "mapped", "masked", "clamped", "chosen", "through_float32", "triangle", "taken", "cumulated", "added_up",
-    "of_rows", "dropped", "moved_on",
+    "of_rows", "dropped", "moved_on", "convolved", "convolved_back", "kernel_moved",
 )  # fmt: skip
 
 
@@ -193,3 +194,103 @@ class Steps:
                 m[k][...] -= sign
 
         self.do(f"step of AdamW of {moved} along the sign of {a}", ours, theirs)
+
+    # ------------------------------------------------------------ convolutions
+
+    @property
+    def taps(self):
+        """Of kernels, each way: they are the corners of arrays, which lie anywhere."""
+        return min(3, self.side)
+
+    def is_convolved_exactly(self, a, b):
+        """Whether sums of products of two arrays' elements are exact."""
+        first, second = (np.abs(self.mirrors[k]).max(initial=0) for k in (a, b))
+        return first * second * self.side**2 < _LARGEST
+
+    def image(self, k):
+        return self.arrays[k][None, None]
+
+    def kernel(self, k):
+        return self.image(k)[..., : self.taps, : self.taps]
+
+    def padded(self, x):
+        """With the zeros of padding="same"."""
+        return np.pad(x, ((self.taps - 1) // 2, self.taps // 2))
+
+    def met(self, r, s):
+        """What a tap meets of an image with its zeros."""
+        return slice(r, r + self.side), slice(s, s + self.side)
+
+    def convolved(self):
+        """With a bias and ReLU, or none."""
+        a, b, c = self.any(), self.any(), self.any()
+        if not (self.is_convolved_exactly(a, b) and self.bounded(c)):
+            self.clamped()
+            return
+        m, more = self.mirrors, self.case.chance(0.5)
+
+        def want():
+            x = self.padded(m[a])
+            y = sum(m[b][r, s] * x[self.met(r, s)] for r, s in np.ndindex(self.taps, self.taps))
+            return np.maximum(y + m[c][0, 0], 0) if more else y
+
+        def ours(out):
+            bias = self.arrays[c][0, :1] if more else None
+            return self.queued(
+                conv.forward, self.image(a), self.kernel(b), bias, activation="relu" if more else None, padding="same",
+                out=None if out is None else out[None, None],
+            )  # fmt: skip
+
+        self.of_images("convolution" + ", bias, relu" * more, (a, b, c)[: 2 + more], want, ours)
+
+    def convolved_back(self):
+        """The gradient of images: what each tap passes on is added where the tap was."""
+        a, b = self.any(), self.any()
+        if not self.is_convolved_exactly(a, b):
+            self.clamped()
+            return
+        m = self.mirrors
+
+        def want():
+            whole = self.padded(np.zeros_like(m[a]))
+            for r, s in np.ndindex(self.taps, self.taps):
+                whole[self.met(r, s)] += m[b][r, s] * m[a]
+            start = (self.taps - 1) // 2
+            return whole[self.met(start, start)].copy()
+
+        def ours(out):
+            image, more = self.image(a), {} if out is None else {"out": out[None, None]}
+            return self.queued(conv.backward_data, image, self.kernel(b), image.shape, padding="same", **more)
+
+        self.of_images("convolution backward", (a, b), want, ours)
+
+    def of_images(self, text, inputs, want, ours):
+        """A step that gives one image of one channel."""
+
+        def matrix(out):
+            answer = ours(out)
+            return answer[0, 0] if out is None else out
+
+        self.result(text, self.target(*inputs, in_place=False), inputs, want, matrix)
+
+    def kernel_moved(self):
+        """The gradient of a kernel, added to the corner of an array, which is the kernel perhaps of what comes next."""
+        a, b = self.any(), self.any()
+        k = self.writable(a, b)
+        if k is None or not self.is_convolved_exactly(a, b):
+            self.clamped()
+            return
+        m = self.mirrors
+
+        def ours():
+            dw = self.kernel(k)
+            self.queued(
+                conv.backward_filter, self.image(a), self.image(b), dw.shape, padding="same", beta=1.0, out=dw
+            )  # fmt: skip
+
+        def theirs():
+            x = self.padded(m[a])
+            for r, s in np.ndindex(self.taps, self.taps):
+                m[k][r, s] += (x[self.met(r, s)] * m[b]).sum()
+
+        self.do(f"{k}[:{self.taps}, :{self.taps}] += gradient of a kernel{(a, b)}", ours, theirs)
