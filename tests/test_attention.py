@@ -6,13 +6,14 @@ import attention_oracle
 import numpy as np
 import pytest
 from attention_call import Call, small
-from attention_oracle import DOUBLE, FLOATS, MASKS
+from attention_oracle import DOUBLE, FLOATS, HALF, MASKS, SINGLE
 from conftest import bits, memory_layouts
 from hypothesis import given
 from hypothesis import strategies as st
 
 from numbacc import attention
 from numbacc.base.dispatch import simulated
+from numbacc.errors import UnsupportedError
 
 pytestmark = pytest.mark.usefixtures("poison")
 
@@ -210,3 +211,75 @@ def test_gradients_by_differences(place):
         np.testing.assert_allclose(
             (grads[f"d{name}"] * way).sum(), (losses[0] - losses[1]) / 2e-5, rtol=1e-6, atol=1e-8
         )
+
+
+# ---------------------------------------------------------------- scratch memory, and what runs it
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_slices_of_heads_keep_to_the_limit(device_place, dropout):
+    """Unfused, the same bits whatever the limit; a head that does not fit is refused."""
+    case = small(batch=2, heads=2, groups=2, bias=(1, 4, 5, 7), slopes=True, lengths=((5, 7), (4, 6)), dropout=dropout)
+    results = []
+    for limit in (None, 12000, 9000):
+        call = Call(device_place, case, workspace_limit=limit)
+        results.append(call.check())
+        info = attention.backward_plan(
+            *call.views("do", "q", "k", "v"), *call.forward(), bias_grad=True,
+            **{name: each for name, each in call.keywords.items() if name != "seed"},
+        ).info  # fmt: skip
+        assert info.backend in ("simulator+kernel", "cublasLt+kernel")
+        assert info.workspace_bytes > 0 and (limit is None or info.workspace_bytes <= limit + 2**25)
+        for name, each in results[-1].items():
+            np.testing.assert_allclose(each, results[0][name], rtol=1e-5, atol=1e-6)
+    call = Call(device_place, case, workspace_limit=100)
+    with pytest.raises(UnsupportedError, match="leaves no room"):
+        call.forward()
+
+
+def test_deterministic_gradients_in_slices_of_heads(device_place):
+    """Fused, of 16-bit floats: slices where the gradients of all scores are more than the limit."""
+    case = small(heads=4, groups=2, queries=16, keys=16, dtype=HALF)
+    views = Call(device_place, case)
+    whole = {
+        name: device_place.get(each) for name, each in views.backward(*views.forward(), deterministic=True).items()
+    }
+    call = Call(device_place, case, deterministic=True, workspace_limit=6000)
+    plan = attention.backward_plan(*call.views("do", "q", "k", "v"), *call.forward(), **call.keywords)
+    assert plan.info.deterministic and "slices of heads" in plan.info.algorithm
+    for name, each in call.backward(*call.forward()).items():
+        np.testing.assert_array_equal(device_place.get(each), whole[name])
+    call.check()
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_info(place, dtype):
+    call = Call(place, small(dtype=dtype))
+    forward = attention.forward_plan(*call.views("q", "k", "v"), **call.keywords, return_stats=True).info
+    backward = attention.backward_plan(*call.views("do", "q", "k", "v"), *call.forward(), **call.keywords).info
+    assert forward.op == "attention.forward" and backward.op == "attention.backward"
+    assert forward.math_dtype == ("float64" if dtype == DOUBLE else "float32") == forward.accumulator_dtype
+    assert forward.deterministic
+    if place.is_device:
+        library = "simulator" if place.name == "simulator" else "cudnn" if dtype.itemsize == 2 else "cublasLt"
+        assert forward.backend == library + "+kernel" * (dtype.itemsize > 2)
+        assert ("unfused" in forward.algorithm) is (dtype.itemsize > 2)
+        assert backward.workspace_bytes > 0
+        # Fused, dq is added up in whatever order.
+        assert backward.deterministic is (dtype.itemsize > 2)
+        kept = attention.backward_plan(
+            *call.views("do", "q", "k", "v"), *call.forward(), **call.keywords, deterministic=True
+        )
+        assert kept.info.deterministic
+
+
+@pytest.mark.parametrize("name", ["q", "k", "v", "do", "out", "dq", "dk", "dv", "bias", "dbias"])
+def test_addresses_off_16_bytes_are_copied(place, name):
+    """cuDNN would compute wrong numbers without a word."""
+    margins = ((0, 0), (0, 0), (0, 0), (1, 0))
+    layouts = {name: {"margins": margins}}
+    for dtype in (HALF, SINGLE):
+        Call(place, small(dtype=dtype, keys=8, bias=(1, 2, 5, 8)), "BHSD", layouts).check()
+        # The same rows, wider by what keeps them aligned but for their start.
+        wide = {name: {"margins": ((0, 0), (0, 0), (0, 0), (1, 7))}}
+        Call(place, small(dtype=dtype, keys=8, bias=(1, 2, 5, 8)), "BSHD", wide).check()

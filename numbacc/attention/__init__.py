@@ -15,9 +15,11 @@ from .attending import (
 )
 from .calling import cache_clear, cache_info, cache_limit
 from .masks import CausalSlidingWindow, SlidingWindow
+from .requests import Request, prepare, request
 
 __all__ = [
     "CausalSlidingWindow",
+    "Request",
     "SlidingWindow",
     "backward",
     "backward_plan",
@@ -28,4 +30,6 @@ __all__ = [
     "dropout_mask_plan",
     "forward",
     "forward_plan",
+    "prepare",
+    "request",
 ]

@@ -11,8 +11,10 @@ from ..device.operation import Trial
 from ..device.streams import handle_of
 from ..errors import LayoutError
 from ..plan.base import Plan, outs_of
+from ..reference.attention import least_kept
+from .executables import check_hardware, executable
 from .host import HostAttention
-from .problem import OPERANDS, Call, numbers, resolve
+from .problem import OPERANDS, Call, numbers, resolve, scalars_of
 
 
 class AttentionPlan(Plan):
@@ -33,23 +35,27 @@ class AttentionPlan(Plan):
         self._check_writable()
         self.out_given = call.outs is not None
         self.math_dtype = self.accumulator_dtype = problem.compute.name
-        self.empty = not problem.geometry.batch and not problem.geometry.is_packed
+        self.empty = not any(each.size for each in self.outputs)
         if self.device == CPU:
             self._host = HostAttention(problem)
+        else:
+            check_hardware(problem)
 
     def _key(self, addresses: Sequence[int]) -> tuple[int, ...]:
         return tuple([address % 16 for address in addresses])
 
     def _make(self, key: tuple[int, ...], trial: Trial | None) -> Any:
-        from .executables import executable
-
-        return executable(self, key)
+        return executable(self.problem, key, self.close, self._pairs(), lambda addresses: self._key(addresses) == key)
 
     def passed(self, seed: int, offset: int) -> tuple[int, ...]:
         """Seed and offset as executables, or the reference, take them."""
         if self.device == CPU:
             return seed, offset
-        return (*words(seed, "uint64"), *words(offset, "uint64")) if self.problem.options.dropout else ()
+        p = self.problem.options.dropout
+        if not p:
+            return ()
+        numbers = zip((seed, offset, least_kept(p), 1.0 / (1.0 - p)), scalars_of(self.problem), strict=True)
+        return tuple(word for number, kind in numbers for word in words(number, kind))
 
     def __call__(
         self, *arrays: Any, seed: int = 0, offset: Any = 0, out: Any = None, stream: Any = None, **extras: Any

@@ -310,3 +310,8 @@ def _results(call: Call, found: Geometry, compute: np.dtype[Any], extras: dict[s
 
 def _count(made: dict[str, Layout]) -> str:
     return "one array" if len(made) == 1 else f"{len(made)} arrays"
+
+
+def scalars_of(problem: Problem) -> tuple[str, ...]:
+    """The dtypes of what executables are passed where there is dropout: seed, offset, the least word kept, a factor."""
+    return ("uint64", "uint64", "uint64", problem.compute.name) if problem.options.dropout else ()

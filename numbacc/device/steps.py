@@ -158,3 +158,17 @@ class ZeroBytes(_Bytes):
         """As `Executable.launch_unchecked`."""
         runtime().fill(addresses[0], b"\0", self._nbytes, self._device, stream)
         return 0
+
+
+class PutWord(_Bytes):
+    """One of a call's scalars, a word of 64 bits, into the array."""
+
+    def __init__(self, number: int, device: int):
+        super().__init__(8, device)
+        self._number = number
+
+    def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
+        """As `Executable.launch_unchecked`."""
+        word = int(scalars[self._number]) % 2**64
+        runtime().fill(addresses[0], word.to_bytes(8, "little"), 1, self._device, stream)
+        return 0
