@@ -73,6 +73,11 @@ def test_there_is_a_plan(planner, name, direction, device):
     assert found, found.reason
 
 
+def test_a_gpu_that_is_too_old(planner):
+    found = plan("T4", dtype="float16")
+    assert not found and "fused attention needs compute capability 8.0; Tesla T4 has 7.5" in found.reason
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("heads", [8, 2])
 def test_memory_is_linear_in_the_length(planner, heads, device):
