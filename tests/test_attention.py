@@ -283,3 +283,24 @@ def test_addresses_off_16_bytes_are_copied(place, name):
         # The same rows, wider by what keeps them aligned but for their start.
         wide = {name: {"margins": ((0, 0), (0, 0), (0, 0), (1, 7))}}
         Call(place, small(dtype=dtype, keys=8, bias=(1, 2, 5, 8)), "BSHD", wide).check()
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_numbers_that_are_out_of_range_end_nothing(device_place, dtype):
+    """Each counts as the nearest that is possible: no kernel leaves its arrays."""
+    place = device_place
+    call = Call(place, small(dtype=dtype))
+    views = call.views("q", "k", "v")
+    wanted = place.get(attention.forward(*views))
+    far = place.put(np.array([10**9, 10**6], np.int32))
+    np.testing.assert_array_equal(place.get(attention.forward(*views, seq_len_q=far, seq_len_kv=far)), wanted)
+    none = place.put(np.array([-5, -(10**9)], np.int32))
+    assert not place.get(attention.forward(*views, seq_len_kv=none)).any()
+    pages = [place.put(np.ones((6, 2, 4, 8), dtype)) for _ in range(2)]
+    q, tables = place.put(np.ones((2, 4, 1, 8), dtype)), place.put(np.array([[-9, 10**9], [5, 6]], np.int32))
+    found = attention.forward(q, *pages, page_table_k=tables, page_table_v=tables, seq_len_kv=far)
+    np.testing.assert_array_equal(place.get(found).astype(np.float64), 1.0)
+    packed = [place.put(np.ones((20, 2, 8), dtype)) for _ in range(3)]
+    starts = place.put(np.array([9, -7, 10**9], np.int32))
+    o = attention.forward(*packed, layout="THD", seq_len_q=starts, seq_len_kv=starts)
+    assert np.isfinite(place.get(o).astype(np.float64)).all()

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from ..base.codes import MANY_ARRAYS
 from ..base.dispatch import graph_library
 from ..base.layout import Layout, is_dense, layout
 from ..device import copying
-from ..device.steps import Step, Steps
+from ..device.steps import Step, Steps, WithScratch
 from ..errors import ShapeError, UnsupportedError
 from ..kernels.lengths import clamped, kept, raised
 from ..libraries.cudnn_graph import ALIGNED
@@ -288,6 +289,8 @@ def drops(problem: Problem) -> bool:
     try:
         for direction in ("forward",) if problem.geometry.page else ("forward", "backward"):
             (drawn,) = graphs(_on_dense(problem, direction))
+            if len(drawn.graph.memory) + len(drawn.graph.numbers) > MANY_ARRAYS:
+                return False
             library.choose(drawn.graph, Wants(), device)
     except UnsupportedError:
         return False
@@ -356,6 +359,12 @@ def _assembled(
     is_alone = not (stage.steps or stage.behind or stage.scratch.nbytes) and not fused.problem.rows_may_be_empty
     if is_alone:
         return library.Runner(drawn.graph, algorithm, device, operands, pairs, drawn.values)
+    count = len(fused.problem.inputs) + len(fused.problem.outputs)
+    is_plain = not (stage.steps or stage.behind or heads) and not fused.problem.rows_may_be_empty
+    if is_plain and operands == list(range(count + len(stage.scratch.starts))):
+        # Compiled code looks at what shares memory: these are the operands, and scratch memory behind them.
+        runner = library.Runner(drawn.graph, algorithm, device, pairs=pairs, values=drawn.values)
+        return WithScratch(runner, stage.scratch, fused.is_direct or not fused.is_backward)
     runner = library.Runner(drawn.graph, algorithm, device, values=drawn.values)
     runs = fused.runs(heads) if heads else ((),)
     before = len(stage.steps)

@@ -258,6 +258,7 @@ class Unchecked:
     def __init__(self, inner: Any, scalars: tuple[int, ...] | None = None):
         self.inner, self._scalars = inner, scalars
         self.workspace_bytes = inner.workspace_bytes
+        self.deterministic = getattr(inner, "deterministic", True)
 
     def ready(self, addresses: Sequence[int]) -> None:
         """As `Executable.ready`."""

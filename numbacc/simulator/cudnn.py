@@ -89,7 +89,8 @@ def _run(graph: Graph, given: Mapping[int, int], numbers: Mapping[int, float]) -
         starts = value(tensor.offsets).ravel()
         # Keys may have been turned: the step from token to token is the longer one.
         axis = 2 if tensor.strides[3] == 1 else 3
-        rows = np.diff(starts) // tensor.strides[axis]
+        # Numbers that do not grow belong to sequences of no length.
+        rows = np.maximum(np.diff(starts), 0) // tensor.strides[axis]
         size, found = dtype(tensor.dtype).itemsize, []
         for start, count in zip(starts[:-1], rows, strict=True):
             lengths = list(tensor.shape)
