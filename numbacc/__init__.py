@@ -49,7 +49,7 @@ from .errors import (
 )
 
 if TYPE_CHECKING:
-    from . import conv, cudnn, elementwise, fft, gated, gemm, random
+    from . import attention, conv, cudnn, elementwise, fft, gated, gemm, random
 
 bfloat16 = ml_dtypes.bfloat16
 float8_e4m3fn = ml_dtypes.float8_e4m3fn
@@ -70,6 +70,7 @@ __all__ = [
     "__version__",
     "asarray",
     "asnumpy",
+    "attention",
     "bfloat16",
     "conv",
     "cudnn",
@@ -107,7 +108,7 @@ _computing(_function)
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("conv", "cudnn", "elementwise", "fft", "gated", "gemm", "random"):
+    if name in ("attention", "conv", "cudnn", "elementwise", "fft", "gated", "gemm", "random"):
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

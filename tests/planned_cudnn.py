@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import time
 
 import pytest
 from cudnn_cases import CASES, convolution
 from test_native_graphs import Call, Fake
 
+from numbacc import attention
 from numbacc.device import native_graphs
 from numbacc.libraries import stand_in
 from numbacc.libraries.choices import load, save
@@ -193,3 +195,18 @@ def test_compiled_calls_hand_on_what_cudnn_refuses(call):
     kept, call.words[native_graphs.COUNT] = call.pack, -1
     assert call(4096, 8192, 0, scratch=0) == Status.BAD_PARAM
     assert call.pack == kept and call.executed == [kept]
+
+
+@pytest.mark.parametrize("device", ["A100", "H200", "B200"])
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_plans_of_attention_are_restored(direction, device):
+    """With the kernel that was compiled for them, in a fraction of the time."""
+    asked = attention.request((2, 8, 120, 64), (2, 2, 200, 64), mask="causal", dropout=0.1, direction=direction)
+    (graph,), where = asked.graphs(), site(device)
+    described = describe(graph, where)
+    configuration, built = next(candidates(described, where, asked.wants, frozenset(), [], HeurMode.A))
+    kept = keep(configuration, built)
+    assert configuration.compiled_late and kept.workspace_bytes == built.workspace_bytes
+    start = time.perf_counter()
+    assert restore(kept.data, where).workspace_bytes == built.workspace_bytes
+    assert time.perf_counter() - start < 0.5

@@ -36,7 +36,10 @@ def test_bench_without_a_subject_lists_them(capsys):
 def test_bench_of_something_unknown(capsys):
     with pytest.raises(SystemExit):
         main(["bench", "sorting"])
-    assert "unknown: sorting; there are arrays, blocks, conv, elementwise, fft, gated" in capsys.readouterr().err
+    assert (
+        "unknown: sorting; there are arrays, attention, blocks, conv, elementwise, fft, gated"
+        in capsys.readouterr().err
+    )
 
 
 def test_results_name_the_commit(monkeypatch, tmp_path):

@@ -67,14 +67,14 @@ def test_other_operations():
     draw = Drawing("float32")
     a, b = draw.tensor("float16", (2, 8, 16)), draw.tensor("float16", (2, 16, 8))
     product = draw.matmul(a, b, draw.between((2, 8, 8), dtype="float16"))
-    one = draw.tensor("float32", (1, 1, 1), by_value=True)
+    one = draw.number(0.5)
     picked = draw.pointwise("BINARY_SELECT", product, one, draw.tensor("bool", (2, 8, 8)), axis=2)
     draw.reduce("MAX", picked, draw.tensor("float32", (2, 8, 1)))
     graph = draw.graph()
     assert [node.kind for node in graph.nodes] == ["matmul", "pointwise", "reduce"]
     assert {node.kind for node in graph.nodes} <= KINDS.keys()
     assert graph.tensors[product].virtual and graph.tensors[product].dtype == "float16"
-    assert graph.tensors[one].by_value and one in graph.memory
+    assert graph.tensors[one].by_value and graph.numbers == (one,) and one not in graph.memory and draw.values == [0.5]
     assert [name for name, _ in graph.nodes[1].tensors] == ["x", "b", "t", "y"]
     for node in graph.nodes:
         assert {name for name, _ in node.tensors} <= KINDS[node.kind].tensors.keys()

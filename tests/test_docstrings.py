@@ -12,15 +12,15 @@ from skips import skip
 
 import numbacc
 import numbacc.arrays
-from numbacc import conv, cudnn, elementwise, fft, gated, gemm
+from numbacc import attention, conv, cudnn, elementwise, fft, gated, gemm
 from numbacc.base.dispatch import has_gpu
 from numbacc.random import Generator
 
 #: What examples use without importing it.
 NAMES = {"np": np, "numbacc": numbacc, "fft": fft, "gated": gated, "gemm": gemm, "random": numbacc.random}
-NAMES |= {"conv": conv, "elementwise": elementwise}
+NAMES |= {"attention": attention, "conv": conv, "elementwise": elementwise}
 MODULES = {"numbacc": numbacc, "gated": gated, "gemm": gemm, "fft": fft, "random": numbacc.random}
-MODULES |= {"conv": conv, "cudnn": cudnn, "elementwise": elementwise}
+MODULES |= {"attention": attention, "conv": conv, "cudnn": cudnn, "elementwise": elementwise}
 
 
 def is_ours(thing):

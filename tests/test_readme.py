@@ -13,7 +13,7 @@ import pytest
 import numbacc
 from numbacc.base.dispatch import has_gpu, simulated
 
-FAMILIES = {"conv", "cudnn", "elementwise", "fft", "gated", "gemm", "random"}
+FAMILIES = {"attention", "conv", "cudnn", "elementwise", "fft", "gated", "gemm", "random"}
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 INTERFACE = (ROOT / "docs" / "interface.md").read_text()

@@ -8,6 +8,7 @@ import importlib
 #: What can be benchmarked: the modules of this package that have a `run` function.
 SUBJECTS = {
     "arrays": "host time of everyday calls on arrays against torch",
+    "attention": "attention and its gradients against torch's cuDNN and flash backends, decoding, calls and plans",
     "blocks": "rope, dropout, gathers, activations of sums and losses against the speed of copies, torch and Liger",
     "conv": "convolutions and their gradients against torch's best, and fused against unfused",
     "elementwise": "elementwise functions and own kernels against the speed of copies, torch, torch.compile and CuPy",

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..base._numba import kernel_signature
 from . import (
+    attention,
     bits,
     draws,
     dropout,
@@ -22,6 +23,7 @@ from . import (
     scatters,
     sorting,
 )
+from .attention_specs import AttentionSpec
 from .draw_specs import DrawSpec
 from .list_specs import ListSpec
 from .row_specs import RowSpec, SumsSpec
@@ -31,6 +33,7 @@ from .specs import FoldSpec, Kernel, KernelSpec, RepackSpec, words_of
 
 _MAPS = {name: module for module in (maps, bits, dropout, gathers, reductions) for name in module.INNER}
 _OTHERS: dict[type, Any] = {
+    AttentionSpec: attention,
     DrawSpec: draws,
     FoldSpec: folds,
     ListSpec: list_maps,
@@ -45,7 +48,19 @@ _OTHERS: dict[type, Any] = {
 INNER = {name: module.INNER[name] for name, module in _MAPS.items()}
 SCALARS = {name: module.SCALARS[name] for name, module in _MAPS.items()}
 
-Spec = KernelSpec | DrawSpec | FoldSpec | ListSpec | RepackSpec | RowSpec | ScanSpec | ScatterSpec | SortSpec | SumsSpec
+Spec = (
+    KernelSpec
+    | AttentionSpec
+    | DrawSpec
+    | FoldSpec
+    | ListSpec
+    | RepackSpec
+    | RowSpec
+    | ScanSpec
+    | ScatterSpec
+    | SortSpec
+    | SumsSpec
+)
 
 
 def make(spec: Spec) -> Kernel:

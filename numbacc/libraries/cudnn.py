@@ -153,6 +153,15 @@ def tune(
     return chosen
 
 
+def numbers_of(graph: Graph, values: Sequence[float]) -> Any:
+    """The numbers of a graph in memory, 8 bytes apart."""
+    found = (ctypes.c_int64 * max(len(graph.numbers), 1))()
+    for k, (place, value) in enumerate(zip(graph.numbers, values, strict=True)):
+        kind = {"float32": ctypes.c_float, "float64": ctypes.c_double, "int32": ctypes.c_int32}
+        kind[graph.tensors[place].dtype].from_buffer(found, 8 * k).value = value  # type: ignore[attr-defined]
+    return found
+
+
 class Runner(NotCopied):
     """A plan as an executable of the thread that made it.
 
@@ -163,6 +172,10 @@ class Runner(NotCopied):
         operands: for each tensor of the graph that has memory, the number of the operand whose address it gets; by
             default they come in the same order.
         pairs: operands that must not share bytes, as `Operation._pairs` gives them.
+        values: of the graph's numbers.
+
+    Raises:
+        ShapeError: the graph has more tensors than a call takes.
     """
 
     backend = "cudnn"
@@ -175,6 +188,7 @@ class Runner(NotCopied):
         device: int,
         operands: Sequence[int] | None = None,
         pairs: Sequence[tuple[int, ...]] = (),
+        values: Sequence[float] = (),
     ):
         self.algorithm = algorithm.text
         self.deterministic, self.workspace_bytes = algorithm.deterministic, algorithm.workspace_bytes
@@ -183,17 +197,24 @@ class Runner(NotCopied):
         #: not tried on arrays that have a better one.
         aligned = all(graph.tensors[place].alignment >= ALIGNED for place in graph.memory)
         self.direct = aligned and self._pick == tuple(range(len(graph.memory)))
+        #: cuDNN reads numbers where they are on the host, when it is called.
+        self._numbers = numbers_of(graph, values)
+        start, count = ctypes.addressof(self._numbers), len(graph.numbers)
+        capacity = capacity_for(len(self._pick) + count)
+        #: What a call has behind its arrays' addresses.
+        self._behind = (
+            *(start + 8 * k for k in range(count)),
+            *(0,) * (capacity - len(self._pick) - count),
+        )
         self._handle = _handles.get(device)
         with runtime.on_device(device), relaxed():
             self._plan = with_room(partial(cudnn_plans.restore, algorithm.data, Site(self._handle)), device)
         self._template = self._filled(graph, device, pairs)
-        capacity = capacity_for(len(self._pick))
-        self._padding = (0,) * (capacity - len(self._pick))
         function = native_graphs.execute if capacity == ARRAYS else native_graphs.execute_many
         self._execute: Any = partial(function, ctypes.addressof(self._template))
 
     def _filled(self, graph: Graph, device: int, pairs: Sequence[tuple[int, ...]]) -> Any:
-        gpu = runtime.gpu(device)
+        gpu, places = runtime.gpu(device), (*graph.memory, *graph.numbers)
         self._words = _words.get(self._handle)
         words = (
             gpu.get_current,
@@ -207,13 +228,14 @@ class Runner(NotCopied):
             cudnn.address("cudnnBackendExecute"),
             ctypes.addressof(self._words),
             self._plan.descriptor.value,
-            len(graph.memory),
+            len(places),
             len(pairs),
             0,
             0,
-            *(uid_of(place) for place in graph.memory),
+            *(uid_of(place) for place in places),
             *(graph.tensors[place].alignment - 1 for place in graph.memory),
-            *(0 for _ in graph.memory),
+            *(0 for _ in graph.numbers),
+            *(0 for _ in places),
             *(word for pair in pairs for word in pair),
         )
         return (ctypes.c_int64 * len(words))(*words)
@@ -223,12 +245,12 @@ class Runner(NotCopied):
 
     def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
         """As `Executable.launch`."""
-        status: int = self._execute(1, stream, scratch, *addresses, *self._padding)
+        status: int = self._execute(1, stream, scratch, *addresses, *self._behind)
         return status
 
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
         """As `Executable.launch_unchecked`."""
-        status: int = self._execute(0, stream, scratch, *[addresses[k] for k in self._pick], *self._padding)
+        status: int = self._execute(0, stream, scratch, *[addresses[k] for k in self._pick], *self._behind)
         return status
 
     def check(self, status: int) -> None:

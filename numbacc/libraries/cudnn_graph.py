@@ -70,11 +70,13 @@ class Graph(NamedTuple):
         tensors: all of them.
         nodes: the operations.
         memory: the places of those that have memory, in the order of a call's addresses.
+        numbers: the places of those that are one number on the host; a `Runner` is told which.
     """
 
     tensors: tuple[Tensor, ...]
     nodes: tuple[Node, ...]
     memory: tuple[Place, ...]
+    numbers: tuple[Place, ...] = ()
 
     def __str__(self) -> str:
         """A line for each operation, `t3 = convolve(x=t0, w=t1, stride=(1, 1))`, behind one for each array."""
@@ -129,7 +131,14 @@ class Drawing:
     def __init__(self, math: str):
         self._math = math
         self._tensors: list[Tensor] = []
+        #: The numbers on the host, in the order of the graph's.
+        self.values: list[float] = []
         self._nodes: list[Node] = []
+
+    def number(self, value: float, dtype: str | None = None) -> Place:
+        """A number, which each call reads on the host: another needs no other plan."""
+        self.values.append(value)
+        return self._add(Tensor(dtype or self._math, (1, 1, 1, 1), (1, 1, 1, 1), by_value=True))
 
     def tensor(
         self,
@@ -138,12 +147,11 @@ class Drawing:
         strides: Sequence[int] | None = None,
         *,
         alignment: int = ALIGNED,
-        by_value: bool = False,
         offsets: Place | None = None,
     ) -> Place:
         """A tensor with memory, packed unless strides are given."""
         steps = packed(shape) if strides is None else tuple(strides)
-        return self._add(Tensor(dtype, tuple(shape), steps, alignment, False, by_value, offsets))
+        return self._add(Tensor(dtype, tuple(shape), steps, alignment, offsets=offsets))
 
     def between(self, shape: Sequence[int], strides: Sequence[int] | None = None, dtype: str | None = None) -> Place:
         """A tensor without memory."""
@@ -197,21 +205,44 @@ class Drawing:
             more: what else the function needs: `axis`, `slope`, `alpha1`, ...
         """
         reads = [(name, place) for name, place in (("x", x), ("b", b), ("t", t)) if place is not None]
-        settings = (("mode", mode), ("math", self._math), *more.items())
+        settings = (("mode", mode), ("math", more.pop("math", self._math)), *more.items())
         return self._apply("pointwise", reads, self.like(x) if out is None else out, settings)
 
     def reduce(self, mode: str, x: Place, out: Place) -> Place:
         """Reduce x ("ADD", "MAX", "AMAX") to a result with lengths of 1 along what is reduced."""
         return self._apply("reduce", (("x", x),), out, (("mode", mode), ("math", self._math)))
 
-    def matmul(self, a: Place, b: Place, out: Place) -> Place:
-        """a @ b, the leading lengths broadcast."""
-        return self._apply("matmul", (("a", a), ("b", b)), out, (("math", self._math),))
+    def matmul(self, a: Place, b: Place, out: Place, **lengths: Place | None) -> Place:
+        """a @ b, the leading lengths broadcast.
+
+        Args:
+            a, b, out: matrices m times k, k times n, and m times n.
+            lengths: `m`, `n` or `k`, tensors that say how many there really are, for each of the batch.
+        """
+        reads = [("a", a), ("b", b), *((name, place) for name, place in lengths.items() if place is not None)]
+        # What lies behind these lengths counts as 0.
+        padding = (("padding", 0.0),) if len(reads) > 2 else ()
+        return self._apply("matmul", reads, out, (("math", self._math), *padding))
+
+    def reshape(self, x: Place, out: Place) -> Place:
+        """x as a tensor of other lengths or strides."""
+        return self._apply("reshape", (("x", x),), out, ())
+
+    def bernoulli(self, p: float, seed: Place, offset: Place, out: Place) -> Place:
+        """1 with probability p, else 0, of a random sequence that seed and offset, int64, tell."""
+        settings = (("distribution", "BERNOULLI"), ("p", p))
+        return self._apply("bernoulli", (("seed", seed), ("offset", offset)), out, settings)
+
+    def pages(self, container: Place, table: Place, lengths: Place, out: Place) -> Place:
+        """Sequences whose pages, numbered in a table, lie in a container."""
+        return self._apply("pages", (("x", container), ("lengths", lengths), ("table", table)), out, ())
 
     def graph(self) -> Graph:
         """The graph, whose arrays are the tensors with memory in the order that they were drawn in."""
-        memory = tuple(place for place, tensor in enumerate(self._tensors) if not tensor.virtual)
-        return Graph(tuple(self._tensors), tuple(self._nodes), memory)
+        tensors = self._tensors
+        memory = tuple(place for place, tensor in enumerate(tensors) if not (tensor.virtual or tensor.by_value))
+        numbers = tuple(place for place, tensor in enumerate(tensors) if tensor.by_value)
+        return Graph(tuple(tensors), tuple(self._nodes), memory, numbers)
 
     def _add(self, tensor: Tensor) -> Place:
         self._tensors.append(tensor)

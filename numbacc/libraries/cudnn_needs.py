@@ -81,6 +81,7 @@ def _has_odd_heads(graph: Graph) -> bool:
 #: Measured on cuDNN 9.28, 9.19 and older; float8 from NVIDIA's table of cuDNN's data types.
 NEEDS = (
     Need(_has("bfloat16"), "bfloat16", (8, 0)),
+    Need(_is_attention, "fused attention", (8, 0)),
     Need(_has("float8_e4m3fn", "float8_e5m2"), "float8", (8, 9)),
     Need(
         lambda graph: _is_attention(graph) and _has("float8_e4m3fn", "float8_e5m2")(graph),

@@ -162,9 +162,44 @@ KINDS = {
             "a": Name.OPERATION_MATMUL_ADESC,
             "b": Name.OPERATION_MATMUL_BDESC,
             "y": Name.OPERATION_MATMUL_CDESC,
+            "m": Name.OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC,
+            "n": Name.OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC,
+            "k": Name.OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC,
         },
         DescriptorType.MATMUL_DESCRIPTOR,
         Name.OPERATION_MATMUL_DESC,
-        {"math": Setting(Name.MATMUL_COMP_TYPE, put_dtype)},
+        {
+            "math": Setting(Name.MATMUL_COMP_TYPE, put_dtype),
+            "padding": Setting(Name.MATMUL_PADDING_VALUE, api.set_double),
+        },
+    ),
+    "reshape": Kind(
+        DescriptorType.OPERATION_RESHAPE_DESCRIPTOR,
+        {"x": Name.OPERATION_RESHAPE_XDESC, "y": Name.OPERATION_RESHAPE_YDESC},
+    ),
+    "bernoulli": Kind(
+        DescriptorType.OPERATION_RNG_DESCRIPTOR,
+        {
+            "seed": Name.OPERATION_RNG_SEED,
+            "offset": Name.OPERATION_RNG_OFFSET_DESC,
+            "y": Name.OPERATION_RNG_YDESC,
+        },
+        DescriptorType.RNG_DESCRIPTOR,
+        Name.OPERATION_RNG_DESC,
+        {
+            "distribution": Setting(
+                Name.RNG_DISTRIBUTION, _member(api.RngDistribution, AttributeType.RNG_DISTRIBUTION)
+            ),
+            "p": Setting(Name.RNG_BERNOULLI_DIST_PROBABILITY, api.set_double),
+        },
+    ),
+    "pages": Kind(
+        DescriptorType.OPERATION_PAGED_CACHE_LOAD_DESCRIPTOR,
+        {
+            "x": Name.OPERATION_PAGED_CACHE_LOAD_CONTAINER_DESC,
+            "lengths": Name.OPERATION_PAGED_CACHE_LOAD_SEQUENCE_DESC,
+            "table": Name.OPERATION_PAGED_CACHE_LOAD_PAGE_TABLE_DESC,
+            "y": Name.OPERATION_PAGED_CACHE_LOAD_YDESC,
+        },
     ),
 }

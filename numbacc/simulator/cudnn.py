@@ -15,6 +15,8 @@ from ..libraries.choices import Algorithm, Choices
 from ..libraries.cudnn_graph import OUTPUTS, Graph, Node, Tensor
 from ..libraries.cudnn_plans import Wants
 from ..reference import conv as reference
+from ..reference.attention import gathered
+from ..reference.random import philox
 from .device import queued, view_at
 
 algorithms = Choices("cudnn", size=512)
@@ -51,9 +53,11 @@ class Runner(NotCopied):
         device: int,
         operands: Sequence[int] | None = None,
         pairs: Sequence[tuple[int, ...]] = (),
+        values: Sequence[float] = (),
     ):
         self.algorithm = algorithm.text
         self._graph = graph
+        self._numbers = dict(zip(graph.numbers, values, strict=True))
         self._pick = tuple(range(len(graph.memory)) if operands is None else operands)
 
     def ready(self, addresses: Sequence[int]) -> None:
@@ -65,27 +69,59 @@ class Runner(NotCopied):
         for place, address in given.items():
             # Where a library reads words of 16 bytes, an array that starts elsewhere gives other numbers, or an error.
             assert address % self._graph.tensors[place].alignment == 0
-        queued(stream, lambda: _run(self._graph, given))
+        queued(stream, lambda: _run(self._graph, given, self._numbers))
         return 0
 
     def check(self, status: int) -> None:
         """Nothing fails but by an exception."""
 
 
-def _run(graph: Graph, given: Mapping[int, int]) -> None:
+def _run(graph: Graph, given: Mapping[int, int], numbers: Mapping[int, float]) -> None:
     values: dict[int, Any] = {}
+    for place, number in numbers.items():
+        tensor = graph.tensors[place]
+        values[place] = np.full(tensor.shape, number, dtype(tensor.dtype))
+
+    def sequences(place: int) -> list[Any]:
+        """The parts of a tensor that lie where other numbers say, one for each of the batch."""
+        tensor = graph.tensors[place]
+        assert tensor.offsets is not None
+        starts = value(tensor.offsets).ravel()
+        # Keys may have been turned: the step from token to token is the longer one.
+        axis = 2 if tensor.strides[3] == 1 else 3
+        # Numbers that do not grow belong to sequences of no length.
+        rows = np.maximum(np.diff(starts), 0) // tensor.strides[axis]
+        size, found = dtype(tensor.dtype).itemsize, []
+        for start, count in zip(starts[:-1], rows, strict=True):
+            lengths = list(tensor.shape)
+            lengths[0], lengths[axis] = 1, int(count)
+            part = tensor._replace(shape=tuple(lengths))
+            found.append(_view(part, given[place] + size * int(start)))
+        return found
 
     def value(place: int) -> Any:
-        return values[place] if place in values else _view(graph.tensors[place], given[place])
+        if place in values:
+            return values[place]
+        tensor = graph.tensors[place]
+        if tensor.offsets is None:
+            return _view(tensor, given[place])
+        whole = np.zeros(tensor.shape, dtype(tensor.dtype))
+        for b, part in enumerate(sequences(place)):
+            whole[b, :, : part.shape[2], : part.shape[3]] = part[0]
+        return whole
 
     for node in graph.nodes:
         ((_, target),) = [pair for pair in node.tensors if pair[0] in OUTPUTS]
         tensor = graph.tensors[target]
         reads = {name: value(place) for name, place in node.tensors if name not in OUTPUTS}
-        before = None if tensor.virtual else _view(tensor, given[target])
-        found = cast(_APPLY[node.kind](node, reads, tensor, before), dtype(tensor.dtype))
+        before = None if tensor.virtual or tensor.offsets is not None else _view(tensor, given[target])
+        with np.errstate(all="ignore"):
+            found = cast(_APPLY[node.kind](node, reads, tensor, before), dtype(tensor.dtype))
         if tensor.virtual:
             values[target] = found
+        elif tensor.offsets is not None:
+            for b, part in enumerate(sequences(target)):
+                part[0] = found[b, :, : part.shape[2], : part.shape[3]]
         else:
             _view(tensor, given[target])[...] = found
 
@@ -114,6 +150,8 @@ def _convolve(node: Node, reads: Mapping[str, Any], tensor: Tensor, before: Any)
 
 _FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "IDENTITY": lambda x: x,
+    "EXP": np.exp,
+    "LOG": np.log,
     "RELU_FWD": reference.ACTIVATIONS["relu"],
     "TANH_FWD": reference.ACTIVATIONS["tanh"],
     "SIGMOID_FWD": reference.ACTIVATIONS["sigmoid"],
@@ -127,7 +165,15 @@ _FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 def _pointwise(node: Node, reads: Mapping[str, Any], tensor: Tensor, before: Any) -> Any:
     settings = dict(node.settings)
     math_dtype = dtype(settings["math"])
+    if settings["mode"] == "GEN_INDEX":
+        return np.indices(tensor.shape, sparse=True)[settings["axis"]] + np.zeros(tensor.shape, np.int64)
+    if settings["mode"] == "BINARY_SELECT":
+        return np.where(reads["t"], reads["x"], reads["b"])
+    if settings["mode"] in ("CMP_LT", "CMP_GE", "CMP_GT"):
+        return _COMBINED[settings["mode"]](reads["x"], reads["b"])
     x = reads["x"].astype(math_dtype)
+    if settings["mode"] in _COMBINED:
+        return _COMBINED[settings["mode"]](x, reads["b"].astype(math_dtype))
     if settings["mode"] == "ADD":
         real = math_dtype.type
         b = reads["b"].astype(math_dtype)
@@ -139,9 +185,74 @@ def _pointwise(node: Node, reads: Mapping[str, Any], tensor: Tensor, before: Any
     return _FUNCTIONS[settings["mode"]](x)
 
 
+_COMBINED: dict[str, Callable[[Any, Any], Any]] = {
+    "MUL": np.multiply,
+    "DIV": np.divide,
+    "SUB": np.subtract,
+    "MAX": np.maximum,
+    "CMP_LT": np.less,
+    "CMP_GE": np.greater_equal,
+    "CMP_GT": np.greater,
+    "LOGICAL_AND": np.logical_and,
+}
+
+
+def _reduce(node: Node, reads: Mapping[str, Any], tensor: Tensor, before: Any) -> Any:
+    settings, x = dict(node.settings), reads["x"]
+    x = x.astype(dtype(settings["math"]))
+    if x.ndim == 4 and tensor.shape[1] > 1 and x.shape[1] != tensor.shape[1]:
+        # Neighbouring heads are summed.
+        x = x.reshape(x.shape[0], tensor.shape[1], -1, *x.shape[2:]).sum(axis=2)
+    axes = tuple(d for d, (n, m) in enumerate(zip(x.shape, tensor.shape, strict=True)) if n != m)
+    return x.sum(axis=axes, keepdims=True) if settings["mode"] == "ADD" else x.max(axis=axes, keepdims=True)
+
+
+def _matmul(node: Node, reads: Mapping[str, Any], tensor: Tensor, before: Any) -> Any:
+    math = dtype(dict(node.settings)["math"])
+    a, b = (reads[name].astype(math) for name in ("a", "b"))
+
+    def within(lengths: Any, count: int) -> Any:
+        return np.arange(count) < lengths
+
+    if "m" in reads:
+        a = np.where(within(reads["m"], a.shape[2])[..., None][:, :, 0], a, 0)
+    if "k" in reads:
+        a = np.where(within(reads["k"], a.shape[3]), a, 0)
+        b = np.where(within(reads["k"], b.shape[2])[..., None][:, :, 0], b, 0)
+    if "n" in reads:
+        b = np.where(within(reads["n"], b.shape[3]), b, 0)
+    if a.ndim == 4 and b.shape[1] not in (1, a.shape[1]):
+        b = np.repeat(b, a.shape[1] // b.shape[1], axis=1)
+    return a @ b
+
+
+def _reshape(node: Node, reads: Mapping[str, Any], tensor: Tensor, before: Any) -> Any:
+    """Only what attention asks for: the last two lengths exchanged."""
+    found = reads["x"].swapaxes(-1, -2)
+    assert found.shape == tensor.shape
+    return found
+
+
+def _bernoulli(node: Node, reads: Mapping[str, Any], tensor: Tensor, before: Any) -> Any:
+    seed, offset = (int(reads[name].ravel()[0]) for name in ("seed", "offset"))
+    words = philox(seed % 2**64, offset, int(np.prod(tensor.shape))).reshape(tensor.shape)
+    return words < dict(node.settings)["p"] * 2.0**32
+
+
+def _pages(node: Node, reads: Mapping[str, Any], tensor: Tensor, before: Any) -> Any:
+    container, table, lengths = reads["x"], reads["table"][:, 0, :, 0], reads["lengths"].ravel()
+    found = gathered(container, table, lengths)
+    return found if tensor.strides[3] == 1 else found.swapaxes(-1, -2)
+
+
 _APPLY: dict[str, Callable[[Node, Mapping[str, Any], Tensor, Any], Any]] = {
     "convolve_forward": _convolve,
     "convolve_backward_data": _convolve,
     "convolve_backward_filter": _convolve,
     "pointwise": _pointwise,
+    "reduce": _reduce,
+    "matmul": _matmul,
+    "reshape": _reshape,
+    "bernoulli": _bernoulli,
+    "pages": _pages,
 }

@@ -1,0 +1,35 @@
+"""Attention and its gradients: masks, biases, dropout, shared heads, sequences of any lengths, pages; by cuDNN's fused
+kernels, or unfused by products and kernels of ours.
+
+What it means is written down in `numbacc.reference.attention`; `problem` checks what is asked, `fused` says what cuDNN
+is asked for, `unfused` does without.
+"""
+
+from .attending import (
+    backward,
+    backward_plan,
+    dropout_mask,
+    dropout_mask_plan,
+    forward,
+    forward_plan,
+)
+from .calling import cache_clear, cache_info, cache_limit
+from .masks import CausalSlidingWindow, SlidingWindow
+from .requests import Request, prepare, request
+
+__all__ = [
+    "CausalSlidingWindow",
+    "Request",
+    "SlidingWindow",
+    "backward",
+    "backward_plan",
+    "cache_clear",
+    "cache_info",
+    "cache_limit",
+    "dropout_mask",
+    "dropout_mask_plan",
+    "forward",
+    "forward_plan",
+    "prepare",
+    "request",
+]

@@ -1,0 +1,331 @@
+"""`numbacc.attention`'s functions: attention, its gradients and its dropout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..arrays.operands import Array
+from .calling import prepared, run
+from .plans import AttentionPlan
+from .problem import Options
+
+
+def forward(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    mask: Any = None,
+    bias: Any = None,
+    alibi: Any = None,
+    scale: float | None = None,
+    dropout: float = 0.0,
+    seed: int = 0,
+    offset: Any = 0,
+    seq_len_q: Any = None,
+    seq_len_kv: Any = None,
+    page_table_k: Any = None,
+    page_table_v: Any = None,
+    layout: str = "BHSD",
+    max_len_q: int | None = None,
+    max_len_kv: int | None = None,
+    return_stats: bool = False,
+    deterministic: bool = False,
+    workspace_limit: int | None = None,
+    out: Any = None,
+    stream: Any = None,
+) -> Array | tuple[Array, Array]:
+    """Attend: o = softmax(scale q kᵀ + bias, masked) v, for each sequence and each head; in float16 and bfloat16
+    without a matrix of all scores in memory, by cuDNN's fused kernels.
+
+        S[i, j] = scale q[i] · k[j] + bias[i, j] + alibi (j - i)     where query i may see key j, else -inf
+        stats[i] = log Σ_j exp S[i, j]
+        o[i] = Σ_j M[i, j] exp(S[i, j] - stats[i]) v[j]
+
+    Sources: Vaswani et al. 2017 (arXiv:1706.03762); Dao et al. 2022 (arXiv:2205.14135).
+
+    Args:
+        q: queries (batch, heads, queries, d) in the order of `layout`, of float32, float64, float16 or bfloat16; any
+            strides. d is 1 to 256. The batch may be empty.
+        k, v: keys (batch, heads_kv, keys, d) and values (batch, heads_kv, keys, d_v), of q's dtype; heads are a
+            multiple of heads_kv, and heads that are neighbours share one (GQA, MQA).
+        mask: None; "causal": query i sees key j if j <= i; "causal_bottom_right": j <= i + keys - queries, of the
+            lengths that a sequence really has; `SlidingWindow(n)` and `CausalSlidingWindow(n)`.
+        bias: array that broadcasts to (batch, heads, queries, keys), of q's dtype or float32; -inf masks.
+        alibi: (heads,) slopes of float32 (Press et al. 2021): the bias alibi[h] (j - i).
+        scale: a factor of the scores; 1/√d if None. A number of the plan.
+        dropout: the probability with which a weight becomes 0; others are divided by 1 - dropout. A number of the plan.
+        seed, offset: of dropout's mask, which `backward` makes again from the same, and `dropout_mask` shows: seed
+            is 0 to 2^64 - 1, offset a multiple of 4 from 0 to 2^62, or an array of one int64 on q's device, which is
+            read when the GPU runs.
+        seq_len_q, seq_len_kv: (batch,) lengths of the sequences, int32 or int64, on q's device. What lies behind is
+            not looked at, and o is 0 there. With layout "THD" (batch + 1,): where each sequence starts, and the last
+            ends.
+        page_table_k, page_table_v: (batch, pages) numbers of pages, int32 or int64: k is then (all pages, heads_kv,
+            keys of a page, d), in the order of `layout`, and v alike; seq_len_kv is needed.
+        layout: "BHSD"; "BSHD": (batch, sequence, heads, d); "THD": (tokens, heads, d), sequences packed one behind the
+            other.
+        max_len_q, max_len_kv: with "THD", the lengths of the longest sequences; by default all tokens.
+        return_stats: whether `stats` is returned, too: what `backward` needs.
+        deterministic: whether the same arrays must give the same bits on every run; forward always does.
+        workspace_limit: bytes of scratch memory that may be used; 1 GiB if None. The unfused path takes its heads in
+            slices that keep to it.
+        out: where to write the result, or of o and stats a pair; any strides. It shares no memory with the others.
+        stream: as everywhere.
+
+    Returns:
+        o, (batch, heads, queries, d_v) in the order of `layout`; or (o, stats), stats (batch, heads, queries) in
+        float32, of float64 in float64. A query that sees no key has o = 0 and stats = -inf.
+
+    Raises:
+        ShapeError: ranks, heads, lengths and widths that do not fit; a bias that does not broadcast.
+        DTypeError: dtypes other than these.
+        OptionError: mask, scale, dropout, seed, offset, layout; a window that is not positive; pages without their
+            companions; on the CPU, lengths beyond the arrays' or the page table's (a GPU's cannot be read here: there
+            each counts as the nearest that is possible).
+        LayoutError: out shares memory with an argument, or its elements share memory.
+        UnsupportedError: neither cuDNN nor the unfused path can run it; the message says what each lacks.
+        DeviceError: arrays on different devices. CudnnError: cuDNN is missing, or failed.
+
+    float32 and float64, and 16-bit floats where cuDNN has no fused kernel, run unfused: matrix products by `gemm`, and
+    kernels of ours between them. `forward_plan(...).info` tells: backend "cudnn", or "cublasLt+kernel", and the
+    workspace.
+
+    Example:
+        >>> q, k = np.zeros((1, 1, 2, 4)), np.zeros((1, 1, 3, 4))
+        >>> v = np.arange(3.0).reshape(1, 1, 3, 1)
+        >>> attention.forward(q, k, v, mask="causal")[0, 0]
+        array([[0. ],
+               [0.5]])
+    """
+    extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v, offset)
+    options = Options(
+        mask, scale, dropout, layout, max_len_q, max_len_kv, return_stats, False, deterministic, workspace_limit
+    )
+    found: Array | tuple[Array, Array] = run("forward", (q, k, v), extras, options, out, seed, stream)
+    return found
+
+
+def backward(
+    do: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    o: Any,
+    stats: Any,
+    *,
+    mask: Any = None,
+    bias: Any = None,
+    alibi: Any = None,
+    scale: float | None = None,
+    dropout: float = 0.0,
+    seed: int = 0,
+    offset: Any = 0,
+    seq_len_q: Any = None,
+    seq_len_kv: Any = None,
+    layout: str = "BHSD",
+    max_len_q: int | None = None,
+    max_len_kv: int | None = None,
+    bias_grad: bool = False,
+    deterministic: bool = False,
+    workspace_limit: int | None = None,
+    out: Any = None,
+    stream: Any = None,
+) -> tuple[Array, ...]:
+    """The gradients with respect to q, k and v, and to the bias, of a loss whose gradient with respect to o is do:
+
+        dv[j] = Σ_i M[i, j] P[i, j] do[i]                     P[i, j] = exp(S[i, j] - stats[i])
+        dS[i, j] = P[i, j] (M[i, j] do[i] · v[j] - do[i] · o[i])
+        dq[i] = scale Σ_j dS[i, j] k[j]        dk[j] = scale Σ_i dS[i, j] q[i]        dbias = dS
+
+    summed over what shares a key, a value or a bias. M is made again from seed and offset.
+
+    Args:
+        do: of o's shape and dtype.
+        q, k, v: as `forward` was given them.
+        o, stats: what it returned with return_stats=True.
+        The others: as in `forward`, and those of the call as they were there; there are no pages.
+        bias_grad: whether the bias's gradient is asked for, too. cuDNN's kernel then needs memory that is quadratic in
+            the sequence length: see deterministic.
+        deterministic: whether the same arrays must give the same bits on every run. cuDNN's kernel then needs 2 batch
+            heads queries keys bytes, which `backward_plan(...).info.workspace_bytes` tells; where that is more than
+            workspace_limit, heads are taken in slices.
+        out: (dq, dk, dv), or (dq, dk, dv, dbias), where to write the results.
+
+    Returns:
+        (dq, dk, dv), or (dq, dk, dv, dbias), each of the shape and dtype of what it belongs to.
+
+    Raises:
+        As `forward`. ShapeError: do, o or stats has another shape than forward gives.
+
+    Example:
+        >>> q = np.ones((1, 1, 2, 4))
+        >>> o, stats = attention.forward(q, q, q, return_stats=True)
+        >>> dq, dk, dv = attention.backward(np.ones_like(o), q, q, q, o, stats)
+        >>> dv[0, 0, 0]
+        array([1., 1., 1., 1.])
+    """
+    extras = (bias, alibi, seq_len_q, seq_len_kv, None, None, offset)
+    options = Options(
+        mask, scale, dropout, layout, max_len_q, max_len_kv, False, bias_grad, deterministic, workspace_limit
+    )
+    found: tuple[Array, ...] = run("backward", (do, q, k, v, o, stats), extras, options, out, seed, stream)
+    return found
+
+
+def dropout_mask(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    mask: Any = None,
+    bias: Any = None,
+    alibi: Any = None,
+    scale: float | None = None,
+    dropout: float = 0.0,
+    seed: int = 0,
+    offset: Any = 0,
+    seq_len_q: Any = None,
+    seq_len_kv: Any = None,
+    page_table_k: Any = None,
+    page_table_v: Any = None,
+    layout: str = "BHSD",
+    max_len_q: int | None = None,
+    max_len_kv: int | None = None,
+    deterministic: bool = False,
+    workspace_limit: int | None = None,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
+    """The weights that dropout keeps in a call of `forward` with these arguments, and in its `backward`.
+
+    It takes memory for all scores. The mask follows from seed, offset, and where a score is; but how is the business
+    of what runs it: cuDNN's fused kernels, the unfused path and NumPy each have their own.
+
+    Args:
+        As in `forward`; the values in arrays do not matter.
+
+    Returns:
+        bool (batch, heads, queries, keys): False where a weight becomes 0.
+
+    Raises:
+        As `forward`. OptionError: dropout is 0.
+
+    Example:
+        >>> q = np.ones((1, 1, 2, 4))
+        >>> attention.dropout_mask(q, q, q, dropout=0.5, seed=3)[0, 0]
+        array([[ True, False],
+               [ True,  True]])
+    """
+    extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v, offset)
+    options = Options(mask, scale, dropout, layout, max_len_q, max_len_kv, False, False, deterministic, workspace_limit)
+    return run("dropout_mask", (q, k, v), extras, options, out, seed, stream)
+
+
+def forward_plan(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    mask: Any = None,
+    bias: Any = None,
+    alibi: Any = None,
+    scale: float | None = None,
+    dropout: float = 0.0,
+    offset: Any = 0,
+    seq_len_q: Any = None,
+    seq_len_kv: Any = None,
+    page_table_k: Any = None,
+    page_table_v: Any = None,
+    layout: str = "BHSD",
+    max_len_q: int | None = None,
+    max_len_kv: int | None = None,
+    return_stats: bool = False,
+    deterministic: bool = False,
+    workspace_limit: int | None = None,
+    out: Any = None,
+) -> AttentionPlan:
+    """The plan that `forward` runs: call it as `plan(q, k, v, out=None, stream=None)`, other arrays by name.
+
+    Example:
+        >>> q = np.ones((1, 1, 2, 4))
+        >>> attention.forward_plan(q, q, q).info.backend
+        'numpy'
+    """
+    extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v, offset)
+    options = Options(
+        mask, scale, dropout, layout, max_len_q, max_len_kv, return_stats, False, deterministic, workspace_limit
+    )
+    return prepared("forward", (q, k, v), extras, options, out)
+
+
+def backward_plan(
+    do: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    o: Any,
+    stats: Any,
+    *,
+    mask: Any = None,
+    bias: Any = None,
+    alibi: Any = None,
+    scale: float | None = None,
+    dropout: float = 0.0,
+    offset: Any = 0,
+    seq_len_q: Any = None,
+    seq_len_kv: Any = None,
+    layout: str = "BHSD",
+    max_len_q: int | None = None,
+    max_len_kv: int | None = None,
+    bias_grad: bool = False,
+    deterministic: bool = False,
+    workspace_limit: int | None = None,
+    out: Any = None,
+) -> AttentionPlan:
+    """The plan that `backward` runs: call it as `plan(do, q, k, v, o, stats, out=None)`, other arrays by name.
+
+    Example:
+        >>> q = np.ones((1, 1, 2, 4))
+        >>> attention.backward_plan(q, q, q, q, q, q[..., 0]).info.op
+        'attention.backward'
+    """
+    extras = (bias, alibi, seq_len_q, seq_len_kv, None, None, offset)
+    options = Options(
+        mask, scale, dropout, layout, max_len_q, max_len_kv, False, bias_grad, deterministic, workspace_limit
+    )
+    return prepared("backward", (do, q, k, v, o, stats), extras, options, out)
+
+
+def dropout_mask_plan(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    mask: Any = None,
+    bias: Any = None,
+    alibi: Any = None,
+    scale: float | None = None,
+    dropout: float = 0.0,
+    offset: Any = 0,
+    seq_len_q: Any = None,
+    seq_len_kv: Any = None,
+    page_table_k: Any = None,
+    page_table_v: Any = None,
+    layout: str = "BHSD",
+    max_len_q: int | None = None,
+    max_len_kv: int | None = None,
+    deterministic: bool = False,
+    workspace_limit: int | None = None,
+    out: Any = None,
+) -> AttentionPlan:
+    """The plan that `dropout_mask` runs: call it as `plan(q, k, v, seed=..., offset=...)`, other arrays by name.
+
+    Example:
+        >>> q = np.ones((1, 1, 2, 4))
+        >>> attention.dropout_mask_plan(q, q, q, dropout=0.1).info.op
+        'attention.dropout_mask'
+    """
+    extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v, offset)
+    options = Options(mask, scale, dropout, layout, max_len_q, max_len_kv, False, False, deterministic, workspace_limit)
+    return prepared("dropout_mask", (q, k, v), extras, options, out)

@@ -1,0 +1,109 @@
+"""Calls of `numbacc.attention`'s functions: plans are found, or made, and run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..arrays import operands
+from ..base.dispatch import graph_library, has_gpu
+from ..device.streams import handle_of
+from ..plan.base import outs_of
+from ..plan.cache import PlanCache, functions_of
+from .plans import AttentionPlan
+from .problem import EXTRAS, OPERANDS, Call, Options, is_number, numbers, plain
+
+
+def _forget() -> None:
+    """Forget what cuDNN proposed, too, where there is a GPU: without Numba there is nothing that could."""
+    if has_gpu():
+        graph_library().algorithms.clear()
+
+
+_plans = PlanCache(lambda *parts: AttentionPlan(Call(*parts)), count=1024, forget=_forget)
+
+
+def run(
+    direction: str, arrays: tuple[Any, ...], extras: tuple[Any, ...], options: Options, out: Any, seed: Any, stream: Any
+) -> Any:
+    """Run a plan, found or made.
+
+    Args:
+        direction: a key of `problem.OPERANDS`.
+        arrays: its operands.
+        extras: those of `problem.EXTRAS`, None where they are not given; the last, the offset, may be a number.
+        options, out, seed, stream: as the user gave them.
+    """
+    handle = handle_of(stream)
+    pair, given = numbers(seed, extras[-1]), extras
+    if is_number(extras[-1]):
+        # A number is no array of the plan: it is passed when it runs.
+        given = (*extras[:-1], None)
+    if _is_usual(options):
+        plan, outs = None, None
+        try:
+            # The short way, for numbacc's own arrays.
+            if out is not None:
+                outs = out if type(out) is tuple else (out,)
+            key = (
+                direction,
+                tuple([array._numbacc_layout for array in arrays]),
+                tuple([None if each is None else each._numbacc_layout for each in given]),
+                None if outs is None else tuple([each._numbacc_layout for each in outs]),
+                options,
+            )
+            plan = _plans.hit(key)
+        except Exception:  # NumPy's arrays have no such layout, and of what is foreign an attribute may raise anything
+            pass
+        if plan is not None:
+            inputs = (*arrays, *[each for each in given if each is not None])
+            return plan.run(inputs, outs, out, handle, plan.passed(*pair))
+    plan, arrays, outs = _find(direction, arrays, given, options, out, handle)
+    return plan.run(arrays, outs, out, handle, plan.passed(*pair))
+
+
+def _is_usual(options: Options) -> bool:
+    """Whether options are of the types that nearly all have: 1.0 is equal to 1, and may not find its plan."""
+    _, scale, dropout, _, longest_q, longest_kv, stats, grad, deterministic, limit = options
+    return (
+        (deterministic is False or deterministic is True)
+        and (stats is False or stats is True)
+        and (grad is False or grad is True)
+        and type(dropout) is float
+        and (scale is None or type(scale) is float)
+        and (longest_q is None or type(longest_q) is int)
+        and (longest_kv is None or type(longest_kv) is int)
+        and (limit is None or type(limit) is int)
+    )
+
+
+def _find(
+    direction: str, arrays: tuple[Any, ...], extras: tuple[Any, ...], options: Options, out: Any, handle: int
+) -> tuple[AttentionPlan, Any, Any]:
+    """(plan, inputs, outputs) of a call."""
+    inputs = [operands.as_array(array, name, handle) for array, name in zip(arrays, OPERANDS[direction], strict=True)]
+    found = [
+        None if each is None else operands.as_array(each, name, handle)
+        for each, name in zip(extras, EXTRAS, strict=True)
+    ]
+    outs = outs_of(out, handle)
+    key = (
+        direction,
+        tuple(operands.layout_of(array) for array in inputs),
+        tuple(None if each is None else operands.layout_of(each) for each in found),
+        None if outs is None else tuple(operands.layout_of(each) for each in outs),
+        plain(options),
+    )
+    return _plans.find(key), [*inputs, *(each for each in found if each is not None)], outs
+
+
+def prepared(
+    direction: str, arrays: tuple[Any, ...], extras: tuple[Any, ...], options: Options, out: Any
+) -> AttentionPlan:
+    """A plan, ready to run. The arguments are those of `run`."""
+    given = (*extras[:-1], None) if is_number(extras[-1]) else extras
+    plan, inputs, outs = _find(direction, arrays, given, options, out, handle_of(None))
+    plan.prepare(inputs, outs)
+    return plan
+
+
+cache_info, cache_clear, cache_limit = functions_of(_plans, __name__)

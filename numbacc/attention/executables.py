@@ -1,0 +1,85 @@
+"""What runs attention on a GPU: cuDNN's fused kernels, or products and kernels of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..base.dispatch import runtime
+from ..device.steps import Steps
+from ..errors import UnsupportedError
+from . import fusing, unfused
+from .problem import Problem
+from .staging import Stage
+
+#: The lowest compute capability whose tensor cores cuDNN's fused kernels use.
+_OLDEST_FUSED = (8, 0)
+
+
+def check_hardware(problem: Problem) -> None:
+    """Raise UnsupportedError where the GPU is too old for the dtype."""
+    capability = runtime().capability(problem.inputs["q"].device)
+    if problem.dtype.itemsize == 2 and capability < _OLDEST_FUSED:
+        name = runtime().device_name(problem.inputs["q"].device)
+        numbers = (*_OLDEST_FUSED, name, *capability)
+        raise UnsupportedError(
+            f"attention of {problem.dtype} needs compute capability "
+            + "{}.{}; {} has {}.{}: float32 and float64 run on it".format(*numbers)
+        )
+
+
+def executable(
+    problem: Problem,
+    key: Sequence[int],
+    close: Sequence[tuple[int, ...]],
+    pairs: Sequence[tuple[int, ...]],
+    fits: Callable[[Sequence[int]], bool],
+) -> Any:
+    """The executable of a problem.
+
+    Args:
+        key: the addresses of its arrays modulo 16.
+        close, fits: as of `Steps`.
+        pairs: as `Operation._pairs` gives them.
+
+    Raises:
+        UnsupportedError: cuDNN has no kernel for it, and unfused it cannot run either; the message says why.
+    """
+    untaken = ""
+    is_tried = fusing.is_worth_trying(problem)
+    if is_tried and problem.options.dropout:
+        # What attention drops its gradients must drop: neither may take the other path.
+        if fusing.drops(problem):
+            return fusing.executable(problem, key, close, pairs, fits)
+        is_tried = False
+    if is_tried:
+        try:
+            return fusing.executable(problem, key, close, pairs, fits)
+        except UnsupportedError as error:
+            untaken = f"{error}; "
+    stage = Stage(problem, key)
+    try:
+        if not problem.geometry.batch:
+            for name in problem.outputs:
+                if stage.arrays[name].lies.size:
+                    stage.zero(stage.returned(name))
+        else:
+            unfused.build(stage, problem)
+    except UnsupportedError as error:
+        raise UnsupportedError(f"{untaken}{error}") from None
+    return Steps(
+        [*stage.steps, *stage.behind],
+        stage.scratch,
+        close,
+        fits,
+        backend=runtime_name(),
+        algorithm="unfused: products, and kernels of ours between them",
+        deterministic=all(getattr(step.executable, "deterministic", True) for step in stage.steps),
+    )
+
+
+def runtime_name() -> str:
+    """What the unfused path is run by, for `PlanInfo`."""
+    from ..base.dispatch import simulated
+
+    return "simulator+kernel" if simulated() else "cublasLt+kernel"

@@ -1,0 +1,382 @@
+"""Fused attention: what cuDNN's graph is given, what is copied before it, and what is put right behind.
+
+cuDNN gets no array that it would read wrongly without a word: those whose address or rows are off 16 bytes, or whose
+vectors are no multiples of 8 elements, are copied, with zeros behind each vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..base.codes import MANY_ARRAYS
+from ..base.dispatch import graph_library
+from ..base.layout import Layout, is_dense, layout
+from ..device import copying
+from ..device.steps import Step, Steps, WithScratch
+from ..errors import ShapeError, UnsupportedError
+from ..kernels.lengths import clamped, kept, raised
+from ..libraries.cudnn_graph import ALIGNED
+from ..libraries.cudnn_plans import Wants
+from .fused import Drawn, Form, Shape, Sketch, backward, forward
+from .fused import dense as dense_form
+from .problem import OPERANDS, Call, Problem, resolve
+from .staging import Array, Stage, bounds, dense, steps_of
+
+#: What vectors are multiples of, in elements.
+_MULTIPLE = 8
+#: Arrays whose elements are one for each query, by whose heads they go.
+_OF_QUERIES = ("q", "do", "o", "out", "dq")
+
+
+def is_worth_trying(problem: Problem) -> bool:
+    """Whether cuDNN may have a fused kernel: of 16-bit floats."""
+    return problem.dtype.itemsize == 2 and problem.geometry.batch > 0
+
+
+class Fused:
+    """The arrays of a graph, and the graph.
+
+    Args:
+        problem: what is computed.
+        key: the addresses of the plan's operands modulo 16.
+    """
+
+    def __init__(self, problem: Problem, key: Sequence[int]):
+        self.problem, self.stage = problem, Stage(problem, key)
+        found = problem.geometry
+        self._widths = tuple(-(-n // _MULTIPLE) * _MULTIPLE for n in (found.width, found.value_width))
+        self._forms: dict[str, Form] = {}
+        self._arrays: dict[str, Array] = {}
+        self.is_backward = problem.call.direction == "backward"
+        #: Whether dq is written as a product is: the same bits every time, and memory for all gradients of scores.
+        self.is_direct = problem.options.deterministic or problem.options.bias_grad
+        self._place()
+
+    # ------------------------------------------------------------ arrays
+
+    def _place(self) -> None:
+        """Put all arrays where cuDNN can take them, in the order of the plan's operands where they are these."""
+        stage, problem = self.stage, self.problem
+        found = problem.geometry
+        stage.lengths()
+        for name in OPERANDS[problem.call.direction]:
+            self._level() if name == "stats" else self._rows(name, False)
+        if stage.has("bias"):
+            self._bias("bias", False)
+        if stage.has("alibi"):
+            lies = stage.arrays["alibi"].lies
+            self._plain("alibi", "alibi", lies.shape, (1, found.heads, 1, 1))
+        for name in ("lengths_q", "lengths_kv"):
+            if stage.has(name):
+                self._take(name, stage.arrays[name], dense_form("int32", found.batch, 1, 1, 1))
+        for name in ("page_table_k", "page_table_v"):
+            if stage.has(name):
+                table = stage.part(f"sheets_{name}", (found.batch, found.pages), np.int32)
+                stage.map(clamped(0, found.sheets - 1), stage.arrays[name], table)
+                self._take(name, table, dense_form("int32", found.batch, 1, found.pages, 1))
+        if problem.options.dropout:
+            self._take("seed", stage.word("seed", 0), dense_form("int64", 1, 1, 1, 1))
+            self._start()
+        if self.is_backward:
+            self._outputs_backward()
+        else:
+            self._outputs_forward()
+
+    def _take(self, name: str, array: Array, form: Form) -> None:
+        self._arrays[name], self._forms[name] = array, form
+
+    def _start(self) -> None:
+        """Where dropout's sequence is entered."""
+        stage = self.stage
+        if stage.has("offset"):
+            source, made = stage.arrays["offset"], stage.part("start", (1,), np.int64)
+            one = layout((1,), (8,), np.dtype(np.int64), stage.device)
+            stage.add(copying.executable(one, made.lies), source, made)
+        else:
+            made = stage.word("start", 1)
+        self._take("start", made, dense_form("int64", 1, 1, 1, 1))
+
+    def _is_aligned(self, array: Array) -> bool:
+        return self.stage.address(array.number) % ALIGNED == 0
+
+    def _rows(self, name: str, is_output: bool) -> None:
+        """Queries, keys, values, or what is like them."""
+        stage, found = self.stage, self.problem.geometry
+        array = stage.arrays[name]
+        width = self._widths[0 if name in ("q", "k", "dq", "dk") else 1]
+        if array.lies.shape[3] != width or not (self._is_aligned(array) and _fits(array.lies)):
+            array = stage.returned(name, width) if is_output else stage.copied(name, width)
+        if not found.is_packed:
+            self._take(name, array, _form(array.lies))
+            return
+        if is_output:
+            if not is_dense(array.lies):
+                array = stage.returned(name, width)
+            # Tokens of no sequence are not written by cuDNN.
+            stage.zero(array)
+        _, heads, _, _ = array.lies.shape
+        step = array.lies.strides[2] // array.lies.itemsize
+        starts = stage.starts(name, step, np.int64)
+        known = f"starts_{'q' if name in _OF_QUERIES else 'kv'}_{step}"
+        self._take(known, starts, dense_form("int64", found.batch + 1, 1, 1, 1))
+        longest = found.queries if name in _OF_QUERIES else found.keys
+        head = array.lies.strides[1] // array.lies.itemsize if heads > 1 else width
+        form = Form(array.lies.dtype.name, (found.batch, heads, longest, width), (longest * step, head, step, 1), known)
+        self._take(name, array, form)
+
+    def _plain(self, name: str, own: str, shape: Sequence[int], seen: Shape) -> None:
+        """An input without gaps."""
+        stage, array = self.stage, self.stage.arrays[own]
+        wanted = dense(shape, array.lies.dtype, stage.device)
+        if array.lies.strides != wanted.strides or not self._is_aligned(array):
+            source, array = array, stage.part(f"plain_{own}", shape, array.lies.dtype)
+            stage.copy(source, array)
+        self._take(name, array, dense_form(array.lies.dtype.name, *seen))
+
+    def _level(self) -> None:
+        """The statistics that the gradients are given: where there may be rows without a key, not -inf."""
+        stage, shape = self.stage, self.problem.geometry.stats_shape
+        if not self.problem.rows_may_be_empty:
+            self._plain("stats", "stats", shape, (*shape, 1))
+            return
+        source, made = stage.arrays["stats"], stage.part("level", shape, np.float32)
+        stage.add(stage.mapped(raised, source, made), source, made)
+        self._take("stats", made, dense_form("float32", *shape, 1))
+
+    def _bias(self, name: str, is_output: bool) -> None:
+        stage, array = self.stage, self.stage.arrays[name]
+        if not (self._is_aligned(array) and _fits(array.lies)):
+            array = stage.returned(name) if is_output else stage.copied(name)
+        self._take(name, array, _form(array.lies))
+
+    def _outputs_forward(self) -> None:
+        stage, problem = self.stage, self.problem
+        found, shape = problem.geometry, problem.geometry.stats_shape
+        if problem.call.direction == "dropout_mask":
+            stage.part("out", (*found.scores[:3], self._widths[1]), problem.dtype)
+            self._take("out", stage.arrays["out"], _form(stage.arrays["out"].lies))
+            self._take("kept", stage.part("factors", found.scores, np.float32), dense_form("float32", *found.scores))
+            return
+        self._rows("out", True)
+        form = dense_form("float32", *shape, 1)
+        own = stage.arrays.get("stats")
+        if own is not None and self._is_aligned(own) and own.lies == dense(shape, np.float32, stage.device):
+            self._take("stats", own, form)
+        elif own is not None or problem.rows_may_be_empty:
+            made = stage.part("level", shape, np.float32)
+            self._take("stats", made, form)
+            if own is not None:
+                stage.behind.append(Step(copying.executable(made.lies, own.lies), (made.number, own.number)))
+
+    def _outputs_backward(self) -> None:
+        stage, found = self.stage, self.problem.geometry
+        for name in ("dq", "dk", "dv"):
+            self._rows(name, True)
+        if stage.has("dbias"):
+            self._bias("dbias", True)
+        shape = found.stats_shape
+        self._take("sums", stage.part("sums", shape, np.float32), dense_form("float32", *shape, 1))
+        if not self.is_direct:
+            whole = (*shape, self._widths[0])
+            self._take("dq_sums", stage.part("dq_sums", whole, np.float32), dense_form("float32", *whole))
+
+    # ------------------------------------------------------------ the graph
+
+    def drawn(self, heads: int = 0) -> Drawn:
+        """The graph, of so many heads of keys and those of queries that share them; 0 for all."""
+        problem, found = self.problem, self.problem.geometry
+        count = heads or found.heads_kv
+        names = sorted(self._arrays, key=lambda name: not name.startswith("starts"))
+        sketch = Sketch(
+            scores=(found.batch, count * found.group, found.queries, found.keys),
+            band=problem.band,
+            arrays=tuple((name, self._of_heads(name, count)) for name in names),
+            scale=problem.scale,
+            dropout=problem.options.dropout,
+            paged=bool(found.page),
+        )
+        return backward(sketch, self.is_direct) if self.is_backward else forward(sketch)
+
+    def _of_heads(self, name: str, count: int) -> Form:
+        form, found = self._forms[name], self.problem.geometry
+        if form.shape[1] == 1 or name.startswith(("lengths", "starts", "page", "seed")) or count == found.heads_kv:
+            return form
+        each = count if name in ("k", "v", "dk", "dv") else count * found.group
+        return form._replace(shape=(form.shape[0], each, *form.shape[2:]))
+
+    def operands(self) -> list[int]:
+        """The numbers of the graph's arrays."""
+        names = sorted(self._arrays, key=lambda name: not name.startswith("starts"))
+        return [self._arrays[name].number for name in names]
+
+    def runs(self, heads: int) -> list[tuple[int, ...]]:
+        """Bytes into the graph's arrays, for each of several runs of so many heads of keys."""
+        found, runs = self.problem.geometry, []
+        names = sorted(self._arrays, key=lambda name: not name.startswith("starts"))
+        for first in range(0, found.heads_kv, heads):
+            offsets = []
+            for name in names:
+                form = self._forms[name]
+                is_whole = self._of_heads(name, heads) == form or name in ("sums", "dq_sums")
+                each = first if name in ("k", "v", "dk", "dv") else first * found.group
+                offsets.append(0 if is_whole else each * form.strides[1] * self._arrays[name].lies.itemsize)
+            runs.append(tuple(offsets))
+        return runs
+
+    def heads_within(self, limit: int) -> int:
+        """How many heads of keys at once leave the gradients of their scores within a limit; 0 for none."""
+        found = self.problem.geometry
+        each = 2 * found.batch * found.group * found.queries * found.keys
+        fitting = [n for n in range(1, found.heads_kv + 1) if found.heads_kv % n == 0 and n * each <= limit]
+        return max(fitting, default=0)
+
+    # ------------------------------------------------------------ behind it
+
+    def mend(self) -> None:
+        """Make zeros of rows without a key, and -inf of their statistics."""
+        stage, problem, found = self.stage, self.problem, self.problem.geometry
+        if problem.call.direction == "dropout_mask":
+            source, target = self._arrays["kept"], stage.arrays["kept"]
+            stage.add(stage.mapped(kept, source, target), source, target)
+            return
+        if self.is_backward or not problem.rows_may_be_empty:
+            return
+        out, stats = self._arrays["out"], self._arrays["stats"]
+        inputs = {"level": stats}
+        column = (*steps_of(stats), 0)
+        steps: dict[str, Sequence[int]] = {"level": column, "stats": column, "out": steps_of(out)}
+        for name in ("lengths_q", "lengths_kv"):
+            if stage.has(name):
+                inputs[name], steps[name] = stage.arrays[name], (1, 0, 0, 0)
+        if found.is_packed:
+            inputs["starts"], steps["starts"] = stage.starts("q", 1, np.int64), (1, 0, 0, 0)
+        size = int(np.prod(found.stats_shape))
+        numbers = (*found.scores, *bounds(problem), size, found.value_width)
+        outputs = {"out": out, "stats": stats}
+        stage.kernel("mend", inputs, outputs, steps, numbers, *stage.flat(size), compute="float32")
+
+
+def _fits(lies: Layout) -> bool:
+    """Whether cuDNN reads an array as it lies: vectors without gaps, each from a multiple of 16 bytes on."""
+    (*shape, last), (*strides, unit) = lies.shape, lies.strides
+    steps = [step for n, step in zip(shape, strides, strict=True) if n > 1]
+    return (last == 1 or unit == lies.itemsize) and all(step > 0 and step % ALIGNED == 0 for step in steps)
+
+
+def _form(lies: Layout) -> Form:
+    """An array as it lies. Steps along axes of length 1 mean nothing to us, but cuDNN looks at them."""
+    strides, reach = [], 1
+    for n, step in zip(reversed(lies.shape), reversed(lies.strides), strict=True):
+        strides.append(reach if n == 1 else step // lies.itemsize)
+        reach = max(reach, n * strides[-1])
+    return Form(lies.dtype.name, lies.shape, tuple(reversed(strides)))
+
+
+def graphs(problem: Problem) -> list[Drawn]:
+    """The graphs of a problem on arrays that are aligned."""
+    return [Fused(problem, (0,) * (len(problem.inputs) + len(problem.outputs))).drawn()]
+
+
+def drops(problem: Problem) -> bool:
+    """Whether cuDNN does what it takes to drop weights: attention and its gradients, both, since each has its own mask.
+
+    It is asked for the simplest gradients: a call of others, deterministic ones say, cannot choose another mask.
+    """
+    library, device = graph_library(), problem.inputs["q"].device
+    try:
+        for direction in ("forward",) if problem.geometry.page else ("forward", "backward"):
+            (drawn,) = graphs(_on_dense(problem, direction))
+            if len(drawn.graph.memory) + len(drawn.graph.numbers) > MANY_ARRAYS:
+                return False
+            library.choose(drawn.graph, Wants(), device)
+    except UnsupportedError:
+        return False
+    return True
+
+
+def _on_dense(problem: Problem, direction: str) -> Problem:
+    """Attention or its gradients with a problem's options, on arrays without gaps; pages and lengths as they are."""
+    call, found, device = problem.call, problem.geometry, problem.inputs["q"].device
+    arrays = []
+    for name in OPERANDS[direction]:
+        if name == "stats":
+            arrays.append(dense(found.stats_shape, problem.compute, device))
+        elif found.page and name in ("k", "v"):
+            arrays.append(problem.inputs[name])
+        else:
+            arrays.append(dense(found.shape(name), problem.dtype, device))
+    options = call.options._replace(return_stats=direction == "forward", bias_grad=False, deterministic=False)
+    return resolve(Call(direction, tuple(arrays), call.extras, None, options))
+
+
+def executable(
+    problem: Problem,
+    key: Sequence[int],
+    close: Sequence[tuple[int, ...]],
+    pairs: Sequence[tuple[int, ...]],
+    fits: Callable[[Sequence[int]], bool],
+) -> Any:
+    """The executable of a problem by cuDNN.
+
+    Raises:
+        UnsupportedError: it has no engine for it, or needs more scratch memory than it may use.
+    """
+    library, device = graph_library(), problem.inputs["q"].device
+    fused = Fused(problem, key)
+    stage, heads = fused.stage, 0
+    limit = problem.limit if fused.is_backward and fused.is_direct else None
+    if limit is not None:
+        heads = fused.heads_within(limit - stage.scratch.nbytes)
+        is_sliced = 0 < heads < problem.geometry.heads_kv
+        shares_bias = "dbias" in problem.outputs and stage.arrays["dbias"].lies.shape[1] == 1
+        if not heads or (is_sliced and (problem.options.dropout or shares_bias)):
+            raise UnsupportedError(
+                f"cuDNN's gradients, deterministic or with that of a bias, need more than workspace_limit={limit} bytes"
+            )
+        heads = heads if is_sliced else 0
+    drawn = fused.drawn(heads)
+    algorithm = library.choose(drawn.graph, Wants(), device)
+    try:
+        return _assembled(fused, drawn, algorithm, heads, close, pairs, fits)
+    except ShapeError as error:
+        raise UnsupportedError(str(error)) from None
+
+
+def _assembled(
+    fused: Fused,
+    drawn: Drawn,
+    algorithm: Any,
+    heads: int,
+    close: Sequence[tuple[int, ...]],
+    pairs: Sequence[tuple[int, ...]],
+    fits: Callable[[Sequence[int]], bool],
+) -> Any:
+    stage, library = fused.stage, graph_library()
+    operands, device = fused.operands(), stage.device
+    is_alone = not (stage.steps or stage.behind or stage.scratch.nbytes) and not fused.problem.rows_may_be_empty
+    if is_alone:
+        return library.Runner(drawn.graph, algorithm, device, operands, pairs, drawn.values)
+    count = len(fused.problem.inputs) + len(fused.problem.outputs)
+    is_plain = not (stage.steps or stage.behind or heads) and not fused.problem.rows_may_be_empty
+    if is_plain and operands == list(range(count + len(stage.scratch.starts))):
+        # Compiled code looks at what shares memory: these are the operands, and scratch memory behind them.
+        runner = library.Runner(drawn.graph, algorithm, device, pairs=pairs, values=drawn.values)
+        return WithScratch(runner, stage.scratch, fused.is_direct or not fused.is_backward)
+    runner = library.Runner(drawn.graph, algorithm, device, values=drawn.values)
+    runs = fused.runs(heads) if heads else ((),)
+    before = len(stage.steps)
+    stage.steps.append(Step(runner, tuple(operands), runs))
+    fused.mend()
+    has_kernels = before or stage.behind or len(stage.steps) > before + 1
+    return Steps(
+        [*stage.steps, *stage.behind],
+        stage.scratch,
+        close,
+        fits,
+        backend=runner.backend + "+kernel" * bool(has_kernels),
+        algorithm=runner.algorithm + (f", {len(runs)} slices of heads" if heads else ""),
+        deterministic=fused.is_direct or not fused.is_backward,
+    )

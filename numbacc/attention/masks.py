@@ -1,0 +1,74 @@
+"""Which keys a query sees, as users say it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..base.bands import Band
+from ..base.checks import boolean, integer
+from ..errors import OptionError, shown
+
+#: No sequence is longer than what 32 bits hold.
+_LONGEST = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class SlidingWindow:
+    """A mask: query i sees the keys that are less than `length` away from it on either side, |i - j| < length.
+
+    Attributes:
+        length: 1 or more; 1 leaves the query's own place.
+        bottom_right: whether the last query stands at the last key, as when queries are the end of a longer sequence;
+            by default the first query stands at the first key.
+
+    Raises:
+        OptionError: length is no positive integer; bottom_right is neither True nor False.
+
+    Example:
+        >>> q = np.ones((1, 1, 4, 8))
+        >>> attention.forward(q, q, q, mask=attention.SlidingWindow(2)).shape
+        (1, 1, 4, 8)
+    """
+
+    length: int
+    bottom_right: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "length", integer(self.length, f"{type(self).__name__} length", 1, _LONGEST))
+        object.__setattr__(self, "bottom_right", boolean(self.bottom_right, "bottom_right"))
+
+
+@dataclass(frozen=True)
+class CausalSlidingWindow(SlidingWindow):
+    """A mask: query i sees its own place and the `length` - 1 before it, 0 <= i - j < length.
+
+    Attributes and errors as of `SlidingWindow`.
+
+    Example:
+        >>> q = np.ones((1, 1, 4, 8))
+        >>> attention.forward(q, q, q, mask=attention.CausalSlidingWindow(2)).shape
+        (1, 1, 4, 8)
+    """
+
+
+_NAMED = {"causal": Band(None, 0), "causal_bottom_right": Band(None, 0, bottom_right=True)}
+
+
+def band_of(mask: Any) -> Band:
+    """The band of a mask.
+
+    Raises:
+        OptionError: it is none.
+    """
+    if mask is None:
+        return Band()
+    if isinstance(mask, SlidingWindow):
+        upper = 0 if isinstance(mask, CausalSlidingWindow) else mask.length - 1
+        return Band(1 - mask.length, upper, mask.bottom_right)
+    if isinstance(mask, str) and mask in _NAMED:
+        return _NAMED[mask]
+    raise OptionError(
+        f"mask={shown(mask)} is unknown; it is None, {', '.join(map(repr, _NAMED))}, SlidingWindow(n) or "
+        "CausalSlidingWindow(n). An array that is added to the scores is a bias"
+    )

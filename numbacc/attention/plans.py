@@ -1,0 +1,94 @@
+"""The plan of attention, or of its gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..base.dtypes import words
+from ..base.layout import CPU
+from ..device.operation import Trial
+from ..device.streams import handle_of
+from ..errors import LayoutError
+from ..plan.base import Plan, outs_of
+from ..reference.attention import least_kept
+from .executables import check_hardware, executable
+from .host import HostAttention
+from .problem import OPERANDS, Call, numbers, resolve, scalars_of
+
+
+class AttentionPlan(Plan):
+    """Planned attention, or gradients of it. Call it with arrays laid out as those it was made for.
+
+    Plans of cuDNN belong to a thread: each thread that runs this one restores its own, once.
+    """
+
+    per_thread = True
+    backend = "cudnn"
+
+    def __init__(self, call: Call):
+        problem = self.problem = resolve(call)
+        inputs, outputs = problem.inputs, problem.outputs
+        super().__init__(
+            f"attention.{call.direction}", (*inputs, *outputs), tuple(inputs.values()), tuple(outputs.values())
+        )
+        self._check_writable()
+        self.out_given = call.outs is not None
+        self.math_dtype = self.accumulator_dtype = problem.compute.name
+        self.empty = not any(each.size for each in self.outputs)
+        if self.device == CPU:
+            self._host = HostAttention(problem)
+        else:
+            check_hardware(problem)
+
+    def _key(self, addresses: Sequence[int]) -> tuple[int, ...]:
+        return tuple([address % 16 for address in addresses])
+
+    def _make(self, key: tuple[int, ...], trial: Trial | None) -> Any:
+        return executable(self.problem, key, self.close, self._pairs(), lambda addresses: self._key(addresses) == key)
+
+    def passed(self, seed: int, offset: int) -> tuple[int, ...]:
+        """Seed and offset as executables, or the reference, take them."""
+        if self.device == CPU:
+            return seed, offset
+        p = self.problem.options.dropout
+        if not p:
+            return ()
+        numbers = zip((seed, offset, least_kept(p), 1.0 / (1.0 - p)), scalars_of(self.problem), strict=True)
+        return tuple(word for number, kind in numbers for word in words(number, kind))
+
+    def __call__(
+        self, *arrays: Any, seed: int = 0, offset: Any = 0, out: Any = None, stream: Any = None, **extras: Any
+    ) -> Any:
+        """Run on arrays laid out as those that the plan was made for.
+
+        Args:
+            arrays: (q, k, v), or (do, q, k, v, o, stats).
+            seed, offset, out, stream, extras: arrays by the names that the function has for them, those and no others
+                that the plan was made with.
+
+        Raises:
+            LayoutError: an array is laid out otherwise, missing, or one too many. OptionError: seed or offset.
+        """
+        handle = handle_of(stream)
+        if (out is not None) != self.out_given:
+            raise LayoutError(
+                f"this plan of {self.op} was made {'with' if self.out_given else 'without'} out, and must be called so"
+            )
+        if "offset" in self.names:
+            extras["offset"] = offset
+        first = len(OPERANDS[self.problem.call.direction])
+        names = self.names[first : len(self.inputs)]
+        given = {name for name, array in extras.items() if array is not None}
+        if given != set(names):
+            raise LayoutError(
+                f"this plan of {self.op} was made with {', '.join(names) or 'no further arrays'}; it was called with "
+                f"{', '.join(sorted(given)) or 'none'}"
+            )
+        inputs = self._arrays((*arrays, *(extras[name] for name in names)), handle)
+        outs = outs_of(out, handle)
+        self._check_fit(inputs, outs)
+        return self.run(inputs, outs, out, handle, self.passed(*numbers(seed, offset)))
+
+    def _compute(self, inputs: Sequence[Any], outs: Sequence[Any], scalars: Sequence[Any]) -> Sequence[Any]:
+        return self._host(dict(zip(self.names, inputs, strict=False)), outs, *scalars)

@@ -1,0 +1,317 @@
+"""What is asked of attention, checked, with what follows from it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..base.bands import Band
+from ..base.checks import boolean, integer, real
+from ..base.dtypes import FLOATS, info
+from ..base.layout import Layout, check_same_device, layout, row_major_strides
+from ..errors import DTypeError, OptionError, ShapeError, shown
+from ..plan.base import check_out
+from ..reference.attention import compute_dtype
+from .geometry import Geometry, check_layout, geometry
+from .masks import band_of
+
+#: Scratch memory that a plan may use, where `workspace_limit` says nothing else.
+WORKSPACE_LIMIT = 2**30
+#: The arrays that a call may have beside those of its direction, in the order of a plan's inputs.
+EXTRAS = ("bias", "alibi", "seq_len_q", "seq_len_kv", "page_table_k", "page_table_v", "offset")
+#: The arrays that each direction always has.
+OPERANDS = {
+    "forward": ("q", "k", "v"),
+    "backward": ("do", "q", "k", "v", "o", "stats"),
+    "dropout_mask": ("q", "k", "v"),
+}
+
+
+class Options(NamedTuple):
+    """The options of a call that decide its plan."""
+
+    mask: Any
+    scale: Any
+    dropout: Any
+    layout: Any
+    max_len_q: Any
+    max_len_kv: Any
+    return_stats: Any
+    bias_grad: Any
+    deterministic: Any
+    workspace_limit: Any
+
+
+class Call(NamedTuple):
+    """What is asked for: the key of a plan.
+
+    Attributes:
+        direction: one of OPERANDS.
+        arrays: the layouts of those that it has.
+        extras: of EXTRAS, None where they are not given.
+        outs: of the results, each None where it is not given; None where none is.
+        options: as `plain` gives them.
+    """
+
+    direction: str
+    arrays: tuple[Layout, ...]
+    extras: tuple[Layout | None, ...]
+    outs: tuple[Layout | None, ...] | None
+    options: Options
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Attention, checked.
+
+    Attributes:
+        call: what was asked for.
+        geometry: how many of what there are.
+        band: which keys a query sees.
+        scale: of the scores.
+        compute: the dtype of the arithmetic.
+        inputs, outputs: all arrays by name, in order.
+        limit: bytes of scratch memory that may be used.
+    """
+
+    call: Call
+    geometry: Geometry
+    band: Band
+    scale: float
+    compute: np.dtype[Any]
+    inputs: dict[str, Layout]
+    outputs: dict[str, Layout]
+    limit: int
+
+    @property
+    def options(self) -> Options:
+        return self.call.options
+
+    @property
+    def has_lengths(self) -> bool:
+        """Whether sequences may be shorter than they can be."""
+        return "seq_len_q" in self.inputs or "seq_len_kv" in self.inputs
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """That of q."""
+        return self.inputs["q"].dtype
+
+    @property
+    def rows_may_be_empty(self) -> bool:
+        """Whether there may be queries that see no key."""
+        found = self.geometry
+        return self.has_lengths or "bias" in self.inputs or self.band.leaves_rows_empty(found.queries, found.keys)
+
+
+def plain(options: Options) -> Options:
+    """The options of a call as parts of a key.
+
+    Numbers are checked here: 1.0 and True are equal to 1, and where they are refused must not find its plan.
+
+    Raises:
+        OptionError: what must be an integer, a number, True or False is not, or is out of range.
+    """
+    band_of(options.mask)
+    dropout = real(options.dropout, "dropout")
+    if not 0 <= dropout < 1:
+        raise OptionError(f"dropout={dropout}; it must be 0 or more, and less than 1")
+    longest_q, longest_kv = (
+        None if value is None else integer(value, name, 1)
+        for value, name in ((options.max_len_q, "max_len_q"), (options.max_len_kv, "max_len_kv"))
+    )
+    return Options(
+        options.mask,
+        None if options.scale is None else real(options.scale, "scale"),
+        dropout,
+        check_layout(options.layout),
+        longest_q,
+        longest_kv,
+        boolean(options.return_stats, "return_stats"),
+        boolean(options.bias_grad, "bias_grad"),
+        boolean(options.deterministic, "deterministic"),
+        _limit(options.workspace_limit),
+    )
+
+
+def _limit(value: Any) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < 2**63:
+        raise OptionError(f"workspace_limit={shown(value)}; it must be a number of bytes, 0 or more, or None")
+    return int(value)
+
+
+def is_number(offset: Any) -> bool:
+    """Whether an offset is a number, not an array of one."""
+    return isinstance(offset, (int, np.integer)) and not isinstance(offset, bool)
+
+
+def numbers(seed: Any, offset: Any) -> tuple[int, int]:
+    """Seed and offset, checked; the offset 0 where it is an array.
+
+    Raises:
+        OptionError: they are no integers, or out of range.
+    """
+    start = 0
+    if is_number(offset):
+        start = integer(offset, "offset", 0, 2**62)
+        if start % 4:
+            raise OptionError(f"offset={start} is no multiple of 4: words are made four at a time")
+    return integer(seed, "seed", 0, 2**64 - 1), start
+
+
+# ---------------------------------------------------------------- checks
+
+
+def resolve(call: Call) -> Problem:
+    """Check a call.
+
+    Raises:
+        ShapeError, DTypeError, OptionError, DeviceError: as the functions say.
+    """
+    arrays = dict(zip(OPERANDS[call.direction], call.arrays, strict=True))
+    extras = {name: each for name, each in zip(EXTRAS, call.extras, strict=True) if each is not None}
+    for name, each in {**arrays, **extras}.items():
+        check_same_device(each, name, arrays["q"], "q")
+    _check_dtypes(arrays, extras)
+    options = call.options
+    _check_company(call, extras)
+    found = geometry(
+        arrays["q"],
+        arrays["k"],
+        arrays["v"],
+        options.layout,
+        (extras.get("seq_len_q"), extras.get("seq_len_kv")),
+        extras.get("page_table_k"),
+        (options.max_len_q, options.max_len_kv),
+    )
+    _check_shapes(found, arrays, extras)
+    compute = compute_dtype(arrays["q"].dtype)
+    return Problem(
+        call=call,
+        geometry=found,
+        band=band_of(options.mask),
+        scale=1.0 / math.sqrt(found.width) if options.scale is None else options.scale,
+        compute=compute,
+        inputs={**arrays, **extras},
+        outputs=_results(call, found, compute, extras),
+        limit=WORKSPACE_LIMIT if options.workspace_limit is None else options.workspace_limit,
+    )
+
+
+def _check_dtypes(arrays: dict[str, Layout], extras: dict[str, Layout]) -> None:
+    dtype = arrays["q"].dtype
+    if info(dtype, "q").name not in FLOATS:
+        raise DTypeError(f"q has dtype {dtype}; attention takes {', '.join(FLOATS)}")
+    compute = compute_dtype(dtype)
+    for name, each in arrays.items():
+        wanted = compute if name == "stats" else dtype
+        if each.dtype != wanted:
+            raise DTypeError(f"{name} has dtype {each.dtype}; with q of {dtype} it must have {wanted}")
+    for name, each in extras.items():
+        allowed = {
+            "bias": tuple(dict.fromkeys((dtype.name, compute.name))),
+            "alibi": tuple(dict.fromkeys(("float32", compute.name))),
+            "seq_len_q": ("int32", "int64"),
+            "seq_len_kv": ("int32", "int64"),
+            "page_table_k": ("int32", "int64"),
+            "page_table_v": ("int32", "int64"),
+            "offset": ("int64",),
+        }[name]
+        if each.dtype.name not in allowed:
+            raise DTypeError(f"{name} has dtype {each.dtype}; it must have {' or '.join(allowed)}")
+
+
+def _check_company(call: Call, extras: dict[str, Layout]) -> None:
+    """Raise OptionError where options do not go with each other."""
+    options = call.options
+    is_paged = "page_table_k" in extras or "page_table_v" in extras
+    if is_paged:
+        for name in ("page_table_k", "page_table_v", "seq_len_kv"):
+            if name not in extras:
+                raise OptionError(f"page_table_k, page_table_v and seq_len_kv come together; {name} is missing")
+        if call.direction == "backward":
+            raise OptionError("pages are for decoding and have no backward pass; gather k and v first")
+        if options.layout == "THD":
+            raise OptionError('page tables go with layout="BHSD" or "BSHD", not "THD"')
+    if options.layout != "THD" and (options.max_len_q is not None or options.max_len_kv is not None):
+        raise OptionError('max_len_q and max_len_kv are for layout="THD"; elsewhere the shapes say it')
+    if options.bias_grad and "bias" not in extras:
+        raise OptionError("bias_grad=True, but there is no bias")
+    if "offset" in extras and not options.dropout:
+        raise OptionError("offset is an array, but dropout is 0; leave it out")
+    if call.direction == "dropout_mask" and not options.dropout:
+        raise OptionError("dropout=0.0 drops nothing; dropout_mask needs a dropout above 0")
+
+
+def _check_shapes(found: Geometry, arrays: dict[str, Layout], extras: dict[str, Layout]) -> None:
+    for name in ("do", "o"):
+        if name in arrays and arrays[name].shape != found.shape(name):
+            raise ShapeError(f"{name} has shape {arrays[name].shape}; with these q, k and v it has {found.shape(name)}")
+    if "stats" in arrays and arrays["stats"].shape != found.stats_shape:
+        raise ShapeError(
+            f"stats has shape {arrays['stats'].shape}; forward(..., return_stats=True) of these q, k and v gives "
+            f"{found.stats_shape}"
+        )
+    bias = extras.get("bias")
+    if bias is not None:
+        whole = found.scores
+        padded = (1,) * (4 - bias.ndim) + bias.shape
+        if bias.ndim > 4 or any(n not in (1, full) for n, full in zip(padded, whole, strict=True)):
+            raise ShapeError(
+                f"bias has shape {bias.shape}; it must broadcast to (batch, heads, queries, keys) = {whole}"
+            )
+    if "alibi" in extras and extras["alibi"].shape != (found.heads,):
+        raise ShapeError(f"alibi has shape {extras['alibi'].shape}; it needs a slope for each head: ({found.heads},)")
+    for name in ("seq_len_q", "seq_len_kv"):
+        if name in extras and not found.is_packed and extras[name].shape != (found.batch,):
+            raise ShapeError(
+                f"{name} has shape {extras[name].shape}; it needs a length for each sequence: ({found.batch},)"
+            )
+    tables = [extras[name].shape for name in ("page_table_k", "page_table_v") if name in extras]
+    if tables and tables[0] != tables[1]:
+        raise ShapeError(f"page_table_k has shape {tables[0]}, page_table_v {tables[1]}; they must have one shape")
+    if "offset" in extras and extras["offset"].size != 1:
+        raise ShapeError(f"offset has shape {extras['offset'].shape}; it must have one element")
+
+
+def _results(call: Call, found: Geometry, compute: np.dtype[Any], extras: dict[str, Layout]) -> dict[str, Layout]:
+    """The layouts of the results by name: of those given, or, where none is given, contiguous."""
+    q = call.arrays[OPERANDS[call.direction].index("q")]
+
+    def dense(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Layout:
+        return layout(shape, row_major_strides(shape, int(dtype.itemsize)), dtype, q.device)
+
+    if call.direction == "forward":
+        made = {"out": dense(found.shape("out"), q.dtype)}
+        if call.options.return_stats:
+            made["stats"] = dense(found.stats_shape, compute)
+    elif call.direction == "backward":
+        made = {name: dense(found.shape(name), q.dtype) for name in ("dq", "dk", "dv")}
+        if call.options.bias_grad:
+            made["dbias"] = dense(extras["bias"].shape, extras["bias"].dtype)
+    else:
+        made = {"kept": dense(found.scores, np.dtype(np.bool_))}
+    if call.outs is None:
+        return made
+    if len(call.outs) != len(made):
+        raise ShapeError(f"out must be {_count(made)}: {', '.join(made)}; got {len(call.outs)}")
+    names = ["out"] if len(made) == 1 else [f"out[{k}]" for k in range(len(made))]
+    for name, key, given in zip(names, made, call.outs, strict=True):
+        if given is not None:
+            check_out((given,), (made[key],), (name,))
+            made[key] = given
+    return made
+
+
+def _count(made: dict[str, Layout]) -> str:
+    return "one array" if len(made) == 1 else f"{len(made)} arrays"
+
+
+def scalars_of(problem: Problem) -> tuple[str, ...]:
+    """The dtypes of what executables are passed where there is dropout: seed, offset, the least word kept, a factor."""
+    return ("uint64", "uint64", "uint64", problem.compute.name) if problem.options.dropout else ()

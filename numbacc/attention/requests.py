@@ -1,0 +1,182 @@
+"""Attention without arrays: what `numbacc.cudnn.supports` is asked about, and what `prepare` plans ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from ..base.checks import boolean, integer
+from ..base.dispatch import graph_library, has_gpu
+from ..base.dtypes import dtype as dtype_of
+from ..base.layout import Layout, lengths_of
+from ..device.devices import target_of
+from ..errors import DeviceError, DTypeError, OptionError, shown
+from ..libraries.cudnn_graph import Graph
+from ..libraries.cudnn_plans import Wants
+from .fusing import Fused, is_worth_trying
+from .geometry import ordered
+from .problem import EXTRAS, OPERANDS, Call, Options, Problem, plain, resolve
+from .staging import dense
+
+
+class Request:
+    """Attention, or its gradients, that is asked about.
+
+    Attributes:
+        problem: what it is, checked.
+        wants: what its plan must keep to.
+
+    Example:
+        >>> len(attention.request((1, 8, 512, 64), (1, 8, 512, 64), dtype="float16").graphs())
+        1
+    """
+
+    def __init__(self, problem: Problem):
+        self.problem = problem
+        self.wants = Wants()
+
+    def graphs(self) -> list[Graph]:
+        """cuDNN's graph of it, on arrays that are aligned.
+
+        Raises:
+            OptionError: cuDNN is not asked for it: float32 and float64 run unfused.
+        """
+        problem = self.problem
+        if not is_worth_trying(problem):
+            raise OptionError(f"attention of {problem.dtype} runs unfused; cuDNN is asked for float16 and bfloat16")
+        count = len(problem.inputs) + len(problem.outputs)
+        return [Fused(problem, (0,) * count).drawn().graph]
+
+    def __repr__(self) -> str:
+        call, inputs = self.problem.call, self.problem.inputs
+        shapes = ", ".join(f"{name} {each.shape}" for name, each in inputs.items())
+        return f"<attention.{call.direction} of {self.problem.dtype}, {call.options.layout}: {shapes}>"
+
+
+def request(
+    q_shape: Any,
+    k_shape: Any,
+    v_shape: Any = None,
+    *,
+    direction: str = "forward",
+    dtype: Any = "bfloat16",
+    mask: Any = None,
+    bias_shape: Any = None,
+    alibi: bool = False,
+    scale: float | None = None,
+    dropout: float = 0.0,
+    lengths: bool = False,
+    pages: int = 0,
+    layout: str = "BHSD",
+    batch: int | None = None,
+    max_len_q: int | None = None,
+    max_len_kv: int | None = None,
+    return_stats: bool = True,
+    bias_grad: bool = False,
+    deterministic: bool = False,
+    workspace_limit: int | None = None,
+) -> Request:
+    """Attention of contiguous arrays of these shapes, for `numbacc.cudnn.supports` and `prepare`.
+
+    Args:
+        q_shape, k_shape, v_shape: in the order of `layout`; v's is k's by default.
+        direction: "forward" or "backward".
+        dtype: of the arrays.
+        bias_shape: None, or the shape of a bias.
+        alibi: whether there are slopes.
+        lengths: whether sequences may be shorter than they can be (seq_len_q and seq_len_kv).
+        pages: of a sequence, where k and v are pages; 0 where they are not.
+        batch: with layout "THD", how many sequences there are.
+        The others: as in `forward` and `backward`.
+
+    Raises:
+        As `forward` and `backward`.
+
+    Example:
+        >>> attention.request((2, 32, 4096, 128), (2, 8, 4096, 128), mask="causal")
+        <attention.forward of bfloat16, BHSD: q (2, 32, 4096, 128), k (2, 8, 4096, 128), v (2, 8, 4096, 128)>
+    """
+    return Request(
+        _problem(
+            0, direction, q_shape, k_shape, v_shape, dtype, bias_shape, boolean(alibi, "alibi"),
+            boolean(lengths, "lengths"), integer(pages, "pages", 0), batch,
+            Options(
+                mask, scale, dropout, layout, max_len_q, max_len_kv, return_stats and direction == "forward",
+                bias_grad, deterministic, workspace_limit,
+            ),
+        )
+    )  # fmt: skip
+
+
+def _problem(
+    device: int, direction: str, q_shape: Any, k_shape: Any, v_shape: Any, dtype: Any, bias_shape: Any, alibi: bool,
+    lengths: bool, pages: int, batch: int | None, options: Options,
+) -> Problem:  # fmt: skip
+    if direction not in ("forward", "backward"):
+        raise OptionError(f'direction={shown(direction)} is unknown; it is "forward" or "backward"')
+    options, kind = plain(options), dtype_of(dtype)
+    shapes = {"q": lengths_of(q_shape, name="q_shape"), "k": lengths_of(k_shape, name="k_shape")}
+    shapes["v"] = shapes["k"] if v_shape is None else lengths_of(v_shape, name="v_shape")
+    made = {name: dense(shape, kind, device) for name, shape in shapes.items()}
+    is_packed = options.layout == "THD"
+    if is_packed and batch is None:
+        raise OptionError('layout="THD" needs batch: how many sequences there are')
+    count = integer(batch, "batch", 0) if is_packed else shapes["q"][0]
+    extras: dict[str, Layout | None] = dict.fromkeys(EXTRAS)
+    if bias_shape is not None:
+        extras["bias"] = dense(lengths_of(bias_shape, name="bias_shape"), kind, device)
+    if lengths or is_packed or pages:
+        for name in ("seq_len_q", "seq_len_kv"):
+            extras[name] = dense((count + is_packed,), np.int32, device)
+    if pages:
+        for name in ("page_table_k", "page_table_v"):
+            extras[name] = dense((count, pages), np.int32, device)
+    if alibi:
+        extras["alibi"] = dense((ordered(made["q"], options.layout).shape[-3],), np.float32, device)
+
+    def call(way: str) -> Problem:
+        arrays = tuple(made[name] for name in OPERANDS[way])
+        return resolve(Call(way, arrays, tuple(extras.values()), None, options if way == direction else plain_options))
+
+    plain_options = options._replace(return_stats=True, bias_grad=False)
+    if direction == "forward":
+        return call("forward")
+    found = call("forward").outputs
+    made |= {"o": found["out"], "do": found["out"], "stats": found["stats"]}
+    return call("backward")
+
+
+def prepare(requests: Sequence[Request], *, device: int | str | None = None, threads: int = 4) -> None:
+    """Make cuDNN's plans of several requests, in threads, and keep them on disk: calls find them there.
+
+    A plan takes cuDNN half a second to two; what is kept is restored in milliseconds, by other processes too.
+
+    Args:
+        requests: as `request` makes them.
+        device: the GPU; the current one if None.
+        threads: how many plans are made at once.
+
+    Raises:
+        DTypeError: something else is among the requests. DeviceError: there is no GPU.
+        UnsupportedError: cuDNN has no plan for one of them.
+
+    Example:
+        >>> attention.prepare([]) is None
+        True
+    """
+    for each in requests:
+        if not isinstance(each, Request):
+            raise DTypeError(f"requests has a {type(each).__name__}; attention.request makes them")
+    count = integer(threads, "threads", 1)
+    if not requests:
+        return
+    if not has_gpu():
+        raise DeviceError("prepare makes plans for a GPU, and there is none")
+    number, library = target_of(device), graph_library()
+    graphs = [graph for each in requests for graph in each.graphs()]
+    with ThreadPoolExecutor(count) as pool:
+        for made in [pool.submit(library.choose, graph, Wants(), number) for graph in graphs]:
+            made.result()

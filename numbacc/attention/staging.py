@@ -1,0 +1,295 @@
+"""What is done around attention on a GPU: arrays where kernels want them, lengths that are safe, parts of scratch
+memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..base.dispatch import launcher_class
+from ..base.layout import Layout, layout, row_major_strides, view
+from ..device import copying
+from ..device.map_executable import Kernel, MapExecutable, MapSpec
+from ..device.steps import PutWord, Scratch, Step, ZeroBytes
+from ..kernels.attention_specs import AttentionSpec
+from ..kernels.formula import Formula
+from ..kernels.lengths import between, clamped
+from ..kernels.specs import LaunchOrder, words_of
+from .geometry import ordered
+from .problem import Problem
+
+#: Bounds of a band that has none: farther than any key is.
+_NOWHERE = 2**40
+#: Threads of kernels that have one for each element or row.
+_THREADS = 128
+
+
+def dense(shape: Sequence[int], dtype: Any, device: int, pitch: int = 1) -> Layout:
+    """An array without gaps, but that rows start at multiples of `pitch` bytes."""
+    kind = np.dtype(dtype)
+    *rest, last = shape
+    size = int(kind.itemsize)
+    width = -(-last * size // pitch) * pitch // size if pitch > 1 else last
+    strides = row_major_strides((*rest, width), size)
+    return layout(tuple(shape), strides, kind, device)
+
+
+class Array:
+    """An array of a stage: the number of its operand, and how it lies."""
+
+    def __init__(self, number: int, lies: Layout):
+        self.number, self.lies = number, lies
+
+
+class Stage:
+    """Steps that are put together, with the arrays that they work on.
+
+    Args:
+        problem: what is computed.
+        key: the addresses of the plan's operands modulo 16.
+
+    Attributes:
+        arrays: those of the call by name, and what is put beside them; queries, keys, values and what is like them in
+            the order (batch, heads, sequence, elements), or packed, (1, heads, tokens, elements).
+        steps: so far.
+        behind: those that follow in the end.
+    """
+
+    def __init__(self, problem: Problem, key: Sequence[int]):
+        self.problem, self.device = problem, problem.inputs["q"].device
+        self.scratch, self.steps, self.behind = Scratch(), [], []  # type: ignore[var-annotated]
+        operands = {**problem.inputs, **problem.outputs}
+        self._count, self._key = len(operands), tuple(key)
+        self.arrays = {name: Array(k, self._seen(name, lies)) for k, (name, lies) in enumerate(operands.items())}
+
+    def _seen(self, name: str, lies: Layout) -> Layout:
+        if name in ("q", "k", "v", "do", "o", "out", "dq", "dk", "dv"):
+            found = ordered(lies, self.problem.options.layout)
+            if found.ndim == 3:
+                found = layout((1, *found.shape), (0, *found.strides), found.dtype, found.device)
+            return found
+        if name in ("bias", "dbias"):
+            more = 4 - lies.ndim
+            return layout((1,) * more + lies.shape, (0,) * more + lies.strides, lies.dtype, lies.device)
+        return lies
+
+    def has(self, name: str) -> bool:
+        return name in self.arrays
+
+    def address(self, number: int) -> int:
+        """An address that is aligned as an operand's is."""
+        return self._key[number] if number < self._count else 0
+
+    def part(self, name: str, shape: Sequence[int], dtype: Any, pitch: int = 1) -> Array:
+        """A new array in scratch memory."""
+        lies = dense(shape, dtype, self.device, pitch)
+        rows = lies.size // max(lies.shape[-1], 1) if lies.size else 0
+        nbytes = rows * lies.strides[-2] if lies.ndim > 1 and rows else lies.nbytes
+        self.arrays[name] = Array(self._count + self.scratch.part(max(nbytes, 1)), lies)
+        return self.arrays[name]
+
+    def add(self, executable: Any, *arrays: Array, takes_scalars: bool = False, offsets: Sequence[int] = ()) -> None:
+        """A step on arrays; the offsets are bytes into them."""
+        numbers = tuple(array.number for array in arrays)
+        self.steps.append(Step(executable, numbers, (tuple(offsets),) if any(offsets) else ((),), takes_scalars))
+
+    # ------------------------------------------------------------ copies
+
+    def copy(self, source: Array, target: Array) -> None:
+        """Copy an array to another of its shape, or of a larger one, whose rest stays as it is."""
+        self.add(copying.executable(source.lies, cropped(target.lies, source.lies.shape)), source, target)
+
+    def copied(self, name: str, width: int = 0) -> Array:
+        """An input's copy without gaps, rows from multiples of 16 bytes on, behind them zeros up to a width."""
+        source = self.arrays[name]
+        *rest, last = source.lies.shape
+        target = self.part(name, (*rest, width or last), source.lies.dtype, 16)
+        if width > last:
+            self.zero(target)
+        self.copy(source, target)
+        return target
+
+    def returned(self, name: str, width: int = 0) -> Array:
+        """Scratch memory for an output, which is copied to it in the end; rows are of a width."""
+        own = self.arrays[name]
+        *rest, last = own.lies.shape
+        made = self.part(name, (*rest, width or last), own.lies.dtype, 16)
+        part = cropped(made.lies, own.lies.shape)
+        self.behind.append(Step(copying.executable(part, own.lies), (made.number, own.number)))
+        return made
+
+    def zero(self, array: Array) -> None:
+        """Fill an array that has no gaps but at the ends of rows."""
+        self.add(ZeroBytes(array.lies.high, self.device), array)
+
+    # ------------------------------------------------------------ what sequences are
+
+    def lengths(self) -> None:
+        """The arrays "lengths_q" and "lengths_kv", int32, one number a sequence, where there are lengths."""
+        problem, found = self.problem, self.problem.geometry
+        if not problem.has_lengths:
+            return
+        given = {name: self.arrays[name] for name in ("seq_len_q", "seq_len_kv") if self.has(name)}
+        for name, most, tokens in (("q", found.queries, found.tokens), ("kv", found.keys, found.tokens_kv)):
+            source = given.get(f"seq_len_{name}") or next(iter(given.values()))
+            target = self.part(f"lengths_{name}", (found.batch,), np.int32)
+            if found.is_packed:
+                step = source.lies.strides[0]
+                self.map(between(tokens, most), source, target, (0, step))
+            else:
+                low = 0 if f"seq_len_{name}" in given else most
+                self.map(clamped(low, most), source, target)
+
+    def starts(self, name: str, factor: int, dtype: Any) -> Array:
+        """Where packed sequences start, and the last ends: tokens times a factor."""
+        found = self.problem.geometry
+        which, tokens = ("q", found.tokens) if name in ("q", "do", "o", "out", "dq") else ("kv", found.tokens_kv)
+        made = f"starts_{which}_{factor}"
+        if not self.has(made):
+            target = self.part(made, (found.batch + 1,), dtype)
+            self.map(clamped(0, tokens, factor), self.arrays[f"seq_len_{which}"], target)
+        return self.arrays[made]
+
+    def map(self, formula: Formula, source: Array, target: Array, offsets: Sequence[int] = (0,)) -> None:
+        """A formula of integers, of an array's elements, or of parts of it from these bytes on."""
+        shape = target.lies.shape
+        reads = tuple(view(0, 0, source.lies.strides, shape)._replace(offset=offset) for offset in offsets)
+        self.add(self.mapped(formula, source, target, reads, compute="int64"), source, target)
+
+    def mapped(
+        self, formula: Formula, source: Array, target: Array, reads: Any = None, compute: str = ""
+    ) -> MapExecutable:
+        """The executable of a formula of one array's elements."""
+        shape = target.lies.shape
+        return MapExecutable(
+            MapSpec(
+                op=formula.name,
+                formula=formula,
+                reference=formula.reference,
+                names=("source", "target"),
+                inputs=(source.lies,),
+                outputs=(target.lies,),
+                shape=shape,
+                reads=reads or (view(0, 0, source.lies.strides, shape),),
+                writes=(view(0, 0, target.lies.strides, shape),),
+                out_given=True,
+                compute=compute,
+            )
+        )
+
+    def word(self, name: str, number: int) -> Array:
+        """One of the call's scalars in memory."""
+        made = self.part(name, (1,), np.int64)
+        self.add(PutWord(number, self.device), made, takes_scalars=True)
+        return made
+
+    # ------------------------------------------------------------ our kernels
+
+    def kernel(
+        self,
+        algorithm: str,
+        inputs: dict[str, Array],
+        outputs: dict[str, Array],
+        steps: Mapping[str, Sequence[int]],
+        numbers: Sequence[int],
+        blocks: int,
+        threads: int,
+        *,
+        compute: str,
+        scalars: tuple[str, ...] = (),
+        offsets: dict[str, int] | None = None,
+    ) -> None:
+        """One of `kernels.attention`.
+
+        Args:
+            inputs, outputs: its arrays by what they are to it.
+            steps: for each of these steps along four dimensions, in elements.
+            numbers: what the kernel takes behind them.
+            blocks, threads: the grid.
+            compute, scalars: as in `AttentionSpec`.
+            offsets: bytes into the arrays.
+        """
+        names, own = [*inputs, *outputs], offsets or {}
+        arrays = [*inputs.values(), *outputs.values()]
+        spec = AttentionSpec(
+            algorithm,
+            tuple((name, array.lies.dtype.name) for name, array in inputs.items()),
+            tuple((name, array.lies.dtype.name) for name, array in outputs.items()),
+            compute,
+            scalars,
+        )
+        order = LaunchOrder(
+            kernel=spec,
+            device=self.device,
+            grid=(blocks, 1),
+            block=(threads, 1),
+            alignment=(0,) * len(arrays),
+            pointers=tuple((k, 0) for k in range(len(arrays))),
+            constants=(*(n for name in names for n in steps[name]), *numbers),
+            pairs=(),
+            words=words_of(scalars),
+        )
+        launcher = launcher_class()(order)
+        launcher.algorithm = algorithm
+        # It is never launched first: its `launch` would look at addresses.
+        kernel = Unchecked(Kernel(launcher))
+        shifts = tuple(own.get(name, 0) for name in names)
+        self.add(kernel, *arrays, takes_scalars=bool(scalars), offsets=shifts)
+
+    def flat(self, count: int) -> tuple[int, int]:
+        """(blocks, threads) of so many threads."""
+        return -(-count // _THREADS), _THREADS
+
+
+class Unchecked:
+    """An executable that is not to be launched first, or on arrays that have not been looked at.
+
+    Args:
+        inner: the executable.
+        scalars: what it is given; None for what the whole call has.
+    """
+
+    direct = False
+    library_bytes = 0
+
+    def __init__(self, inner: Any, scalars: tuple[int, ...] | None = None):
+        self.inner, self._scalars = inner, scalars
+        self.workspace_bytes = inner.workspace_bytes
+        self.deterministic = getattr(inner, "deterministic", True)
+
+    def ready(self, addresses: Sequence[int]) -> None:
+        """As `Executable.ready`."""
+        self.inner.ready(addresses)
+
+    def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
+        """As `Executable.launch_unchecked`."""
+        own = scalars if self._scalars is None else self._scalars
+        return self.inner.launch_unchecked(stream, scratch, addresses, own)
+
+    def check(self, status: int) -> None:
+        """As `Executable.check`."""
+        self.inner.check(status)
+
+
+def cropped(array: Layout, shape: Sequence[int]) -> Layout:
+    """The first elements of an array along each axis."""
+    return layout(tuple(shape), array.strides, array.dtype, array.device)
+
+
+def steps_of(array: Array) -> tuple[int, ...]:
+    """An array's steps in elements, 0 along axes of length 1."""
+    lies = array.lies
+    return tuple(0 if n == 1 else step // lies.itemsize for n, step in zip(lies.shape, lies.strides, strict=True))
+
+
+def bounds(problem: Problem) -> tuple[int, int, int]:
+    """(lower, upper, whether the diagonal ends bottom right) of the band, as kernels take it."""
+    band = problem.band
+    return (
+        -_NOWHERE if band.lower is None else band.lower,
+        _NOWHERE if band.upper is None else band.upper,
+        int(band.bottom_right),
+    )

@@ -1,0 +1,51 @@
+"""Which keys a query may see by where both stand: bands along a diagonal of the matrix of scores. Nothing is checked.
+
+Query i sees key j if
+
+    lower <= j - i - shift <= upper
+
+where a bound that is None is no bound. The diagonal, shift 0, starts in the matrix's top left corner; or, of as many
+queries and keys as a sequence has, it ends in the bottom right one: shift = keys - queries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Band:
+    """A band of a matrix of scores.
+
+    Attributes:
+        lower, upper: how far a key may stand before (then it is negative) and behind the diagonal; None for any.
+        bottom_right: whether the diagonal ends in the bottom right corner, else it starts in the top left.
+    """
+
+    lower: int | None = None
+    upper: int | None = None
+    bottom_right: bool = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every query sees every key."""
+        return self.lower is None and self.upper is None
+
+    def shift(self, queries: int, keys: int) -> int:
+        """Where the diagonal starts: the key across from query 0."""
+        return keys - queries if self.bottom_right else 0
+
+    def keys_of(self, first: int, last: int, queries: int, keys: int) -> tuple[int, int]:
+        """The range of keys that any of the queries `first` to `last`, that one counted, sees."""
+        shift = self.shift(queries, keys)
+        start = 0 if self.lower is None else first + shift + self.lower
+        end = keys if self.upper is None else last + shift + self.upper + 1
+        start, end = max(start, 0), min(end, keys)
+        return start, max(end, start)
+
+    def leaves_rows_empty(self, queries: int, keys: int) -> bool:
+        """Whether there is a query that sees no key."""
+        if not (queries and keys):
+            return bool(queries)
+        ends = (self.keys_of(row, row, queries, keys) for row in (0, queries - 1))
+        return any(start == end for start, end in ends)

@@ -1,0 +1,293 @@
+"""Attention in NumPy, and its gradients.
+
+Of queries q, keys k and values v, rows of which are vectors, with t = scale:
+
+    S[i, j] = t q[i] · k[j] + bias[i, j] + slope (j - i)     where query i may see key j, else -inf
+    L[i] = log Σ_j exp S[i, j]
+    P[i, j] = exp(S[i, j] - L[i])
+    o[i] = Σ_j M[i, j] P[i, j] v[j]
+
+for each sequence of a batch and each head by itself. L is called the statistics. M is 1 without dropout; with it, 0
+with probability p and else 1/(1 - p). A query that sees no key has o = 0 and L = -inf. Several heads of queries may share a
+head of keys and values (Ainslie et al. 2023): head h of queries has head h // (heads of queries / heads of keys).
+
+Of a loss whose gradient with respect to o is do, with D[i] = do[i] · o[i]:
+
+    dv[j] = Σ_i M[i, j] P[i, j] do[i]
+    dS[i, j] = P[i, j] (M[i, j] do[i] · v[j] - D[i])
+    dq[i] = t Σ_j dS[i, j] k[j]        dk[j] = t Σ_i dS[i, j] q[i]        dbias = dS
+
+summed over whatever shares a key, a value or a bias. Rows are taken in blocks, so that no matrix of all scores is made.
+Floats of 16 bits are computed in float32 and rounded once, when a result is stored.
+
+Sources: Vaswani et al. 2017 (arXiv:1706.03762); Dao et al. 2022 (arXiv:2205.14135) for L and D; Press, Smith and Lewis
+2021 (arXiv:2108.12409) for slopes; Kwon et al. 2023 (arXiv:2309.06180) for pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..base.bands import Band
+from ..base.casts import cast
+from ..base.dtypes import dtype, info
+from .random import philox
+
+Array = NDArray[Any]
+
+#: Elements of the blocks of scores.
+_BLOCK = 1 << 20
+
+
+class Dropout(NamedTuple):
+    """Which probabilities become 0.
+
+    Attributes:
+        p: how many of them, 0 to 1, 1 not included; to a multiple of 2^-32.
+        seed, offset: of the generator philox, and where its sequence is entered.
+        shape: (batch, heads, queries, keys): the element that stands there in C order has the word of that number.
+    """
+
+    p: float
+    seed: int
+    offset: int
+    shape: tuple[int, int, int, int]
+
+    def factors(self, b: int, h: int, rows: slice, keys: slice, real: np.dtype[Any]) -> Array:
+        """M of some rows and keys of a head."""
+        _, heads, queries, width = self.shape
+        first = ((b * heads + h) * queries + rows.start) * width
+        words = philox(self.seed, self.offset + first, (rows.stop - rows.start) * width).reshape(-1, width)
+        kept = words[:, keys] >= np.uint64(least_kept(self.p))
+        return np.asarray(np.where(kept, real.type(1.0 / (1.0 - self.p)), real.type(0)))
+
+
+class Scores(NamedTuple):
+    """How scores become probabilities.
+
+    Attributes:
+        scale: a factor of all.
+        band: which keys a query sees.
+        bias: (batch, heads, queries, keys) or lengths of 1 instead; None for none.
+        slopes: a number for each head, of ALiBi; None for none.
+        queries, keys: how many of each a sequence has, for each of the batch; None where all are as long as they can
+            be.
+        dropout: None for none.
+    """
+
+    scale: float
+    band: Band = Band()
+    bias: Array | None = None
+    slopes: Array | None = None
+    queries: Sequence[int] | None = None
+    keys: Sequence[int] | None = None
+    dropout: Dropout | None = None
+
+
+def least_kept(p: float) -> int:
+    """The least random word of 32 bits whose element is kept."""
+    return round(p * 2**32)
+
+
+def dropout_mask(dropout: Dropout) -> Array:
+    """What is kept, as bool, in the whole shape."""
+    batch, heads, queries, keys = dropout.shape
+    kept = np.empty(dropout.shape, np.bool_)
+    for b in range(batch):
+        for h in range(heads):
+            factors = dropout.factors(b, h, slice(0, queries), slice(0, keys), np.dtype(np.float32))
+            kept[b, h] = factors != 0
+    return kept
+
+
+class _Block(NamedTuple):
+    """Rows of a head: which, the keys that any of them sees, and the scores there, -inf where a key is not seen."""
+
+    b: int
+    h: int
+    group: int
+    rows: slice
+    keys: slice
+    scores: Array
+
+
+def _blocks(q: Array, k: Array, how: Scores, real: np.dtype[Any]) -> Iterator[_Block]:
+    """All blocks in which a query sees a key."""
+    batch, heads = q.shape[:2]
+    each = heads // k.shape[1] if k.shape[1] else 1
+    for b in range(batch):
+        queries = q.shape[2] if how.queries is None else int(how.queries[b])
+        keys = k.shape[2] if how.keys is None else int(how.keys[b])
+        step = max(1, _BLOCK // max(keys, 1))
+        for h in range(heads):
+            for top in range(0, queries, step):
+                rows = slice(top, min(top + step, queries))
+                columns = slice(*how.band.keys_of(rows.start, rows.stop - 1, queries, keys))
+                if columns.start == columns.stop:
+                    continue
+                scores = (cast(q[b, h, rows], real) @ cast(k[b, h // each, columns], real).T) * real.type(how.scale)
+                yield _Block(b, h, h // each, rows, columns, _masked(scores, b, h, rows, columns, queries, keys, how))
+
+
+def _masked(
+    scores: Array, b: int, h: int, rows: slice, keys: slice, queries: int, available: int, how: Scores
+) -> Array:
+    """Scores with what is added to them, -inf where a key is not seen."""
+    real = scores.dtype
+    apart = np.arange(keys.start, keys.stop) - np.arange(rows.start, rows.stop)[:, None]
+    if how.bias is not None:
+        part = how.bias[_at(how.bias, 0, b), _at(how.bias, 1, h)]
+        part = part[rows if part.shape[0] > 1 else slice(None), keys if part.shape[1] > 1 else slice(None)]
+        scores = scores + cast(part, real)
+    if how.slopes is not None:
+        scores = scores + cast(how.slopes[h], real) * apart.astype(real)
+    apart = apart - how.band.shift(queries, available)
+    for bound, beyond in ((how.band.lower, np.less), (how.band.upper, np.greater)):
+        if bound is not None:
+            scores = np.where(beyond(apart, bound), real.type(-np.inf), scores)
+    return scores
+
+
+def _at(bias: Array, axis: int, number: int) -> int:
+    return number if bias.shape[axis] > 1 else 0
+
+
+def compute_dtype(given: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype that attention of arrays of a dtype is computed in, and its statistics have."""
+    return dtype(str(info(given).compute))
+
+
+def forward(q: Array, k: Array, v: Array, how: Scores) -> tuple[Array, Array]:
+    """(o, statistics).
+
+    Args:
+        q: (batch, heads, queries, d).
+        k, v: (batch, heads of keys, keys, d), and with v's own d; heads are a multiple of theirs.
+        how: the rest.
+
+    Returns:
+        o: (batch, heads, queries, v's d), of q's dtype. Rows beyond a sequence's end are 0.
+        statistics: (batch, heads, queries), of `compute_dtype`; -inf of those rows.
+    """
+    real = compute_dtype(q.dtype)
+    o = np.zeros((*q.shape[:3], v.shape[3]), q.dtype)
+    stats = np.full(q.shape[:3], -np.inf, real)
+    with np.errstate(all="ignore"):
+        for b, h, group, rows, keys, scores in _blocks(q, k, how, real):
+            top = scores.max(axis=-1, keepdims=True)
+            # Of a row without a key the largest score is -inf: its differences are NaN, and are put right below.
+            weights = np.exp(scores - top)
+            total = weights.sum(axis=-1, keepdims=True)
+            is_empty = top == -np.inf
+            stats[b, h, rows] = np.where(is_empty, real.type(-np.inf), top + np.log(total))[:, 0]
+            shares = np.where(is_empty, real.type(0), weights / total)
+            if how.dropout is not None:
+                shares = shares * how.dropout.factors(b, h, rows, keys, real)
+            o[b, h, rows] = cast(shares @ cast(v[b, group, keys], real), o.dtype)
+    return o, stats
+
+
+class Gradients(NamedTuple):
+    """Those with respect to q, k and v, of their shapes and dtypes, and to the bias, None where it is not asked for."""
+
+    dq: Array
+    dk: Array
+    dv: Array
+    dbias: Array | None
+
+
+def backward(
+    do: Array, q: Array, k: Array, v: Array, o: Array, stats: Array, how: Scores, *, bias_grad: bool = False
+) -> Gradients:
+    """The gradients.
+
+    Args:
+        do: the gradient with respect to o.
+        q, k, v, how: as forward.
+        o, stats: what forward gave.
+        bias_grad: whether that with respect to the bias is asked for.
+    """
+    real = compute_dtype(q.dtype)
+    dq, dk, dv = (np.zeros(each.shape, real) for each in (q, k, v))
+    dbias = np.zeros(how.bias.shape, real) if bias_grad and how.bias is not None else None
+    with np.errstate(all="ignore"):
+        for b, h, group, rows, keys, scores in _blocks(q, k, how, real):
+            level = cast(stats[b, h, rows], real)[:, None]
+            shares = np.where(level == -np.inf, real.type(0), np.exp(scores - level))
+            slope, value = cast(do[b, h, rows], real), cast(v[b, group, keys], real)
+            spread = slope @ value.T
+            kept = shares
+            if how.dropout is not None:
+                factors = how.dropout.factors(b, h, rows, keys, real)
+                spread, kept = spread * factors, shares * factors
+            dv[b, group, keys] += kept.T @ slope
+            level = (slope * cast(o[b, h, rows], real)).sum(axis=-1, keepdims=True)
+            ds = shares * (spread - level)
+            if dbias is not None:
+                part = dbias[_at(dbias, 0, b), _at(dbias, 1, h)]
+                for axis, taken in enumerate((rows, keys)):
+                    if part.shape[axis] > 1:
+                        part = part[(slice(None),) * axis + (taken,)]
+                found = ds.sum(axis=0, keepdims=True) if part.shape[0] == 1 else ds
+                part += found.sum(axis=1, keepdims=True) if part.shape[1] == 1 else found
+            ds = ds * real.type(how.scale)
+            dq[b, h, rows] = ds @ cast(k[b, group, keys], real)
+            dk[b, group, keys] += ds.T @ cast(q[b, h, rows], real)
+    dq, dk, dv = (cast(found, given.dtype) for found, given in zip((dq, dk, dv), (q, k, v), strict=True))
+    if dbias is not None and how.bias is not None:
+        dbias = cast(dbias, how.bias.dtype)
+    return Gradients(dq, dk, dv, dbias)
+
+
+# ---------------------------------------------------------------- how sequences lie
+
+
+def gathered(container: Array, table: Array, keys: Sequence[int] | None) -> Array:
+    """Keys, or values, out of pages.
+
+    Args:
+        container: (pages, heads, length of a page, d).
+        table: (batch, pages of a sequence): numbers of pages, in order.
+        keys: how many keys a sequence has; pages behind are not looked at, and what they would hold is 0.
+
+    Returns:
+        (batch, heads, pages of a sequence times length of a page, d).
+    """
+    batch, count = table.shape
+    _, heads, length, width = container.shape
+    found = np.zeros((batch, heads, count * length, width), container.dtype)
+    for b in range(batch):
+        many = count * length if keys is None else int(keys[b])
+        for number in range(-(-many // length)):
+            start = number * length
+            end = min(start + length, many)
+            found[b, :, start:end] = container[int(table[b, number]), :, : end - start]
+    return found
+
+
+def padded(packed: Array, starts: Sequence[int], longest: int) -> Array:
+    """Sequences that lie one behind the other, each in a row of its own with zeros behind it.
+
+    Args:
+        packed: (tokens, heads, ...).
+        starts: where each begins, and where the last ends.
+        longest: the length of rows.
+
+    Returns:
+        (batch, heads, longest, ...).
+    """
+    found = np.zeros((len(starts) - 1, packed.shape[1], longest, *packed.shape[2:]), packed.dtype)
+    for b, (start, end) in enumerate(pairwise(starts)):
+        found[b, :, : end - start] = np.moveaxis(packed[start:end], 0, 1)
+    return found
+
+
+def put_back(rows: Array, starts: Sequence[int], packed: Array) -> None:
+    """The inverse of `padded`, into an array; what belongs to no sequence stays as it is."""
+    for b, (start, end) in enumerate(pairwise(starts)):
+        packed[start:end] = np.moveaxis(rows[b, :, : end - start], 0, 1)

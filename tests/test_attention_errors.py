@@ -1,0 +1,257 @@
+"""What attention refuses, with which error, and that it says what to do."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from attention_call import Call, small
+from attention_oracle import DOUBLE, HALF, SINGLE
+from conftest import bits, refused
+
+from numbacc import attention
+from numbacc.errors import DeviceError, DTypeError, LayoutError, OptionError, ShapeError
+
+pytestmark = pytest.mark.usefixtures("poison")
+
+
+def arrays(place, *shapes, dtype=SINGLE):
+    return [place.put(np.ones(shape, dtype)) for shape in shapes]
+
+
+Q, K = (2, 4, 5, 8), (2, 2, 7, 8)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "words"),
+    [
+        ((Q[1:], K, K), ("q has shape (4, 5, 8)", "rank 4")),
+        ((Q, K[1:], K[1:]), ("k has shape (2, 7, 8)", "rank 4")),
+        ((Q, K, (2, 2, 6, 8)), ("k has shape (2, 2, 7, 8) and v (2, 2, 6, 8)",)),
+        ((Q, (2, 2, 7, 9), K), ("vectors must be of one length",)),
+        ((Q, (3, 2, 7, 8), (3, 2, 7, 8)), ("one batch",)),
+        ((Q, (2, 3, 7, 8), (2, 3, 7, 8)), ("q has 4 heads and k 3", "multiple")),
+        ((Q, (2, 0, 7, 8), (2, 0, 7, 8)), ("only the batch may be empty",)),
+        (((2, 4, 0, 8), K, K), ("only the batch may be empty",)),
+        ((Q, (2, 2, 0, 8), (2, 2, 0, 8)), ("only the batch may be empty",)),
+        (((2, 4, 5, 257), (2, 2, 7, 257), K), ("257 elements", "1 to 256")),
+        ((Q, K, (2, 2, 7, 0)), ("vectors of v have 0 elements",)),
+    ],
+    ids=str,
+)
+def test_shapes(place, shapes, words):
+    q, k, v = arrays(place, *shapes)
+    refused(ShapeError, *words, run=lambda: attention.forward(q, k, v))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"mask": "diagonal"}, ("mask='diagonal' is unknown", "'causal'", "SlidingWindow(n)")),
+        ({"mask": np.ones((5, 7))}, ("is a bias",)),
+        ({"mask": 3}, ("mask=3",)),
+        ({"dropout": 1.0}, ("dropout=1.0", "less than 1")),
+        ({"dropout": -0.1}, ("dropout=-0.1",)),
+        ({"dropout": "much"}, ("dropout='much' is not a number",)),
+        ({"dropout": float("nan")}, ("dropout=nan",)),
+        ({"scale": float("inf")}, ("scale=inf must be finite",)),
+        ({"scale": "1"}, ("scale='1'",)),
+        ({"seed": -1}, ("seed=-1",)),
+        ({"seed": 1.5}, ("seed=1.5",)),
+        ({"offset": 3}, ("offset=3 is no multiple of 4",)),
+        ({"offset": -4}, ("offset=-4",)),
+        ({"layout": "SBHD"}, ("layout='SBHD' is unknown", "BSHD")),
+        ({"layout": 4}, ("layout=4",)),
+        ({"return_stats": 1}, ("return_stats=1 is neither True nor False",)),
+        ({"deterministic": None}, ("deterministic=None",)),
+        ({"workspace_limit": -1}, ("workspace_limit=-1",)),
+        ({"workspace_limit": 1.0}, ("workspace_limit=1.0",)),
+        ({"max_len_q": 5}, ('for layout="THD"',)),
+    ],
+    ids=str,
+)
+def test_options(place, options, words):
+    q, k, v = arrays(place, Q, K, K)
+    # An array is unlike everything: it must not be looked for among plans.
+    refused(OptionError, *words, run=lambda: attention.forward(q, k, v, **options))
+
+
+@pytest.mark.parametrize("make", [attention.SlidingWindow, attention.CausalSlidingWindow])
+def test_windows(make):
+    for length in (0, -3, 1.5, "3", None):
+        refused(OptionError, f"{make.__name__} length={length!r}", run=lambda length=length: make(length))
+    refused(OptionError, "bottom_right=1", run=lambda: make(3, bottom_right=1))
+    assert make(3) == make(np.int64(3)) and make(3) != make(3, bottom_right=True) and hash(make(3)) == hash(make(3))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "dtype", "error", "words"),
+    [
+        ("bias", (3, 5, 7), SINGLE, ShapeError, ("bias has shape (3, 5, 7)", "(2, 4, 5, 7)")),
+        ("bias", (1, 2, 4, 5, 7), SINGLE, ShapeError, ("must broadcast",)),
+        ("bias", (5, 6), SINGLE, ShapeError, ("must broadcast",)),
+        ("bias", (5, 7), HALF, DTypeError, ("bias has dtype float16", "float32")),
+        ("alibi", (3,), SINGLE, ShapeError, ("a slope for each head: (4,)",)),
+        ("alibi", (4,), DOUBLE, DTypeError, ("alibi has dtype float64",)),
+        ("seq_len_q", (3,), np.dtype(np.int32), ShapeError, ("a length for each sequence: (2,)",)),
+        ("seq_len_kv", (2,), SINGLE, DTypeError, ("seq_len_kv has dtype float32", "int32")),
+        ("page_table_k", (2, 3), np.dtype(np.int32), OptionError, ("page_table_v", "is missing")),
+    ],
+    ids=str,
+)
+def test_further_arrays(place, name, shape, dtype, error, words):
+    q, k, v = arrays(place, Q, K, K)
+    more = place.put(np.ones(shape, dtype))
+    refused(error, *words, run=lambda: attention.forward(q, k, v, **{name: more}))
+
+
+def test_dtypes(place):
+    q, k, v = arrays(place, Q, K, K)
+    (half,) = arrays(place, K, dtype=HALF)
+    refused(DTypeError, "k has dtype float16", "float32", run=lambda: attention.forward(q, half, v))
+    numbers = [place.put(np.ones(shape, np.int32)) for shape in (Q, K, K)]
+    refused(DTypeError, "q has dtype int32", "bfloat16", run=lambda: attention.forward(*numbers))
+    refused(DTypeError, "v is a list", run=lambda: attention.forward(q, k, [1.0]))
+
+
+def test_pages(place):
+    q, k, v = arrays(place, (2, 4, 1, 8), (6, 2, 4, 8), (6, 2, 4, 8))
+    table, lengths = place.put(np.zeros((2, 3), np.int32)), place.put(np.array([3, 12], np.int32))
+    given = {"page_table_k": table, "page_table_v": table, "seq_len_kv": lengths}
+    assert attention.forward(q, k, v, **given).shape == (2, 4, 1, 8)
+    for name in given:
+        refused(OptionError, name, "is missing", run=lambda n=name: attention.forward(q, k, v, **{**given, n: None}))
+    other = place.put(np.zeros((3, 3), np.int32))
+    both = {**given, "page_table_k": other, "page_table_v": other}
+    refused(ShapeError, "page_table_k has shape (3, 3)", "2 seq", run=lambda: attention.forward(q, k, v, **both))
+    longer = place.put(np.zeros((2, 4), np.int32))
+    refused(ShapeError, "one shape", run=lambda: attention.forward(q, k, v, **{**given, "page_table_v": longer}))
+    floats = place.put(np.zeros((2, 3), np.float32))
+    refused(DTypeError, "page_table_v has dtype float32",
+            run=lambda: attention.forward(q, k, v, **{**given, "page_table_v": floats}))  # fmt: skip
+    o, stats = attention.forward(q, k, v, **given, return_stats=True)
+    refused(TypeError, "page_table_k", run=lambda: attention.backward(o, q, k, v, o, stats, page_table_k=table))
+
+
+def test_numbers_that_the_cpu_can_see(numpy_place):
+    """On a GPU each counts as the nearest that is possible."""
+    q, k, v = arrays(numpy_place, (2, 4, 1, 8), (6, 2, 4, 8), (6, 2, 4, 8))
+    table = np.zeros((2, 3), np.int32)
+    for lengths in ([3, 13], [-1, 3]):
+        refused(OptionError, "the page table has", run=lambda n=lengths: attention.forward(
+            q, k, v, page_table_k=table, page_table_v=table, seq_len_kv=np.array(n)))  # fmt: skip
+    for number in (-1, 6):
+        refused(OptionError, "0 to 5", run=lambda n=number: attention.forward(
+            q, k, v, page_table_k=table + n, page_table_v=table, seq_len_kv=np.array([1, 2])))  # fmt: skip
+    q, k = np.ones(Q), np.ones(K)
+    refused(OptionError, "lengths are 0 to 5", run=lambda: attention.forward(q, k, k, seq_len_q=np.array([1, 6])))
+    q = np.ones((9, 2, 4))
+    for starts in ([0, 5, 10], [-1, 4, 9], [0, 6, 5]):
+        refused(OptionError, "it must grow", run=lambda n=starts: attention.forward(
+            q, q, q, layout="THD", seq_len_q=np.array(n), seq_len_kv=np.array([0, 1, 2])))  # fmt: skip
+    starts = np.array([0, 5, 9])
+    refused(OptionError, "max_len_kv=4", run=lambda: attention.forward(
+        q, q, q, layout="THD", seq_len_q=starts, seq_len_kv=starts, max_len_kv=4))  # fmt: skip
+
+
+def test_packed(place):
+    (q,) = arrays(place, (9, 2, 4))
+    starts, other = place.put(np.array([0, 5, 9], np.int32)), place.put(np.array([0, 9], np.int32))
+    refused(OptionError, "needs seq_len_q and seq_len_kv", run=lambda: attention.forward(q, q, q, layout="THD"))
+    refused(ShapeError, "seq_len_kv has shape (2,)", run=lambda: attention.forward(
+        q, q, q, layout="THD", seq_len_q=starts, seq_len_kv=other))  # fmt: skip
+    refused(OptionError, "max_len_q=10", "9", run=lambda: attention.forward(
+        q, q, q, layout="THD", seq_len_q=starts, seq_len_kv=starts, max_len_q=10))  # fmt: skip
+    given = dict.fromkeys(("seq_len_q", "seq_len_kv", "page_table_k", "page_table_v"), starts)
+    refused(OptionError, "page tables go with", run=lambda: attention.forward(q, q, q, layout="THD", **given))
+
+
+def test_backward(place):
+    call = Call(place, small())
+    o, stats = call.forward()
+    do, q, k, v = call.views("do", "q", "k", "v")
+    refused(TypeError, "stats", run=lambda: attention.backward(do, q, k, v, o))
+    refused(DTypeError, "stats", run=lambda: attention.backward(do, q, k, v, o, None))
+    refused(ShapeError, "stats has shape", "return_stats=True", run=lambda: attention.backward(do, q, k, v, o, q))
+    refused(ShapeError, "do has shape", run=lambda: attention.backward(k, q, k, v, o, stats))
+    refused(ShapeError, "o has shape", run=lambda: attention.backward(do, q, k, v, k, stats))
+    wrong = place.put(np.ones((2, 2, 5), np.float64))
+    refused(DTypeError, "stats has dtype float64", run=lambda: attention.backward(do, q, k, v, o, wrong))
+    refused(OptionError, "there is no bias", run=lambda: attention.backward(do, q, k, v, o, stats, bias_grad=True))
+
+
+def test_out(place):
+    call = Call(place, small(), layouts={"out": {}, "dq": {}})
+    out, stats = call.results("out", "stats")
+    q, k, v = call.views("q", "k", "v")
+    refused(ShapeError, "out must be one array", run=lambda: attention.forward(q, k, v, out=(out.view, stats.view)))
+    refused(ShapeError, "out must be 2 arrays: out, stats",
+            run=lambda: attention.forward(q, k, v, out=out.view, return_stats=True))  # fmt: skip
+    refused(ShapeError, "out has shape", run=lambda: attention.forward(q, k, v, out=k))
+    refused(DTypeError, "out has dtype float64",
+            run=lambda: attention.forward(q, k, v, out=place.put(np.zeros(out.shape))))  # fmt: skip
+    refused(LayoutError, "out overlaps q", run=lambda: attention.forward(q, k, v, out=q))
+    out.assert_untouched()
+    do = call.views("do")[0]
+    o, level = attention.forward(q, k, v, return_stats=True)
+    dq = call.results("dq", "dk", "dv")[0]
+    refused(LayoutError, "overlap", run=lambda: attention.backward(
+        do, q, k, v, o, level, out=(dq.view, k, v)))  # fmt: skip
+    refused(ShapeError, "out must be 3 arrays", run=lambda: attention.backward(do, q, k, v, o, level, out=dq.view))
+
+
+def test_dropout_masks(place):
+    q, k, v = arrays(place, Q, K, K)
+    refused(OptionError, "drops nothing", run=lambda: attention.dropout_mask(q, k, v))
+    numbers = place.put(np.zeros(2, np.int64))
+    refused(ShapeError, "one element", run=lambda: attention.forward(q, k, v, dropout=0.5, offset=numbers))
+    refused(OptionError, "dropout is 0", run=lambda: attention.forward(q, k, v, offset=numbers[:1]))
+    floats = place.put(np.zeros(1, np.float32))
+    refused(DTypeError, "offset has dtype float32", run=lambda: attention.forward(q, k, v, dropout=0.5, offset=floats))
+
+
+def test_devices(device_place):
+    q, k, v = arrays(device_place, Q, K, K)
+    host = np.ones(K, np.float32)
+    refused(DeviceError, "v is in host memory", run=lambda: attention.forward(q, k, host))
+    refused(DeviceError, "bias is in host memory", run=lambda: attention.forward(q, k, v, bias=np.ones((5, 7), "f4")))
+
+
+# ---------------------------------------------------------------- plans
+
+
+def test_plans(place):
+    case = small(bias=(1, 2, 5, 7), dropout=0.5, dtype=DOUBLE)
+    call = Call(place, case)
+    views, keywords = call.views("q", "k", "v"), call.keywords
+    plan = attention.forward_plan(*views, **{name: each for name, each in keywords.items() if name != "seed"})
+    wanted = place.get(attention.forward(*views, **keywords))
+    bias = call.operands["bias"].view
+    found = plan(*views, bias=bias, seed=keywords["seed"], offset=keywords["offset"])
+    np.testing.assert_array_equal(bits(place.get(found)), bits(wanted))
+    assert plan.info.op == "attention.forward" and plan.info.dtypes == ("float64",) * 5
+    assert plan.info.math_dtype == "float64" and plan.info.deterministic
+    assert repr(plan).startswith("<plan of attention.forward: q float64 (2, 2, 5, 8), k float64 (2, 2, 7, 8), ")
+    refused(LayoutError, "made with bias", "with none", run=lambda: plan(*views))
+    refused(LayoutError, "was made for", run=lambda: plan(*views[:2], bias=bias))
+    refused(LayoutError, "made without out", run=lambda: plan(*views, bias=bias, out=views[0]))
+    refused(OptionError, "seed=-1", run=lambda: plan(*views, bias=bias, seed=-1))
+    for act in (copy.copy, copy.deepcopy, pickle.dumps):
+        refused(DTypeError, "AttentionPlan cannot be", run=lambda act=act: act(plan))
+
+
+def test_the_cache(place):
+    limits = attention.cache_limit()
+    attention.cache_clear()
+    call = Call(place, small())
+    views = call.views("q", "k", "v")
+    for _ in range(3):
+        attention.forward(*views)
+    assert attention.cache_info()[:2] == (2, 1) and attention.cache_info().currsize == 1
+    attention.forward(*views, scale=1.0)
+    refused(OptionError, "return_stats=0", run=lambda: attention.forward(*views, return_stats=0))
+    attention.forward(*views, scale=True)  # a number like any other
+    assert attention.cache_info().currsize == 2
+    attention.cache_limit(*limits)

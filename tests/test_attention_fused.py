@@ -1,0 +1,194 @@
+"""Graphs of fused attention: what they say, and that cuDNN builds plans of them for GPUs that are not there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import refused
+from cudnn_cases import need_planning
+from skips import skip
+
+from numbacc import attention, cudnn
+from numbacc.attention.masks import CausalSlidingWindow, SlidingWindow
+from numbacc.base.dispatch import simulated
+from numbacc.errors import DeviceError, DTypeError, OptionError, ShapeError
+from numbacc.libraries.cudnn import numbers_of
+
+DEVICES = ("A100", "H200", "B200")
+Q, LONG = (2, 8, 128, 64), (2, 8, 256, 64)
+
+
+@pytest.fixture(scope="module")
+def planner():
+    if simulated():
+        skip("not simulated")
+    need_planning()
+
+
+def plan(device, q=Q, k=None, v=None, **options):
+    return cudnn.supports(attention.request(q, q if k is None else k, v, **options), device)
+
+
+MASKS = {
+    "none": None,
+    "causal": "causal",
+    "bottom right": "causal_bottom_right",
+    "window": SlidingWindow(16),
+    "causal window": CausalSlidingWindow(16),
+    "window bottom right": SlidingWindow(16, bottom_right=True),
+    "causal window bottom right": CausalSlidingWindow(16, bottom_right=True),
+}
+BOTH = ("forward", "backward")
+#: Name -> what is asked for, in both directions.
+CASES = {f"mask {name}": {"k": LONG, "mask": mask} for name, mask in MASKS.items()}
+CASES |= {f"lengths, mask {name}": {"k": LONG, "mask": mask, "lengths": True} for name, mask in MASKS.items()}
+CASES |= {
+    "float16": {"dtype": "float16"},
+    "grouped": {"k": (2, 2, 256, 64)},
+    "one head of keys": {"k": (2, 1, 256, 64), "mask": "causal"},
+    "odd lengths": {"q": (2, 8, 77, 64), "k": (2, 8, 201, 64), "mask": "causal"},
+    "one query": {"q": (2, 8, 1, 64), "k": LONG},
+    "one key": {"q": (2, 8, 64, 64), "k": (2, 8, 1, 64)},
+    "unequal widths": {"q": (2, 8, 128, 64), "k": (2, 8, 256, 64), "v": (2, 8, 256, 128)},
+    "vectors of 20": {"q": (2, 8, 128, 20), "k": (2, 8, 256, 20), "v": (2, 8, 256, 12)},
+    "BSHD": {"q": (2, 128, 8, 64), "k": (2, 256, 2, 64), "layout": "BSHD", "mask": "causal"},
+    "packed": {"q": (300, 8, 64), "k": (500, 2, 64), "layout": "THD", "batch": 3, "max_len_q": 128, "max_len_kv": 256},
+    "packed, causal": {"q": (300, 8, 64), "k": (300, 8, 64), "layout": "THD", "batch": 3, "mask": "causal"},
+    "bias": {"k": LONG, "bias_shape": (1, 8, 128, 256)},
+    "bias of keys": {"k": LONG, "bias_shape": (2, 1, 1, 256)},
+    "bias of odd keys": {"k": (2, 8, 201, 64), "bias_shape": (128, 201)},
+    "slopes": {"k": LONG, "alibi": True, "mask": "causal"},
+    "dropout": {"k": LONG, "dropout": 0.1},
+    "dropout, lengths, causal": {"k": (2, 2, 256, 64), "dropout": 0.1, "lengths": True, "mask": "causal"},
+    "bias, dropout": {"k": LONG, "dropout": 0.1, "bias_shape": (1, 8, 128, 256), "mask": "causal"},
+}
+CASES |= {f"vectors of {n}": {"q": (2, 8, 128, n), "k": (2, 8, 256, n)} for n in (8, 16, 32, 40, 64, 80, 96, 128)}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("direction", BOTH)
+@pytest.mark.parametrize("name", CASES)
+def test_there_is_a_plan(planner, name, direction, device):
+    found = plan(device, direction=direction, **CASES[name])
+    assert found, found.reason
+
+
+def test_a_gpu_that_is_too_old(planner):
+    found = plan("T4", dtype="float16")
+    assert not found and "fused attention needs compute capability 8.0; Tesla T4 has 7.5" in found.reason
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("heads", [8, 2])
+def test_memory_is_linear_in_the_length(planner, heads, device):
+    for direction in BOTH:
+        one, other = (
+            plan(device, (2, 8, n, 64), (2, heads, n, 64), direction=direction, mask="causal").workspace_bytes
+            for n in (1024, 4096)
+        )
+        assert other <= 4 * one + 4096
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_longer_vectors(planner, device):
+    for width, value_width in ((192, 128), (256, 256)):
+        shapes = ((2, 8, 128, width), (2, 8, 256, width), (2, 8, 256, value_width))
+        assert plan(device, *shapes)
+        backward = plan(device, *shapes, direction="backward")
+        # These run unfused.
+        lacks = device == "A100" or (device == "B200" and width == 256)
+        assert bool(backward) is not lacks, backward
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("page", [16, 64, 128])
+def test_pages(planner, page, device):
+    for queries in (1, 8):
+        found = plan(device, (4, 8, queries, 128), (64, 2, page, 128), pages=512 // page)
+        assert found, found.reason
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_deterministic_gradients(planner, device):
+    """Their memory is quadratic; so is that of a bias's gradient."""
+    usual = plan(device, k=LONG, direction="backward")
+    for options in ({"deterministic": True}, {"bias_shape": (1, 8, 128, 256), "bias_grad": True}):
+        found = plan(device, k=LONG, direction="backward", **options)
+        assert found and found.workspace_bytes >= 2 * 2 * 8 * 128 * 256 > usual.workspace_bytes, options
+    dropped = plan(device, k=LONG, direction="backward", deterministic=True, dropout=0.1)
+    assert bool(dropped) is (device != "B200")
+
+
+def test_masks_can_be_dumped(planner):
+    from numbacc.attention.fusing import Fused, _on_dense
+    from numbacc.attention.problem import resolve
+
+    problem = _on_dense(attention.request(Q, LONG, dropout=0.1).problem, "forward")
+    call = problem.call._replace(direction="dropout_mask", options=problem.options._replace(return_stats=False))
+    dump = resolve(call)
+    for device in DEVICES:
+        assert cudnn.supports(Fused(dump, (0,) * 4).drawn().graph, device)
+
+
+# ---------------------------------------------------------------- what graphs say
+
+
+def graph_of(**options):
+    return attention.request(**{"q_shape": Q, "k_shape": LONG, **options}).graphs()[0]
+
+
+def modes(graph):
+    return [dict(node.settings).get("mode", node.kind) for node in graph.nodes]
+
+
+def test_the_order_of_operations():
+    assert modes(graph_of()) == ["matmul", "MUL", "MAX", "SUB", "EXP", "ADD", "LOG", "ADD", "DIV", "matmul"]
+    assert modes(graph_of(mask="causal"))[2:6] == ["GEN_INDEX", "GEN_INDEX", "CMP_GE", "BINARY_SELECT"]
+    assert modes(graph_of(direction="backward"))[:4] == ["MUL", "ADD", "MUL", "matmul"]
+
+
+def test_arrays_come_in_the_order_of_operands():
+    """So that a call hands over its addresses as they are."""
+    graph = graph_of()
+    shapes = [graph.tensors[place].shape for place in graph.memory]
+    assert shapes == [Q, (2, 8, 64, 256), LONG, Q, (2, 8, 128, 1)]
+    # Keys are turned by their strides: nothing is moved.
+    assert graph.tensors[1].strides[-2:] == (1, 64)
+
+
+def test_a_number_is_no_part_of_a_graph():
+    """Another scale, or window, needs no other plan."""
+    assert graph_of(scale=0.5) == graph_of(scale=0.25)
+    assert graph_of(mask=SlidingWindow(5)) == graph_of(mask=SlidingWindow(9))
+    assert graph_of(dropout=0.1) != graph_of(dropout=0.2)
+
+
+def test_vectors_are_padded():
+    graph = graph_of(q_shape=(2, 8, 128, 20), k_shape=(2, 8, 256, 20), v_shape=(2, 8, 256, 12))
+    shapes = [graph.tensors[place].shape for place in graph.memory]
+    assert shapes[:4] == [(2, 8, 128, 24), (2, 8, 24, 256), (2, 8, 256, 16), (2, 8, 128, 16)]
+
+
+def test_numbers_lie_on_the_host_where_cudnn_reads_them():
+    from numbacc.libraries.cudnn_graph import Drawing
+
+    draw = Drawing("float32")
+    draw.number(1.5), draw.number(-7, "int32"), draw.number(2.5, "float64")
+    found = np.frombuffer(numbers_of(draw.graph(), draw.values), np.uint8).reshape(-1, 8)
+    assert found[0, :4].view(np.float32) == 1.5 and found[1, :4].view(np.int32) == -7
+    assert found[2].view(np.float64) == 2.5
+
+
+def test_requests_are_checked():
+    refused(ShapeError, "one batch", run=lambda: attention.request(Q, (3, 8, 64, 64)))
+    refused(OptionError, "direction='sideways'", run=lambda: attention.request(Q, Q, direction="sideways"))
+    refused(OptionError, "needs batch", run=lambda: attention.request((9, 2, 8), (9, 2, 8), layout="THD"))
+    refused(OptionError, "runs unfused", run=lambda: attention.request(Q, Q, dtype="float32").graphs())
+    refused(DTypeError, "has a int", run=lambda: attention.prepare([3]))
+
+
+def test_preparing_needs_a_gpu(numpy_place):
+    from numbacc.base.dispatch import has_gpu
+
+    if not has_gpu():
+        refused(DeviceError, "there is none", run=lambda: attention.prepare([attention.request(Q, Q)]))
