@@ -50,6 +50,7 @@ from .errors import (
 
 if TYPE_CHECKING:
     from . import conv, cudnn, elementwise, fft, gated, gemm, random
+    from .tracing import trace
 
 bfloat16 = ml_dtypes.bfloat16
 float8_e4m3fn = ml_dtypes.float8_e4m3fn
@@ -90,6 +91,7 @@ __all__ = [
     "release_memory",
     "scratch_limit",
     "stream",
+    "trace",
     "zeros",
 ]
 
@@ -109,6 +111,8 @@ _computing(_function)
 def __getattr__(name: str) -> Any:
     if name in ("conv", "cudnn", "elementwise", "fft", "gated", "gemm", "random"):
         return import_module(f".{name}", __name__)
+    if name == "trace":
+        return import_module(".tracing", __name__).trace
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -26,6 +26,7 @@ FLOORS = (
     {"arrays", "libraries"},
     {"plan", "simulator"},
     FAMILIES,
+    {"tracing"},
     {"__init__"},
     {"array_api", "bench", "check", "compiling", "info"},
     {"demo"},
@@ -199,7 +200,7 @@ def test_dispatch_names_a_real_and_a_simulated_module():
     for real, simulated in pairs:
         assert {*numbacc_modules(real, simulated)} <= GRAPH.keys()
         assert real.startswith(("device.", "libraries.")) and simulated.startswith("simulator.")
-    assert {folder_of(module) for module in importers("numbacc.simulator")} == {"simulator"}
+    assert {folder_of(module) for module in importers("numbacc.simulator")} == {"simulator", "tracing"}
 
 
 # ---------------------------------------------------------------- who knows what else
