@@ -86,11 +86,12 @@ def extra(setup, name):
 
 
 def notebook_imports():
-    """The packages outside of Python's own library that the notebooks import."""
+    """The packages that the notebooks import, but for Python's own library and files beside them."""
     notebooks = [json.loads(path.read_text()) for path in (ROOT / "notebooks").glob("*.ipynb")]
     cells = [cell for notebook in notebooks for cell in notebook["cells"] if cell["cell_type"] == "code"]
     names = {name.partition(".")[0] for cell in cells for name in imports("".join(cell["source"]), "notebook")}
-    return names - set(sys.stdlib_module_names)
+    beside = {path.stem for path in (ROOT / "notebooks").glob("*.py")}
+    return names - set(sys.stdlib_module_names) - beside
 
 
 def test_extras(setup):

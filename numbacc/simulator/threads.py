@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextvars import copy_context
 from typing import Any
 
 import numpy as np
@@ -31,9 +32,13 @@ class Worker(simulator_kernel.BlockThread):  # type: ignore[misc]
     def __init__(self, work: Callable[[], Any], manager: Any, block: Any, points: Iterator[tuple[int, ...]]):
         super().__init__(work, manager, block, (0, 0, 0), manager._debug)
         self._points, self.barriers = points, 0
+        self._context = copy_context()  # NumPy's errstate is in it
         self._go, self._rests = threading.Semaphore(0), threading.Semaphore(0)
 
     def run(self) -> None:
+        self._context.run(self._run)
+
+    def _run(self) -> None:
         try:
             for point in self._points:
                 become(self, self._manager, point)
