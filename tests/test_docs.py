@@ -14,7 +14,7 @@ DOCS = sorted((Path(__file__).parent.parent / "docs").glob("*.md"))
 
 
 #: What is about the simulator, and runs there only.
-SIMULATED = {"tracer"}
+SIMULATED = {"debugger", "tracer"}
 
 
 def blocks_of(path):

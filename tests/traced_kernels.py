@@ -77,9 +77,10 @@ def bytes_(x, y):
     y[i] = x[i]
 
 
-@case(1, 32, 32, 32, dtypes="c16", x_read=(1, 512, 16, 0, 0), y_write=(1, 512, 16, 0, 0))
+@case(1, 32, 32, 32, dtypes="c16", x_read=(2, 512, 32, 0, 0), y_write=(2, 512, 32, 0, 0))
 @cuda.jit
-def sixteen_bytes_each(x, y):
+def complex_numbers(x, y):
+    """Numba moves real and imaginary parts one after the other, each 8 of every 16 bytes: all 16 sectors twice."""
     i = cuda.grid(1)
     y[i] = x[i]
 
@@ -207,10 +208,10 @@ def doubles_in_banks(x, y):
     y[i] = s[2 * i] if i < 32 else 0
 
 
-@case(1, 32, 32, 32, dtypes="c16", s_write=(1, 512, 0, 0, 0), s_read=(1, 512, 0, 0, 0))
+@case(1, 32, 32, 32, dtypes="c16", s_write=(2, 512, 0, 4, 0), s_read=(2, 512, 0, 4, 0))
 @cuda.jit
-def sixteen_bytes_in_banks(x, y):
-    """A quarter of a warp at once."""
+def complex_numbers_in_banks(x, y):
+    """8 of every 16 bytes: of half a warp, two threads share a bank; so one pass too many for each half and part."""
     s = cuda.shared.array(32, complex128)
     i = cuda.threadIdx.x
     s[i] = x[i]

@@ -33,7 +33,9 @@ class TracedArray:
     def __init__(self, recorder: Recorder, view: np.ndarray[Any, Any], number: int, start: int, shapes: Any):
         set_ = self.__dict__.update
         set_(_recorder=recorder, _view=view, _number=number, _start=start, _shapes=shapes)
-        set_(_steps=view.strides, _lengths=view.shape)
+        # Numba loads and stores the parts of a complex number one after the other.
+        parts = 2 if view.dtype.kind == "c" else 1
+        set_(_steps=view.strides, _lengths=view.shape, _parts=parts, _size=view.itemsize // parts)
 
     @property
     def shape(self) -> Any:
@@ -78,7 +80,7 @@ class TracedArray:
             return self._part(value)
         if type(value) is np.void:
             return TracedRecord(self._part(self._view[(*_tuple(index), ...)]))
-        self._recorder.seen(self._number, self._address_of(index), self._view.itemsize, READ, sys._getframe(1))
+        self._note(self._address_of(index), READ, sys._getframe(1))
         return value
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -94,7 +96,7 @@ class TracedArray:
         if len(_tuple(index)) < len(self._lengths):
             self._all(self._view[index], WRITE, frame)
             return
-        self._recorder.seen(self._number, self._address_of(index), self._view.itemsize, WRITE, frame)
+        self._note(self._address_of(index), WRITE, frame)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **options: Any) -> Any:
         """NumPy's functions of whole arrays read all elements of what they take, and write all of `out`."""
@@ -117,12 +119,17 @@ class TracedArray:
             address += int(i + length if i < 0 else i) * step
         return address  # type: ignore[no-any-return]
 
+    def _note(self, address: int, access: int, frame: FrameType) -> None:
+        """Note an access to one element."""
+        for part in range(self._parts):
+            self._recorder.seen(self._number, address + part * self._size, self._size, access, frame)
+
     def _all(self, view: np.ndarray[Any, Any], access: int, frame: FrameType) -> None:
         """Note every element of a view, one after the other, as a loop touches them."""
         start = self._start + _address(view) - _address(self._view)
         for index in product(*map(range, view.shape)):
             address = start + sum(i * step for i, step in zip(index, view.strides, strict=True))
-            self._recorder.seen(self._number, address, view.itemsize, access, frame)
+            self._note(address, access, frame)
 
     def _write(self, target: Any, value: Any, frame: FrameType) -> None:
         """Assign to all of a view of this array."""
@@ -138,7 +145,7 @@ class TracedArray:
             self._view[index]
         except IndexError as error:
             raise self._outside(index, access, frame, error) from None
-        self._recorder.seen(self._number, self._address_of(index), self._view.itemsize, access, frame)
+        self._note(self._address_of(index), access, frame)
         return self._view  # type: ignore[no-any-return]
 
     def _outside(self, index: Any, access: int, frame: FrameType, error: IndexError) -> IndexError:

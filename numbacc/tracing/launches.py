@@ -17,6 +17,7 @@ from ..errors import UnsupportedError
 from ..kernels import simulated
 from ..simulator import threads
 from .arrays import TracedArray, TracedAtomics
+from .explaining import ExplainingModule
 from .recording import GLOBAL, READ, SHARED, WRITE, Launch, Recorder, assigned_name
 
 #: Where arrays in shared memory start, so that element 0 of each lies in bank 0.
@@ -53,7 +54,7 @@ class TracedShared:
         return found if found.dtype == kind else found.view(kind)
 
 
-class TracedModule(simulator_api.FakeCUDAModule):  # type: ignore[misc]
+class TracedModule(ExplainingModule):
     """What `cuda` is inside of a kernel. The simulator makes it when a kernel is launched."""
 
     def __init__(self, recorder: Recorder, max_threads: int, grid: Any, block: Any, dynamic_bytes: int):
@@ -71,11 +72,6 @@ class TracedModule(simulator_api.FakeCUDAModule):  # type: ignore[misc]
         self._atomic = TracedAtomics(simulator_api.FakeCUDAAtomic())
         recorder.launches.append(Launch("", tuple(grid), tuple(block)))
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        raise AttributeError(missing(name))
-
     def syncthreads(self) -> None:
         self._recorder.barrier(sys._getframe(1))
         super().syncthreads()
@@ -91,15 +87,6 @@ class TracedModule(simulator_api.FakeCUDAModule):  # type: ignore[misc]
     def syncthreads_or(self, value: Any) -> Any:
         self._recorder.barrier(sys._getframe(1))
         return super().syncthreads_or(value)
-
-
-def missing(name: str) -> str:
-    """What to do about a part of `cuda` that the simulator lacks."""
-    return (
-        f"Numba's simulator has no cuda.{name}: it runs one thread after the other in Python, and knows neither warps "
-        "that exchange values nor intrinsics. Trace or debug a scalar form of the kernel, with x[i], shared memory and "
-        f"cuda.syncthreads() in place of cuda.{name}; it shows the same indices"
-    )
 
 
 class TracedBlocks(simulator_kernel.BlockManager):  # type: ignore[misc]
