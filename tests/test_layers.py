@@ -28,7 +28,7 @@ FLOORS = (
     FAMILIES,
     {"tracing"},
     {"__init__"},
-    {"array_api", "bench", "check", "compiling", "info"},
+    {"array_api", "bench", "check", "compiling", "info", "notebook_copies"},
     {"demo"},
     {"__main__"},
 )
