@@ -305,6 +305,16 @@ def test_kernels_of_numbacc():
     assert {row.used for row in rows.values()} == {1.0} and {*t.records["nbytes"].tolist()} == {16}
 
 
+@in_simulator
+def test_kernels_of_numbacc_element_by_element():
+    """Every second element, by `strided`: 64 bytes of each array make a request of 32 threads' 4 bytes, 8 sectors."""
+    x = numbacc.asarray(np.ones((8, 128), "f4"))[:, ::2]
+    with numbacc.trace() as t:
+        gated.forward(x)
+    rows = {row.array: row for row in t.table().rows}
+    assert [(row.requests, row.sectors) for row in rows.values()] == [(8, 64), (8, 64), (8, 32)]
+
+
 # ---------------------------------------------------------------- where there is no simulator
 
 

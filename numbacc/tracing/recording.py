@@ -5,7 +5,6 @@ from __future__ import annotations
 import dis
 import threading
 from array import array
-from bisect import bisect_right
 from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -157,15 +156,17 @@ class Recorder:
 
 
 @lru_cache(maxsize=1024)
-def _starts(code: CodeType) -> list[int]:
-    """Where the instructions of a function start."""
-    return [each.offset for each in dis.get_instructions(code)]
+def _positions(code: CodeType) -> list[Any]:
+    """Where in the source each unit of a function's code comes from; nothing where Python does not know."""
+    return list(code.co_positions()) if hasattr(code, "co_positions") else []  # since Python 3.11
 
 
-def _at(frame: FrameType) -> tuple[CodeType, int]:
-    """The instruction that a frame is at: Python may stand anywhere in one, once it has been made faster."""
-    starts = _starts(frame.f_code)
-    return frame.f_code, starts[bisect_right(starts, frame.f_lasti) - 1]
+def _at(frame: FrameType) -> tuple[CodeType, Any]:
+    """The instruction that a frame is at, as a place in the source: where Python has made a function faster, it may
+    stand elsewhere in the code of the same place."""
+    positions = _positions(frame.f_code)
+    where = positions[frame.f_lasti // 2] if positions else None
+    return frame.f_code, frame.f_lasti if where is None or where[2] is None else where
 
 
 def place_of(frame: FrameType) -> Place:
