@@ -283,6 +283,10 @@ def test_plots():
     places, threads = figure.axes[0].lines[0].get_data()
     assert places.tolist() == threads.tolist() == list(range(40))
     assert [panel.get_title() for panel in t.plot("y").axes] == ["y (global)"]
+    assert t.plot("x", threads=7).axes[0].lines[0].get_data()[1].tolist() == list(range(7))
+    ((_, kernel, *_),) = [case for case in KERNELS if case[0] == "loop"]
+    first, later = traced(kernel, 1, 32, np.zeros(96, "f4"), np.zeros(32, "f4")).plot("x").axes[0].lines[:2]
+    assert first.get_xdata().tolist() == list(range(32)) and sorted(later.get_xdata()) == list(range(32, 96))
     pyplot.close("all")
 
 

@@ -19,7 +19,7 @@ _STYLES = {READ: ("o", "tab:blue"), WRITE: ("s", "tab:orange"), ATOMIC: ("^", "b
 _MOST_LINES = 64
 
 
-def draw(trace: Any, names: tuple[str, ...], launch: int) -> Figure:
+def draw(trace: Any, names: tuple[str, ...], launch: int, threads: int | None) -> Figure:
     """See `Trace.plot`."""
     try:
         from matplotlib import pyplot
@@ -29,6 +29,9 @@ def draw(trace: Any, names: tuple[str, ...], launch: int) -> Figure:
         raise OptionError(f"launch={launch}: the trace has {len(trace.launches)} launches")
     number = launch % len(trace.launches)
     records = trace.records[trace.records["launch"] == number]
+    block = int(np.prod(trace.launches[number].block))
+    if threads is not None:
+        records = records[records["block"] * block + records["thread"] < threads]
     touched = [k for k in dict.fromkeys(records["array"].tolist()) if not names or trace.arrays[k].name in names]
     known = [trace.arrays[k].name for k in dict.fromkeys(records["array"].tolist())]
     for name in names:
@@ -40,7 +43,7 @@ def draw(trace: Any, names: tuple[str, ...], launch: int) -> Figure:
     if touched:
         panels = figure.subplots(1, len(touched), squeeze=False)[0]
         for panel, k in zip(panels, touched, strict=True):
-            _panel(panel, trace.arrays[k], records[records["array"] == k], int(np.prod(ran.block)))
+            _panel(panel, trace.arrays[k], records[records["array"] == k], block)
         panels[0].set_ylabel("thread")
     return figure
 
@@ -49,10 +52,13 @@ def _panel(panel: Any, named: Any, records: np.ndarray[Any, Any], threads: int) 
     unit = named.itemsize
     for access, (marker, colour) in _STYLES.items():
         own = records[records["access"] == access]
-        if own.size:
-            places = (own["address"] - named.address) / unit
-            rows = own["block"] * threads + own["thread"]
-            panel.plot(places, rows, marker, color=colour, ms=3, mfc="none", label=ACCESSES[access])
+        places = (own["address"] - named.address) / unit
+        rows = own["block"] * threads + own["thread"]
+        # What threads do the first time at an instruction is filled: in a loop, a warp's first request.
+        first = own["step"] == 0
+        for chosen, fill, label in ((first, colour, ACCESSES[access]), (~first, "none", None)):
+            if chosen.any():
+                panel.plot(places[chosen], rows[chosen], marker, color=colour, ms=3, mfc=fill, label=label)
     low, high = (f(records["address"]) for f in (np.min, np.max))
     if named.space == "global":
         edges = np.arange(low // SECTOR, high // SECTOR + 2) * SECTOR

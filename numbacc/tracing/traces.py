@@ -263,12 +263,15 @@ class Trace:
             chosen &= self._columns["launch"] == launch
         return chosen
 
-    def plot(self, *arrays: str, launch: int = -1) -> Figure:
+    def plot(self, *arrays: str, launch: int = -1, threads: int | None = None) -> Figure:
         """Draw threads against the addresses that they access, one panel for each array.
+
+        Filled is what threads do the first time that they are at an instruction, so of a loop the first round.
 
         Args:
             arrays: names; without any, all of the launch.
             launch: which of the launches, by default the last.
+            threads: how many of the threads are drawn; None draws all.
 
         Returns:
             A matplotlib figure.
@@ -279,7 +282,7 @@ class Trace:
         """
         from .plots import draw
 
-        return draw(self, arrays, launch)
+        return draw(self, arrays, launch, threads)
 
 
 def _two(values: Sequence[Any]) -> Any:
