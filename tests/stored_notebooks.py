@@ -63,10 +63,25 @@ def shown(notebook, exact):
     return found
 
 
+def joined(outputs):
+    """Outputs with texts that came in pieces put together."""
+    found = []
+    for output in outputs:
+        if found and output.output_type == "stream" == found[-1].output_type and output.name == found[-1].name:
+            found[-1].text += output.text
+        else:
+            found.append(output)
+    return found
+
+
 def store(path):
+    """Run a notebook, and write it with what its cells show."""
     notebook = run(path)
     for cell in notebook.cells:
+        if cell.cell_type != "code":
+            continue
         cell.metadata.pop("execution", None)  # times
+        cell.outputs = joined(cell.get("outputs", []))
     notebook.metadata["numbacc"] = {"outputs_of": digest(notebook)}
     notebook.metadata["language_info"] = {"name": "python"}
     nbformat.write(notebook, path)

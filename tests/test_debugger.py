@@ -199,5 +199,5 @@ def test_in_a_notebook():
         client.stop_channels()
         manager.shutdown_kernel(now=True)
     assert reply["content"]["status"] == "ok", reply
-    text = re.sub(r"\x1b\[\d+m", "", "".join(printed))
+    text = re.sub(r"\x1b\[[\d;]*m", "", "".join(printed))
     assert "(13)reverse()" in text and "(5, np.float32(58.0))" in text and text.endswith("[63. 62. 61.]\n"), text

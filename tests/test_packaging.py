@@ -91,7 +91,9 @@ def notebook_imports():
     """The packages that the notebooks import, but for Python's own library and files beside them."""
     notebooks = [json.loads(path.read_text()) for path in (ROOT / "notebooks").glob("*.ipynb")]
     cells = [cell for notebook in notebooks for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    names = {name.partition(".")[0] for cell in cells for name in imports("".join(cell["source"]), "notebook")}
+    code = ["".join(line for line in cell["source"] if not line.startswith("%%")) for cell in cells]
+    names = {name.partition(".")[0] for each in code for name in imports(each, "notebook")}
+    names = {{"sklearn": "scikit-learn"}.get(name, name) for name in names}
     beside = {path.stem for path in (ROOT / "notebooks").glob("*.py")}
     return names - set(sys.stdlib_module_names) - beside
 
@@ -111,7 +113,8 @@ def test_extras(setup):
     assert {"pytest", "hypothesis", "scipy", "libclang"} <= extras["test"]
     assert {f"nvidia-{name}-cu12" for name in ("cublas", "cufft", "curand")} <= extras["test"]
     assert {"mypy", "ruff"} <= extras["dev"]
-    assert notebook_imports() <= {*extras["notebooks"], *info.REQUIRED, "numbacc"}
+    brought = {"llvmlite"}  # by numba
+    assert notebook_imports() <= {*extras["notebooks"], *info.REQUIRED, *brought, "numbacc"}
     assert "nvidia-curand-cu12" in extras["notebooks"]  # Sobol's points, which cuRAND makes on the CPU too
     for name in ("cu12", "cu13"):
         assert {getattr(part, name) for part in info.LIBRARIES} <= extras[name]
