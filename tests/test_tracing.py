@@ -13,7 +13,7 @@ from conftest import refused
 from skips import skip_if
 
 import numbacc
-from numbacc import gated
+from numbacc import elementwise, gated
 from numbacc.base.dispatch import simulated
 
 if simulated():
@@ -114,6 +114,14 @@ if simulated():
         i = cuda.grid(1)
         y[i] = x[i].a + x[i]["b"]
         x[i].a = 3
+
+    @cuda.jit
+    def two_at_once(y):
+        s, r = cuda.shared.array(32, float32), cuda.shared.array(32, float32)
+        i = cuda.threadIdx.x
+        s[i], r[i] = i, 100 + i
+        cuda.syncthreads()
+        y[i], y[32 + i] = s[31 - i], r[i]
 
     @cuda.jit
     def whole(x, y):
@@ -317,6 +325,27 @@ def test_kernels_of_numbacc_element_by_element():
         gated.forward(x)
     rows = {row.array: row for row in t.table().rows}
     assert [(row.requests, row.sectors) for row in rows.values()] == [(8, 64), (8, 64), (8, 32)]
+
+
+@in_simulator
+@pytest.mark.parametrize("name", ["softmax", "sum", "cumsum", "layer_norm"])
+def test_rows_come_out_right_under_a_trace(name):
+    """Their threads work together, through shared memory that notes what is done to it."""
+    x = np.random.default_rng(0).standard_normal((4, 40)).astype("f4")
+    operation = getattr(elementwise, name)
+    with numbacc.trace() as t:
+        y = numbacc.asnumpy(operation(numbacc.asarray(x)))
+    np.testing.assert_allclose(y, operation(x), rtol=1e-4, atol=1e-5)
+    assert {row.memory for row in t.table().rows} == {"global", "shared"} and not t.races
+
+
+@in_simulator
+def test_two_shared_arrays_of_one_line_are_two():
+    y = np.zeros(64, "f4")
+    t = traced(two_at_once, 1, 32, y)
+    np.testing.assert_array_equal(y, [*range(31, -1, -1), *range(100, 132)])
+    written = [row.bytes for row in t.table().rows if (row.memory, row.access) == ("shared", "write")]
+    assert sum(written) == 2 * 128 and not t.races
 
 
 # ---------------------------------------------------------------- where there is no simulator

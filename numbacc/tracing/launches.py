@@ -18,7 +18,7 @@ from ..kernels import simulated
 from ..simulator import threads
 from .arrays import TracedArray, TracedAtomics
 from .explaining import ExplainingModule
-from .recording import GLOBAL, READ, SHARED, WRITE, Launch, Recorder, assigned_name
+from .recording import GLOBAL, READ, SHARED, WRITE, Launch, Recorder, assigned_name, instruction_at
 
 #: Where arrays in shared memory start, so that element 0 of each lies in bank 0.
 _SHARED_ALIGNMENT = 128
@@ -37,14 +37,15 @@ class TracedShared:
         """As Numba's `cuda.shared.array`; of shape 0 it is the launch's dynamic memory."""
         frame, worker = sys._getframe(1), threading.current_thread()
         block = worker.block  # type: ignore[attr-defined]
-        key = "dynamic" if shape == 0 else (frame.f_code, frame.f_lasti)
+        key = "dynamic" if shape == 0 else instruction_at(frame)
         found = self._arrays.get((block, key))
         kind = simulator_api.FakeCUDALocal().array(0, dtype).dtype
         if found is None:
             count = self._dynamic_bytes // kind.itemsize if shape == 0 else math.prod(_tuple(shape))
-            memory = np.full(max(count * kind.itemsize, 1), 0xFF, np.uint8)
             lengths = (count,) if shape == 0 else _tuple(shape)
-            view = memory[: count * kind.itemsize].view(kind).reshape(lengths)
+            view = np.empty(lengths, kind)
+            if not kind.hasobject:  # what stands in for intrinsics may keep tuples
+                view.reshape(-1).view(np.uint8)[...] = 0xFF
             # All blocks have the array at the same address, each in memory of its own.
             if key not in self._numbers:
                 number = self._recorder.named(assigned_name(frame), SHARED, self._end, view)

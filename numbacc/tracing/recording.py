@@ -134,14 +134,14 @@ class Recorder:
 
     def instruction(self, frame: FrameType) -> int:
         """The number of the instruction that a frame is at: the same line reached by way of another call is another."""
-        key: Any = _at(frame)
+        key: Any = instruction_at(frame)
         caller: FrameType | None = frame
         if frame.f_code is not self.code:
             chain = []
             while caller is not None and caller.f_code is not self.code:
-                chain.append(_at(caller))
+                chain.append(instruction_at(caller))
                 caller = caller.f_back
-            key = (*chain, caller and _at(caller))
+            key = (*chain, caller and instruction_at(caller))
         found = self._instructions.get(key)
         if found is None:
             found = self._instructions[key] = len(self._instructions)
@@ -161,7 +161,7 @@ def _positions(code: CodeType) -> list[Any]:
     return list(code.co_positions()) if hasattr(code, "co_positions") else []  # since Python 3.11
 
 
-def _at(frame: FrameType) -> tuple[CodeType, Any]:
+def instruction_at(frame: FrameType) -> tuple[CodeType, Any]:
     """The instruction that a frame is at, as a place in the source: where Python has made a function faster, it may
     stand elsewhere in the code of the same place."""
     positions = _positions(frame.f_code)
