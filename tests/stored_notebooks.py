@@ -38,8 +38,8 @@ def run(path):
     """A notebook as it is after all cells have run. A cell that raises makes this raise, with its traceback."""
     notebook = read(path)
     where = {"metadata": {"path": str(path.parent)}}
-    os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
-    NotebookClient(notebook, timeout=TIMEOUT_S, kernel_name="python3", resources=where).execute()
+    environment = {**os.environ, "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+    NotebookClient(notebook, timeout=TIMEOUT_S, kernel_name="python3", resources=where).execute(env=environment)
     return notebook
 
 

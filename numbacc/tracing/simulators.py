@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from ..base.dispatch import simulated
 from ..errors import DeviceError
 
@@ -14,21 +16,19 @@ _HOW = (
 
 def require_simulator(what: str) -> None:
     """Raise DeviceError unless kernels of this process run in Numba's simulator."""
+    if find_spec("numba") is None:
+        raise DeviceError(f"{what} needs Numba's CUDA simulator: pip install numba, which needs no GPU. {_HOW}")
     try:
         from ..base._numba import SIMULATED
     except ImportError as error:
-        # Without NVIDIA's package Numba still has its simulator.
-        if simulated():
-            raise DeviceError(f"{what} needs Numba, which cannot be imported ({error}): pip install numba") from error
-        raise DeviceError(
-            f"{what} needs Numba's CUDA simulator, and Numba's CUDA target cannot be imported ({error}). Its simulator "
-            f"comes with `pip install numba`, and needs no GPU. {_HOW}"
-        ) from error
-    if SIMULATED:
-        return
+        reason = f"here Numba's CUDA target cannot even be imported ({error})"
+        cause: ImportError | None = error
+    else:
+        if SIMULATED:
+            return
+        reason, cause = "in this process they are compiled for a GPU", None
     if simulated():
-        raise DeviceError(f"{what}: NUMBA_ENABLE_CUDASIM was set after numba had been imported, too late. {_HOW}")
+        reason = "NUMBA_ENABLE_CUDASIM was set after numba had been imported, too late"
     raise DeviceError(
-        f"{what} works in Numba's CUDA simulator, which runs kernels in Python; in this process they are compiled for "
-        f"a GPU. {_HOW}"
-    )
+        f"{what} works in Numba's CUDA simulator, which runs kernels in Python and needs no GPU; {reason}. {_HOW}"
+    ) from cause
