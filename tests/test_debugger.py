@@ -23,8 +23,13 @@ PAGE = (Path(__file__).parents[1] / "docs" / "debugger.md").read_text()
 
 if simulated():
     from numba import cuda, float32
+    from numba.cuda.extending import intrinsic
 
     seen: list = []
+
+    @intrinsic
+    def halved(typing, x):
+        """Never compiled."""
 
     @cuda.jit
     def reverse(x, y):
@@ -56,6 +61,19 @@ if simulated():
     @cuda.jit
     def exchanging(x):
         x[0] = cuda.shfl_xor_sync(0xFFFFFFFF, x[0], 1)
+
+    @cuda.jit
+    def with_an_intrinsic(x):
+        x[0] = halved(x[0])
+
+    def with_cuda_inside():
+        from numba import cuda
+
+        @cuda.jit
+        def kernel(x):
+            x[cuda.grid(1)] = 0
+
+        return kernel
 
     @cuda.jit
     def late(x):
@@ -135,6 +153,21 @@ def test_what_there_is_not():
             exchanging[1, 1](x)
 
     refused(AttributeError, "cuda.shfl_xor_sync", "scalar form", run=exchange)
+
+
+@in_simulator
+@pytest.mark.parametrize("inside", [lambda: numbacc.debug(1), lambda: numbacc.trace()], ids=["debug", "trace"])
+def test_errors_of_the_simulator_say_what_to_do(inside):
+    x = np.zeros(4, "f4")
+
+    def launch(kernel):
+        with inside():
+            kernel[1, 4](x)
+
+    words = ("not usable in pure-python", "scalar form", "x[i]")
+    refused(NotImplementedError, *words, run=lambda: launch(with_an_intrinsic))
+    words = ("no attribute 'grid'", "at the top of the file")
+    refused(AttributeError, *words, run=lambda: launch(with_cuda_inside()))
 
 
 @pytest.mark.parametrize("simulate", ["0", "1"])

@@ -17,7 +17,7 @@ import numpy as np
 from ..base._numba import simulator_api, simulator_kernel
 from ..errors import OptionError
 from ..simulator import threads
-from .explaining import ExplainingModule
+from .explaining import ExplainingModule, explaining
 
 Index = tuple[int, ...]
 
@@ -83,7 +83,7 @@ class DebuggedBlocks(simulator_kernel.BlockManager):  # type: ignore[misc]
         if tuple(grid_point) != block:
             threads.run(self, grid_point, *args)
             return
-        with Leading(self, grid_point, thread, lambda: self._f(*args)):
+        with explaining(), Leading(self, grid_point, thread, lambda: self._f(*args)):
             if self.line is None:
                 self._f(*args)
             else:

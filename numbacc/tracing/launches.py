@@ -17,7 +17,7 @@ from ..errors import UnsupportedError
 from ..kernels import simulated
 from ..simulator import threads
 from .arrays import TracedArray, TracedAtomics
-from .explaining import ExplainingModule
+from .explaining import ExplainingModule, explaining
 from .recording import GLOBAL, READ, SHARED, WRITE, Launch, Recorder, assigned_name, instruction_at
 
 #: Where arrays in shared memory start, so that element 0 of each lies in bank 0.
@@ -115,7 +115,8 @@ class TracedBlocks(simulator_kernel.BlockManager):  # type: ignore[misc]
             kernel(*arguments)
 
         self._f = thread
-        threads.run(self, grid_point)
+        with explaining():
+            threads.run(self, grid_point)
 
 
 def _traced_arguments(recorder: Recorder, kernel: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, ...]:
