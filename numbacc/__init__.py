@@ -50,6 +50,7 @@ from .errors import (
 
 if TYPE_CHECKING:
     from . import attention, conv, cudnn, elementwise, fft, gated, gemm, random
+    from .tracing import debug, trace
 
 bfloat16 = ml_dtypes.bfloat16
 float8_e4m3fn = ml_dtypes.float8_e4m3fn
@@ -75,6 +76,7 @@ __all__ = [
     "conv",
     "cudnn",
     "current_stream",
+    "debug",
     "elementwise",
     "empty",
     "empty_like",
@@ -91,6 +93,7 @@ __all__ = [
     "release_memory",
     "scratch_limit",
     "stream",
+    "trace",
     "zeros",
 ]
 
@@ -110,6 +113,8 @@ _computing(_function)
 def __getattr__(name: str) -> Any:
     if name in ("attention", "conv", "cudnn", "elementwise", "fft", "gated", "gemm", "random"):
         return import_module(f".{name}", __name__)
+    if name in ("debug", "trace"):
+        return getattr(import_module(".tracing", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

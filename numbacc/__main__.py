@@ -1,4 +1,4 @@
-"""The command line: `python -m numbacc info | demo | compile | bench | check`, or `numbacc info`."""
+"""The command line: `python -m numbacc info | demo | notebooks | compile | bench | check`, or `numbacc info`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ USAGE = """usage: numbacc COMMAND, or python -m numbacc COMMAND
 
   info             what was found on this machine, what is missing, and how to install it
   demo             train a small gated network on real data, on the GPU if there is one
+  notebooks DIR    copy the notebooks, with what they read, to a folder
   compile FAMILY   compile kernels ahead of their first use; without FAMILY: those of all families
   bench SUBJECT    measure against copy bandwidth and other libraries (needs a GPU); without SUBJECT: which there are
   check conv       run every engine of cuDNN's against the reference (needs a GPU)
@@ -25,10 +26,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if command == "--version":
         print(f"numbacc {__version__}")
         return 0
-    if command not in ("info", "demo", "bench", "check", "compile"):
+    if command not in ("info", "demo", "notebooks", "bench", "check", "compile"):
         print(USAGE, end="")
         return 0 if command in ("-h", "--help") else 2
-    module = {"compile": "compiling"}.get(command, command)
+    module = {"compile": "compiling", "notebooks": "notebook_copies"}.get(command, command)
     return int(importlib.import_module(f".{module}", __package__).main(rest))
 
 

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 import numpy as np
 import oracle
 import pytest
-import simulated_threads
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from skips import needed, skip
@@ -36,7 +35,10 @@ if simulated() or not has_gpu():
     gc.set_threshold(50_000, 20, 20)
 
 if simulated():
-    simulated_threads.install(setattr)
+    from numbacc.base._numba import simulator_kernel
+    from numbacc.simulator import threads
+
+    simulator_kernel.BlockManager.run = threads.run
     PLACES = [pytest.param("simulator", marks=pytest.mark.simulator)]
 elif has_gpu():
     PLACES = ["numpy", pytest.param("gpu", marks=pytest.mark.gpu)]

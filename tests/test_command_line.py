@@ -18,7 +18,7 @@ def test_version(capsys):
 def test_usage_names_all_commands(capsys, argv, status):
     assert main(argv) == status
     out = capsys.readouterr().out
-    assert all(f"\n  {command} " in out for command in ("info", "demo", "compile", "bench", "--version"))
+    assert all(f"\n  {command} " in out for command in ("info", "demo", "notebooks", "compile", "bench", "--version"))
 
 
 def test_arguments_are_the_processs_by_default(monkeypatch, capsys):

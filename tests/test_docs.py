@@ -6,8 +6,15 @@ import re
 from pathlib import Path
 
 import pytest
+from skips import skip
+
+from numbacc.base.dispatch import simulated
 
 DOCS = sorted((Path(__file__).parent.parent / "docs").glob("*.md"))
+
+
+#: What is about the simulator, and runs there only.
+SIMULATED = {"debugger", "tracer"}
 
 
 def blocks_of(path):
@@ -19,10 +26,21 @@ def blocks_of(path):
 
 @pytest.mark.parametrize("path", [path for path in DOCS if blocks_of(path)], ids=lambda path: path.stem)
 def test_the_code_runs(path):
+    if path.stem in SIMULATED and not simulated():
+        skip("simulator")
     namespace = {"__name__": path.stem}
     for line, code in blocks_of(path):
         # Empty lines in front, so that a traceback shows the line of the document.
         exec(compile("\n" * line + code, path, "exec"), namespace)
+
+
+def test_the_tracers_table_is_what_it_prints(capsys):
+    if not simulated():
+        skip("simulator")
+    (path,) = [path for path in DOCS if path.stem == "tracer"]
+    code = blocks_of(path)[0][1]
+    exec(compile(code, path, "exec"), {"__name__": "tracer"})
+    assert f"<!-- table -->\n```\n{capsys.readouterr().out}```" in path.read_text()
 
 
 def test_every_block_of_python_is_run():
@@ -33,5 +51,6 @@ def test_every_block_of_python_is_run():
 def test_links_lead_somewhere():
     root = DOCS[0].parent.parent
     for path in [*DOCS, *root.glob("*.md"), *root.glob("benchmarks/*.md")]:
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
+        prose = re.sub(r"^```.*?^```$|`[^`\n]+`", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", prose):
             assert (path.parent / target).exists(), f"{path.name} links to {target}"

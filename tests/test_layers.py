@@ -28,8 +28,9 @@ FLOORS = (
     FAMILIES - {"attention"},
     # Its unfused path is made of products.
     {"attention"},
+    {"tracing"},
     {"__init__"},
-    {"array_api", "bench", "check", "compiling", "info"},
+    {"array_api", "bench", "check", "compiling", "info", "notebook_copies"},
     {"demo"},
     {"__main__"},
 )
@@ -201,7 +202,7 @@ def test_dispatch_names_a_real_and_a_simulated_module():
     for real, simulated in pairs:
         assert {*numbacc_modules(real, simulated)} <= GRAPH.keys()
         assert real.startswith(("device.", "libraries.")) and simulated.startswith("simulator.")
-    assert {folder_of(module) for module in importers("numbacc.simulator")} == {"simulator"}
+    assert {folder_of(module) for module in importers("numbacc.simulator")} == {"simulator", "tracing"}
 
 
 # ---------------------------------------------------------------- who knows what else

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import configparser
 import json
+import os
 import shutil
 import statistics
 import subprocess
 import sys
 import tarfile
+import zipfile
 
 import pytest
 from packaging.requirements import Requirement
@@ -86,11 +88,14 @@ def extra(setup, name):
 
 
 def notebook_imports():
-    """The distributions outside of Python's own library that the notebooks import."""
+    """The packages that the notebooks import, but for Python's own library and files beside them."""
     notebooks = [json.loads(path.read_text()) for path in (ROOT / "notebooks").glob("*.ipynb")]
     cells = [cell for notebook in notebooks for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    names = {name.partition(".")[0] for cell in cells for name in imports("".join(cell["source"]), "notebook")}
-    return {"scikit-learn" if name == "sklearn" else name for name in names - set(sys.stdlib_module_names)}
+    code = ["".join(line for line in cell["source"] if not line.startswith("%%")) for cell in cells]
+    names = {name.partition(".")[0] for each in code for name in imports(each, "notebook")}
+    names = {{"sklearn": "scikit-learn"}.get(name, name) for name in names}
+    beside = {path.stem for path in (ROOT / "notebooks").glob("*.py")}
+    return names - set(sys.stdlib_module_names) - beside
 
 
 def test_extras(setup):
@@ -108,7 +113,8 @@ def test_extras(setup):
     assert {"pytest", "hypothesis", "scipy", "libclang"} <= extras["test"]
     assert {f"nvidia-{name}-cu12" for name in ("cublas", "cufft", "curand")} <= extras["test"]
     assert {"mypy", "ruff"} <= extras["dev"]
-    assert notebook_imports() <= {*extras["notebooks"], *info.REQUIRED, "numbacc"}
+    brought = {"llvmlite"}  # by numba
+    assert notebook_imports() <= {*extras["notebooks"], *info.REQUIRED, *brought, "numbacc"}
     assert "nvidia-curand-cu12" in extras["notebooks"]  # Sobol's points, which cuRAND makes on the CPU too
     for name in ("cu12", "cu13"):
         assert {getattr(part, name) for part in info.LIBRARIES} <= extras[name]
@@ -120,10 +126,14 @@ def test_every_package_is_listed(setup):
         for name, folder in PACKAGES.items()
         for path in folder.rglob("__init__.py")
     }
-    assert set(lines(setup["options"]["packages"])) == found
+    # The notebooks lie in a folder of their own, and are installed as if they lay in the package.
+    shipped = {"numbacc.notebooks", "numbacc.notebooks.data", "numbacc.notebooks.programs"}
+    assert set(lines(setup["options"]["packages"])) == found | shipped
 
 
-def test_the_source_distribution_holds_tests_and_notebooks_whole(tmp_path):
+@pytest.fixture
+def tree(tmp_path):
+    """A copy of the source tree, to build in."""
     needed("setuptools", "setuptools", minversion="77")
     folders = ("bindings", "numbacc", "tests", "notebooks", "docs", "benchmarks", ".ci")
     ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", ".ipynb_checkpoints")
@@ -132,13 +142,41 @@ def test_the_source_distribution_holds_tests_and_notebooks_whole(tmp_path):
     for path in ROOT.iterdir():
         if path.is_file() and not path.name.startswith(".git"):
             shutil.copy(path, tmp_path / "tree")
-    wanted = {str(path.relative_to(tmp_path / "tree")) for path in (tmp_path / "tree").rglob("*") if path.is_file()}
-    code = f"from setuptools import build_meta; build_meta.build_sdist({str(tmp_path)!r})"
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "tree", check=True, capture_output=True)
-    (archive,) = tmp_path.glob("*.tar.gz")
-    with tarfile.open(archive) as file:
+    return tmp_path / "tree"
+
+
+def built(tree, what):
+    """The archive of a distribution."""
+    code = f"from setuptools import build_meta; build_meta.build_{what}({str(tree.parent)!r})"
+    subprocess.run([sys.executable, "-c", code], cwd=tree, check=True, capture_output=True)
+    (archive,) = [path for path in tree.parent.iterdir() if path.suffix in (".gz", ".whl")]
+    return archive
+
+
+def test_the_source_distribution_holds_tests_and_notebooks_whole(tree):
+    wanted = {str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()}
+    with tarfile.open(built(tree, "sdist")) as file:
         held = {name.partition("/")[2] for name in file.getnames()}
     assert wanted <= held, sorted(wanted - held)
+
+
+def test_an_installed_package_gives_its_notebooks(tree):
+    """With what they read; a learner's own changes stay."""
+    with zipfile.ZipFile(built(tree, "wheel")) as wheel:
+        wheel.extractall(tree.parent / "installed")
+    folder = tree.parent / "mine"
+    command = [sys.executable, "-m", "numbacc", "notebooks", str(folder)]
+    where = {"cwd": tree.parent, "env": {**os.environ, "PYTHONPATH": str(tree.parent / "installed")}}
+    run = subprocess.run(command, **where, check=True, capture_output=True, text=True)
+    notebooks = tree / "notebooks"
+    wanted = {path.relative_to(notebooks) for path in notebooks.rglob("*") if path.is_file()}
+    assert {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()} == wanted
+    assert all((folder / path).read_bytes() == (notebooks / path).read_bytes() for path in wanted)
+    assert all(str(folder / path) in run.stdout for path in wanted if path.suffix == ".ipynb")
+    (folder / "08-puzzles.ipynb").write_text("solved")
+    again = subprocess.run(command, **where, capture_output=True, text=True)
+    assert again.returncode == 1 and "08-puzzles.ipynb is there already" in again.stderr
+    assert (folder / "08-puzzles.ipynb").read_text() == "solved"
 
 
 def test_types_are_shipped(setup):

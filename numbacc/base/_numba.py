@@ -23,6 +23,8 @@ SIMULATED = bool(config.ENABLE_CUDASIM)
 
 if SIMULATED:
     from numba import types
+    from numba.cuda.simulator import kernel as simulator_kernel
+    from numba.cuda.simulator import kernelapi as simulator_api
     from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray as DeviceNDArray
 
 else:
@@ -53,6 +55,8 @@ __all__ = [
     "pretend_capability",
     "pretending",
     "register_rewrite",
+    "simulator_api",
+    "simulator_kernel",
     "types",
 ]
 

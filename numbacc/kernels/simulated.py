@@ -23,6 +23,9 @@ from .specs import TILE_STEP
 #: Address -> the bytes there, of every live allocation.
 memory: dict[int, np.ndarray[Any, Any]] = {}
 
+#: Called with (the operand's address, the access's, bytes, whether it is written), where `numbacc.trace` watches.
+watcher: Callable[[int, int, int, bool], None] | None = None
+
 
 def behind(address: int) -> np.ndarray[Any, Any]:
     """The bytes from an address to the end of the allocation that it lies in.
@@ -37,8 +40,10 @@ def behind(address: int) -> np.ndarray[Any, Any]:
     return memory[starts[where]][address - starts[where] :]
 
 
-def _element(address: int, offset: int, dtype: DTypeInfo, count: int) -> np.ndarray[Any, Any]:
-    """The elements of one access as an array, bounds and alignment checked."""
+def _element(
+    address: int, offset: int, dtype: DTypeInfo, count: int, written: bool | None = False
+) -> np.ndarray[Any, Any]:
+    """The elements of one access as an array, bounds and alignment checked; `written` is None of a check alone."""
     target, nbytes = int(address) + int(offset) * dtype.itemsize, count * dtype.itemsize
     found = behind(target)
     if found.nbytes < nbytes:
@@ -46,6 +51,8 @@ def _element(address: int, offset: int, dtype: DTypeInfo, count: int) -> np.ndar
     # One complex number is aligned as its parts are.
     if target % (nbytes if count > 1 else nbytes // dtype.parts):
         raise IndexError(f"access of {nbytes} bytes at {target:#x} is misaligned")
+    if watcher is not None and written is not None:
+        watcher(int(address), target, nbytes, written)
     return found[:nbytes].view(dtype.numpy)
 
 
@@ -118,7 +125,7 @@ def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, transposed: tu
     def store(addresses: Any, at: Any, values: Any) -> None:
         with np.errstate(all="ignore"):
             for k, (address, offset, value) in enumerate(zip(addresses, at, values, strict=True)):
-                put(_element(address, offset, row(k).dtype, 1), (value,))
+                put(_element(address, offset, row(k).dtype, 1, True), (value,))
 
     def accesses(k: int, offset: int, step: int) -> list[tuple[int, int]]:
         return [(start, offset + start // width * step + start % width) for start in range(0, lanes, row(k).access)]
@@ -143,7 +150,7 @@ def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, transposed: tu
             for k, (address, offset, numbers) in enumerate(zip(addresses, at, values, strict=True)):
                 access = row(k).access
                 for first, start in accesses(k, offset, step):
-                    put(_element(address, start, row(k).dtype, access), numbers[first : first + access])
+                    put(_element(address, start, row(k).dtype, access, True), numbers[first : first + access])
 
     def one_by_one(at: Any, moved: int, step: int, lane: int) -> list[int]:
         """The offsets of a lane."""
@@ -202,7 +209,7 @@ def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, transposed: tu
         for k in operands:
             if row(k).counted:
                 continue
-            _element(addresses[k], at[k], row(k).dtype, width)
+            _element(addresses[k], at[k], row(k).dtype, width, None)
 
     def stage_lanes(tile: Any, column: int, cell: int, addresses: Any, at: Any, strides: Any) -> None:
         for n in range(0, lanes // width * TILE_STEP, TILE_STEP):

@@ -46,7 +46,7 @@ def make_loads(rows: Sequence[Any], width: int, runs: int, index: str) -> dict[s
 def put_numbers(operand: Any, address: int, offset: int, numbers: Sequence[Any]) -> None:
     """Put numbers next to each other, in the operand's accesses."""
     for start in range(0, len(numbers), operand.access):
-        target = _element(address, offset + start, operand.dtype, operand.access)
+        target = _element(address, offset + start, operand.dtype, operand.access, True)
         with np.errstate(all="ignore"):
             target[...] = cast(np.asarray(numbers[start : start + operand.access]), target.dtype)
 

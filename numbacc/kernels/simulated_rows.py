@@ -49,7 +49,7 @@ def make_keeping(spec: Any, reads: Sequence[Any], writes: Sequence[Any], runs: i
         return load
 
     def put(address: int, offset: int, dtype: Any, values: Sequence[Any]) -> None:
-        target = _element(address, offset, dtype, len(values))
+        target = _element(address, offset, dtype, len(values), True)
         with np.errstate(all="ignore"):
             target[...] = cast(np.asarray(values), target.dtype)
 
@@ -105,7 +105,7 @@ def make_summing(spec: Any, parts: int, unit: int) -> dict[str, Any]:
         for p, address in enumerate(addresses[-parts:]):
             for run in range(runs):
                 for piece in range(width // unit * inside[run]):
-                    target = _element(address, at[run] + piece * unit, TABLE["float32"], unit)
+                    target = _element(address, at[run] + piece * unit, TABLE["float32"], unit, True)
                     target[...] = sums[p, run, piece]
 
     return {"clear": clear, "gain": gain, "flush": flush}

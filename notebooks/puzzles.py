@@ -1,0 +1,274 @@
+"""The puzzles of 08-puzzles.ipynb: what each is given, what it shall make of it, and how often it may touch memory.
+
+`check(name, kernel)` runs a kernel in Numba's simulator, traced, and says what is wrong or that it is solved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import numbacc
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The most that a count of the trace may be.
+
+    Attributes:
+        array, access: of which rows, as in `Trace.counts`; of all where they are None.
+        count: a field of `Counts`.
+        most: the number.
+        words: what to do where it is more.
+    """
+
+    array: str | None
+    access: str | None
+    count: str
+    most: int
+    words: str
+
+
+@dataclass(frozen=True)
+class Puzzle:
+    """One puzzle.
+
+    Attributes:
+        shapes: of the inputs, then of the output, which is the kernel's last argument, `y`.
+        grid, block: how the kernel is launched.
+        answer: what y shall be, from the inputs in float64.
+        limits: of what is counted.
+        wrong: answers of usual mistakes, by what to say to them.
+        unwritten: what to say where elements of y are not written.
+        scale: what the random inputs are multiplied with.
+    """
+
+    shapes: tuple[Any, ...]
+    grid: Any
+    block: Any
+    answer: Callable[..., Array]
+    limits: tuple[Limit, ...] = ()
+    wrong: dict[str, Callable[..., Array]] = field(default_factory=dict)
+    unwritten: str = "does every thread have an index of its own, and does every element have a thread?"
+    scale: float = 1.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a puzzle is solved, and what to say; `trace` has the counts."""
+
+    solved: bool
+    words: str
+    trace: Any
+
+    def __repr__(self) -> str:
+        rows = self.trace.table().rows
+        return "\n\n".join([self.words, *[str(self.trace.table())] * bool(rows)])
+
+
+def check(name: str, kernel: Any) -> Verdict:
+    """Run a kernel as a puzzle's, and say what is wrong with it, if anything is."""
+    puzzle = PUZZLES[name]
+    rng = np.random.default_rng(0)
+    *inputs, y = (puzzle.scale * rng.standard_normal(shape).astype(np.float32) for shape in puzzle.shapes)
+    y[...] = np.nan
+    given = [x.copy() for x in inputs]
+    with numbacc.trace() as t:
+        try:
+            with np.errstate(all="ignore"):
+                kernel[puzzle.grid, puzzle.block](*inputs, y)
+        except Exception as error:
+            return Verdict(False, f"{name}: not yet. The kernel stopped: {type(error).__name__}: {error}", t)
+    words = fault(puzzle, t, given, inputs, y)
+    return Verdict(not words, f"{name}: not yet. {words}" if words else f"{name}: solved", t)
+
+
+def fault(puzzle: Puzzle, t: Any, given: list[Array], inputs: list[Array], y: Array) -> str:
+    """What is wrong, in words; nothing where all is right."""
+    if any((x != before).any() for x, before in zip(inputs, given, strict=True)):
+        return "An input was changed: only y is to be written."
+    if np.isnan(y).all() and not t.table().rows:
+        return "y is as it was: the kernel does nothing yet."
+    if t.races:
+        race = t.races[0]
+        if race.blocks[0] != race.blocks[1]:
+            return (
+                f"{race}. Do threads of different blocks have the same index? cuda.grid(1) counts through all blocks."
+            )
+        if race.array == "y":
+            return f"{race}. Does every thread have an element of its own? Sums of many threads need shared memory."
+        return f"{race}. Put cuda.syncthreads() where all must have come before any goes on."
+    if t.split_barriers:
+        place, _, came, threads = t.split_barriers[0]
+        return f"Only {came} of {threads} threads come to the barrier in line {place.line}: move it out of the branch."
+    expected = puzzle.answer(*(x.astype(np.float64) for x in given))
+    tolerance = 1e-4 * np.abs(expected).max()
+    right = np.isclose(y, expected, rtol=1e-4, atol=tolerance)
+    if not right.all():
+        return first_wrong(puzzle, t, given, y, expected, right)
+    for limit in puzzle.limits:
+        found = getattr(t.counts(limit.array, limit.access), limit.count) if known(t, limit.array) else 0
+        if found > limit.most:
+            did = "written" if limit.access == "write" else "read"
+            unit = {"bytes": f"bytes of {limit.array} are {did}", "sectors": f"sectors of {limit.array} are {did}"}
+            what = unit.get(limit.count, f"{limit.count} in {limit.array or 'shared memory'}")
+            return f"The values are right, but {found:,} {what}, where {limit.most:,} would do: {limit.words}"
+    return ""
+
+
+def first_wrong(puzzle: Puzzle, t: Any, given: list[Array], y: Array, expected: Array, right: Array) -> str:
+    """What is wrong with the values."""
+    for words, answer in puzzle.wrong.items():
+        guess = answer(*given)
+        if np.isclose(y, guess, rtol=1e-3, atol=1e-3 * np.abs(expected).max(), equal_nan=True).all():
+            return words
+    where = tuple(int(i) for i in np.argwhere(~right)[0])
+    element = f"y[{', '.join(map(str, where))}]"
+    written = set(t.elements("y")) if known(t, "y") else set()
+    if where not in written:
+        return f"{element} is not written, and {int((~right).sum())} of {y.size} elements are wrong: {puzzle.unwritten}"
+    if np.isnan(y[where]):
+        return (
+            f"{element} is NaN: shared memory is NaN until a thread writes to it, and inf - inf and inf / inf are NaN."
+        )
+    return (
+        f"{element} is {y[where]:.4g} and should be {expected[where]:.4g}; {int((~right).sum())} of {y.size} are wrong."
+    )
+
+
+def known(t: Any, array: str | None) -> bool:
+    """Whether a kernel touched an array of that name, or any."""
+    return any(array in (None, row.array) for row in t.table().rows)
+
+
+def once(array: str, elements: int, words: str) -> Limit:
+    """Every element of an array is read once."""
+    return Limit(array, "read", "bytes", 4 * elements, words)
+
+
+def dense(array: str, access: str, elements: int) -> Limit:
+    """Sectors are used whole."""
+    words = "let threads with neighbouring threadIdx.x touch neighbouring elements, along the last axis."
+    return Limit(array, access, "sectors", elements // 8, words)
+
+
+def sigmoid(b: Array) -> Array:
+    return 1 / (1 + np.exp(-b))
+
+
+def softmax(x: Array) -> Array:
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+def overflowing(x: Array) -> Array:
+    """Softmax without the maximum, in float32: inf / inf where an exponential overflows, 0 elsewhere in such a row."""
+    with np.errstate(all="ignore"):
+        e = np.exp(x)
+        return e / e.sum(axis=1, keepdims=True)
+
+
+def pooled(x: Array) -> Array:
+    return np.convolve(x, np.ones(3))[: x.size]
+
+
+def pooled_without_neighbours(x: Array) -> Array:
+    """Each block of 64 for itself."""
+    return np.concatenate([pooled(part) for part in x.reshape(-1, 64)])
+
+
+def transposed_in_place(x: Array) -> Array:
+    """Each tile is turned, and stays where it was."""
+    return x.reshape(2, 32, 2, 32).transpose(0, 3, 2, 1).reshape(64, 64)
+
+
+KEEP = "keep what a thread has read in a variable, or let the block share it."
+
+PUZZLES: dict[str, Puzzle] = {
+    "map": Puzzle((32, 32), 1, 32, lambda x: x + 10),
+    "guard": Puzzle((50, 50), 2, 32, lambda x: x + 10),
+    "map 2d": Puzzle(
+        ((40, 40), (40, 40)), (3, 3), (16, 16), lambda x: 2 * x, (dense("x", "read", 1600), dense("y", "write", 1600)),
+        {"y is 2 x transposed: write to the element that was read.": lambda x: 2 * x.T},
+    ),
+    "broadcast": Puzzle(
+        (32, 32, (32, 32)), (1, 8), (32, 4), lambda a, b: a[:, None] + b, (dense("y", "write", 1024),),
+        {
+            "a and b are exchanged: a runs down the rows of y, b along its columns.": lambda a, b: b[:, None] + a,
+            "both have the row's index: b runs along the columns.": lambda a, b: (a + b)[:, None] + 0 * b,
+        },
+    ),
+    "strided loop": Puzzle(
+        (1024, 1024), 2, 64, lambda x: x * x, (dense("x", "read", 1024), dense("y", "write", 1024)),
+        unwritten="128 threads have 1,024 elements: let each go on, cuda.gridsize(1) further, until the end.",
+    ),
+    "shared": Puzzle(
+        (128, 128), 2, 64, lambda x: (x.reshape(2, 64) + np.roll(x.reshape(2, 64), -1, axis=1)).ravel(),
+        (once("x", 128, "each element is wanted by two threads: put it in shared memory, and read it there."),),
+        {
+            "the last thread of a block takes the next block's element: its neighbour is the block's first.":
+                lambda x: x + np.roll(x, -1),
+        },
+    ),
+    "pooling": Puzzle(
+        (128, 128), 2, 64, pooled,
+        (once("x", 130, "let each thread put one element in shared memory, and two of them the two before."),),
+        {
+            "the first two of each block miss their neighbours, which lie in the block before: two threads must "
+            "read them, too.": pooled_without_neighbours,
+            "the first two sums have the last elements in them: a negative index counts from the end, on a GPU, too.":
+                lambda x: x + np.roll(x, 1) + np.roll(x, 2),
+        },
+    ),
+    "dot product": Puzzle(
+        (256, 256, 1), 1, 64, lambda a, b: np.array([a @ b]),
+        (
+            Limit("y", "atomic", "conflicts", 0, "threads wait for each other at one address: sum in shared memory "
+                  "and write once."),
+            Limit("y", None, "accesses", 1, "sum in shared memory, and let one thread write the result."),
+        ),
+        {"only the first 64 products are in it: 64 threads have 256 elements, so each must take four.":
+            lambda a, b: np.array([a[:64] @ b[:64]])},
+    ),
+    "prefix sum": Puzzle(
+        (64, 64), 1, 64, np.cumsum,
+        (
+            once("x", 64, "each thread reads all before it. Read each element once, and double the distance in shared "
+                 "memory, step by step."),
+        ),
+        {"y is one late: the sum includes the thread's own element.": lambda x: np.cumsum(x) - x},
+    ),
+    "transpose": Puzzle(
+        ((64, 64), (64, 64)), (2, 2), (32, 32), lambda x: x.T,
+        (
+            dense("x", "read", 4096), dense("y", "write", 4096),
+            Limit(None, None, "conflicts", 0, "a column of the tile lies in one bank: make its rows one longer."),
+        ),
+        {"each tile is turned, but lies where it was: exchange the block's indices, too.": transposed_in_place},
+    ),
+    "softmax": Puzzle(
+        ((8, 64), (8, 64)), 8, 64, softmax, (once("x", 512, KEEP), dense("y", "write", 512)),
+        {
+            "exp overflowed to infinity: subtract the largest of the row first. It changes nothing else.": overflowing,
+            "the sum is of all rows, or of one thread: y does not add up to 1.":
+                lambda x: np.exp(x - x.max(axis=1, keepdims=True)),
+        },
+        scale=100.0,
+    ),
+    "fused gate": Puzzle(
+        ((8, 192), (8, 96)), 3, 64, lambda x: x[:, :96] * x[:, 96:] * sigmoid(x[:, 96:]),
+        (once("x", 8 * 192, KEEP), dense("y", "write", 768)),
+        {
+            "the halves are exchanged: the second one is the gate.":
+                lambda x: x[:, 96:] * x[:, :96] * sigmoid(x[:, :96]),
+            "neighbours are paired: a is the first half of a row, b the second.":
+                lambda x: x[:, ::2] * x[:, 1::2] * sigmoid(x[:, 1::2]),
+            "the gate is sigmoid(b) alone: swish is b sigmoid(b).": lambda x: x[:, :96] * sigmoid(x[:, 96:]),
+        },
+    ),
+}  # fmt: skip

@@ -1,0 +1,41 @@
+"""`python -m numbacc notebooks DIR`: copy the notebooks, with what they read, out of the package."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+_HERE = Path(__file__).parent
+_LEFT_OUT = {"__pycache__", ".ipynb_checkpoints"}
+
+
+def source() -> Path:
+    """Where the notebooks are: in the installed package, or beside it in a checkout."""
+    installed = _HERE / "notebooks"
+    return installed if installed.is_dir() else _HERE.parent / "notebooks"
+
+
+def main(argv: list[str]) -> int:
+    """Copy them; the exit status, 1 where a file of the learner's is in the way."""
+    parser = argparse.ArgumentParser("python -m numbacc notebooks", description="Copy the notebooks to a folder.")
+    parser.add_argument("folder", metavar="DIR", type=Path, help="where to; it is made if need be")
+    target: Path = parser.parse_args(argv).folder
+    found = [p for p in sorted(source().rglob("*")) if p.is_file() and not _LEFT_OUT & set(p.parts)]
+    if not found:
+        print(f"there are no notebooks in {source()}: install numbacc again", file=sys.stderr)
+        return 1
+    kept = []
+    for path in found:
+        to, content = target / path.relative_to(source()), path.read_bytes()
+        if to.exists() and to.read_bytes() != content:
+            kept.append(to)
+            continue
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_bytes(content)
+    for path in sorted(target.glob("*.ipynb")):
+        print(path)
+    for path in kept:
+        print(f"{path} is there already, and not the same: it was left as it is", file=sys.stderr)
+    print(f'\nopen them: pip install "numbacc[notebooks]" jupyterlab && jupyter lab {target}')
+    return 1 if kept else 0

@@ -1,0 +1,138 @@
+"""Blocks of Numba's simulator, run by as few threads as wait for each other.
+
+Numba starts a thread for each of a GPU's, and asks all of them again and again whether they wait: most of the time that
+a kernel takes in the simulator. Barriers and errors are as in its own `BlockManager`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextvars import copy_context
+from typing import Any
+
+import numpy as np
+
+from ..base._numba import simulator_api, simulator_kernel
+
+
+class Worker(simulator_kernel.BlockThread):  # type: ignore[misc]
+    """One thread of a block after the other, up to one that comes to a barrier: that one it is from then on.
+
+    Args:
+        work: what each thread does.
+        manager, block: the block.
+        points: an iterator of the threads that have not been run; workers share it.
+
+    Attributes:
+        barriers: how many the thread that it is has passed.
+    """
+
+    def __init__(self, work: Callable[[], Any], manager: Any, block: Any, points: Iterator[tuple[int, ...]]):
+        super().__init__(work, manager, block, (0, 0, 0), manager._debug)
+        self._points, self.barriers = points, 0
+        self._context = copy_context()  # NumPy's errstate is in it
+        self._go, self._rests = threading.Semaphore(0), threading.Semaphore(0)
+
+    def run(self) -> None:
+        self._context.run(self._run)
+
+    def _run(self) -> None:
+        try:
+            for point in self._points:
+                become(self, self._manager, point)
+                self._target()
+        except Exception as error:
+            self.exception = (placed(error, self), error.__traceback__)
+        finally:
+            del self._target
+            self._rests.release()
+
+    def is_waiting(self) -> bool:
+        """Whether it has come to a barrier, once it does nothing; raise what it raised."""
+        self._rests.acquire()
+        if self.exception:
+            raise self.exception[0].with_traceback(self.exception[1])
+        return bool(self.syncthreads_blocked)
+
+    def go_on(self) -> None:
+        """Let it leave its barrier."""
+        self.syncthreads_blocked = False
+        self._go.release()
+
+    def syncthreads(self) -> None:
+        self.syncthreads_blocked = True
+        self._rests.release()
+        self._go.acquire()
+        if self.abort:
+            raise RuntimeError("another thread of the block has failed")
+        self.barriers += 1
+
+
+def become(worker: Any, manager: Any, point: tuple[int, ...]) -> None:
+    """Make a thread of Python's the thread `point` of a block."""
+    x, y, _ = manager._block_dim
+    worker.threadIdx = simulator_api.Dim3(*point)
+    worker.thread_id = point[0] + x * (point[1] + y * point[2])
+    worker.barriers = 0
+
+
+def placed(error: Exception, worker: Any) -> Exception:
+    """The same error, with the thread and block in front."""
+    place = f"tid={list(worker.threadIdx)} ctaid={list(worker.blockIdx)}"
+    made: Exception = type(error)(f"{place}: {error}" if str(error) else place)
+    return made
+
+
+class Team:
+    """The workers of a block.
+
+    Args:
+        manager: Numba's description of the block.
+        block: its index in the grid.
+        work: what each thread does.
+        points: the threads to run.
+    """
+
+    def __init__(self, manager: Any, block: Any, work: Callable[[], Any], points: Iterator[tuple[int, ...]]):
+        self._make = lambda: Worker(work, manager, block, points)
+        self._waiting: deque[Worker] = deque()
+
+    def start(self) -> bool:
+        """Run all threads up to their first barriers; whether any waits there."""
+        while (worker := self._started()).is_waiting():
+            self._waiting.append(worker)
+        return bool(self._waiting)  # a worker that ended has left no thread to run
+
+    def _started(self) -> Worker:
+        worker = self._make()
+        worker.start()
+        return worker
+
+    def step(self) -> bool:
+        """Run those that wait up to their next barriers; whether any waits there."""
+        for _ in range(len(self._waiting)):
+            worker = self._waiting.popleft()
+            worker.go_on()
+            if worker.is_waiting():
+                self._waiting.append(worker)
+        return bool(self._waiting)
+
+    def abandon(self) -> None:
+        """End those that wait."""
+        for worker in self._waiting:
+            worker.abort = True
+            worker.go_on()
+        self._waiting.clear()
+
+
+def run(manager: Any, block: Any, *args: Any) -> None:
+    """Run a block: `BlockManager.run`, with its arguments."""
+    team = Team(manager, block, lambda: manager._f(*args), np.ndindex(*manager._block_dim))
+    try:
+        waits = team.start()
+        while waits:
+            waits = team.step()
+    finally:
+        team.abandon()

@@ -1,0 +1,87 @@
+"""What shows and stops kernels in Numba's simulator: a tracer and a debugger. See their pages in docs."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+from ..errors import OptionError
+from .simulators import require_simulator
+from .traces import Trace
+
+__all__ = ["Trace", "debug", "trace"]
+
+
+def trace(*, max_threads: int = 65_536, max_accesses: int = 2_000_000) -> Trace:
+    """Watch the kernels that are launched inside of a `with`, in Numba's CUDA simulator.
+
+    Any `@cuda.jit` kernel, without a change. The simulator is chosen when a process starts, by NUMBA_ENABLE_CUDASIM=1
+    in its environment.
+
+    Args:
+        max_threads: the most threads of a launch.
+        max_accesses: the most accesses that are kept.
+
+    Returns:
+        A `Trace`: `table()`, `counts()`, `plot()`, `races`, `records`.
+
+    Raises:
+        DeviceError: on entry, where the process has no simulator.
+        UnsupportedError: a launch is larger than the limits.
+
+    Example:
+        >>> t = numbacc.trace()        # then: with t: kernel[blocks, threads](x, y)
+        >>> print(t.table())
+        no kernel has accessed an array
+    """
+    return Trace(max_threads, max_accesses)
+
+
+class Debugging:
+    """What `numbacc.debug` gives: to be used in a `with`."""
+
+    def __init__(self, thread: int | tuple[int, ...], block: int | tuple[int, ...], line: int | None):
+        self._options = (thread, block, line)
+        self._inside: AbstractContextManager[None] | None = None
+
+    def __enter__(self) -> None:
+        require_simulator("numbacc.debug()")
+        from .debugging import leading
+
+        self._inside = leading(*self._options)
+        self._inside.__enter__()
+
+    def __exit__(self, *error: Any) -> bool | None:
+        assert self._inside is not None
+        return self._inside.__exit__(*error)
+
+    def __repr__(self) -> str:
+        thread, block, line = self._options
+        stops = "" if line is None else f", and stops at line {line}"
+        return f"thread {thread} of block {block} runs in the caller's thread{stops}"
+
+
+def debug(thread: int | tuple[int, ...] = 0, block: int | tuple[int, ...] = 0, *, line: int | None = None) -> Debugging:
+    """Run one thread of a kernel in the thread that launches it, in Numba's CUDA simulator, for debuggers to stop in.
+
+    Inside of the `with`, breakpoints of pdb, `python -m pdb`, IPython and editors are met by that thread of the kernel,
+    and by no other. It runs first; the others follow where it comes to a barrier. See docs/debugger.md.
+
+    Args:
+        thread: its number in the block, x first, or its index.
+        block: the block's number in the grid, or its index.
+        line: where to open pdb, a line of the kernel in its file or cell. None opens none.
+
+    Raises:
+        DeviceError: on entry, where the process has no simulator.
+        OptionError: at the launch, where there is no such thread, block or line.
+
+    Example:
+        >>> numbacc.debug(thread=5, line=12)        # with ...: kernel[blocks, threads](x, y)
+        thread 5 of block 0 runs in the caller's thread, and stops at line 12
+    """
+    for name, value in (("thread", thread), ("block", block)):
+        numbers = value if isinstance(value, tuple) else (value,)
+        if not 1 <= len(numbers) <= 3 or not all(isinstance(n, int) and n >= 0 for n in numbers):
+            raise OptionError(f"{name}={value!r}: it must be a whole number, or a tuple of up to three")
+    return Debugging(thread, block, line)

@@ -1,0 +1,47 @@
+"""What the simulator cannot do, said where a kernel asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..base._numba import simulator_api
+
+
+class ExplainingModule(simulator_api.FakeCUDAModule):  # type: ignore[misc]
+    """What `cuda` is inside of a kernel: the simulator's, which says what to do about what it lacks."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise AttributeError(
+            f"Numba's simulator has no cuda.{name}: it runs one thread after the other in Python, and knows neither "
+            "warps that exchange values nor intrinsics. Trace or debug a scalar form of the kernel, with x[i], shared "
+            f"memory and cuda.syncthreads() in place of cuda.{name}; it shows the same indices"
+        )
+
+
+#: What the simulator's errors say -> what to do.
+_REMEDIES = {
+    "is not usable in pure-python": (
+        "an intrinsic is code for a GPU, and the simulator runs Python. Give it a form in Python for the simulator, "
+        "`if numba.config.ENABLE_CUDASIM:`, or trace and debug a scalar form of the kernel, with x[i] in its place"
+    ),
+    "module 'numba.cuda' has no attribute": (
+        "the simulator exchanges `cuda` among the globals of a kernel's file while the kernel runs. Import it at the "
+        "top of the file, `from numba import cuda`, not inside of a function"
+    ),
+}
+
+
+@contextmanager
+def explaining() -> Iterator[None]:
+    """Inside, errors of the simulator's say what to do."""
+    try:
+        yield
+    except (AttributeError, NotImplementedError) as error:
+        for words, remedy in _REMEDIES.items():
+            if words in str(error):
+                error.args = (f"{error}: {remedy}",)  # the error itself goes on, for debuggers to look at
+        raise

@@ -1,0 +1,198 @@
+"""Launches under a trace: what takes the places of the simulator's blocks, shared memory and `cuda` module."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ..base._numba import DeviceNDArray, simulator_api, simulator_kernel
+from ..errors import UnsupportedError
+from ..kernels import simulated
+from ..simulator import threads
+from .arrays import TracedArray, TracedAtomics
+from .explaining import ExplainingModule, explaining
+from .recording import GLOBAL, READ, SHARED, WRITE, Launch, Recorder, assigned_name, instruction_at
+
+#: Where arrays in shared memory start, so that element 0 of each lies in bank 0.
+_SHARED_ALIGNMENT = 128
+
+
+class TracedShared:
+    """`cuda.shared`: memory of its own for every block, of NaN at first, so that what is read too early shows."""
+
+    def __init__(self, recorder: Recorder, nbytes: int):
+        self._recorder, self._dynamic_bytes = recorder, nbytes
+        self._arrays: dict[Any, TracedArray] = {}
+        self._numbers: dict[Any, tuple[int, int]] = {}
+        self._end = 0
+
+    def array(self, shape: Any, dtype: Any, alignment: int | None = None) -> TracedArray:
+        """As Numba's `cuda.shared.array`; of shape 0 it is the launch's dynamic memory."""
+        frame, worker = sys._getframe(1), threading.current_thread()
+        block = worker.block  # type: ignore[attr-defined]
+        key = "dynamic" if shape == 0 else instruction_at(frame)
+        found = self._arrays.get((block, key))
+        kind = simulator_api.FakeCUDALocal().array(0, dtype).dtype
+        if found is None:
+            count = self._dynamic_bytes // kind.itemsize if shape == 0 else math.prod(_tuple(shape))
+            lengths = (count,) if shape == 0 else _tuple(shape)
+            view = np.empty(lengths, kind)
+            if not kind.hasobject:  # what stands in for intrinsics may keep tuples
+                view.reshape(-1).view(np.uint8)[...] = 0xFF
+            # All blocks have the array at the same address, each in memory of its own.
+            if key not in self._numbers:
+                number = self._recorder.named(assigned_name(frame), SHARED, self._end, view)
+                self._numbers[key] = number, self._end
+                self._end += -(-max(view.nbytes, 1) // _SHARED_ALIGNMENT) * _SHARED_ALIGNMENT
+            found = self._arrays[block, key] = TracedArray(self._recorder, view, *self._numbers[key], tuple)
+        return found if found.dtype == kind else found.view(kind)
+
+
+class TracedModule(ExplainingModule):
+    """What `cuda` is inside of a kernel. The simulator makes it when a kernel is launched."""
+
+    def __init__(self, recorder: Recorder, max_threads: int, grid: Any, block: Any, dynamic_bytes: int):
+        count = math.prod(grid) * math.prod(block)
+        if count > max_threads:
+            raise UnsupportedError(
+                f"a launch of {math.prod(grid):,} blocks of {math.prod(block):,} threads is too large to trace: the "
+                f"{count:,} threads run one after the other in Python, some ten thousand a second, and the most is "
+                f"{max_threads:,}. Launch the kernel on a smaller array, which shows the same pattern, or give "
+                "numbacc.trace a larger max_threads"
+            )
+        super().__init__(grid, block, dynamic_bytes)
+        self._recorder = recorder
+        self._shared = TracedShared(recorder, dynamic_bytes)
+        self._atomic = TracedAtomics(simulator_api.FakeCUDAAtomic())
+        recorder.launches.append(Launch("", tuple(grid), tuple(block)))
+
+    def syncthreads(self) -> None:
+        self._recorder.barrier(sys._getframe(1))
+        super().syncthreads()
+
+    def syncthreads_count(self, value: Any) -> Any:
+        self._recorder.barrier(sys._getframe(1))
+        return super().syncthreads_count(value)
+
+    def syncthreads_and(self, value: Any) -> Any:
+        self._recorder.barrier(sys._getframe(1))
+        return super().syncthreads_and(value)
+
+    def syncthreads_or(self, value: Any) -> Any:
+        self._recorder.barrier(sys._getframe(1))
+        return super().syncthreads_or(value)
+
+
+class TracedBlocks(simulator_kernel.BlockManager):  # type: ignore[misc]
+    """A block of a launch."""
+
+    _f: Callable[..., Any]
+    recorder: Recorder
+    #: The launch's arguments, once its first block has seen them.
+    given: list[tuple[Any, ...]]
+
+    def run(self, grid_point: Any, *args: Any) -> None:
+        recorder, kernel = self.recorder, self._f
+        first = not any(grid_point)
+        if first:
+            recorder.launches[-1] = recorder.launches[-1]._replace(kernel=kernel.__name__)
+            recorder.code = kernel.__code__
+            self.given[:] = [_traced_arguments(recorder, kernel, args)]
+        (arguments,) = self.given
+        x, y, _ = self._grid_dim
+        block = grid_point[0] + x * (grid_point[1] + y * grid_point[2])
+
+        def thread() -> None:
+            worker: Any = threading.current_thread()
+            worker.block, worker.phase, worker.steps = block, 0, {}
+            kernel(*arguments)
+
+        self._f = thread
+        with explaining():
+            threads.run(self, grid_point)
+
+
+def _traced_arguments(recorder: Recorder, kernel: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Arrays that note what is done to them, in place of the simulator's."""
+    parameters = inspect.signature(kernel).parameters.values()
+    names: list[str] = []
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            names += [f"{parameter.name}[{k}]" for k in range(len(args) - len(names))]
+        else:
+            names.append(parameter.name)
+    return tuple(_traced(recorder, name, arg) for name, arg in zip(names, args, strict=True))
+
+
+def _traced(recorder: Recorder, name: str, arg: Any) -> Any:
+    if isinstance(arg, tuple):
+        return type(arg)(_traced(recorder, f"{name}[{k}]", each) for k, each in enumerate(arg))
+    if isinstance(arg, (int, np.integer)) and not isinstance(arg, bool):
+        start = _allocation_at(int(arg))
+        if start is not None:  # an address, as numbacc's own kernels take them
+            memory = simulated.memory[start]
+            recorder.named(name, GLOBAL, recorder.allocation(start, memory.nbytes, None) + int(arg) - start, memory)
+        return arg
+    fake = arg._item if isinstance(arg, simulator_kernel.FakeWithinKernelCUDAArray) else arg
+    if not isinstance(fake, DeviceNDArray) or not isinstance(fake._ary, np.ndarray):
+        return arg
+    view = fake._ary
+    address = int(view.__array_interface__["data"][0])
+    start, nbytes, owner = _memory_of(view, address)
+    start_of_view = recorder.allocation(start, nbytes, owner) + address - start
+    number = recorder.named(name, GLOBAL, start_of_view, view)
+    return TracedArray(recorder, view, number, start_of_view, type(fake.shape))
+
+
+def _memory_of(view: np.ndarray[Any, Any], address: int) -> tuple[int, int, Any]:
+    """(start, bytes, owner) of the allocation that a view lies in."""
+    start = _allocation_at(address)
+    if start is not None:
+        return start, simulated.memory[start].nbytes, None
+    root = view
+    while isinstance(root.base, np.ndarray):
+        root = root.base
+    return int(root.__array_interface__["data"][0]), root.nbytes, root
+
+
+def _allocation_at(address: int) -> int | None:
+    """Where numbacc's allocation starts that an address lies in, if one does."""
+    for start, memory in list(simulated.memory.items()):
+        if start <= address < start + max(memory.nbytes, 1):
+            return start
+    return None
+
+
+def _tuple(shape: Any) -> tuple[int, ...]:
+    return tuple(shape) if isinstance(shape, (tuple, list)) else (int(shape),)
+
+
+@contextmanager
+def watching(recorder: Recorder, max_threads: int) -> Iterator[None]:
+    """Inside, kernels that the simulator runs are noted."""
+
+    def module(grid: Any, block: Any, dynamic_bytes: int) -> TracedModule:
+        return TracedModule(recorder, max_threads, grid, block, dynamic_bytes)
+
+    def touched(operand: int, address: int, nbytes: int, written: bool) -> None:
+        """An access by one of numbacc's own kernels, which take addresses."""
+        start = _allocation_at(address)
+        if start is not None:
+            base = recorder.allocation(start, simulated.memory[start].nbytes, None) - start
+            number = recorder.operand(base + operand, written)
+            recorder.seen(number, base + address, nbytes, WRITE if written else READ, sys._getframe(2))
+
+    blocks = type("Blocks", (TracedBlocks,), {"recorder": recorder, "given": []})
+    before = simulator_kernel.FakeCUDAModule, simulator_kernel.BlockManager, simulated.watcher
+    simulator_kernel.FakeCUDAModule, simulator_kernel.BlockManager, simulated.watcher = module, blocks, touched
+    try:
+        yield
+    finally:
+        simulator_kernel.FakeCUDAModule, simulator_kernel.BlockManager, simulated.watcher = before

@@ -1,0 +1,188 @@
+"""What a trace keeps while kernels run: who touched which bytes, at which instruction, between which barriers."""
+
+from __future__ import annotations
+
+import dis
+import threading
+from array import array
+from functools import lru_cache
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import UnsupportedError
+
+READ, WRITE, ATOMIC = range(3)
+ACCESSES = ("read", "write", "atomic")
+GLOBAL, SHARED = "global", "shared"
+
+#: The columns of a record. `step` counts how often the thread has been at the instruction since `phase` began, which
+#: counts the barriers that it has passed. Addresses in global memory count from the first allocation seen, those in
+#: shared memory from the start of the block's.
+FIELDS = ("launch", "block", "thread", "array", "address", "nbytes", "access", "instruction", "step", "phase")
+
+#: Where allocations start: cuMemAlloc's are multiples of 256 bytes.
+_ALIGNMENT = 256
+
+
+class Place(NamedTuple):
+    """A line of a kernel, or of a function that it calls."""
+
+    file: str
+    line: int
+    function: str
+
+
+class Named(NamedTuple):
+    """An array of a launch: a kernel's argument, or shared memory.
+
+    Attributes:
+        address: of its element 0.
+        shape, strides, itemsize: as NumPy's, strides in bytes.
+    """
+
+    launch: int
+    name: str
+    space: str
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    itemsize: int
+
+    def index_of(self, address: int) -> tuple[int, ...]:
+        """The index of the element that holds an address."""
+        rest, index = address - self.address, [0] * len(self.shape)
+        for axis in sorted(range(len(self.shape)), key=lambda k: -abs(self.strides[k])):
+            if self.strides[axis]:
+                index[axis], rest = divmod(rest, self.strides[axis])
+        return tuple(index)
+
+
+class Launch(NamedTuple):
+    """A kernel's launch: its name and file, its blocks and their threads."""
+
+    kernel: str
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+
+
+class Recorder:
+    """The records of a trace.
+
+    Args:
+        max_accesses: how many there may be.
+    """
+
+    def __init__(self, max_accesses: int):
+        self._limit = max_accesses * len(FIELDS)
+        self._columns = array("q")
+        self._instructions: dict[Any, int] = {}
+        self._allocations: dict[int, int] = {}
+        self._kept: list[Any] = []
+        self._end = 0
+        self.places: list[Place] = []
+        self.arrays: list[Named] = []
+        self.launches: list[Launch] = []
+        #: (launch, block, phase, place) -> how many threads came to the barrier there.
+        self.barriers: dict[tuple[int, int, int, Place], int] = {}
+        self.code: CodeType | None = None
+
+    def columns(self) -> dict[str, np.ndarray[Any, Any]]:
+        """The records as arrays of int64, by the names of `FIELDS`."""
+        table = np.frombuffer(self._columns.tobytes(), np.int64).reshape(-1, len(FIELDS))
+        return dict(zip(FIELDS, np.ascontiguousarray(table.T), strict=True))
+
+    def allocation(self, start: int, nbytes: int, owner: Any) -> int:
+        """The address that stands for an allocation of the host's. It is kept, so that none takes its place."""
+        found = self._allocations.get(start)
+        if found is None:
+            found = self._allocations[start] = self._end
+            self._kept.append(owner)
+            self._end += -(-max(nbytes, 1) // _ALIGNMENT) * _ALIGNMENT
+        return found
+
+    def named(self, name: str, space: str, address: int, view: np.ndarray[Any, Any]) -> int:
+        """The number of a new array of the launch that runs."""
+        launch = len(self.launches) - 1
+        self.arrays.append(Named(launch, name, space, address, view.shape, view.strides, view.itemsize))
+        return len(self.arrays) - 1
+
+    def operand(self, address: int, written: bool) -> int:
+        """The number of the argument that is an address; of an input and an output in one place, of the fitting one."""
+        launch = len(self.launches) - 1
+        same = [k for k, each in enumerate(self.arrays) if each.launch == launch and each.address == address]
+        return same[-1 if written else 0]
+
+    def seen(self, array_: int, address: int, nbytes: int, access: int, frame: FrameType) -> None:
+        """Note an access by the thread that runs, at a frame's instruction."""
+        worker: Any = threading.current_thread()
+        if worker.phase != worker.barriers:
+            worker.phase, worker.steps = worker.barriers, {}
+        instruction = self.instruction(frame)
+        step = worker.steps[instruction] = worker.steps.get(instruction, -1) + 1
+        if len(self._columns) >= self._limit:
+            raise UnsupportedError(
+                f"the kernel accesses arrays more than {self._limit // len(FIELDS):,} times, which is more than this "
+                "trace keeps: launch it on a smaller array, which shows the same pattern, or give "
+                "numbacc.trace a larger max_accesses"
+            )
+        self._columns.extend(
+            (len(self.launches) - 1, worker.block, worker.thread_id, array_, address, nbytes, access, instruction,
+             step, worker.phase)
+        )  # fmt: skip
+
+    def instruction(self, frame: FrameType) -> int:
+        """The number of the instruction that a frame is at: the same line reached by way of another call is another."""
+        key: Any = instruction_at(frame)
+        caller: FrameType | None = frame
+        if frame.f_code is not self.code:
+            chain = []
+            while caller is not None and caller.f_code is not self.code:
+                chain.append(instruction_at(caller))
+                caller = caller.f_back
+            key = (*chain, caller and instruction_at(caller))
+        found = self._instructions.get(key)
+        if found is None:
+            found = self._instructions[key] = len(self._instructions)
+            self.places.append(place_of(frame))
+        return found
+
+    def barrier(self, frame: FrameType) -> None:
+        """Note that the thread that runs comes to a barrier."""
+        worker: Any = threading.current_thread()
+        key = (len(self.launches) - 1, worker.block, worker.barriers, place_of(frame))
+        self.barriers[key] = self.barriers.get(key, 0) + 1
+
+
+@lru_cache(maxsize=1024)
+def _positions(code: CodeType) -> list[Any]:
+    """Where in the source each unit of a function's code comes from; nothing where Python does not know."""
+    return list(code.co_positions()) if hasattr(code, "co_positions") else []  # since Python 3.11
+
+
+def instruction_at(frame: FrameType) -> tuple[CodeType, Any]:
+    """The instruction that a frame is at, as a place in the source: where Python has made a function faster, it may
+    stand elsewhere in the code of the same place."""
+    positions = _positions(frame.f_code)
+    where = positions[frame.f_lasti // 2] if positions else None
+    return frame.f_code, frame.f_lasti if where is None or where[2] is None else where
+
+
+def place_of(frame: FrameType) -> Place:
+    """The line that a frame is at; of what stands in for intrinsics, that of the kernel which calls it."""
+    own: FrameType | None = frame
+    while own is not None and own.f_globals.get("__name__", "").startswith("numbacc.kernels.simulated"):
+        own = own.f_back
+    frame = own or frame
+    return Place(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+def assigned_name(frame: FrameType) -> str:
+    """The variable that what a frame calls is assigned to, for what has no other name."""
+    after = (each for each in dis.get_instructions(frame.f_code) if each.offset > frame.f_lasti)
+    following = next(after, None)
+    if following is None or not following.opname.startswith("STORE_"):
+        return f"shared (line {frame.f_lineno})"
+    name = following.argval
+    return str(name[0] if isinstance(name, tuple) else name)  # Python 3.13 joins instructions

@@ -1,0 +1,34 @@
+"""Where the simulator is, or what to do to get it."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from ..base.dispatch import simulated
+from ..errors import DeviceError
+
+_HOW = (
+    "Start the process with NUMBA_ENABLE_CUDASIM=1 in its environment: in a shell `NUMBA_ENABLE_CUDASIM=1 python "
+    "script.py`; in a notebook restart the kernel, and in the first cell, before anything imports numba, run "
+    '`import os; os.environ["NUMBA_ENABLE_CUDASIM"] = "1"`'
+)
+
+
+def require_simulator(what: str) -> None:
+    """Raise DeviceError unless kernels of this process run in Numba's simulator."""
+    if find_spec("numba") is None:
+        raise DeviceError(f"{what} needs Numba's CUDA simulator: pip install numba, which needs no GPU. {_HOW}")
+    try:
+        from ..base._numba import SIMULATED
+    except ImportError as error:
+        reason = f"here Numba's CUDA target cannot even be imported ({error})"
+        cause: ImportError | None = error
+    else:
+        if SIMULATED:
+            return
+        reason, cause = "in this process they are compiled for a GPU", None
+    if simulated():
+        reason = "NUMBA_ENABLE_CUDASIM was set after numba had been imported, too late"
+    raise DeviceError(
+        f"{what} works in Numba's CUDA simulator, which runs kernels in Python and needs no GPU; {reason}. {_HOW}"
+    ) from cause

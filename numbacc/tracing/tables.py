@@ -1,0 +1,106 @@
+"""A trace as rows of a table: one for each kernel, array and kind of access."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from .counting import SECTOR
+
+
+class Counts(NamedTuple):
+    """What kernels did to an array, by one kind of access.
+
+    Attributes:
+        kernel, array: the names; sums have "" where they are over several.
+        memory: "global" or "shared".
+        access: "read", "write" or "atomic".
+        line: of the source, where rows are by line; else 0.
+        accesses: of single threads.
+        requests: of warps: what up to 32 threads access at one instruction together.
+        bytes: that threads asked for.
+        sectors: of 32 bytes that the requests touch in global memory.
+        used_bytes: different bytes that each request asks for, summed.
+        conflicts: passes through shared memory beyond those that there would be without bank conflicts; of atomics, the
+            turns that threads wait for others at the same address, too.
+        races: elements, of each block where they are shared, that threads access without a barrier between, one of them
+            writing.
+    """
+
+    kernel: str = ""
+    array: str = ""
+    memory: str = ""
+    access: str = ""
+    line: int = 0
+    accesses: int = 0
+    requests: int = 0
+    bytes: int = 0
+    sectors: int = 0
+    used_bytes: int = 0
+    conflicts: int = 0
+    races: int = 0
+
+    @property
+    def used(self) -> float:
+        """The share of the sectors' bytes that was asked for; 1.0 where there are none."""
+        return self.used_bytes / (SECTOR * self.sectors) if self.sectors else 1.0
+
+    @property
+    def sectors_per_request(self) -> float:
+        """How many sectors a request touches: 4 where neighbouring threads read neighbouring float32."""
+        return self.sectors / self.requests if self.requests else 0.0
+
+
+_TEXTS = ("kernel", "array", "memory", "access", "line")
+
+
+def total(rows: Sequence[Counts]) -> Counts:
+    """The sum of rows."""
+    same: dict[str, Any] = {}
+    for field in _TEXTS:
+        values = {getattr(row, field) for row in rows}
+        if len(values) == 1:
+            (same[field],) = values
+    numbers = {f: sum(getattr(row, f) for row in rows) for f in Counts._fields if f not in _TEXTS}
+    return Counts(**same, **numbers)
+
+
+class Table:
+    """The rows of a trace, which print as a table.
+
+    Attributes:
+        rows: `Counts`, in the order in which arrays were first touched.
+        notes: what is wrong, in sentences.
+    """
+
+    def __init__(self, rows: list[Counts], notes: list[str]):
+        self.rows, self.notes = rows, notes
+
+    def __str__(self) -> str:
+        if not self.rows:
+            return "no kernel has accessed an array"
+        by_line = any(row.line for row in self.rows)
+        head = ["kernel", "array", "memory", "access", *["line"] * by_line, "requests", "bytes", "sectors", "used"]
+        lines = [[*head, "conflicts", "races"]]
+        for row in self.rows:
+            in_global = row.memory == "global"
+            names = [row.kernel, row.array, row.memory, row.access, *[str(row.line)] * by_line]
+            moved = [f"{row.sectors:,}", f"{row.used:.0%}"] if in_global else ["", ""]
+            counted = in_global and row.access != "atomic"
+            conflicts = "" if counted else f"{row.conflicts:,}"
+            lines.append([*names, f"{row.requests:,}", f"{row.bytes:,}", *moved, conflicts, f"{row.races:,}"])
+        return "\n".join([*_aligned(lines, 4), *self.notes])
+
+    __repr__ = __str__
+
+
+def _aligned(lines: list[list[str]], texts: int) -> list[str]:
+    """Columns as wide as they must be: the first few to the left, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    lines.insert(1, ["-" * width for width in widths])
+    return [
+        "  ".join(
+            c.ljust(w) if k < texts else c.rjust(w) for k, (c, w) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    ]

@@ -1,0 +1,290 @@
+"""A trace, and what can be asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..errors import OptionError
+from . import counting
+from .recording import ACCESSES, SHARED, Named, Place, Recorder
+from .simulators import require_simulator
+from .tables import Counts, Table, total
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Races that a table names one by one.
+_NAMED = 3
+
+
+class Race(NamedTuple):
+    """Two threads at one element, without a barrier between them; at least the first writes.
+
+    Attributes:
+        kernel, array: the names.
+        element: its index.
+        blocks, threads, accesses, lines: of the two: block in the grid, thread in its block, kind, line of the source.
+    """
+
+    kernel: str
+    array: str
+    element: tuple[int, ...]
+    blocks: tuple[int, int]
+    threads: tuple[int, int]
+    accesses: tuple[str, str]
+    lines: tuple[int, int]
+
+    def __str__(self) -> str:
+        where = [f"thread {t} of block {b}" for t, b in zip(self.threads, self.blocks, strict=True)]
+        does = [{"read": "reads", "write": "writes", "atomic": "updates"}[each] for each in self.accesses]
+        element = f"{self.array}[{', '.join(map(str, self.element))}]"
+        order = "no barrier lies between" if self.blocks[0] == self.blocks[1] else "nothing orders blocks"
+        return (
+            f"race in {self.kernel}: {where[0]} {does[0]} {element} in line {self.lines[0]}, "
+            f"{where[1]} {does[1]} it in line {self.lines[1]}, and {order}"
+        )
+
+
+class Trace:
+    """The accesses of the kernels that were launched inside of `with numbacc.trace() as t:`.
+
+    Example:
+        >>> numbacc.trace().counts().bytes
+        0
+    """
+
+    def __init__(self, max_threads: int, max_accesses: int):
+        for name, value in (("max_threads", max_threads), ("max_accesses", max_accesses)):
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+                raise OptionError(f"{name}={value!r}: it must be a whole number of at least 1")
+        self._max_threads = int(max_threads)
+        self._recorder = Recorder(int(max_accesses))
+        self._inside: ExitStack | None = None
+
+    def __enter__(self) -> Trace:
+        require_simulator("numbacc.trace()")
+        from .launches import watching
+
+        with ExitStack() as stack:
+            stack.enter_context(watching(self._recorder, self._max_threads))
+            self._inside = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        assert self._inside is not None
+        self._inside.close()
+        for name in ("_columns", "_is_shared", "_requests", "_races"):
+            self.__dict__.pop(name, None)
+
+    # ---------------------------------------------------------------- records
+
+    @cached_property
+    def _columns(self) -> dict[str, np.ndarray[Any, Any]]:
+        return self._recorder.columns()
+
+    @cached_property
+    def _is_shared(self) -> np.ndarray[Any, Any]:
+        spaces = np.array([named.space == SHARED for named in self._recorder.arrays], bool)
+        return spaces[self._columns["array"]] if spaces.size else np.zeros(0, bool)
+
+    @cached_property
+    def _requests(self) -> counting.Requests:
+        return counting.requests(self._columns, self._is_shared)
+
+    @cached_property
+    def _races(self) -> counting.Races:
+        return counting.races(self._columns, self._is_shared)
+
+    @property
+    def launches(self) -> list[Any]:
+        """The launches, in order: each has `kernel`, `grid` and `block`."""
+        return list(self._recorder.launches)
+
+    @property
+    def arrays(self) -> list[Named]:
+        """The arrays of the launches: each has `launch`, `name`, `space`, `address`, `shape`, `strides`, `itemsize`."""
+        return list(self._recorder.arrays)
+
+    @property
+    def records(self) -> np.ndarray[Any, Any]:
+        """Every access of every thread, as a structured array: the fields are launch, block, thread, array (an index of
+        `arrays`), address, nbytes, access (0 read, 1 write, 2 atomic), instruction, step, phase and line."""
+        columns = {**self._columns, "line": self._lines}
+        table = np.empty(self._lines.size, [(name, np.int64) for name in columns])
+        for name, values in columns.items():
+            table[name] = values
+        return table
+
+    @property
+    def _lines(self) -> np.ndarray[Any, Any]:
+        lines = np.array([place.line for place in self._recorder.places], np.int64)
+        return lines[self._columns["instruction"]] if lines.size else lines
+
+    def elements(self, array: str, access: str | None = None, *, thread: int | None = None, block: int = 0) -> Any:
+        """The indices of an array's elements that were accessed, in order: of all threads, or of one thread of a block.
+
+        Args:
+            array: the name.
+            access: "read", "write" or "atomic"; None for all three.
+            thread, block: their numbers.
+        """
+        chosen = self._chosen(array, access, None)
+        if thread is not None:
+            chosen &= (self._columns["thread"] == thread) & (self._columns["block"] == block)
+        where = zip(self._columns["array"][chosen], self._columns["address"][chosen], strict=True)
+        return [self._recorder.arrays[number].index_of(int(address)) for number, address in where]
+
+    # ---------------------------------------------------------------- counts
+
+    def counts(self, array: str | None = None, access: str | None = None, *, kernel: str | None = None) -> Counts:
+        """The sums over what was accessed, of one array, kind of access or kernel where they are given.
+
+        Args:
+            array: a name: the kernel's parameter, or the variable of shared memory.
+            access: "read", "write" or "atomic".
+            kernel: a kernel's name.
+
+        Raises:
+            OptionError: there is no such name.
+
+        Example:
+            >>> numbacc.trace().counts().sectors
+            0
+        """
+        self._check("array", array, {named.name for named in self._recorder.arrays})
+        self._check("access", access, set(ACCESSES))
+        self._check("kernel", kernel, {launch.kernel for launch in self._recorder.launches})
+        wanted = {"array": array, "access": access, "kernel": kernel}
+        rows = self._rows(False)
+        return total([r for r in rows if all(v in (None, getattr(r, name)) for name, v in wanted.items())])
+
+    @staticmethod
+    def _check(option: str, value: str | None, known: set[str]) -> None:
+        if value is not None and value not in known:
+            raise OptionError(
+                f"{option}={value!r} is unknown to this trace, which has {', '.join(sorted(known)) or 'none'}"
+            )
+
+    def table(self, *, by_line: bool = False) -> Table:
+        """A table of what was accessed: a row for each kernel, array and kind of access.
+
+        Args:
+            by_line: each line of the source has a row of its own.
+        """
+        return Table(self._rows(by_line), self._notes())
+
+    def _rows(self, by_line: bool) -> list[Counts]:
+        columns, grouped, racing = self._columns, self._requests, self._races.records
+        kernels = np.array([launch.kernel for launch in self._recorder.launches], object)
+        found: dict[tuple[Any, ...], list[int]] = {}
+        lines = self._lines if by_line else np.zeros_like(columns["launch"])
+        for record, (launch, array, access, line) in enumerate(
+            zip(columns["launch"], columns["array"], columns["access"], lines, strict=True)
+        ):
+            found.setdefault((launch, array, access, line), []).append(record)
+        rows: dict[tuple[Any, ...], list[Counts]] = {}
+        for (launch, array, access, line), members in found.items():
+            named = self._recorder.arrays[array]
+            requests = np.unique(grouped.of[members])
+            raced = np.array(members)[racing[members]]
+            blocks = columns["block"][raced] * (named.space == SHARED)
+            key = (kernels[launch], named.name, named.space, ACCESSES[access], int(line))
+            rows.setdefault(key, []).append(
+                Counts(
+                    *key,
+                    accesses=len(members),
+                    requests=len(requests),
+                    bytes=int(columns["nbytes"][members].sum()),
+                    sectors=int(grouped.sectors[requests].sum()),
+                    used_bytes=int(grouped.used[requests].sum()),
+                    conflicts=int(grouped.conflicts[requests].sum()),
+                    races=len(set(zip(blocks.tolist(), columns["address"][raced].tolist(), strict=True))),
+                )
+            )
+        return [total(same) for same in rows.values()]
+
+    # ---------------------------------------------------------------- what is wrong
+
+    @property
+    def races(self) -> list[Race]:
+        """Pairs of threads at one element that no barrier orders, at least one of which writes: one of each element.
+
+        Between blocks nothing orders but atomics and fences, which the tracer does not follow.
+        """
+        return [self._race(*pair) for pair in self._races.pairs]
+
+    def _race(self, *pair: int) -> Race:
+        column = {name: [int(values[k]) for k in pair] for name, values in self._columns.items()}
+        named = self._recorder.arrays[column["array"][0]]
+        places = [self._recorder.places[k] for k in column["instruction"]]
+        return Race(
+            self._recorder.launches[column["launch"][0]].kernel, named.name, named.index_of(column["address"][0]),
+            _two(column["block"]), _two(column["thread"]), _two([ACCESSES[k] for k in column["access"]]),
+            _two([place.line for place in places]),
+        )  # fmt: skip
+
+    @property
+    def split_barriers(self) -> list[tuple[Place, int, int, int]]:
+        """Barriers that only some threads of a block came to: (place, block, how many came, how many there are)."""
+        found = []
+        for (launch, block, _, place), came in self._recorder.barriers.items():
+            threads = int(np.prod(self._recorder.launches[launch].block))
+            if came != threads:
+                found.append((place, block, came, threads))
+        return found
+
+    def _notes(self) -> list[str]:
+        notes = [str(race) for race in self.races[:_NAMED]]
+        if len(self._races.pairs) > _NAMED:
+            notes.append(f"and {len(self._races.pairs) - _NAMED} more races: t.races has all")
+        for place, block, came, threads in self.split_barriers[:1]:
+            notes.append(
+                f"barrier in line {place.line}: {came} of the {threads} threads of block {block} come to it. All must, "
+                "or what happens is undefined: move it out of the branch"
+            )
+        return notes
+
+    def _chosen(self, array: str | None, access: str | None, launch: int | None) -> np.ndarray[Any, Any]:
+        """Which records are of an array, a kind of access, a launch."""
+        self._check("array", array, {named.name for named in self._recorder.arrays})
+        self._check("access", access, set(ACCESSES))
+        chosen = np.ones(self._columns["array"].size, bool)
+        if array is not None:
+            numbers = [k for k, named in enumerate(self._recorder.arrays) if named.name == array]
+            chosen &= np.isin(self._columns["array"], numbers)
+        if access is not None:
+            chosen &= self._columns["access"] == ACCESSES.index(access)
+        if launch is not None:
+            chosen &= self._columns["launch"] == launch
+        return chosen
+
+    def plot(self, *arrays: str, launch: int = -1, threads: int | None = None) -> Figure:
+        """Draw threads against the addresses that they access, one panel for each array.
+
+        Filled is what threads do the first time that they are at an instruction, so of a loop the first round.
+
+        Args:
+            arrays: names; without any, all of the launch.
+            launch: which of the launches, by default the last.
+            threads: how many of the threads are drawn; None draws all.
+
+        Returns:
+            A matplotlib figure.
+
+        Raises:
+            ImportError: matplotlib is not installed: `pip install "numbacc[notebooks]"`.
+            OptionError: there is no such array or launch.
+        """
+        from .plots import draw
+
+        return draw(self, arrays, launch, threads)
+
+
+def _two(values: Sequence[Any]) -> Any:
+    first, second = values
+    return first, second
