@@ -147,6 +147,19 @@ def test_the_order_of_operations():
     assert modes(graph_of(direction="backward"))[:4] == ["MUL", "ADD", "MUL", "matmul"]
 
 
+@pytest.mark.parametrize("direction", BOTH)
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_is_given_that_is_not_read(name, direction):
+    """cuDNN 9.19 executes no such graph."""
+    options = dict(CASES[name])
+    q = options.pop("q", Q)
+    asked = attention.request(q, options.pop("k", q), options.pop("v", None), direction=direction, **options)
+    for graph in asked.graphs():
+        named = {place for node in graph.nodes for _, place in node.tensors}
+        named |= {graph.tensors[place].offsets for place in named}
+        assert {*graph.memory, *graph.numbers} <= named
+
+
 def test_arrays_come_in_the_order_of_operands():
     """So that a call hands over its addresses as they are."""
     graph = graph_of()

@@ -59,7 +59,7 @@ def forward(
             is 0 to 2^64 - 1, offset a multiple of 4 from 0 to 2^62, or an array of one int64 on q's device, which is
             read when the GPU runs.
         seq_len_q, seq_len_kv: (batch,) lengths of the sequences, int32 or int64, on q's device. What lies behind is
-            not looked at, and o is 0 there. With layout "THD" (batch + 1,): where each sequence starts, and the last
+            without weight, but must be finite; o is 0 there. With layout "THD" (batch + 1,): where each sequence starts, and the last
             ends.
         page_table_k, page_table_v: (batch, pages) numbers of pages, int32 or int64: k is then (all pages, heads_kv,
             keys of a page, d), in the order of `layout`, and v alike; seq_len_kv is needed.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from ..base.bands import Band
@@ -90,7 +91,11 @@ class _Sheet:
         self.dtype = self.forms["q"].dtype
         #: S as far as it is drawn.
         self.scored: Place = 0
-        self.lowest = self.draw.number(LOWEST)
+
+    @cached_property
+    def lowest(self) -> Place:
+        """The number of what is not seen. cuDNN 9.19 executes no graph that is given a number it does not read."""
+        return self.draw.number(LOWEST)
 
     def has(self, name: str) -> bool:
         return name in self.at

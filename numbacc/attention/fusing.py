@@ -175,6 +175,9 @@ class Fused:
         stage, found = self.stage, self.problem.geometry
         for name in ("dq", "dk", "dv"):
             self._rows(name, True)
+            if self.problem.has_lengths:
+                # Of a sequence without queries or keys cuDNN 9.19 leaves them as they are.
+                stage.clear(self._arrays[name])
         if stage.has("dbias"):
             self._bias("dbias", True)
         shape = found.stats_shape

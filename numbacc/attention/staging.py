@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..base.dispatch import launcher_class
-from ..base.layout import Layout, layout, row_major_strides, view
+from ..base.layout import Layout, is_dense, layout, row_major_strides, view
 from ..device import copying
 from ..device.map_executable import Kernel, MapExecutable, MapSpec
 from ..device.steps import PutWord, Scratch, Step, ZeroBytes
@@ -124,6 +124,15 @@ class Stage:
     def zero(self, array: Array) -> None:
         """Fill an array that has no gaps but at the ends of rows."""
         self.add(ZeroBytes(array.lies.high, self.device), array)
+
+    def clear(self, array: Array) -> None:
+        """Fill an array with zeros, wherever its elements lie."""
+        if is_dense(array.lies):
+            self.zero(array)
+            return
+        zeros = self.part(f"zeros {array.number}", array.lies.shape, array.lies.dtype)
+        self.zero(zeros)
+        self.add(copying.executable(zeros.lies, array.lies), zeros, array)
 
     # ------------------------------------------------------------ what sequences are
 
