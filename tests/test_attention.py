@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from numbacc import attention
+from numbacc.attention.staging import Stage, key_of
 from numbacc.base.dispatch import simulated
 from numbacc.errors import UnsupportedError
 
@@ -304,3 +305,17 @@ def test_numbers_that_are_out_of_range_end_nothing(device_place, dtype):
     starts = place.put(np.array([9, -7, 10**9], np.int32))
     o = attention.forward(*packed, layout="THD", seq_len_q=starts, seq_len_kv=starts)
     assert np.isfinite(place.get(o).astype(np.float64)).all()
+
+
+def test_alignment_is_what_is_known_of_addresses(place):
+    """Whatever an array's address with this key, and however far into it: aligned no worse than is said."""
+    stage = Stage.__new__(Stage)
+    stage._count = 1
+    for address in range(0, 1024, 4):
+        stage._key = (key_of(address),)
+        for offset in (0, 4, 16, 48, 64, 100, 256, 320):
+            said = stage.address(0, offset)
+            true = address + offset
+            assert (true - said) % 16 == 0
+            low = said & -said or 256
+            assert true % low == 0

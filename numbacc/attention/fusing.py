@@ -41,7 +41,7 @@ class Fused:
 
     Args:
         problem: what is computed.
-        key: the addresses of the plan's operands modulo 16.
+        key: `staging.key_of` the addresses of the plan's operands.
     """
 
     def __init__(self, problem: Problem, key: Sequence[int]):
