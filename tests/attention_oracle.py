@@ -5,7 +5,8 @@ evaluated twice: the *oracle* in a wider dtype (float64; long double for float64
 the *trusted* version in the dtype of the arithmetic.
 
 **Tolerance.** error(ours, oracle) must stay under 2 x error(trusted, oracle) + a few roundings of the arithmetic + one
-of the result. Errors are counted at the scale of each element: the sum of the magnitudes that it is added up from,
+of the result, and one where 16-bit floats are rounded between the products. Errors are counted at the scale of each
+element: the sum of the magnitudes that it is added up from,
 times 1 + the largest magnitude of a score, since an exponential makes relative errors of absolute ones.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 import oracle
 from hypothesis import strategies as st
@@ -127,7 +129,8 @@ def evaluate(case, given, real, *, kept=None, o=None, narrow=False):
         real: the dtype of the arithmetic.
         kept: what dropout keeps, as bool in the shape of all scores.
         o: the output that the gradients are given; by default what is computed here.
-        narrow: whether probabilities and their gradients are rounded to the arrays' dtype before they are multiplied.
+        narrow: whether probabilities, their gradients, and what heads that share a key add to its gradients are rounded
+            to the arrays' dtype before they are multiplied, or summed.
     """
     q, k, v, do = (each.astype(real) for each in (given.q, given.k, given.v, given.do))
     k, v = (np.repeat(each, case.groups, axis=1) for each in (k, v))
@@ -162,7 +165,7 @@ def evaluate(case, given, real, *, kept=None, o=None, narrow=False):
 
     def shared(x):
         """Summed over the heads of queries that share one of keys."""
-        return x.reshape(case.batch, case.heads, case.groups, *x.shape[2:]).sum(axis=2)
+        return rounded(x).reshape(case.batch, case.heads, case.groups, *x.shape[2:]).sum(axis=2)
 
     level, level_size = (do * o).sum(axis=-1, keepdims=True), np.abs(do * o).sum(axis=-1, keepdims=True)
     spread, spread_size = m * (do @ v.swapaxes(2, 3)), m * (np.abs(do) @ np.abs(v).swapaxes(2, 3))
@@ -205,6 +208,8 @@ def assert_right(case, given, found, *, kept=None, o=None, narrow=False, slack=0
             ratio = np.where(scale > 0, np.abs(own - wanted) / np.where(scale > 0, scale, 1), 0)
             ratio = np.where(is_empty, 0, ratio).max(initial=0)
             room = 2 * ratio * scale + (8 * np.finfo(real).eps + slack) * scale
+            if narrow:
+                room = room + float(ml_dtypes.finfo(case.dtype).eps) * scale
             room = room + np.where(is_empty, 0, oracle.spacing(wanted, kind))
         worst = (off > np.where(is_empty, 0, room)) | np.isnan(off)
         assert not worst.any(), f"{name} is off by {off[worst].max()}, {room[worst].min()} is allowed: {case}"

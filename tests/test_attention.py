@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from numbacc import attention
+from numbacc.attention.staging import Stage, key_of
 from numbacc.base.dispatch import simulated
 from numbacc.errors import UnsupportedError
 
@@ -304,3 +305,32 @@ def test_numbers_that_are_out_of_range_end_nothing(device_place, dtype):
     starts = place.put(np.array([9, -7, 10**9], np.int32))
     o = attention.forward(*packed, layout="THD", seq_len_q=starts, seq_len_kv=starts)
     assert np.isfinite(place.get(o).astype(np.float64)).all()
+
+
+def test_alignment_is_what_is_known_of_addresses(place):
+    """Whatever an array's address with this key, and however far into it: aligned no worse than is said."""
+    stage = Stage.__new__(Stage)
+    stage._count = 1
+    for address in range(0, 1024, 4):
+        stage._key = (key_of(address),)
+        for offset in (0, 4, 16, 48, 64, 100, 256, 320):
+            said = stage.address(0, offset)
+            true = address + offset
+            assert (true - said) % 16 == 0
+            low = said & -said or 256
+            assert true % low == 0
+
+
+def test_both_ways_drop_the_same_where_one_has_no_fused_plan(device_place):
+    """Packed gradients with dropout, slopes and a window have more arrays than a call of cuDNN's takes."""
+    place = device_place
+    q, k = place.put(np.ones((9, 4, 8), HALF)), place.put(np.ones((9, 2, 8), HALF))
+    starts = place.put(np.array([0, 5, 9], np.int32))
+    keywords = {"layout": "THD", "seq_len_q": starts, "seq_len_kv": starts, "max_len_q": 5, "max_len_kv": 5}
+    keywords |= {"alibi": place.put(np.ones(4, np.float32)), "mask": attention.CausalSlidingWindow(3, True)}
+    for dropout, path in ((0.5, "unfused"), (0.0, "")):
+        forward = attention.forward_plan(q, k, k, **keywords, dropout=dropout, return_stats=True)
+        o, stats = attention.forward(q, k, k, **keywords, dropout=dropout, return_stats=True)
+        backward = attention.backward_plan(o, q, k, k, o, stats, **keywords, dropout=dropout)
+        for plan in (forward, backward):
+            assert ("unfused" in plan.info.algorithm) is bool(path)

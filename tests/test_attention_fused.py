@@ -13,6 +13,7 @@ from numbacc.attention.masks import CausalSlidingWindow, SlidingWindow
 from numbacc.base.dispatch import simulated
 from numbacc.errors import DeviceError, DTypeError, OptionError, ShapeError
 from numbacc.libraries.cudnn import numbers_of
+from numbacc.libraries.cudnn_rules import refusal
 
 DEVICES = ("A100", "H200", "B200")
 Q, LONG = (2, 8, 128, 64), (2, 8, 256, 64)
@@ -205,3 +206,10 @@ def test_preparing_needs_a_gpu(numpy_place):
 
     if not has_gpu():
         refused(DeviceError, "there is none", run=lambda: attention.prepare([attention.request(Q, Q)]))
+
+
+def test_versions_that_are_left_alone():
+    for direction in BOTH:
+        graph = graph_of(direction=direction)
+        assert "cudnn-frontend" in refusal(graph, 91000) and refusal(graph, 91001)
+        assert not refusal(graph, 91002) and not refusal(graph, 90800)

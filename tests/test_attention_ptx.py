@@ -6,6 +6,12 @@ import ptx
 import pytest
 
 from numbacc.kernels.attention_specs import AttentionSpec
+from numbacc.kernels.lengths import between, clamped, kept, raised
+from numbacc.kernels.specs import KernelSpec
+
+#: Kernels that know what dropout keeps.
+_DROPPING = ("softmax", "weights", "kept", "slopes")
+ALGORITHMS = (*_DROPPING, "sums", "mend", "unpack", "pack", "unpage")
 
 
 def spec(algorithm, dtype="float32", lengths=True, extras=True, dropout=True):
@@ -14,6 +20,7 @@ def spec(algorithm, dtype="float32", lengths=True, extras=True, dropout=True):
     more = [("bias", dtype), ("alibi", "float32")] if extras else []
     more += [("lengths_q", "int32"), ("lengths_kv", "int32")] if lengths else []
     more += [("offset", "int64")] if dropout and extras else []
+    starts = [("starts", "int64")] if lengths else []
     inputs, outputs = {
         "softmax": ([("scores", real), *more], [("weights", dtype), ("stats", real)]),
         "weights": ([("scores", real), *more, ("level", real)], [("weights", dtype)]),
@@ -21,20 +28,27 @@ def spec(algorithm, dtype="float32", lengths=True, extras=True, dropout=True):
             [("scores", real), *more, ("level", real), ("spread", real), ("do", dtype), ("o", dtype)],
             [("slopes", dtype), ("sums", real)],
         ),
+        "kept": ([("scores", real), *more], [("kept", "bool")]),
+        "unpack": ([("source", dtype), ("lengths", "int32"), *starts], [("target", dtype)]),
+        "pack": ([("source", dtype), ("lengths", "int32"), ("starts", "int64")], [("target", dtype)]),
+        "unpage": ([("source", dtype), ("lengths", "int32"), ("table", "int32")], [("target", dtype)]),
         "sums": ([("slopes", real), ("before", real)], [("after", real)]),
-        "mend": ([("level", "float32"), *more[:0], *more[2:4]], [("out", dtype), ("stats", "float32")]),
+        "mend": (
+            [("level", "float32"), *[each for each in more if each[0].startswith("lengths")], *starts],
+            [("out", dtype), ("stats", "float32")],
+        ),
     }[algorithm]
-    scalars = ("uint64", "uint64", "uint64", real) if dropout and algorithm in ("softmax", "weights", "slopes") else ()
+    scalars = ("uint64", "uint64", "uint64", real) if dropout and algorithm in _DROPPING else ()
     return AttentionSpec(algorithm, tuple(inputs), tuple(outputs), real, scalars)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
-@pytest.mark.parametrize("algorithm", ["softmax", "weights", "slopes", "sums", "mend"])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_they_compile_to_their_own_precision(algorithm, dtype):
     for some in ((True, True, True), (False, False, False)):
         found = ptx.compiled(spec(algorithm, dtype, *some))
         assert dtype == "float64" or ".f64" not in found.text
-        assert {access.nbytes for access in found.accesses if access.space == "global"} <= {2, 4, 8}
+        assert {access.nbytes for access in found.accesses if access.space == "global"} <= {1, 2, 4, 8}
 
 
 @pytest.mark.parametrize("algorithm", ["softmax", "weights", "slopes"])
@@ -42,3 +56,20 @@ def test_they_compile_to_their_own_precision(algorithm, dtype):
 def test_nothing_is_spilled(algorithm, capability):
     _, spilled = ptx.compiled(spec(algorithm), capability).usage(capability)
     assert spilled == 0
+
+
+@pytest.mark.parametrize(
+    ("formula", "reads", "writes", "compute"),
+    [
+        (clamped(0, 77), ("int32",), ("int32",), "int64"),
+        (clamped(0, 2**31, 4096), ("int64",), ("int64",), "int64"),
+        (between(100, 7), ("int32", "int32"), ("int32",), "int64"),
+        (raised, ("float32",), ("float32",), "float32"),
+        (kept, ("float32",), ("bool",), "float32"),
+    ],
+    ids=["clamped", "multiplied", "between", "raised", "kept"],
+)
+def test_formulas_of_lengths_and_statistics(formula, reads, writes, compute):
+    spec = KernelSpec("scalar", formula, reads, writes, 1, False, compute=compute)
+    assert ".f64" not in ptx.compiled(spec).text
+    assert formula.digest(compute, False)

@@ -209,9 +209,10 @@ def test_needs(monkeypatch):
     assert not any(needs(graph, "H200") for graph in CASES.values())
     for name, graph in CASES.items():
         assert needs(graph, "T4") == ["bfloat16"] * ("bfloat16" in name)
-    assert needs(attention("float8_e4m3fn", 64), "T4") == ["float8", "attention in float8"]
+    assert needs(attention("float8_e4m3fn", 64), "T4") == ["fused attention", "float8", "attention in float8"]
     assert needs(attention("float8_e4m3fn", 64), "L4") == ["attention in float8"]
-    assert needs(attention("float8_e5m2", 64), "H200") == needs(attention("float16", 64), "T4") == []
+    assert needs(attention("float8_e5m2", 64), "H200") == needs(attention("float16", 64), "A100") == []
+    assert needs(attention("float16", 64), "T4") == ["fused attention"]
     assert needs(attention("float16", 60), "H200") == ["attention"]
     for epilogue, served in {
         ("bias",): True, ("bias", "RELU_FWD"): True, ("add", "bias", "RELU_FWD"): True, ("add", "bias"): False,

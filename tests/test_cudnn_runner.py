@@ -42,7 +42,9 @@ def fake(monkeypatch):
     made = Fake()
     gpu = SimpleNamespace(get_current=made.address("cuCtxGetCurrent"), context=CONTEXT)
     stand_in = SimpleNamespace(
-        address=lambda name: made.address(C_NAMES[name]), cudnnBackendDestroyDescriptor=made.destroy
+        version=lambda: 92800,
+        address=lambda name: made.address(C_NAMES[name]),
+        cudnnBackendDestroyDescriptor=made.destroy,
     )
     plan = SimpleNamespace(descriptor=SimpleNamespace(value=PLAN))
     monkeypatch.setattr(library, "cudnn", stand_in)
@@ -101,3 +103,9 @@ def test_more_tensors_than_a_call_takes(fake):
     places = [draw.tensor("float32", (1, 1, 1, 1)) for _ in range(MANY_ARRAYS)]
     draw.pointwise("ADD", places[0], draw.number(1.0), out=places[1])
     refused(ShapeError, "at most", run=lambda: library.Runner(draw.graph(), ALGORITHM, 0, values=draw.values))
+
+
+def test_a_plan_from_disk_is_looked_at_without_numbers(fake):
+    """Whether it can be restored: what it computes with comes later."""
+    (drawn,) = graphs(attention.request((1, 1, 8, 8), (1, 1, 8, 8), mask="causal").problem)
+    assert drawn.graph.numbers and library._usable(drawn.graph, 0)(ALGORITHM)

@@ -34,8 +34,10 @@ def run(
         options, out, seed, stream: as the user gave them.
     """
     handle = handle_of(stream)
-    pair, given = numbers(seed, extras[-1]), extras
-    if is_number(extras[-1]):
+    offset, given = extras[-1], extras
+    is_plain = type(seed) is int and type(offset) is int and not (seed or offset)
+    pair = (0, 0) if is_plain else numbers(seed, offset)
+    if is_plain or is_number(offset):
         # A number is no array of the plan: it is passed when it runs.
         given = (*extras[:-1], None)
     if _is_usual(options):

@@ -38,7 +38,7 @@ def executable(
     """The executable of a problem.
 
     Args:
-        key: the addresses of its arrays modulo 16.
+        key: `staging.key_of` the addresses of its arrays.
         close, fits: as of `Steps`.
         pairs: as `Operation._pairs` gives them.
 

@@ -16,7 +16,7 @@ from ..base.dispatch import graph_library
 from ..base.layout import Layout, is_dense, layout
 from ..device import copying
 from ..device.steps import Step, Steps, WithScratch
-from ..errors import ShapeError, UnsupportedError
+from ..errors import UnsupportedError
 from ..kernels.lengths import clamped, kept, raised
 from ..libraries.cudnn_graph import ALIGNED
 from ..libraries.cudnn_plans import Wants
@@ -41,7 +41,7 @@ class Fused:
 
     Args:
         problem: what is computed.
-        key: the addresses of the plan's operands modulo 16.
+        key: `staging.key_of` the addresses of the plan's operands.
     """
 
     def __init__(self, problem: Problem, key: Sequence[int]):
@@ -283,6 +283,11 @@ def graphs(problem: Problem) -> list[Drawn]:
     return [Fused(problem, (0,) * (len(problem.inputs) + len(problem.outputs))).drawn()]
 
 
+def _is_callable(drawn: Drawn) -> bool:
+    """Whether a call takes as many arrays and numbers as a graph has."""
+    return len(drawn.graph.memory) + len(drawn.graph.numbers) <= MANY_ARRAYS
+
+
 def drops(problem: Problem) -> bool:
     """Whether cuDNN does what it takes to drop weights: attention and its gradients, both, since each has its own mask.
 
@@ -292,7 +297,7 @@ def drops(problem: Problem) -> bool:
     try:
         for direction in ("forward",) if problem.geometry.page else ("forward", "backward"):
             (drawn,) = graphs(_on_dense(problem, direction))
-            if len(drawn.graph.memory) + len(drawn.graph.numbers) > MANY_ARRAYS:
+            if not _is_callable(drawn):
                 return False
             library.choose(drawn.graph, Wants(), device)
     except UnsupportedError:
@@ -341,11 +346,10 @@ def executable(
             )
         heads = heads if is_sliced else 0
     drawn = fused.drawn(heads)
+    if not _is_callable(drawn):
+        raise UnsupportedError(f"cuDNN's graph has more arrays and numbers than a call takes, {MANY_ARRAYS}")
     algorithm = library.choose(drawn.graph, Wants(), device)
-    try:
-        return _assembled(fused, drawn, algorithm, heads, close, pairs, fits)
-    except ShapeError as error:
-        raise UnsupportedError(str(error)) from None
+    return _assembled(fused, drawn, algorithm, heads, close, pairs, fits)
 
 
 def _assembled(

@@ -15,6 +15,7 @@ from ..reference.attention import least_kept
 from .executables import check_hardware, executable
 from .host import HostAttention
 from .problem import OPERANDS, Call, numbers, resolve, scalars_of
+from .staging import key_of
 
 
 class AttentionPlan(Plan):
@@ -42,7 +43,7 @@ class AttentionPlan(Plan):
             check_hardware(problem)
 
     def _key(self, addresses: Sequence[int]) -> tuple[int, ...]:
-        return tuple([address % 16 for address in addresses])
+        return tuple([key_of(address) for address in addresses])
 
     def _make(self, key: tuple[int, ...], trial: Trial | None) -> Any:
         return executable(self.problem, key, self.close, self._pairs(), lambda addresses: self._key(addresses) == key)

@@ -5,6 +5,7 @@ memory.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -44,12 +45,19 @@ class Array:
         self.number, self.lies = number, lies
 
 
+def key_of(address: int) -> int:
+    """What of an address decides how an array is worked on: the address modulo 16, or, where that is 0, the greatest
+    power of two that divides it, 0 for 256 and more.
+    """
+    return address % 16 or (address & -address) % 256 if address % 256 else 0
+
+
 class Stage:
     """Steps that are put together, with the arrays that they work on.
 
     Args:
         problem: what is computed.
-        key: the addresses of the plan's operands modulo 16.
+        key: `key_of` the addresses of the plan's operands.
 
     Attributes:
         arrays: those of the call by name, and what is put beside them; queries, keys, values and what is like them in
@@ -79,9 +87,12 @@ class Stage:
     def has(self, name: str) -> bool:
         return name in self.arrays
 
-    def address(self, number: int) -> int:
-        """An address that is aligned as an operand's is."""
-        return self._key[number] if number < self._count else 0
+    def address(self, number: int, offset: int = 0) -> int:
+        """An address that is aligned as an operand's is, so many bytes into it, as far as that is known."""
+        own = self._key[number] if number < self._count else 0
+        if not own:
+            return offset % 256
+        return (own + offset) % 16 or 16 if own < 16 else gcd(own, offset)
 
     def part(self, name: str, shape: Sequence[int], dtype: Any, pitch: int = 1) -> Array:
         """A new array in scratch memory."""
@@ -235,7 +246,9 @@ class Stage:
             device=self.device,
             grid=(blocks, 1),
             block=(threads, 1),
-            alignment=(0,) * len(arrays),
+            alignment=tuple(
+                self.address(array.number, own.get(name, 0)) % 16 for name, array in zip(names, arrays, strict=True)
+            ),
             pointers=tuple((k, 0) for k in range(len(arrays))),
             constants=(*(n for name in names for n in steps[name]), *numbers),
             pairs=(),

@@ -216,8 +216,8 @@ class Unfused:
             stage.zero(zeros)
             stage.add(copying.executable(zeros.lies, lies), zeros, array, offsets=(0, offset))
             return
-        known = tuple(stage.address(array.number) + offset for array, offset in zip(arrays, offsets, strict=True))
-        key = (layouts, tuple(address % 256 for address in known), alpha)
+        known = tuple(stage.address(array.number, offset) for array, offset in zip(arrays, offsets, strict=True))
+        key = (layouts, known, alpha)
         if key not in self._plans:
             plan = MatmulPlan(_product_of(*layouts))
             found = plan.choose(known)

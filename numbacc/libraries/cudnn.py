@@ -172,7 +172,7 @@ class Runner(NotCopied):
         operands: for each tensor of the graph that has memory, the number of the operand whose address it gets; by
             default they come in the same order.
         pairs: operands that must not share bytes, as `Operation._pairs` gives them.
-        values: of the graph's numbers.
+        values: of the graph's numbers; None for a plan that is only looked at.
 
     Raises:
         ShapeError: the graph has more tensors than a call takes.
@@ -188,7 +188,7 @@ class Runner(NotCopied):
         device: int,
         operands: Sequence[int] | None = None,
         pairs: Sequence[tuple[int, ...]] = (),
-        values: Sequence[float] = (),
+        values: Sequence[float] | None = None,
     ):
         self.algorithm = algorithm.text
         self.deterministic, self.workspace_bytes = algorithm.deterministic, algorithm.workspace_bytes
@@ -198,7 +198,7 @@ class Runner(NotCopied):
         aligned = all(graph.tensors[place].alignment >= ALIGNED for place in graph.memory)
         self.direct = aligned and self._pick == tuple(range(len(graph.memory)))
         #: cuDNN reads numbers where they are on the host, when it is called.
-        self._numbers = numbers_of(graph, values)
+        self._numbers = numbers_of(graph, (0,) * len(graph.numbers) if values is None else values)
         start, count = ctypes.addressof(self._numbers), len(graph.numbers)
         capacity = capacity_for(len(self._pick) + count)
         #: What a call has behind its arrays' addresses.

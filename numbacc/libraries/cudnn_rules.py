@@ -103,8 +103,11 @@ WRONG = (
 def refusal(graph: Graph, version: int) -> str:
     """Why a graph is left alone by any engine of this version, "" where it is not.
 
-    Three-dimensional convolutions of 16-bit floats are wrong from 9.8 to 9.10 (pytorch issue 163539).
+    Three-dimensional convolutions of 16-bit floats are wrong from 9.8 to 9.10 (pytorch issue 163539). NVIDIA's
+    cudnn-frontend refuses all attention on 9.10.0 and 9.10.1.
     """
+    if version in (91000, 91001) and sum(node.kind == "matmul" for node in graph.nodes) > 1:
+        return f"attention is left alone with cuDNN {version}, as NVIDIA's own cudnn-frontend does; 9.10.2 is newer"
     for node in graph.nodes:
         if node.kind.startswith("convolve") and 90800 <= version < 91100:
             image = graph.tensors[node.tensors[0][1]]

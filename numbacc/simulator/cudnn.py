@@ -53,11 +53,11 @@ class Runner(NotCopied):
         device: int,
         operands: Sequence[int] | None = None,
         pairs: Sequence[tuple[int, ...]] = (),
-        values: Sequence[float] = (),
+        values: Sequence[float] | None = None,
     ):
         self.algorithm = algorithm.text
         self._graph = graph
-        self._numbers = dict(zip(graph.numbers, values, strict=True))
+        self._numbers = dict(zip(graph.numbers, values or (), strict=True))
         self._pick = tuple(range(len(graph.memory)) if operands is None else operands)
 
     def ready(self, addresses: Sequence[int]) -> None:

@@ -378,8 +378,6 @@ class Launcher:
     def launch(self, stream: int, *arrays: int) -> int:
         """As `native.launch`: 0, or what must be checked."""
         order = self.order
-        if any(a % 16 != wanted for a, wanted in zip(arrays, order.alignment, strict=False)):
-            return WRONG_ALIGNMENT
         for i, low, high, j, out_low, out_high, allowed in order.pairs:
             source, target = arrays[i], arrays[j]
             apart = target + out_high <= source + low or source + high <= target + out_low
@@ -390,6 +388,8 @@ class Launcher:
     def launch_unchecked(self, stream: int, *arrays: int) -> int:
         """`launch` without a check of overlap, for arrays that have been checked."""
         order = self.order
+        if any(a % 16 != wanted for a, wanted in zip(arrays, order.alignment, strict=False)):
+            return WRONG_ALIGNMENT
         pointers = tuple(arrays[k] + offset for k, offset in order.pointers)
         first = len(order.alignment)
         parameters = list(self._constants)
