@@ -58,9 +58,9 @@ def forward(
         seed, offset: of dropout's mask, which `backward` makes again from the same, and `dropout_mask` shows: seed
             is 0 to 2^64 - 1, offset a multiple of 4 from 0 to 2^62, or an array of one int64 on q's device, which is
             read when the GPU runs.
-        seq_len_q, seq_len_kv: (batch,) lengths of the sequences, int32 or int64, on q's device. What lies behind is
-            without weight, but must be finite; o is 0 there. With layout "THD" (batch + 1,): where each sequence starts, and the last
-            ends.
+        seq_len_q, seq_len_kv: (batch,) lengths of the sequences, int32 or int64, on q's device. What lies behind has no
+            weight, but must be finite; o is 0 there. With layout "THD" (batch + 1,): where each sequence starts, and
+            the last ends.
         page_table_k, page_table_v: (batch, pages) numbers of pages, int32 or int64: k is then (all pages, heads_kv,
             keys of a page, d), in the order of `layout`, and v alike; seq_len_kv is needed.
         layout: "BHSD"; "BSHD": (batch, sequence, heads, d); "THD": (tokens, heads, d), sequences packed one behind the

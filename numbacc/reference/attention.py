@@ -9,7 +9,8 @@ Of queries q, keys k and values v, rows of which are vectors, with t = scale:
 
 for each sequence of a batch and each head by itself. L is called the statistics. M is 1 without dropout; with it, 0
 with probability p and else 1/(1 - p). A query that sees no key has o = 0 and L = -inf. Several heads of queries may
-share a head of keys and values (Ainslie et al. 2023): head h of queries has head h // (heads of queries / heads of keys).
+share a head of keys and values (Ainslie et al. 2023): head h of queries has head h // (heads of queries / heads of
+keys).
 
 Of a loss whose gradient with respect to o is do, with D[i] = do[i] · o[i]:
 
