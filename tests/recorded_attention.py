@@ -5,13 +5,12 @@ What stands in for cuDNN fills the outputs.
 
 from __future__ import annotations
 
-import gc
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import recorder
-from recorder import streams
+from library_order import Order
 
 if not recorder.installed():
     pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
@@ -69,56 +68,20 @@ def with_a_kernel_behind(x, out, stream):
     return attention.forward(x, x[:, :, :3], x[:, :, :3], mask="causal_bottom_right", out=out, stream=stream)
 
 
-each_kind = pytest.mark.parametrize("work", [forward, of_copies, with_a_kernel_behind])
+@pytest.fixture(params=[forward, of_copies, with_a_kernel_behind], ids=lambda each: each.__name__)
+def work(request):
+    return request.param
 
 
-def drawn(stream=None):
-    return numbacc.full((2, 2, 8, 16), 1.5, dtype=np.float16, stream=stream)
+@pytest.fixture
+def drawn():
+    return lambda stream=None: numbacc.full((2, 2, 8, 16), 1.5, dtype=np.float16, stream=stream)
 
 
-@each_kind
-def test_what_stays_on_its_stream_waits_for_nothing(work):
-    x = drawn()
-    work(x, None, None)
-    log = recorder.Log()
-    for _ in range(2):
-        y = work(x, None, None)
-    del x, y
-    assert log.named("launch", "fill") and not log.named("record", "wait")
+@pytest.fixture
+def forget():
+    return attention.cache_clear
 
 
-@each_kind
-def test_every_pair_of_streams(work):
-    """All of its work comes behind what made x, before whoever reads the result and whoever overwrites x."""
-    s, t = streams(2)
-    like = work(drawn(), None, None)
-    for home, writer, reader in ((None, s, t), (s, None, t), (s, t, None), (None, s, None)):
-        x, y = drawn(home), numbacc.empty(like.shape, like.dtype, stream=home)
-        log = recorder.Log()
-        assert work(x, y, writer) is y
-        done = log.named("launch", "fill", "copy")
-        assert done
-        numbacc.asnumpy(y, stream=reader)
-        y[...] = 2.0
-        copied, overwrite = log.named("copy out")[-1], log.named("fill")[-1]
-        assert all(log.before(each, copied) and log.before(each, overwrite) for each in done)
-
-
-@each_kind
-def test_what_a_graph_uses_lives_as_long_as_it(work):
-    x = drawn()
-    work(x, None, None)
-    log = recorder.Log()
-    with numbacc.graph() as graph:
-        y = work(x, None, None)
-    addresses = {x._address, y._address}
-    assert not [call for call in log.named("free", "record", "wait") if call.graph]
-    del x, y
-    attention.cache_clear()
-    gc.collect()
-    graph.launch()
-    assert not addresses & {call.arguments[0] for call in log.named("free")}
-    del graph
-    gc.collect()
-    recorder.settle()
-    assert addresses <= {call.arguments[0] for call in log.named("free")}
+class TestAttention(Order):
+    """In the order of its arrays' memory."""
