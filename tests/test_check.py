@@ -19,7 +19,7 @@ from numbacc.libraries.cudnn_search import algorithms
 
 pytestmark = skip_if(simulated(), "not simulated")
 CASES = list(cases())
-RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
+RESULTS = Path(__file__).parents[1] / "benchmarks" / "checks"
 PLAIN = Way(False, False)
 
 
@@ -45,7 +45,7 @@ def test_a_rounded_result_is_right_and_a_wrong_one_is_not(case):
 
 def test_what_was_found_wrong_is_not_taken():
     """The committed findings and the table of wrong engines say the same."""
-    (committed,) = sorted(RESULTS.glob("*-check-conv.json"))[-1:]
+    (committed,) = sorted(RESULTS.glob("*-conv.json"))[-1:]
     found = json.loads(committed.read_text())
     assert set(found) == {case.name for case in CASES}
     taken = []
