@@ -193,7 +193,8 @@ def _measure(report: Report, torch: Any, layer: Layer, direction: str, repeats: 
             if alike:
                 ratio = times[key] / min(alike.values())
                 figure |= {"ratio": ratio, "bound": bound, "holds": right and ratio <= bound + RESOLUTION}
-            report.add(name=f"{name}, {key}", **figure, peers=alike, **({"less_exact": other} if other else {}))
+            more = {"peer_errors": off, **({"less_exact": other} if other else {})}
+            report.add(name=f"{name}, {key}", **figure, peers=alike, **more)
     finally:
         torch.backends.cudnn.benchmark, torch.backends.cudnn.allow_tf32 = kept
 
