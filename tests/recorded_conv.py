@@ -5,49 +5,29 @@ What stands in for cuDNN fills the result.
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 import recorder
-from library_order import Order
+from library_order import Order, Runner, stand_in
 
 if not recorder.installed():
     pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
 
 import numbacc
 from numbacc import conv
-from numbacc.base.dispatch import runtime
 from numbacc.conv import convolving, plans
 
 
-class Runner:
-    """A plan of what stands in for cuDNN: the tensor behind the others is the result."""
+class Result(Runner):
+    """The tensor behind the others is the result."""
 
-    backend = algorithm = "stand-in"
-    library_bytes, workspace_bytes, deterministic, direct = 0, 512, True, False
-
-    def __init__(self, graph, algorithm, device, operands=None, pairs=()):
-        place = graph.memory[-1]
-        self._nbytes, self._device = graph.tensors[place].shape[0] * 4, device
-        self._result = -1 if operands is None else operands[-1]
-
-    def ready(self, addresses):
-        pass
-
-    def launch_unchecked(self, stream, scratch, addresses, scalars):
-        assert scratch
-        runtime().fill(addresses[self._result], b"\1", self._nbytes, self._device, stream)
-        return 0
-
-    def check(self, status):
-        raise AssertionError(status)
+    def result(self, graph):
+        return len(graph.memory) - 1, graph.tensors[graph.memory[-1]].shape[0] * 4
 
 
 @pytest.fixture(autouse=True)
 def library(monkeypatch):
-    stand_in = SimpleNamespace(Runner=Runner, choose=lambda *arguments: None, algorithms=SimpleNamespace(clear=list))
     for module in (plans, convolving):
-        monkeypatch.setattr(module, "graph_library", lambda: stand_in)
+        monkeypatch.setattr(module, "graph_library", lambda: stand_in(Result))
     conv.cache_clear()
     yield
     conv.cache_clear()

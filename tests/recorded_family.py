@@ -4,10 +4,9 @@ its arrays' memory, and what it allocates for itself.
 
 from __future__ import annotations
 
-import gc
-
 import pytest
 import recorder
+from library_order import lives_as_long_as_its_graph
 from recorder import streams
 
 if not recorder.installed():
@@ -62,19 +61,4 @@ def test_every_pair_of_streams(kind):
 
 @each_kind
 def test_what_a_graph_uses_lives_as_long_as_it(kind):
-    x = drawn()
-    FAMILY[kind](x, None, None)
-    log = recorder.Log()
-    with numbacc.graph() as graph:
-        y = FAMILY[kind](x, None, None)
-    addresses = {x._address, y._address}
-    assert not [call for call in log.named("allocate", "free", "record", "wait") if call.graph]
-    del x, y
-    ew.cache_clear()
-    gc.collect()
-    graph.launch()
-    assert not addresses & {call.arguments[0] for call in log.named("free")}
-    del graph
-    gc.collect()
-    recorder.settle()
-    assert addresses <= {call.arguments[0] for call in log.named("free")}
+    lives_as_long_as_its_graph(FAMILY[kind], drawn, ew.cache_clear, ("allocate", "free", "record", "wait"))

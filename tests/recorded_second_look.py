@@ -10,6 +10,7 @@ import weakref
 import numpy as np
 import pytest
 import recorder
+from foreign import OnlyDlpack
 from recorder import FAKE, Consumer, array, settle, streams
 
 if not recorder.installed():
@@ -162,23 +163,10 @@ def test_exports_do_not_pile_up():
     assert len(x._storage._uses) <= 3
 
 
-class Jax:
-    """An array of a library that does not tell its stream."""
-
-    def __init__(self, array):
-        self._array = array
-
-    def __dlpack__(self, **options):
-        return self._array.__dlpack__(**options)
-
-    def __dlpack_device__(self):
-        return self._array.__dlpack_device__()
-
-
 def test_foreign_memory_in_use_is_kept_through_a_capture(log):
     """Work that was queued on the stream before its capture still reads it."""
     s = numbacc.stream()
-    foreign = Jax(array())
+    foreign = OnlyDlpack(array())  # which does not tell its stream
     storage = numbacc.from_dlpack(foreign, stream=s)._storage
     owner = storage._owner
     alive = weakref.ref(owner)

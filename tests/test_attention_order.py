@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from attention_call import Call, small
 from attention_oracle import BFLOAT16, DOUBLE, HALF, SINGLE
+from foreign import OnlyDlpack
 from skips import skip
 from threads import run_threads
 
@@ -121,19 +122,6 @@ def test_a_graph_that_drops_others_at_each_launch(device_place, anew):
 
 
 # ---------------------------------------------------------------- arrays of others
-
-
-class OnlyDlpack:
-    """What has nothing but DLPack."""
-
-    def __init__(self, owner):
-        self._owner = owner
-
-    def __dlpack__(self, **options):
-        return self._owner.__dlpack__(**options)
-
-    def __dlpack_device__(self):
-        return self._owner.__dlpack_device__()
 
 
 def test_arrays_of_other_libraries(numpy_place):

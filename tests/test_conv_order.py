@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from conv_call import Call, small
 from conv_oracle import DIRECTIONS, FLOATS, Inputs
+from foreign import OnlyDlpack
 from skips import skip
 from threads import run_threads
 
@@ -111,19 +112,6 @@ def test_a_graph_of_a_training_step(device_place):
 
 
 # ---------------------------------------------------------------- arrays of others
-
-
-class OnlyDlpack:
-    """What has nothing but DLPack."""
-
-    def __init__(self, owner):
-        self._owner = owner
-
-    def __dlpack__(self, **options):
-        return self._owner.__dlpack__(**options)
-
-    def __dlpack_device__(self):
-        return self._owner.__dlpack_device__()
 
 
 @each_direction

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..base.dispatch import runtime
+from ..base.dispatch import runtime, simulated
 from ..device.steps import Steps
 from ..errors import UnsupportedError
 from . import fusing, unfused
@@ -72,14 +72,7 @@ def executable(
         stage.scratch,
         close,
         fits,
-        backend=runtime_name(),
+        backend="simulator+kernel" if simulated() else "cublasLt+kernel",
         algorithm="unfused: products, and kernels of ours between them",
         deterministic=all(getattr(step.executable, "deterministic", True) for step in stage.steps),
     )
-
-
-def runtime_name() -> str:
-    """What the unfused path is run by, for `PlanInfo`."""
-    from ..base.dispatch import simulated
-
-    return "simulator+kernel" if simulated() else "cublasLt+kernel"

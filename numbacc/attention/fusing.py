@@ -175,7 +175,8 @@ class Fused:
         stage, found = self.stage, self.problem.geometry
         for name in ("dq", "dk", "dv"):
             self._rows(name, True)
-            if self.problem.has_lengths:
+            # Packed ones are filled with zeros already.
+            if self.problem.has_lengths and not found.is_packed:
                 # Of a sequence without queries or keys cuDNN 9.19 leaves them as they are.
                 stage.clear(self._arrays[name])
         if stage.has("dbias"):

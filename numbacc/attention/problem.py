@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..base.bands import Band
-from ..base.checks import boolean, integer, real
+from ..base.checks import boolean, integer, real, workspace_limit
 from ..base.dtypes import FLOATS, info
 from ..base.layout import Layout, check_same_device, layout, row_major_strides
-from ..errors import DTypeError, OptionError, ShapeError, shown
+from ..errors import DTypeError, OptionError, ShapeError
 from ..plan.base import check_out
 from ..reference.attention import compute_dtype
 from .geometry import Geometry, check_layout, geometry
@@ -133,16 +133,8 @@ def plain(options: Options) -> Options:
         boolean(options.return_stats, "return_stats"),
         boolean(options.bias_grad, "bias_grad"),
         boolean(options.deterministic, "deterministic"),
-        _limit(options.workspace_limit),
+        workspace_limit(options.workspace_limit),
     )
-
-
-def _limit(value: Any) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < 2**63:
-        raise OptionError(f"workspace_limit={shown(value)}; it must be a number of bytes, 0 or more, or None")
-    return int(value)
 
 
 def is_number(offset: Any) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from ..base.dispatch import launcher_class
 from ..base.layout import Layout, is_dense, layout, row_major_strides, view
 from ..device import copying
-from ..device.map_executable import Kernel, MapExecutable, MapSpec
+from ..device.map_executable import Kernel, MapExecutable, mapped
 from ..device.steps import PutWord, Scratch, Step, ZeroBytes
 from ..kernels.attention_specs import AttentionSpec
 from ..kernels.formula import Formula
@@ -136,14 +136,15 @@ class Stage:
         """Fill an array that has no gaps but at the ends of rows."""
         self.add(ZeroBytes(array.lies.high, self.device), array)
 
-    def clear(self, array: Array) -> None:
-        """Fill an array with zeros, wherever its elements lie."""
-        if is_dense(array.lies):
+    def clear(self, array: Array, part: Layout | None = None, offset: int = 0) -> None:
+        """Fill an array, or a part of it so many bytes into it, with zeros, wherever its elements lie."""
+        if part is None and is_dense(array.lies):
             self.zero(array)
             return
-        zeros = self.part(f"zeros {array.number}", array.lies.shape, array.lies.dtype)
+        lies = array.lies if part is None else part
+        zeros = self.part("zeros", lies.shape, lies.dtype)
         self.zero(zeros)
-        self.add(copying.executable(zeros.lies, array.lies), zeros, array)
+        self.add(copying.executable(zeros.lies, lies), zeros, array, offsets=(0, offset))
 
     # ------------------------------------------------------------ what sequences are
 
@@ -183,22 +184,7 @@ class Stage:
         self, formula: Formula, source: Array, target: Array, reads: Any = None, compute: str = ""
     ) -> MapExecutable:
         """The executable of a formula of one array's elements."""
-        shape = target.lies.shape
-        return MapExecutable(
-            MapSpec(
-                op=formula.name,
-                formula=formula,
-                reference=formula.reference,
-                names=("source", "target"),
-                inputs=(source.lies,),
-                outputs=(target.lies,),
-                shape=shape,
-                reads=reads or (view(0, 0, source.lies.strides, shape),),
-                writes=(view(0, 0, target.lies.strides, shape),),
-                out_given=True,
-                compute=compute,
-            )
-        )
+        return mapped(formula, (source.lies,), target.lies, ("source", "target"), reads, compute)
 
     def word(self, name: str, number: int) -> Array:
         """One of the call's scalars in memory."""

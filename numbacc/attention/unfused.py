@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..base.layout import Layout, layout
-from ..device import copying
 from ..errors import UnsupportedError
 from ..gemm.plan import MatmulPlan
 from ..gemm.problem import Call as Product
@@ -211,10 +210,7 @@ class Unfused:
         arrays, layouts, offsets = zip(a, b, out, strict=True)
         if not alpha:
             # cuBLASLt may leave the result as it was.
-            array, lies, offset = out
-            zeros = stage.part("zeros", lies.shape, lies.dtype)
-            stage.zero(zeros)
-            stage.add(copying.executable(zeros.lies, lies), zeros, array, offsets=(0, offset))
+            stage.clear(*out)
             return
         known = tuple(stage.address(array.number, offset) for array, offset in zip(arrays, offsets, strict=True))
         key = (layouts, known, alpha)

@@ -61,6 +61,19 @@ def boolean(value: Any, name: str) -> bool:
     return bool(value)
 
 
+def workspace_limit(value: Any) -> int | None:
+    """Bytes of scratch memory that may be used; None for the family's own limit.
+
+    Raises:
+        OptionError: it is neither.
+    """
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < 2**63:
+        raise OptionError(f"workspace_limit={shown(value)}; it must be a number of bytes, 0 or more, or None")
+    return int(value)
+
+
 def at_least_0(value: Any, name: str) -> float:
     """A finite number that is not negative.
 

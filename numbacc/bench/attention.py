@@ -236,19 +236,19 @@ def _plans(report: Report) -> None:
     name = "first plan of a shape, forward, bfloat16"
     if not report.wants(name):
         return
-    spans = []
-    for length in range(520, 600, 16):
-        q = numbacc.empty((1, 4, length, 64), "bfloat16")
-        start = time.perf_counter()
-        attention.forward_plan(q, q, q, mask="causal")
-        spans.append(1e3 * (time.perf_counter() - start))
-        attention.cache_clear()
-    again = []
-    for length in range(520, 600, 16):
-        q = numbacc.empty((1, 4, length, 64), "bfloat16")
-        start = time.perf_counter()
-        attention.forward_plan(q, q, q, mask="causal")
-        again.append(1e3 * (time.perf_counter() - start))
+
+    def plans() -> list[float]:
+        """Milliseconds for each of several shapes."""
+        spans = []
+        for length in range(520, 600, 16):
+            q = numbacc.empty((1, 4, length, 64), "bfloat16")
+            start = time.perf_counter()
+            attention.forward_plan(q, q, q, mask="causal")
+            spans.append(1e3 * (time.perf_counter() - start))
+            attention.cache_clear()
+        return spans
+
+    spans, again = plans(), plans()
     report.add(name=name, host_ms=float(np.median(spans)), first_of_all_ms=spans[0])
     kept = float(np.median(again))
     report.add(name=f"{name}, kept on disk", host_ms=kept, bound=20.0, holds=kept <= 20.0)

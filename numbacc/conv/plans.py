@@ -12,7 +12,7 @@ import numpy as np
 from ..base.dispatch import graph_library, runtime
 from ..base.layout import Layout, layout, view
 from ..device import copying, workspace
-from ..device.map_executable import MapExecutable, MapSpec
+from ..device.map_executable import MapExecutable, mapped
 from ..device.operation import Trial
 from ..device.steps import Scratch, Step, Steps, ZeroBytes
 from ..errors import UnsupportedError
@@ -80,18 +80,25 @@ class ConvPlan(Plan):
         parts = [last + 1 + scratch.part(array.nbytes) for array in floats]
         into = [Step(_converted(self.inputs[k], floats[k]), (k, parts[k])) for k in range(last)]
         runner = library.Runner(lowered.graphs[0], algorithm, self.device)
+        steps = [
+            *into,
+            Step(runner, tuple(parts[k] for k in lowered.operands)),
+            Step(_converted(floats[last], problem.out), (parts[last], last)),
+        ]
+        return self._steps(steps, scratch, key, runner, f"in {other.compute}: {runner.algorithm}")
+
+    def _steps(
+        self, steps: Sequence[Step], scratch: Scratch, key: tuple[bool, ...], runner: Any, algorithm: str
+    ) -> Steps:
+        """Steps of which a plan of cuDNN's is one, or, where there is no runner, none."""
         return Steps(
-            [
-                *into,
-                Step(runner, tuple(parts[k] for k in lowered.operands)),
-                Step(_converted(floats[last], problem.out), (parts[last], last)),
-            ],
+            steps,
             scratch,
             self.close,
             lambda addresses: self._key(addresses) == key,
-            backend=runner.backend + "+kernel",
-            algorithm=f"in {other.compute}: {runner.algorithm}",
-            deterministic=runner.deterministic,
+            backend="kernel" if runner is None else runner.backend + "+kernel",
+            algorithm=algorithm,
+            deterministic=runner is None or runner.deterministic,
         )
 
     def _choose(self, lowered: Lowered, trial: Trial | None, wants: Wants) -> Any:
@@ -119,15 +126,7 @@ class ConvPlan(Plan):
                 back.append(Step(copying.executable(dense, own), (numbers[number], number)))
         runner = library.Runner(lowered.graphs[0], algorithm, self.device)
         steps.append(Step(runner, tuple(numbers[k] for k in lowered.operands)))
-        return Steps(
-            [*steps, *back, *behind],
-            scratch,
-            self.close,
-            lambda addresses: self._key(addresses) == key,
-            backend=runner.backend + "+kernel",
-            algorithm=runner.algorithm,
-            deterministic=runner.deterministic,
-        )
+        return self._steps([*steps, *back, *behind], scratch, key, runner, runner.algorithm)
 
     def _behind(self, way: Way, factor: float = 1.0) -> list[Step]:
         """What cuDNN leaves of a factor, the bias and the activation, in place."""
@@ -143,7 +142,8 @@ class ConvPlan(Plan):
             reads.append(view(1, 0, steps, out.shape))
             inputs.append(bias)
             numbers.append(last - 1)
-        return [Step(_map(epilogue(activation, bias is not None, factor), inputs, out, reads), (*numbers, last))]
+        formula, names = epilogue(activation, bias is not None, factor), (*("out", "bias")[: len(inputs)], "out")
+        return [Step(mapped(formula, inputs, out, names, reads), (*numbers, last))]
 
     def _rest(self, key: tuple[bool, ...]) -> Steps:
         """The executable of what is left without sums: beta out, or 0, and what follows."""
@@ -154,14 +154,8 @@ class ConvPlan(Plan):
             part = last + 1 + scratch.part(dense.nbytes)
             steps.append(Step(ZeroBytes(dense.nbytes, self.device), (part,)))
             steps.append(Step(copying.executable(dense, out), (part, last)))
-        return Steps(
-            [*steps, *self._behind(Way(False, False), beta or 1.0)],
-            scratch,
-            self.close,
-            lambda addresses: self._key(addresses) == key,
-            backend="kernel",
-            algorithm="nothing is summed",
-        )
+        behind = self._behind(Way(False, False), beta or 1.0)
+        return self._steps([*steps, *behind], scratch, key, None, "nothing is summed")
 
     def _tried(self, trial: Trial, lowered: Lowered, runner: Any) -> Callable[[], None]:
         """A function that queues the work by a runner, with memory of its own for results and copies."""
@@ -216,21 +210,4 @@ def _dense(array: Layout) -> Layout:
 
 def _converted(source: Layout, target: Layout) -> MapExecutable:
     """A copy with another dtype, of whole numbers that both hold."""
-    return _map(epilogue(None, False), [source], target, [view(0, 0, source.strides, source.shape)])
-
-
-def _map(formula: Any, inputs: Sequence[Layout], out: Layout, reads: Sequence[Any]) -> MapExecutable:
-    return MapExecutable(
-        MapSpec(
-            op=formula.name,
-            formula=formula,
-            reference=formula.reference,
-            names=(*("out", "bias")[: len(inputs)], "out"),
-            inputs=tuple(inputs),
-            outputs=(out,),
-            shape=out.shape,
-            reads=tuple(reads),
-            writes=(view(0, 0, out.strides, out.shape),),
-            out_given=True,
-        )
-    )
+    return mapped(epilogue(None, False), [source], target, ("x", "out"))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from ..base import checks
 from ..base.checks import boolean, integer, real
 from ..base.dtypes import dtype, info
 from ..base.layout import Layout, check_same_device, is_sequence, layout, row_major_strides
@@ -133,7 +132,7 @@ def plain(
         _frozen(compute),
         boolean(deterministic, "deterministic"),
         boolean(tune, "tune"),
-        _limit(workspace_limit),
+        checks.workspace_limit(workspace_limit),
     )
 
 
@@ -147,14 +146,6 @@ def _whole(value: Any, name: str) -> Any:
     if is_sequence(value):
         return tuple(_whole(part, name) for part in value)
     return value if isinstance(value, str) else integer(value, name)
-
-
-def _limit(value: Any) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < 2**63:
-        raise OptionError(f"workspace_limit={shown(value)}; it must be a number of bytes, 0 or more, or None")
-    return int(value)
 
 
 def _geometry(call: Call) -> Geometry:

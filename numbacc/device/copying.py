@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..base.layout import Layout, layout, view
+from ..base.layout import Layout, layout
 from ..errors import DTypeError, ShapeError
 from ..kernels.formulas import FORMULAS
-from .map_executable import MapExecutable, MapSpec
+from .map_executable import MapExecutable, mapped
 
 
 def copy(source: Any, target: Any, stream: int) -> Any:
@@ -31,20 +31,7 @@ def copy(source: Any, target: Any, stream: int) -> Any:
 def executable(source: Layout, target: Layout) -> MapExecutable:
     """The copy between layouts of one shape and dtype, as a map of unsigned integers of the element's size."""
     one, other = _as_words(source), _as_words(target)
-    return MapExecutable(
-        MapSpec(
-            op="copy",
-            formula=FORMULAS["copy"],
-            reference=FORMULAS["copy"].reference,
-            names=("source", "out"),
-            inputs=(one,),
-            outputs=(other,),
-            shape=one.shape,
-            reads=(view(0, 0, one.strides, one.shape),),
-            writes=(view(0, 0, other.strides, one.shape),),
-            out_given=True,
-        )
-    )
+    return mapped(FORMULAS["copy"], (one,), other, ("source", "out"))
 
 
 def _as_words(array: Layout) -> Layout:

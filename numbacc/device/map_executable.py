@@ -13,7 +13,7 @@ import numpy as np
 
 from ..base.codes import MAY_OVERLAP, capacity_for
 from ..base.dispatch import runtime
-from ..base.layout import Layout, View, layout, overlap, same_layout
+from ..base.layout import Layout, View, layout, overlap, same_layout, view
 from ..kernels.formula import Formula
 from ..kernels.specs import LaunchOrder
 from .geometry import Given, make_launcher
@@ -96,6 +96,40 @@ class Kernel:
     def check(self, status: int) -> None:
         """Raise DriverError unless a launch's status is 0."""
         runtime().check_launch(status)
+
+
+def mapped(
+    formula: Formula,
+    inputs: Sequence[Layout],
+    out: Layout,
+    names: tuple[str, ...],
+    reads: Sequence[View] | None = None,
+    compute: str = "",
+) -> MapExecutable:
+    """A formula of one element of each input, mapped over an output that is given.
+
+    Args:
+        names: of the inputs and the output.
+        reads: how the formula's operands lie in the inputs; by default one in each, as it lies.
+        compute: as in `MapSpec`.
+    """
+    if reads is None:
+        reads = [view(k, 0, array.strides, out.shape) for k, array in enumerate(inputs)]
+    return MapExecutable(
+        MapSpec(
+            op=formula.name,
+            formula=formula,
+            reference=formula.reference,
+            names=names,
+            inputs=tuple(inputs),
+            outputs=(out,),
+            shape=out.shape,
+            reads=tuple(reads),
+            writes=(view(0, 0, out.strides, out.shape),),
+            out_given=True,
+            compute=compute,
+        )
+    )
 
 
 class MapExecutable(Operation):

@@ -23,18 +23,18 @@ from .intrinsics import operands, scalar_reader
 from .specs import MAX_THREADS, Kernel, words_of
 
 
+def _readers(parts: Parts) -> tuple[Any, Any, Any, Any]:
+    """What gives a row's lengths, a score, its factor of dropout, and the launch's scalars."""
+    return lengths_of(parts), scoring(parts), dropping(parts), scalar_reader(parts.spec.scalars)
+
+
 def softmax(parts: Parts) -> Kernel:
     """Weights, to be multiplied with values, and statistics: a row of scores is read three times.
 
     Outputs: "weights"; "stats" where they are asked for.
     """
     real, store, unravel = parts.real, parts.store["weights"], operands((TABLE["int64"],), 1, 1, "int64").unravel
-    lengths, score, factor, scalars = (
-        lengths_of(parts),
-        scoring(parts),
-        dropping(parts),
-        scalar_reader(parts.spec.scalars),
-    )
+    lengths, score, factor, scalars = _readers(parts)
     zero, lowest, minus_infinity = real(0), real(LOWEST), real(-np.inf)
     put_stats = _stats_storer(parts)
 
@@ -87,12 +87,7 @@ def _stats_storer(parts: Parts) -> Any:
 def weights(parts: Parts) -> Kernel:
     """The weights again, of the statistics "level"."""
     real, store, unravel = parts.real, parts.store["weights"], operands((TABLE["int64"],), 1, 1, "int64").unravel
-    lengths, score, factor, scalars = (
-        lengths_of(parts),
-        scoring(parts),
-        dropping(parts),
-        scalar_reader(parts.spec.scalars),
-    )
+    lengths, score, factor, scalars = _readers(parts)
     zero, lowest, load_level = real(0), real(LOWEST), parts.load["level"]
 
     def kernel(ins, outs, in_steps, out_steps, shape, lower, upper, right, first, words):
@@ -140,12 +135,7 @@ def slopes(parts: Parts) -> Kernel:
     the steps along (batch, heads, queries, elements); `values` says how many.
     """
     real, store, unravel = parts.real, parts.store["slopes"], operands((TABLE["int64"],), 1, 1, "int64").unravel
-    lengths, score, factor, scalars = (
-        lengths_of(parts),
-        scoring(parts),
-        dropping(parts),
-        scalar_reader(parts.spec.scalars),
-    )
+    lengths, score, factor, scalars = _readers(parts)
     zero, lowest, load_level, spread = real(0), real(LOWEST), parts.load["level"], parts.load["spread"]
     do, o, again = parts.load["do"], parts.load["o"], parts.store.get("sums")
 

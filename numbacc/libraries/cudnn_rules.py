@@ -12,19 +12,19 @@ from typing import Any
 from .choices import Wrong
 from .cudnn_graph import Graph, Node
 
+#: Floats of 16 bits.
+_NARROW = ("float16", "bfloat16")
+_FLOATS = ("float32", "float64", *_NARROW)
 
-def _only(graph: Graph, kind: str) -> Node | None:
-    """The graph's only operation, if it is of a kind."""
+
+def _convolution(kind: str, graph: Graph) -> Node | None:
+    """The graph's only operation, if it is a convolution of a kind."""
     node = graph.nodes[0]
-    return node if len(graph.nodes) == 1 and node.kind == kind else None
+    return node if len(graph.nodes) == 1 and node.kind == f"convolve_{kind}" else None
 
 
 def _dtype(graph: Graph, node: Node, tensor: str) -> str:
     return graph.tensors[dict(node.tensors)[tensor]].dtype
-
-
-def _is_convolution(kind: str, what: Any) -> Node | None:
-    return _only(what, f"convolve_{kind}")
 
 
 def _image(kind: str) -> str:
@@ -33,13 +33,13 @@ def _image(kind: str) -> str:
 
 def _uneven(kind: str, what: Any) -> bool:
     """More padding on one side than on the other."""
-    node = _is_convolution(kind, what)
+    node = _convolution(kind, what)
     settings = dict(node.settings) if node else {}
     return bool(node) and settings["before"] != settings["after"]
 
 
 def _of(kind: str, dtypes: tuple[str, ...], what: Any) -> bool:
-    node = _is_convolution(kind, what)
+    node = _convolution(kind, what)
     return node is not None and _dtype(what, node, _image(kind)) in dtypes
 
 
@@ -67,10 +67,6 @@ def _int8_rows_to_float(what: Any) -> bool:
 def _fused_narrow(what: Any) -> bool:
     node = what.nodes[0]
     return len(what.nodes) > 1 and node.kind == "convolve_forward" and _dtype(what, node, "x") in _NARROW
-
-
-_NARROW = ("float16", "bfloat16")
-_FLOATS = ("float32", "float64", *_NARROW)
 
 
 def _each(engines: Iterable[int], case: Callable[[Any], bool]) -> list[Wrong]:
@@ -111,7 +107,7 @@ def refusal(graph: Graph, version: int) -> str:
     for node in graph.nodes:
         if node.kind.startswith("convolve") and 90800 <= version < 91100:
             image = graph.tensors[node.tensors[0][1]]
-            if len(image.shape) == 5 and image.dtype in ("float16", "bfloat16"):
+            if len(image.shape) == 5 and image.dtype in _NARROW:
                 return (
                     f"cuDNN {version} computes three-dimensional convolutions of {image.dtype} wrongly; 9.11 and newer "
                     "do not, nor do 9.7 and older"

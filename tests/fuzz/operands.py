@@ -6,6 +6,7 @@ import importlib.util
 
 import numpy as np
 from conftest import Operand, Place, bits, sentinel
+from foreign import OnlyDlpack
 
 from numbacc import elementwise
 from numbacc.base.dispatch import runtime
@@ -138,19 +139,6 @@ def called(case, name, *arguments, **options):
 
 class Subclass(np.ndarray):
     """A NumPy array that is more than that."""
-
-
-class OnlyDlpack:
-    """What has nothing but DLPack."""
-
-    def __init__(self, owner):
-        self._owner = owner
-
-    def __dlpack__(self, **options):
-        return self._owner.__dlpack__(**options)
-
-    def __dlpack_device__(self):
-        return self._owner.__dlpack_device__()
 
 
 class OnlyInterface:
