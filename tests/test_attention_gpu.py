@@ -60,7 +60,9 @@ def test_dropout(dtype):
         call = Call(PLACE, large(dropout=0.25, dtype=dtype, **more))
         call.check()
         kept = call.kept()
-        assert abs(kept.mean() - 0.75) < 5 * np.sqrt(0.25 * 0.75 / kept.size)
+        # Fused kernels leave tiles that nobody sees as they are.
+        seen = kept[np.broadcast_to(call.case.visible(), kept.shape)]
+        assert abs(seen.mean() - 0.75) < 5 * np.sqrt(0.25 * 0.75 / seen.size)
 
 
 @each_half

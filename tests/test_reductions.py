@@ -110,6 +110,16 @@ def test_every_dtype(place, function, dtype):
             check(place, function, oracle.values(rng, shape, dtype, function), axis)
 
 
+@pytest.mark.parametrize("function", ["mean", "var", "std", "norm"])
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+def test_integers_whose_sum_no_integer_holds(place, function, dtype):
+    """A few of them, which a thread adds before it knows anything of the others, are beyond 64 bits."""
+    far = np.random.default_rng(3).integers(2**61, 2**63, (3, 40), dtype=dtype)
+    check(place, function, far, 1)
+    if dtype == "int64":
+        check(place, function, -far, 1)
+
+
 @each_function
 def test_ranks_up_to_eight(place, function):
     rng = np.random.default_rng(1)

@@ -206,7 +206,8 @@ def dropout_mask(
         As in `forward`; the values in arrays do not matter.
 
     Returns:
-        bool (batch, heads, queries, keys): False where a weight becomes 0.
+        bool (batch, heads, queries, keys): False where a weight becomes 0. Of weights that are 0 already, because
+        a mask or a length hides their key, it says nothing: fused kernels do not get that far.
 
     Raises:
         As `forward`. OptionError: dropout is 0.

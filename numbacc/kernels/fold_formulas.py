@@ -142,8 +142,8 @@ def merged_moments(n, mean, rest, squares, m, other, others_rest, others):
 
 
 def part_of(x, correction):
-    """(x,)."""
-    return (x,)
+    """(x,), of an integer or a bool a float: a sum of a few of int64 would overflow, and of bools be none."""
+    return (x * 1.0,)
 
 
 def distances(x, mean, n, middle, rest, none):
