@@ -195,27 +195,47 @@ def test_lengths_of_rows(place, dtype, columns):
         assert_near(got, wanted, np.abs(wanted).max())
 
 
+def assert_gradients(place, shape, dtype, kind, more, algorithm=""):
+    """Of rows that are too long for `gradients`."""
+    rng = np.random.default_rng(shape[1])
+    dy, x = (rng.standard_normal(shape).astype(dtype) for _ in range(2))
+    w = rng.standard_normal(shape[1]).astype(np.float32)
+    arrays, name = tuple(map(place.put, (dy, x, w))), f"{kind}_norm_backward"
+    got = getattr(normalization, name)(*arrays, eps=1e-3, **more)
+    if place.is_device:
+        assert algorithm in getattr(normalization, f"{name}_plan")(*arrays, eps=1e-3, **more).info.algorithm
+    d, (centered, r) = dy.astype(float), normal(kind, x.astype(float), 1e-3)
+    g = d * w
+    dx = r * (g - (kind == "layer") * g.mean(-1, keepdims=True) - centered * r * r * (g * centered).mean(-1)[:, None])
+    assert [a.dtype for a in got] == [dtype, *[w.dtype] * (1 + bool(more))]
+    for one, other in zip(got, [dx, (d * centered * r).sum(0), d.sum(0)], strict=False):
+        assert_near(place.get(one), other, np.sqrt(len(x)) * np.abs(other).max())
+
+
 @pytest.mark.parametrize("columns", [64, 2048, 20000])
 @pytest.mark.parametrize("dtype", [DTYPES[0], DTYPES[3]], ids=str)
 def test_gradients_of_many_rows(place, columns, dtype):
     """As many as blocks share the sums for a weight."""
     if place.is_slow and columns > 64:
         skip("slow")
-    rng, rows = np.random.default_rng(0), 20 if place.is_slow else 3000 if columns < 20000 else 40
-    dy, x = (rng.standard_normal((rows, columns)).astype(dtype) for _ in range(2))
-    w = rng.standard_normal(columns).astype(np.float32)
-    d, y, wide = dy.astype(float), x.astype(float), w.astype(float)
+    rows = 20 if place.is_slow else 3000 if columns < 20000 else 40
     for kind, more in (("rms", {}), ("layer", {"bias": True})):
-        function = getattr(normalization, f"{kind}_norm_backward")
-        got = function(*map(place.put, (dy, x, w)), eps=1e-3, **more)
-        centered, r = normal(kind, y, 1e-3)
-        g = d * wide
-        dx = r * (g - centered * (r * r * (g * centered).mean(-1, keepdims=True)))
-        dx -= r * g.mean(-1, keepdims=True) if kind == "layer" else 0
-        wanted = [dx, (d * centered * r).sum(0), d.sum(0)]
-        assert [a.dtype for a in got] == [dtype, *[np.dtype(np.float32)] * (len(got) - 1)]
-        for one, other in zip(got, wanted, strict=False):
-            assert_near(place.get(one), other, np.sqrt(rows) * np.abs(other).max())
+        assert_gradients(place, (rows, columns), dtype, kind, more)
+
+
+@pytest.mark.parametrize("columns", [7, 60, 64, 1000, 1024, 4096, 16384])
+@pytest.mark.parametrize("threads, depth", [(32, 2), (64, 1), (128, 4)])
+@pytest.mark.parametrize("dtype", [DTYPES[0], DTYPES[3]], ids=str)
+def test_gradients_in_one_pass(place, monkeypatch, dtype, threads, depth, columns):
+    """Rows on their way while others are worked on: fewer blocks than rows, groups of threads without a row."""
+    if place.is_slow and columns > 64:
+        skip("slow")
+    for name, value in {"THREADS": threads, "RESIDENT": threads, "DEPTH": depth, "BLOCKS": 1, "ROWS": 1}.items():
+        monkeypatch.setattr(row_geometry, f"_SUM_{name}", value)
+    normalizing.plans.clear()
+    for kind, more in (("rms", {}), ("layer", {}), ("layer", {"bias": True})):
+        assert_gradients(place, (45 if place.is_slow else 601, columns), dtype, kind, more, "row_sums")
+    normalizing.plans.clear()
 
 
 @pytest.mark.parametrize("columns", [40, 4000, 4100, 33333])

@@ -33,6 +33,14 @@ _IDLE_BLOCKS, _LONG_BYTES = 64, 262144
 _BUSY, _BUSY_BLOCKS = 132 * _RESIDENT, 264
 #: Blocks that add up what rows bring to weights' gradients: a multiple of these; and rows that each has, at least.
 _SUM_BLOCKS, _SUM_ROWS = 132, 4
+#: Bytes of each input's row that a thread of these has, about; elements that it has at most, as it has their sums in
+#: registers; and that it has in registers itself, from one stage to the next.
+_SUM_BYTES, _SUM_ELEMENTS, _HELD_ELEMENTS = 4 * VECTOR_BYTES, 32, 16
+#: Threads of such a block where rows are short, and those that a multiprocessor has, with 128 registers each. Blocks of
+#: more threads read numbers again in each stage, as they have fewer registers.
+_SUM_THREADS, _SUM_RESIDENT = 256, 512
+#: Rows that are on their way, at most; bytes of shared memory that a block has beside these and weights.
+_SUM_DEPTH, _SUM_OWN_BYTES = 4, 3072
 
 
 class RowLaunch(NamedTuple):
@@ -52,6 +60,22 @@ class RowLaunch(NamedTuple):
     blocks: int = 1
     held: int = 1
     shared: int = 0
+
+
+class SumsLaunch(NamedTuple):
+    """How a kernel of `row_sums` is launched.
+
+    Attributes:
+        launch: its rows.
+        blocks: how many there are.
+        depth, threads, holds: as in `SumsSpec`.
+    """
+
+    launch: RowLaunch
+    blocks: int
+    depth: int
+    threads: int
+    holds: bool
 
 
 class Rows(NamedTuple):
@@ -106,26 +130,40 @@ def launch_rows(given: Rows, limits: Limits) -> RowLaunch:
     return _in_shared("shared", most, block, group * blocks, accesses, nbytes * kept, blocks, limits)
 
 
-def launch_sums(given: Rows, parts: int, limits: Limits) -> tuple[RowLaunch, int] | None:
-    """The launch of rows in registers, with `parts` sums of float32 for each column beside them in shared memory, and
-    how many blocks it has. None where a row is too long for it, or rows are too few."""
+def launch_sums(given: Rows, parts: int, weight_bytes: int, limits: Limits) -> SumsLaunch | None:
+    """The launch of rows in shared memory, with `parts` sums of float32 for each column beside them in registers.
+
+    `weight_bytes` are those of all weights' elements of one column. None where a row is too long for it, or rows are
+    too few.
+    """
     if given.is_double or given.is_across:
         return None
     accesses = given.columns // given.width
-    runs = min(_most_runs(given), power_of_two(accesses))
+    most = max(min(_SUM_ELEMENTS // given.width, _RUNS), 1)
+    runs = min(_SUM_BYTES // given.nbytes, most, power_of_two(accesses))
+    while 2 * runs <= most and _group(accesses, runs) > _SUM_RESIDENT:
+        runs *= 2
     group = _group(accesses, runs)
-    block = _block(group, given.rows)
-    threads = block[0] * block[1]
-    shared = 4 * parts * runs * given.width * threads
-    if threads > _MOST_THREADS or shared > limits.shared - _OWN_BYTES:
+    # Rows side by side where there are so many of them that all blocks have some.
+    many = max(given.rows // (_SUM_BLOCKS * _SUM_ROWS), 1)
+    side = max(min(_SUM_THREADS // group, 1 << many.bit_length() - 1), WARP // group, 1)
+    threads, units = group * side, -(-given.rows // side)
+    resident = _SUM_RESIDENT if threads <= _SUM_RESIDENT else _MOST_THREADS
+    weights, row = runs * given.width * weight_bytes * threads, runs * given.nbytes * given.kept * threads
+    fitting = (limits.shared + 1024) // (weights + row + _SUM_OWN_BYTES)
+    together = min(resident // threads, fitting)
+    if together == 0:
         return None
-    units = -(-given.rows // block[1])
-    together = min(_RESIDENT // threads, (limits.shared + 1024) // (shared + _OWN_BYTES // 4))
-    blocks = min(_SUM_BLOCKS * max(together, 1), units // _SUM_ROWS)
+    depth = min(((limits.shared + 1024) // together - _SUM_OWN_BYTES - weights) // row, _SUM_DEPTH)
+    blocks = min(_SUM_BLOCKS * together, units // _SUM_ROWS)
     if blocks < _SUM_BLOCKS:
         return None
+    # In the end half of the threads have their sums there.
+    shared = max(weights + depth * row, 4 * parts * runs * given.width * group * (side + 1 >> 1))
+    launch = RowLaunch("registers", runs, (group, side), shared=shared)
     # Equal shares.
-    return RowLaunch("registers", runs, block, shared=shared), -(-units // -(-units // blocks))
+    holds = runs * given.width <= _HELD_ELEMENTS and resident <= _SUM_RESIDENT
+    return SumsLaunch(launch, -(-units // -(-units // blocks)), depth, resident, holds)
 
 
 def _most_runs(given: Rows) -> int:
