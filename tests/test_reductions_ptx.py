@@ -187,20 +187,24 @@ def test_where_rows_are_kept(dtype, columns, form, blocks, whole):
 
 @pytest.mark.parametrize("dtype, columns, rows, together", [("bfloat16", 128, 1 << 16, True),
     ("float32", 4096, 4096, True), ("float32", 4097, 4096, True), ("float32", 4096, 400, False),
-    ("float64", 1024, 4096, False), ("float32", 16384, 8192, True), ("bfloat16", 16384, 8192, True),
-    ("float32", 1 << 16, 4096, False)])  # fmt: skip
+    ("float64", 1024, 4096, False), ("bfloat16", 16384, 8192, True), ("float32", 16384, 8192, True),
+    ("bfloat16", 1 << 17, 1024, True), ("float32", 1 << 17, 1024, True), ("float32", 1 << 18, 4096, False),
+    ("float32", 1 << 17, 40, False)])  # fmt: skip
 def test_gradients_of_weights_come_of_one_pass(dtype, columns, rows, together):
-    """Where a block has a row, and rows are many: those that are next are on their way into shared memory."""
+    """Where a block or a cluster has a row, and rows are many: the next ones are on their way into shared memory."""
     for name, sums in (("rms_norm_backward", 1), ("layer_norm_backward", 2)):
         orders = orders_of(normalizing.planned(name, rows_of(name, dtype, columns, rows=rows)))
         first = orders[0]
         assert [isinstance(order.kernel, SumsSpec) for order in orders].count(True) == together
         if together:
             assert first.grid[0] >= 100 and first.block[0] * first.block[1] <= 1024
-            kernel, nbytes = first.kernel, TABLE[dtype].itemsize * columns
+            kernel, nbytes = first.kernel, TABLE[dtype].itemsize * columns // first.cluster
             assert (2 * kernel.depth + 1) * nbytes <= first.shared <= 232448 - 2048
-            found = check(kernel, spilled=32 if kernel.threads == 512 else SUMS_SPILLED)
+            assert first.grid[0] % first.cluster == 0 and kernel.is_cluster == (first.cluster > 1)
+            found = check(kernel, spilled=160 if kernel.is_cluster else 32 if kernel.threads == 512 else SUMS_SPILLED)
             assert found.text.count("cp.async.cg.shared.global" if kernel.rows.width > 1 else "cp.async.ca") > 0
+            # Rows side by side do not wait for each other; blocks of a cluster do.
+            assert ("bar.sync" in found.text) and (("barrier.cluster" in found.text) == kernel.is_cluster)
             # One reduction of all sums follows.
             assert all(len(order.pointers) >= 2 * sums for order in orders[1:]) and len(orders) <= 3
 

@@ -153,6 +153,27 @@ def test_forward_of_any_array(place, drawn):
 @given(calls())
 @few
 def test_backward_of_any_array(place, drawn):
+    assert_backward(place, drawn)
+
+
+@given(calls().filter(lambda drawn: drawn["many"] > 1))
+@few
+def test_backward_of_any_array_in_one_pass(place, drawn):
+    """As many rows as there are bring what they have to the weights' gradients at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        one_pass(patch, THREADS=8 if place.is_slow else 64)
+        assert_backward(place, drawn)
+    normalizing.plans.clear()
+
+
+def one_pass(patch, **sizes):
+    """Gradients of rows and weights take one pass, by one block or cluster."""
+    for name, value in {"BLOCKS": 1, "CLUSTERED": 1, "ROWS": 1, **sizes}.items():
+        patch.setattr(row_geometry, f"_SUM_{name}", value)
+    normalizing.plans.clear()
+
+
+def assert_backward(place, drawn):
     name, shape, dtype, axis = (drawn[key] for key in ("name", "shape", "dtype", "axis"))
     rng = np.random.default_rng(drawn["seed"])
     values = values_of(rng, name, shape, dtype)[: drawn["many"]]
@@ -223,18 +244,31 @@ def test_gradients_of_many_rows(place, columns, dtype):
         assert_gradients(place, (rows, columns), dtype, kind, more)
 
 
-@pytest.mark.parametrize("columns", [7, 60, 64, 1000, 1024, 4096, 16384])
-@pytest.mark.parametrize("threads, depth", [(32, 2), (64, 1), (128, 4)])
+@pytest.mark.parametrize(
+    "threads, depth, columns",
+    [(32, 2, 7), (32, 2, 64), (32, 2, 1000), (32, 2, 4096), (64, 1, 60), (64, 1, 1024), (64, 1, 16384), (128, 4, 7),
+     (128, 4, 60), (128, 4, 1024), (128, 4, 4096)],
+)  # fmt: skip
 @pytest.mark.parametrize("dtype", [DTYPES[0], DTYPES[3]], ids=str)
 def test_gradients_in_one_pass(place, monkeypatch, dtype, threads, depth, columns):
     """Rows on their way while others are worked on: fewer blocks than rows, groups of threads without a row."""
     if place.is_slow and columns > 64:
         skip("slow")
-    for name, value in {"THREADS": threads, "RESIDENT": threads, "DEPTH": depth, "BLOCKS": 1, "ROWS": 1}.items():
-        monkeypatch.setattr(row_geometry, f"_SUM_{name}", value)
-    normalizing.plans.clear()
-    for kind, more in (("rms", {}), ("layer", {}), ("layer", {"bias": True})):
+    one_pass(monkeypatch, THREADS=threads, RESIDENT=threads, DEPTH=depth)
+    for kind, more in (("rms", {}), ("layer", {}), ("layer", {"bias": True}))[:: 1 if columns < 100 else 2]:
         assert_gradients(place, (45 if place.is_slow else 601, columns), dtype, kind, more, "row_sums")
+    normalizing.plans.clear()
+
+
+@pytest.mark.parametrize("columns", [16388, 20001, 50000, 131072])
+@pytest.mark.parametrize("dtype", [DTYPES[0], DTYPES[3]], ids=str)
+def test_gradients_of_long_rows(place, monkeypatch, dtype, columns):
+    """Blocks of a cluster share a row: two, four or eight, and the last ones have less of it."""
+    if place.is_slow:
+        skip("slow")
+    one_pass(monkeypatch)
+    for kind, more in (("rms", {}), ("layer", {"bias": True})):
+        assert_gradients(place, (37, columns), dtype, kind, more, "row_sums")
     normalizing.plans.clear()
 
 

@@ -33,6 +33,9 @@ _IDLE_BLOCKS, _LONG_BYTES = 64, 262144
 _BUSY, _BUSY_BLOCKS = 132 * _RESIDENT, 264
 #: Blocks that add up what rows bring to weights' gradients: a multiple of these; and rows that each has, at least.
 _SUM_BLOCKS, _SUM_ROWS = 132, 4
+#: The same in clusters of four and eight: those lie in one part of a GPU each, and leave some of its 14 to 18
+#: multiprocessors idle. A cluster that had to wait for another to end would double the time.
+_SUM_CLUSTERED = 120
 #: Bytes of each input's row that a thread of these has, about; elements that it has at most, as it has their sums in
 #: registers; and that it has in registers itself, from one stage to the next.
 _SUM_BYTES, _SUM_ELEMENTS, _HELD_ELEMENTS = 4 * VECTOR_BYTES, 32, 16
@@ -67,12 +70,12 @@ class SumsLaunch(NamedTuple):
 
     Attributes:
         launch: its rows.
-        blocks: how many there are.
+        groups: how many blocks there are, or clusters of blocks that share a row.
         depth, threads, holds: as in `SumsSpec`.
     """
 
     launch: RowLaunch
-    blocks: int
+    groups: int
     depth: int
     threads: int
     holds: bool
@@ -138,16 +141,36 @@ def launch_sums(given: Rows, parts: int, weight_bytes: int, limits: Limits) -> S
     """
     if given.is_double or given.is_across:
         return None
-    accesses = given.columns // given.width
+    # As few blocks share a row as have registers enough, and room for the next one; if none have, as few as keep it.
+    shares = [1 << k for k in range(limits.cluster.bit_length())]
+    fitting = [each for blocks in shares if (each := _shared_sums(given, blocks, parts, weight_bytes, limits))]
+    easy = [each for each in fitting if each.depth >= min(2, _SUM_DEPTH) and each.threads <= _SUM_RESIDENT]
+    found = next(iter(easy + fitting), None)
+    if found is None:
+        return None
+    blocks, units = found.launch.blocks, -(-given.rows // found.launch.block[1])
+    busy = max((_SUM_BLOCKS if blocks <= 2 else _SUM_CLUSTERED) // blocks, 1)
+    groups = min(busy * found.groups, units // _SUM_ROWS)
+    # Equal shares.
+    return None if groups < busy else found._replace(groups=-(-units // -(-units // groups)))
+
+
+def _shared_sums(given: Rows, blocks: int, parts: int, weight_bytes: int, limits: Limits) -> SumsLaunch | None:
+    """`launch_sums` of rows that so many blocks share; None where these have no room. Its `groups` are for each of
+    those that keep a GPU busy."""
+    accesses = -(-given.columns // given.width // blocks)
     most = max(min(_SUM_ELEMENTS // given.width, _RUNS), 1)
     runs = min(_SUM_BYTES // given.nbytes, most, power_of_two(accesses))
     while 2 * runs <= most and _group(accesses, runs) > _SUM_RESIDENT:
         runs *= 2
-    group = _group(accesses, runs)
-    # Rows side by side where there are so many of them that all blocks have some.
-    many = max(given.rows // (_SUM_BLOCKS * _SUM_ROWS), 1)
-    side = max(min(_SUM_THREADS // group, 1 << many.bit_length() - 1), WARP // group, 1)
-    threads, units = group * side, -(-given.rows // side)
+    group, side = _group(accesses, runs), 1
+    if blocks == 1:
+        # Rows side by side where there are so many of them that all blocks have some.
+        many = max(given.rows // (_SUM_BLOCKS * _SUM_ROWS), 1)
+        side = max(min(_SUM_THREADS // group, 1 << many.bit_length() - 1), WARP // group, 1)
+    elif group < WARP:
+        return None
+    threads = group * side
     resident = _SUM_RESIDENT if threads <= _SUM_RESIDENT else _MOST_THREADS
     weights, row = runs * given.width * weight_bytes * threads, runs * given.nbytes * given.kept * threads
     fitting = (limits.shared + 1024) // (weights + row + _SUM_OWN_BYTES)
@@ -155,15 +178,11 @@ def launch_sums(given: Rows, parts: int, weight_bytes: int, limits: Limits) -> S
     if together == 0:
         return None
     depth = min(((limits.shared + 1024) // together - _SUM_OWN_BYTES - weights) // row, _SUM_DEPTH)
-    blocks = min(_SUM_BLOCKS * together, units // _SUM_ROWS)
-    if blocks < _SUM_BLOCKS:
-        return None
     # In the end half of the threads have their sums there.
     shared = max(weights + depth * row, 4 * parts * runs * given.width * group * (side + 1 >> 1))
-    launch = RowLaunch("registers", runs, (group, side), shared=shared)
-    # Equal shares.
+    launch = RowLaunch("registers", runs, (group, side), blocks, shared=shared)
     holds = runs * given.width <= _HELD_ELEMENTS and resident <= _SUM_RESIDENT
-    return SumsLaunch(launch, -(-units // -(-units // blocks)), depth, resident, holds)
+    return SumsLaunch(launch, together, depth, resident, holds)
 
 
 def _most_runs(given: Rows) -> int:

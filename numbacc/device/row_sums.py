@@ -19,7 +19,7 @@ from ..kernels.specs import WARP
 from .fold_kernels import FoldExecutable, FoldTask
 from .geometry import power_of_two
 from .map_executable import Kernel
-from .row_executable import RowExecutable, RowTask
+from .row_executable import RowExecutable, RowTask, clusters
 from .row_geometry import launch_sums
 from .steps import Scratch, Step, Steps
 
@@ -50,22 +50,24 @@ class RowSums(RowExecutable):
         if found is None:
             return None
         launch, scratch = found.launch, Scratch()
-        shape = (found.blocks, rows.columns)
+        shape = (found.groups, rows.columns)
         sums = layout(shape, row_major_strides(shape, 4), TABLE["float32"].numpy, self.device)
         places = tuple(arrays + parts + scratch.part(sums.nbytes) for _ in range(parts))
         order = self._order(own, rows, launch)
         kernel: Any = order.kernel._replace(warps=max(power_of_two(-(-launch.block[0] // WARP)), 2))
-        is_whole = launch.block[0] * launch.runs * rows.width == rows.columns
+        is_whole = launch.blocks * launch.block[0] * launch.runs * rows.width == rows.columns
         order = order._replace(
             kernel=SumsSpec(kernel, self._sums, parts, found.depth, found.threads, found.holds, is_whole),
-            grid=(found.blocks, 1),
+            grid=(found.groups * launch.blocks, 1),
             alignment=(*own, *[0] * parts),
             pointers=(*order.pointers, *((arrays + k, 0) for k in range(parts))),
-            constants=(*order.constants[:-2], -(-rows.rows // launch.block[1])),
+            constants=(*order.constants[:-1], -(-rows.rows // launch.block[1])),
             pairs=(),
         )
         launcher = launcher_class()(order)
-        launcher.algorithm = f"row_sums, {8 * rows.nbytes}-bit accesses, grid {order.grid}, block {order.block}"
+        launcher.algorithm = (
+            f"row_sums, {8 * rows.nbytes}-bit accesses, grid {order.grid}, block {order.block}{clusters(order)}"
+        )
         # There are so few that one pass is faster than two.
         fold = FoldExecutable(_fold(task, sums, self._weights), 1).choose((*[0] * parts, *key[arrays:]))
         steps = [

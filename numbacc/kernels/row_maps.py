@@ -84,7 +84,7 @@ def _stage(spec: RowSpec, number: int) -> SimpleNamespace:
     return SimpleNamespace(**vars(parts), function=function, merge=merge, done=done)
 
 
-def _settling(spec: RowSpec, stage: SimpleNamespace, number: int) -> Any:
+def _settling(spec: RowSpec, stage: SimpleNamespace, number: int, walks: bool = False) -> Any:
     """The device function (parts, cells, base, thread, rank, group, apart, blocks) -> the parts of all of a row's
     threads; cells from `base` on are this row's."""
     if spec.form == "across":
@@ -97,7 +97,7 @@ def _settling(spec: RowSpec, stage: SimpleNamespace, number: int) -> Any:
             return take(cells, 0, base + place + thread - rank * apart)
 
         return cuda.jit(device=True)(across)
-    threads, place = settling_warps(stage, spec.warps), number * CELLS
+    threads, place = settling_warps(stage, spec.warps, walks), number * CELLS
 
     def settle_threads(parts, cells, base, thread, rank, group, apart, blocks):
         return threads(parts, cells, base + place, thread, rank, group)
@@ -105,7 +105,7 @@ def _settling(spec: RowSpec, stage: SimpleNamespace, number: int) -> Any:
     found = cuda.jit(device=True)(settle_threads)
     if not spec.is_cluster:
         return found
-    clusters = settling_blocks(stage, number == 0)
+    clusters = settling_blocks(stage, number == 0 and not walks)
 
     def settle_all(parts, cells, base, thread, rank, group, apart, blocks):
         parts = found(parts, cells, base, thread, rank, group, apart, blocks)
@@ -139,19 +139,21 @@ def _each_stage(spec: RowSpec, make: Callable[..., Any], number: int) -> Any:
 # ---------------------------------------------------------------- rows in registers
 
 
-def reducing_registers(spec: RowSpec, gathering: Callable[..., Any]) -> Any:
+def reducing_registers(spec: RowSpec, gathering: Callable[..., Any], walks: bool = False) -> Any:
     """The device function (row, at, more) -> the results of all stages, of what a group of threads has of a row.
 
     Args:
         spec: the kernel.
         gathering: stage -> the device function (source, inside, given) -> the parts of one thread.
+        walks: True where groups take row after row: each waits for its own threads alone, and the kernel has waited for
+            all blocks of a cluster to begin.
 
     row is (source, inside, columns), at where its parts are brought together.
     """
 
     def make(number: int) -> Any:
         stage = _stage(spec, number)
-        gather, finish, done, settle = gathering(stage), stage.finish, stage.done, _settling(spec, stage, number)
+        gather, finish, done, settle = gathering(stage), stage.finish, stage.done, _settling(spec, stage, number, walks)
 
         def reduce(row, at, more, given):
             source, inside, count = row

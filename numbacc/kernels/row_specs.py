@@ -127,6 +127,11 @@ class SumsSpec(NamedTuple):
         return self.rows.compute
 
     @property
+    def is_cluster(self) -> bool:
+        """As in `RowSpec`."""
+        return self.rows.is_cluster
+
+    @property
     def needs_alignment(self) -> bool:
         """As in `RowSpec`."""
         return False

@@ -2,7 +2,8 @@
 
 A block takes some rows after the other, and each of its threads always the same columns of them: what it adds up it has
 in registers. The next rows are on their way meanwhile. In the end a block's groups of threads bring their sums
-together, and a row of them is in memory for each block; a reduction of these follows.
+together, and a row of them is in memory for each block; a reduction of these follows. A row that is too long for one
+block is shared by those of a cluster.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from ..base._numba import cuda
 from ..base.dtypes import TABLE
+from . import groups
 from .fold_lanes import parts_intrinsics
 from .folds import spreading
 from .groups import CELLS
@@ -56,10 +58,34 @@ def _within(runs: int) -> Callable[..., Any]:
     return jitted
 
 
+def _sharing(is_cluster: bool) -> Any:
+    """The device functions () -> (the number of a block, or of its cluster, how many these are, a block's number in its
+    cluster), and () -> nothing: all blocks of the cluster have begun when it returns."""
+    if not is_cluster:
+
+        def alone():
+            return cuda.blockIdx.x, cuda.gridDim.x, 0
+
+        return cuda.jit(device=True)(alone), cuda.jit(device=True)(lambda: None)
+
+    number, many, own, arrive, wait = (
+        groups.cluster_number, groups.clusters, groups.block_in_cluster, groups.arrive, groups.wait
+    )  # fmt: skip
+
+    def together():
+        return number(), many(), own()
+
+    def begun():
+        arrive()
+        wait()
+
+    return cuda.jit(device=True)(together), cuda.jit(device=True)(begun)
+
+
 def make(spec: SumsSpec) -> Kernel:
     """A block of x times y threads: x of them take a row, `units` times y rows are there in all.
 
-    Columns are a multiple of those in an access, and all of a row is taken at once.
+    Columns are a multiple of those in an access, and all of a row is taken at once; in a cluster `blocks` take it.
     """
     row = spec.rows
     own = operands(tuple(TABLE[name] for name in row.reads), 1, 1, row.compute)
@@ -73,14 +99,14 @@ def make(spec: SumsSpec) -> Kernel:
     own = ring(spec)
     fetch, fetch_weights, commit, wait, take = own.fetch, own.fetch_weights, own.commit, own.wait, own.take
     finish, begin, put, gain_from, flush = own.finish, own.begin, own.put, own.gain_from, own.flush
-    reduce_all = reducing_registers(row, own.gathering)
+    reduce_all, (sharing, begun) = reducing_registers(row, own.gathering, walks=True), _sharing(row.is_cluster)
     function, adding = (specialize(each.function, row.compute, row.narrow) for each in (row.formula, spec.sums))
     slots, each = max(len(stage.start) for stage in stages), len(stages) * CELLS
     both = 2 * each
     parts = parts_intrinsics((row.compute,), (np.dtype(row.compute).type(0),), row.compute)
     cell, enter, leave, memory = parts.cell, parts.enter, parts.leave, kept_memory
 
-    def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, units, words):
+    def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, blocks, units, words):
         more = scalars(words)
         enter()
         cells = cuda.shared.array((slots, both), cell)
@@ -88,22 +114,24 @@ def make(spec: SumsSpec) -> Kernel:
         tile = memory()
         rank, group, side, sides = cuda.threadIdx.x, cuda.blockDim.x, cuda.threadIdx.y, cuda.blockDim.y
         place = side * group + rank, group * sides
-        item, step, line = rank * width, group * width, (columns,)
+        first, apart, share = sharing()
+        item, step, line = (share * group + rank) * width, blocks * group * width, (columns,)
         inside = inside_of(item, step, columns)
         fetch_weights(ins, spread(unravel(0, outer), item, step, line, in_steps), inside, place, tile)
-        ahead = cuda.blockIdx.x
+        ahead = first
         for slot in range(depth):
             number = ahead * sides + side
             if number < rows:
                 fetch(ins, spread(unravel(number, outer), item, step, line, in_steps), inside, place, slot, tile)
             commit()
-            ahead += cuda.gridDim.x
+            ahead += apart
+        begun()
         sums = begin()
-        unit, base, slot = cuda.blockIdx.x, 0, 0
+        unit, base, slot = first, 0, 0
         while unit < units:
             wait()
             source = take(place, slot, tile)
-            at = cells, base, place[0], rank, group, 1, 1
+            at = cells, base, place[0], rank, group, 1, blocks
             results = reduce_all((source, inside, columns), at, more)
             number = unit * sides + side
             if number < rows:
@@ -113,8 +141,8 @@ def make(spec: SumsSpec) -> Kernel:
             if number < rows:
                 fetch(ins, spread(unravel(number, outer), item, step, line, in_steps), inside, place, slot, tile)
             commit()
-            ahead += cuda.gridDim.x
-            unit += cuda.gridDim.x
+            ahead += apart
+            unit += apart
             slot = slot + 1 if slot + 1 < depth else 0
             # What one row's threads still read the next one's must not overwrite.
             base = each - base
@@ -129,13 +157,13 @@ def make(spec: SumsSpec) -> Kernel:
                 sums = gain_from((place[0], half * group), sums, tile)
             left = half
         if side == 0:
-            flush(outs, places_of(cuda.blockIdx.x * columns + item, step), sums, inside)
+            flush(outs, places_of(first * columns + item, step), sums, inside)
 
     return kernel
 
 
 #: Integers behind `outer`.
-_SCALARS = 3
+_SCALARS = 4
 
 
 def parameters(spec: SumsSpec) -> Sequence[tuple[str, Any]]:
