@@ -201,7 +201,7 @@ def test_gradients_of_weights_come_of_one_pass(dtype, columns, rows, together):
             kernel, nbytes = first.kernel, TABLE[dtype].itemsize * columns // first.cluster
             assert (2 * kernel.depth + 1) * nbytes <= first.shared <= 232448 - 2048
             assert first.grid[0] % first.cluster == 0 and kernel.is_cluster == (first.cluster > 1)
-            found = check(kernel, spilled=160 if kernel.is_cluster else 32 if kernel.threads == 512 else SUMS_SPILLED)
+            found = check(kernel, spilled=200 if kernel.is_cluster else 32 if kernel.threads == 512 else SUMS_SPILLED)
             assert found.text.count("cp.async.cg.shared.global" if kernel.rows.width > 1 else "cp.async.ca") > 0
             # Rows side by side do not wait for each other; blocks of a cluster do.
             assert ("bar.sync" in found.text) and (("barrier.cluster" in found.text) == kernel.is_cluster)

@@ -16,6 +16,7 @@ from ..base._numba import SIMULATED, cuda, types
 from ..base.dtypes import TABLE
 from .intrinsics import Operand
 from .row_specs import SumsSpec
+from .specialize import specialize
 from .specs import VECTOR_BYTES
 
 if SIMULATED:
@@ -84,8 +85,9 @@ def ring(spec: SumsSpec) -> SimpleNamespace:
         ``take(place, slot, tile)``: what the other functions are given of that row: the numbers of all inputs where the
         spec says that they are held, else where they are;
         ``gathering(stage)``: the function (row, inside, given) -> a stage's parts of one thread;
-        ``finish(function, adding, sums, row, addresses, at, inside, results, scalars)``: store the results of a row's
-        formula, and return the sums with what the other formula adds;
+        ``finish(sums, row, addresses, at, inside, results, scalars, ahead)``: store the results of a row's formula, and
+        return the sums with what the other formula adds; with `ahead` (addresses, at, whether it is there, place, slot,
+        tile) of a row, () for none, `fetch` each of its runs as soon as that run's numbers are read;
         ``begin()``: sums of nothing; ``put(place, sums, tile)``, ``gain_from(place, sums, tile)``: into shared memory,
         and added from there;
         ``flush(addresses, at, sums, inside)``: store them in the last arrays, those of each run from one offset on.
@@ -95,13 +97,14 @@ def ring(spec: SumsSpec) -> SimpleNamespace:
     writes = tuple(Operand(TABLE[name], "", row.width, False) for name in row.writes)
     kept = _cells(reads, range(row.kept), row.width, row.runs)
     others = _cells(reads, range(row.kept, len(reads)), row.width, row.runs)
-    return SimpleNamespace(**make_ring(spec, reads, writes, kept, others, min(row.width, _WORDS)))
+    formulas = [specialize(each.function, row.compute, row.narrow) for each in (row.formula, spec.sums)]
+    return SimpleNamespace(**make_ring(spec, formulas, reads, writes, kept, others, min(row.width, _WORDS)))
 
 
 if not SIMULATED:
 
     def make_ring(
-        spec: Any, reads: Sequence[Any], writes: Sequence[Any], kept: Any, others: Any, unit: int
+        spec: Any, formulas: Any, reads: Sequence[Any], writes: Sequence[Any], kept: Any, others: Any, unit: int
     ) -> dict[str, Any]:
         width, runs, parts = spec.rows.width, spec.rows.runs, spec.parts
         lanes, pieces = runs * width, width // unit
@@ -137,7 +140,7 @@ if not SIMULATED:
 
         def copied(builder: Any, cells: list[Cell], given: Any, place: Any, before: Any) -> None:
             addresses, at, inside = given
-            for run in range(runs):
+            for run in sorted({cell.run for cell in cells}):
                 offsets = builder.extract_value(at, run)
                 with builder.if_then(builder.extract_value(inside, run)):
                     for cell in cells:
@@ -243,9 +246,9 @@ if not SIMULATED:
             return gather_all
 
         @intrinsic
-        def finish(
+        def finish_row(
             typing: Any, function: Any, adding: Any, sums: Any, row: Any, addresses: Any, at: Any, inside: Any,
-            results: Any, scalars: Any,
+            results: Any, scalars: Any, ahead: Any,
         ) -> Any:  # fmt: skip
             call, kinds = call_of(function, typing, [*number_types, *results, *scalars])
             add_call, _ = call_of(adding, typing, [*number_types, *results])
@@ -261,6 +264,8 @@ if not SIMULATED:
                                for k, given in ((7, results), (8, scalars)))  # fmt: skip
                 for run in range(runs):
                     rows = list(zip(*numbers_at(context, builder, args[3], run), strict=True))
+                    if len(ahead):
+                        fetch_run(builder, args[9], args[6], run)
                     made = called(context, builder, function, call, rows, [*known, *more])
                     offsets = builder.extract_value(args[5], run)
                     with builder.if_then(builder.extract_value(args[6], run)):
@@ -276,7 +281,19 @@ if not SIMULATED:
                             found = builder.insert_value(found, total, place)
                 return found
 
-            return sums(function, adding, sums, row, addresses, at, inside, results, scalars), generate
+            return sums(function, adding, sums, row, addresses, at, inside, results, scalars, ahead), generate
+
+        def fetch_run(builder: Any, ahead: Any, inside: Any, run: int) -> None:
+            addresses, at, is_there, place, slot, _ = (builder.extract_value(ahead, k) for k in range(6))
+            with builder.if_then(is_there):
+                own = [cell for cell in kept[0] if cell.run == run]
+                copied(builder, own, (addresses, at, inside), place, before_slot(builder, slot))
+
+        function, adding = formulas
+
+        @cuda.jit(device=True)
+        def finish(sums, row, addresses, at, inside, results, scalars, ahead):
+            return finish_row(function, adding, sums, row, addresses, at, inside, results, scalars, ahead)
 
         def every() -> Any:
             """(number, part, run, first lane, elements before it in its run) of the units that sums are stored in."""

@@ -25,7 +25,6 @@ from .row_lanes import kept_memory
 from .row_maps import insides, reducing_registers, spreading_some
 from .row_rings import ring
 from .row_specs import SumsSpec
-from .specialize import specialize
 from .specs import Kernel, words_of
 
 
@@ -82,6 +81,35 @@ def _sharing(is_cluster: bool) -> Any:
     return cuda.jit(device=True)(together), cuda.jit(device=True)(begun)
 
 
+def _advancing(spec: SumsSpec, finish: Any, fetch: Any, unravel: Any, spread: Any) -> Any:
+    """The device function (sums, source, results, number, coming, slot, row) -> the sums with those of a row of that
+    number, whose results are written; the one that comes behind those on their way, in its place, is on its way then.
+
+    `row` is what is the same for all of them.
+    """
+
+    def behind(sums, source, results, number, coming, slot, row):
+        ins, outs, in_steps, out_steps, outer, rows, item, step, line, inside, place, tile, more = row
+        if number < rows:
+            places = spread(unravel(number, outer), item, step, line, out_steps)
+            sums = finish(sums, source, outs, places, inside, results, more, ())
+        if coming < rows:
+            fetch(ins, spread(unravel(coming, outer), item, step, line, in_steps), inside, place, slot, tile)
+        return sums
+
+    def between(sums, source, results, number, coming, slot, row):
+        ins, outs, in_steps, out_steps, outer, rows, item, step, line, inside, place, tile, more = row
+        if number < rows:
+            is_there = coming < rows
+            ahead = spread(unravel(coming if is_there else 0, outer), item, step, line, in_steps)
+            places = spread(unravel(number, outer), item, step, line, out_steps)
+            sums = finish(sums, source, outs, places, inside, results, more, (ins, ahead, is_there, place, slot, tile))
+        return sums
+
+    # Without another row on its way, memory would wait while this one's results are made.
+    return cuda.jit(device=True)(behind if spec.depth > 1 else between)
+
+
 def make(spec: SumsSpec) -> Kernel:
     """A block of x times y threads: x of them take a row, `units` times y rows are there in all.
 
@@ -100,7 +128,7 @@ def make(spec: SumsSpec) -> Kernel:
     fetch, fetch_weights, commit, wait, take = own.fetch, own.fetch_weights, own.commit, own.wait, own.take
     finish, begin, put, gain_from, flush = own.finish, own.begin, own.put, own.gain_from, own.flush
     reduce_all, (sharing, begun) = reducing_registers(row, own.gathering, walks=True), _sharing(row.is_cluster)
-    function, adding = (specialize(each.function, row.compute, row.narrow) for each in (row.formula, spec.sums))
+    advance = _advancing(spec, finish, fetch, unravel, spread)
     slots, each = max(len(stage.start) for stage in stages), len(stages) * CELLS
     both = 2 * each
     parts = parts_intrinsics((row.compute,), (np.dtype(row.compute).type(0),), row.compute)
@@ -127,19 +155,14 @@ def make(spec: SumsSpec) -> Kernel:
             ahead += apart
         begun()
         sums = begin()
+        same = ins, outs, in_steps, out_steps, outer, rows, item, step, line, inside, place, tile, more
         unit, base, slot = first, 0, 0
         while unit < units:
             wait()
             source = take(place, slot, tile)
             at = cells, base, place[0], rank, group, 1, blocks
             results = reduce_all((source, inside, columns), at, more)
-            number = unit * sides + side
-            if number < rows:
-                places = spread(unravel(number, outer), item, step, line, out_steps)
-                sums = finish(function, adding, sums, source, outs, places, inside, results, more)
-            number = ahead * sides + side
-            if number < rows:
-                fetch(ins, spread(unravel(number, outer), item, step, line, in_steps), inside, place, slot, tile)
+            sums = advance(sums, source, results, unit * sides + side, ahead * sides + side, slot, same)
             commit()
             ahead += apart
             unit += apart

@@ -81,7 +81,7 @@ def make_keeping(spec: Any, reads: Sequence[Any], writes: Sequence[Any], runs: i
 
 
 def make_ring(
-    spec: Any, reads: Sequence[Any], writes: Sequence[Any], kept: Any, others: Any, unit: int
+    spec: Any, formulas: Any, reads: Sequence[Any], writes: Sequence[Any], kept: Any, others: Any, unit: int
 ) -> dict[str, Any]:
     """See `row_rings.ring`. What is copied is there at once."""
     width, runs, parts = spec.rows.width, spec.rows.runs, spec.parts
@@ -135,10 +135,15 @@ def make_ring(
 
         return gather
 
+    function, adding = formulas
+
     def finish(
-        function: Any, adding: Any, sums: Any, row: Any, addresses: Any, offsets: Any, inside: Any, results: Any,
-        scalars: Any,
-    ) -> Any:  # fmt: skip
+        sums: Any, row: Any, addresses: Any, offsets: Any, inside: Any, results: Any, scalars: Any, ahead: Any
+    ) -> Any:
+        if ahead:
+            sources, places, is_there, place, slot, tile = ahead
+            if is_there:
+                fetch(sources, places, inside, place, slot, tile)
         values = zip(*(_apply(function, each, (*results, *scalars)) for each in row), strict=True)
         for operand, address, k, numbers in zip(writes, addresses, range(len(writes)), values, strict=False):
             for run in range(runs):
