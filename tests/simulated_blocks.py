@@ -9,7 +9,7 @@ from numbacc.kernels import groups
 from numbacc.kernels import scans as kernels
 
 #: No GPU is to be kept busy.
-_LAZY = {"_BUSY": 0, "_BUSY_BLOCKS": 0, "_MOST_THREADS": 8, "_SUM_BLOCKS": 1, "_SUM_ROWS": 2}
+_LAZY = {"_BUSY": 0, "_BUSY_BLOCKS": 0, "_MOST_THREADS": 8, "_SUM_BLOCKS": 1, "_SUM_ROWS": 2, "_SUM_THREADS": 8}
 
 
 def folds(patch):

@@ -68,8 +68,8 @@ class Launch(NamedTuple):
     repeated: tuple[int, ...] = ()
 
 
-def launch_of(walk: Walk, parts: Sequence[str]) -> Launch:
-    """The kernel and its grid, given the names of the parts' dtypes."""
+def launch_of(walk: Walk, parts: Sequence[str], most: int = _BLOCKS) -> Launch:
+    """The kernel and its grid, given the names of the parts' dtypes; `most` is as in `by_columns`."""
     kept, reduced, sizes = walk.kept, walk.reduced, walk.sizes
     inner = reduced.strides[: walk.inputs]
     along = [k for k, step in enumerate(inner) if step[-1] == 1]
@@ -92,7 +92,7 @@ def launch_of(walk: Walk, parts: Sequence[str]) -> Launch:
         width = _whole_width(walk, steps, straight, wide)
         while width > 1 and width * nbytes > _PARTS_BYTES:
             width //= 2
-    return by_columns(walk, width, _runs(sizes, width), _BLOCKS)
+    return by_columns(walk, width, _runs(sizes, width), most)
 
 
 def _runs(sizes: Sequence[int], width: int) -> int:

@@ -58,13 +58,19 @@ class FoldTask(NamedTuple):
 
 
 class FoldExecutable(Passes):
-    """A reduction, ready for arrays laid out as its task says, wherever they start."""
+    """A reduction, ready for arrays laid out as its task says, wherever they start.
+
+    Args:
+        task: the reduction.
+        most: as in `fold_geometry.by_columns`, for columns that are reduced; None where that depends on them.
+    """
 
     _takes_scalars = True
 
-    def __init__(self, task: FoldTask):
+    def __init__(self, task: FoldTask, most: int | None = None):
         super().__init__(task.op, task.names, task.inputs, task.outputs)
         self.task = task
+        self._limit = () if most is None else (most,)
         self.empty = 0 in task.lengths(task.kept)
         self._check_writable()
         self._walk = _walk(task)
@@ -76,7 +82,7 @@ class FoldExecutable(Passes):
         """The launches for arrays aligned so."""
         task, inputs = self.task, len(self.inputs)
         walk = self._walk._replace(alignments=alignments_of(task, key)[: self._walk.inputs])
-        launch = launch_of(walk, self._spec("whole").parts)
+        launch = launch_of(walk, self._spec("whole").parts, *self._limit)
         splits = launch.grid[1]
         reads = [(view.argument, view.offset) for view in task.reads]
         writes = [(view.argument, view.offset) for view in task.writes]

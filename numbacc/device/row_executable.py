@@ -55,6 +55,11 @@ class RowTask(NamedTuple):
     stats: int = 0
 
 
+def clusters(order: LaunchOrder) -> str:
+    """What a plan's algorithm says of them."""
+    return f", clusters of {order.cluster}" if order.cluster > 1 else ""
+
+
 class RowExecutable(Operation):
     """An operation on rows, ready for arrays laid out as its task says, wherever they start."""
 
@@ -78,10 +83,9 @@ class RowExecutable(Operation):
         launcher = launcher_class()(self._order(key, rows, launch_rows(rows, limits)))
         order = launcher.order
         kernel: Any = order.kernel
-        cluster = f", clusters of {order.cluster}" if order.cluster > 1 else ""
         launcher.algorithm = (
             f"row_maps, {kernel.form}, {8 * kernel.access_bytes}-bit accesses, grid {order.grid}, block {order.block}"
-            f"{cluster}"
+            f"{clusters(order)}"
         )
         return Kernel(launcher)
 

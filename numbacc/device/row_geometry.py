@@ -33,6 +33,17 @@ _IDLE_BLOCKS, _LONG_BYTES = 64, 262144
 _BUSY, _BUSY_BLOCKS = 132 * _RESIDENT, 264
 #: Blocks that add up what rows bring to weights' gradients: a multiple of these; and rows that each has, at least.
 _SUM_BLOCKS, _SUM_ROWS = 132, 4
+#: The same in clusters of four and eight: those lie in one part of a GPU each, and leave some of its 14 to 18
+#: multiprocessors idle. A cluster that had to wait for another to end would double the time.
+_SUM_CLUSTERED = 120
+#: Bytes of each input's row that a thread of these has, about; elements that it has at most, as it has their sums in
+#: registers; and that it has in registers itself, from one stage to the next.
+_SUM_BYTES, _SUM_ELEMENTS, _HELD_ELEMENTS = 4 * VECTOR_BYTES, 32, 16
+#: Threads of such a block where rows are short, and those that a multiprocessor has, with 128 registers each. Blocks of
+#: more threads read numbers again in each stage, as they have fewer registers.
+_SUM_THREADS, _SUM_RESIDENT = 256, 512
+#: Rows that are on their way, at most; bytes of shared memory that a block has beside these and weights.
+_SUM_DEPTH, _SUM_OWN_BYTES = 4, 3072
 
 
 class RowLaunch(NamedTuple):
@@ -52,6 +63,22 @@ class RowLaunch(NamedTuple):
     blocks: int = 1
     held: int = 1
     shared: int = 0
+
+
+class SumsLaunch(NamedTuple):
+    """How a kernel of `row_sums` is launched.
+
+    Attributes:
+        launch: its rows.
+        groups: how many blocks there are, or clusters of blocks that share a row.
+        depth, threads, holds: as in `SumsSpec`.
+    """
+
+    launch: RowLaunch
+    groups: int
+    depth: int
+    threads: int
+    holds: bool
 
 
 class Rows(NamedTuple):
@@ -106,26 +133,56 @@ def launch_rows(given: Rows, limits: Limits) -> RowLaunch:
     return _in_shared("shared", most, block, group * blocks, accesses, nbytes * kept, blocks, limits)
 
 
-def launch_sums(given: Rows, parts: int, limits: Limits) -> tuple[RowLaunch, int] | None:
-    """The launch of rows in registers, with `parts` sums of float32 for each column beside them in shared memory, and
-    how many blocks it has. None where a row is too long for it, or rows are too few."""
+def launch_sums(given: Rows, parts: int, weight_bytes: int, limits: Limits) -> SumsLaunch | None:
+    """The launch of rows in shared memory, with `parts` sums of float32 for each column beside them in registers.
+
+    `weight_bytes` are those of all weights' elements of one column. None where a row is too long for it, or rows are
+    too few.
+    """
     if given.is_double or given.is_across:
         return None
-    accesses = given.columns // given.width
-    runs = min(_most_runs(given), power_of_two(accesses))
-    group = _group(accesses, runs)
-    block = _block(group, given.rows)
-    threads = block[0] * block[1]
-    shared = 4 * parts * runs * given.width * threads
-    if threads > _MOST_THREADS or shared > limits.shared - _OWN_BYTES:
+    # As few blocks share a row as have registers enough, and room for the next one; if none have, as few as keep it.
+    shares = [1 << k for k in range(limits.cluster.bit_length())]
+    fitting = [each for blocks in shares if (each := _shared_sums(given, blocks, parts, weight_bytes, limits))]
+    easy = [each for each in fitting if each.depth >= min(2, _SUM_DEPTH) and each.threads <= _SUM_RESIDENT]
+    found = next(iter(easy + fitting), None)
+    if found is None:
         return None
-    units = -(-given.rows // block[1])
-    together = min(_RESIDENT // threads, (limits.shared + 1024) // (shared + _OWN_BYTES // 4))
-    blocks = min(_SUM_BLOCKS * max(together, 1), units // _SUM_ROWS)
-    if blocks < _SUM_BLOCKS:
-        return None
+    blocks, units = found.launch.blocks, -(-given.rows // found.launch.block[1])
+    busy = max((_SUM_BLOCKS if blocks <= 2 else _SUM_CLUSTERED) // blocks, 1)
+    groups = min(busy * found.groups, units // _SUM_ROWS)
     # Equal shares.
-    return RowLaunch("registers", runs, block, shared=shared), -(-units // -(-units // blocks))
+    return None if groups < busy else found._replace(groups=-(-units // -(-units // groups)))
+
+
+def _shared_sums(given: Rows, blocks: int, parts: int, weight_bytes: int, limits: Limits) -> SumsLaunch | None:
+    """`launch_sums` of rows that so many blocks share; None where these have no room. Its `groups` are for each of
+    those that keep a GPU busy."""
+    accesses = -(-given.columns // given.width // blocks)
+    most = max(min(_SUM_ELEMENTS // given.width, _RUNS), 1)
+    runs = min(_SUM_BYTES // given.nbytes, most, power_of_two(accesses))
+    while 2 * runs <= most and _group(accesses, runs) > _SUM_RESIDENT:
+        runs *= 2
+    group, side = _group(accesses, runs), 1
+    if blocks == 1:
+        # Rows side by side where there are so many of them that all blocks have some.
+        many = max(given.rows // (_SUM_BLOCKS * _SUM_ROWS), 1)
+        side = max(min(_SUM_THREADS // group, 1 << many.bit_length() - 1), WARP // group, 1)
+    elif group < WARP:
+        return None
+    threads = group * side
+    resident = _SUM_RESIDENT if threads <= _SUM_RESIDENT else _MOST_THREADS
+    weights, row = runs * given.width * weight_bytes * threads, runs * given.nbytes * given.kept * threads
+    fitting = (limits.shared + 1024) // (weights + row + _SUM_OWN_BYTES)
+    together = min(resident // threads, fitting)
+    if together == 0:
+        return None
+    depth = min(((limits.shared + 1024) // together - _SUM_OWN_BYTES - weights) // row, _SUM_DEPTH)
+    # In the end half of the threads have their sums there.
+    shared = max(weights + depth * row, 4 * parts * runs * given.width * group * (side + 1 >> 1))
+    launch = RowLaunch("registers", runs, (group, side), blocks, shared=shared)
+    holds = runs * given.width <= _HELD_ELEMENTS and resident <= _SUM_RESIDENT
+    return SumsLaunch(launch, together, depth, resident, holds)
 
 
 def _most_runs(given: Rows) -> int:

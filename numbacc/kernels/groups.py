@@ -14,7 +14,7 @@ from .row_specs import ROW_BLOCKS, ROW_BOUNDS
 from .specs import WARP
 
 if SIMULATED:
-    from .simulated_groups import swap
+    from .simulated_groups import meet, swap
 else:
     from ..base._numba import intrinsic, ir, types
     from .access import aggregate
@@ -49,15 +49,24 @@ def _merging(stage: SimpleNamespace, lanes: int) -> Callable[..., Any]:
     return jitted
 
 
-def settling_warps(stage: SimpleNamespace, warps: int) -> Any:
+def settling_warps(stage: SimpleNamespace, warps: int, walks: bool = False) -> Any:
     """The device function (parts, cells, place, thread, rank, group) -> the parts of a group of threads, for all of it.
 
     Threads of a group are next to each other: a power of two up to a warp's, or whole warps, `warps` at most, which is
     a power of two. `thread` is a thread's number in the block, `rank` that in its group; cells from `place` on are the
-    group's block's.
+    group's block's. With `walks` a block's groups of several warps, at most 15 and one for each `threadIdx.y`, do not
+    wait for each other.
     """
     put, take, join, merge, nothing = stage.put, stage.take, stage.join, stage.merge, stage.start(1)
     warp, shift, whole, others = WARP, WARP.bit_length() - 1, _merging(stage, WARP), _merging(stage, warps)
+
+    def meet_all(group):
+        cuda.syncthreads()
+
+    def meet_own(group):
+        meet(cuda.threadIdx.y + 1, group)
+
+    wait_for_warps = cuda.jit(device=True)(meet_own if walks else meet_all)
 
     def settle(parts, cells, place, thread, rank, group):
         if group < warp:
@@ -71,7 +80,7 @@ def settling_warps(stage: SimpleNamespace, warps: int) -> Any:
             return parts
         if thread & (warp - 1) == 0:
             put(cells, 0, place + (thread >> shift), parts)
-        cuda.syncthreads()
+        wait_for_warps(group)
         # Threads of every warp take one part each: one after the other they would wait for each in turn.
         number, parts = thread & (warps - 1), nothing()
         if number < group >> shift:
@@ -146,6 +155,17 @@ if not SIMULATED:
 
         return parts(parts, step), generate
 
+    @intrinsic
+    def meet(typing: Any, number: Any, threads: Any) -> Any:
+        """A barrier of whole warps of a block, so many threads; those that meet there give the same number, 1 to 15."""
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            given = [builder.trunc(n, _I32) if n.type.width > 32 else n for n in args]
+            assembly(builder, ir.VoidType(), "bar.sync $0, $1;", "r,r,~{memory}", given, "convergent")
+            return context.get_dummy_value()
+
+        return types.void(number, threads), generate
+
     def _barrier(text: str) -> Any:
         @intrinsic
         def barrier(typing: Any) -> Any:
@@ -159,12 +179,17 @@ if not SIMULATED:
 
     arrive, wait = _barrier("barrier.cluster.arrive.release;"), _barrier("barrier.cluster.wait.acquire;")
 
-    @intrinsic
-    def block_in_cluster(typing: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return assembly(builder, _I32, "mov.u32 $0, %cluster_ctarank;", "=r", [])
+    def _special(name: str) -> Any:
+        @intrinsic
+        def read(typing: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                return assembly(builder, _I32, f"mov.u32 $0, %{name};", "=r", [])
 
-        return types.int32(), generate
+            return types.int32(), generate
+
+        return read
+
+    block_in_cluster, cluster_number, clusters = map(_special, ("cluster_ctarank", "clusterid.x", "nclusterid.x"))
 
     @intrinsic
     def put_in(typing: Any, cells: Any, place: Any, parts: Any, block: Any) -> Any:

@@ -184,13 +184,14 @@ if not SIMULATED:
 
         return result(coordinates, steps), generate
 
-    def _call(formula: Any, typing: Any, numbers: Sequence[Any]) -> tuple[Any, Any]:
+    def call_of(formula: Any, typing: Any, numbers: Sequence[Any]) -> tuple[Any, Any]:
         """(signature of a formula's call with numbers of these types, the types of its results)."""
         call = formula.get_call_type(typing, tuple(numbers), {})
         result = call.return_type
         return call, tuple(result) if isinstance(result, types.BaseTuple) else (result,)
 
-    def _results(builder: Any, call: Any, answer: Any) -> list[Any]:
+    def results_of(builder: Any, call: Any, answer: Any) -> list[Any]:
+        """The numbers that such a call returns."""
         if not isinstance(call.return_type, types.BaseTuple):
             return [answer]
         return [builder.extract_value(answer, k) for k in range(len(call.return_type))]
@@ -198,7 +199,7 @@ if not SIMULATED:
     @intrinsic
     def _map_lanes(typing: Any, formula: Any, values: Any, scalars: Any) -> Any:
         lanes = len(values[0])
-        call, results = _call(formula, typing, [*(row.dtype for row in values), *scalars])
+        call, results = call_of(formula, typing, [*(row.dtype for row in values), *scalars])
         result = types.Tuple([types.UniTuple(kind, lanes) for kind in results])
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -206,7 +207,7 @@ if not SIMULATED:
             more = [builder.extract_value(args[2], k) for k in range(len(scalars))]
             for lane in range(lanes):
                 numbers = [builder.extract_value(args[1], (k, lane)) for k in range(len(values))]
-                for k, number in enumerate(_results(builder, call, function(builder, [*numbers, *more]))):
+                for k, number in enumerate(results_of(builder, call, function(builder, [*numbers, *more]))):
                     items[k, lane] = number
             return aggregate(context, builder, result, items)
 
@@ -214,13 +215,13 @@ if not SIMULATED:
 
     @intrinsic
     def _apply(typing: Any, formula: Any, values: Any, scalars: Any) -> Any:
-        call, results = _call(formula, typing, [*values, *scalars])
+        call, results = call_of(formula, typing, [*values, *scalars])
         result = types.Tuple(results)
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             numbers = [builder.extract_value(args[1], k) for k in range(len(values))]
             numbers += [builder.extract_value(args[2], k) for k in range(len(scalars))]
-            found = _results(builder, call, context.get_function(formula, call)(builder, numbers))
+            found = results_of(builder, call, context.get_function(formula, call)(builder, numbers))
             return aggregate(context, builder, result, dict(enumerate(found)))
 
         return result(formula, values, scalars), generate

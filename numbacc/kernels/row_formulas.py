@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Any
 
-from .arithmetic import exp
+from .arithmetic import exp, reciprocal_root
 from .fold_formulas import add, add_two, larger, part, same
 from .formula import Formula, Reduction, RowFormula
 
@@ -172,8 +172,10 @@ def rms_products_w(dy, x, w, eps):
 
 def rms_factors(squares, products, count, eps):
     """(r, r³ Σ g x / n), g = dy w."""
-    factor = 1.0 / math.sqrt(squares / count + eps)
-    return factor, factor * factor * factor * (products / count)
+    # Kernels divide once for all rows.
+    share = 1.0 / count
+    factor = reciprocal_root(squares * share + eps)
+    return factor, factor * (factor * (factor * (products * share)))
 
 
 def rms_backward(dy, x, factor, slope, eps):
@@ -183,7 +185,12 @@ def rms_backward(dy, x, factor, slope, eps):
 
 def rms_backward_w(dy, x, w, factor, slope, eps):
     """(dy w r - x r³ Σ g x / n,)."""
-    return (dy * w * factor - x * slope,)
+    return (dy * factor * w - x * slope,)
+
+
+def middle_of(total, count, eps):
+    """(Σ / n,)."""
+    return (total * (1.0 / count),)
 
 
 def second(dy, x, eps):
@@ -209,19 +216,20 @@ def layer_products_w(dy, x, w, mean, eps):
 
 
 def layer_factors(squares, gradients, products, count, eps):
-    """(r, Σ g / n, r² Σ g d / n)."""
-    factor = 1.0 / math.sqrt(squares / count + eps)
-    return factor, gradients / count, factor * factor * (products / count)
+    """(r, r Σ g / n, r³ Σ g d / n)."""
+    share = 1.0 / count
+    factor = reciprocal_root(squares * share + eps)
+    return factor, factor * (gradients * share), factor * (factor * (factor * (products * share)))
 
 
 def layer_backward(dy, x, mean, factor, middle, slope, eps):
-    """(r (dy - Σ g / n - d r² Σ g d / n),)."""
-    return (factor * (dy - middle - (x - mean) * slope),)
+    """(dy r - r Σ g / n - d r³ Σ g d / n,)."""
+    return (dy * factor - ((x - mean) * slope + middle),)
 
 
 def layer_backward_w(dy, x, w, mean, factor, middle, slope, eps):
-    """(r (dy w - Σ g / n - d r² Σ g d / n),)."""
-    return (factor * (dy * w - middle - (x - mean) * slope),)
+    """(dy w r - r Σ g / n - d r³ Σ g d / n,)."""
+    return (dy * factor * w - ((x - mean) * slope + middle),)
 
 
 _ALL = (
@@ -236,9 +244,11 @@ _ALL = (
     RowFormula("layer_norm_wb", layer_norm_wb, (_sum(value_wb, mean_of), _sum(apart_wb, rms_factor))),
     RowFormula("rms_norm_backward", rms_backward, (_sum(rms_products, rms_factors, 2),)),
     RowFormula("rms_norm_backward_w", rms_backward_w, (_sum(rms_products_w, rms_factors, 2),)),
-    RowFormula("layer_norm_backward", layer_backward, (_sum(second, mean_of), _sum(layer_products, layer_factors, 3))),
     RowFormula(
-        "layer_norm_backward_w", layer_backward_w, (_sum(second_w, mean_of), _sum(layer_products_w, layer_factors, 3))
+        "layer_norm_backward", layer_backward, (_sum(second, middle_of), _sum(layer_products, layer_factors, 3))
+    ),
+    RowFormula(
+        "layer_norm_backward_w", layer_backward_w, (_sum(second_w, middle_of), _sum(layer_products_w, layer_factors, 3))
     ),
 )
 
@@ -259,19 +269,24 @@ def layer_gradients(dy, x, mean, factor):
     return dy * ((x - mean) * factor), dy
 
 
-def rms_sum(dy, x, factor, slope):
+def rms_sum(dy, x, w, factor, slope):
     """(dy x r,)."""
-    return (dy * (x * factor),)
+    return (dy * factor * x,)
 
 
-def layer_sum(dy, x, mean, factor, middle, slope):
+def layer_sum(dy, x, w, mean, factor, middle, slope):
     """(dy (x - mean) r,)."""
-    return (dy * ((x - mean) * factor),)
+    return (dy * factor * (x - mean),)
 
 
-def layer_sums(dy, x, mean, factor, middle, slope):
+def layer_sums(dy, x, w, mean, factor, middle, slope):
     """(dy (x - mean) r, dy)."""
-    return dy * ((x - mean) * factor), dy
+    return dy * factor * (x - mean), dy
+
+
+def both(a, b):
+    """(a, b)."""
+    return a, b
 
 
 def same_two(a, b, count):
@@ -284,11 +299,12 @@ def first_same(a, b, count):
     return (a,)
 
 
-#: Reductions over all rows: the gradients of a weight, and of a bias.
+#: Reductions over all rows: the gradients of a weight, and of a bias; and of two sums beside each other.
 GRADIENTS = {
     "rms_norm": _sum(rms_gradient),
     "layer_norm": _sum(layer_gradients, first_same, 2),
     "layer_norm_bias": _sum(layer_gradients, same_two, 2),
+    "two": _sum(both, same_two, 2),
 }
 
 

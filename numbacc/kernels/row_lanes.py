@@ -18,13 +18,13 @@ from .row_specs import RowSpec
 from .specs import VECTOR_BYTES
 
 if SIMULATED:
-    from .simulated_rows import kept_memory, make_keeping, make_summing
+    from .simulated_rows import kept_memory, make_keeping
 else:
     from ..base._numba import intrinsic, ir
     from . import formats
     from .access import address_of, aggregate, lanes_type, pointer_to, resized
     from .fold_lanes import numbers_of, put_run, run_at
-    from .formats import I32, I64
+    from .formats import I32
 
     I8 = ir.IntType(8)
 
@@ -33,7 +33,7 @@ else:
         """What the simulator's shared memory is passed on as; a GPU's has a name."""
         return 0
 
-    def _kept(builder: Any) -> Any:
+    def kept_place(builder: Any) -> Any:
         """The shared memory that a launch asks for."""
         module, name = builder.module, "numbacc_kept"
         if name in module.globals:
@@ -43,10 +43,7 @@ else:
         return memory
 
 
-__all__ = ["keeping", "kept_memory", "summing"]
-
-#: Numbers of float32 in an access of shared memory.
-_WORDS = VECTOR_BYTES // 4
+__all__ = ["keeping", "kept_memory"]
 
 
 @lru_cache(maxsize=256)
@@ -69,20 +66,6 @@ def keeping(spec: RowSpec, runs: int) -> SimpleNamespace:
     return SimpleNamespace(**make_keeping(spec, reads, writes, runs))
 
 
-@lru_cache(maxsize=64)
-def summing(spec: RowSpec, parts: int) -> SimpleNamespace:
-    """The intrinsics of what each thread adds up in shared memory: `parts` numbers of float32 for each that it holds.
-
-    Returns:
-        a namespace of
-        ``clear(tile, thread, threads)``: begin with 0;
-        ``gain(tile, thread, threads, values, inside)``: add numbers, of the runs that are inside;
-        ``flush(addresses, tile, thread, threads, at, inside)``: store the sums in the last `parts` arrays, those of
-        each run from one offset on.
-    """
-    return SimpleNamespace(**make_summing(spec, parts, min(spec.width, _WORDS)))
-
-
 if not SIMULATED:
 
     def make_keeping(spec: Any, reads: Sequence[Any], writes: Sequence[Any], runs: int) -> dict[str, Any]:
@@ -92,7 +75,7 @@ if not SIMULATED:
             """A pointer to what the tile has of a run of input k."""
             slot, step = (resized(builder, each, I32) for each in args[3:5])
             slot = builder.add(slot, builder.mul(step, I32(run * kept + k)))
-            start = builder.gep(_kept(builder), [I32(0), builder.mul(slot, I32(spec.access_bytes))])
+            start = builder.gep(kept_place(builder), [I32(0), builder.mul(slot, I32(spec.access_bytes))])
             return builder.bitcast(start, ir.PointerType(kind, addrspace=3))
 
         def kind_of(operand: Any) -> Any:
@@ -190,64 +173,3 @@ if not SIMULATED:
             "store": store,
             "note": note,
         }
-
-    def make_summing(spec: Any, parts: int, unit: int) -> dict[str, Any]:
-        runs, pieces = spec.runs, spec.width // unit
-        kind = ir.VectorType(ir.FloatType(), unit) if unit > 1 else ir.FloatType()
-        each = [(p, run, piece) for p in range(parts) for run in range(runs) for piece in range(pieces)]
-
-        def cell(builder: Any, place: Any, number: int) -> Any:
-            """A pointer to a thread's unit of that number; `place` is the thread, and how many there are."""
-            thread, threads = (resized(builder, n, I32) for n in place)
-            place = builder.add(thread, builder.mul(threads, I32(number)))
-            start = builder.gep(_kept(builder), [I32(0), builder.mul(place, I32(4 * unit))])
-            return builder.bitcast(start, ir.PointerType(kind, addrspace=3))
-
-        @intrinsic
-        def clear(typing: Any, tile: Any, thread: Any, threads: Any) -> Any:
-            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                for number in range(len(each)):
-                    builder.store(ir.Constant(kind, None), cell(builder, args[1:3], number))
-                return context.get_dummy_value()
-
-            return types.void(tile, thread, threads), generate
-
-        @intrinsic
-        def gain(typing: Any, tile: Any, thread: Any, threads: Any, values: Any, inside: Any) -> Any:
-            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                for run in range(runs):
-                    with builder.if_then(builder.extract_value(args[4], run)):
-                        for number, (p, own, piece) in enumerate(each):
-                            if own != run:
-                                continue
-                            first = run * spec.width + piece * unit
-                            numbers = [builder.extract_value(args[3], (p, first + j)) for j in range(unit)]
-                            pointer = cell(builder, args[1:3], number)
-                            builder.store(builder.fadd(builder.load(pointer), packed(builder, numbers)), pointer)
-                return context.get_dummy_value()
-
-            return types.void(tile, thread, threads, values, inside), generate
-
-        def packed(builder: Any, numbers: list[Any]) -> Any:
-            if unit == 1:
-                return numbers[0]
-            vector = ir.Constant(kind, ir.Undefined)
-            for j, number in enumerate(numbers):
-                vector = builder.insert_element(vector, number, I32(j))
-            return vector
-
-        @intrinsic
-        def flush(typing: Any, addresses: Any, tile: Any, thread: Any, threads: Any, at: Any, inside: Any) -> Any:
-            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                for number, (p, run, piece) in enumerate(each):
-                    with builder.if_then(builder.extract_value(args[5], run)):
-                        array = builder.extract_value(args[0], len(addresses) - parts + p)
-                        offset = resized(builder, builder.extract_value(args[4], run), I64)
-                        place = builder.mul(builder.add(offset, I64(piece * unit)), I64(4))
-                        pointer = pointer_to(builder, builder.add(array, place), kind)
-                        builder.store(builder.load(cell(builder, args[2:4], number)), pointer, align=4 * unit)
-                return context.get_dummy_value()
-
-            return types.void(addresses, tile, thread, threads, at, inside), generate
-
-        return {"clear": clear, "gain": gain, "flush": flush}

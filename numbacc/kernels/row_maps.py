@@ -84,7 +84,7 @@ def _stage(spec: RowSpec, number: int) -> SimpleNamespace:
     return SimpleNamespace(**vars(parts), function=function, merge=merge, done=done)
 
 
-def _settling(spec: RowSpec, stage: SimpleNamespace, number: int) -> Any:
+def _settling(spec: RowSpec, stage: SimpleNamespace, number: int, walks: bool = False) -> Any:
     """The device function (parts, cells, base, thread, rank, group, apart, blocks) -> the parts of all of a row's
     threads; cells from `base` on are this row's."""
     if spec.form == "across":
@@ -97,7 +97,7 @@ def _settling(spec: RowSpec, stage: SimpleNamespace, number: int) -> Any:
             return take(cells, 0, base + place + thread - rank * apart)
 
         return cuda.jit(device=True)(across)
-    threads, place = settling_warps(stage, spec.warps), number * CELLS
+    threads, place = settling_warps(stage, spec.warps, walks), number * CELLS
 
     def settle_threads(parts, cells, base, thread, rank, group, apart, blocks):
         return threads(parts, cells, base + place, thread, rank, group)
@@ -105,7 +105,7 @@ def _settling(spec: RowSpec, stage: SimpleNamespace, number: int) -> Any:
     found = cuda.jit(device=True)(settle_threads)
     if not spec.is_cluster:
         return found
-    clusters = settling_blocks(stage, number == 0)
+    clusters = settling_blocks(stage, number == 0 and not walks)
 
     def settle_all(parts, cells, base, thread, rank, group, apart, blocks):
         parts = found(parts, cells, base, thread, rank, group, apart, blocks)
@@ -139,21 +139,27 @@ def _each_stage(spec: RowSpec, make: Callable[..., Any], number: int) -> Any:
 # ---------------------------------------------------------------- rows in registers
 
 
-def reducing_registers(spec: RowSpec) -> Any:
-    """The device function (row, at, more) -> the results of all stages, of what a group of threads holds of a row:
-    row is (values, ins, places, inside, columns), at where its parts are brought together."""
-    rest = keeping(spec, spec.runs).rest
+def reducing_registers(spec: RowSpec, gathering: Callable[..., Any], walks: bool = False) -> Any:
+    """The device function (row, at, more) -> the results of all stages, of what a group of threads has of a row.
+
+    Args:
+        spec: the kernel.
+        gathering: stage -> the device function (source, inside, given) -> the parts of one thread.
+        walks: True where groups take row after row: each waits for its own threads alone, and the kernel has waited for
+            all blocks of a cluster to begin.
+
+    row is (source, inside, columns), at where its parts are brought together.
+    """
 
     def make(number: int) -> Any:
         stage = _stage(spec, number)
-        first_parts, fold_some, finish, merge = stage.first, stage.fold_some, stage.finish, stage.merge
-        of_numbers, done, settle = stage.function, stage.done, _settling(spec, stage, number)
+        gather, finish, done, settle = gathering(stage), stage.finish, stage.done, _settling(spec, stage, number, walks)
 
         def reduce(row, at, more, given):
-            values, ins, places, inside, count = row
+            source, inside, count = row
             cells, base, thread, rank, group, apart, blocks = at
-            parts = first_parts(of_numbers, values + rest(ins, places), given)
-            parts = settle(fold_some(merge, parts, inside), cells, base, thread, rank, group, apart, blocks)
+            parts = gather(source, inside, given)
+            parts = settle(parts, cells, base, thread, rank, group, apart, blocks)
             return finish(done, parts, count, more)
 
         return cuda.jit(device=True)(reduce)
@@ -166,12 +172,23 @@ def _in_registers(spec: RowSpec, io: SimpleNamespace) -> Any:
     all stages: a row that a group of threads holds is read, reduced and written."""
     lanes, spread, inside_of = keeping(spec, spec.runs), spreading_some(io, spec.runs), insides(spec.runs)
     first, rest, store, map_lanes = lanes.first, lanes.rest, lanes.store, io.map_lanes
-    function, reduce_all = specialize(spec.formula.function, spec.compute, spec.narrow), reducing_registers(spec)
+    function = specialize(spec.formula.function, spec.compute, spec.narrow)
+
+    def gathering(stage: SimpleNamespace) -> Any:
+        first_parts, fold_some, merge, of_numbers = stage.first, stage.fold_some, stage.merge, stage.function
+
+        def gather(source, inside, given):
+            values, ins, places = source
+            return fold_some(merge, first_parts(of_numbers, values + rest(ins, places), given), inside)
+
+        return cuda.jit(device=True)(gather)
+
+    reduce_all = reducing_registers(spec, gathering)
 
     def run(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more):
         places, inside = spread(here, item, step, line, steps), inside_of(item, step, line[0])
         values = first(ins, places)
-        results = reduce_all((values, ins, places, inside, line[0]), at, more)
+        results = reduce_all(((values, ins, places), inside, line[0]), at, more)
         found = map_lanes(function, values + rest(ins, places), results + more)
         store(outs, spread(here, item, step, line, out_steps), found, inside)
         return results

@@ -98,14 +98,23 @@ class SumsSpec(NamedTuple):
     """All that decides the code of the kernel of `row_sums`: gradients of rows, and of weights.
 
     Attributes:
-        rows: what is done with rows, which are kept in registers.
-        sums: what is added up over all of them, of the numbers that are kept and the results of all stages.
+        rows: what is done with rows, of which a thread has `runs` accesses of each input.
+        sums: what is added up over all of them, of the numbers of all inputs and the results of all stages.
         parts: how many sums these are.
+        depth: rows that are on their way, or worked on, at once.
+        threads: those that a multiprocessor has at once, and so a block at most.
+        holds: True where a thread has its numbers in registers from one stage to the next; False where it reads them
+            again in each.
+        whole: True where each of a block's threads has all its accesses inside a row.
     """
 
     rows: RowSpec
     sums: Formula
     parts: int
+    depth: int
+    threads: int
+    holds: bool
+    whole: bool
 
     @property
     def wide(self) -> bool:
@@ -116,6 +125,11 @@ class SumsSpec(NamedTuple):
     def compute(self) -> str:
         """As in `KernelSpec`."""
         return self.rows.compute
+
+    @property
+    def is_cluster(self) -> bool:
+        """As in `RowSpec`."""
+        return self.rows.is_cluster
 
     @property
     def needs_alignment(self) -> bool:
@@ -135,19 +149,19 @@ class SumsSpec(NamedTuple):
     @property
     def launch_bounds(self) -> tuple[int, int]:
         """As in `RowSpec`."""
-        return ROW_BOUNDS
+        return self.threads, 1
 
     @property
     def is_dynamic(self) -> bool:
-        """True: sums are in shared memory."""
+        """True: rows are on their way in shared memory."""
         return True
 
     @property
     def sources(self) -> tuple[str, ...]:
         """As in `RowSpec`."""
-        return ("row_sums", *self.rows.sources)
+        return ("row_sums", "row_rings", *self.rows.sources)
 
     @property
     def identity(self) -> str:
         """As in `KernelSpec`."""
-        return repr((self.rows.identity, self.sums.digest(self.rows.compute, self.rows.narrow), self.parts))
+        return repr((self.rows.identity, self.sums.digest(self.rows.compute, self.rows.narrow), *self[2:]))

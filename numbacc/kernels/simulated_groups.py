@@ -23,6 +23,12 @@ def swap(parts: Any, step: int) -> Any:
 
 
 @cuda.jit(device=True)
+def meet(number: int, threads: int) -> None:
+    """A barrier of all threads: each of the block's groups comes here as often."""
+    cuda.syncthreads()
+
+
+@cuda.jit(device=True)
 def alike(number: Any) -> int:
     """Which threads of the warp, which is the block, have the same number, one bit each; all of them ask."""
     allocating.acquire()

@@ -1,8 +1,10 @@
-"""The intrinsics of `row_lanes` in plain Python, for Numba's simulator."""
+"""The intrinsics of `row_lanes` and `row_rings` in plain Python, for Numba's simulator."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,8 +12,8 @@ import numpy as np
 from ..base._numba import cuda
 from ..base.casts import cast
 from ..base.dtypes import TABLE
-from .simulated import _element
-from .simulated_folds import _numbers
+from .simulated import _apply, _element
+from .simulated_folds import _numbers, put_numbers
 
 
 @cuda.jit(device=True)
@@ -78,34 +80,100 @@ def make_keeping(spec: Any, reads: Sequence[Any], writes: Sequence[Any], runs: i
     }
 
 
-def make_summing(spec: Any, parts: int, unit: int) -> dict[str, Any]:
-    """See `row_lanes.summing`."""
-    width, runs = spec.width, spec.runs
+def make_ring(
+    spec: Any, formulas: Any, reads: Sequence[Any], writes: Sequence[Any], kept: Any, others: Any, unit: int
+) -> dict[str, Any]:
+    """See `row_rings.ring`. What is copied is there at once."""
+    width, runs, parts = spec.rows.width, spec.rows.runs, spec.parts
+    lanes = runs * width
 
-    def own(tile: Any, thread: int, threads: int) -> np.ndarray[Any, Any]:
-        """A thread's sums: units of part after part, run after run, `threads` apart."""
-        units: np.ndarray[Any, Any] = tile.view(np.float32)[: parts * runs * width * threads].reshape(-1, threads, unit)
+    def at(tile: Any, place: Any, before: int, nbytes: int) -> Any:
+        thread, threads = place
+        start = threads * before + thread * nbytes
+        return tile[start : start + nbytes]
+
+    def copied(cells: Any, given: Any, place: Any, before: int, tile: Any) -> None:
+        addresses, offsets, inside = given
+        for cell in cells:
+            if inside[cell.run]:
+                operand = reads[cell.operand]
+                offset = offsets[cell.run][cell.operand] + cell.start
+                source = _element(addresses[cell.operand], offset, operand.dtype, operand.access)
+                at(tile, place, before + cell.before, cell.nbytes)[...] = source.view(np.uint8)
+
+    def fetch(addresses: Any, offsets: Any, inside: Any, place: Any, slot: int, tile: Any) -> None:
+        copied(kept[0], (addresses, offsets, inside), place, others[1] + slot * kept[1], tile)
+
+    def fetch_weights(addresses: Any, offsets: Any, inside: Any, place: Any, tile: Any) -> None:
+        copied(others[0], (addresses, offsets, inside), place, 0, tile)
+
+    def nothing() -> None:
+        pass
+
+    def take(place: Any, slot: int, tile: Any) -> Any:
+        """The numbers of all inputs, lane by lane."""
+        found: list[list[Any]] = [[None] * lanes for _ in reads]
+        for cells, before in ((kept[0], others[1] + slot * kept[1]), (others[0], 0)):
+            for cell in cells:
+                operand, first = reads[cell.operand], cell.run * width + cell.start
+                elements = at(tile, place, before + cell.before, cell.nbytes).view(operand.dtype.numpy)
+                numbers = [cast(value, np.dtype(operand.number))[()] for value in elements]
+                found[cell.operand][first : first + len(numbers)] = numbers
+        return list(zip(*found, strict=True))
+
+    def gathering(stage: SimpleNamespace) -> Any:
+        tools, of_numbers, merge = stage.tools, stage.function, stage.merge
+
+        @cuda.jit(device=True)
+        def gather(row: Any, inside: Any, given: Any) -> Any:
+            found = []
+            for run, is_in in enumerate(inside):
+                own = [tools.called(of_numbers, each, given) for each in row[run * width : (run + 1) * width]]
+                merged = reduce(lambda one, other: tools.called(merge, one + other), own)
+                found.append(merged if is_in else tools.starts)
+            return tools.by_part([reduce(lambda one, other: tools.called(merge, one + other), found)])
+
+        return gather
+
+    function, adding = formulas
+
+    def finish(
+        sums: Any, row: Any, addresses: Any, offsets: Any, inside: Any, results: Any, scalars: Any, ahead: Any
+    ) -> Any:
+        if ahead:
+            sources, places, is_there, place, slot, tile = ahead
+            if is_there:
+                fetch(sources, places, inside, place, slot, tile)
+        values = zip(*(_apply(function, each, (*results, *scalars)) for each in row), strict=True)
+        for operand, address, k, numbers in zip(writes, addresses, range(len(writes)), values, strict=False):
+            for run in range(runs):
+                if inside[run]:
+                    own = numbers[run * width : (run + 1) * width]
+                    put_numbers(operand, address, offsets[run][k], own)
+        found = zip(*(_apply(adding, each, results) for each in row), strict=True)
+        return tuple(map(tuple, np.array(sums, np.float32) + np.array(list(found), np.float32)))
+
+    def begin() -> Any:
+        return ((np.float32(0),) * lanes,) * parts
+
+    def own(tile: Any, place: Any) -> Any:
+        thread, threads = place
+        units = tile[: 4 * parts * lanes * threads].view(np.float32).reshape(-1, threads, unit)
         return units[:, thread]
 
-    def clear(tile: Any, thread: int, threads: int) -> None:
-        own(tile, thread, threads)[...] = 0
+    def put(place: Any, sums: Any, tile: Any) -> None:
+        own(tile, place)[...] = np.array(sums, np.float32).reshape(-1, unit)
 
-    def gain(tile: Any, thread: int, threads: int, values: Any, inside: Any) -> None:
-        found = own(tile, thread, threads)
-        numbers = np.array(values, np.float32).reshape(parts, runs, -1, unit)
-        for run in range(runs):
-            if inside[run]:
-                pieces = width // unit
-                for p in range(parts):
-                    start = (p * runs + run) * pieces
-                    found[start : start + pieces] += numbers[p, run]
+    def gain_from(place: Any, sums: Any, tile: Any) -> Any:
+        return tuple(map(tuple, np.array(sums, np.float32) + own(tile, place).reshape(parts, lanes)))
 
-    def flush(addresses: Any, tile: Any, thread: int, threads: int, at: Any, inside: Any) -> None:
-        sums = own(tile, thread, threads).reshape(parts, runs, -1, unit)
-        for p, address in enumerate(addresses[-parts:]):
+    def flush(addresses: Any, offsets: Any, sums: Any, inside: Any) -> None:
+        for part, address in enumerate(addresses[-parts:]):
             for run in range(runs):
-                for piece in range(width // unit * inside[run]):
-                    target = _element(address, at[run] + piece * unit, TABLE["float32"], unit, True)
-                    target[...] = sums[p, run, piece]
+                for start in range(0, width * inside[run], unit):
+                    target = _element(address, offsets[run] + start, TABLE["float32"], unit, True)
+                    first = run * width + start
+                    target[...] = sums[part][first : first + unit]
 
-    return {"clear": clear, "gain": gain, "flush": flush}
+    tools = (fetch, fetch_weights, take, gathering, finish, begin, put, gain_from, flush)
+    return {each.__name__: each for each in tools} | {"commit": nothing, "wait": nothing}

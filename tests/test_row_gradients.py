@@ -1,0 +1,88 @@
+"""Gradients of rows and of weights in one pass over both arrays, wherever and however many rows are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from oracle import DTYPES
+from skips import skip
+from test_rows import assert_backward, assert_near, calls, few, normal, small_blocks  # noqa: F401
+
+from numbacc.device import row_geometry
+from numbacc.elementwise import normalization, normalizing
+
+pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
+
+
+def one_pass(patch, **sizes):
+    """Gradients of rows and weights take one pass, by one block or cluster."""
+    for name, value in {"BLOCKS": 1, "CLUSTERED": 1, "ROWS": 1, **sizes}.items():
+        patch.setattr(row_geometry, f"_SUM_{name}", value)
+    normalizing.plans.clear()
+
+
+@given(calls().filter(lambda drawn: drawn["many"] > 1))
+@few
+def test_backward_of_any_array_in_one_pass(place, drawn):
+    """As many rows as there are bring what they have to the weights' gradients at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        one_pass(patch, THREADS=8 if place.is_slow else 64)
+        assert_backward(place, drawn)
+    normalizing.plans.clear()
+
+
+def assert_gradients(place, shape, dtype, kind, more, algorithm=""):
+    """Of rows that are too long for `gradients`."""
+    rng = np.random.default_rng(shape[1])
+    dy, x = (rng.standard_normal(shape).astype(dtype) for _ in range(2))
+    w = rng.standard_normal(shape[1]).astype(np.float32)
+    arrays, name = tuple(map(place.put, (dy, x, w))), f"{kind}_norm_backward"
+    got = getattr(normalization, name)(*arrays, eps=1e-3, **more)
+    if place.is_device:
+        assert algorithm in getattr(normalization, f"{name}_plan")(*arrays, eps=1e-3, **more).info.algorithm
+    d, (centered, r) = dy.astype(float), normal(kind, x.astype(float), 1e-3)
+    g = d * w
+    dx = r * (g - (kind == "layer") * g.mean(-1, keepdims=True) - centered * r * r * (g * centered).mean(-1)[:, None])
+    assert [a.dtype for a in got] == [dtype, *[w.dtype] * (1 + bool(more))]
+    for one, other in zip(got, [dx, (d * centered * r).sum(0), d.sum(0)], strict=False):
+        assert_near(place.get(one), other, np.sqrt(len(x)) * np.abs(other).max())
+
+
+@pytest.mark.parametrize("columns", [64, 2048, 20000])
+@pytest.mark.parametrize("dtype", [DTYPES[0], DTYPES[3]], ids=str)
+def test_gradients_of_many_rows(place, columns, dtype):
+    """As many as blocks share the sums for a weight."""
+    if place.is_slow and columns > 64:
+        skip("slow")
+    rows = 20 if place.is_slow else 3000 if columns < 20000 else 40
+    for kind, more in (("rms", {}), ("layer", {"bias": True})):
+        assert_gradients(place, (rows, columns), dtype, kind, more)
+
+
+@pytest.mark.parametrize(
+    "threads, depth, columns",
+    [(32, 2, 7), (32, 2, 64), (32, 2, 1000), (32, 2, 4096), (64, 1, 60), (64, 1, 1024), (64, 1, 16384), (128, 4, 7),
+     (128, 4, 60), (128, 4, 1024), (128, 4, 4096)],
+)  # fmt: skip
+@pytest.mark.parametrize("dtype", [DTYPES[0], DTYPES[3]], ids=str)
+def test_gradients_in_one_pass(place, monkeypatch, dtype, threads, depth, columns):
+    """Rows on their way while others are worked on: fewer blocks than rows, groups of threads without a row."""
+    if place.is_slow and columns > 64:
+        skip("slow")
+    one_pass(monkeypatch, THREADS=threads, RESIDENT=threads, DEPTH=depth)
+    for kind, more in (("rms", {}), ("layer", {}), ("layer", {"bias": True}))[:: 1 if columns < 100 else 2]:
+        assert_gradients(place, (45 if place.is_slow else 601, columns), dtype, kind, more, "row_sums")
+    normalizing.plans.clear()
+
+
+@pytest.mark.parametrize("columns", [16388, 20001, 50000, 131072])
+@pytest.mark.parametrize("dtype", [DTYPES[0], DTYPES[3]], ids=str)
+def test_gradients_of_long_rows(place, monkeypatch, dtype, columns):
+    """Blocks of a cluster share a row: two, four or eight, and the last ones have less of it."""
+    if place.is_slow:
+        skip("slow")
+    one_pass(monkeypatch)
+    for kind, more in (("rms", {}), ("layer", {"bias": True})):
+        assert_gradients(place, (37, columns), dtype, kind, more, "row_sums")
+    normalizing.plans.clear()
