@@ -53,6 +53,9 @@ class Fused:
         self.is_backward = problem.call.direction == "backward"
         #: Whether dq is written as a product is: the same bits every time, and memory for all gradients of scores.
         self.is_direct = problem.options.deterministic or problem.options.bias_grad
+        #: The scale's sign, which q is given: cuDNN's kernels take the largest score of a row before they scale it, so
+        #: that only a scale above 0 leaves it the largest. (-scale) (-q) kᵀ is the same; of a scale of 0 q is.
+        self._sign = int(np.sign(np.float32(problem.scale)))
         self._place()
 
     # ------------------------------------------------------------ arrays
@@ -107,8 +110,9 @@ class Fused:
         stage, found = self.stage, self.problem.geometry
         array = stage.arrays[name]
         width = self._widths[0 if name in ("q", "k", "dq", "dk") else 1]
-        if array.lies.shape[3] != width or not (self._is_aligned(array) and _fits(array.lies)):
-            array = stage.returned(name, width) if is_output else stage.copied(name, width)
+        sign = self._sign if name in ("q", "dq") else 1
+        if sign != 1 or array.lies.shape[3] != width or not (self._is_aligned(array) and _fits(array.lies)):
+            array = stage.returned(name, width, sign) if is_output else stage.copied(name, width, sign)
         if not found.is_packed:
             self._take(name, array, _form(array.lies))
             return
@@ -198,7 +202,7 @@ class Fused:
             scores=(found.batch, count * found.group, found.queries, found.keys),
             band=problem.band,
             arrays=tuple((name, self._of_heads(name, count)) for name in names),
-            scale=problem.scale,
+            scale=abs(problem.scale) if self._sign else 1.0,
             dropout=problem.options.dropout,
             paged=bool(found.page),
         )
