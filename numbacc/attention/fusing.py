@@ -186,10 +186,11 @@ class Fused:
         if stage.has("dbias"):
             self._bias("dbias", True)
         shape = found.stats_shape
-        self._take("sums", stage.part("sums", shape, np.float32), dense_form("float32", *shape, 1))
         if not self.is_direct:
+            # First, where the block of scratch memory starts: it is the larger one, which kernels add to.
             whole = (*shape, self._widths[0])
             self._take("dq_sums", stage.part("dq_sums", whole, np.float32), dense_form("float32", *whole))
+        self._take("sums", stage.part("sums", shape, np.float32), dense_form("float32", *shape, 1))
 
     # ------------------------------------------------------------ the graph
 
