@@ -7,7 +7,6 @@ from typing import Any
 from ..arrays.operands import Array
 from .calling import prepared, run
 from .plans import AttentionPlan
-from .problem import Options
 
 
 def forward(
@@ -98,11 +97,11 @@ def forward(
         array([[0. ],
                [0.5]])
     """
-    extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v, offset)
-    options = Options(
-        mask, scale, dropout, layout, max_len_q, max_len_kv, return_stats, False, deterministic, workspace_limit
-    )
-    found: Array | tuple[Array, Array] = run("forward", (q, k, v), extras, options, out, seed, stream)
+    extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v)
+    options = (
+        mask, scale, dropout, layout, max_len_q, max_len_kv, return_stats, False, deterministic, workspace_limit,
+    )  # fmt: skip
+    found: Array | tuple[Array, Array] = run("forward", (q, k, v), extras, offset, options, out, seed, stream)
     return found
 
 
@@ -165,11 +164,11 @@ def backward(
         >>> dv[0, 0, 0]
         array([1., 1., 1., 1.])
     """
-    extras = (bias, alibi, seq_len_q, seq_len_kv, None, None, offset)
-    options = Options(
-        mask, scale, dropout, layout, max_len_q, max_len_kv, False, bias_grad, deterministic, workspace_limit
-    )
-    found: tuple[Array, ...] = run("backward", (do, q, k, v, o, stats), extras, options, out, seed, stream)
+    extras = (bias, alibi, seq_len_q, seq_len_kv, None, None)
+    options = (
+        mask, scale, dropout, layout, max_len_q, max_len_kv, False, bias_grad, deterministic, workspace_limit,
+    )  # fmt: skip
+    found: tuple[Array, ...] = run("backward", (do, q, k, v, o, stats), extras, offset, options, out, seed, stream)
     return found
 
 
@@ -217,9 +216,9 @@ def dropout_mask(
         array([[ True, False],
                [ True,  True]])
     """
-    extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v, offset)
-    options = Options(mask, scale, dropout, layout, max_len_q, max_len_kv, False, False, deterministic, workspace_limit)
-    return run("dropout_mask", (q, k, v), extras, options, out, seed, stream)
+    extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v)
+    options = (mask, scale, dropout, layout, max_len_q, max_len_kv, False, False, deterministic, workspace_limit)
+    return run("dropout_mask", (q, k, v), extras, offset, options, out, seed, stream)
 
 
 def forward_plan(
@@ -252,11 +251,11 @@ def forward_plan(
         >>> attention.forward_plan(q, q, q).info.backend
         'numpy'
     """
-    extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v, offset)
-    options = Options(
-        mask, scale, dropout, layout, max_len_q, max_len_kv, return_stats, False, deterministic, workspace_limit
-    )
-    return prepared("forward", (q, k, v), extras, options, out)
+    extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v)
+    options = (
+        mask, scale, dropout, layout, max_len_q, max_len_kv, return_stats, False, deterministic, workspace_limit,
+    )  # fmt: skip
+    return prepared("forward", (q, k, v), extras, offset, options, out)
 
 
 def backward_plan(
@@ -290,11 +289,11 @@ def backward_plan(
         >>> attention.backward_plan(q, q, q, q, q, q[..., 0]).info.op
         'attention.backward'
     """
-    extras = (bias, alibi, seq_len_q, seq_len_kv, None, None, offset)
-    options = Options(
-        mask, scale, dropout, layout, max_len_q, max_len_kv, False, bias_grad, deterministic, workspace_limit
-    )
-    return prepared("backward", (do, q, k, v, o, stats), extras, options, out)
+    extras = (bias, alibi, seq_len_q, seq_len_kv, None, None)
+    options = (
+        mask, scale, dropout, layout, max_len_q, max_len_kv, False, bias_grad, deterministic, workspace_limit,
+    )  # fmt: skip
+    return prepared("backward", (do, q, k, v, o, stats), extras, offset, options, out)
 
 
 def dropout_mask_plan(
@@ -326,6 +325,6 @@ def dropout_mask_plan(
         >>> attention.dropout_mask_plan(q, q, q, dropout=0.1).info.op
         'attention.dropout_mask'
     """
-    extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v, offset)
-    options = Options(mask, scale, dropout, layout, max_len_q, max_len_kv, False, False, deterministic, workspace_limit)
-    return prepared("dropout_mask", (q, k, v), extras, options, out)
+    extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v)
+    options = (mask, scale, dropout, layout, max_len_q, max_len_kv, False, False, deterministic, workspace_limit)
+    return prepared("dropout_mask", (q, k, v), extras, offset, options, out)

@@ -150,7 +150,8 @@ class WithScratch:
 
     def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
         """As `Executable.launch`."""
-        return self._runner.launch(stream, scratch + self._area, self._addresses(addresses, scratch), ())
+        known = [*addresses, *map(scratch.__add__, self._starts)]
+        return self._runner.launch(stream, scratch + self._area, known, ())
 
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
         """As `Executable.launch_unchecked`."""
