@@ -19,6 +19,7 @@ from ..kernels.attention_specs import AttentionSpec
 from ..kernels.formula import Formula
 from ..kernels.lengths import between, clamped, negated
 from ..kernels.specs import LaunchOrder, words_of
+from ..libraries.cudnn_graph import ALIGNED
 from .geometry import ordered
 from .problem import Problem
 
@@ -94,6 +95,10 @@ class Stage:
             return offset % 256
         return (own + offset) % 16 or 16 if own < 16 else gcd(own, offset)
 
+    def is_aligned(self, array: Array) -> bool:
+        """Whether it starts where cuDNN's kernels need it."""
+        return self.address(array.number) % ALIGNED == 0
+
     def part(self, name: str, shape: Sequence[int], dtype: Any, pitch: int = 1) -> Array:
         """A new array in scratch memory."""
         lies = dense(shape, dtype, self.device, pitch)
@@ -112,6 +117,15 @@ class Stage:
     def copy(self, source: Array, target: Array, sign: int = 1) -> None:
         """Copy an array, or its negative, to another of its shape, or of a larger one, whose rest stays as it is."""
         self.add(_copying(source.lies, cropped(target.lies, source.lies.shape), sign), source, target)
+
+    def plain(self, name: str, shape: Sequence[int]) -> Array:
+        """An input without gaps, aligned: itself, or a copy."""
+        array = self.arrays[name]
+        wanted = dense(shape, array.lies.dtype, self.device)
+        if array.lies.strides != wanted.strides or not self.is_aligned(array):
+            source, array = array, self.part(f"plain_{name}", shape, array.lies.dtype)
+            self.copy(source, array)
+        return array
 
     def copied(self, name: str, width: int = 0, sign: int = 1) -> Array:
         """A copy without gaps of an input times a sign, rows from multiples of 16 bytes on, behind them zeros up to a
