@@ -57,6 +57,10 @@ def test_masks(place, mask, dtype):
         {"dropout": 0.4},
         {"dropout": 0.4, "mask": "causal", "groups": 2, "lengths": ((5, 7), (4, 3))},
         {"scale": -0.7},
+        {"scale": -0.7, "slopes": True, "bias": (1, 1, 5, 7), "mask": "causal", "groups": 2, "width": 5},
+        {"scale": -2.0, "lengths": ((5, 7), (2, 0)), "dropout": 0.4},
+        {"scale": 0.0, "mask": "causal", "bias": (1, 1, 5, 7)},
+        {"scale": 0.0, "lengths": ((5, 7), (2, 3))},
         {"batch": 0},
     ],
     ids=str,
@@ -130,7 +134,9 @@ def packed_arrays(case, values):
 @pytest.mark.parametrize("mask", [None, "causal_bottom_right"])
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_packed_equals_padded(place, dtype, mask, dropout):
-    case = small(batch=3, groups=2, lengths=((5, 7), (0, 3), (4, 6)), dtype=dtype, mask=mask, dropout=dropout)
+    lengths = ((5, 7), (0, 3), (4, 6))
+    scale = None if mask is None else -0.4
+    case = small(batch=3, groups=2, lengths=lengths, dtype=dtype, mask=mask, dropout=dropout, scale=scale)
     call = Call(place, case)
     wanted = call.check()
     arrays, starts = packed_arrays(case, call.given)

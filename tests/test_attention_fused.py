@@ -177,6 +177,32 @@ def test_a_number_is_no_part_of_a_graph():
     assert graph_of(dropout=0.1) != graph_of(dropout=0.2)
 
 
+@pytest.mark.parametrize("layout", ["BHSD", "THD"])
+@pytest.mark.parametrize("direction", BOTH)
+@pytest.mark.parametrize("scale", [-0.75, 0.0, 0.75])
+def test_cudnn_sees_scales_above_0(scale, direction, layout):
+    """It takes the largest score of a row before it scales it: the sign is q's, which is copied, and dq's."""
+    from numbacc.attention.fusing import Fused
+
+    shapes = ((300, 8, 64), (500, 8, 64)) if layout == "THD" else (Q, LONG)
+    asked = attention.request(
+        *shapes, direction=direction, scale=scale, layout=layout, batch=3 if layout == "THD" else None
+    )
+    problem = asked.problem
+    names = [*problem.inputs, *problem.outputs]
+    fused = Fused(problem, (0,) * len(names))
+    values = fused.drawn().values
+    assert (abs(scale) or 1.0) in values and -0.75 not in values and 0.0 not in values
+    taken, turned = fused.operands(), {"q", "dq"} & {*names}
+    for name in names:
+        if name not in ("seq_len_q", "seq_len_kv", "stats"):
+            assert (names.index(name) in taken) is (scale > 0 or name not in turned)
+    made = [(step.executable, step.operands) for step in (*fused.stage.steps, *fused.stage.behind)]
+    negated = [numbers for step, numbers in made if getattr(step, "op", "") == "attention.negated"]
+    ends = {names.index(name) for name in turned} if scale < 0 else set()
+    assert {k for numbers in negated for k in numbers if k < len(names)} == ends and len(negated) == len(ends)
+
+
 def test_vectors_are_padded():
     graph = graph_of(q_shape=(2, 8, 128, 20), k_shape=(2, 8, 256, 20), v_shape=(2, 8, 256, 12))
     shapes = [graph.tensors[place].shape for place in graph.memory]

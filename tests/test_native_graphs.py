@@ -17,6 +17,7 @@ if simulated():
     skip("not simulated", allow_module_level=True)
 
 from numbacc.device import native_graphs
+from numbacc.device.native_graphs import SOME_ARRAYS
 from numbacc.device.native_words import PAIR_WORDS
 from numbacc_bindings.cudnn import AttributeName, AttributeType, DescriptorType
 
@@ -127,18 +128,20 @@ class Call:
         fake: whose functions it calls.
         alignments: of each tensor.
         pairs: rows of words, as in a launch template.
+        numbers: addresses of numbers on the host.
         functions: addresses of cuDNN's own functions in place of the fake's.
     """
 
-    def __init__(self, fake, alignments=(16, 16, 16), pairs=(), functions=None):
+    def __init__(self, fake, alignments=(16, 16, 16), pairs=(), functions=None, numbers=()):
         names = ("create", "set_attribute", "finalize", "destroy", "set_stream", "execute")
         found = {name: fake.address(name) for name in names} | (functions or {})
-        self.count = len(alignments)
+        self.count, count = len(alignments), len(alignments) + len(numbers)
         self.handle = (ctypes.c_int64 * 2)(HANDLE, -1)
         words = (
             fake.address("cuCtxGetCurrent"), CONTEXT, fake.address("cuStreamIsCapturing"), *(found[n] for n in names),
-            ctypes.addressof(self.handle), PLAN, self.count, len(pairs), 0, 0,
-            *range(1, self.count + 1), *(each - 1 for each in alignments), *[0] * self.count,
+            ctypes.addressof(self.handle), PLAN, count, len(numbers), len(pairs), 0, 0,
+            *range(1, count + 1), *(each - 1 for each in alignments), *[0] * len(numbers),
+            *[0] * self.count, *numbers,
             *(each for pair in pairs for each in pair),
         )  # fmt: skip
         self.words = (ctypes.c_int64 * len(words))(*words)
@@ -148,9 +151,8 @@ class Call:
         return self.words[native_graphs.PACK]
 
     def __call__(self, *addresses, stream=STREAM, scratch=SCRATCH, checks=1):
-        many = self.count > ARRAYS
-        function = native_graphs.execute_many if many else native_graphs.execute
-        padding = [0] * ((MANY_ARRAYS if many else ARRAYS) - self.count)
+        capacity = next(each for each in native_graphs.CALLS if each >= self.count)
+        padding, function = [0] * (capacity - self.count), native_graphs.CALLS[capacity]
         return function(ctypes.addressof(self.words), checks, stream, scratch, *addresses, *padding)
 
 
@@ -191,7 +193,7 @@ def test_others_make_a_new_one_and_destroy_the_old(fake, addresses, scratch):
     assert fake.named("execute")[2:] == [("execute", new), ("execute", call.pack)] and len(fake.packs) == 1
 
 
-@pytest.mark.parametrize("count", [1, ARRAYS, ARRAYS + 1, MANY_ARRAYS])
+@pytest.mark.parametrize("count", [1, ARRAYS, ARRAYS + 1, SOME_ARRAYS, SOME_ARRAYS + 1, MANY_ARRAYS])
 def test_any_number_of_tensors(fake, count):
     addresses = [A + 4096 * k for k in range(count)]
     call = Call(fake, [16] * count)
@@ -200,6 +202,19 @@ def test_any_number_of_tensors(fake, count):
     addresses[-1] += 16
     assert call(*addresses) == 0
     assert fake.given(call.pack)[1] == tuple(addresses) and len(fake.packs) == 1
+
+
+@pytest.mark.parametrize("count, behind", [(1, 2), (ARRAYS, 1), (SOME_ARRAYS, MANY_ARRAYS - SOME_ARRAYS)])
+def test_numbers_are_where_they_were(fake, count, behind):
+    """Calls do not tell their addresses, which every pack has."""
+    arrays, numbers = ([start + 4096 * k + 1 for k in range(n)] for start, n in ((A, count), (B << 4, behind)))
+    call = Call(fake, [1] * count, numbers=numbers)
+    for _ in range(2):
+        for _ in range(2):
+            assert call(*arrays) == 0
+        assert fake.given(call.pack) == (tuple(range(1, count + behind + 1)), (*arrays, *numbers), SCRATCH)
+        arrays[0] += 8
+    assert len(fake.named("create")) == 2 and len(fake.packs) == 1
 
 
 @pytest.mark.parametrize("function", ["create", "set_attribute", "finalize"])

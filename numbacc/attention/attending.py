@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..arrays.operands import Array
-from .calling import prepared, run
+from .calling import NO_SCALES, prepared, run
 from .plans import AttentionPlan
-from .problem import Options
 
 
 def forward(
@@ -30,11 +29,18 @@ def forward(
     max_len_q: int | None = None,
     max_len_kv: int | None = None,
     return_stats: bool = False,
+    descale_q: Any = None,
+    descale_k: Any = None,
+    descale_v: Any = None,
+    scale_s: Any = None,
+    descale_s: Any = None,
+    scale_o: Any = None,
+    return_amax: bool = False,
     deterministic: bool = False,
     workspace_limit: int | None = None,
     out: Any = None,
     stream: Any = None,
-) -> Array | tuple[Array, Array]:
+) -> Array | tuple[Array, ...]:
     """Attend: o = softmax(scale q kᵀ + bias, masked) v, for each sequence and each head; in float16 and bfloat16
     without a matrix of all scores in memory, by cuDNN's fused kernels.
 
@@ -46,7 +52,7 @@ def forward(
 
     Args:
         q: queries (batch, heads, queries, d) in the order of `layout`, of float32, float64, float16 or bfloat16; any
-            strides. d is 1 to 256. The batch may be empty.
+            strides; or of float8, with scales. d is 1 to 256. The batch may be empty.
         k, v: keys (batch, heads_kv, keys, d) and values (batch, heads_kv, keys, d_v), of q's dtype; heads are a
             multiple of heads_kv, and heads that are neighbours share one (GQA, MQA).
         mask: None; "causal": query i sees key j if j <= i; "causal_bottom_right": j <= i + keys - queries, of the
@@ -67,25 +73,38 @@ def forward(
             other.
         max_len_q, max_len_kv: with "THD", the lengths of the longest sequences; by default all tokens.
         return_stats: whether `stats` is returned, too: what `backward` needs.
+        descale_q, descale_k, descale_v: for float8, arrays of one float32, 1 where they are None: what q, k and v are
+            multiplied by.
+        scale_s, descale_s: the same for the weights, which are rounded to float8 between the products: what they are
+            multiplied by before, and their product behind it. Weights of n keys are about 1/n: with a scale_s of 1 the
+            small ones are lost.
+        scale_o: what o is multiplied by before it is rounded to float8.
+        return_amax: whether the largest weight, and the largest |o| before scale_o, are returned, too.
         deterministic: whether the same arrays must give the same bits on every run; forward always does.
         workspace_limit: bytes of scratch memory that may be used; 1 GiB if None. The unfused path takes its heads in
             slices that keep to it.
-        out: where to write the result, or of o and stats a pair; any strides. It shares no memory with the others.
+        out: where to write the result, or of several results a tuple; any strides. It shares no memory with the others.
         stream: as everywhere.
 
     Returns:
         o, (batch, heads, queries, d_v) in the order of `layout`; or (o, stats), stats (batch, heads, queries) in
-        float32, of float64 in float64. A query that sees no key has o = 0 and stats = -inf.
+        float32, of float64 in float64. A query that sees no key has o = 0 and stats = -inf. With return_amax behind
+        them amax_s and amax_o, float32 (1,).
 
     Raises:
         ShapeError: ranks, heads, lengths and widths that do not fit; a bias that does not broadcast.
         DTypeError: dtypes other than these.
         OptionError: mask, scale, dropout, seed, offset, layout; a window that is not positive; pages without their
-            companions; on the CPU, lengths beyond the arrays' or the page table's (a GPU's cannot be read here: there
-            each counts as the nearest that is possible).
+            companions; scales of what is not float8; with float8 a bias, slopes, dropout, lengths, pages, packed
+            sequences, a scale that is not above 0, a mask that leaves a query without a key; on the CPU, lengths beyond
+            the arrays' or the page table's (a GPU's cannot be read here: there each counts as the nearest that is
+            possible).
         LayoutError: out shares memory with an argument, or its elements share memory.
         UnsupportedError: neither cuDNN nor the unfused path can run it; the message says what each lacks.
         DeviceError: arrays on different devices. CudnnError: cuDNN is missing, or failed.
+
+    float8 needs compute capability 9.0, and has no gradients. In the names of `reference.attention`, o = scale_o
+    descale_s descale_v Σ_j round(scale_s P[i, j]) v[j], of scores of descale_q q and descale_k k.
 
     float32 and float64, and 16-bit floats where cuDNN has no fused kernel, run unfused: matrix products by `gemm`, and
     kernels of ours between them. `forward_plan(...).info` tells: backend "cudnn", or "cublasLt+kernel", and the
@@ -98,11 +117,16 @@ def forward(
         array([[0. ],
                [0.5]])
     """
-    extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v, offset)
-    options = Options(
-        mask, scale, dropout, layout, max_len_q, max_len_kv, return_stats, False, deterministic, workspace_limit
-    )
-    found: Array | tuple[Array, Array] = run("forward", (q, k, v), extras, options, out, seed, stream)
+    extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v)
+    options = (
+        mask, scale, dropout, layout, max_len_q, max_len_kv, return_stats, False, deterministic, workspace_limit,
+        return_amax,
+    )  # fmt: skip
+    if descale_q is None is descale_k is descale_v is scale_s is descale_s is scale_o:
+        scales = NO_SCALES
+    else:
+        scales = (descale_q, descale_k, descale_v, scale_s, descale_s, scale_o)
+    found: Array | tuple[Array, ...] = run("forward", (q, k, v), extras, offset, options, out, seed, stream, scales)
     return found
 
 
@@ -165,11 +189,11 @@ def backward(
         >>> dv[0, 0, 0]
         array([1., 1., 1., 1.])
     """
-    extras = (bias, alibi, seq_len_q, seq_len_kv, None, None, offset)
-    options = Options(
-        mask, scale, dropout, layout, max_len_q, max_len_kv, False, bias_grad, deterministic, workspace_limit
-    )
-    found: tuple[Array, ...] = run("backward", (do, q, k, v, o, stats), extras, options, out, seed, stream)
+    extras = (bias, alibi, seq_len_q, seq_len_kv, None, None)
+    options = (
+        mask, scale, dropout, layout, max_len_q, max_len_kv, False, bias_grad, deterministic, workspace_limit, False,
+    )  # fmt: skip
+    found: tuple[Array, ...] = run("backward", (do, q, k, v, o, stats), extras, offset, options, out, seed, stream)
     return found
 
 
@@ -218,9 +242,11 @@ def dropout_mask(
         array([[ True, False],
                [ True,  True]])
     """
-    extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v, offset)
-    options = Options(mask, scale, dropout, layout, max_len_q, max_len_kv, False, False, deterministic, workspace_limit)
-    return run("dropout_mask", (q, k, v), extras, options, out, seed, stream)
+    extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v)
+    options = (
+        mask, scale, dropout, layout, max_len_q, max_len_kv, False, False, deterministic, workspace_limit, False,
+    )  # fmt: skip
+    return run("dropout_mask", (q, k, v), extras, offset, options, out, seed, stream)
 
 
 def forward_plan(
@@ -242,6 +268,13 @@ def forward_plan(
     max_len_q: int | None = None,
     max_len_kv: int | None = None,
     return_stats: bool = False,
+    descale_q: Any = None,
+    descale_k: Any = None,
+    descale_v: Any = None,
+    scale_s: Any = None,
+    descale_s: Any = None,
+    scale_o: Any = None,
+    return_amax: bool = False,
     deterministic: bool = False,
     workspace_limit: int | None = None,
     out: Any = None,
@@ -253,11 +286,13 @@ def forward_plan(
         >>> attention.forward_plan(q, q, q).info.backend
         'numpy'
     """
-    extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v, offset)
-    options = Options(
-        mask, scale, dropout, layout, max_len_q, max_len_kv, return_stats, False, deterministic, workspace_limit
-    )
-    return prepared("forward", (q, k, v), extras, options, out)
+    extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v)
+    options = (
+        mask, scale, dropout, layout, max_len_q, max_len_kv, return_stats, False, deterministic, workspace_limit,
+        return_amax,
+    )  # fmt: skip
+    scales = (descale_q, descale_k, descale_v, scale_s, descale_s, scale_o)
+    return prepared("forward", (q, k, v), extras, offset, options, out, scales)
 
 
 def backward_plan(
@@ -291,11 +326,11 @@ def backward_plan(
         >>> attention.backward_plan(q, q, q, q, q, q[..., 0]).info.op
         'attention.backward'
     """
-    extras = (bias, alibi, seq_len_q, seq_len_kv, None, None, offset)
-    options = Options(
-        mask, scale, dropout, layout, max_len_q, max_len_kv, False, bias_grad, deterministic, workspace_limit
-    )
-    return prepared("backward", (do, q, k, v, o, stats), extras, options, out)
+    extras = (bias, alibi, seq_len_q, seq_len_kv, None, None)
+    options = (
+        mask, scale, dropout, layout, max_len_q, max_len_kv, False, bias_grad, deterministic, workspace_limit, False,
+    )  # fmt: skip
+    return prepared("backward", (do, q, k, v, o, stats), extras, offset, options, out)
 
 
 def dropout_mask_plan(
@@ -327,6 +362,8 @@ def dropout_mask_plan(
         >>> attention.dropout_mask_plan(q, q, q, dropout=0.1).info.op
         'attention.dropout_mask'
     """
-    extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v, offset)
-    options = Options(mask, scale, dropout, layout, max_len_q, max_len_kv, False, False, deterministic, workspace_limit)
-    return prepared("dropout_mask", (q, k, v), extras, options, out)
+    extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v)
+    options = (
+        mask, scale, dropout, layout, max_len_q, max_len_kv, False, False, deterministic, workspace_limit, False,
+    )  # fmt: skip
+    return prepared("dropout_mask", (q, k, v), extras, offset, options, out)

@@ -10,7 +10,7 @@ from ..device.streams import handle_of
 from ..plan.base import outs_of
 from ..plan.cache import PlanCache, functions_of
 from .plans import AttentionPlan
-from .problem import EXTRAS, OPERANDS, Call, Options, is_number, numbers, plain
+from .problem import EXTRAS, OPERANDS, SCALES, Call, Options, is_number, numbers, plain
 
 
 def _forget() -> None:
@@ -19,53 +19,70 @@ def _forget() -> None:
         graph_library().algorithms.clear()
 
 
+#: A call's scales where it has none.
+NO_SCALES = (None,) * len(SCALES)
+#: The layouts of its EXTRAS where it has none.
+_NO_EXTRAS = (None,) * len(EXTRAS)
 _plans = PlanCache(lambda *parts: AttentionPlan(Call(*parts)), count=1024, forget=_forget)
 
 
 def run(
-    direction: str, arrays: tuple[Any, ...], extras: tuple[Any, ...], options: Options, out: Any, seed: Any, stream: Any
+    direction: str,
+    arrays: tuple[Any, ...],
+    extras: tuple[Any, ...],
+    offset: Any,
+    options: tuple[Any, ...],
+    out: Any,
+    seed: Any,
+    stream: Any,
+    scales: tuple[Any, ...] = NO_SCALES,
 ) -> Any:
     """Run a plan, found or made.
 
     Args:
         direction: a key of `problem.OPERANDS`.
         arrays: its operands.
-        extras: those of `problem.EXTRAS`, None where they are not given; the last, the offset, may be a number.
-        options, out, seed, stream: as the user gave them.
+        extras: those of `problem.EXTRAS` before the offset, None where they are not given.
+        offset: an array, or a number, which is no array of the plan: it is passed when it runs.
+        options: the fields of `Options`, as the user gave them. No more than a tuple, which is made in less time.
+        out, seed, stream: as the user gave them.
+        scales: the last of `problem.EXTRAS`; NO_SCALES itself where there are none.
     """
     handle = handle_of(stream)
-    offset, given = extras[-1], extras
     is_plain = type(seed) is int and type(offset) is int and not (seed or offset)
     pair = (0, 0) if is_plain else numbers(seed, offset)
-    if is_plain or is_number(offset):
-        # A number is no array of the plan: it is passed when it runs.
-        given = (*extras[:-1], None)
+    given = (*extras, None if is_plain or is_number(offset) else offset)
+    # The short way, for numbacc's own arrays: the path where a tenth of a microsecond counts.
     if _is_usual(options):
-        plan, outs = None, None
+        plan, outs, layouts, inputs = None, None, _NO_EXTRAS, arrays
         try:
-            # The short way, for numbacc's own arrays.
             if out is not None:
                 outs = out if type(out) is tuple else (out,)
-            key = (
-                direction,
-                tuple([array._numbacc_layout for array in arrays]),
-                tuple([None if each is None else each._numbacc_layout for each in given]),
-                None if outs is None else tuple([each._numbacc_layout for each in outs]),
-                options,
+            for each in given if scales is NO_SCALES else scales:
+                if each is not None:
+                    layouts = tuple([None if each is None else each._numbacc_layout for each in (*given, *scales)])
+                    inputs = (*arrays, *[each for each in (*given, *scales) if each is not None])
+                    break
+            plan = _plans.hit(
+                (
+                    direction,
+                    tuple([array._numbacc_layout for array in arrays]),
+                    layouts,
+                    None if outs is None else tuple([each._numbacc_layout for each in outs]),
+                    options,
+                )
             )
-            plan = _plans.hit(key)
         except Exception:  # NumPy's arrays have no such layout, and of what is foreign an attribute may raise anything
             pass
         if plan is not None:
-            inputs = (*arrays, *[each for each in given if each is not None])
-            return plan.run(inputs, outs, out, handle, plan.passed(*pair))
-    plan, arrays, outs = _find(direction, arrays, given, options, out, handle)
-    return plan.run(arrays, outs, out, handle, plan.passed(*pair))
+            return plan.run(inputs, outs, out, handle, plan.passed(*pair) if plan.takes_scalars else ())
+    plan, found, outs = _find(direction, arrays, (*given, *scales), Options(*options), out, handle)
+    return plan.run(found, outs, out, handle, plan.passed(*pair))
 
 
-def _is_usual(options: Options) -> bool:
+def _is_usual(options: tuple[Any, ...]) -> bool:
     """Whether options are of the types that nearly all have: 1.0 is equal to 1, and may not find its plan."""
-    _, scale, dropout, _, longest_q, longest_kv, stats, grad, deterministic, limit = options
+    _, scale, dropout, _, longest_q, longest_kv, stats, grad, deterministic, limit, amax = options
     return (
         (deterministic is False or deterministic is True)
         and (stats is False or stats is True)
@@ -75,6 +92,7 @@ def _is_usual(options: Options) -> bool:
         and (longest_q is None or type(longest_q) is int)
         and (longest_kv is None or type(longest_kv) is int)
         and (limit is None or type(limit) is int)
+        and (amax is False or amax is True)
     )
 
 
@@ -99,11 +117,12 @@ def _find(
 
 
 def prepared(
-    direction: str, arrays: tuple[Any, ...], extras: tuple[Any, ...], options: Options, out: Any
-) -> AttentionPlan:
+    direction: str, arrays: tuple[Any, ...], extras: tuple[Any, ...], offset: Any, options: tuple[Any, ...], out: Any,
+    scales: tuple[Any, ...] = NO_SCALES,
+) -> AttentionPlan:  # fmt: skip
     """A plan, ready to run. The arguments are those of `run`."""
-    given = (*extras[:-1], None) if is_number(extras[-1]) else extras
-    plan, inputs, outs = _find(direction, arrays, given, options, out, handle_of(None))
+    given = (*extras, None if is_number(offset) else offset, *scales)
+    plan, inputs, outs = _find(direction, arrays, given, Options(*options), out, handle_of(None))
     plan.prepare(inputs, outs)
     return plan
 

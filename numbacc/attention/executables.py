@@ -14,18 +14,25 @@ from .staging import Stage
 
 #: The lowest compute capability whose tensor cores cuDNN's fused kernels use.
 _OLDEST_FUSED = (8, 0)
+#: The same of float8, and with the diagonal at the end: before, NVIDIA's own cudnn-frontend refuses it.
+_OLDEST_SCALED, _OLDEST_SHIFTED = (9, 0), (10, 0)
 
 
 def check_hardware(problem: Problem) -> None:
     """Raise UnsupportedError where the GPU is too old for the dtype."""
-    capability = runtime().capability(problem.inputs["q"].device)
-    if problem.dtype.itemsize == 2 and capability < _OLDEST_FUSED:
-        name = runtime().device_name(problem.inputs["q"].device)
-        numbers = (*_OLDEST_FUSED, name, *capability)
-        raise UnsupportedError(
-            f"attention of {problem.dtype} needs compute capability "
-            + "{}.{}; {} has {}.{}: float32 and float64 run on it".format(*numbers)
-        )
+    capability, found = runtime().capability(problem.inputs["q"].device), problem.geometry
+    oldest, instead = (0, 0), "float32 and float64 run on it"
+    what = f"attention of {problem.dtype}"
+    if problem.dtype.itemsize == 2:
+        oldest = _OLDEST_FUSED
+    if problem.is_scaled:
+        oldest = _OLDEST_SCALED
+        if problem.band.bottom_right and found.queries != found.keys:
+            oldest, instead = _OLDEST_SHIFTED, "masks whose diagonal starts at the first key run on it from 9.0 on"
+            what += ", with a mask whose diagonal ends at the last key,"
+    if capability < oldest:
+        numbers = (*oldest, runtime().device_name(problem.inputs["q"].device), *capability)
+        raise UnsupportedError(f"{what} needs compute capability " + "{}.{}; {} has {}.{}: ".format(*numbers) + instead)
 
 
 def executable(
@@ -47,6 +54,8 @@ def executable(
     """
     untaken = ""
     is_tried = fusing.is_worth_trying(problem)
+    if is_tried and problem.is_scaled:
+        return fusing.executable(problem, key, close, pairs, fits)
     if is_tried and problem.options.dropout:
         # What attention drops its gradients must drop: neither may take the other path.
         if fusing.drops(problem):

@@ -56,7 +56,8 @@ class Sketch:
         scores: (batch, heads, queries, keys).
         band: which keys a query sees.
         arrays: those with memory by name, in the order of the graph's addresses. Beside the user's there are "seed" and
-            "start" of dropout, "lengths_q" and "lengths_kv", "starts_*", and backward "sums" and "dq_sums".
+            "start" of dropout, "lengths_q" and "lengths_kv", "starts_*", and backward "sums" and "dq_sums". Of float8
+            all scales are there, and "amax_o".
         scale, dropout: numbers.
         paged: whether k and v are pages.
     """
@@ -123,6 +124,9 @@ class _Sheet:
         lengths = {"m": self.at["lengths_q"], "n": self.at["lengths_kv"]} if self.has("lengths_q") else {}
         product = draw.matmul(self.at["q"], keys, draw.between(sketch.scores), **lengths)
         self.scored = draw.pointwise("MUL", product, draw.number(sketch.scale))
+        for name in ("descale_q", "descale_k"):
+            if self.has(name):
+                self.scored = draw.pointwise("MUL", self.scored, self.at[name])
         if self.has("bias"):
             # A bias of -inf all along a row would make NaN of it.
             added = draw.pointwise("ADD", self.scored, self.at["bias"])
@@ -191,10 +195,26 @@ def forward(sketch: Sketch) -> Drawn:
         kept = sheet.kept(sheet.at.get("kept"))
         shares = draw.pointwise("MUL", shares, kept)
         shares = draw.pointwise("MUL", shares, draw.number(1.0 / (1.0 - sketch.dropout)), out=narrow)
+    elif sheet.has("scale_s"):
+        return _scaled(sheet, draw.pointwise("DIV", weights, total), narrow, v)
     else:
         shares = draw.pointwise("DIV", weights, total, out=narrow)
     lengths = {"m": sheet.at["lengths_q"], "k": sheet.at["lengths_kv"]} if sheet.has("lengths_q") else {}
     draw.matmul(shares, v, sheet.at["out"], **lengths)
+    return Drawn(draw.graph(), tuple(draw.values))
+
+
+def _scaled(sheet: _Sheet, shares: Place, narrow: Place, v: Place) -> Drawn:
+    """The graph from the weights on, of float8. Without amax_o there is no kernel."""
+    draw, at = sheet.draw, sheet.at
+    if sheet.has("amax_s"):
+        draw.reduce("AMAX", shares, at["amax_s"])
+    stored = draw.pointwise("MUL", shares, at["scale_s"], out=narrow)
+    sums = draw.matmul(stored, v, draw.between(sheet.forms["out"].shape))
+    for name in ("descale_s", "descale_v"):
+        sums = draw.pointwise("MUL", sums, at[name])
+    draw.pointwise("MUL", sums, at["scale_o"], out=at["out"])
+    draw.reduce("AMAX", sums, at["amax_o"])
     return Drawn(draw.graph(), tuple(draw.values))
 
 

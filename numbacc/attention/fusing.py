@@ -1,7 +1,7 @@
 """Fused attention: what cuDNN's graph is given, what is copied before it, and what is put right behind.
 
 cuDNN gets no array that it would read wrongly without a word: those whose address or rows are off 16 bytes, or whose
-vectors are no multiples of 8 elements, are copied, with zeros behind each vector.
+vectors are no multiples of 16 bytes, are copied, with zeros behind each vector.
 """
 
 from __future__ import annotations
@@ -20,20 +20,19 @@ from ..errors import UnsupportedError
 from ..kernels.lengths import clamped, kept, raised
 from ..libraries.cudnn_graph import ALIGNED
 from ..libraries.cudnn_plans import Wants
+from . import scaling
 from .fused import Drawn, Form, Shape, Sketch, backward, forward
 from .fused import dense as dense_form
 from .problem import OPERANDS, Call, Problem, resolve
 from .staging import Array, Stage, bounds, dense, steps_of
 
-#: What vectors are multiples of, in elements.
-_MULTIPLE = 8
 #: Arrays whose elements are one for each query, by whose heads they go.
 _OF_QUERIES = ("q", "do", "o", "out", "dq")
 
 
 def is_worth_trying(problem: Problem) -> bool:
-    """Whether cuDNN may have a fused kernel: of 16-bit floats."""
-    return problem.dtype.itemsize == 2 and problem.geometry.batch > 0
+    """Whether cuDNN may have a fused kernel: of floats of 16 and 8 bits."""
+    return problem.dtype.itemsize <= 2 and problem.geometry.batch > 0
 
 
 class Fused:
@@ -47,12 +46,16 @@ class Fused:
     def __init__(self, problem: Problem, key: Sequence[int]):
         self.problem, self.stage = problem, Stage(problem, key)
         found = problem.geometry
-        self._widths = tuple(-(-n // _MULTIPLE) * _MULTIPLE for n in (found.width, found.value_width))
+        multiple = ALIGNED // problem.dtype.itemsize
+        self._widths = tuple(-(-n // multiple) * multiple for n in (found.width, found.value_width))
         self._forms: dict[str, Form] = {}
         self._arrays: dict[str, Array] = {}
         self.is_backward = problem.call.direction == "backward"
         #: Whether dq is written as a product is: the same bits every time, and memory for all gradients of scores.
         self.is_direct = problem.options.deterministic or problem.options.bias_grad
+        #: The scale's sign, which q is given: cuDNN's kernels take the largest score of a row before they scale it, so
+        #: that only a scale above 0 leaves it the largest. (-scale) (-q) kᵀ is the same; of a scale of 0 q is.
+        self._sign = int(np.sign(np.float32(problem.scale)))
         self._place()
 
     # ------------------------------------------------------------ arrays
@@ -84,6 +87,9 @@ class Fused:
             self._outputs_backward()
         else:
             self._outputs_forward()
+        if problem.is_scaled:
+            for name, array in scaling.numbers(stage):
+                self._take(name, array, dense_form("float32", 1, 1, 1, 1))
 
     def _take(self, name: str, array: Array, form: Form) -> None:
         self._arrays[name], self._forms[name] = array, form
@@ -99,16 +105,14 @@ class Fused:
             made = stage.word("start", 1)
         self._take("start", made, dense_form("int64", 1, 1, 1, 1))
 
-    def _is_aligned(self, array: Array) -> bool:
-        return self.stage.address(array.number) % ALIGNED == 0
-
     def _rows(self, name: str, is_output: bool) -> None:
         """Queries, keys, values, or what is like them."""
         stage, found = self.stage, self.problem.geometry
         array = stage.arrays[name]
         width = self._widths[0 if name in ("q", "k", "dq", "dk") else 1]
-        if array.lies.shape[3] != width or not (self._is_aligned(array) and _fits(array.lies)):
-            array = stage.returned(name, width) if is_output else stage.copied(name, width)
+        sign = self._sign if name in ("q", "dq") else 1
+        if sign != 1 or array.lies.shape[3] != width or not (stage.is_aligned(array) and _fits(array.lies)):
+            array = stage.returned(name, width, sign) if is_output else stage.copied(name, width, sign)
         if not found.is_packed:
             self._take(name, array, _form(array.lies))
             return
@@ -129,11 +133,7 @@ class Fused:
 
     def _plain(self, name: str, own: str, shape: Sequence[int], seen: Shape) -> None:
         """An input without gaps."""
-        stage, array = self.stage, self.stage.arrays[own]
-        wanted = dense(shape, array.lies.dtype, stage.device)
-        if array.lies.strides != wanted.strides or not self._is_aligned(array):
-            source, array = array, stage.part(f"plain_{own}", shape, array.lies.dtype)
-            stage.copy(source, array)
+        array = self.stage.plain(own, shape)
         self._take(name, array, dense_form(array.lies.dtype.name, *seen))
 
     def _level(self) -> None:
@@ -148,7 +148,7 @@ class Fused:
 
     def _bias(self, name: str, is_output: bool) -> None:
         stage, array = self.stage, self.stage.arrays[name]
-        if not (self._is_aligned(array) and _fits(array.lies)):
+        if not (stage.is_aligned(array) and _fits(array.lies)):
             array = stage.returned(name) if is_output else stage.copied(name)
         self._take(name, array, _form(array.lies))
 
@@ -163,7 +163,7 @@ class Fused:
         self._rows("out", True)
         form = dense_form("float32", *shape, 1)
         own = stage.arrays.get("stats")
-        if own is not None and self._is_aligned(own) and own.lies == dense(shape, np.float32, stage.device):
+        if own is not None and stage.is_aligned(own) and own.lies == dense(shape, np.float32, stage.device):
             self._take("stats", own, form)
         elif own is not None or problem.rows_may_be_empty:
             made = stage.part("level", shape, np.float32)
@@ -182,10 +182,11 @@ class Fused:
         if stage.has("dbias"):
             self._bias("dbias", True)
         shape = found.stats_shape
-        self._take("sums", stage.part("sums", shape, np.float32), dense_form("float32", *shape, 1))
         if not self.is_direct:
+            # First, where the block of scratch memory starts: it is the larger one, which kernels add to.
             whole = (*shape, self._widths[0])
             self._take("dq_sums", stage.part("dq_sums", whole, np.float32), dense_form("float32", *whole))
+        self._take("sums", stage.part("sums", shape, np.float32), dense_form("float32", *shape, 1))
 
     # ------------------------------------------------------------ the graph
 
@@ -198,7 +199,7 @@ class Fused:
             scores=(found.batch, count * found.group, found.queries, found.keys),
             band=problem.band,
             arrays=tuple((name, self._of_heads(name, count)) for name in names),
-            scale=problem.scale,
+            scale=abs(problem.scale) if self._sign else 1.0,
             dropout=problem.options.dropout,
             paged=bool(found.page),
         )

@@ -10,9 +10,9 @@ import numpy as np
 from ..base.casts import cast
 from ..errors import OptionError
 from ..reference import attention as reference
-from ..reference.attention import Dropout, Scores
+from ..reference.attention import Dropout, Scaling, Scores
 from .geometry import LAYOUTS
-from .problem import Problem
+from .problem import SCALES, Problem
 
 Arrays = dict[str, Any]
 
@@ -45,7 +45,12 @@ class HostAttention:
             assert how.dropout is not None
             return _kept(list(outs), [reference.dropout_mask(how.dropout)])
         q, k, v = (self._sequences(given, name, starts, how) for name in ("q", "k", "v"))
-        if problem.call.direction == "forward":
+        if problem.is_scaled:
+            scales = Scaling(**{name: float(given[name].flat[0]) for name in SCALES if name in given})
+            o, *others = reference.forward_scaled(q, k, v, how, scales)
+            made = dict(zip(("stats", "amax_s", "amax_o"), others, strict=True)) | {"out": self._rows(o, "out", starts)}
+            found = [made[name] for name in problem.outputs]
+        elif problem.call.direction == "forward":
             o, stats = reference.forward(q, k, v, how)
             found = [self._rows(o, "out", starts), stats][: len(problem.outputs)]
         else:

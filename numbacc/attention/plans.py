@@ -37,6 +37,8 @@ class AttentionPlan(Plan):
         self.out_given = call.outs is not None
         self.math_dtype = self.accumulator_dtype = problem.compute.name
         self.empty = not any(each.size for each in self.outputs)
+        #: Whether seed and offset are passed on.
+        self.takes_scalars = self.device == CPU or bool(problem.options.dropout)
         if self.device == CPU:
             self._host = HostAttention(problem)
         else:
@@ -50,11 +52,11 @@ class AttentionPlan(Plan):
 
     def passed(self, seed: int, offset: int) -> tuple[int, ...]:
         """Seed and offset as executables, or the reference, take them."""
+        if not self.takes_scalars:
+            return ()
         if self.device == CPU:
             return seed, offset
         p = self.problem.options.dropout
-        if not p:
-            return ()
         numbers = zip((seed, offset, least_kept(p), 1.0 / (1.0 - p)), scalars_of(self.problem), strict=True)
         return tuple(word for number, kind in numbers for word in words(number, kind))
 

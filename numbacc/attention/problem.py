@@ -20,8 +20,10 @@ from .masks import band_of
 
 #: Scratch memory that a plan may use, where `workspace_limit` says nothing else.
 WORKSPACE_LIMIT = 2**30
+#: The scales of float8, each an array of one float32.
+SCALES = ("descale_q", "descale_k", "descale_v", "scale_s", "descale_s", "scale_o")
 #: The arrays that a call may have beside those of its direction, in the order of a plan's inputs.
-EXTRAS = ("bias", "alibi", "seq_len_q", "seq_len_kv", "page_table_k", "page_table_v", "offset")
+EXTRAS = ("bias", "alibi", "seq_len_q", "seq_len_kv", "page_table_k", "page_table_v", "offset", *SCALES)
 #: The arrays that each direction always has.
 OPERANDS = {
     "forward": ("q", "k", "v"),
@@ -43,6 +45,7 @@ class Options(NamedTuple):
     bias_grad: Any
     deterministic: Any
     workspace_limit: Any
+    return_amax: Any
 
 
 class Call(NamedTuple):
@@ -101,6 +104,11 @@ class Problem:
         return self.inputs["q"].dtype
 
     @property
+    def is_scaled(self) -> bool:
+        """Whether it is of float8, which has scales."""
+        return info(self.dtype).is_scaled
+
+    @property
     def rows_may_be_empty(self) -> bool:
         """Whether there may be queries that see no key."""
         found = self.geometry
@@ -134,6 +142,7 @@ def plain(options: Options) -> Options:
         boolean(options.bias_grad, "bias_grad"),
         boolean(options.deterministic, "deterministic"),
         workspace_limit(options.workspace_limit),
+        boolean(options.return_amax, "return_amax"),
     )
 
 
@@ -169,7 +178,7 @@ def resolve(call: Call) -> Problem:
     extras = {name: each for name, each in zip(EXTRAS, call.extras, strict=True) if each is not None}
     for name, each in {**arrays, **extras}.items():
         check_same_device(each, name, arrays["q"], "q")
-    _check_dtypes(arrays, extras)
+    _check_dtypes(call.direction, arrays, extras)
     options = call.options
     _check_company(call, extras)
     found = geometry(
@@ -183,7 +192,7 @@ def resolve(call: Call) -> Problem:
     )
     _check_shapes(found, arrays, extras)
     compute = compute_dtype(arrays["q"].dtype)
-    return Problem(
+    problem = Problem(
         call=call,
         geometry=found,
         band=band_of(options.mask),
@@ -193,12 +202,18 @@ def resolve(call: Call) -> Problem:
         outputs=_results(call, found, compute, extras),
         limit=WORKSPACE_LIMIT if options.workspace_limit is None else options.workspace_limit,
     )
+    if problem.is_scaled and problem.rows_may_be_empty:
+        raise OptionError(f"with this mask there are queries that see no key, which {problem.dtype} cannot have")
+    return problem
 
 
-def _check_dtypes(arrays: dict[str, Layout], extras: dict[str, Layout]) -> None:
+def _check_dtypes(direction: str, arrays: dict[str, Layout], extras: dict[str, Layout]) -> None:
     dtype = arrays["q"].dtype
-    if info(dtype, "q").name not in FLOATS:
-        raise DTypeError(f"q has dtype {dtype}; attention takes {', '.join(FLOATS)}")
+    is_scaled = info(dtype, "q").is_scaled
+    if is_scaled and direction != "forward":
+        raise DTypeError(f"q has dtype {dtype}, for which there is `forward` alone; gradients take {', '.join(FLOATS)}")
+    if not (is_scaled or info(dtype).name in FLOATS):
+        raise DTypeError(f"q has dtype {dtype}; attention takes {', '.join(FLOATS)}, and float8 with scales")
     compute = compute_dtype(dtype)
     for name, each in arrays.items():
         wanted = compute if name == "stats" else dtype
@@ -213,7 +228,7 @@ def _check_dtypes(arrays: dict[str, Layout], extras: dict[str, Layout]) -> None:
             "page_table_k": ("int32", "int64"),
             "page_table_v": ("int32", "int64"),
             "offset": ("int64",),
-        }[name]
+        }.get(name, ("float32",))
         if each.dtype.name not in allowed:
             raise DTypeError(f"{name} has dtype {each.dtype}; it must have {' or '.join(allowed)}")
 
@@ -232,12 +247,29 @@ def _check_company(call: Call, extras: dict[str, Layout]) -> None:
             raise OptionError('page tables go with layout="BHSD" or "BSHD", not "THD"')
     if options.layout != "THD" and (options.max_len_q is not None or options.max_len_kv is not None):
         raise OptionError('max_len_q and max_len_kv are for layout="THD"; elsewhere the shapes say it')
+    _check_scaling(call, extras)
     if options.bias_grad and "bias" not in extras:
         raise OptionError("bias_grad=True, but there is no bias")
     if "offset" in extras and not options.dropout:
         raise OptionError("offset is an array, but dropout is 0; leave it out")
     if call.direction == "dropout_mask" and not options.dropout:
         raise OptionError("dropout=0.0 drops nothing; dropout_mask needs a dropout above 0")
+
+
+def _check_scaling(call: Call, extras: dict[str, Layout]) -> None:
+    """Raise OptionError where scales, or what float8 does not have, are with dtypes that they do not go with."""
+    dtype, options = call.arrays[OPERANDS[call.direction].index("q")].dtype, call.options
+    if not info(dtype).is_scaled:
+        given = [name for name in SCALES if name in extras] + ["return_amax"] * options.return_amax
+        if given:
+            raise OptionError(f"{given[0]} is for float8; q has dtype {dtype}")
+        return
+    refused = [name for name in extras if name not in SCALES]
+    refused += ["dropout"] * bool(options.dropout) + ['layout="THD"'] * (options.layout == "THD")
+    if refused:
+        raise OptionError(f"{refused[0]} does not go with {dtype}: it takes a mask and scales")
+    if options.scale is not None and options.scale <= 0:
+        raise OptionError(f"scale={options.scale} does not go with {dtype}: it must be above 0")
 
 
 def _check_shapes(found: Geometry, arrays: dict[str, Layout], extras: dict[str, Layout]) -> None:
@@ -267,8 +299,9 @@ def _check_shapes(found: Geometry, arrays: dict[str, Layout], extras: dict[str, 
     tables = [extras[name].shape for name in ("page_table_k", "page_table_v") if name in extras]
     if tables and tables[0] != tables[1]:
         raise ShapeError(f"page_table_k has shape {tables[0]}, page_table_v {tables[1]}; they must have one shape")
-    if "offset" in extras and extras["offset"].size != 1:
-        raise ShapeError(f"offset has shape {extras['offset'].shape}; it must have one element")
+    for name in ("offset", *SCALES):
+        if name in extras and extras[name].size != 1:
+            raise ShapeError(f"{name} has shape {extras[name].shape}; it must have one element")
 
 
 def _results(call: Call, found: Geometry, compute: np.dtype[Any], extras: dict[str, Layout]) -> dict[str, Layout]:
@@ -282,6 +315,8 @@ def _results(call: Call, found: Geometry, compute: np.dtype[Any], extras: dict[s
         made = {"out": dense(found.shape("out"), q.dtype)}
         if call.options.return_stats:
             made["stats"] = dense(found.stats_shape, compute)
+        if call.options.return_amax:
+            made |= {name: dense((1,), compute) for name in ("amax_s", "amax_o")}
     elif call.direction == "backward":
         made = {name: dense(found.shape(name), q.dtype) for name in ("dq", "dk", "dv")}
         if call.options.bias_grad:

@@ -46,7 +46,9 @@ class Request:
         """
         problem = self.problem
         if not is_worth_trying(problem):
-            raise OptionError(f"attention of {problem.dtype} runs unfused; cuDNN is asked for float16 and bfloat16")
+            raise OptionError(
+                f"attention of {problem.dtype} runs unfused; cuDNN is asked for float16, bfloat16 and float8"
+            )
         count = len(problem.inputs) + len(problem.outputs)
         return [Fused(problem, (0,) * count).drawn().graph]
 
@@ -105,7 +107,7 @@ def request(
             boolean(lengths, "lengths"), integer(pages, "pages", 0), batch,
             Options(
                 mask, scale, dropout, layout, max_len_q, max_len_kv, return_stats and direction == "forward",
-                bias_grad, deterministic, workspace_limit,
+                bias_grad, deterministic, workspace_limit, False,
             ),
         )
     )  # fmt: skip

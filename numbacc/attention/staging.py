@@ -17,8 +17,9 @@ from ..device.map_executable import Kernel, MapExecutable, mapped
 from ..device.steps import PutWord, Scratch, Step, ZeroBytes
 from ..kernels.attention_specs import AttentionSpec
 from ..kernels.formula import Formula
-from ..kernels.lengths import between, clamped
+from ..kernels.lengths import between, clamped, negated
 from ..kernels.specs import LaunchOrder, words_of
+from ..libraries.cudnn_graph import ALIGNED
 from .geometry import ordered
 from .problem import Problem
 
@@ -94,6 +95,10 @@ class Stage:
             return offset % 256
         return (own + offset) % 16 or 16 if own < 16 else gcd(own, offset)
 
+    def is_aligned(self, array: Array) -> bool:
+        """Whether it starts where cuDNN's kernels need it."""
+        return self.address(array.number) % ALIGNED == 0
+
     def part(self, name: str, shape: Sequence[int], dtype: Any, pitch: int = 1) -> Array:
         """A new array in scratch memory."""
         lies = dense(shape, dtype, self.device, pitch)
@@ -109,27 +114,41 @@ class Stage:
 
     # ------------------------------------------------------------ copies
 
-    def copy(self, source: Array, target: Array) -> None:
-        """Copy an array to another of its shape, or of a larger one, whose rest stays as it is."""
-        self.add(copying.executable(source.lies, cropped(target.lies, source.lies.shape)), source, target)
+    def copy(self, source: Array, target: Array, sign: int = 1) -> None:
+        """Copy an array, or its negative, to another of its shape, or of a larger one, whose rest stays as it is."""
+        self.add(_copying(source.lies, cropped(target.lies, source.lies.shape), sign), source, target)
 
-    def copied(self, name: str, width: int = 0) -> Array:
-        """An input's copy without gaps, rows from multiples of 16 bytes on, behind them zeros up to a width."""
+    def plain(self, name: str, shape: Sequence[int]) -> Array:
+        """An input without gaps, aligned: itself, or a copy."""
+        array = self.arrays[name]
+        wanted = dense(shape, array.lies.dtype, self.device)
+        if array.lies.strides != wanted.strides or not self.is_aligned(array):
+            source, array = array, self.part(f"plain_{name}", shape, array.lies.dtype)
+            self.copy(source, array)
+        return array
+
+    def copied(self, name: str, width: int = 0, sign: int = 1) -> Array:
+        """A copy without gaps of an input times a sign, rows from multiples of 16 bytes on, behind them zeros up to a
+        width.
+        """
         source = self.arrays[name]
         *rest, last = source.lies.shape
         target = self.part(name, (*rest, width or last), source.lies.dtype, 16)
-        if width > last:
+        if width > last or not sign:
             self.zero(target)
-        self.copy(source, target)
+        if sign:
+            self.copy(source, target, sign)
         return target
 
-    def returned(self, name: str, width: int = 0) -> Array:
-        """Scratch memory for an output, which is copied to it in the end; rows are of a width."""
+    def returned(self, name: str, width: int = 0, sign: int = 1) -> Array:
+        """Scratch memory for an output, which is copied to it in the end, times a sign; rows are of a width."""
         own = self.arrays[name]
         *rest, last = own.lies.shape
         made = self.part(name, (*rest, width or last), own.lies.dtype, 16)
+        if not sign:
+            self.behind.append(Step(ZeroBytes(made.lies.high, self.device), (made.number,)))
         part = cropped(made.lies, own.lies.shape)
-        self.behind.append(Step(copying.executable(part, own.lies), (made.number, own.number)))
+        self.behind.append(Step(_copying(part, own.lies, sign), (made.number, own.number)))
         return made
 
     def zero(self, array: Array) -> None:
@@ -280,6 +299,13 @@ class Unchecked:
     def check(self, status: int) -> None:
         """As `Executable.check`."""
         self.inner.check(status)
+
+
+def _copying(source: Layout, target: Layout, sign: int) -> MapExecutable:
+    """A copy, or of the negative."""
+    if sign < 0:
+        return mapped(negated, (source,), target, ("source", "target"))
+    return copying.executable(source, target)
 
 
 def cropped(array: Layout, shape: Sequence[int]) -> Layout:

@@ -92,10 +92,12 @@ class Problem:
 
     def __init__(self, torch: Any, shape: Shape):
         self.shape, self.torch = shape, torch
-        heads = shape.heads + 2 * shape.heads_kv
-        block = np.random.default_rng(7).standard_normal(999_983, np.float32).astype(numbacc.bfloat16)
+        heads, rng = shape.heads + 2 * shape.heads_kv, np.random.default_rng(7)
 
         def normal(*lengths: int) -> Any:
+            # Each has numbers of its own. Were keys the queries, each query would see little but its own place: its
+            # gradient is then a difference that the rounding of o decides.
+            block = rng.standard_normal(999_983, np.float32).astype(numbacc.bfloat16)
             return numbacc.asarray(np.resize(block, lengths))
 
         if shape.layout == "BSHD":

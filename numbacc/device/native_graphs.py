@@ -34,19 +34,22 @@ from .native_words import (
     HANDLE,  # the address of two words: the handle, and the stream that it works on
     PLAN,
     COUNT,  # of the tensors
+    NUMBERS,  # how many of these, the last, are numbers on the host, which calls do not tell
     PAIRS,
     PACK,  # the variant pack that is kept, 0 at first
     SCRATCH,  # the workspace that it has
-) = range(15)
+) = range(16)
 #: then for each of COUNT tensors the number that cuDNN knows it by, for each the bits of its address that must be 0,
-#: for each the address that the kept pack has, and the pairs as in a launch template.
+#: for each the address that the kept pack has, of numbers from the start, and the pairs as in a launch template.
 TENSORS = SCRATCH + 1
+
+#: Tensors that a call tells: each further argument makes it slower. Gradients of attention have 11.
+SOME_ARRAYS = 12
 
 #: Numbers of cudnn_graph.h: a variant pack, its attributes, and their types.
 _VARIANT_PACK, _UNIQUE_IDS, _POINTERS, _WORKSPACE, _INT64, _VOID_PTR = 16, 1000, 1001, 1003, 3, 6
 
 _int = types.int64
-_array_words = stack_words(ARRAYS)
 _many_words = stack_words(MANY_ARRAYS)
 _pack_word = stack_words(1)
 _scratch_word = stack_words(1)
@@ -71,6 +74,9 @@ def _fill(template, pack, scratch, arrays):
 @njit(inline="always")
 def _renew(template, scratch, arrays):
     """Keep a variant pack with these addresses in place of the last: cuDNN's status."""
+    count, numbers = load_word(template, COUNT), load_word(template, NUMBERS)
+    for k in range(count - numbers, count):
+        store_word(arrays, k, load_word(template, TENSORS + 2 * count + k))
     made = _pack_word()
     store_word(made, 0, 0)
     status = invoke(load_word(template, CREATE), (_VARIANT_PACK, made))
@@ -85,20 +91,19 @@ def _renew(template, scratch, arrays):
         invoke(load_word(template, DESTROY), (load_word(template, PACK),))
     store_word(template, PACK, pack)
     store_word(template, SCRATCH, scratch)
-    count = load_word(template, COUNT)
-    for k in range(count):
+    for k in range(count - numbers):
         store_word(template, TENSORS + 2 * count + k, load_word(arrays, k))
     return 0
 
 
 @njit(inline="always")
 def _execute(template, checks, stream, scratch, arrays):
-    """As `execute`, with the tensors' addresses in memory."""
+    """As `execute`, with the tensors' addresses in memory, where there is room for all that cuDNN is told."""
     if not context_is_current(load_word(template, GET_CURRENT), load_word(template, CONTEXT)):
         return WRONG_CONTEXT
     count = load_word(template, COUNT)
     known = load_word(template, PACK) != 0 and load_word(template, SCRATCH) == scratch
-    for k in range(count):
+    for k in range(count - load_word(template, NUMBERS)):
         address = load_word(arrays, k)
         if address & load_word(template, TENSORS + count + k):
             return WRONG_ALIGNMENT
@@ -130,8 +135,17 @@ def execute(template, checks, stream, scratch, a0, a1, a2, a3, a4, a5):
     Unless `checks` is 0, it first looks whether they overlap, and whether the stream is being captured. The template
     belongs to the calling thread, as its handle does.
     """
-    arrays = _array_words()
+    arrays = _many_words()
     for k, address in enumerate((a0, a1, a2, a3, a4, a5)):
+        store_word(arrays, k, address)
+    return _execute(template, checks, stream, scratch, arrays)
+
+
+@compiled(_int(*[_int] * (4 + SOME_ARRAYS)))
+def execute_some(template, checks, stream, scratch, a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11):
+    """`execute` with more tensors."""
+    arrays = _many_words()
+    for k, address in enumerate((a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11)):
         store_word(arrays, k, address)
     return _execute(template, checks, stream, scratch, arrays)
 
@@ -141,7 +155,7 @@ def execute_many(
     template, checks, stream, scratch, a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17,
     a18, a19, a20, a21, a22, a23,
 ):  # fmt: skip
-    """`execute` with more tensors."""
+    """`execute` with as many as there may be."""
     arrays = _many_words()
     words = (
         a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, a21, a22, a23,
@@ -149,3 +163,7 @@ def execute_many(
     for k, address in enumerate(words):
         store_word(arrays, k, address)
     return _execute(template, checks, stream, scratch, arrays)
+
+
+#: By how many tensors they take, the fewest first.
+CALLS = {ARRAYS: execute, SOME_ARRAYS: execute_some, MANY_ARRAYS: execute_many}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -150,7 +151,8 @@ class WithScratch:
 
     def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
         """As `Executable.launch`."""
-        return self._runner.launch(stream, scratch + self._area, self._addresses(addresses, scratch), ())
+        known = [*addresses, *map(scratch.__add__, self._starts)]
+        return self._runner.launch(stream, scratch + self._area, known, ())
 
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
         """As `Executable.launch_unchecked`."""
@@ -193,6 +195,19 @@ class ZeroBytes(_Bytes):
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
         """As `Executable.launch_unchecked`."""
         runtime().fill(addresses[0], b"\0", self._nbytes, self._device, stream)
+        return 0
+
+
+class FillNumber(_Bytes):
+    """One float32, the same in every call."""
+
+    def __init__(self, number: float, device: int):
+        super().__init__(4, device)
+        self._pattern = struct.pack("<f", number)
+
+    def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
+        """As `Executable.launch_unchecked`."""
+        runtime().fill(addresses[0], self._pattern, 1, self._device, stream)
         return 0
 
 

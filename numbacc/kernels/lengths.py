@@ -1,5 +1,5 @@
-"""Formulas of what says how long sequences are, and where they lie: whatever a user's array holds, nothing is read or
-written beyond the arrays.
+"""Formulas of attention's arrays, foremost of what says how long sequences are, and where they lie: whatever a user's
+array holds, nothing is read or written beyond the arrays.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from .formula import Formula
+from .functions import negative
 
 
 @lru_cache(maxsize=256)
@@ -35,6 +36,10 @@ def _raise(level):
 
 #: Statistics, those of rows without a key as they must be for exp(S - level) to be 0.
 raised = Formula("attention.raised", _raise)
+
+
+#: Queries and their gradients, where it is they that have the scale's sign.
+negated = Formula("attention.negated", negative)
 
 
 def _is_kept(factor):

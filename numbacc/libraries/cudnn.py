@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from numbacc_bindings.cudnn import CudnnError, cudnn
 from numbacc_bindings.driver import driver
 
-from ..base.codes import ARRAYS, capacity_for
+from ..base.codes import capacity_for
 from ..base.ownership import NotCopied
 from ..device import native_graphs, runtime
 from ..device.contexts import relaxed
@@ -199,23 +199,19 @@ class Runner(NotCopied):
         self.direct = aligned and self._pick == tuple(range(len(graph.memory)))
         #: cuDNN reads numbers where they are on the host, when it is called.
         self._numbers = numbers_of(graph, (0,) * len(graph.numbers) if values is None else values)
-        start, count = ctypes.addressof(self._numbers), len(graph.numbers)
-        capacity = capacity_for(len(self._pick) + count)
+        capacity_for(len(self._pick) + len(graph.numbers))
+        capacity = next(count for count in native_graphs.CALLS if count >= len(self._pick))
         #: What a call has behind its arrays' addresses.
-        self._behind = (
-            *(start + 8 * k for k in range(count)),
-            *(0,) * (capacity - len(self._pick) - count),
-        )
+        self._behind = (0,) * (capacity - len(self._pick))
         self._handle = _handles.get(device)
         with runtime.on_device(device), relaxed():
             self._plan = with_room(partial(cudnn_plans.restore, algorithm.data, Site(self._handle)), device)
         self._template = self._filled(graph, device, pairs)
-        function = native_graphs.execute if capacity == ARRAYS else native_graphs.execute_many
-        self._execute: Any = partial(function, ctypes.addressof(self._template))
+        self._execute: Any = partial(native_graphs.CALLS[capacity], ctypes.addressof(self._template))
 
     def _filled(self, graph: Graph, device: int, pairs: Sequence[tuple[int, ...]]) -> Any:
         gpu, places = runtime.gpu(device), (*graph.memory, *graph.numbers)
-        self._words = _words.get(self._handle)
+        self._words, numbers = _words.get(self._handle), ctypes.addressof(self._numbers)
         words = (
             gpu.get_current,
             gpu.context,
@@ -229,13 +225,15 @@ class Runner(NotCopied):
             ctypes.addressof(self._words),
             self._plan.descriptor.value,
             len(places),
+            len(graph.numbers),
             len(pairs),
             0,
             0,
             *(uid_of(place) for place in places),
             *(graph.tensors[place].alignment - 1 for place in graph.memory),
             *(0 for _ in graph.numbers),
-            *(0 for _ in places),
+            *(0 for _ in graph.memory),
+            *(numbers + 8 * k for k in range(len(graph.numbers))),
             *(word for pair in pairs for word in pair),
         )
         return (ctypes.c_int64 * len(words))(*words)

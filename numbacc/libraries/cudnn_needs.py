@@ -78,6 +78,13 @@ def _has_odd_heads(graph: Graph) -> bool:
     return bool(_tensors(graph, first)[0].shape[-1] % 8 or _tensors(graph, last)[1].shape[-1] % 8)
 
 
+def _has_one_narrow_query(graph: Graph) -> bool:
+    """Attention of float8 whose sequences have one query, as in decoding."""
+    if not (_is_attention(graph) and _has("float8_e4m3fn", "float8_e5m2")(graph)):
+        return False
+    return _tensors(graph, _of(graph, "matmul")[0])[0].shape[2] == 1
+
+
 #: Measured on cuDNN 9.28, 9.19 and older; float8 from NVIDIA's table of cuDNN's data types.
 NEEDS = (
     Need(_has("bfloat16"), "bfloat16", (8, 0)),
@@ -88,6 +95,7 @@ NEEDS = (
         "attention in float8",
         (9, 0),
     ),
+    Need(_has_one_narrow_query, "attention in float8 with one query", (10, 0)),
     Need(
         _is_channels_first,
         "behind a convolution with channels first there is no more than a bias and relu: put the channels last",

@@ -21,8 +21,16 @@ Of a loss whose gradient with respect to o is do, with D[i] = do[i] · o[i]:
 summed over whatever shares a key, a value or a bias. Rows are taken in blocks, so that no matrix of all scores is made.
 Floats of 16 bits are computed in float32 and rounded once, when a result is stored.
 
+Floats of 8 bits come with scales, forward: S is of descale_q q and descale_k k, weights are multiplied by scale_s
+before they are rounded to 8 bits,
+
+    o32[i] = descale_s descale_v Σ_j round(scale_s P[i, j]) v[j]        o = round(scale_o o32)
+
+and the largest |P| and |o32| tell what scale_s and scale_o may be next time.
+
 Sources: Vaswani et al. 2017 (arXiv:1706.03762); Dao et al. 2022 (arXiv:2205.14135) for L and D; Press, Smith and Lewis
-2021 (arXiv:2108.12409) for slopes; Kwon et al. 2023 (arXiv:2309.06180) for pages.
+2021 (arXiv:2108.12409) for slopes; Kwon et al. 2023 (arXiv:2309.06180) for pages; Micikevicius et al. 2022
+(arXiv:2209.05433) for floats of 8 bits and their scales.
 """
 
 from __future__ import annotations
@@ -160,7 +168,7 @@ def _at(bias: Array, axis: int, number: int) -> int:
 
 def compute_dtype(given: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype that attention of arrays of a dtype is computed in, and its statistics have."""
-    return dtype(str(info(given).compute))
+    return dtype(str(info(given).number))
 
 
 def forward(q: Array, k: Array, v: Array, how: Scores) -> tuple[Array, Array]:
@@ -191,6 +199,46 @@ def forward(q: Array, k: Array, v: Array, how: Scores) -> tuple[Array, Array]:
                 shares = shares * how.dropout.factors(b, h, rows, keys, real)
             o[b, h, rows] = cast(shares @ cast(v[b, group, keys], real), o.dtype)
     return o, stats
+
+
+class Scaling(NamedTuple):
+    """Scales of floats of 8 bits: descales make numbers of what is stored, scales make what is stored of numbers."""
+
+    descale_q: float = 1.0
+    descale_k: float = 1.0
+    descale_v: float = 1.0
+    scale_s: float = 1.0
+    descale_s: float = 1.0
+    scale_o: float = 1.0
+
+
+def forward_scaled(q: Array, k: Array, v: Array, how: Scores, scaling: Scaling) -> tuple[Array, Array, Array, Array]:
+    """(o, statistics, amax_s, amax_o) of floats of 8 bits: the first two as `forward`.
+
+    Args:
+        q, k, v, how: as `forward`, without dropout.
+        scaling: the scales.
+
+    Returns:
+        amax_s, amax_o: the largest weight, and the largest |o| before scale_o; float32 (1,).
+    """
+    real = compute_dtype(q.dtype)
+    narrow = np.zeros((*q.shape[:3], v.shape[3]), q.dtype)
+    stats = np.full(q.shape[:3], -np.inf, real)
+    amax_s, amax_o = np.zeros(1, real), np.zeros(1, real)
+    how = how._replace(scale=how.scale * scaling.descale_q * scaling.descale_k)
+    for b, h, group, rows, keys, scores in _blocks(q, k, how, real):
+        top = scores.max(axis=-1, keepdims=True)
+        weights = np.exp(scores - top)
+        total = weights.sum(axis=-1, keepdims=True)
+        stats[b, h, rows] = (top + np.log(total))[:, 0]
+        shares = weights / total
+        amax_s = np.maximum(amax_s, shares.max(initial=0))
+        rounded = cast(cast(shares * real.type(scaling.scale_s), q.dtype), real)
+        sums = rounded @ cast(v[b, group, keys], real) * real.type(scaling.descale_s * scaling.descale_v)
+        amax_o = np.maximum(amax_o, np.abs(sums).max(initial=0))
+        narrow[b, h, rows] = cast(sums * real.type(scaling.scale_o), q.dtype)
+    return narrow, stats, amax_s, amax_o
 
 
 class Gradients(NamedTuple):

@@ -204,6 +204,8 @@ def _reduce(node: Node, reads: Mapping[str, Any], tensor: Tensor, before: Any) -
         # Neighbouring heads are summed.
         x = x.reshape(x.shape[0], tensor.shape[1], -1, *x.shape[2:]).sum(axis=2)
     axes = tuple(d for d, (n, m) in enumerate(zip(x.shape, tensor.shape, strict=True)) if n != m)
+    if settings["mode"] == "AMAX":
+        return np.maximum(np.abs(x).max(axis=axes, keepdims=True), before)  # memory is only raised
     return x.sum(axis=axes, keepdims=True) if settings["mode"] == "ADD" else x.max(axis=axes, keepdims=True)
 
 

@@ -1,0 +1,303 @@
+"""Attention of float8 with its scales: against float64, what it refuses, and that cuDNN has plans for it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+import pytest
+from conftest import memory_layouts, refused
+from cudnn_cases import need_planning
+from hypothesis import given
+from hypothesis import strategies as st
+from skips import skip
+
+from numbacc import attention, cudnn
+from numbacc.attention.fusing import Fused
+from numbacc.base.dispatch import simulated
+from numbacc.errors import DTypeError, OptionError, ShapeError
+
+pytestmark = pytest.mark.usefixtures("poison")
+
+E4M3, E5M2 = DTYPES = [np.dtype(each) for each in (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)]
+each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
+MASKS = {
+    "none": None,
+    "causal": "causal",
+    "window": attention.SlidingWindow(7),
+    "causal window": attention.CausalSlidingWindow(3),
+}
+SCALES = {
+    "descale_q": 0.5, "descale_k": 2.0, "descale_v": 0.25, "scale_s": 256.0, "descale_s": 1 / 256, "scale_o": 16.0,
+}  # fmt: skip
+
+
+class Values(NamedTuple):
+    """What is attended to, and how."""
+
+    q: Any
+    k: Any
+    v: Any
+    mask: Any = None
+    scales: Any = SCALES
+
+
+def values(dtype, mask=None, *, heads=(4, 2), queries=6, keys=7, width=16, value_width=32, scales=None, seed=0):
+    rng = np.random.default_rng(seed)
+    shapes = ((2, heads[0], queries, width), (2, heads[1], keys, width), (2, heads[1], keys, value_width))
+    arrays = (rng.standard_normal(shape).astype(dtype) for shape in shapes)
+    return Values(*arrays, mask, SCALES if scales is None else scales)
+
+
+def sees(mask, i, j):
+    if mask is None:
+        return True
+    if isinstance(mask, str):
+        return j <= i
+    after = 0 if isinstance(mask, attention.CausalSlidingWindow) else mask.length - 1
+    return -after <= i - j < mask.length
+
+
+class Exact(NamedTuple):
+    """Results in float64, and how far roundings to float8 may move o."""
+
+    o: Any
+    room: Any
+    stats: Any
+    amax_s: float
+    amax_o: float
+    amax_room: float
+
+
+def exact(case):
+    """Whole matrices in float64, nothing rounded between the products."""
+    scale = dict.fromkeys(SCALES, 1.0) | case.scales
+    q, k, v = (each.astype(np.float64) for each in case[:3])
+    group = q.shape[1] // k.shape[1]
+    k, v = (np.repeat(each, group, axis=1) for each in (k, v))
+    scores = q @ k.swapaxes(2, 3) * (scale["descale_q"] * scale["descale_k"] * q.shape[3] ** -0.5)
+    visible = [[sees(case.mask, i, j) for j in range(k.shape[2])] for i in range(q.shape[2])]
+    scores = np.where(visible, scores, -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    total = weights.sum(-1, keepdims=True)
+    stats = (scores.max(-1, keepdims=True) + np.log(total))[..., 0]
+    weights = weights / total
+    kind = ml_dtypes.finfo(case.q.dtype)
+    half, least = float(kind.eps) / 2, float(kind.smallest_subnormal) / 2
+    back = scale["descale_s"] * scale["descale_v"]
+    o = scale["scale_s"] * weights @ v * back
+    # Each weight is rounded once, with few bits for the small ones; then o.
+    off = (half * scale["scale_s"] * weights + least * (weights > 0)) @ np.abs(v) * back + 1e-5 * np.abs(o)
+    stored = np.clip(o * scale["scale_o"], -float(kind.max), float(kind.max))
+    room = off * scale["scale_o"] * (1 + half) + half * np.abs(stored) + least
+    return Exact(stored, room, stats, weights.max(), np.abs(o).max(), off.max())
+
+
+def check(case, o, stats=None, amax_s=None, amax_o=None):
+    wanted = exact(case)
+    assert (o.dtype, o.shape) == (case.q.dtype, wanted.o.shape)
+    error = np.abs(o.astype(np.float64) - wanted.o)
+    assert (error <= wanted.room).all(), (error / wanted.room).max()
+    if stats is not None:
+        np.testing.assert_allclose(stats, wanted.stats, rtol=1e-5, atol=1e-5)
+    if amax_s is not None:
+        assert amax_s.shape == amax_o.shape == (1,) and amax_s.dtype == amax_o.dtype == np.float32
+        np.testing.assert_allclose(amax_s, wanted.amax_s, rtol=1e-4)
+        assert abs(amax_o[0] - wanted.amax_o) <= wanted.amax_room
+
+
+def keywords(place, case):
+    scales = {name: place.put(np.array([number], np.float32)) for name, number in case.scales.items()}
+    return {"mask": case.mask, **scales}
+
+
+def attend(place, case, **more):
+    arrays = [place.put(each) for each in case[:3]]
+    found = attention.forward(*arrays, **keywords(place, case), **more)
+    return [place.get(each) for each in found] if isinstance(found, tuple) else place.get(found)
+
+
+@each_dtype
+@pytest.mark.parametrize("name", MASKS)
+def test_masks(place, name, dtype):
+    for sizes in ({}, {"queries": 3, "keys": 9}, {"heads": (3, 1), "queries": 2, "keys": 2}):
+        case = values(dtype, MASKS[name], **sizes)
+        check(case, *attend(place, case, return_stats=True, return_amax=True))
+
+
+@each_dtype
+@pytest.mark.parametrize("sizes", [(16, 16), (20, 12), (8, 40), (64, 128)], ids=str)
+def test_widths(place, sizes, dtype):
+    """cuDNN gets multiples of 16."""
+    case = values(dtype, "causal", width=sizes[0], value_width=sizes[1])
+    check(case, attend(place, case))
+
+
+@each_dtype
+@pytest.mark.parametrize("name", MASKS)
+def test_several_tiles(place, name, dtype):
+    case = values(dtype, MASKS[name], queries=141, keys=205 if name != "window" else 141, width=64, value_width=64)
+    check(case, *attend(place, case, return_stats=True, return_amax=True))
+
+
+@each_dtype
+@pytest.mark.parametrize("given", [(), ("descale_q",), ("scale_s", "descale_s"), ("scale_o", "descale_v"), SCALES])
+def test_scales_that_are_not_given_are_1(place, given, dtype):
+    case = values(dtype, scales={name: SCALES[name] for name in given})
+    check(case, *attend(place, case, return_amax=True)[:1])
+    check(case, *attend(place, case, return_stats=True))
+
+
+@each_dtype
+def test_a_key_alone_is_exact(place, dtype):
+    """Its weight is 1: what is left are the scales, and the range of float8."""
+    scales = {"descale_v": 2.0, "scale_s": 64.0, "descale_s": 1 / 64, "scale_o": 0.5}
+    case = values(dtype, keys=1, scales=scales)
+    np.testing.assert_array_equal(attend(place, case), np.repeat(case.v, 2, 1).repeat(6, 2))
+    beyond = case._replace(scales=scales | {"scale_o": 1e12})
+    largest = ml_dtypes.finfo(dtype).max
+    found = attend(place, beyond).astype(np.float64)
+    np.testing.assert_array_equal(np.abs(found[found != 0]), float(largest))
+
+
+@given(data=st.data())
+def test_strides(place, data):
+    case = values(data.draw(st.sampled_from(DTYPES)), "causal", width=16, value_width=16)
+    names, layout = ("q", "k", "v", "out"), data.draw(st.sampled_from(["BHSD", "BSHD"]))
+    layouts = {name: data.draw(memory_layouts(4, name == "out")) for name in names}
+
+    def turned(array):
+        return array if layout == "BHSD" else array.swapaxes(1, 2)
+
+    views = [place.operand(turned(each), **layouts[name]) for each, name in zip(case[:3], names, strict=False)]
+    case = case._replace(**{name: turned(view.values) for view, name in zip(views, names, strict=False)})
+    out = place.empty(turned(exact(case).o).shape, case.q.dtype, **layouts["out"])
+    more = {**keywords(place, case), "layout": layout, "out": out.view}
+    assert attention.forward(*(each.view for each in views), **more) is out.view
+    out.assert_written_only()
+    check(case, turned(out.now()))
+
+
+def test_amax_goes_where_it_is_asked_for(place):
+    """Also where what was there is larger, and off 16 bytes."""
+    case = values(E4M3)
+    arrays = [place.put(each) for each in case[:3]]
+    for skip_ in (0, 1):
+        many = place.put(np.full(8, 1e9, np.float32))
+        o = place.put(np.zeros((2, 4, 6, 32), E4M3))
+        outs = (o, many[skip_ : skip_ + 1], many[skip_ + 4 : skip_ + 5])
+        assert attention.forward(*arrays, **keywords(place, case), return_amax=True, out=outs) is outs
+        found = place.get(many)
+        check(case, place.get(o), None, found[skip_ : skip_ + 1], found[skip_ + 4 : skip_ + 5])
+        assert (found == 1e9).sum() == 6
+
+
+def test_a_plan_takes_scales_by_name(place):
+    case = values(E5M2, "causal")
+    arrays, more = [place.put(each) for each in case[:3]], keywords(place, case)
+    plan = attention.forward_plan(*arrays, **more)
+    more.pop("mask")
+    check(case, place.get(plan(*arrays, **more)))
+    assert plan.info.dtypes[0] == "float8_e5m2" and plan.info.math_dtype == "float32"
+
+
+def test_an_empty_batch(place):
+    empty = place.put(np.zeros((0, 2, 3, 16), E4M3))
+    o, amax_s, amax_o = attention.forward(empty, empty, empty, return_amax=True)
+    assert o.shape == empty.shape and amax_s.shape == amax_o.shape == (1,)
+
+
+# ---------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"bias": (1, 1, 6, 7)}, ("bias does not go with float8_e4m3fn",)),
+        ({"alibi": (4,)}, ("alibi does not go",)),
+        ({"seq_len_q": (2,)}, ("seq_len_q does not go",)),
+        ({"dropout": 0.5}, ("dropout does not go",)),
+        ({"scale": -1.0}, ("scale=-1.0", "above 0")),
+        ({"scale": 0.0}, ("scale=0.0", "above 0")),
+        ({"mask": "causal_bottom_right", "queries": 9}, ("queries that see no key",)),
+        ({"mask": attention.SlidingWindow(1), "queries": 9}, ("queries that see no key",)),
+    ],
+    ids=str,
+)
+def test_what_does_not_go_together(place, options, words):
+    options = dict(options)
+    arrays = [place.put(each) for each in values(E4M3, queries=options.pop("queries", 6))[:3]]
+    kinds = {"bias": np.float32, "alibi": np.float32, "seq_len_q": np.int32}
+    given = {n: place.put(np.ones(each, kinds[n])) if n in kinds else each for n, each in options.items()}
+    refused(OptionError, *words, run=lambda: attention.forward(*arrays, **given))
+
+
+def test_scales_are_checked(place):
+    arrays = [place.put(each) for each in values(E4M3)[:3]]
+    wide = [place.put(each.astype(np.float16)) for each in values(E4M3)[:3]]
+    one, two = place.put(np.ones(1, np.float32)), place.put(np.ones(2, np.float32))
+    double, mixed = place.put(np.ones(1, np.float64)), place.put(values(E5M2).v)
+    refused(ShapeError, "scale_s has shape (2,)", run=lambda: attention.forward(*arrays, scale_s=two))
+    refused(DTypeError, "descale_k has dtype float64", run=lambda: attention.forward(*arrays, descale_k=double))
+    refused(DTypeError, "v has dtype float8_e5m2", run=lambda: attention.forward(*arrays[:2], mixed))
+    refused(OptionError, "scale_o is for float8", "float16", run=lambda: attention.forward(*wide, scale_o=one))
+    refused(OptionError, "return_amax is for float8", run=lambda: attention.forward(*wide, return_amax=True))
+    refused(OptionError, "return_amax=1", run=lambda: attention.forward(*arrays, return_amax=1))
+    o, stats = attention.forward(*arrays, return_stats=True)
+    refused(DTypeError, "`forward` alone", run=lambda: attention.backward(o, *arrays, o, stats))
+    refused(DTypeError, "`forward` alone", run=lambda: attention.dropout_mask(*arrays, dropout=0.1))
+
+
+# ---------------------------------------------------------------- cuDNN
+
+
+@pytest.fixture(scope="module")
+def planner():
+    if simulated():
+        skip("not simulated")
+    need_planning()
+
+
+Q = (2, 8, 128, 64)
+CASES = {f"mask {name}": {"mask": mask} for name, mask in MASKS.items()}
+CASES |= {
+    "e5m2": {"dtype": "float8_e5m2"},
+    "grouped": {"k": (2, 2, 256, 64), "mask": "causal"},
+    "odd lengths": {"q": (2, 8, 77, 64), "k": (2, 8, 201, 64), "mask": "causal"},
+    "two queries": {"q": (2, 8, 2, 64)},
+    "vectors of 20": {"q": (2, 8, 128, 20), "k": (2, 8, 256, 20)},
+    "vectors of 128": {"q": (2, 8, 128, 128), "k": (2, 8, 256, 128)},
+    "BSHD": {"q": (2, 128, 8, 64), "k": (2, 256, 8, 64), "layout": "BSHD"},
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_there_is_a_plan(planner, name):
+    options = {"q": Q, "k": (2, 8, 256, 64), "dtype": "float8_e4m3fn", **CASES[name]}
+    asked = attention.request(options.pop("q"), options.pop("k"), **options)
+    for device in ("H200", "B200"):
+        found = cudnn.supports(asked, device)
+        assert found, found.reason
+    assert not cudnn.supports(asked, "A100")
+
+
+def test_one_query_needs_a_newer_gpu(planner):
+    asked = attention.request((2, 8, 1, 64), (2, 8, 256, 64), dtype="float8_e4m3fn")
+    assert "float8 with one query needs compute capability 10.0" in cudnn.supports(asked, "H200").reason
+    assert cudnn.supports(asked, "B200")
+
+
+def test_the_graph():
+    """Descales behind the first product, and behind the second; the numbers that are not given are one."""
+    asked = attention.request(Q, Q, dtype="float8_e4m3fn")
+    fused = Fused(asked.problem, (0,) * 5)
+    graph = fused.drawn().graph
+    modes = [dict(node.settings).get("mode", node.kind) for node in graph.nodes]
+    assert modes[:4] == ["matmul", "MUL", "MUL", "MUL"]
+    assert modes[-6:] == ["MUL", "matmul", "MUL", "MUL", "MUL", "AMAX"]
+    numbers = fused.operands()
+    assert len(numbers) - len({*numbers}) == len(SCALES) - 1
+    # A weight has the dtype of q in the second product.
+    products = [node for node in graph.nodes if node.kind == "matmul"]
+    assert graph.tensors[dict(products[1].tensors)["a"]].dtype == "float8_e4m3fn"
