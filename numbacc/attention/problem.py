@@ -214,7 +214,7 @@ def _check_dtypes(arrays: dict[str, Layout], extras: dict[str, Layout]) -> None:
             "page_table_v": ("int32", "int64"),
             "offset": ("int64",),
         }[name]
-        if each.dtype.name not in allowed:
+        if info(each.dtype, name).name not in allowed:
             raise DTypeError(f"{name} has dtype {each.dtype}; it must have {' or '.join(allowed)}")
 
 
