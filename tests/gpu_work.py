@@ -8,7 +8,8 @@ import numpy as np
 from family_work import FAMILY
 
 import numbacc
-from numbacc import conv, fft, gated, gemm, random
+from numbacc import attention, conv, fft, gated, gemm, random
+from numbacc import elementwise as ew
 from numbacc.device import runtime
 
 _BIG = 1 << 27
@@ -64,6 +65,33 @@ def _kernels(x, out, stream):
     return conv.backward_filter(image, dy, shape, **options, out=out, stream=stream)
 
 
+def _heads(x):
+    """Rows of x as tokens of one sequence, with four heads."""
+    return x.reshape((1, x.shape[0], 4, x.shape[1] // 4))
+
+
+def _attention(x, out, stream):
+    """Unfused, of float32; keys and values are every other row."""
+    q, k = _heads(x), _heads(x)[:, ::2]
+    return attention.forward(q, k, k, mask="causal", layout="BSHD", out=out, stream=stream)
+
+
+def _fused_attention(x, out, stream):
+    """Of float16, with a kernel behind it for the rows that see no key."""
+    q = _heads(ew.astype(x, "float16", stream=stream))
+    k = q[:, :-7]
+    return attention.forward(q, k, k, mask="causal_bottom_right", layout="BSHD", out=out, stream=stream)
+
+
+def _attention_gradients(x, out, stream):
+    """That of the queries, fused, of float16, in an order of additions that repeats."""
+    q = _heads(ew.astype(x, "float16", stream=stream))
+    o, stats = attention.forward(q, q, q, mask="causal", layout="BSHD", return_stats=True, stream=stream)
+    outs = None if out is None else (out, *(numbacc.empty_like(q, stream=stream) for _ in range(2)))
+    options = {"mask": "causal", "layout": "BSHD", "deterministic": True, "out": outs, "stream": stream}
+    return attention.backward(o, q, q, q, o, stats, **options)[0]
+
+
 def _fft(x, out, stream):
     return fft.fft(x, out=out, stream=stream)
 
@@ -91,6 +119,9 @@ WORK = {
     "bias": _bias,
     "convolution": _convolution,
     "kernels": _kernels,
+    "attention": _attention,
+    "fused attention": _fused_attention,
+    "attention gradients": _attention_gradients,
     "fft": _fft,
     "padded fft": _padded,
     "shift": _shift,

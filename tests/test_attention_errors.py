@@ -114,6 +114,10 @@ def test_dtypes(place):
     numbers = [place.put(np.ones(shape, np.int32)) for shape in (Q, K, K)]
     refused(DTypeError, "q has dtype int32", "bfloat16", run=lambda: attention.forward(*numbers))
     refused(DTypeError, "v is a list", run=lambda: attention.forward(q, k, [1.0]))
+    if not place.is_device:
+        # Other bytes come first: no kernel reads them so.
+        for name, other in (("bias", np.ones((5, 7), ">f4")), ("seq_len_q", np.ones(2, ">i4"))):
+            refused(DTypeError, f"{name} has dtype >", run=lambda n=name, a=other: attention.forward(q, k, v, **{n: a}))
 
 
 def test_pages(place):

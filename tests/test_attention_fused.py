@@ -221,7 +221,11 @@ def test_numbers_lie_on_the_host_where_cudnn_reads_them():
 
 def test_requests_are_checked():
     refused(ShapeError, "one batch", run=lambda: attention.request(Q, (3, 8, 64, 64)))
-    refused(OptionError, "direction='sideways'", run=lambda: attention.request(Q, Q, direction="sideways"))
+    for direction in ("sideways", ["forward"], np.array(["forward", "backward"])):
+        refused(OptionError, "direction=", "unknown", run=lambda d=direction: attention.request(Q, Q, direction=d))
+    for direction in BOTH:
+        refused(OptionError, "return_stats=1", run=lambda d=direction: attention.request(
+            Q, Q, direction=d, return_stats=1))  # fmt: skip
     refused(OptionError, "needs batch", run=lambda: attention.request((9, 2, 8), (9, 2, 8), layout="THD"))
     refused(OptionError, "runs unfused", run=lambda: attention.request(Q, Q, dtype="float32").graphs())
     refused(DTypeError, "has a int", run=lambda: attention.prepare([3]))

@@ -7,26 +7,28 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from skips import skip_if
+from cudnn_cases import need_planning
+from skips import skip, skip_if
 
 from numbacc.__main__ import main
 from numbacc.base.dispatch import has_gpu, simulated
-from numbacc.check import summary
+from numbacc.check import attention_worker, names, summary
+from numbacc.check.attention_cases import cases as attention_cases
 from numbacc.check.cases import cases
-from numbacc.check.worker import judge, names, prepare, request_of
+from numbacc.check.worker import judge, prepare, request_of
 from numbacc.conv.lowering import Way, lower, ways
 from numbacc.libraries.cudnn_search import algorithms
 
 pytestmark = skip_if(simulated(), "not simulated")
-CASES = list(cases())
+CASES, ATTENTION = list(cases()), list(attention_cases())
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "checks"
 PLAIN = Way(False, False)
 
 
 def test_cases_have_names_of_their_own():
     assert len({case.name for case in CASES}) == len(CASES)
-    assert names("") == [case.name for case in CASES]
-    only = names("depthwise")
+    assert names("conv", "") == [case.name for case in CASES]
+    only = names("conv", "depthwise")
     assert only and all("depthwise" in name for name in only) and len(only) < len(CASES)
 
 
@@ -43,25 +45,106 @@ def test_a_rounded_result_is_right_and_a_wrong_one_is_not(case):
         assert not judge(arrays, found, PLAIN, frozenset())[0]
 
 
-def test_what_was_found_wrong_is_not_taken():
+def ways_of(case):
+    """The graphs of a convolution by what is fused."""
+    problem = request_of(case).problem
+    return {
+        "+".join(name for name, is_done in way._asdict().items() if is_done): lower(
+            problem, way, (True,) * (len(problem.inputs) + 1)
+        ).graphs[0]
+        for way in ways(problem)
+    }
+
+
+GRAPHS = {
+    "conv": (CASES, ways_of),
+    "attention": (ATTENTION, lambda case: {"": attention_worker.request_of(case).graphs()[0]}),
+}
+
+
+@pytest.mark.parametrize("subject", sorted({path.stem.rpartition("-")[2] for path in RESULTS.glob("*.json")}))
+def test_what_was_found_wrong_is_not_taken(subject):
     """The committed findings and the table of wrong engines say the same."""
-    (committed,) = sorted(RESULTS.glob("*-conv.json"))[-1:]
-    found = json.loads(committed.read_text())
-    assert set(found) == {case.name for case in CASES}
+    (committed,) = sorted(RESULTS.glob(f"*-{subject}.json"))[-1:]
+    found, (all_cases, graphs_of) = json.loads(committed.read_text()), GRAPHS[subject]
+    assert set(found) == {case.name for case in all_cases}
     taken = []
-    for case in CASES:
-        problem = request_of(case).problem
-        known = {
-            "+".join(name for name, is_done in way._asdict().items() if is_done): algorithms.wrong(
-                lower(problem, way, (True,) * (len(problem.inputs) + 1)).graphs[0], 91900
-            )
-            for way in ways(problem)
-        }
+    for case in all_cases:
+        known = {way: algorithms.wrong(graph, 91900) for way, graph in graphs_of(case).items()}
         for key, finding in found[case.name].items():
             way, _, engine = key.rpartition(" ")
-            if not finding.startswith(("right", "refused")) and int(engine) not in known[way]:
+            is_fine = finding.startswith(("right", "refused"))
+            # Our own kernels have no number.
+            if not is_fine and not (engine.isdigit() and int(engine) in known[way]):
                 taken.append(f"{case.name}: {key}: {finding}")
     assert not taken
+
+
+# ---------------------------------------------------------------- attention
+
+
+def test_cases_of_attention_have_names_of_their_own():
+    assert len({case.name for case in ATTENTION}) == len(ATTENTION)
+    assert names("attention", "dropout") == [case.name for case in ATTENTION if "dropout" in case.name]
+    asked = [attention_worker.request_of(case) for case in ATTENTION]
+    assert all(len(each.graphs()) == 1 for each in asked)
+    assert {each.problem.call.direction for each in asked} == {"forward", "backward"}
+
+
+def kind_of(case):
+    """A case's name without direction, dtype and mask."""
+    return case.name.partition(", ")[2]
+
+
+#: A case of every kind.
+KINDS = list({kind_of(case) + case.direction: case for case in ATTENTION}.values())
+
+
+@pytest.mark.parametrize(
+    "case", [each for each in KINDS if "vectors" not in each.name][::3], ids=lambda case: case.name
+)
+def test_attention_that_is_right_is_called_so_and_what_is_wrong_is_not(case):
+    """NumPy's 16-bit results, which whole matrices in float64 agree with."""
+    if has_gpu():
+        skip("no gpu")
+    work = attention_worker.Work(case)
+    found, _ = work.run()
+
+    def judged(**changed):
+        return attention_worker.judge(work.problem, work.host, work.wanted, {**found, **changed})
+
+    right, over = judged()
+    assert right and 0 < over <= 1
+    for name in work.wanted:
+        if name == "stats" or ("one " in kind_of(case) and name in ("dq", "dk")):
+            continue  # one key that is seen has all weight, whatever the query
+        spoilt = found[name].copy()
+        place = np.unravel_index(np.abs(spoilt.astype(np.float64)).argmax(), spoilt.shape)
+        for wrong in (np.nan, 0):
+            spoilt[place] = wrong
+            assert not judged(**{name: spoilt})[0], (name, wrong)
+
+
+def test_a_statistic_that_is_not_told_is_seen():
+    if has_gpu():
+        skip("no gpu")
+    (case,) = [each for each in ATTENTION if each.name == "forward float16 full, no keys"]
+    work = attention_worker.Work(case)
+    found, _ = work.run()
+    stats = found["stats"].copy()
+    assert np.isneginf(stats).any() and attention_worker.judge(work.problem, work.host, work.wanted, found)[0]
+    stats[np.isneginf(stats)] = np.nan
+    assert not attention_worker.judge(work.problem, work.host, work.wanted, {**found, "stats": stats})[0]
+
+
+@skip_if(has_gpu(), "no gpu")
+def test_attention_is_planned_without_a_gpu(capsys, tmp_path):
+    need_planning()
+    name, report = "forward bfloat16 bottom right, pages of 64, 1 queries", tmp_path / "report.json"
+    assert main(["check", "attention", "--only", name, "--workers", "1", "--json", str(report)]) == 0
+    told = capsys.readouterr().out
+    assert "there is no GPU" in told and "1 planned" in told
+    assert list(json.loads(report.read_text())) == [name]
 
 
 def test_the_worst_of_an_engine_is_told():

@@ -16,7 +16,7 @@ from conftest import bits, refused
 from skips import skip_if
 
 import numbacc
-from numbacc import conv, fft, gated, gemm
+from numbacc import attention, conv, fft, gated, gemm
 from numbacc import elementwise as ew
 from numbacc.base import dtypes
 from numbacc.base.dispatch import simulated
@@ -150,6 +150,8 @@ def owners(place):
     x = place.put(np.ones((4, 8), np.float32))
     plans = [gated.forward_plan(x), gemm.matmul_plan(x, x.T), fft.fft_plan(x), *elementwise_plans(place, x)]
     plans.append(conv.forward_plan(x.reshape((1, 4, 8)), x.reshape((2, 4, 4)), layout="NCW"))
+    q = x.reshape((1, 2, 4, 4))
+    plans += [attention.forward_plan(q, q, q), attention.backward_plan(q, q, q, q, q, q[..., 0])]
     streams = [numbacc.stream(), numbacc.current_stream()]
     return [*plans, *streams, *([x._storage] if place.is_device else [])]
 

@@ -36,6 +36,12 @@ VALUES = {
         "with numbacc.graph() as g: dw = conv.backward_filter(x, y, w.shape)\n"
         "g.launch(); value = g, dw, conv.forward_plan(x, w), conv.backward_data_plan(y, w, x.shape, tune=True)"
     ),
+    "attention": (
+        "x = numbacc.zeros((1, 2, 64, 64), 'bfloat16'); o, stats = attention.forward(x, x, x, return_stats=True)\n"
+        "with numbacc.graph() as g: grads = attention.backward(o, x, x, x, o, stats)\n"
+        "g.launch(); value = g, grads, attention.forward_plan(x, x, x), attention.forward(x, x, x, dropout=0.5), \\\n"
+        "    attention.forward_plan(*[numbacc.zeros((1, 2, 64, 64))] * 3, mask='causal')"
+    ),
     "taken": "import torch; t = torch.zeros(4, 8, device='cuda'); value = numbacc.from_dlpack(t), t",
     "elementwise, in flight": (
         "x, value = numbacc.zeros((1 << 12, 1 << 12)), []\n"
@@ -67,7 +73,10 @@ def run(code, **environment):
     return done
 
 
-START = "import sys, numpy as np, numbacc; from numbacc import conv, elementwise as ew, fft, gated, gemm, random; "
+START = (
+    "import sys, numpy as np, numbacc; "
+    "from numbacc import attention, conv, elementwise as ew, fft, gated, gemm, random; "
+)
 
 
 @pytest.mark.parametrize("value", VALUES)

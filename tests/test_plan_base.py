@@ -12,10 +12,10 @@ import pytest
 from threads import run_threads
 
 import numbacc
-from numbacc import conv, fft, gated, gemm
+from numbacc import attention, conv, fft, gated, gemm
 from numbacc.plan.cache import PlanCache
 
-FAMILIES = {"gated": gated, "gemm": gemm, "conv": conv, "fft": fft}
+FAMILIES = {"gated": gated, "gemm": gemm, "conv": conv, "attention": attention, "fft": fft}
 each_family = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 
 
@@ -182,6 +182,9 @@ def test_plans_say_what_they_are(place):
     plan = gemm.matmul_plan(numbers(place, 3, 8), numbers(place, 8, 6), **more)
     text = "a float32 (3, 8), b float32 (8, 6), bias float32 (6,) -> float32 (3, 6), aux uint8 (3, 1), "
     assert repr(plan).startswith(f"<plan of gemm.matmul.relu_aux_bias: {text}") and repr(plan).endswith(f"{where}>")
+    plan = attention.forward_plan(*[numbers(place, 1, 2, 3, 8) for _ in range(3)], return_stats=True)
+    text = "q float32 (1, 2, 3, 8), k float32 (1, 2, 3, 8), v float32 (1, 2, 3, 8) -> float32 (1, 2, 3, 8), stats "
+    assert repr(plan).startswith(f"<plan of attention.forward: {text}") and repr(plan).endswith(f"{where}>")
 
 
 def test_inputs_come_before_outputs(place):
@@ -189,6 +192,9 @@ def test_inputs_come_before_outputs(place):
     plan = gemm.matmul_plan(x, w, c=c, beta=1.0, epilogue="bgradb", out=numbers(place, 3, 6))
     assert plan.names == ("a", "b", "c", "out", "bias_grad")
     assert gemm.matmul_plan(x, w, c=c).names == ("a", "b", "out")  # beta is 0: c is not looked at
+    q, stats = numbers(place, 1, 2, 3, 8), numbers(place, 1, 2, 3)
+    plan = attention.backward_plan(q, q, q, q, q, stats, bias=numbers(place, 3, 3), bias_grad=True)
+    assert plan.names == ("do", "q", "k", "v", "o", "stats", "bias", "dq", "dk", "dv", "dbias")
     pair = numbers(place, 3, 4), numbers(place, 3, 4)
     assert gated.backward_plan(numbers(place, 3, 4), pair).names == ("dy", "x[0]", "x[1]", "out[0]", "out[1]")
 
@@ -218,12 +224,15 @@ def read_only(place, *shape, dtype="float32"):
 
 
 def test_what_is_read_only_is_named(place):
-    x, square = numbers(place, 4, 4), numbers(place, 4, 4)
+    x, square, q = numbers(place, 4, 4), numbers(place, 4, 4), numbers(place, 1, 2, 3, 8)
     for name, call in {
         "out": lambda: gated.forward(x, out=read_only(place, 4, 2)),
         r"out\[1\]": lambda: gated.backward(x, (x, x), out=(square, read_only(place, 4, 4))),
         "out is": lambda: fft.fft(x, out=read_only(place, 4, 4, dtype="complex64")),
         "aux": lambda: gemm.matmul(x, x, epilogue="gelu_aux", aux=read_only(place, 4, 4)),
+        "dv": lambda: attention.backward(
+            *[q] * 5, q[..., 0], out=(numbers(place, *q.shape), numbers(place, *q.shape), read_only(place, *q.shape))
+        ),
         "overwrite_input": lambda: fft.fft(read_only(place, 4, 4), overwrite_input=True),
     }.items():
         with pytest.raises(numbacc.LayoutError, match=rf"{name}.*read-only|read-only.*{name}"):

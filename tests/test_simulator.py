@@ -29,7 +29,7 @@ pytestmark = skip_if(simulated(), "not simulated")
         "test_elementwise.py test_elementwise_gradients.py test_programs.py",
         "test_operands.py",
         "test_conv.py test_conv_calls.py test_conv_errors.py test_conv_lowering.py test_conv_order.py",
-        "test_attention.py test_attention_errors.py test_attention_order.py",
+        "test_attention.py test_attention_errors.py test_attention_order.py test_attention_sequences.py",
         "test_family_order.py test_scans.py test_scans_calls.py",
         "test_index_gradients.py",
         "test_gated.py test_gated_errors.py test_gated_register.py test_derive.py test_epilogue_kernels.py",

@@ -229,7 +229,7 @@ def _check_dtypes(direction: str, arrays: dict[str, Layout], extras: dict[str, L
             "page_table_v": ("int32", "int64"),
             "offset": ("int64",),
         }.get(name, ("float32",))
-        if each.dtype.name not in allowed:
+        if info(each.dtype, name).name not in allowed:
             raise DTypeError(f"{name} has dtype {each.dtype}; it must have {' or '.join(allowed)}")
 
 

@@ -106,8 +106,8 @@ def request(
             0, direction, q_shape, k_shape, v_shape, dtype, bias_shape, boolean(alibi, "alibi"),
             boolean(lengths, "lengths"), integer(pages, "pages", 0), batch,
             Options(
-                mask, scale, dropout, layout, max_len_q, max_len_kv, return_stats and direction == "forward",
-                bias_grad, deterministic, workspace_limit, False,
+                mask, scale, dropout, layout, max_len_q, max_len_kv, boolean(return_stats, "return_stats"), bias_grad,
+                deterministic, workspace_limit, False,
             ),
         )
     )  # fmt: skip
@@ -117,9 +117,10 @@ def _problem(
     device: int, direction: str, q_shape: Any, k_shape: Any, v_shape: Any, dtype: Any, bias_shape: Any, alibi: bool,
     lengths: bool, pages: int, batch: int | None, options: Options,
 ) -> Problem:  # fmt: skip
-    if direction not in ("forward", "backward"):
+    if not isinstance(direction, str) or direction not in ("forward", "backward"):
         raise OptionError(f'direction={shown(direction)} is unknown; it is "forward" or "backward"')
     options, kind = plain(options), dtype_of(dtype)
+    options = options._replace(return_stats=options.return_stats and direction == "forward")
     shapes = {"q": lengths_of(q_shape, name="q_shape"), "k": lengths_of(k_shape, name="k_shape")}
     shapes["v"] = shapes["k"] if v_shape is None else lengths_of(v_shape, name="v_shape")
     made = {name: dense(shape, kind, device) for name, shape in shapes.items()}

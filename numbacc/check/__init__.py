@@ -1,7 +1,8 @@
-"""`python -m numbacc check conv`: every engine of cuDNN's against the reference, on a GPU.
+"""`python -m numbacc check conv`, or `attention`: every engine of cuDNN's against the reference, on a GPU.
 
 An engine that gives wrong numbers, or ends the process, is found here and goes into `libraries.cudnn_rules`. The work
-is done in processes of their own, each of which is started again where an engine ends it.
+is done in processes of their own, each of which is started again where an engine ends it. Without a GPU `attention` is
+planned for one that is not there, and not run.
 """
 
 from __future__ import annotations
@@ -13,14 +14,22 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from ..base.dispatch import has_gpu
+from . import attention_cases
+from . import cases as convolutions
 
-_SUBJECTS = ("conv",)
+#: Subject -> the module of this package that does its work, and the cases.
+_SUBJECTS: dict[str, tuple[str, Callable[[], Iterator[Any]]]] = {
+    "conv": ("worker", convolutions.cases),
+    "attention": ("attention_worker", attention_cases.cases),
+}
+#: Those that are planned where there is no GPU.
+_PLANNED = ("attention",)
 #: Most time goes to compiling; each process takes half a gigabyte of the GPU's memory.
 _WORKERS = max(1, min(12, (os.cpu_count() or 1) - 2))
 
@@ -35,33 +44,38 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--json", type=Path, help="where to write all findings")
     chosen = parser.parse_args(argv)
     if not has_gpu():
-        print("numbacc check runs engines of cuDNN, and needs a GPU; there is none")
-        return 1
-    found = _share(chosen.only, chosen.seconds, chosen.workers)
+        if chosen.subject not in _PLANNED:
+            print("numbacc check runs engines of cuDNN, and needs a GPU; there is none")
+            return 1
+        print("there is no GPU: nothing is run; cuDNN is asked for a plan of each case, for an H200")
+    found = _share(chosen.subject, chosen.only, chosen.seconds, chosen.workers)
     if chosen.json:
         lines = ",\n".join(f"{json.dumps(case)}: {json.dumps(engines)}" for case, engines in summary(found).items())
         chosen.json.write_text(f"{{\n{lines}\n}}\n")
     return _tell(found)
 
 
-def _share(only: str, seconds: float, workers: int) -> list[dict[str, Any]]:
-    """What the workers found, in the order of the cases."""
-    from .worker import names
+def names(subject: str, only: str) -> list[str]:
+    """The names of a subject's cases that have this in them."""
+    return [case.name for case in _SUBJECTS[subject][1]() if only in case.name]
 
-    every, deadline = names(only), time.monotonic() + seconds
-    shares = [every[start::workers] for start in range(workers)]
+
+def _share(subject: str, only: str, seconds: float, workers: int) -> list[dict[str, Any]]:
+    """What the workers found, in the order of the cases."""
+    every, deadline, module = names(subject, only), time.monotonic() + seconds, _SUBJECTS[subject][0]
+    shares = [share for share in (every[start::workers] for start in range(workers)) if share]
     with ThreadPoolExecutor(workers) as pool:
-        found = [each for some in pool.map(lambda share: _collect(share, deadline), shares) for each in some]
+        found = [each for some in pool.map(lambda share: _collect(module, share, deadline), shares) for each in some]
     places = {name: place for place, name in enumerate(every)}
     return sorted(found, key=lambda each: places[each["case"]])
 
 
-def _collect(left: list[str], deadline: float) -> list[dict[str, Any]]:
+def _collect(module: str, left: list[str], deadline: float) -> list[dict[str, Any]]:
     """What a worker found; what it was at when it ended is a finding, too."""
     found: list[dict[str, Any]] = []
     skip: dict[str, list[int]] = {}
     while left and time.monotonic() < deadline:
-        command = [sys.executable, "-m", "numbacc.check.worker"]
+        command = [sys.executable, "-m", f"{__package__}.{module}"]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdin is not None and process.stdout is not None
             process.stdin.write(json.dumps({"cases": left, "skip": skip, "seconds": deadline - time.monotonic()}))
@@ -86,7 +100,7 @@ def _collect(left: list[str], deadline: float) -> list[dict[str, Any]]:
 
 
 #: Findings from the best to the worst.
-_ORDER = ("right", "refused", "failed", "wrong", "ended the process")
+_ORDER = ("planned", "no plan", "right", "refused", "failed", "wrong", "ended the process")
 
 
 def summary(found: Sequence[dict[str, Any]]) -> dict[str, dict[str, str]]:
@@ -116,7 +130,7 @@ def _rank(each: dict[str, Any]) -> tuple[int, float]:
 def _tell(found: Sequence[dict[str, Any]]) -> int:
     counts = Counter(each["finding"] for each in found)
     print(", ".join(f"{count} {name}" for name, count in sorted(counts.items())) or "nothing was run")
-    bad = [each for each in found if each["finding"] in ("wrong", "ended the process", "failed")]
+    bad = [each for each in found if each["finding"] in ("no plan", "wrong", "ended the process", "failed")]
     for each in bad:
         known = " (known)" if each.get("known") else ""
         print(f"{each['finding']}{known}: {each['case']}: {each['engine']}: {each['detail']}")

@@ -1,19 +1,15 @@
-"""The process that runs engines: it is told cases on its standard input, and tells findings, a line of JSON each."""
+"""The process that runs engines of convolutions."""
 
 from __future__ import annotations
 
-import json
 import math
-import sys
-import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import numbacc
-from numbacc_bindings.cudnn import CudnnError, HeurMode, NumericalNote, cudnn
+from numbacc_bindings.cudnn import CudnnError, NumericalNote, cudnn
 from numbacc_bindings.errors import LibraryError
 
 from .. import conv
@@ -28,16 +24,12 @@ from ..libraries.cudnn_descriptors import Site, describe
 from ..libraries.cudnn_search import algorithms
 from ..reference import conv as reference
 from .cases import Case, cases
+from .engines import engines, tell
 
 #: Bits of the significand that float32 keeps on tensor cores.
 _TF32_BITS = 11
-#: How many settings of an engine's knobs are tried: those by default, then those that the heuristics propose first.
+#: How many settings of an engine's knobs are tried.
 _KNOBS = 3
-
-
-def names(only: str) -> list[str]:
-    """The names of the cases that have this in them."""
-    return [case.name for case in cases() if only in case.name]
 
 
 class Arrays(NamedTuple):
@@ -165,22 +157,14 @@ def findings(case: Case, skip: Sequence[int]) -> Iterator[dict[str, Any]]:
     arrays = prepare(case)
     site = Site(library._handles.get(0))
     number = 0
-    tried = Counter[Any]()
     for way in ways(arrays.problem):
         lowered = lower(arrays.problem, way, (True,) * (len(arrays.host) + 1))
         graph = lowered.graphs[0]
         with runtime.on_device(0):
             described = describe(graph, site)
-            every = list(cudnn_plans.all_engines(described, site))
-            for mode in (HeurMode.A, HeurMode.FALLBACK, HeurMode.B):
-                every += cudnn_plans.proposals(described, site, mode)
         known = algorithms.wrong(graph, cudnn.version())
-        for configuration in {(each.engine, each.knobs): each for each in every}.values():
+        for configuration in engines(described, site, _KNOBS):
             number += 1
-            # A heuristic may propose one engine with dozens of tiles.
-            tried[way, configuration.engine] += 1
-            if tried[way, configuration.engine] > _KNOBS:
-                continue
             told = {
                 "case": case.name,
                 "number": number,
@@ -211,16 +195,5 @@ def findings(case: Case, skip: Sequence[int]) -> Iterator[dict[str, Any]]:
             yield {**told, "finding": "right" if right else "wrong", "detail": f"{over:.3g} of what is allowed"}
 
 
-def main() -> None:
-    """Do what standard input says: the cases, and for some the numbers of engines to be left out."""
-    asked = json.load(sys.stdin)
-    wanted, deadline = set(asked["cases"]), time.monotonic() + asked["seconds"]
-    for case in cases():
-        if case.name in wanted and time.monotonic() < deadline:
-            for told in findings(case, asked["skip"].get(case.name, ())):
-                print(json.dumps(told), flush=True)
-            print(json.dumps({"case": case.name, "finding": "case done"}), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    tell(cases(), findings)

@@ -138,6 +138,12 @@ class Choices:
                 self._kept.popitem(last=False)
         return found
 
+    def put(self, key: Hashable, algorithm: Algorithm) -> None:
+        """Take an algorithm for a key from now on, whatever is known of it: of those who try each one."""
+        with self._lock:
+            self._kept[key] = algorithm
+            self._kept.move_to_end(key)
+
     def keep(
         self, key: Hashable, find: Callable[[], Algorithm | None], usable: Callable[[Algorithm], bool]
     ) -> Algorithm | None:

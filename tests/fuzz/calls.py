@@ -13,7 +13,7 @@ from numbacc import conv, fft, gated, gemm
 from numbacc.base import dtypes
 from numbacc.random import Generator
 
-from . import elementwise_calls
+from . import attention_calls, elementwise_calls
 from .random import METHODS
 
 
@@ -294,7 +294,10 @@ BUILDERS = (
     a_gated, a_gated, a_product, a_product, a_narrow_product, a_layer, a_convolution, a_convolution, a_transform,
     a_transform, a_plan, a_shift,
     a_frequency, a_limit, a_generator, a_draw, a_draw, a_draw, a_creation, a_creation, a_creation,
-    *elementwise_calls.BUILDERS * 2,
+    *elementwise_calls.BUILDERS * 2, *attention_calls.BUILDERS,
 )  # fmt: skip
 #: What takes no stream, as plans do.
-NO_STREAM = ("fft.cache_limit", "Generator", "Generator.spawn", "numbacc.release_memory", "numbacc.stream")
+NO_STREAM = (
+    "fft.cache_limit", "Generator", "Generator.spawn", "numbacc.release_memory", "numbacc.stream",
+    *attention_calls.NO_STREAM,
+)  # fmt: skip

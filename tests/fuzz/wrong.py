@@ -194,6 +194,15 @@ NO_SHAPE = values(
 NAMELESS = values("gpu", -1, 1.5, True, [], {}, object(), HUGE, "cuda:x", "cuda:-1", NAN, b"cpu")
 NO_DEVICE = [*NAMELESS, *values(99, "cuda:99")]
 NO_SCALE = values("2", True, [2.0], {}, object(), 1j)
+NO_PROBABILITY = [*NO_NUMBER, *values(None, HUGE, NAN, -0.5, 1.5)]
+NO_OFFSET = [*NO_SCALAR, *values(-4, 3, 1.5, HUGE, 2**63)]
+#: Numbers in arrays, which are looked at on the CPU alone.
+BEYOND = [
+    like(lambda case, a, by=by: a + a.dtype.type(by), host=True, errors=(numbacc.OptionError,), named=True)
+    for by in (1000, -1000)
+]
+#: Of arrays of lengths, of starts, of pages: integers, and so many.
+NO_NUMBERS = [*NO_ARRAYS[1:], *HOST_DTYPES, SHAPES[1], *OTHER_SHAPES, *OTHER_DTYPES, *BEYOND, ON_HOST]
 
 MUTATIONS: dict[str, list[Mutation]] = {
     "array": [*NO_ARRAYS, *HOST_DTYPES, *SHAPES, *OTHER_DTYPES, ON_HOST],
@@ -231,8 +240,13 @@ MUTATIONS: dict[str, list[Mutation]] = {
     "finite": [*NO_NUMBER, *values(None, HUGE, NAN, float("inf"), np.array([1.0]))],
     "finite or None": [*NO_NUMBER, *values(HUGE, NAN, float("inf"), np.array([1.0]))],
     "bound": [*NO_INTEGER, *values(HUGE, -HUGE, 2**64 + 1)],
-    "probability": [*NO_NUMBER, *values(None, HUGE, NAN, -0.5, 1.5)],
-    "offset": [*NO_SCALAR, *values(None, -4, 3, 1.5, HUGE, 2**63)],
+    "probability": NO_PROBABILITY,
+    "share": [*NO_PROBABILITY, *values(1.0)],
+    "offset": [*NO_OFFSET, *values(None)],
+    "number or array": NO_OFFSET,
+    "band": values("diagonal", b"causal", 3, 1.5, True, ["causal"], (1, 2), {}, np.ones((5, 7)), object(), HUGE, NAN),
+    "numbers": NO_NUMBERS,
+    "needed numbers": [*NO_NUMBERS, *values(None, errors=(numbacc.OptionError,))],
     "scalar": [*NO_SCALAR, *values(None, HUGE)],
     "count or 0": [*NO_INTEGER, *values(None, -1, -HUGE, 2**62, HUGE)],
     "step": [*NO_NUMBER, *values(None, 0, -1, NAN, HUGE)],
@@ -301,9 +315,10 @@ def attempt(case):
         value = mutation.make(case, call, str(name))
         if value is None and mutation.make in (overlapping, on_host):
             return None
-        if value is None and not argument.required and argument.kind in ("array", "aux"):
+        if value is None and not argument.required and argument.kind in ("array", "aux", "array of any rank"):
             mutation = mutation._replace(certain=call.name.startswith("gemm.matmul"))
-        if call.name.endswith("_plan") and (mutation.make in (frozen, overlapping) or argument.kind == "scalar"):
+        is_of_memory = mutation.make in (frozen, overlapping, *(each.make for each in BEYOND))
+        if call.name.endswith("_plan") and (is_of_memory or argument.kind == "scalar"):
             # A plan is made of layouts and kinds of numbers, not of memory and numbers.
             mutation = mutation._replace(certain=False, errors=())
         chosen[str(name)] = mutation
@@ -367,6 +382,7 @@ SYNONYMS = {
     "a": ("b",), "b": ("a",), "b1": ("bias",), "b2": ("bias",), "w": ("b",), "w1": ("b",), "w2": ("b",),
     "axis": ("axes",), "s": ("axes",), "axes": ("s", "axis"), "device": ("cuda",), "n": ("points",),
     "size": ("outputs",), "p": ("g", "m", "v"), "g": ("p", "m", "v"), "m": ("p",), "v": ("p",),
+    "q_shape": ("q",), "k_shape": ("k",),
 }  # fmt: skip
 
 
