@@ -6,7 +6,7 @@ import ptx
 import pytest
 
 from numbacc.kernels.attention_specs import AttentionSpec
-from numbacc.kernels.lengths import between, clamped, kept, raised
+from numbacc.kernels.lengths import between, clamped, kept, negated, raised
 from numbacc.kernels.specs import KernelSpec
 
 #: Kernels that know what dropout keeps.
@@ -66,8 +66,9 @@ def test_nothing_is_spilled(algorithm, capability):
         (between(100, 7), ("int32", "int32"), ("int32",), "int64"),
         (raised, ("float32",), ("float32",), "float32"),
         (kept, ("float32",), ("bool",), "float32"),
+        (negated, ("bfloat16",), ("bfloat16",), "float32"),
     ],
-    ids=["clamped", "multiplied", "between", "raised", "kept"],
+    ids=["clamped", "multiplied", "between", "raised", "kept", "negated"],
 )
 def test_formulas_of_lengths_and_statistics(formula, reads, writes, compute):
     spec = KernelSpec("scalar", formula, reads, writes, 1, False, compute=compute)
