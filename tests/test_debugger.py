@@ -60,7 +60,7 @@ if simulated():
 
     @cuda.jit
     def exchanging(x):
-        x[0] = cuda.shfl_xor_sync(0xFFFFFFFF, x[0], 1)
+        x[0] = cuda.activemask()
 
     @cuda.jit
     def with_an_intrinsic(x):
@@ -152,7 +152,7 @@ def test_what_there_is_not():
         with numbacc.debug():
             exchanging[1, 1](x)
 
-    refused(AttributeError, "cuda.shfl_xor_sync", "scalar form", run=exchange)
+    refused(AttributeError, "cuda.activemask", "scalar form", run=exchange)
 
 
 @in_simulator
