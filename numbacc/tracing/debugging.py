@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import pdb
 import sys
 import threading
@@ -144,6 +145,25 @@ def _stopping(line: int, kernel: Callable[..., Any], args: tuple[Any, ...]) -> N
 
 
 @contextmanager
+def _breakpoints_of_one() -> Iterator[None]:
+    """Inside, `breakpoint()` opens the debugger in the thread that enters, and does nothing in all others."""
+    chosen, before = threading.current_thread(), sys.breakpointhook
+
+    def hook(*args: Any, **options: Any) -> Any:
+        if threading.current_thread() is not chosen:
+            return None
+        if before is sys.__breakpointhook__ and "PYTHONBREAKPOINT" not in os.environ:
+            return pdb.Pdb(nosigint=True).set_trace(sys._getframe(1))  # in the kernel, not here
+        return before(*args, **options)
+
+    sys.breakpointhook = hook
+    try:
+        yield
+    finally:
+        sys.breakpointhook = before
+
+
+@contextmanager
 def leading(thread: int | Index, block: int | Index, line: int | None) -> Iterator[None]:
     """Inside, one thread of each kernel runs in the thread that launches it."""
     options = {"thread": thread, "block": block, "line": line}
@@ -151,7 +171,8 @@ def leading(thread: int | Index, block: int | Index, line: int | None) -> Iterat
     simulator_kernel.FakeCUDAModule = ExplainingModule
     simulator_kernel.BlockManager = type("Blocks", (DebuggedBlocks,), options)
     try:
-        yield
+        with _breakpoints_of_one():
+            yield
     except BdbQuit:
         if line is None:  # of a debugger around all of the script
             raise
