@@ -293,3 +293,22 @@ def test_blocks_that_no_gpu_launches():
 
 def test_errors_of_the_kernels_own():
     refused(RuntimeError, "tid=[3, 0, 0]", "Odd", run=lambda: traced(raising, 1, 32, np.zeros(1)))
+
+
+@pytest.mark.parametrize(
+    "nbytes, apart, conflicts",
+    [
+        (4, 4, 0), (4, 8, 1), (4, 128, 31), (4, 0, 0),  # all 32 at once: two apart share a bank by twos
+        (8, 8, 0), (8, 16, 2), (8, 128, 30),  # 16 at once, twice
+        (16, 16, 0), (16, 32, 4), (16, 128, 28),  # 8 at once, four times
+    ],
+)  # fmt: skip
+def test_banks_by_the_width_of_an_access(nbytes, apart, conflicts):
+    """A warp's threads so many bytes apart; passes beyond those that 128 bytes each need."""
+    from numbacc.tracing import counting
+    from numbacc.tracing.recording import FIELDS
+
+    columns = {name: np.zeros(32, np.int64) for name in FIELDS}
+    columns |= {"thread": np.arange(32), "address": apart * np.arange(32), "nbytes": np.full(32, nbytes)}
+    found = counting.requests(columns, np.ones(32, bool))
+    assert (found.sectors.tolist(), found.conflicts.tolist()) == ([0], [conflicts])
