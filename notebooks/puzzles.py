@@ -15,6 +15,9 @@ import numbacc
 
 Array = Any
 
+#: Kinds of access, as the trace's records number them.
+READ, WRITE = range(2)
+
 
 @dataclass(frozen=True)
 class Limit:
@@ -45,7 +48,7 @@ class Puzzle:
         limits: of what is counted.
         wrong: answers of usual mistakes, by what to say to them.
         unwritten: what to say where elements of y are not written.
-        scale: what the random inputs are multiplied with.
+        shift: what is added to the random inputs.
     """
 
     shapes: tuple[Any, ...]
@@ -55,7 +58,7 @@ class Puzzle:
     limits: tuple[Limit, ...] = ()
     wrong: dict[str, Callable[..., Array]] = field(default_factory=dict)
     unwritten: str = "does every thread have an index of its own, and does every element have a thread?"
-    scale: float = 1.0
+    shift: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -71,19 +74,32 @@ class Verdict:
         return "\n\n".join([self.words, *[str(self.trace.table())] * bool(rows)])
 
 
+#: More accesses than any kernel needs that solves a puzzle, however wastefully.
+_MOST_ACCESSES = 200_000
+#: What to do, by words of the error that stopped a kernel.
+REMEDIES = {
+    "OverflowError": ". On a GPU exp overflows to infinity here: subtract the largest of the row first. It changes "
+    "nothing else.",
+    "UnsupportedError": ". Does a loop never end?",
+    "'TracedArray'": ". Do you compute with a whole array? A thread takes one element of it, x[i].",
+}
+
+
 def check(name: str, kernel: Any) -> Verdict:
     """Run a kernel as a puzzle's, and say what is wrong with it, if anything is."""
     puzzle = PUZZLES[name]
     rng = np.random.default_rng(0)
-    *inputs, y = (puzzle.scale * rng.standard_normal(shape).astype(np.float32) for shape in puzzle.shapes)
+    *inputs, y = (rng.standard_normal(shape).astype(np.float32) + np.float32(puzzle.shift) for shape in puzzle.shapes)
     y[...] = np.nan
     given = [x.copy() for x in inputs]
-    with numbacc.trace() as t:
+    with numbacc.trace(max_accesses=_MOST_ACCESSES) as t:
         try:
             with np.errstate(all="ignore"):
                 kernel[puzzle.grid, puzzle.block](*inputs, y)
         except Exception as error:
-            return Verdict(False, f"{name}: not yet. The kernel stopped: {type(error).__name__}: {error}", t)
+            stopped = f"{type(error).__name__}: {error}"
+            remedy = next((remedy for words, remedy in REMEDIES.items() if words in stopped), "")
+            return Verdict(False, f"{name}: not yet. The kernel stopped: {stopped}{remedy}", t)
     words = fault(puzzle, t, given, inputs, y)
     return Verdict(not words, f"{name}: not yet. {words}" if words else f"{name}: solved", t)
 
@@ -129,9 +145,12 @@ def first_wrong(puzzle: Puzzle, t: Any, given: list[Array], y: Array, expected: 
             return words
     where = tuple(int(i) for i in np.argwhere(~right)[0])
     element = f"y[{', '.join(map(str, where))}]"
-    written = set(t.elements("y")) if known(t, "y") else set()
-    if where not in written:
+    touched = t.records[np.isin(t.records["array"], [k for k, each in enumerate(t.arrays) if each.name == "y"])]
+    accesses = [kind for kind, index in zip(touched["access"], t.elements("y"), strict=True) if index == where]
+    if all(kind == READ for kind in accesses):
         return f"{element} is not written, and {int((~right).sum())} of {y.size} elements are wrong: {puzzle.unwritten}"
+    if np.isnan(y[where]) and accesses[0] != WRITE:
+        return f"{element} is NaN, as it was: before anything is added to it, something must be written to it."
     if np.isnan(y[where]):
         return (
             f"{element} is NaN: shared memory is NaN until a thread writes to it, and inf - inf and inf / inf are NaN."
@@ -164,13 +183,6 @@ def sigmoid(b: Array) -> Array:
 def softmax(x: Array) -> Array:
     e = np.exp(x - x.max(axis=1, keepdims=True))
     return e / e.sum(axis=1, keepdims=True)
-
-
-def overflowing(x: Array) -> Array:
-    """Softmax without the maximum, in float32: inf / inf where an exponential overflows, 0 elsewhere in such a row."""
-    with np.errstate(all="ignore"):
-        e = np.exp(x)
-        return e / e.sum(axis=1, keepdims=True)
 
 
 def pooled(x: Array) -> Array:
@@ -254,11 +266,10 @@ PUZZLES: dict[str, Puzzle] = {
     "softmax": Puzzle(
         ((8, 64), (8, 64)), 8, 64, softmax, (once("x", 512, KEEP), dense("y", "write", 512)),
         {
-            "exp overflowed to infinity: subtract the largest of the row first. It changes nothing else.": overflowing,
             "the sum is of all rows, or of one thread: y does not add up to 1.":
                 lambda x: np.exp(x - x.max(axis=1, keepdims=True)),
         },
-        scale=100.0,
+        shift=1000.0,
     ),
     "fused gate": Puzzle(
         ((8, 192), (8, 96)), 3, 64, lambda x: x[:, :96] * x[:, 96:] * sigmoid(x[:, 96:]),

@@ -288,7 +288,7 @@ def tiles_stay(x, y):
     y[row + i, column + j] = tile[j, i]
 
 
-@mistake("softmax", "overflowed", "subtract the largest of the row")
+@mistake("softmax", "OverflowError", "overflows", "subtract the largest of the row")
 def no_maximum(x, y):
     s = cuda.shared.array(64, float32)
     row, k = cuda.blockIdx.x, cuda.threadIdx.x

@@ -60,7 +60,7 @@ if simulated():
 
     @cuda.jit
     def exchanging(x):
-        x[0] = cuda.shfl_xor_sync(0xFFFFFFFF, x[0], 1)
+        x[0] = cuda.activemask()
 
     @cuda.jit
     def with_an_intrinsic(x):
@@ -152,7 +152,7 @@ def test_what_there_is_not():
         with numbacc.debug():
             exchanging[1, 1](x)
 
-    refused(AttributeError, "cuda.shfl_xor_sync", "scalar form", run=exchange)
+    refused(AttributeError, "cuda.activemask", "scalar form", run=exchange)
 
 
 @in_simulator
@@ -212,6 +212,25 @@ def test_quitting_goes_on_behind_the_with(tmp_path):
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert run.returncode == 0 and run.stdout.endswith("(Pdb) [0. 0. 0.]\n"), run.stdout + run.stderr
+
+
+def test_a_breakpoint_is_met_by_one_thread(tmp_path):
+    script = tmp_path / "reverse.py"
+    script.write_text(between("script").replace("    value =", "    breakpoint()\n    value ="))
+    run = subprocess.run(
+        [sys.executable, str(script)], input="p i, s[58]\ncontinue\n", timeout=120, capture_output=True, text=True,
+        env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"},
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.count("(Pdb)") == 2 and "(14)reverse()\n-> value = s[63 - i]\n" in run.stdout
+    assert "(5, np.float32(58.0))" in run.stdout and run.stdout.endswith("[63. 62. 61.]\n")
+
+
+def test_breakpoints_of_another_debugger():
+    """What the user has chosen is called, still by one thread; afterwards it is as before."""
+    own = "import sys\nsys.breakpointhook = own = lambda: print('here', cuda.threadIdx.x)\n"
+    text = between("script").replace("    value =", "    breakpoint()\n    value =").replace("with", own + "with")
+    assert "here 5\n[63. 62. 61.]" in says(text + "assert sys.breakpointhook is own\n", simulate="1")
 
 
 def test_in_a_notebook():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import ast
 import re
 
 import nbformat
@@ -48,21 +48,38 @@ def test_another_output_is_seen():
     assert digest(other) != digest(notebook)
 
 
-@skip_if(simulated(), "not simulated")
-def test_sixteen_bytes_are_one_instruction():
-    """Notebook 06's intrinsics, which no GPU compiles here; what is left over is moved one by one."""
+def kernels_of_notebook_06():
+    """The kernels by name, as a learner pastes them: the imports of the first cell, and a cell's own definitions."""
     (path,) = [path for path in NOTEBOOKS if path.stem == "06-your-own-kernel"]
-    (cell,) = [cell.source for cell in read(path).cells if "def load4(typing" in cell.source]
-    from numba import cuda, float32
+    cells = [ast.parse(cell.source).body for cell in read(path).cells if cell.cell_type == "code"]
+    imports = [line for line in cells[0] if isinstance(line, (ast.Import, ast.ImportFrom))]
+    found = {}
+    for cell in cells:
+        defined = [each for each in cell if isinstance(each, ast.FunctionDef) or "intrinsic" in ast.unparse(each)]
+        if "cuda.jit" in ast.unparse(defined):
+            names = {"on_gpu": True, "__name__": "pasted"}
+            exec(compile(ast.Module(imports + defined, []), path, "exec"), names)
+            found |= {name: each for name, each in names.items() if name.startswith(("silu", "transpose"))}
+    return found
+
+
+@skip_if(simulated(), "not simulated")
+def test_every_kernel_of_notebook_06_compiles_as_it_stands():
+    """For a GPU, which the simulator's run does not; in single precision alone."""
+    from numba import cuda
 
     from numbacc.base._numba import pretending, types
 
-    names = {"on_gpu": True, "cuda": cuda, "float32": float32, "math": math}
-    exec(cell.partition("\n\n\nname = ")[0], names)
-    row = types.float32[::1]
-    with pretending((9, 0)):
-        ptx, _ = cuda.compile(names["silu4"].py_func, types.void(row, row), device=False, abi="numba", cc=(9, 0))
+    ptx = {}
+    for name, kernel in kernels_of_notebook_06().items():
+        array = types.float32[:, ::1] if "transpose" in name else types.float32[::1]
+        with pretending((9, 0)):
+            ptx[name], _ = cuda.compile(kernel.py_func, types.void(array, array), device=False, abi="numba", cc=(9, 0))
+        assert ".f64" not in ptx[name], name
+    assert ptx.keys() == {
+        "silu", "silu_once", "silu_chunks", "silu_strided", "silu4", "transpose", "transpose_tiled", "transpose_padded"
+    }  # fmt: skip
+    # Sixteen bytes are one instruction; what is left over is moved one by one.
     for each in ("ld", "st"):
-        assert set(re.findall(rf"{each}\.global\S*", ptx)) == {f"{each}.global.v4.f32", f"{each}.global.f32"}
-        assert ptx.count(f"{each}.global.f32") == 1 <= ptx.count(f"{each}.global.v4.f32")
-    assert ".f64" not in ptx
+        assert set(re.findall(rf"{each}\.global\S*", ptx["silu4"])) == {f"{each}.global.v4.f32", f"{each}.global.f32"}
+        assert ptx["silu4"].count(f"{each}.global.f32") == 1 <= ptx["silu4"].count(f"{each}.global.v4.f32")

@@ -17,6 +17,7 @@ in_simulator = skip_if(not simulated(), "simulator")
 
 if simulated():
     sys.path.insert(0, str(NOTEBOOKS))
+    import puzzle_stops  # noqa: F401 - more of them
     from puzzle_mistakes import MISTAKES
     from puzzle_solutions import SOLUTIONS
     from puzzles import PUZZLES, check

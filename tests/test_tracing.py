@@ -95,7 +95,7 @@ if simulated():
 
     @cuda.jit
     def exchanging(y):
-        y[0] = cuda.shfl_down_sync(0xFFFFFFFF, y[0], 1)
+        y[0] = cuda.activemask()
 
     @cuda.jit
     def endless(y):
@@ -228,7 +228,7 @@ def test_an_index_outside():
 
 @in_simulator
 def test_what_the_simulator_lacks():
-    words = ("cuda.shfl_down_sync", "scalar form", "x[i]")
+    words = ("cuda.activemask", "scalar form", "x[i]")
     refused(AttributeError, *words, run=lambda: traced(exchanging, 1, 1, np.zeros(1, "f4")))
 
 

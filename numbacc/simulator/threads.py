@@ -7,7 +7,6 @@ a kernel takes in the simulator. Barriers and errors are as in its own `BlockMan
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextvars import copy_context
 from typing import Any
@@ -26,12 +25,13 @@ class Worker(simulator_kernel.BlockThread):  # type: ignore[misc]
         points: an iterator of the threads that have not been run; workers share it.
 
     Attributes:
-        barriers: how many the thread that it is has passed.
+        barriers, warp_barriers: how many the thread that it is has passed, of its block and of its warp alone.
+        at_warp: whether it waits for its warp alone.
     """
 
     def __init__(self, work: Callable[[], Any], manager: Any, block: Any, points: Iterator[tuple[int, ...]]):
         super().__init__(work, manager, block, (0, 0, 0), manager._debug)
-        self._points, self.barriers = points, 0
+        self._points, self.barriers, self.warp_barriers, self.at_warp = points, 0, 0, False
         self._context = copy_context()  # NumPy's errstate is in it
         self._go, self._rests = threading.Semaphore(0), threading.Semaphore(0)
 
@@ -61,13 +61,27 @@ class Worker(simulator_kernel.BlockThread):  # type: ignore[misc]
         self.syncthreads_blocked = False
         self._go.release()
 
-    def syncthreads(self) -> None:
+    def _wait(self) -> None:
         self.syncthreads_blocked = True
         self._rests.release()
         self._go.acquire()
         if self.abort:
             raise RuntimeError("another thread of the block has failed")
+
+    def syncthreads(self) -> None:
+        self._wait()
         self.barriers += 1
+
+    def meet(self) -> None:
+        """Wait for the threads of the warp, where they exchange values."""
+        self.at_warp = True
+        self._wait()
+        self.at_warp = False
+
+    def syncwarp(self) -> None:
+        """As `meet`, and what was written before is seen behind."""
+        self.meet()
+        self.warp_barriers += 1
 
 
 def become(worker: Any, manager: Any, point: tuple[int, ...]) -> None:
@@ -75,13 +89,16 @@ def become(worker: Any, manager: Any, point: tuple[int, ...]) -> None:
     x, y, _ = manager._block_dim
     worker.threadIdx = simulator_api.Dim3(*point)
     worker.thread_id = point[0] + x * (point[1] + y * point[2])
-    worker.barriers = 0
+    worker.barriers = worker.warp_barriers = 0
 
 
 def placed(error: Exception, worker: Any) -> Exception:
     """The same error, with the thread and block in front."""
     place = f"tid={list(worker.threadIdx)} ctaid={list(worker.blockIdx)}"
-    made: Exception = type(error)(f"{place}: {error}" if str(error) else place)
+    try:
+        made: Exception = type(error)(f"{place}: {error}" if str(error) else place)
+    except Exception:  # its class wants other arguments
+        made = RuntimeError(f"{place}: {type(error).__name__}: {error}")
     return made
 
 
@@ -97,7 +114,7 @@ class Team:
 
     def __init__(self, manager: Any, block: Any, work: Callable[[], Any], points: Iterator[tuple[int, ...]]):
         self._make = lambda: Worker(work, manager, block, points)
-        self._waiting: deque[Worker] = deque()
+        self._waiting: list[Worker] = []
 
     def start(self) -> bool:
         """Run all threads up to their first barriers; whether any waits there."""
@@ -111,13 +128,21 @@ class Team:
         return worker
 
     def step(self) -> bool:
-        """Run those that wait up to their next barriers; whether any waits there."""
-        for _ in range(len(self._waiting)):
-            worker = self._waiting.popleft()
-            worker.go_on()
-            if worker.is_waiting():
-                self._waiting.append(worker)
+        """Run those that wait up to their next barriers; whether any waits there. Those at barriers of their warps go
+        first, alone: when none is left, all others have come to the block's.
+        """
+        going = {worker for worker in self._waiting if worker.at_warp} or {*self._waiting}
+        self._waiting = [worker for worker in self._waiting if worker not in going or self._goes_on(worker)]
         return bool(self._waiting)
+
+    def _goes_on(self, worker: Worker) -> bool:
+        """Let a worker go on up to its next barrier; whether it waits there."""
+        worker.go_on()
+        return worker.is_waiting()
+
+    def at_warps(self) -> bool:
+        """Whether any waits for its warp alone."""
+        return any(worker.at_warp for worker in self._waiting)
 
     def abandon(self) -> None:
         """End those that wait."""

@@ -18,6 +18,9 @@ _OUTSIDE = {
     ATOMIC: ("updates", "overwrites whatever lies there"),
 }
 
+#: Methods that give the same elements in another order or shape.
+_VIEWS = ("reshape", "view", "ravel", "transpose")
+
 
 class TracedArray:
     """An array, or a view of one, inside of a kernel.
@@ -53,8 +56,12 @@ class TracedArray:
     def __getattr__(self, name: str) -> Any:
         if self._view.dtype.names and name in self._view.dtype.names:
             return self._part(self._view[name])
+        if name == "flat":
+            return TracedFlat(self)
         value = getattr(self._view, name)
-        if name not in ("reshape", "view", "ravel", "transpose"):
+        if isinstance(value, np.ndarray):  # real, imag
+            return self._part(value)
+        if not callable(value):
             return value
 
         def rearranged(*args: Any, **options: Any) -> TracedArray:
@@ -63,7 +70,11 @@ class TracedArray:
                 raise ValueError(f"{name} would copy the array, which no kernel can")
             return self._part(made)
 
-        return rearranged
+        def of_all(*args: Any, **options: Any) -> Any:  # sum, fill, ...
+            self._all(self._view, WRITE if name == "fill" else READ, sys._getframe(1))
+            return value(*args, **options)
+
+        return rearranged if name in _VIEWS else of_all
 
     def __setattr__(self, name: str, value: Any) -> None:
         self._write(getattr(self, name), value, sys._getframe(1))
@@ -161,6 +172,30 @@ class TracedArray:
         )
 
 
+class TracedFlat:
+    """`array.flat`: the elements by one number, row after row."""
+
+    def __init__(self, array: TracedArray):
+        self._array = array
+
+    def __len__(self) -> int:
+        return int(self._array.size)
+
+    def __getitem__(self, k: Any) -> Any:
+        index = self._index(k)
+        return self._array.touch(index, READ, sys._getframe(1))[index]
+
+    def __setitem__(self, k: Any, value: Any) -> None:
+        index = self._index(k)
+        self._array.touch(index, WRITE, sys._getframe(1))[index] = value
+
+    def _index(self, k: Any) -> tuple[int, ...]:
+        count = len(self)
+        if not -count <= k < count:
+            raise IndexError(f"flat[{k}] of an array of {count} elements")
+        return tuple(int(i) for i in np.unravel_index(int(k) % count, self._array.shape))
+
+
 class TracedRecord:
     """An element of a structured array, whose fields are touched one by one."""
 
@@ -171,6 +206,8 @@ class TracedRecord:
         field = self._fields._part(self._fields._view[name])
         if field._view.ndim:
             return field
+        if field._view.dtype.names:
+            return TracedRecord(field)
         return read(field, sys._getframe(1))[()]
 
     __getitem__ = __getattr__

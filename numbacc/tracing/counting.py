@@ -46,7 +46,7 @@ def requests(columns: Columns, is_shared: Integers) -> Requests:
     of = _groups(
         *(columns[name] for name in ("launch", "block")),
         warp,
-        *(columns[name] for name in ("array", "access", "instruction", "phase", "step")),
+        *(columns[name] for name in ("array", "access", "instruction", "phase", "warp_phase", "step")),
     )
     count = int(of.max()) + 1 if of.size else 0
     first = np.unique(of, return_index=True)[1]
@@ -96,21 +96,32 @@ class Races(NamedTuple):
 
 
 def races(columns: Columns, is_shared: Integers) -> Races:
-    """Find the races within blocks, in memory of both kinds, and between blocks, in global memory."""
+    """Find the races within warps and blocks, in memory of both kinds, and between blocks, in global memory."""
     if not is_shared.size:
         return Races(is_shared, [])
     size = int(np.gcd.reduce(np.concatenate([columns["address"], columns["nbytes"]])))
     record, cell = _cells(columns["address"], columns["nbytes"], size)
-    launch, block, phase, thread, access = (
-        columns[name][record] for name in ("launch", "block", "phase", "thread", "access")
+    launch, block, phase, warp_phase, thread, access = (
+        columns[name][record] for name in ("launch", "block", "phase", "warp_phase", "thread", "access")
     )
-    shared, outside = is_shared[record], np.flatnonzero(~is_shared[record])
-    within, pairs = _conflicts(_groups(shared, launch, block, phase, cell), thread, access)
-    between, more = _conflicts(_groups(launch[outside], cell[outside]), block[outside], access[outside])
+    shared, everywhere, outside = is_shared[record], np.arange(record.size), np.flatnonzero(~is_shared[record])
+    place, warp = (shared, launch, block, phase, cell), thread // WARP
+    found = (
+        (everywhere, _groups(*place, warp, warp_phase), thread),
+        (everywhere, _groups(*place), warp),
+        (outside, _groups(launch[outside], cell[outside]), block[outside]),
+    )
     taking = np.zeros(is_shared.size, bool)
-    taking[record[within]] = taking[record[outside[between]]] = True
-    pairs += [(int(outside[a]), int(outside[b])) for a, b in more]
-    return Races(taking, sorted({(int(record[a]), int(record[b])) for a, b in pairs}))
+    pairs: dict[tuple[int, ...], tuple[int, int]] = {}
+    for among, group, owner in found:
+        within, more = _conflicts(group, owner, access[among])
+        taking[record[among[within]]] = True
+        for a, b in more:
+            one = int(among[a])
+            # One of each element of each block, or of global memory.
+            key = int(launch[one]), bool(shared[one]), int(cell[one]), int(block[one]) * bool(shared[one])
+            pairs.setdefault(key, (int(record[one]), int(record[among[b]])))
+    return Races(taking, sorted({*pairs.values()}))
 
 
 def _conflicts(group: Integers, owner: Integers, access: Integers) -> tuple[Integers, list[tuple[int, int]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import pdb
 import sys
 import threading
@@ -35,7 +36,7 @@ class Leading:
 
     def __init__(self, manager: Any, block: Any, thread: Index, work: Callable[[], Any]):
         others = (point for point in np.ndindex(*manager._block_dim) if point != thread)
-        self._team, self._advance = threads.Team(manager, block, work, others), "start"
+        self._team, self._started, self._at_block = threads.Team(manager, block, work, others), False, False
         self._manager, self._block, self._thread = manager, block, thread
 
     def __enter__(self) -> None:
@@ -43,27 +44,38 @@ class Leading:
         self._before = dict(vars(me))
         threads.become(me, self._manager, self._thread)
         me.blockIdx, me._manager, me.syncthreads = simulator_api.Dim3(*self._block), self._manager, self._barrier
+        me.meet, me.syncwarp = self._meet, self._barrier_of_warp
         for name in ("syncthreads_count", "syncthreads_and", "syncthreads_or"):
             setattr(me, name, partial(getattr(simulator_kernel.BlockThread, name), me))
 
     def __exit__(self, kind: Any, *rest: Any) -> None:
         try:
-            while kind is None and self._rest():
-                pass
+            waits = kind is None and (self._started or self._team.start())
+            while waits:
+                waits = self._team.step()
         finally:
             self._team.abandon()
             me = vars(threading.current_thread())
             me.clear()
             me.update(self._before)
 
-    def _rest(self) -> bool:
-        """Run the others up to their next barrier; whether any waits there."""
-        step = getattr(self._team, self._advance)
-        self._advance = "step"
-        return bool(step())
+    def _meet(self) -> None:
+        """Run the others up to their next barriers, of the block or of their warps."""
+        if not self._started:
+            self._team.start()
+        elif self._at_block or self._team.at_warps():
+            self._team.step()
+        self._started, self._at_block = True, False
+
+    def _barrier_of_warp(self) -> None:
+        self._meet()
+        threading.current_thread().warp_barriers += 1  # type: ignore[attr-defined]
 
     def _barrier(self) -> None:
-        self._rest()
+        self._meet()
+        while self._team.at_warps():
+            self._team.step()
+        self._at_block = True
         threading.current_thread().barriers += 1  # type: ignore[attr-defined]
 
 
@@ -133,6 +145,25 @@ def _stopping(line: int, kernel: Callable[..., Any], args: tuple[Any, ...]) -> N
 
 
 @contextmanager
+def _breakpoints_of_one() -> Iterator[None]:
+    """Inside, `breakpoint()` opens the debugger in the thread that enters, and does nothing in all others."""
+    chosen, before = threading.current_thread(), sys.breakpointhook
+
+    def hook(*args: Any, **options: Any) -> Any:
+        if threading.current_thread() is not chosen:
+            return None
+        if before is sys.__breakpointhook__ and "PYTHONBREAKPOINT" not in os.environ:
+            return pdb.Pdb(nosigint=True).set_trace(sys._getframe(1))  # in the kernel, not here
+        return before(*args, **options)
+
+    sys.breakpointhook = hook
+    try:
+        yield
+    finally:
+        sys.breakpointhook = before
+
+
+@contextmanager
 def leading(thread: int | Index, block: int | Index, line: int | None) -> Iterator[None]:
     """Inside, one thread of each kernel runs in the thread that launches it."""
     options = {"thread": thread, "block": block, "line": line}
@@ -140,7 +171,8 @@ def leading(thread: int | Index, block: int | Index, line: int | None) -> Iterat
     simulator_kernel.FakeCUDAModule = ExplainingModule
     simulator_kernel.BlockManager = type("Blocks", (DebuggedBlocks,), options)
     try:
-        yield
+        with _breakpoints_of_one():
+            yield
     except BdbQuit:
         if line is None:  # of a debugger around all of the script
             raise

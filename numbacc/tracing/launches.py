@@ -22,6 +22,10 @@ from .recording import GLOBAL, READ, SHARED, WRITE, Launch, Recorder, assigned_n
 
 #: Where arrays in shared memory start, so that element 0 of each lies in bank 0.
 _SHARED_ALIGNMENT = 128
+#: The most threads of a block (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
+_MOST_THREADS = 1024
+#: What `forall` makes of blocks; on a GPU it asks the driver, which mostly answers with more.
+_THREADS_FOR_ALL = 128
 
 
 class TracedShared:
@@ -67,6 +71,11 @@ class TracedModule(ExplainingModule):
                 f"{max_threads:,}. Launch the kernel on a smaller array, which shows the same pattern, or give "
                 "numbacc.trace a larger max_threads"
             )
+        if math.prod(block) > _MOST_THREADS:
+            raise UnsupportedError(
+                f"a block of {math.prod(block):,} threads: a GPU launches none of more than {_MOST_THREADS:,}. "
+                "Launch more blocks of fewer threads"
+            )
         super().__init__(grid, block, dynamic_bytes)
         self._recorder = recorder
         self._shared = TracedShared(recorder, dynamic_bytes)
@@ -111,7 +120,7 @@ class TracedBlocks(simulator_kernel.BlockManager):  # type: ignore[misc]
 
         def thread() -> None:
             worker: Any = threading.current_thread()
-            worker.block, worker.phase, worker.steps = block, 0, {}
+            worker.block, worker.phase, worker.steps = block, None, {}
             kernel(*arguments)
 
         self._f = thread
@@ -141,14 +150,17 @@ def _traced(recorder: Recorder, name: str, arg: Any) -> Any:
             recorder.named(name, GLOBAL, recorder.allocation(start, memory.nbytes, None) + int(arg) - start, memory)
         return arg
     fake = arg._item if isinstance(arg, simulator_kernel.FakeWithinKernelCUDAArray) else arg
-    if not isinstance(fake, DeviceNDArray) or not isinstance(fake._ary, np.ndarray):
+    if isinstance(fake, np.ndarray):  # without axes: the simulator passes it as it is
+        view, shapes = fake, tuple
+    elif isinstance(fake, DeviceNDArray) and isinstance(fake._ary, np.ndarray):
+        view, shapes = fake._ary, type(fake.shape)
+    else:
         return arg
-    view = fake._ary
     address = int(view.__array_interface__["data"][0])
     start, nbytes, owner = _memory_of(view, address)
     start_of_view = recorder.allocation(start, nbytes, owner) + address - start
     number = recorder.named(name, GLOBAL, start_of_view, view)
-    return TracedArray(recorder, view, number, start_of_view, type(fake.shape))
+    return TracedArray(recorder, view, number, start_of_view, shapes)
 
 
 def _memory_of(view: np.ndarray[Any, Any], address: int) -> tuple[int, int, Any]:
@@ -189,10 +201,17 @@ def watching(recorder: Recorder, max_threads: int) -> Iterator[None]:
             number = recorder.operand(base + operand, written)
             recorder.seen(number, base + address, nbytes, WRITE if written else READ, sys._getframe(2))
 
+    def forall(kernel: Any, ntasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> Any:
+        """Warps, where the simulator's own has a block for each thread."""
+        tpb = tpb or _THREADS_FOR_ALL
+        return kernel[max(-(-ntasks // tpb), 1), tpb, stream, sharedmem]
+
+    kernels = simulator_kernel.FakeCUDAKernel
     blocks = type("Blocks", (TracedBlocks,), {"recorder": recorder, "given": []})
-    before = simulator_kernel.FakeCUDAModule, simulator_kernel.BlockManager, simulated.watcher
+    before = simulator_kernel.FakeCUDAModule, simulator_kernel.BlockManager, simulated.watcher, kernels.forall
     simulator_kernel.FakeCUDAModule, simulator_kernel.BlockManager, simulated.watcher = module, blocks, touched
+    kernels.forall = forall
     try:
         yield
     finally:
-        simulator_kernel.FakeCUDAModule, simulator_kernel.BlockManager, simulated.watcher = before
+        simulator_kernel.FakeCUDAModule, simulator_kernel.BlockManager, simulated.watcher, kernels.forall = before

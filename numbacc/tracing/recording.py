@@ -17,10 +17,12 @@ READ, WRITE, ATOMIC = range(3)
 ACCESSES = ("read", "write", "atomic")
 GLOBAL, SHARED = "global", "shared"
 
-#: The columns of a record. `step` counts how often the thread has been at the instruction since `phase` began, which
-#: counts the barriers that it has passed. Addresses in global memory count from the first allocation seen, those in
-#: shared memory from the start of the block's.
-FIELDS = ("launch", "block", "thread", "array", "address", "nbytes", "access", "instruction", "step", "phase")
+#: The columns of a record. `phase` counts the block's barriers that the thread has passed, `warp_phase` its warp's, and
+#: `step` how often it has been at the instruction since the last of either. Addresses in global memory count from the
+#: first allocation seen, those in shared memory from the start of the block's.
+FIELDS = (
+    "launch", "block", "thread", "array", "address", "nbytes", "access", "instruction", "step", "phase", "warp_phase"
+)  # fmt: skip
 
 #: Where allocations start: cuMemAlloc's are multiples of 256 bytes.
 _ALIGNMENT = 256
@@ -88,6 +90,10 @@ class Recorder:
         self.barriers: dict[tuple[int, int, int, Place], int] = {}
         self.code: CodeType | None = None
 
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._columns) // len(FIELDS)
+
     def columns(self) -> dict[str, np.ndarray[Any, Any]]:
         """The records as arrays of int64, by the names of `FIELDS`."""
         table = np.frombuffer(self._columns.tobytes(), np.int64).reshape(-1, len(FIELDS))
@@ -117,8 +123,9 @@ class Recorder:
     def seen(self, array_: int, address: int, nbytes: int, access: int, frame: FrameType) -> None:
         """Note an access by the thread that runs, at a frame's instruction."""
         worker: Any = threading.current_thread()
-        if worker.phase != worker.barriers:
-            worker.phase, worker.steps = worker.barriers, {}
+        phase = worker.barriers, worker.warp_barriers
+        if worker.phase != phase:
+            worker.phase, worker.steps = phase, {}
         instruction = self.instruction(frame)
         step = worker.steps[instruction] = worker.steps.get(instruction, -1) + 1
         if len(self._columns) >= self._limit:
@@ -129,7 +136,7 @@ class Recorder:
             )
         self._columns.extend(
             (len(self.launches) - 1, worker.block, worker.thread_id, array_, address, nbytes, access, instruction,
-             step, worker.phase)
+             step, *phase)
         )  # fmt: skip
 
     def instruction(self, frame: FrameType) -> int:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -50,6 +49,20 @@ class Race(NamedTuple):
         )
 
 
+def _of_records(work: Callable[[Trace], Any]) -> Any:
+    """A property that is worked out once for the records that there are: more may come while kernels run."""
+
+    def found(trace: Trace) -> Any:
+        count = len(trace._recorder)
+        if trace._worked_out.get("count") != count:
+            trace._worked_out = {"count": count}
+        if work.__name__ not in trace._worked_out:
+            trace._worked_out[work.__name__] = work(trace)
+        return trace._worked_out[work.__name__]
+
+    return property(found)
+
+
 class Trace:
     """The accesses of the kernels that were launched inside of `with numbacc.trace() as t:`.
 
@@ -65,6 +78,7 @@ class Trace:
         self._max_threads = int(max_threads)
         self._recorder = Recorder(int(max_accesses))
         self._inside: ExitStack | None = None
+        self._worked_out: dict[str, Any] = {}
 
     def __enter__(self) -> Trace:
         require_simulator("numbacc.trace()")
@@ -78,25 +92,23 @@ class Trace:
     def __exit__(self, *error: object) -> None:
         assert self._inside is not None
         self._inside.close()
-        for name in ("_columns", "_is_shared", "_requests", "_races"):
-            self.__dict__.pop(name, None)
 
     # ---------------------------------------------------------------- records
 
-    @cached_property
+    @_of_records
     def _columns(self) -> dict[str, np.ndarray[Any, Any]]:
         return self._recorder.columns()
 
-    @cached_property
+    @_of_records
     def _is_shared(self) -> np.ndarray[Any, Any]:
         spaces = np.array([named.space == SHARED for named in self._recorder.arrays], bool)
         return spaces[self._columns["array"]] if spaces.size else np.zeros(0, bool)
 
-    @cached_property
+    @_of_records
     def _requests(self) -> counting.Requests:
         return counting.requests(self._columns, self._is_shared)
 
-    @cached_property
+    @_of_records
     def _races(self) -> counting.Races:
         return counting.races(self._columns, self._is_shared)
 
