@@ -11,6 +11,8 @@ from conv_oracle import ACTIVATIONS, DIRECTIONS, FLOATS
 
 import numbacc
 from numbacc import conv
+from numbacc.libraries import cudnn as library
+from numbacc.libraries import measuring
 
 pytestmark = pytest.mark.gpu
 
@@ -77,6 +79,42 @@ def test_float32_is_exact_unless_tf32_is_asked_for(direction):
     assert errors[0] < 2e-6
     assert errors[1] < 2e-3
     Call(PLACE, case, compute="tf32").check()
+
+
+@pytest.mark.parametrize("tune", [False, True])
+@each_direction
+def test_float32_by_fourier_transforms_is_small_beside_the_largest(direction, tune):
+    for layout in ("NCHW", "NHWC"):
+        case = large(direction, layout, channels=64, filters=64, lengths=(28, 28))
+        given = conv_oracle.inputs(case)
+        wanted = conv_oracle.evaluate(case, given, np.float64).value
+        call = Call(PLACE, case, {"out": {}}, given, compute="float32_fft", tune=tune)
+        found = PLACE.get(call.run())
+        assert np.isfinite(found).all()  # the result was poisoned
+        assert np.abs(found - wanted).max() < 4e-6 * np.abs(wanted).max()
+        assert call.plan().info.math_dtype == "float32_fft"
+
+
+@each_direction
+def test_copies_with_the_channels_elsewhere_may_be_measured(direction, monkeypatch, tmp_path):
+    """The plan that wins is run as it was measured, and found again."""
+    for layout in ("NCHW", "NHWC"):
+        for wins in (False, True):
+
+            def fastest(works, first, device, stream, wins=wins):
+                for launch in works.values():
+                    launch()
+                return next(each for each in works if bool(library.number_of(each)) is wins)
+
+            monkeypatch.setattr(measuring, "fastest", fastest)
+            conv.cache_clear()
+            monkeypatch.setenv("NUMBACC_CACHE_DIR", str(tmp_path / f"{layout} {wins}"))
+            forward = {"biased": True, "activation": "gelu", "beta": 0.5} if direction == "forward" else {}
+            call = Call(PLACE, large(direction, layout, **forward), {"out": {}}, tune=True)
+            for _ in range(2):
+                call.check()
+                assert call.plan().info.algorithm.startswith("channels ") is wins
+                conv.cache_clear()
 
 
 @each_dtype

@@ -69,9 +69,17 @@ class ConvPlan(Plan):
             # Copies of arrays that start anywhere are made only where there is no engine for them.
             for copies in (True,) if all(key) else (False, True):
                 yield lower(self.problem, way, key, copies)
-        # Nor are copies of all that there is.
+        # Nor are copies of all that there is, which are no smaller than what is copied, and must fit, too.
         for way in ways(self.problem, rearranged=True):
-            yield lower(self.problem, way, key, rearranged=True)
+            lowered = lower(self.problem, way, key, rearranged=True)
+            if self._room(lowered) >= 0:
+                yield lowered
+
+    def _room(self, lowered: Lowered) -> int:
+        """Bytes of scratch memory that copies with the channels elsewhere leave to cuDNN."""
+        limit = self.problem.wants.workspace_limit
+        assert limit is not None
+        return limit - sum(dense.nbytes for _, dense in lowered.copies) if lowered.rearranged else limit
 
     def _by_floats(self, key: tuple[bool, ...], untaken: UnsupportedError) -> Steps:
         """Sums of int8 for which there is no engine, by way of floats that hold them exactly."""
@@ -110,22 +118,26 @@ class ConvPlan(Plan):
 
     def _chosen(self, lowered: Lowered, trial: Trial | None, key: tuple[bool, ...]) -> Any:
         """cuDNN's plan as an executable: the first that fits, or, where there is a trial, the fastest."""
-        library, wants = graph_library(), self.problem.wants
+        library, wants = graph_library(), self.problem.wants._replace(workspace_limit=self._room(lowered))
         if trial is None:
             return self._assembled(lowered, library.choose(lowered.graphs[0], wants, self.device), key)
         graphs, other = lowered.graphs, None
         if all(key) and not lowered.rearranged and wants.inputs in ("exact", "fft"):
             # What of float32 is not for tensor cores are old engines, some of them of one order of channels alone.
             other = lower(self.problem, ways(self.problem, rearranged=True)[0], key, rearranged=True)
-            graphs += other.graphs
+            graphs += other.graphs if self._room(other) >= 0 else ()
 
         def of(algorithm: Algorithm) -> Lowered:
             return other if other and library.number_of(algorithm) >= len(lowered.graphs) else lowered
 
-        addresses, memory = list(trial.addresses), runtime().allocate(self._span(), self.device, trial.stream)
-        addresses[len(self.inputs)] = memory.address - self.problem.out.low
+        addresses = list(trial.addresses)
+        memory: list[Any] = []
 
         def tried(algorithm: Algorithm) -> Callable[[], None]:
+            if not memory:  # for results, of all trials
+                out = self.problem.out
+                memory.append(runtime().allocate(out.high - out.low, self.device, trial.stream))
+                addresses[len(self.inputs)] = memory[0].address - out.low
             return self._tried(self._assembled(of(algorithm), algorithm, key), trial.stream, addresses)
 
         algorithm = library.tune(graphs, wants, self.device, trial.stream, tried)
@@ -180,10 +192,6 @@ class ConvPlan(Plan):
             steps.append(Step(copying.executable(dense, out), (part, last)))
         behind = self._behind(Way(False, False), beta or 1.0)
         return self._steps([*steps, *behind], scratch, key, None, "nothing is summed")
-
-    def _span(self) -> int:
-        """Bytes of memory that has room for an array that lies as the result does."""
-        return self.problem.out.high - self.problem.out.low
 
     def _tried(self, executable: Any, stream: int, addresses: Sequence[int]) -> Callable[[], None]:
         """A function that queues the work by an executable."""
