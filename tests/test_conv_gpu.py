@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from conftest import Place
 from conv_call import Call, small
-from conv_oracle import ACTIVATIONS, DIRECTIONS, FLOATS
+from conv_oracle import ACTIVATIONS, DIRECTIONS, FLOATS, Case
 
 import numbacc
 from numbacc import conv
@@ -154,3 +154,32 @@ def test_a_batch_of_more_than_2_to_the_16():
     found = numbacc.asnumpy(conv.forward(numbacc.asarray(x), numbacc.asarray(w)))
     wanted = sum(w[0, 0, i, j] * x[:, :, i : i + 2, j : j + 2] for i in range(2) for j in range(2))
     np.testing.assert_array_equal(found, wanted)
+
+
+@each_direction
+def test_more_than_2_to_the_31_elements(direction):
+    """Images of zeros but for some: the first and last, and that of element 2^31."""
+    count, marked = 518, [0, 512, 517]  # of 2^22 elements each
+    sizes = {"lengths": (256, 256), "taps": (3, 1), "padding": (1, 0), "dtype": HALF, "out_dtype": HALF}
+    case = Case(direction, "NHWC", len(marked), 1, 64, 2, **sizes)
+    given = conv_oracle.inputs(case)
+
+    def spread(values):
+        found = numbacc.zeros((count, *values.shape[1:]), HALF)
+        for place, image in zip(marked, values, strict=True):
+            found[place] = PLACE.put(image)
+        return found
+
+    first = spread(given.first)
+    assert direction == "backward_data" or first.size > 2**31
+    second = spread(given.second) if direction == "backward_filter" else PLACE.put(given.second)
+    x, w, _ = case.shapes
+    shape = {"forward": [], "backward_data": [(count, *x[1:])], "backward_filter": [w]}[direction]
+    found = getattr(conv, direction)(first, second, *shape, **case.geometry)
+    if direction != "backward_filter":
+        assert direction == "forward" or found.size > 2**31
+        assert not numbacc.asnumpy(found[256]).any()
+        found = np.stack([numbacc.asnumpy(found[place]) for place in marked])
+    conv_oracle.assert_right(
+        case, given, found if isinstance(found, np.ndarray) else PLACE.get(found), in_any_order=True
+    )

@@ -16,6 +16,7 @@ from numbacc.libraries import cudnn_elsewhere, cudnn_needs
 from numbacc.libraries.cudnn_devices import GPUS, gpu_named
 from numbacc.libraries.cudnn_graph import Drawing
 from numbacc.libraries.cudnn_plans import Rejected, Wants
+from numbacc.reference.conv import ACTIVATIONS
 
 
 @pytest.fixture
@@ -70,6 +71,15 @@ def test_sums_of_int8_have_plans_everywhere(channels, dtype, layout, device):
     if device == "T4":
         assert not cudnn.supports(asked.graphs()[0], device)
         assert found == cudnn.supports(Request((asked.graphs()[-1],), asked.wants), device)
+
+
+@needs_planner
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_every_activation_is_fused_where_channels_are_innermost(activation):
+    options = {"layout": "NHWC", "padding": 1, "bias": True, "activation": activation, "dtype": "float16"}
+    asked = conv.request((2, 8, 8, 32), (32, 3, 3, 32), **options)
+    found = cudnn.supports(asked.graphs()[0], "H200")
+    assert len(asked.graphs()[0].nodes) > 2 and found, found
 
 
 @needs_planner

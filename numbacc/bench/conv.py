@@ -75,7 +75,8 @@ def resnet50(batch: int = 64, stages: Sequence[int] = _STAGES) -> Iterator[Layer
             *([layer(size, width, width, 3)] if stage else []),
             layer(size, 4 * width, width, 1),
         ]
-        yield from found if width in stages else ()
+        # In the first stage the shortcut is another layer's like.
+        yield from {each.name: each for each in found}.values() if width in stages else ()
         channels = 4 * width
         size //= 2
 
