@@ -95,7 +95,7 @@ def test_every_engine_of_exact_float32_follows_what_is_proposed(direction):
         (NumericalNote.FFT, {"exact", "whole"}),
         (NumericalNote.WINOGRAD, {"exact", "fft", "whole"}),
         (NumericalNote.TENSOR_CORE, {"exact", "fft"}),
-        (NumericalNote.DOWN_CONVERT_INPUTS, {"exact", "fft", "tf32"}),
+        (NumericalNote.DOWN_CONVERT_INPUTS, {"exact", "fft", "tf32", "whole"}),
         (NumericalNote.REDUCED_PRECISION_REDUCTION, {"exact", "fft", "tf32", "whole", "any"}),
     ],
 )

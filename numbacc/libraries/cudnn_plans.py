@@ -83,7 +83,7 @@ class Configuration:
             return "not deterministic"
         if has(NumericalNote.REDUCED_PRECISION_REDUCTION):
             return "adds up in the inputs' precision"
-        if wants.inputs in ("exact", "fft", "tf32") and has(NumericalNote.DOWN_CONVERT_INPUTS):
+        if wants.inputs != "any" and has(NumericalNote.DOWN_CONVERT_INPUTS):
             return "shortens float32 to 16 bits"
         if wants.inputs in ("exact", "fft") and has(NumericalNote.TENSOR_CORE):
             return "shortens float32 for tensor cores"
