@@ -94,18 +94,29 @@ def _gemm() -> None:
 
 #: Pixels of an image in each direction: a channel of which is many times 16 bytes, and is not.
 _SIDES = (56, 7)
+#: Of x and w the shapes, and their layout.
+_IMAGES = [
+    given
+    for side in _SIDES
+    for given in (
+        ((8, 64, side, side), (64, 64, 1, 1), "NCHW"),
+        ((8, side, side, 64), (64, 1, 1, 64), "NHWC"),
+    )
+]
 
 
 def _conv() -> None:
-    """What cuDNN leaves to us behind convolutions; copies of what starts where its fused kernels cannot read it."""
-    for dtype, side in product(dtypes.FLOATS, _SIDES):
-        first = conv.request((8, 64, side, side), (64, 64, 1, 1), dtype=dtype, bias=True)
-        last = conv.request((8, side, side, 64), (64, 1, 1, 64), dtype=dtype, bias=True, layout="NHWC")
-        for asked in (first, last):
-            _choose(conv_plans.everyday(asked.problem.call))
+    """What cuDNN leaves to us behind convolutions, and of int8 around them; copies of what starts where its fused
+    kernels cannot read it."""
+    for dtype, (shape, kernels, order) in product(dtypes.FLOATS, _IMAGES):
+        asked = conv.request(shape, kernels, dtype=dtype, bias=True, layout=order)
+        _choose(conv_plans.everyday(asked.problem.call))
+    for (shape, kernels, order), result in product(_IMAGES, ("int32", "float32")):
+        asked = conv.request(shape, kernels, dtype="int8", bias=True, layout=order, out_dtype=result)
+        _choose(conv_plans.everyday(asked.problem.call))
     for size in (1, 2, 4, 8):
-        for shape in ((8, 64, _SIDES[0], _SIDES[0]), (64,)):
-            array = _dense(shape, f"uint{8 * size}")
+        for lengths in ((8, 64, _SIDES[0], _SIDES[0]), (64,)):
+            array = _dense(lengths, f"uint{8 * size}")
             copying.executable(array, array).choose((size, 0))
 
 

@@ -76,6 +76,38 @@ def test_every_plan_of_exact_float32_keeps_to_it():
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
+def test_every_engine_of_exact_float32_follows_what_is_proposed(direction):
+    where, wants = site(), Wants(inputs="exact")
+    described = describe(CASES[f"{direction}-float32"], where)
+    few = [str(each) for each, _ in candidates(described, where, wants, frozenset(), [], HeurMode.FALLBACK)]
+    every = [each for each, _ in candidates(described, where, wants, frozenset(), [], HeurMode.FALLBACK, every=True)]
+    assert [str(each) for each in every][: len(few)] == few
+    assert len({str(each) for each in every}) == len(every) and not any(
+        each.compiled_late for each in every[len(few) :]
+    )
+    assert not any(NumericalNote.TENSOR_CORE in each.notes for each in every)
+    assert {each.engine for each in every} >= {0, 1}
+
+
+@pytest.mark.parametrize(
+    "note, refused",
+    [
+        (NumericalNote.FFT, {"exact", "whole"}),
+        (NumericalNote.WINOGRAD, {"exact", "fft", "whole"}),
+        (NumericalNote.TENSOR_CORE, {"exact", "fft"}),
+        (NumericalNote.DOWN_CONVERT_INPUTS, {"exact", "fft", "tf32", "whole"}),
+        (NumericalNote.REDUCED_PRECISION_REDUCTION, {"exact", "fft", "tf32", "whole", "any"}),
+    ],
+)
+def test_notes_that_spoil_inputs(note, refused):
+    """cuDNN has the transforms' engines on GPUs alone, not on descriptions of them."""
+    configuration, _ = found("forward-float32", Wants())
+    configuration.notes = frozenset([note])
+    kinds = ("exact", "fft", "tf32", "whole", "any")
+    assert {kind for kind in kinds if configuration.unwanted(Wants(inputs=kind))} == refused
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
 def test_tf32_shortens_for_tensor_cores_alone(direction):
     where = site("A100")
     described = describe(CASES[f"{direction}-float32"], where)

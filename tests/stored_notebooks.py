@@ -53,8 +53,9 @@ def shown(notebook, exact):
         texts, pictures = [], 0
         for output in cell.outputs:
             data = output.get("data", {})
-            pictures += "image/png" in data
-            if "image/png" not in data:
+            is_picture = any(kind.startswith("image/") for kind in data)
+            pictures += is_picture
+            if not is_picture:
                 texts.append(output.get("text", data.get("text/plain", "")))
         text = _ADDRESS.sub("0x", "".join(texts))
         if not exact:

@@ -18,6 +18,7 @@ from skips import needed, skip
 from numbacc import bench, elementwise
 from numbacc.base.dispatch import has_gpu, simulated
 from numbacc.bench import blocks, checking, harness, own, peers, programs, row_gradients, rows, startup, twins
+from numbacc.bench import conv as conv_bench
 from numbacc.bench import elementwise as elementwise_bench
 from numbacc.bench import gated as gated_bench
 
@@ -64,6 +65,20 @@ def all_right(report):
     wrong = [figure for figure in report.figures if not figure.get("right", True)]
     assert not wrong
     return {figure["name"]: figure for figure in report.figures}
+
+
+def test_layers_of_convolutions():
+    """ResNet-50's are distinct; where it is to be quick there are few, but some of each group."""
+    every, few = list(conv_bench.layers()), list(conv_bench.layers(quick=True))
+    resnet = [layer for layer in every if layer.name.startswith("resnet50")]
+    assert len({(layer.x, layer.w, str(layer.options)) for layer in resnet}) == len(resnet) == 23
+    assert len({(layer.name, layer.compute or layer.dtype) for layer in every}) == len(every)
+    assert [layer for layer in every if layer in few] == few and len(few) < len(every) / 2
+    for only in ("1x1", "depthwise", "u-net", "wavenet", "tf32", "256 3x3"):
+        assert any(only in f"{layer.name} {layer.compute or layer.dtype}" for layer in few)
+    for width, side in ((128, 28), (256, 14), (512, 7)):
+        strided = [layer for layer in resnet if f"{width}->{width} 3x3 /2" in layer.name]
+        assert [layer.x[1] for layer in strided] == [2 * side]
 
 
 def test_elementwise(place, report):

@@ -192,6 +192,26 @@ def test_who_is_hardly_faster_does_not_replace_the_first(monkeypatch):
     assert measuring.fastest({"a": clock.work("a", 0.008), "b": clock.work("b", 0.0075)}, "a", 0, 0) == "b"
 
 
+def test_what_is_hopeless_is_tried_once(monkeypatch):
+    clock = Clock(monkeypatch)
+    spans = {"a": 10.0, "b": 9.0, "slow": 46.0, "slower": 60.0}
+    assert measuring.fastest({name: clock.work(name, span) for name, span in spans.items()}, "a", 0, 0) == "b"
+    assert clock.rounds.count("slower") == 1 < clock.rounds.count("slow")
+    # The one that would be taken unmeasured, too.
+    clock = Clock(monkeypatch)
+    assert measuring.fastest({"a": clock.work("a", 90.0), "b": clock.work("b", 1.0)}, "a", 0, 0) == "b"
+    assert clock.rounds.count("a") == 1
+
+
+def test_what_takes_long_is_measured_less_often(monkeypatch):
+    counts = {}
+    for span in (0.1, 30.0, 900.0):
+        clock = Clock(monkeypatch)
+        assert measuring.fastest({"a": clock.work("a", 2 * span), "b": clock.work("b", span)}, "a", 0, 0) == "b"
+        counts[span] = clock.rounds.count("b")
+    assert counts[0.1] == 1 + 6 + 42 and counts[30.0] == 1 + 6 + 12 and counts[900.0] == 1 + 4 + 4
+
+
 def test_what_is_refused_is_not_measured(monkeypatch):
     clock = Clock(monkeypatch)
 

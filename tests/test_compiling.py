@@ -47,10 +47,20 @@ def test_all_that_may_follow_a_convolution_is_there_in_each_dtype():
     found = [spec for spec in compiling.kernels(["conv"]) if spec.formula.name != "copy"]
     names = {f"conv.{activation}{bias}" for activation in ("identity", *ACTIVATIONS) for bias in ("", "+bias")}
     for dtype in (name for name, row in TABLE.items() if row.is_float):
-        own = [spec for spec in found if spec.reads[0] == dtype]
-        assert {spec.formula.name for spec in own} == names - {"conv.identity"}
+        own = [spec for spec in found if spec.reads[0] == spec.writes[0] == dtype]
+        assert {spec.formula.name for spec in own} - {"conv.identity"} == names - {"conv.identity"}
         # Channels of as many pixels as fit words of 16 bytes, and others.
         assert {spec.algorithm for spec in own if "bias" in spec.formula.name} == {"vector", "scalar"}
+
+
+def test_all_that_is_around_a_convolution_of_int8_is_there():
+    found = [spec for spec in compiling.kernels(["conv"]) if spec.formula.name != "copy"]
+    converted = {(spec.reads[0], spec.writes[0]) for spec in found if spec.formula.name == "conv.identity"}
+    floats = ("float32", "float64")
+    assert converted >= {*(("int8", name) for name in floats), *((name, "int32") for name in floats)}
+    assert ("float64", "float32") in converted
+    follows = {spec.formula.name for spec in found if spec.reads[0] == "int32"}
+    assert follows == {"conv.relu", "conv.relu+bias", "conv.identity+bias"}
 
 
 def test_formulas_of_users_have_no_pickle():

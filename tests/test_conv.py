@@ -112,6 +112,21 @@ def test_int8(place, layout, out_dtype):
     Call(place, case, {"out": {}}).check(out_dtype=None)
 
 
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("activation", [None, *ACTIVATIONS])
+def test_what_follows_int8(place, layout, activation, biased):
+    """In the result's dtype: of int32 no more than ReLU, and no factor."""
+    floats = {"activation": activation, "biased": biased, "out_dtype": SINGLE, "dtype": INT8}
+    for alpha in (1.0, 0.02, 0.0):
+        Call(place, small("forward", layout, **floats, alpha=alpha)).check()
+    Call(place, small("forward", layout, **floats, alpha=0.02), {"out": {"steps": (1, -1, 2, 1)}}).check()
+    if activation in (None, "relu"):
+        integers = {**floats, "out_dtype": np.dtype(np.int32)}
+        for where in ({}, {"out": {}, "bias": {"steps": (-1,)}}):
+            Call(place, small("forward", layout, **integers), where).check()
+
+
 def test_int8_becomes_int32_by_default(place):
     case = small("forward", dtype=INT8, out_dtype=np.dtype(np.int32))
     assert Call(place, case).run().dtype == np.int32
@@ -120,14 +135,14 @@ def test_int8_becomes_int32_by_default(place):
 @pytest.mark.parametrize("channels, dtype", [(8, "float32"), (171, "float64")])
 def test_int8_without_an_engine_for_int32(device_place, monkeypatch, channels, dtype):
     """By floats that hold the largest sums."""
-    choose = plans.ConvPlan._choose
+    choose = plans.graph_library().choose
 
-    def refusing(plan, lowered, trial, wants):
-        if lowered.graphs[0].tensors[0].dtype == "int8":
+    def refusing(graph, wants, device):
+        if graph.tensors[0].dtype == "int8":
             raise numbacc.UnsupportedError("no engine")
-        return choose(plan, lowered, trial, wants)
+        return choose(graph, wants, device)
 
-    monkeypatch.setattr(plans.ConvPlan, "_choose", refusing)
+    monkeypatch.setattr(plans.graph_library(), "choose", refusing)
     conv.cache_clear()
     case = small("forward", dtype=INT8, out_dtype=np.dtype(np.int32), groups=1, channels=channels)
     values = conv_oracle.inputs(case)
@@ -136,6 +151,38 @@ def test_int8_without_an_engine_for_int32(device_place, monkeypatch, channels, d
         call = Call(device_place, case, {"x": {"steps": (1, 1, -1, 2)}, "out": {"margins": MISALIGNED[4]}}, each)
         call.check()
         assert f"in {dtype}" in call.plan().info.algorithm
+    case = case._replace(biased=True, activation="relu")
+    Call(device_place, case, {"bias": {"steps": (2,)}}).check()
+    call = Call(device_place, case._replace(out_dtype=SINGLE, activation="gelu", alpha=0.01))
+    call.check()
+    assert f"in {dtype}" in call.plan().info.algorithm
+    conv.cache_clear()
+
+
+@pytest.mark.parametrize("layout", ["NWC", "NCHW", "NHWC", "NDHWC"])
+@each_direction
+def test_without_an_engine_for_where_channels_are(device_place, monkeypatch, direction, layout):
+    """By copies with the channels elsewhere, which the plan names."""
+    choose = plans.graph_library().choose
+
+    def refusing(graph, wants, device):
+        tensor = graph.tensors[graph.memory[0]]
+        if (tensor.strides[1] == 1) is layout.endswith("C"):
+            raise numbacc.UnsupportedError("no engine")
+        return choose(graph, wants, device)
+
+    monkeypatch.setattr(plans.graph_library(), "choose", refusing)
+    conv.cache_clear()
+    forward = {"activation": "gelu", "biased": True} if direction == "forward" else {}
+    for more, where in (
+        (forward, {}),
+        ({**forward, "beta": 0.5}, {}),
+        (forward, {name: {"steps": (-1, *(1,) * (len(layout) - 1))} for name in ("x", "w", "dy", "out")}),
+    ):
+        call = Call(device_place, float_case(direction, layout, **more), where)
+        call.check()
+        assert call.plan().info.algorithm.startswith("channels first: " if layout.endswith("C") else "channels last: ")
+        assert call.plan().info.backend.endswith("+kernel")
     conv.cache_clear()
 
 

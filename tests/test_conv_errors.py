@@ -199,14 +199,22 @@ def test_operands_of_two_dtypes(place, direction):
     refused(DTypeError, *words, run=lambda: getattr(conv, direction)(a, other, *shape, **options))
 
 
-def test_int8_has_no_gradients_and_nothing_that_follows(place):
+def test_int8_has_no_gradients_and_little_that_follows(place):
     x, w, dy = (place.put(np.ones(shape, np.int8)) for shape in ((1, 1, 5), (1, 1, 3), (1, 1, 3)))
     refused(DTypeError, "int8 has no gradients", run=lambda: conv.backward_data(dy, w, (1, 1, 5), layout="NCW"))
     refused(DTypeError, "int8 has no gradients", run=lambda: conv.backward_filter(x, dy, (1, 1, 3), layout="NCW"))
-    out = place.put(np.zeros((1, 1, 3), np.int32))
-    bias = place.put(np.ones(1, np.int8))
-    for options in ({"alpha": 2.0}, {"beta": 1.0, "out": out}, {"activation": "relu"}, {"bias": bias}):
-        refused(OptionError, "int8 is convolved as it is", run=lambda o=options: conv.forward(x, w, layout="NCW", **o))
+    out, single = place.put(np.zeros((1, 1, 3), np.int32)), place.put(np.zeros((1, 1, 3), np.float32))
+    for options, words in (
+        ({"alpha": 2.0}, ("alpha=2.0", "int32", "float32")),
+        ({"activation": "gelu"}, ("activation='gelu'", "only relu", "float32")),
+        ({"beta": 1.0, "out": out}, ("beta=1.0 is not for int8",)),
+        ({"beta": 1.0, "out": single}, ("beta=1.0 is not for int8",)),
+    ):
+        refused(OptionError, *words, run=lambda o=options: conv.forward(x, w, layout="NCW", **o))
+    for dtype, result in (("int8", "int32"), ("int8", "float32"), ("float32", "int32"), ("int32", "float32")):
+        options = {"bias": place.put(np.ones(1, dtype)), "out_dtype": result, "layout": "NCW"}
+        words = (f"bias has dtype {dtype}", f"that of the result, {result}")
+        refused(DTypeError, *words, run=lambda o=options: conv.forward(x, w, **o))
     for dtype in ("int8", "int64", "float64"):
         words = (f"out_dtype is {dtype}", "int32 or float32")
         refused(DTypeError, *words, run=lambda d=dtype: conv.forward(x, w, layout="NCW", out_dtype=d))

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from conftest import Place
 from conv_call import Call, small
-from conv_oracle import ACTIVATIONS, DIRECTIONS, FLOATS
+from conv_oracle import ACTIVATIONS, DIRECTIONS, FLOATS, Case
 
 import numbacc
 from numbacc import conv
+from numbacc.libraries import cudnn as library
+from numbacc.libraries import measuring
 
 pytestmark = pytest.mark.gpu
 
@@ -79,6 +81,42 @@ def test_float32_is_exact_unless_tf32_is_asked_for(direction):
     Call(PLACE, case, compute="tf32").check()
 
 
+@pytest.mark.parametrize("tune", [False, True])
+@each_direction
+def test_float32_by_fourier_transforms_is_small_beside_the_largest(direction, tune):
+    for layout in ("NCHW", "NHWC"):
+        case = large(direction, layout, channels=64, filters=64, lengths=(28, 28))
+        given = conv_oracle.inputs(case)
+        wanted = conv_oracle.evaluate(case, given, np.float64).value
+        call = Call(PLACE, case, {"out": {}}, given, compute="float32_fft", tune=tune)
+        found = PLACE.get(call.run())
+        assert np.isfinite(found).all()  # the result was poisoned
+        assert np.abs(found - wanted).max() < 4e-6 * np.abs(wanted).max()
+        assert call.plan().info.math_dtype == "float32_fft"
+
+
+@each_direction
+def test_copies_with_the_channels_elsewhere_may_be_measured(direction, monkeypatch, tmp_path):
+    """The plan that wins is run as it was measured, and found again."""
+    for layout in ("NCHW", "NHWC"):
+        for wins in (False, True):
+
+            def fastest(works, first, device, stream, wins=wins):
+                for launch in works.values():
+                    launch()
+                return next(each for each in works if bool(library.number_of(each)) is wins)
+
+            monkeypatch.setattr(measuring, "fastest", fastest)
+            conv.cache_clear()
+            monkeypatch.setenv("NUMBACC_CACHE_DIR", str(tmp_path / f"{layout} {wins}"))
+            forward = {"biased": True, "activation": "gelu", "beta": 0.5} if direction == "forward" else {}
+            call = Call(PLACE, large(direction, layout, **forward), {"out": {}}, tune=True)
+            for _ in range(2):
+                call.check()
+                assert call.plan().info.algorithm.startswith("channels ") is wins
+                conv.cache_clear()
+
+
 @each_dtype
 @each_direction
 def test_deterministic_plans_repeat_their_bits(direction, dtype):
@@ -116,3 +154,32 @@ def test_a_batch_of_more_than_2_to_the_16():
     found = numbacc.asnumpy(conv.forward(numbacc.asarray(x), numbacc.asarray(w)))
     wanted = sum(w[0, 0, i, j] * x[:, :, i : i + 2, j : j + 2] for i in range(2) for j in range(2))
     np.testing.assert_array_equal(found, wanted)
+
+
+@each_direction
+def test_more_than_2_to_the_31_elements(direction):
+    """Images of zeros but for some: the first and last, and that of element 2^31."""
+    count, marked = 518, [0, 512, 517]  # of 2^22 elements each
+    sizes = {"lengths": (256, 256), "taps": (3, 1), "padding": (1, 0), "dtype": HALF, "out_dtype": HALF}
+    case = Case(direction, "NHWC", len(marked), 1, 64, 2, **sizes)
+    given = conv_oracle.inputs(case)
+
+    def spread(values):
+        found = numbacc.zeros((count, *values.shape[1:]), HALF)
+        for place, image in zip(marked, values, strict=True):
+            found[place] = PLACE.put(image)
+        return found
+
+    first = spread(given.first)
+    assert direction == "backward_data" or first.size > 2**31
+    second = spread(given.second) if direction == "backward_filter" else PLACE.put(given.second)
+    x, w, _ = case.shapes
+    shape = {"forward": [], "backward_data": [(count, *x[1:])], "backward_filter": [w]}[direction]
+    found = getattr(conv, direction)(first, second, *shape, **case.geometry)
+    if direction != "backward_filter":
+        assert direction == "forward" or found.size > 2**31
+        assert not numbacc.asnumpy(found[256]).any()
+        found = np.stack([numbacc.asnumpy(found[place]) for place in marked])
+    conv_oracle.assert_right(
+        case, given, found if isinstance(found, np.ndarray) else PLACE.get(found), in_any_order=True
+    )

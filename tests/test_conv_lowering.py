@@ -13,7 +13,7 @@ from numbacc.base import dtypes
 from numbacc.base.dispatch import launching_by, simulated
 from numbacc.base.layout import layout, row_major_strides
 from numbacc.compiling import Noted
-from numbacc.conv.lowering import Way, lower, ways
+from numbacc.conv.lowering import Way, lower, ways, widened
 from numbacc.conv.plans import ConvPlan
 from numbacc.conv.problem import Call, plain, resolve
 
@@ -158,6 +158,45 @@ def test_what_starts_anywhere():
     assert [number for number, _ in found.copies] == [2]
 
 
+# ---------------------------------------------------------------- channels elsewhere
+
+
+@each_direction
+@pytest.mark.parametrize("named", SHAPES)
+def test_copies_with_the_channels_elsewhere(named, direction):
+    """All of images and kernels, and none but these; cuDNN gets the same convolution."""
+    call = call_of(direction, named, biased=direction == "forward")
+    found, (plain_graph, *_) = lowered(call, rearranged=True), lowered(call).graphs
+    assert found.rearranged == ("channels first" if named.endswith("C") else "channels last")
+    result = 2 + (direction == "forward")
+    assert [number for number, _ in found.copies] == [0, 1, result]
+    for number, dense in found.copies:
+        array = (call.a, call.b, call.bias, call.out)[number] if result == 3 else (call.a, call.b, call.out)[number]
+        assert dense.shape == array.shape and dense.high - dense.low == array.size * 4
+    (graph, *others), shapes = found.graphs, [plain_graph.tensors[place].shape for place in plain_graph.memory]
+    assert [graph.tensors[place].shape for place in graph.memory] == shapes
+    assert graph.nodes == plain_graph.nodes and len(others) == (1 if len(named) == 3 else 0)
+    for place in graph.memory:
+        assert (graph.tensors[place].strides[1] == 1) is not named.endswith("C")
+
+
+def test_what_has_its_channels_there_is_not_copied():
+    """Memory in NHWC given as NCHW."""
+    call = call_of("forward")
+    order = [0, 2, 3, 1]
+    steps = row_major_strides([call.a.shape[k] for k in order], 4)
+    strides = tuple(dict(zip(order, steps, strict=True))[k] for k in range(4))
+    call = call._replace(a=layout(call.a.shape, strides, call.a.dtype, 0))
+    assert [number for number, _ in lowered(call, rearranged=True).copies] == [1, 2]
+    assert [number for number, _ in lowered(call, aligned=(False, True, True), rearranged=True).copies] == [0, 1, 2]
+
+
+def test_what_is_fused_of_copies_with_the_channels_elsewhere():
+    first, last = (resolve(call_of("forward", named, biased=True, activation="gelu")) for named in ("NCHW", "NHWC"))
+    assert ways(first, rearranged=True) == ways(last) == [Way(True, True), Way(True, False), NOTHING]
+    assert ways(last, rearranged=True) == ways(first) == [Way(True, False), NOTHING]
+
+
 # ---------------------------------------------------------------- what is fused
 
 
@@ -214,10 +253,17 @@ def test_one_result_and_no_other_has_memory():
             assert len([place for place in written if not graphs[0].tensors[place].virtual]) == 1
 
 
+def test_integers_are_not_transformed():
+    """As integers, and as the floats that hold their sums."""
+    problem = resolve(call_of("forward", dtype="int8", out_dtype="int32", biased=False))
+    assert problem.wants.inputs == widened(problem).wants.inputs == "whole"
+
+
 @each_direction
 def test_float32_is_exact_unless_asked(direction):
     assert resolve(call_of(direction)).wants.inputs == "exact"
     assert resolve(call_of(direction, compute="tf32")).wants.inputs == "tf32"
+    assert resolve(call_of(direction, compute="float32_fft")).wants.inputs == "fft"
     for dtype in ("float16", "bfloat16", "float64"):
         assert resolve(call_of(direction, dtype=dtype)).wants.inputs == "any"
     wants = resolve(call_of(direction, deterministic=True, workspace_limit=5)).wants
@@ -245,3 +291,21 @@ def test_what_follows_is_compiled(activation, factor, named, biased, dtype):
         assert 16 in {access.nbytes for access in compiled.accesses if access.operation == "ld"}
         assert not [access for access in compiled.accesses if access.space == "local"]
         assert dtype == "float64" or not re.search(r"\.f64", compiled.text), "float64 in float32's arithmetic"
+
+
+@skip_if(simulated(), "not simulated")
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("named", ["NCHW", "NHWC"])
+def test_what_follows_integers_is_compiled(named, biased):
+    """In integers alone, and with 16 bytes loaded at once."""
+    call = call_of("forward", named, "int8", "int32", activation="relu")
+    channels = call.out.shape[-1 if named == "NHWC" else 1]
+    plan = ConvPlan(call._replace(bias=array((channels,), "int32") if biased else None))
+    (step,) = plan._behind(NOTHING)
+    found = []
+    with launching_by(Noted.into(found)):
+        step.executable.choose([0] * len(step.operands))
+    compiled = ptx.compiled(found[-1], (7, 5))
+    assert 16 in {access.nbytes for access in compiled.accesses if access.operation == "ld"}
+    assert not [access for access in compiled.accesses if access.space == "local"]
+    assert not re.search(r"\.f(32|64)", compiled.text), "floats in the arithmetic of integers"

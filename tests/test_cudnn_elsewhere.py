@@ -10,12 +10,13 @@ from cudnn_cases import CASES, Request, convolution, need_planning
 from skips import skip
 
 import numbacc
-from numbacc import cudnn
+from numbacc import conv, cudnn
 from numbacc.base.dispatch import simulated
 from numbacc.libraries import cudnn_elsewhere, cudnn_needs
 from numbacc.libraries.cudnn_devices import GPUS, gpu_named
 from numbacc.libraries.cudnn_graph import Drawing
 from numbacc.libraries.cudnn_plans import Rejected, Wants
+from numbacc.reference.conv import ACTIVATIONS
 
 
 @pytest.fixture
@@ -52,6 +53,33 @@ def test_convolutions_have_plans(name, device):
     assert found.engine.startswith("engine ") and found.workspace_bytes >= 0
     assert found.tried == 1 + sum(each.engine is not None for each in found.rejected)
     assert found.compiled == ("compiled at run time" in found.engine)
+
+
+@needs_planner
+@pytest.mark.parametrize("device", ["T4", "A100", "H200", "B200"])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("channels, dtype", [(96, "float32"), (128, "float64")])
+def test_sums_of_int8_have_plans_everywhere(channels, dtype, layout, device):
+    """Where no engine is right by one of floats that hold the largest sum, 128 x 128 x 9 times the channels."""
+    shapes = [(2, channels, 8, 8), (16, channels, 3, 3)]
+    if layout == "NHWC":
+        shapes = [(a, c, d, b) for a, b, c, d in shapes]
+    asked = conv.request(*shapes, dtype="int8", layout=layout, padding=1, bias=True, activation="relu")
+    assert asked.graphs()[-1].tensors[0].dtype == dtype
+    found = cudnn.supports(asked, device)
+    assert found, found
+    if device == "T4":
+        assert not cudnn.supports(asked.graphs()[0], device)
+        assert found == cudnn.supports(Request((asked.graphs()[-1],), asked.wants), device)
+
+
+@needs_planner
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_every_activation_is_fused_where_channels_are_innermost(activation):
+    options = {"layout": "NHWC", "padding": 1, "bias": True, "activation": activation, "dtype": "float16"}
+    asked = conv.request((2, 8, 8, 32), (32, 3, 3, 32), **options)
+    found = cudnn.supports(asked.graphs()[0], "H200")
+    assert len(asked.graphs()[0].nodes) > 2 and found, found
 
 
 @needs_planner

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,8 @@ from .harness import RESOLUTION, Report, add_host_times, gpu_ms
 
 #: So many images are compared with exact ones.
 _IMAGES = 2
+#: Of each figure: rounds, and the seconds after which there are no more; the latter two where it is to be quick.
+_ROUNDS, _SECONDS, _QUICK_ROUNDS, _QUICK_SECONDS = 40, 8.0, 10, 1.0
 DIRECTIONS = ("forward", "backward_data", "backward_filter")
 
 
@@ -48,7 +50,11 @@ class Layer(NamedTuple):
         return {**self.options, "layout": self.layout, "compute": self.compute}
 
 
-def resnet50(batch: int = 64) -> Iterator[Layer]:
+#: The widths of ResNet-50's stages, and the one that is measured where it is to be quick.
+_STAGES, _QUICK_STAGES = (64, 128, 256, 512), (128,)
+
+
+def resnet50(batch: int = 64, stages: Sequence[int] = _STAGES) -> Iterator[Layer]:
     """The distinct convolutions of ResNet-50 (He et al. 2015, arXiv:1512.03385; strides in the 3 x 3 ones)."""
 
     def layer(size: int, channels: int, filters: int, taps: int, stride: int = 1) -> Layer:
@@ -58,26 +64,30 @@ def resnet50(batch: int = 64) -> Iterator[Layer]:
 
     yield layer(224, 3, 64, 7, 2)
     size, channels = 56, 64
-    for stage, width in enumerate((64, 128, 256, 512)):
+    for stage, width in enumerate(_STAGES):
         before = size if stage == 0 else 2 * size
         stride = 1 if stage == 0 else 2
-        yield layer(before, channels, width, 1)
-        yield layer(before, width, width, 3, stride)
-        yield layer(size, width, 4 * width, 1)
-        yield layer(before, channels, 4 * width, 1, stride)
+        found = [
+            layer(before, channels, width, 1),
+            layer(before, width, width, 3, stride),
+            layer(size, width, 4 * width, 1),
+            layer(before, channels, 4 * width, 1, stride),
+            *([layer(size, width, width, 3)] if stage else []),
+            layer(size, 4 * width, width, 1),
+        ]
+        # In the first stage the shortcut is another layer's like.
+        yield from {each.name: each for each in found}.values() if width in stages else ()
         channels = 4 * width
-        if stage:
-            yield layer(size, width, width, 3)
-        yield layer(size, channels, width, 1)
         size //= 2
 
 
-def layers() -> Iterator[Layer]:
-    """All that are measured."""
-    yield from resnet50()
+def layers(*, quick: bool = False) -> Iterator[Layer]:
+    """All that are measured; of ResNet-50 one stage where it is to be quick."""
+    yield from resnet50(stages=_QUICK_STAGES if quick else _STAGES)
     wide = (64, 56, 56, 256), (256, 3, 3, 256), {"padding": 1}
     yield Layer("256 3x3 at 56x56", "float16", *wide)
     yield Layer("256 3x3 at 56x56", "float32", *wide)
+    yield Layer("256 3x3 at 56x56", "float32", *wide, compute="float32_fft")
     yield Layer("256 3x3 at 56x56", "float32", *wide, compute="tf32")
     yield Layer("depthwise 3x3 at 56x56", "float16", wide[0], (256, 3, 3, 1), {"padding": 1, "groups": 256})
     yield Layer("3-d u-net 64 3x3x3 at 64^3", "bfloat16", (2, 64, 64, 64, 64), (64, 3, 3, 3, 64), {"padding": 1})
@@ -89,31 +99,56 @@ def run(report: Report, *, quick: bool = False) -> None:
     torch = peers.import_torch()
     if torch is None:
         return
-    repeats = 10 if quick else 40
-    for layer in layers():
+    timed = _timed(quick)
+    for layer in layers(quick=quick):
+        operands = Operands(layer)
         for direction in DIRECTIONS:
-            _measure(report, torch, layer, direction, repeats)
-    _fused(report, torch, repeats)
+            _measure(report, torch, operands, direction, timed)
+    _fused(report, torch, layers(quick=quick), timed)
     _plans(report)
     if report.wants("host time"):
         _host(report, torch)
 
 
+def _timed(quick: bool) -> Callable[..., dict[str, float]]:
+    """What measures works."""
+    if quick:
+        return partial(gpu_ms, repeats=_QUICK_ROUNDS, seconds=_QUICK_SECONDS)
+    return partial(gpu_ms, repeats=_ROUNDS, seconds=_SECONDS)
+
+
+class Operands:
+    """Random operands of a layer, made when they are asked for."""
+
+    def __init__(self, layer: Layer):
+        self.layer, self._rng = layer, np.random.default_rng(7)
+        self.y_shape = conv.output_shape(layer.x, layer.w, **layer.options, layout=layer.layout)
+
+    @cached_property
+    def x(self) -> Any:
+        return self._normal(self.layer.x)
+
+    @cached_property
+    def w(self) -> Any:
+        return self._normal(self.layer.w)
+
+    @cached_property
+    def dy(self) -> Any:
+        return self._normal(self.y_shape)
+
+    def _normal(self, lengths: tuple[int, ...]) -> Any:
+        block = self._rng.standard_normal(999_983, np.float32).astype(dtypes.dtype(self.layer.dtype))
+        return numbacc.asarray(np.resize(block, lengths))
+
+
 class Problem:
-    """Random operands of a layer, in one direction; torch gets the same memory."""
+    """A layer in one direction; torch gets the same memory."""
 
-    def __init__(self, torch: Any, layer: Layer, direction: str):
-        rng, dtype = np.random.default_rng(7), dtypes.dtype(layer.dtype)
-        shape_options = {**layer.options, "layout": layer.layout}
-        self.layer, self.direction, self.torch = layer, direction, torch
-        self.y_shape = conv.output_shape(layer.x, layer.w, **shape_options)
-
-        def normal(*lengths: int) -> Any:
-            block = rng.standard_normal(999_983, np.float32).astype(dtype)
-            return numbacc.asarray(np.resize(block, lengths))
-
-        self.x, self.w, self.dy = normal(*layer.x), normal(*layer.w), normal(*self.y_shape)
-        shape = {"forward": self.y_shape, "backward_data": layer.x, "backward_filter": layer.w}[direction]
+    def __init__(self, torch: Any, operands: Operands, direction: str):
+        layer = self.layer = operands.layer
+        self.direction, self.torch = direction, torch
+        self.x, self.w, self.dy = operands.x, operands.w, operands.dy
+        shape = {"forward": operands.y_shape, "backward_data": layer.x, "backward_filter": layer.w}[direction]
         self.out = numbacc.empty(shape, layer.dtype)
 
     def ours(self, **more: Any) -> Callable[[], Any]:
@@ -165,15 +200,18 @@ def _allowed(layer: Layer) -> float:
     return {"float16": 2e-3, "bfloat16": 1e-2, "float32": 1e-5}[layer.dtype]
 
 
-def _measure(report: Report, torch: Any, layer: Layer, direction: str, repeats: int) -> None:
+def _measure(
+    report: Report, torch: Any, operands: Operands, direction: str, timed: Callable[..., dict[str, float]]
+) -> None:
     """A layer in one direction, as the heuristics choose its plan and tuned, over the best of torch."""
+    layer = operands.layer
     name = f"{direction} {layer.name} {layer.compute or layer.dtype}"
     if not report.wants(f"{name}, ours", f"{name}, ours tuned"):
         return
     kept = torch.backends.cudnn.benchmark, torch.backends.cudnn.allow_tf32
     torch.backends.cudnn.benchmark, torch.backends.cudnn.allow_tf32 = True, layer.compute == "tf32"
     try:
-        problem = Problem(torch, layer, direction)
+        problem = Problem(torch, operands, direction)
         works = {"ours": problem.ours(), "ours tuned": problem.ours(tune=True)}
         errors, exact = {}, problem.exact()
         for key, work in works.items():
@@ -182,7 +220,7 @@ def _measure(report: Report, torch: Any, layer: Layer, direction: str, repeats: 
             errors[key] = problem.error(exact)
         theirs = {"torch channels last": problem.theirs(True), "torch channels first": problem.theirs(False)}
         off = {key: problem.error(exact, work()) for key, work in theirs.items()}
-        times = gpu_ms({**works, **theirs}, repeats=repeats)
+        times = timed({**works, **theirs})
         # What takes tensor cores for float32 all the same is other work.
         alike = {key: times[key] for key in theirs if off[key] <= _allowed(layer)}
         other = {key: {"ms": times[key], "error": off[key]} for key in theirs if key not in alike}
@@ -209,13 +247,13 @@ def _plan_of(problem: Problem, **more: Any) -> Any:
     return conv.backward_filter_plan(problem.x, problem.dy, layer.w, **given).info
 
 
-def _fused(report: Report, torch: Any, repeats: int) -> None:
+def _fused(report: Report, torch: Any, some: Iterable[Layer], timed: Callable[..., dict[str, float]]) -> None:
     """A bias and ReLU in the convolution's plan, over a kernel of their own behind it."""
-    for layer in layers():
+    for layer in some:
         name = f"bias and relu, fused over unfused, {layer.name} {layer.compute or layer.dtype}"
         if layer.compute or layer.dtype == "float32" or not report.wants(name):
             continue
-        problem = Problem(torch, layer, "forward")
+        problem = Problem(torch, Operands(layer), "forward")
         bias = numbacc.asarray(np.linspace(-1, 1, layer.w[0]).astype(dtypes.dtype(layer.dtype)))
         fused = partial(conv.forward, problem.x, problem.w, bias, activation="relu", out=problem.out, **layer.given)
 
@@ -228,7 +266,7 @@ def _fused(report: Report, torch: Any, repeats: int) -> None:
         unfused()
         other = torch.from_dlpack(problem.out)
         right = bool((found.float() - other.float()).norm() <= _allowed(layer) * other.float().norm())
-        times = gpu_ms({"ours": fused, "unfused": unfused}, repeats=repeats)
+        times = timed({"ours": fused, "unfused": unfused})
         ratio = times["ours"] / times["unfused"]
         report.add(
             name=name, ms=times["ours"], right=right, ratio=ratio, bound=0.95, peers={"unfused": times["unfused"]},
@@ -255,6 +293,6 @@ def _plans(report: Report) -> None:
 def _host(report: Report, torch: Any) -> None:
     """Host time of a small convolution."""
     layer = Layer("8x14x14x64, 64 3x3", "float16", (8, 14, 14, 64), (64, 3, 3, 64), {"padding": 1})
-    problem = Problem(torch, layer, "forward")
+    problem = Problem(torch, Operands(layer), "forward")
     ours = {"conv.forward with out": (0.7, problem.ours())}
     add_host_times(report, ours, {"torch conv2d": problem.theirs(True)}, layer.name)

@@ -58,15 +58,17 @@ def forward(
         x: array in the order of `layout`, (N, C, ...) or (N, ..., C), any strides; float32, float64, float16, bfloat16
             or int8. N may be 0.
         w: kernels, in the same order: (K, C/groups, ...) or (K, ..., C/groups), of x's dtype.
-        bias: None, or K numbers of x's dtype.
-        activation: None, relu, leaky_relu (slope 0.01), gelu, gelu_tanh, silu, sigmoid, tanh or elu (factor 1).
+        bias: None, or K numbers of the result's dtype.
+        activation: None, relu, leaky_relu (slope 0.01), gelu, gelu_tanh, silu, sigmoid, tanh or elu (factor 1). Of
+            int32 relu alone.
         stride, padding, dilation, groups, layout: as in `output_shape`.
         flip: whether kernels are flipped along all spatial dimensions.
         alpha, beta: numbers; beta other than 0 needs `out`. Where one is 0, what it would scale is not read. A plan is
-            made for each.
+            made for each. Of int8 beta is 0, and of int32 alpha is 1.
         out_dtype: of the result: x's; of int8 "int32" or "float32", by default that of out, or int32.
-        compute: "tf32" lets tensor cores shorten products of float32 to 10 bits. By default float32 is float32;
-            16-bit floats are added up in float32, and int8 in int32.
+        compute: "tf32" lets tensor cores shorten products of float32 to 10 bits; "float32_fft" lets Fourier transforms
+            of float32 be multiplied, whose errors are small beside the largest sums around, not beside each. By default
+            float32 is float32; 16-bit floats are added up in float32, and int8 in int32.
         deterministic: whether the same arrays must give the same bits on every run.
         tune: measure cuDNN's plans the first time, wait for that, and keep the fastest, also on disk.
         workspace_limit: bytes of scratch memory that cuDNN may use; 1 GiB if None.
@@ -79,14 +81,14 @@ def forward(
     Raises:
         ShapeError: as `output_shape`; bias or out has another shape.
         DTypeError: dtypes other than these, or not one dtype.
-        OptionError: an option is not one of these; int8 with a bias, activation or factor.
+        OptionError: an option is not one of these, or not for this dtype.
         LayoutError: out shares memory with an argument, or its elements share memory.
         UnsupportedError: cuDNN has no engine for it on this GPU; the message says what each lacks.
         DeviceError: arrays on different devices. CudnnError: cuDNN is missing, or failed.
 
     What cuDNN does not fuse a kernel of ours does behind it (`forward_plan(...).info.backend` is "cudnn+kernel"):
-    activations of float64, and where channels are not the innermost dimension all but ReLU behind a bias; a 16-bit
-    result is then rounded between the two.
+    all that follows float64 and int8, and where channels are not the innermost dimension all but ReLU behind a bias; a
+    16-bit result is then rounded between the two.
 
     Example:
         >>> x, w = np.arange(5.0).reshape(1, 1, 5), np.array([[[1.0, 0.0, -1.0]]])

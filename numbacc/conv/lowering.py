@@ -51,23 +51,30 @@ class Lowered(NamedTuple):
         operands: for each of its tensors with memory the number of the problem's operand, inputs first.
         copies: pairs (number of an operand that cuDNN cannot take as it lies, layout of the copy that it gets).
         way: what is left to do.
+        rearranged: where channels lie in copies of all images and kernels, "channels first" or "channels last"; ""
+            where they are taken as they lie.
     """
 
     graphs: tuple[Graph, ...]
     operands: tuple[int, ...]
     copies: tuple[tuple[int, Layout], ...]
     way: Way
+    rearranged: str = ""
 
 
-def ways(problem: Problem) -> list[Way]:
-    """How much of an epilogue cuDNN may do, most first: where it has no engine for one, the next is tried."""
+def ways(problem: Problem, rearranged: bool = False) -> list[Way]:
+    """How much of an epilogue cuDNN may do, most first: where it has no engine for one, the next is tried.
+
+    Args:
+        rearranged: whether it gets copies with the channels in the other place.
+    """
     call = problem.call
     bias, activation = call.bias is not None, call.activation is not None
     nothing = Way(False, False)
-    if not (bias or activation) or call.a.dtype.name == "float64":
+    if not (bias or activation) or call.a.dtype.name in ("float64", "int8"):
         return [nothing]
     found = []
-    channels_last = problem.geometry.window.channels_last
+    channels_last = problem.geometry.window.channels_last is not rearranged
     # In company, cuDNN has engines for convolutions without factors only; additions have them.
     has_factors = call.alpha == 1 or bias or call.beta
     if has_factors and (channels_last or (bias and call.activation in (None, "relu"))):
@@ -77,30 +84,46 @@ def ways(problem: Problem) -> list[Way]:
     return [*found, nothing]
 
 
-def lower(problem: Problem, way: Way, aligned: Sequence[bool], copies_misaligned: bool = True) -> Lowered:
+def lower(
+    problem: Problem, way: Way, aligned: Sequence[bool], copies_misaligned: bool = True, rearranged: bool = False
+) -> Lowered:
     """A problem as a graph, of which cuDNN does this much.
 
     Args:
         aligned: for each operand, inputs first, whether it starts on a multiple of 16 bytes.
         copies_misaligned: whether cuDNN gets copies of those that do not. It is given none such in fused graphs, for
             which it proposes engines that then refuse them.
+        rearranged: whether it gets images and kernels with their channels innermost where they are not, and the other
+            way round.
     """
-    copies_misaligned = copies_misaligned or way.bias or way.activation
+    copies_misaligned = copies_misaligned or way.bias or way.activation or rearranged
+    channels_last = problem.geometry.window.channels_last is not rearranged
     arrays, copies = [], []
     kernels = len(problem.inputs) if problem.call.direction == "backward_filter" else 1
     for number, array in enumerate((*problem.inputs, problem.out)):
         # cuDNN 9.19 takes kernels without gaps only, and its kernels read a bias as a vector.
         fits = is_dense(array) if number == kernels or array.ndim == 1 else _fits(array)
+        dense = _moved(array, channels_last) if rearranged and array.ndim > 1 else packed(array)
+        fits = fits and (not rearranged or array.ndim == 1 or array.strides == dense.strides)
         if fits and (aligned[number] or not copies_misaligned):
             arrays.append(array)
         else:
-            arrays.append(packed(array))
-            copies.append((number, arrays[-1]))
+            arrays.append(dense)
+            copies.append((number, dense))
     moved = {number for number, _ in copies}
     exact = [number in moved or is_aligned for number, is_aligned in enumerate(aligned)]
     axes = (2, 3) if problem.geometry.window.dimensions == 1 else (0,)
-    drawn = [_draw(problem, way, arrays, exact, axis) for axis in axes]
-    return Lowered(tuple(graph for graph, _ in drawn), drawn[0][1], tuple(copies), way)
+    drawn = [_draw(problem, way, arrays, exact, axis, channels_last) for axis in axes]
+    where = ("channels last" if channels_last else "channels first") if rearranged else ""
+    return Lowered(tuple(graph for graph, _ in drawn), drawn[0][1], tuple(copies), way, where)
+
+
+def _moved(array: Layout, channels_last: bool) -> Layout:
+    """The layout of a copy of an image or kernel that has its channels in the other place in memory: last, or first."""
+    order = [0, *range(2, array.ndim), 1] if channels_last else [0, array.ndim - 1, *range(1, array.ndim - 1)]
+    steps = row_major_strides([array.shape[k] for k in order], array.itemsize)
+    strides = dict(zip(order, steps, strict=True))
+    return layout(array.shape, tuple(strides[k] for k in range(array.ndim)), array.dtype, array.device)
 
 
 def packed(array: Layout, dtype: np.dtype[Any] | None = None) -> Layout:
@@ -113,19 +136,22 @@ def packed(array: Layout, dtype: np.dtype[Any] | None = None) -> Layout:
 _PRODUCT, _EXACT = 2**14, 2**24
 
 
-def widened(problem: Problem) -> Problem:
-    """A convolution of int8 as one of floats that hold every sum exactly, on tensor cores, too."""
+def widened(problem: Problem, dtype: str = "") -> Problem:
+    """A convolution of int8, without what follows, as one of floats that hold every sum exactly, on tensor cores, too.
+
+    Args:
+        dtype: the floats'; by default the shortest that do.
+    """
     call = problem.call
     terms = call.b.size // problem.geometry.filters
-    name = "float32" if terms * _PRODUCT <= _EXACT else "float64"
+    name = dtype or ("float32" if terms * _PRODUCT <= _EXACT else "float64")
     a, b, out = (packed(array, np.dtype(name)) for array in (call.a, call.b, problem.out))
     return replace(
         problem,
-        call=call._replace(a=a, b=b, out=None, out_dtype=None),
+        call=call._replace(a=a, b=b, bias=None, out=None, out_dtype=None, alpha=1.0, activation=None),
         out=out,
         compute=name,
         accumulator=name,
-        wants=problem.wants._replace(inputs="tf32" if name == "float32" else "any"),
     )
 
 
@@ -144,10 +170,12 @@ def _fits(array: Layout) -> bool:
     return True
 
 
-def _image(array: Layout, channels_last: bool, lifted: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _image(array: Layout, channels_last: bool, lifted: int, innermost: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """(shape, strides in elements) of an array as cuDNN sees it: (N, C, *pixels).
 
     Args:
+        channels_last: whether channels are its last axis.
+        innermost: whether they are to be taken for the innermost in memory, where their number is 1.
         lifted: the axis at which one of length 1 is put in; 0 for none.
     """
     shape, strides = list(array.shape), [step // array.itemsize for step in array.strides]
@@ -159,7 +187,7 @@ def _image(array: Layout, channels_last: bool, lifted: int) -> tuple[tuple[int, 
         shape.insert(lifted, 1)
         strides.insert(lifted, 0)
     # The strides of axes of length 1 mean nothing to us, but to cuDNN's heuristics they tell the layout.
-    inner_first = [1, *range(len(shape) - 1, 1, -1), 0] if channels_last else list(range(len(shape) - 1, -1, -1))
+    inner_first = [1, *range(len(shape) - 1, 1, -1), 0] if innermost else list(range(len(shape) - 1, -1, -1))
     reach = 1
     for k in inner_first:
         if shape[k] == 1:
@@ -184,7 +212,7 @@ def _spatial(problem: Problem, lifted: int) -> Spatial:
 
 
 def _draw(
-    problem: Problem, way: Way, arrays: Sequence[Layout], aligned: Sequence[bool], lifted: int
+    problem: Problem, way: Way, arrays: Sequence[Layout], aligned: Sequence[bool], lifted: int, innermost: bool
 ) -> tuple[Graph, tuple[int, ...]]:
     """(the graph, for each of its tensors with memory the number of the operand)."""
     call, last = problem.call, len(arrays) - 1
@@ -197,14 +225,14 @@ def _draw(
             shape: tuple[int, ...] = (1, array.shape[0], *(1,) * (rank - 2))
             strides: tuple[int, ...] = (array.shape[0], *(1,) * (rank - 1))
         else:
-            shape, strides = _image(array, problem.geometry.window.channels_last, lifted)
+            shape, strides = _image(array, problem.geometry.window.channels_last, lifted, innermost)
         operands.append(number)
         alignment = ALIGNED if aligned[number] else array.itemsize
         return draw.tensor(array.dtype.name, shape, strides, alignment=alignment)
 
     a, b = tensor(0), tensor(1)
     spatial = _spatial(problem, lifted)
-    alpha, beta = float(call.alpha), float(call.beta)
+    alpha, beta, _ = problem.factors
     if not (way.bias or way.activation):
         draw.convolve(call.direction, a, b, spatial, tensor(last), alpha=alpha, beta=beta)
         return draw.graph(), tuple(operands)

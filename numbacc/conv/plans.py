@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import product
 from typing import Any
 
 import numpy as np
 
 from ..base.dispatch import graph_library, runtime
-from ..base.layout import Layout, layout, view
+from ..base.layout import Layout, view
 from ..device import copying, workspace
 from ..device.map_executable import MapExecutable, mapped
 from ..device.operation import Trial
 from ..device.steps import Scratch, Step, Steps, ZeroBytes
 from ..errors import UnsupportedError
 from ..kernels.convolved import epilogue
+from ..libraries.choices import Algorithm
 from ..libraries.cudnn_graph import ALIGNED
-from ..libraries.cudnn_plans import Wants
 from ..plan.base import Plan
 from ..reference import conv as reference
 from .lowering import Lowered, Way, lower, packed, ways, widened
-from .problem import Call, resolve
+from .problem import Call, activations_of, resolve
 
 
 class ConvPlan(Plan):
@@ -54,36 +53,52 @@ class ConvPlan(Plan):
         if self._without_sums:
             return self._rest(key)
         untaken = None
-        for way in ways(self.problem):
-            # Copies of arrays that start anywhere are made only where there is no engine for them.
-            for copies in (True,) if all(key) else (False, True):
-                lowered = lower(self.problem, way, key, copies)
-                try:
-                    return self._assembled(lowered, self._choose(lowered, trial, self.problem.wants), key)
-                except UnsupportedError as error:
-                    untaken = untaken or error
+        for lowered in self._lowered(key):
+            try:
+                return self._chosen(lowered, trial, key)
+            except UnsupportedError as error:
+                untaken = untaken or error
         assert untaken is not None
-        if self.problem.out.dtype.kind == "i":
+        if self.problem.call.a.dtype.name == "int8":
             return self._by_floats(key, untaken)
         raise untaken
 
+    def _lowered(self, key: tuple[bool, ...]) -> Iterator[Lowered]:
+        """The ways to ask cuDNN, best first."""
+        for way in ways(self.problem):
+            # Copies of arrays that start anywhere are made only where there is no engine for them.
+            for copies in (True,) if all(key) else (False, True):
+                yield lower(self.problem, way, key, copies)
+        # Nor are copies of all that there is, which are no smaller than what is copied, and must fit, too.
+        for way in ways(self.problem, rearranged=True):
+            lowered = lower(self.problem, way, key, rearranged=True)
+            if self._room(lowered) >= 0:
+                yield lowered
+
+    def _room(self, lowered: Lowered) -> int:
+        """Bytes of scratch memory that copies with the channels elsewhere leave to cuDNN."""
+        limit = self.problem.wants.workspace_limit
+        assert limit is not None
+        return limit - sum(dense.nbytes for _, dense in lowered.copies) if lowered.rearranged else limit
+
     def _by_floats(self, key: tuple[bool, ...], untaken: UnsupportedError) -> Steps:
-        """Sums of int8 that no engine gives in int32, by way of floats that hold them exactly."""
+        """Sums of int8 for which there is no engine, by way of floats that hold them exactly."""
         problem, library, scratch = self.problem, graph_library(), Scratch()
-        other, last = widened(problem), len(self.inputs)
-        lowered = lower(other, Way(False, False), (True,) * (last + 1))
+        other, last, nothing = widened(problem), len(self.inputs), Way(False, False)
+        lowered = lower(other, nothing, (True,) * 3)
         try:
-            algorithm = self._choose(lowered, None, other.wants)
+            algorithm = library.choose(lowered.graphs[0], other.wants, self.device)
         except UnsupportedError as error:
             raise untaken from error
         floats = (*other.inputs, other.out)
         parts = [last + 1 + scratch.part(array.nbytes) for array in floats]
-        into = [Step(_converted(self.inputs[k], floats[k]), (k, parts[k])) for k in range(last)]
+        into = [Step(_converted(self.inputs[k], floats[k]), (k, parts[k])) for k in range(2)]
         runner = library.Runner(lowered.graphs[0], algorithm, self.device)
         steps = [
             *into,
             Step(runner, tuple(parts[k] for k in lowered.operands)),
-            Step(_converted(floats[last], problem.out), (parts[last], last)),
+            Step(_converted(other.out, problem.out), (parts[-1], last)),
+            *self._behind(nothing, problem.factors[2]),
         ]
         return self._steps(steps, scratch, key, runner, f"in {other.compute}: {runner.algorithm}")
 
@@ -101,18 +116,37 @@ class ConvPlan(Plan):
             deterministic=runner is None or runner.deterministic,
         )
 
-    def _choose(self, lowered: Lowered, trial: Trial | None, wants: Wants) -> Any:
-        """cuDNN's plan: the first that fits, or, where there is a trial, the fastest."""
-        library = graph_library()
+    def _chosen(self, lowered: Lowered, trial: Trial | None, key: tuple[bool, ...]) -> Any:
+        """cuDNN's plan as an executable: the first that fits, or, where there is a trial, the fastest."""
+        library, wants = graph_library(), self.problem.wants._replace(workspace_limit=self._room(lowered))
         if trial is None:
-            return library.choose(lowered.graphs[0], wants, self.device)
-        tried = partial(self._tried, trial, lowered)
-        return library.tune(lowered.graphs, wants, self.device, trial.stream, tried)
+            return self._assembled(lowered, library.choose(lowered.graphs[0], wants, self.device), key)
+        graphs, other = lowered.graphs, None
+        if all(key) and not lowered.rearranged and wants.inputs in ("exact", "fft"):
+            # What of float32 is not for tensor cores are old engines, some of them of one order of channels alone.
+            other = lower(self.problem, ways(self.problem, rearranged=True)[0], key, rearranged=True)
+            graphs += other.graphs if self._room(other) >= 0 else ()
+
+        def of(algorithm: Algorithm) -> Lowered:
+            return other if other and library.number_of(algorithm) >= len(lowered.graphs) else lowered
+
+        addresses = list(trial.addresses)
+        memory: list[Any] = []
+
+        def tried(algorithm: Algorithm) -> Callable[[], None]:
+            if not memory:  # for results, of all trials
+                out = self.problem.out
+                memory.append(runtime().allocate(out.high - out.low, self.device, trial.stream))
+                addresses[len(self.inputs)] = memory[0].address - out.low
+            return self._tried(self._assembled(of(algorithm), algorithm, key), trial.stream, addresses)
+
+        algorithm = library.tune(graphs, wants, self.device, trial.stream, tried)
+        return self._assembled(of(algorithm), algorithm, key)
 
     def _assembled(self, lowered: Lowered, algorithm: Any, key: tuple[bool, ...]) -> Any:
         """cuDNN's plan as an executable: alone, or with copies before it and our kernel behind."""
         problem, library = self.problem, graph_library()
-        behind = self._behind(lowered.way)
+        behind = self._behind(lowered.way, problem.factors[2])
         if not lowered.copies and not behind:
             return library.Runner(lowered.graphs[0], algorithm, self.device, lowered.operands, self._pairs())
         scratch, last = Scratch(), len(self.inputs)
@@ -126,7 +160,8 @@ class ConvPlan(Plan):
                 back.append(Step(copying.executable(dense, own), (numbers[number], number)))
         runner = library.Runner(lowered.graphs[0], algorithm, self.device)
         steps.append(Step(runner, tuple(numbers[k] for k in lowered.operands)))
-        return self._steps([*steps, *back, *behind], scratch, key, runner, runner.algorithm)
+        algorithm = f"{lowered.rearranged}: {runner.algorithm}" if lowered.rearranged else runner.algorithm
+        return self._steps([*steps, *back, *behind], scratch, key, runner, algorithm)
 
     def _behind(self, way: Way, factor: float = 1.0) -> list[Step]:
         """What cuDNN leaves of a factor, the bias and the activation, in place."""
@@ -142,7 +177,8 @@ class ConvPlan(Plan):
             reads.append(view(1, 0, steps, out.shape))
             inputs.append(bias)
             numbers.append(last - 1)
-        formula, names = epilogue(activation, bias is not None, factor), (*("out", "bias")[: len(inputs)], "out")
+        formula = epilogue(activation, bias is not None, factor, out.dtype.kind == "i")
+        names = (*("out", "bias")[: len(inputs)], "out")
         return [Step(mapped(formula, inputs, out, names, reads), (*numbers, last))]
 
     def _rest(self, key: tuple[bool, ...]) -> Steps:
@@ -157,23 +193,15 @@ class ConvPlan(Plan):
         behind = self._behind(Way(False, False), beta or 1.0)
         return self._steps([*steps, *behind], scratch, key, None, "nothing is summed")
 
-    def _tried(self, trial: Trial, lowered: Lowered, runner: Any) -> Callable[[], None]:
-        """A function that queues the work by a runner, with memory of its own for results and copies."""
-        kept, moved = [], list(trial.addresses)
-        for number, array in {**dict(lowered.copies), len(self.inputs): _dense(self.problem.out)}.items():
-            kept.append(runtime().allocate(array.nbytes, self.device, trial.stream))
-            moved[number] = kept[-1].address
-        addresses = [moved[k] for k in lowered.operands]
+    def _tried(self, executable: Any, stream: int, addresses: Sequence[int]) -> Callable[[], None]:
+        """A function that queues the work by an executable."""
 
         def launch(scratch: int) -> None:
-            status = runner.launch_unchecked(trial.stream, scratch, addresses, ())
+            status = executable.launch_unchecked(stream, scratch, addresses, ())
             if status:
-                runner.check(status)
+                executable.check(status)
 
-        def run(memory: Any = kept) -> None:
-            workspace.run(launch, runner.workspace_bytes, self.device, trial.stream)
-
-        return run
+        return lambda: workspace.run(launch, executable.workspace_bytes, self.device, stream)
 
     # ------------------------------------------------------------ NumPy
 
@@ -196,16 +224,19 @@ class ConvPlan(Plan):
 
 
 def everyday(call: Call) -> Iterator[MapExecutable]:
-    """Our kernels behind a convolution: with its bias or none, each activation, and as much done by cuDNN as may be."""
-    for activation, bias in product((None, *reference.ACTIVATIONS), (None, call.bias)):
+    """Our kernels behind a convolution: with its bias or none, each activation, and as much done by cuDNN as may be.
+
+    Of int8 those around it, too.
+    """
+    problem = resolve(call)
+    for activation, bias in product((None, *activations_of(problem.out)), (None, call.bias)):
         plan = ConvPlan(call._replace(activation=activation, bias=bias))
         for way in ways(plan.problem):
             yield from (step.executable for step in plan._behind(way))
-
-
-def _dense(array: Layout) -> Layout:
-    """A layout with room for an array that lies as this one does."""
-    return layout((array.high - array.low,), (1,), np.dtype(np.uint8), array.device)
+    if call.a.dtype.name == "int8":
+        for name in ("float32", "float64"):
+            other = widened(problem, name)
+            yield from map(_converted, (*problem.inputs[:2], other.out), (*other.inputs, problem.out))
 
 
 def _converted(source: Layout, target: Layout) -> MapExecutable:

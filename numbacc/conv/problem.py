@@ -27,6 +27,10 @@ RESULTS = {
     "bfloat16": ("bfloat16",),
     "int8": ("int32", "float32"),
 }
+#: What float32 may be computed with beside what every family knows: the same, of Fourier transforms where they fit.
+_TRANSFORMS = {"float32": ("float32_fft",)}
+#: What of float32 an engine may do to the inputs, by how it is to be computed.
+_INPUTS = {"float32": "exact", "float32_fft": "fft", "tf32": "tf32"}
 #: Scratch memory that a plan may use, where `workspace_limit` says nothing else.
 WORKSPACE_LIMIT = 2**30
 
@@ -72,7 +76,8 @@ class Problem:
         call: what was asked for.
         geometry: shapes and windows.
         out: layout of the result.
-        compute: name of the dtype of the arithmetic, "tf32" where products of float32 are shortened.
+        compute: name of the dtype of the arithmetic, "tf32" where products of float32 are shortened, "float32_fft"
+            where it may be transformed.
         accumulator: of sums.
         wants: what a plan must keep to.
     """
@@ -93,6 +98,12 @@ class Problem:
     def inputs(self) -> tuple[Layout, ...]:
         call = self.call
         return (call.a, call.b) if call.bias is None else (call.a, call.b, call.bias)
+
+    @property
+    def factors(self) -> tuple[float, float, float]:
+        """alpha and beta of cuDNN's convolution, and the factor that is left to our kernel: all that int8 has."""
+        alpha, beta = float(self.call.alpha), float(self.call.beta)
+        return (1.0, 0.0, alpha) if self.call.a.dtype.name == "int8" else (alpha, beta, 1.0)
 
 
 def plain(
@@ -174,13 +185,19 @@ def _check_dtypes(call: Call) -> None:
         raise DTypeError(f"{second} has dtype {call.b.dtype}, {first} has {call.a.dtype}; they must have one dtype")
 
 
-def _check_bias(call: Call, filters: int) -> None:
+def _check_bias(call: Call, filters: int, result: Layout) -> None:
     if call.bias is None:
         return
     if call.bias.shape != (filters,):
         raise ShapeError(f"bias has shape {call.bias.shape}; it needs a number for each of w's outputs: ({filters},)")
-    if call.bias.dtype != call.a.dtype:
-        raise DTypeError(f"bias has dtype {call.bias.dtype}; it must have that of x, {call.a.dtype}")
+    if call.bias.dtype != result.dtype:
+        whose = "the result" if call.a.dtype.name == "int8" else "x"
+        raise DTypeError(f"bias has dtype {call.bias.dtype}; it must have that of {whose}, {result.dtype}")
+
+
+def activations_of(result: Layout) -> tuple[str, ...]:
+    """The activations whose results have this dtype: of integers ReLU."""
+    return ("relu",) if result.dtype.kind == "i" else tuple(ACTIVATIONS)
 
 
 def _check_options(call: Call) -> None:
@@ -188,20 +205,29 @@ def _check_options(call: Call) -> None:
         raise OptionError(f"activation={shown(call.activation)} is unknown; it is None, {', '.join(ACTIVATIONS)}")
     if call.beta and call.out is None:
         raise OptionError(f"beta={call.beta} adds what is in out; pass out, or beta=0")
-    has_more = call.alpha != 1 or call.beta or call.bias is not None or call.activation is not None
-    if call.a.dtype.name == "int8" and has_more:
-        raise OptionError("int8 is convolved as it is: alpha 1, beta 0, no bias, no activation")
+    if call.beta and call.a.dtype.name == "int8":
+        raise OptionError(f"beta={call.beta} is not for int8, whose convolutions add to nothing: beta=0")
+
+
+def _check_whole(call: Call, result: Layout) -> None:
+    """Raise OptionError where what follows sums of integers would give other numbers than these."""
+    if result.dtype.kind != "i":
+        return
+    if call.alpha != 1:
+        raise OptionError(f'alpha={call.alpha} is not for sums of int8 in int32; take out_dtype="float32"')
+    if call.activation is not None and call.activation not in activations_of(result):
+        raise OptionError(f'activation={shown(call.activation)} is not for int32, only relu; take out_dtype="float32"')
 
 
 def _compute(call: Call) -> tuple[str, str]:
     """(compute, accumulator) of a call."""
     types = info(call.a.dtype).products
     assert types is not None
-    compute = types.compute[0] if call.compute is None else call.compute
-    if compute not in types.compute:
-        raise OptionError(
-            f"compute={shown(call.compute)} is not for {call.a.dtype}; it is None or {', '.join(types.compute)}"
-        )
+    allowed = types.compute + _TRANSFORMS.get(call.a.dtype.name, ())
+    compute = allowed[0] if call.compute is None else call.compute
+    if compute not in allowed:
+        given = shown(call.compute)
+        raise OptionError(f"compute={given} is not for {call.a.dtype}; it is None or {', '.join(allowed)}")
     return compute, types.accumulator
 
 
@@ -233,16 +259,18 @@ def resolve(call: Call) -> Problem:
         check_same_device(call.bias, "bias", call.a, first)
     _check_dtypes(call)
     found = _geometry(call)
-    _check_bias(call, found.filters)
     _check_options(call)
     compute, accumulator = _compute(call)
     shape = {"forward": found.y_shape, "backward_data": found.x_shape, "backward_filter": found.w_shape}
-    inputs = {"float32": "exact", "tf32": "tf32"}[compute] if call.a.dtype.name == "float32" else "any"
+    out = _result(call, shape[call.direction])
+    _check_bias(call, found.filters, out)
+    _check_whole(call, out)
+    inputs = {"int8": "whole", "float32": _INPUTS.get(compute)}.get(call.a.dtype.name) or "any"
     limit = WORKSPACE_LIMIT if call.workspace_limit is None else call.workspace_limit
     return Problem(
         call=call,
         geometry=found,
-        out=_result(call, shape[call.direction]),
+        out=out,
         compute=compute,
         accumulator=accumulator,
         wants=Wants(call.deterministic, limit, inputs),

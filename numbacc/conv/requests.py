@@ -12,7 +12,7 @@ from ..errors import OptionError, shown
 from ..libraries.cudnn_graph import Graph
 from ..libraries.cudnn_plans import Wants
 from .geometry import geometry
-from .lowering import lower, ways
+from .lowering import Way, lower, ways, widened
 from .problem import OPERANDS, Call, Problem, plain, resolve
 
 
@@ -25,7 +25,7 @@ class Request:
 
     Example:
         >>> len(conv.request((8, 64, 56, 56), (64, 64, 3, 3)).graphs())
-        1
+        2
     """
 
     def __init__(self, problem: Problem):
@@ -33,9 +33,17 @@ class Request:
         self.wants: Wants = problem.wants
 
     def graphs(self) -> list[Graph]:
-        """cuDNN's graphs of it, the best first: behind one that is fused those that leave more to a kernel of ours."""
-        aligned = (True,) * (len(self.problem.inputs) + 1)
-        return [graph for way in ways(self.problem) for graph in lower(self.problem, way, aligned).graphs]
+        """cuDNN's graphs of it, the best first.
+
+        Behind one that is fused there are those that leave more to a kernel of ours, then those of copies with the
+        channels elsewhere; of int8 that of floats.
+        """
+        problem, aligned = self.problem, (True,) * (len(self.problem.inputs) + 1)
+        forms = [lower(problem, way, aligned) for way in ways(problem)]
+        forms += [lower(problem, way, aligned, rearranged=True) for way in ways(problem, rearranged=True)]
+        if problem.call.a.dtype.name == "int8":
+            forms.append(lower(widened(problem), Way(False, False), (True,) * 3))
+        return [graph for form in forms for graph in form.graphs]
 
     def __repr__(self) -> str:
         call, found = self.problem.call, self.problem.geometry
@@ -72,7 +80,7 @@ def request(
         x_shape, w_shape: of input and kernels, in the order of `layout`.
         direction: "forward", "backward_data" or "backward_filter".
         dtype: of the operands.
-        bias: whether there is one.
+        bias: whether there is one, of the result's dtype.
         The others: as in `forward`.
 
     Raises:
@@ -97,7 +105,7 @@ def request(
         direction,
         first,
         second,
-        _contiguous((found.filters,), kind) if bias else None,
+        _contiguous((found.filters,), result) if bias else None,
         _contiguous(whole, result),
         None if direction == "forward" else whole,
         *plain(**given, workspace_limit=workspace_limit),

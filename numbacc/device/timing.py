@@ -15,8 +15,12 @@ from . import runtime
 _WARM_UP_S = 0.02
 
 
-def gpu_ms(works: Mapping[str, Callable[[], Any]], *, repeats: int = 30) -> dict[str, float]:
+def gpu_ms(
+    works: Mapping[str, Callable[[], Any]], *, repeats: int = 30, seconds: float | None = None
+) -> dict[str, float]:
     """Median GPU time of each work in milliseconds, over `repeats` rounds in which they take turns.
+
+    Where `seconds` are given there are fewer rounds of works that take long, as many as take so long, but three.
 
     Taking turns, each round in another order, keeps a drift of the clocks out of the ratios. Before each work the L2
     cache is flushed, so that all start alike: what one leaves there would be found, or have to be written back, by
@@ -31,6 +35,9 @@ def gpu_ms(works: Mapping[str, Callable[[], Any]], *, repeats: int = 30) -> dict
             work()
         runtime.synchronize(0, device)
         rounds += 1
+    if seconds is not None:
+        round_s = (time.perf_counter() - start) / rounds
+        repeats = min(repeats, max(3, int(seconds / round_s)))
     order = list(works)
     spans: dict[str, list[tuple[runtime.Event, runtime.Event]]] = {name: [] for name in works}
     for _ in range(repeats):

@@ -35,13 +35,26 @@ _ACTIVATIONS = {
 }
 
 
-@lru_cache(maxsize=64)
-def epilogue(activation: str | None, has_bias: bool, factor: float = 1.0) -> Formula:
-    """The formula (v, b) -> activation(factor v + b), or v -> activation(factor v)."""
+def _relu_of_integers(v):
+    return v if v > 0 else 0
+
+
+#: Those that have integers for results.
+_OF_INTEGERS = {"relu": _relu_of_integers}
+
+
+def epilogue(activation: str | None, has_bias: bool, factor: float = 1.0, whole: bool = False) -> Formula:
+    """The formula (v, b) -> activation(factor v + b), or v -> activation(factor v); of integers where it is `whole`."""
+    return _epilogue(activation, has_bias, factor, whole)
+
+
+@lru_cache(maxsize=256)
+def _epilogue(activation: str | None, has_bias: bool, factor: float, whole: bool) -> Formula:
     means = reference.ACTIVATIONS.get(activation or "", lambda v: v)
-    formula = identity if activation is None else activated(_ACTIVATIONS[activation])
+    functions = _OF_INTEGERS if whole else _ACTIVATIONS
+    formula = identity if activation is None else activated(functions[activation])
     name = f"conv.{activation or 'identity'}"
-    origin = (epilogue, (activation, has_bias, factor))
+    origin = (_epilogue, (activation, has_bias, factor, whole))
     if has_bias:
         both = _scaled_first(biased(formula), factor)
         return Formula(f"{name}+bias", both, lambda v, b: (means(v * v.dtype.type(factor) + b),), origin=origin)

@@ -66,10 +66,16 @@ def _choice(graphs: Sequence[Graph], wants: Wants, device: int, tuned: bool = Fa
     return Choice(tuple(graphs), wants, *gpu_model(device), cudnn.version(), tuned)
 
 
-def _usable(graph: Graph, device: int) -> Callable[[Algorithm], bool]:
+def number_of(algorithm: Algorithm) -> int:
+    """Which of the graphs that `tune` was given a plan is of."""
+    return algorithm.kind[1] // 2
+
+
+def _usable(graphs: Sequence[Graph], device: int) -> Callable[[Algorithm], bool]:
     """Whether a plan from disk may be taken: it may be known to be wrong now, or of another driver."""
 
     def usable(algorithm: Algorithm) -> bool:
+        graph = graphs[number_of(algorithm)]
         if not algorithms.right([algorithm], graph, cudnn.version()):
             return False
         try:
@@ -84,6 +90,8 @@ def _usable(graph: Graph, device: int) -> Callable[[Algorithm], bool]:
 def _find(graph: Graph, wants: Wants, device: int, many: bool = False) -> list[Algorithm]:
     """The first plan that keeps to what is wanted, or, where many are, all that the heuristics propose.
 
+    Of float32 that tensor cores must not shorten they propose few; then it is all that there are.
+
     Raises:
         UnsupportedError: there is none, and why each engine is none.
     """
@@ -91,7 +99,8 @@ def _find(graph: Graph, wants: Wants, device: int, many: bool = False) -> list[A
     found: list[Algorithm] = []
     late = 0
     with runtime.on_device(device), relaxed():
-        for configuration, built in search(graph, Site(_handles.get(device)), wants, rejected):
+        every = many and wants.inputs in ("exact", "fft")
+        for configuration, built in search(graph, Site(_handles.get(device)), wants, rejected, every):
             found.append(cudnn_plans.keep(configuration, built))
             late += configuration.compiled_late
             if not many or late == _COMPILED:
@@ -109,22 +118,23 @@ def choose(graph: Graph, wants: Wants, device: int) -> Algorithm:
     """
     refuse(graph)
     found = algorithms.keep(
-        _choice((graph,), wants, device), lambda: _find(graph, wants, device)[0], _usable(graph, device)
+        _choice((graph,), wants, device), lambda: _find(graph, wants, device)[0], _usable((graph,), device)
     )
     assert found is not None
     return found
 
 
 def tune(
-    graphs: Sequence[Graph], wants: Wants, device: int, stream: int, trial: Callable[[Any], Callable[[], None]]
+    graphs: Sequence[Graph], wants: Wants, device: int, stream: int, trial: Callable[[Algorithm], Callable[[], None]]
 ) -> Algorithm:
     """The fastest plan of all that cuDNN's heuristics propose. Kept.
 
     Args:
-        graphs: what is computed, in one or several ways that differ in no more than how tensors are described.
+        graphs: what is computed, in one or several ways that differ in no more than how tensors are described;
+            `number_of` tells which of them a plan is of.
         wants, device: as in `choose`.
-        stream, trial: `trial(runner)` gives a function that queues the work by a runner, whose operands are in the
-            order of the graph's memory, on the stream. The first time this waits for the GPU.
+        stream, trial: `trial(algorithm)` gives a function that queues the work by a plan on the stream. The first time
+            this waits for the GPU.
 
     Raises:
         UnsupportedError: there is none.
@@ -134,18 +144,19 @@ def tune(
 
     def propose() -> Proposals:
         found = _find(first, wants, device, many=True)
-        for other in graphs[1:]:
+        for number, other in enumerate(graphs[1:], 1):
             try:
-                found += _find(other, wants, device, many=True)
+                more = _find(other, wants, device, many=True)
             except UnsupportedError:
-                pass  # this way has no engine; the first has
+                continue  # this way has no engine; the first has
+            found += [each._replace(kind=(each.kind[0], 2 * number + each.kind[1])) for each in more]
         return Proposals(found[0], found)
 
     chosen = algorithms.tune(
         _choice(graphs, wants, device, tuned=True),
         propose,
-        _usable(first, device),
-        lambda algorithm: trial(Runner(first, algorithm, device)),
+        _usable(graphs, device),
+        trial,
         device,
         stream,
     )

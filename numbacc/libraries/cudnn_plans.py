@@ -7,7 +7,7 @@ it another thread, or another process, has the plan in a millisecond, where the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from numbacc_bindings import cudnn as api
@@ -35,8 +35,10 @@ class Wants(NamedTuple):
     Attributes:
         deterministic: whether the same inputs must give the same bits.
         workspace_limit: bytes of scratch memory that it may use; None for any number.
-        inputs: "exact" where the inputs' float32 must not be shortened, not even for products (so no tensor cores);
-            "tf32" where it may be for these, to 10 bits; "any" where the inputs are no float32.
+        inputs: "exact" where the inputs' float32 must not be shortened, not even for products (so no tensor cores), nor
+            transformed; "fft" where Fourier transforms of it may be multiplied; "tf32" where it may be shortened for
+            products, to 10 bits; "whole" where inputs are integers of 8 bits, whatever their dtype, and sums must be
+            those integers' own; "any" where the inputs are other floats.
     """
 
     deterministic: bool = False
@@ -83,11 +85,12 @@ class Configuration:
             return "adds up in the inputs' precision"
         if wants.inputs != "any" and has(NumericalNote.DOWN_CONVERT_INPUTS):
             return "shortens float32 to 16 bits"
-        if wants.inputs == "exact":
-            if has(NumericalNote.TENSOR_CORE):
-                return "shortens float32 for tensor cores"
-            if has(NumericalNote.WINOGRAD) or has(NumericalNote.FFT):
-                return "transforms what it adds up"
+        if wants.inputs in ("exact", "fft") and has(NumericalNote.TENSOR_CORE):
+            return "shortens float32 for tensor cores"
+        if wants.inputs in ("exact", "whole") and (has(NumericalNote.WINOGRAD) or has(NumericalNote.FFT)):
+            return "transforms what it adds up"
+        if wants.inputs == "fft" and has(NumericalNote.WINOGRAD):
+            return "is Winograd's, whose errors are larger"
         return ""
 
     def __str__(self) -> str:
@@ -228,7 +231,13 @@ def _told(said: Sequence[str]) -> list[str]:
 
 
 def candidates(
-    graph: Descriptor, site: Site, wants: Wants, wrong: frozenset[int], rejected: list[Rejected], *modes: HeurMode
+    graph: Descriptor,
+    site: Site,
+    wants: Wants,
+    wrong: frozenset[int],
+    rejected: list[Rejected],
+    *modes: HeurMode,
+    every: bool = False,
 ) -> Iterator[tuple[Configuration, Built]]:
     """Configurations that keep to what is wanted, with their plans: precompiled ones first, each kind best first.
 
@@ -237,6 +246,7 @@ def candidates(
         wrong: numbers of engines known to be wrong here.
         rejected: receives those that were not taken.
         modes: of the heuristics, in the order in which they are asked.
+        every: whether precompiled engines follow that no heuristic proposes, with their knobs as by default.
     """
     late: list[Configuration] = []
     seen: set[Any] = set()
@@ -255,21 +265,27 @@ def candidates(
                 continue
             yield each, built
 
-    for mode in modes:
-        with api.reasons() as said:
-            proposed = proposals(graph, site, mode)
-        if not proposed:
-            rejected += [Rejected(None, reason) for reason in _told(said)]
-        for each in proposed:
+    def wanted(some: Iterable[Configuration]) -> Iterator[Configuration]:
+        for each in some:
             reason = "known to be wrong here" if each.engine in wrong else each.unwanted(wants)
             if reason:
                 rejected.append(Rejected(each.engine, reason))
             elif (each.engine, each.knobs) not in seen:
                 seen.add((each.engine, each.knobs))
-                if each.compiled_late:
-                    late.append(each)
-                else:
-                    yield from fitting([each])
+                yield each
+
+    for mode in modes:
+        with api.reasons() as said:
+            proposed = proposals(graph, site, mode)
+        if not proposed:
+            rejected += [Rejected(None, reason) for reason in _told(said)]
+        for each in wanted(proposed):
+            if each.compiled_late:
+                late.append(each)
+            else:
+                yield from fitting([each])
+    if every:
+        yield from fitting([each for each in wanted(all_engines(graph, site)) if not each.compiled_late])
     yield from fitting(late)
 
 

@@ -28,14 +28,16 @@ def refuse(graph: Graph) -> None:
         raise UnsupportedError(reason)
 
 
-def search(graph: Graph, site: Site, wants: Wants, rejected: list[Rejected]) -> Iterator[tuple[Configuration, Built]]:
+def search(
+    graph: Graph, site: Site, wants: Wants, rejected: list[Rejected], every: bool = False
+) -> Iterator[tuple[Configuration, Built]]:
     """Configurations that keep to what is wanted and are not known to be wrong, as `candidates` gives them.
 
     Raises:
         CudnnError: cuDNN knows no such operation, or its tensors do not fit.
     """
     wrong = frozenset(algorithms.wrong(graph, cudnn.version()))
-    return candidates(describe(graph, site), site, wants, wrong, rejected, *_MODES)
+    return candidates(describe(graph, site), site, wants, wrong, rejected, *_MODES, every=every)
 
 
 def none_left(graph: Graph, gpu: str, capability: tuple[int, int], rejected: list[Rejected]) -> str:

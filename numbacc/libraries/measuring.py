@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from numbacc_bindings.driver import DeviceAttribute, EventFlag
@@ -14,6 +14,10 @@ from ..errors import DeviceError
 
 #: Rounds over all works, rounds over the best, and how many those are.
 _FIRST_ROUNDS, _LAST_ROUNDS, _FINALISTS = 5, 41, 6
+#: Milliseconds for either rounds, of which there are fewer where works take long; the least that tells something.
+_BUDGET_MS, _LEAST_ROUNDS = 1000.0, 3
+#: What takes so many times the fastest's time, and milliseconds that the first use of a kernel may cost, is dropped.
+_HOPELESS, _FIRST_USE_MS = 3.0, 20.0
 #: What a work must gain over the first to replace it, of its time and in milliseconds: more than two measurements
 #: of the same differ by.
 _GAIN, _GAIN_MS = 0.015, 0.0004
@@ -30,24 +34,42 @@ def fastest(works: Mapping[Work, Launch], first: Work, device: int, stream: int)
         first: the one to be taken unmeasured.
         device, stream: where they are queued.
     """
-    usable = {}
+    tried = {}
     for work, launch in works.items():
         try:
-            launch()
-            usable[work] = launch
+            tried[work] = _timed(launch, device, stream)
         except LibraryError:
             pass  # proposed, but refused when it came to it
-    if not usable:
+    if not tried:
         return first
+    hopeless = _HOPELESS * min(tried.values()) + _FIRST_USE_MS
+    usable = {work: works[work] for work, taken in tried.items() if taken <= hopeless}
     flush = _flush(device, stream)
-    times = _measure(usable, _FIRST_ROUNDS, flush, device, stream)
+    rounds = _rounds(_FIRST_ROUNDS, [tried[work] for work in usable])
+    times = _measure(usable, rounds, flush, device, stream)
     best = sorted(times, key=times.__getitem__)[:_FINALISTS]
     finalists = {work: usable[work] for work in {first: None, **dict.fromkeys(best)} if work in usable}
-    times = _measure(finalists, _LAST_ROUNDS, flush, device, stream)
+    rounds = _rounds(_LAST_ROUNDS, [times[work] for work in finalists])
+    times = _measure(finalists, rounds, flush, device, stream)
     winner = min(times, key=times.__getitem__)
     if first in times and times[first] - times[winner] < max(_GAIN * times[first], _GAIN_MS):
         return first
     return winner
+
+
+def _timed(launch: Launch, device: int, stream: int) -> float:
+    """Milliseconds of a work on the GPU, the first time."""
+    start, end = (runtime.Event(device, EventFlag.DEFAULT) for _ in range(2))
+    start.record(stream)
+    launch()
+    end.record(stream)
+    end.synchronize()
+    return end.elapsed_ms(start)
+
+
+def _rounds(most: int, times: Sequence[float]) -> int:
+    """How many rounds over works that take so long."""
+    return min(most, max(_LEAST_ROUNDS, int(_BUDGET_MS / max(sum(times), 1e-3))))
 
 
 def _flush(device: int, stream: int) -> Launch:
