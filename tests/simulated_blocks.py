@@ -5,8 +5,7 @@ from __future__ import annotations
 import importlib
 
 from numbacc.device import fold_geometry, list_executable, list_tables, row_geometry, scan_geometry, scatter_geometry
-from numbacc.kernels import groups
-from numbacc.kernels import scans as kernels
+from numbacc.kernels import groups, scan_groups
 
 #: No GPU is to be kept busy.
 _LAZY = {"_BUSY": 0, "_BUSY_BLOCKS": 0, "_MOST_THREADS": 8, "_SUM_BLOCKS": 1, "_SUM_ROWS": 2, "_SUM_THREADS": 8}
@@ -22,7 +21,9 @@ def scans(patch):
     """Of two warps, which share rows of a few tiles."""
     patch(scan_geometry, "MAX_THREADS", 8)
     patch(scan_geometry, "_SHARED_ROUNDS", 1)
-    patch(kernels, "WARP", 4)
+    patch(scan_geometry, "_FEW_TILES", 0)
+    patch(scan_groups, "WARP", 4)
+    patch(scan_geometry, "_NEAR", 4)
 
 
 def rows(patch):

@@ -222,6 +222,33 @@ def test_blocks_that_take_many_tiles(device_place, alone, reverse):
         assert plan.info.workspace_bytes == 0 and plan.info.algorithm.count("scan_") == 1
 
 
+@pytest.mark.parametrize("columns, blocks", [(8, 2), (5, 2), (8, 8), (2, 8), (40, 8), (64, 8)])
+def test_more_threads_take_columns_alone(device_place, monkeypatch, columns, blocks):
+    """Where so many blocks keep a GPU busy: of one to all warps, with one to all threads of a row in a warp.
+
+    The parts of u -> x u + x dy do not commute: they are merged in order, or the gradient of products is wrong.
+    """
+    if device_place.is_slow and columns > 8:
+        skip("slow")
+    caching.plans.clear()
+    monkeypatch.setattr(scan_geometry, "_BLOCKS", blocks)
+    rng = np.random.default_rng(columns + blocks)
+    long = 75 if device_place.is_slow else 5_003
+    shape = (long, columns)
+    values = rng.standard_normal(shape).astype(np.float32)
+    for reverse in (False, True):
+        check(device_place, "cumsum", values, 0, reverse=reverse)
+    dy, x = rng.standard_normal(shape), np.exp2(rng.standard_normal(shape) / 9)
+    plan = ew.cumprod_backward_plan(device_place.put(dy), device_place.put(x), axis=0)
+    got = device_place.get(plan(device_place.put(dy), device_place.put(x)))
+    y = exact("cumprod", wide(x), 0)
+    scale = exact("cumsum", np.abs(dy * y), 0, True) / np.abs(x)
+    error = np.abs(got - exact("cumsum", dy * y, 0, True) / x)
+    assert (error <= 40 * np.finfo(float).eps * long**0.5 * scale).all()
+    assert plan.info.algorithm.count("scan_columns") == 2
+    caching.plans.clear()
+
+
 # ---------------------------------------------------------------- what numbers may be
 
 

@@ -174,6 +174,8 @@ class ScanExecutable(Passes):
                 inner=ranks[1],
                 width=launch.width,
                 runs=launch.runs,
+                near=launch.block[0],
+                threads=prod(launch.block),
                 reverse=reverse,
             ),
             device=self.device,

@@ -16,12 +16,19 @@ from .geometry import power_of_two
 
 #: Blocks that keep an H200 busy; where there are a quarter as many, several share a row, and it is read twice.
 _BLOCKS, _FEW = 1056, 4
-#: Bytes next to each other that a block takes of a row of columns, at least.
-_LINE = 128
+#: The part of their threads that keeps it busy too.
+_ENOUGH = 0.9
 #: Bytes that a thread loads at once, and those of the parts in all its lanes, at most: they stay in registers.
-_LOADED_BYTES, _PARTS_BYTES = 64, 64
-#: Bytes of the parts of a thread's accesses of a row, each of which is merged with other threads' by itself.
+_LOADED_BYTES, _PARTS_BYTES = 64, 128
+#: Bytes of the parts that a thread merges with other threads': of its accesses of a row, or of its columns.
 _MERGED_BYTES = 16
+#: Threads of a row, and of neighbouring columns, where there are enough others: a warp needs no barrier, and what it
+#: has of one element of each column is merged with nobody's.
+_NEAR = WARP
+#: Where there are fewer columns than keep a GPU busy so, blocks take fewer of them, down to so many bytes of a row, and
+#: have more threads, up to so many times as many. Where that is not enough several share a column, which is read twice
+#: then, unless one is through with it in so many tiles.
+_SEGMENT_BYTES, _MORE_THREADS, _FEW_TILES = 64, 8, 8
 #: Tiles that a block has at least where blocks share a row.
 _SHARED_ROUNDS = 4
 
@@ -80,7 +87,7 @@ def launch_of(walk: Walk, parts: Sequence[str], shares: bool) -> Launch:
         own = _aligned(walk, width, _row_starts_alike)
         if items >= 2 * own:
             return _rows(walk, own, min(_runs(walk, own, nbytes), max(_MERGED_BYTES // nbytes, 1)), most)
-    outer = walk.outer
+    outer, width = walk.outer, min(width, max(_MERGED_BYTES // nbytes, 1))
     if outer.shape[-1] > 1 and all(step[-1] == 1 for step in outer.strides):
         while outer.shape[-1] % width:
             width //= 2
@@ -124,31 +131,53 @@ def _column_is_aligned(walk: Walk, k: int, access: int) -> bool:
 def _rows(walk: Walk, width: int, runs: int, most: int) -> Launch:
     columns, positions = walk.inner.shape[0], prod(walk.outer.shape)
     vectors = -(-columns // width)
-    # As few threads a row as have all their accesses; more where rows are few.
-    x = min(_below(max(vectors // runs, 1)), MAX_THREADS)
+    # As few threads a row as have all their accesses, a warp at most; more where rows are few.
+    x = min(_below(max(vectors // runs, 1)), _NEAR, MAX_THREADS)
     while x < min(MAX_THREADS, vectors) and positions * x < _BLOCKS * MAX_THREADS:
         x *= 2
     y = MAX_THREADS // x
     blocks = -(-positions // y)
     # Rows that share a block are not taken in pieces.
     piece = _piece(columns, x * width * runs, blocks, most if y == 1 else 0)
-    scalars = (positions, columns, piece)
+    # Elements that each row has in whole accesses, wherever it starts; all where they start at accesses.
+    first = walk.alignments[0] // walk.sizes[0] - (columns - 1 if walk.inner.strides[0] == (-1,) else 0)
+    begins_alike = all(n % width == 0 for n in (first, *walk.outer.strides[0]))
+    sure = columns // width * width if begins_alike else max(columns - 2 * width + 2, 0)
+    scalars = (positions, columns, piece, sure)
     grid = (blocks, -(-columns // piece))
     return Launch("scan_rows", width, runs, grid, (x, y), walk.outer.shape, scalars)
 
 
 def _columns(walk: Walk, width: int, runs: int, most: int) -> Launch:
-    outer, inner, size = walk.outer, walk.inner, max(walk.sizes[: walk.inputs])
+    outer, inner = walk.outer, walk.inner
     items, positions = prod(inner.shape), prod(outer.shape) // width
     near = abs(outer.strides[0][-1]) <= abs(inner.strides[0][-1])
     # Neighbouring threads take what lies next to each other in memory.
-    x = min(power_of_two(positions), WARP, MAX_THREADS, max(_LINE // (width * size), 1)) if near else 1
-    y = min(MAX_THREADS // x, power_of_two(-(-items // runs)))
-    x = MAX_THREADS // y
+    x = min(power_of_two(positions), _NEAR, MAX_THREADS) if near else 1
+    few, threads = _alone(positions, x, width * max(walk.sizes[: walk.inputs]))
+    is_enough = -(-positions // few) * threads >= _ENOUGH * MAX_THREADS * most
+    if is_enough or items * few <= _FEW_TILES * threads * runs:
+        x = few
+    else:
+        threads = MAX_THREADS
+    y = min(threads // x, power_of_two(-(-items // runs)))
+    x = max(MAX_THREADS // y, x)
     blocks = -(-positions // x)
-    piece = _piece(items, y * runs, blocks, most)
+    piece = _piece(items, y * runs, blocks, most if x * y == MAX_THREADS else 0)
     shape = (*outer.shape[:-1], outer.shape[-1] // width)
-    return Launch("scan_columns", width, runs, (blocks, -(-items // piece)), (x, y), shape, (positions, items, piece))
+    grid, scalars = (blocks, -(-items // piece)), (positions, items, piece, 0)
+    return Launch("scan_columns", width, runs, grid, (x, y), shape, scalars)
+
+
+def _alone(positions: int, x: int, nbytes: int) -> tuple[int, int]:
+    """(accesses of a row that a block takes, its threads) such that no two blocks need share a column, given how many
+    there are, how many a block would take, and their bytes."""
+    threads, wanted = MAX_THREADS, _ENOUGH * MAX_THREADS * _BLOCKS
+    while x * nbytes > _SEGMENT_BYTES and -(-positions // x) * 2 * threads < wanted:
+        x //= 2
+    while threads < _MORE_THREADS * MAX_THREADS and -(-positions // x) * threads < wanted:
+        threads *= 2
+    return x, threads
 
 
 def _piece(items: int, tile: int, blocks: int, most: int) -> int:

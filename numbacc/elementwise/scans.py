@@ -3,9 +3,9 @@
     f(x, *, axis=None, dtype=None, reverse=False, out=None, stream=None)
 
 The order in which numbers are merged is fixed by shapes, strides and alignment: the same inputs give the same bits on
-every run. A row is taken in tiles of some hundred to some thousand elements, each merged as a tree and carried to the
-next: errors grow with the number of tiles, not of elements. NaN and infinities reach what lies behind them, and nothing
-before.
+every run. A row is taken in tiles of some hundred to some thousand elements, columns in tiles of 16 to some thousand,
+each merged as a tree and carried to the next: errors grow with the number of tiles, not of elements. NaN and infinities
+reach what lies behind them, and nothing before.
 
 Source: Blelloch 1990, "Prefix sums and their applications", for scans by merges that are associative.
 """

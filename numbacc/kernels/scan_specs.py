@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from ..base.dtypes import TABLE
 from .formula import Scan
+from .specs import LAUNCH_BOUNDS, MAX_THREADS, WARP
 
 
 class ScanSpec(NamedTuple):
@@ -21,6 +22,7 @@ class ScanSpec(NamedTuple):
         wide, compute: as in `KernelSpec`.
         width: elements next to each other that are loaded or stored together.
         runs: how many times so many a thread takes at once.
+        near, threads: threads of a block along x, of a row or of neighbouring columns; all its threads. Powers of two.
         reverse: True where a row is scanned from its end; of columns the steps say so.
         stage: "whole"; or of three passes "first", what each piece of a row makes; "second", the scan of these; "last",
             the scan of each piece behind those before it.
@@ -37,6 +39,8 @@ class ScanSpec(NamedTuple):
     compute: str
     width: int = 1
     runs: int = 1
+    near: int = WARP
+    threads: int = MAX_THREADS
     reverse: bool = False
     stage: str = "whole"
 
@@ -61,9 +65,15 @@ class ScanSpec(NamedTuple):
         return self.width > 1
 
     @property
+    def launch_bounds(self) -> tuple[int, int]:
+        """As `specs.LAUNCH_BOUNDS`: as many threads of a multiprocessor, in blocks of so many."""
+        most, blocks = LAUNCH_BOUNDS
+        return self.threads, max(most * blocks // self.threads, 1)
+
+    @property
     def sources(self) -> tuple[str, ...]:
         """The modules of this folder that write the kernel."""
-        return ("scans", "scan_lanes", "fold_lanes")
+        return ("scans", "scan_groups", "scan_lanes", "fold_lanes")
 
     @property
     def identity(self) -> str:

@@ -3,96 +3,31 @@
 `scan_rows` is for arrays that are contiguous along the axis: neighbouring threads take neighbouring elements of a row.
 `scan_columns` is for all others: neighbouring threads take neighbouring columns.
 
-A block takes a row tile by tile. Each thread merges its own elements in order, the threads of a row exchange what they
-have made, in log2(32) steps within a warp and by shared memory beyond, and what a tile has made is carried to the next.
-Of few long rows blocks along the grid's y take a piece each, in three passes: what each piece makes, the scan of these,
-the scan of each piece behind those before it. The order is always the same, and with it the results' bits.
+A block takes a row tile by tile; full tiles, almost all, have code of their own that looks for no end. Each thread
+merges its own elements in order, the threads of a row exchange what they have made, in log2(32) steps within a warp and
+by shared memory beyond, and what a tile has made is carried to the next. Of few long rows blocks along the grid's y
+take a piece each, in three passes: what each piece makes, the scan of these, the scan of each piece behind those before
+it. The order is always the same, and with it the results' bits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from ..base._numba import SIMULATED, cuda
+from ..base._numba import cuda
 from ..base.casts import cast
 from ..base.dtypes import TABLE
 from .fold_lanes import parts_intrinsics
 from .intrinsics import operands
-from .scan_lanes import exchanging, runs_of, sweeping
+from .scan_groups import BUFFERS, placing, settling
+from .scan_lanes import runs_of, sweeping
 from .scan_specs import ScanSpec
 from .specialize import specialize
-from .specs import MAX_THREADS, WARP, Kernel
-
-#: Buffers of what threads exchange in shared memory: two in turn, so that one barrier a tile is enough; the simulator's
-#: warps have one more.
-_BUFFERS = 3 if SIMULATED else 2
-
-
-def _placing(io: SimpleNamespace, sign: int, runs: int) -> Callable[..., Any]:
-    """The device function (here, item, step, last, start, inner, number, steps) -> the operands' offsets at items item,
-    item + step, ..., counted from `start`: at the last one instead of those behind it."""
-    offsets, unravel = io.offsets, io.unravel
-
-    def place(here, item, step, last, start, inner, number, steps):
-        return (offsets(here + unravel(start + sign * min(item, last), inner) + (number,), steps),)
-
-    one = cuda.jit(device=True)(place)
-    if runs == 1:
-        return one  # type: ignore[no-any-return]
-    others = _placing(io, sign, runs - 1)
-
-    def place_all(here, item, step, last, start, inner, number, steps):
-        first = one(here, item, step, last, start, inner, number, steps)
-        return first + others(here, item + step, step, last, start, inner, number, steps)
-
-    jitted: Callable[..., Any] = cuda.jit(device=True)(place_all)
-    return jitted
-
-
-def _settling(io: SimpleNamespace, chains: int) -> Any:
-    """The device function (cells, slot, thread, rank, group, stride, own) -> (what the threads of lower rank have made,
-    what all have).
-
-    The threads of a group are `stride` apart, `rank` is a thread's number in it; both are powers of two.
-    """
-    start, put, join, merge, take_all = io.start(chains), io.put, io.join, io.merge, io.take_all
-    exchange, spare = exchanging(io, chains), 2 * chains
-
-    def settle(cells, slot, thread, rank, group, stride, own):
-        # Ranks of one warp, and the place among them.
-        many = min(group, max(WARP // stride, 1))
-        place = rank % many
-        reach = 1
-        while reach < many:
-            is_behind = place >= reach
-            other = exchange(cells, spare, thread, thread - reach * stride if is_behind else thread, own)
-            if is_behind:
-                own = join(merge, other, own)
-            reach *= 2
-        before = exchange(cells, spare, thread, thread - stride if place > 0 else thread, own)
-        if place == 0:
-            before = start()
-        if many == group:
-            total = exchange(cells, spare, thread, thread + (many - 1 - place) * stride, own)
-        else:
-            if place == many - 1:
-                put(cells, slot, thread, own)
-            cuda.syncthreads()
-            first, past, total, other = thread - rank * stride, start(), start(), many - 1
-            while other < group:
-                found = take_all(cells, slot, first + other * stride)
-                if other < rank:
-                    past = join(merge, past, found)
-                total = join(merge, total, found)
-                other += many
-            before = join(merge, past, before)
-        return before, total
-
-    return cuda.jit(device=True)(settle)
+from .specs import Kernel
 
 
 def _edging(io: SimpleNamespace, spec: ScanSpec) -> Any:
@@ -133,23 +68,79 @@ def _finishing(io: SimpleNamespace, lanes: SimpleNamespace, spec: ScanSpec) -> A
     return cuda.jit(device=True)(finish)
 
 
+def _row_tile(spec: ScanSpec, io: SimpleNamespace, is_full: bool) -> Any:
+    """The device function (cells, slot, thread, carry, ...) -> what lies before the next tile, given what lies before
+    this one, whose results it stores. The other arguments are named as in the kernel.
+
+    `is_full` if all accesses are there, and aligned; else those up to `last` are, one for each thread: what is left is
+    little, and so is the code for it.
+    """
+    width, runs, sign = spec.width, spec.runs if is_full else 1, io.sign
+    order = range(width)[::sign]
+    chains = tuple(tuple(run * width + j for j in order) for run in range(runs))
+    lanes = sweeping(io, chains)
+    io = SimpleNamespace(**{**vars(io), "take_all": lanes.take_all})
+    place, settle = placing(io, sign, runs, is_full), settling(io, runs, 2 * spec.runs, spec.near, 1)
+    finish, step = _finishing(io, lanes, spec), spec.near * width
+    sweep, ends, raised, present, chained = lanes.sweep, lanes.ends, lanes.raised, lanes.present, lanes.chained
+    first, function, merge = io.first, io.function, io.merge
+    load_runs, store_runs = (io.load_runs, io.store_runs) if is_full else (io.load_one, io.store_one)
+    load_loose, store_loose = io.load_loose, io.store_loose
+    stores, is_aligned = spec.stage != "first", is_full or width == 1
+
+    def tile(
+        cells,
+        slot,
+        thread,
+        carry,
+        ins,
+        outs,
+        here,
+        base,
+        last,
+        begin,
+        inner,
+        number,
+        in_steps,
+        out_steps,
+        inside,
+        whole,
+    ):
+        rank = cuda.threadIdx.x
+        item = base + rank * width
+        at = place(here, item, step, last, begin, inner, number, in_steps)
+        values = load_runs(ins, at, 0) if is_aligned or whole else load_loose(ins, at, 0)
+        parts = sweep(merge, first(function, values, ()))
+        own = ends(parts) if is_full else present(ends(parts), last - item, step)
+        before, totals = settle(cells, slot, thread, rank, own)
+        before, carry = chained(merge, carry, before, totals)
+        if stores:
+            made = finish(before, raised(merge, before, parts), values)
+            at = place(here, item, step, last, begin, inner, number, out_steps)
+            left_over = -1
+            if inside:
+                left_over = 0 if is_full else last - item
+            if is_aligned or whole:
+                store_runs(outs, at, made, left_over, 0)
+            else:
+                store_loose(outs, at, made, left_over, 0)
+        return carry
+
+    return cuda.jit(device=True)(tile)
+
+
 def scan_rows(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
     """A row, or a piece of `piece` elements of one, for x threads; blockDim.y rows for a block.
 
     Accesses are of `width` elements, wherever a row starts; what lies before the first of them, and behind the last, is
     taken element by element. Where `whole` is 0 the arrays are not aligned alike, and all is. Rows that share a block
-    have an access at least.
+    have an access at least; `sure` elements of each are in whole accesses.
     """
     width, runs, inputs, sign, reverse = spec.width, spec.runs, spec.inputs, io.sign, spec.reverse
-    order = range(width)[::sign]
-    chains = tuple(tuple(run * width + j for j in order) for run in range(runs))
-    lanes, slots = sweeping(io, chains), _BUFFERS * runs * len(spec.parts)
-    io = SimpleNamespace(**{**vars(io), "take_all": lanes.take_all})
-    place, settle, edge = _placing(io, sign, runs), _settling(io, runs), _edging(io, spec)
-    finish = _finishing(io, lanes, spec)
-    sweep, ends, raised, present, chained = lanes.sweep, lanes.ends, lanes.raised, lanes.present, lanes.chained
-    offsets, unravel, first, function, merge, start = io.offsets, io.unravel, io.first, io.function, io.merge, io.start
-    load_runs, load_loose, store_runs, store_loose = io.load_runs, io.load_loose, io.store_runs, io.store_loose
+    slots, group, rows = BUFFERS * runs * len(spec.parts), spec.near, spec.threads // spec.near
+    step, threads = group * width, spec.threads
+    edge, tile, full_tile = _edging(io, spec), _row_tile(spec, io, False), _row_tile(spec, io, True)
+    offsets, unravel, start = io.offsets, io.unravel, io.start
     store_some = operands(tuple(TABLE[name] for name in spec.writes), width, width).store_some
     load_carry, store_carry, nothing = io.load_carry, io.store_carry, start(1)
     enter, leave, cell = io.enter, io.leave, io.cell
@@ -158,13 +149,13 @@ def scan_rows(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
     results = len(spec.parts) - 1 if spec.formula.finish is None and spec.stage in ("whole", "last") else 0
     carries, stores = spec.stage == "last", spec.stage != "first"
 
-    def kernel(ins, outs, in_steps, out_steps, outer, inner, positions, columns, piece, whole):
+    def kernel(ins, outs, in_steps, out_steps, outer, inner, positions, columns, piece, sure, whole):
         enter()
-        cells = cuda.shared.array((slots, MAX_THREADS), cell)
+        cells = cuda.shared.array((slots, threads), cell)
         leave()
-        rank, group, number = cuda.threadIdx.x, cuda.blockDim.x, cuda.blockIdx.y
+        rank, number = cuda.threadIdx.x, cuda.blockIdx.y
         thread = cuda.threadIdx.y * group + rank
-        position = cuda.blockIdx.x * cuda.blockDim.y + cuda.threadIdx.y
+        position = cuda.blockIdx.x * rows + cuda.threadIdx.y
         inside = position < positions
         here = unravel(position if inside else 0, outer)
         if reverse:
@@ -196,24 +187,25 @@ def scan_rows(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
                     at = offsets(here + unravel(ahead, inner) + (number,), out_steps)
                     store_some(outs, at, sign, found[results:], count)
         begin, last = behind - width if reverse else body, behind - body - width
-        # Rows that share a block take as many tiles as the longest could.
-        base, end, step, slot = 0, behind - body if cuda.blockDim.y == 1 else columns, group * width, 0
-        while base < end:
-            item = base + rank * width
-            at = place(here, item, step, last, begin, inner, number, in_steps)
-            values = load_runs(ins, at, 0) if width == 1 or whole else load_loose(ins, at, 0)
-            parts = sweep(merge, first(function, values, ()))
-            before, totals = settle(cells, slot, thread, rank, group, 1, present(ends(parts), last - item, step))
-            before, carry = chained(merge, carry, before, totals)
-            if stores:
-                made = finish(before, raised(merge, before, parts), values)
-                left_over = last - item if inside else -1
-                at = place(here, item, step, last, begin, inner, number, out_steps)
-                if width == 1 or whole:
-                    store_runs(outs, at, made, left_over, step)
-                else:
-                    store_loose(outs, at, made, left_over, step)
+        # Rows that share a block take as many tiles as the longest could, and as many full ones as all have.
+        base, end, full, slot = 0, behind - body, behind - body, 0
+        if rows > 1:
+            end, full = columns, sure
+        if width > 1 and not whole:
+            full = 0
+        while base + runs * step <= full:
+            carry = full_tile(
+                cells, slot, thread, carry, ins, outs, here, base, last, begin, inner, number, in_steps, out_steps,
+                inside, 1,
+            )  # fmt: skip
             base += runs * step
+            slot = runs - slot
+        while base < end:
+            carry = tile(
+                cells, slot, thread, carry, ins, outs, here, base, last, begin, inner, number, in_steps, out_steps,
+                inside, whole,
+            )  # fmt: skip
+            base += step
             slot = runs - slot
         if width > 1 and rank == 0:
             ahead = body - 1 if reverse else behind
@@ -230,32 +222,64 @@ def scan_rows(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
     return kernel
 
 
+def _column_tile(spec: ScanSpec, io: SimpleNamespace, is_full: bool) -> Any:
+    """The device function (cells, slot, carry, ...) -> what lies before the next tile: as `_row_tile`, of columns."""
+    width, runs = spec.width, spec.runs if is_full else 1
+    chains = tuple(tuple(run * width + j for run in range(runs)) for j in range(width))
+    lanes = sweeping(io, chains)
+    io = SimpleNamespace(**{**vars(io), "take_all": lanes.take_all})
+    stride = spec.near
+    place, settle = placing(io, 1, runs, is_full), settling(io, width, 2 * width, spec.threads // stride, stride)
+    finish = _finishing(io, lanes, spec)
+    sweep, ends, raised, join = lanes.sweep, lanes.ends, lanes.raised, io.join
+    first, function, merge = io.first, io.function, io.merge
+    load_runs, store_runs = (io.load_runs, io.store_runs) if is_full else (io.load_one, io.store_one)
+    load_loose, store_loose = io.load_loose, io.store_loose
+    stores, is_aligned = spec.stage != "first", is_full or width == 1
+
+    def tile(cells, slot, carry, ins, outs, here, base, last, inner, number, in_steps, out_steps, inside, whole):
+        rank = cuda.threadIdx.y
+        thread, item = rank * stride + cuda.threadIdx.x, base + rank * runs
+        at = place(here, item, 1, last, 0, inner, number, in_steps)
+        values = load_runs(ins, at, 0) if is_aligned or whole else load_loose(ins, at, 0)
+        parts = sweep(merge, first(function, values, ()))
+        before, totals = settle(cells, slot, thread, rank, ends(parts))
+        if stores:
+            before = join(merge, carry, before)
+            made = finish(before, raised(merge, before, parts), values)
+            at = place(here, item, 1, last, 0, inner, number, out_steps)
+            left = -1
+            if inside:
+                left = 0 if is_full else last - item
+            if is_aligned or whole:
+                store_runs(outs, at, made, left, 0)
+            else:
+                store_loose(outs, at, made, left, 0)
+        return join(merge, carry, totals)
+
+    return cuda.jit(device=True)(tile)
+
+
 def scan_columns(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
     """x accesses of neighbouring columns for a block of x times y threads; each takes `runs` elements of a column.
 
     The last of the `outer` dimensions counts accesses; there are `positions` of them in all. A block has `piece` of all
     `items` of its columns. Where `whole` is 0, arrays need not be aligned: elements are then moved one by one.
     """
-    width, runs, inputs = spec.width, spec.runs, spec.inputs
-    chains = tuple(tuple(run * width + j for run in range(runs)) for j in range(width))
-    lanes, slots = sweeping(io, chains), _BUFFERS * width * len(spec.parts)
-    io = SimpleNamespace(**{**vars(io), "take_all": lanes.take_all})
-    place, settle, finish = _placing(io, 1, runs), _settling(io, width), _finishing(io, lanes, spec)
-    sweep, ends, raised, join = lanes.sweep, lanes.ends, lanes.raised, io.join
-    offsets, unravel, first, function, merge, nothing = (
-        io.offsets, io.unravel, io.first, io.function, io.merge, io.start(width),
-    )  # fmt: skip
-    load_runs, load_loose, store_runs, store_loose = io.load_runs, io.load_loose, io.store_runs, io.store_loose
+    width, runs, inputs, stride = spec.width, spec.runs, spec.inputs, spec.near
+    slots, threads = BUFFERS * width * len(spec.parts), spec.threads
+    ranks = threads // stride
+    tile, full_tile = _column_tile(spec, io, False), _column_tile(spec, io, True)
+    offsets, unravel, nothing = io.offsets, io.unravel, io.start(width)
     load_carry, store_carry = io.load_carry, io.store_carry
     enter, leave, cell = io.enter, io.leave, io.cell
     carries, stores = spec.stage == "last", spec.stage != "first"
 
-    def kernel(ins, outs, in_steps, out_steps, outer, inner, positions, items, piece, whole):
+    def kernel(ins, outs, in_steps, out_steps, outer, inner, positions, items, piece, sure, whole):
         enter()
-        cells = cuda.shared.array((slots, MAX_THREADS), cell)
+        cells = cuda.shared.array((slots, threads), cell)
         leave()
-        rank, group, stride, number = cuda.threadIdx.y, cuda.blockDim.y, cuda.blockDim.x, cuda.blockIdx.y
-        thread = rank * stride + cuda.threadIdx.x
+        rank, number = cuda.threadIdx.y, cuda.blockIdx.y
         position = cuda.blockIdx.x * stride + cuda.threadIdx.x
         inside = position < positions
         target = unravel(position if inside else 0, outer)
@@ -266,23 +290,20 @@ def scan_columns(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
         if carries and number > 0:
             at = offsets(here + unravel(0, inner) + (number - 1,), in_steps)
             carry = load_carry(ins[inputs:], (at[inputs:],), 0)
+        full = last + 1
+        if width > 1 and not whole:
+            full = 0
+        while base + runs * ranks <= full:
+            carry = full_tile(
+                cells, slot, carry, ins, outs, here, base, last, inner, number, in_steps, out_steps, inside, 1
+            )
+            base += runs * ranks
+            slot = width - slot
         while base <= last:
-            item = base + rank * runs
-            at = place(here, item, 1, last, 0, inner, number, in_steps)
-            values = load_runs(ins, at, 0) if width == 1 or whole else load_loose(ins, at, 0)
-            parts = sweep(merge, first(function, values, ()))
-            before, totals = settle(cells, slot, thread, rank, group, stride, ends(parts))
-            if stores:
-                before = join(merge, carry, before)
-                made = finish(before, raised(merge, before, parts), values)
-                left = last - item if inside else -1
-                at = place(here, item, 1, last, 0, inner, number, out_steps)
-                if width == 1 or whole:
-                    store_runs(outs, at, made, left, 1)
-                else:
-                    store_loose(outs, at, made, left, 1)
-            carry = join(merge, carry, totals)
-            base += runs * group
+            carry = tile(
+                cells, slot, carry, ins, outs, here, base, last, inner, number, in_steps, out_steps, inside, whole
+            )
+            base += ranks
             slot = width - slot
         if not stores and rank == 0:
             at = offsets(here + unravel(0, inner) + (number,), out_steps)
@@ -293,7 +314,7 @@ def scan_columns(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
 
 _MAKERS = {f.__name__: f for f in (scan_rows, scan_columns)}
 #: Integers behind `outer` and `inner`.
-_SCALARS = 4
+_SCALARS = 5
 
 
 def make(spec: ScanSpec) -> Kernel:
@@ -304,9 +325,10 @@ def make(spec: ScanSpec) -> Kernel:
     carried = runs_of(spec.parts, "", 1 if spec.algorithm == "scan_rows" else spec.width, 1)
     # What the first pass has made is scanned as it is.
     compute = "" if spec.stage == "second" else spec.compute
-    loads, stores = runs_of(spec.reads[: spec.inputs], compute, spec.width, spec.runs), carried
+    loads, one_load = (runs_of(spec.reads[: spec.inputs], compute, spec.width, runs) for runs in (spec.runs, 1))
+    stores = one_store = carried
     if spec.stage != "first":
-        stores = runs_of(spec.writes, "", spec.width, spec.runs)
+        stores, one_store = (runs_of(spec.writes, "", spec.width, runs) for runs in (spec.runs, 1))
     own = operands(tuple(TABLE[name] for name in spec.reads), 1, 1)
     function, merge = (specialize(each, spec.compute, False) for each in (formula.function, formula.merge))
     io = SimpleNamespace(
@@ -318,9 +340,11 @@ def make(spec: ScanSpec) -> Kernel:
         merge=merge,
         sign=-1 if spec.reverse else 1,
         load_runs=loads.load_runs,
-        load_loose=loads.load_loose,
         store_runs=stores.store_runs,
-        store_loose=stores.store_loose,
+        load_one=one_load.load_runs,
+        load_loose=one_load.load_loose,
+        store_one=one_store.store_runs,
+        store_loose=one_store.store_loose,
         load_carry=carried.load_loose,
         store_carry=carried.store_loose,
     )
