@@ -182,7 +182,36 @@ def test_where_rows_are_kept(dtype, columns, form, blocks, whole):
     threads = order.block[0] * blocks
     assert (held * threads * kernel.width >= columns) is whole or form == "registers"
     assert order.shared <= 232448 - 8192 and order.grid[0] % blocks == 0
-    check(kernel)
+    found = check(kernel)
+    # All of a row that is kept is under way at once; its largest number and the sum are found together.
+    assert ("cp.async.cg.shared.global" in found.source) is (form == "shared")
+    assert len(kernel.formula.stages) == (1 if form == "shared" else 2)
+
+
+@pytest.mark.parametrize("columns, whole", [(128, True), (4096, True), (96, False), (4000, False)])
+def test_what_is_inside_a_row_is_not_looked_at(columns, whole):
+    """Where all threads have all their accesses there, results are written in one go."""
+    (order,) = orders_of(normalizing.planned("softmax", rows_of("softmax", "bfloat16", columns, rows=1 << 17)))
+    kernel = order.kernel
+    assert (kernel.form, kernel.runs, kernel.whole) == ("registers", 4, whole)
+    blocks = re.split(r"^\$L\w+:", check(kernel).text, flags=re.MULTILINE)
+    assert max(block.count("st.global.v4") for block in blocks) == (4 if whole else 1)
+
+
+def test_normalizations_without_slow_paths():
+    """Neither division nor root has a branch for what is very small: it would be the longest part of short rows."""
+    for dtype in ("float32", "bfloat16"):
+        (order,) = orders_of(normalizing.planned("layer_norm", rows_of("layer_norm", dtype)))
+        assert not re.search(r"\b(div|sqrt)\.rn", check(order.kernel).source)
+
+
+@pytest.mark.parametrize("capability", [(7, 5), (8, 0)], ids=str)
+@pytest.mark.parametrize("columns", [16384, 20002, 20001])
+def test_copies_into_shared_memory(capability, columns):
+    """Of accesses of 4 bytes and more, by GPUs that know them."""
+    (order,) = orders_of(normalizing.planned("softmax", rows_of("softmax", "float16", columns)))
+    copied = capability >= (8, 0) and columns % 2 == 0
+    assert ("cp.async" in check(order.kernel, capability, spilled=64).source) is copied
 
 
 @pytest.mark.parametrize("dtype, columns, rows, together", [("bfloat16", 128, 1 << 16, True),

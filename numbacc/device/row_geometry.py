@@ -64,6 +64,7 @@ class Rows(NamedTuple):
         inputs, kept: how many inputs there are, and how many of them are kept.
         is_double: whether float64 is computed in, whose exponential takes registers.
         is_across: whether neighbours in memory are in different rows.
+        is_reduction: whether nothing is written but what is reduced: long rows are read once, and kept nowhere.
     """
 
     rows: int
@@ -74,6 +75,7 @@ class Rows(NamedTuple):
     kept: int
     is_double: bool
     is_across: bool
+    is_reduction: bool = False
 
 
 def are_few(given: Rows, limits: Limits) -> bool:
@@ -96,6 +98,8 @@ def launch_rows(given: Rows, limits: Limits) -> RowLaunch:
     group = _group(accesses, runs)
     if group <= _REGISTER_THREADS and not given.is_double:
         return RowLaunch("registers", runs, _block(group, rows))
+    if given.is_reduction:
+        return RowLaunch("shared", most, _block(min(_group(accesses, 4), _THREADS), rows), held=0)
     blocks = _blocks(rows, accesses * nbytes * kept, limits)
     each = -(-accesses // blocks)
     resident = _RESIDENT if given.is_double else SHARED_THREADS

@@ -88,6 +88,19 @@ def quotient(x, y):
     return x / y
 
 
+def shared_out(x, n):
+    """x / n of a whole number n >= 1."""
+    return x / n
+
+
+def shared_out_by_products(x, n):
+    """x / n of float32, rounded once but for a few: as ptxas expands it, without its branch for what is very small or
+    infinite. Of an infinite x it is NaN."""
+    inverse = reciprocal_approximate(n)
+    share = x * inverse
+    return fma(fma(-share, n, x), inverse, share)
+
+
 def square_root(x):
     """√x, rounded once."""
     return math.sqrt(x)

@@ -16,6 +16,7 @@ import numpy as np
 from ..base._numba import cuda
 from ..base.dtypes import TABLE
 from . import groups
+from .chunks import chunked
 from .fold_lanes import parts_intrinsics
 from .folds import settling, spreading
 from .groups import CELLS, settling_blocks, settling_warps
@@ -27,6 +28,10 @@ from .specs import Kernel, words_of
 
 #: Numbers that a thread has in registers where results are written of rows in shared memory.
 _WRITE_NUMBERS = 32
+#: Accesses that a thread begins to copy there between two looks at how far it is.
+_BRING_RUNS = 4
+#: Elements from which on parts are made together, where a reduction has a way to.
+_FEWEST = 4
 
 
 def _write_runs(spec: RowSpec) -> int:
@@ -71,6 +76,17 @@ def spreading_some(io: SimpleNamespace, runs: int) -> Callable[..., Any]:
     return jitted
 
 
+def spreading_whole(io: SimpleNamespace, runs: int) -> Callable[..., Any]:
+    """`spreading_some` where all items are before the end, or none is."""
+    spread = spreading(io.offsets, io.unravel, runs)
+
+    def spread_all(here, item, step, line, steps):
+        return spread(here, item if item < line[0] else 0, step, line, steps)
+
+    jitted: Callable[..., Any] = cuda.jit(device=True)(spread_all)
+    return jitted
+
+
 # ---------------------------------------------------------------- what a stage is
 
 
@@ -80,8 +96,12 @@ def _stage(spec: RowSpec, number: int) -> SimpleNamespace:
     functions = (reduction.function, reduction.merge, reduction.finish)
     function, merge, done = (specialize(each, spec.compute, spec.narrow) for each in functions)
     starts = tuple(np.dtype(spec.compute).type(start) for start in reduction.start)
-    parts = parts_intrinsics((spec.compute,) * len(starts), starts, spec.compute)
-    return SimpleNamespace(**vars(parts), function=function, merge=merge, done=done)
+    names = (spec.compute,) * len(starts)
+    parts = parts_intrinsics(names, starts, spec.compute)
+    chunk = None
+    if reduction.chunk is not None:
+        chunk = chunked(reduction.chunk, spec.compute, spec.narrow, names, starts, spec.compute)
+    return SimpleNamespace(**vars(parts), function=function, merge=merge, done=done, chunk=chunk)
 
 
 def _settling(spec: RowSpec, stage: SimpleNamespace, number: int) -> Any:
@@ -164,9 +184,18 @@ def reducing_registers(spec: RowSpec) -> Any:
 def _in_registers(spec: RowSpec, io: SimpleNamespace) -> Any:
     """The device function (ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more) -> the results of
     all stages: a row that a group of threads holds is read, reduced and written."""
-    lanes, spread, inside_of = keeping(spec, spec.runs), spreading_some(io, spec.runs), insides(spec.runs)
+    lanes = keeping(spec, spec.runs)
+    spread = (spreading_whole if spec.whole else spreading_some)(io, spec.runs)
+    inside_of = insides(1 if spec.whole else spec.runs)
     first, rest, store, map_lanes = lanes.first, lanes.rest, lanes.store, io.map_lanes
     function, reduce_all = specialize(spec.formula.function, spec.compute, spec.narrow), reducing_registers(spec)
+
+    def reduce(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more):
+        places, inside = spread(here, item, step, line, steps), inside_of(item, step, line[0])
+        return reduce_all((first(ins, places), ins, places, inside, line[0]), at, more)
+
+    if spec.is_reduction:
+        return cuda.jit(device=True)(reduce)
 
     def run(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more):
         places, inside = spread(here, item, step, line, steps), inside_of(item, step, line[0])
@@ -182,6 +211,48 @@ def _in_registers(spec: RowSpec, io: SimpleNamespace) -> Any:
 # ---------------------------------------------------------------- rows in shared memory
 
 
+def _integer(spec: RowSpec) -> Any:
+    """What counts elements: Numba makes 64 bits of what it adds or multiplies."""
+    return np.int64 if spec.wide else np.int32
+
+
+def _bringing(spec: RowSpec, io: SimpleNamespace, runs: int) -> Any:
+    """The device function (ins, here, item, step, end, line, steps, tile, slot, threads): begin to copy what is kept
+    of item, item + step, ... before the end into the tile."""
+    bring, spread = keeping(spec, runs).bring, spreading(io.offsets, io.unravel, runs)
+    slots, integer = runs * spec.kept, _integer(spec)
+
+    def bring_these(ins, here, item, step, end, line, steps, tile, slot, threads):
+        while integer(item + (runs - 1) * step) < end:
+            bring(ins, spread(here, item, step, line, steps), tile, slot, threads)
+            item = integer(item + runs * step)
+            slot = np.int32(slot + slots * threads)
+        return item, slot
+
+    these = cuda.jit(device=True)(bring_these)
+    if runs == 1:
+        return these
+    fewer = _bringing(spec, io, runs // 2)
+
+    def bring_all(ins, here, item, step, end, line, steps, tile, slot, threads):
+        item, slot = these(ins, here, item, step, end, line, steps, tile, slot, threads)
+        return fewer(ins, here, item, step, end, line, steps, tile, slot, threads)
+
+    return cuda.jit(device=True)(bring_all)
+
+
+def _parts_of(stage: SimpleNamespace, lanes: int) -> Any:
+    """The device function (values, given) -> the parts of numbers in so many lanes, merged to one."""
+    if stage.chunk is not None and lanes >= _FEWEST:
+        return stage.chunk(1)
+    first, fold, function, merge = stage.first, stage.fold(1), stage.function, stage.merge
+
+    def parts_of(values, given):
+        return fold(merge, first(function, values, given))
+
+    return cuda.jit(device=True)(parts_of)
+
+
 def _gathering(spec: RowSpec, io: SimpleNamespace, stage: SimpleNamespace, how: str, runs: int) -> Any:
     """The device function (parts, ins, here, item, step, end, line, steps, tile, slot, threads, given) -> (the parts
     and those of all runs at item, item + step, ... before the end, the next item, the next slot).
@@ -193,15 +264,15 @@ def _gathering(spec: RowSpec, io: SimpleNamespace, stage: SimpleNamespace, how: 
         runs: how many are under way at once.
     """
     load, spread = getattr(keeping(spec, runs), how), spreading(io.offsets, io.unravel, runs)
-    first, fold, join, function, merge = stage.first, stage.fold(1), stage.join, stage.function, stage.merge
-    slots = runs * spec.kept
+    parts_of, join, merge = _parts_of(stage, runs * spec.width), stage.join, stage.merge
+    slots, integer = runs * spec.kept, _integer(spec)
 
     def gather(parts, ins, here, item, step, end, line, steps, tile, slot, threads, given):
-        while item + (runs - 1) * step < end:
+        while integer(item + (runs - 1) * step) < end:
             at = spread(here, item, step, line, steps)
-            parts = join(merge, parts, fold(merge, first(function, load(ins, at, tile, slot, threads), given)))
-            item += runs * step
-            slot += slots * threads
+            parts = join(merge, parts, parts_of(load(ins, at, tile, slot, threads), given))
+            item = integer(item + runs * step)
+            slot = np.int32(slot + slots * threads)
         return parts, item, slot
 
     these = cuda.jit(device=True)(gather)
@@ -220,15 +291,16 @@ def _mapping(spec: RowSpec, io: SimpleNamespace, how: str, runs: int) -> Any:
     """The device function that writes a row up to an end, given the results of all stages, and returns the next item
     and slot."""
     lanes, spread = keeping(spec, runs), spreading(io.offsets, io.unravel, runs)
-    load, store, map_lanes, inside = getattr(lanes, how), lanes.store, io.map_lanes, (True,) * runs
+    load, store, map_lanes, inside = getattr(lanes, how), lanes.store, io.map_lanes, (True,)
     function, slots = specialize(spec.formula.function, spec.compute, spec.narrow), runs * spec.kept
+    integer = _integer(spec)
 
     def write(ins, outs, here, item, step, end, line, steps, out_steps, tile, slot, threads, given):
-        while item + (runs - 1) * step < end:
+        while integer(item + (runs - 1) * step) < end:
             values = load(ins, spread(here, item, step, line, steps), tile, slot, threads)
             store(outs, spread(here, item, step, line, out_steps), map_lanes(function, values, given), inside)
-            item += runs * step
-            slot += slots * threads
+            item = integer(item + runs * step)
+            slot = np.int32(slot + slots * threads)
         return item, slot
 
     these = cuda.jit(device=True)(write)
@@ -249,7 +321,7 @@ def _in_shared(spec: RowSpec, io: SimpleNamespace) -> Any:
     def make(number: int) -> Any:
         stage = _stage(spec, number)
         gather = _gathering(spec, io, stage, "load", spec.runs)
-        gather_kept = _gathering(spec, io, stage, "again" if number else "keep", spec.runs)
+        gather_kept = _gathering(spec, io, stage, "again", spec.runs)
         start, finish, done, settle = stage.start(1), stage.finish, stage.done, _settling(spec, stage, number)
 
         def reduce(row, at, more, given):
@@ -264,10 +336,19 @@ def _in_shared(spec: RowSpec, io: SimpleNamespace) -> Any:
 
     reduce_all = _each_stage(spec, make, len(spec.formula.stages) - 1)
     write, write_kept = (_mapping(spec, io, how, _write_runs(spec)) for how in ("load", "again"))
+    bring, arrived, integer = _bringing(spec, io, _BRING_RUNS), keeping(spec, 1).arrived, _integer(spec)
+
+    def stream(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more):
+        return reduce_all((ins, here, item, step, item, line, steps, tile, at[2]), at, more)
+
+    if spec.is_reduction:
+        return cuda.jit(device=True)(stream)
 
     def run(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more):
-        threads, thread = cuda.blockDim.x * cuda.blockDim.y, at[2]
-        end = min(held * step, line[0])
+        threads, thread = np.int32(cuda.blockDim.x * cuda.blockDim.y), at[2]
+        end = integer(min(held * step, line[0]))
+        bring(ins, here, item, step, end, line, steps, tile, thread, threads)
+        arrived()
         results = reduce_all((ins, here, item, step, end, line, steps, tile, threads), at, more)
         given = results + more
         item, _ = write_kept(ins, outs, here, item, step, end, line, steps, out_steps, tile, thread, threads, given)
@@ -313,6 +394,22 @@ def _no_memory():
     return 0
 
 
+@cuda.jit(device=True)
+def same_row(results, more):
+    """What stages have found is stored as it is."""
+    return results
+
+
+def _of_row(spec: RowSpec, apply: Any) -> Any:
+    """The device function (results, more) -> what the formula makes of the results of all stages."""
+    function = specialize(spec.formula.function, spec.compute, spec.narrow)
+
+    def of_row(results, more):
+        return apply(function, results, more)
+
+    return cuda.jit(device=True)(of_row)
+
+
 def make(spec: RowSpec) -> Kernel:
     """A block of x times y threads: x of them take a row, or across, y, and neighbours neighbouring rows.
 
@@ -327,8 +424,9 @@ def make(spec: RowSpec) -> Kernel:
     parts = parts_intrinsics((spec.compute,), (np.dtype(spec.compute).type(0),), spec.compute)
     cell, enter, leave, placing = parts.cell, parts.enter, parts.leave, _placing(spec)
     run = (_in_shared if spec.is_dynamic else _in_registers)(spec, io)
-    memory = kept_memory if spec.is_dynamic else _no_memory
-    has_stats = spec.stats > 0
+    memory = kept_memory if spec.is_dynamic and not spec.is_reduction else _no_memory
+    of_row = _of_row(spec, own.apply) if spec.is_reduction else same_row
+    has_stats, integer = spec.stats > 0, _integer(spec)
 
     def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, blocks, held, words):
         more = scalars(words)
@@ -336,15 +434,15 @@ def make(spec: RowSpec) -> Kernel:
         cells = cuda.shared.array((slots, each), cell)
         leave()
         row, place, rank, group, apart = placing(blocks)
-        thread = cuda.threadIdx.y * cuda.blockDim.x + cuda.threadIdx.x
+        row, thread = integer(row), np.int32(cuda.threadIdx.y * cuda.blockDim.x + cuda.threadIdx.x)
         inside = row < rows
         here, line = unravel(row if inside else 0, outer), (columns,)
         # All threads take part in every stage.
-        item, step = place * width if inside else columns, group * blocks * width
+        item, step = integer(place * width) if inside else columns, integer(group * blocks * width)
         at = cells, 0, thread, rank, group, apart, blocks
         results = run(ins, outs, here, item, step, line, in_steps, out_steps, memory(), held, at, more)
         if has_stats and place == 0 and inside:
-            note(outs, offsets(here + (0,), out_steps), results)
+            note(outs, offsets(here + (0,), out_steps), of_row(results, more))
 
     return kernel
 
