@@ -170,8 +170,8 @@ def test_cross_entropy_of_rows_with_threads_of_their_own(place, monkeypatch, dty
             finite = np.isfinite(values.astype(float)).all(axis=1)
             near(place.get(found)[finite], wanted[finite], compute, scale=8 + np.abs(values[finite]).max(), ulps=8)
         total = place.get(ew.cross_entropy(seen, place.put(target), reduction="none", return_stats=True)[1])
-        if not isinstance(seen, np.ndarray):
-            by_rows = dtype != "float64" and not offset and columns * values.itemsize % 16 == 0
+        if not isinstance(seen, np.ndarray) and not offset:
+            by_rows = dtype != "float64" and columns * values.itemsize % 16 == 0
             assert ew.cross_entropy_plan(seen, place.put(target)).info.algorithm.startswith("row_maps") is by_rows
         largest = values.astype(float).max(axis=1)
         with np.errstate(all="ignore"):
