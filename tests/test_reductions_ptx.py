@@ -188,14 +188,15 @@ def test_where_rows_are_kept(dtype, columns, form, blocks, whole):
     assert len(kernel.formula.stages) == (1 if form == "shared" else 2)
 
 
-@pytest.mark.parametrize("columns, whole", [(128, True), (4096, True), (96, False), (4000, False)])
-def test_what_is_inside_a_row_is_not_looked_at(columns, whole):
+@pytest.mark.parametrize("columns, runs, whole", [(128, 4, True), (4096, 4, True), (768, 3, True), (2560, 2, True),
+    (104, 4, False), (4000, 4, False)])  # fmt: skip
+def test_what_is_inside_a_row_is_not_looked_at(columns, runs, whole):
     """Where all threads have all their accesses there, results are written in one go."""
     (order,) = orders_of(normalizing.planned("softmax", rows_of("softmax", "bfloat16", columns, rows=1 << 17)))
     kernel = order.kernel
-    assert (kernel.form, kernel.runs, kernel.whole) == ("registers", 4, whole)
+    assert (kernel.form, kernel.runs, kernel.whole) == ("registers", runs, whole)
     blocks = re.split(r"^\$L\w+:", check(kernel).text, flags=re.MULTILINE)
-    assert max(block.count("st.global.v4") for block in blocks) == (4 if whole else 1)
+    assert max(block.count("st.global.v4") for block in blocks) == (runs if whole else 1)
 
 
 def test_normalizations_without_slow_paths():

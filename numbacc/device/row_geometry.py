@@ -95,6 +95,7 @@ def launch_rows(given: Rows, limits: Limits) -> RowLaunch:
     runs = min(most, power_of_two(accesses))
     while runs > 1 and rows * _group(accesses, runs) < _BUSY:
         runs //= 2
+    runs = _whole_runs(accesses, runs)
     group = _group(accesses, runs)
     if group <= _REGISTER_THREADS and not given.is_double:
         return RowLaunch("registers", runs, _block(group, rows))
@@ -141,6 +142,16 @@ def _runs(given: Rows, nbytes: int, numbers: int, most: int) -> int:
     """The same, of so many bytes, numbers and accesses."""
     most = min(nbytes // (given.nbytes * given.kept), numbers // (given.width * given.inputs), most)
     return 1 << max(most, 1).bit_length() - 1
+
+
+def _whole_runs(accesses: int, most: int) -> int:
+    """Accesses of a thread such that all threads of a row in registers have as many, at least half of `most`; else
+    that."""
+    for runs in range(most, (most - 1) // 2, -1):
+        group = _group(accesses, runs)
+        if group <= _REGISTER_THREADS and group * runs == accesses:
+            return runs
+    return most
 
 
 def _group(accesses: int, runs: int) -> int:

@@ -94,11 +94,12 @@ def shared_out(x, n):
 
 
 def shared_out_by_products(x, n):
-    """x / n of float32, rounded once but for a few: as ptxas expands it, without its branch for what is very small or
-    infinite. Of an infinite x it is NaN."""
+    """x / n of float32, rounded once but for a few: as ptxas expands it, without its branch for what is very small."""
     inverse = reciprocal_approximate(n)
     share = x * inverse
-    return fma(fma(-share, n, x), inverse, share)
+    exact = fma(fma(-share, n, x), inverse, share)
+    # An infinite one has no difference to itself.
+    return exact if exact == exact else share
 
 
 def square_root(x):

@@ -13,9 +13,9 @@ from operator import attrgetter
 from typing import Any
 
 from .arithmetic import exp, reciprocal, reciprocal_root, shared_out
-from .exponents import EXPONENTS, larger_and_sum, largest_of_some, twice
 from .fold_formulas import add, add_two, larger, part, same
 from .formula import Formula, Reduction, RowFormula
+from .row_exponents import EXPONENT_ROWS, LOG_SOFTMAX, SOFTMAX, log_softmax, logarithm, softmax
 
 
 def _sum(function, finish=same, parts=1):
@@ -41,21 +41,6 @@ def inverse(total, count):
     return (reciprocal(total),)
 
 
-def logarithm(total, count):
-    """(log Σ,)."""
-    return (math.log(total),)
-
-
-def softmax(x, largest, factor):
-    """(e^(x - max) / Σ e^(x - max),)."""
-    return (exp(x - largest) * factor,)
-
-
-def log_softmax(x, largest, total):
-    """(x - max - log Σ e^(x - max),)."""
-    return (x - largest - total,)
-
-
 def product(dy, y):
     """(dy y,)."""
     return (dy * y,)
@@ -74,24 +59,6 @@ def first_of(dy, y):
 def log_softmax_backward(dy, y, total):
     """(dy - e^y Σ dy,)."""
     return (dy - exp(y) * total,)
-
-
-def largest_and_inverse(largest, total, count):
-    """(max, 1 / Σ): NaN of an infinite max, which has no difference to itself."""
-    return largest, reciprocal(total) + (largest - largest)
-
-
-def largest_and_logarithm(largest, total, count):
-    """(max, log Σ), as `largest_and_inverse`."""
-    return largest, math.log(total) + (largest - largest)
-
-
-def _exponents(finish):
-    """max and Σ e^(x - max) at once."""
-    whole = EXPONENTS["logsumexp"]
-    return Reduction(
-        "exponents", whole.function, start=whole.start, merge=whole.merge, finish=finish, chunk=whole.chunk
-    )
 
 
 _MAXIMUM = Reduction("max", part, start=(-math.inf,), merge=larger, finish=same)
@@ -243,69 +210,10 @@ def layer_backward_w(dy, x, w, mean, factor, middle, slope, eps):
     return (factor * (dy * w - middle - (x - mean) * slope),)
 
 
-# ---------------------------------------------------------------- rows of which nothing but a number is written
-
-
-def largest_base_and_mean(largest, total, count):
-    """`largest_of_some`, and the mean."""
-    return largest, largest if abs(largest) < math.inf else 0.0, shared_out(total, count)
-
-
-def above_base(x, largest, base):
-    """(e^(x - base),)."""
-    return (exp(x - base),)
-
-
-def above_base_with_mean(x, largest, base, mean):
-    """(e^(x - base),)."""
-    return (exp(x - base),)
-
-
-def logsumexp_of_row(largest, base, logarithm):
-    """(log Σ e^x,)."""
-    return (base + logarithm,)
-
-
-def logsumexp_and_mean_of_row(largest, base, mean, logarithm):
-    """(log Σ e^x, mean)."""
-    return base + logarithm, mean
-
-
-def alone(result):
-    """(result,)."""
-    return (result,)
-
-
-def both(one, other):
-    """(one, other)."""
-    return one, other
-
-
-_LOGSUMEXP, _LOGSUMEXP_AND_MEAN = (
-    RowFormula(f"{name}_at_once", function, (EXPONENTS[name],))
-    for name, function in (("logsumexp", alone), ("logsumexp_and_mean", both))
-)
-_BASE = Reduction("max", part, start=(-math.inf,), merge=larger, finish=largest_of_some)
-_BASE_AND_MEAN = Reduction(
-    "max_and_mean", twice, start=(-math.inf, 0.0), merge=larger_and_sum, finish=largest_base_and_mean
-)
-_SOFTMAX = RowFormula("softmax_at_once", softmax, (_exponents(largest_and_inverse),))
-_LOG_SOFTMAX = RowFormula("log_softmax_at_once", log_softmax, (_exponents(largest_and_logarithm),))
-
 _ALL = (
-    RowFormula("softmax", softmax, (_MAXIMUM, _sum(above, inverse)), _SOFTMAX),
-    RowFormula("log_softmax", log_softmax, (_MAXIMUM, _sum(above, logarithm)), _LOG_SOFTMAX),
-    RowFormula("logsumexp", logsumexp_of_row, (_BASE, _sum(above_base, logarithm)), _LOGSUMEXP),
-    RowFormula(
-        "logsumexp_and_mean",
-        logsumexp_and_mean_of_row,
-        (_BASE_AND_MEAN, _sum(above_base_with_mean, logarithm)),
-        _LOGSUMEXP_AND_MEAN,
-    ),
-    _SOFTMAX,
-    _LOG_SOFTMAX,
-    _LOGSUMEXP,
-    _LOGSUMEXP_AND_MEAN,
+    RowFormula("softmax", softmax, (_MAXIMUM, _sum(above, inverse)), SOFTMAX),
+    RowFormula("log_softmax", log_softmax, (_MAXIMUM, _sum(above, logarithm)), LOG_SOFTMAX),
+    *EXPONENT_ROWS,
     RowFormula("softmax_backward", softmax_backward, (_sum(product),)),
     RowFormula("log_softmax_backward", log_softmax_backward, (_sum(first_of),)),
     RowFormula("rms_norm", rms_norm, (_sum(rms_square, rms_factor),)),

@@ -94,7 +94,17 @@ class RowSpec(NamedTuple):
     @property
     def sources(self) -> tuple[str, ...]:
         """The modules of this folder that write the kernel."""
-        return ("row_maps", "row_lanes", "row_specs", "groups", "folds", "fold_lanes")
+        return (
+            "row_maps",
+            "row_stages",
+            "row_tiles",
+            "row_lanes",
+            "row_specs",
+            "groups",
+            "folds",
+            "fold_lanes",
+            "chunks",
+        )
 
     @property
     def identity(self) -> str:
