@@ -11,10 +11,13 @@ import simulated_blocks
 from conftest import refused
 from hypothesis import given
 from hypothesis import strategies as st
+from skips import skip
 
 import numbacc
 from numbacc import elementwise as ew
 from numbacc.base.dispatch import simulated
+from numbacc.device import row_geometry
+from numbacc.elementwise import losses
 from numbacc.elementwise.activated import ACTIVATIONS
 from numbacc.errors import LayoutError
 
@@ -135,6 +138,47 @@ def test_cross_entropy_of_large_and_infinite_logits(place):
     np.testing.assert_allclose(found, [0, np.inf, np.log(2), np.nan, np.nan], rtol=1e-6)
     dx = place.get(ew.cross_entropy_backward(1.0, place.put(x[:1]), place.put(target[:1])))
     np.testing.assert_array_equal(dx, [[0, 0, 0]])
+
+
+@floats
+@pytest.mark.parametrize("columns", [1, 6, 8, 64, 1000, 4096])
+@pytest.mark.parametrize("is_short", [True, False], ids=["short", "long"])
+def test_cross_entropy_of_rows_with_threads_of_their_own(place, monkeypatch, dtype, columns, is_short):
+    """Short rows are kept in registers, long ones are read once; those that start anywhere take another way."""
+    if place.is_slow and columns > 64:
+        skip("slow")
+    if place.is_slow:
+        simulated_blocks.rows(monkeypatch.setattr)
+    monkeypatch.setattr(losses, "_ROWS", 1)
+    if not is_short:
+        monkeypatch.setattr(row_geometry, "_REGISTER_THREADS", 0)
+    ew.cache_clear()
+    rng, rows = np.random.default_rng(columns), 7 if place.is_slow else 70
+    x = (3 * rng.normal(size=(rows, columns))).astype(dtype)
+    special = np.zeros((5, columns), dtype)
+    special[:, -1:] = np.array([[1e4], [np.inf], [-np.inf], [np.nan], [-1e4]]).astype(dtype)
+    x, target = np.concatenate([x, special]), rng.integers(0, columns, rows + 5)
+    compute = "float64" if dtype == "float64" else "float32"
+    whole = place.put(np.concatenate([x.reshape(-1), x.reshape(-1)[:1]]))
+    for offset in (0, 1):
+        seen = whole[offset : offset + x.size].reshape(x.shape)
+        values = place.get(seen)
+        for smoothing in (0.0, 0.25):
+            with np.errstate(all="ignore"):
+                wanted, _ = losses_of(values, target, -1, smoothing, -100)
+            found = ew.cross_entropy(seen, place.put(target), reduction="none", label_smoothing=smoothing)
+            finite = np.isfinite(values.astype(float)).all(axis=1)
+            near(place.get(found)[finite], wanted[finite], compute, scale=8 + np.abs(values[finite]).max(), ulps=8)
+        total = place.get(ew.cross_entropy(seen, place.put(target), reduction="none", return_stats=True)[1])
+        if not isinstance(seen, np.ndarray) and not offset:
+            by_rows = dtype != "float64" and columns * values.itemsize % 16 == 0
+            assert ew.cross_entropy_plan(seen, place.put(target)).info.algorithm.startswith("row_maps") is by_rows
+        largest = values.astype(float).max(axis=1)
+        with np.errstate(all="ignore"):
+            exponents = np.exp(values.astype(float) - np.where(np.isfinite(largest), largest, 0)[:, None])
+            stats = np.log(exponents.sum(axis=1)) + np.where(np.isfinite(largest), largest, 0)
+        near(total, stats, compute, scale=8, ulps=8)
+    ew.cache_clear()
 
 
 def test_cross_entropy_in_place_and_of_nothing_that_counts(place):

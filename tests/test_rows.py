@@ -246,15 +246,38 @@ def test_wherever_a_row_is_kept(place, monkeypatch, form, dtype, columns):
 
 
 @each_dtype
-def test_special_values(place, dtype):
+@pytest.mark.parametrize("columns", [3, 64, 640])
+@pytest.mark.parametrize("changed", [{}, {"_REGISTER_THREADS": 0}, {"_LONG_BYTES": 1}], ids=["short", "long", "few"])
+def test_special_values(place, monkeypatch, changed, columns, dtype):
+    """Those of short rows in several stages, of long ones in one; each thread with a few numbers, and with many."""
+    if place.is_slow and columns > 64:
+        skip("slow")
+    for name, value in changed.items():
+        monkeypatch.setattr(row_geometry, name, value)
+    normalizing.plans.clear()
     nan, inf = np.nan, np.inf
-    x = place.put(np.array([[0, -inf, 0], [nan, 1, 2], [-inf, -inf, -inf], [1000, 0, 0]]).astype(dtype))
+    values = np.full((6, columns), -inf)
+    values[:, -3:] = [[0, -inf, 0], [nan, 1, 2], [-inf, -inf, -inf], [1000, 0, 0], [inf, 0, 1], [nan, inf, 0]]
+    x = place.put(values.astype(dtype))
     got = place.get(normalization.softmax(x)).astype(float)
-    wanted = [[0.5, 0, 0.5], [nan, nan, nan], [nan, nan, nan], [1, 0, 0]]
+    wanted = np.zeros((6, columns))
+    wanted[[0, 0, 3], [-3, -1, -3]], wanted[[1, 2, 4, 5]] = (0.5, 0.5, 1), nan
     np.testing.assert_array_equal(got, wanted)
     got = place.get(normalization.log_softmax(x)).astype(float)
-    np.testing.assert_allclose(got[0], [-0.6931, -inf, -0.6931], rtol=4e-3)
-    np.testing.assert_array_equal(got[3], [0, -1000, -1000])
+    np.testing.assert_allclose(got[0, -3:], [-0.6931, -inf, -0.6931], rtol=4e-3)
+    np.testing.assert_array_equal(got[3, -3:], [0, -1000, -1000])
+    assert np.isnan(got[[1, 2, 4, 5]]).all() and np.all(got[[0, 3], : columns - 3] == -inf)
+    normalizing.plans.clear()
+
+
+def test_norms_of_infinite_numbers(place):
+    """What is beside one in rms_norm is 0; a row has no mean with it."""
+    x = place.put(np.array([[np.inf, 1, -2, 0], [1e30, 1, 0, 0], [np.nan, 1, 2, 3], [0, 0, 0, 0]], np.float32))
+    nan = np.nan
+    wanted = np.array([[nan, 0, 0, 0], [0, 0, 0, 0], [nan] * 4, [0] * 4])
+    np.testing.assert_array_equal(place.get(normalization.rms_norm(x)), wanted)
+    got = place.get(normalization.layer_norm(x))
+    assert np.isnan(got[[0, 2]]).all() and not got[3].any()
 
 
 def test_in_place(place):

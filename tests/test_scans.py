@@ -386,30 +386,3 @@ def test_backward_of_long_products(device_place, reverse):
         assert (np.abs(got - wanted) <= 40 * np.finfo(float).eps * length**0.5 * scale).all()
         info = ew.cumprod_backward_plan(put(dy), put(x), axis=axis).info
         assert info.algorithm.count("scan_") == 6 and info.workspace_bytes >= x.nbytes
-
-
-def test_refused_backward(place):
-    x, other = place.put(np.ones((2, 3), np.float32)), place.put(np.ones((3, 2), np.float32))
-    wide, whole, part = place.put(np.ones((2, 3))), place.put(np.ones((2, 3), np.int32)), x[:, :2]
-    for error, words, run in [
-        (numbacc.ShapeError, ("dy has shape (3, 2)", "(2, 3)"), lambda: ew.cumprod_backward(other, x, axis=0)),
-        (numbacc.DTypeError, ("dy has dtype float64", "float32"), lambda: ew.cumprod_backward(wide, x, axis=0)),
-        (numbacc.DTypeError, ("x has dtype int32",), lambda: ew.cumprod_backward(whole, whole, axis=0)),
-        (numbacc.DTypeError, ("dy is a list",), lambda: ew.cumprod_backward([1.0], x, axis=0)),
-        (numbacc.ShapeError, ("axis=2", "rank 2"), lambda: ew.cumprod_backward(x, x, axis=2)),
-        (numbacc.ShapeError, ("axis=None",), lambda: ew.cumprod_backward(x, x, axis=None)),
-        (numbacc.OptionError, ("reverse=1",), lambda: ew.cumprod_backward(x, x, axis=0, reverse=1)),
-        (numbacc.ShapeError, ("out has shape (3, 2)",), lambda: ew.cumprod_backward(x, x, axis=0, out=other)),
-        (numbacc.LayoutError, ("out overlaps dy",), lambda: ew.cumprod_backward(part, part, axis=0, out=x[:, 1:])),
-    ]:  # fmt: skip
-        refused(error, *words, run=run)
-
-
-def test_backward_in_the_dtype_of_x(place):
-    dy = np.ones((2, 3), np.float32)
-    got = place.get(ew.cumsum_backward(place.put(dy), axis=1, dtype="float16"))
-    np.testing.assert_array_equal(got, np.array([[3, 2, 1]] * 2, np.float16))
-    refused(
-        numbacc.DTypeError, "dy has dtype int32", run=lambda: ew.cumsum_backward(place.put(np.ones(3, "i4")), axis=0)
-    )
-    refused(numbacc.ShapeError, "axis=None", run=lambda: ew.cumsum_backward(place.put(dy), axis=None))

@@ -36,7 +36,7 @@ class FewRows:
         spread = (*steps[:axis], 0, *steps[axis:])
         inputs, reads, scalars = task.inputs, task.reads, len(task.scalars)
         self.stages: list[tuple[FoldExecutable, tuple[Any, ...]]] = []
-        for stage in task.formula.stages:
+        for stage in task.formula.fewer.stages:
             made = (stat,) * _results(stage, scalars)
             fold = FoldTask(
                 op=task.op,

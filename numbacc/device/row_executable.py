@@ -89,6 +89,10 @@ class RowExecutable(Operation):
         )
         return Kernel(launcher)
 
+    def access_bytes(self, key: tuple[int, ...]) -> int:
+        """Bytes of each access of arrays that are aligned so."""
+        return self._rows(key).nbytes
+
     @cached_property
     def _few(self) -> FewRows:
         return FewRows(self.task)
@@ -106,6 +110,7 @@ class RowExecutable(Operation):
             kept=task.kept,
             is_double=task.compute == "float64",
             is_across=width == 1 and abs(self._inner[0]) > abs(outer.strides[0][-1]) > 0,
+            is_reduction=task.stats == len(task.writes),
         )
 
     def _order(self, key: tuple[int, ...], given: Rows, launch: RowLaunch) -> LaunchOrder:
@@ -116,7 +121,7 @@ class RowExecutable(Operation):
         rank = next(rank for rank in RANKS if rank >= len(outer.shape))
         before = (0,) * (rank - len(outer.shape))
         kernel = RowSpec(
-            formula=task.formula,
+            formula=task.formula if launch.form == "registers" else task.formula.fewer,
             reads=tuple(names[:inputs]),
             writes=tuple(names[inputs:]),
             kept=task.kept,
@@ -130,6 +135,7 @@ class RowExecutable(Operation):
             runs=launch.runs,
             is_cluster=launch.blocks > 1,
             warps=next(n for n in ROW_WARPS if n * WARP >= launch.block[0]),
+            whole=launch.form == "registers" and launch.block[0] * launch.runs * given.width == given.columns,
         )
         grid = -(-rows // launch.block[0 if given.is_across else 1]) * launch.blocks
         steps = [n for step, inner in zip(outer.strides, self._inner, strict=True) for n in (*before, *step, inner)]

@@ -91,6 +91,7 @@ class Rows(NamedTuple):
         inputs, kept: how many inputs there are, and how many of them are kept.
         is_double: whether float64 is computed in, whose exponential takes registers.
         is_across: whether neighbours in memory are in different rows.
+        is_reduction: whether nothing is written but what is reduced: long rows are read once, and kept nowhere.
     """
 
     rows: int
@@ -101,6 +102,7 @@ class Rows(NamedTuple):
     kept: int
     is_double: bool
     is_across: bool
+    is_reduction: bool = False
 
 
 def are_few(given: Rows, limits: Limits) -> bool:
@@ -120,9 +122,12 @@ def launch_rows(given: Rows, limits: Limits) -> RowLaunch:
     runs = min(most, power_of_two(accesses))
     while runs > 1 and rows * _group(accesses, runs) < _BUSY:
         runs //= 2
+    runs = _whole_runs(accesses, runs)
     group = _group(accesses, runs)
     if group <= _REGISTER_THREADS and not given.is_double:
         return RowLaunch("registers", runs, _block(group, rows))
+    if given.is_reduction:
+        return RowLaunch("shared", most, _block(min(_group(accesses, 4), _THREADS), rows), held=0)
     blocks = _blocks(rows, accesses * nbytes * kept, limits)
     each = -(-accesses // blocks)
     resident = _RESIDENT if given.is_double else SHARED_THREADS
@@ -194,6 +199,16 @@ def _runs(given: Rows, nbytes: int, numbers: int, most: int) -> int:
     """The same, of so many bytes, numbers and accesses."""
     most = min(nbytes // (given.nbytes * given.kept), numbers // (given.width * given.inputs), most)
     return 1 << max(most, 1).bit_length() - 1
+
+
+def _whole_runs(accesses: int, most: int) -> int:
+    """Accesses of a thread such that all threads of a row in registers have as many, at least half of `most`; else
+    that."""
+    for runs in range(most, (most - 1) // 2, -1):
+        group = _group(accesses, runs)
+        if group <= _REGISTER_THREADS and group * runs == accesses:
+            return runs
+    return most
 
 
 def _group(accesses: int, runs: int) -> int:

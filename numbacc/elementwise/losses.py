@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,13 @@ from ..base.dtypes import FLOATS, info
 from ..base.layout import CPU, Layout, check_same_device, dense_like, layout, normalize_axis, row_major_strides, view
 from ..device.fold_kernels import FoldTask
 from ..device.map_executable import MapSpec
+from ..device.row_executable import RowTask
 from ..errors import DTypeError, ShapeError
 from ..kernels.blocks import BLOCKS
 from ..kernels.exponents import EXPONENTS
+from ..kernels.row_formulas import ROW_FORMULAS
 from ..plan.base import Plan
-from ..plan.folds import FoldPlan
+from ..plan.folds import FoldPlan, RowFoldPlan
 from ..reference import blocks as reference
 from ..reference import reductions as folded
 from . import indexing, operation, reducing
@@ -30,6 +33,8 @@ from .table import TABLE
 
 _LOSS = ("stats", "mean", "x", "target")
 _SLOPE = ("x", "stats", "dy", "target")
+#: Rows from which on each has threads of its own, and no others'.
+_ROWS = 512
 
 
 class LossPlan(SeveralPlan):
@@ -225,9 +230,10 @@ def _stats(inputs: tuple[Layout, ...], outs: None, axis: int, with_mean: bool) -
     outputs = (result,) * (1 + with_mean)
     kept = [d for d in range(x.ndim) if d != axis]
     steps, lengths = [result.strides[d] for d in kept], [x.shape[d] for d in kept]
+    name = "logsumexp" + "_and_mean" * with_mean
     task = FoldTask(
         op="elementwise.cross_entropy",
-        formula=EXPONENTS["logsumexp" + "_and_mean" * with_mean + "_narrow" * (x.itemsize == 2)],
+        formula=EXPONENTS[name + "_narrow" * (x.itemsize == 2)],
         reference=means,
         names=("x", "stats", "mean")[: 2 + with_mean],
         inputs=inputs,
@@ -239,7 +245,25 @@ def _stats(inputs: tuple[Layout, ...], outs: None, axis: int, with_mean: bool) -
         out_given=False,
         compute=compute,
     )
-    return FoldPlan(task)
+    if x.strides[axis] != x.itemsize or compute == "float64" or prod(lengths) < _ROWS:
+        return FoldPlan(task)
+    spread = (*result.strides[:axis], 0, *result.strides[axis + 1 :])
+    rows = RowTask(
+        op=task.op,
+        formula=ROW_FORMULAS[name],
+        reference=means,
+        names=task.names,
+        inputs=inputs,
+        outputs=outputs,
+        shape=x.shape,
+        axis=axis,
+        reads=task.reads,
+        writes=tuple(view(k, 0, spread, x.shape) for k in range(len(outputs))),
+        out_given=False,
+        compute=compute,
+        stats=len(outputs),
+    )
+    return RowFoldPlan(task, rows)
 
 
 def _loss(inputs: tuple[Layout, ...], outs: None, ignored: int, smoothing: float) -> NumberedPlan:

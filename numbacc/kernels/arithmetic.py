@@ -88,6 +88,20 @@ def quotient(x, y):
     return x / y
 
 
+def shared_out(x, n):
+    """x / n of a whole number n >= 1."""
+    return x / n
+
+
+def shared_out_by_products(x, n):
+    """x / n of float32, rounded once but for a few: as ptxas expands it, without its branch for what is very small."""
+    inverse = reciprocal_approximate(n)
+    share = x * inverse
+    exact = fma(fma(-share, n, x), inverse, share)
+    # An infinite one has no difference to itself.
+    return exact if exact == exact else share
+
+
 def square_root(x):
     """√x, rounded once."""
     return math.sqrt(x)

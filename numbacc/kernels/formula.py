@@ -129,13 +129,20 @@ class RowFormula(Formula):
         function: of the numbers at one place of a row, the results of all stages, and the scalar arguments: a tuple.
         stages: reductions of the row, one after the other: their functions are given the results of those before,
             behind the numbers.
+        fewer: the same with fewer stages, for rows that are read anew in each of them; itself where there is none.
     """
 
-    __slots__ = ("stages",)
+    __slots__ = ("fewer", "stages")
 
-    def __init__(self, name: str, function: Callable[..., tuple[Any, ...]], stages: tuple[Reduction, ...]):
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., tuple[Any, ...]],
+        stages: tuple[Reduction, ...],
+        fewer: RowFormula | None = None,
+    ):
         super().__init__(name, function)
-        self.stages = stages
+        self.stages, self.fewer = stages, fewer or self
 
     def digest(self, compute: str, narrow: bool) -> str:
         """As `Formula.digest`, of all its functions."""

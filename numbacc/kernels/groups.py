@@ -9,6 +9,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from ..base._numba import SIMULATED, cuda
 from .row_specs import ROW_BLOCKS, ROW_BOUNDS
 from .specs import WARP
@@ -84,7 +86,7 @@ def settling_warps(stage: SimpleNamespace, warps: int, walks: bool = False) -> A
         # Threads of every warp take one part each: one after the other they would wait for each in turn.
         number, parts = thread & (warps - 1), nothing()
         if number < group >> shift:
-            parts = take(cells, 0, place + (thread - rank >> shift) + number)
+            parts = take(cells, 0, place + (np.int32(thread - rank) >> shift) + number)
         return others(parts)
 
     return cuda.jit(device=True)(settle)

@@ -41,6 +41,7 @@ def replacements(compute: str, narrow: bool) -> dict[Any, Any]:
         plain.power_of_bits: "power_of_bits",
         psi.digamma: psi.digamma_single,
         plain.exp2_rough: "exp2_approximate",
+        plain.shared_out: plain.shared_out_by_products,
         plain.square_root: plain.square_root_by_products,
         plain.reciprocal_approximate: "reciprocal_approximate",
         plain.reciprocal_root_approximate: "reciprocal_root_approximate",

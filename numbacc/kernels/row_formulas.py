@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Any
 
-from .arithmetic import exp, reciprocal_root
+from .arithmetic import exp, reciprocal, reciprocal_root, shared_out
 from .fold_formulas import add, add_two, larger, part, same
 from .formula import Formula, Reduction, RowFormula
+from .row_exponents import EXPONENT_ROWS, LOG_SOFTMAX, SOFTMAX, log_softmax, logarithm, softmax
 
 
 def _sum(function, finish=same, parts=1):
@@ -36,23 +37,8 @@ def above(x, largest):
 
 
 def inverse(total, count):
-    """(1 / Σ,)."""
-    return (1.0 / total,)
-
-
-def logarithm(total, count):
-    """(log Σ,)."""
-    return (math.log(total),)
-
-
-def softmax(x, largest, factor):
-    """(e^(x - max) / Σ e^(x - max),)."""
-    return (exp(x - largest) * factor,)
-
-
-def log_softmax(x, largest, total):
-    """(x - max - log Σ e^(x - max),)."""
-    return (x - largest - total,)
+    """(1 / Σ,); the largest of the numbers brings 1 to Σ."""
+    return (reciprocal(total),)
 
 
 def product(dy, y):
@@ -84,7 +70,7 @@ _MAXIMUM = Reduction("max", part, start=(-math.inf,), merge=larger, finish=same)
 
 def rms_factor(total, count, eps):
     """(1 / √(Σ x² / n + eps),)."""
-    return (1.0 / math.sqrt(total / count + eps),)
+    return (reciprocal_root(shared_out(total, count) + eps),)
 
 
 def rms_square(x, eps):
@@ -109,7 +95,7 @@ def rms_norm_w(x, w, factor, eps):
 
 def mean_of(total, count, eps):
     """(Σ / n,)."""
-    return (total / count,)
+    return (shared_out(total, count),)
 
 
 def value(x, eps):
@@ -233,8 +219,9 @@ def layer_backward_w(dy, x, w, mean, factor, middle, slope, eps):
 
 
 _ALL = (
-    RowFormula("softmax", softmax, (_MAXIMUM, _sum(above, inverse))),
-    RowFormula("log_softmax", log_softmax, (_MAXIMUM, _sum(above, logarithm))),
+    RowFormula("softmax", softmax, (_MAXIMUM, _sum(above, inverse)), SOFTMAX),
+    RowFormula("log_softmax", log_softmax, (_MAXIMUM, _sum(above, logarithm)), LOG_SOFTMAX),
+    *EXPONENT_ROWS,
     RowFormula("softmax_backward", softmax_backward, (_sum(product),)),
     RowFormula("log_softmax_backward", log_softmax_backward, (_sum(first_of),)),
     RowFormula("rms_norm", rms_norm, (_sum(rms_square, rms_factor),)),

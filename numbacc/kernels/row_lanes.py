@@ -20,11 +20,12 @@ from .specs import VECTOR_BYTES
 if SIMULATED:
     from .simulated_rows import kept_memory, make_keeping
 else:
-    from ..base._numba import intrinsic, ir
+    from ..base._numba import capability_compiled_for, intrinsic, ir
     from . import formats
     from .access import address_of, aggregate, lanes_type, pointer_to, resized
     from .fold_lanes import numbers_of, put_run, run_at
-    from .formats import I32
+    from .formats import I32, I64
+    from .instructions import assembly
 
     I8 = ir.IntType(8)
 
@@ -45,6 +46,9 @@ else:
 
 __all__ = ["keeping", "kept_memory"]
 
+#: Copies from memory to shared memory that no register sees, and the compute capability that they are known from.
+_COPY, _COPIES_FROM = "cp.async.{}.shared.global [$0], [$1], {};", (8, 0)
+
 
 @lru_cache(maxsize=256)
 def keeping(spec: RowSpec, runs: int) -> SimpleNamespace:
@@ -53,10 +57,13 @@ def keeping(spec: RowSpec, runs: int) -> SimpleNamespace:
     Returns:
         a namespace of
         ``load(addresses, at, tile, slot, step)``: `runs` times `width` numbers of each input, given for each run the
-        offsets into all; ``keep``: the same, and what is kept is put in the tile: access `slot` of it and the next of
-        each input and run, `step` behind one another; ``again``: the same from there;
+        offsets into all; ``again``: the same, with what is kept out of the tile: access `slot` of it and the next of
+        each input and run, `step` behind one another;
+        ``bring(addresses, at, tile, slot, step)``: begin to copy there what is kept; ``arrived()``: until all of a
+        thread's is there;
         ``first(addresses, at)``, ``rest(addresses, at)``: numbers of the inputs that are kept, and of the others;
-        ``store(addresses, at, values, inside)``: as many numbers of each output, of the runs that are inside;
+        ``store(addresses, at, values, inside)``: as many numbers of each output, of the runs that are inside: one truth
+        value for each, or one for all;
         ``note(addresses, at, values)``: one number of each of the last outputs, which have one a row.
     """
     reads, writes = (
@@ -70,6 +77,12 @@ if not SIMULATED:
 
     def make_keeping(spec: Any, reads: Sequence[Any], writes: Sequence[Any], runs: int) -> dict[str, Any]:
         width, kept, results = spec.width, spec.kept, len(spec.writes) - spec.stats
+        # Of 16 bytes past the first cache, which has nothing to gain.
+        copied = "cg" if spec.access_bytes == VECTOR_BYTES else "ca", spec.access_bytes
+
+        def is_copied() -> bool:
+            """Whether the GPU copies such accesses by itself."""
+            return spec.access_bytes >= 4 and capability_compiled_for() >= _COPIES_FROM
 
         def kept_at(builder: Any, args: Any, k: int, run: int, kind: Any) -> Any:
             """A pointer to what the tile has of a run of input k."""
@@ -105,7 +118,7 @@ if not SIMULATED:
             chosen = [reads[k] for k in which]
             return lanes_type(chosen, len(chosen), runs * width)
 
-        def loading(puts: bool, takes: bool) -> Any:
+        def loading(takes: bool) -> Any:
             every = range(len(reads))
 
             @intrinsic
@@ -114,16 +127,43 @@ if not SIMULATED:
                     def get(operand: Any, address: Any, k: int, run: int) -> Any:
                         if takes:
                             return builder.load(kept_at(builder, args, k, run, kind_of(operand)))
-                        bits = bits_of(builder, operand, address)
-                        if puts:
-                            builder.store(bits, kept_at(builder, args, k, run, bits.type))
-                        return bits
+                        return bits_of(builder, operand, address)
 
                     return loaded(context, builder, every, args, get)
 
                 return lanes_of(every)(addresses, at, tile, slot, step), generate
 
             return load
+
+        @intrinsic
+        def bring(typing: Any, addresses: Any, at: Any, tile: Any, slot: Any, step: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                found = []
+                for run in range(runs):
+                    offsets = builder.extract_value(args[1], run)
+                    for k, operand in enumerate(reads[:kept]):
+                        address = address_of(builder, (args[0], offsets), k, operand.dtype.itemsize)
+                        target = kept_at(builder, args, k, run, kind_of(operand))
+                        if is_copied():
+                            place = builder.trunc(builder.ptrtoint(target, I64), I32)
+                            assembly(builder, ir.VoidType(), _COPY.format(*copied), "r,l,~{memory}", [place, address],
+                                     "convergent")  # fmt: skip
+                        else:
+                            found.append((bits_of(builder, operand, address), target))
+                for bits, target in found:
+                    builder.store(bits, target)
+                return context.get_dummy_value()
+
+            return types.void(addresses, at, tile, slot, step), generate
+
+        @intrinsic
+        def arrived(typing: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                if is_copied():
+                    assembly(builder, ir.VoidType(), "cp.async.wait_all;", "~{memory}", [], "convergent")
+                return context.get_dummy_value()
+
+            return types.void(), generate
 
         def loading_some(which: range) -> Any:
             @intrinsic
@@ -141,13 +181,14 @@ if not SIMULATED:
         @intrinsic
         def store(typing: Any, addresses: Any, at: Any, values: Any, inside: Any) -> Any:
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                for run in range(runs):
-                    offsets = builder.extract_value(args[1], run)
-                    with builder.if_then(builder.extract_value(args[3], run)):
-                        for k, operand in enumerate(writes[:results]):
-                            address = address_of(builder, (args[0], offsets), k, operand.dtype.itemsize)
-                            lanes = [builder.extract_value(args[2], (k, run * width + j)) for j in range(width)]
-                            put_run(context, builder, operand, values[k].dtype, address, lanes)
+                for part in range(len(inside)):
+                    with builder.if_then(builder.extract_value(args[3], part)):
+                        for run in range(part, part + 1 if len(inside) > 1 else runs):
+                            offsets = builder.extract_value(args[1], run)
+                            for k, operand in enumerate(writes[:results]):
+                                address = address_of(builder, (args[0], offsets), k, operand.dtype.itemsize)
+                                lanes = [builder.extract_value(args[2], (k, run * width + j)) for j in range(width)]
+                                put_run(context, builder, operand, values[k].dtype, address, lanes)
                 return context.get_dummy_value()
 
             return types.void(addresses, at, values, inside), generate
@@ -165,9 +206,10 @@ if not SIMULATED:
             return types.void(addresses, at, values), generate
 
         return {
-            "load": loading(False, False),
-            "keep": loading(True, False),
-            "again": loading(False, True),
+            "load": loading(False),
+            "again": loading(True),
+            "bring": bring,
+            "arrived": arrived,
             "first": loading_some(range(kept)),
             "rest": loading_some(range(kept, len(reads))),
             "store": store,

@@ -17,21 +17,15 @@ from ..base._numba import cuda
 from ..base.dtypes import TABLE
 from . import groups
 from .fold_lanes import parts_intrinsics
-from .folds import settling, spreading
-from .groups import CELLS, settling_blocks, settling_warps
+from .folds import spreading
+from .groups import CELLS
 from .intrinsics import operands, scalar_reader
 from .row_lanes import keeping, kept_memory
 from .row_specs import ACROSS_THREADS, RowSpec
+from .row_stages import each_stage, integer_of, settling_of, stage_of
+from .row_tiles import in_shared
 from .specialize import specialize
 from .specs import Kernel, words_of
-
-#: Numbers that a thread has in registers where results are written of rows in shared memory.
-_WRITE_NUMBERS = 32
-
-
-def _write_runs(spec: RowSpec) -> int:
-    """Accesses under way at once where results are written, and all inputs are in registers."""
-    return 1 << min(max(_WRITE_NUMBERS // (spec.width * len(spec.reads)), 1), spec.runs).bit_length() - 1
 
 
 def insides(runs: int) -> Callable[..., Any]:
@@ -71,69 +65,15 @@ def spreading_some(io: SimpleNamespace, runs: int) -> Callable[..., Any]:
     return jitted
 
 
-# ---------------------------------------------------------------- what a stage is
+def spreading_whole(io: SimpleNamespace, runs: int) -> Callable[..., Any]:
+    """`spreading_some` where all items are before the end, or none is."""
+    spread = spreading(io.offsets, io.unravel, runs)
 
+    def spread_all(here, item, step, line, steps):
+        return spread(here, item if item < line[0] else 0, step, line, steps)
 
-def _stage(spec: RowSpec, number: int) -> SimpleNamespace:
-    """A stage's reduction, and its intrinsics."""
-    reduction = spec.formula.stages[number]
-    functions = (reduction.function, reduction.merge, reduction.finish)
-    function, merge, done = (specialize(each, spec.compute, spec.narrow) for each in functions)
-    starts = tuple(np.dtype(spec.compute).type(start) for start in reduction.start)
-    parts = parts_intrinsics((spec.compute,) * len(starts), starts, spec.compute)
-    return SimpleNamespace(**vars(parts), function=function, merge=merge, done=done)
-
-
-def _settling(spec: RowSpec, stage: SimpleNamespace, number: int, walks: bool = False) -> Any:
-    """The device function (parts, cells, base, thread, rank, group, apart, blocks) -> the parts of all of a row's
-    threads; cells from `base` on are this row's."""
-    if spec.form == "across":
-        put, take, settle, place = stage.put, stage.take, settling(stage, 1), number * ACROSS_THREADS
-
-        def across(parts, cells, base, thread, rank, group, apart, blocks):
-            put(cells, 0, base + place + thread, parts)
-            settle(cells, base + place + thread, rank, group, apart)
-            cuda.syncthreads()
-            return take(cells, 0, base + place + thread - rank * apart)
-
-        return cuda.jit(device=True)(across)
-    threads, place = settling_warps(stage, spec.warps, walks), number * CELLS
-
-    def settle_threads(parts, cells, base, thread, rank, group, apart, blocks):
-        return threads(parts, cells, base + place, thread, rank, group)
-
-    found = cuda.jit(device=True)(settle_threads)
-    if not spec.is_cluster:
-        return found
-    clusters = settling_blocks(stage, number == 0 and not walks)
-
-    def settle_all(parts, cells, base, thread, rank, group, apart, blocks):
-        parts = found(parts, cells, base, thread, rank, group, apart, blocks)
-        return clusters(parts, cells, base + place, thread, blocks)
-
-    return cuda.jit(device=True)(settle_all)
-
-
-def _each_stage(spec: RowSpec, make: Callable[..., Any], number: int) -> Any:
-    """The device function (row, at, more) -> the results of the stages up to this number.
-
-    `make(number)` is the device function (row, at, more, given) -> those of one, given those of all before and the
-    scalars. `row` and `at` are tuples that the caller knows.
-    """
-    own = make(number)
-
-    def first(row, at, more):
-        return own(row, at, more, more)
-
-    if number == 0:
-        return cuda.jit(device=True)(first)
-    before = _each_stage(spec, make, number - 1)
-
-    def later(row, at, more):
-        known = before(row, at, more)
-        return known + own(row, at, more, known + more)
-
-    return cuda.jit(device=True)(later)
+    jitted: Callable[..., Any] = cuda.jit(device=True)(spread_all)
+    return jitted
 
 
 # ---------------------------------------------------------------- rows in registers
@@ -152,8 +92,9 @@ def reducing_registers(spec: RowSpec, gathering: Callable[..., Any], walks: bool
     """
 
     def make(number: int) -> Any:
-        stage = _stage(spec, number)
-        gather, finish, done, settle = gathering(stage), stage.finish, stage.done, _settling(spec, stage, number, walks)
+        stage = stage_of(spec, number)
+        gather, settle = gathering(stage), settling_of(spec, stage, number, walks)
+        finish, done = stage.finish, stage.done
 
         def reduce(row, at, more, given):
             source, inside, count = row
@@ -164,13 +105,15 @@ def reducing_registers(spec: RowSpec, gathering: Callable[..., Any], walks: bool
 
         return cuda.jit(device=True)(reduce)
 
-    return _each_stage(spec, make, len(spec.formula.stages) - 1)
+    return each_stage(spec, make, len(spec.formula.stages) - 1)
 
 
 def _in_registers(spec: RowSpec, io: SimpleNamespace) -> Any:
     """The device function (ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more) -> the results of
     all stages: a row that a group of threads holds is read, reduced and written."""
-    lanes, spread, inside_of = keeping(spec, spec.runs), spreading_some(io, spec.runs), insides(spec.runs)
+    lanes = keeping(spec, spec.runs)
+    spread = (spreading_whole if spec.whole else spreading_some)(io, spec.runs)
+    inside_of = insides(1 if spec.whole else spec.runs)
     first, rest, store, map_lanes = lanes.first, lanes.rest, lanes.store, io.map_lanes
     function = specialize(spec.formula.function, spec.compute, spec.narrow)
 
@@ -185,110 +128,19 @@ def _in_registers(spec: RowSpec, io: SimpleNamespace) -> Any:
 
     reduce_all = reducing_registers(spec, gathering)
 
+    def reduce(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more):
+        places, inside = spread(here, item, step, line, steps), inside_of(item, step, line[0])
+        return reduce_all(((first(ins, places), ins, places), inside, line[0]), at, more)
+
+    if spec.is_reduction:
+        return cuda.jit(device=True)(reduce)
+
     def run(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more):
         places, inside = spread(here, item, step, line, steps), inside_of(item, step, line[0])
         values = first(ins, places)
         results = reduce_all(((values, ins, places), inside, line[0]), at, more)
         found = map_lanes(function, values + rest(ins, places), results + more)
         store(outs, spread(here, item, step, line, out_steps), found, inside)
-        return results
-
-    return cuda.jit(device=True)(run)
-
-
-# ---------------------------------------------------------------- rows in shared memory
-
-
-def _gathering(spec: RowSpec, io: SimpleNamespace, stage: SimpleNamespace, how: str, runs: int) -> Any:
-    """The device function (parts, ins, here, item, step, end, line, steps, tile, slot, threads, given) -> (the parts
-    and those of all runs at item, item + step, ... before the end, the next item, the next slot).
-
-    Args:
-        spec, io: the kernel.
-        stage: the reduction.
-        how: a name in `row_lanes.keeping`.
-        runs: how many are under way at once.
-    """
-    load, spread = getattr(keeping(spec, runs), how), spreading(io.offsets, io.unravel, runs)
-    first, fold, join, function, merge = stage.first, stage.fold(1), stage.join, stage.function, stage.merge
-    slots = runs * spec.kept
-
-    def gather(parts, ins, here, item, step, end, line, steps, tile, slot, threads, given):
-        while item + (runs - 1) * step < end:
-            at = spread(here, item, step, line, steps)
-            parts = join(merge, parts, fold(merge, first(function, load(ins, at, tile, slot, threads), given)))
-            item += runs * step
-            slot += slots * threads
-        return parts, item, slot
-
-    these = cuda.jit(device=True)(gather)
-    if runs == 1:
-        return these
-    fewer = _gathering(spec, io, stage, how, runs // 2)
-
-    def gather_all(parts, ins, here, item, step, end, line, steps, tile, slot, threads, given):
-        parts, item, slot = these(parts, ins, here, item, step, end, line, steps, tile, slot, threads, given)
-        return fewer(parts, ins, here, item, step, end, line, steps, tile, slot, threads, given)
-
-    return cuda.jit(device=True)(gather_all)
-
-
-def _mapping(spec: RowSpec, io: SimpleNamespace, how: str, runs: int) -> Any:
-    """The device function that writes a row up to an end, given the results of all stages, and returns the next item
-    and slot."""
-    lanes, spread = keeping(spec, runs), spreading(io.offsets, io.unravel, runs)
-    load, store, map_lanes, inside = getattr(lanes, how), lanes.store, io.map_lanes, (True,) * runs
-    function, slots = specialize(spec.formula.function, spec.compute, spec.narrow), runs * spec.kept
-
-    def write(ins, outs, here, item, step, end, line, steps, out_steps, tile, slot, threads, given):
-        while item + (runs - 1) * step < end:
-            values = load(ins, spread(here, item, step, line, steps), tile, slot, threads)
-            store(outs, spread(here, item, step, line, out_steps), map_lanes(function, values, given), inside)
-            item += runs * step
-            slot += slots * threads
-        return item, slot
-
-    these = cuda.jit(device=True)(write)
-    if runs == 1:
-        return these
-    fewer = _mapping(spec, io, how, runs // 2)
-
-    def write_all(ins, outs, here, item, step, end, line, steps, out_steps, tile, slot, threads, given):
-        item, slot = these(ins, outs, here, item, step, end, line, steps, out_steps, tile, slot, threads, given)
-        return fewer(ins, outs, here, item, step, end, line, steps, out_steps, tile, slot, threads, given)
-
-    return cuda.jit(device=True)(write_all)
-
-
-def _in_shared(spec: RowSpec, io: SimpleNamespace) -> Any:
-    """As `_in_registers`, of rows of which a thread keeps `held` accesses in shared memory."""
-
-    def make(number: int) -> Any:
-        stage = _stage(spec, number)
-        gather = _gathering(spec, io, stage, "load", spec.runs)
-        gather_kept = _gathering(spec, io, stage, "again" if number else "keep", spec.runs)
-        start, finish, done, settle = stage.start(1), stage.finish, stage.done, _settling(spec, stage, number)
-
-        def reduce(row, at, more, given):
-            ins, here, item, step, end, line, steps, tile, threads = row
-            cells, base, thread, rank, group, apart, blocks = at
-            found, item, _ = gather_kept(start(), ins, here, item, step, end, line, steps, tile, thread, threads, given)
-            found, _, _ = gather(found, ins, here, item, step, line[0], line, steps, tile, thread, threads, given)
-            found = settle(found, cells, base, thread, rank, group, apart, blocks)
-            return finish(done, found, line[0], more)
-
-        return cuda.jit(device=True)(reduce)
-
-    reduce_all = _each_stage(spec, make, len(spec.formula.stages) - 1)
-    write, write_kept = (_mapping(spec, io, how, _write_runs(spec)) for how in ("load", "again"))
-
-    def run(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more):
-        threads, thread = cuda.blockDim.x * cuda.blockDim.y, at[2]
-        end = min(held * step, line[0])
-        results = reduce_all((ins, here, item, step, end, line, steps, tile, threads), at, more)
-        given = results + more
-        item, _ = write_kept(ins, outs, here, item, step, end, line, steps, out_steps, tile, thread, threads, given)
-        write(ins, outs, here, item, step, line[0], line, steps, out_steps, tile, thread, threads, given)
         return results
 
     return cuda.jit(device=True)(run)
@@ -330,6 +182,22 @@ def _no_memory():
     return 0
 
 
+@cuda.jit(device=True)
+def _same_row(results, more):
+    """What stages have found is stored as it is."""
+    return results
+
+
+def _of_row(spec: RowSpec, apply: Any) -> Any:
+    """The device function (results, more) -> what the formula makes of the results of all stages."""
+    function = specialize(spec.formula.function, spec.compute, spec.narrow)
+
+    def of_row(results, more):
+        return apply(function, results, more)
+
+    return cuda.jit(device=True)(of_row)
+
+
 def make(spec: RowSpec) -> Kernel:
     """A block of x times y threads: x of them take a row, or across, y, and neighbours neighbouring rows.
 
@@ -343,9 +211,10 @@ def make(spec: RowSpec) -> Kernel:
     each = len(stages) * (ACROSS_THREADS if spec.form == "across" else CELLS)
     parts = parts_intrinsics((spec.compute,), (np.dtype(spec.compute).type(0),), spec.compute)
     cell, enter, leave, placing = parts.cell, parts.enter, parts.leave, _placing(spec)
-    run = (_in_shared if spec.is_dynamic else _in_registers)(spec, io)
-    memory = kept_memory if spec.is_dynamic else _no_memory
-    has_stats = spec.stats > 0
+    run = (in_shared if spec.is_dynamic else _in_registers)(spec, io)
+    memory = kept_memory if spec.is_dynamic and not spec.is_reduction else _no_memory
+    of_row = _of_row(spec, own.apply) if spec.is_reduction else _same_row
+    has_stats, integer = spec.stats > 0, integer_of(spec)
 
     def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, blocks, held, words):
         more = scalars(words)
@@ -353,15 +222,15 @@ def make(spec: RowSpec) -> Kernel:
         cells = cuda.shared.array((slots, each), cell)
         leave()
         row, place, rank, group, apart = placing(blocks)
-        thread = cuda.threadIdx.y * cuda.blockDim.x + cuda.threadIdx.x
+        row, thread = integer(row), np.int32(cuda.threadIdx.y * cuda.blockDim.x + cuda.threadIdx.x)
         inside = row < rows
         here, line = unravel(row if inside else 0, outer), (columns,)
         # All threads take part in every stage.
-        item, step = place * width if inside else columns, group * blocks * width
+        item, step = integer(place * width) if inside else columns, integer(group * blocks * width)
         at = cells, 0, thread, rank, group, apart, blocks
         results = run(ins, outs, here, item, step, line, in_steps, out_steps, memory(), held, at, more)
         if has_stats and place == 0 and inside:
-            note(outs, offsets(here + (0,), out_steps), results)
+            note(outs, offsets(here + (0,), out_steps), of_row(results, more))
 
     return kernel
 

@@ -27,13 +27,15 @@ class RowSpec(NamedTuple):
         formula: what it does.
         reads, writes: names of the inputs' and outputs' dtypes.
         kept: how many of the inputs, the first ones, a thread keeps from one stage to the next.
-        stats: how many of the outputs, the last ones, have one element a row: results of the stages.
+        stats: how many of the outputs, the last ones, have one element a row: results of the stages. Where all have,
+            what the formula makes of these results.
         rank, wide, width, compute, scalars: as in `KernelSpec`.
         form: where a row is kept: "registers"; "shared", in shared memory; "across", there too, threads side by side
             taking rows side by side.
         runs: accesses of each input that a thread has under way at once; in registers all that it has.
         is_cluster: True where several blocks share a row.
         warps: how many warps of a block take a row together, at most: one of `ROW_WARPS`.
+        whole: True where all accesses of each thread in registers are inside a row.
     """
 
     formula: RowFormula
@@ -50,6 +52,7 @@ class RowSpec(NamedTuple):
     runs: int = 1
     is_cluster: bool = False
     warps: int = ROW_WARPS[-1]
+    whole: bool = False
 
     @property
     def needs_alignment(self) -> bool:
@@ -63,8 +66,13 @@ class RowSpec(NamedTuple):
 
     @property
     def narrow(self) -> bool:
-        """As in `KernelSpec`."""
-        return all(name != self.compute for name in self.writes[: len(self.writes) - self.stats])
+        """As in `KernelSpec`; where nothing but statistics is written, of what is read."""
+        return all(name != self.compute for name in self.writes[: len(self.writes) - self.stats] or self.reads)
+
+    @property
+    def is_reduction(self) -> bool:
+        """True where nothing but statistics is written: what the formula makes of the results of all stages."""
+        return self.stats == len(self.writes)
 
     @property
     def access_bytes(self) -> int:
@@ -74,7 +82,7 @@ class RowSpec(NamedTuple):
     @property
     def launch_bounds(self) -> tuple[int, int]:
         """Threads of a block, at most, and blocks that fit a multiprocessor together."""
-        if self.form != "shared" or self.compute == "float64":
+        if self.form != "shared" or self.is_reduction or self.compute == "float64":
             return ROW_BOUNDS
         return WARP * self.warps, max(SHARED_THREADS // (WARP * self.warps), 1)
 
@@ -86,7 +94,17 @@ class RowSpec(NamedTuple):
     @property
     def sources(self) -> tuple[str, ...]:
         """The modules of this folder that write the kernel."""
-        return ("row_maps", "row_lanes", "row_specs", "groups", "folds", "fold_lanes")
+        return (
+            "row_maps",
+            "row_stages",
+            "row_tiles",
+            "row_lanes",
+            "row_specs",
+            "groups",
+            "folds",
+            "fold_lanes",
+            "chunks",
+        )
 
     @property
     def identity(self) -> str:

@@ -30,21 +30,29 @@ def make_keeping(spec: Any, reads: Sequence[Any], writes: Sequence[Any], runs: i
     """See `row_lanes.keeping`."""
     width, results, kept = spec.width, len(spec.writes) - spec.stats, spec.kept
 
-    def loading(which: range, puts: bool = False, takes: bool = False) -> Any:
+    def kept_at(tile: Any, slot: int, step: int, k: int, run: int, operand: Any) -> Any:
+        """What the tile has of a run of input k."""
+        start = (slot + (run * kept + k) * step) * spec.access_bytes
+        return tile[start : start + spec.access_bytes].view(operand.dtype.numpy)
+
+    def bring(addresses: Any, at: Any, tile: Any, slot: int, step: int) -> None:
+        for run, offsets in enumerate(at):
+            for k, operand in enumerate(reads[:kept]):
+                source = _element(addresses[k], offsets[k], operand.dtype, width, False)
+                kept_at(tile, slot, step, k, run, operand)[:] = source
+
+    def loading(which: range, takes: bool = False) -> Any:
         def load(addresses: Any, at: Any, tile: Any = _NOTHING, slot: int = 0, step: int = 0) -> Any:
             found: list[list[Any]] = [[] for _ in which]
             for run, offsets in enumerate(at):
                 for k, operand in enumerate(reads):
                     if k not in which:
                         continue
-                    start = (slot + (run * kept + k) * step) * spec.access_bytes
-                    cell: Any = tile[start : start + spec.access_bytes].view(operand.dtype.numpy) if k < kept else ()
                     if takes and k < kept:
+                        cell = kept_at(tile, slot, step, k, run, operand)
                         values = [cast(value, np.dtype(operand.number))[()] for value in cell]
                     else:
                         values = _numbers(operand, addresses[k], offsets[k], width, False)
-                    if puts and k < kept:
-                        cell[:] = cast(np.asarray(values), cell.dtype)
                     found[k - which.start] += values
             return tuple(map(tuple, found))
 
@@ -60,7 +68,7 @@ def make_keeping(spec: Any, reads: Sequence[Any], writes: Sequence[Any], runs: i
             for k, operand in enumerate(writes[:results]):
                 for start in range(0, width, operand.access):
                     first = run * width + start
-                    if inside[run]:
+                    if inside[run if len(inside) > 1 else 0]:
                         own = values[k][first : first + operand.access]
                         put(addresses[k], offsets[k] + start, operand.dtype, own)
 
@@ -71,8 +79,9 @@ def make_keeping(spec: Any, reads: Sequence[Any], writes: Sequence[Any], runs: i
     every = range(len(reads))
     return {
         "load": loading(every),
-        "keep": loading(every, puts=True),
         "again": loading(every, takes=True),
+        "bring": bring,
+        "arrived": lambda: None,
         "first": loading(range(kept)),
         "rest": loading(range(kept, len(reads))),
         "store": store,

@@ -13,6 +13,8 @@ import numpy as np
 from ..base.casts import cast
 from ..base.layout import CPU, numpy_view
 from ..device.fold_kernels import FoldExecutable, FoldTask
+from ..device.row_executable import RowExecutable, RowTask
+from ..kernels.specs import VECTOR_BYTES
 from .base import Plan
 
 
@@ -58,3 +60,20 @@ class FoldPlan(OwnScalars, FoldExecutable):
             target, shape = made[view.argument], task.lengths(task.kept)
             np.copyto(numpy_view(target, view.offset, shape, view.strides), cast(result, target.dtype))
         return made
+
+
+class RowFoldPlan(FoldPlan):
+    """A planned reduction along many rows, which threads that share a row bring together in registers.
+
+    Args:
+        task: what it is.
+        rows: the same as a task of rows: only where arrays are aligned so that accesses are as wide as can be.
+    """
+
+    def __init__(self, task: FoldTask, rows: RowTask):
+        super().__init__(task)
+        self._by_rows = RowExecutable(rows)
+
+    def _make(self, key: Any, trial: Any) -> Any:
+        wide = self._by_rows.access_bytes(key) == VECTOR_BYTES
+        return self._by_rows.choose(key) if wide else super()._make(key, trial)

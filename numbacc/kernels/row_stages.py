@@ -1,0 +1,92 @@
+"""The stages of kernels that normalize rows: each a reduction of the row, whose threads bring their parts together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from ..base._numba import cuda
+from .chunks import chunked
+from .fold_lanes import parts_intrinsics
+from .folds import settling
+from .groups import CELLS, settling_blocks, settling_warps
+from .row_specs import ACROSS_THREADS, RowSpec
+from .specialize import specialize
+
+
+def integer_of(spec: RowSpec) -> Any:
+    """What counts elements: Numba makes 64 bits of what it adds or multiplies."""
+    return np.int64 if spec.wide else np.int32
+
+
+def stage_of(spec: RowSpec, number: int) -> SimpleNamespace:
+    """A stage's reduction, and its intrinsics."""
+    reduction = spec.formula.stages[number]
+    functions = (reduction.function, reduction.merge, reduction.finish)
+    function, merge, done = (specialize(each, spec.compute, spec.narrow) for each in functions)
+    starts = tuple(np.dtype(spec.compute).type(start) for start in reduction.start)
+    names = (spec.compute,) * len(starts)
+    parts = parts_intrinsics(names, starts, spec.compute)
+    chunk = None
+    if reduction.chunk is not None:
+        chunk = chunked(reduction.chunk, spec.compute, spec.narrow, names, starts, spec.compute)
+    return SimpleNamespace(**vars(parts), function=function, merge=merge, done=done, chunk=chunk)
+
+
+def settling_of(spec: RowSpec, stage: SimpleNamespace, number: int, walks: bool = False) -> Any:
+    """The device function (parts, cells, base, thread, rank, group, apart, blocks) -> the parts of all of a row's
+    threads; cells from `base` on are this row's.
+
+    `walks`: groups take row after row. Each waits for its own threads alone, and the kernel has waited for all blocks
+    of a cluster to begin.
+    """
+    if spec.form == "across":
+        put, take, settle, place = stage.put, stage.take, settling(stage, 1), number * ACROSS_THREADS
+
+        def across(parts, cells, base, thread, rank, group, apart, blocks):
+            put(cells, 0, base + place + thread, parts)
+            settle(cells, base + place + thread, rank, group, apart)
+            cuda.syncthreads()
+            return take(cells, 0, base + place + thread - rank * apart)
+
+        return cuda.jit(device=True)(across)
+    threads, place = settling_warps(stage, spec.warps, walks), number * CELLS
+
+    def settle_threads(parts, cells, base, thread, rank, group, apart, blocks):
+        return threads(parts, cells, base + place, thread, rank, group)
+
+    found = cuda.jit(device=True)(settle_threads)
+    if not spec.is_cluster:
+        return found
+    clusters = settling_blocks(stage, number == 0 and not walks)
+
+    def settle_all(parts, cells, base, thread, rank, group, apart, blocks):
+        parts = found(parts, cells, base, thread, rank, group, apart, blocks)
+        return clusters(parts, cells, base + place, thread, blocks)
+
+    return cuda.jit(device=True)(settle_all)
+
+
+def each_stage(spec: RowSpec, make: Callable[..., Any], number: int) -> Any:
+    """The device function (row, at, more) -> the results of the stages up to this number.
+
+    `make(number)` is the device function (row, at, more, given) -> those of one, given those of all before and the
+    scalars. `row` and `at` are tuples that the caller knows.
+    """
+    own = make(number)
+
+    def first(row, at, more):
+        return own(row, at, more, more)
+
+    if number == 0:
+        return cuda.jit(device=True)(first)
+    before = each_stage(spec, make, number - 1)
+
+    def later(row, at, more):
+        known = before(row, at, more)
+        return known + own(row, at, more, known + more)
+
+    return cuda.jit(device=True)(later)
