@@ -17,6 +17,7 @@ from numbacc import attention, cudnn
 from numbacc.attention.fusing import Fused
 from numbacc.base.dispatch import simulated
 from numbacc.errors import DTypeError, OptionError, ShapeError
+from numbacc_bindings.cudnn import cudnn as library
 
 pytestmark = pytest.mark.usefixtures("poison")
 
@@ -59,24 +60,32 @@ def sees(mask, i, j):
     return -after <= i - j < mask.length
 
 
+#: A Hopper's tensor cores add products of float8 in 14 bits, cut off, whatever the dtype of the sum (DeepSeek-AI 2024,
+#: arXiv:2412.19437, section 3.3.2): so far a score may be off, in parts of the sum of its products' magnitudes.
+_SUMS_IN_14_BITS = 2.0**-12
+
+
 class Exact(NamedTuple):
-    """Results in float64, and how far roundings to float8 may move o."""
+    """Results in float64, and how far roundings to float8 may move o, and sums of the first product the statistics."""
 
     o: Any
     room: Any
     stats: Any
+    stats_room: Any
     amax_s: float
     amax_o: float
     amax_room: float
 
 
-def exact(case):
+def exact(case, on_gpu):
     """Whole matrices in float64, nothing rounded between the products."""
     scale = dict.fromkeys(SCALES, 1.0) | case.scales
     q, k, v = (each.astype(np.float64) for each in case[:3])
     group = q.shape[1] // k.shape[1]
     k, v = (np.repeat(each, group, axis=1) for each in (k, v))
-    scores = q @ k.swapaxes(2, 3) * (scale["descale_q"] * scale["descale_k"] * q.shape[3] ** -0.5)
+    factor = scale["descale_q"] * scale["descale_k"] * q.shape[3] ** -0.5
+    scores = q @ k.swapaxes(2, 3) * factor
+    moved = (np.abs(q) @ np.abs(k).swapaxes(2, 3) * factor).max(-1, keepdims=True) * (_SUMS_IN_14_BITS * on_gpu)
     visible = [[sees(case.mask, i, j) for j in range(k.shape[2])] for i in range(q.shape[2])]
     scores = np.where(visible, scores, -np.inf)
     weights = np.exp(scores - scores.max(-1, keepdims=True))
@@ -88,22 +97,24 @@ def exact(case):
     back = scale["descale_s"] * scale["descale_v"]
     o = scale["scale_s"] * weights @ v * back
     # Each weight is rounded once, with few bits for the small ones; then o.
-    off = (half * scale["scale_s"] * weights + least * (weights > 0)) @ np.abs(v) * back + 1e-5 * np.abs(o)
+    off = ((half + 2 * moved) * scale["scale_s"] * weights + least * (weights > 0)) @ np.abs(v) * back
+    off += 1e-5 * np.abs(o)
     stored = np.clip(o * scale["scale_o"], -float(kind.max), float(kind.max))
     room = off * scale["scale_o"] * (1 + half) + half * np.abs(stored) + least
-    return Exact(stored, room, stats, weights.max(), np.abs(o).max(), off.max())
+    stats_room = 1e-5 * (1 + np.abs(stats)) + moved[..., 0]
+    return Exact(stored, room, stats, stats_room, weights.max(), np.abs(o).max(), off.max())
 
 
-def check(case, o, stats=None, amax_s=None, amax_o=None):
-    wanted = exact(case)
+def check(place, case, o, stats=None, amax_s=None, amax_o=None):
+    wanted = exact(case, place.name == "gpu")
     assert (o.dtype, o.shape) == (case.q.dtype, wanted.o.shape)
     error = np.abs(o.astype(np.float64) - wanted.o)
     assert (error <= wanted.room).all(), (error / wanted.room).max()
     if stats is not None:
-        np.testing.assert_allclose(stats, wanted.stats, rtol=1e-5, atol=1e-5)
+        assert (np.abs(stats - wanted.stats) <= wanted.stats_room).all()
     if amax_s is not None:
         assert amax_s.shape == amax_o.shape == (1,) and amax_s.dtype == amax_o.dtype == np.float32
-        np.testing.assert_allclose(amax_s, wanted.amax_s, rtol=1e-4)
+        np.testing.assert_allclose(amax_s, wanted.amax_s, rtol=1e-4 + 2 * wanted.stats_room.max())
         assert abs(amax_o[0] - wanted.amax_o) <= wanted.amax_room
 
 
@@ -123,7 +134,7 @@ def attend(place, case, **more):
 def test_masks(place, name, dtype):
     for sizes in ({}, {"queries": 3, "keys": 9}, {"heads": (3, 1), "queries": 2, "keys": 2}):
         case = values(dtype, MASKS[name], **sizes)
-        check(case, *attend(place, case, return_stats=True, return_amax=True))
+        check(place, case, *attend(place, case, return_stats=True, return_amax=True))
 
 
 @each_dtype
@@ -131,22 +142,22 @@ def test_masks(place, name, dtype):
 def test_widths(place, sizes, dtype):
     """cuDNN gets multiples of 16."""
     case = values(dtype, "causal", width=sizes[0], value_width=sizes[1])
-    check(case, attend(place, case))
+    check(place, case, attend(place, case))
 
 
 @each_dtype
 @pytest.mark.parametrize("name", MASKS)
 def test_several_tiles(place, name, dtype):
     case = values(dtype, MASKS[name], queries=141, keys=205 if name != "window" else 141, width=64, value_width=64)
-    check(case, *attend(place, case, return_stats=True, return_amax=True))
+    check(place, case, *attend(place, case, return_stats=True, return_amax=True))
 
 
 @each_dtype
 @pytest.mark.parametrize("given", [(), ("descale_q",), ("scale_s", "descale_s"), ("scale_o", "descale_v"), SCALES])
 def test_scales_that_are_not_given_are_1(place, given, dtype):
     case = values(dtype, scales={name: SCALES[name] for name in given})
-    check(case, *attend(place, case, return_amax=True)[:1])
-    check(case, *attend(place, case, return_stats=True))
+    check(place, case, *attend(place, case, return_amax=True)[:1])
+    check(place, case, *attend(place, case, return_stats=True))
 
 
 @each_dtype
@@ -172,11 +183,11 @@ def test_strides(place, data):
 
     views = [place.operand(turned(each), **layouts[name]) for each, name in zip(case[:3], names, strict=False)]
     case = case._replace(**{name: turned(view.values) for view, name in zip(views, names, strict=False)})
-    out = place.empty(turned(exact(case).o).shape, case.q.dtype, **layouts["out"])
+    out = place.empty(turned(exact(case, False).o).shape, case.q.dtype, **layouts["out"])
     more = {**keywords(place, case), "layout": layout, "out": out.view}
     assert attention.forward(*(each.view for each in views), **more) is out.view
     out.assert_written_only()
-    check(case, turned(out.now()))
+    check(place, case, turned(out.now()))
 
 
 def test_amax_goes_where_it_is_asked_for(place):
@@ -189,7 +200,7 @@ def test_amax_goes_where_it_is_asked_for(place):
         outs = (o, many[skip_ : skip_ + 1], many[skip_ + 4 : skip_ + 5])
         assert attention.forward(*arrays, **keywords(place, case), return_amax=True, out=outs) is outs
         found = place.get(many)
-        check(case, place.get(o), None, found[skip_ : skip_ + 1], found[skip_ + 4 : skip_ + 5])
+        check(place, case, place.get(o), None, found[skip_ : skip_ + 1], found[skip_ + 4 : skip_ + 5])
         assert (found == 1e9).sum() == 6
 
 
@@ -198,7 +209,7 @@ def test_a_plan_takes_scales_by_name(place):
     arrays, more = [place.put(each) for each in case[:3]], keywords(place, case)
     plan = attention.forward_plan(*arrays, **more)
     more.pop("mask")
-    check(case, place.get(plan(*arrays, **more)))
+    check(place, case, place.get(plan(*arrays, **more)))
     assert plan.info.dtypes[0] == "float8_e5m2" and plan.info.math_dtype == "float32"
 
 
@@ -285,7 +296,8 @@ def test_there_is_a_plan(planner, name):
 def test_one_query_needs_a_newer_gpu(planner):
     asked = attention.request((2, 8, 1, 64), (2, 8, 256, 64), dtype="float8_e4m3fn")
     assert "float8 with one query needs compute capability 10.0" in cudnn.supports(asked, "H200").reason
-    assert cudnn.supports(asked, "B200")
+    if library.version() >= 92800:  # 9.19 has no such kernel for a B200 either, and says so in its own words
+        assert cudnn.supports(asked, "B200")
 
 
 def test_the_graph():
