@@ -18,6 +18,7 @@ from . import conv, elementwise, gated
 from .base import dtypes
 from .base.dispatch import has_gpu, launching_by, simulated
 from .base.layout import Layout, layout, row_major_strides
+from .conv import depthwise
 from .conv import plans as conv_plans
 from .device import copying, kernel_cache
 from .device.inspection import Noted
@@ -106,14 +107,15 @@ _IMAGES = [
 
 
 def _conv() -> None:
-    """What cuDNN leaves to us behind convolutions, and of int8 around them; copies of what starts where its fused
-    kernels cannot read it."""
+    """What cuDNN leaves to us behind convolutions, and of int8 around them; depthwise ones; copies of what starts where
+    its fused kernels cannot read it."""
     for dtype, (shape, kernels, order) in product(dtypes.FLOATS, _IMAGES):
         asked = conv.request(shape, kernels, dtype=dtype, bias=True, layout=order)
         _choose(conv_plans.everyday(asked.problem.call))
     for (shape, kernels, order), result in product(_IMAGES, ("int32", "float32")):
         asked = conv.request(shape, kernels, dtype="int8", bias=True, layout=order, out_dtype=result)
         _choose(conv_plans.everyday(asked.problem.call))
+    _choose(map(conv_plans.ConvPlan, depthwise.everyday()))
     for size in (1, 2, 4, 8):
         for lengths in ((8, 64, _SIDES[0], _SIDES[0]), (64,)):
             array = _dense(lengths, f"uint{8 * size}")

@@ -20,6 +20,7 @@ from ..libraries.choices import Algorithm
 from ..libraries.cudnn_graph import ALIGNED
 from ..plan.base import Plan
 from ..reference import conv as reference
+from . import depthwise
 from .lowering import Lowered, Way, lower, packed, ways, widened
 from .problem import Call, activations_of, resolve
 
@@ -52,6 +53,13 @@ class ConvPlan(Plan):
     def _make(self, key: tuple[bool, ...], trial: Trial | None) -> Any:
         if self._without_sums:
             return self._rest(key)
+        if all(key):
+            scratch = Scratch()
+            steps = depthwise.launches(self.problem, self._pairs(), scratch)
+            if len(steps) == 1:
+                return steps[0].executable
+            if steps:
+                return self._steps(steps, scratch, key, None, steps[0].executable.algorithm)
         untaken = None
         for lowered in self._lowered(key):
             try:

@@ -61,6 +61,36 @@ def _epilogue(activation: str | None, has_bias: bool, factor: float, whole: bool
     return Formula(name, _scaled(formula, factor), lambda v: (means(v * v.dtype.type(factor)),), origin=origin)
 
 
+@lru_cache(maxsize=64)
+def linear(activation: str | None, is_scaled: bool, adds: bool, has_bias: bool) -> Callable[..., Any]:
+    """The map (v, o, b, alpha, beta) -> (activation(alpha v + beta o + b),), without those that are not asked for.
+
+    Args:
+        is_scaled: whether there are alpha and beta, which are given together.
+        adds: whether there is o; then there are alpha and beta.
+        has_bias: whether there is b.
+    """
+    formula = identity if activation is None else activated(_ACTIVATIONS[activation])
+    if not is_scaled:
+        return biased(formula) if has_bias else formula
+
+    def scaled(v, alpha, beta):
+        return formula(alpha * v)
+
+    def scaled_biased(v, b, alpha, beta):
+        return formula(alpha * v + b)
+
+    def added(v, o, alpha, beta):
+        return formula(alpha * v + beta * o)
+
+    def added_biased(v, o, b, alpha, beta):
+        return formula(alpha * v + beta * o + b)
+
+    if adds:
+        return added_biased if has_bias else added
+    return scaled_biased if has_bias else scaled
+
+
 def _scaled(formula: Callable[..., Any], factor: float) -> Callable[..., Any]:
     """The map v -> formula(factor v)."""
     if factor == 1.0:

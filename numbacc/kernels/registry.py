@@ -9,6 +9,7 @@ from ..base._numba import kernel_signature
 from . import (
     attention,
     bits,
+    depthwise,
     draws,
     dropout,
     folds,
@@ -24,6 +25,7 @@ from . import (
     sorting,
 )
 from .attention_specs import AttentionSpec
+from .depthwise_specs import DepthwiseSpec
 from .draw_specs import DrawSpec
 from .list_specs import ListSpec
 from .row_specs import RowSpec, SumsSpec
@@ -34,6 +36,7 @@ from .specs import FoldSpec, Kernel, KernelSpec, RepackSpec, words_of
 _MAPS = {name: module for module in (maps, bits, dropout, gathers, reductions) for name in module.INNER}
 _OTHERS: dict[type, Any] = {
     AttentionSpec: attention,
+    DepthwiseSpec: depthwise,
     DrawSpec: draws,
     FoldSpec: folds,
     ListSpec: list_maps,
@@ -51,6 +54,7 @@ SCALARS = {name: module.SCALARS[name] for name, module in _MAPS.items()}
 Spec = (
     KernelSpec
     | AttentionSpec
+    | DepthwiseSpec
     | DrawSpec
     | FoldSpec
     | ListSpec
@@ -91,7 +95,7 @@ def takes_words(spec: Spec) -> bool:
     """True if the last parameter of `make(spec)` is the words of scalar arguments."""
     if isinstance(spec, KernelSpec):
         return spec.algorithm not in bits.INNER
-    return not isinstance(spec, (RepackSpec, ScanSpec, ScatterSpec, SortSpec))
+    return not isinstance(spec, (DepthwiseSpec, RepackSpec, ScanSpec, ScatterSpec, SortSpec))
 
 
 def signature(spec: Spec) -> Any:

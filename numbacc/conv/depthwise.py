@@ -1,0 +1,354 @@
+"""Depthwise convolutions by kernels of our own: which are taken, and how they are launched.
+
+They move each element once, and the time for that is all that they take, where there are few taps. cuDNN's first plans
+for them take up to forty times as long.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import product
+from math import gcd, prod
+from typing import Any, NamedTuple
+
+from ..base.dispatch import launcher_class
+from ..base.dtypes import FLOATS, TABLE
+from ..base.layout import Layout
+from ..device.geometry import power_of_two
+from ..device.map_executable import Kernel
+from ..device.steps import Scratch, Step
+from ..kernels.depthwise import COMBINE_PARTS
+from ..kernels.depthwise_specs import DEPTHWISE_THREADS, DepthwiseSpec
+from ..kernels.specs import VECTOR_BYTES, LaunchOrder
+from ..reference.conv import ACTIVATIONS
+from .problem import OPERANDS, Call, Problem
+from .requests import request
+
+#: Taps of a kernel, at most: what is done for each is unrolled.
+_TAPS = 49
+#: The longest stride of a gradient of the input: a tile is as long.
+_STRIDE = 4
+#: Places, rows and columns are counted in 32 bits, with room for what lies around an image.
+_LENGTH = 2**30
+#: Bytes of channels that threads side by side take: a line of a GPU's cache.
+_LINE = 128
+#: Bytes of an access of images, at least: in narrower ones our kernels are slow.
+_NARROWEST = 8
+#: Bytes of an access in gradients of kernels, at most: a thread has so many sums for each channel. And 32-bit registers
+#: for these, at most, while accesses are no narrower than a word.
+_SUMS_BYTES, _SUMS = 8, 64
+#: Rows and columns of a tile: at most, where there are few threads, in gradients of kernels, and of one row.
+_TILE, _SMALL, _SHARED, _ROW = (8, 4), (2, 4), (4, 4), (1, 8)
+#: Rows of taps, at most, of which a tile has many rows.
+_OVERLAP = 3
+#: Threads that keep an H200 busy, with so many channels each.
+_BUSY, _THREAD_CHANNELS = 100_000, 4
+#: Blocks that keep it busy, and tiles that a thread takes where there are more.
+_BLOCKS, _ROUNDS = 2112, 4
+#: Shares of kernels' gradients that blocks add up, about.
+_SHARES = 1056
+
+
+class Axis(NamedTuple):
+    """How tiles lie along rows or columns: see `kernels.depthwise`.
+
+    Attributes:
+        tile: places of a tile.
+        tiles: how many there are.
+        advance, begin, lead: as there.
+    """
+
+    tile: int
+    tiles: int
+    advance: int
+    begin: int
+    lead: int
+
+
+class Steps(NamedTuple):
+    """The steps of an array in elements; 0 along axes of length 1, and along rows where there are none.
+
+    Attributes:
+        first: along N, or of kernels along K.
+        row, column, channel: along these.
+    """
+
+    first: int
+    row: int
+    column: int
+    channel: int
+
+
+def launches(problem: Problem, pairs: Sequence[tuple[int, ...]], scratch: Scratch) -> list[Step]:
+    """The launches that compute a depthwise convolution of arrays that start at multiples of 16 bytes.
+
+    Args:
+        problem: any convolution.
+        pairs: as in `LaunchOrder`, of all operands: where one launch does it all.
+        scratch: gets what they need of scratch memory.
+
+    Returns:
+        one launch, of the problem's operands, or several steps; none where the convolution is left to cuDNN.
+    """
+    if not _is_ours(problem):
+        return []
+    return _filter(problem, scratch) if problem.call.direction == "backward_filter" else _convolve(problem, pairs)
+
+
+def everyday() -> Iterator[Call]:
+    """Convolutions of 3 x 3 taps in all directions, of few places and of many, with all that may follow."""
+    for dtype, batch, stride in product(FLOATS, (1, 256), (1, 2)):
+        shapes = (batch, 56, 56, 64), (64, 3, 3, 1)
+        asked = partial(request, *shapes, dtype=dtype, layout="NHWC", groups=64, padding=1, stride=stride)
+        found = [asked(direction=direction) for direction in OPERANDS]
+        if stride == 1:
+            found += [asked(bias=bias, activation=name) for bias in (False, True) for name in (None, *ACTIVATIONS)]
+        yield from (each.problem.call for each in found)
+
+
+def _is_ours(problem: Problem) -> bool:
+    found, call = problem.geometry, problem.call
+    window = found.window
+    if call.a.dtype.kind == "i" or not window.groups == found.channels == found.filters or window.dimensions > 2:
+        return False
+    numbers = (*window.padded(found.lengths), *(found.batch * prod(n) for n in (found.lengths, found.places)))
+    strides = window.stride if call.direction == "backward_data" else ()
+    return (
+        max(numbers) < _LENGTH
+        and prod(found.taps) <= _TAPS
+        and max(strides, default=1) <= _STRIDE
+        and _width(problem) > 0
+    )
+
+
+def _images(problem: Problem) -> tuple[Layout, Layout]:
+    """The two images of a problem."""
+    return problem.call.a, problem.call.b if problem.call.direction == "backward_filter" else problem.out
+
+
+def _steps(problem: Problem, array: Layout) -> Steps:
+    size = array.itemsize
+    found = [0 if n == 1 else step // size for n, step in zip(array.shape, array.strides, strict=True)]
+    first, channel, spatial = problem.geometry.window.parted(found)
+    row, column = (0, *spatial)[-2:]
+    return Steps(first, row, column, channel)
+
+
+def _width(problem: Problem) -> int:
+    """Channels next to each other that a thread may take, at most; 0 where that is too few."""
+    size = problem.out.itemsize
+    # As many as their sums fill 16 bytes.
+    width = gcd(VECTOR_BYTES // TABLE[problem.accumulator].itemsize, problem.geometry.channels)
+    for array in _images(problem):
+        found = _steps(problem, array)
+        if found.channel != 1 or any(step % size for step in array.strides):
+            return 0
+        width = gcd(width, found.first, found.row, found.column)
+    return width if width * size >= _NARROWEST else 0
+
+
+def _pairs(numbers: Sequence[int], neutral: int) -> tuple[int, int]:
+    """Numbers of rows and columns."""
+    rows, columns = (neutral, *numbers)[-2:]
+    return rows, columns
+
+
+class Walk:
+    """What follows from a problem for its kernels.
+
+    Attributes:
+        is_flipped: whether taps are counted from the last.
+        upward: as in `DepthwiseSpec`.
+        axes: rows and columns.
+        width, across, blocks: channels of a thread, threads side by side, blocks side by side.
+        tiles: in all.
+        groups: of as many tiles as a block has threads for at once.
+    """
+
+    def __init__(self, problem: Problem, width: int):
+        found, direction = problem.geometry, problem.call.direction
+        window = found.window
+        self.problem = problem
+        self.taps, self.stride = _pairs(found.taps, 1), _pairs(window.stride, 1)
+        self.dilation = _pairs(window.dilation, 1)
+        lead = _pairs([before for before, _ in window.padding], 0)
+        lengths = found.lengths if direction == "backward_data" else found.places
+        places = _pairs(lengths, 1)
+        self.upward = direction == "backward_data" and max(self.stride) > 1
+        self.is_flipped = window.flip
+        if direction == "backward_data" and not self.upward:
+            # Without a stride it is a convolution with the taps in the other order.
+            self.is_flipped = not window.flip
+            lead = _pairs([(r - 1) * d - n for r, d, n in zip(self.taps, self.dilation, lead, strict=True)], 0)
+        self.tile = self._tile(places)
+        self.axes = tuple(self._axis(*each) for each in zip(self.tile, places, self.stride, lead, strict=True))
+        self.width, channels = width, -(-found.channels // width)
+        self.across = min(power_of_two(channels), max(_LINE // (width * problem.out.itemsize), 1))
+        self.blocks = -(-channels // self.across)
+        self.tiles = found.batch * self.axes[0].tiles * self.axes[1].tiles
+        self.groups = -(-self.tiles // (DEPTHWISE_THREADS // self.across))
+
+    def _tile(self, places: tuple[int, int]) -> tuple[int, int]:
+        """The more places, the fewer elements are loaded for each; as many as registers and threads allow."""
+        if self.problem.call.direction == "backward_filter":
+            most = _ROW if places[0] == 1 else _SHARED
+            rows, columns = (max(k for k in range(1, n + 1) if not p % k) for n, p in zip(most, places, strict=True))
+            return rows, columns
+        if self.upward:
+            rows, columns = (s * max(n // s, 1) for n, s in zip(_SMALL, self.stride, strict=True))
+            return rows, columns
+        if places[0] == 1:
+            return _ROW
+        # Of large kernels too many rows would be under way at once.
+        is_small = self.taps[0] <= _OVERLAP and max(*self.stride, self.dilation[0]) == 1
+        threads = prod(self.problem.out.shape) // (prod(_TILE) * _THREAD_CHANNELS)
+        if not is_small or threads < _BUSY:
+            return _SMALL
+        rows = min(range(_TILE[0], _TILE[0] // 2, -1), key=lambda n: -(-places[0] // n) * n)
+        return rows, _TILE[1]
+
+    def _axis(self, tile: int, places: int, stride: int, lead: int) -> Axis:
+        if not self.upward:
+            return Axis(tile, -(-places // tile), tile * stride, -lead, 0)
+        before = lead % stride
+        return Axis(tile, -(-(places + before) // tile), tile // stride, lead // stride, before)
+
+    def each(self, name: str) -> tuple[int, int]:
+        """An attribute of both axes."""
+        rows, columns = (getattr(axis, name) for axis in self.axes)
+        return rows, columns
+
+    def spec(self, algorithm: str, **more: Any) -> DepthwiseSpec:
+        call = self.problem.call
+        return DepthwiseSpec(
+            algorithm,
+            call.a.dtype.name,
+            self.problem.accumulator,
+            self.taps,
+            scaled=call.alpha != 1 or bool(call.beta),
+            adds=bool(call.beta),
+            **more,
+        )
+
+    def weights(self, array: Layout) -> tuple[int, int, int, int]:
+        """(where the first tap is, steps from channel to channel, row to row, tap to tap) of kernels."""
+        steps = _steps(self.problem, array)
+        if not self.is_flipped:
+            return 0, steps.first, steps.row, steps.column
+        last = (self.taps[0] - 1) * steps.row + (self.taps[1] - 1) * steps.column
+        return last, steps.first, -steps.row, -steps.column
+
+    def sizes(self, array: Layout) -> tuple[int, int]:
+        """Rows and columns of an image."""
+        return _pairs(self.problem.geometry.window.parted(array.shape)[2], 1)
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        return self.tiles, *self.each("tiles"), self.problem.geometry.channels
+
+
+def _convolve(problem: Problem, pairs: Sequence[tuple[int, ...]]) -> list[Step]:
+    call, last = problem.call, len(problem.inputs)
+    walk = Walk(problem, _width(problem))
+    spec = walk.spec(
+        "convolve",
+        stride=walk.stride,
+        dilation=walk.dilation,
+        upward=walk.upward,
+        tile=walk.tile,
+        width=walk.width,
+        across=walk.across,
+        activation=call.activation or "",
+        biased=call.bias is not None,
+    )
+    rounds = min(max(walk.groups * walk.blocks // _BLOCKS, 1), _ROUNDS)
+    bias = 0 if call.bias is None else call.bias.strides[0] // call.bias.itemsize
+    numbers = (*range(last), *[last] * spec.adds, last)
+    images = _images(problem)
+    constants = (
+        *(n for image in images for n in _steps(problem, image)[:3]),
+        *walk.weights(call.b),
+        bias,
+        *(n for image in images for n in walk.sizes(image)),
+        *(n for name in ("advance", "begin", "lead") for n in walk.each(name)),
+        *walk.counts,
+        *(walk.blocks, rounds),
+        *_factors(problem),
+    )
+    blocks = -(-walk.groups // rounds) * walk.blocks
+    return [
+        Step(_launch(spec, problem.out.device, blocks, last + 1, numbers, constants, pairs), tuple(range(last + 1)))
+    ]
+
+
+def _filter(problem: Problem, scratch: Scratch) -> list[Step]:
+    found, out = problem.geometry, problem.out
+    size, taps = TABLE[problem.accumulator].itemsize, prod(found.taps)
+    width = min(_width(problem), max(_SUMS_BYTES // out.itemsize, 1))
+    while taps * width * size > 4 * _SUMS and width * out.itemsize > 4 and width > 1:
+        width //= 2
+    walk = Walk(problem, width)
+    each, limit = taps * found.channels * size, problem.wants.workspace_limit or 0
+    shares = min(-(-_SHARES // walk.blocks), walk.groups, limit // each)
+    if not shares:
+        return []
+    rounds = -(-walk.groups // shares)
+    shares = -(-walk.groups // rounds)
+    spec = walk.spec(
+        "filter", stride=walk.stride, dilation=walk.dilation, tile=walk.tile, width=width, across=walk.across
+    )._replace(scaled=False, adds=False)
+    images = _images(problem)
+    part = 3 + scratch.part(shares * each)
+    constants = (
+        *(n for image in images for n in _steps(problem, image)[:3]),
+        *(n for image in images for n in walk.sizes(image)),
+        *(n for name in ("advance", "begin") for n in walk.each(name)),
+        *walk.counts,
+        *(walk.blocks, rounds),
+    )
+    first = _launch(spec, out.device, shares * walk.blocks, 3, (0, 1, 2), constants)
+    whole = walk.spec("combine")
+    constants = (*walk.weights(out), found.channels, taps, shares, *_factors(problem))
+    numbers = (0, *[1] * whole.adds, 1)
+    blocks = -(-taps * found.channels * COMBINE_PARTS // DEPTHWISE_THREADS)
+    return [
+        Step(first, (0, 1, part)),
+        Step(_launch(whole, out.device, blocks, 2, numbers, constants), (part, 2)),
+    ]
+
+
+def _factors(problem: Problem) -> tuple[int, ...]:
+    """alpha and beta, as the bits of float64."""
+    return tuple(
+        int.from_bytes(struct.pack("<d", number), "little", signed=True)
+        for number in (problem.call.alpha, problem.call.beta)
+    )
+
+
+def _launch(
+    spec: DepthwiseSpec,
+    device: int,
+    blocks: int,
+    arrays: int,
+    pointers: Sequence[int],
+    constants: Sequence[int],
+    pairs: Sequence[tuple[int, ...]] = (),
+) -> Kernel:
+    order = LaunchOrder(
+        kernel=spec,
+        device=device,
+        grid=(blocks, 1),
+        block=(DEPTHWISE_THREADS, 1),
+        alignment=(0,) * arrays,
+        pointers=tuple((number, 0) for number in pointers),
+        constants=tuple(constants),
+        pairs=tuple(pairs),
+    )
+    launcher = launcher_class()(order)
+    rows, columns = spec.tile
+    launcher.algorithm = (
+        f"depthwise {spec.taps[0]}x{spec.taps[1]}: a thread takes {rows}x{columns} places of {spec.width} channels"
+    )
+    return Kernel(launcher)

@@ -1,0 +1,139 @@
+"""The kernels of depthwise convolutions, compiled without a GPU."""
+
+from __future__ import annotations
+
+import ptx
+import pytest
+
+from numbacc import compiling, conv
+from numbacc.base.dispatch import launching_by
+from numbacc.conv.plans import ConvPlan
+from numbacc.device.inspection import Noted
+from numbacc.errors import UnsupportedError
+from numbacc.kernels.depthwise_specs import DepthwiseSpec, meetings
+
+DTYPES = ("float32", "float64", "float16", "bfloat16")
+
+
+def kernels(direction="forward", dtype="float16", taps=(3, 3), batch=64, side=56, channels=256, **options):
+    """The specs of the kernels that a depthwise convolution launches."""
+    shapes = (batch, *(side,) * len(taps), channels), (channels, *taps, 1)
+    given = {"padding": 1, "groups": channels, "layout": "NHWC" if len(taps) == 2 else "NWC", **options}
+    plan = ConvPlan(conv.request(*shapes, direction=direction, dtype=dtype, **given).problem.call)
+    found = []
+    with launching_by(Noted.into(found)):
+        plan.choose([0] * (len(plan.inputs) + 1))
+    return found
+
+
+def moved(found, operation, space="global"):
+    """The widths of accesses."""
+    return {access.nbytes for access in found.accesses if (access.operation, access.space) == (operation, space)}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("direction", ["forward", "backward_data"])
+def test_images_are_moved_in_vectors(direction, dtype):
+    (spec,) = kernels(direction, dtype)
+    found = ptx.compiled(spec)
+    wide = 8 if dtype in ("float16", "bfloat16") else 16
+    assert moved(found, "st") == {wide} == {spec.access_bytes}
+    # Beside weights, one by one.
+    assert moved(found, "ld") - {wide} == {wide // spec.width}
+    assert moved(found, "ld", "shared") == {16}
+    assert dtype == "float64" or "fma.rn.f64" not in found.text
+    # Each element that a tile meets is loaded once.
+    loads = [access for access in found.accesses if access == ("ld", "global", wide)]
+    assert len(loads) == (spec.tile[0] + 2) * (spec.tile[1] + 2)
+
+
+@pytest.mark.parametrize("capability", [(8, 0), (9, 0), (10, 0)])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("direction", ["forward", "backward_data", "backward_filter"])
+def test_nothing_is_spilled(direction, dtype, capability):
+    for batch in (1, 64):
+        for spec in kernels(direction, dtype, batch=batch):
+            registers, spilled = ptx.compiled(spec, capability).usage(capability)
+            threads, blocks = spec.launch_bounds
+            assert (spilled, registers * threads * blocks <= 65536) == (0, True)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"bias": True, "activation": "gelu"}, {"alpha": 0.5, "beta": 2.0, "bias": True, "activation": "silu"}],
+    ids=["gelu", "all"],
+)
+def test_what_follows_is_fused(options):
+    (spec,) = kernels(**options)
+    found = ptx.compiled(spec)
+    assert moved(found, "st") == {8}
+    _, spilled = found.usage((9, 0))
+    assert spilled < 256
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("taps", [(5, 5), (7, 7), (9,)], ids=str)
+@pytest.mark.parametrize("direction", ["forward", "backward_data", "backward_filter"])
+def test_many_taps_compile(direction, taps, dtype):
+    for spec in kernels(direction, dtype, taps):
+        _, spilled = ptx.compiled(spec).usage((9, 0))
+        assert spilled <= 64
+
+
+def test_strides_meet_each_tap_once():
+    """Of a gradient of the input all places together meet what the taps of a convolution meet."""
+    up = DepthwiseSpec("convolve", "float32", "float32", (3, 4), (2, 3), (1, 2), upward=True, tile=(2, 3))
+    down = up._replace(upward=False, tile=(8, 8))
+    for axis in range(2):
+        step = up.stride[axis]
+        pairs = {
+            (place + step * n, tap, e + n)
+            for e, met in meetings(up, axis).items()
+            for place, tap in met
+            for n in range(9)
+        }
+        wanted = {(e, tap, place) for e, met in meetings(down, axis).items() for place, tap in met if e < 12}
+        assert wanted <= pairs
+
+
+def test_they_are_compiled_ahead():
+    ahead = set(compiling.kernels(["conv"]))
+    for dtype in DTYPES:
+        for direction in ("forward", "backward_data", "backward_filter"):
+            assert set(kernels(direction, dtype, batch=128, channels=64)) <= ahead
+        assert set(kernels("forward", dtype, batch=128, bias=True, activation="relu")) <= ahead
+
+
+@pytest.mark.parametrize(
+    "options, ours",
+    [
+        ({}, True),
+        ({"taps": (7, 7), "padding": 3}, True),
+        ({"taps": (8, 7), "padding": 3}, False),
+        ({"groups": 128}, False),
+        ({"layout": "NCHW"}, False),
+        ({"dtype": "int8"}, False),
+        ({"direction": "backward_data", "stride": 4}, True),
+        ({"direction": "backward_data", "stride": 5}, False),
+    ],
+    ids=str,
+)
+def test_which_are_ours(options, ours, monkeypatch):
+    def refuse(*given):
+        raise UnsupportedError("left to cuDNN")
+
+    for name in ("_chosen", "_by_floats"):
+        monkeypatch.setattr(ConvPlan, name, refuse)
+    given = {"channels": 256, "side": 56, **options}
+    if "groups" in given or given.get("layout") == "NCHW":
+        x, w = ((8, 56, 56, 256), (256, 3, 3, 2)) if "groups" in given else ((8, 256, 56, 56), (256, 1, 3, 3))
+        asked = conv.request(x, w, padding=1, **{"layout": "NHWC", "groups": 256, **options})
+        found = []
+        with launching_by(Noted.into(found)), pytest.raises(UnsupportedError):
+            ConvPlan(asked.problem.call).choose([0, 0, 0])
+        assert not found
+    elif ours:
+        assert all(isinstance(each, DepthwiseSpec) for each in kernels(**given))
+    else:
+        with pytest.raises(UnsupportedError, match="left to cuDNN"):
+            kernels(**given)
