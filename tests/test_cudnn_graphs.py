@@ -102,10 +102,12 @@ def test_rules_know_their_graphs():
 
     uneven = {"before": 0, "after": 2}
     for dtype, math in (("float64", "float64"), ("float32", "float32")):
-        assert wrong(convolution(dtype, "backward_filter", math=math, **uneven)) == {1, 18, 20}
+        transforms = {17} if dtype == "float32" else set()
+        assert wrong(convolution(dtype, "backward_filter", math=math, **uneven)) == {1, 18, 20} | transforms
         assert wrong(convolution(dtype, "backward_data", math=math, **uneven)) == {50}
         for direction in ("forward", "backward_data", "backward_filter"):
-            assert wrong(convolution(dtype, direction, math=math, last=False)) == set()
+            unsaid = transforms if direction == "backward_filter" else set()
+            assert wrong(convolution(dtype, direction, math=math, last=False)) == unsaid
     assert wrong(convolution("int8", out="float32", last=False)) == {71, 72}
     assert wrong(convolution("int8", out="float32")) == set() and wrong(CASES["int8 to int32"]) == {0, 28}
     everywhere = {

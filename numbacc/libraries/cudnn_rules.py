@@ -85,6 +85,8 @@ WRONG = (
     *_each((2,), partial(_of, "backward_data", ("float16",))),
     *_each((61,), partial(_of, "backward_filter", ("float16",))),
     *_each((47,), partial(_of, "backward_filter", ("bfloat16",))),
+    # Winograd's transforms, unsaid by its notes: ten times the errors of others.
+    *_each((17,), partial(_of, "backward_filter", ("float32",))),
     *_each((1, 2, 3, 4, 22, 23, 27, 45, 47, 62), partial(_added, "forward", _NARROW)),
     *_each((1, 2, 4, 5, 22, 23, 24, 40, 43, 46, 49, 50, 57, 59, 64, 67, 73), partial(_added, "backward_data", _NARROW)),
     *_each((10, 15, 17, 24, 33, 37, 39, 45, 47, 49), partial(_added, "backward_filter", _NARROW)),
