@@ -19,7 +19,7 @@ _OLDEST_SCALED, _OLDEST_SHIFTED = (9, 0), (10, 0)
 
 
 def check_hardware(problem: Problem) -> None:
-    """Raise UnsupportedError where the GPU is too old for the dtype."""
+    """Raise UnsupportedError where the GPU is too old for the dtype, or cuDNN wrong."""
     capability, found = runtime().capability(problem.inputs["q"].device), problem.geometry
     oldest, instead = (0, 0), "float32 and float64 run on it"
     what = f"attention of {problem.dtype}"
@@ -30,6 +30,11 @@ def check_hardware(problem: Problem) -> None:
         if problem.band.bottom_right and found.queries != found.keys:
             oldest, instead = _OLDEST_SHIFTED, "masks whose diagonal starts at the first key run on it from 9.0 on"
             what += ", with a mask whose diagonal ends at the last key,"
+        if problem.options.return_amax and problem.band.upper and not simulated():
+            raise UnsupportedError(
+                "return_amax with a window on both sides: cuDNN 9.19 gave wrong maxima there, beside a right o. "
+                "Without it, or with CausalSlidingWindow, it runs"
+            )
     if capability < oldest:
         numbers = (*oldest, runtime().device_name(problem.inputs["q"].device), *capability)
         raise UnsupportedError(f"{what} needs compute capability " + "{}.{}; {} has {}.{}: ".format(*numbers) + instead)
