@@ -108,4 +108,4 @@ def test_more_tensors_than_a_call_takes(fake):
 def test_a_plan_from_disk_is_looked_at_without_numbers(fake):
     """Whether it can be restored: what it computes with comes later."""
     (drawn,) = graphs(attention.request((1, 1, 8, 8), (1, 1, 8, 8), mask="causal").problem)
-    assert drawn.graph.numbers and library._usable(drawn.graph, 0)(ALGORITHM)
+    assert drawn.graph.numbers and library._usable((drawn.graph,), 0)(ALGORITHM)

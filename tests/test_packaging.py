@@ -113,7 +113,7 @@ def test_extras(setup):
     assert {"pytest", "hypothesis", "scipy", "libclang"} <= extras["test"]
     assert {f"nvidia-{name}-cu12" for name in ("cublas", "cufft", "curand")} <= extras["test"]
     assert {"mypy", "ruff"} <= extras["dev"]
-    brought = {"llvmlite"}  # by numba
+    brought = {"llvmlite", "matplotlib_inline"}  # by numba and by ipykernel
     assert notebook_imports() <= {*extras["notebooks"], *info.REQUIRED, *brought, "numbacc"}
     assert "nvidia-curand-cu12" in extras["notebooks"]  # Sobol's points, which cuRAND makes on the CPU too
     for name in ("cu12", "cu13"):
