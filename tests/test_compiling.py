@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import subprocess
 import sys
+import threading
 
 import pytest
 from skips import skip_if
+from threads import run_threads
 
 from numbacc import compiling, gated
 from numbacc.__main__ import main
+from numbacc.base import _numba
 from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
 from numbacc.device import kernel_cache
@@ -106,3 +110,28 @@ def test_what_cannot_be_compiled_is_said(monkeypatch, capsys):
     monkeypatch.setattr(compiling, "has_gpu", lambda: False)
     assert main(["compile"]) == 1
     assert "--capability 9.0" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_garbage_is_not_looked_for_while_kernels_are_compiled(collects, monkeypatch):
+    """In any of several threads, whichever ends last, and whether it fails; then as it was before."""
+    together, seen = threading.Barrier(4), []
+
+    def compiled(kernel, *given, **options):
+        together.wait()
+        seen.append(gc.isenabled())
+        together.wait()
+        raise ValueError(kernel)
+
+    def work(k):
+        with pytest.raises(ValueError, match=str(k)):
+            _numba.compile_ptx(k, None, (9, 0), (1, 1))
+
+    monkeypatch.setattr(_numba.cuda, "compile", compiled)
+    before = gc.isenabled()
+    try:
+        (gc.enable if collects else gc.disable)()
+        run_threads(work, 4)
+        assert seen == [False] * 4 and gc.isenabled() is collects
+    finally:
+        (gc.enable if before else gc.disable)()
