@@ -62,6 +62,7 @@ def test_shapes(place, shapes, words):
         ({"seed": 1.5}, ("seed=1.5",)),
         ({"offset": 3}, ("offset=3 is no multiple of 4",)),
         ({"offset": -4}, ("offset=-4",)),
+        ({"offset": None}, ("offset=None is neither an integer nor an array",)),
         ({"layout": "SBHD"}, ("layout='SBHD' is unknown", "BSHD")),
         ({"layout": 4}, ("layout=4",)),
         ({"return_stats": 1}, ("return_stats=1 is neither True nor False",)),

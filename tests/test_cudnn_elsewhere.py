@@ -278,6 +278,10 @@ def test_wrong_arguments():
     for limit in (-1, 1.5, "x"):
         with pytest.raises(numbacc.OptionError, match=r"^workspace_limit="):
             cudnn.supports(graph, workspace_limit=limit)
+    for direction in ("sideways", ["forward"], None):
+        for make in (conv.request, numbacc.attention.request):
+            with pytest.raises(numbacc.OptionError, match=r"^direction=.* is unknown; it is .*forward"):
+                make((1, 1, 4, 4), (1, 1, 3, 4), direction=direction)
     for device in (99, "cuda:99"):
         with pytest.raises((numbacc.DeviceError, numbacc.UnsupportedError), match="99"):
             cudnn.supports(graph, device)

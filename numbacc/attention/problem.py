@@ -158,6 +158,8 @@ def numbers(seed: Any, offset: Any) -> tuple[int, int]:
         OptionError: they are no integers, or out of range.
     """
     start = 0
+    if offset is None:
+        raise OptionError("offset=None is neither an integer nor an array of one")
     if is_number(offset):
         start = integer(offset, "offset", 0, 2**62)
         if start % 4:

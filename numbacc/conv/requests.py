@@ -90,7 +90,7 @@ def request(
         >>> conv.request((8, 56, 56, 64), (64, 3, 3, 64), layout="NHWC", dtype="float16", padding=1)
         <conv.forward of float16, NHWC: x (8, 56, 56, 64), w (64, 3, 3, 64), y (8, 56, 56, 64)>
     """
-    if direction not in OPERANDS:
+    if not isinstance(direction, str) or direction not in OPERANDS:
         raise OptionError(f"direction={shown(direction)} is unknown; it is {', '.join(OPERANDS)}")
     window = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     found = geometry(x_shape, w_shape, **window, flip=flip, layout=layout, names=("x_shape", "w_shape"))
