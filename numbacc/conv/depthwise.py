@@ -19,8 +19,7 @@ from ..base.layout import Layout
 from ..device.geometry import power_of_two
 from ..device.map_executable import Kernel
 from ..device.steps import Scratch, Step
-from ..kernels.depthwise import COMBINE_PARTS
-from ..kernels.depthwise_specs import DEPTHWISE_THREADS, DepthwiseSpec
+from ..kernels.depthwise_specs import COMBINE_PARTS, DEPTHWISE_THREADS, DepthwiseSpec
 from ..kernels.specs import VECTOR_BYTES, LaunchOrder
 from ..reference.conv import ACTIVATIONS
 from .problem import OPERANDS, Call, Problem

@@ -21,14 +21,11 @@ import numpy as np
 from ..base._numba import cuda
 from ..base.dtypes import TABLE
 from .convolved import linear
-from .depthwise_specs import DEPTHWISE_THREADS, DepthwiseSpec
+from .depthwise_specs import COMBINE_PARTS, DEPTHWISE_THREADS, DepthwiseSpec
 from .depthwise_tiles import tiles_of
 from .intrinsics import operands, scalar_reader
 from .specialize import specialize
 from .specs import Kernel
-
-#: Threads of a block of `combine` that have one element, each some of its parts.
-COMBINE_PARTS = 16
 
 
 def convolve(spec: DepthwiseSpec) -> Kernel:

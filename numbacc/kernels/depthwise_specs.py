@@ -9,6 +9,8 @@ from ..base.dtypes import TABLE
 
 #: Threads of a block.
 DEPTHWISE_THREADS = 128
+#: Threads of a block of `combine` that have one element, each some of its parts.
+COMBINE_PARTS = 16
 #: Registers of a multiprocessor, and of a thread, at most.
 _REGISTERS, _MOST = 65536, 255
 #: Registers of a thread for addresses, counters and predicates, about.
