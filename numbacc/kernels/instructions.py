@@ -9,13 +9,17 @@ from typing import Any
 import numpy as np
 
 from ..base._numba import SIMULATED, cuda, types
+from .specs import VECTOR_BYTES
 
 if SIMULATED:
     from .simulated import hardware
 else:
     from ..base._numba import capability_compiled_for, intrinsic, ir
 
-__all__ = ["assembly", "hardware"]
+__all__ = ["assembly", "copies_ahead", "copy_ahead", "hardware", "tell_copies"]
+
+#: Compute capability from which on memory is copied into shared memory past a thread's registers.
+_COPIES_AHEAD_FROM = (8, 0)
 
 if not SIMULATED:
     _I32, _I64 = ir.IntType(32), ir.IntType(64)
@@ -30,6 +34,23 @@ if not SIMULATED:
         kind = ir.FunctionType(result, [arg.type for arg in args])
         text_of = ir.InlineAsm(kind, text, constraints, side_effect=what == "convergent")
         return builder.call(text_of, args, attrs=(what,) if what else ())
+
+    def copies_ahead(nbytes: int) -> bool:
+        """Whether the GPU compiled for copies accesses this wide into shared memory past a thread's registers."""
+        return nbytes >= 4 and capability_compiled_for() >= _COPIES_AHEAD_FROM
+
+    def copy_ahead(builder: Any, source: Any, target: Any, nbytes: int) -> None:
+        """Begin to copy an access: from an address of memory, to a pointer to shared memory."""
+        # Of 16 bytes past the first cache, which has nothing to gain.
+        how = "cg" if nbytes == VECTOR_BYTES else "ca"
+        place = builder.trunc(builder.ptrtoint(target, _I64), _I32)
+        text = f"cp.async.{how}.shared.global [$0], [$1], {nbytes};"
+        assembly(builder, ir.VoidType(), text, "r,l,~{memory}", [place, source], "convergent")
+
+    def tell_copies(builder: Any, text: str) -> None:
+        """An instruction about a thread's copies under way, where there are such."""
+        if capability_compiled_for() >= _COPIES_AHEAD_FROM:
+            assembly(builder, ir.VoidType(), text, "~{memory}", [], "convergent")
 
     #: How numbers are held in registers, and the letter for such a register in assembly.
     _REGISTERS = {

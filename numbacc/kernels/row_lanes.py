@@ -20,12 +20,12 @@ from .specs import VECTOR_BYTES
 if SIMULATED:
     from .simulated_rows import kept_memory, make_keeping
 else:
-    from ..base._numba import capability_compiled_for, intrinsic, ir
+    from ..base._numba import intrinsic, ir
     from . import formats
     from .access import address_of, aggregate, lanes_type, pointer_to, resized
     from .fold_lanes import numbers_of, put_run, run_at
-    from .formats import I32, I64
-    from .instructions import assembly
+    from .formats import I32
+    from .instructions import copies_ahead, copy_ahead, tell_copies
 
     I8 = ir.IntType(8)
 
@@ -45,9 +45,6 @@ else:
 
 
 __all__ = ["keeping", "kept_memory"]
-
-#: Copies from memory to shared memory that no register sees, and the compute capability that they are known from.
-_COPY, _COPIES_FROM = "cp.async.{}.shared.global [$0], [$1], {};", (8, 0)
 
 
 @lru_cache(maxsize=256)
@@ -77,12 +74,6 @@ if not SIMULATED:
 
     def make_keeping(spec: Any, reads: Sequence[Any], writes: Sequence[Any], runs: int) -> dict[str, Any]:
         width, kept, results = spec.width, spec.kept, len(spec.writes) - spec.stats
-        # Of 16 bytes past the first cache, which has nothing to gain.
-        copied = "cg" if spec.access_bytes == VECTOR_BYTES else "ca", spec.access_bytes
-
-        def is_copied() -> bool:
-            """Whether the GPU copies such accesses by itself."""
-            return spec.access_bytes >= 4 and capability_compiled_for() >= _COPIES_FROM
 
         def kept_at(builder: Any, args: Any, k: int, run: int, kind: Any) -> Any:
             """A pointer to what the tile has of a run of input k."""
@@ -144,10 +135,8 @@ if not SIMULATED:
                     for k, operand in enumerate(reads[:kept]):
                         address = address_of(builder, (args[0], offsets), k, operand.dtype.itemsize)
                         target = kept_at(builder, args, k, run, kind_of(operand))
-                        if is_copied():
-                            place = builder.trunc(builder.ptrtoint(target, I64), I32)
-                            assembly(builder, ir.VoidType(), _COPY.format(*copied), "r,l,~{memory}", [place, address],
-                                     "convergent")  # fmt: skip
+                        if copies_ahead(spec.access_bytes):
+                            copy_ahead(builder, address, target, spec.access_bytes)
                         else:
                             found.append((bits_of(builder, operand, address), target))
                 for bits, target in found:
@@ -159,8 +148,8 @@ if not SIMULATED:
         @intrinsic
         def arrived(typing: Any) -> Any:
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                if is_copied():
-                    assembly(builder, ir.VoidType(), "cp.async.wait_all;", "~{memory}", [], "convergent")
+                if copies_ahead(spec.access_bytes):
+                    tell_copies(builder, "cp.async.wait_all;")
                 return context.get_dummy_value()
 
             return types.void(), generate

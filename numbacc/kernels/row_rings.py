@@ -22,12 +22,12 @@ from .specs import VECTOR_BYTES
 if SIMULATED:
     from .simulated_rows import make_ring
 else:
-    from ..base._numba import capability_compiled_for, intrinsic, ir
+    from ..base._numba import intrinsic, ir
     from . import formats
     from .access import address_of, aggregate, lanes_type, pointer_to, resized
     from .fold_lanes import numbers_of, put_run
     from .formats import I32, I64
-    from .instructions import assembly
+    from .instructions import assembly, copies_ahead, copy_ahead, tell_copies
     from .intrinsics import call_of, results_of
     from .row_lanes import kept_place
 
@@ -37,8 +37,6 @@ __all__ = ["ring"]
 
 #: Numbers of float32 in an access of shared memory.
 _WORDS = VECTOR_BYTES // 4
-#: Compute capability from which on memory is copied without a thread's registers.
-_ASYNCHRONOUS = (8, 0)
 
 
 class Cell(NamedTuple):
@@ -129,14 +127,10 @@ if not SIMULATED:
             return formats.memory_type(operand.dtype)
 
         def copy(builder: Any, source: Any, target: Any, nbytes: int) -> None:
-            if nbytes < 4 or capability_compiled_for() < _ASYNCHRONOUS:
+            if copies_ahead(nbytes):
+                copy_ahead(builder, builder.ptrtoint(source, I64), target, nbytes)
+            else:
                 builder.store(builder.load(source, align=nbytes), target, align=nbytes)
-                return
-            # Of 16 bytes past the first cache, which has nothing to gain.
-            how = "cg" if nbytes == VECTOR_BYTES else "ca"
-            given = [builder.trunc(builder.ptrtoint(target, I64), I32), builder.ptrtoint(source, I64)]
-            text = f"cp.async.{how}.shared.global [$0], [$1], {nbytes};"
-            assembly(builder, ir.VoidType(), text, "r,l,~{memory}", given, "convergent")
 
         def copied(builder: Any, cells: list[Cell], given: Any, place: Any, before: Any) -> None:
             addresses, at, inside = given
@@ -172,8 +166,7 @@ if not SIMULATED:
             @intrinsic
             def tell(typing: Any) -> Any:
                 def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                    if capability_compiled_for() >= _ASYNCHRONOUS:
-                        assembly(builder, ir.VoidType(), text, "~{memory}", [], "convergent")
+                    tell_copies(builder, text)
                     return context.get_dummy_value()
 
                 return types.void(), generate
