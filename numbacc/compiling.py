@@ -34,6 +34,7 @@ from .elementwise import (
     operation,
     positions,
     reducing,
+    reduction_gradients,
     rotary,
     scanning,
     stepping,
@@ -199,14 +200,15 @@ _REDUCTIONS = {
 
 
 def _reductions() -> None:
-    """Of rows, columns and all of a matrix; sums up to each element of a row, a column, all; softmax and normalizations
-    of rows, forward and backward."""
+    """Of rows, columns and all of a matrix, and gradients of rows; sums up to each element of a row, a column, all;
+    softmax and normalizations of rows, forward and backward."""
     for dtype in dtypes.FLOATS:
         for columns in (_LONG, _ODD[-1]):
             matrix, row = _dense((_ROWS, columns), dtype), _dense((columns,), dtype)
             for axis in (0, 1, None):
                 for name, option in _REDUCTIONS.items():
                     reducing.planned(name, matrix, axis, option).choose((0, 0))
+            _choose(reduction_gradients.everyday(matrix))
             for name, arrays in normalizing.everyday(matrix, row):
                 plan = normalizing.planned(name, arrays)
                 plan.choose([0] * (len(plan.inputs) + len(plan.outputs)))

@@ -62,6 +62,11 @@ def _scatter(x, out, stream):
     return ew.take_backward(x, (x.shape[1], x.shape[1]), named, axis=0, out=out, stream=stream)
 
 
+def _fold_gradient(x, out, stream):
+    """By totals that are computed just before."""
+    return ew.std_backward(ew.sum(x, axis=1, stream=stream), x, axis=1, out=out, stream=stream)
+
+
 def _triangle(x, out, stream):
     return ew.triu(x, k=1, out=out, stream=stream)
 
@@ -100,6 +105,7 @@ FAMILY = {
     "row": _row,
     "gather": _gather,
     "scatter": _scatter,
+    "fold gradient": _fold_gradient,
     "triangle": _triangle,
     "dropout": _dropout,
     "cross entropy": _cross_entropy,

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import gradients, normalization, reductions, scans
+from . import gradients, normalization, reduction_gradients, reductions, scans
 from .activated import (
     bias_activation,
     bias_activation_backward,
@@ -72,6 +72,7 @@ for _name in gradients.DIFFERENTIABLE:
 _FUNCTIONS |= {"where": where, "where_plan": where_plan, "clamp": clamp, "clamp_plan": clamp_plan}
 for _module in (reductions, normalization, scans):
     _FUNCTIONS |= {name: getattr(_module, name) for name in _module.__all__}
+_FUNCTIONS |= reduction_gradients.functions()
 globals().update(_FUNCTIONS)
 
 

@@ -109,7 +109,7 @@ def run(
     _, _, types, shape = resolved(row, tuple(keys))
     axes = axes_in(axis, len(shape), "the arrays")
     kept = tuple(1 if d in axes else n for d, n in enumerate(shape))
-    seeds = _seen(dys, shape, axes, keepdims, handle)
+    seeds = seen(dys, shape, axes, keepdims, handle)
     device = operands.layout_of(arrays[0]).device
     where = "cpu" if device == CPU else device
 
@@ -123,11 +123,11 @@ def run(
         count = [float(prod(shape[d] for d in axes))] * fold.after.takes_count
         options = [arguments[k] for k in fold.after.options]
         seeds = run_map(gradient.after, (*seeds, *totals, *count, *options), memory(), None, stream)
-    repeated = [_repeated(seed, shape) for seed in seeds]
-    return run_backward(gradient.map, (*repeated, *arguments), out, stream)
+    slopes = [repeated(seed, shape) for seed in seeds]
+    return run_backward(gradient.map, (*slopes, *arguments), out, stream)
 
 
-def _seen(dys: Sequence[Any], shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool, handle: int) -> list[Any]:
+def seen(dys: Sequence[Any], shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool, handle: int) -> list[Any]:
     """dy of each result with the axes that were reduced, of length 1."""
     wanted = tuple(1 if d in axes else n for d, n in enumerate(shape) if keepdims or d not in axes)
     found = []
@@ -142,7 +142,8 @@ def _seen(dys: Sequence[Any], shape: tuple[int, ...], axes: tuple[int, ...], kee
     return found
 
 
-def _repeated(array: Any, shape: tuple[int, ...]) -> Any:
+def repeated(array: Any, shape: tuple[int, ...]) -> Any:
+    """An array broadcast to a shape."""
     return np.broadcast_to(array, shape) if isinstance(array, np.ndarray) else array.broadcast_to(shape)
 
 

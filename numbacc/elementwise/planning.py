@@ -192,10 +192,14 @@ def _as_given(made: Layout, own: Layout) -> Layout:
 
 
 def _result(dtype: str, shape: tuple[int, ...], inputs: Sequence[Layout]) -> Layout:
-    """The layout of a new result: in the memory order of the first input of its shape."""
+    """The layout of a new result: in the memory order of the first input of its shape, but for what was repeated."""
     row = TABLE[dtype]
     for array in inputs:
-        if array.shape == shape and array.ndim:
+        if (
+            array.shape == shape
+            and array.ndim
+            and all(step or n < 2 for n, step in zip(shape, array.strides, strict=True))
+        ):
             alike = dense_like(array, shape)
             strides = tuple(step // array.itemsize * row.itemsize for step in alike.strides)
             return layout(shape, strides, row.numpy, array.device)

@@ -59,15 +59,10 @@ def make_functions(
             f"def {name}({takes}, stream: Any = None) -> {returned}:\n    return through(row, {called}, out, stream)\n"
         )
         source += f"def {name}_plan({takes}) -> ElementwisePlan:\n    return find(row, {called}, out, None)\n"
-    file = f"<numbacc.elementwise.{name}>"
-    space: dict[str, Any] = {
+    space = compiled(name, source, {
         "row": row, "run": run, "run_one": run_one, "run_two": run_two, "find": find, "through": through,
-        "__name__": "numbacc.elementwise", "Any": Any, "ElementwisePlan": ElementwisePlan,
-    }  # fmt: skip
-    # What an editor shows are the words, as in functions that are not made.
-    source = f"from __future__ import annotations\n{source}"
-    exec(compile(source, file, "exec"), space)
-    linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
+        "ElementwisePlan": ElementwisePlan,
+    })  # fmt: skip
     function, plan = space[name], space[f"{name}_plan"]
     function.__doc__ = text()
     if "f" in row.meanings and "h" not in row.meanings and not row.results:
@@ -80,6 +75,16 @@ def make_functions(
         f"Example:\n    >>> {_example(row, options)}.info.backend\n    'numpy'\n"
     )
     return {name: function, f"{name}_plan": plan}
+
+
+def compiled(name: str, source: str, used: dict[str, Any]) -> dict[str, Any]:
+    """What a text of public functions defines, given what it uses. Editors and tracebacks find the text."""
+    file, space = f"<numbacc.elementwise.{name}>", {"__name__": "numbacc.elementwise", "Any": Any, **used}
+    # What an editor shows are the words, as in functions that are not made.
+    source = f"from __future__ import annotations\n{source}"
+    exec(compile(source, file, "exec"), space)
+    linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
+    return space
 
 
 def _example(row: Row, options: dict[str, Any]) -> str:

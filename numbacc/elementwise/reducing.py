@@ -45,6 +45,11 @@ def find(name: str, x: Any, axis: Any, keepdims: Any, option: Any, out: Any) -> 
     return _CALLS.find(name, x, (axis, keepdims, option), out)
 
 
+def total(name: str, x: Any, axis: int | tuple[int, ...] | None, option: Any, stream: Any) -> Array:
+    """The same with the axes that are reduced, of length 1, and in the dtype that is computed in: not rounded."""
+    return _TOTALS_OF.run(name, x, (axis, True, option), True, None, stream)
+
+
 def dtype_of(spec: Any) -> Any:
     """The option `dtype` in one form: None, or a NumPy dtype."""
     return None if spec is None else dtypes.dtype(spec)
@@ -164,7 +169,9 @@ def _formula(name: str, x: DTypeInfo, compute: str, option: Any) -> str:
     return "mean_complex" if name == "mean" and compute.startswith("complex") else name
 
 
-def _plan(name: str, x: Layout, axis: Any, keepdims: bool, option: Any, out: Layout | None) -> FoldPlan:
+def _plan(
+    name: str, x: Layout, axis: Any, keepdims: bool, option: Any, out: Layout | None, *, rounds: bool = True
+) -> FoldPlan:
     """Validation, and how the operands lie. Everything here depends on layouts and options alone."""
     if x.ndim > MAX_RANK:
         raise ShapeError(f"x has rank {x.ndim} (shape {x.shape}); ranks 0 to {MAX_RANK} are supported")
@@ -177,7 +184,7 @@ def _plan(name: str, x: Layout, axis: Any, keepdims: bool, option: Any, out: Lay
     if name in _EXTREMES and 0 in x.shape and 0 not in _without(x.shape, axes):
         which = "it" if axis is None else f"axis {axis}"
         raise ShapeError(f"x has shape {x.shape}: {which} has no elements, and nothing has no {name}")
-    result = result_of(x, axes, keepdims, dtype)
+    result = result_of(x, axes, keepdims, dtype if rounds else np.dtype(compute))
     outputs = (result if out is None else out,)
     check_out(outputs, (result,), ("out",))
     has_scalar = name in ("var", "std")
@@ -206,4 +213,12 @@ def planned(name: str, x: Layout, axis: int | None, option: Any) -> FoldPlan:
     return _plan(name, x, axis, False, option, None)
 
 
-_CALLS = OfOneArray(_plan, lambda name, x, axis, keepdims, option: (*checked(axis, keepdims), option))
+def _plan_of_totals(*given: Any) -> FoldPlan:
+    return _plan(*given, rounds=False)
+
+
+def _checked(name: str, x: Layout, axis: Any, keepdims: Any, option: Any) -> tuple[Any, ...]:
+    return *checked(axis, keepdims), option
+
+
+_CALLS, _TOTALS_OF = OfOneArray(_plan, _checked), OfOneArray(_plan_of_totals, _checked)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import reduction_oracle as oracle
 import test_blocks
+import test_reduction_gradients as gradients
 import test_rows
 import test_scans
 from oracle import DTYPES
@@ -20,8 +21,8 @@ FLOATS = tuple(dtype.name for dtype in DTYPES)
 
 def run(case):
     case.pick(
-        [reduction] * 5 + [scan] * 3 + [scan_backward, normalized, normalized, normalized_backward] * 2
-        + [entropy, entropy, logsumexp, own_reduction, own_reduction] + [places.run] * 10
+        [reduction] * 5 + [scan] * 3 + [reduction_backward, scan_backward] * 2 + [normalized] * 4
+        + [normalized_backward] * 2 + [entropy, entropy, logsumexp, own_reduction, own_reduction] + [places.run] * 10
     )(case)  # fmt: skip
 
 
@@ -62,6 +63,24 @@ def reduction(case):
     if read.size or name in ("sum", "prod", "any", "all"):
         oracle.assert_accurate(name, found, read, axis, keepdims, **known)
     x.assert_untouched()
+
+
+def reduction_backward(case):
+    which, dtype = case.pick(gradients.CALLS), dtypes.dtype(case.pick(FLOATS))
+    shape = tuple(min(n, 12) for n in case.shape(case.pick([1, 2, 3]), empty=0))
+    axis, keepdims = axes_of(case, len(shape)), case.chance(0.5)
+    axes = gradients.axes_of(axis, len(shape))
+    which, options = gradients.options_of(which, shape, axes)
+    x = lay(case, gradients.values(case.rng, which, shape).astype(dtype))
+    dy = lay(case, case.rng.standard_normal(np.sum(x.values, axis=axes, keepdims=keepdims).shape).astype(dtype))
+    out, more = target_of(case, shape, dtype)
+    name = f"{which.partition(',')[0]}_backward"
+    answer = called(case, name, dy.view, x.view, axis=axis, keepdims=keepdims, **options, **more)
+    read, kept = np.array(x.values, np.float64), [1 if d in axes else n for d, n in enumerate(shape)]
+    wanted = gradients.gradient(which, np.array(dy.values, np.float64).reshape(kept), read, axes)
+    gradients.assert_near(result_of(case, answer, out), wanted, dtype)
+    for operand in (x, dy):
+        operand.assert_untouched()
 
 
 def logsumexp(case):

@@ -1,0 +1,243 @@
+"""Gradients of reductions: `mean_backward(dy, x)` beside `mean`.
+
+Each is a map of dy, of x and of totals over the axes that are reduced, which are found again, in the dtype that is
+computed in: as results they may have been rounded to 16 bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from ..arrays import operands
+from ..arrays.creation import empty
+from ..base.dtypes import TABLE, info
+from ..base.layout import CPU, Layout, layout
+from ..device.streams import handle_of
+from ..errors import DTypeError
+from ..kernels import reduction_slopes as slopes
+from ..kernels.vectorized import vectorized
+from . import operation, reducing
+from .fold_gradients import repeated, seen
+from .own_reductions import reduction
+from .public import compiled
+from .resolve import kind_of
+from .rows import NAMED, Meaning, Row
+
+_EXTREMES, _LARGEST = reduction(slopes.is_extreme), reduction(slopes.is_largest)
+_FACTORS = reduction(slopes.factor, merge=slopes.factors, start=(1.0, 0.0))
+
+
+class _Reduced(NamedTuple):
+    """What is reduced.
+
+    Attributes:
+        x, axes, stream: it, over which axes, and where work is queued.
+        size: how many numbers each total is of.
+        option: of the function; None of one that has none.
+    """
+
+    x: Any
+    axes: tuple[int, ...]
+    stream: Any
+    size: int
+    option: Any
+
+    def total(self, name: str, option: Any = None) -> Any:
+        return reducing.total(name, self.x, self.axes, option, self.stream)
+
+    def own(self, reduction: Any, results: int, *more: Any) -> Any:
+        """Totals of one's own, as `total`: so many."""
+        kept = tuple(1 if d in self.axes else n for d, n in enumerate(self.x.shape))
+        compute, device = info(self.x.dtype, "x").compute, operands.layout_of(self.x).device
+        where = "cpu" if device == CPU else device
+        out = tuple([empty(kept, compute, device=where, stream=self.stream) for _ in range(results)])
+        given_to = out if results > 1 else out[0]
+        return reduction(self.x, *more, axis=self.axes, keepdims=True, out=given_to, stream=self.stream)
+
+    def spread(self) -> tuple[Any, float]:
+        """The mean, and what squares of differences are divided by, as NumPy has it."""
+        return self.total("mean"), max(self.size - self.option, 0.0)
+
+
+class _Gradient(NamedTuple):
+    """A function's gradient.
+
+    Attributes:
+        row: the map: of dy, x, arrays of totals, and numbers.
+        totals: of what is reduced the latter two.
+        says: the formula, for docstrings.
+        example: x and the options of an example, and what is printed.
+    """
+
+    row: Row
+    totals: Callable[[_Reduced], tuple[Any, ...]]
+    says: str
+    example: tuple[str, str]
+
+
+def _row(name: str, slope: Callable[..., Any], totals: str = "", numbers: str = "") -> Row:
+    arrays = ("dy", "x", *totals.split())
+    meaning = Meaning(slope, vectorized(slope, f"{name}_backward"))
+    made = Row(
+        f"gradient of {name}",
+        (*arrays, *numbers.split()),
+        "keep",
+        {"f": meaning},
+        meeting=range(len(arrays)),
+        results=(1,),
+        options=len(numbers.split()),
+    )
+    return NAMED.setdefault(made.name, made)
+
+
+def _ties(name: str, own: Any) -> Callable[[_Reduced], tuple[Any, ...]]:
+    def totals(given: _Reduced) -> tuple[Any, ...]:
+        extreme = given.total(name, given.option)
+        return extreme, given.own(own, 1, extreme)
+
+    return totals
+
+
+def _spread_and_std(given: _Reduced) -> tuple[Any, ...]:
+    mean, divisor = given.spread()
+    return mean, given.total("std", given.option), divisor
+
+
+_SHARED = "; all that are equal share it, as torch.amax has it"
+#: Function, or function and order -> its gradient.
+_GRADIENTS: dict[Any, _Gradient] = {
+    "sum": _Gradient(_row("sum", slopes.of_sum), lambda given: (), "dy", ("[1.0, 2.0]", "array([1., 1.])")),
+    "mean": _Gradient(
+        _row("mean", slopes.of_mean, numbers="count"),
+        lambda given: (float(given.size),),
+        "dy / n",
+        ("[1.0, 2.0]", "array([0.5, 0.5])"),
+    ),
+    "var": _Gradient(
+        _row("var", slopes.of_var, "mean", "divisor"),
+        _Reduced.spread,
+        "2 dy (x - mean) / (n - correction)",
+        ("[1.0, 3.0]", "array([-1.,  1.])"),
+    ),
+    "std": _Gradient(
+        _row("std", slopes.of_std, "mean std", "divisor"),
+        _spread_and_std,
+        "dy (x - mean) / ((n - correction) std), and 0 where std is",
+        ("[1.0, 3.0]", "array([-0.5,  0.5])"),
+    ),
+    "max": _Gradient(
+        (_extreme := _row("extreme", slopes.of_extreme, "extreme ties")),
+        _ties("max", _EXTREMES),
+        "dy to the largest" + _SHARED,
+        ("[1.0, 3.0, 3.0]", "array([0. , 0.5, 0.5])"),
+    ),
+    "min": _Gradient(
+        _extreme,
+        _ties("min", _EXTREMES),
+        "dy to the smallest" + _SHARED,
+        ("[1.0, 3.0, 3.0]", "array([1., 0., 0.])"),
+    ),
+    "prod": _Gradient(
+        _row("prod", slopes.of_prod, "product zeros"),
+        lambda given: given.own(_FACTORS, 2),
+        "dy times the product of all others, also where some are 0",
+        ("[2.0, 0.0, 3.0]", "array([0., 6., 0.])"),
+    ),
+    "norm": _Gradient(
+        _row("norm", slopes.of_norm_2, "norm"),
+        lambda given: (given.total("norm", 2.0),),
+        "dy x / y; of ord=1 dy sign(x); of ord=math.inf dy sign(x) to the largest, shared by equals; 0 at the origin",
+        ("[3.0, -4.0]", "array([ 0.6, -0.8])"),
+    ),
+    ("norm", 1.0): _Gradient(_row("norm 1", slopes.of_norm_1), lambda given: (), "", ("", "")),
+    ("norm", math.inf): _Gradient(
+        _row("norm inf", slopes.of_norm_inf, "norm ties"), _ties("norm", _LARGEST), "", ("", "")
+    ),
+    "logsumexp": _Gradient(
+        _row("logsumexp", slopes.of_logsumexp, "total"),
+        lambda given: (given.total("logsumexp"),),
+        "dy exp(x - y), softmax where one axis is reduced",
+        ("[0.0, 0.0]", "array([0.5, 0.5])"),
+    ),
+}
+
+
+def _run(name: str, dy: Any, x: Any, axis: Any, option: Any, keepdims: Any, out: Any, stream: Any) -> Any:
+    """The gradient of a reduction. `option` in one form."""
+    handle = handle_of(stream)
+    axis, keepdims = reducing.checked(axis, keepdims)
+    x = operands.as_array(x, "x", handle)
+    shape, dtype = tuple(x.shape), info(x.dtype, "x").name
+    if kind_of(dtype) != "f":
+        raise DTypeError(f"x has dtype {dtype}; {name}_backward takes floats: elementwise.astype converts")
+    axes = reducing.axes_in(axis, len(shape), "x")
+    (seed,) = seen((dy,), shape, axes, keepdims, handle)
+    found = _GRADIENTS.get((name, option)) or _GRADIENTS[name]
+    given = _Reduced(x, axes, stream, math.prod(shape[d] for d in axes), option)
+    totals = found.totals(given) if 0 not in shape else _of_nothing(found.row, x)
+    return operation.run(found.row, (repeated(seed, shape), x, *totals), out, None, stream)
+
+
+def _of_nothing(row: Row, x: Any) -> tuple[Any, ...]:
+    """Totals where there is nothing to make gradients of: extremes have no value then."""
+    numbers = row.options
+    return *[x] * (len(row.names) - 2 - numbers), *[1.0] * numbers
+
+
+#: Function -> its option, what that is called and is by default, and what brings it into one form.
+_OPTIONS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
+    "var": ("correction", "0", reducing.correction_of),
+    "std": ("correction", "0", reducing.correction_of),
+    "norm": ("ord", "2", reducing.order_of),
+}
+
+
+def functions() -> dict[str, Callable[..., Any]]:
+    """The public functions: `sum_backward` and so on."""
+    return {f"{name}_backward": _function(name) for name in _GRADIENTS if isinstance(name, str)}
+
+
+def _function(name: str) -> Callable[..., Any]:
+    option, default, form = _OPTIONS.get(name, ("", "", None))
+    takes = f"{option}: float = {default}, " if option else ""
+    given = f"form({option})" if option else "None"
+    source = (
+        f"def {name}_backward(\n"
+        f"    dy: Any, x: Any, *, axis: int | Sequence[int] | None = None, {takes}keepdims: bool = False, "
+        "out: Any = None, stream: Any = None\n) -> Array:\n"
+        f'    return run("{name}", dy, x, axis, {given}, keepdims, out, stream)\n'
+    )
+    made: Callable[..., Any] = compiled(f"{name}_backward", source, {"run": _run, "form": form})[f"{name}_backward"]
+    made.__doc__ = _text(name, option)
+    return made
+
+
+def _text(name: str, option: str) -> str:
+    """A function's docstring."""
+    gradient = _GRADIENTS[name]
+    x, printed = gradient.example
+    told = f"axis, {option}, keepdims" if option else "axis, keepdims"
+    return (
+        f"The gradient with respect to x, given dy, that with respect to {name}(x): {gradient.says}.\n\n"
+        f"Args:\n    dy: array of floats, of the shape of {name}(x, ...) with the same options.\n"
+        "    x: array of floats of 16 bits and more, rank 0 to 8, any strides.\n"
+        f"    {told}: as in `{name}`.\n"
+        "    out: array for the result, of x's shape, its dtype and device; it may be x.\n"
+        "    stream: as everywhere.\n\n"
+        "Returns:\n    dx, an array of x's shape and dtype; `out` if given. Floats of 16 bits are computed in float32\n"
+        "    and rounded once.\n\n"
+        f"Raises:\n    as `{name}`; DTypeError of integers and complex numbers; ShapeError of another shape of dy.\n\n"
+        f"Example:\n    >>> elementwise.{name}_backward(np.array(1.0), np.array({x}))\n    {printed}\n"
+    )
+
+
+def everyday(x: Layout) -> Iterator[operation.ElementwisePlan]:
+    """The maps of all functions for rows of a matrix laid out so."""
+    compute = TABLE[str(info(x.dtype, "x").compute)].numpy
+    column = layout((x.shape[0], 1), (compute.itemsize, compute.itemsize), compute, x.device)
+    repeated_dy = layout(x.shape, (x.itemsize, 0), x.dtype, x.device)
+    for row in dict.fromkeys(gradient.row for gradient in _GRADIENTS.values()):
+        totals = len(row.names) - 2 - row.options
+        yield operation.planned(row, (repeated_dy, x, *[column] * totals, *[float] * row.options))
