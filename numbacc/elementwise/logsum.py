@@ -1,4 +1,4 @@
-"""log Σ e^x over any axes, forward and backward."""
+"""log Σ e^x over any axes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def logsumexp(
         stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
-        an array of x's dtype, float64 of integers and bool; `out` if given. Its gradient is dy e^(x - y).
+        an array of x's dtype, float64 of integers and bool; `out` if given.
 
     Raises:
         as `mean`.
