@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,33 +17,38 @@ HERE = Path(__file__).parent
 pytestmark = skip_if(simulated(), "not simulated")
 
 
-@pytest.mark.parametrize(
-    "files",
-    [
-        # Those that take long come first.
-        "test_positions.py test_blocks.py test_ahead.py test_optimizers.py test_optimizer_calls.py",
-        "simulated_kernels.py test_uneven.py",
-        "test_elementwise_calls.py test_elementwise_dtypes.py test_elementwise_plans.py test_operators.py "
-        "test_numpy_functions.py test_elementwise_kernels.py test_elementwise_kernel_gradients.py",
-        "test_reductions.py test_rows.py test_joining.py test_array_api.py test_bench_runs.py test_ulp.py",
-        "test_random.py test_random_arrays.py test_random_engine.py test_random_plans.py test_box_muller.py",
-        "test_elementwise.py test_elementwise_gradients.py test_programs.py",
-        "test_operands.py",
-        "test_conv.py test_conv_calls.py test_conv_errors.py test_conv_lowering.py test_conv_order.py",
-        "test_attention.py test_attention_errors.py test_attention_order.py test_attention_sequences.py",
-        "test_family_order.py test_scans.py test_scans_calls.py",
-        "test_index_gradients.py",
-        "test_gated.py test_gated_errors.py test_gated_register.py test_derive.py test_epilogue_kernels.py",
-        "test_gemm.py test_gemm_shapes.py test_gemm_narrow.py test_gemm_errors.py test_gemm_alignment.py "
-        "test_gemm_gradients.py test_gemm_plans.py test_gemm_layers.py test_gemm_masks.py test_gemm_arguments.py",
-        "simulated_arrays.py test_captured_alignment.py test_tracing.py test_tracing_kernels.py "
-        "test_puzzles.py test_debugger.py",
-        "test_elementwise_inspect.py test_elementwise_reductions_own.py test_elementwise_reductions_object.py",
-        "test_fft.py test_fft_plans.py test_fft_errors.py test_plan_base.py test_casts.py test_specialize.py",
-        "test_arguments.py test_array_arguments.py test_argument_names.py test_stream_arguments.py test_refusals.py "
-        "test_device_array.py test_copies.py test_foreign.py test_docs.py test_docstrings.py test_creation.py",
-    ],
-)
+GROUPS = [
+    # Those that take long come first.
+    "test_positions.py test_blocks.py test_ahead.py test_optimizers.py test_optimizer_calls.py",
+    "simulated_kernels.py test_uneven.py",
+    "test_elementwise_calls.py test_elementwise_dtypes.py test_elementwise_plans.py test_operators.py "
+    "test_numpy_functions.py test_elementwise_kernels.py test_elementwise_kernel_gradients.py",
+    "test_reductions.py test_reductions_calls.py test_rows.py test_joining.py test_array_api.py test_bench_runs.py "
+    "test_ulp.py",
+    "test_random.py test_random_arrays.py test_random_engine.py test_random_plans.py test_box_muller.py "
+    "test_random_copies.py test_random_reach.py test_nextafter.py",
+    "test_elementwise.py test_elementwise_gradients.py test_programs.py",
+    "test_operands.py",
+    "test_conv.py test_conv_calls.py test_conv_errors.py test_conv_lowering.py test_conv_order.py "
+    "test_conv_depthwise.py",
+    "test_attention.py test_attention_errors.py test_attention_order.py test_attention_sequences.py "
+    "test_attention_float8.py",
+    "test_family_order.py test_scans.py test_scans_calls.py",
+    "test_index_gradients.py test_row_gradients.py test_reduction_gradients.py test_maps.py",
+    "test_gated.py test_gated_errors.py test_gated_register.py test_derive.py test_epilogue_kernels.py",
+    "test_gemm.py test_gemm_shapes.py test_gemm_narrow.py test_gemm_errors.py test_gemm_alignment.py "
+    "test_gemm_gradients.py test_gemm_plans.py test_gemm_layers.py test_gemm_masks.py test_gemm_arguments.py",
+    "simulated_arrays.py test_captured_alignment.py test_tracing.py test_tracing_kernels.py "
+    "test_puzzles.py test_debugger.py",
+    "test_elementwise_inspect.py test_elementwise_reductions_own.py test_elementwise_reductions_object.py",
+    "test_fft.py test_fft_plans.py test_fft_errors.py test_plan_base.py test_casts.py test_casts_float8.py "
+    "test_specialize.py",
+    "test_arguments.py test_array_arguments.py test_argument_names.py test_stream_arguments.py test_refusals.py "
+    "test_device_array.py test_copies.py test_foreign.py test_docs.py test_docstrings.py test_creation.py",
+]
+
+
+@pytest.mark.parametrize("files", GROUPS)
 def test_in_the_simulator(files):
     paths = [str(HERE / name) for name in files.split()]
     command = [sys.executable, "-m", "pytest", "-q", "--disable-warnings", "-p", "no:cacheprovider", *paths]
@@ -52,6 +58,14 @@ def test_in_the_simulator(files):
     report = run.stdout[-6000:] + run.stderr[-2000:]
     assert run.returncode == 0, report
     assert " passed" in report
+
+
+def test_all_that_takes_a_place_runs_there():
+    """What the fixture `place` is for runs by NumPy, in the simulator and on a GPU."""
+    takes = re.compile(r"^def test_\w+\(place\b", re.MULTILINE)
+    texts = {path.name: path.read_text() for path in HERE.glob("test_*.py")}
+    files = {name for name, text in texts.items() if takes.search(text) and 'parametrize("place' not in text}
+    assert files and files <= {name for group in GROUPS for name in group.split()}
 
 
 @pytest.mark.parametrize("raw", [False, True], ids=["matmul", "raw"])
