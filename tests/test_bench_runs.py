@@ -143,7 +143,7 @@ def test_rows(place, report):
 
 def test_row_gradients(place, report):
     row_gradients.run(report, quick=True)
-    assert len(all_right(report)) == 8
+    assert len(all_right(report)) == 14
 
 
 def test_blocks(place, report):

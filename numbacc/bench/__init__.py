@@ -17,7 +17,7 @@ SUBJECTS = {
     "gemm": "matrix products and their epilogues against torch and nvmath",
     "gemm_grid": "the part of gemm that takes many shapes: the choice of algorithm, against torch",
     "programs": "three programs of notebooks/programs against the same in torch, to their last result",
-    "row_gradients": "gradients of softmax, norms and cross entropy against the speed of copies and torch",
+    "row_gradients": "gradients of softmax, norms, cross entropy and reductions against the speed of copies and torch",
     "rows": "reductions, softmax, norms and cross entropy against the speed of copies, torch, Liger and quack",
     "random": "random numbers against the speed of filling memory, torch and CuPy",
     "startup": "the import and first calls in new processes, from source and from the disk cache",

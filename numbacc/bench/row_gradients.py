@@ -1,8 +1,9 @@
-"""Gradients of softmax, norms and cross entropy against a copy of the same bytes, and against torch."""
+"""Gradients of softmax, norms, cross entropy and reductions against a copy of the same bytes, and against torch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from .checking import wide
 from .harness import Report, add_bandwidth, copy_of
 
 _SIZE = 2**27
-_COLUMNS = (128, 1024, 4096, 16384)
+_COLUMNS = (128, 1024, 4096, 16384, 131072)
 #: Part of copy bandwidth that is aimed at.
 _BOUND = 0.90
 #: So many results are looked at.
@@ -26,8 +27,15 @@ _FEW = 4
 def run(report: Report, *, quick: bool = False) -> None:
     """All figures of gradients of rows."""
     torch = peers.import_torch()
-    makers = {"softmax_backward": _softmax, "rms_norm_backward": _rms, "layer_norm_backward": _layer,
-              "cross_entropy_backward": _entropy}  # fmt: skip
+    makers: dict[str, Callable[..., Any]] = {
+        "softmax_backward": _softmax,
+        "rms_norm_backward": _rms,
+        "layer_norm_backward": _layer,
+        "cross_entropy_backward": _entropy,
+        "mean_backward": partial(_reduction, "mean", 1),
+        "std_backward": partial(_reduction, "std", 4),
+        "max_backward": partial(_reduction, "max", 4),
+    }
     for dtype in ("float32", "bfloat16"):
         names = {f"{name} {dtype}, {_SIZE // n} x {n}": (make, n) for name, make in makers.items() for n in _COLUMNS}
         if not report.wants(*names):
@@ -117,6 +125,20 @@ def _entropy(torch: Any, dy: Any, x: Any) -> Any:
         return elementwise.cross_entropy_backward(slope, x, target, reduction="none", stats=stats, out=out)
 
     return work, wanted, 2 * x.nbytes, theirs
+
+
+def _reduction(name: str, times: int, torch: Any, dy: Any, x: Any) -> Any:
+    """Of rows. So many times the bytes of x are read, or written."""
+    backward, slope = getattr(elementwise, f"{name}_backward"), elementwise.copy(dy[:, 0])
+    out = numbacc.empty_like(x)
+    wanted = backward(wide(slope[:_FEW]), wide(x[:_FEW]), axis=1)
+    theirs = None
+    if torch is not None:
+        own, given = torch.from_dlpack(x).detach().requires_grad_(), torch.from_dlpack(slope)
+        called = {"mean": torch.mean, "std": partial(torch.std, correction=0), "max": torch.amax}[name]
+        y = called(own, -1)
+        theirs = lambda: torch.autograd.grad(y, own, given, retain_graph=True)  # noqa: E731
+    return lambda: backward(slope, x, axis=1, out=out), wanted, times * x.nbytes, theirs
 
 
 def _weight(x: Any) -> Any:
