@@ -101,6 +101,9 @@ def test_companions_of_other_dtypes(place, dtype):
     arrays, options = call.views("q", "k", "v"), {"bias": bias}
     o, stats = attention.forward(*arrays, **options, return_stats=True)
     grads = attention.backward(*call.views("do"), *arrays, o, stats, **options, bias_grad=True)
+    if place.is_device:
+        info = attention.backward_plan(*call.views("do"), *arrays, o, stats, **options, bias_grad=True).info
+        assert ("unfused" in info.algorithm) is (dtype == SINGLE)
     found = {"o": place.get(o), "stats": place.get(stats)}
     found |= {name: place.get(each) for name, each in zip(("dq", "dk", "dv", "dbias"), grads, strict=True)}
     assert found["dbias"].dtype == np.float32 and found["dbias"].shape == case.bias
@@ -307,6 +310,10 @@ def test_deterministic_gradients_in_slices_of_heads(device_place):
     for name, each in call.backward(*call.forward()).items():
         np.testing.assert_array_equal(device_place.get(each), whole[name])
     call.check()
+    # Slices would drop others than forward did.
+    dropping = Call(device_place, case._replace(dropout=0.4), deterministic=True, workspace_limit=6000)
+    with pytest.raises(UnsupportedError, match="need more than workspace_limit=6000"):
+        dropping.backward(*dropping.forward())
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)

@@ -85,6 +85,24 @@ def test_what_was_found_wrong_is_not_taken(subject):
     assert not taken
 
 
+def test_the_table_of_what_attention_s_check_found():
+    """In the docs, out of the latest findings; what is wrong has a line of its own."""
+    findings = json.loads(sorted(RESULTS.glob("*-attention.json"))[-1].read_text())
+    rows = {}
+    for case, engines in findings.items():
+        direction, dtype = case.split()[:2]
+        floats = "8 bits" if dtype.startswith("float8") else "16 bits"
+        for engine, finding in engines.items():
+            name, _, error = finding.partition(" ")
+            if name != "refused":
+                wrong = "" if name == "right" else f", {name}"
+                rows.setdefault((direction, floats, engine + wrong), []).append(float(error) if not wrong else np.inf)
+    lines = [f"| {' | '.join(key)} | {len(errors)} | {max(errors):.2f} |" for key, errors in sorted(rows.items())]
+    text = (RESULTS.parents[1] / "docs" / "attention.md").read_text()
+    table = text.split("<!-- check -->\n")[1].split("\n<!-- end -->")[0].splitlines()
+    assert table[2:] == lines, "\n".join(lines)
+
+
 # ---------------------------------------------------------------- attention
 
 
