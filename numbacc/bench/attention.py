@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -213,18 +213,26 @@ def _measure(report: Report, torch: Any, shape: Shape, backward: bool, repeats: 
         bounds = _BOUNDS
     times = gpu_ms(works, repeats=repeats)
     for peer, bound in bounds.items():
-        ratio = times["ours"] / times[peer]
-        report.add(
-            name=f"{name}, over {peer}",
-            ms=times["ours"],
-            tflops=shape.tflops(times["ours"], backward),
-            error=error,
-            right=right,
-            ratio=ratio,
-            bound=bound,
-            peers={peer: times[peer]},
-            holds=right and ratio <= bound + RESOLUTION,
-        )
+        _add(report, name, shape.tflops(times["ours"], backward), times, peer, bound, error, right)
+
+
+def _add(
+    report: Report, name: str, tflops: float, times: Mapping[str, float], peer: str, bound: float, error: float,
+    right: bool,
+) -> None:  # fmt: skip
+    """Report a time over a peer's."""
+    ratio = times["ours"] / times[peer]
+    report.add(
+        name=f"{name}, over {peer}",
+        ms=times["ours"],
+        tflops=tflops,
+        error=error,
+        right=right,
+        ratio=ratio,
+        bound=bound,
+        peers={peer: times[peer]},
+        holds=right and ratio <= bound + RESOLUTION,
+    )
 
 
 def _narrow(report: Report, torch: Any, shape: Shape, repeats: int) -> None:
@@ -249,21 +257,9 @@ def _narrow(report: Report, torch: Any, shape: Shape, repeats: int) -> None:
     exact = last_weights(torch, shape, q, k) @ v
     found = torch.from_dlpack(o.astype(numbacc.bfloat16))[0, 0, -ROWS:].double() / numbers["scale_o"]
     error = float((found - exact).norm() / exact.norm())
-    # Roundings of the weights and of o to three bits make 0.04 of it.
-    right = error <= 6e-2
     times = gpu_ms(works, repeats=repeats)
-    ratio = times["ours"] / times["our bfloat16"]
-    report.add(
-        name=f"{name}, over our bfloat16",
-        ms=times["ours"],
-        tflops=shape.tflops(times["ours"], False),
-        error=error,
-        right=right,
-        ratio=ratio,
-        bound=1.0,
-        peers={"our bfloat16": times["our bfloat16"]},
-        holds=right and ratio <= 1.0,
-    )
+    # Roundings of the weights and of o to three bits make 0.04 of it.
+    _add(report, name, shape.tflops(times["ours"], False), times, "our bfloat16", 1.0, error, error <= 6e-2)
 
 
 def _decoding(report: Report, torch: Any, repeats: int) -> None:
