@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from attention_oracle import DOUBLE, HALF, SINGLE
 from conftest import bits, refused
 
 from numbacc import attention
-from numbacc.base.dispatch import runtime
+from numbacc.attention import executables
 from numbacc.errors import DeviceError, DTypeError, LayoutError, OptionError, ShapeError, UnsupportedError
 
 pytestmark = pytest.mark.usefixtures("poison")
@@ -228,16 +229,21 @@ def test_devices(device_place):
 
 def test_a_gpu_that_is_too_old(device_place, monkeypatch):
     """16-bit floats and float8 say what they need; float32 runs."""
-    attention.cache_clear()
-    monkeypatch.setattr(runtime(), "capability", lambda device: (7, 5))
+
+    def pretend(*capability):
+        attention.cache_clear()
+        told = SimpleNamespace(capability=lambda device: capability, device_name=lambda device: "a GPU")
+        monkeypatch.setattr(executables, "runtime", lambda: told)
+
+    pretend(7, 5)
     half, single, narrow = (arrays(device_place, Q, K, K, dtype=kind) for kind in (HALF, SINGLE, E4M3))
-    refused(UnsupportedError, "attention of float16 needs compute capability 8.0", "has 7.5", "float32 and float64 run",
+    refused(UnsupportedError, "attention of float16 needs compute capability 8.0", "a GPU has 7.5", "float32 and float64 run",
             run=lambda: attention.forward(*half))  # fmt: skip
     refused(UnsupportedError, "attention of float8_e4m3fn needs compute capability 9.0",
             run=lambda: attention.forward(*narrow))  # fmt: skip
     # Every key is the same: all weigh alike.
     np.testing.assert_array_equal(device_place.get(attention.forward(*single)), 1.0)
-    monkeypatch.setattr(runtime(), "capability", lambda device: (9, 0))
+    pretend(9, 0)
     refused(UnsupportedError, "diagonal ends at the last key", "compute capability 10.0", "from 9.0 on",
             run=lambda: attention.forward(*narrow, mask="causal_bottom_right"))  # fmt: skip
     attention.cache_clear()
