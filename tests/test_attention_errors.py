@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import copy
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from attention_call import Call, small
+from attention_float8_oracle import E4M3
 from attention_oracle import DOUBLE, HALF, SINGLE
 from conftest import bits, refused
 
 from numbacc import attention
-from numbacc.errors import DeviceError, DTypeError, LayoutError, OptionError, ShapeError
+from numbacc.attention import executables
+from numbacc.errors import DeviceError, DTypeError, LayoutError, OptionError, ShapeError, UnsupportedError
 
 pytestmark = pytest.mark.usefixtures("poison")
 
@@ -222,6 +225,28 @@ def test_devices(device_place):
     host = np.ones(K, np.float32)
     refused(DeviceError, "v is in host memory", run=lambda: attention.forward(q, k, host))
     refused(DeviceError, "bias is in host memory", run=lambda: attention.forward(q, k, v, bias=np.ones((5, 7), "f4")))
+
+
+def test_a_gpu_that_is_too_old(device_place, monkeypatch):
+    """16-bit floats and float8 say what they need; float32 runs."""
+
+    def pretend(*capability):
+        attention.cache_clear()
+        told = SimpleNamespace(capability=lambda device: capability, device_name=lambda device: "a GPU")
+        monkeypatch.setattr(executables, "runtime", lambda: told)
+
+    pretend(7, 5)
+    half, single, narrow = (arrays(device_place, Q, K, K, dtype=kind) for kind in (HALF, SINGLE, E4M3))
+    words = ("attention of float16 needs compute capability 8.0", "a GPU has 7.5", "float32 and float64 run")
+    refused(UnsupportedError, *words, run=lambda: attention.forward(*half))
+    refused(UnsupportedError, "attention of float8_e4m3fn needs compute capability 9.0",
+            run=lambda: attention.forward(*narrow))  # fmt: skip
+    # Every key is the same: all weigh alike.
+    np.testing.assert_allclose(device_place.get(attention.forward(*single)), 1.0, rtol=1e-6)
+    pretend(9, 0)
+    refused(UnsupportedError, "diagonal ends at the last key", "compute capability 10.0", "from 9.0 on",
+            run=lambda: attention.forward(*narrow, mask="causal_bottom_right"))  # fmt: skip
+    attention.cache_clear()
 
 
 # ---------------------------------------------------------------- plans

@@ -226,3 +226,13 @@ def test_the_graph():
     # A weight has the dtype of q in the second product.
     products = [node for node in graph.nodes if node.kind == "matmul"]
     assert graph.tensors[dict(products[1].tensors)["a"]].dtype == "float8_e4m3fn"
+
+
+def test_a_request_may_have_the_maxima(planner):
+    """They make another graph, which `prepare` plans when it is asked for it."""
+    usual, more = (attention.request(Q, Q, dtype="float8_e4m3fn", return_amax=each) for each in (False, True))
+    (graph,), (other,) = usual.graphs(), more.graphs()
+    assert len(other.nodes) == len(graph.nodes) + 1 and "amax_s" in more.problem.outputs
+    for device in ("H200", "B200"):
+        assert cudnn.supports(more, device)
+    refused(OptionError, "return_amax is for float8", run=lambda: attention.request(Q, Q, return_amax=True))

@@ -9,7 +9,10 @@ from cudnn_cases import need_planning
 from skips import skip
 
 from numbacc import attention, cudnn
+from numbacc.attention.fusing import Fused, _on_dense
 from numbacc.attention.masks import CausalSlidingWindow, SlidingWindow
+from numbacc.attention.problem import EXTRAS, resolve
+from numbacc.attention.staging import dense
 from numbacc.base.dispatch import simulated
 from numbacc.errors import DeviceError, DTypeError, OptionError, ShapeError
 from numbacc.libraries.cudnn import numbers_of
@@ -120,10 +123,21 @@ def test_deterministic_gradients(planner, device):
     assert bool(dropped) is (device != "B200")
 
 
-def test_masks_can_be_dumped(planner):
-    from numbacc.attention.fusing import Fused, _on_dense
-    from numbacc.attention.problem import resolve
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("direction", BOTH)
+def test_biases_of_float32(planner, direction, device):
+    """Their gradient is cuDNN's in 16 bits, and converted: it has no other."""
+    grad = {"bias_grad": True} if direction == "backward" else {}
+    asked = attention.request(Q, LONG, direction=direction, bias_shape=(1, 8, 128, 256), **grad).problem
+    extras = list(asked.call.extras)
+    extras[EXTRAS.index("bias")] = dense((1, 8, 128, 256), np.float32, 0)
+    fused = Fused(resolve(asked.call._replace(extras=tuple(extras))), (0,) * 10)
+    found = cudnn.supports(fused.drawn().graph, device)
+    assert found, found.reason
+    assert len(fused.stage.behind) == (direction == "backward")
 
+
+def test_masks_can_be_dumped(planner):
     problem = _on_dense(attention.request(Q, LONG, dropout=0.1).problem, "forward")
     call = problem.call._replace(direction="dropout_mask", options=problem.options._replace(return_stats=False))
     dump = resolve(call)
@@ -182,8 +196,6 @@ def test_a_number_is_no_part_of_a_graph():
 @pytest.mark.parametrize("scale", [-0.75, 0.0, 0.75])
 def test_cudnn_sees_scales_above_0(scale, direction, layout):
     """It takes the largest score of a row before it scales it: the sign is q's, which is copied, and dq's."""
-    from numbacc.attention.fusing import Fused
-
     shapes = ((300, 8, 64), (500, 8, 64)) if layout == "THD" else (Q, LONG)
     asked = attention.request(
         *shapes, direction=direction, scale=scale, layout=layout, batch=3 if layout == "THD" else None

@@ -17,6 +17,7 @@ from ..base.layout import Layout, is_dense, layout
 from ..device import copying
 from ..device.steps import Step, Steps, WithScratch
 from ..errors import UnsupportedError
+from ..kernels.formulas import FORMULAS
 from ..kernels.lengths import clamped, kept, raised
 from ..libraries.cudnn_graph import ALIGNED
 from ..libraries.cudnn_plans import Wants
@@ -148,6 +149,10 @@ class Fused:
 
     def _bias(self, name: str, is_output: bool) -> None:
         stage, array = self.stage, self.stage.arrays[name]
+        if is_output and array.lies.dtype != self.problem.dtype:
+            # cuDNN gives a bias's gradient in no other dtype than q's.
+            own, array = array, stage.part(name, array.lies.shape, self.problem.dtype, ALIGNED)
+            stage.behind.append(Step(stage.mapped(FORMULAS["copy"], array, own), (array.number, own.number)))
         if not (stage.is_aligned(array) and _fits(array.lies)):
             array = stage.returned(name) if is_output else stage.copied(name)
         self._take(name, array, _form(array.lies))

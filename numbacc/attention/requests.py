@@ -77,6 +77,7 @@ def request(
     max_len_q: int | None = None,
     max_len_kv: int | None = None,
     return_stats: bool = True,
+    return_amax: bool = False,
     bias_grad: bool = False,
     deterministic: bool = False,
     workspace_limit: int | None = None,
@@ -92,7 +93,7 @@ def request(
         lengths: whether sequences may be shorter than they can be (seq_len_q and seq_len_kv).
         pages: of a sequence, where k and v are pages; 0 where they are not.
         batch: with layout "THD", how many sequences there are.
-        The others: as in `forward` and `backward`.
+        The others: as in `forward` and `backward`. Scales of float8 are always reckoned with.
 
     Raises:
         As `forward` and `backward`.
@@ -107,7 +108,7 @@ def request(
             boolean(lengths, "lengths"), integer(pages, "pages", 0), batch,
             Options(
                 mask, scale, dropout, layout, max_len_q, max_len_kv, boolean(return_stats, "return_stats"), bias_grad,
-                deterministic, workspace_limit, False,
+                deterministic, workspace_limit, return_amax,
             ),
         )
     )  # fmt: skip

@@ -31,6 +31,8 @@ from .staging import Array, Stage, Unchecked, bounds, dense, steps_of
 
 #: Outputs by the input that each is like.
 _GRADIENTS = {"dq": "q", "dk": "k", "dv": "v"}
+#: Scratch memory that a product may use where there is enough.
+_PRODUCTS = 2**25
 
 
 class _Slice(NamedTuple):
@@ -104,7 +106,9 @@ class Unfused:
 
     def _slices(self, each: int) -> Iterator[_Slice]:
         found, problem = self._problem.geometry, self._problem
-        room = (problem.limit - self._stage.scratch.nbytes) // each
+        # Parts start at multiples of 256 bytes. Where a head fits anyway products have scratch memory of their own.
+        free = problem.limit - self._stage.scratch.nbytes - 3 * 256
+        room = max((free - min(_PRODUCTS, free // 8)) // each, min(free // each, 1))
         if room < 1:
             raise UnsupportedError(
                 f"workspace_limit={problem.limit} leaves no room: unfused, one head of {found.queries} queries and "
@@ -215,7 +219,8 @@ class Unfused:
         known = tuple(stage.address(array.number, offset) for array, offset in zip(arrays, offsets, strict=True))
         key = (layouts, known, alpha)
         if key not in self._plans:
-            plan = MatmulPlan(_product_of(*layouts))
+            left = self._problem.limit - stage.scratch.nbytes
+            plan = MatmulPlan(_product_of(*layouts, None if left >= _PRODUCTS else max(left, 1)))
             found = plan.choose(known)
             kind = self._problem.compute.name
             scalars = () if alpha == 1.0 else (bits(alpha, kind), bits(0.0, kind))
@@ -354,10 +359,10 @@ class Unfused:
         )
 
 
-def _product_of(a: Layout, b: Layout, out: Layout) -> Product:
-    """The call of a plain product."""
+def _product_of(a: Layout, b: Layout, out: Layout, limit: int | None) -> Product:
+    """The call of a plain product, with so much scratch memory."""
     nothing: dict[str, Any] = dict.fromkeys(Product._fields)
-    asked = {"a": a, "b": b, "out": out, "epilogue": "none", "has_beta": False, "tune": False}
+    asked = {"a": a, "b": b, "out": out, "epilogue": "none", "has_beta": False, "tune": False, "workspace_limit": limit}
     return Product(**{**nothing, **asked})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from .harness import RESOLUTION, Report, add_bandwidth, add_host_times, copy_of,
 #: What ours may take of the time of torch's backends, at most; two medians of one work differ by RESOLUTION.
 _BOUNDS = {"torch cuDNN": 1.0, "torch flash": 0.6}
 #: Rows of a head that are compared with torch's float64.
-_ROWS = 64
+ROWS = 64
 
 
 class Shape(NamedTuple):
@@ -72,6 +72,13 @@ def shapes() -> Iterator[Shape]:
     yield Shape(1, 64, 8, 16384, 128, True, window=1024)
 
 
+def narrow_shapes() -> Iterator[Shape]:
+    """Those that are measured in float8, too: forward."""
+    yield Shape(4, 32, 32, 4096, 128, False)
+    yield Shape(4, 32, 32, 4096, 128, True)
+    yield Shape(1, 64, 8, 16384, 128, True)
+
+
 def run(report: Report, *, quick: bool = False) -> None:
     """All figures of attention."""
     torch = peers.import_torch()
@@ -81,10 +88,36 @@ def run(report: Report, *, quick: bool = False) -> None:
     for shape in shapes():
         for backward in (False, True):
             _measure(report, torch, shape, backward, repeats)
+    for shape in narrow_shapes():
+        _narrow(report, torch, shape, repeats)
     _decoding(report, torch, repeats)
     _plans(report)
     if report.wants("host time"):
         _host(report, torch)
+
+
+def drawn(rng: np.random.Generator, lengths: tuple[int, ...]) -> Any:
+    """Random numbers in bfloat16. Each array has its own: were keys the queries, each query would see little but its
+    own place, and its gradient be a difference that the rounding of o decides.
+    """
+    block = rng.standard_normal(999_983, np.float32).astype(numbacc.bfloat16)
+    return numbacc.asarray(np.resize(block, lengths))
+
+
+def last_weights(torch: Any, shape: Shape, q: Any, k: Any) -> Any:
+    """The softmax of the last rows of one head, by torch in float64.
+
+    Args:
+        q, k: (sequence, elements), in float64.
+    """
+    rows = torch.arange(shape.length - ROWS, shape.length, device=q.device)[:, None]
+    columns = torch.arange(shape.length, device=q.device)
+    hidden = torch.zeros(ROWS, shape.length, dtype=torch.bool, device=q.device)
+    if shape.causal:
+        hidden |= columns > rows
+    if shape.window:
+        hidden |= rows - columns >= shape.window
+    return (shape.width**-0.5 * q[-ROWS:] @ k.T).masked_fill(hidden, -torch.inf).softmax(-1)
 
 
 class Problem:
@@ -95,10 +128,7 @@ class Problem:
         heads, rng = shape.heads + 2 * shape.heads_kv, np.random.default_rng(7)
 
         def normal(*lengths: int) -> Any:
-            # Each has numbers of its own. Were keys the queries, each query would see little but its own place: its
-            # gradient is then a difference that the rounding of o decides.
-            block = rng.standard_normal(999_983, np.float32).astype(numbacc.bfloat16)
-            return numbacc.asarray(np.resize(block, lengths))
+            return drawn(rng, lengths)
 
         if shape.layout == "BSHD":
             together = normal(shape.batch, shape.length, heads, shape.width)
@@ -153,21 +183,13 @@ class Problem:
         """‖ours - exact‖ / ‖exact‖ of the output's and dq's last rows of one head, exact by torch in float64."""
         torch, shape = self.torch, self.shape
         q, k, v, do = (each[0, 0].double() for each in self.tensors)
-        rows = torch.arange(shape.length - _ROWS, shape.length, device=q.device)[:, None]
-        columns = torch.arange(shape.length, device=q.device)
-        hidden = torch.zeros(_ROWS, shape.length, dtype=torch.bool, device=q.device)
-        if shape.causal:
-            hidden |= columns > rows
-        if shape.window:
-            hidden |= rows - columns >= shape.window
-        scale = shape.width**-0.5
-        p = (scale * q[-_ROWS:] @ k.T).masked_fill(hidden, -torch.inf).softmax(-1)
+        p = last_weights(torch, shape, q, k)
         o = p @ v
-        slopes = p * (do[-_ROWS:] @ v.T - (do[-_ROWS:] * o).sum(-1, keepdim=True))
-        exact = {"o": o, "dq": scale * slopes @ k}
+        slopes = p * (do[-ROWS:] @ v.T - (do[-ROWS:] * o).sum(-1, keepdim=True))
+        exact = {"o": o, "dq": shape.width**-0.5 * slopes @ k}
         found = {"o": self.seen(self.o), "dq": self.seen(self.grads[0])}
         return {
-            name: float((found[name][0, 0, -_ROWS:].double() - wanted).norm() / wanted.norm())
+            name: float((found[name][0, 0, -ROWS:].double() - wanted).norm() / wanted.norm())
             for name, wanted in exact.items()
         }
 
@@ -191,18 +213,53 @@ def _measure(report: Report, torch: Any, shape: Shape, backward: bool, repeats: 
         bounds = _BOUNDS
     times = gpu_ms(works, repeats=repeats)
     for peer, bound in bounds.items():
-        ratio = times["ours"] / times[peer]
-        report.add(
-            name=f"{name}, over {peer}",
-            ms=times["ours"],
-            tflops=shape.tflops(times["ours"], backward),
-            error=error,
-            right=right,
-            ratio=ratio,
-            bound=bound,
-            peers={peer: times[peer]},
-            holds=right and ratio <= bound + RESOLUTION,
-        )
+        _add(report, name, shape.tflops(times["ours"], backward), times, peer, bound, error, right)
+
+
+def _add(
+    report: Report, name: str, tflops: float, times: Mapping[str, float], peer: str, bound: float, error: float,
+    right: bool,
+) -> None:  # fmt: skip
+    """Report a time over a peer's."""
+    ratio = times["ours"] / times[peer]
+    report.add(
+        name=f"{name}, over {peer}",
+        ms=times["ours"],
+        tflops=tflops,
+        error=error,
+        right=right,
+        ratio=ratio,
+        bound=bound,
+        peers={peer: times[peer]},
+        holds=right and ratio <= bound + RESOLUTION,
+    )
+
+
+def _narrow(report: Report, torch: Any, shape: Shape, repeats: int) -> None:
+    """float8 forward, with scales, over bfloat16 of the same numbers."""
+    name = f"forward {shape.name}, float8_e4m3fn"
+    if not report.wants(name):
+        return
+    rng, counts = np.random.default_rng(7), (shape.heads, shape.heads_kv, shape.heads_kv)
+    narrow = [drawn(rng, (shape.batch, n, shape.length, shape.width)).astype("float8_e4m3fn") for n in counts]
+    wide = [each.astype(numbacc.bfloat16) for each in narrow]
+    # Weights are about one over the keys, and results the root of it: both are far from the least number then.
+    numbers = {"scale_s": 256.0, "descale_s": 1 / 256, "scale_o": 256.0}
+    numbers |= dict.fromkeys(("descale_q", "descale_k", "descale_v"), 1.0)
+    scales = {each: numbacc.full((1,), number, dtype="float32") for each, number in numbers.items()}
+    o, o_wide = (numbacc.empty(arrays[0].shape, arrays[0].dtype) for arrays in (narrow, wide))
+    works: dict[str, Callable[[], Any]] = {
+        "ours": partial(attention.forward, *narrow, mask=shape.mask, **scales, out=o),
+        "our bfloat16": partial(attention.forward, *wide, mask=shape.mask, out=o_wide),
+    }
+    works["ours"]()
+    q, k, v = (torch.from_dlpack(each)[0, 0].double() for each in wide)
+    exact = last_weights(torch, shape, q, k) @ v
+    found = torch.from_dlpack(o.astype(numbacc.bfloat16))[0, 0, -ROWS:].double() / numbers["scale_o"]
+    error = float((found - exact).norm() / exact.norm())
+    times = gpu_ms(works, repeats=repeats)
+    # Roundings of the weights and of o to three bits make 0.04 of it.
+    _add(report, name, shape.tflops(times["ours"], False), times, "our bfloat16", 1.0, error, error <= 6e-2)
 
 
 def _decoding(report: Report, torch: Any, repeats: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ from ..attention import CausalSlidingWindow, SlidingWindow
 
 DIRECTIONS = ("forward", "backward")
 DTYPES = ("float16", "bfloat16")
+FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
 #: Of neither is a tile's length a divisor.
 QUERIES, KEYS = 141, 205
 
@@ -19,11 +20,12 @@ class Case(NamedTuple):
 
     Attributes:
         name: to choose it by.
-        direction, dtype: one of DIRECTIONS and of DTYPES.
+        direction, dtype: one of DIRECTIONS and of DTYPES; or "forward" and one of FLOAT8.
         q, k, v: shapes in the order of the layout.
         asked: keywords of `attention.request`.
         lengths: (queries, keys) of each sequence, where they may be shorter than they can be.
         together: whether q, k and v lie in one array.
+        scales: of float8, by name; 1 where one is not named.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Case(NamedTuple):
     asked: dict[str, Any]
     lengths: tuple[tuple[int, int], ...] = ()
     together: bool = False
+    scales: Mapping[str, float] = {}
 
 
 _WINDOWS = {"window": SlidingWindow, "causal window": CausalSlidingWindow}
@@ -86,6 +89,28 @@ _GRADIENTS: dict[str, tuple[Sizes, dict[str, Any], tuple[tuple[int, int], ...], 
     "deterministic": (_sizes(), {"deterministic": True}, (), False),
     "gradient of a bias": (_sizes(), {"bias_shape": (1, 4, QUERIES, KEYS), "bias_grad": True}, (), False),
 }
+#: Those of float8 that most cases have: weights are far from the least number, and results from the largest.
+_SCALES = {
+    "descale_q": 0.5, "descale_k": 2.0, "descale_v": 0.25, "scale_s": 256.0, "descale_s": 1 / 256, "scale_o": 16.0,
+}  # fmt: skip
+#: What is asked for of float8 beside the mask: name -> (sizes, keywords of the request, whether in one array, scales).
+#: One query, and a diagonal that ends at the last of more keys, need compute capability 10.0.
+_NARROW: dict[str, tuple[Sizes, dict[str, Any], bool, dict[str, float]]] = {
+    "own heads": (_sizes(heads_kv=4), {}, False, _SCALES),
+    "one head of keys": (_sizes(heads_kv=1), {}, False, _SCALES),
+    "as many keys": (_sizes(keys=QUERIES), {}, False, _SCALES),
+    "two queries": (_sizes(queries=2), {}, False, _SCALES),
+    "one key": (_sizes(keys=1), {}, False, _SCALES),
+    "BSHD": (_sizes(), {"layout": "BSHD"}, False, _SCALES),
+    "BSHD in one array": (_sizes(keys=QUERIES), {"layout": "BSHD"}, True, _SCALES),
+    "a scale": (_sizes(), {"scale": 0.3}, False, _SCALES),
+    "no scales": (_sizes(), {}, False, {}),
+    "results beyond the largest": (_sizes(), {}, False, {**_SCALES, "scale_o": 1e6}),
+    "no maxima": (_sizes(), {"return_amax": False}, False, _SCALES),
+    **{f"vectors of {n}": (_sizes(width=n), {}, False, _SCALES) for n in (16, 20, 32, 80, 96, 128, 256)},
+    "vectors of 64 and 128": (_sizes(value_width=128), {}, False, _SCALES),
+    "vectors of 192 and 128": (_sizes(width=192, value_width=128), {}, False, _SCALES),
+}
 
 
 def cases() -> Iterator[Case]:
@@ -102,11 +127,24 @@ def cases() -> Iterator[Case]:
         name = f"forward {dtype} bottom right, pages of {page}, {queries} queries"
         rows = (2 * count + 1, 2, page, 64)
         yield Case(name, "forward", dtype, (2, 4, queries, 64), rows, rows, asked, ((queries, KEYS), (queries, 100)))
+    for dtype in FLOAT8:
+        for mask, kind in MASKS.items():
+            # As many keys as queries: every query sees one, wherever the diagonal starts.
+            maxima = {"return_amax": not has_two_sides(kind)}
+            yield _case("forward", dtype, mask, "", _sizes(keys=QUERIES), maxima, (), False, _SCALES)
+        mask = "full" if dtype == FLOAT8[0] else "causal"
+        for kind, (sizes, asked, together, scales) in _NARROW.items():
+            yield _case("forward", dtype, mask, kind, sizes, {"return_amax": True, **asked}, (), together, scales)
+
+
+def has_two_sides(mask: Any) -> bool:
+    """Whether a query sees keys up to a number before it and behind it: of float8 numbacc refuses its maxima."""
+    return isinstance(mask, SlidingWindow) and not isinstance(mask, CausalSlidingWindow)
 
 
 def _case(
     direction: str, dtype: str, mask: str, kind: str, sizes: Sizes, asked: dict[str, Any],
-    lengths: tuple[tuple[int, int], ...], together: bool,
+    lengths: tuple[tuple[int, int], ...], together: bool, scales: Mapping[str, float] = {},
 ) -> Case:  # fmt: skip
     heads, heads_kv, queries, keys, width, value_width = sizes
     layout = asked.get("layout", "BHSD")
@@ -121,5 +159,5 @@ def _case(
     whole = {**asked, "mask": MASKS[mask], "direction": direction, "lengths": bool(lengths) and layout != "THD"}
     return Case(
         f"{direction} {dtype} {mask}{', ' * bool(kind)}{kind}", direction, dtype, shape(heads, queries, width),
-        shape(heads_kv, keys, width), shape(heads_kv, keys, value_width), whole, lengths, together,
+        shape(heads_kv, keys, width), shape(heads_kv, keys, value_width), whole, lengths, together, scales,
     )  # fmt: skip

@@ -1,13 +1,12 @@
 """The process that runs engines of attention: on a GPU; without one it asks cuDNN for plans of a GPU that is not there.
 
-Results go into poisoned memory, and are compared with float64, which has the softmax from `numbacc.reference`.
+Results go into poisoned memory, and are compared with those of `attention_oracle`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,6 @@ from numbacc_bindings.errors import LibraryError
 
 from .. import attention
 from .. import cudnn as answers
-from ..attention.geometry import LAYOUTS
 from ..attention.problem import EXTRAS, OPERANDS, Problem
 from ..attention.requests import Request
 from ..base.dispatch import has_gpu
@@ -27,8 +25,8 @@ from ..libraries import cudnn as library
 from ..libraries import cudnn_plans
 from ..libraries.cudnn_descriptors import Site, describe
 from ..libraries.cudnn_search import algorithms
-from ..reference import attention as reference
 from .attention_cases import Case, cases
+from .attention_oracle import Arrays, expected, judge
 from .engines import engines, tell
 
 #: How many settings of an engine's knobs are tried: each is compiled, which takes half a second or more.
@@ -36,15 +34,6 @@ _KNOBS = 2
 #: The GPU that plans are asked for where there is none.
 _ELSEWHERE = "H200"
 _SEED, _OFFSET = 5, 8
-
-Arrays = dict[str, Any]
-
-
-class Expected(NamedTuple):
-    """A result, and the scale at which its errors are counted: the sum of the magnitudes that it is added up from."""
-
-    value: Any
-    scale: Any
 
 
 def request_of(case: Case) -> Request:
@@ -54,7 +43,17 @@ def request_of(case: Case) -> Request:
 
 def options_of(case: Case) -> dict[str, Any]:
     """The options of its calls; seed and offset apart."""
-    known = ("mask", "dropout", "layout", "max_len_q", "max_len_kv", "deterministic", "bias_grad")
+    known = (
+        "mask",
+        "scale",
+        "dropout",
+        "layout",
+        "max_len_q",
+        "max_len_kv",
+        "deterministic",
+        "bias_grad",
+        "return_amax",
+    )
     return {name: case.asked[name] for name in known if name in case.asked}
 
 
@@ -72,94 +71,7 @@ def drawn(case: Case, problem: Problem) -> Arrays:
         else:
             values = rng.standard_normal(lies.shape)
         found[name] = values.astype(lies.dtype)
-    return found
-
-
-def sequences(problem: Problem, host: Arrays, name: str, array: Any) -> Any:
-    """An array as (batch, heads, sequence, elements), in float64."""
-    geometry = problem.geometry
-    of_queries = name in ("q", "do", "o", "out", "dq")
-    if geometry.is_packed:
-        starts = host["seq_len_q" if of_queries else "seq_len_kv"]
-        found = reference.padded(array, starts, geometry.queries if of_queries else geometry.keys)
-    else:
-        found = array.transpose(LAYOUTS[geometry.layout])
-        if geometry.page and not of_queries:
-            found = reference.gathered(found, host[f"page_table_{name}"], host["seq_len_kv"])
-    return found.astype(np.float64)
-
-
-def expected(problem: Problem, host: Arrays, kept: Any = None) -> dict[str, Expected]:
-    """All results by name, in float64, queries and keys as `sequences` has them.
-
-    Args:
-        host: the inputs; gradients, if o is among them.
-        kept: what dropout keeps.
-    """
-    geometry = problem.geometry
-    rows = {name: sequences(problem, host, name, host[name]) for name in ("q", "k", "v", "do", "o") if name in host}
-    queries, keys = host.get("seq_len_q"), host.get("seq_len_kv")
-    if geometry.is_packed:
-        queries, keys = np.diff(host["seq_len_q"]), np.diff(host["seq_len_kv"])
-    bias = host.get("bias")
-    if bias is not None:
-        bias = bias.reshape((1,) * (4 - bias.ndim) + bias.shape).astype(np.float64)
-    how = reference.Scores(problem.scale, problem.band, bias, host.get("alibi"), queries, keys)
-    # Of values that are the rows of a unit matrix the output is the softmax.
-    unit = np.broadcast_to(np.eye(geometry.keys), (geometry.batch, geometry.heads_kv, geometry.keys, geometry.keys))
-    p, stats = reference.forward(rows["q"], rows["k"], unit, how)
-    m = 1.0 if kept is None else kept / (1.0 - problem.options.dropout)
-    k, v = (np.repeat(rows[name], geometry.group, axis=1) for name in ("k", "v"))
-    if "o" not in rows:
-        return {"out": Expected(p * m @ v, p * m @ np.abs(v)), "stats": Expected(stats, 1 + np.abs(stats))}
-
-    def shared(array: Any) -> Any:
-        return array.reshape(geometry.batch, geometry.heads_kv, geometry.group, *array.shape[2:]).sum(axis=2)
-
-    def gradients(q: Any, k: Any, do: Any, ds: Any, factor: float) -> dict[str, Any]:
-        turned = ds.swapaxes(2, 3)
-        return {
-            "dq": factor * (ds @ k),
-            "dk": factor * shared(turned @ q),
-            "dv": shared((p * m).swapaxes(2, 3) @ do),
-        }
-
-    q, do, o = rows["q"], rows["do"], rows["o"]
-    ds = p * (m * (do @ v.swapaxes(2, 3)) - (do * o).sum(-1, keepdims=True))
-    size = p * (m * (np.abs(do) @ np.abs(v).swapaxes(2, 3)) + np.abs(do * o).sum(-1, keepdims=True))
-    values = gradients(q, k, do, ds, problem.scale)
-    scales = gradients(np.abs(q), np.abs(k), np.abs(do), size, abs(problem.scale))
-    if problem.options.bias_grad:
-        assert bias is not None
-        axes = tuple(axis for axis, n in enumerate(bias.shape) if n == 1)
-        values["dbias"], scales["dbias"] = (each.sum(axis=axes, keepdims=True) for each in (ds, size))
-    return {name: Expected(values[name], scales[name]) for name in values}
-
-
-def judge(problem: Problem, host: Arrays, wanted: dict[str, Expected], found: Arrays) -> tuple[bool, float]:
-    """(whether results are right, their largest error over what is allowed).
-
-    Allowed is what roundings may make: of the weights and their gradients between the products, of what heads that
-    share a key add, of the result.
-    """
-    worst = 0.0
-    unit = {"float16": 2.0**-11, "bfloat16": 2.0**-8}[problem.dtype.name]
-    for name, (value, scale) in wanted.items():
-        if name == "stats":
-            wide, allowed = found[name].astype(np.float64), 1e-4 * scale
-        else:
-            is_bias = name == "dbias"
-            wide = found[name].astype(np.float64) if is_bias else sequences(problem, host, name, found[name])
-            wide = wide.reshape(value.shape)
-            # float16 has no exponents below that.
-            least = 2.0**-24 * problem.geometry.keys if problem.dtype.name == "float16" else 1e-30
-            allowed = 4 * unit * scale + np.where(scale > 0, least, 1e-30)
-        none = np.isneginf(value)
-        if not np.isfinite(wide[~none]).all() or not np.array_equal(np.isneginf(wide), none):
-            return False, math.inf
-        off = np.abs(np.where(none, 0, wide) - np.where(none, 0, value)) / np.where(none, 1, allowed)
-        worst = max(worst, float(off.max(initial=0)))
-    return worst <= 1, worst
+    return found | {name: np.array([number], np.float32) for name, number in case.scales.items()}
 
 
 class Work:
@@ -175,7 +87,7 @@ class Work:
             self.host["o"], self.host["stats"] = (numbacc.asnumpy(each) for each in given)
             self.device = self._put()
         kept = numbacc.asnumpy(self._forward(attention.dropout_mask)) if self.problem.options.dropout else None
-        self.wanted = expected(self.problem, self.host, kept)
+        self.wanted = expected(case, self.host, kept)
 
     def _put(self) -> Arrays:
         arrays = {name: numbacc.asarray(array) for name, array in self.host.items()}
@@ -259,7 +171,7 @@ def tried(work: Work, told: dict[str, Any]) -> dict[str, Any]:
         (first, info), (again, _) = work.run(), work.run()
     except (Error, LibraryError) as error:
         return {**told, "finding": "failed", "detail": str(error)[-200:]}
-    right, over = judge(work.problem, work.host, work.wanted, first)
+    right, over = judge(work.wanted, first)
     if told["number"] == 0:
         told = {**told, "engine": info.algorithm}
     if info.deterministic and any(first[name].tobytes() != again[name].tobytes() for name in first):
