@@ -13,6 +13,7 @@ import numbacc
 from numbacc import conv
 from numbacc.libraries import cudnn as library
 from numbacc.libraries import measuring
+from numbacc_bindings.cudnn import cudnn
 
 pytestmark = pytest.mark.gpu
 
@@ -104,7 +105,7 @@ def test_copies_with_the_channels_elsewhere_may_be_measured(direction, monkeypat
             def fastest(works, first, device, stream, wins=wins):
                 for launch in works.values():
                     launch()
-                return next(each for each in works if bool(library.number_of(each)) is wins)
+                return next(each for each in works if library.number_of(each) == wins)
 
             monkeypatch.setattr(measuring, "fastest", fastest)
             conv.cache_clear()
@@ -115,6 +116,46 @@ def test_copies_with_the_channels_elsewhere_may_be_measured(direction, monkeypat
                 call.check()
                 assert call.plan().info.algorithm.startswith("channels ") is wins
                 conv.cache_clear()
+
+
+@pytest.mark.parametrize("compute", [None, "tf32"])
+def test_gradients_as_convolutions_may_be_measured(compute, monkeypatch, tmp_path):
+    """The plan that wins is run as it was measured, and found again."""
+    for layout in ("NCHW", "NHWC"):
+        for number in (2, 3) if compute is None else (1,):
+
+            def fastest(works, first, device, stream, number=number):
+                for launch in works.values():
+                    launch()
+                return next(each for each in works if library.number_of(each) == number)
+
+            monkeypatch.setattr(measuring, "fastest", fastest)
+            monkeypatch.setenv("NUMBACC_CACHE_DIR", str(tmp_path / f"{layout} {number}"))
+            for _ in range(2):
+                conv.cache_clear()
+                call = Call(PLACE, large("backward_data", layout, beta=0.5), {"out": {}}, tune=True, compute=compute)
+                call.check()
+                name = call.plan().info.algorithm.partition(": ")[0]
+                assert name.endswith("as a convolution of dy") and name.startswith("channels ") is (number == 3)
+    conv.cache_clear()
+
+
+@pytest.mark.parametrize("compute", [None, "tf32", "float32_fft"])
+@each_direction
+def test_large_layers_of_float32_take_the_plans_that_are_ranked_first(direction, compute):
+    """Where the order of engines is ours: right, and what the rules say."""
+    case = large(direction, channels=128, filters=128, lengths=(56, 56), batch=16)
+    given = conv_oracle.inputs(case)
+    call = Call(PLACE, case, {"out": {}}, given, compute=compute)
+    found, wanted = PLACE.get(call.run()), conv_oracle.evaluate(case, given, np.float64).value
+    assert np.abs(found - wanted).max() < (2e-3 if compute == "tf32" else 1e-5) * np.abs(wanted).max()
+    info = call.plan().info
+    assert info.algorithm.startswith("as a convolution of dy: ") is (
+        direction == "backward_data" and compute != "float32_fft"
+    )
+    if cudnn.version() == 91900 and compute != "tf32" and direction != "backward_filter":
+        engines = ("engine 70, tile_size=4",) if compute is None else ("engine 4", "engine 5", "engine 50")
+        assert info.algorithm.removeprefix("as a convolution of dy: ").startswith(engines)
 
 
 @each_dtype

@@ -18,11 +18,13 @@ from ..errors import UnsupportedError
 from ..kernels.convolved import epilogue
 from ..libraries.choices import Algorithm
 from ..libraries.cudnn_graph import ALIGNED
+from ..libraries.cudnn_plans import Wants
 from ..plan.base import Plan
 from ..reference import conv as reference
 from . import depthwise
-from .lowering import Lowered, Way, lower, packed, ways, widened
+from .lowering import Lowered, Way, forms, lower, lower_turned, packed, room, ways, widened
 from .problem import Call, activations_of, resolve
+from .turned import copied, may_be_faster, turned
 
 
 class ConvPlan(Plan):
@@ -61,33 +63,18 @@ class ConvPlan(Plan):
             if steps:
                 return self._steps(steps, scratch, key, None, steps[0].executable.algorithm)
         untaken = None
-        for lowered in self._lowered(key):
+        for lowered in forms(self.problem, key, trial is not None):
+            if room(self.problem, lowered) < 0:
+                continue
             try:
                 return self._chosen(lowered, trial, key)
             except UnsupportedError as error:
-                untaken = untaken or error
+                # What is said is said of the convolution as it was asked for.
+                untaken = untaken or (None if lowered.is_turned else error)
         assert untaken is not None
         if self.problem.call.a.dtype.name == "int8":
             return self._by_floats(key, untaken)
         raise untaken
-
-    def _lowered(self, key: tuple[bool, ...]) -> Iterator[Lowered]:
-        """The ways to ask cuDNN, best first."""
-        for way in ways(self.problem):
-            # Copies of arrays that start anywhere are made only where there is no engine for them.
-            for copies in (True,) if all(key) else (False, True):
-                yield lower(self.problem, way, key, copies)
-        # Nor are copies of all that there is, which are no smaller than what is copied, and must fit, too.
-        for way in ways(self.problem, rearranged=True):
-            lowered = lower(self.problem, way, key, rearranged=True)
-            if self._room(lowered) >= 0:
-                yield lowered
-
-    def _room(self, lowered: Lowered) -> int:
-        """Bytes of scratch memory that copies with the channels elsewhere leave to cuDNN."""
-        limit = self.problem.wants.workspace_limit
-        assert limit is not None
-        return limit - sum(dense.nbytes for _, dense in lowered.copies) if lowered.rearranged else limit
 
     def _by_floats(self, key: tuple[bool, ...], untaken: UnsupportedError) -> Steps:
         """Sums of int8 for which there is no engine, by way of floats that hold them exactly."""
@@ -126,17 +113,15 @@ class ConvPlan(Plan):
 
     def _chosen(self, lowered: Lowered, trial: Trial | None, key: tuple[bool, ...]) -> Any:
         """cuDNN's plan as an executable: the first that fits, or, where there is a trial, the fastest."""
-        library, wants = graph_library(), self.problem.wants._replace(workspace_limit=self._room(lowered))
+        library = graph_library()
         if trial is None:
-            return self._assembled(lowered, library.choose(lowered.graphs[0], wants, self.device), key)
-        graphs, other = lowered.graphs, None
-        if all(key) and not lowered.rearranged and wants.inputs in ("exact", "fft"):
-            # What of float32 is not for tensor cores are old engines, some of them of one order of channels alone.
-            other = lower(self.problem, ways(self.problem, rearranged=True)[0], key, rearranged=True)
-            graphs += other.graphs if self._room(other) >= 0 else ()
+            return self._assembled(lowered, library.choose(lowered.graphs[0], self._wants(lowered), self.device), key)
+        alike: list[Lowered] = [lowered, *(self._others() if all(key) and not lowered.name else ())]
+        asked = [(each, graph) for each in alike for graph in each.graphs]
 
         def of(algorithm: Algorithm) -> Lowered:
-            return other if other and library.number_of(algorithm) >= len(lowered.graphs) else lowered
+            number: int = library.number_of(algorithm)
+            return asked[number][0]
 
         addresses = list(trial.addresses)
         memory: list[Any] = []
@@ -148,8 +133,26 @@ class ConvPlan(Plan):
                 addresses[len(self.inputs)] = memory[0].address - out.low
             return self._tried(self._assembled(of(algorithm), algorithm, key), trial.stream, addresses)
 
+        graphs, wants = [graph for _, graph in asked], [self._wants(each) for each, _ in asked]
         algorithm = library.tune(graphs, wants, self.device, trial.stream, tried)
         return self._assembled(of(algorithm), algorithm, key)
+
+    def _wants(self, lowered: Lowered) -> Wants:
+        return self.problem.wants._replace(workspace_limit=room(self.problem, lowered))
+
+    def _others(self) -> Iterator[Lowered]:
+        """What is measured with arrays as they lie, where these start on multiples of 16 bytes."""
+        problem = self.problem
+        aligned = (True,) * (len(self.inputs) + 1)
+        other = turned(problem)
+        found: list[Lowered] = []
+        # What of float32 is not for tensor cores are old engines, some of them of one order of channels alone.
+        orders = (False, True) if problem.wants.inputs in ("exact", "fft") else (False,)
+        if len(orders) > 1:
+            found.append(lower(problem, ways(problem, rearranged=True)[0], aligned, rearranged=True))
+        if other is not None and may_be_faster(problem):
+            found += [lower_turned(other, aligned, rearranged) for rearranged in orders]
+        return (each for each in found if room(problem, each) >= 0)
 
     def _assembled(self, lowered: Lowered, algorithm: Any, key: tuple[bool, ...]) -> Any:
         """cuDNN's plan as an executable: alone, or with copies before it and our kernel behind."""
@@ -162,13 +165,15 @@ class ConvPlan(Plan):
         for number, dense in lowered.copies:
             numbers[number] = last + 1 + scratch.part(dense.nbytes)
             own = (*self.inputs, *self.outputs)[number]
-            if number < last or problem.call.beta:
+            if number == 1 and lowered.is_turned:
+                steps.append(Step(copying.executable(own, *copied(problem, dense)), (number, numbers[number])))
+            elif number < last or problem.call.beta:
                 steps.append(Step(copying.executable(own, dense), (number, numbers[number])))
             if number == last:
                 back.append(Step(copying.executable(dense, own), (numbers[number], number)))
         runner = library.Runner(lowered.graphs[0], algorithm, self.device)
         steps.append(Step(runner, tuple(numbers[k] for k in lowered.operands)))
-        algorithm = f"{lowered.rearranged}: {runner.algorithm}" if lowered.rearranged else runner.algorithm
+        algorithm = f"{lowered.name}: {runner.algorithm}" if lowered.name else runner.algorithm
         return self._steps([*steps, *back, *behind], scratch, key, runner, algorithm)
 
     def _behind(self, way: Way, factor: float = 1.0) -> list[Step]:

@@ -54,7 +54,7 @@ class Choice(NamedTuple):
     """What a plan was chosen for: the key of `algorithms`."""
 
     graphs: tuple[Graph, ...]
-    wants: Wants
+    wants: Wants | tuple[Wants, ...]
     device: str
     capability: tuple[int, int]
     multiprocessors: int
@@ -62,7 +62,7 @@ class Choice(NamedTuple):
     tuned: bool = False
 
 
-def _choice(graphs: Sequence[Graph], wants: Wants, device: int, tuned: bool = False) -> Choice:
+def _choice(graphs: Sequence[Graph], wants: Wants | tuple[Wants, ...], device: int, tuned: bool = False) -> Choice:
     return Choice(tuple(graphs), wants, *gpu_model(device), cudnn.version(), tuned)
 
 
@@ -125,14 +125,18 @@ def choose(graph: Graph, wants: Wants, device: int) -> Algorithm:
 
 
 def tune(
-    graphs: Sequence[Graph], wants: Wants, device: int, stream: int, trial: Callable[[Algorithm], Callable[[], None]]
+    graphs: Sequence[Graph],
+    wants: Sequence[Wants],
+    device: int,
+    stream: int,
+    trial: Callable[[Algorithm], Callable[[], None]],
 ) -> Algorithm:
     """The fastest plan of all that cuDNN's heuristics propose. Kept.
 
     Args:
-        graphs: what is computed, in one or several ways that differ in no more than how tensors are described;
-            `number_of` tells which of them a plan is of.
-        wants, device: as in `choose`.
+        graphs: what is computed, in one or several ways; `number_of` tells which of them a plan is of.
+        wants: of each of them.
+        device: as in `choose`.
         stream, trial: `trial(algorithm)` gives a function that queues the work by a plan on the stream. The first time
             this waits for the GPU.
 
@@ -143,17 +147,18 @@ def tune(
     refuse(first)
 
     def propose() -> Proposals:
-        found = _find(first, wants, device, many=True)
-        for number, other in enumerate(graphs[1:], 1):
+        found = _find(first, wants[0], device, many=True)
+        for number, (other, wanted) in enumerate(zip(graphs[1:], wants[1:], strict=True), 1):
             try:
-                more = _find(other, wants, device, many=True)
+                refuse(other)
+                more = _find(other, wanted, device, many=True)
             except UnsupportedError:
                 continue  # this way has no engine; the first has
             found += [each._replace(kind=(each.kind[0], 2 * number + each.kind[1])) for each in more]
         return Proposals(found[0], found)
 
     chosen = algorithms.tune(
-        _choice(graphs, wants, device, tuned=True),
+        _choice(graphs, tuple(wants), device, tuned=True),
         propose,
         _usable(graphs, device),
         trial,
