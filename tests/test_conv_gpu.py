@@ -144,12 +144,24 @@ def test_gradients_as_convolutions_may_be_measured(compute, monkeypatch, tmp_pat
 @each_direction
 def test_large_layers_of_float32_take_the_plans_that_are_ranked_first(direction, compute):
     """Where the order of engines is ours: right, and what the rules say."""
-    case = large(direction, channels=128, filters=128, lengths=(56, 56), batch=16)
-    given = conv_oracle.inputs(case)
-    call = Call(PLACE, case, {"out": {}}, given, compute=compute)
-    found, wanted = PLACE.get(call.run()), conv_oracle.evaluate(case, given, np.float64).value
+    rng, options = np.random.default_rng(4), {"layout": "NHWC", "padding": 1, "compute": compute}
+    shapes = {"image": (16, 56, 56, 128), "kernels": (128, 3, 3, 128)}
+    names = {"backward_filter": ("image", "image")}.get(direction, ("image", "kernels"))
+    a, b = (rng.standard_normal(shapes[name], np.float32) for name in names)
+    shape = {"forward": [], "backward_data": [shapes["image"]], "backward_filter": [shapes["kernels"]]}[direction]
+    out = numbacc.full(shapes["kernels" if direction == "backward_filter" else "image"], np.nan)
+    operands = [numbacc.asarray(a), numbacc.asarray(b), *shape]
+    found = numbacc.asnumpy(getattr(conv, direction)(*operands, **options, out=out))
+    around, wanted = np.pad(a.astype(np.float64), [(0, 0), (1, 1), (1, 1), (0, 0)]), np.zeros(found.shape)
+    for i, j in np.ndindex(3, 3):
+        if direction == "backward_filter":
+            wanted[:, i, j] = np.tensordot(b, around[:, i : i + 56, j : j + 56], ([0, 1, 2], [0, 1, 2]))
+        elif direction == "forward":
+            wanted += around[:, i : i + 56, j : j + 56] @ b[:, i, j].T
+        else:
+            wanted += around[:, 2 - i : 58 - i, 2 - j : 58 - j] @ b[:, i, j]
     assert np.abs(found - wanted).max() < (2e-3 if compute == "tf32" else 1e-5) * np.abs(wanted).max()
-    info = call.plan().info
+    info = getattr(conv, f"{direction}_plan")(*operands, **options, out=out).info
     assert info.algorithm.startswith("as a convolution of dy: ") is (
         direction == "backward_data" and compute != "float32_fft"
     )
