@@ -55,26 +55,32 @@ class ConvPlan(Plan):
     def _make(self, key: tuple[bool, ...], trial: Trial | None) -> Any:
         if self._without_sums:
             return self._rest(key)
-        if all(key):
-            scratch = Scratch()
-            steps = depthwise.launches(self.problem, self._pairs(), scratch)
-            if len(steps) == 1:
-                return steps[0].executable
-            if steps:
-                return self._steps(steps, scratch, key, None, steps[0].executable.algorithm)
+        ours = self._depthwise(key) if all(key) else None
+        if ours is not None and trial is None:
+            return ours
         untaken = None
         for lowered in forms(self.problem, key, trial is not None):
             if room(self.problem, lowered) < 0:
                 continue
             try:
-                return self._chosen(lowered, trial, key)
+                return self._chosen(lowered, trial, key, ours)
             except UnsupportedError as error:
                 # What is said is said of the convolution as it was asked for.
                 untaken = untaken or (None if lowered.is_turned else error)
+        if ours is not None:
+            return ours
         assert untaken is not None
         if self.problem.call.a.dtype.name == "int8":
             return self._by_floats(key, untaken)
         raise untaken
+
+    def _depthwise(self, key: tuple[bool, ...]) -> Any:
+        """Our own kernels as an executable; None where they are not for this convolution."""
+        scratch = Scratch()
+        steps = depthwise.launches(self.problem, self._pairs(), scratch)
+        if len(steps) < 2:
+            return steps[0].executable if steps else None
+        return self._steps(steps, scratch, key, None, steps[0].executable.algorithm)
 
     def _by_floats(self, key: tuple[bool, ...], untaken: UnsupportedError) -> Steps:
         """Sums of int8 for which there is no engine, by way of floats that hold them exactly."""
@@ -111,17 +117,24 @@ class ConvPlan(Plan):
             deterministic=runner is None or runner.deterministic,
         )
 
-    def _chosen(self, lowered: Lowered, trial: Trial | None, key: tuple[bool, ...]) -> Any:
-        """cuDNN's plan as an executable: the first that fits, or, where there is a trial, the fastest."""
+    def _chosen(self, lowered: Lowered, trial: Trial | None, key: tuple[bool, ...], ours: Any = None) -> Any:
+        """cuDNN's plan as an executable: the first that fits, or, where there is a trial, the fastest.
+
+        Args:
+            ours: our own kernels, which are measured beside cuDNN's plans.
+        """
         library = graph_library()
         if trial is None:
             return self._assembled(lowered, library.choose(lowered.graphs[0], self._wants(lowered), self.device), key)
         alike: list[Lowered] = [lowered, *(self._others() if all(key) and not lowered.name else ())]
         asked = [(each, graph) for each in alike for graph in each.graphs]
 
-        def of(algorithm: Algorithm) -> Lowered:
-            number: int = library.number_of(algorithm)
-            return asked[number][0]
+        own = [] if ours is None else [Algorithm(b"depthwise", ours.workspace_bytes, ours.algorithm)]
+
+        def made(algorithm: Algorithm) -> Any:
+            if algorithm.data in [each.data for each in own]:
+                return ours
+            return self._assembled(asked[library.number_of(algorithm)][0], algorithm, key)
 
         addresses = list(trial.addresses)
         memory: list[Any] = []
@@ -131,11 +144,10 @@ class ConvPlan(Plan):
                 out = self.problem.out
                 memory.append(runtime().allocate(out.high - out.low, self.device, trial.stream))
                 addresses[len(self.inputs)] = memory[0].address - out.low
-            return self._tried(self._assembled(of(algorithm), algorithm, key), trial.stream, addresses)
+            return self._tried(made(algorithm), trial.stream, addresses)
 
         graphs, wants = [graph for _, graph in asked], [self._wants(each) for each, _ in asked]
-        algorithm = library.tune(graphs, wants, self.device, trial.stream, tried)
-        return self._assembled(of(algorithm), algorithm, key)
+        return made(library.tune(graphs, wants, self.device, trial.stream, tried, own))
 
     def _wants(self, lowered: Lowered) -> Wants:
         return self.problem.wants._replace(workspace_limit=room(self.problem, lowered))
