@@ -24,7 +24,7 @@ from ..reference import conv as reference
 from . import depthwise
 from .lowering import Lowered, Way, forms, lower, lower_turned, packed, room, ways, widened
 from .problem import Call, activations_of, resolve
-from .turned import copied, may_be_faster, turned
+from .turned import copy_of_kernels, may_be_faster, turned
 
 
 class ConvPlan(Plan):
@@ -178,7 +178,7 @@ class ConvPlan(Plan):
             numbers[number] = last + 1 + scratch.part(dense.nbytes)
             own = (*self.inputs, *self.outputs)[number]
             if number == 1 and lowered.is_turned:
-                steps.append(Step(copying.executable(own, *copied(problem, dense)), (number, numbers[number])))
+                steps.append(Step(copy_of_kernels(problem, dense), (number, numbers[number])))
             elif number < last or problem.call.beta:
                 steps.append(Step(copying.executable(own, dense), (number, numbers[number])))
             if number == last:

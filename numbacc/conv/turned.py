@@ -15,6 +15,8 @@ from dataclasses import replace
 from math import prod
 
 from ..base.layout import Layout, View, layout, row_major_strides, view
+from ..device import copying
+from ..device.map_executable import MapExecutable
 from .geometry import Geometry
 from .problem import Problem
 
@@ -64,6 +66,15 @@ def is_faster(problem: Problem) -> bool:
 def may_be_faster(problem: Problem) -> bool:
     """Whether it is worth measuring."""
     return problem.call.a.dtype.name == "float32"
+
+
+def copy_of_kernels(problem: Problem, kernels: Layout | None = None) -> MapExecutable:
+    """The copy of a gradient's w that `turned` convolves with, packed unless another layout is given."""
+    if kernels is None:
+        other = turned(problem)
+        assert other is not None
+        kernels = other.call.b
+    return copying.executable(problem.call.b, *copied(problem, kernels))
 
 
 def copied(problem: Problem, kernels: Layout) -> tuple[Layout, View]:
