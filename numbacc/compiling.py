@@ -18,7 +18,7 @@ from . import conv, elementwise, gated
 from .base import dtypes
 from .base.dispatch import has_gpu, launching_by, simulated
 from .base.layout import Layout, layout, row_major_strides
-from .conv import depthwise
+from .conv import depthwise, turned
 from .conv import plans as conv_plans
 from .device import copying, kernel_cache
 from .device.inspection import Noted
@@ -109,7 +109,7 @@ _IMAGES = [
 
 def _conv() -> None:
     """What cuDNN leaves to us behind convolutions, and of int8 around them; depthwise ones; copies of what starts where
-    its fused kernels cannot read it."""
+    its fused kernels cannot read it, and of kernels where a gradient is a convolution."""
     for dtype, (shape, kernels, order) in product(dtypes.FLOATS, _IMAGES):
         asked = conv.request(shape, kernels, dtype=dtype, bias=True, layout=order)
         _choose(conv_plans.everyday(asked.problem.call))
@@ -117,6 +117,12 @@ def _conv() -> None:
         asked = conv.request(shape, kernels, dtype="int8", bias=True, layout=order, out_dtype=result)
         _choose(conv_plans.everyday(asked.problem.call))
     _choose(map(conv_plans.ConvPlan, depthwise.everyday()))
+    for layout_of_images, taps in product(("NCHW", "NHWC"), (3, 5)):
+        shape, kernels = ((8, 64, 56, 56), (64, 64, taps, taps))
+        if layout_of_images == "NHWC":
+            shape, kernels = ((8, 56, 56, 64), (64, taps, taps, 64))
+        asked = conv.request(shape, kernels, direction="backward_data", layout=layout_of_images)
+        _choose([turned.copy_of_kernels(asked.problem)])
     for size in (1, 2, 4, 8):
         for lengths in ((8, 64, _SIDES[0], _SIDES[0]), (64,)):
             array = _dense(lengths, f"uint{8 * size}")

@@ -11,13 +11,14 @@ from test_native_graphs import Call, Fake
 
 from numbacc import attention
 from numbacc.device import native_graphs
-from numbacc.libraries import stand_in
+from numbacc.libraries import cudnn_order, stand_in
 from numbacc.libraries.choices import load, save
 from numbacc.libraries.cudnn_descriptors import Site, describe
 from numbacc.libraries.cudnn_devices import GPUS
+from numbacc.libraries.cudnn_order import ahead
 from numbacc.libraries.cudnn_plans import Wants, all_engines, build, candidates, keep, proposals, restore
 from numbacc_bindings import cudnn as api
-from numbacc_bindings.cudnn import CudnnError, HeurMode, NumericalNote, Status, cudnn
+from numbacc_bindings.cudnn import CudnnError, HeurMode, KnobType, NumericalNote, Status, cudnn
 
 stand_in.load()
 DIRECTIONS = ("forward", "backward_data", "backward_filter")
@@ -114,6 +115,73 @@ def test_tf32_shortens_for_tensor_cores_alone(direction):
     plans = [each for each, _ in candidates(described, where, Wants(inputs="tf32"), frozenset(), [], HeurMode.A)]
     assert any(NumericalNote.TENSOR_CORE in each.notes for each in plans)
     assert not any(NumericalNote.DOWN_CONVERT_INPUTS in each.notes for each in plans)
+
+
+def wide(direction, dtype="float32", **more):
+    """The layer of which the order of engines was measured: enough is known of it to plan without its memory."""
+    given = {"pixels": (56, 56), "channels": 256, "filters": 256, "batch": 64, **more}
+    return convolution(dtype, direction, **given, math="float64" if dtype == "float64" else "float32")
+
+
+def engines_ahead(graph, wants, device="H200"):
+    where = site(device)
+    return [(each.engine, dict(each.knobs)) for each in ahead(graph, describe(graph, where), where, wants)]
+
+
+@pytest.mark.parametrize("device", ["A100", "H200"])
+def test_the_fastest_direct_engines_are_looked_at_first(device):
+    exact = Wants(inputs="exact")
+    *tiled, second, _ = engines_ahead(wide("forward"), exact, device)
+    assert second == (1, {})
+    # On other GPUs it is not proposed.
+    assert [(engine, knobs[KnobType.TILE_SIZE]) for engine, knobs in tiled] == [(70, 4)] * (device == "H200")
+    assert engines_ahead(wide("backward_data"), exact, device)[0] == (1, {})
+    assert engines_ahead(wide("backward_data", "float64"), Wants(), device)[0] == (1, {})
+    # Nothing comes before the heuristics' own order where that is good, or nothing is known of it.
+    for graph, wants in (
+        (wide("forward"), Wants(inputs="tf32")),
+        (wide("forward", "float16"), Wants()),
+        (wide("forward", "float64"), Wants()),
+        (wide("forward", batch=1), exact),
+        (wide("forward", stride=2), exact),
+        (wide("forward", dilation=2, before=2, after=2), exact),
+        (wide("forward", groups=4), exact),
+        (wide("forward", epilogue=("bias",), pixels=(56, 56)), exact),
+    ):
+        assert engines_ahead(graph, wants, device) == []
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_what_is_looked_at_first_is_taken_if_it_may_be(direction):
+    graph, where, wants = wide(direction), site(), Wants(inputs="exact")
+    described = describe(graph, where)
+    some = list(ahead(graph, described, where, wants))
+
+    def first(wrong=frozenset(), wants=wants):
+        return next(candidates(described, where, wants, wrong, [], HeurMode.A, HeurMode.FALLBACK, ahead=some))[0]
+
+    assert some and str(first()) == str(some[0])
+    assert first(frozenset({some[0].engine})).engine != some[0].engine
+    few = first(wants=wants._replace(workspace_limit=0))
+    assert build(few, where).workspace_bytes == 0
+    assert not any(each.engine == 0 for each in some)  # 50 times as slow
+
+
+def test_transforms_are_looked_at_first_where_they_pay(monkeypatch):
+    """cuDNN has their engines on GPUs alone: two others stand for them."""
+
+    def engines(described, where):
+        found = {each.engine: each for each in all_engines(described, where)}
+        for number in (1, 28):
+            found[number].notes = frozenset([NumericalNote.FFT])
+        return iter(found.values())
+
+    monkeypatch.setattr(cudnn_order, "all_engines", engines)
+    found = [engine for engine, _ in engines_ahead(wide("forward"), Wants(inputs="fft"))]
+    assert found[:2] == [28, 1] and found[2] == 70
+    assert engines_ahead(wide("forward"), Wants(inputs="exact"))[0][0] == 70
+    for more in ({"kernel": 1, "before": 0, "after": 0}, {"pixels": (14, 14)}, {"channels": 32}):
+        assert [engine for engine, _ in engines_ahead(wide("forward", **more), Wants(inputs="fft"))][:1] != [28]
 
 
 def test_what_is_wrong_is_not_taken():

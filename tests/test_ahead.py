@@ -12,6 +12,7 @@ from numbacc import compiling, conv
 from numbacc import elementwise as ew
 from numbacc.base import dtypes
 from numbacc.base.dispatch import launching_by
+from numbacc.conv import lowering
 from numbacc.device import copying
 from numbacc.elementwise.casting import NARROW
 
@@ -115,6 +116,17 @@ def test_copies_before_fused_convolutions(device_place, ahead_of_convolutions, d
         for shape in ((2, 8, 32, 32), (16, 8, 1, 1), (16,))
     )
     kernels = launched_by_convolutions(lambda: conv.forward(x, w, bias))
+    assert kernels and not kernels - ahead_of_convolutions
+
+
+@pytest.mark.parametrize("order", ["NCHW", "NHWC"])
+def test_copies_of_kernels_of_gradients(device_place, ahead_of_convolutions, order, monkeypatch):
+    """Where they are computed as convolutions, which large ones of float32 are."""
+    monkeypatch.setattr(lowering, "is_faster", lambda problem: True)
+    shape, kernels = ((2, 8, 9, 9), (16, 8, 3, 3)) if order == "NCHW" else ((2, 9, 9, 8), (16, 3, 3, 8))
+    w = numbacc.full(kernels, 1.0)
+    dy = numbacc.full(conv.output_shape(shape, kernels, layout=order), 1.0)
+    kernels = launched_by_convolutions(lambda: conv.backward_data(dy, w, shape, layout=order))
     assert kernels and not kernels - ahead_of_convolutions
 
 

@@ -11,7 +11,7 @@ from conv_oracle import ACTIVATIONS, DIRECTIONS, FLOATS, Inputs
 
 import numbacc
 from numbacc import conv
-from numbacc.base.dispatch import simulated
+from numbacc.base.dispatch import graph_library, simulated
 from numbacc.conv import depthwise
 
 pytestmark = pytest.mark.usefixtures("poison")
@@ -252,3 +252,30 @@ def test_a_graph(device_place):
     x[...] = 2.0
     graph.launch()
     assert numbacc.asnumpy(out)[0, 2, 2, 0] == 18.0
+
+
+@each_direction
+def test_they_are_measured_beside_cudnns(device_place, monkeypatch, direction):
+    """With `tune` either may win, and is what then runs."""
+    library = graph_library()
+    tune, given = library.tune, []
+
+    def seen(graphs, wants, device, stream, trial, others=()):
+        (own,) = others
+        given.append(own)
+        for each in (own, library.choose(graphs[0], wants[0], device)):
+            trial(each)()
+        return own if wins else library.choose(graphs[0], wants[0], device)
+
+    monkeypatch.setattr(library, "tune", seen)
+    for wins in (True, False):
+        conv.cache_clear()
+        call = Call(device_place, deep(direction, beta=0.5), tune=True)
+        call.check()
+        assert is_ours(call) is wins and len(given) == 1 + (not wins)
+    assert given[0].text.startswith("depthwise") and given[0].deterministic
+    # What is left to cuDNN has no kernel of ours to be measured.
+    monkeypatch.setattr(library, "tune", tune)
+    conv.cache_clear()
+    Call(device_place, deep(direction, layout="NCHW"), tune=True).check()
+    conv.cache_clear()

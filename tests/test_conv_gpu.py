@@ -13,6 +13,7 @@ import numbacc
 from numbacc import conv
 from numbacc.libraries import cudnn as library
 from numbacc.libraries import measuring
+from numbacc_bindings.cudnn import cudnn
 
 pytestmark = pytest.mark.gpu
 
@@ -104,7 +105,7 @@ def test_copies_with_the_channels_elsewhere_may_be_measured(direction, monkeypat
             def fastest(works, first, device, stream, wins=wins):
                 for launch in works.values():
                     launch()
-                return next(each for each in works if bool(library.number_of(each)) is wins)
+                return next(each for each in works if library.number_of(each) == wins)
 
             monkeypatch.setattr(measuring, "fastest", fastest)
             conv.cache_clear()
@@ -115,6 +116,58 @@ def test_copies_with_the_channels_elsewhere_may_be_measured(direction, monkeypat
                 call.check()
                 assert call.plan().info.algorithm.startswith("channels ") is wins
                 conv.cache_clear()
+
+
+@pytest.mark.parametrize("compute", [None, "tf32"])
+def test_gradients_as_convolutions_may_be_measured(compute, monkeypatch, tmp_path):
+    """The plan that wins is run as it was measured, and found again."""
+    for layout in ("NCHW", "NHWC"):
+        for number in (2, 3) if compute is None else (1,):
+
+            def fastest(works, first, device, stream, number=number):
+                for launch in works.values():
+                    launch()
+                return next(each for each in works if library.number_of(each) == number)
+
+            monkeypatch.setattr(measuring, "fastest", fastest)
+            monkeypatch.setenv("NUMBACC_CACHE_DIR", str(tmp_path / f"{layout} {number}"))
+            for _ in range(2):
+                conv.cache_clear()
+                call = Call(PLACE, large("backward_data", layout, beta=0.5), {"out": {}}, tune=True, compute=compute)
+                call.check()
+                name = call.plan().info.algorithm.partition(": ")[0]
+                assert name.endswith("as a convolution of dy") and name.startswith("channels ") is (number == 3)
+    conv.cache_clear()
+
+
+@pytest.mark.parametrize("compute", [None, "tf32", "float32_fft"])
+@each_direction
+def test_large_layers_of_float32_take_the_plans_that_are_ranked_first(direction, compute):
+    """Where the order of engines is ours: right, and what the rules say."""
+    rng, options = np.random.default_rng(4), {"layout": "NHWC", "padding": 1, "compute": compute}
+    shapes = {"image": (16, 56, 56, 128), "kernels": (128, 3, 3, 128)}
+    names = {"backward_filter": ("image", "image")}.get(direction, ("image", "kernels"))
+    a, b = (rng.standard_normal(shapes[name], np.float32) for name in names)
+    shape = {"forward": [], "backward_data": [shapes["image"]], "backward_filter": [shapes["kernels"]]}[direction]
+    out = numbacc.full(shapes["kernels" if direction == "backward_filter" else "image"], np.nan)
+    operands = [numbacc.asarray(a), numbacc.asarray(b), *shape]
+    found = numbacc.asnumpy(getattr(conv, direction)(*operands, **options, out=out))
+    around, wanted = np.pad(a.astype(np.float64), [(0, 0), (1, 1), (1, 1), (0, 0)]), np.zeros(found.shape)
+    for i, j in np.ndindex(3, 3):
+        if direction == "backward_filter":
+            wanted[:, i, j] = np.tensordot(b, around[:, i : i + 56, j : j + 56], ([0, 1, 2], [0, 1, 2]))
+        elif direction == "forward":
+            wanted += around[:, i : i + 56, j : j + 56] @ b[:, i, j].T
+        else:
+            wanted += around[:, 2 - i : 58 - i, 2 - j : 58 - j] @ b[:, i, j]
+    assert np.abs(found - wanted).max() < (2e-3 if compute == "tf32" else 1e-5) * np.abs(wanted).max()
+    info = getattr(conv, f"{direction}_plan")(*operands, **options, out=out).info
+    assert info.algorithm.startswith("as a convolution of dy: ") is (
+        direction == "backward_data" and compute != "float32_fft"
+    )
+    if cudnn.version() == 91900 and compute != "tf32" and direction != "backward_filter":
+        engines = ("engine 70, tile_size=4", "engine 1") if compute is None else ("engine 4", "engine 5", "engine 50")
+        assert info.algorithm.removeprefix("as a convolution of dy: ").startswith(engines)
 
 
 @each_dtype

@@ -9,6 +9,7 @@ import pytest
 from conv_oracle import ACTIVATIONS, DIRECTIONS
 from skips import skip_if
 
+from numbacc import conv
 from numbacc.base import dtypes
 from numbacc.base.dispatch import launching_by, simulated
 from numbacc.base.layout import layout, row_major_strides
@@ -222,6 +223,15 @@ def test_what_is_fused_where_they_are_not():
     assert modes(biased=True, activation="tanh") == [[*PLAIN, "ADD"], PLAIN]
     for activation in ACTIVATIONS:
         assert modes(activation=activation) == [PLAIN]
+
+
+def test_nothing_is_fused_where_fourier_transforms_pay():
+    """They are for convolutions alone."""
+    wide = {"bias": True, "activation": "relu", "layout": "NHWC", "compute": "float32_fft"}
+    (graph, *others) = conv.request((64, 56, 56, 256), (256, 3, 3, 256), padding=1, **wide).graphs()
+    assert kinds(graph) == PLAIN and len(others) == 1
+    few = conv.request((64, 56, 56, 256), (256, 1, 1, 256), **wide).graphs()
+    assert [kinds(graph) for graph in few[:3]] == [[*PLAIN, "ADD", "RELU_FWD"], [*PLAIN, "ADD"], PLAIN]
 
 
 def test_nothing_is_fused_of_float64():

@@ -12,6 +12,8 @@ from skips import skip
 import numbacc
 from numbacc import conv, cudnn
 from numbacc.base.dispatch import simulated
+from numbacc.check.cases import DIRECTIONS, cases
+from numbacc.check.worker import request_of
 from numbacc.libraries import cudnn_elsewhere, cudnn_needs
 from numbacc.libraries.cudnn_devices import GPUS, gpu_named
 from numbacc.libraries.cudnn_graph import Drawing
@@ -71,6 +73,27 @@ def test_sums_of_int8_have_plans_everywhere(channels, dtype, layout, device):
     if device == "T4":
         assert not cudnn.supports(asked.graphs()[0], device)
         assert found == cudnn.supports(Request((asked.graphs()[-1],), asked.wants), device)
+
+
+@needs_planner
+@pytest.mark.parametrize("device", ["T4", "A100", "H200", "B200"])
+def test_all_kinds_of_convolutions_have_plans(device):
+    """Those whose engines `python -m numbacc check conv` runs, as `numbacc.conv` asks for them: a part on each GPU."""
+    every = [case for case in cases() if case.has_engines and not (device == "T4" and case.dtype == "bfloat16")]
+    part = every[["T4", "A100", "H200", "B200"].index(device) :: 13]
+    assert {case.direction for case in part} == set(DIRECTIONS) and len({case.dtype for case in part}) > 4
+    without = [case.name for case in part if not cudnn.supports(request_of(case), device)]
+    assert not without
+
+
+@needs_planner
+@pytest.mark.parametrize("device", ["T4", "A100", "H200", "B200"])
+def test_gradients_as_convolutions_have_plans(device):
+    options = {"direction": "backward_data", "layout": "NHWC", "padding": 1}
+    asked = conv.request((64, 56, 56, 256), (256, 3, 3, 256), **options)
+    assert asked.graphs()[0].nodes[0].kind == "convolve_forward"
+    assert cudnn.supports(asked, device)
+    assert cudnn.supports(conv.request((2, 9, 8, 12), (6, 3, 2, 4), groups=3, **options).graphs()[-1], device)
 
 
 @needs_planner

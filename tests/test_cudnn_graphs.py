@@ -15,6 +15,7 @@ from numbacc.base.dispatch import simulated
 from numbacc.libraries.cudnn_devices import GPUS, gpu_named
 from numbacc.libraries.cudnn_graph import Drawing, Graph, Node, Spatial, Tensor, packed
 from numbacc.libraries.cudnn_nodes import KINDS
+from numbacc.libraries.cudnn_order import plain, transforms_pay
 from numbacc.libraries.cudnn_plans import Rejected, describe_rejected
 from numbacc.libraries.cudnn_rules import WRONG, refusal
 
@@ -138,3 +139,35 @@ def test_descriptors_and_plans():
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "planned_cudnn.py"]
     run = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stdout + run.stderr
+
+
+# ---------------------------------------------------------------- where Fourier transforms pay
+
+
+def pays(direction="forward", **more):
+    given = {"pixels": (56, 56), "channels": 256, "filters": 256, "batch": 64, **more}
+    return transforms_pay(plain(convolution("float32", direction, **given)))
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward_data", "backward_filter"])
+def test_transforms_pay_for_many_taps_channels_and_places(direction):
+    assert pays(direction)
+    assert pays(direction, kernel=7, before=3, after=3, pixels=(28, 28))
+    assert not pays(direction, kernel=1, before=0, after=0)
+    assert not pays(direction, kernel=2, before=0, after=0)
+    assert not pays(direction, kernel=31, before=15, after=15)  # of a tile nearly nothing is left
+    assert not pays(direction, pixels=(14, 14))
+    assert not pays(direction, channels=32) and not pays(direction, filters=32)
+    assert not pays(direction, batch=8) and pays(direction, batch=16)
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward_data", "backward_filter"])
+def test_what_a_plain_convolution_is(direction):
+    found = plain(convolution("float32", direction, pixels=(9, 8), channels=6, filters=4, batch=2, before=0, after=0))
+    places = (9, 8) if direction == "backward_data" else (7, 6)
+    assert found == (direction, "float32", 2, 6, 4, places, (3, 3))
+    for more in ({"stride": 2}, {"dilation": 2}, {"groups": 2}, {"pixels": (9, 8, 9)}):
+        assert (
+            plain(convolution("float32", direction, **{"pixels": (9, 8), "channels": 6, "filters": 4, **more})) is None
+        )
+    assert plain(convolution("float32", epilogue=("bias",))) is None

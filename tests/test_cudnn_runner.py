@@ -109,3 +109,22 @@ def test_a_plan_from_disk_is_looked_at_without_numbers(fake):
     """Whether it can be restored: what it computes with comes later."""
     (drawn,) = graphs(attention.request((1, 1, 8, 8), (1, 1, 8, 8), mask="causal").problem)
     assert drawn.graph.numbers and library._usable((drawn.graph,), 0)(ALGORITHM)
+
+
+def test_a_plan_from_disk_is_restored_once(fake, monkeypatch):
+    """To see whether it can be, and to run."""
+    made, restored = library.with_room(None, 0), []
+    monkeypatch.setattr(library, "with_room", lambda work, device: restored.append(device) or made)
+    draw = Drawing("float32")
+    places = [draw.tensor("float32", (1, 1, 1, 1)) for _ in range(2)]
+    draw.pointwise("EXP", places[0], out=places[1])
+    graph, other = draw.graph(), ALGORITHM._replace(data=b"another")
+    usable = library._usable((graph,), 0)
+    assert usable(ALGORITHM)
+    library.Runner(graph, ALGORITHM, 0)
+    assert len(restored) == 1
+    library.Runner(graph, ALGORITHM, 0)  # each executable has its own
+    assert len(restored) == 2
+    assert usable(ALGORITHM)
+    library.Runner(graph, other, 0)
+    assert len(restored) == 4

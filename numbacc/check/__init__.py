@@ -38,7 +38,8 @@ def main(argv: Sequence[str]) -> int:
     """Run the command; its exit status is 1 where an engine that may be taken is wrong."""
     parser = argparse.ArgumentParser(prog="numbacc check", description=__doc__.split("\n")[0])
     parser.add_argument("subject", choices=_SUBJECTS)
-    parser.add_argument("--only", default="", help="only cases whose name has this in it")
+    parser.add_argument("--only", nargs="+", default=[""], help="only cases whose name has one of these in it")
+    parser.add_argument("--part", type=_part, default=(1, 1), help="of these the k-th of n parts, as k/n")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no case after so many")
     parser.add_argument("--workers", type=int, default=_WORKERS, help="how many processes share the work")
     parser.add_argument("--json", type=Path, help="where to write all findings")
@@ -48,26 +49,39 @@ def main(argv: Sequence[str]) -> int:
             print("numbacc check runs engines of cuDNN, and needs a GPU; there is none")
             return 1
         print("there is no GPU: nothing is run; cuDNN is asked for a plan of each case, for an H200")
-    found = _share(chosen.subject, chosen.only, chosen.seconds, chosen.workers)
+    every = names(chosen.subject, chosen.only, chosen.part)
+    found, done = _share(chosen.subject, every, chosen.seconds, chosen.workers)
     if chosen.json:
         lines = ",\n".join(f"{json.dumps(case)}: {json.dumps(engines)}" for case, engines in summary(found).items())
         chosen.json.write_text(f"{{\n{lines}\n}}\n")
+    if done < len(every):
+        print(f"{done} of {len(every)} cases were done in {chosen.seconds:g} s")
     return _tell(found)
 
 
-def names(subject: str, only: str) -> list[str]:
-    """The names of a subject's cases that have this in them."""
-    return [case.name for case in _SUBJECTS[subject][1]() if only in case.name]
+def _part(text: str) -> tuple[int, int]:
+    """Of "2/3" the two numbers."""
+    number, count = map(int, text.split("/"))
+    if not 1 <= number <= count:
+        raise ValueError(text)
+    return number, count
 
 
-def _share(subject: str, only: str, seconds: float, workers: int) -> list[dict[str, Any]]:
-    """What the workers found, in the order of the cases."""
-    every, deadline, module = names(subject, only), time.monotonic() + seconds, _SUBJECTS[subject][0]
-    shares = [share for share in (every[start::workers] for start in range(workers)) if share]
+def names(subject: str, only: Sequence[str] = ("",), part: tuple[int, int] = (1, 1)) -> list[str]:
+    """The names of a subject's cases that have one of these in them, or of a part of these, whose kinds are alike."""
+    number, count = part
+    every = [case.name for case in _SUBJECTS[subject][1]() if any(word in case.name for word in only)]
+    return every[number - 1 :: count]
+
+
+def _share(subject: str, every: Sequence[str], seconds: float, workers: int) -> tuple[list[dict[str, Any]], int]:
+    """(what the workers found, in the order of the cases, how many of these were done)."""
+    deadline, module = time.monotonic() + seconds, _SUBJECTS[subject][0]
+    shares = [list(share) for share in (every[start::workers] for start in range(workers)) if share]
     with ThreadPoolExecutor(workers) as pool:
         found = [each for some in pool.map(lambda share: _collect(module, share, deadline), shares) for each in some]
     places = {name: place for place, name in enumerate(every)}
-    return sorted(found, key=lambda each: places[each["case"]])
+    return sorted(found, key=lambda each: places[each["case"]]), len(every) - sum(map(len, shares))
 
 
 def _collect(module: str, left: list[str], deadline: float) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 DIRECTIONS = ("forward", "backward_data", "backward_filter")
-DTYPES = ("float32", "tf32", "float16", "bfloat16", "float64", "int8")
+DTYPES = ("float32", "tf32", "float32_fft", "float16", "bfloat16", "float64", "int8")
 
 
 class Case(NamedTuple):
@@ -15,7 +15,7 @@ class Case(NamedTuple):
 
     Attributes:
         name: to choose it by.
-        direction, dtype: one of DIRECTIONS and of DTYPES; "tf32" is float32 with that compute.
+        direction, dtype: one of DIRECTIONS and of DTYPES; "tf32" and "float32_fft" are float32 with that compute.
         x, w: shapes, channels first.
         options: of `numbacc.conv`.
         epilogue: of forward: "", "bias" or an activation behind a bias.
@@ -30,6 +30,11 @@ class Case(NamedTuple):
     options: dict[str, Any]
     epilogue: str = ""
     out: str = ""
+
+    @property
+    def has_engines(self) -> bool:
+        """Whether cuDNN's engines for it are not those of another case, with or without our kernels around."""
+        return self.dtype != "float32_fft" and not (self.dtype == "int8" and self.epilogue)
 
 
 #: name -> (x, w, options). Channels are multiples of 8 unless that is the point.
@@ -65,10 +70,18 @@ _SHAPES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     ),
     "3-d groups": ((2, 16, 6, 5, 7), (16, 4, 3, 3, 3), {"padding": 1, "groups": 4}),
     "3-d depthwise": ((1, 16, 6, 7, 5), (16, 1, 3, 3, 3), {"padding": 1, "groups": 16}),
+    "2-d tiles": ((16, 64, 60, 57), (64, 64, 3, 3), {"padding": 1}),
 }
 _EPILOGUES = ("bias", "relu", "gelu", "silu", "tanh", "elu")
 #: Shapes with an epilogue; float64 has none in cuDNN.
 _FOLLOWED = ("2-d", "2-d groups", "2-d depthwise", "2-d added", "3-d")
+#: Of int8, where all that follows is ours: in int32 no more than a bias and ReLU.
+_FOLLOWED_WHOLE = ("2-d", "2-d uneven padding", "3-d")
+_EPILOGUES_WHOLE = {"int32": ("bias", "relu"), "float32": _EPILOGUES}
+#: Shapes that are computed by Fourier transforms, where there are such; the last is of many tiles of these, and many
+#: channels, and of the dtypes that this is for alone.
+_TRANSFORMED = ("2-d", "2-d groups", "2-d uneven padding", "2-d flip", "2-d tiles")
+_TILES, _OF_TILES = "2-d tiles", ("float32", "float32_fft")
 
 
 def cases() -> Iterator[Case]:
@@ -80,6 +93,8 @@ def cases() -> Iterator[Case]:
             whole = {**options, "layout": layout}
             if dtype == "int8" and "beta" in options:
                 continue  # int8 is convolved as it is
+            if (dtype == "float32_fft" and shape not in _TRANSFORMED) or (shape == _TILES and dtype not in _OF_TILES):
+                continue
             for direction in DIRECTIONS if dtype != "int8" else ("forward",):
                 for out in ("int32", "float32") if dtype == "int8" else ("",):
                     name = f"{direction} {shape} {layout} {dtype} {out}".strip()
@@ -88,3 +103,8 @@ def cases() -> Iterator[Case]:
                 for epilogue in _EPILOGUES:
                     name = f"forward {shape} {layout} {dtype} {epilogue}"
                     yield Case(name, "forward", dtype, x, w, whole, epilogue)
+            if dtype == "int8" and shape in _FOLLOWED_WHOLE:
+                for out, epilogues in _EPILOGUES_WHOLE.items():
+                    for epilogue in epilogues:
+                        name = f"forward {shape} {layout} {dtype} {out} {epilogue}"
+                        yield Case(name, "forward", dtype, x, w, whole, epilogue, out)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,10 +16,13 @@ from numbacc_bindings.errors import LibraryError
 
 from .. import conv
 from ..base.layout import Layout
-from ..conv.lowering import Way, lower, ways
+from ..conv.lowering import Way, lower, lower_turned, ways
+from ..conv.plans import ConvPlan
 from ..conv.problem import Problem
 from ..conv.requests import Request
+from ..conv.turned import turned
 from ..device import runtime, workspace
+from ..errors import UnsupportedError
 from ..libraries import cudnn as library
 from ..libraries import cudnn_plans
 from ..libraries.cudnn_descriptors import Site, describe
@@ -30,6 +35,10 @@ from .engines import engines, tell
 _TF32_BITS = 11
 #: How many settings of an engine's knobs are tried.
 _KNOBS = 3
+#: What stands for the engine of what a call runs.
+_CALL = "numbacc"
+#: What float32 may be computed with beside itself, with what the engines that do it say of themselves.
+_COMPUTE = {"tf32": NumericalNote.TENSOR_CORE, "float32_fft": NumericalNote.FFT}
 
 
 class Arrays(NamedTuple):
@@ -40,7 +49,8 @@ class Arrays(NamedTuple):
         host: the inputs, in NumPy.
         device: the same on the GPU.
         before: what the result is added to.
-        wanted: for a way without the bias and one with it, the result in float64, without an activation.
+        wanted: for a way without the bias, and one with it where there is one, the result in float64, without an
+            activation.
         scale: likewise the sum of the magnitudes.
     """
 
@@ -64,11 +74,11 @@ def request_of(case: Case) -> Request:
         _arranged(case.x, last),
         _arranged(case.w, last),
         direction=case.direction,
-        dtype="float32" if case.dtype == "tf32" else case.dtype,
+        dtype="float32" if case.dtype in _COMPUTE else case.dtype,
         bias=bool(case.epilogue),
         activation=epilogue,
         **case.options,
-        compute="tf32" if case.dtype == "tf32" else None,
+        compute=case.dtype if case.dtype in _COMPUTE else None,
         out_dtype=case.out or None,
     )
 
@@ -85,7 +95,7 @@ def prepare(case: Case) -> Arrays:
     device = [numbacc.asarray(array) for array in host]
     wide = [array.astype(np.float64) for array in (*host, before)]
     wanted, scale = (
-        {biased: _sums(problem, [change(array) for array in wide], biased) for biased in (False, True)}
+        {biased: _sums(problem, [change(array) for array in wide], biased) for biased in {False, len(host) > 2}}
         for change in (np.asarray, np.abs)
     )
     return Arrays(problem, host, device, before, wanted, scale)
@@ -103,10 +113,11 @@ def _sums(problem: Problem, given: Sequence[Any], biased: bool) -> Any:
     return reference.backward_filter(a, b, problem.geometry.w_shape, window, **options)
 
 
-def judge(arrays: Arrays, found: Any, way: Way, notes: frozenset[int]) -> tuple[bool, float]:
+def judge(arrays: Arrays, found: Any, way: Way, notes: frozenset[int], twice: bool = False) -> tuple[bool, float]:
     """(whether a result is right, its largest error over what is allowed).
 
-    Allowed is what rounding the operands (where tensor cores shorten float32), the sums and the result may make.
+    Allowed is what rounding the operands (where tensor cores shorten float32), the sums and the result may make; the
+    sums `twice` where a kernel of ours takes them up again.
     """
     problem, wanted, scale = arrays.problem, arrays.wanted[way.bias], arrays.scale[way.bias]
     if problem.call.activation and way.activation:
@@ -121,6 +132,8 @@ def judge(arrays: Arrays, found: Any, way: Way, notes: frozenset[int]) -> tuple[
         inside -= 5
     terms = problem.call.b.size // max(problem.geometry.filters, 1)
     allowed = 2.0**-bits * np.abs(wanted) + 8 * math.sqrt(terms) * 2.0**-inside * scale + 1e-30
+    if twice:
+        allowed = allowed + 2.0**-bits * scale
     if problem.call.a.dtype.name == "int8":
         allowed = np.full_like(wanted, 0.25 if problem.out.dtype.kind == "i" else 1e-3)
     if way.activation:
@@ -132,31 +145,81 @@ def judge(arrays: Arrays, found: Any, way: Way, notes: frozenset[int]) -> tuple[
     return over <= 1, over
 
 
-def run(arrays: Arrays, graph: Any, algorithm: Any, numbers: Sequence[int]) -> Any:
-    """The result of a plan, in poisoned memory where it is not added to."""
+def run(arrays: Arrays, executable: Any, numbers: Sequence[int] | None = None) -> Any:
+    """The result of an executable, in poisoned memory where it is not added to.
+
+    Args:
+        numbers: of its operands, inputs first; by default all in order.
+    """
     problem, device, stream = arrays.problem, 0, 0
     poison = np.full(problem.out.shape, np.nan if problem.out.dtype.kind != "i" else -77777)
     out = numbacc.asarray(arrays.before if problem.call.beta else poison.astype(problem.out.dtype))
-    runner = library.Runner(graph, algorithm, device)
     known = [array._address for array in (*arrays.device, out)]
+    given = known if numbers is None else [known[k] for k in numbers]
     runtime.synchronize(stream, device)
 
     def launch(scratch: int) -> None:
-        status = runner.launch_unchecked(stream, scratch, [known[k] for k in numbers], ())
+        status = executable.launch_unchecked(stream, scratch, given, ())
         if status:
-            runner.check(status)
+            executable.check(status)
 
     with runtime.on_device(device):
-        workspace.run(launch, runner.workspace_bytes, device, stream)
+        executable.ready(given)
+        workspace.run(launch, executable.workspace_bytes, device, stream)
         runtime.synchronize(stream, device)
     return numbacc.asnumpy(out)
 
 
 def findings(case: Case, skip: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """What each engine does with a case; the numbers in `skip` are left out."""
+    """What each engine does with a case, and what we do; the numbers in `skip` are left out."""
     arrays = prepare(case)
-    site = Site(library._handles.get(0))
     number = 0
+    for attempt in itertools.chain(_of_engines(arrays) if case.has_engines else (), _ours(arrays, case)):
+        number += 1
+        told = {"case": case.name, "number": number, **attempt.told}
+        if number in skip:
+            continue
+        yield {**told, "finding": "begins"}
+        try:
+            executable = attempt.make()
+        except (CudnnError, UnsupportedError) as error:
+            finding = "no plan" if told["engine"] == _CALL else "refused"
+            yield {**told, "finding": finding, "detail": str(error)[-200:]}
+            continue
+        try:
+            first, again = (run(arrays, executable, attempt.numbers) for _ in range(2))
+        except LibraryError as error:
+            yield {**told, "finding": "failed", "detail": str(error)[-200:]}
+            continue
+        right, over = judge(arrays, first, attempt.way, attempt.notes, attempt.is_ours)
+        if executable.deterministic and first.tobytes() != again.tobytes():
+            told["unstable"] = True
+        yield {**told, "finding": "right" if right else "wrong", "detail": f"{over:.3g} of what is allowed"}
+
+
+class Attempt(NamedTuple):
+    """One way to compute a case.
+
+    Attributes:
+        told: what findings say of it.
+        make: gives the executable.
+        numbers: as in `run`.
+        way: what it does of an epilogue.
+        notes: what cuDNN says of its numbers.
+        is_ours: whether kernels of ours may come behind.
+    """
+
+    told: dict[str, Any]
+    make: Callable[[], Any]
+    numbers: Sequence[int] | None
+    way: Way
+    notes: frozenset[int]
+    is_ours: bool = False
+
+
+def _of_engines(arrays: Arrays) -> Iterator[Attempt]:
+    """Every engine of cuDNN's."""
+    site = Site(library._handles.get(0))
     for way in ways(arrays.problem):
         lowered = lower(arrays.problem, way, (True,) * (len(arrays.host) + 1))
         graph = lowered.graphs[0]
@@ -164,35 +227,35 @@ def findings(case: Case, skip: Sequence[int]) -> Iterator[dict[str, Any]]:
             described = describe(graph, site)
         known = algorithms.wrong(graph, cudnn.version())
         for configuration in engines(described, site, _KNOBS):
-            number += 1
             told = {
-                "case": case.name,
-                "number": number,
                 "engine": str(configuration),
                 "way": [name for name, is_done in way._asdict().items() if is_done],
                 "notes": sorted(configuration.notes),
                 "known": configuration.engine in known,
             }
-            if number in skip:
-                continue
-            yield {**told, "finding": "begins"}
-            try:
-                with runtime.on_device(0):
-                    built = cudnn_plans.build(configuration, site)
-            except CudnnError as error:
-                yield {**told, "finding": "refused", "detail": str(error)[-200:]}
-                continue
-            try:
-                algorithm = cudnn_plans.keep(configuration, built)
-                first, again = (run(arrays, graph, algorithm, lowered.operands) for _ in range(2))
-            except LibraryError as error:
-                yield {**told, "finding": "failed", "detail": str(error)[-200:]}
-                continue
-            right, over = judge(arrays, first, way, configuration.notes)
-            same = first.tobytes() == again.tobytes()
-            if configuration.deterministic and not same:
-                told["unstable"] = True
-            yield {**told, "finding": "right" if right else "wrong", "detail": f"{over:.3g} of what is allowed"}
+            yield Attempt(told, partial(_built, configuration, graph, site), lowered.operands, way, configuration.notes)
+
+
+def _built(configuration: cudnn_plans.Configuration, graph: Any, site: Site) -> Any:
+    with runtime.on_device(0):
+        built = cudnn_plans.build(configuration, site)
+    return library.Runner(graph, cudnn_plans.keep(configuration, built), 0)
+
+
+def _ours(arrays: Arrays, case: Case) -> Iterator[Attempt]:
+    """What a call runs; and what it would run instead, with cuDNN as one of several steps."""
+    problem, plan = arrays.problem, ConvPlan(arrays.problem.call)
+    aligned = (True,) * (len(arrays.host) + 1)
+    made: dict[str, Callable[[], Any]] = {_CALL: partial(plan.choose, [0] * len(aligned))}
+    other = turned(problem)
+    if other is not None:
+        made["numbacc as a convolution"] = partial(plan._chosen, lower_turned(other, aligned), None, aligned)
+    if case.dtype == "int8":
+        made["numbacc by floats"] = partial(plan._by_floats, aligned, UnsupportedError("not asked for"))
+    notes = frozenset([_COMPUTE[case.dtype]] if case.dtype in _COMPUTE else [])
+    whole = Way(problem.call.bias is not None, problem.call.activation is not None)
+    for name, make in made.items():
+        yield Attempt({"engine": name, "way": [], "notes": [], "known": False}, make, None, whole, notes, True)
 
 
 if __name__ == "__main__":

@@ -70,7 +70,8 @@ def forward(
             of float32 be multiplied, whose errors are small beside the largest sums around, not beside each. By default
             float32 is float32; 16-bit floats are added up in float32, and int8 in int32.
         deterministic: whether the same arrays must give the same bits on every run.
-        tune: measure cuDNN's plans the first time, wait for that, and keep the fastest, also on disk.
+        tune: measure cuDNN's plans, and kernels of ours, the first time, wait for that, and keep the fastest, also on
+            disk.
         workspace_limit: bytes of scratch memory that cuDNN may use; 1 GiB if None.
         out: where to write the result, of its shape and dtype, any strides; it shares no memory with the others.
         stream: as everywhere.

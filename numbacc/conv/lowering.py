@@ -8,15 +8,18 @@ our kernels, behind.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..base.layout import Layout, is_dense, layout, row_major_strides
+from ..device.steps import Scratch
 from ..libraries.cudnn_graph import ALIGNED, Drawing, Graph, Place, Spatial
+from ..libraries.cudnn_order import plain, transforms_pay
 from .problem import Problem
+from .turned import is_faster, turned
 
 #: Activation -> cuDNN's pointwise operations, and what they need to know. Its compiled hyperbolic tangent is NaN of
 #: arguments whose exponential is infinite (9.19); beyond 16 it is 1 in float32.
@@ -53,6 +56,7 @@ class Lowered(NamedTuple):
         way: what is left to do.
         rearranged: where channels lie in copies of all images and kernels, "channels first" or "channels last"; ""
             where they are taken as they lie.
+        is_turned: whether it is a gradient as a convolution, whose kernels are `turned.copied`.
     """
 
     graphs: tuple[Graph, ...]
@@ -60,6 +64,44 @@ class Lowered(NamedTuple):
     copies: tuple[tuple[int, Layout], ...]
     way: Way
     rearranged: str = ""
+    is_turned: bool = False
+
+    @property
+    def name(self) -> str:
+        """What plans say of it before the engine."""
+        parts = (self.rearranged, "as a convolution of dy" if self.is_turned else "")
+        return ", ".join(part for part in parts if part)
+
+
+def forms(problem: Problem, aligned: Sequence[bool], measured: bool = False) -> Iterator[Lowered]:
+    """The ways to ask cuDNN, best first: where it has no engine for one, the next is asked for.
+
+    Args:
+        aligned: as in `lower`.
+        measured: whether engines are measured: then others are measured with the first.
+    """
+    other = turned(problem)
+    if other is not None and is_faster(problem) and not measured:
+        yield lower_turned(other, aligned)
+    for way in ways(problem):
+        # Copies of arrays that start anywhere are made only where there is no engine for them.
+        for copies in (True,) if all(aligned) else (False, True):
+            yield lower(problem, way, aligned, copies)
+    # Nor are copies of all that there is, which are no smaller than what is copied.
+    for way in ways(problem, rearranged=True):
+        yield lower(problem, way, aligned, rearranged=True)
+    if other is not None:
+        yield lower_turned(other, aligned)
+
+
+def room(problem: Problem, lowered: Lowered) -> int:
+    """Bytes of scratch memory that copies which need not be leave to cuDNN."""
+    limit = problem.wants.workspace_limit
+    assert limit is not None
+    scratch = Scratch()
+    for _, dense in lowered.copies if lowered.name else ():
+        scratch.part(dense.nbytes)
+    return limit - scratch.nbytes
 
 
 def ways(problem: Problem, rearranged: bool = False) -> list[Way]:
@@ -73,6 +115,12 @@ def ways(problem: Problem, rearranged: bool = False) -> list[Way]:
     nothing = Way(False, False)
     if not (bias or activation) or call.a.dtype.name in ("float64", "int8"):
         return [nothing]
+    if problem.compute == "float32_fft":
+        # It has Fourier transforms for convolutions alone.
+        alone = lower(problem, nothing, (True,) * (len(problem.inputs) + 1)).graphs[0]
+        what = plain(alone)
+        if what is not None and transforms_pay(what):
+            return [nothing]
     found = []
     channels_last = problem.geometry.window.channels_last is not rearranged
     # In company, cuDNN has engines for convolutions without factors only; additions have them.
@@ -116,6 +164,19 @@ def lower(
     drawn = [_draw(problem, way, arrays, exact, axis, channels_last) for axis in axes]
     where = ("channels last" if channels_last else "channels first") if rearranged else ""
     return Lowered(tuple(graph for graph, _ in drawn), drawn[0][1], tuple(copies), way, where)
+
+
+def lower_turned(other: Problem, aligned: Sequence[bool], rearranged: bool = False) -> Lowered:
+    """A gradient of images as a convolution.
+
+    Args:
+        other: as `turned` gives it; its kernels are always a copy.
+        aligned: of the gradient's operands.
+        rearranged: as in `lower`.
+    """
+    found = lower(other, Way(False, False), (aligned[0], True, aligned[2]), rearranged=rearranged)
+    copies = {1: other.call.b, **dict(found.copies)}
+    return found._replace(copies=tuple(sorted(copies.items(), key=lambda pair: pair[0])), is_turned=True)
 
 
 def _moved(array: Layout, channels_last: bool) -> Layout:

@@ -18,11 +18,13 @@ from ..errors import UnsupportedError
 from ..kernels.convolved import epilogue
 from ..libraries.choices import Algorithm
 from ..libraries.cudnn_graph import ALIGNED
+from ..libraries.cudnn_plans import Wants
 from ..plan.base import Plan
 from ..reference import conv as reference
 from . import depthwise
-from .lowering import Lowered, Way, lower, packed, ways, widened
+from .lowering import Lowered, Way, forms, lower, lower_turned, packed, room, ways, widened
 from .problem import Call, activations_of, resolve
+from .turned import copy_of_kernels, may_be_faster, turned
 
 
 class ConvPlan(Plan):
@@ -53,41 +55,32 @@ class ConvPlan(Plan):
     def _make(self, key: tuple[bool, ...], trial: Trial | None) -> Any:
         if self._without_sums:
             return self._rest(key)
-        if all(key):
-            scratch = Scratch()
-            steps = depthwise.launches(self.problem, self._pairs(), scratch)
-            if len(steps) == 1:
-                return steps[0].executable
-            if steps:
-                return self._steps(steps, scratch, key, None, steps[0].executable.algorithm)
+        ours = self._depthwise(key) if all(key) else None
+        if ours is not None and trial is None:
+            return ours
         untaken = None
-        for lowered in self._lowered(key):
+        for lowered in forms(self.problem, key, trial is not None):
+            if room(self.problem, lowered) < 0:
+                continue
             try:
-                return self._chosen(lowered, trial, key)
+                return self._chosen(lowered, trial, key, ours)
             except UnsupportedError as error:
-                untaken = untaken or error
+                # What is said is said of the convolution as it was asked for.
+                untaken = untaken or (None if lowered.is_turned else error)
+        if ours is not None:
+            return ours
         assert untaken is not None
         if self.problem.call.a.dtype.name == "int8":
             return self._by_floats(key, untaken)
         raise untaken
 
-    def _lowered(self, key: tuple[bool, ...]) -> Iterator[Lowered]:
-        """The ways to ask cuDNN, best first."""
-        for way in ways(self.problem):
-            # Copies of arrays that start anywhere are made only where there is no engine for them.
-            for copies in (True,) if all(key) else (False, True):
-                yield lower(self.problem, way, key, copies)
-        # Nor are copies of all that there is, which are no smaller than what is copied, and must fit, too.
-        for way in ways(self.problem, rearranged=True):
-            lowered = lower(self.problem, way, key, rearranged=True)
-            if self._room(lowered) >= 0:
-                yield lowered
-
-    def _room(self, lowered: Lowered) -> int:
-        """Bytes of scratch memory that copies with the channels elsewhere leave to cuDNN."""
-        limit = self.problem.wants.workspace_limit
-        assert limit is not None
-        return limit - sum(dense.nbytes for _, dense in lowered.copies) if lowered.rearranged else limit
+    def _depthwise(self, key: tuple[bool, ...]) -> Any:
+        """Our own kernels as an executable; None where they are not for this convolution."""
+        scratch = Scratch()
+        steps = depthwise.launches(self.problem, self._pairs(), scratch)
+        if len(steps) < 2:
+            return steps[0].executable if steps else None
+        return self._steps(steps, scratch, key, None, steps[0].executable.algorithm)
 
     def _by_floats(self, key: tuple[bool, ...], untaken: UnsupportedError) -> Steps:
         """Sums of int8 for which there is no engine, by way of floats that hold them exactly."""
@@ -124,19 +117,24 @@ class ConvPlan(Plan):
             deterministic=runner is None or runner.deterministic,
         )
 
-    def _chosen(self, lowered: Lowered, trial: Trial | None, key: tuple[bool, ...]) -> Any:
-        """cuDNN's plan as an executable: the first that fits, or, where there is a trial, the fastest."""
-        library, wants = graph_library(), self.problem.wants._replace(workspace_limit=self._room(lowered))
-        if trial is None:
-            return self._assembled(lowered, library.choose(lowered.graphs[0], wants, self.device), key)
-        graphs, other = lowered.graphs, None
-        if all(key) and not lowered.rearranged and wants.inputs in ("exact", "fft"):
-            # What of float32 is not for tensor cores are old engines, some of them of one order of channels alone.
-            other = lower(self.problem, ways(self.problem, rearranged=True)[0], key, rearranged=True)
-            graphs += other.graphs if self._room(other) >= 0 else ()
+    def _chosen(self, lowered: Lowered, trial: Trial | None, key: tuple[bool, ...], ours: Any = None) -> Any:
+        """cuDNN's plan as an executable: the first that fits, or, where there is a trial, the fastest.
 
-        def of(algorithm: Algorithm) -> Lowered:
-            return other if other and library.number_of(algorithm) >= len(lowered.graphs) else lowered
+        Args:
+            ours: our own kernels, which are measured beside cuDNN's plans.
+        """
+        library = graph_library()
+        if trial is None:
+            return self._assembled(lowered, library.choose(lowered.graphs[0], self._wants(lowered), self.device), key)
+        alike: list[Lowered] = [lowered, *(self._others() if all(key) and not lowered.name else ())]
+        asked = [(each, graph) for each in alike for graph in each.graphs]
+
+        own = [] if ours is None else [Algorithm(b"depthwise", ours.workspace_bytes, ours.algorithm)]
+
+        def made(algorithm: Algorithm) -> Any:
+            if algorithm.data in [each.data for each in own]:
+                return ours
+            return self._assembled(asked[library.number_of(algorithm)][0], algorithm, key)
 
         addresses = list(trial.addresses)
         memory: list[Any] = []
@@ -146,10 +144,27 @@ class ConvPlan(Plan):
                 out = self.problem.out
                 memory.append(runtime().allocate(out.high - out.low, self.device, trial.stream))
                 addresses[len(self.inputs)] = memory[0].address - out.low
-            return self._tried(self._assembled(of(algorithm), algorithm, key), trial.stream, addresses)
+            return self._tried(made(algorithm), trial.stream, addresses)
 
-        algorithm = library.tune(graphs, wants, self.device, trial.stream, tried)
-        return self._assembled(of(algorithm), algorithm, key)
+        graphs, wants = [graph for _, graph in asked], [self._wants(each) for each, _ in asked]
+        return made(library.tune(graphs, wants, self.device, trial.stream, tried, own))
+
+    def _wants(self, lowered: Lowered) -> Wants:
+        return self.problem.wants._replace(workspace_limit=room(self.problem, lowered))
+
+    def _others(self) -> Iterator[Lowered]:
+        """What is measured with arrays as they lie, where these start on multiples of 16 bytes."""
+        problem = self.problem
+        aligned = (True,) * (len(self.inputs) + 1)
+        other = turned(problem)
+        found: list[Lowered] = []
+        # What of float32 is not for tensor cores are old engines, some of them of one order of channels alone.
+        orders = (False, True) if problem.wants.inputs in ("exact", "fft") else (False,)
+        if len(orders) > 1:
+            found.append(lower(problem, ways(problem, rearranged=True)[0], aligned, rearranged=True))
+        if other is not None and may_be_faster(problem):
+            found += [lower_turned(other, aligned, rearranged) for rearranged in orders]
+        return (each for each in found if room(problem, each) >= 0)
 
     def _assembled(self, lowered: Lowered, algorithm: Any, key: tuple[bool, ...]) -> Any:
         """cuDNN's plan as an executable: alone, or with copies before it and our kernel behind."""
@@ -162,13 +177,15 @@ class ConvPlan(Plan):
         for number, dense in lowered.copies:
             numbers[number] = last + 1 + scratch.part(dense.nbytes)
             own = (*self.inputs, *self.outputs)[number]
-            if number < last or problem.call.beta:
+            if number == 1 and lowered.is_turned:
+                steps.append(Step(copy_of_kernels(problem, dense), (number, numbers[number])))
+            elif number < last or problem.call.beta:
                 steps.append(Step(copying.executable(own, dense), (number, numbers[number])))
             if number == last:
                 back.append(Step(copying.executable(dense, own), (numbers[number], number)))
         runner = library.Runner(lowered.graphs[0], algorithm, self.device)
         steps.append(Step(runner, tuple(numbers[k] for k in lowered.operands)))
-        algorithm = f"{lowered.rearranged}: {runner.algorithm}" if lowered.rearranged else runner.algorithm
+        algorithm = f"{lowered.name}: {runner.algorithm}" if lowered.name else runner.algorithm
         return self._steps([*steps, *back, *behind], scratch, key, runner, algorithm)
 
     def _behind(self, way: Way, factor: float = 1.0) -> list[Step]:

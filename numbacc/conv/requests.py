@@ -12,7 +12,7 @@ from ..errors import OptionError, shown
 from ..libraries.cudnn_graph import Graph
 from ..libraries.cudnn_plans import Wants
 from .geometry import geometry
-from .lowering import Way, lower, ways, widened
+from .lowering import Way, forms, lower, widened
 from .problem import OPERANDS, Call, Problem, plain, resolve
 
 
@@ -36,14 +36,13 @@ class Request:
         """cuDNN's graphs of it, the best first.
 
         Behind one that is fused there are those that leave more to a kernel of ours, then those of copies with the
-        channels elsewhere; of int8 that of floats.
+        channels elsewhere; of a gradient of images that of a convolution; of int8 that of floats.
         """
         problem, aligned = self.problem, (True,) * (len(self.problem.inputs) + 1)
-        forms = [lower(problem, way, aligned) for way in ways(problem)]
-        forms += [lower(problem, way, aligned, rearranged=True) for way in ways(problem, rearranged=True)]
+        found = list(forms(problem, aligned))
         if problem.call.a.dtype.name == "int8":
-            forms.append(lower(widened(problem), Way(False, False), (True,) * 3))
-        return [graph for form in forms for graph in form.graphs]
+            found.append(lower(widened(problem), Way(False, False), (True,) * 3))
+        return [graph for form in found for graph in form.graphs]
 
     def __repr__(self) -> str:
         call, found = self.problem.call, self.problem.geometry

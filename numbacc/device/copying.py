@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.layout import Layout, layout
+from ..base.layout import Layout, View, layout
 from ..errors import DTypeError, ShapeError
 from ..kernels.formulas import FORMULAS
 from .map_executable import MapExecutable, mapped
@@ -28,10 +28,15 @@ def copy(source: Any, target: Any, stream: int) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def executable(source: Layout, target: Layout) -> MapExecutable:
-    """The copy between layouts of one shape and dtype, as a map of unsigned integers of the element's size."""
+def executable(source: Layout, target: Layout, read: View | None = None) -> MapExecutable:
+    """The copy between layouts of one dtype, as a map of unsigned integers of the element's size.
+
+    Args:
+        source, target: of one shape, unless it is said where elements are read.
+        read: where in the source the target's elements lie, of at most 8 bytes.
+    """
     one, other = _as_words(source), _as_words(target)
-    return mapped(FORMULAS["copy"], (one,), other, ("source", "out"))
+    return mapped(FORMULAS["copy"], (one,), other, ("source", "out"), None if read is None else (read,))
 
 
 def _as_words(array: Layout) -> Layout:

@@ -54,7 +54,7 @@ class Choice(NamedTuple):
     """What a plan was chosen for: the key of `algorithms`."""
 
     graphs: tuple[Graph, ...]
-    wants: Wants
+    wants: Wants | tuple[Wants, ...]
     device: str
     capability: tuple[int, int]
     multiprocessors: int
@@ -62,13 +62,35 @@ class Choice(NamedTuple):
     tuned: bool = False
 
 
-def _choice(graphs: Sequence[Graph], wants: Wants, device: int, tuned: bool = False) -> Choice:
+def _choice(graphs: Sequence[Graph], wants: Wants | tuple[Wants, ...], device: int, tuned: bool = False) -> Choice:
     return Choice(tuple(graphs), wants, *gpu_model(device), cudnn.version(), tuned)
 
 
 def number_of(algorithm: Algorithm) -> int:
     """Which of the graphs that `tune` was given a plan is of."""
     return algorithm.kind[1] // 2
+
+
+class _Restored(NotCopied, threading.local):
+    """The plan that the calling thread has restored to see whether it can be: its executable is made next."""
+
+    plan: tuple[bytes, int, cudnn_plans.Built] | None = None
+
+    def taken(self, algorithm: Algorithm, device: int) -> cudnn_plans.Built:
+        """The plan, if it is this one, else a new one."""
+        kept, self.plan = self.plan, None
+        if kept is not None and kept[:2] == (algorithm.data, device):
+            return kept[2]
+        return _restore(algorithm, device)
+
+
+_restored = _Restored()
+
+
+def _restore(algorithm: Algorithm, device: int) -> cudnn_plans.Built:
+    with runtime.on_device(device), relaxed():
+        site = Site(_handles.get(device))
+        return with_room(partial(cudnn_plans.restore, algorithm.data, site), device)
 
 
 def _usable(graphs: Sequence[Graph], device: int) -> Callable[[Algorithm], bool]:
@@ -79,7 +101,7 @@ def _usable(graphs: Sequence[Graph], device: int) -> Callable[[Algorithm], bool]
         if not algorithms.right([algorithm], graph, cudnn.version()):
             return False
         try:
-            Runner(graph, algorithm, device)
+            _restored.plan = algorithm.data, device, _restore(algorithm, device)
         except CudnnError:
             return False
         return True
@@ -125,37 +147,47 @@ def choose(graph: Graph, wants: Wants, device: int) -> Algorithm:
 
 
 def tune(
-    graphs: Sequence[Graph], wants: Wants, device: int, stream: int, trial: Callable[[Algorithm], Callable[[], None]]
+    graphs: Sequence[Graph],
+    wants: Sequence[Wants],
+    device: int,
+    stream: int,
+    trial: Callable[[Algorithm], Callable[[], None]],
+    others: Sequence[Algorithm] = (),
 ) -> Algorithm:
     """The fastest plan of all that cuDNN's heuristics propose. Kept.
 
     Args:
-        graphs: what is computed, in one or several ways that differ in no more than how tensors are described;
-            `number_of` tells which of them a plan is of.
-        wants, device: as in `choose`.
+        graphs: what is computed, in one or several ways; `number_of` tells which of them a plan is of.
+        wants: of each of them.
+        device: as in `choose`.
         stream, trial: `trial(algorithm)` gives a function that queues the work by a plan on the stream. The first time
             this waits for the GPU.
+        others: what computes the same without the library, is measured, too, and tried by the same function.
 
     Raises:
-        UnsupportedError: there is none.
+        UnsupportedError: there is no plan.
     """
-    first = graphs[0]
+    first, kept = graphs[0], _usable(graphs, device)
     refuse(first)
 
     def propose() -> Proposals:
-        found = _find(first, wants, device, many=True)
-        for number, other in enumerate(graphs[1:], 1):
+        found = _find(first, wants[0], device, many=True)
+        for number, (other, wanted) in enumerate(zip(graphs[1:], wants[1:], strict=True), 1):
             try:
-                more = _find(other, wants, device, many=True)
+                refuse(other)
+                more = _find(other, wanted, device, many=True)
             except UnsupportedError:
                 continue  # this way has no engine; the first has
             found += [each._replace(kind=(each.kind[0], 2 * number + each.kind[1])) for each in more]
-        return Proposals(found[0], found)
+        return Proposals(found[0], [*found, *others])
+
+    def usable(algorithm: Algorithm) -> bool:
+        return algorithm.data in [each.data for each in others] or kept(algorithm)
 
     chosen = algorithms.tune(
-        _choice(graphs, wants, device, tuned=True),
+        _choice(graphs, tuple(wants), device, tuned=True),
         propose,
-        _usable(graphs, device),
+        usable,
         trial,
         device,
         stream,
@@ -215,8 +247,7 @@ class Runner(NotCopied):
         #: What a call has behind its arrays' addresses.
         self._behind = (0,) * (capacity - len(self._pick))
         self._handle = _handles.get(device)
-        with runtime.on_device(device), relaxed():
-            self._plan = with_room(partial(cudnn_plans.restore, algorithm.data, Site(self._handle)), device)
+        self._plan = _restored.taken(algorithm, device)
         self._template = self._filled(graph, device, pairs)
         self._execute: Any = partial(native_graphs.CALLS[capacity], ctypes.addressof(self._template))
 

@@ -237,6 +237,7 @@ def candidates(
     wrong: frozenset[int],
     rejected: list[Rejected],
     *modes: HeurMode,
+    ahead: Iterable[Configuration] = (),
     every: bool = False,
 ) -> Iterator[tuple[Configuration, Built]]:
     """Configurations that keep to what is wanted, with their plans: precompiled ones first, each kind best first.
@@ -246,6 +247,7 @@ def candidates(
         wrong: numbers of engines known to be wrong here.
         rejected: receives those that were not taken.
         modes: of the heuristics, in the order in which they are asked.
+        ahead: what is looked at before all that they propose.
         every: whether precompiled engines follow that no heuristic proposes, with their knobs as by default.
     """
     late: list[Configuration] = []
@@ -274,16 +276,20 @@ def candidates(
                 seen.add((each.engine, each.knobs))
                 yield each
 
+    def precompiled(some: Iterable[Configuration]) -> Iterator[tuple[Configuration, Built]]:
+        for each in wanted(some):
+            if each.compiled_late:
+                late.append(each)
+            else:
+                yield from fitting([each])
+
+    yield from precompiled(ahead)
     for mode in modes:
         with api.reasons() as said:
             proposed = proposals(graph, site, mode)
         if not proposed:
             rejected += [Rejected(None, reason) for reason in _told(said)]
-        for each in wanted(proposed):
-            if each.compiled_late:
-                late.append(each)
-            else:
-                yield from fitting([each])
+        yield from precompiled(proposed)
     if every:
         yield from fitting([each for each in wanted(all_engines(graph, site)) if not each.compiled_late])
     yield from fitting(late)

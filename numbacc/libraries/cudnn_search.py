@@ -11,6 +11,7 @@ from .choices import Choices
 from .cudnn_descriptors import Site, describe
 from .cudnn_graph import Graph
 from .cudnn_needs import unmet
+from .cudnn_order import ahead
 from .cudnn_plans import Built, Configuration, Rejected, Wants, candidates, describe_rejected
 from .cudnn_rules import WRONG, refusal
 
@@ -33,11 +34,15 @@ def search(
 ) -> Iterator[tuple[Configuration, Built]]:
     """Configurations that keep to what is wanted and are not known to be wrong, as `candidates` gives them.
 
+    Where every one is asked for they are to be measured, and their order does not count.
+
     Raises:
         CudnnError: cuDNN knows no such operation, or its tensors do not fit.
     """
     wrong = frozenset(algorithms.wrong(graph, cudnn.version()))
-    return candidates(describe(graph, site), site, wants, wrong, rejected, *_MODES, every=every)
+    described = describe(graph, site)
+    first = () if every else ahead(graph, described, site, wants)
+    return candidates(described, site, wants, wrong, rejected, *_MODES, ahead=first, every=every)
 
 
 def none_left(graph: Graph, gpu: str, capability: tuple[int, int], rejected: list[Rejected]) -> str:

@@ -31,10 +31,15 @@ def choose(graph: Graph, wants: Wants, device: int) -> Algorithm:
 
 
 def tune(
-    graphs: Sequence[Graph], wants: Wants, device: int, stream: int, trial: Callable[[Algorithm], Callable[[], None]]
+    graphs: Sequence[Graph],
+    wants: Sequence[Wants],
+    device: int,
+    stream: int,
+    trial: Callable[[Algorithm], Callable[[], None]],
+    others: Sequence[Algorithm] = (),
 ) -> Algorithm:
-    """As `libraries.cudnn.tune`; there is nothing to measure."""
-    return choose(graphs[0], wants, device)
+    """As `libraries.cudnn.tune`; there is nothing to measure: what is not NumPy is taken."""
+    return others[0] if others else choose(graphs[0], wants[0], device)
 
 
 def number_of(algorithm: Algorithm) -> int:

@@ -1,0 +1,117 @@
+"""Which engines are looked at first, unmeasured, where cuDNN's heuristics are known to order them badly.
+
+They rank what is for tensor cores. Where float32 is not, the best of their list are left out, and the rest of it is
+hardly in an order; of float64 they do not know the best engine; and what Fourier transforms save they do not see. What
+stands here was measured on an H200 with cuDNN 9.19: 64 images of 256 channels at 56 x 56, 256 kernels of 3 x 3. It is
+used for large convolutions of its kind alone: of two dimensions, with stride and dilation 1, in one group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import takewhile
+from math import prod
+from typing import NamedTuple
+
+from numbacc_bindings.cudnn import HeurMode, KnobType, NumericalNote
+
+from .cudnn_descriptors import Descriptor, Site
+from .cudnn_graph import Graph
+from .cudnn_plans import Configuration, Wants, all_engines, proposals
+
+#: Results from which on there are two tiles of 128 x 128 for each multiprocessor.
+_LARGE = 2**22
+#: The side of the tiles that are transformed, and their Fourier coefficients, half of which follow from the others.
+_TILE, _COEFFICIENTS = 32, 32 * 17
+#: The side of the tiles of the products of coefficients: with fewer channels or image tiles most of one is empty.
+_PRODUCTS = 64
+#: The direct engine that computes anything, 50 times as slowly as others.
+_GENERIC = 0
+#: The fastest direct engine of float32, forward, and the tile with which it is.
+_TILED, _BEST_TILE = 70, (int(KnobType.TILE_SIZE), 4)
+
+
+class Plain(NamedTuple):
+    """A convolution of images of two dimensions with stride and dilation 1, in one group.
+
+    Attributes:
+        kind: "forward", "backward_data" or "backward_filter".
+        dtype: of its operands.
+        batch, channels, filters: N, C and K.
+        places, taps: lengths of what windows go over (outputs, in a gradient of images its inputs), and of kernels.
+    """
+
+    kind: str
+    dtype: str
+    batch: int
+    channels: int
+    filters: int
+    places: tuple[int, ...]
+    taps: tuple[int, ...]
+
+
+def plain(graph: Graph) -> Plain | None:
+    """A graph as a plain convolution; None where it is none, or not alone: engines then have other numbers."""
+    node = graph.nodes[0]
+    if len(graph.nodes) > 1 or not node.kind.startswith("convolve_"):
+        return None
+    settings, kind = dict(node.settings), node.kind.removeprefix("convolve_")
+    shapes = {name: graph.tensors[place].shape for name, place in node.tensors}
+    kernels, image, gone_over = {
+        "forward": ("w", "x", "y"),
+        "backward_data": ("w", "y", "y"),
+        "backward_filter": ("y", "x", "dy"),
+    }[kind]
+    filters, channels, *taps = shapes[kernels]
+    if len(taps) != 2 or {*settings["stride"], *settings["dilation"]} != {1} or shapes[image][1] != channels:
+        return None
+    places = shapes[gone_over][2:]
+    return Plain(kind, graph.tensors[node.tensors[0][1]].dtype, shapes[image][0], channels, filters, places, (*taps,))
+
+
+def transforms_pay(what: Plain) -> bool:
+    """Whether Fourier transforms of tiles leave less than half of the products: 0.31 of them took 0.38 of the time."""
+    steps = [_TILE + 1 - n for n in what.taps]
+    if min(steps) < _TILE // 2:
+        return False
+    tiles = prod(-(-n // step) for n, step in zip(what.places, steps, strict=True))
+    complex_product = 4
+    return (
+        2 * complex_product * tiles * _COEFFICIENTS <= prod(what.places) * prod(what.taps)
+        and min(what.batch * tiles, what.channels, what.filters) >= _PRODUCTS
+    )
+
+
+def ahead(graph: Graph, described: Descriptor, site: Site, wants: Wants) -> Iterator[Configuration]:
+    """Configurations to be looked at before those that the heuristics rank first.
+
+    Milliseconds of a direct float32 convolution; as the heuristics have it, the tail of their list after all that is
+    for tensor cores; as here: forward 8.9, 5.7; gradient of images 7.0, 6.4; of kernels 8.6. By Fourier transforms,
+    which they rank behind or not at all: 2.2, 2.1, 4.1. The gradient of images in float64 takes 5.4 times as long by
+    the engine that they propose.
+    """
+    what = plain(graph)
+    if what is None:
+        return
+    if wants.inputs == "fft" and transforms_pay(what):
+        # The later numbers transform tiles, in two thirds of the time and a third of the memory.
+        some = [each for each in all_engines(described, site) if NumericalNote.FFT in each.notes]
+        yield from sorted(some, key=lambda each: -each.engine)
+    if what.batch * prod(what.places) * (what.channels if what.kind == "backward_data" else what.filters) < _LARGE:
+        return
+    if what.dtype == "float64" and what.kind == "backward_data":
+        yield from _fallback(described, site)
+    elif what.dtype == "float32" and wants.inputs in ("exact", "fft"):
+        ranked = proposals(described, site, HeurMode.A)
+        first = next((place for place, each in enumerate(ranked) if not each.unwanted(wants)), len(ranked))
+        if 2 * first < len(ranked):
+            return
+        if what.kind == "forward":
+            # Another heuristic ranks it first where it is, and cuDNN 9.19 proposes it behind its fallback.
+            others = [each for mode in (HeurMode.FALLBACK, HeurMode.B) for each in proposals(described, site, mode)]
+            yield from (each for each in others if each.engine == _TILED and _BEST_TILE in each.knobs)
+        yield from _fallback(described, site)
+
+
+def _fallback(described: Descriptor, site: Site) -> Iterator[Configuration]:
+    return takewhile(lambda each: each.engine != _GENERIC, proposals(described, site, HeurMode.FALLBACK))
