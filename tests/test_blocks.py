@@ -17,7 +17,7 @@ import numbacc
 from numbacc import elementwise as ew
 from numbacc.base.dispatch import simulated
 from numbacc.device import row_geometry
-from numbacc.elementwise import losses
+from numbacc.elementwise import loss_steps
 from numbacc.elementwise.activated import ACTIVATIONS
 from numbacc.errors import LayoutError
 
@@ -140,6 +140,21 @@ def test_cross_entropy_of_large_and_infinite_logits(place):
     np.testing.assert_array_equal(dx, [[0, 0, 0]])
 
 
+@pytest.mark.parametrize("fewest", [1, 2**30])
+def test_cross_entropy_of_the_largest_logits(place, monkeypatch, fewest):
+    """Times log₂e they are no float32 any more."""
+    if place.is_slow:
+        simulated_blocks.rows(monkeypatch.setattr)
+    monkeypatch.setattr(loss_steps, "_ROWS", fewest)
+    ew.cache_clear()
+    own = np.array([[3.3e38, 1.0, 2.0, 0, -3.3e38, 3.3e38, 0, 0], [-3.3e38] * 8, [2.5e38] + [-3.3e38] * 7])
+    x, target = np.tile(own, (3, 1)).astype(ml_dtypes.bfloat16), np.tile([0, 1, 0], 3)
+    found, stats = ew.cross_entropy(place.put(x), place.put(target), reduction="none", return_stats=True)
+    np.testing.assert_array_equal(place.get(stats), x.max(axis=1).astype(np.float32))
+    np.testing.assert_array_equal(place.get(found), np.zeros(9))
+    ew.cache_clear()
+
+
 @floats
 @pytest.mark.parametrize("columns", [1, 6, 8, 64, 1000, 4096])
 @pytest.mark.parametrize("is_short", [True, False], ids=["short", "long"])
@@ -149,7 +164,7 @@ def test_cross_entropy_of_rows_with_threads_of_their_own(place, monkeypatch, dty
         skip("slow")
     if place.is_slow:
         simulated_blocks.rows(monkeypatch.setattr)
-    monkeypatch.setattr(losses, "_ROWS", 1)
+    monkeypatch.setattr(loss_steps, "_ROWS", 1)
     if not is_short:
         monkeypatch.setattr(row_geometry, "_REGISTER_THREADS", 0)
     ew.cache_clear()
