@@ -196,6 +196,29 @@ def test_cross_entropy_of_rows_with_threads_of_their_own(place, monkeypatch, dty
     ew.cache_clear()
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint16"])
+@pytest.mark.parametrize("fewest", [1, 2**30])
+def test_targets_of_all_kinds(place, monkeypatch, dtype, fewest):
+    """Those that count from the end, name no class, or are ignored; out of arrays that lie apart, in rows of rows."""
+    if place.is_slow:
+        simulated_blocks.rows(monkeypatch.setattr)
+    monkeypatch.setattr(loss_steps, "_ROWS", fewest)
+    ew.cache_clear()
+    x = np.random.default_rng(4).normal(size=(2, 5, 16)).astype(np.float32)
+    own = np.array(
+        [[3, 8, 100, 0, 7], [1, 7, 2, 5, 127]] if dtype == "uint16" else [[3, -8, -100, -1, 7], [-9, 8, 2, 0, 1]]
+    )
+    here, there = place.put(x)[:, :, 4:12], place.put(np.repeat(own.astype(dtype), 2, axis=1))[:, ::2]
+    found, stats = ew.cross_entropy(here, there, reduction="none", ignore_index=7, return_stats=True)
+    seen = x[:, :, 4:12].astype(np.float64)
+    total = np.log(np.exp(seen).sum(axis=2))
+    picked = np.take_along_axis(seen, np.where(abs(own) < 8, own, own % 8)[..., None], 2)[..., 0]
+    wanted = np.where((own < -8) | (own > 7), np.nan, np.where(own == 7, 0, total - picked))
+    np.testing.assert_allclose(place.get(found), wanted, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(place.get(stats), total, rtol=1e-6)
+    ew.cache_clear()
+
+
 def test_cross_entropy_in_place_and_of_nothing_that_counts(place):
     x, target = np.random.default_rng(0).normal(size=(6, 9)).astype(np.float32), np.full(6, -100)
     here, there = place.put(x), place.put(target)
