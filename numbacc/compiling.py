@@ -227,8 +227,8 @@ def _reductions() -> None:
 _QUERIES = (2, 16, 64, 128)
 
 
-#: Tokens of a large batch.
-_MANY = 2**18
+#: Tokens of a large batch; and of one whose rows have threads of their own, each with as much as it keeps.
+_MANY, _BATCH = 2**18, 2**13
 
 
 def _blocks() -> None:
@@ -251,6 +251,7 @@ def _blocks() -> None:
             _choose(dropping.everyday(matrix))
             _choose(activated.everyday(matrix, row))
             _choose(losses.everyday(matrix, tokens))
+        _choose(losses.everyday(_dense((_BATCH, _LONG), dtype), _dense((_BATCH,), "int64")))
     for dtype in casting.NARROW:
         for columns in (_LONG, _ODD[-1]):
             _choose(casting.everyday(_dense((_ROWS, columns), dtype)))

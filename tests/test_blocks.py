@@ -17,7 +17,7 @@ import numbacc
 from numbacc import elementwise as ew
 from numbacc.base.dispatch import simulated
 from numbacc.device import row_geometry
-from numbacc.elementwise import losses
+from numbacc.elementwise import loss_steps
 from numbacc.elementwise.activated import ACTIVATIONS
 from numbacc.errors import LayoutError
 
@@ -140,6 +140,21 @@ def test_cross_entropy_of_large_and_infinite_logits(place):
     np.testing.assert_array_equal(dx, [[0, 0, 0]])
 
 
+@pytest.mark.parametrize("fewest", [1, 2**30])
+def test_cross_entropy_of_the_largest_logits(place, monkeypatch, fewest):
+    """Times log₂e they are no float32 any more."""
+    if place.is_slow:
+        simulated_blocks.rows(monkeypatch.setattr)
+    monkeypatch.setattr(loss_steps, "_ROWS", fewest)
+    ew.cache_clear()
+    own = np.array([[3.3e38, 1.0, 2.0, 0, -3.3e38, 3.3e38, 0, 0], [-3.3e38] * 8, [2.5e38] + [-3.3e38] * 7])
+    x, target = np.tile(own, (3, 1)).astype(ml_dtypes.bfloat16), np.tile([0, 1, 0], 3)
+    found, stats = ew.cross_entropy(place.put(x), place.put(target), reduction="none", return_stats=True)
+    np.testing.assert_array_equal(place.get(stats), x.max(axis=1).astype(np.float32))
+    np.testing.assert_array_equal(place.get(found), np.zeros(9))
+    ew.cache_clear()
+
+
 @floats
 @pytest.mark.parametrize("columns", [1, 6, 8, 64, 1000, 4096])
 @pytest.mark.parametrize("is_short", [True, False], ids=["short", "long"])
@@ -149,7 +164,7 @@ def test_cross_entropy_of_rows_with_threads_of_their_own(place, monkeypatch, dty
         skip("slow")
     if place.is_slow:
         simulated_blocks.rows(monkeypatch.setattr)
-    monkeypatch.setattr(losses, "_ROWS", 1)
+    monkeypatch.setattr(loss_steps, "_ROWS", 1)
     if not is_short:
         monkeypatch.setattr(row_geometry, "_REGISTER_THREADS", 0)
     ew.cache_clear()
@@ -178,6 +193,29 @@ def test_cross_entropy_of_rows_with_threads_of_their_own(place, monkeypatch, dty
             exponents = np.exp(values.astype(float) - np.where(np.isfinite(largest), largest, 0)[:, None])
             stats = np.log(exponents.sum(axis=1)) + np.where(np.isfinite(largest), largest, 0)
         near(total, stats, compute, scale=8, ulps=8)
+    ew.cache_clear()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint16"])
+@pytest.mark.parametrize("fewest", [1, 2**30])
+def test_targets_of_all_kinds(place, monkeypatch, dtype, fewest):
+    """Those that count from the end, name no class, or are ignored; out of arrays that lie apart, in rows of rows."""
+    if place.is_slow:
+        simulated_blocks.rows(monkeypatch.setattr)
+    monkeypatch.setattr(loss_steps, "_ROWS", fewest)
+    ew.cache_clear()
+    x = np.random.default_rng(4).normal(size=(2, 5, 16)).astype(np.float32)
+    own = np.array(
+        [[3, 8, 100, 0, 7], [1, 7, 2, 5, 127]] if dtype == "uint16" else [[3, -8, -100, -1, 7], [-9, 8, 2, 0, 1]]
+    )
+    here, there = place.put(x)[:, :, 4:12], place.put(np.repeat(own.astype(dtype), 2, axis=1))[:, ::2]
+    found, stats = ew.cross_entropy(here, there, reduction="none", ignore_index=7, return_stats=True)
+    seen = x[:, :, 4:12].astype(np.float64)
+    total = np.log(np.exp(seen).sum(axis=2))
+    picked = np.take_along_axis(seen, np.where(abs(own) < 8, own, own % 8)[..., None], 2)[..., 0]
+    wanted = np.where((own < -8) | (own > 7), np.nan, np.where(own == 7, 0, total - picked))
+    np.testing.assert_allclose(place.get(found), wanted, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(place.get(stats), total, rtol=1e-6)
     ew.cache_clear()
 
 

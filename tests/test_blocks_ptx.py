@@ -65,9 +65,10 @@ def test_whole_accesses(name, dtype):
     """And no float64 in float32's arithmetic, no local memory, no calls."""
     whole = []
     for kernel in kernels(dtype)[name]:
+        algorithm = getattr(kernel, "algorithm", "row_maps")
         # Of rows that start anywhere a thread takes 16 elements of 16 bits: some wait in memory for a register.
-        found = check(kernel, spilled=200 if kernel.algorithm == "uneven" else 0)
-        if kernel.algorithm in ("vector", "fold_rows") or (kernel.width > 1 and kernel.algorithm != "uneven"):
+        found = check(kernel, spilled=200 if algorithm == "uneven" else 0)
+        if algorithm in ("vector", "fold_rows") or (kernel.width > 1 and algorithm != "uneven"):
             whole.append([widest(found, operation) for operation in VECTORS[name].split()])
             # What is narrower than what is beside it, bfloat16 beside float32's tables, has less in an access.
             assert max(whole[-1]) == 16
@@ -80,6 +81,27 @@ def test_what_is_small(name):
     for dtype in ("float32", "bfloat16"):
         for kernel in kernels(dtype).get(name, ()):
             check(kernel)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("name", ["row_loss", "smoothed_row_loss"])
+def test_losses_read_rows_once_in_few_instructions(name, dtype):
+    """One exponential a number and, of 16 bits, half a comparison, so that memory is what takes the time."""
+    (kernel,) = kernels(dtype)[name]
+    found, numbers = check(kernel), kernel.runs * kernel.width
+    assert numbers == (32 if dtype == "float32" else 64) and kernel.whole
+    # The index and all of a row are on their way at once, and the element is read behind them.
+    assert found.runs()[0] == ("ld", [8] + [16] * kernel.runs) and found.text.count("ld.global") == kernel.runs + 2
+    exponentials, largest, pairs = map(found.text.count, ("ex2.approx", "max.NaN.f32", "f16x2"))
+    # Threads of a row merge theirs in 9 more.
+    assert exponentials == numbers and (pairs, largest) == ((0, numbers + 8) if dtype == "float32" else (31, 10))
+    registers, spilled = found.usage((9, 0))
+    assert registers <= 64 and not spilled
+
+
+def test_losses_on_gpus_that_compare_no_pairs():
+    (kernel,) = kernels("bfloat16")["row_loss"]
+    assert "bf16x2" not in check(kernel, (7, 5)).text
 
 
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0), (10, 0)], ids=str)

@@ -36,6 +36,7 @@ class RowTask(NamedTuple):
         compute: name of the dtype that is computed in.
         scalars: names of the dtypes of scalar arguments.
         kept, stats: as in `RowSpec`.
+        indexed: whether the last of the inputs has one index a row, see `RowSpec.picks`.
     """
 
     op: str
@@ -53,6 +54,7 @@ class RowTask(NamedTuple):
     scalars: tuple[str, ...] = ()
     kept: int = 1
     stats: int = 0
+    indexed: bool = False
 
 
 def clusters(order: LaunchOrder) -> str:
@@ -106,7 +108,7 @@ class RowExecutable(Operation):
             columns=self._columns,
             width=width,
             nbytes=width * self._sizes[0],
-            inputs=len(task.reads),
+            inputs=len(task.reads) - task.indexed,
             kept=task.kept,
             is_double=task.compute == "float64",
             is_across=width == 1 and abs(self._inner[0]) > abs(outer.strides[0][-1]) > 0,
@@ -115,14 +117,15 @@ class RowExecutable(Operation):
 
     def _order(self, key: tuple[int, ...], given: Rows, launch: RowLaunch) -> LaunchOrder:
         task, outer, rows = self.task, self._outer, given.rows
-        arrays, inputs = arrays_of(task), len(task.reads)
+        arrays, inputs, read = arrays_of(task), len(task.reads), len(task.reads) - task.indexed
         names = [info(array.dtype).name for array in arrays]
         reach = [(array.high - array.low) // array.itemsize for array in (*task.inputs, *task.outputs)]
         rank = next(rank for rank in RANKS if rank >= len(outer.shape))
         before = (0,) * (rank - len(outer.shape))
         kernel = RowSpec(
             formula=task.formula if launch.form == "registers" else task.formula.fewer,
-            reads=tuple(names[:inputs]),
+            reads=tuple(names[:read]),
+            picks=names[read] if task.indexed else None,
             writes=tuple(names[inputs:]),
             kept=task.kept,
             stats=task.stats,
@@ -158,10 +161,11 @@ class RowExecutable(Operation):
 
     def _width(self, alignments: Sequence[int]) -> int:
         """Elements of an access such that all of them are whole and aligned."""
-        width, many = gcd(VECTOR_BYTES // self._sizes[0], self._columns), len(self._sizes) - self.task.stats
-        for size, inner, outer, start in zip(
-            self._sizes[:many], self._inner, self._outer.strides, alignments, strict=False
-        ):
+        task, width = self.task, gcd(VECTOR_BYTES // self._sizes[0], self._columns)
+        operands = list(zip(self._sizes, self._inner, self._outer.strides, alignments, strict=True))
+        # What has one element a row is read, or written, alone.
+        whole_rows = operands[: len(task.reads) - task.indexed] + operands[len(task.reads) : len(operands) - task.stats]
+        for size, inner, outer, start in whole_rows:
             if inner != 1:
                 return 1
             whole = gcd(VECTOR_BYTES, start, *(size * n for n in outer))

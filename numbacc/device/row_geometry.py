@@ -16,6 +16,9 @@ from .geometry import power_of_two
 _REGISTER_BYTES, _NUMBERS, _REGISTER_THREADS = 4 * VECTOR_BYTES, 96, 256
 #: Accesses of each input that a thread has under way, at most.
 _RUNS = 8
+#: How many times as many bytes a thread keeps in registers where nothing but numbers are made of a row; and threads
+#: that read next to each other, at least, where it has more accesses for that: 64 bytes, half of a cache line.
+_REDUCTION, _NEIGHBOURS = 2, 4
 #: The same of rows in shared memory, whose threads are more and have fewer registers: bytes, numbers, accesses.
 _SHARED_BYTES, _SHARED_NUMBERS, _SHARED_RUNS = 2 * VECTOR_BYTES, 48, 4
 #: Threads of a block whose rows are short, and of one whose row is as long as can be.
@@ -119,7 +122,7 @@ def launch_rows(given: Rows, limits: Limits) -> RowLaunch:
         x = min(WARP, power_of_two(rows))
         threads = min(_threads(x * accesses * nbytes * kept, _RESIDENT, limits), ACROSS_THREADS)
         return _in_shared("across", most, (x, threads // x), threads // x, accesses, nbytes * kept, 1, limits)
-    runs = min(most, power_of_two(accesses))
+    runs = min(_reduction_runs(given, accesses, most) if given.is_reduction else most, power_of_two(accesses))
     while runs > 1 and rows * _group(accesses, runs) < _BUSY:
         runs //= 2
     runs = _whole_runs(accesses, runs)
@@ -193,6 +196,12 @@ def _shared_sums(given: Rows, blocks: int, parts: int, weight_bytes: int, limits
 def _most_runs(given: Rows) -> int:
     """Accesses of each input that a thread has under way, at most: a power of two."""
     return _runs(given, _REGISTER_BYTES, _NUMBERS, _RUNS)
+
+
+def _reduction_runs(given: Rows, accesses: int, most: int) -> int:
+    """The same of rows in registers of which nothing is written but what is reduced."""
+    more = _runs(given, _REDUCTION * _REGISTER_BYTES, _NUMBERS, _RUNS)
+    return max(most, min(more, power_of_two(accesses // _NEIGHBOURS)))
 
 
 def _runs(given: Rows, nbytes: int, numbers: int, most: int) -> int:

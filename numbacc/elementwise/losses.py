@@ -3,42 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
-from math import prod
+from functools import cached_property
 from typing import Any
-
-import numpy as np
 
 from ..arrays.creation import full
 from ..arrays.operands import Array
 from ..base import dtypes
 from ..base.dtypes import FLOATS, info
-from ..base.layout import CPU, Layout, check_same_device, dense_like, layout, normalize_axis, row_major_strides, view
-from ..device.fold_kernels import FoldTask
-from ..device.map_executable import MapSpec
-from ..device.row_executable import RowTask
+from ..base.layout import CPU, Layout, check_same_device, layout, normalize_axis, row_major_strides
 from ..errors import DTypeError, ShapeError
-from ..kernels.blocks import BLOCKS
-from ..kernels.exponents import EXPONENTS
-from ..kernels.row_formulas import ROW_FORMULAS
+from ..kernels.specs import VECTOR_BYTES
 from ..plan.base import Plan
-from ..plan.folds import FoldPlan, RowFoldPlan
-from ..reference import blocks as reference
-from ..reference import reductions as folded
 from . import indexing, operation, reducing
-from .calling import NumberedPlan, outputs_of
-from .planning import broadcast_strides, check_indices
+from . import loss_steps as steps
+from .planning import check_indices
 from .several import SeveralPlan
 from .table import TABLE
 
-_LOSS = ("stats", "mean", "x", "target")
-_SLOPE = ("x", "stats", "dy", "target")
-#: Rows from which on each has threads of its own, and no others'.
-_ROWS = 512
-
 
 class LossPlan(SeveralPlan):
-    """A planned `cross_entropy`: log Σ e^x, the logits that count, the losses, and their sum or mean.
+    """A planned `cross_entropy`: the losses of all rows, and their sum or mean.
+
+    One kernel makes the losses where threads share a row and arrays are aligned; else log Σ e^x, the logits that count,
+    and the losses have one each.
 
     Args:
         x, target: the layouts of what it is of.
@@ -49,18 +36,36 @@ class LossPlan(SeveralPlan):
         self, x: Layout, target: Layout, axis: int, reduction: str, ignored: int, smoothing: float, with_stats: bool
     ):
         self._axis = axis = _checked(x, target, axis)
-        places = _expanded(target, axis)
-        stats, value = _stats((x,), None, axis, smoothing > 0), indexing.planned(x, places, axis)
-        losses = _loss((stats.outputs[0], stats.outputs[-1], *value.outputs, places), None, ignored, smoothing)
+        self._places = places = _expanded(target, axis)
+        self._options = ignored, smoothing
+        self._reduction, self._with_stats = reduction, with_stats
+        self._rows = steps.loss_rows(x, places, axis, ignored, smoothing, with_stats)
+        first = self._steps(x) if self._rows is None else (self._rows,)
+        losses = first[-1].outputs[0]
         ends: dict[str, tuple[Plan, ...]] = {
             "none": (),
-            "sum": (reducing.planned("sum", losses.outputs[0], None, None),),
-            "mean": (_mean((*losses.outputs, places), None, ignored),),
+            "sum": (reducing.planned("sum", losses, None, None),),
+            "mean": (steps.mean_of((losses, places), None, ignored),),
         }
-        self._reduction, self._with_stats = reduction, with_stats
-        plans = (stats, value, losses, *ends[reduction])
-        outputs = (*plans[-1].outputs, *stats.outputs[:with_stats])
-        super().__init__("elementwise.cross_entropy", ("x", "target"), (x, target), outputs, plans)
+        self._end = ends[reduction]
+        plans = (*first, *self._end)
+        results = self._end[0].outputs if self._end else (losses,)
+        # log Σ e^x is the first of what the first of the plans finds, or the last of what the only one does.
+        stats = (first[0].outputs[-1 if self._rows else 0],) if with_stats else ()
+        super().__init__("elementwise.cross_entropy", ("x", "target"), (x, target), (*results, *stats), plans)
+
+    def _steps(self, x: Layout) -> tuple[Plan, ...]:
+        """The plans of log Σ e^x, of the logits that count, and of the losses."""
+        (ignored, smoothing), places = self._options, self._places
+        stats, value = steps.log_sums((x,), None, self._axis, smoothing > 0), indexing.planned(x, places, self._axis)
+        given = (stats.outputs[0], stats.outputs[-1], *value.outputs, places)
+        losses = steps.losses_of(given, None, ignored, smoothing)
+        return stats, value, losses
+
+    @cached_property
+    def _otherwise(self) -> tuple[Plan, ...]:
+        """The same where arrays turn out not to be aligned."""
+        return self._steps(self.inputs[0]) if self._rows else self.plans[:3]
 
     def __call__(self, x: Any, target: Any, *, stream: Any = None) -> Any:
         """Run on arrays laid out as those that the plan was made for.
@@ -74,14 +79,18 @@ class LossPlan(SeveralPlan):
         """As `SeveralPlan.run`."""
         x, target = arrays
         places = expanded(target, self._axis)
-        stats, value, losses, *end = self.plans
-        found = stats.run((x,), None, None, handle)
-        total, mean = found if isinstance(found, tuple) else (found, found)
-        each = losses.run((total, mean, value.run((x, places), None, None, handle), places), None, None, handle)
-        if self._reduction == "none":
-            result = each.squeeze(self._axis)
+        if self._rows is not None and (self.device == CPU or x._address % VECTOR_BYTES == 0):
+            found = self._rows.run((x, places), None, None, handle)
+            each, total = found if self._with_stats else (found, found)
         else:
-            result = end[0].run((each, places)[: len(end[0].inputs)], None, None, handle)
+            stats, value, losses = self._otherwise
+            found = stats.run((x,), None, None, handle)
+            total, mean = found if isinstance(found, tuple) else (found, found)
+            each = losses.run((total, mean, value.run((x, places), None, None, handle), places), None, None, handle)
+        if self._end:
+            result = self._end[0].run((each, places)[: len(self._end[0].inputs)], None, None, handle)
+        else:
+            result = each.squeeze(self._axis)
         return (result, total.squeeze(self._axis)) if self._with_stats else result
 
 
@@ -102,15 +111,15 @@ class LossGradientPlan(SeveralPlan):
         known = () if stats is None else (stats,)
         _check_slopes(dy, x, target, stats, reduction)
         places = _expanded(target, axis)
-        before = [_stats((x,), None, axis, False)] if stats is None else []
+        before = [steps.log_sums((x,), None, axis, False)] if stats is None else []
         total = _expanded(stats, axis) if stats is not None else before[0].outputs[0]
         slope = _expanded(dy, axis) if reduction == "none" else dy
         share: list[Plan] = []
         if reduction == "mean":
-            count = _count((places,), None, ignored, total.dtype)
+            count = steps.count_of((places,), None, ignored, total.dtype)
             share = [count, operation.planned(TABLE["divide"].row, (slope, *count.outputs))]
             (slope,) = share[-1].outputs
-        last = _slope((x, total, slope, places), None if out is None else (out,), axis, ignored, smoothing)
+        last = steps.slopes((x, total, slope, places), None if out is None else (out,), axis, ignored, smoothing)
         self._reduction, self._before, self._share = reduction, before, share
         names = ("dy", "x", "target", "stats")[: 3 + len(known)]
         super().__init__(
@@ -211,133 +220,3 @@ def everyday(x: Layout, target: Layout) -> Iterator[Plan]:
         yield from LossPlan(x, target, axis, reduction, -100, smoothing, False).plans
     yield from LossGradientPlan(number, x, target, None, axis, "mean", -100, 0.0, None).plans
     yield from LossGradientPlan(rows, x, target, rows, axis, "none", -100, 0.0, None).plans
-
-
-# ---------------------------------------------------------------- what they are put together of
-
-
-def _stats(inputs: tuple[Layout, ...], outs: None, axis: int, with_mean: bool) -> FoldPlan:
-    (x,) = inputs
-    compute = str(info(x.dtype).compute)
-    shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
-    own = dtypes.TABLE[compute].numpy
-    result = dense_like(layout(shape, x.strides, own, x.device), shape)
-
-    def means(seen: Any) -> tuple[Any, ...]:
-        functions = ("logsumexp", "mean") if with_mean else ("logsumexp",)
-        return tuple(folded.FUNCTIONS[name](seen, (axis,), compute) for name in functions)
-
-    outputs = (result,) * (1 + with_mean)
-    kept = [d for d in range(x.ndim) if d != axis]
-    steps, lengths = [result.strides[d] for d in kept], [x.shape[d] for d in kept]
-    name = "logsumexp" + "_and_mean" * with_mean
-    task = FoldTask(
-        op="elementwise.cross_entropy",
-        formula=EXPONENTS[name + "_narrow" * (x.itemsize == 2)],
-        reference=means,
-        names=("x", "stats", "mean")[: 2 + with_mean],
-        inputs=inputs,
-        outputs=outputs,
-        shape=x.shape,
-        axes=(axis,),
-        reads=(view(0, 0, x.strides, x.shape),),
-        writes=tuple(view(k, 0, steps, lengths) for k in range(len(outputs))),
-        out_given=False,
-        compute=compute,
-    )
-    if x.strides[axis] != x.itemsize or compute == "float64" or prod(lengths) < _ROWS:
-        return FoldPlan(task)
-    spread = (*result.strides[:axis], 0, *result.strides[axis + 1 :])
-    rows = RowTask(
-        op=task.op,
-        formula=ROW_FORMULAS[name],
-        reference=means,
-        names=task.names,
-        inputs=inputs,
-        outputs=outputs,
-        shape=x.shape,
-        axis=axis,
-        reads=task.reads,
-        writes=tuple(view(k, 0, spread, x.shape) for k in range(len(outputs))),
-        out_given=False,
-        compute=compute,
-        stats=len(outputs),
-    )
-    return RowFoldPlan(task, rows)
-
-
-def _loss(inputs: tuple[Layout, ...], outs: None, ignored: int, smoothing: float) -> NumberedPlan:
-    total, target = inputs[0], inputs[3]
-    compute = info(total.dtype).name
-    made = layout(target.shape, row_major_strides(target.shape, total.itemsize), total.dtype, total.device)
-    spec = MapSpec(
-        op="elementwise.cross_entropy",
-        formula=BLOCKS["loss"],
-        reference=partial(reference.loss, ignored=ignored, smoothing=smoothing),
-        names=(*_LOSS, "loss"),
-        inputs=inputs,
-        outputs=(made,),
-        shape=target.shape,
-        reads=tuple(view(k, 0, each.strides, target.shape) for k, each in enumerate(inputs)),
-        writes=(view(0, 0, made.strides, target.shape),),
-        out_given=False,
-        compute=compute,
-        scalars=("int64", compute),
-        indices=(3,),
-    )
-    return NumberedPlan(spec, (ignored, smoothing))
-
-
-def _mean(inputs: tuple[Layout, ...], outs: None, ignored: int) -> FoldPlan:
-    return _counting("mean_of_counted", inputs, inputs[0].dtype, ignored, folded.mean_of_counted)
-
-
-def _count(inputs: tuple[Layout, ...], outs: None, ignored: int, dtype: np.dtype[Any]) -> FoldPlan:
-    return _counting("number_of_counted", inputs, dtype, ignored, lambda targets, ignored: np.sum(targets != ignored))
-
-
-def _counting(name: str, inputs: tuple[Layout, ...], dtype: Any, ignored: int, function: Any) -> FoldPlan:
-    """A reduction over all rows, to one number."""
-    first, compute = inputs[0], info(dtype).name
-    made = layout((), (), dtypes.TABLE[compute].numpy, first.device)
-    task = FoldTask(
-        op="elementwise.cross_entropy",
-        formula=EXPONENTS[name],
-        reference=lambda *seen: (function(*seen, ignored),),
-        names=("losses", "target", "loss")[-1 - len(inputs) :],
-        inputs=inputs,
-        outputs=(made,),
-        shape=first.shape,
-        axes=tuple(range(first.ndim)),
-        reads=tuple(view(k, 0, each.strides, first.shape) for k, each in enumerate(inputs)),
-        writes=(view(0, 0, (), ()),),
-        out_given=False,
-        compute=compute,
-        scalars=(compute,),
-    )
-    return FoldPlan(task, dtypes.words(ignored, compute))
-
-
-def _slope(
-    inputs: tuple[Layout, ...], outs: tuple[Layout, ...] | None, axis: int, ignored: int, smoothing: float
-) -> NumberedPlan:
-    x = inputs[0]
-    result, compute = dense_like(x, x.shape), str(info(x.dtype).compute)
-    outputs = outputs_of(result, outs)
-    spec = MapSpec(
-        op="elementwise.cross_entropy_backward",
-        formula=BLOCKS["loss_slope"],
-        reference=partial(reference.loss_slope, axis=axis, ignored=ignored, smoothing=smoothing, compute=compute),
-        names=(*_SLOPE, "out"),
-        inputs=inputs,
-        outputs=outputs,
-        shape=x.shape,
-        reads=tuple(view(k, 0, broadcast_strides(each, x.shape), x.shape) for k, each in enumerate(inputs)),
-        writes=(view(0, 0, outputs[0].strides, x.shape),),
-        out_given=outs is not None,
-        compute=compute,
-        scalars=("int64", compute, compute),
-        counters=(tuple(int(d == axis) for d in range(x.ndim)),),
-        indices=(3,),
-    )
-    return NumberedPlan(spec, (ignored, 1.0 - smoothing, smoothing / x.shape[axis]))

@@ -1,4 +1,7 @@
-"""Rows of which e^x is added up: softmax of rows that are read once, and log Σ e^x alone; see `row_formulas`."""
+"""Rows of which e^x is added up: softmax of rows that are read once, log Σ e^x alone, and losses; see `row_formulas`.
+
+A loss is also given what a row's index names, and the index: see `row_specs.RowSpec`.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ import math
 from typing import Any
 
 from .arithmetic import exp, reciprocal, shared_out
-from .exponents import EXPONENTS, larger_and_sum, largest_of_some, twice
-from .fold_formulas import add, larger, part
+from .blocks import loss
+from .exponents import EXPONENTS, power_from
+from .fold_formulas import add, add_two, larger, part
 from .formula import Reduction, RowFormula
 
 
@@ -44,29 +48,68 @@ def _exponents(finish):
     )
 
 
-def largest_base_and_mean(largest, total, count):
-    """`largest_of_some`, and the mean."""
-    return largest, largest if abs(largest) < math.inf else 0.0, shared_out(total, count)
+def base_of(largest, count):
+    """(what exponents are seen from: an infinite one has no difference to itself, the same)."""
+    base = largest if abs(largest) < math.inf else 0.0
+    return base, base
 
 
-def above_base(x, largest, base):
+def base_of_narrow(largest, count):
+    """(the base, times log₂e), see `exponents.power_from`."""
+    base = largest if abs(largest) < math.inf else 0.0
+    return base, base * 1.4426950408889634
+
+
+def above_base(x, base, origin):
     """(e^(x - base),)."""
-    return (exp(x - base),)
+    return (exp(x - origin),)
 
 
-def above_base_with_mean(x, largest, base, mean):
+def above_base_narrow(x, base, origin):
     """(e^(x - base),)."""
-    return (exp(x - base),)
+    return (power_from(x, origin),)
 
 
-def logsumexp_of_row(largest, base, logarithm):
-    """(log Σ e^x,)."""
-    return (base + logarithm,)
+def above_base_and_value(x, base, origin):
+    """(e^(x - base), x)."""
+    return exp(x - origin), x
 
 
-def logsumexp_and_mean_of_row(largest, base, mean, logarithm):
-    """(log Σ e^x, mean)."""
-    return base + logarithm, mean
+def above_base_and_value_narrow(x, base, origin):
+    """(e^(x - base), x)."""
+    return power_from(x, origin), x
+
+
+def logarithm_and_mean(total, values, count):
+    """(log Σ, mean)."""
+    return math.log(total), shared_out(values, count)
+
+
+def logsumexp_of_row(base, origin, logarithm):
+    """(log Σ e^x,). Beyond 2.3e38 origins are infinite, and nothing is added to such a base that changes it."""
+    return (base + logarithm if abs(origin) < math.inf else base,)
+
+
+def loss_of_row(base, origin, logarithm, value, target, ignored, smoothing):
+    """(the loss, log Σ e^x)."""
+    (total,) = logsumexp_of_row(base, origin, logarithm)
+    return loss(total, total, value, target, ignored, smoothing)[0], total
+
+
+def smoothed_loss_of_row(base, origin, logarithm, mean, value, target, ignored, smoothing):
+    """(the loss, log Σ e^x)."""
+    (total,) = logsumexp_of_row(base, origin, logarithm)
+    return loss(total, mean, value, target, ignored, smoothing)[0], total
+
+
+def loss_at_once(total, value, target, ignored, smoothing):
+    """(the loss, log Σ e^x)."""
+    return loss(total, total, value, target, ignored, smoothing)[0], total
+
+
+def smoothed_loss_at_once(total, mean, value, target, ignored, smoothing):
+    """(the loss, log Σ e^x)."""
+    return loss(total, mean, value, target, ignored, smoothing)[0], total
 
 
 def alone(result):
@@ -74,39 +117,30 @@ def alone(result):
     return (result,)
 
 
-def both(one, other):
-    """(one, other)."""
-    return one, other
+def _rows(kind: str, base: Any, above: Any, above_and_value: Any) -> tuple[RowFormula, ...]:
+    """log Σ e^x, and losses, of rows whose exponentials are made so; each with all that long rows have in its place."""
+    largest = Reduction("max", part, start=(-math.inf,), merge=larger, finish=base)
+    total = Reduction("sum", above, start=(0.0,), merge=add, finish=logarithm)
+    both = Reduction("sums", above_and_value, start=(0.0, 0.0), merge=add_two, finish=logarithm_and_mean)
+    found: list[RowFormula] = []
+    for name, function, second, whole, at_once in (
+        ("logsumexp", logsumexp_of_row, total, "logsumexp", alone),
+        ("row_loss", loss_of_row, total, "logsumexp", loss_at_once),
+        ("smoothed_row_loss", smoothed_loss_of_row, both, "logsumexp_and_mean", smoothed_loss_at_once),
+    ):
+        long = RowFormula(f"{name}_at_once{kind}", at_once, (EXPONENTS[whole + kind],))
+        found += RowFormula(name + kind, function, (largest, second), long), long
+    return tuple(found)
 
-
-def _sum(function: Any) -> Reduction:
-    return Reduction("sum", function, start=(0.0,), merge=add, finish=logarithm)
-
-
-_LOGSUMEXP, _LOGSUMEXP_AND_MEAN = (
-    RowFormula(f"{name}_at_once", function, (EXPONENTS[name],))
-    for name, function in (("logsumexp", alone), ("logsumexp_and_mean", both))
-)
-_BASE = Reduction("max", part, start=(-math.inf,), merge=larger, finish=largest_of_some)
-_BASE_AND_MEAN = Reduction(
-    "max_and_mean", twice, start=(-math.inf, 0.0), merge=larger_and_sum, finish=largest_base_and_mean
-)
 
 #: The same as `row_formulas` has, in one stage.
 SOFTMAX = RowFormula("softmax_at_once", softmax, (_exponents(largest_and_inverse),))
 LOG_SOFTMAX = RowFormula("log_softmax_at_once", log_softmax, (_exponents(largest_and_logarithm),))
 
-#: Those that only a number of a row is written of, and all that others have in their place.
+#: Those that only numbers of a row are written of; of 16-bit floats they have another name.
 EXPONENT_ROWS = (
-    RowFormula("logsumexp", logsumexp_of_row, (_BASE, _sum(above_base)), _LOGSUMEXP),
-    RowFormula(
-        "logsumexp_and_mean",
-        logsumexp_and_mean_of_row,
-        (_BASE_AND_MEAN, _sum(above_base_with_mean)),
-        _LOGSUMEXP_AND_MEAN,
-    ),
-    _LOGSUMEXP,
-    _LOGSUMEXP_AND_MEAN,
+    *_rows("", base_of, above_base, above_base_and_value),
+    *_rows("_narrow", base_of_narrow, above_base_narrow, above_base_and_value_narrow),
     SOFTMAX,
     LOG_SOFTMAX,
 )

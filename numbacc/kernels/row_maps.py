@@ -7,6 +7,7 @@ in which numbers are merged is always the same.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +25,7 @@ from .row_lanes import keeping, kept_memory
 from .row_specs import ACROSS_THREADS, RowSpec
 from .row_stages import each_stage, integer_of, settling_of, stage_of
 from .row_tiles import in_shared
+from .row_words import in_words
 from .specialize import specialize
 from .specs import Kernel, words_of
 
@@ -108,6 +110,26 @@ def reducing_registers(spec: RowSpec, gathering: Callable[..., Any], walks: bool
     return each_stage(spec, make, len(spec.formula.stages) - 1)
 
 
+def _gathering_words(spec: RowSpec) -> Callable[..., Any]:
+    """stage -> the device function (source, inside, given) -> the parts of one thread, which has its row in words."""
+    tools = in_words(spec)
+    numbers, largest = tools.numbers, tools.largest
+
+    def gathering(stage: SimpleNamespace) -> Any:
+        first_parts, fold, fold_some = stage.first, stage.fold(1), stage.fold_some
+        merge, of_numbers = stage.merge, stage.function
+
+        def gather(source, inside, given):
+            return fold_some(merge, first_parts(of_numbers, numbers(source[0]), given), inside)
+
+        def gather_largest(source, inside, given):
+            return fold(merge, first_parts(of_numbers, largest(source[0], inside), given))
+
+        return cuda.jit(device=True)(gather_largest if stage.is_largest else gather)
+
+    return gathering
+
+
 def _in_registers(spec: RowSpec, io: SimpleNamespace) -> Any:
     """The device function (ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more) -> the results of
     all stages: a row that a group of threads holds is read, reduced and written."""
@@ -126,11 +148,13 @@ def _in_registers(spec: RowSpec, io: SimpleNamespace) -> Any:
 
         return cuda.jit(device=True)(gather)
 
-    reduce_all = reducing_registers(spec, gathering)
+    reduce_all, begin = reducing_registers(spec, gathering), first
+    if spec.is_packed:
+        reduce_all, begin = reducing_registers(spec, _gathering_words(spec)), in_words(spec).words
 
     def reduce(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more):
         places, inside = spread(here, item, step, line, steps), inside_of(item, step, line[0])
-        return reduce_all(((first(ins, places), ins, places), inside, line[0]), at, more)
+        return reduce_all(((begin(ins, places), ins, places), inside, line[0]), at, more)
 
     if spec.is_reduction:
         return cuda.jit(device=True)(reduce)
@@ -188,6 +212,43 @@ def _same_row(results, more):
     return results
 
 
+@cuda.jit(device=True)
+def _all(more):
+    return more
+
+
+@cuda.jit(device=True)
+def _none(*ignored):
+    return ()
+
+
+def _picking(spec: RowSpec, offsets: Any) -> tuple[Any, Any]:
+    """The device functions (ins, here, steps, is_first) -> a row's index, for its first thread, in a tuple, and
+    (index, ins, here, columns, steps) -> what that names, and the index; both return () where there is none.
+
+    The former begins to load it before the row, the latter finds its element in the cache behind it.
+    """
+    if spec.picks is None:
+        return _none, _none
+    load = operands((TABLE[spec.reads[0]],), 1, 1, spec.compute).load
+    load_index, no_index = operands((TABLE[spec.picks],), 1, 1).load, (np.dtype(spec.picks).type(0),)
+    nothing = np.dtype(spec.compute).type(math.nan)
+
+    def ask(ins, here, steps, is_first):
+        if is_first:
+            return load_index(ins[1:], offsets(here + (0,), steps)[1:])
+        return no_index
+
+    def pick(asked, ins, here, columns, steps):
+        index = np.int64(asked[0])
+        place = index + columns if index < 0 else index
+        is_inside = 0 <= place < columns
+        (value,) = load(ins[:1], offsets(here + (place if is_inside else 0,), steps)[:1])
+        return value if is_inside else nothing, index
+
+    return cuda.jit(device=True)(ask), cuda.jit(device=True)(pick)
+
+
 def _of_row(spec: RowSpec, apply: Any) -> Any:
     """The device function (results, more) -> what the formula makes of the results of all stages."""
     function = specialize(spec.formula.function, spec.compute, spec.narrow)
@@ -214,6 +275,7 @@ def make(spec: RowSpec) -> Kernel:
     run = (in_shared if spec.is_dynamic else _in_registers)(spec, io)
     memory = kept_memory if spec.is_dynamic and not spec.is_reduction else _no_memory
     of_row = _of_row(spec, own.apply) if spec.is_reduction else _same_row
+    (ask, pick), of_stages = _picking(spec, offsets), _all if spec.picks is None else _none
     has_stats, integer = spec.stats > 0, integer_of(spec)
 
     def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, blocks, held, words):
@@ -228,8 +290,10 @@ def make(spec: RowSpec) -> Kernel:
         # All threads take part in every stage.
         item, step = integer(place * width) if inside else columns, integer(group * blocks * width)
         at = cells, 0, thread, rank, group, apart, blocks
-        results = run(ins, outs, here, item, step, line, in_steps, out_steps, memory(), held, at, more)
+        index = ask(ins, here, in_steps, place == 0 and inside)
+        results = run(ins, outs, here, item, step, line, in_steps, out_steps, memory(), held, at, of_stages(more))
         if has_stats and place == 0 and inside:
+            results = results + pick(index, ins, here, columns, in_steps)
             note(outs, offsets(here + (0,), out_steps), of_row(results, more))
 
     return kernel
@@ -241,7 +305,8 @@ _SCALARS = 4
 
 def parameters(spec: RowSpec) -> Sequence[tuple[str, Any]]:
     """See `registry.parameters`."""
-    integer, counts = "int64" if spec.wide else "int32", (len(spec.reads), len(spec.writes))
+    inputs = len(spec.reads) + (spec.picks is not None)
+    integer, counts = "int64" if spec.wide else "int32", (inputs, len(spec.writes))
     return [
         *(("uint64", n) for n in counts),
         *((integer, (n, spec.rank + 1)) for n in counts),

@@ -36,6 +36,9 @@ class RowSpec(NamedTuple):
         is_cluster: True where several blocks share a row.
         warps: how many warps of a block take a row together, at most: one of `ROW_WARPS`.
         whole: True where all accesses of each thread in registers are inside a row.
+        picks: the dtype of a further input, which has one index a row, None where there is none. Behind the results of
+            the stages, which are given no scalars, the formula is then given the element there, NaN beyond the row, and
+            the index.
     """
 
     formula: RowFormula
@@ -53,6 +56,7 @@ class RowSpec(NamedTuple):
     is_cluster: bool = False
     warps: int = ROW_WARPS[-1]
     whole: bool = False
+    picks: str | None = None
 
     @property
     def needs_alignment(self) -> bool:
@@ -62,7 +66,7 @@ class RowSpec(NamedTuple):
     @property
     def dtypes(self) -> tuple[str, ...]:
         """Those of all operands."""
-        return (*self.reads, *self.writes)
+        return (*self.reads, *([] if self.picks is None else [self.picks]), *self.writes)
 
     @property
     def narrow(self) -> bool:
@@ -73,6 +77,12 @@ class RowSpec(NamedTuple):
     def is_reduction(self) -> bool:
         """True where nothing but statistics is written: what the formula makes of the results of all stages."""
         return self.stats == len(self.writes)
+
+    @property
+    def is_packed(self) -> bool:
+        """True where a thread keeps its row in words of two 16-bit floats: see `row_words`."""
+        is_alone = self.is_reduction and len(self.reads) == 1 and self.form == "registers"
+        return is_alone and TABLE[self.reads[0]].itemsize == 2 and self.width > 1
 
     @property
     def access_bytes(self) -> int:
@@ -99,6 +109,7 @@ class RowSpec(NamedTuple):
             "row_stages",
             "row_tiles",
             "row_lanes",
+            "row_words",
             "row_specs",
             "groups",
             "folds",

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..base._numba import cuda
 from .chunks import chunked
+from .fold_formulas import larger, part
 from .fold_lanes import parts_intrinsics
 from .folds import settling
 from .groups import CELLS, settling_blocks, settling_warps
@@ -33,7 +34,8 @@ def stage_of(spec: RowSpec, number: int) -> SimpleNamespace:
     chunk = None
     if reduction.chunk is not None:
         chunk = chunked(reduction.chunk, spec.compute, spec.narrow, names, starts, spec.compute)
-    return SimpleNamespace(**vars(parts), function=function, merge=merge, done=done, chunk=chunk)
+    is_largest = (reduction.function, reduction.merge) == (part, larger)
+    return SimpleNamespace(**vars(parts), function=function, merge=merge, done=done, chunk=chunk, is_largest=is_largest)
 
 
 def settling_of(spec: RowSpec, stage: SimpleNamespace, number: int, walks: bool = False) -> Any:

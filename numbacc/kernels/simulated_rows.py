@@ -89,6 +89,20 @@ def make_keeping(spec: Any, reads: Sequence[Any], writes: Sequence[Any], runs: i
     }
 
 
+def make_words(spec: Any, operand: Any) -> dict[str, Any]:
+    """See `row_words.in_words`: numbers stand for their words."""
+
+    def words(addresses: Any, at: Any) -> Any:
+        return tuple([n for offsets in at for n in _numbers(operand, addresses[0], offsets[0], spec.width, False)])
+
+    def largest(words: Any, inside: Any) -> Any:
+        each = len(words) // len(inside)
+        own = [n if inside[k // each] else np.float32(-np.inf) for k, n in enumerate(words)]
+        return ((np.max(own[::2]), np.max(own[1::2])),)
+
+    return {"words": words, "numbers": lambda words: (words,), "largest": largest}
+
+
 def make_ring(
     spec: Any, formulas: Any, reads: Sequence[Any], writes: Sequence[Any], kept: Any, others: Any, unit: int
 ) -> dict[str, Any]:

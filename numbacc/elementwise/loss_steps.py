@@ -1,0 +1,209 @@
+"""The steps that cross entropy is put together of, forward and backward: each a plan, of given layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..base import dtypes
+from ..base.dtypes import info
+from ..base.layout import Layout, dense_like, layout, row_major_strides, view
+from ..device.fold_kernels import FoldTask
+from ..device.map_executable import MapSpec
+from ..device.row_executable import RowTask
+from ..kernels.blocks import BLOCKS
+from ..kernels.exponents import EXPONENTS
+from ..kernels.row_formulas import ROW_FORMULAS
+from ..kernels.specs import VECTOR_BYTES
+from ..plan.folds import FoldPlan, RowFoldPlan
+from ..plan.rows import RowPlan
+from ..reference import blocks as reference
+from ..reference import reductions as folded
+from ..reference.indexing import take_along_axis
+from .calling import NumberedPlan, outputs_of
+from .planning import broadcast_strides
+
+_LOSS = ("stats", "mean", "x", "target")
+_SLOPE = ("x", "stats", "dy", "target")
+#: Rows from which on each has threads of its own, and no others'.
+_ROWS = 512
+
+
+def _of_rows(x: Layout, axis: int) -> tuple[str, Layout]:
+    """What is computed in, and the layout of one number a row."""
+    compute = str(info(x.dtype).compute)
+    shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
+    return compute, dense_like(layout(shape, x.strides, dtypes.TABLE[compute].numpy, x.device), shape)
+
+
+def _has_rows(x: Layout, axis: int) -> bool:
+    """True where threads that share a row bring their parts together in registers: of many rows."""
+    many = prod(x.shape[:axis]) * prod(x.shape[axis + 1 :]) >= _ROWS
+    return x.strides[axis] == x.itemsize and info(x.dtype).compute != "float64" and many
+
+
+def _row_task(
+    name: str, names: Sequence[str], inputs: tuple[Layout, ...], outputs: tuple[Layout, ...], axis: int,
+    reference: Callable[..., Any], scalars: tuple[str, ...] = (),
+) -> RowTask:  # fmt: skip
+    """A formula of rows of the first input; another has an index a row, and outputs have a number."""
+    x = inputs[0]
+    reads, writes = (
+        tuple(view(k, 0, broadcast_strides(each, x.shape), x.shape) for k, each in enumerate(arrays))
+        for arrays in (inputs, outputs)
+    )
+    return RowTask(
+        op="elementwise.cross_entropy",
+        formula=ROW_FORMULAS[name + "_narrow" * (x.itemsize == 2)],
+        reference=reference,
+        names=tuple(names),
+        inputs=inputs,
+        outputs=outputs,
+        shape=x.shape,
+        axis=axis,
+        reads=reads,
+        writes=writes,
+        out_given=False,
+        compute=str(info(x.dtype).compute),
+        scalars=scalars,
+        stats=len(outputs),
+        indexed=len(inputs) > 1,
+    )
+
+
+def loss_rows(x: Layout, places: Layout, axis: int, ignored: int, smoothing: float, with_stats: bool) -> RowPlan | None:
+    """The plan of the losses, and of log Σ e^x, in one kernel; None where that would not read whole accesses."""
+    if not _has_rows(x, axis):
+        return None
+    compute, result = _of_rows(x, axis)
+
+    def losses(x: Any, places: Any) -> tuple[Any, ...]:
+        total, mean = (
+            np.expand_dims(folded.FUNCTIONS[name](x, (axis,), compute), axis) for name in ("logsumexp", "mean")
+        )
+        (value,) = take_along_axis(x, places, axis)
+        return (*reference.loss(total, mean, value, places, ignored, smoothing), total)[: 1 + with_stats]
+
+    task = _row_task(
+        "smoothed_row_loss" if smoothing else "row_loss",
+        ("x", "target", "losses", "stats")[: 3 + with_stats],
+        (x, places),
+        (result,) * (1 + with_stats),
+        axis,
+        losses,
+        ("int64", compute),
+    )
+    plan = RowPlan(task, (*dtypes.words(ignored, "int64"), *dtypes.words(smoothing, compute)))
+    return plan if plan.access_bytes((0,) * (len(task.inputs) + len(task.outputs))) == VECTOR_BYTES else None
+
+
+def log_sums(inputs: tuple[Layout, ...], outs: None, axis: int, with_mean: bool) -> FoldPlan:
+    (x,) = inputs
+    compute, result = _of_rows(x, axis)
+
+    def means(seen: Any) -> tuple[Any, ...]:
+        functions = ("logsumexp", "mean") if with_mean else ("logsumexp",)
+        return tuple(folded.FUNCTIONS[name](seen, (axis,), compute) for name in functions)
+
+    outputs = (result,) * (1 + with_mean)
+    kept = [d for d in range(x.ndim) if d != axis]
+    steps, lengths = [result.strides[d] for d in kept], [x.shape[d] for d in kept]
+    name = "logsumexp" + "_and_mean" * with_mean
+    task = FoldTask(
+        op="elementwise.cross_entropy",
+        formula=EXPONENTS[name + "_narrow" * (x.itemsize == 2)],
+        reference=means,
+        names=("x", "stats", "mean")[: 2 + with_mean],
+        inputs=inputs,
+        outputs=outputs,
+        shape=x.shape,
+        axes=(axis,),
+        reads=(view(0, 0, x.strides, x.shape),),
+        writes=tuple(view(k, 0, steps, lengths) for k in range(len(outputs))),
+        out_given=False,
+        compute=compute,
+    )
+    if with_mean or not _has_rows(x, axis):
+        return FoldPlan(task)
+    return RowFoldPlan(task, _row_task(name, task.names, inputs, outputs, axis, means))
+
+
+def losses_of(inputs: tuple[Layout, ...], outs: None, ignored: int, smoothing: float) -> NumberedPlan:
+    total, target = inputs[0], inputs[3]
+    compute = info(total.dtype).name
+    made = layout(target.shape, row_major_strides(target.shape, total.itemsize), total.dtype, total.device)
+    spec = MapSpec(
+        op="elementwise.cross_entropy",
+        formula=BLOCKS["loss"],
+        reference=partial(reference.loss, ignored=ignored, smoothing=smoothing),
+        names=(*_LOSS, "loss"),
+        inputs=inputs,
+        outputs=(made,),
+        shape=target.shape,
+        reads=tuple(view(k, 0, each.strides, target.shape) for k, each in enumerate(inputs)),
+        writes=(view(0, 0, made.strides, target.shape),),
+        out_given=False,
+        compute=compute,
+        scalars=("int64", compute),
+        indices=(3,),
+    )
+    return NumberedPlan(spec, (ignored, smoothing))
+
+
+def mean_of(inputs: tuple[Layout, ...], outs: None, ignored: int) -> FoldPlan:
+    return _counting("mean_of_counted", inputs, inputs[0].dtype, ignored, folded.mean_of_counted)
+
+
+def count_of(inputs: tuple[Layout, ...], outs: None, ignored: int, dtype: np.dtype[Any]) -> FoldPlan:
+    return _counting("number_of_counted", inputs, dtype, ignored, lambda targets, ignored: np.sum(targets != ignored))
+
+
+def _counting(name: str, inputs: tuple[Layout, ...], dtype: Any, ignored: int, function: Any) -> FoldPlan:
+    """A reduction over all rows, to one number."""
+    first, compute = inputs[0], info(dtype).name
+    made = layout((), (), dtypes.TABLE[compute].numpy, first.device)
+    task = FoldTask(
+        op="elementwise.cross_entropy",
+        formula=EXPONENTS[name],
+        reference=lambda *seen: (function(*seen, ignored),),
+        names=("losses", "target", "loss")[-1 - len(inputs) :],
+        inputs=inputs,
+        outputs=(made,),
+        shape=first.shape,
+        axes=tuple(range(first.ndim)),
+        reads=tuple(view(k, 0, each.strides, first.shape) for k, each in enumerate(inputs)),
+        writes=(view(0, 0, (), ()),),
+        out_given=False,
+        compute=compute,
+        scalars=(compute,),
+    )
+    return FoldPlan(task, dtypes.words(ignored, compute))
+
+
+def slopes(
+    inputs: tuple[Layout, ...], outs: tuple[Layout, ...] | None, axis: int, ignored: int, smoothing: float
+) -> NumberedPlan:
+    x = inputs[0]
+    result, compute = dense_like(x, x.shape), str(info(x.dtype).compute)
+    outputs = outputs_of(result, outs)
+    spec = MapSpec(
+        op="elementwise.cross_entropy_backward",
+        formula=BLOCKS["loss_slope"],
+        reference=partial(reference.loss_slope, axis=axis, ignored=ignored, smoothing=smoothing, compute=compute),
+        names=(*_SLOPE, "out"),
+        inputs=inputs,
+        outputs=outputs,
+        shape=x.shape,
+        reads=tuple(view(k, 0, broadcast_strides(each, x.shape), x.shape) for k, each in enumerate(inputs)),
+        writes=(view(0, 0, outputs[0].strides, x.shape),),
+        out_given=outs is not None,
+        compute=compute,
+        scalars=("int64", compute, compute),
+        counters=(tuple(int(d == axis) for d in range(x.ndim)),),
+        indices=(3,),
+    )
+    return NumberedPlan(spec, (ignored, 1.0 - smoothing, smoothing / x.shape[axis]))
