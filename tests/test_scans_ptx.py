@@ -29,7 +29,7 @@ def test_what_is_contiguous_moves_16_bytes_at_a_time(dtype, shape, axis, reverse
         found = check(order.kernel, spilled=160)
         if order.kernel.stage == "chained":
             assert "cp.async.cg.shared.global" in found.text and order.kernel.access_bytes == 16
-            assert shape == (1 << 20, 64) and order.block[0] * order.kernel.access_bytes == 128
+            assert len(shape) == 2 and axis == 0 and order.block[0] * order.kernel.access_bytes == 128
             assert widest(found, "st") == 16
             continue
         own = (
@@ -109,9 +109,9 @@ def test_few_rows_are_shared(shape, axis, stages):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("shape", [(256, 4096), (256, 16384), (1024, 131072), (64, 256, 8192)], ids=str)
+@pytest.mark.parametrize("shape", [(1024, 4096), (256, 16384), (1024, 131072), (64, 256, 8192)], ids=str)
 def test_columns_are_taken_by_one_block_where_that_keeps_a_gpu_busy(dtype, shape):
-    """Or where they are short; by more threads of fewer columns, of 64 bytes of a row at least, which stay in registers."""
+    """Or where they are short; by more threads of fewer columns, of 64 bytes of a row at least, in registers."""
     (order,) = orders_of(scanning.planned("cumsum", dense(shape, dtype), len(shape) - 2))
     kernel, (x, y) = order.kernel, order.block
     assert (kernel.algorithm, kernel.stage, order.grid[1]) == ("scan_columns", "whole", 1)

@@ -76,9 +76,7 @@ class Passes(Operation):
         orders = self._orders(found)
         alignments = self._alignments(key, len(orders))
         # Words that follow a pass's arrays lie in scratch memory too.
-        own = [
-            (*known, *order.alignment[len(known) :]) for known, order in zip(alignments, orders, strict=True)
-        ]
+        own = [(*known, *order.alignment[len(known) :]) for known, order in zip(alignments, orders, strict=True)]
         return self._executable(key, [for_any_alignment(*each) for each in zip(orders, own, strict=True)])
 
 

@@ -1,4 +1,4 @@
-"""The executable of scans along an axis: one kernel, or where many blocks share a row three, or one that clears words."""
+"""The executable of scans along an axis: one kernel; where blocks share a row three, or one behind cleared words."""
 
 from __future__ import annotations
 
@@ -107,8 +107,8 @@ class ScanExecutable(Passes):
         pieces = launch.grid[1]
         if launch.algorithm == "scan_chained":
             words = ((0,) * len(outer.shape), (0,) * len(inner.shape), 0)
-            arrays = [*pointers, (many + len(self.outputs), 0)]
-            return [self._order("chained", launch, inner.shape, ins, [*outs, words], (*key, 0), arrays, ())]
+            pointers.append((many + len(self.outputs), 0))
+            return [self._order("chained", launch, inner.shape, ins, [*outs, words], (*key, 0), pointers, ())]
         if pieces == 1:
             return [self._order("whole", launch, inner.shape, ins, outs, key, pointers, self._pairs(), reverse)]
         # Parts lie in scratch memory: those of a row next to each other, of columns those of a piece of all of them.

@@ -200,14 +200,12 @@ def _chained(walk: Walk, width: int) -> Launch | None:
     is_together = all(step[-1] == 1 for step in outer.strides)
     if not is_together or outer.shape[-1] * max(walk.sizes[: walk.inputs]) < least:
         return None
-    x = min(power_of_two(positions), max(most // nbytes, 1))
+    x = min(power_of_two(positions), max(most // nbytes, 1), _NEAR)
     y, each = _CHAINED_THREADS // x, width * sum(walk.sizes[: walk.inputs])
     runs = max(_CHAINED_BYTES // (_CHAINED_THREADS * each), 1)
     piece = y * runs
     shape, strips = (*outer.shape[:-1], outer.shape[-1] // width), -(-positions // x)
-    # Threads of a column look at a group or a unit at once.
-    bits = min(_FAN, y).bit_length() - 1
-    scalars, shared = (positions, items, piece, bits), _CHAINED_THREADS * runs * each
+    scalars, shared = (positions, items, piece, _FAN.bit_length() - 1), _CHAINED_THREADS * runs * each
     return Launch("scan_chained", width, runs, (strips * -(-items // piece), 1), (x, y), shape, scalars, shared)
 
 

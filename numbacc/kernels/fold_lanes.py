@@ -95,7 +95,9 @@ def parts_intrinsics(names: Sequence[str], starts: Sequence[Any], count: str) ->
     """
     size = max(TABLE[name].itemsize for name in names)
     cell = object if SIMULATED else types.complex128 if size > 8 else types.uint64 if size > 4 else types.uint32
-    return SimpleNamespace(cell=cell, names=tuple(names), starts=starts, count=count, **make_parts(names, starts, count))
+    return SimpleNamespace(
+        cell=cell, names=tuple(names), starts=starts, count=count, **make_parts(names, starts, count)
+    )
 
 
 def index_dtype(spec: FoldSpec) -> str:

@@ -155,9 +155,7 @@ if not SIMULATED:
                     given = [builder.add(first, I64(8 * k)), *words[k : k + pair]]
                     text = ("st.relaxed.gpu.global.u64 [$0], $1;", "st.relaxed.gpu.global.v2.u64 [$0], {$1, $2};")
                     letters = ",".join(["l"] * len(given))
-                    assembly(
-                        builder, ir.VoidType(), text[pair - 1], f"{letters},{_ORDERED}", given, "convergent"
-                    )
+                    assembly(builder, ir.VoidType(), text[pair - 1], f"{letters},{_ORDERED}", given, "convergent")
                 return context.get_dummy_value()
 
             return types.void(address, row, count, place, parts), generate

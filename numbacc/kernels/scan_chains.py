@@ -82,15 +82,16 @@ def scan_chained(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
     each group, then of each unit.
     """
     width, runs, stride, threads = spec.width, spec.runs, spec.near, spec.threads
+    ranks = threads // stride
     # One buffer, and in the simulator another one: a barrier lies between all uses.
     slots = (BUFFERS - 1) * width * len(spec.parts)
     lanes = sweeping(io, tuple((lane,) for lane in range(width)))
     io = SimpleNamespace(**{**vars(io), "take_all": lanes.take_all})
-    settle = settling(io, width, width, threads // stride, stride)
+    settle = settling(io, width, width, ranks, stride)
     told, nothing, join, merge, unravel = telling(io, width), io.start(width), io.join, io.merge, io.unravel
     bring, add, tell, look = _bringing(spec, io), _adding(spec, io), told.tell, told.look
     store, store_loose = (_storing(spec, io, lanes, put) for put in (io.store_one, io.store_loose))
-    enter, leave, cell, is_aligned, length = io.enter, io.leave, io.cell, width == 1, threads // stride * runs
+    enter, leave, cell, is_aligned, length = io.enter, io.leave, io.cell, width == 1, ranks * runs
 
     def kernel(ins, outs, in_steps, out_steps, outer, inner, positions, items, piece, bits, whole):
         tile = kept_memory()
@@ -123,21 +124,24 @@ def scan_chained(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
         group = number >> bits
         unit = group >> bits
         place, rest = number & last, group & last
+        # What each thread of a column looks at.
+        share = (last + ranks) // ranks
         # The pieces before it in its group.
-        near = nothing()
-        if inside and rank < place:
-            near = look(words, number - place + rank, positions, position)
+        near, most = nothing(), place if inside else 0
+        for k in range(rank * share, min(rank * share + share, most)):
+            near = join(merge, near, look(words, number - place + k, positions, position))
         cuda.syncthreads()
         _, near = settle(cells, 0, thread, rank, near)
         if tells and place == last:
             tell(words, pieces + group, positions, position, join(merge, near, own))
         # All units before, and the groups before it in its unit.
-        far = nothing()
-        if inside and rank <= rest and (rank > 0 or unit > 0):
-            row = pieces + group - rest + rank - 1
-            if rank == 0:
+        far, most = nothing(), rest + 1 if inside else 0
+        for k in range(rank * share, min(rank * share + share, most)):
+            row = pieces + group - rest + k - 1
+            if k == 0:
                 row = pieces + groups + unit - 1
-            far = look(words, row, positions, position)
+            if k > 0 or unit > 0:
+                far = join(merge, far, look(words, row, positions, position))
         cuda.syncthreads()
         _, far = settle(cells, 0, thread, rank, far)
         ahead = join(merge, far, near)

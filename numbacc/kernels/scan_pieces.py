@@ -35,14 +35,14 @@ class Cell(NamedTuple):
 
     Attributes:
         operand: the input's number.
-        start, count: its first element, and how many it has.
+        start, many: its first element, and how many it has.
         before: bytes of a thread's accesses before it.
         nbytes: its own.
     """
 
     operand: int
     start: int
-    count: int
+    many: int
     before: int
     nbytes: int
 
@@ -68,7 +68,7 @@ def keeping(spec: ScanSpec) -> SimpleNamespace:
 
 if not SIMULATED:
 
-    def make_pieces(rows: Sequence[Any], cells: Sequence[Cell], width: int, threads: int) -> dict[str, Any]:
+    def make_pieces(rows: Sequence[Any], cells: Sequence[Any], width: int, threads: int) -> dict[str, Any]:
         whole = sum(cell.nbytes for cell in cells)
 
         def pointer(builder: Any, slot: Any, thread: Any, cell: Cell, kind: Any) -> Any:
@@ -80,7 +80,7 @@ if not SIMULATED:
 
         def kind_of(cell: Cell) -> Any:
             dtype = rows[cell.operand].dtype
-            return formats.access_type(dtype, cell.count) if cell.count > 1 else formats.memory_type(dtype)
+            return formats.access_type(dtype, cell.many) if cell.many > 1 else formats.memory_type(dtype)
 
         def copied(builder: Any, source: Any, target: Any, kind: Any, align: int, nbytes: int) -> None:
             if copies_ahead(align):
@@ -102,12 +102,12 @@ if not SIMULATED:
                         target = pointer(builder, args[3], args[4], cell, kind)
                         # A complex number is aligned as its parts are.
                         least = dtype.itemsize // dtype.parts
-                        if not is_loose or cell.count == 1:
-                            copied(builder, source, target, kind, cell.nbytes if cell.count > 1 else least, cell.nbytes)
+                        if not is_loose or cell.many == 1:
+                            copied(builder, source, target, kind, cell.nbytes if cell.many > 1 else least, cell.nbytes)
                             continue
                         one = formats.memory_type(dtype)
                         first = builder.bitcast(target, ir.PointerType(one, addrspace=3))
-                        for k in range(cell.count):
+                        for k in range(cell.many):
                             place = builder.gep(first, [I32(k)])
                             there = builder.add(source, I64(k * dtype.itemsize))
                             copied(builder, there, place, one, least, dtype.itemsize)
@@ -134,7 +134,7 @@ if not SIMULATED:
                 for cell in cells:
                     operand = rows[cell.operand]
                     bits = builder.load(pointer(builder, args[1], args[2], cell, kind_of(cell)), align=cell.nbytes)
-                    numbers = numbers_of(context, builder, operand, bits, cell.count)
+                    numbers = numbers_of(context, builder, operand, bits, cell.many)
                     items |= {(cell.operand, cell.start + j): number for j, number in enumerate(numbers)}
                 return aggregate(context, builder, result, items)
 

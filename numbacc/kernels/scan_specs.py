@@ -88,7 +88,16 @@ class ScanSpec(NamedTuple):
     @property
     def sources(self) -> tuple[str, ...]:
         """The modules of this folder that write the kernel."""
-        return ("scans", "scan_chains", "scan_pieces", "look_back", "scan_groups", "scan_lanes", "row_lanes", "fold_lanes")
+        return (
+            "scans",
+            "scan_chains",
+            "scan_pieces",
+            "look_back",
+            "scan_groups",
+            "scan_lanes",
+            "row_lanes",
+            "fold_lanes",
+        )
 
     @property
     def identity(self) -> str:

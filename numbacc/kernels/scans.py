@@ -6,9 +6,9 @@ each of them.
 
 A block takes a row tile by tile; full tiles, almost all, have code of their own that looks for no end. Each thread
 merges its own elements in order, the threads of a row exchange what they have made, in log2(32) steps within a warp and
-by shared memory beyond, and what a tile has made is carried to the next. Of few long rows, and of columns whose elements
-lie alone, blocks along the grid's y take a piece each, in three passes: what each piece makes, the scan of these, the
-scan of each piece behind those before it. The order is always the same, and with it the results' bits.
+by shared memory beyond, and what a tile has made is carried to the next. Of few long rows, and of few columns that do
+not lie together, blocks along the grid's y take a piece each, in three passes: what each piece makes, the scan of
+these, the scan of each piece behind those before it. The order is always the same, and with it the results' bits.
 """
 
 from __future__ import annotations

@@ -112,8 +112,8 @@ def make_pieces(rows: Sequence[Any], cells: Sequence[Any], width: int, threads: 
 
     def bring(addresses: Any, at: Any, tile: Any, slot: int, thread: int, is_loose: bool = False) -> None:
         for cell in cells:
-            target, count = kept(tile, slot, thread, cell), 1 if is_loose else cell.count
-            for start in range(0, cell.count, count):
+            target, count = kept(tile, slot, thread, cell), 1 if is_loose else cell.many
+            for start in range(0, cell.many, count):
                 offset, dtype = at[cell.operand] + cell.start + start, rows[cell.operand].dtype
                 target[start : start + count] = _element(addresses[cell.operand], offset, dtype, count)
 
@@ -134,7 +134,7 @@ def take_ticket(address: Any) -> int:
     return int(cell[0]) - 1
 
 
-def make_telling(parts: SimpleNamespace, lanes: int) -> Any:
+def make_telling(parts: SimpleNamespace, lanes: int) -> tuple[Any, Any]:
     """See `look_back.telling`."""
     tools, dtypes = parts.tools, [np.dtype(name) for name in parts.names]
     counts, there = [-(-dtype.itemsize // 4) for dtype in dtypes], np.uint64(1 << 32)
