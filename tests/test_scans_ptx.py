@@ -45,8 +45,8 @@ def test_what_is_contiguous_moves_16_bytes_at_a_time(dtype, shape, axis, reverse
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0), H200, (10, 0)], ids=str)
 @pytest.mark.parametrize("name", ["cumsum", "cumprod"])
 def test_everywhere(name, capability):
-    for axis in (0, 1):
-        for order in orders_of(scanning.planned(name, dense((64, 1 << 20), "float16"), axis)):
+    for shape, axis in (((64, 1 << 20), 0), ((64, 1 << 20), 1), ((1 << 20, 64), 0)):
+        for order in orders_of(scanning.planned(name, dense(shape, "float16"), axis)):
             check(order.kernel, capability, spilled=160)
 
 
@@ -145,5 +145,7 @@ def test_indices_of_64_bits_where_they_are_needed():
     for shape, wide in (((1 << 30,), False), ((1 << 33,), True)):
         orders = orders_of(scanning.planned("cumsum", dense(shape, "float16"), 0))
         assert {order.kernel.wide for order in orders} == {wide}
-    for order in orders:
+    (chained,) = orders_of(scanning.planned("cumsum", dense((1 << 26, 128), "float16"), 0))
+    assert chained.kernel.wide and chained.kernel.stage == "chained"
+    for order in (*orders, chained):
         check(order.kernel, spilled=256)
