@@ -232,6 +232,7 @@ def test_more_threads_take_columns_alone(device_place, monkeypatch, columns, blo
         skip("slow")
     caching.plans.clear()
     monkeypatch.setattr(scan_geometry, "_BLOCKS", blocks)
+    monkeypatch.setattr(scan_geometry, "_LONE_THREADS", 1 << 20)
     rng = np.random.default_rng(columns + blocks)
     long = 75 if device_place.is_slow else 5_003
     shape = (long, columns)

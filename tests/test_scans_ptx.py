@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import ptx
 import pytest
 from skips import skip_if
 from test_reductions_ptx import FLOATS, H200, check, dense, orders_of, widest
@@ -22,10 +23,15 @@ CASES = [((8192, 4096), 1), ((8192, 4096), 0), ((1 << 20, 64), 0), ((1 << 24,), 
 @pytest.mark.parametrize("shape, axis", CASES, ids=str)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_what_is_contiguous_moves_16_bytes_at_a_time(dtype, shape, axis, reverse):
-    """Of columns as many elements as have parts of 16 bytes."""
+    """Of columns that are taken by one block each as many elements as have parts of 16 bytes."""
     for order in orders_of(scanning.planned("cumsum", dense(shape, dtype), axis, reverse=reverse)):
         # What full tiles need stays in registers; at edges some waits in memory.
         found = check(order.kernel, spilled=160)
+        if order.kernel.stage == "chained":
+            assert "cp.async.cg.shared.global" in found.text and order.kernel.access_bytes == 16
+            assert len(shape) == 2 and axis == 0 and order.block[0] * order.kernel.access_bytes == 128
+            assert widest(found, "st") == 16
+            continue
         own = (
             16 if axis == 1 or len(shape) == 1 or order.kernel.stage == "second" else 4 * min(TABLE[dtype].itemsize, 4)
         )
@@ -39,8 +45,8 @@ def test_what_is_contiguous_moves_16_bytes_at_a_time(dtype, shape, axis, reverse
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0), H200, (10, 0)], ids=str)
 @pytest.mark.parametrize("name", ["cumsum", "cumprod"])
 def test_everywhere(name, capability):
-    for axis in (0, 1):
-        for order in orders_of(scanning.planned(name, dense((64, 1 << 20), "float16"), axis)):
+    for shape, axis in (((64, 1 << 20), 0), ((64, 1 << 20), 1), ((1 << 20, 64), 0)):
+        for order in orders_of(scanning.planned(name, dense(shape, "float16"), axis)):
             check(order.kernel, capability, spilled=160)
 
 
@@ -87,25 +93,25 @@ def test_rows_that_start_anywhere_are_as_wide(name, address):
 
 
 @pytest.mark.parametrize(
-    "shape, axis, passes",
-    [((1 << 28, 1), 0, 3), ((1, 1 << 28), 1, 3), ((131072, 128), 1, 1), ((131072, 128), 0, 3), ((1024, 131072), 1, 1),
-     ((1024, 131072), 0, 1), ((1 << 22, 3), 1, 1)],
+    "shape, axis, stages",
+    [((1 << 28, 1), 0, "first second last"), ((1, 1 << 28), 1, "first second last"), ((131072, 128), 1, "whole"),
+     ((131072, 128), 0, "chained"), ((1 << 22, 4), 0, "first second last"), ((1024, 131072), 1, "whole"),
+     ((1024, 131072), 0, "whole"), ((1 << 22, 3), 1, "whole"), ((8, 1 << 16, 16), 1, "chained")],
 )  # fmt: skip
-def test_few_rows_are_shared(shape, axis, passes):
+def test_few_rows_are_shared(shape, axis, stages):
     """A GPU of 132 multiprocessors, eight blocks each, is busy."""
     for dtype in ("float32", "bfloat16"):
         orders = orders_of(scanning.planned("cumsum", dense(shape, dtype), axis))
-        assert len(orders) == passes
+        assert [order.kernel.stage for order in orders] == stages.split()
         assert all(order.grid[0] * order.grid[1] >= 256 for order in orders[::2]), [order.grid for order in orders]
-        assert {order.kernel.stage for order in orders} == ({"whole"} if passes == 1 else {"first", "second", "last"})
         # The passes before and behind see the same pieces.
         assert orders[0].grid == orders[-1].grid and orders[0].block == orders[-1].block
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("shape", [(32768, 4096), (8192, 16384), (1024, 131072), (64, 256, 8192)], ids=str)
+@pytest.mark.parametrize("shape", [(1024, 4096), (256, 16384), (1024, 131072), (64, 256, 8192)], ids=str)
 def test_columns_are_taken_by_one_block_where_that_keeps_a_gpu_busy(dtype, shape):
-    """And read once: by more threads of fewer columns, of 64 bytes of a row at least, which stay in registers."""
+    """Or where they are short; by more threads of fewer columns, of 64 bytes of a row at least, in registers."""
     (order,) = orders_of(scanning.planned("cumsum", dense(shape, dtype), len(shape) - 2))
     kernel, (x, y) = order.kernel, order.block
     assert (kernel.algorithm, kernel.stage, order.grid[1]) == ("scan_columns", "whole", 1)
@@ -114,9 +120,32 @@ def test_columns_are_taken_by_one_block_where_that_keeps_a_gpu_busy(dtype, shape
     check(kernel, spilled=160)
 
 
+@pytest.mark.parametrize("dtype", [*FLOATS, "int8", "int64", "complex64", "complex128"])
+def test_blocks_that_share_columns_fit_a_multiprocessor(dtype):
+    """Six of them, by registers and by shared memory: as much is on its way as memory takes to answer."""
+    plans = [scanning.planned("cumprod", dense((1 << 20, 128), dtype), 0)]
+    if dtype in FLOATS:
+        plans.append(scanning.planned_gradient(dense((1 << 20, 128), dtype), 0))
+    for order in [order for plan in plans for order in orders_of(plan)]:
+        found, kernel = check(order.kernel, spilled=64), order.kernel
+        assert kernel.stage == "chained" and kernel.threads == 128
+        cells = kernel.width * kernel.threads * sum(TABLE[part].itemsize for part in kernel.parts)
+        assert 6 * (order.shared + cells + 1024 + 16) <= 228 * 1024 and order.shared >= 24 * 1024
+        if ptx.ptxas() is not None:
+            assert found.usage(H200)[0] <= 80
+
+
+@pytest.mark.parametrize("columns, width", [(128, 8), (4, 4), (132, 4), (130, 2), (129, 1)])
+def test_accesses_of_shared_columns_are_as_wide_as_rows_are_aligned(columns, width):
+    (order,) = orders_of(scanning.planned("cumsum", dense((8, 1 << 16, columns), "bfloat16"), 1))[:1]
+    assert (order.kernel.stage, order.kernel.width) == ("first" if columns == 4 else "chained", width)
+
+
 def test_indices_of_64_bits_where_they_are_needed():
     for shape, wide in (((1 << 30,), False), ((1 << 33,), True)):
         orders = orders_of(scanning.planned("cumsum", dense(shape, "float16"), 0))
         assert {order.kernel.wide for order in orders} == {wide}
-    for order in orders:
+    (chained,) = orders_of(scanning.planned("cumsum", dense((1 << 26, 128), "float16"), 0))
+    assert chained.kernel.wide and chained.kernel.stage == "chained"
+    for order in (*orders, chained):
         check(order.kernel, spilled=256)

@@ -75,7 +75,9 @@ class Passes(Operation):
         found: Any = next(iter(list(made)))
         orders = self._orders(found)
         alignments = self._alignments(key, len(orders))
-        return self._executable(key, [for_any_alignment(*each) for each in zip(orders, alignments, strict=True)])
+        # Words that follow a pass's arrays lie in scratch memory too.
+        own = [(*known, *order.alignment[len(known) :]) for known, order in zip(alignments, orders, strict=True)]
+        return self._executable(key, [for_any_alignment(*each) for each in zip(orders, own, strict=True)])
 
 
 def kernel_of(order: LaunchOrder) -> Kernel:

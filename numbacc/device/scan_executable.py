@@ -1,8 +1,9 @@
-"""The executable of scans along an axis: one kernel, or three where many blocks share a row."""
+"""The executable of scans along an axis: one kernel; where blocks share a row three, or one behind cleared words."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -11,11 +12,13 @@ import numpy as np
 from ..base.dtypes import TABLE, info
 from ..base.layout import Layout, Merged, View, merge_dimensions, row_major_strides, same_layout
 from ..kernels.formula import Scan
+from ..kernels.look_back import HEAD_BYTES, words_of
 from ..kernels.scan_specs import ScanSpec
 from ..kernels.specs import LaunchOrder
 from .geometry import RANKS, sizes_of
-from .passes import Passes
-from .scan_geometry import Launch, Walk, launch_of
+from .passes import Passes, kernel_of
+from .scan_geometry import Launch, Walk, launch_of, told_rows
+from .steps import Scratch, Step, Steps, ZeroBytes
 
 #: How a kernel walks an operand: steps along the rows' dimensions, along what is scanned, and from piece to piece.
 Operand = tuple[tuple[int, ...], tuple[int, ...], int]
@@ -75,7 +78,7 @@ class ScanExecutable(Passes):
             algorithm="scan_columns",
             formula=task.formula,
             reads={"second": parts, "last": (*reads, *parts)}.get(stage, reads),
-            writes=parts if stage in ("first", "second") else writes,
+            writes={"first": parts, "second": parts, "chained": (*writes, "uint64")}.get(stage, writes),
             parts=parts,
             outer=1,
             inner=1,
@@ -102,6 +105,10 @@ class ScanExecutable(Passes):
         pointers = list(zip(arrays, offsets, strict=True))
         sources, targets = pointers[: walk.inputs], pointers[walk.inputs :]
         pieces = launch.grid[1]
+        if launch.algorithm == "scan_chained":
+            words = ((0,) * len(outer.shape), (0,) * len(inner.shape), 0)
+            pointers.append((many + len(self.outputs), 0))
+            return [self._order("chained", launch, inner.shape, ins, [*outs, words], (*key, 0), pointers, ())]
         if pieces == 1:
             return [self._order("whole", launch, inner.shape, ins, outs, key, pointers, self._pairs(), reverse)]
         # Parts lie in scratch memory: those of a row next to each other, of columns those of a piece of all of them.
@@ -140,6 +147,25 @@ class ScanExecutable(Passes):
         """As in `Passes`."""
         many, parts = len(self.inputs), (0,) * len(self.task.formula.start)
         return [key] if passes == 1 else [(*key[:many], *parts), parts, (*key[:many], *parts, *key[many:])]
+
+    def _executable(self, key: tuple[int, ...], orders: Sequence[LaunchOrder]) -> Any:
+        """As in `Passes`; words by which blocks tell each other are cleared before."""
+        order = orders[0]
+        if order.kernel.stage != "chained":
+            return super()._executable(key, orders)
+        kernel, scratch, arrays = kernel_of(order), Scratch(), len(self.inputs) + len(self.outputs)
+        positions, items, piece, bits, _ = order.constants[-5:]
+        words = positions * told_rows(items, piece, bits) * words_of(order.kernel.parts, order.kernel.width)
+        nbytes = HEAD_BYTES + 8 * words
+        number = arrays + scratch.part(nbytes)
+        return Steps(
+            [Step(ZeroBytes(nbytes, self.device), (number,)), Step(kernel, (*range(arrays), number))],
+            scratch,
+            self.close,
+            partial(self._fits, key),
+            backend=kernel.backend,
+            algorithm=kernel.algorithm,
+        )
 
     def _kept_results(self) -> int:
         return prod(self._walk.outer.shape)
@@ -185,6 +211,7 @@ class ScanExecutable(Passes):
             pointers=tuple(pointers),
             constants=(*steps, *shapes, *launch.scalars, 1),
             pairs=tuple(pairs),
+            shared=launch.shared,
         )
 
     # ------------------------------------------------------------ overlap

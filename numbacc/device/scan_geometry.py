@@ -31,6 +31,11 @@ _NEAR = WARP
 _SEGMENT_BYTES, _MORE_THREADS, _FEW_TILES = 64, 8, 8
 #: Tiles that a block has at least where blocks share a row.
 _SHARED_ROUNDS = 4
+#: Threads that blocks of long columns have at most where none share a column; more wait for each other in every tile.
+_LONE_THREADS = MAX_THREADS
+#: Of blocks that share columns and read them once: threads, bytes of the piece that each keeps in shared memory, bytes
+#: of a row that it takes, at least and at most, pieces of a group and groups of a unit: see `kernels.scan_chains`.
+_CHAINED_THREADS, _CHAINED_BYTES, _STRIP_BYTES, _FAN = 128, 32768, (32, 128), 16
 
 
 class Walk(NamedTuple):
@@ -64,6 +69,7 @@ class Launch(NamedTuple):
         grid, block: blocks and threads.
         outer: the dimensions of the rows that the kernel unravels.
         scalars: the integers that follow the dimensions, but for `whole`.
+        shared: bytes of shared memory of each block, beside what the kernel has always.
     """
 
     algorithm: str
@@ -73,6 +79,14 @@ class Launch(NamedTuple):
     block: tuple[int, int]
     outer: tuple[int, ...]
     scalars: tuple[int, ...]
+    shared: int = 0
+
+
+def told_rows(items: int, piece: int, bits: int) -> int:
+    """Rows of words by which blocks that share columns tell each other: of pieces, groups and units."""
+    pieces = -(-items // piece)
+    groups = -(-pieces >> bits)
+    return pieces + groups - (-groups >> bits)
 
 
 def launch_of(walk: Walk, parts: Sequence[str], shares: bool) -> Launch:
@@ -87,14 +101,18 @@ def launch_of(walk: Walk, parts: Sequence[str], shares: bool) -> Launch:
         own = _aligned(walk, width, _row_starts_alike)
         if items >= 2 * own:
             return _rows(walk, own, min(_runs(walk, own, nbytes), max(_MERGED_BYTES // nbytes, 1)), most)
-    outer, width = walk.outer, min(width, max(_MERGED_BYTES // nbytes, 1))
-    if outer.shape[-1] > 1 and all(step[-1] == 1 for step in outer.strides):
-        while outer.shape[-1] % width:
-            width //= 2
-        width = _aligned(walk, width, _column_is_aligned)
-    else:
-        width = 1
-    return _columns(walk, width, min(_runs(walk, width, nbytes), power_of_two(items)), most)
+    own = _column_access(walk, min(width, max(_MERGED_BYTES // nbytes, 1)))
+    return _columns(walk, own, min(_runs(walk, own, nbytes), power_of_two(items)), most, _column_access(walk, width))
+
+
+def _column_access(walk: Walk, width: int) -> int:
+    """Columns of an access, at most `width`."""
+    outer = walk.outer
+    if outer.shape[-1] == 1 or any(step[-1] != 1 for step in outer.strides):
+        return 1
+    while outer.shape[-1] % width:
+        width //= 2
+    return _aligned(walk, width, _column_is_aligned)
 
 
 def _runs(walk: Walk, width: int, nbytes: int) -> int:
@@ -148,7 +166,8 @@ def _rows(walk: Walk, width: int, runs: int, most: int) -> Launch:
     return Launch("scan_rows", width, runs, grid, (x, y), walk.outer.shape, scalars)
 
 
-def _columns(walk: Walk, width: int, runs: int, most: int) -> Launch:
+def _columns(walk: Walk, width: int, runs: int, most: int, widest: int) -> Launch:
+    """As `launch_of`; `widest` is the access of blocks that share columns and read them once."""
     outer, inner = walk.outer, walk.inner
     items, positions = prod(inner.shape), prod(outer.shape) // width
     near = abs(outer.strides[0][-1]) <= abs(inner.strides[0][-1])
@@ -156,7 +175,12 @@ def _columns(walk: Walk, width: int, runs: int, most: int) -> Launch:
     x = min(power_of_two(positions), _NEAR, MAX_THREADS) if near else 1
     few, threads = _alone(positions, x, width * max(walk.sizes[: walk.inputs]))
     is_enough = -(-positions // few) * threads >= _ENOUGH * MAX_THREADS * most
-    if is_enough or items * few <= _FEW_TILES * threads * runs:
+    is_short = items * few <= _FEW_TILES * threads * runs
+    if near and most and not is_short and (not is_enough or threads > _LONE_THREADS):
+        chained = _chained(walk, widest)
+        if chained is not None:
+            return chained
+    if is_enough or is_short:
         x = few
     else:
         threads = MAX_THREADS
@@ -167,6 +191,22 @@ def _columns(walk: Walk, width: int, runs: int, most: int) -> Launch:
     shape = (*outer.shape[:-1], outer.shape[-1] // width)
     grid, scalars = (blocks, -(-items // piece)), (positions, items, piece, 0)
     return Launch("scan_columns", width, runs, grid, (x, y), shape, scalars)
+
+
+def _chained(walk: Walk, width: int) -> Launch | None:
+    """Blocks that share columns and read them once; None where less of a row lies together than memory brings."""
+    outer, items, nbytes = walk.outer, prod(walk.inner.shape), width * max(walk.sizes[: walk.inputs])
+    positions, (least, most) = prod(outer.shape) // width, _STRIP_BYTES
+    is_together = all(step[-1] == 1 for step in outer.strides)
+    if not is_together or outer.shape[-1] * max(walk.sizes[: walk.inputs]) < least:
+        return None
+    x = min(power_of_two(positions), max(most // nbytes, 1), _NEAR)
+    y, each = _CHAINED_THREADS // x, width * sum(walk.sizes[: walk.inputs])
+    runs = max(_CHAINED_BYTES // (_CHAINED_THREADS * each), 1)
+    piece = y * runs
+    shape, strips = (*outer.shape[:-1], outer.shape[-1] // width), -(-positions // x)
+    scalars, shared = (positions, items, piece, _FAN.bit_length() - 1), _CHAINED_THREADS * runs * each
+    return Launch("scan_chained", width, runs, (strips * -(-items // piece), 1), (x, y), shape, scalars, shared)
 
 
 def _alone(positions: int, x: int, nbytes: int) -> tuple[int, int]:

@@ -4,10 +4,13 @@
 
 The order in which numbers are merged is fixed by shapes, strides and alignment: the same inputs give the same bits on
 every run. A row is taken in tiles of some hundred to some thousand elements, columns in tiles of 16 to some thousand,
-each merged as a tree and carried to the next: errors grow with the number of tiles, not of elements. NaN and infinities
-reach what lies behind them, and nothing before.
+each merged as a tree and carried to the next: errors grow with the number of tiles, not of elements. Of columns that
+blocks share, a thread merges 16 to some hundred elements in order, a block what its threads make as a tree; 16 blocks
+are merged as a tree, 16 times so many again, and carried on. NaN and infinities reach what lies behind them, and
+nothing before.
 
-Source: Blelloch 1990, "Prefix sums and their applications", for scans by merges that are associative.
+Source: Blelloch 1990, "Prefix sums and their applications", for scans by merges that are associative; Merrill and
+Garland 2016, "Single-pass parallel prefix scan with decoupled look-back", for blocks that tell each other their parts.
 """
 
 from __future__ import annotations

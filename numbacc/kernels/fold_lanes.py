@@ -91,11 +91,13 @@ def parts_intrinsics(names: Sequence[str], starts: Sequence[Any], count: str) ->
         ``gain(merge, cells, thread, parts)``: parts merged with what is there, from the first lane on;
         ``finish(function, parts, count, scalars)``: the results of the first lane of parts;
         ``cell``: the type of a cell of shared memory; ``enter()``, ``leave()``: before and behind its allocation;
-        ``starts``, ``count``: as given.
+        ``names``, ``starts``, ``count``: as given.
     """
     size = max(TABLE[name].itemsize for name in names)
     cell = object if SIMULATED else types.complex128 if size > 8 else types.uint64 if size > 4 else types.uint32
-    return SimpleNamespace(cell=cell, starts=starts, count=count, **make_parts(names, starts, count))
+    return SimpleNamespace(
+        cell=cell, names=tuple(names), starts=starts, count=count, **make_parts(names, starts, count)
+    )
 
 
 def index_dtype(spec: FoldSpec) -> str:

@@ -8,6 +8,8 @@ from typing import Any
 
 from ..base._numba import SIMULATED, cuda
 from .scan_lanes import exchanging
+from .scan_specs import ScanSpec
+from .specialize import specialize
 from .specs import WARP
 
 #: Buffers of what threads exchange in shared memory: two in turn, so that one barrier a tile is enough; the simulator's
@@ -35,6 +37,24 @@ def placing(io: SimpleNamespace, sign: int, runs: int, is_full: bool) -> Callabl
 
     jitted: Callable[..., Any] = cuda.jit(device=True)(place_all)
     return jitted
+
+
+def finishing(io: SimpleNamespace, lanes: SimpleNamespace, spec: ScanSpec) -> Any:
+    """The device function (what lies ahead of each chain, the parts of all up to each lane, its numbers) -> results, or
+    the parts where they hold them."""
+    map_lanes, before = io.map_lanes, lanes.before
+
+    def as_they_are(ahead, parts, values):
+        return parts
+
+    if spec.formula.finish is None or spec.stage in ("first", "second"):
+        return cuda.jit(device=True)(as_they_are)
+    done = specialize(spec.formula.finish, spec.compute, False)
+
+    def finish(ahead, parts, values):
+        return map_lanes(done, before(ahead, parts) + values, ())
+
+    return cuda.jit(device=True)(finish)
 
 
 def _sweeping_warp(io: SimpleNamespace, chains: int, spare: int, stride: int, reach: int, many: int) -> Any:

@@ -8,12 +8,15 @@ from ..base.dtypes import TABLE
 from .formula import Scan
 from .specs import LAUNCH_BOUNDS, MAX_THREADS, WARP
 
+#: Threads of `scan_chained` that a multiprocessor has together: what they keep fills its shared memory.
+CHAINED_THREADS = 768
+
 
 class ScanSpec(NamedTuple):
     """All that decides the code of a kernel of `scans`.
 
     Attributes:
-        algorithm: "scan_rows" or "scan_columns".
+        algorithm: "scan_rows", "scan_columns" or "scan_chained".
         formula: what is merged, and what is made of it.
         reads, writes: names of the inputs' and outputs' dtypes. Where `stage` is "last", the parts of the pieces before
             follow the inputs.
@@ -25,7 +28,7 @@ class ScanSpec(NamedTuple):
         near, threads: threads of a block along x, of a row or of neighbouring columns; all its threads. Powers of two.
         reverse: True where a row is scanned from its end; of columns the steps say so.
         stage: "whole"; or of three passes "first", what each piece of a row makes; "second", the scan of these; "last",
-            the scan of each piece behind those before it.
+            the scan of each piece behind those before it. "chained" of `scan_chained`: its words follow the outputs.
     """
 
     algorithm: str
@@ -50,6 +53,16 @@ class ScanSpec(NamedTuple):
         return len(self.reads) - (len(self.parts) if self.stage == "last" else 0)
 
     @property
+    def outputs(self) -> int:
+        """How many arrays are results."""
+        return len(self.writes) - (self.stage == "chained")
+
+    @property
+    def is_dynamic(self) -> bool:
+        """True where each launch says how much shared memory it has."""
+        return self.stage == "chained"
+
+    @property
     def dtypes(self) -> tuple[str, ...]:
         """Those of all operands."""
         return (*self.reads, *self.writes)
@@ -67,13 +80,24 @@ class ScanSpec(NamedTuple):
     @property
     def launch_bounds(self) -> tuple[int, int]:
         """As `specs.LAUNCH_BOUNDS`: as many threads of a multiprocessor, in blocks of so many."""
+        if self.stage == "chained":
+            return self.threads, max(CHAINED_THREADS // self.threads, 1)
         most, blocks = LAUNCH_BOUNDS
         return self.threads, max(most * blocks // self.threads, 1)
 
     @property
     def sources(self) -> tuple[str, ...]:
         """The modules of this folder that write the kernel."""
-        return ("scans", "scan_groups", "scan_lanes", "fold_lanes")
+        return (
+            "scans",
+            "scan_chains",
+            "scan_pieces",
+            "look_back",
+            "scan_groups",
+            "scan_lanes",
+            "row_lanes",
+            "fold_lanes",
+        )
 
     @property
     def identity(self) -> str:

@@ -1,13 +1,14 @@
 """The kernels that scan along an axis: y[i] = x[0] + ... + x[i], for any associative merge of parts.
 
 `scan_rows` is for arrays that are contiguous along the axis: neighbouring threads take neighbouring elements of a row.
-`scan_columns` is for all others: neighbouring threads take neighbouring columns.
+`scan_columns` is for all others: neighbouring threads take neighbouring columns; `scan_chained` where many blocks share
+each of them.
 
 A block takes a row tile by tile; full tiles, almost all, have code of their own that looks for no end. Each thread
 merges its own elements in order, the threads of a row exchange what they have made, in log2(32) steps within a warp and
-by shared memory beyond, and what a tile has made is carried to the next. Of few long rows blocks along the grid's y
-take a piece each, in three passes: what each piece makes, the scan of these, the scan of each piece behind those before
-it. The order is always the same, and with it the results' bits.
+by shared memory beyond, and what a tile has made is carried to the next. Of few long rows, and of few columns that do
+not lie together, blocks along the grid's y take a piece each, in three passes: what each piece makes, the scan of
+these, the scan of each piece behind those before it. The order is always the same, and with it the results' bits.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from ..base.casts import cast
 from ..base.dtypes import TABLE
 from .fold_lanes import parts_intrinsics
 from .intrinsics import operands
-from .scan_groups import BUFFERS, placing, settling
+from .scan_chains import scan_chained
+from .scan_groups import BUFFERS, finishing, placing, settling
 from .scan_lanes import runs_of, sweeping
 from .scan_specs import ScanSpec
 from .specialize import specialize
@@ -38,7 +40,7 @@ def _edging(io: SimpleNamespace, spec: ScanSpec) -> Any:
     load = operands(tuple(TABLE[name] for name in spec.reads[:inputs]), width, width, spec.compute).load_some
     first_parts, function, merge, sign = io.first, io.function, io.merge, io.sign
     sweep, present, raised, ends = lanes.sweep, lanes.present, lanes.raised, lanes.ends
-    finish = _finishing(io, lanes, spec)
+    finish = finishing(io, lanes, spec)
 
     def edge(carry, ins, here, first, count, inner, number, steps):
         at = offsets(here + unravel(first, inner) + (number,), steps)
@@ -48,24 +50,6 @@ def _edging(io: SimpleNamespace, spec: ScanSpec) -> Any:
         return finish(carry, parts, values), ends(parts)
 
     return cuda.jit(device=True)(edge)
-
-
-def _finishing(io: SimpleNamespace, lanes: SimpleNamespace, spec: ScanSpec) -> Any:
-    """The device function (what lies ahead of each chain, the parts of all up to each lane, its numbers) -> results, or
-    the parts where they hold them."""
-    map_lanes, before = io.map_lanes, lanes.before
-
-    def as_they_are(ahead, parts, values):
-        return parts
-
-    if spec.formula.finish is None or spec.stage in ("first", "second"):
-        return cuda.jit(device=True)(as_they_are)
-    done = specialize(spec.formula.finish, spec.compute, False)
-
-    def finish(ahead, parts, values):
-        return map_lanes(done, before(ahead, parts) + values, ())
-
-    return cuda.jit(device=True)(finish)
 
 
 def _row_tile(spec: ScanSpec, io: SimpleNamespace, is_full: bool) -> Any:
@@ -81,7 +65,7 @@ def _row_tile(spec: ScanSpec, io: SimpleNamespace, is_full: bool) -> Any:
     lanes = sweeping(io, chains)
     io = SimpleNamespace(**{**vars(io), "take_all": lanes.take_all})
     place, settle = placing(io, sign, runs, is_full), settling(io, runs, 2 * spec.runs, spec.near, 1)
-    finish, step = _finishing(io, lanes, spec), spec.near * width
+    finish, step = finishing(io, lanes, spec), spec.near * width
     sweep, ends, raised, present, chained = lanes.sweep, lanes.ends, lanes.raised, lanes.present, lanes.chained
     first, function, merge = io.first, io.function, io.merge
     load_runs, store_runs = (io.load_runs, io.store_runs) if is_full else (io.load_one, io.store_one)
@@ -230,7 +214,7 @@ def _column_tile(spec: ScanSpec, io: SimpleNamespace, is_full: bool) -> Any:
     io = SimpleNamespace(**{**vars(io), "take_all": lanes.take_all})
     stride = spec.near
     place, settle = placing(io, 1, runs, is_full), settling(io, width, 2 * width, spec.threads // stride, stride)
-    finish = _finishing(io, lanes, spec)
+    finish = finishing(io, lanes, spec)
     sweep, ends, raised, join = lanes.sweep, lanes.ends, lanes.raised, io.join
     first, function, merge = io.first, io.function, io.merge
     load_runs, store_runs = (io.load_runs, io.store_runs) if is_full else (io.load_one, io.store_one)
@@ -312,7 +296,7 @@ def scan_columns(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
     return kernel
 
 
-_MAKERS = {f.__name__: f for f in (scan_rows, scan_columns)}
+_MAKERS = {f.__name__: f for f in (scan_rows, scan_columns, scan_chained)}
 #: Integers behind `outer` and `inner`.
 _SCALARS = 5
 
@@ -328,7 +312,8 @@ def make(spec: ScanSpec) -> Kernel:
     loads, one_load = (runs_of(spec.reads[: spec.inputs], compute, spec.width, runs) for runs in (spec.runs, 1))
     stores = one_store = carried
     if spec.stage != "first":
-        stores, one_store = (runs_of(spec.writes, "", spec.width, runs) for runs in (spec.runs, 1))
+        results = spec.writes[: spec.outputs]
+        stores, one_store = (runs_of(results, "", spec.width, runs) for runs in (spec.runs, 1))
     own = operands(tuple(TABLE[name] for name in spec.reads), 1, 1)
     function, merge = (specialize(each, spec.compute, False) for each in (formula.function, formula.merge))
     io = SimpleNamespace(

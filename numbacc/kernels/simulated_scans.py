@@ -1,13 +1,19 @@
-"""The intrinsics of `scan_lanes` in plain Python, for Numba's simulator."""
+"""The intrinsics of `scan_lanes`, `scan_pieces` and `look_back` in plain Python, for Numba's simulator."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from ..base._numba import cuda
+from ..base.casts import cast
+from ..base.dtypes import TABLE
+from .simulated import _element
 from .simulated_folds import put_numbers
 
 
@@ -94,3 +100,71 @@ def make_exchange(parts: SimpleNamespace, lanes: int) -> Any:
         return found
 
     return exchange
+
+
+def make_pieces(rows: Sequence[Any], cells: Sequence[Any], width: int, threads: int) -> dict[str, Any]:
+    """See `scan_pieces.keeping`. What is copied is there at once."""
+    whole = sum(cell.nbytes for cell in cells)
+
+    def kept(tile: Any, slot: int, thread: int, cell: Any) -> Any:
+        start = threads * (slot * whole + cell.before) + thread * cell.nbytes
+        return tile[start : start + cell.nbytes].view(rows[cell.operand].dtype.numpy)
+
+    def bring(addresses: Any, at: Any, tile: Any, slot: int, thread: int, is_loose: bool = False) -> None:
+        for cell in cells:
+            target, count = kept(tile, slot, thread, cell), 1 if is_loose else cell.many
+            for start in range(0, cell.many, count):
+                offset, dtype = at[cell.operand] + cell.start + start, rows[cell.operand].dtype
+                target[start : start + count] = _element(addresses[cell.operand], offset, dtype, count)
+
+    def take(tile: Any, slot: int, thread: int) -> Any:
+        found: list[list[Any]] = [[] for _ in rows]
+        for cell in cells:
+            number = np.dtype(rows[cell.operand].number)
+            found[cell.operand] += [cast(value, number)[()] for value in kept(tile, slot, thread, cell)]
+        return tuple(map(tuple, found))
+
+    return {"bring": bring, "bring_loose": partial(bring, is_loose=True), "arrived": lambda: None, "take": take}
+
+
+def take_ticket(address: Any) -> int:
+    """See `look_back`."""
+    cell = _element(address, 0, TABLE["int32"], 1, True)
+    cell[0] += 1
+    return int(cell[0]) - 1
+
+
+def make_telling(parts: SimpleNamespace, lanes: int) -> tuple[Any, Any]:
+    """See `look_back.telling`."""
+    tools, dtypes = parts.tools, [np.dtype(name) for name in parts.names]
+    counts, there = [-(-dtype.itemsize // 4) for dtype in dtypes], np.uint64(1 << 32)
+    each = lanes * sum(counts)
+
+    def words_at(address: int, row: int, count: int, place: int, is_written: bool) -> Any:
+        # Behind two words of the head.
+        first = 2 + (row * count + place) * each
+        return iter([_element(address, first + k, TABLE["uint64"], 1, is_written) for k in range(each)])
+
+    def read(address: int, row: int, count: int, place: int) -> Any:
+        words, numbers = words_at(address, row, count, place, False), []
+        for _ in range(lanes):
+            lane = []
+            for dtype, many in zip(dtypes, counts, strict=True):
+                found = np.array([next(words)[0] for _ in range(many)])
+                # Blocks run one after the other: what is not there yet never will be.
+                if not (found & there).all():
+                    raise RuntimeError("a block waits for one that has not begun")
+                lane.append(found.astype(np.uint32).view(np.uint8)[: dtype.itemsize].view(dtype)[0])
+            numbers.append(tuple(lane))
+        return tools.by_part(numbers), True
+
+    def tell(address: int, row: int, count: int, place: int, given: Any) -> None:
+        words = words_at(address, row, count, place, True)
+        for numbers in tools.by_lane(given):
+            for number, dtype, many in zip(numbers, dtypes, counts, strict=True):
+                bits = np.zeros(4 * many, np.uint8)
+                bits[: dtype.itemsize] = np.asarray(number, dtype).reshape(1).view(np.uint8)
+                for half in bits.view(np.uint32):
+                    next(words)[0] = np.uint64(half) | there
+
+    return read, tell
