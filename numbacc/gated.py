@@ -223,8 +223,8 @@ def _call(
     # The short way, for device arrays; all else, and all that is wrong, is checked in `_find`.
     if type(axis) is int:
         try:
-            own = None if given is None else (given._numbacc_layout,)
-            plan = _plans.hit((direction, kind, axis, gate, False, tuple(map(_layout, arguments)), own))
+            own = None if given is None else given._numbacc_layout
+            plan = _plans.hit((direction, kind, axis, gate, False, own, *map(_layout, arguments)))
         except Exception:  # NumPy's arrays have no such layout, and of what is foreign an attribute may raise anything
             pass
     if plan is None:
@@ -266,7 +266,9 @@ def _find(
     out_layouts = None if outs is None else tuple([operands.layout_of(a) for a in outs])
     if type(axis) is not int:  # 1.0 and True would be found in the cache under 1
         axis = normalize_axis(axis, max(layouts[-1].ndim, 1), names[-1])
-    return _plans.find((direction, kind, axis, gate, paired, layouts, out_layouts)), inputs, outs
+    # One array's layout stands for itself: a tuple less to make for each call.
+    target = out_layouts[0] if out_layouts is not None and len(out_layouts) == 1 else out_layouts
+    return _plans.find((direction, kind, axis, gate, paired, target, *layouts)), inputs, outs
 
 
 _NAMES = {"forward": ("x",), "backward": ("dy", "x")}
@@ -384,5 +386,10 @@ def planned(direction: str, kind: str, inputs: tuple[Layout, ...], outs: tuple[L
     return _plan(direction, kind, -1, "second", False, inputs, outs)
 
 
-_plans = PlanCache(_plan, count=1024)
+def _made(direction: str, kind: str, axis: int, gate: str, paired: bool, target: Any, *inputs: Layout) -> MapPlan:
+    """The plan of a key."""
+    return _plan(direction, kind, axis, gate, paired, inputs, (target,) if isinstance(target, Layout) else target)
+
+
+_plans = PlanCache(_made, count=1024)
 cache_info, cache_clear, cache_limit = functions_of(_plans, __name__)

@@ -196,8 +196,8 @@ def test_overlap_is_looked_for_wherever_arrays_lie(log):
 def test_a_launch_that_fails_is_told(monkeypatch):
     given = lists()
     ew.adamw_step(*given, 1)
-    (plan,) = ew.stepping.plans._plans.values()
-    monkeypatch.setattr(plan._lists.last, "_launch", lambda *words: 700)
+    (plan,) = ew.stepping.plans.known.values()
+    monkeypatch.setattr(plan._lists.last, "launch", lambda *words: 700)
     monkeypatch.setattr(list_executable.Kernel, "launch_unchecked", lambda *words: 700)
     with pytest.raises(numbacc.LibraryError):
         ew.adamw_step(*given, 2)
@@ -207,15 +207,15 @@ def test_another_threads_use_meanwhile_is_noted(log, monkeypatch):
     """The short way looks at arrays before and behind the launch."""
     s, given = numbacc.stream(), lists()
     ew.adamw_step(*given, 1)
-    (plan,) = ew.stepping.plans._plans.values()
-    launch = plan._lists.last._launch
+    (plan,) = ew.stepping.plans.known.values()
+    launch = plan._lists.last.launch
 
     def meanwhile(*words):
         numbacc.asnumpy(given[1][0], stream=s)
         given[0][0].copy_to_device(np.ones(10, np.float32), stream=s)
         return launch(*words)
 
-    monkeypatch.setattr(plan._lists.last, "_launch", meanwhile)
+    monkeypatch.setattr(plan._lists.last, "launch", meanwhile)
     ew.adamw_step(*given, 2)
     launched = log.named("launch")[-1]
     with s:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import struct
 import weakref
 
 import numpy as np
@@ -243,12 +244,15 @@ def test_launchers_keep_what_threads_make_of_them_at_once():
     with numbacc.graph():
         gated.forward(x)
     launcher = gated.forward_plan(x).last.launcher
-    first = launcher.launch_unchecked.args[0]
-    alive = {ctypes.addressof(each) for each in launcher._templates}
+    calls = [launcher.launch_unchecked]
     del launcher.__dict__["launch_unchecked"]
-    second = launcher.launch_unchecked.args[0]
-    alive |= {ctypes.addressof(each) for each in launcher._templates}
-    assert {first, second} <= {ctypes.addressof(each) for each in launcher._templates} and first in alive
+    calls.append(launcher.launch_unchecked)
+    del launcher
+    gc.collect()
+    # What a call reads is what it keeps.
+    kept = [call.__module__[0] for call in calls]
+    assert [struct.unpack("<2Q", call.__self__)[1] for call in calls] == [ctypes.addressof(each) for each in kept]
+    assert kept[0] is not kept[1]
 
 
 def test_what_cannot_be_freed_fails_no_allocation_of_others():

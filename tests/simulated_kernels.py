@@ -190,12 +190,12 @@ def test_a_kernel_for_pairs_can_be_launched_on_others(place, start):
     check_launched(launcher_class()(geometry.for_any_alignment(order, alignment)), places, one, other)
     if any(start):
         with pytest.raises(IndexError, match="misaligned"):
-            launcher_class()(order._replace(alignment=tuple(alignment))).launch(0, *places, 0, 0, 0, 0)
+            launcher_class()(order._replace(alignment=tuple(alignment))).launch(0, 0, places, ())
 
 
 def check_launched(launcher, places, one, other):
     base = other.place.get(other.base)
-    assert not launcher.launch(0, *places, 0, 0, 0, 0)
+    assert not launcher.launch(0, 0, places, ())
     np.testing.assert_array_equal(bits(other.now()), bits(one.values))
     other.within(base)[...] = one.values
     np.testing.assert_array_equal(bits(other.place.get(other.base)), bits(base))

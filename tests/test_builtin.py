@@ -7,20 +7,21 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from skips import skip
 
-from numbacc.base.codes import WRONG_CONTEXT
+from numbacc.base.codes import MANY_ARRAYS, WRONG_CONTEXT
 from numbacc.base.dispatch import simulated
 
 if simulated():
     skip("not simulated", allow_module_level=True)
 
 from numbacc.device import native
-from numbacc.device.builtin import bound
+from numbacc.device.builtin import bound, bound_to_arrays
 
 word = ctypes.c_uint64
 CONTEXT = 0x7F12_3456_7890
@@ -119,7 +120,7 @@ def test_a_call_may_come_when_the_interpreter_ends():
     code = """
 import ctypes, os, sys
 from numbacc.device import native
-from numbacc.device.builtin import bound
+from numbacc.device.builtin import bound, bound_to_arrays
 
 class Last:
     def __init__(self):
@@ -133,3 +134,83 @@ sys.last_of_all = Last()  # sys is the last module to go
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert done.stdout == "0" and done.stderr == ""
+
+
+# ---------------------------------------------------------------- lists of arrays
+
+
+@pytest.fixture(scope="module")
+def told():
+    """What is called as executables are, and answers with what its compiled function found: stream, scratch, words."""
+    import numba
+
+    from numbacc.device.native_words import load_word, store_word
+
+    seen = (ctypes.c_int64 * (3 + MANY_ARRAYS))()
+
+    @numba.njit(numba.int64(*[numba.int64] * 4), nogil=True)
+    def note(first, stream, scratch, arrays):
+        store_word(first, 0, stream)
+        store_word(first, 1, scratch)
+        for k in range(MANY_ARRAYS):
+            store_word(first, 2 + k, load_word(arrays, k))
+        return -5
+
+    call = bound_to_arrays(note, seen)
+
+    def answer(*arguments):
+        seen[:] = [7] * len(seen)
+        assert call(*arguments) == -5
+        return [number % 2**64 for number in seen[:-1]]
+
+    answer.call, answer.seen = call, seen
+    return answer
+
+
+@given(words, words, st.lists(words, max_size=14), st.lists(words, max_size=10))
+def test_addresses_and_scalars_are_one_behind_the_other(told, stream, scratch, addresses, scalars):
+    wanted = [stream, scratch, *addresses, *scalars, *[0] * (MANY_ARRAYS - len(addresses) - len(scalars))]
+    for one, other in ((addresses, tuple(scalars)), (tuple(addresses), scalars)):
+        assert told(stream, scratch, one, other) == [number % 2**64 for number in wanted]
+
+
+def test_more_words_than_there_is_room_for(told):
+    told(0, 0, [1] * (MANY_ARRAYS - 1), (2,))
+    for addresses, scalars in (([1] * MANY_ARRAYS, (2,)), ([1] * (MANY_ARRAYS + 1), ()), ([1], [2] * 1000)):
+        told.seen[:] = [7] * len(told.seen)
+        with pytest.raises(TypeError):
+            told.call(0, 0, addresses, scalars)
+        assert list(told.seen) == [7] * len(told.seen)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *((), (0, 0, ()), (0, 0, (), (), ())),
+        *(("x", 0, (), ()), (0, None, (), ()), (0, 0, 5, ()), (0, 0, [None], ()), (0, 0, (), (1, "x"))),
+    ],
+)
+def test_what_is_no_list_of_integers_is_refused(told, wrong):
+    with pytest.raises(TypeError):
+        told.call(*wrong)
+
+
+def test_a_builtin_keeps_its_template_and_no_more(told):
+    """Launchers come and go with the plans that they belong to, also while they are called."""
+
+    class Kept:
+        pass
+
+    template, kept = (ctypes.c_uint64 * 2)(), Kept()
+    alive = weakref.ref(kept)
+    launch = bound_to_arrays(native.launch, template, kept)
+    before = sys.getrefcount(template)
+    del kept
+    assert alive()
+    del launch
+    assert not alive() and sys.getrefcount(template) == before - 1
+    numbers = [5_000_000_001, 5_000_000_002]
+    counts = [sys.getrefcount(number) for number in numbers]
+    for _ in range(100):
+        told(0, 0, numbers, numbers)
+    assert [sys.getrefcount(number) for number in numbers] == counts

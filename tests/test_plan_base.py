@@ -46,7 +46,7 @@ def test_the_longest_unused_is_dropped(count):
         kept = [*kept, key][-count:] if count else []
         assert cache.find((key,)).key == key
         assert cache.info() == (hits, misses, count, len(kept), None, 0)
-    assert {key for (key,) in cache._plans} == set(kept)
+    assert {key for (key,) in cache.known} == set(kept)
     assert cache.hit((99,)) is None
     assert cache.info().misses == misses == len(made)
 
@@ -58,10 +58,10 @@ def test_bytes_are_bounded_also_when_they_become_known_later():
     for plan in plans[:3]:
         plan.library_bytes = 50
         plan.cache.trim()
-    assert {key for (key,) in cache._plans} == {0, 2, 3}
+    assert {key for (key,) in cache.known} == {0, 2, 3}
     assert cache.info()[2:] == (10, 3, 100, 100)
     assert cache.limit(None, 60) == (10, 60)
-    assert {key for (key,) in cache._plans} == {0, 3}
+    assert {key for (key,) in cache.known} == {0, 3}
     assert cache.limit(0, None) == (0, 60)
     assert cache.info().currsize == 0
     plans[3].library_bytes = 1000  # dropped, and known to it
@@ -123,7 +123,7 @@ def test_threads_share_a_cache():
         sys.setswitchinterval(interval)
     assert not found
     info = cache.info()
-    assert info.currsize == len(cache._plans) <= info.maxsize
+    assert info.currsize == len(cache.known) <= info.maxsize
 
 
 def test_threads_that_make_a_plan_at_once_get_the_same():

@@ -60,10 +60,7 @@ class DeviceArray(Operators, NumbaArray):
         self._numbacc_layout = layout
         self._address = address
         self._storage = storage
-        if readonly:
-            self._readonly = True
-
-    _readonly = False
+        self._readonly = readonly
 
     shape = property(lambda self: self._numbacc_layout.shape)
     strides = property(lambda self: self._numbacc_layout.strides)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..arrays.operands import Array
-from .calling import NO_SCALES, prepared, run
+from .calling import NO_EXTRAS, NO_SCALES, prepared, run
 from .plans import AttentionPlan
 
 
@@ -117,7 +117,9 @@ def forward(
         array([[0. ],
                [0.5]])
     """
-    extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v)
+    extras = NO_EXTRAS
+    if not (bias is None is alibi is seq_len_q is seq_len_kv is page_table_k is page_table_v):
+        extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v)
     options = (
         mask, scale, dropout, layout, max_len_q, max_len_kv, return_stats, False, deterministic, workspace_limit,
         return_amax,
@@ -189,7 +191,9 @@ def backward(
         >>> dv[0, 0, 0]
         array([1., 1., 1., 1.])
     """
-    extras = (bias, alibi, seq_len_q, seq_len_kv, None, None)
+    extras = NO_EXTRAS
+    if not (bias is None is alibi is seq_len_q is seq_len_kv):
+        extras = (bias, alibi, seq_len_q, seq_len_kv, None, None)
     options = (
         mask, scale, dropout, layout, max_len_q, max_len_kv, False, bias_grad, deterministic, workspace_limit, False,
     )  # fmt: skip

@@ -21,9 +21,20 @@ def _forget() -> None:
 
 #: A call's scales where it has none.
 NO_SCALES = (None,) * len(SCALES)
+#: Its EXTRAS before the offset where it has none.
+NO_EXTRAS = (None,) * (len(EXTRAS) - len(SCALES) - 1)
 #: The layouts of its EXTRAS where it has none.
-_NO_EXTRAS = (None,) * len(EXTRAS)
-_plans = PlanCache(lambda *parts: AttentionPlan(Call(*parts)), count=1024, forget=_forget)
+_NO_LAYOUTS = (None,) * len(EXTRAS)
+
+
+def _made(direction: str, options: Any, extras: Any, has_out: bool, *layouts: Any) -> AttentionPlan:
+    """The plan of a key: `layouts` are of the operands, and of the results where they are given."""
+    count = len(OPERANDS[direction])
+    outs = layouts[count:] if has_out else None
+    return AttentionPlan(Call(direction, layouts[:count], extras or _NO_LAYOUTS, outs, Options(*options)))
+
+
+_plans = PlanCache(_made, count=1024, forget=_forget)
 
 
 def run(
@@ -42,7 +53,8 @@ def run(
     Args:
         direction: a key of `problem.OPERANDS`.
         arrays: its operands.
-        extras: those of `problem.EXTRAS` before the offset, None where they are not given.
+        extras: those of `problem.EXTRAS` before the offset, None where they are not given; NO_EXTRAS itself where there
+            are none.
         offset: an array, or a number, which is no array of the plan: it is passed when it runs.
         options: the fields of `Options`, as the user gave them. No more than a tuple, which is made in less time.
         out, seed, stream: as the user gave them.
@@ -51,33 +63,31 @@ def run(
     handle = handle_of(stream)
     is_plain = type(seed) is int and type(offset) is int and not (seed or offset)
     pair = (0, 0) if is_plain else numbers(seed, offset)
-    given = (*extras, None if is_plain or is_number(offset) else offset)
+    place = None if is_plain or is_number(offset) else offset
     # The short way, for numbacc's own arrays: the path where a tenth of a microsecond counts.
     if _is_usual(options):
-        plan, outs, layouts, inputs = None, None, _NO_EXTRAS, arrays
+        plan, outs, layouts, inputs, known = None, None, None, arrays, arrays
         try:
             if out is not None:
                 outs = out if type(out) is tuple else (out,)
-            for each in given if scales is NO_SCALES else scales:
-                if each is not None:
-                    layouts = tuple([None if each is None else each._numbacc_layout for each in (*given, *scales)])
-                    inputs = (*arrays, *[each for each in (*given, *scales) if each is not None])
-                    break
-            plan = _plans.hit(
-                (
-                    direction,
-                    tuple([array._numbacc_layout for array in arrays]),
-                    layouts,
-                    None if outs is None else tuple([each._numbacc_layout for each in outs]),
-                    options,
-                )
-            )
+                known = arrays + outs
+            if extras is not NO_EXTRAS or place is not None or scales is not NO_SCALES:
+                given = (*extras, place, *scales)
+                layouts = _without_none(tuple([None if each is None else each._numbacc_layout for each in given]))
+                inputs = (*arrays, *[each for each in given if each is not None])
+            key = (direction, options, layouts, outs is not None, *[each._numbacc_layout for each in known])
+            plan = _plans.hit(key)
         except Exception:  # NumPy's arrays have no such layout, and of what is foreign an attribute may raise anything
             pass
         if plan is not None:
             return plan.run(inputs, outs, out, handle, plan.passed(*pair) if plan.takes_scalars else ())
-    plan, found, outs = _find(direction, arrays, (*given, *scales), Options(*options), out, handle)
+    plan, found, outs = _find(direction, arrays, (*extras, place, *scales), Options(*options), out, handle)
     return plan.run(found, outs, out, handle, plan.passed(*pair))
+
+
+def _without_none(extras: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """The layouts of a call's EXTRAS as keys have them: None where there are none."""
+    return None if extras == _NO_LAYOUTS else extras
 
 
 def _is_usual(options: tuple[Any, ...]) -> bool:
@@ -106,13 +116,9 @@ def _find(
         for each, name in zip(extras, EXTRAS, strict=True)
     ]
     outs = outs_of(out, handle)
-    key = (
-        direction,
-        tuple(operands.layout_of(array) for array in inputs),
-        tuple(None if each is None else operands.layout_of(each) for each in found),
-        None if outs is None else tuple(operands.layout_of(each) for each in outs),
-        plain(options),
-    )
+    layouts = _without_none(tuple(None if each is None else operands.layout_of(each) for each in found))
+    known = [operands.layout_of(each) for each in (*inputs, *(outs or ()))]
+    key = (direction, plain(options), layouts, outs is not None, *known)
     return _plans.find(key), [*inputs, *(each for each in found if each is not None)], outs
 
 

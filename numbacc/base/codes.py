@@ -15,9 +15,9 @@ MAY_OVERLAP = -4
 #: An allocation's CUresult comes back as FAILED - CUresult.
 FAILED = -1024
 
-#: Arrays, and words of scalar arguments behind them, that a launch takes; what is not there is 0. Few operations have
-#: more, and each further argument makes a call slower.
+#: Arrays that cuBLASLt's algorithms look at the alignment of: a, b, c, out, bias or bias_grad, aux.
 ARRAYS = 6
+#: Arrays, and words of scalar arguments behind them, that a launch takes.
 MANY_ARRAYS = 24
 
 #: Arrays of a matrix product: a, b, c, out, bias or bias_grad, aux, and the scales of a, b, c, d and amax.
@@ -26,12 +26,7 @@ MATMUL_ARRAYS = ARRAYS + 5
 ALIGNED = 256
 
 
-def capacity_for(count: int) -> int:
-    """How many words a call takes whose kernel needs this many.
-
-    Raises:
-        ShapeError: there are more than any call takes.
-    """
+def check_count(count: int) -> None:
+    """Raise ShapeError where an operation has more arrays and words of scalar arguments than a launch takes."""
     if count > MANY_ARRAYS:
         raise ShapeError(f"an operation on {count} arrays and scalars: at most {MANY_ARRAYS}")
-    return ARRAYS if count <= ARRAYS else MANY_ARRAYS

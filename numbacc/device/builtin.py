@@ -2,18 +2,22 @@
 
 Numba's dispatcher looks at the type of every argument and boxes them one by one: 50 ns each, and 200 for the call. What
 operations call takes integers only, so that a builtin made here, in machine code, need not look: 100 ns for all of it.
+What is launched takes arrays' addresses as the lists that there are, which need not be spread over arguments first.
 """
 
 from __future__ import annotations
 
 import ctypes
+import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
 from llvmlite import binding, ir
 from numba.core import cgutils
+
+from ..base.codes import MANY_ARRAYS
 
 _WORD, _INT = ir.IntType(64), ir.IntType(32)
 _FASTCALL = 0x80  # METH_FASTCALL: the arguments come as a C array
@@ -23,6 +27,11 @@ _PYTHON = {
     "PyLong_AsUnsignedLongLongMask": (_WORD, 1),
     "PyLong_FromLongLong": (_WORD, 1),
     "PyErr_Occurred": (_WORD, 0),
+    "PyErr_BadArgument": (_INT, 0),
+    "PyBytes_AsString": (_WORD, 1),
+    "PySequence_Size": (_WORD, 1),
+    "PySequence_GetItem": (_WORD, 2),
+    "Py_DecRef": (ir.VoidType(), 1),
     "PyEval_SaveThread": (_WORD, 0),
     "PyEval_RestoreThread": (ir.VoidType(), 1),
     "PyCapsule_IsValid": (_INT, 2),
@@ -49,26 +58,66 @@ _MOST = 8
 def bound(function: Any, first: int) -> Callable[..., int]:
     """`functools.partial(function, first)` of a compiled function that takes up to 8 integers more, only faster.
 
-    As the function does when Numba calls it, it lets other threads run. It is never freed. Integers of more than 64
-    bits lose the others; the wrong number of arguments is not noticed.
+    As the function does when Numba calls it, it lets other threads run. Integers of more than 64 bits lose the others;
+    the wrong number of arguments is not noticed.
     """
+    return builtin(function.__name__, _code(_define_words), _bound_words(function, first))
+
+
+def bound_to_arrays(
+    function: Any, template: Any, kept: Any = None
+) -> Callable[[int, int, Sequence[int], Sequence[int]], int]:
+    """What calls a compiled function(template, stream, scratch, words) as `Executable.launch` is called: with lists.
+
+    The function gets addresses: of the template, memory of ctypes, and of the words, which are the arrays' addresses
+    and the scalars behind them, in room for `MANY_ARRAYS`, zeros at the end. As `bound` it lets other threads run. More
+    words than there is room for are a TypeError.
+
+    What is returned keeps the template, and what else is to be kept: whoever made it may be gone while it is called.
+    """
+    own = _bound_words(function, ctypes.addressof(template))
+    return builtin(function.__name__, _code(_define_arrays), own, (template, kept))
+
+
+def _bound_words(function: Any, first: int) -> bytes:
+    """What the machine code of a bound function finds as its own: the function's address, and the first argument."""
+    return struct.pack("<2Q", _address_of(function), first % 2**64)
+
+
+@lru_cache(maxsize=64)
+def _address_of(function: Any) -> int:
+    """The address of what Numba compiled, which is never freed: finalizers may call it when the interpreter ends."""
     (compiled,) = function.overloads.values()
-    address = compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
-    words = (ctypes.c_uint64 * 2)(address, first % 2**64)
-    _immortal((compiled, words))  # finalizers may call it when the interpreter ends
-    return builtin(function.__name__, _code(), ctypes.addressof(words))
+    _immortal(compiled)
+    return int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name))
 
 
-def builtin(name: str, code: int, self: int) -> Callable[..., Any]:
-    """The function of Python that machine code with the signature of METH_FASTCALL is; `self` is its first argument."""
+def builtin(name: str, code: int, self: Any, kept: Any = None) -> Callable[..., Any]:
+    """The function of Python that machine code with the signature of METH_FASTCALL is.
+
+    Args:
+        name, code: its name, and the machine code's address.
+        self: its first argument.
+        kept: what lives as long as it; it stands where Python has the name of a module.
+    """
+    made: Callable[..., Any] = _maker()(_method(name, code), self, kept)
+    return made
+
+
+@lru_cache(maxsize=1)
+def _maker() -> Any:
+    return ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)(
+        ("PyCFunction_NewEx", ctypes.pythonapi)
+    )
+
+
+@lru_cache(maxsize=64)
+def _method(name: str, code: int) -> int:
+    """The address of a PyMethodDef."""
     method = _Method(name.encode(), code, _FASTCALL, None)
     # The end of the interpreter does not free it: builtins that are still there look at their method.
     _immortal(method)
-    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
-        ("PyCFunction_NewEx", ctypes.pythonapi)
-    )
-    made: Callable[..., Any] = make(ctypes.addressof(method), self, None)
-    return made
+    return ctypes.addressof(method)
 
 
 def _immortal(kept: Any) -> None:
@@ -78,11 +127,11 @@ def _immortal(kept: Any) -> None:
 _lock = threading.Lock()
 
 
-@lru_cache(maxsize=1)
-def _code() -> int:
+@lru_cache(maxsize=2)
+def _code(define: Callable[[ir.Module], None]) -> int:
     """The address of a METH_FASTCALL function that calls what is bound."""
     module = ir.Module("numbacc_builtin")
-    _define(module)
+    define(module)
     return int(compiled_forever(module).get_function_address("call"))
 
 
@@ -109,34 +158,94 @@ def python(builder: ir.IRBuilder, name: str, *arguments: Any) -> Any:
     return builder.call(builder.inttoptr(ir.Constant(_WORD, address), kind.as_pointer()), arguments)
 
 
-def _define(module: ir.Module) -> None:
-    """PyObject *call(PyObject *self, PyObject *const *arguments, Py_ssize_t count): self is the words' address."""
-    pointer, zero = _WORD.as_pointer(), ir.Constant(_WORD, 0)
-    function = ir.Function(module, ir.FunctionType(_WORD, [_WORD, pointer, _WORD]), "call")
-    self, arguments, count = function.args
-    builder = ir.IRBuilder(function.append_basic_block("entry"))
+def _define_words(module: ir.Module) -> None:
+    """PyObject *call(PyObject *self, PyObject *const *arguments, Py_ssize_t count), of integers."""
+    builder, self, arguments, count = _begun(module)
     # Those that are not given are 0: C's calling conventions let a function leave its last parameters unread.
-    table = builder.bitcast(builder.alloca(ir.ArrayType(_WORD, _MOST)), pointer)
-    slots = [builder.gep(table, [ir.Constant(_WORD, k)]) for k in range(_MOST)]
-    for slot in slots:
-        builder.store(zero, slot)
-    # Numba's own convention: an address for the result, one for what is raised (nothing), and the arguments.
-    result, raised = builder.alloca(_WORD), builder.alloca(pointer)
+    table = _zeros(builder, _MOST)
     most = ir.Constant(_WORD, _MOST)
     given = builder.select(builder.icmp_unsigned("<", count, most), count, most)
     with cgutils.for_range(builder, given) as each:
-        k = each.index
-        value = python(builder, "PyLong_AsUnsignedLongLongMask", builder.load(builder.gep(arguments, [k])))
-        with builder.if_then(builder.icmp_unsigned("==", value, ir.Constant(_WORD, -1)), likely=False):
-            failed = builder.icmp_unsigned("!=", python(builder, "PyErr_Occurred"), zero)
-            with builder.if_then(failed, likely=False):
-                builder.ret(zero)
-        builder.store(value, builder.gep(table, [k]))
-    words = builder.inttoptr(python(builder, "PyLong_AsUnsignedLongLongMask", self), pointer)
-    address, bound_one = (builder.load(builder.gep(words, [ir.Constant(_WORD, k)])) for k in (0, 1))
-    kind = ir.FunctionType(_INT, [pointer, pointer.as_pointer(), *[_WORD] * (1 + _MOST)])
-    values = [builder.load(slot) for slot in slots]
+        value = _integer(builder, builder.load(builder.gep(arguments, [each.index])))
+        builder.store(value, builder.gep(table, [each.index]))
+    _call(builder, self, [builder.load(builder.gep(table, [ir.Constant(_WORD, k)])) for k in range(_MOST)])
+
+
+def _define_arrays(module: ir.Module) -> None:
+    """The same of four: stream, scratch, and two lists."""
+    builder, self, arguments, count = _begun(module)
+    zero, room = ir.Constant(_WORD, 0), ir.Constant(_WORD, MANY_ARRAYS)
+    _refuse(builder, builder.icmp_unsigned("!=", count, ir.Constant(_WORD, 4)))
+    stream, scratch, *lists = (builder.load(builder.gep(arguments, [ir.Constant(_WORD, k)])) for k in range(4))
+    words = [_integer(builder, stream), _integer(builder, scratch)]
+    table, filled = _zeros(builder, MANY_ARRAYS), builder.alloca(_WORD)
+    builder.store(zero, filled)
+    for numbers in lists:
+        length = python(builder, "PySequence_Size", numbers)
+        _fail(builder, builder.icmp_signed("<", length, zero))
+        before = builder.load(filled)
+        after = builder.add(before, length)
+        _refuse(builder, builder.icmp_unsigned(">", after, room))
+        with cgutils.for_range(builder, length) as each:
+            item = python(builder, "PySequence_GetItem", numbers, each.index)
+            _fail(builder, builder.icmp_unsigned("==", item, zero))
+            value = python(builder, "PyLong_AsUnsignedLongLongMask", item)
+            python(builder, "Py_DecRef", item)
+            _fail_of_minus_one(builder, value)
+            builder.store(value, builder.gep(table, [builder.add(before, each.index)]))
+        builder.store(after, filled)
+    _call(builder, self, [*words, builder.ptrtoint(table, _WORD)])
+
+
+def _begun(module: ir.Module) -> tuple[ir.IRBuilder, Any, Any, Any]:
+    """(what builds the function, self, arguments, count)"""
+    function = ir.Function(module, ir.FunctionType(_WORD, [_WORD, _WORD.as_pointer(), _WORD]), "call")
+    return ir.IRBuilder(function.append_basic_block("entry")), *function.args
+
+
+def _zeros(builder: ir.IRBuilder, count: int) -> Any:
+    """So many words of 0 on the stack."""
+    table = builder.bitcast(builder.alloca(ir.ArrayType(_WORD, count)), _WORD.as_pointer())
+    for k in range(count):
+        builder.store(ir.Constant(_WORD, 0), builder.gep(table, [ir.Constant(_WORD, k)]))
+    return table
+
+
+def _integer(builder: ir.IRBuilder, given: Any) -> Any:
+    """A Python integer as a word."""
+    value = python(builder, "PyLong_AsUnsignedLongLongMask", given)
+    _fail_of_minus_one(builder, value)
+    return value
+
+
+def _fail_of_minus_one(builder: ir.IRBuilder, value: Any) -> None:
+    """Return where -1 says that there was no integer."""
+    with builder.if_then(builder.icmp_unsigned("==", value, ir.Constant(_WORD, -1)), likely=False):
+        _fail(builder, builder.icmp_unsigned("!=", python(builder, "PyErr_Occurred"), ir.Constant(_WORD, 0)))
+
+
+def _fail(builder: ir.IRBuilder, failed: Any) -> None:
+    """Return what tells Python of the error that it has been told of."""
+    with builder.if_then(failed, likely=False):
+        builder.ret(ir.Constant(_WORD, 0))
+
+
+def _refuse(builder: ir.IRBuilder, refused: Any) -> None:
+    """Return with a TypeError."""
+    with builder.if_then(refused, likely=False):
+        python(builder, "PyErr_BadArgument")
+        builder.ret(ir.Constant(_WORD, 0))
+
+
+def _call(builder: ir.IRBuilder, self: Any, values: list[Any]) -> None:
+    """Call what is bound, while other threads run, and return its result."""
+    pointer = _WORD.as_pointer()
+    words = builder.inttoptr(python(builder, "PyBytes_AsString", self), pointer)
+    address, first = (builder.load(builder.gep(words, [ir.Constant(_WORD, k)])) for k in (0, 1))
+    # Numba's own convention: an address for the result, one for what is raised (nothing), and the arguments.
+    result, raised = builder.alloca(_WORD), builder.alloca(pointer)
+    kind = ir.FunctionType(_INT, [pointer, pointer.as_pointer(), *[_WORD] * (1 + len(values))])
     state = python(builder, "PyEval_SaveThread")
-    builder.call(builder.inttoptr(address, kind.as_pointer()), [result, raised, bound_one, *values])
+    builder.call(builder.inttoptr(address, kind.as_pointer()), [result, raised, first, *values])
     python(builder, "PyEval_RestoreThread", state)
     builder.ret(python(builder, "PyLong_FromLongLong", builder.load(result)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Iterable, Sequence
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from typing import Any
 
 from numbacc_bindings.driver import (
@@ -22,11 +22,12 @@ from numbacc_bindings.driver import (
     driver,
 )
 
-from ..base.codes import ARRAYS, capacity_for
+from ..base.codes import check_count
 from ..base.dtypes import TABLE
 from ..kernels.row_specs import ROW_BLOCKS
 from ..kernels.specs import LaunchOrder, Limits
 from . import kernel_cache, native, runtime
+from .builtin import bound_to_arrays
 from .contexts import relaxed
 from .memory import with_room
 
@@ -84,9 +85,8 @@ class Launcher:
 
     A GPU that does not know one of the dtypes is a DeviceError.
 
-    Call `launcher.launch(stream, *words)` with `launcher.capacity` words: the arrays' addresses, the words of scalar
-    arguments, and 0 behind the last. It returns 0, the driver's status, or a number of `codes` where the arrays must be
-    checked.
+    Call `launcher.launch(stream, scratch, addresses, scalars)`, as `Executable.launch`: kernels have no scratch memory.
+    It returns 0, the driver's status, or a number of `codes` where the arrays must be checked.
     """
 
     backend = "kernel"
@@ -107,23 +107,17 @@ class Launcher:
         for name in getattr(order.kernel, "dtypes", ()):
             runtime.check_capability(name, TABLE[name].oldest_capability, order.device)
         self.order = order
-        self.capacity = capacity_for(order.arguments)
-        self._native = native.launch if self.capacity == ARRAYS else native.launch_many
+        check_count(order.arguments)
         self._function = load_function(order.kernel, order.device)
         self._cluster = LaunchAttribute(LaunchAttributeId.CLUSTER_DIMENSION, b"", (order.cluster, 1, 1))
         checked = self._template(order.pairs, driver.address("cuStreamIsCapturing"))
-        #: What the calls below read.
-        self._templates = [checked]
         # A plain attribute, not a method: the call goes straight to compiled code.
-        self.launch = partial(self._native, ctypes.addressof(checked))
+        self.launch = bound_to_arrays(native.launch, checked, self._cluster)
 
     @cached_property
     def launch_unchecked(self) -> Any:
         """`launch` without a check of overlap and capture, for arrays and streams that have been checked."""
-        # Added to a list: two threads may come here at once, each with a template that its calls use.
-        template = self._template((), 0)
-        self._templates.append(template)
-        return partial(self._native, ctypes.addressof(template))
+        return bound_to_arrays(native.launch, self._template((), 0), self._cluster)
 
     def _template(self, pairs: Sequence[tuple[int, ...]], is_capturing: int) -> Any:
         order = self.order

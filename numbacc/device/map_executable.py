@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base.codes import MAY_OVERLAP, capacity_for
+from ..base.codes import MAY_OVERLAP
 from ..base.dispatch import runtime
 from ..base.layout import Layout, View, layout, overlap, same_layout, view
 from ..kernels.formula import Formula
@@ -72,26 +72,22 @@ class Kernel:
         launcher: what launches it.
     """
 
-    workspace_bytes = library_bytes = 0
+    library_bytes = 0
     deterministic = direct = True
 
     def __init__(self, launcher: Any):
         self.launcher = launcher
         self.backend, self.algorithm = launcher.backend, launcher.algorithm
-        self._launch = launcher.launch
-        given = launcher.order.arguments
-        self._padding = (0,) * (capacity_for(given) - given)
+        self.workspace_bytes = 0
+        #: As `Executable.launch`. No method: it is compiled code that is called.
+        self.launch = launcher.launch
 
     def ready(self, addresses: Sequence[int]) -> None:
         """It is loaded."""
 
-    def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
-        """As `Executable.launch`."""
-        return self._launch(stream, *addresses, *scalars, *self._padding)
-
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
         """As `Executable.launch_unchecked`."""
-        return self.launcher.launch_unchecked(stream, *addresses, *scalars, *self._padding)
+        return self.launcher.launch_unchecked(stream, scratch, addresses, scalars)
 
     def check(self, status: int) -> None:
         """Raise DriverError unless a launch's status is 0."""

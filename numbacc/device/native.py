@@ -16,7 +16,6 @@ from ..base.codes import (
     ARRAYS,
     CAPTURING,
     FAILED,
-    MANY_ARRAYS,
     MATMUL_ARRAYS,
     MAY_OVERLAP,
     WRONG_ALIGNMENT,
@@ -53,14 +52,15 @@ _int = types.int64
 _word = stack_words(1)
 _config_words = stack_words(CONFIG_WORDS)
 _argument_words = stack_words(ARGUMENT_BYTES // 8)
-_array_words = stack_words(ARRAYS)
-_many_words = stack_words(MANY_ARRAYS)
 _extra_words = stack_words(5)
 
 
-@njit(inline="always")
-def _launch(template, stream, arrays):
-    """As `launch`, with the arrays' addresses and the scalars in memory."""
+@compiled(_int(*[_int] * 4))
+def launch(template, stream, scratch, arrays):
+    """Launch a template's kernel on arrays, whose addresses are in memory, scalars behind them: a CUresult, or a code.
+
+    Kernels have no scratch memory.
+    """
     if not context_is_current(load_word(template, GET_CURRENT), load_word(template, CONTEXT)):
         return WRONG_CONTEXT
     count = load_word(template, COUNT)
@@ -98,30 +98,6 @@ def _launch(template, stream, arrays):
     for k, word in enumerate((_PARAM_BUFFER, arguments, _PARAM_SIZE, size_word, _PARAM_END)):
         store_word(extra, k, word)
     return invoke(load_word(template, LAUNCH), (config, load_word(template, FUNCTION), 0, extra))
-
-
-@compiled(_int(*[_int] * (2 + ARRAYS)))
-def launch(template, stream, a0, a1, a2, a3, a4, a5):
-    """Launch a template's kernel on arrays at the addresses a0 ..., scalars behind them: a CUresult, or a code."""
-    arrays = _array_words()
-    for k, word in enumerate((a0, a1, a2, a3, a4, a5)):
-        store_word(arrays, k, word)
-    return _launch(template, stream, arrays)
-
-
-@compiled(_int(*[_int] * (2 + MANY_ARRAYS)))
-def launch_many(
-    template, stream, a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20,
-    a21, a22, a23,
-):  # fmt: skip
-    """`launch` with more arrays and scalars."""
-    words = (
-        a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, a21, a22, a23,
-    )  # fmt: skip
-    arrays = _many_words()
-    for k, word in enumerate(words):
-        store_word(arrays, k, word)
-    return _launch(template, stream, arrays)
 
 
 @compiled(_int(*[_int] * 9))

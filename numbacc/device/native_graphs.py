@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from numba import njit, types
 
-from ..base.codes import ARRAYS, CAPTURING, MANY_ARRAYS, MAY_OVERLAP, WRONG_ALIGNMENT, WRONG_CONTEXT
+from ..base.codes import CAPTURING, MAY_OVERLAP, WRONG_ALIGNMENT, WRONG_CONTEXT
 from .host_cache import compiled
 from .native_words import (
     arrays_may_overlap,
@@ -43,14 +43,10 @@ from .native_words import (
 #: for each the address that the kept pack has, of numbers from the start, and the pairs as in a launch template.
 TENSORS = SCRATCH + 1
 
-#: Tensors that a call tells: each further argument makes it slower. Gradients of attention have 11.
-SOME_ARRAYS = 12
-
 #: Numbers of cudnn_graph.h: a variant pack, its attributes, and their types.
 _VARIANT_PACK, _UNIQUE_IDS, _POINTERS, _WORKSPACE, _INT64, _VOID_PTR = 16, 1000, 1001, 1003, 3, 6
 
 _int = types.int64
-_many_words = stack_words(MANY_ARRAYS)
 _pack_word = stack_words(1)
 _scratch_word = stack_words(1)
 
@@ -128,42 +124,18 @@ def _execute(template, checks, stream, scratch, arrays):
     )
 
 
-@compiled(_int(*[_int] * (4 + ARRAYS)))
-def execute(template, checks, stream, scratch, a0, a1, a2, a3, a4, a5):
-    """Queue a template's plan on tensors at the addresses a0 ...: a cudnnStatus_t, or a code.
+@compiled(_int(*[_int] * 4))
+def execute(template, stream, scratch, arrays):
+    """Queue a template's plan on tensors, whose addresses are in memory, with room for MANY_ARRAYS: a cudnnStatus_t,
+    or a code.
 
-    Unless `checks` is 0, it first looks whether they overlap, and whether the stream is being captured. The template
-    belongs to the calling thread, as its handle does.
+    It first looks whether they overlap, and whether the stream is being captured. The template belongs to the calling
+    thread, as its handle does.
     """
-    arrays = _many_words()
-    for k, address in enumerate((a0, a1, a2, a3, a4, a5)):
-        store_word(arrays, k, address)
-    return _execute(template, checks, stream, scratch, arrays)
+    return _execute(template, 1, stream, scratch, arrays)
 
 
-@compiled(_int(*[_int] * (4 + SOME_ARRAYS)))
-def execute_some(template, checks, stream, scratch, a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11):
-    """`execute` with more tensors."""
-    arrays = _many_words()
-    for k, address in enumerate((a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11)):
-        store_word(arrays, k, address)
-    return _execute(template, checks, stream, scratch, arrays)
-
-
-@compiled(_int(*[_int] * (4 + MANY_ARRAYS)))
-def execute_many(
-    template, checks, stream, scratch, a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17,
-    a18, a19, a20, a21, a22, a23,
-):  # fmt: skip
-    """`execute` with as many as there may be."""
-    arrays = _many_words()
-    words = (
-        a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, a21, a22, a23,
-    )  # fmt: skip
-    for k, address in enumerate(words):
-        store_word(arrays, k, address)
-    return _execute(template, checks, stream, scratch, arrays)
-
-
-#: By how many tensors they take, the fewest first.
-CALLS = {ARRAYS: execute, SOME_ARRAYS: execute_some, MANY_ARRAYS: execute_many}
+@compiled(_int(*[_int] * 4))
+def execute_unchecked(template, stream, scratch, arrays):
+    """`execute` for tensors and a stream that have been checked."""
+    return _execute(template, 0, stream, scratch, arrays)

@@ -140,6 +140,9 @@ class WithScratch:
     def __init__(self, runner: Any, scratch: Scratch, deterministic: bool):
         self._runner, self._starts, self._area = runner, tuple(scratch.starts), scratch.nbytes
         self.backend, self.algorithm, self.direct = runner.backend, runner.algorithm, runner.direct
+        self._launch: Any = runner.launch if runner.direct else None
+        #: The last scratch memory, and where its parts are: most calls have the same.
+        self._known: tuple[int, tuple[int, ...]] = (0, self._starts)
         self.workspace_bytes, self.deterministic = scratch.nbytes + runner.workspace_bytes, deterministic
 
     def _addresses(self, addresses: Sequence[int], scratch: int) -> list[int]:
@@ -151,8 +154,12 @@ class WithScratch:
 
     def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
         """As `Executable.launch`."""
-        known = [*addresses, *map(scratch.__add__, self._starts)]
-        return self._runner.launch(stream, scratch + self._area, known, ())
+        last, parts = self._known
+        if last != scratch:
+            parts = tuple([scratch + start for start in self._starts])
+            self._known = scratch, parts
+        # The parts lie behind the arrays, as scalars do.
+        return self._launch(stream, scratch + self._area, addresses, parts)
 
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
         """As `Executable.launch_unchecked`."""

@@ -24,6 +24,8 @@ class _Default(threading.local):
 
 
 _default = _Default()
+#: One for each `with` of a stream, in any thread, that has begun and not ended. Lists grow and shrink at once.
+_entered: list[None] = []
 
 
 class Stream(NotCopied):
@@ -98,6 +100,7 @@ class Stream(NotCopied):
 
     def __enter__(self) -> Stream:
         _default.stack.append((self, _default.handle, devices.default.number))
+        _entered.append(None)
         _default.handle, devices.default.number = self.handle, self.device
         return self
 
@@ -110,6 +113,7 @@ class Stream(NotCopied):
         if all(entered is not self for entered, _, _ in _default.stack):
             raise OptionError("this stream's with block has not begun in this thread, so that it cannot end")
         _, _default.handle, devices.default.number = _default.stack.pop()
+        _entered.pop()
 
     def __repr__(self) -> str:
         where = "" if self.device is None else f", device=cuda:{self.device}"
@@ -227,7 +231,8 @@ def handle_of(stream: Any) -> int:
         OptionError: it is not a stream.
     """
     if stream is None:
-        return _default.handle
+        # What belongs to a thread takes longer to read than anything else here.
+        return _default.handle if _entered else 0
     if type(stream) is Stream:
         return stream.handle
     if isinstance(stream, int) and not isinstance(stream, bool) and 0 <= stream < 2**64:

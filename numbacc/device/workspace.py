@@ -22,7 +22,10 @@ Result = TypeVar("Result")
 MAX_BLOCKS = 32
 _limit = 1 << 30
 
+#: (device, stream, thread) -> block.
 _held: OrderedDict[tuple[int, int, int], Any] = OrderedDict()
+#: The `id` of the block that was moved to the end of these last: most calls use the one that the last call used.
+_recent = 0
 #: Reentrant: what is freed under it is finalized there, and may come back here.
 _lock = threading.RLock()
 
@@ -35,12 +38,20 @@ class _Thread(threading.local):
 
 
 class _Token:
-    __slots__ = ("__weakref__",)
+    """What ends with its thread.
+
+    A later thread may have its number, and then even its blocks, behind all that it queued.
+    """
+
+    __slots__ = ("thread",)
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
 
     def __del__(self, held: Any = _held, lock: Any = _lock) -> None:
         # The default arguments outlive this module: the last thread ends with the interpreter.
         with lock:
-            for key in [key for key in held if key[2] == id(self)]:
+            for key in [key for key in held if key[2] == self.thread]:
                 del held[key]
 
 
@@ -53,6 +64,7 @@ def run(launch: Callable[[int], Result], nbytes: int, device: int, stream: int) 
     Raises:
         DeviceError: not enough GPU memory.
     """
+    global _recent
     if not nbytes:
         return launch(0)
     # The local name keeps the block alive until the work is queued, whatever another thread makes of `_held`.
@@ -62,7 +74,8 @@ def run(launch: Callable[[int], Result], nbytes: int, device: int, stream: int) 
         block = runtime().allocate(nbytes, device, stream)
         if nbytes <= _limit and not runtime().is_capturing(stream):
             with _lock:
-                _held[device, stream, id(_thread.token)] = block
+                _held[device, stream, _thread.token.thread] = block
+                _recent = id(block)
                 _shrink(_limit)
     return launch(block.address)
 
@@ -72,13 +85,17 @@ def held(nbytes: int, device: int, stream: int) -> Any:
 
     Nothing is allocated, so that a stream that may be captured can be asked for. Captured work must not use it.
     """
-    key = (device, stream, id(_thread.token))
-    with _lock:
-        found = _held.get(key)
-        if found is None or found.nbytes < nbytes:
-            return None
-        _held.move_to_end(key)
-        return found
+    global _recent
+    key = (device, stream, threading.get_ident())
+    found = _held.get(key)
+    if found is None or found.nbytes < nbytes:
+        return None
+    if _recent != id(found):
+        with _lock:
+            if _held.get(key) is found:
+                _held.move_to_end(key)
+                _recent = id(found)
+    return found
 
 
 def _shrink(limit: int) -> None:

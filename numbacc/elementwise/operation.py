@@ -49,9 +49,9 @@ def run(row: Row, arguments: tuple[Any, ...], out: Any, where: Any, stream: Any)
             keys.append(own)
             arrays.append(argument)
         else:
-            own = None if out is None else (getattr(out, "_numbacc_layout", None),)
-            if own is None or own[0] is not None:
-                plan = _hit((_made, row, tuple(keys), None, own))
+            own = None if out is None else getattr(out, "_numbacc_layout", None)
+            if out is None or own is not None:
+                plan = plans.hit((_made, row, None, own, *keys))
                 if plan is not None:
                     try:
                         scalars = plan.scalars(numbers) if numbers else ()
@@ -78,11 +78,12 @@ def run_one(row: Row, x: Any, out: Any, where: Any, stream: Any) -> Any:
     """`run` for one array, the short way written out."""
     if where is None:
         try:
-            own = None if out is None else (out._numbacc_layout,)
-            plan = _hit((_made, row, (x._numbacc_layout,), None, own))
+            plan = _known.get((_made, row, None, None if out is None else out._numbacc_layout, x._numbacc_layout))
         except Exception:  # of what is foreign an attribute may raise anything
             plan = None
         if plan is not None:
+            # As `PlanCache.hit`.
+            plans.hits = plan.used = plans.hits + 1
             return plan.run((x,), None if out is None else (out,), out, handle_of(stream))
     return run(row, (x,), out, where, stream)
 
@@ -93,11 +94,12 @@ def run_two(row: Row, x: Any, y: Any, out: Any, where: Any, stream: Any) -> Any:
         kind = type(y)
         is_number = kind is float or kind is int
         try:
-            own = None if out is None else (out._numbacc_layout,)
-            plan = _hit((_made, row, (x._numbacc_layout, kind if is_number else y._numbacc_layout), None, own))
+            own = None if out is None else out._numbacc_layout
+            plan = _known.get((_made, row, None, own, x._numbacc_layout, kind if is_number else y._numbacc_layout))
         except Exception:
             plan = None
         if plan is not None:
+            plans.hits = plan.used = plans.hits + 1
             outs = None if out is None else (out,)
             if not is_number:
                 return plan.run((x, y), outs, out, handle_of(stream))
@@ -191,19 +193,21 @@ def _find(
         mask = operands.as_array(where, "where", handle)
         arrays += [mask, *outs]
     own = None if outs is None else tuple(operands.layout_of(each) for each in outs)
-    key = (_made, row, tuple(keys), None if mask is None else operands.layout_of(mask), own)
+    target = own[0] if own is not None and len(own) == 1 else own
+    key = (_made, row, None if mask is None else operands.layout_of(mask), target, *keys)
     return plans.find(key), arrays, outs, numbers
 
 
 def planned(row: Row, given: tuple[Any, ...], outs: tuple[Layout, ...] | None = None) -> ElementwisePlan:
     """A plan of arrays (layouts) that need not exist and numbers (their types), in no cache."""
-    return _made(row, given, None, outs)
+    return _made(row, None, outs, *given)
 
 
-def _made(row: Row, given: tuple[Any, ...], mask: Any, outs: Any) -> ElementwisePlan:
-    return ElementwisePlan(row, plan_of(row, given, mask, outs))
+def _made(row: Row, mask: Layout | None, outs: Layout | tuple[Layout, ...] | None, *given: Any) -> ElementwisePlan:
+    # Keys have one layout as it is: a tuple less to make for each call.
+    return ElementwisePlan(row, plan_of(row, given, mask, (outs,) if isinstance(outs, Layout) else outs))
 
 
-_hit = plans.hit
+_known = plans.known
 
 __all__ = ["ElementwisePlan", "find", "planned", "run", "run_one", "run_two"]

@@ -17,6 +17,7 @@ from numbacc_bindings.driver import driver
 from ..base.codes import ALIGNED, ARRAYS
 from ..base.dtypes import TABLE
 from ..device import native, runtime
+from ..device.builtin import bound
 from . import cublaslt_rules
 from .choices import Algorithm, Choices, Proposals, gpu_model
 from .cublaslt_rules import WRONG, Told, best
@@ -308,7 +309,7 @@ class Runner:
         # A plain attribute, not a method: the call goes straight to compiled code.
         self.launch = partial(native.matmul, ctypes.addressof(self._checked))
         #: (stream, a, b, out, bias, aux): `launch` without factors, C, scales and scratch memory.
-        self.launch_plain = partial(native.matmul_plain, ctypes.addressof(self._checked))
+        self.launch_plain = bound(native.matmul_plain, ctypes.addressof(self._checked))
 
     @cached_property
     def launch_unchecked(self) -> Any:

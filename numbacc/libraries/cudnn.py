@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 from numbacc_bindings.cudnn import CudnnError, cudnn
 from numbacc_bindings.driver import driver
 
-from ..base.codes import capacity_for
+from ..base.codes import check_count
 from ..base.ownership import NotCopied
 from ..device import native_graphs, runtime
+from ..device.builtin import bound_to_arrays
 from ..device.contexts import relaxed
 from ..device.memory import with_room
 from ..errors import UnsupportedError
@@ -242,14 +243,14 @@ class Runner(NotCopied):
         self.direct = aligned and self._pick == tuple(range(len(graph.memory)))
         #: cuDNN reads numbers where they are on the host, when it is called.
         self._numbers = numbers_of(graph, (0,) * len(graph.numbers) if values is None else values)
-        capacity_for(len(self._pick) + len(graph.numbers))
-        capacity = next(count for count in native_graphs.CALLS if count >= len(self._pick))
-        #: What a call has behind its arrays' addresses.
-        self._behind = (0,) * (capacity - len(self._pick))
+        check_count(len(self._pick) + len(graph.numbers))
         self._handle = _handles.get(device)
         self._plan = _restored.taken(algorithm, device)
         self._template = self._filled(graph, device, pairs)
-        self._execute: Any = partial(native_graphs.CALLS[capacity], ctypes.addressof(self._template))
+        kept = self._words, self._numbers, self._plan
+        #: As `Executable.launch`; scalars are none. No method: it is compiled code that is called.
+        self.launch = bound_to_arrays(native_graphs.execute, self._template, kept)
+        self._execute = bound_to_arrays(native_graphs.execute_unchecked, self._template, kept)
 
     def _filled(self, graph: Graph, device: int, pairs: Sequence[tuple[int, ...]]) -> Any:
         gpu, places = runtime.gpu(device), (*graph.memory, *graph.numbers)
@@ -283,15 +284,9 @@ class Runner(NotCopied):
     def ready(self, addresses: Sequence[int]) -> None:
         """The plan holds its kernels."""
 
-    def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
-        """As `Executable.launch`."""
-        status: int = self._execute(1, stream, scratch, *addresses, *self._behind)
-        return status
-
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
         """As `Executable.launch_unchecked`."""
-        status: int = self._execute(0, stream, scratch, *[addresses[k] for k in self._pick], *self._behind)
-        return status
+        return self._execute(stream, scratch, [addresses[k] for k in self._pick], ())
 
     def check(self, status: int) -> None:
         """Raise CudnnError of a launch's status."""

@@ -145,9 +145,19 @@ class Plan(Operation):
                 f"this plan of {self.op} was made {'with' if self.out_given else 'without'} out, and must be called so"
             )
         arrays, scalars = self._split(arguments)
-        inputs, outs = self._arrays(arrays, handle), outs_of(out, handle)
-        self._check_fit(inputs, outs)
-        return self.run(inputs, outs, out, handle, scalars)
+        outs: Sequence[Any] | None = out if out is None or type(out) is tuple else (out,)
+        if not self._are_own(arrays, outs):
+            arrays, outs = self._arrays(arrays, handle), outs_of(out, handle)
+            self._check_fit(arrays, outs)
+        return self.run(arrays, outs, out, handle, scalars)
+
+    def _are_own(self, inputs: Sequence[Any], outs: Sequence[Any] | None) -> bool:
+        """Whether these are device arrays with the plan's own layouts: the short way, without a look at each."""
+        try:
+            found = [array._numbacc_layout for array in (inputs if outs is None else (*inputs, *outs))]
+        except Exception:  # NumPy's arrays have no such layout, and of what is foreign an attribute may raise anything
+            return False
+        return found == [*self.inputs, *(() if outs is None else self.outputs)]
 
     def _split(self, arguments: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
         """(the arrays, the scalars as `run` takes them) of a call."""

@@ -36,6 +36,11 @@ class PlanCache:
         count: how many plans are kept at most.
         nbytes: how many `library_bytes` of all plans together; None for any number.
         forget: forgets what else `cache_clear` is to forget.
+
+    Attributes:
+        known: the plans by their keys.
+        hits: how many calls found theirs. It is the clock that tells which plan was used longest ago: nothing is moved,
+            no lock is taken.
     """
 
     def __init__(
@@ -47,10 +52,10 @@ class PlanCache:
     ):
         self._make, self._forget = make, forget
         self._count, self._nbytes = count, nbytes
-        self._plans: dict[Hashable, Any] = {}
+        self.known: dict[Hashable, Any] = {}
         #: Reentrant: what is dropped under it is finalized there, and may come back here.
         self._lock = threading.RLock()
-        self._hits = self._misses = 0
+        self.hits = self._misses = 0
         #: How often all plans were forgotten: one that was being made then is not kept.
         self._cleared = 0
 
@@ -60,10 +65,9 @@ class PlanCache:
         Raises:
             TypeError: a part of the key cannot be hashed.
         """
-        plan = self._plans.get(key)
+        plan = self.known.get(key)
         if plan is not None:
-            # Hits are the clock that tells which plan was used longest ago: nothing is moved, no lock is taken.
-            self._hits = plan.used = self._hits + 1
+            self.hits = plan.used = self.hits + 1
         return plan
 
     def find(self, key: tuple[Any, ...]) -> Any:
@@ -85,15 +89,15 @@ class PlanCache:
             if self._cleared != before:
                 return plan
             # Another thread may have made it meanwhile.
-            plan = self._plans.setdefault(key, plan)
-            plan.used, plan.cache = self._hits, self
+            plan = self.known.setdefault(key, plan)
+            plan.used, plan.cache = self.hits, self
             self.trim()
         return plan
 
     def trim(self) -> None:
         """Drop what is too much."""
         with self._lock:
-            plans = self._plans
+            plans = self.known
             used = self._bytes()
             while len(plans) > self._count or (self._nbytes is not None and plans and used > self._nbytes):
                 # Of plans used at the same time the one made first; a dictionary keeps them in that order.
@@ -102,18 +106,18 @@ class PlanCache:
 
     def _bytes(self) -> int:
         # A library's plans may be made, and so known, in one thread while another looks here.
-        return 0 if self._nbytes is None else sum(plan.library_bytes for plan in self._plans.values())
+        return 0 if self._nbytes is None else sum(plan.library_bytes for plan in self.known.values())
 
     def info(self) -> CacheInfo:
         """The cache's counts and bytes."""
         with self._lock:
-            return CacheInfo(self._hits, self._misses, self._count, len(self._plans), self._nbytes, self._bytes())
+            return CacheInfo(self.hits, self._misses, self._count, len(self.known), self._nbytes, self._bytes())
 
     def clear(self) -> None:
         """Forget all plans, and count anew."""
         with self._lock:
-            self._plans.clear()
-            self._hits = self._misses = 0
+            self.known.clear()
+            self.hits = self._misses = 0
             self._cleared += 1
         if self._forget is not None:
             self._forget()

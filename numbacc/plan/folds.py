@@ -21,17 +21,9 @@ from .base import Plan
 class OwnScalars(Plan):
     """A plan whose scalar arguments are its own: each run has the same."""
 
-    _scalars: tuple[int, ...] = ()
-
     def _keep(self, scalars: Sequence[int]) -> None:
         """Take them, as words; a reference knows them by itself."""
         self._scalars = () if self.device == CPU else tuple(scalars)
-
-    def run(
-        self, inputs: Sequence[Any], outs: Sequence[Any] | None, out: Any, stream: int, scalars: Sequence[Any] = ()
-    ) -> Any:
-        """As `Operation.run`."""
-        return super().run(inputs, outs, out, stream, scalars or self._scalars)
 
 
 class FoldPlan(OwnScalars, FoldExecutable):

@@ -72,21 +72,21 @@ class KernelDraw:
         """As `Executable.launch`."""
         seed, first, _, _ = scalars
         address = addresses[0]
-        return self._launches[(address & 15) << 2 | first & 3](stream, address, seed, first >> 2, 0, 0, 0)
+        return self._launches[(address & 15) << 2 | first & 3](stream, scratch, addresses, (seed, first >> 2))
 
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[Any]) -> Any:
         """As `Executable.launch_unchecked`."""
         (address,), (seed, first, _, _) = addresses, scalars
         # By a name: what a capture alone has made goes with its last reference.
         launcher = self._launcher(address, first, stream)
-        return launcher.launch_unchecked(stream, address, seed, first >> 2, 0, 0, 0)
+        return launcher.launch_unchecked(stream, scratch, addresses, (seed, first >> 2))
 
     def check(self, status: int) -> None:
         """Raise DriverError unless a launch's status is 0."""
         runtime().check_launch(status)
 
 
-def _unknown(*words: int) -> int:
+def _unknown(stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
     """The answer where there is no kernel for such an array and position in a group yet."""
     return WRONG_ALIGNMENT
 
@@ -141,7 +141,7 @@ class LibraryDraw:
         for start in range(self._done, self._size, self._piece):
             values = min(self._piece, self._size - start)
             generate(draw, engine, scratch, first, start, self._made(values), stream)
-            status: int = self._launcher(start).launch_unchecked(stream, address, scratch, 0, 0, 0, 0)
+            status: int = self._launcher(start).launch_unchecked(stream, 0, (address,), (scratch, 0))
             if status:
                 return status
         return 0

@@ -7,7 +7,7 @@ nothing to order; what is queued on one that is captured is kept, and done by ea
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import count, islice
@@ -375,26 +375,25 @@ class Launcher:
         self._has_words = registry.takes_words(order.kernel)
         self._constants = [take(shape) for _, shape in (parameters[:-1] if self._has_words else parameters)]
 
-    def launch(self, stream: int, *arrays: int) -> int:
-        """As `native.launch`: 0, or what must be checked."""
+    def launch(self, stream: int, scratch: int, arrays: Sequence[int], scalars: Sequence[int]) -> int:
+        """As `launch.Launcher`'s: 0, or what must be checked."""
         order = self.order
         for i, low, high, j, out_low, out_high, allowed in order.pairs:
             source, target = arrays[i], arrays[j]
             apart = target + out_high <= source + low or source + high <= target + out_low
             if not apart and not (source == target and allowed):
                 return MAY_OVERLAP
-        return self.launch_unchecked(stream, *arrays)
+        return self.launch_unchecked(stream, scratch, arrays, scalars)
 
-    def launch_unchecked(self, stream: int, *arrays: int) -> int:
+    def launch_unchecked(self, stream: int, scratch: int, arrays: Sequence[int], scalars: Sequence[int]) -> int:
         """`launch` without a check of overlap, for arrays that have been checked."""
         order = self.order
         if any(a % 16 != wanted for a, wanted in zip(arrays, order.alignment, strict=False)):
             return WRONG_ALIGNMENT
         pointers = tuple(arrays[k] + offset for k, offset in order.pointers)
-        first = len(order.alignment)
         parameters = list(self._constants)
         if self._has_words:
-            parameters.append(arrays[first : first + order.words])
+            parameters.append((*scalars, *[0] * order.words)[: order.words])
         inputs, outputs = pointers[: self._inputs], pointers[self._inputs :]
         queued(stream, lambda: _launch(order, inputs, outputs, *parameters))
         return 0
