@@ -172,8 +172,7 @@ def test_normalizations(name, dtype):
     "dtype, columns, form, blocks, whole",
     [("bfloat16", 128, "registers", 1, True), ("float32", 4096, "registers", 1, True),
      ("float32", 4100, "shared", 1, True), ("float64", 128, "shared", 1, True), ("float32", 16384, "shared", 1, True),
-     ("bfloat16", 131072, "shared", 4, True), ("float32", 131072, "shared", 8, True),
-     ("float32", 1 << 19, "shared", 8, False)],
+     ("float64", 32768, "shared", 4, True), ("float32", 1 << 19, "shared", 8, False)],
 )  # fmt: skip
 def test_where_rows_are_kept(dtype, columns, form, blocks, whole):
     """Read once, but for those that are longer than eight multiprocessors keep."""
@@ -187,6 +186,28 @@ def test_where_rows_are_kept(dtype, columns, form, blocks, whole):
     # All of a row that is kept is under way at once; its largest number and the sum are found together.
     assert ("cp.async.cg.shared.global" in found.source) is (form == "shared")
     assert len(kernel.formula.stages) == (1 if form == "shared" else 2)
+
+
+@pytest.mark.parametrize(
+    "name, dtype, columns, blocks, sides, depth, held",
+    [("softmax", "bfloat16", 131072, 8, 4, 1, 0), ("softmax", "float32", 131072, 8, 1, 3, 1),
+     ("rms_norm", "bfloat16", 131072, 8, 4, 1, 0), ("rms_norm", "float32", 131072, 8, 1, 2, 1),
+     ("layer_norm", "bfloat16", 131072, 8, 4, 1, 0), ("layer_norm", "float32", 131072, 8, 1, 1, 1),
+     ("layer_norm", "bfloat16", 16384, 1, 4, 1, 0), ("layer_norm", "float32", 16384, 2, 4, 1, 0)],
+)  # fmt: skip
+def test_long_rows_one_after_the_other(name, dtype, columns, blocks, sides, depth, held):
+    """Weights are brought once, the next rows are on their way, and nothing waits for those but who needs them."""
+    (order,) = orders_of(normalizing.planned(name, rows_of(name, dtype, columns, dtype, 2**27 // columns)))
+    kernel = order.kernel
+    assert isinstance(kernel, SumsSpec) and not kernel.parts and kernel.whole
+    assert (order.cluster, order.block[1], kernel.depth, kernel.held) == (blocks, sides, depth, held)
+    assert 116 <= order.grid[0] <= 132 and order.shared <= 232448 - 2048
+    found = check(kernel, spilled=64)
+    assert found.source.count("cp.async.cg.shared.global") > 0 and "st.global.v4" in found.text
+    # A barrier of the cluster, or a fence, waits for all that is under way: once, before the first row.
+    assert found.source.count("barrier.cluster.arrive") == (blocks > 1) and "membar" not in found.source
+    assert ("st.async" in found.source) == (blocks > 1)
+    assert len(kernel.rows.formula.stages) == (2 if name == "layer_norm" else 1)
 
 
 @pytest.mark.parametrize("columns, runs, whole", [(128, 4, True), (4096, 4, True), (768, 3, True), (2560, 2, True),

@@ -12,14 +12,14 @@ import numpy as np
 from ..base.dispatch import launcher_class
 from ..base.dtypes import info
 from ..base.layout import Layout, Merged, View, merge_dimensions, same_layout
-from ..kernels.formula import RowFormula
-from ..kernels.row_specs import ROW_WARPS, RowSpec
+from ..kernels.formula import Formula, RowFormula
+from ..kernels.row_specs import ROW_WARPS, RowSpec, SumsSpec
 from ..kernels.specs import VECTOR_BYTES, WARP, LaunchOrder, words_of
 from .few_rows import FewRows
-from .geometry import RANKS, alignments_of, arrays_of, sizes_of
+from .geometry import RANKS, alignments_of, arrays_of, power_of_two, sizes_of
 from .map_executable import Kernel
 from .operation import Operation
-from .row_geometry import RowLaunch, Rows, are_few, launch_rows
+from .row_geometry import RowLaunch, Rows, SumsLaunch, are_few, launch_rows, launch_walk
 
 
 class RowTask(NamedTuple):
@@ -57,9 +57,10 @@ class RowTask(NamedTuple):
     indexed: bool = False
 
 
-def clusters(order: LaunchOrder) -> str:
-    """What a plan's algorithm says of them."""
-    return f", clusters of {order.cluster}" if order.cluster > 1 else ""
+def described(kernel: str, rows: Rows, order: LaunchOrder) -> str:
+    """What a plan's algorithm says of a launch."""
+    clusters = f", clusters of {order.cluster}" if order.cluster > 1 else ""
+    return f"{kernel}, {8 * rows.nbytes}-bit accesses, grid {order.grid}, block {order.block}{clusters}"
 
 
 class RowExecutable(Operation):
@@ -82,13 +83,11 @@ class RowExecutable(Operation):
         rows, limits = self._rows(key), launcher_class().limits(self.device)
         if are_few(rows, limits) and not self.task.stats:
             return self._few.executable(key, self.close, partial(self._fits, key))
-        launcher = launcher_class()(self._order(key, rows, launch_rows(rows, limits)))
-        order = launcher.order
+        walk = None if self.task.stats else launch_walk(rows, self._weight_bytes, limits)
+        order = self._walk(key, rows, walk) if walk else self._order(key, rows, launch_rows(rows, limits))
+        launcher = launcher_class()(order)
         kernel: Any = order.kernel
-        launcher.algorithm = (
-            f"row_maps, {kernel.form}, {8 * kernel.access_bytes}-bit accesses, grid {order.grid}, block {order.block}"
-            f"{clusters(order)}"
-        )
+        launcher.algorithm = described("row_sums" if walk else f"row_maps, {kernel.form}", rows, order)
         return Kernel(launcher)
 
     def access_bytes(self, key: tuple[int, ...]) -> int:
@@ -157,6 +156,29 @@ class RowExecutable(Operation):
             words=words_of(task.scalars),
             shared=launch.shared,
             cluster=launch.blocks,
+        )
+
+    @property
+    def _weight_bytes(self) -> int:
+        """Those of all weights' elements of one column."""
+        return sum(array.itemsize for array in self.task.inputs[self.task.kept :])
+
+    def _walk(
+        self, key: tuple[int, ...], given: Rows, found: SumsLaunch, sums: Formula | None = None, parts: int = 0
+    ) -> LaunchOrder:
+        """The launch of rows that each block or cluster takes one after the other."""
+        launch = found.launch
+        order = self._order(key, given, launch)
+        row: Any = order.kernel._replace(
+            warps=max(power_of_two(-(-launch.block[0] // WARP)), 2), sides=launch.block[1] if launch.blocks > 1 else 1
+        )
+        if not parts:
+            row = row._replace(formula=self.task.formula.fewer)
+        is_whole = launch.blocks * launch.block[0] * launch.runs * given.width == given.columns
+        return order._replace(
+            kernel=SumsSpec(row, sums, parts, found.depth, found.threads, found.held, is_whole),
+            grid=(found.groups * launch.blocks, 1),
+            constants=(*order.constants[:-1], -(-given.rows // launch.block[1])),
         )
 
     def _width(self, alignments: Sequence[int]) -> int:

@@ -47,6 +47,11 @@ _SUM_BYTES, _SUM_ELEMENTS, _HELD_ELEMENTS = 4 * VECTOR_BYTES, 32, 16
 _SUM_THREADS, _SUM_RESIDENT = 256, 512
 #: Rows that are on their way, at most; bytes of shared memory that a block has beside these and weights.
 _SUM_DEPTH, _SUM_OWN_BYTES = 4, 3072
+#: Bytes of a row above which blocks take rows one after the other; and of one with weights of twice as many.
+_WALK_BYTES, _WALK_WEIGHED_BYTES = 65536, 16384
+#: Groups of such a block, and threads of each, the first that there is room for: while one group waits others have
+#: numbers. Registers of a multiprocessor, and those that a thread needs beside the numbers that it has there.
+_WALKS, _REGISTERS, _WALK_REGISTERS = ((4, 256), (1, 512), (1, 1024)), 65536, 48
 
 
 class RowLaunch(NamedTuple):
@@ -74,14 +79,14 @@ class SumsLaunch(NamedTuple):
     Attributes:
         launch: its rows.
         groups: how many blocks there are, or clusters of blocks that share a row.
-        depth, threads, holds: as in `SumsSpec`.
+        depth, threads, held: as in `SumsSpec`.
     """
 
     launch: RowLaunch
     groups: int
     depth: int
     threads: int
-    holds: bool
+    held: int
 
 
 class Rows(NamedTuple):
@@ -156,10 +161,14 @@ def launch_sums(given: Rows, parts: int, weight_bytes: int, limits: Limits) -> S
     found = next(iter(easy + fitting), None)
     if found is None:
         return None
+    return _in_equal_shares(given, found)
+
+
+def _in_equal_shares(given: Rows, found: SumsLaunch) -> SumsLaunch | None:
+    """Groups for a GPU, of a launch whose `groups` are for each of those that keep it busy; None for too few rows."""
     blocks, units = found.launch.blocks, -(-given.rows // found.launch.block[1])
     busy = max((_SUM_BLOCKS if blocks <= 2 else _SUM_CLUSTERED) // blocks, 1)
     groups = min(busy * found.groups, units // _SUM_ROWS)
-    # Equal shares.
     return None if groups < busy else found._replace(groups=-(-units // -(-units // groups)))
 
 
@@ -180,7 +189,10 @@ def _shared_sums(given: Rows, blocks: int, parts: int, weight_bytes: int, limits
         return None
     threads = group * side
     resident = _SUM_RESIDENT if threads <= _SUM_RESIDENT else _MOST_THREADS
-    weights, row = runs * given.width * weight_bytes * threads, runs * given.nbytes * given.kept * threads
+    weights, row = (
+        _whole_accesses(runs * given.width * weight_bytes * group),
+        runs * given.nbytes * given.kept * threads,
+    )
     fitting = (limits.shared + 1024) // (weights + row + _SUM_OWN_BYTES)
     together = min(resident // threads, fitting)
     if together == 0:
@@ -189,8 +201,45 @@ def _shared_sums(given: Rows, blocks: int, parts: int, weight_bytes: int, limits
     # In the end half of the threads have their sums there.
     shared = max(weights + depth * row, 4 * parts * runs * given.width * group * (side + 1 >> 1))
     launch = RowLaunch("registers", runs, (group, side), blocks, shared=shared)
-    holds = runs * given.width <= _HELD_ELEMENTS and resident <= _SUM_RESIDENT
-    return SumsLaunch(launch, together, depth, resident, holds)
+    held = given.inputs if runs * given.width <= _HELD_ELEMENTS and resident <= _SUM_RESIDENT else 0
+    return SumsLaunch(launch, together, depth, resident, held)
+
+
+def launch_walk(given: Rows, weight_bytes: int, limits: Limits) -> SumsLaunch | None:
+    """The launch of long rows that blocks or clusters take one after the other, each of them with its weights, and the
+    rows that come next, in shared memory.
+
+    `weight_bytes` as in `launch_sums`. None where rows are short, too few, or too long.
+    """
+    row, weights = given.columns // given.width * given.nbytes * given.kept, given.columns * weight_bytes
+    if given.is_double or given.is_across or given.is_reduction:
+        return None
+    if row <= (_WALK_WEIGHED_BYTES if weights >= 2 * row else _WALK_BYTES):
+        return None
+    shares = [1 << k for k in range(limits.cluster.bit_length())]
+    # The groups that come first, with as few blocks to a row as can.
+    found = [each for sides, threads in _WALKS for blocks in shares
+             if (each := _walk(given, blocks, sides, threads, weight_bytes, limits))]  # fmt: skip
+    return _in_equal_shares(given, found[0]) if found else None
+
+
+def _walk(given: Rows, blocks: int, sides: int, threads: int, weight_bytes: int, limits: Limits) -> SumsLaunch | None:
+    """`launch_walk` of rows that so many blocks share, each with so many groups of so many threads."""
+    accesses = -(-given.columns // given.width // blocks)
+    runs = -(-accesses // threads)
+    group, elements = _group(accesses, runs), runs * given.width
+    held = given.kept if elements * given.kept <= _REGISTERS // (sides * threads) - _WALK_REGISTERS else 0
+    weights, row = _whole_accesses(elements * weight_bytes * group), runs * given.nbytes * given.kept * group * sides
+    depth = min((limits.shared + 1024 - _SUM_OWN_BYTES - weights) // row, _SUM_DEPTH)
+    if group < WARP or runs > _RUNS or depth < 1 or (sides == 1 and depth == 1 and not held):
+        return None
+    launch = RowLaunch("registers", runs, (group, sides), blocks, shared=weights + depth * row)
+    return SumsLaunch(launch, 1, depth, sides * threads, held)
+
+
+def _whole_accesses(nbytes: int) -> int:
+    """As many bytes, or the next multiple of an access."""
+    return -(-nbytes // VECTOR_BYTES) * VECTOR_BYTES
 
 
 def _most_runs(given: Rows) -> int:

@@ -6,7 +6,6 @@ The blocks' sums lie in scratch memory; a reduction of them follows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from ..base.dispatch import launcher_class
 from ..base.dtypes import TABLE
@@ -14,12 +13,9 @@ from ..base.layout import Layout, layout, row_major_strides, view
 from ..kernels.fold_formulas import REDUCTIONS
 from ..kernels.formula import Formula
 from ..kernels.row_formulas import GRADIENTS
-from ..kernels.row_specs import SumsSpec
-from ..kernels.specs import WARP
 from .fold_kernels import FoldExecutable, FoldTask
-from .geometry import power_of_two
 from .map_executable import Kernel
-from .row_executable import RowExecutable, RowTask, clusters
+from .row_executable import RowExecutable, RowTask, described
 from .row_geometry import launch_sums
 from .steps import Scratch, Step, Steps
 
@@ -45,29 +41,21 @@ class RowSums(RowExecutable):
         task, parts, arrays = self.task, len(self._weights), len(self.inputs) + 1
         limits, own = launcher_class().limits(self.device), key[:arrays]
         rows = self._rows(own)
-        weight_bytes = sum(array.itemsize for array in task.inputs[task.kept :])
-        found = launch_sums(rows, parts, weight_bytes, limits)
+        found = launch_sums(rows, parts, self._weight_bytes, limits)
         if found is None:
             return None
-        launch, scratch = found.launch, Scratch()
+        scratch = Scratch()
         shape = (found.groups, rows.columns)
         sums = layout(shape, row_major_strides(shape, 4), TABLE["float32"].numpy, self.device)
         places = tuple(arrays + parts + scratch.part(sums.nbytes) for _ in range(parts))
-        order = self._order(own, rows, launch)
-        kernel: Any = order.kernel._replace(warps=max(power_of_two(-(-launch.block[0] // WARP)), 2))
-        is_whole = launch.blocks * launch.block[0] * launch.runs * rows.width == rows.columns
+        order = self._walk(own, rows, found, self._sums, parts)
         order = order._replace(
-            kernel=SumsSpec(kernel, self._sums, parts, found.depth, found.threads, found.holds, is_whole),
-            grid=(found.groups * launch.blocks, 1),
             alignment=(*own, *[0] * parts),
             pointers=(*order.pointers, *((arrays + k, 0) for k in range(parts))),
-            constants=(*order.constants[:-1], -(-rows.rows // launch.block[1])),
             pairs=(),
         )
         launcher = launcher_class()(order)
-        launcher.algorithm = (
-            f"row_sums, {8 * rows.nbytes}-bit accesses, grid {order.grid}, block {order.block}{clusters(order)}"
-        )
+        launcher.algorithm = described("row_sums", rows, order)
         # There are so few that one pass is faster than two.
         fold = FoldExecutable(_fold(task, sums, self._weights), 1).choose((*[0] * parts, *key[arrays:]))
         steps = [

@@ -24,9 +24,13 @@ else:
 
     _I32, _I64 = ir.IntType(32), ir.IntType(64)
 
-#: Cells that a reduction needs for the parts of each warp, and behind them for those of each block.
+#: Cells that a reduction needs for the parts of each warp.
 WARP_CELLS = ROW_BOUNDS[0] // WARP
-CELLS = WARP_CELLS + ROW_BLOCKS
+
+
+def cells_of(sides: int = 1) -> int:
+    """All that it needs: behind them those of each block, for so many groups of threads that take rows of their own."""
+    return WARP_CELLS + sides * ROW_BLOCKS
 
 
 def _merging(stage: SimpleNamespace, lanes: int) -> Callable[..., Any]:
@@ -92,14 +96,27 @@ def settling_warps(stage: SimpleNamespace, warps: int, walks: bool = False) -> A
     return cuda.jit(device=True)(settle)
 
 
+def _joining(stage: SimpleNamespace) -> Any:
+    """The device function (cells, place, thread, blocks) -> the parts of all blocks, which are in cells from a place
+    on."""
+    take, nothing, others, most = stage.take, stage.start(1), _merging(stage, ROW_BLOCKS), ROW_BLOCKS
+
+    def joined(cells, place, thread, blocks):
+        number, parts = thread & (most - 1), nothing()
+        if number < blocks:
+            parts = take(cells, 0, place + number)
+        return others(parts)
+
+    return cuda.jit(device=True)(joined)
+
+
 def settling_blocks(stage: SimpleNamespace, is_first: bool) -> Any:
     """The device function (parts, cells, place, thread, blocks) -> the parts of all blocks of a cluster.
 
     Each block writes its parts into cells of all. Before the first of them `arrive` was called, so that no block writes
     into one that has not begun.
     """
-    take, nothing, cells_before, most = stage.take, stage.start(1), WARP_CELLS, ROW_BLOCKS
-    others = _merging(stage, ROW_BLOCKS)
+    joined, cells_before = _joining(stage), WARP_CELLS
 
     def settle(parts, cells, place, thread, blocks):
         if is_first:
@@ -109,12 +126,32 @@ def settling_blocks(stage: SimpleNamespace, is_first: bool) -> Any:
             put_in(cells, place + block_in_cluster(), parts, thread)
         arrive()
         wait()
-        number, parts = thread & (most - 1), nothing()
-        if number < blocks:
-            parts = take(cells, 0, place + number)
-        return others(parts)
+        return joined(cells, place, thread, blocks)
 
     return cuda.jit(device=True)(settle)
+
+
+def exchanging_blocks(stage: SimpleNamespace, number: int, stages: int) -> Any:
+    """`settling_blocks` of groups that take row after row: (parts, cells, place, rank, (blocks, signals, turn, side)).
+
+    What is sent is signalled where it arrives. A barrier of the cluster would wait for all that a thread has under way,
+    the last row's results and the next row, too. `turn` counts a group's rows, which have their cells by turns, and so
+    have all stages two of the group's signals. `rank` is a thread's number in its group, whose number is `side`.
+    """
+    joined, cells_before, most = _joining(stage), WARP_CELLS, ROW_BLOCKS
+
+    def exchange(parts, cells, place, rank, sent):
+        blocks, signals, turn, side = sent
+        place, signal = place + cells_before + side * most, 2 * (side * stages + number) + (turn & 1)
+        if rank == 0:
+            expect(signals, signal, parts, blocks)
+        if rank < blocks:
+            send(cells, place + block_in_cluster(), parts, rank, signals, signal)
+        while not has_arrived(signals, signal, turn >> 1 & 1):
+            pass
+        return joined(cells, place, rank, blocks)
+
+    return cuda.jit(device=True)(exchange)
 
 
 if not SIMULATED:
@@ -210,3 +247,86 @@ if not SIMULATED:
             return context.get_dummy_value()
 
         return types.void(cells, place, parts, block), generate
+
+    # ------------------------------------------------------------ signals
+
+    def _shared_address(builder: Any, pointer: Any) -> Any:
+        """The address in a block's shared memory, of 32 bits."""
+        text = "{ .reg .u64 t; cvta.to.shared.u64 t, $1; cvt.u32.u64 $0, t; }"
+        return assembly(builder, _I32, text, "=r,l", [builder.ptrtoint(pointer, _I64)])
+
+    def _place(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
+        """The address of an array's element, given its number."""
+        data = context.make_array(kind)(context, builder, array).data
+        return _shared_address(builder, builder.gep(data, [index]))
+
+    def _in_other(builder: Any, address: Any, block: Any) -> Any:
+        """The address of the same in another block."""
+        return assembly(builder, _I32, "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r", [address, block])
+
+    def _narrowed(builder: Any, number: Any) -> Any:
+        return builder.trunc(number, _I32) if number.type.width > 32 else number
+
+    @intrinsic
+    def start_signal(typing: Any, signals: Any, signal: Any) -> Any:
+        """One that all of a cluster may tell, once it has met: a thread of each block calls it."""
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            given = [_place(context, builder, signals, args[0], args[1])]
+            text = "mbarrier.init.shared::cta.b64 [$0], 1;"
+            assembly(builder, ir.VoidType(), text, "r,~{memory}", given, "convergent")
+            text = "fence.mbarrier_init.release.cluster;"
+            assembly(builder, ir.VoidType(), text, "~{memory}", [], "convergent")
+            return context.get_dummy_value()
+
+        return types.void(signals, signal), generate
+
+    @intrinsic
+    def expect(typing: Any, signals: Any, signal: Any, parts: Any, blocks: Any) -> Any:
+        """A signal comes when the parts of so many blocks are there."""
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            numbers = [builder.extract_value(args[2], at) for _, at in _leaves(parts)]
+            nbytes = 4 * sum(len(_words(builder, number)) for number in numbers)
+            given = [
+                _place(context, builder, signals, args[0], args[1]),
+                builder.mul(_narrowed(builder, args[3]), _I32(nbytes)),
+            ]
+            text = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;"
+            assembly(builder, ir.VoidType(), text, "r,r,~{memory}", given, "convergent")
+            return context.get_dummy_value()
+
+        return types.void(signals, signal, parts, blocks), generate
+
+    @intrinsic
+    def send(typing: Any, cells: Any, place: Any, parts: Any, block: Any, signals: Any, signal: Any) -> Any:
+        """`put_in`, and the other block's signal of that number is told."""
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            block = _narrowed(builder, args[3])
+            told = _in_other(builder, _place(context, builder, signals, args[4], args[5]), block)
+            columns = context.make_array(cells)(context, builder, args[0]).shape
+            place = builder.sext(args[1], _I64) if args[1].type.width < 64 else args[1]
+            for _, at in _leaves(parts):
+                row = builder.mul(_I64(at[0]), builder.extract_value(columns, 1))
+                own = _place(context, builder, cells, args[0], builder.add(row, place))
+                other = _in_other(builder, own, block)
+                for k, word in enumerate(_words(builder, builder.extract_value(args[2], at))):
+                    given = [builder.add(other, _I32(4 * k)), word, told]
+                    text = "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [$0], $1, [$2];"
+                    assembly(builder, ir.VoidType(), text, "r,r,r,~{memory}", given, "convergent")
+            return context.get_dummy_value()
+
+        return types.void(cells, place, parts, block, signals, signal), generate
+
+    @intrinsic
+    def has_arrived(typing: Any, signals: Any, signal: Any, phase: Any) -> Any:
+        """Whether a signal has come in a phase, 0 and 1 by turns."""
+        text = "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [$1], $2; selp.u32 $0, 1, 0, p; }"
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            given = [_place(context, builder, signals, args[0], args[1]), _narrowed(builder, args[2])]
+            found = assembly(builder, _I32, text, "=r,r,r,~{memory}", given, "convergent")
+            return builder.icmp_unsigned("!=", found, _I32(0))
+
+        return types.boolean(signals, signal, phase), generate

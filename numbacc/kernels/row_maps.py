@@ -19,7 +19,7 @@ from ..base.dtypes import TABLE
 from . import groups
 from .fold_lanes import parts_intrinsics
 from .folds import spreading
-from .groups import CELLS
+from .groups import cells_of
 from .intrinsics import operands, scalar_reader
 from .row_lanes import keeping, kept_memory
 from .row_specs import ACROSS_THREADS, RowSpec
@@ -87,8 +87,7 @@ def reducing_registers(spec: RowSpec, gathering: Callable[..., Any], walks: bool
     Args:
         spec: the kernel.
         gathering: stage -> the device function (source, inside, given) -> the parts of one thread.
-        walks: True where groups take row after row: each waits for its own threads alone, and the kernel has waited for
-            all blocks of a cluster to begin.
+        walks: True where groups take row after row, as in `settling_of`.
 
     row is (source, inside, columns), at where its parts are brought together.
     """
@@ -269,7 +268,7 @@ def make(spec: RowSpec) -> Kernel:
     io = SimpleNamespace(offsets=own.offsets, unravel=own.unravel, map_lanes=own.map_lanes)
     stages, offsets, unravel, scalars = spec.formula.stages, io.offsets, io.unravel, scalar_reader(spec.scalars)
     slots, width, note = max(len(stage.start) for stage in stages), spec.width, keeping(spec, 1).note
-    each = len(stages) * (ACROSS_THREADS if spec.form == "across" else CELLS)
+    each = len(stages) * (ACROSS_THREADS if spec.form == "across" else cells_of())
     parts = parts_intrinsics((spec.compute,), (np.dtype(spec.compute).type(0),), spec.compute)
     cell, enter, leave, placing = parts.cell, parts.enter, parts.leave, _placing(spec)
     run = (in_shared if spec.is_dynamic else _in_registers)(spec, io)

@@ -72,7 +72,8 @@ def _cells(rows: Sequence[Operand], which: range, width: int, runs: int) -> tupl
 def ring(spec: SumsSpec) -> SimpleNamespace:
     """The intrinsics of rows on their way, and of sums.
 
-    `place` is (a thread's number in its block, how many these are); `slot` the number of a row of those on their way.
+    `place` is (a thread's number in its block, how many these are), and behind it the same in the thread's group; of
+    sums it is the former two alone. `slot` is the number of a row of those on their way.
 
     Returns:
         a namespace of
@@ -80,9 +81,10 @@ def ring(spec: SumsSpec) -> SimpleNamespace:
         inside, given for each run the offsets into all inputs; ``fetch_weights(addresses, at, inside, place, tile)``:
         the other inputs;
         ``commit()``: behind those of a row, or of none; ``wait()``: until the row that is next is there;
-        ``take(place, slot, tile)``: what the other functions are given of that row: the numbers of all inputs where the
-        spec says that they are held, else where they are;
+        ``take(place, slot, tile)``: what the other functions are given of that row: the numbers of those inputs that
+        the spec says are held, and where the others are;
         ``gathering(stage)``: the function (row, inside, given) -> a stage's parts of one thread;
+        ``some(first, many)``: the function (row) -> the numbers of all inputs in so many runs;
         ``finish(sums, row, addresses, at, inside, results, scalars, ahead)``: store the results of a row's formula, and
         return the sums with what the other formula adds; with `ahead` (addresses, at, whether it is there, place, slot,
         tile) of a row, () for none, `fetch` each of its runs as soon as that run's numbers are read;
@@ -95,7 +97,7 @@ def ring(spec: SumsSpec) -> SimpleNamespace:
     writes = tuple(Operand(TABLE[name], "", row.width, False) for name in row.writes)
     kept = _cells(reads, range(row.kept), row.width, row.runs)
     others = _cells(reads, range(row.kept, len(reads)), row.width, row.runs)
-    formulas = [specialize(each.function, row.compute, row.narrow) for each in (row.formula, spec.sums)]
+    formulas = [specialize(each.function, row.compute, row.narrow) for each in (row.formula, spec.sums) if each]
     return SimpleNamespace(**make_ring(spec, formulas, reads, writes, kept, others, min(row.width, _WORDS)))
 
 
@@ -104,21 +106,33 @@ if not SIMULATED:
     def make_ring(
         spec: Any, formulas: Any, reads: Sequence[Any], writes: Sequence[Any], kept: Any, others: Any, unit: int
     ) -> dict[str, Any]:
-        width, runs, parts = spec.rows.width, spec.rows.runs, spec.parts
+        width, runs, parts, held = spec.rows.width, spec.rows.runs, spec.parts, spec.held
         lanes, pieces = runs * width, width // unit
         sums_type = types.Tuple([types.UniTuple(types.float32, lanes)] * parts)
         vector = ir.VectorType(FLOAT, unit) if unit > 1 else FLOAT
-        number_types, every_read = [kind.dtype for kind in lanes_type(reads, len(reads), lanes)], range(len(reads))
+        number_types, nowhere = [kind.dtype for kind in lanes_type(reads, len(reads), lanes)], I32(0)
 
-        def pointer(builder: Any, place: Any, before: Any, nbytes: int, kind: Any) -> Any:
-            """To what a thread has in shared memory behind so many bytes of each."""
-            thread, threads = (resized(builder, builder.extract_value(place, k), I32) for k in range(2))
-            start = builder.add(builder.mul(threads, before), builder.mul(thread, I32(nbytes)))
+        def numbers_in(builder: Any, place: Any, first: int) -> list[Any]:
+            """A thread's number and how many there are: in its block, or from 2 on in its group."""
+            return [resized(builder, builder.extract_value(place, first + k), I32) for k in range(2)]
+
+        def pointer(builder: Any, own: Any, before: Any, nbytes: int, kind: Any, start: Any = nowhere) -> Any:
+            """To what a thread has in shared memory from a start on, behind so many bytes of each."""
+            thread, threads = own
+            start = builder.add(start, builder.add(builder.mul(threads, before), builder.mul(thread, I32(nbytes))))
             return builder.bitcast(builder.gep(kept_place(builder), [I32(0), start]), ir.PointerType(kind, addrspace=3))
 
-        def before_slot(builder: Any, slot: Any) -> Any:
-            """Bytes of each thread before a row."""
-            return builder.add(builder.mul(resized(builder, slot, I32), I32(kept[1])), I32(others[1]))
+        def pointer_of(builder: Any, place: Any, cell: Cell, slot: Any = None) -> Any:
+            """To an access of a row in its slot, or of the weights, which groups of threads beside each other share."""
+            kind, group = kind_of(cell), numbers_in(builder, place, 2)
+            if slot is None:
+                return pointer(builder, group, I32(cell.before), cell.nbytes, kind)
+            before = builder.add(builder.mul(resized(builder, slot, I32), I32(kept[1])), I32(cell.before))
+            # Of few threads these are not always a multiple of an access.
+            start = builder.mul(group[1], I32(others[1]))
+            if others[1] % VECTOR_BYTES:
+                start = builder.and_(builder.add(start, I32(VECTOR_BYTES - 1)), I32(-VECTOR_BYTES))
+            return pointer(builder, numbers_in(builder, place, 0), before, cell.nbytes, kind, start)
 
         def kind_of(cell: Cell) -> Any:
             operand = reads[cell.operand]
@@ -132,7 +146,7 @@ if not SIMULATED:
             else:
                 builder.store(builder.load(source, align=nbytes), target, align=nbytes)
 
-        def copied(builder: Any, cells: list[Cell], given: Any, place: Any, before: Any) -> None:
+        def copied(builder: Any, cells: list[Cell], given: Any, place: Any, slot: Any = None) -> None:
             addresses, at, inside = given
             for run in sorted({cell.run for cell in cells}):
                 offsets = builder.extract_value(at, run)
@@ -140,16 +154,15 @@ if not SIMULATED:
                     for cell in cells:
                         if cell.run != run:
                             continue
-                        size, kind = reads[cell.operand].dtype.itemsize, kind_of(cell)
+                        size = reads[cell.operand].dtype.itemsize
                         start = address_of(builder, (addresses, offsets), cell.operand, size)
-                        source = pointer_to(builder, builder.add(start, I64(cell.start * size)), kind)
-                        own = builder.add(before, I32(cell.before))
-                        copy(builder, source, pointer(builder, place, own, cell.nbytes, kind), cell.nbytes)
+                        source = pointer_to(builder, builder.add(start, I64(cell.start * size)), kind_of(cell))
+                        copy(builder, source, pointer_of(builder, place, cell, slot), cell.nbytes)
 
         @intrinsic
         def fetch(typing: Any, addresses: Any, at: Any, inside: Any, place: Any, slot: Any, tile: Any) -> Any:
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                copied(builder, kept[0], args[:3], args[3], before_slot(builder, args[4]))
+                copied(builder, kept[0], args[:3], args[3], args[4])
                 return context.get_dummy_value()
 
             return types.void(addresses, at, inside, place, slot, tile), generate
@@ -157,7 +170,7 @@ if not SIMULATED:
         @intrinsic
         def fetch_weights(typing: Any, addresses: Any, at: Any, inside: Any, place: Any, tile: Any) -> Any:
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                copied(builder, others[0], args[:3], args[3], I32(0))
+                copied(builder, others[0], args[:3], args[3])
                 return context.get_dummy_value()
 
             return types.void(addresses, at, inside, place, tile), generate
@@ -175,37 +188,52 @@ if not SIMULATED:
 
         def numbers_at(context: Any, builder: Any, given: Any, run: int) -> list[list[Any]]:
             """The numbers of each input in a run, of what `take` returned."""
-            if spec.holds:
-                return [[builder.extract_value(given, (k, run * width + j)) for j in range(width)] for k in every_read]
+            found = [[builder.extract_value(given, (k, run * width + j)) for j in range(width)] for k in range(held)]
+            if held == len(reads):
+                return found
             # They are read here, not before: else the compiler would have those of all runs at once.
             assembly(builder, ir.VoidType(), "", "~{memory}", [], "convergent")
-            place, slot = (builder.extract_value(given, k) for k in range(2))
-            return read_at(context, builder, place, slot, run)
+            place, slot = (builder.extract_value(given, held + k) for k in range(2))
+            return found + read_at(context, builder, place, slot, run)[held:]
 
         def read_at(context: Any, builder: Any, place: Any, slot: Any, run: int) -> list[list[Any]]:
+            """The numbers of each input in a run, out of shared memory; what is not used is not read."""
             found: list[list[Any]] = [[] for _ in reads]
-            for cells, before in ((kept[0], before_slot(builder, slot)), (others[0], I32(0))):
+            for cells, own in ((kept[0], slot), (others[0], None)):
                 for cell in cells:
                     if cell.run == run:
-                        operand, own = reads[cell.operand], builder.add(before, I32(cell.before))
-                        bits = builder.load(pointer(builder, place, own, cell.nbytes, kind_of(cell)))
+                        operand, bits = reads[cell.operand], builder.load(pointer_of(builder, place, cell, own))
                         found[cell.operand] += numbers_of(context, builder, operand, bits, operand.access)
             return found
 
         @intrinsic
         def take(typing: Any, place: Any, slot: Any, tile: Any) -> Any:
-            result = lanes_type(reads, len(reads), lanes) if spec.holds else types.Tuple([place, slot])
+            result = types.Tuple([*lanes_type(reads, len(reads), lanes).types[:held], place, slot])
 
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                if not spec.holds:
-                    return aggregate(context, builder, result, dict(enumerate(args[:2])))
-                items: dict[Any, Any] = {}
-                for run in range(runs):
-                    for k, numbers in enumerate(read_at(context, builder, args[0], args[1], run)):
+                items: dict[Any, Any] = {held + k: args[k] for k in range(2)}
+                for run in range(runs if held else 0):
+                    for k, numbers in enumerate(read_at(context, builder, args[0], args[1], run)[:held]):
                         items |= {(k, run * width + j): number for j, number in enumerate(numbers)}
                 return aggregate(context, builder, result, items)
 
             return result(place, slot, tile), generate
+
+        def some(first: int, many: int) -> Any:
+            @intrinsic
+            def numbers(typing: Any, row: Any) -> Any:
+                result = lanes_type(reads, len(reads), many * width)
+
+                def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                    items: dict[Any, Any] = {}
+                    for run in range(many):
+                        for k, found in enumerate(numbers_at(context, builder, args[0], first + run)):
+                            items |= {(k, run * width + j): number for j, number in enumerate(found)}
+                    return aggregate(context, builder, result, items)
+
+                return result(row), generate
+
+            return numbers
 
         def gathering(stage: SimpleNamespace) -> Any:
             tools, of_numbers, merge_all = stage.tools, stage.function, stage.merge
@@ -244,7 +272,7 @@ if not SIMULATED:
             results: Any, scalars: Any, ahead: Any,
         ) -> Any:  # fmt: skip
             call, kinds = call_of(function, typing, [*number_types, *results, *scalars])
-            add_call, _ = call_of(adding, typing, [*number_types, *results])
+            add_call = call_of(adding, typing, [*number_types, *results])[0] if parts else None
 
             def called(context: Any, builder: Any, formula: Any, call: Any, rows: Any, more: Any) -> list[Any]:
                 """The results of a formula in each lane."""
@@ -265,7 +293,7 @@ if not SIMULATED:
                         for k, operand in enumerate(writes):
                             address = address_of(builder, (args[4], offsets), k, operand.dtype.itemsize)
                             put_run(context, builder, operand, kinds[k], address, [each[k] for each in made])
-                    for j, each in enumerate(called(context, builder, adding, add_call, rows, known)):
+                    for j, each in enumerate(called(context, builder, adding, add_call, rows, known) if parts else ()):
                         for part, number in enumerate(each):
                             place = part, run * width + j
                             both = [builder.extract_value(found, place), number]
@@ -280,9 +308,9 @@ if not SIMULATED:
             addresses, at, is_there, place, slot, _ = (builder.extract_value(ahead, k) for k in range(6))
             with builder.if_then(is_there):
                 own = [cell for cell in kept[0] if cell.run == run]
-                copied(builder, own, (addresses, at, inside), place, before_slot(builder, slot))
+                copied(builder, own, (addresses, at, inside), place, slot)
 
-        function, adding = formulas
+        function, adding = formulas if parts else (*formulas, None)
 
         @cuda.jit(device=True)
         def finish(sums, row, addresses, at, inside, results, scalars, ahead):
@@ -311,7 +339,7 @@ if not SIMULATED:
             return sums_type(), generate
 
         def unit_at(builder: Any, place: Any, number: int) -> Any:
-            return pointer(builder, place, I32(4 * unit * number), 4 * unit, vector)
+            return pointer(builder, numbers_in(builder, place, 0), I32(4 * unit * number), 4 * unit, vector)
 
         @intrinsic
         def put(typing: Any, place: Any, sums: Any, tile: Any) -> Any:
@@ -356,6 +384,7 @@ if not SIMULATED:
             "wait": telling(f"cp.async.wait_group {spec.depth - 1};"),
             "take": take,
             "gathering": gathering,
+            "some": some,
             "finish": finish,
             "begin": begin,
             "put": put,

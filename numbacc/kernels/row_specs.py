@@ -39,6 +39,7 @@ class RowSpec(NamedTuple):
         picks: the dtype of a further input, which has one index a row, None where there is none. Behind the results of
             the stages, which are given no scalars, the formula is then given the element there, NaN beyond the row, and
             the index.
+        sides: how many groups of a block share each a row with those of other blocks, row after row.
     """
 
     formula: RowFormula
@@ -57,6 +58,7 @@ class RowSpec(NamedTuple):
     warps: int = ROW_WARPS[-1]
     whole: bool = False
     picks: str | None = None
+    sides: int = 1
 
     @property
     def needs_alignment(self) -> bool:
@@ -124,26 +126,32 @@ class RowSpec(NamedTuple):
 
 
 class SumsSpec(NamedTuple):
-    """All that decides the code of the kernel of `row_sums`: gradients of rows, and of weights.
+    """All that decides the code of the kernel of `row_sums`: rows one after the other, and sums over all of them.
 
     Attributes:
         rows: what is done with rows, of which a thread has `runs` accesses of each input.
-        sums: what is added up over all of them, of the numbers of all inputs and the results of all stages.
+        sums: what is added up over all of them, of the numbers of all inputs and the results of all stages; None where
+            nothing is.
         parts: how many sums these are.
         depth: rows that are on their way, or worked on, at once.
         threads: those that a multiprocessor has at once, and so a block at most.
-        holds: True where a thread has its numbers in registers from one stage to the next; False where it reads them
-            again in each.
+        held: of how many inputs, the first ones, a thread has its numbers in registers from one stage to the next; it
+            reads those of the others again in each.
         whole: True where each of a block's threads has all its accesses inside a row.
     """
 
     rows: RowSpec
-    sums: Formula
+    sums: Formula | None
     parts: int
     depth: int
     threads: int
-    holds: bool
+    held: int
     whole: bool
+
+    @property
+    def is_early(self) -> bool:
+        """True where the next row may be on its way to where a thread's was as soon as its numbers are in registers."""
+        return self.held >= self.rows.kept
 
     @property
     def wide(self) -> bool:
@@ -193,4 +201,5 @@ class SumsSpec(NamedTuple):
     @property
     def identity(self) -> str:
         """As in `KernelSpec`."""
-        return repr((self.rows.identity, self.sums.digest(self.rows.compute, self.rows.narrow), *self[2:]))
+        sums = self.sums and self.sums.digest(self.rows.compute, self.rows.narrow)
+        return repr((self.rows.identity, sums, *self[2:]))

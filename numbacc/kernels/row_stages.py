@@ -13,7 +13,7 @@ from .chunks import chunked
 from .fold_formulas import larger, part
 from .fold_lanes import parts_intrinsics
 from .folds import settling
-from .groups import CELLS, settling_blocks, settling_warps
+from .groups import cells_of, exchanging_blocks, settling_blocks, settling_warps
 from .row_specs import ACROSS_THREADS, RowSpec
 from .specialize import specialize
 
@@ -43,7 +43,7 @@ def settling_of(spec: RowSpec, stage: SimpleNamespace, number: int, walks: bool 
     threads; cells from `base` on are this row's.
 
     `walks`: groups take row after row. Each waits for its own threads alone, and the kernel has waited for all blocks
-    of a cluster to begin.
+    of a cluster to begin; of these `blocks` is what `groups.exchanging_blocks` is given.
     """
     if spec.form == "across":
         put, take, settle, place = stage.put, stage.take, settling(stage, 1), number * ACROSS_THREADS
@@ -55,7 +55,7 @@ def settling_of(spec: RowSpec, stage: SimpleNamespace, number: int, walks: bool 
             return take(cells, 0, base + place + thread - rank * apart)
 
         return cuda.jit(device=True)(across)
-    threads, place = settling_warps(stage, spec.warps, walks), number * CELLS
+    threads, place = settling_warps(stage, spec.warps, walks), number * cells_of(spec.sides)
 
     def settle_threads(parts, cells, base, thread, rank, group, apart, blocks):
         return threads(parts, cells, base + place, thread, rank, group)
@@ -63,7 +63,15 @@ def settling_of(spec: RowSpec, stage: SimpleNamespace, number: int, walks: bool 
     found = cuda.jit(device=True)(settle_threads)
     if not spec.is_cluster:
         return found
-    clusters = settling_blocks(stage, number == 0 and not walks)
+    if walks:
+        exchange = exchanging_blocks(stage, number, len(spec.formula.stages))
+
+        def settle_groups(parts, cells, base, thread, rank, group, apart, blocks):
+            parts = found(parts, cells, base, thread, rank, group, apart, blocks)
+            return exchange(parts, cells, base + place, rank, blocks)
+
+        return cuda.jit(device=True)(settle_groups)
+    clusters = settling_blocks(stage, number == 0)
 
     def settle_all(parts, cells, base, thread, rank, group, apart, blocks):
         parts = found(parts, cells, base, thread, rank, group, apart, blocks)

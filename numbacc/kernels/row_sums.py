@@ -1,14 +1,15 @@
-"""The kernel of gradients of rows and of weights: rows one after the other, and sums over all of them.
+"""The kernel of rows one after the other, and of sums over all of them: long rows, gradients of rows and of weights.
 
-A block takes some rows after the other, and each of its threads always the same columns of them: what it adds up it has
-in registers. The next rows are on their way meanwhile. In the end a block's groups of threads bring their sums
-together, and a row of them is in memory for each block; a reduction of these follows. A row that is too long for one
-block is shared by those of a cluster.
+A block takes some rows after the other, and each of its threads always the same columns of them: weights it has in
+shared memory, what it adds up in registers. The next rows are on their way meanwhile. Of what is added up, in the end
+a block's groups of threads bring their sums together, and a row of them is in memory for each block; a reduction of
+these follows. A row that is too long for one block is shared by those of a cluster.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,12 +20,12 @@ from ..base.dtypes import TABLE
 from . import groups
 from .fold_lanes import parts_intrinsics
 from .folds import spreading
-from .groups import CELLS
+from .groups import cells_of
 from .intrinsics import operands, scalar_reader
 from .row_lanes import kept_memory
 from .row_maps import insides, reducing_registers, spreading_some
 from .row_rings import ring
-from .row_specs import SumsSpec
+from .row_specs import RowSpec, SumsSpec
 from .specs import Kernel, words_of
 
 
@@ -58,47 +59,119 @@ def _within(runs: int) -> Callable[..., Any]:
 
 
 def _sharing(is_cluster: bool) -> Any:
-    """The device functions () -> (the number of a block, or of its cluster, how many these are, a block's number in its
-    cluster), and () -> nothing: all blocks of the cluster have begun when it returns."""
+    """Three device functions.
+
+    () -> (the number of a block, or of its cluster, how many these are, a block's number in its cluster);
+    (signals, thread) -> nothing: all blocks of the cluster have begun when it returns, and wait for these signals;
+    (blocks, signals, turn, side) -> what stages are given of a row that is the first, the second, ... of its group.
+    """
     if not is_cluster:
 
         def alone():
             return cuda.blockIdx.x, cuda.gridDim.x, 0
 
-        return cuda.jit(device=True)(alone), cuda.jit(device=True)(lambda: None)
+        def of_block(blocks, signals, turn, side):
+            return blocks
 
-    number, many, own, arrive, wait = (
-        groups.cluster_number, groups.clusters, groups.block_in_cluster, groups.arrive, groups.wait
+        def nothing(signals, thread):
+            pass
+
+        return tuple(cuda.jit(device=True)(each) for each in (alone, nothing, of_block))
+
+    number, many, own, arrive, wait, start = (
+        groups.cluster_number, groups.clusters, groups.block_in_cluster, groups.arrive, groups.wait,
+        groups.start_signal,
     )  # fmt: skip
 
     def together():
         return number(), many(), own()
 
-    def begun():
+    def begun(signals, thread):
+        if thread == 0:
+            for signal in range(signals.size):
+                start(signals, signal)
         arrive()
         wait()
 
-    return cuda.jit(device=True)(together), cuda.jit(device=True)(begun)
+    def of_cluster(blocks, signals, turn, side):
+        return blocks, signals, turn, side
+
+    return tuple(cuda.jit(device=True)(each) for each in (together, begun, of_cluster))
+
+
+def _gathering(spec: SumsSpec, ring: SimpleNamespace, stage: SimpleNamespace, first: int = 0) -> Any:
+    """`ring.gathering(stage)`; where the parts of several numbers can be made together, those of all runs that are in
+    registers and inside a row, else of run by run from a first one on."""
+    if stage.chunk is None:
+        return ring.gathering(stage)
+    runs = spec.rows.runs
+    many = runs if spec.whole and spec.held == len(spec.rows.reads) else 1
+    take, chunk, nothing, join, merge = ring.some(first, many), stage.chunk(1), stage.start(1), stage.join, stage.merge
+
+    def gather(row, inside, given):
+        parts = nothing()
+        if inside[first]:
+            parts = chunk(take(row), given)
+        return parts
+
+    one = cuda.jit(device=True)(gather)
+    if first + many == runs:
+        return one
+    others = _gathering(spec, ring, stage, first + many)
+
+    def gather_all(row, inside, given):
+        return join(merge, one(row, inside, given), others(row, inside, given))
+
+    return cuda.jit(device=True)(gather_all)
+
+
+def _grouping(row: RowSpec) -> Any:
+    """The device function () -> (the number of a thread's group in its block, how many groups there are)."""
+
+    def alone():
+        return 0, 1
+
+    def beside():
+        return cuda.threadIdx.y, cuda.blockDim.y
+
+    # What is known saves registers.
+    return cuda.jit(device=True)(alone if row.is_cluster and row.sides == 1 else beside)
 
 
 def _advancing(spec: SumsSpec, finish: Any, fetch: Any, unravel: Any, spread: Any) -> Any:
-    """The device function (sums, source, results, number, coming, slot, row) -> the sums with those of a row of that
-    number, whose results are written; the one that comes behind those on their way, in its place, is on its way then.
+    """The device functions (number, slot, given): the row of that number, if there is one, is on its way to that place;
+    (sums, source, results, number, coming, slot, given, wanted) -> the sums with those of a row, whose results are
+    written.
 
-    `row` is what is the same for all of them.
+    The first is called as soon as a row's numbers are in registers. Where they are not, it does nothing, and the other
+    one sends for the row that comes next. `given` and `wanted` are what is the same for all rows, read and written.
     """
 
-    def behind(sums, source, results, number, coming, slot, row):
-        ins, outs, in_steps, out_steps, outer, rows, item, step, line, inside, place, tile, more = row
+    def follow(coming, slot, given):
+        ins, in_steps, outer, rows, item, step, line, inside, place, tile = given
+        if coming < rows:
+            fetch(ins, spread(unravel(coming, outer), item, step, line, in_steps), inside, place, slot, tile)
+
+    next_row = cuda.jit(device=True)(follow)
+
+    def alone(sums, source, results, number, coming, slot, given, wanted):
+        _, _, outer, rows, item, step, line, inside, _, _ = given
+        outs, out_steps, more = wanted
         if number < rows:
             places = spread(unravel(number, outer), item, step, line, out_steps)
             sums = finish(sums, source, outs, places, inside, results, more, ())
-        if coming < rows:
-            fetch(ins, spread(unravel(coming, outer), item, step, line, in_steps), inside, place, slot, tile)
         return sums
 
-    def between(sums, source, results, number, coming, slot, row):
-        ins, outs, in_steps, out_steps, outer, rows, item, step, line, inside, place, tile, more = row
+    finished = cuda.jit(device=True)(alone)
+
+    def behind(sums, source, results, number, coming, slot, given, wanted):
+        sums = finished(sums, source, results, number, coming, slot, given, wanted)
+        next_row(coming, slot, given)
+        return sums
+
+    def between(sums, source, results, number, coming, slot, given, wanted):
+        ins, in_steps, outer, rows, item, step, line, inside, place, tile = given
+        outs, out_steps, more = wanted
         if number < rows:
             is_there = coming < rows
             ahead = spread(unravel(coming if is_there else 0, outer), item, step, line, in_steps)
@@ -106,8 +179,11 @@ def _advancing(spec: SumsSpec, finish: Any, fetch: Any, unravel: Any, spread: An
             sums = finish(sums, source, outs, places, inside, results, more, (ins, ahead, is_there, place, slot, tile))
         return sums
 
+    if spec.is_early:
+        return next_row, finished
     # Without another row on its way, memory would wait while this one's results are made.
-    return cuda.jit(device=True)(behind if spec.depth > 1 else between)
+    late = cuda.jit(device=True)(behind if spec.depth > 1 else between)
+    return cuda.jit(device=True)(lambda coming, slot, given: None), late
 
 
 def make(spec: SumsSpec) -> Kernel:
@@ -127,10 +203,11 @@ def make(spec: SumsSpec) -> Kernel:
     own = ring(spec)
     fetch, fetch_weights, commit, wait, take = own.fetch, own.fetch_weights, own.commit, own.wait, own.take
     finish, begin, put, gain_from, flush = own.finish, own.begin, own.put, own.gain_from, own.flush
-    reduce_all, (sharing, begun) = reducing_registers(row, own.gathering, walks=True), _sharing(row.is_cluster)
-    advance = _advancing(spec, finish, fetch, unravel, spread)
-    slots, each = max(len(stage.start) for stage in stages), len(stages) * CELLS
-    both = 2 * each
+    reduce_all = reducing_registers(row, partial(_gathering, spec, own), walks=True)
+    (sharing, begun, shared), grouping = _sharing(row.is_cluster), _grouping(row)
+    soon, advance = _advancing(spec, finish, fetch, unravel, spread)
+    slots, each = max(len(stage.start) for stage in stages), len(stages) * cells_of(row.sides)
+    both, has_sums, signalled = 2 * each, spec.parts > 0, 2 * len(stages) * row.sides
     parts = parts_intrinsics((row.compute,), (np.dtype(row.compute).type(0),), row.compute)
     cell, enter, leave, memory = parts.cell, parts.enter, parts.leave, kept_memory
 
@@ -138,10 +215,12 @@ def make(spec: SumsSpec) -> Kernel:
         more = scalars(words)
         enter()
         cells = cuda.shared.array((slots, both), cell)
+        signals = cuda.shared.array(signalled, np.uint64)
         leave()
         tile = memory()
-        rank, group, side, sides = cuda.threadIdx.x, cuda.blockDim.x, cuda.threadIdx.y, cuda.blockDim.y
-        place = side * group + rank, group * sides
+        rank, group = cuda.threadIdx.x, cuda.blockDim.x
+        side, sides = grouping()
+        place = side * group + rank, group * sides, rank, group
         first, apart, share = sharing()
         item, step, line = (share * group + rank) * width, blocks * group * width, (columns,)
         inside = inside_of(item, step, columns)
@@ -153,23 +232,25 @@ def make(spec: SumsSpec) -> Kernel:
                 fetch(ins, spread(unravel(number, outer), item, step, line, in_steps), inside, place, slot, tile)
             commit()
             ahead += apart
-        begun()
+        begun(signals, place[0])
         sums = begin()
-        same = ins, outs, in_steps, out_steps, outer, rows, item, step, line, inside, place, tile, more
-        unit, base, slot = first, 0, 0
+        given, wanted = (ins, in_steps, outer, rows, item, step, line, inside, place, tile), (outs, out_steps, more)
+        unit, base, slot, turn = first, 0, 0, 0
         while unit < units:
             wait()
             source = take(place, slot, tile)
-            at = cells, base, place[0], rank, group, 1, blocks
+            soon(ahead * sides + side, slot, given)
+            at = cells, base, place[0], rank, group, 1, shared(blocks, signals, turn, side)
             results = reduce_all((source, inside, columns), at, more)
-            sums = advance(sums, source, results, unit * sides + side, ahead * sides + side, slot, same)
+            sums = advance(sums, source, results, unit * sides + side, ahead * sides + side, slot, given, wanted)
             commit()
             ahead += apart
             unit += apart
+            turn += 1
             slot = slot + 1 if slot + 1 < depth else 0
             # What one row's threads still read the next one's must not overwrite.
             base = each - base
-        left = sides
+        left = sides if has_sums else 0
         while left > 1:
             half = (left + 1) // 2
             cuda.syncthreads()
@@ -179,7 +260,7 @@ def make(spec: SumsSpec) -> Kernel:
             if side + half < left:
                 sums = gain_from((place[0], half * group), sums, tile)
             left = half
-        if side == 0:
+        if has_sums and side == 0:
             flush(outs, places_of(first * columns + item, step), sums, inside)
 
     return kernel

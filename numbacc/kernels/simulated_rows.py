@@ -14,6 +14,7 @@ from ..base.casts import cast
 from ..base.dtypes import TABLE
 from .simulated import _apply, _element
 from .simulated_folds import _numbers, put_numbers
+from .specs import VECTOR_BYTES
 
 
 @cuda.jit(device=True)
@@ -110,25 +111,31 @@ def make_ring(
     width, runs, parts = spec.rows.width, spec.rows.runs, spec.parts
     lanes = runs * width
 
-    def at(tile: Any, place: Any, before: int, nbytes: int) -> Any:
-        thread, threads = place
-        start = threads * before + thread * nbytes
-        return tile[start : start + nbytes]
+    def at(tile: Any, place: Any, cell: Any, slot: Any = None) -> Any:
+        thread, threads, rank, group = place
+        start = group * cell.before + rank * cell.nbytes
+        if slot is not None:
+            start = (
+                -(-group * others[1] // VECTOR_BYTES) * VECTOR_BYTES
+                + threads * (slot * kept[1] + cell.before)
+                + thread * cell.nbytes
+            )
+        return tile[start : start + cell.nbytes]
 
-    def copied(cells: Any, given: Any, place: Any, before: int, tile: Any) -> None:
+    def copied(cells: Any, given: Any, place: Any, tile: Any, slot: Any = None) -> None:
         addresses, offsets, inside = given
         for cell in cells:
             if inside[cell.run]:
                 operand = reads[cell.operand]
                 offset = offsets[cell.run][cell.operand] + cell.start
                 source = _element(addresses[cell.operand], offset, operand.dtype, operand.access)
-                at(tile, place, before + cell.before, cell.nbytes)[...] = source.view(np.uint8)
+                at(tile, place, cell, slot)[...] = source.view(np.uint8)
 
     def fetch(addresses: Any, offsets: Any, inside: Any, place: Any, slot: int, tile: Any) -> None:
-        copied(kept[0], (addresses, offsets, inside), place, others[1] + slot * kept[1], tile)
+        copied(kept[0], (addresses, offsets, inside), place, tile, slot)
 
     def fetch_weights(addresses: Any, offsets: Any, inside: Any, place: Any, tile: Any) -> None:
-        copied(others[0], (addresses, offsets, inside), place, 0, tile)
+        copied(others[0], (addresses, offsets, inside), place, tile)
 
     def nothing() -> None:
         pass
@@ -136,10 +143,10 @@ def make_ring(
     def take(place: Any, slot: int, tile: Any) -> Any:
         """The numbers of all inputs, lane by lane."""
         found: list[list[Any]] = [[None] * lanes for _ in reads]
-        for cells, before in ((kept[0], others[1] + slot * kept[1]), (others[0], 0)):
+        for cells, where in ((kept[0], slot), (others[0], None)):
             for cell in cells:
                 operand, first = reads[cell.operand], cell.run * width + cell.start
-                elements = at(tile, place, before + cell.before, cell.nbytes).view(operand.dtype.numpy)
+                elements = at(tile, place, cell, where).view(operand.dtype.numpy)
                 numbers = [cast(value, np.dtype(operand.number))[()] for value in elements]
                 found[cell.operand][first : first + len(numbers)] = numbers
         return list(zip(*found, strict=True))
@@ -158,7 +165,13 @@ def make_ring(
 
         return gather
 
-    function, adding = formulas
+    def some(first: int, many: int) -> Any:
+        def numbers(row: Any) -> Any:
+            return tuple(zip(*row[first * width : (first + many) * width], strict=True))
+
+        return numbers
+
+    function, adding = formulas if parts else (*formulas, None)
 
     def finish(
         sums: Any, row: Any, addresses: Any, offsets: Any, inside: Any, results: Any, scalars: Any, ahead: Any
@@ -173,6 +186,8 @@ def make_ring(
                 if inside[run]:
                     own = numbers[run * width : (run + 1) * width]
                     put_numbers(operand, address, offsets[run][k], own)
+        if adding is None:
+            return sums
         found = zip(*(_apply(adding, each, results) for each in row), strict=True)
         return tuple(map(tuple, np.array(sums, np.float32) + np.array(list(found), np.float32)))
 
@@ -198,5 +213,5 @@ def make_ring(
                     first = run * width + start
                     target[...] = sums[part][first : first + unit]
 
-    tools = (fetch, fetch_weights, take, gathering, finish, begin, put, gain_from, flush)
+    tools = (fetch, fetch_weights, take, gathering, some, finish, begin, put, gain_from, flush)
     return {each.__name__: each for each in tools} | {"commit": nothing, "wait": nothing}
