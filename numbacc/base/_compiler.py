@@ -43,7 +43,7 @@ from numba.cuda.target import CUDATargetContext, CUDATypingContext
 __all__ = ["short_cuts"]
 
 #: Device functions of so many kinds are kept to be found again; then all are forgotten.
-_MOST = 4096
+_MOST = 1024
 
 
 @contextmanager
