@@ -306,6 +306,10 @@ def _start(capability: tuple[int, int]) -> None:
     pretend_capability(capability)
 
 
+#: Kernels next to each other are much alike, and so are their device functions, which a process compiles once.
+_TOGETHER = 4
+
+
 def _compile(task: tuple[Any, tuple[int, int]]) -> bool:
     return compile_kernel(*task)
 
@@ -342,7 +346,7 @@ def main(argv: list[str]) -> int:
     ]
     # Children of a process that uses a GPU cannot use it, nor need they: they start anew.
     with multiprocessing.get_context("spawn").Pool(options.processes, _start, (capability,)) as pool:
-        made = sum(_shown(pool.imap_unordered(_compile, tasks), len(tasks)))
+        made = sum(_shown(pool.imap_unordered(_compile, tasks, _TOGETHER), len(tasks)))
     print(f"{made} kernels compiled, {len(tasks) - made} were there, in {kernel_cache.directory()}")
     return 0
 

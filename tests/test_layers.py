@@ -209,9 +209,10 @@ def test_dispatch_names_a_real_and_a_simulated_module():
 
 
 def test_one_door_to_numba_cuda():
-    assert importers("numba.cuda") == {"numbacc.base._numba"}
+    assert importers("numba.cuda") == {*numbacc_modules("base._numba", "base._compiler")}
+    assert importers("numbacc.base._compiler") == {"numbacc.base._numba"}
     allowed = numbacc_modules(
-        "base._numba", "device.builtin", "device.host_cache", "device.lent_code", "device.native",
+        "base._numba", "base._compiler", "device.builtin", "device.host_cache", "device.lent_code", "device.native",
         "device.native_graphs", "device.native_words", "reference.c_library",
     )  # fmt: skip
     assert importers("numba", "llvmlite") <= {*allowed}

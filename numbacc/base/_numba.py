@@ -1,8 +1,8 @@
 """The only door to `numba.cuda` and its extension API.
 
-When Numba's CUDA target is replaced by its announced successor, this is the file that changes. It offers
-the `cuda` module, the class that device arrays derive from, `compile_ptx`, and the parts of the extension API that
-intrinsics and rewritten formulas are made of, which `kernels` and `base.written` alone use.
+When Numba's CUDA target is replaced by its announced successor, this is the file that changes, and `_compiler`, which
+it alone imports. It offers the `cuda` module, the class that device arrays derive from, `compile_ptx`, and the parts of
+the extension API that intrinsics and rewritten formulas are made of, which `kernels` and `base.written` alone use.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ else:
     from numba.cuda.cudadrv.devicearray import DeviceNDArray
     from numba.cuda.cudadrv.driver import MemoryPointer, binding
     from numba.cuda.extending import intrinsic
+
+    from ._compiler import short_cuts
 
 __all__ = [
     "SIMULATED",
@@ -132,7 +134,7 @@ def compile_ptx(
     `bounds` are the most threads a block has, and the fewest blocks that shall fit a multiprocessor.
     """
     _capability.set(capability)
-    with _no_collections:
+    with _no_collections, short_cuts(capability):
         ptx, _ = cuda.compile(kernel, signature, device=False, abi="numba", cc=capability, launch_bounds=bounds)
     entry = re.search(r"\.visible\s+\.entry\s+([\w$]+)", ptx)
     assert entry is not None

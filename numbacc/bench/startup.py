@@ -32,6 +32,7 @@ x = numbacc.asarray(numpy.ones((8, 64), numpy.float32))
 numbacc.asnumpy(numbacc.gated.forward(x, "geglu"))
 print(time.perf_counter() - start)
 """
+_LARGE = "x = numbacc.asarray(numpy.ones((256, 4096), numpy.float32))"
 
 
 class Case(NamedTuple):
@@ -61,6 +62,19 @@ CASES = (
         "first call of tanh after another function's, from source", None,
         _CALL.format(before="elementwise.exp(x)", call="elementwise.tanh(x)"), True,
     ),
+    # Those whose kernels take longest to compile, one of each kind.
+    *(
+        Case(
+            "first call of {}, from source".format(call.partition("(")[0]), 0.6,
+            _CALL.format(before=_LARGE, call=f"elementwise.{call}"), True,
+        )
+        for call in (
+            "softmax(x)",
+            "cumsum(x, axis=1)",
+            "take_backward(x, x.shape, numbacc.asarray(numpy.arange(256)), axis=0)",
+            "layer_norm_backward(x, x)",
+        )
+    ),
 )  # fmt: skip
 
 
@@ -69,7 +83,7 @@ def run(report: Report, *, quick: bool = False) -> None:
     for case in CASES:
         if not report.wants(case.name):
             continue
-        runs = [_seconds(case) for _ in range(4 if quick else 6)]
+        runs = [_seconds(case) for _ in range(3 if case.from_source else 4 if quick else 6)]
         seconds = statistics.median(runs[1:])  # the first may have filled the caches
         promise = {} if case.bound is None else {"bound": case.bound, "holds": seconds <= case.bound}
         report.add(name=case.name, seconds=seconds, **promise)

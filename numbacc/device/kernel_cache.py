@@ -66,6 +66,7 @@ def warn_of(error: OSError) -> None:
 
 #: What the code of all kernels depends on; formulas are not, since each has a digest of its own.
 _SOURCES = (
+    "base/_compiler.py",
     "base/_numba.py",
     "base/dtypes.py",
     "base/written.py",
