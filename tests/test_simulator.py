@@ -21,7 +21,7 @@ pytestmark = skip_if(simulated(), "not simulated")
     [
         # Those that take long come first.
         "test_positions.py test_blocks.py test_ahead.py test_optimizers.py test_optimizer_calls.py",
-        "simulated_kernels.py test_uneven.py",
+        "simulated_kernels.py test_uneven.py test_tabulated.py",
         "test_elementwise_calls.py test_elementwise_dtypes.py test_elementwise_plans.py test_operators.py "
         "test_numpy_functions.py test_elementwise_kernels.py test_elementwise_kernel_gradients.py",
         "test_reductions.py test_rows.py test_joining.py test_array_api.py test_bench_runs.py test_ulp.py",

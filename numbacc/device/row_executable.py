@@ -16,7 +16,7 @@ from ..kernels.formula import RowFormula
 from ..kernels.row_specs import ROW_WARPS, RowSpec
 from ..kernels.specs import VECTOR_BYTES, WARP, LaunchOrder, words_of
 from .few_rows import FewRows
-from .geometry import RANKS, alignments_of, arrays_of, sizes_of
+from .geometry import RANKS, alignments_of, arrays_of, clusters, sizes_of
 from .map_executable import Kernel
 from .operation import Operation
 from .row_geometry import RowLaunch, Rows, are_few, launch_rows
@@ -53,11 +53,6 @@ class RowTask(NamedTuple):
     scalars: tuple[str, ...] = ()
     kept: int = 1
     stats: int = 0
-
-
-def clusters(order: LaunchOrder) -> str:
-    """What a plan's algorithm says of them."""
-    return f", clusters of {order.cluster}" if order.cluster > 1 else ""
 
 
 class RowExecutable(Operation):

@@ -17,9 +17,9 @@ from ..kernels.row_formulas import GRADIENTS
 from ..kernels.row_specs import SumsSpec
 from ..kernels.specs import WARP
 from .fold_kernels import FoldExecutable, FoldTask
-from .geometry import power_of_two
+from .geometry import clusters, power_of_two
 from .map_executable import Kernel
-from .row_executable import RowExecutable, RowTask, clusters
+from .row_executable import RowExecutable, RowTask
 from .row_geometry import launch_sums
 from .steps import Scratch, Step, Steps
 
