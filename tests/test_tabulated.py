@@ -29,7 +29,7 @@ LARGE = 2**26
 LONG = {
     "cbrt", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh",
     "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "erfinv", "lgamma", "digamma", "angle", "elu", "selu", "celu",
-    "gelu", "softplus", "log_sigmoid", "tanhshrink",
+    "gelu", "softplus", "log_sigmoid", "tanhshrink", "softsign",
 }  # fmt: skip
 #: What has local memory: see `test_elementwise_ptx`.
 ANGLES = {"sin", "cos", "tan"}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from .arithmetic import fma, quotient, reciprocal
+from .arithmetic import fma, reciprocal
 from .decays import QUICK, decay, quick_decay, quick_gelu, share, sigmoid, weighted_ratio
 from .formulas import geglu, geglu_pair, geglu_tanh, geglu_tanh_pair, relu, shares, sigmoid_pair, swiglu, swiglu_pair
 
@@ -111,7 +111,7 @@ def softplus_slope(x, beta, threshold):
 
 
 def softsign(x):
-    return quotient(x, 1.0 + abs(x))
+    return x / (1.0 + abs(x))
 
 
 def softsign_slope(x):

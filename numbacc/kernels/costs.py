@@ -20,7 +20,15 @@ _SHORT = frozenset(
     )
 )  # fmt: skip
 #: What is long beside these: of CUDA's library and of our own.
-_LONG = frozenset({"cbrt", "erfinv", arithmetic.normal_tail_degree_7, activations.tanhshrink_single})
+_LONG = frozenset(
+    {
+        "cbrt",
+        "erfinv",
+        activations.softsign,
+        activations.tanhshrink_single,
+        arithmetic.normal_tail_degree_7,
+    }
+)
 
 
 @lru_cache(maxsize=4096)
