@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from .arithmetic import inverse, scaled, square_root
+from .arithmetic import exp, inverse, log1p_of_share, quotient, scaled, square_root
 from .divisions import floor_divide_by_fmod, remainder_by_fmod
 
 PI, LN_2 = 3.141592653589793, 0.6931471805599453
@@ -285,7 +285,7 @@ def logaddexp(a, b):
     if a == b:
         return a + LN_2
     high = maximum(a, b)
-    return high + math.log1p(math.exp(-abs(a - b)))
+    return high + log1p_of_share(exp(-abs(a - b)))
 
 
 def ldexp(a, exponent):
@@ -391,4 +391,4 @@ def addcmul(x, a, b, value):
 
 
 def addcdiv(x, a, b, value):
-    return x + value * (a / b)
+    return x + value * quotient(a, b)

@@ -60,6 +60,7 @@ def replacements(compute: str, narrow: bool) -> dict[Any, Any]:
             plain.inverse: "inverse_approximate",
             plain.square_root: "sqrt_approximate",
             plain.quotient: "quotient_approximate",
+            plain.log1p_of_share: plain.log1p_of_share_degree_10,
             plain.normal_tail: plain.normal_tail_degree_7,
             decays.share: decays.share_rough,
             decays.sigmoid: decays.sigmoid_rough,
