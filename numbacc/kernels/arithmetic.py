@@ -187,19 +187,19 @@ def log1p_of_share(x):
     return math.log1p(x)
 
 
+#: A polynomial fitted as in `normal_tail_degree_9`, from the lowest coefficient on, which is 1; the last ones first.
+_LOG1P = (
+    0.02016826532781124, -0.05759408697485924, 0.10673169046640396, -0.1535084992647171, 0.1969374567270279,
+    -0.2495824694633484, 0.333304762840271, -0.4999993145465851, 1.0,
+)  # fmt: skip
+
+
 def log1p_of_share_degree_10(x):
-    """As `log1p_of_share`, x P(x) to 1.2e-7 relative: P fitted as in `normal_tail_degree_9`, from the lowest
-    coefficient on, which is 1."""
+    """As `log1p_of_share`, x P(x) to 1.2e-7 relative."""
     p = -0.0033106280025094748
-    p = fma(p, x, 0.02016826532781124)
-    p = fma(p, x, -0.05759408697485924)
-    p = fma(p, x, 0.10673169046640396)
-    p = fma(p, x, -0.1535084992647171)
-    p = fma(p, x, 0.1969374567270279)
-    p = fma(p, x, -0.2495824694633484)
-    p = fma(p, x, 0.333304762840271)
-    p = fma(p, x, -0.4999993145465851)
-    return x * fma(p, x, 1.0)
+    for term in _LOG1P:
+        p = fma(p, x, term)
+    return x * p
 
 
 def put_back(tail, lost, t, slope):
