@@ -50,6 +50,8 @@ from .random.methods import DTYPES
 _ROWS = 256
 #: Lengths of rows: many times 16 bytes; those that leave rows at multiples of 8, 4 and 2 bytes; and short ones.
 _LONG, _ODD, _SHORT = 4096, (4100, 4098, 4097), 6
+#: Elements of an array for which a kernel may do what pays for many only.
+_LARGE = 2**28
 
 
 def _dense(shape: Sequence[int], dtype: str) -> Layout:
@@ -174,14 +176,14 @@ def _copies() -> None:
 
 
 def _elementwise() -> None:
-    """Every function and gradient in every float, of dense arrays and numbers for options, and of odd rows; those that
-    have integers in the ones that are most used; steps of lists of parameters."""
+    """Every function and gradient in every float, of dense arrays and numbers for options, of odd rows, and of large
+    arrays; those that have integers in the ones that are most used; steps of lists of parameters."""
     for row in elementwise.rows():
         for dtype in (*dtypes.FLOATS, "int32", "int64", "bool", "complex64"):
-            for columns in (_LONG, _ODD[-1]) if dtype in dtypes.FLOATS else (_LONG,):
-                matrix = _dense((_ROWS, columns), dtype)
+            shapes = [(_ROWS, _LONG), (_ROWS, _ODD[-1]), (_LARGE,)] if dtype in dtypes.FLOATS else [(_ROWS, _LONG)]
+            for shape in shapes:
+                matrix, mask = _dense(shape, dtype), _dense(shape, "bool")
                 numbers = row.names[len(row.names) - row.options :]
-                mask = _dense((_ROWS, columns), "bool")
                 given = tuple(
                     float if name in numbers else mask if k in row.truths else matrix
                     for k, name in enumerate(row.names)

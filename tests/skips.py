@@ -21,6 +21,7 @@ REASONS = {
     "cupy": "needs CuPy",
     "jax": "needs JAX",
     "jax with a gpu": "needs JAX with a GPU",
+    "clusters": "needs a GPU with clusters of blocks",
     "long double": "needs a long double wider than float64",
     "linux": "needs Linux's /proc",
     "posix": "is about POSIX users, directories and limits",

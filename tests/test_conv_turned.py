@@ -253,8 +253,8 @@ def test_it_is_measured_beside_the_gradient(device_place, monkeypatch, named):
     seen = []
     library = graph_library()
 
-    def tune(graphs, wants, device, stream, trial):
-        assert len(graphs) == len(wants)
+    def tune(graphs, wants, device, stream, trial, others):
+        assert len(graphs) == len(wants) and not others
         seen.append([graph.nodes[0].kind for graph in graphs])
         for number, (graph, wanted) in enumerate(zip(graphs, wants, strict=True)):
             found = library.choose(graph, wanted, device)._replace(kind=(number, 2 * number))

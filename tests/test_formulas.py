@@ -292,3 +292,11 @@ def test_specialize_makes_one_copy_a_precision():
     one = specialize.specialize_for(formulas.glu, TABLE["float16"])
     assert one is specialize.specialize_for(formulas.glu, TABLE["bfloat16"])
     assert one is not specialize.specialize_for(formulas.glu, TABLE["float32"])
+
+
+def test_the_logarithm_of_one_and_a_share():
+    """In float32, of shares of any size."""
+    x = np.concatenate([np.linspace(0, 1, 100001)[1:], np.exp(-np.linspace(0, 80, 50001))]).astype(np.float32)
+    found, wanted = arithmetic.log1p_of_share_degree_10(x), np.log1p(x.astype(np.float64))
+    assert found.dtype == np.float32 and np.abs(found / wanted - 1).max() < 2.5e-7
+    assert arithmetic.log1p_of_share_degree_10(0.0) == 0.0

@@ -161,7 +161,8 @@ class ConvPlan(Plan):
         # What of float32 is not for tensor cores are old engines, some of them of one order of channels alone.
         orders = (False, True) if problem.wants.inputs in ("exact", "fft") else (False,)
         if len(orders) > 1:
-            found.append(lower(problem, ways(problem, rearranged=True)[0], aligned, rearranged=True))
+            # With as much of an epilogue as there is an engine for: those without one are left out.
+            found += [lower(problem, way, aligned, rearranged=True) for way in ways(problem, rearranged=True)]
         if other is not None and may_be_faster(problem):
             found += [lower_turned(other, aligned, rearranged) for rearranged in orders]
         return (each for each in found if room(problem, each) >= 0)

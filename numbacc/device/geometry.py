@@ -2,7 +2,8 @@
 
 The dimensions that all arrays walk alike are merged first. Then, in this order:
 
-* `vector` where every array's rows are contiguous and start at the same element of a run of 16 bytes;
+* `vector` where every array's rows are contiguous and start at the same element of a run of 16 bytes; in its place
+  `tabulated` where that is one long row of 16-bit numbers, and the formula takes longer (see `tabulating`);
 * `uneven` where rows are contiguous but start at different ones;
 * `scalar` where rows are contiguous but too short for either;
 * `tiled` where some inputs lie transposed to the outputs;
@@ -32,6 +33,7 @@ from ..kernels.specs import (
     vector_thread_bytes,
     words_of,
 )
+from .tabulating import tabulated
 
 #: The ranks that kernels unravel: those that are usual, and one for all others.
 RANKS = (1, 2, 3, 4, MAX_RANK)
@@ -50,6 +52,7 @@ class Geometry(NamedTuple):
         outer: the dimensions that the kernel unravels.
         scalars: the integers that follow them.
         width, lanes, transposed, repeated, counted: as in `KernelSpec`.
+        shared, cluster: as in `LaunchOrder`.
     """
 
     algorithm: str
@@ -62,6 +65,8 @@ class Geometry(NamedTuple):
     transposed: tuple[int, ...] = ()
     repeated: tuple[int, ...] = ()
     counted: tuple[int, ...] = ()
+    shared: int = 0
+    cluster: int = 1
 
 
 class Given(NamedTuple):
@@ -170,6 +175,7 @@ def launcher_of(spec: Any, geometry: Geometry, steps: Sequence[Sequence[int]], w
         counted=geometry.counted,
         indices=spec.indices,
     )
+    kernel, geometry = tabulated(kernel, geometry, given.device)
     first = len(spec.inputs)
     launcher = given.launcher(
         LaunchOrder(
@@ -192,6 +198,8 @@ def launcher_of(spec: Any, geometry: Geometry, steps: Sequence[Sequence[int]], w
             ),
             pairs=tuple(given.pairs),
             words=words_of(kernel.scalars),
+            shared=geometry.shared,
+            cluster=geometry.cluster,
         )
     )
     launcher.algorithm = described(launcher.order)
@@ -203,7 +211,12 @@ def described(order: LaunchOrder) -> str:
     kernel: Any = order.kernel
     accesses = "" if kernel.algorithm in ("scalar", "strided", "tiled") else f"{8 * kernel.access_bytes}-bit accesses, "
     integers = f"{'64' if kernel.wide else '32'}-bit indices"
-    return f"{kernel.algorithm}, {accesses}{integers}, grid {order.grid}, block {order.block}"
+    return f"{kernel.algorithm}, {accesses}{integers}, grid {order.grid}, block {order.block}{clusters(order)}"
+
+
+def clusters(order: LaunchOrder) -> str:
+    """What a plan's algorithm says of them."""
+    return f", clusters of {order.cluster}" if order.cluster > 1 else ""
 
 
 def for_any_alignment(order: LaunchOrder, alignment: Sequence[int]) -> LaunchOrder:
@@ -212,11 +225,12 @@ def for_any_alignment(order: LaunchOrder, alignment: Sequence[int]) -> LaunchOrd
     For captures, inside which nothing should be compiled.
     """
     grid, constants, kernel = order.grid, order.constants, order.kernel
-    if isinstance(kernel, KernelSpec) and kernel.algorithm == "vector":
+    if isinstance(kernel, KernelSpec) and kernel.algorithm in ("vector", "tabulated"):
         rows, columns, *_ = constants[-4:]
         # All columns are the head, and there are no vectors.
         constants = (*constants[:-2], columns, 0)
-        grid, _ = row_grid(columns, rows, kernel.lanes // kernel.width, order.block[0])
+        if kernel.algorithm == "vector":
+            grid, _ = row_grid(columns, rows, kernel.lanes // kernel.width, order.block[0])
     elif kernel.needs_alignment:
         constants = (*constants[:-1], 0)
     return order._replace(grid=grid, constants=constants, alignment=tuple(alignment))

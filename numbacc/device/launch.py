@@ -49,11 +49,13 @@ def load_function(spec: Any, device: int) -> int:
         module = with_room(lambda: runtime.call(driver.cuModuleLoadData, address_of(cubin)), device)
         function: int = runtime.call(driver.cuModuleGetFunction, module, entry.encode())
         if getattr(spec, "is_dynamic", False):
-            # All that the GPU has may be asked for, and as much of it as can be is for blocks, not for its cache.
+            # All that the GPU has may be asked for, and where nothing is said as much as can be is for blocks, not for
+            # its cache.
             own = runtime.call(driver.cuFuncGetAttribute, FunctionAttribute.SHARED_SIZE_BYTES, function)
             most = runtime.device_attribute(DeviceAttribute.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, device) - own
             driver.cuFuncSetAttribute(function, FunctionAttribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, most)
-            driver.cuFuncSetAttribute(function, FunctionAttribute.PREFERRED_SHARED_MEMORY_CARVEOUT, 100)
+            carveout = getattr(spec, "carveout", 100)
+            driver.cuFuncSetAttribute(function, FunctionAttribute.PREFERRED_SHARED_MEMORY_CARVEOUT, carveout)
     _loaded.add((spec, device))
     return function
 
@@ -101,7 +103,8 @@ class Launcher:
     def limits(device: int) -> Limits:
         """What a GPU allows."""
         shared = runtime.device_attribute(DeviceAttribute.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, device)
-        return Limits(shared, ROW_BLOCKS if runtime.capability(device) >= (9, 0) else 1)
+        count = runtime.device_attribute(DeviceAttribute.MULTIPROCESSOR_COUNT, device)
+        return Limits(shared, ROW_BLOCKS if runtime.capability(device) >= (9, 0) else 1, count)
 
     def __init__(self, order: LaunchOrder):
         for name in getattr(order.kernel, "dtypes", ()):

@@ -16,7 +16,7 @@ from ..kernels.formula import Formula, RowFormula
 from ..kernels.row_specs import ROW_WARPS, RowSpec, SumsSpec
 from ..kernels.specs import VECTOR_BYTES, WARP, LaunchOrder, words_of
 from .few_rows import FewRows
-from .geometry import RANKS, alignments_of, arrays_of, power_of_two, sizes_of
+from .geometry import RANKS, alignments_of, arrays_of, clusters, power_of_two, sizes_of
 from .map_executable import Kernel
 from .operation import Operation
 from .row_geometry import RowLaunch, Rows, SumsLaunch, are_few, launch_rows, launch_walk
@@ -59,8 +59,7 @@ class RowTask(NamedTuple):
 
 def described(kernel: str, rows: Rows, order: LaunchOrder) -> str:
     """What a plan's algorithm says of a launch."""
-    clusters = f", clusters of {order.cluster}" if order.cluster > 1 else ""
-    return f"{kernel}, {8 * rows.nbytes}-bit accesses, grid {order.grid}, block {order.block}{clusters}"
+    return f"{kernel}, {8 * rows.nbytes}-bit accesses, grid {order.grid}, block {order.block}{clusters(order)}"
 
 
 class RowExecutable(Operation):

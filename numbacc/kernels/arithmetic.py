@@ -182,6 +182,26 @@ def erfinv(x):
     return y
 
 
+def log1p_of_share(x):
+    """ln(1 + x) of x from 0 to 1."""
+    return math.log1p(x)
+
+
+#: A polynomial fitted as in `normal_tail_degree_9`, from the lowest coefficient on, which is 1; the last ones first.
+_LOG1P = (
+    0.02016826532781124, -0.05759408697485924, 0.10673169046640396, -0.1535084992647171, 0.1969374567270279,
+    -0.2495824694633484, 0.333304762840271, -0.4999993145465851, 1.0,
+)  # fmt: skip
+
+
+def log1p_of_share_degree_10(x):
+    """As `log1p_of_share`, x P(x) to 1.2e-7 relative."""
+    p = -0.0033106280025094748
+    for term in _LOG1P:
+        p = fma(p, x, term)
+    return x * p
+
+
 def put_back(tail, lost, t, slope):
     """`tail`, a function of t, as it would be without the rounding errors of t.
 

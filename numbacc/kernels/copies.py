@@ -12,13 +12,13 @@ import numpy as np
 
 from ..reference.c_library import of_math
 
-__all__ = ["IEEE_MATH", "copied"]
+__all__ = ["IEEE_MATH", "copied", "names_in"]
 
 
-def _names_in(code: CodeType) -> set[str]:
+def names_in(code: CodeType) -> set[str]:
     """The global names that a function uses, those of the functions inside it too."""
     inside = (constant for constant in code.co_consts if isinstance(constant, CodeType))
-    return set(code.co_names).union(*map(_names_in, inside))
+    return set(code.co_names).union(*map(names_in, inside))
 
 
 def copied(function: Any, convert: Callable[[Any], Any], seen: dict[int, Any] | None = None) -> Any:
@@ -43,7 +43,7 @@ def copied(function: Any, convert: Callable[[Any], Any], seen: dict[int, Any] | 
         for cell, given in zip(cells, value.__closure__ or (), strict=True):
             cell.cell_contents = copied(given.cell_contents, convert, seen)
         names = value.__globals__
-        own |= {name: copied(names[name], convert, seen) for name in _names_in(value.__code__) if name in names}
+        own |= {name: copied(names[name], convert, seen) for name in names_in(value.__code__) if name in names}
     return seen[id(value)]
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 
-from .arithmetic import inverse, scaled, square_root
+from .arithmetic import exp, inverse, log1p_of_share, quotient, scaled, square_root
+from .divisions import floor_divide_by_fmod, remainder_by_fmod
 
 PI, LN_2 = 3.141592653589793, 0.6931471805599453
 
@@ -172,24 +173,18 @@ def one_of(a, b):
 
 
 def floor_divide(a, b):
-    """The largest whole number that is not above a / b, of the remainder, so that the two fit; of b = 0, a / b."""
-    if b == 0.0:
-        return a / b
-    rest = math.fmod(a, b)
-    whole = (a - rest) / b
-    if rest != 0.0 and (b < 0.0) != (rest < 0.0):
-        whole -= 1.0
-    if whole == 0.0:
-        return math.copysign(0.0, a / b)
-    down = math.floor(whole)
-    return down + 1.0 if whole - down > 0.5 else down
+    """The largest whole number that is not above a / b; of b = 0, a / b."""
+    return floor_divide_by_fmod(a, b)
 
 
 def remainder(a, b):
     """a - b floor(a / b), of b's sign, zeros too."""
-    rest = math.fmod(a, b)
-    moved = rest + b if rest != 0.0 and (b < 0.0) != (rest < 0.0) else rest
-    return math.copysign(moved, b)
+    return remainder_by_fmod(a, b)
+
+
+def fmod(a, b):
+    """a - b trunc(a / b), of a's sign, zeros too."""
+    return math.fmod(a, b)
 
 
 def floor_divide_integers(a, b):
@@ -290,7 +285,7 @@ def logaddexp(a, b):
     if a == b:
         return a + LN_2
     high = maximum(a, b)
-    return high + math.log1p(math.exp(-abs(a - b)))
+    return high + log1p_of_share(exp(-abs(a - b)))
 
 
 def ldexp(a, exponent):
@@ -396,4 +391,4 @@ def addcmul(x, a, b, value):
 
 
 def addcdiv(x, a, b, value):
-    return x + value * (a / b)
+    return x + value * quotient(a, b)

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from . import arithmetic as plain
-from . import decays, psi
+from . import decays, divisions, functions, psi
 
 
 @lru_cache(maxsize=16)
@@ -40,6 +40,9 @@ def replacements(compute: str, narrow: bool) -> dict[Any, Any]:
         plain.fma: "fma",
         plain.power_of_bits: "power_of_bits",
         psi.digamma: psi.digamma_single,
+        functions.floor_divide: divisions.floor_divide_single,
+        functions.remainder: divisions.remainder_single,
+        functions.fmod: divisions.fmod_single,
         plain.exp2_rough: "exp2_approximate",
         plain.shared_out: plain.shared_out_by_products,
         plain.square_root: plain.square_root_by_products,
@@ -57,6 +60,7 @@ def replacements(compute: str, narrow: bool) -> dict[Any, Any]:
             plain.inverse: "inverse_approximate",
             plain.square_root: "sqrt_approximate",
             plain.quotient: "quotient_approximate",
+            plain.log1p_of_share: plain.log1p_of_share_degree_10,
             plain.normal_tail: plain.normal_tail_degree_7,
             decays.share: decays.share_rough,
             decays.sigmoid: decays.sigmoid_rough,

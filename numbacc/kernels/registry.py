@@ -23,6 +23,7 @@ from . import (
     scans,
     scatters,
     sorting,
+    tabulated,
 )
 from .attention_specs import AttentionSpec
 from .depthwise_specs import DepthwiseSpec
@@ -33,7 +34,7 @@ from .scan_specs import ScanSpec
 from .scatter_specs import ScatterSpec, SortSpec
 from .specs import FoldSpec, Kernel, KernelSpec, RepackSpec, words_of
 
-_MAPS = {name: module for module in (maps, bits, dropout, gathers, reductions) for name in module.INNER}
+_MAPS = {name: module for module in (maps, bits, dropout, gathers, reductions, tabulated) for name in module.INNER}
 _OTHERS: dict[type, Any] = {
     AttentionSpec: attention,
     DepthwiseSpec: depthwise,

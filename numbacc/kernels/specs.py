@@ -24,6 +24,12 @@ MAX_THREADS = 128
 LAUNCH_BOUNDS = (MAX_THREADS, 8)
 #: Threads of a warp.
 WARP = 32
+#: Bits of the numbers whose results `tabulated` keeps in shared memory; bytes of all of them.
+PATTERN_BITS = 16
+TABLE_BYTES = 2**PATTERN_BITS * PATTERN_BITS // 8
+#: `LAUNCH_BOUNDS` of `tabulated`, and what a multiprocessor has of its memory for blocks, in percent: room for a table,
+#: and the rest for loads under way.
+_TABLE_BOUNDS, _TABLE_CARVEOUT = (1024, 1), 57
 #: Numbers whose parts are made together, at most: they are in registers.
 _CHUNK = 16
 #: Bytes of the parts of what a thread of `folds` has under way, at most: they are in registers.
@@ -38,6 +44,7 @@ _MODULES = {
     "reduce_rows": ("reductions",),
     "gather": ("gathers",),
     "dropout": ("dropout", "philox"),
+    "tabulated": ("tabulated", "tabulated_lanes", "row_lanes"),
 }
 
 
@@ -51,7 +58,7 @@ class KernelSpec(NamedTuple):
         rank: dimensions that are unravelled: all of `strided`'s, the outer ones of the others.
         wide: True where offsets or sizes pass 2^31, so that they need 64-bit integers.
         width: elements next to each other that are loaded or stored together, where the kernel has several widths.
-        lanes: elements that one thread of `vector`, `uneven` and `tiled` handles at once.
+        lanes: elements that one thread of `vector`, `uneven`, `tabulated` and `tiled` handles at once.
         transposed: which of the inputs lie transposed, for `tiled`.
         repeated: which of the inputs are the same along a row.
         compute: name of the dtype that the formula computes in.
@@ -100,7 +107,22 @@ class KernelSpec(NamedTuple):
     @property
     def needs_alignment(self) -> bool:
         """True if the launch's last constant says whether the arrays are aligned as this kernel's accesses are."""
-        return self.width > 1 and self.algorithm not in ("vector", "uneven")
+        return self.width > 1 and self.algorithm not in ("vector", "uneven", "tabulated")
+
+    @property
+    def is_dynamic(self) -> bool:
+        """True where each launch says how much shared memory it has."""
+        return self.algorithm == "tabulated"
+
+    @property
+    def carveout(self) -> int:
+        """What a multiprocessor has of its memory for blocks, not for its cache, in percent, where `is_dynamic`."""
+        return _TABLE_CARVEOUT
+
+    @property
+    def launch_bounds(self) -> tuple[int, int]:
+        """Threads of a block, at most, and blocks that fit a multiprocessor together."""
+        return _TABLE_BOUNDS if self.algorithm == "tabulated" else LAUNCH_BOUNDS
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -263,10 +285,12 @@ class Limits(NamedTuple):
     Attributes:
         shared: bytes of shared memory that a block may ask for.
         cluster: blocks that may run together, and see each other's shared memory.
+        multiprocessors: how many it has.
     """
 
     shared: int
     cluster: int
+    multiprocessors: int = 132
 
 
 class LaunchOrder(NamedTuple):

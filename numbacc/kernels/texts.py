@@ -12,7 +12,7 @@ from typing import Any
 
 from .arithmetic import quotient, square_root
 from .derivatives import one_if
-from .functions import floor_divide, remainder
+from .functions import floor_divide, fmod, remainder
 from .symbols import Symbol, Way, is_truth, order
 
 _FILES = itertools.count(1)
@@ -77,7 +77,7 @@ class Text:
 
 #: Of infinities what Numba makes of the first two is NaN; and of the others kernels have quicker ones, where results
 #: are narrow.
-_CALLED: dict[Any, Any] = {"%": remainder, "//": floor_divide, "/": quotient, math.sqrt: square_root}
+_CALLED: dict[Any, Any] = {"%": remainder, "//": floor_divide, "/": quotient, math.fmod: fmod, math.sqrt: square_root}
 
 
 class ScalarText(Text):
