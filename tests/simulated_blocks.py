@@ -22,7 +22,7 @@ def scans(patch):
     patch(scan_geometry, "MAX_THREADS", 8)
     patch(scan_geometry, "_SHARED_ROUNDS", 1)
     patch(scan_geometry, "_FEW_TILES", 0)
-    sizes = {"_LONE_THREADS": 8, "_CHAINED_THREADS": 8, "_CHAINED_BYTES": 256, "_STRIP_BYTES": (32, 32), "_FAN": 4}
+    sizes = {"_LONE_THREADS": 8, "_CHAINED_THREADS": 8, "_CHAINED_BYTES": 512, "_STRIP_BYTES": (32, 32), "_FAN": 4}
     for name, value in sizes.items():
         patch(scan_geometry, name, value)
     patch(scan_groups, "WARP", 4)

@@ -28,8 +28,8 @@ LARGE = 2**26
 #: What is looked up, of the table's functions of one array.
 LONG = {
     "cbrt", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh",
-    "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "erfinv", "lgamma", "digamma", "angle", "elu", "selu", "celu",
-    "gelu", "softplus", "log_sigmoid", "tanhshrink", "softsign",
+    "asinh", "acosh", "atanh", "erf", "erfc", "erfinv", "lgamma", "digamma", "angle", "elu", "selu", "celu",
+    "softplus", "log_sigmoid", "tanhshrink", "softsign",
 }  # fmt: skip
 #: What has local memory: see `test_elementwise_ptx`.
 ANGLES = {"sin", "cos", "tan"}
@@ -38,7 +38,7 @@ ANGLES = {"sin", "cos", "tan"}
 @ew.kernel
 def capped(x, s):
     """s tanh(x / s)."""
-    return s * math.tanh(x / s)
+    return s * math.atan(x / s)
 
 
 @ew.kernel
@@ -137,8 +137,8 @@ def test_gaps_that_are_none_are_one_row():
 @pytest.mark.parametrize(
     "limits, grid, cluster",
     [
-        (Limits(232448, 8, 132), 120, 4),
-        (Limits(232448, 8, 148), 132, 4),
+        (Limits(232448, 8, 132), 132, 2),
+        (Limits(232448, 8, 148), 148, 2),
         (Limits(TABLE_BYTES, 1, 108), 108, 1),
         (Limits(TABLE_BYTES - 1, 1, 84), None, 1),
     ],
@@ -265,7 +265,7 @@ def test_the_kernel_can_be_launched_on_arrays_aligned_otherwise(device_place, lo
     wanted = device_place.get(plan(device_place.put(values)))
     places = x.view._address, out.view._address
     launcher = launcher_class()(geometry.for_any_alignment(order, [place % 16 for place in places]))
-    assert not launcher.launch(0, *places, *[0] * 4)
+    assert not launcher.launch(0, 0, places, ())
     np.testing.assert_array_equal(bits(out.now()), bits(wanted))
 
 

@@ -45,13 +45,17 @@ _SUM_BYTES, _SUM_ELEMENTS, _HELD_ELEMENTS = 4 * VECTOR_BYTES, 32, 16
 #: Threads of such a block where rows are short, and those that a multiprocessor has, with 128 registers each. Blocks of
 #: more threads read numbers again in each stage, as they have fewer registers.
 _SUM_THREADS, _SUM_RESIDENT = 256, 512
-#: Rows that are on their way, at most; bytes of shared memory that a block has beside these and weights.
-_SUM_DEPTH, _SUM_OWN_BYTES = 4, 3072
-#: Bytes of a row above which blocks take rows one after the other; and of one with weights of twice as many.
+#: Rows that are on their way, at most: to a block that has rows by itself, to clusters; bytes of shared memory that a
+#: block has beside these and weights.
+_SUM_DEPTHS, _SUM_OWN_BYTES = (2, 4), 3072
+#: Bytes of a row with weights above which blocks take rows one after the other; and of one with weights of twice as
+#: many.
 _WALK_BYTES, _WALK_WEIGHED_BYTES = 65536, 16384
 #: Groups of such a block, and threads of each, the first that there is room for: while one group waits others have
-#: numbers. Registers of a multiprocessor, and those that a thread needs beside the numbers that it has there.
-_WALKS, _REGISTERS, _WALK_REGISTERS = ((4, 256), (1, 512), (1, 1024)), 65536, 48
+#: numbers. Bytes of an element -> of a block that has rows by itself; of those of clusters.
+_WALKS = {2: (((1, 1024),), ((2, 256), (1, 512))), 4: (((1, 512),), ((2, 512), (1, 512), (1, 1024)))}
+#: Registers of a multiprocessor, and those that a thread needs beside the numbers that it has there.
+_REGISTERS, _WALK_REGISTERS = 65536, 48
 
 
 class RowLaunch(NamedTuple):
@@ -157,7 +161,7 @@ def launch_sums(given: Rows, parts: int, weight_bytes: int, limits: Limits) -> S
     # As few blocks share a row as have registers enough, and room for the next one; if none have, as few as keep it.
     shares = [1 << k for k in range(limits.cluster.bit_length())]
     fitting = [each for blocks in shares if (each := _shared_sums(given, blocks, parts, weight_bytes, limits))]
-    easy = [each for each in fitting if each.depth >= min(2, _SUM_DEPTH) and each.threads <= _SUM_RESIDENT]
+    easy = [each for each in fitting if each.depth >= 2 and each.threads <= _SUM_RESIDENT]
     found = next(iter(easy + fitting), None)
     if found is None:
         return None
@@ -197,7 +201,7 @@ def _shared_sums(given: Rows, blocks: int, parts: int, weight_bytes: int, limits
     together = min(resident // threads, fitting)
     if together == 0:
         return None
-    depth = min(((limits.shared + 1024) // together - _SUM_OWN_BYTES - weights) // row, _SUM_DEPTH)
+    depth = min(((limits.shared + 1024) // together - _SUM_OWN_BYTES - weights) // row, _SUM_DEPTHS[blocks > 1])
     # In the end half of the threads have their sums there.
     shared = max(weights + depth * row, 4 * parts * runs * given.width * group * (side + 1 >> 1))
     launch = RowLaunch("registers", runs, (group, side), blocks, shared=shared)
@@ -209,17 +213,18 @@ def launch_walk(given: Rows, weight_bytes: int, limits: Limits) -> SumsLaunch | 
     """The launch of long rows that blocks or clusters take one after the other, each of them with its weights, and the
     rows that come next, in shared memory.
 
-    `weight_bytes` as in `launch_sums`. None where rows are short, too few, or too long.
+    `weight_bytes` as in `launch_sums`. None where there are none, or rows are short, too few, or too long.
     """
     row, weights = given.columns // given.width * given.nbytes * given.kept, given.columns * weight_bytes
-    if given.is_double or given.is_across or given.is_reduction:
+    if given.is_double or given.is_across or given.is_reduction or not weights:
         return None
     if row <= (_WALK_WEIGHED_BYTES if weights >= 2 * row else _WALK_BYTES):
         return None
-    shares = [1 << k for k in range(limits.cluster.bit_length())]
+    lone, several = _WALKS[given.nbytes // given.width]
+    shares = [1 << k for k in range(1, limits.cluster.bit_length())]
     # The groups that come first, with as few blocks to a row as can.
-    found = [each for sides, threads in _WALKS for blocks in shares
-             if (each := _walk(given, blocks, sides, threads, weight_bytes, limits))]  # fmt: skip
+    ways = [(1, *each) for each in lone] + [(blocks, *each) for each in several for blocks in shares]
+    found = [each for way in ways if (each := _walk(given, *way, weight_bytes, limits))]
     return _in_equal_shares(given, found[0]) if found else None
 
 
@@ -230,7 +235,7 @@ def _walk(given: Rows, blocks: int, sides: int, threads: int, weight_bytes: int,
     group, elements = _group(accesses, runs), runs * given.width
     held = given.kept if elements * given.kept <= _REGISTERS // (sides * threads) - _WALK_REGISTERS else 0
     weights, row = _whole_accesses(elements * weight_bytes * group), runs * given.nbytes * given.kept * group * sides
-    depth = min((limits.shared + 1024 - _SUM_OWN_BYTES - weights) // row, _SUM_DEPTH)
+    depth = min((limits.shared + 1024 - _SUM_OWN_BYTES - weights) // row, _SUM_DEPTHS[1])
     if group < WARP or runs > _RUNS or depth < 1 or (sides == 1 and depth == 1 and not held):
         return None
     launch = RowLaunch("registers", runs, (group, sides), blocks, shared=weights + depth * row)

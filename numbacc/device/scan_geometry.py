@@ -33,9 +33,10 @@ _SEGMENT_BYTES, _MORE_THREADS, _FEW_TILES = 64, 8, 8
 _SHARED_ROUNDS = 4
 #: Threads that blocks of long columns have at most where none share a column; more wait for each other in every tile.
 _LONE_THREADS = MAX_THREADS
-#: Of blocks that share columns and read them once: threads, bytes of the piece that each keeps in shared memory, bytes
-#: of a row that it takes, at least and at most, pieces of a group and groups of a unit: see `kernels.scan_chains`.
-_CHAINED_THREADS, _CHAINED_BYTES, _STRIP_BYTES, _FAN = 128, 32768, (32, 128), 16
+#: Of blocks that share columns and read them once: threads; bytes of shared memory for the piece that each keeps and
+#: its threads' parts, of which a multiprocessor has three times as many; bytes of a row that it takes, at least and at
+#: most; pieces of a group and groups of a unit: see `kernels.scan_chains`.
+_CHAINED_THREADS, _CHAINED_BYTES, _STRIP_BYTES, _FAN = 256, 61440, (32, 128), 16
 
 
 class Walk(NamedTuple):
@@ -102,7 +103,9 @@ def launch_of(walk: Walk, parts: Sequence[str], shares: bool) -> Launch:
         if items >= 2 * own:
             return _rows(walk, own, min(_runs(walk, own, nbytes), max(_MERGED_BYTES // nbytes, 1)), most)
     own = _column_access(walk, min(width, max(_MERGED_BYTES // nbytes, 1)))
-    return _columns(walk, own, min(_runs(walk, own, nbytes), power_of_two(items)), most, _column_access(walk, width))
+    return _columns(
+        walk, own, min(_runs(walk, own, nbytes), power_of_two(items)), most, nbytes, _column_access(walk, width)
+    )
 
 
 def _column_access(walk: Walk, width: int) -> int:
@@ -166,8 +169,8 @@ def _rows(walk: Walk, width: int, runs: int, most: int) -> Launch:
     return Launch("scan_rows", width, runs, grid, (x, y), walk.outer.shape, scalars)
 
 
-def _columns(walk: Walk, width: int, runs: int, most: int, widest: int) -> Launch:
-    """As `launch_of`; `widest` is the access of blocks that share columns and read them once."""
+def _columns(walk: Walk, width: int, runs: int, most: int, part_bytes: int, widest: int) -> Launch:
+    """As `launch_of`, of parts of so many bytes; `widest` is the access of blocks that share columns."""
     outer, inner = walk.outer, walk.inner
     items, positions = prod(inner.shape), prod(outer.shape) // width
     near = abs(outer.strides[0][-1]) <= abs(inner.strides[0][-1])
@@ -177,7 +180,7 @@ def _columns(walk: Walk, width: int, runs: int, most: int, widest: int) -> Launc
     is_enough = -(-positions // few) * threads >= _ENOUGH * MAX_THREADS * most
     is_short = items * few <= _FEW_TILES * threads * runs
     if near and most and not is_short and (not is_enough or threads > _LONE_THREADS):
-        chained = _chained(walk, widest)
+        chained = _chained(walk, widest, part_bytes)
         if chained is not None:
             return chained
     if is_enough or is_short:
@@ -193,7 +196,7 @@ def _columns(walk: Walk, width: int, runs: int, most: int, widest: int) -> Launc
     return Launch("scan_columns", width, runs, grid, (x, y), shape, scalars)
 
 
-def _chained(walk: Walk, width: int) -> Launch | None:
+def _chained(walk: Walk, width: int, part_bytes: int) -> Launch | None:
     """Blocks that share columns and read them once; None where less of a row lies together than memory brings."""
     outer, items, nbytes = walk.outer, prod(walk.inner.shape), width * max(walk.sizes[: walk.inputs])
     positions, (least, most) = prod(outer.shape) // width, _STRIP_BYTES
@@ -202,7 +205,7 @@ def _chained(walk: Walk, width: int) -> Launch | None:
         return None
     x = min(power_of_two(positions), max(most // nbytes, 1), _NEAR)
     y, each = _CHAINED_THREADS // x, width * sum(walk.sizes[: walk.inputs])
-    runs = max(_CHAINED_BYTES // (_CHAINED_THREADS * each), 1)
+    runs = max((_CHAINED_BYTES // _CHAINED_THREADS - width * part_bytes) // each, 1)
     piece = y * runs
     shape, strips = (*outer.shape[:-1], outer.shape[-1] // width), -(-positions // x)
     scalars, shared = (positions, items, piece, _FAN.bit_length() - 1), _CHAINED_THREADS * runs * each

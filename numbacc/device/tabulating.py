@@ -14,9 +14,8 @@ from ..kernels.specs import PATTERN_BITS, TABLE_BYTES, KernelSpec
 _LEAST = 2**25
 #: Bytes that a thread has under way, and threads of a block, which has a multiprocessor to itself.
 _THREAD_BYTES, _THREADS = 64, 1024
-#: Blocks that share the making of a table, at most; and how many blocks then stay on a GPU at once, of all of its
-#: multiprocessors: clusters of more than two leave some idle, of an H200's 132 up to 12.
-_CLUSTER, _RESIDENT = 4, 10 / 11
+#: Blocks that share the making of a table, at most: clusters of more leave multiprocessors idle.
+_CLUSTER = 2
 
 
 def tabulated(kernel: KernelSpec, geometry: Any, device: int) -> tuple[KernelSpec, Any]:
@@ -27,12 +26,11 @@ def tabulated(kernel: KernelSpec, geometry: Any, device: int) -> tuple[KernelSpe
     if limits.shared < TABLE_BYTES:
         return kernel, geometry
     cluster = min(_CLUSTER, limits.cluster)
-    resident = limits.multiprocessors if cluster <= 2 else int(limits.multiprocessors * _RESIDENT)
     _, columns, head, vectors = geometry.scalars
     lanes = 8 * _THREAD_BYTES // PATTERN_BITS
     found = geometry._replace(
         algorithm="tabulated",
-        grid=(resident // cluster * cluster, 1),
+        grid=(limits.multiprocessors // cluster * cluster, 1),
         block=(_THREADS, 1),
         scalars=(cluster, columns, head, vectors),
         lanes=lanes,

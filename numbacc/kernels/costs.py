@@ -8,7 +8,7 @@ from functools import lru_cache
 from types import FunctionType
 from typing import Any
 
-from . import activations, arithmetic
+from . import activations
 from .copies import names_in
 from .precisions import replacements
 
@@ -16,7 +16,7 @@ from .precisions import replacements
 _SHORT = frozenset(
     (
         "ceil", "copysign", "degrees", "exp", "fabs", "floor", "fma", "isfinite", "isinf", "isnan", "radians", "sqrt",
-        "trunc",
+        "tanh", "trunc",
     )
 )  # fmt: skip
 #: What is long beside these: of CUDA's library and of our own.
@@ -26,7 +26,6 @@ _LONG = frozenset(
         "erfinv",
         activations.softsign,
         activations.tanhshrink_single,
-        arithmetic.normal_tail_degree_7,
     }
 )
 
