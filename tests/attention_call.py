@@ -32,10 +32,12 @@ class Call:
         layout: "BHSD" or "BSHD".
         layouts: for the names of arrays keywords of `Operand`; results that are named are given.
         values: instead of random ones, as `attention_oracle.inputs` has them.
+        bias_grad: whether the gradient of a bias is asked for, where there is one.
         options: passed on.
     """
 
-    def __init__(self, place, case, layout="BHSD", layouts=None, values=None, **options):
+    def __init__(self, place, case, layout="BHSD", layouts=None, values=None, bias_grad=True, **options):
+        self.bias_grad = bias_grad and case.bias is not None
         self.place, self.case, self.layout, self.options = place, case, layout, options
         self.layouts = layouts or {}
         self.given = values or attention_oracle.inputs(case)
@@ -107,10 +109,10 @@ class Call:
 
     def backward(self, o, stats, **more):
         """The gradients by name, as the function returns them."""
-        names = ["dq", "dk", "dv", *["dbias"] * (self.case.bias is not None)]
+        names = ["dq", "dk", "dv", *["dbias"] * self.bias_grad]
         outs = self.results(*names)
         given = None if outs is None else tuple(each.view for each in outs)
-        keywords = {**self.keywords, "bias_grad": self.case.bias is not None, "out": given, **more}
+        keywords = {**self.keywords, "bias_grad": self.bias_grad, "out": given, **more}
         answer = attention.backward(*self.views("do", "q", "k", "v"), o, stats, **keywords)
         if outs is not None:
             assert answer is given
