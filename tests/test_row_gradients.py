@@ -70,7 +70,7 @@ def test_gradients_in_one_pass(place, monkeypatch, dtype, threads, depth, column
     """Rows on their way while others are worked on: fewer blocks than rows, groups of threads without a row."""
     if place.is_slow and columns > 64:
         skip("slow")
-    one_pass(monkeypatch, THREADS=threads, RESIDENT=threads, DEPTH=depth)
+    one_pass(monkeypatch, THREADS=threads, RESIDENT=threads, DEPTHS=(depth, depth))
     for kind, more in (("rms", {}), ("layer", {}), ("layer", {"bias": True}))[:: 1 if columns < 100 else 2]:
         assert_gradients(place, (45 if place.is_slow else 601, columns), dtype, kind, more, "row_sums")
     normalizing.plans.clear()

@@ -6,7 +6,6 @@ vectors are no multiples of 16 bytes, are copied, with zeros behind each vector.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,7 +21,7 @@ from ..kernels.formulas import FORMULAS
 from ..kernels.lengths import clamped, kept, raised
 from ..libraries.cudnn_graph import ALIGNED
 from ..libraries.cudnn_plans import Wants
-from . import scaling
+from . import biases, scaling
 from .fused import Drawn, Form, Shape, Sketch, backward, forward
 from .fused import dense as dense_form
 from .problem import OPERANDS, Call, Problem, resolve
@@ -149,39 +148,16 @@ class Fused:
         self._take("stats", made, dense_form("float32", *shape, 1))
 
     def _bias(self, name: str, is_output: bool) -> None:
-        stage, array, found = self.stage, self.stage.arrays[name], self.problem.geometry
-        if array.lies.shape[2] == 1 < found.queries:
-            # What is repeated along queries cuDNN 9.19 reads wrongly, without a word: forward where it is along keys,
-            # too, backward everywhere. Its gradient it adds up wrongly.
-            if is_output:
-                raise UnsupportedError("cuDNN adds up the gradient of a bias that is repeated along queries wrongly")
-            if self.is_backward or array.lies.shape[3] == 1 < found.keys:
-                array = self._spread(name)
-        if is_output and array.lies.dtype != self.problem.dtype:
+        stage, array = self.stage, self.stage.arrays[name]
+        if biases.are_misread(array, self.problem.geometry, self.is_backward):
+            array = biases.summed(stage, name) if is_output else biases.spread(stage, name, self.is_backward)
+        elif is_output and array.lies.dtype != self.problem.dtype:
             # cuDNN gives a bias's gradient in no other dtype than q's.
             own, array = array, stage.part(name, array.lies.shape, self.problem.dtype, ALIGNED)
             stage.behind.append(Step(stage.mapped(FORMULAS["copy"], array, own), (array.number, own.number)))
         if not (stage.is_aligned(array) and _fits(array.lies)):
             array = stage.returned(name) if is_output else stage.copied(name)
         self._take(name, array, _form(array.lies))
-
-    def _spread(self, name: str) -> Array:
-        """A copy of a bias that has all that it repeats along keys, and backward along queries.
-
-        Raises:
-            UnsupportedError: it would take more than workspace_limit.
-        """
-        stage, own, found, limit = self.stage, self.stage.arrays[name], self.problem.geometry, self.problem.limit
-        shape = (*own.lies.shape[:2], found.queries if self.is_backward else 1, found.keys)
-        if (nbytes := math.prod(shape) * own.lies.itemsize) > limit:
-            raise UnsupportedError(
-                f"cuDNN's gradients need a bias of all queries, {nbytes} bytes, more than workspace_limit={limit}"
-            )
-        steps = tuple(0 if n == 1 else step for n, step in zip(own.lies.shape, own.lies.strides, strict=True))
-        source = Array(own.number, layout(shape, steps, own.lies.dtype, stage.device))
-        target = stage.part(f"{name}_spread", shape, own.lies.dtype, ALIGNED)
-        stage.add(stage.mapped(FORMULAS["copy"], source, target), source, target)
-        return target
 
     def _outputs_forward(self) -> None:
         stage, problem = self.stage, self.problem

@@ -41,6 +41,8 @@ RANKS = (1, 2, 3, 4, MAX_RANK)
 _MAX_GRID_Y = 65535
 #: Below this length along either dimension a tile is mostly empty.
 _SHORTEST_TILE = 16
+#: Shared memory that a kernel's code may have, for tiles of all that lies transposed.
+_TILED_BYTES = 48 * 1024
 
 
 class Geometry(NamedTuple):
@@ -258,7 +260,8 @@ def choose(
     if all(step[-1] == 1 or k in repeated for k, step in enumerate(merged.strides)):
         return _rows(merged, inputs, sizes, alignments, repeated, heavy, counted)._replace(counted=counted)
     transposed = tuple(k for k, step in enumerate(merged.strides) if step[-1] != 1)
-    if transposed[-1] < inputs and _row_dimension(merged, transposed) is not None:
+    tiles = len(transposed) * TILE * (TILE + 1) * max(sizes[k] for k in transposed)
+    if transposed[-1] < inputs and tiles <= _TILED_BYTES and _row_dimension(merged, transposed) is not None:
         return _tiles(merged, transposed, sizes, alignments)._replace(counted=counted)
     size = prod(merged.shape)
     blocks = -(-size // MAX_THREADS)

@@ -185,8 +185,8 @@ class Choices:
             if first is None:
                 return None
             alike = [each for each in others if each.deterministic or not first.deterministic]
-            # One may be proposed twice, in other company.
-            distinct = {each.data: each for each in (first, *alike)}
+            # One may be proposed twice, in other company; the same data may be of several graphs.
+            distinct = {(each.kind, each.data): each for each in (first, *alike)}
             works = {each: trial(each) for each in distinct.values()}
             return measuring.fastest(works, first, device, stream)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import reduction_oracle as oracle
 import test_blocks
+import test_losses
 import test_reduction_gradients as gradients
 import test_rows
 import test_scans
@@ -253,7 +254,7 @@ def entropy(case):
     target = np.where(case.rng.random(beside) < 0.2, ignored, case.rng.integers(0, classes, beside))
     t = lay(case, np.asarray(target).astype(case.pick(["int64", "int32", "int16"])))
     target = np.array(t.values).astype(np.int64)
-    wanted, log_p = test_blocks.losses_of(np.array(x.values), target, axis, smoothing, ignored)
+    wanted, log_p = test_losses.losses_of(np.array(x.values), target, axis, smoothing, ignored)
     count, compute = int((target != ignored).sum()), "float64" if dtype == np.float64 else "float32"
     reduction = case.pick(["none", "sum", "mean"]) if count else "none"
     options = {"axis": axis, "label_smoothing": smoothing, "ignore_index": ignored, "reduction": reduction}

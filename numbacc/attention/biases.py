@@ -1,0 +1,68 @@
+"""Biases that are repeated along queries or keys: all of them for cuDNN, and their gradients added up behind it."""
+
+from __future__ import annotations
+
+import math
+
+from ..base.layout import layout, view
+from ..device.fold_kernels import FoldExecutable, FoldTask
+from ..device.steps import Step
+from ..errors import UnsupportedError
+from ..kernels.fold_formulas import REDUCTIONS
+from ..kernels.formulas import FORMULAS
+from ..libraries.cudnn_graph import ALIGNED
+from .geometry import Geometry
+from .staging import Array, Stage
+
+
+def are_misread(array: Array, found: Geometry, backward: bool) -> bool:
+    """Whether cuDNN 9.19 computes wrong numbers with a bias that lies so, without a word: on an H200 engines 2 and 6 did
+    forward where it was repeated along queries and keys, backward wherever it was along queries."""
+    *_, queries, keys = array.lies.shape
+    return queries == 1 < found.queries and (backward or keys == 1 < found.keys)
+
+
+def spread(stage: Stage, name: str, along_queries: bool) -> Array:
+    """A copy of a bias that has all that it repeats along keys, and along queries if that is wanted.
+
+    Raises:
+        UnsupportedError: it would take more than workspace_limit.
+    """
+    own, found, limit = stage.arrays[name], stage.problem.geometry, stage.problem.limit
+    shape = (*own.lies.shape[:2], found.queries if along_queries else 1, found.keys)
+    if (nbytes := math.prod(shape) * own.lies.itemsize) > limit:
+        raise UnsupportedError(
+            f"cuDNN's gradients need a bias of all queries, {nbytes} bytes, more than workspace_limit={limit}"
+        )
+    steps = tuple(0 if n == 1 else step for n, step in zip(own.lies.shape, own.lies.strides, strict=True))
+    source = Array(own.number, layout(shape, steps, own.lies.dtype, stage.device))
+    target = stage.part(f"{name}_spread", shape, own.lies.dtype, ALIGNED)
+    stage.add(stage.mapped(FORMULAS["copy"], source, target), source, target)
+    return target
+
+
+def summed(stage: Stage, name: str) -> Array:
+    """The gradient of a bias before it is added up along queries, and keys: a kernel of ours does that in the end."""
+    own, found, compute = stage.arrays[name], stage.problem.geometry, stage.problem.compute
+    shape = (*own.lies.shape[:2], found.queries, found.keys)
+    whole = stage.part(f"{name}_whole", shape, stage.problem.dtype, ALIGNED)
+    axes = tuple(axis for axis in (2, 3) if own.lies.shape[axis] < shape[axis])
+    kept = [axis for axis in range(4) if axis not in axes]
+    sizes, steps = ([each[axis] for axis in kept] for each in (own.lies.shape, own.lies.strides))
+    task = FoldTask(
+        op="attention.backward",
+        formula=REDUCTIONS["sum"],
+        reference=lambda whole: (whole.astype(compute).sum(axes),),
+        names=("dS", name),
+        inputs=(whole.lies,),
+        outputs=(own.lies,),
+        shape=shape,
+        axes=axes,
+        reads=(view(0, 0, whole.lies.strides, shape),),
+        writes=(view(0, 0, steps, sizes),),
+        out_given=True,
+        compute=compute.name,
+    )
+    fold = FoldExecutable(task, 1).choose((0, stage.address(own.number) % 16))
+    stage.behind.append(Step(fold, (whole.number, own.number)))
+    return whole
