@@ -145,11 +145,13 @@ def masked_spec(source, target, shape, steps):
 )  # fmt: skip
 def test_masked_results_keep_bits(source, target, shape, steps, algorithm):
     spec = masked_spec(source, target, shape, steps)
-    # Elements of 16 bytes always lie on 16 bytes.
-    assert spec.algorithm == algorithm or (target == "complex128" and spec.algorithm == "vector")
+    # Elements of 16 bytes always lie on 16 bytes, and tiles of three arrays of them are too large.
+    assert spec.algorithm == algorithm or (target == "complex128" and spec.algorithm in ("vector", "strided"))
     assert spec.formula.kept == (3,)
     found = ptx.compiled(spec)
     assert "local" not in {access.space for access in found.accesses} and "call" not in found.text
+    # A kernel's code has no more shared memory: with more it is not linked.
+    assert sum(map(int, re.findall(r"\.shared .*\[(\d+)\]", found.text))) <= 48 * 1024
     if ptx.ptxas():
         # Four inputs, one of them the old values, are a lot for `uneven`, and for tiles of 16 bytes.
         assert found.usage((9, 0))[1] <= {"uneven": 128, "tiled": 128}.get(algorithm, 0)

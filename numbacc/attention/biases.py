@@ -16,8 +16,8 @@ from .staging import Array, Stage
 
 
 def are_misread(array: Array, found: Geometry, backward: bool) -> bool:
-    """Whether cuDNN 9.19 computes wrong numbers with a bias that lies so, without a word: on an H200 engines 2 and 6 did
-    forward where it was repeated along queries and keys, backward wherever it was along queries."""
+    """Whether cuDNN 9.19 computes wrong numbers with a bias, without a word: on an H200 engines 2 and 6 did forward
+    where it was repeated along queries and keys, backward wherever it was along queries."""
     *_, queries, keys = array.lies.shape
     return queries == 1 < found.queries and (backward or keys == 1 < found.keys)
 
