@@ -21,7 +21,8 @@ pytestmark = pytest.mark.usefixtures("poison")
 
 @given(case=attention_oracle.cases(longest=4 if simulated() else 9), layout=st.sampled_from(["BHSD", "BSHD"]))
 def test_random(place, case, layout):
-    Call(place, case, layout).check()
+    is_refused = place.name == "gpu" and case.dropout and case.keys % 8 and case.dtype.itemsize == 2
+    Call(place, case, layout, bias_grad=not is_refused).check()
 
 
 @given(data=st.data())
@@ -103,8 +104,7 @@ def test_companions_of_other_dtypes(place, dtype):
     grads = attention.backward(*call.views("do"), *arrays, o, stats, **options, bias_grad=True)
     if place.is_device:
         info = attention.backward_plan(*call.views("do"), *arrays, o, stats, **options, bias_grad=True).info
-        # Of 16 bits it is cuDNN's where it has a kernel for gradients of biases whose rows are so short.
-        assert "unfused" in info.algorithm or dtype == HALF
+        assert "unfused" in info.algorithm or place.is_slow
     found = {"o": place.get(o), "stats": place.get(stats)}
     found |= {name: place.get(each) for name, each in zip(("dq", "dk", "dv", "dbias"), grads, strict=True)}
     assert found["dbias"].dtype == np.float32 and found["dbias"].shape == case.bias

@@ -105,7 +105,9 @@ def test_copies_with_the_channels_elsewhere_may_be_measured(direction, monkeypat
             def fastest(works, first, device, stream, wins=wins):
                 for launch in works.values():
                     launch()
-                return next(each for each in works if library.number_of(each) == wins)
+                # Behind what is as the arrays lie comes what has the channels elsewhere, with as much of an epilogue as
+                # there is an engine for.
+                return min((each for each in works if bool(library.number_of(each)) is wins), key=library.number_of)
 
             monkeypatch.setattr(measuring, "fastest", fastest)
             conv.cache_clear()

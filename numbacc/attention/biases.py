@@ -15,11 +15,15 @@ from .geometry import Geometry
 from .staging import Array, Stage
 
 
-def are_misread(array: Array, found: Geometry, backward: bool) -> bool:
+def are_misread(array: Array, found: Geometry, is_backward: bool, is_output: bool) -> bool:
     """Whether cuDNN 9.19 computes wrong numbers with a bias, without a word: on an H200 engines 2 and 6 did forward
-    where it was repeated along queries and keys, backward wherever it was along queries."""
+    where it was repeated along queries and keys, and backward wherever it was along queries; its gradient they added up
+    wrongly along either."""
     *_, queries, keys = array.lies.shape
-    return queries == 1 < found.queries and (backward or keys == 1 < found.keys)
+    is_along_queries, is_along_keys = queries == 1 < found.queries, keys == 1 < found.keys
+    if is_output:
+        return is_along_queries or is_along_keys
+    return (is_along_queries and is_backward) or (is_along_keys and queries == 1)
 
 
 def spread(stage: Stage, name: str, along_queries: bool) -> Array:

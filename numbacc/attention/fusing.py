@@ -149,7 +149,7 @@ class Fused:
 
     def _bias(self, name: str, is_output: bool) -> None:
         stage, array = self.stage, self.stage.arrays[name]
-        if biases.are_misread(array, self.problem.geometry, self.is_backward):
+        if biases.are_misread(array, self.problem.geometry, self.is_backward, is_output):
             array = biases.summed(stage, name) if is_output else biases.spread(stage, name, self.is_backward)
         elif is_output and array.lies.dtype != self.problem.dtype:
             # cuDNN gives a bias's gradient in no other dtype than q's.
