@@ -32,7 +32,11 @@ class Request(Protocol):
         """What a plan must keep to."""
 
     def graphs(self) -> Sequence[Graph]:
-        """The ways to compute it, best first."""
+        """The ways to compute it, best first.
+
+        Raises:
+            UnsupportedError: cuDNN is not asked for it; the message says why.
+        """
 
 
 def devices() -> list[str]:
@@ -72,7 +76,7 @@ def supports(
     Returns:
         A `Support`: true if there is a plan, with its `engine`, `workspace_bytes`, whether it is `deterministic`, and
         whether its kernel is `compiled` when it is made; false with the `reason` otherwise: first the needs that are
-        known not to be met, then what cuDNN says of its engines.
+        known not to be met, then what cuDNN says of its engines; or that numbacc computes it without cuDNN.
 
     Raises:
         OptionError: no GPU of that name is known; deterministic or workspace_limit.
@@ -89,16 +93,17 @@ def supports(
         >>> numbacc.cudnn.supports(draw.graph(), "A100")
         <a plan on NVIDIA A100-SXM4-80GB: engine ...>
     """
-    graphs, wants = _asked(request)
-    limits = [wants.workspace_limit]
-    if workspace_limit is not None:
-        limits.append(integer(workspace_limit, "workspace_limit", 0))
-    given = [limit for limit in limits if limit is not None]
+    gpu, repeats = _gpu(device), boolean(deterministic, "deterministic")
+    limit = None if workspace_limit is None else integer(workspace_limit, "workspace_limit", 0)
+    try:
+        graphs, wants = _asked(request)
+    except UnsupportedError as error:
+        return Support(gpu.name, reason=str(error))
+    given = [each for each in (wants.workspace_limit, limit) if each is not None]
     wants = wants._replace(
-        deterministic=boolean(deterministic, "deterministic") or wants.deterministic,
+        deterministic=repeats or wants.deterministic,
         workspace_limit=min(given) if given else None,
     )
-    gpu = _gpu(device)
     refused = []
     for graph in graphs:
         found = ask(graph, gpu, wants)

@@ -15,7 +15,7 @@ if not recorder.installed():
 
 import numbacc
 from numbacc import attention
-from numbacc.attention import calling, fusing
+from numbacc.attention import calling, fused_calls
 
 
 class Result(Runner):
@@ -28,7 +28,7 @@ class Result(Runner):
 
 @pytest.fixture(autouse=True)
 def library(monkeypatch):
-    for module in (fusing, calling):
+    for module in (fused_calls, calling):
         monkeypatch.setattr(module, "graph_library", lambda: stand_in(Result))
     attention.cache_clear()
     yield

@@ -383,18 +383,3 @@ def test_alignment_is_what_is_known_of_addresses(place):
             assert (true - said) % 16 == 0
             low = said & -said or 256
             assert true % low == 0
-
-
-def test_both_ways_drop_the_same_where_one_has_no_fused_plan(device_place):
-    """Packed gradients with dropout, slopes and a window have more arrays than a call of cuDNN's takes."""
-    place = device_place
-    q, k = place.put(np.ones((9, 4, 8), HALF)), place.put(np.ones((9, 2, 8), HALF))
-    starts = place.put(np.array([0, 5, 9], np.int32))
-    keywords = {"layout": "THD", "seq_len_q": starts, "seq_len_kv": starts, "max_len_q": 5, "max_len_kv": 5}
-    keywords |= {"alibi": place.put(np.ones(4, np.float32)), "mask": attention.CausalSlidingWindow(3, True)}
-    for dropout, path in ((0.5, "unfused"), (0.0, "")):
-        forward = attention.forward_plan(q, k, k, **keywords, dropout=dropout, return_stats=True)
-        o, stats = attention.forward(q, k, k, **keywords, dropout=dropout, return_stats=True)
-        backward = attention.backward_plan(o, q, k, k, o, stats, **keywords, dropout=dropout)
-        for plan in (forward, backward):
-            assert ("unfused" in plan.info.algorithm) is bool(path)

@@ -154,7 +154,8 @@ def test_numbers_that_the_cpu_can_see(numpy_place):
         refused(OptionError, "0 to 5", run=lambda n=number: attention.forward(
             q, k, v, page_table_k=table + n, page_table_v=table, seq_len_kv=np.array([1, 2])))  # fmt: skip
     q, k = np.ones(Q), np.ones(K)
-    refused(OptionError, "lengths are 0 to 5", run=lambda: attention.forward(q, k, k, seq_len_q=np.array([1, 6])))
+    refused(OptionError, "lengths are 0 to 5, as many as q has", run=lambda: attention.forward(
+        q, k, k, seq_len_q=np.array([1, 6])))  # fmt: skip
     q = np.ones((9, 2, 4))
     for starts in ([0, 5, 10], [-1, 4, 9], [0, 6, 5]):
         refused(OptionError, "it must grow", run=lambda n=starts: attention.forward(

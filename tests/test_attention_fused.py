@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from attention_call import Call, small
+from attention_oracle import HALF
 from conftest import refused
 from cudnn_cases import need_planning
 from skips import skip
 
 from numbacc import attention, cudnn
-from numbacc.attention.fusing import Fused, _on_dense
+from numbacc.attention.fused_calls import _on_dense
+from numbacc.attention.fusing import Fused
 from numbacc.attention.masks import CausalSlidingWindow, SlidingWindow
 from numbacc.attention.problem import EXTRAS, resolve
 from numbacc.attention.staging import dense
-from numbacc.base.dispatch import simulated
-from numbacc.errors import DeviceError, DTypeError, OptionError, ShapeError
+from numbacc.base.dispatch import graph_library, simulated
+from numbacc.errors import DeviceError, DTypeError, OptionError, ShapeError, UnsupportedError
 from numbacc.libraries.cudnn import numbers_of
 from numbacc.libraries.cudnn_rules import refusal
 
@@ -64,6 +67,7 @@ CASES |= {
     "slopes": {"k": LONG, "alibi": True, "mask": "causal"},
     "dropout": {"k": LONG, "dropout": 0.1},
     "dropout, lengths, causal": {"k": (2, 2, 256, 64), "dropout": 0.1, "lengths": True, "mask": "causal"},
+    "bias, repeated": {"k": LONG, "bias_shape": (2, 1, 1, 256)},
     "bias, dropout": {"k": LONG, "dropout": 0.1, "bias_shape": (1, 8, 128, 256), "mask": "causal"},
 }
 CASES |= {f"vectors of {n}": {"q": (2, 8, 128, n), "k": (2, 8, 256, n)} for n in (8, 16, 32, 40, 64, 80, 96, 128)}
@@ -239,8 +243,63 @@ def test_requests_are_checked():
         refused(OptionError, "return_stats=1", run=lambda d=direction: attention.request(
             Q, Q, direction=d, return_stats=1))  # fmt: skip
     refused(OptionError, "needs batch", run=lambda: attention.request((9, 2, 8), (9, 2, 8), layout="THD"))
-    refused(OptionError, "runs unfused", run=lambda: attention.request(Q, Q, dtype="float32").graphs())
+    refused(OptionError, "bias_grad=True", 'direction="backward"', run=lambda: attention.request(
+        Q, Q, bias_shape=(1, 1, 128, 128), bias_grad=True))  # fmt: skip
+    refused(OptionError, 'batch is for layout="THD"', run=lambda: attention.request(Q, Q, batch=2))
+    refused(UnsupportedError, "runs unfused", run=lambda: attention.request(Q, Q, dtype="float32").graphs())
+    refused(UnsupportedError, "batch is empty", run=lambda: attention.request((0, *Q[1:]), (0, *Q[1:])).graphs())
     refused(DTypeError, "has a int", run=lambda: attention.prepare([3]))
+
+
+def test_what_runs_without_cudnn_is_told_so():
+    """supports answers; it does not raise."""
+    for options, words in (
+        ({"dtype": "float32"}, "runs unfused"),
+        ({"direction": "backward", "deterministic": True, "workspace_limit": 100}, "more than workspace_limit=100"),
+    ):
+        found = cudnn.supports(attention.request(Q, Q, **options), "H200")
+        assert not found and words in found.reason and found.device == "NVIDIA H200"
+
+
+@pytest.mark.parametrize("bias_shape", [(1, 8, 1, 256), (2, 1, 128, 1), (1, 1, 1, 1)])
+def test_gradients_of_repeated_biases_are_asked_for(bias_shape):
+    """Kernels of ours add them up behind cuDNN's, and are made where there is a GPU."""
+    asked = attention.request(Q, LONG, direction="backward", bias_shape=bias_shape, bias_grad=True)
+    (graph,) = asked.graphs()
+    assert (*bias_shape[:2], 128, 256) in [graph.tensors[k].shape for k in graph.memory]
+
+
+def test_gradients_in_slices_are_asked_for_as_they_are_called(planner):
+    asked = {"direction": "backward", "deterministic": True}
+    whole = plan("H200", **asked)
+    sliced = plan("H200", **asked, workspace_limit=2**17)
+    assert whole and sliced and sliced.workspace_bytes <= 2**17 < whole.workspace_bytes
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"dropout": 0.3}, {"deterministic": True, "workspace_limit": 6000}, {"mask": "causal", "return_stats": False},
+], ids=str)  # fmt: skip
+def test_calls_take_no_plan_of_cudnns_but_those_prepared(device_place, monkeypatch, options):
+    library, asked = graph_library(), []
+    choose = library.choose
+    monkeypatch.setattr(library, "choose", lambda graph, *more: asked.append(graph) or choose(graph, *more))
+    place, wide = device_place, {"heads": 4, "groups": 2, "queries": 16, "keys": 16, "dtype": HALF}
+    call = Call(place, small(**wide))
+    q, k, v, do = call.views("q", "k", "v", "do")
+    more = {name: each for name, each in options.items() if name != "return_stats"}
+    o, stats = attention.forward(q, k, v, **more, return_stats=True)
+    for direction in ("forward", "backward"):
+        given = options if direction == "forward" else more
+        attention.prepare([attention.request(q.shape, k.shape, direction=direction, dtype=HALF, **given)], threads=1)
+        prepared = {*asked}
+        asked.clear()
+        attention.cache_clear()
+        if direction == "forward":
+            attention.forward(q, k, v, **{"return_stats": True, **options})
+        else:
+            attention.backward(do, q, k, v, o, stats, **more)
+        assert asked and {*asked} <= prepared
+        asked.clear()
 
 
 def test_preparing_needs_a_gpu(numpy_place):

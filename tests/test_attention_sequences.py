@@ -8,12 +8,14 @@ import attention_oracle
 import numpy as np
 import pytest
 from attention_call import Call, mask_of, small
-from attention_oracle import DOUBLE, FLOATS, MASKS, SINGLE
+from attention_oracle import DOUBLE, FLOATS, HALF, MASKS, SINGLE
 from foreign import OnlyDlpack
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from numbacc import attention
+from numbacc.attention import fused_calls
+from numbacc.base.codes import MANY_ARRAYS
 from numbacc.base.dispatch import has_gpu, simulated
 
 pytestmark = pytest.mark.usefixtures("poison")
@@ -156,3 +158,22 @@ def test_the_mean_over_masks_is_attention_without(numpy_place):
     outs = np.stack([attention.forward(q, k, v, dropout=0.3, seed=seed) for seed in range(600)]).astype(np.float64)
     off = outs.mean(axis=0) - attention.forward(q, k, v)
     assert (np.abs(off) < 5.5 * outs.std(axis=0) / np.sqrt(len(outs))).all()
+
+
+@pytest.mark.parametrize("many", [24, MANY_ARRAYS])
+def test_both_ways_drop_the_same_where_one_has_no_fused_plan(device_place, monkeypatch, many):
+    """Packed gradients with dropout, slopes and a window have more arrays than a call of 24 takes, and none of 32."""
+    monkeypatch.setattr(fused_calls, "MANY_ARRAYS", many)
+    attention.cache_clear()
+    place = device_place
+    q, k = place.put(np.ones((9, 4, 8), HALF)), place.put(np.ones((9, 2, 8), HALF))
+    starts = place.put(np.array([0, 5, 9], np.int32))
+    keywords = {"layout": "THD", "seq_len_q": starts, "seq_len_kv": starts, "max_len_q": 5, "max_len_kv": 5}
+    keywords |= {"alibi": place.put(np.ones(4, np.float32)), "mask": attention.CausalSlidingWindow(3, True)}
+    for dropout in (0.5, 0.0):
+        forward = attention.forward_plan(q, k, k, **keywords, dropout=dropout, return_stats=True)
+        o, stats = attention.forward(q, k, k, **keywords, dropout=dropout, return_stats=True)
+        backward = attention.backward_plan(o, q, k, k, o, stats, **keywords, dropout=dropout)
+        for plan in (forward, backward):
+            assert ("unfused" in plan.info.algorithm) is (dropout > 0 and many == 24)
+    attention.cache_clear()

@@ -102,7 +102,7 @@ def test_large_ones_of_float32_are_taken_unmeasured(compute, first):
     problem = request(*WIDE, layout="NHWC", padding=1, compute=compute)
     assert is_faster(problem) is first
     found = list(forms(problem, (True,) * 3))
-    assert [each.is_turned for each in found] == ([True] * first + [False, False, True])
+    assert [each.is_turned for each in found] == [True] * first + [False, False] + [True] * (not first)
     measured = list(forms(problem, (True,) * 3, measured=True))
     assert not measured[0].is_turned and measured[-1].is_turned
     assert conv.request(*WIDE, direction=DIRECTION, layout="NHWC", padding=1, compute=compute).graphs()[0].nodes[
@@ -276,6 +276,15 @@ def test_it_is_measured_beside_the_gradient(device_place, monkeypatch, named):
     turned_name = "as a convolution of dy"
     assert {name.split(": ")[0] for name in names} == {"", elsewhere, turned_name, f"{elsewhere}, {turned_name}"}
     assert set(seen[-1]) == {"convolve_backward_data", "convolve_forward"}
+
+
+def test_it_is_taken_for_arrays_that_start_anywhere(device_place, preferred):
+    """Nothing is measured beside it there, nor is it beside another."""
+    lies = {"dy": {"margins": ((0, 0), (0, 0), (0, 0), (1, 0))}}
+    for tune in (False, True):
+        call = Call(device_place, small(DIRECTION), lies, tune=tune)
+        call.check()
+        assert "as a convolution of dy" in call.plan().info.algorithm
 
 
 def test_adjoint(device_place, preferred):

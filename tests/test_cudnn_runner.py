@@ -18,13 +18,15 @@ if simulated():
 
 from test_native_graphs import CONTEXT, HANDLE, PLAN, SCRATCH, STREAM, Fake
 
-from numbacc.attention.fusing import graphs
+from numbacc.attention.fused_calls import drawing
 from numbacc.base.codes import MANY_ARRAYS, WRONG_ALIGNMENT
 from numbacc.errors import ShapeError
+from numbacc.libraries import choices
 from numbacc.libraries import cudnn as library
-from numbacc.libraries.choices import Algorithm
+from numbacc.libraries.choices import Algorithm, Choices, GpuModel
 from numbacc.libraries.cudnn_descriptors import uid_of
 from numbacc.libraries.cudnn_graph import Drawing
+from numbacc.libraries.cudnn_plans import Wants
 from numbacc_bindings.cudnn import AttributeName
 
 C_NAMES = {
@@ -67,7 +69,7 @@ def test_numbers_are_behind_the_arrays(fake):
     problem = attention.request(
         (2, 4, 64, 32), (2, 4, 96, 32), mask=attention.CausalSlidingWindow(8, bottom_right=True), scale=0.5
     ).problem
-    (drawn,) = graphs(problem)
+    drawn = drawing(problem)
     runner = library.Runner(drawn.graph, ALGORITHM, 0, values=drawn.values)
     addresses = [0x7F00_0000_0000 + 0x1_0000 * k for k in range(len(drawn.graph.memory))]
     for launch in (runner.launch, runner.launch_unchecked):
@@ -89,7 +91,7 @@ def test_numbers_are_behind_the_arrays(fake):
 
 
 def test_arrays_off_16_bytes_are_not_launched(fake):
-    (drawn,) = graphs(attention.request((1, 1, 8, 8), (1, 1, 8, 8)).problem)
+    drawn = drawing(attention.request((1, 1, 8, 8), (1, 1, 8, 8)).problem)
     runner = library.Runner(drawn.graph, ALGORITHM, 0, values=drawn.values)
     count = len(drawn.graph.memory)
     for number in range(count):
@@ -107,7 +109,7 @@ def test_more_tensors_than_a_call_takes(fake):
 
 def test_a_plan_from_disk_is_looked_at_without_numbers(fake):
     """Whether it can be restored: what it computes with comes later."""
-    (drawn,) = graphs(attention.request((1, 1, 8, 8), (1, 1, 8, 8), mask="causal").problem)
+    drawn = drawing(attention.request((1, 1, 8, 8), (1, 1, 8, 8), mask="causal").problem)
     assert drawn.graph.numbers and library._usable((drawn.graph,), 0)(ALGORITHM)
 
 
@@ -128,3 +130,24 @@ def test_a_plan_from_disk_is_restored_once(fake, monkeypatch):
     assert usable(ALGORITHM)
     library.Runner(graph, other, 0)
     assert len(restored) == 4
+
+
+def test_what_is_measured_beside_plans_is_taken_where_it_was_measured_alone(fake, monkeypatch, tmp_path):
+    """Arrays that start elsewhere may have the same graphs, of copies, and nothing beside them."""
+    draw = Drawing("float32")
+    places = [draw.tensor("float32", (1, 1, 1, 1)) for _ in range(2)]
+    draw.pointwise("EXP", places[0], out=places[1])
+    graphs, own = [draw.graph()], Algorithm(b"ours", 0, "ours")
+    monkeypatch.setenv("NUMBACC_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(library, "algorithms", Choices("cudnn"))
+    monkeypatch.setattr(library, "gpu_model", lambda device: GpuModel("a GPU", (9, 0), 132))
+    monkeypatch.setattr(library, "refuse", lambda graph: None)
+    monkeypatch.setattr(library, "_find", lambda *of, many: [ALGORITHM])
+    monkeypatch.setattr(choices.measuring, "fastest", lambda works, first, device, stream: [*works][-1])
+
+    def tuned(*others):
+        return library.tune(graphs, [Wants()], 0, STREAM, lambda algorithm: None, others)
+
+    for _ in range(2):
+        assert tuned(own) == own and tuned() == ALGORITHM
+        library.algorithms.clear()  # those on disk come next

@@ -82,7 +82,7 @@ def forward(
         return_amax: whether the largest weight, and the largest |o| before scale_o, are returned, too.
         deterministic: whether the same arrays must give the same bits on every run; forward always does.
         workspace_limit: bytes of scratch memory that may be used; 1 GiB if None. The unfused path takes its heads in
-            slices that keep to it.
+            slices that keep to it. What fused kernels need that is linear in the lengths they take in any case.
         out: where to write the result, or of several results a tuple; any strides. It shares no memory with the others.
         stream: as everywhere.
 

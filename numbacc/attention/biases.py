@@ -36,7 +36,7 @@ def spread(stage: Stage, name: str, along_queries: bool) -> Array:
     shape = (*own.lies.shape[:2], found.queries if along_queries else 1, found.keys)
     if (nbytes := math.prod(shape) * own.lies.itemsize) > limit:
         raise UnsupportedError(
-            f"cuDNN's gradients need a bias of all queries, {nbytes} bytes, more than workspace_limit={limit}"
+            f"cuDNN needs a copy of the bias that repeats less, {nbytes} bytes, more than workspace_limit={limit}"
         )
     steps = tuple(0 if n == 1 else step for n, step in zip(own.lies.shape, own.lies.strides, strict=True))
     source = Array(own.number, layout(shape, steps, own.lies.dtype, stage.device))
@@ -67,6 +67,12 @@ def summed(stage: Stage, name: str) -> Array:
         out_given=True,
         compute=compute.name,
     )
-    fold = FoldExecutable(task, 1).choose((0, stage.address(own.number) % 16))
-    stage.behind.append(Step(fold, (whole.number, own.number)))
+    stage.behind.append(Step(FoldExecutable(task, 1), (whole.number, own.number)))
     return whole
+
+
+def chosen(stage: Stage, step: Step) -> Step:
+    """A step behind cuDNN's with its kernel, for which there must be a GPU: graphs are drawn without."""
+    if not isinstance(step.executable, FoldExecutable):
+        return step
+    return step._replace(executable=step.executable.choose([stage.address(k) % 16 for k in step.operands]))

@@ -8,7 +8,8 @@ from typing import Any
 from ..base.dispatch import runtime, simulated
 from ..device.steps import Steps
 from ..errors import UnsupportedError
-from . import fusing, unfused
+from . import fused_calls, unfused
+from .fusing import is_worth_trying
 from .problem import Problem
 from .staging import Stage
 
@@ -68,17 +69,17 @@ def executable(
         UnsupportedError: cuDNN has no kernel for it, and unfused it cannot run either; the message says why.
     """
     untaken = ""
-    is_tried = fusing.is_worth_trying(problem)
+    is_tried = is_worth_trying(problem)
     if is_tried and problem.is_scaled:
-        return fusing.executable(problem, key, close, pairs, fits)
+        return fused_calls.executable(problem, key, close, pairs, fits)
     if is_tried and problem.options.dropout:
         # What attention drops its gradients must drop: neither may take the other path.
-        if fusing.drops(problem):
-            return fusing.executable(problem, key, close, pairs, fits)
+        if fused_calls.drops(problem):
+            return fused_calls.executable(problem, key, close, pairs, fits)
         is_tried = False
     if is_tried:
         try:
-            return fusing.executable(problem, key, close, pairs, fits)
+            return fused_calls.executable(problem, key, close, pairs, fits)
         except UnsupportedError as error:
             untaken = f"{error}; "
     stage = Stage(problem, key)

@@ -6,25 +6,20 @@ vectors are no multiples of 16 bytes, are copied, with zeros behind each vector.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from ..base.codes import MANY_ARRAYS
-from ..base.dispatch import graph_library
 from ..base.layout import Layout, is_dense, layout
 from ..device import copying
-from ..device.steps import Step, Steps, WithScratch
-from ..errors import UnsupportedError
+from ..device.steps import Step
 from ..kernels.formulas import FORMULAS
 from ..kernels.lengths import clamped, kept, raised
 from ..libraries.cudnn_graph import ALIGNED
-from ..libraries.cudnn_plans import Wants
 from . import biases, scaling
 from .fused import Drawn, Form, Shape, Sketch, backward, forward
 from .fused import dense as dense_form
-from .problem import OPERANDS, Call, Problem, resolve
+from .problem import OPERANDS, Problem
 from .staging import Array, Stage, bounds, dense, steps_of
 
 #: Arrays whose elements are one for each query, by whose heads they go.
@@ -285,114 +280,3 @@ def _form(lies: Layout) -> Form:
         strides.append(reach if n == 1 else step // lies.itemsize)
         reach = max(reach, n * strides[-1])
     return Form(lies.dtype.name, lies.shape, tuple(reversed(strides)))
-
-
-def graphs(problem: Problem) -> list[Drawn]:
-    """The graphs of a problem on arrays that are aligned."""
-    return [Fused(problem, (0,) * (len(problem.inputs) + len(problem.outputs))).drawn()]
-
-
-def _is_callable(drawn: Drawn) -> bool:
-    """Whether a call takes as many arrays and numbers as a graph has."""
-    return len(drawn.graph.memory) + len(drawn.graph.numbers) <= MANY_ARRAYS
-
-
-def drops(problem: Problem) -> bool:
-    """Whether cuDNN does what it takes to drop weights: attention and its gradients, both, since each has its own mask.
-
-    It is asked for the simplest gradients: a call of others, deterministic ones say, cannot choose another mask.
-    """
-    library, device = graph_library(), problem.inputs["q"].device
-    try:
-        for direction in ("forward",) if problem.geometry.page else ("forward", "backward"):
-            (drawn,) = graphs(_on_dense(problem, direction))
-            if not _is_callable(drawn):
-                return False
-            library.choose(drawn.graph, Wants(), device)
-    except UnsupportedError:
-        return False
-    return True
-
-
-def _on_dense(problem: Problem, direction: str) -> Problem:
-    """Attention or its gradients with a problem's options, on arrays without gaps; pages and lengths as they are."""
-    call, found, device = problem.call, problem.geometry, problem.inputs["q"].device
-    arrays = []
-    for name in OPERANDS[direction]:
-        if name == "stats":
-            arrays.append(dense(found.stats_shape, problem.compute, device))
-        elif found.page and name in ("k", "v"):
-            arrays.append(problem.inputs[name])
-        else:
-            arrays.append(dense(found.shape(name), problem.dtype, device))
-    options = call.options._replace(return_stats=direction == "forward", bias_grad=False, deterministic=False)
-    return resolve(Call(direction, tuple(arrays), call.extras, None, options))
-
-
-def executable(
-    problem: Problem,
-    key: Sequence[int],
-    close: Sequence[tuple[int, ...]],
-    pairs: Sequence[tuple[int, ...]],
-    fits: Callable[[Sequence[int]], bool],
-) -> Any:
-    """The executable of a problem by cuDNN.
-
-    Raises:
-        UnsupportedError: it has no engine for it, or needs more scratch memory than it may use.
-    """
-    library, device = graph_library(), problem.inputs["q"].device
-    fused = Fused(problem, key)
-    stage, heads = fused.stage, 0
-    limit = problem.limit if fused.is_backward and fused.is_direct else None
-    if limit is not None:
-        heads = fused.heads_within(limit - stage.scratch.nbytes)
-        is_sliced = 0 < heads < problem.geometry.heads_kv
-        shares_bias = "dbias" in problem.outputs and stage.arrays["dbias"].lies.shape[1] == 1
-        if not heads or (is_sliced and (problem.options.dropout or shares_bias)):
-            raise UnsupportedError(
-                f"cuDNN's gradients, deterministic or with that of a bias, need more than workspace_limit={limit} bytes"
-            )
-        heads = heads if is_sliced else 0
-    drawn = fused.drawn(heads)
-    if not _is_callable(drawn):
-        raise UnsupportedError(f"cuDNN's graph has more arrays and numbers than a call takes, {MANY_ARRAYS}")
-    algorithm = library.choose(drawn.graph, Wants(), device)
-    return _assembled(fused, drawn, algorithm, heads, close, pairs, fits)
-
-
-def _assembled(
-    fused: Fused,
-    drawn: Drawn,
-    algorithm: Any,
-    heads: int,
-    close: Sequence[tuple[int, ...]],
-    pairs: Sequence[tuple[int, ...]],
-    fits: Callable[[Sequence[int]], bool],
-) -> Any:
-    stage, library = fused.stage, graph_library()
-    operands, device = fused.operands(), stage.device
-    is_alone = not (stage.steps or stage.behind or stage.scratch.nbytes) and not fused.problem.rows_may_be_empty
-    if is_alone:
-        return library.Runner(drawn.graph, algorithm, device, operands, pairs, drawn.values)
-    count = len(fused.problem.inputs) + len(fused.problem.outputs)
-    is_plain = not (stage.steps or stage.behind or heads) and not fused.problem.rows_may_be_empty
-    if is_plain and operands == list(range(count + len(stage.scratch.starts))):
-        # Compiled code looks at what shares memory: these are the operands, and scratch memory behind them.
-        runner = library.Runner(drawn.graph, algorithm, device, pairs=pairs, values=drawn.values)
-        return WithScratch(runner, stage.scratch, fused.is_direct or not fused.is_backward)
-    runner = library.Runner(drawn.graph, algorithm, device, values=drawn.values)
-    runs = fused.runs(heads) if heads else ((),)
-    before = len(stage.steps)
-    stage.steps.append(Step(runner, tuple(operands), runs))
-    fused.mend()
-    has_kernels = before or stage.behind or len(stage.steps) > before + 1
-    return Steps(
-        [*stage.steps, *stage.behind],
-        stage.scratch,
-        close,
-        fits,
-        backend=runner.backend + "+kernel" * bool(has_kernels),
-        algorithm=runner.algorithm + (f", {len(runs)} slices of heads" if heads else ""),
-        deterministic=fused.is_direct or not fused.is_backward,
-    )

@@ -74,8 +74,8 @@ class HostAttention:
             queries, keys = (given.get(name) for name in ("seq_len_q", "seq_len_kv"))
             for lengths, most, name in ((queries, found.queries, "seq_len_q"), (keys, found.keys, "seq_len_kv")):
                 if lengths is not None and ((lengths < 0) | (lengths > most)).any():
-                    what = " that the page table has" if found.page and name == "seq_len_kv" else ""
-                    raise OptionError(f"{name} is {lengths.tolist()}; lengths are 0 to {most}, the number{what}")
+                    own = "q" if name == "seq_len_q" else "the page table" if found.page else "k"
+                    raise OptionError(f"{name} is {lengths.tolist()}; lengths are 0 to {most}, as many as {own} has")
         bias = given.get("bias")
         dropout = None
         if problem.options.dropout:

@@ -13,10 +13,11 @@ from ..base.dispatch import graph_library, has_gpu
 from ..base.dtypes import dtype as dtype_of
 from ..base.layout import Layout, lengths_of
 from ..device.devices import target_of
-from ..errors import DeviceError, DTypeError, OptionError, shown
+from ..errors import DeviceError, DTypeError, OptionError, UnsupportedError, shown
 from ..libraries.cudnn_graph import Graph
 from ..libraries.cudnn_plans import Wants
-from .fusing import Fused, is_worth_trying
+from .fused_calls import needed
+from .fusing import is_worth_trying
 from .geometry import ordered
 from .problem import EXTRAS, OPERANDS, Call, Options, Problem, plain, resolve
 from .staging import dense
@@ -39,18 +40,24 @@ class Request:
         self.wants = Wants()
 
     def graphs(self) -> list[Graph]:
-        """cuDNN's graph of it, on arrays that are aligned.
+        """cuDNN's graph of it, on arrays that are aligned; of some heads where they are taken in slices.
 
         Raises:
-            OptionError: cuDNN is not asked for it: float32 and float64 run unfused.
+            UnsupportedError: cuDNN is not asked for it: float32 and float64 run unfused, and gradients that would need
+                more than workspace_limit; in an empty batch there is nothing to do.
         """
+        return [self._asked()[0]]
+
+    def _asked(self) -> list[Graph]:
+        """The graphs of which a call needs plans, its own first."""
         problem = self.problem
+        if not problem.geometry.batch:
+            raise UnsupportedError("the batch is empty: cuDNN is not asked")
         if not is_worth_trying(problem):
-            raise OptionError(
+            raise UnsupportedError(
                 f"attention of {problem.dtype} runs unfused; cuDNN is asked for float16, bfloat16 and float8"
             )
-        count = len(problem.inputs) + len(problem.outputs)
-        return [Fused(problem, (0,) * count).drawn().graph]
+        return needed(problem)
 
     def __repr__(self) -> str:
         call, inputs = self.problem.call, self.problem.inputs
@@ -121,6 +128,8 @@ def _problem(
     if not isinstance(direction, str) or direction not in ("forward", "backward"):
         raise OptionError(f'direction={shown(direction)} is unknown; it is "forward" or "backward"')
     options, kind = plain(options), dtype_of(dtype)
+    if options.bias_grad and direction == "forward":
+        raise OptionError('bias_grad=True is for direction="backward"')
     options = options._replace(return_stats=options.return_stats and direction == "forward")
     shapes = {"q": lengths_of(q_shape, name="q_shape"), "k": lengths_of(k_shape, name="k_shape")}
     shapes["v"] = shapes["k"] if v_shape is None else lengths_of(v_shape, name="v_shape")
@@ -128,6 +137,8 @@ def _problem(
     is_packed = options.layout == "THD"
     if is_packed and batch is None:
         raise OptionError('layout="THD" needs batch: how many sequences there are')
+    if batch is not None and not is_packed:
+        raise OptionError('batch is for layout="THD"; elsewhere the shapes say it')
     count = integer(batch, "batch", 0) if is_packed else shapes["q"][0]
     extras: dict[str, Layout | None] = dict.fromkeys(EXTRAS)
     if bias_shape is not None:
@@ -180,7 +191,7 @@ def prepare(requests: Sequence[Request], *, device: int | str | None = None, thr
     if not has_gpu():
         raise DeviceError("prepare makes plans for a GPU, and there is none")
     number, library = target_of(device), graph_library()
-    graphs = [graph for each in requests for graph in each.graphs()]
+    graphs = dict.fromkeys(graph for each in requests for graph in each._asked())
     with ThreadPoolExecutor(count) as pool:
         for made in [pool.submit(library.choose, graph, Wants(), number) for graph in graphs]:
             made.result()

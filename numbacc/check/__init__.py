@@ -95,7 +95,7 @@ def _collect(module: str, left: list[str], deadline: float) -> list[dict[str, An
             process.stdin.write(json.dumps({"cases": left, "skip": skip, "seconds": deadline - time.monotonic()}))
             process.stdin.close()
             at: dict[str, Any] | None = None
-            before = len(found)
+            has_failed = False
             for line in process.stdout:
                 told = json.loads(line)
                 if told["finding"] == "begins":
@@ -107,11 +107,12 @@ def _collect(module: str, left: list[str], deadline: float) -> list[dict[str, An
                 else:
                     found.append(told)
                     if told["finding"] == "failed":  # maybe the last that its context did
+                        has_failed = True
                         skip.setdefault(told["case"], []).append(told["number"])
             process.wait()
         if at is None:
-            if process.returncode and len(found) > before:
-                continue
+            if process.returncode and has_failed:
+                continue  # the next one leaves out what failed
             break
         found.append({**at, "finding": "ended the process", "detail": f"exit status {process.returncode}"})
         skip.setdefault(at["case"], []).append(at["number"])

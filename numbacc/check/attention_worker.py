@@ -34,6 +34,8 @@ _KNOBS = 2
 #: The GPU that plans are asked for where there is none.
 _ELSEWHERE = "H200"
 _SEED, _OFFSET = 5, 8
+#: How findings call the other engines, and other settings of the engine that calls choose.
+NOT_CHOSEN = "not chosen"
 
 
 def request_of(case: Case) -> Request:
@@ -150,7 +152,7 @@ def findings(case: Case, skip: Sequence[int]) -> Iterator[dict[str, Any]]:
             "case": case.name,
             "number": number,
             "engine": str(configuration),
-            "way": [],
+            "way": [NOT_CHOSEN],
             "known": configuration.engine in known,
         }
         yield {**told, "finding": "begins"}

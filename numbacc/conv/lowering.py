@@ -78,10 +78,11 @@ def forms(problem: Problem, aligned: Sequence[bool], measured: bool = False) -> 
 
     Args:
         aligned: as in `lower`.
-        measured: whether engines are measured: then others are measured with the first.
+        measured: whether others are measured with the first.
     """
     other = turned(problem)
-    if other is not None and is_faster(problem) and not measured:
+    comes_first = other is not None and is_faster(problem) and not measured
+    if other is not None and comes_first:
         yield lower_turned(other, aligned)
     for way in ways(problem):
         # Copies of arrays that start anywhere are made only where there is no engine for them.
@@ -90,7 +91,7 @@ def forms(problem: Problem, aligned: Sequence[bool], measured: bool = False) -> 
     # Nor are copies of all that there is, which are no smaller than what is copied.
     for way in ways(problem, rearranged=True):
         yield lower(problem, way, aligned, rearranged=True)
-    if other is not None:
+    if other is not None and not comes_first:
         yield lower_turned(other, aligned)
 
 

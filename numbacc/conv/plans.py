@@ -43,8 +43,6 @@ class ConvPlan(Plan):
         self.out_given = call.out is not None
         self.math_dtype, self.accumulator_dtype = problem.compute, problem.accumulator
         self.tunes = bool(call.tune)
-        #: A gradient over an empty batch is one of zeros; and where alpha is 0 the operands do not count.
-        self._without_sums = not problem.geometry.batch or not call.alpha
         self.empty = not problem.out.size
 
     # ------------------------------------------------------------ choosing
@@ -53,13 +51,13 @@ class ConvPlan(Plan):
         return tuple([address % ALIGNED == 0 for address in addresses])
 
     def _make(self, key: tuple[bool, ...], trial: Trial | None) -> Any:
-        if self._without_sums:
+        if self.problem.sums_nothing:
             return self._rest(key)
         ours = self._depthwise(key) if all(key) else None
         if ours is not None and trial is None:
             return ours
         untaken = None
-        for lowered in forms(self.problem, key, trial is not None):
+        for lowered in forms(self.problem, key, trial is not None and all(key)):
             if room(self.problem, lowered) < 0:
                 continue
             try:

@@ -100,6 +100,11 @@ class Problem:
         return (call.a, call.b) if call.bias is None else (call.a, call.b, call.bias)
 
     @property
+    def sums_nothing(self) -> bool:
+        """Whether no operand counts: a gradient over an empty batch is one of zeros, and alpha may be 0."""
+        return not self.geometry.batch or not self.call.alpha
+
+    @property
     def factors(self) -> tuple[float, float, float]:
         """alpha and beta of cuDNN's convolution, and the factor that is left to our kernel: all that int8 has."""
         alpha, beta = float(self.call.alpha), float(self.call.beta)

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ..base.checks import boolean
 from ..base.dtypes import dtype as dtype_of
 from ..base.layout import Layout, layout, row_major_strides
-from ..errors import OptionError, shown
+from ..errors import OptionError, UnsupportedError, shown
 from ..libraries.cudnn_graph import Graph
 from ..libraries.cudnn_plans import Wants
 from .geometry import geometry
@@ -37,8 +38,13 @@ class Request:
 
         Behind one that is fused there are those that leave more to a kernel of ours, then those of copies with the
         channels elsewhere; of a gradient of images that of a convolution; of int8 that of floats.
+
+        Raises:
+            UnsupportedError: cuDNN is not asked for it, since nothing is summed.
         """
         problem, aligned = self.problem, (True,) * (len(self.problem.inputs) + 1)
+        if problem.sums_nothing:
+            raise UnsupportedError("nothing is summed, of an empty batch or with alpha=0: cuDNN is not asked")
         found = list(forms(problem, aligned))
         if problem.call.a.dtype.name == "int8":
             found.append(lower(widened(problem), Way(False, False), (True,) * 3))
@@ -92,6 +98,8 @@ def request(
     if not isinstance(direction, str) or direction not in OPERANDS:
         raise OptionError(f"direction={shown(direction)} is unknown; it is {', '.join(OPERANDS)}")
     window = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    if direction != "forward" and (boolean(bias, "bias") or activation is not None):
+        raise OptionError(f'{"bias" if bias else "activation"} is for direction="forward"; gradients have none')
     found = geometry(x_shape, w_shape, **window, flip=flip, layout=layout, names=("x_shape", "w_shape"))
     kind = dtype_of(dtype)
     shapes = {"x": found.x_shape, "w": found.w_shape, "dy": found.y_shape}
@@ -104,7 +112,7 @@ def request(
         direction,
         first,
         second,
-        _contiguous((found.filters,), result) if bias else None,
+        _contiguous((found.filters,), result) if boolean(bias, "bias") else None,
         _contiguous(whole, result),
         None if direction == "forward" else whole,
         *plain(**given, workspace_limit=workspace_limit),

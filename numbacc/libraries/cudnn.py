@@ -52,7 +52,11 @@ _words = _Words()
 
 
 class Choice(NamedTuple):
-    """What a plan was chosen for: the key of `algorithms`."""
+    """What a plan was chosen for: the key of `algorithms`.
+
+    Attributes:
+        others: what was measured beside the library's plans, and may have been chosen.
+    """
 
     graphs: tuple[Graph, ...]
     wants: Wants | tuple[Wants, ...]
@@ -61,10 +65,11 @@ class Choice(NamedTuple):
     multiprocessors: int
     version: int
     tuned: bool = False
+    others: tuple[bytes, ...] = ()
 
 
-def _choice(graphs: Sequence[Graph], wants: Wants | tuple[Wants, ...], device: int, tuned: bool = False) -> Choice:
-    return Choice(tuple(graphs), wants, *gpu_model(device), cudnn.version(), tuned)
+def _choice(graphs: Sequence[Graph], wants: Wants | tuple[Wants, ...], device: int, **tuned: Any) -> Choice:
+    return Choice(tuple(graphs), wants, *gpu_model(device), cudnn.version(), **tuned)
 
 
 def number_of(algorithm: Algorithm) -> int:
@@ -168,7 +173,7 @@ def tune(
     Raises:
         UnsupportedError: there is no plan.
     """
-    first, kept = graphs[0], _usable(graphs, device)
+    first, kept, own = graphs[0], _usable(graphs, device), tuple(each.data for each in others)
     refuse(first)
 
     def propose() -> Proposals:
@@ -183,10 +188,10 @@ def tune(
         return Proposals(found[0], [*found, *others])
 
     def usable(algorithm: Algorithm) -> bool:
-        return algorithm.data in [each.data for each in others] or kept(algorithm)
+        return algorithm.data in own or kept(algorithm)
 
     chosen = algorithms.tune(
-        _choice(graphs, tuple(wants), device, tuned=True),
+        _choice(graphs, tuple(wants), device, tuned=True, others=own),
         propose,
         usable,
         trial,

@@ -1,0 +1,165 @@
+"""Calls of cuDNN's fused kernels: which graph, in how many slices of heads, and whether it may drop weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..base.codes import MANY_ARRAYS
+from ..base.dispatch import graph_library
+from ..device.steps import Step, Steps, WithScratch
+from ..errors import UnsupportedError
+from ..libraries.cudnn_graph import Graph
+from ..libraries.cudnn_plans import Wants
+from . import biases
+from .fused import Drawn
+from .fusing import Fused
+from .problem import OPERANDS, Call, Problem, resolve
+from .staging import dense
+
+
+def drawing(problem: Problem) -> Drawn:
+    """The graph of a problem on arrays that are aligned.
+
+    Raises:
+        UnsupportedError: as `_drawn`.
+    """
+    return _drawn(Fused(problem, (0,) * (len(problem.inputs) + len(problem.outputs))))[0]
+
+
+def _drawn(fused: Fused) -> tuple[Drawn, int]:
+    """The graph, and `_heads_at_once`.
+
+    Raises:
+        UnsupportedError: none keeps to the workspace limit, or can be called.
+    """
+    heads = _heads_at_once(fused)
+    drawn = fused.drawn(heads)
+    if len(drawn.graph.memory) + len(drawn.graph.numbers) > MANY_ARRAYS:
+        raise UnsupportedError(f"cuDNN's graph has more arrays and numbers than a call takes, {MANY_ARRAYS}")
+    return drawn, heads
+
+
+def _heads_at_once(fused: Fused) -> int:
+    """How many heads of keys a graph has where they are taken in slices; 0 where it has all.
+
+    Raises:
+        UnsupportedError: neither keeps to the workspace limit.
+    """
+    problem, stage = fused.problem, fused.stage
+    if not (fused.is_backward and fused.is_direct):
+        return 0
+    heads = fused.heads_within(problem.limit - stage.scratch.nbytes)
+    is_sliced = 0 < heads < problem.geometry.heads_kv
+    shares_bias = "dbias" in problem.outputs and stage.arrays["dbias"].lies.shape[1] == 1
+    if not heads or (is_sliced and (problem.options.dropout or shares_bias)):
+        raise UnsupportedError(
+            "cuDNN's gradients, deterministic or with that of a bias, need more than "
+            f"workspace_limit={problem.limit} bytes"
+        )
+    return heads if is_sliced else 0
+
+
+def drops(problem: Problem) -> bool:
+    """Whether cuDNN does what it takes to drop weights: attention and its gradients, both, since each has its own mask.
+
+    It is asked for the simplest gradients: a call of others, deterministic ones say, cannot choose another mask.
+    """
+    library, device = graph_library(), problem.inputs["q"].device
+    try:
+        for drawn in _both_ways(problem):
+            library.choose(drawn.graph, Wants(), device)
+    except UnsupportedError:
+        return False
+    return True
+
+
+def _both_ways(problem: Problem) -> list[Drawn]:
+    """The graphs of attention and, where it has any, its gradients, with a problem's options.
+
+    Raises:
+        UnsupportedError: as `_drawn`.
+    """
+    directions = ("forward",) if problem.geometry.page else ("forward", "backward")
+    return [drawing(_on_dense(problem, direction)) for direction in directions]
+
+
+def needed(problem: Problem) -> list[Graph]:
+    """The graphs of which a call needs plans: its own, and with dropout those that `drops` asks for.
+
+    Raises:
+        UnsupportedError: as `_drawn`.
+    """
+    others = _both_ways(problem) if problem.options.dropout else []
+    return [drawn.graph for drawn in (drawing(problem), *others)]
+
+
+def _on_dense(problem: Problem, direction: str) -> Problem:
+    """Attention or its gradients with a problem's options, on arrays without gaps; pages and lengths as they are."""
+    call, found, device = problem.call, problem.geometry, problem.inputs["q"].device
+    arrays = []
+    for name in OPERANDS[direction]:
+        if name == "stats":
+            arrays.append(dense(found.stats_shape, problem.compute, device))
+        elif found.page and name in ("k", "v"):
+            arrays.append(problem.inputs[name])
+        else:
+            arrays.append(dense(found.shape(name), problem.dtype, device))
+    options = call.options._replace(return_stats=direction == "forward", bias_grad=False, deterministic=False)
+    return resolve(Call(direction, tuple(arrays), call.extras, None, options))
+
+
+def executable(
+    problem: Problem,
+    key: Sequence[int],
+    close: Sequence[tuple[int, ...]],
+    pairs: Sequence[tuple[int, ...]],
+    fits: Callable[[Sequence[int]], bool],
+) -> Any:
+    """The executable of a problem by cuDNN.
+
+    Raises:
+        UnsupportedError: it has no engine for it, or needs more scratch memory than it may use.
+    """
+    library, device = graph_library(), problem.inputs["q"].device
+    fused = Fused(problem, key)
+    drawn, heads = _drawn(fused)
+    algorithm = library.choose(drawn.graph, Wants(), device)
+    return _assembled(fused, drawn, algorithm, heads, close, pairs, fits)
+
+
+def _assembled(
+    fused: Fused,
+    drawn: Drawn,
+    algorithm: Any,
+    heads: int,
+    close: Sequence[tuple[int, ...]],
+    pairs: Sequence[tuple[int, ...]],
+    fits: Callable[[Sequence[int]], bool],
+) -> Any:
+    stage, library = fused.stage, graph_library()
+    operands, device = fused.operands(), stage.device
+    is_alone = not (stage.steps or stage.behind or stage.scratch.nbytes) and not fused.problem.rows_may_be_empty
+    if is_alone:
+        return library.Runner(drawn.graph, algorithm, device, operands, pairs, drawn.values)
+    count = len(fused.problem.inputs) + len(fused.problem.outputs)
+    is_plain = not (stage.steps or stage.behind or heads) and not fused.problem.rows_may_be_empty
+    if is_plain and operands == list(range(count + len(stage.scratch.starts))):
+        # Compiled code looks at what shares memory: these are the operands, and scratch memory behind them.
+        runner = library.Runner(drawn.graph, algorithm, device, pairs=pairs, values=drawn.values)
+        return WithScratch(runner, stage.scratch, fused.is_direct or not fused.is_backward)
+    runner = library.Runner(drawn.graph, algorithm, device, values=drawn.values)
+    runs = fused.runs(heads) if heads else ((),)
+    before = len(stage.steps)
+    stage.steps.append(Step(runner, tuple(operands), runs))
+    fused.mend()
+    has_kernels = before or stage.behind or len(stage.steps) > before + 1
+    return Steps(
+        [*stage.steps, *[biases.chosen(stage, step) for step in stage.behind]],
+        stage.scratch,
+        close,
+        fits,
+        backend=runner.backend + "+kernel" * bool(has_kernels),
+        algorithm=runner.algorithm + (f", {len(runs)} slices of heads" if heads else ""),
+        deterministic=fused.is_direct or not fused.is_backward,
+    )
