@@ -11,6 +11,7 @@ import gc
 import os
 import tempfile
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 import numpy as np
 import oracle
@@ -28,6 +29,9 @@ from numbacc.plan.base import Plan
 
 # JAX would take three quarters of the GPU's memory from the tests beside it.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+# Each of the processes that tests run in has a core: threads of a product that wait for each other's turn on it take
+# ten times as long. For the workers, and for notebooks, which start after this.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # Where kernels are compiled Python looks for garbage nearly a third of the time, and finds little. On a GPU, what it
 # finds late would keep memory.
@@ -39,13 +43,17 @@ if simulated():
     from numbacc.simulator import threads
 
     simulator_kernel.BlockManager.run = threads.run
+    if find_spec("greenlet"):
+        import quick_blocks
+
+        quick_blocks.install()
     PLACES = [pytest.param("simulator", marks=pytest.mark.simulator)]
 elif has_gpu():
     PLACES = ["numpy", pytest.param("gpu", marks=pytest.mark.gpu)]
 else:
     PLACES = ["numpy"]
 
-# A simulated thread costs up to a millisecond, a new kernel on a GPU up to a second.
+# Where kernels are simulated a call takes up to a second, as does a new kernel on a GPU.
 _EXAMPLES = 100 if simulated() else 100 if has_gpu() else 400
 settings.register_profile(
     "numbacc", max_examples=_EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow]

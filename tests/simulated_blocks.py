@@ -1,4 +1,4 @@
-"""Blocks of few threads for the simulator, where a thread takes a millisecond. `patch` sets attributes, as setattr."""
+"""Blocks of few threads for the simulator, where threads run one by one. `patch` sets attributes, as setattr."""
 
 from __future__ import annotations
 

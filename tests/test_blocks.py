@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import numbacc
 from numbacc import elementwise as ew
 from numbacc.base.dispatch import simulated
+from numbacc.device import row_kernels
 from numbacc.elementwise.activated import ACTIVATIONS
 
 FLOATS = ["float32", "float64", "float16", ml_dtypes.bfloat16]
@@ -112,6 +113,27 @@ def test_dropout_drops_what_the_generator_drops(place, data):
         np.testing.assert_array_equal(place.get(here), wanted)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("more", [-9, 0, 1, 37])
+@pytest.mark.parametrize("p", [0.0, 0.5, 1.0])
+def test_dropout_in_pieces_apart(place, monkeypatch, dtype, more, p):
+    """Of 16 bits a thread has four accesses, a block's width apart, up to where the array ends in one of them."""
+    monkeypatch.setattr(row_kernels, "_MANY", 1)
+    if place.is_slow:
+        monkeypatch.setattr(row_kernels, "MAX_THREADS", 4)
+    ew.cache_clear()
+    size = 3 * (64 if place.is_slow else 2048) + more
+    x = np.random.default_rng(0).normal(size=size).astype(dtype)
+    x[::5] = np.nan
+    mask = numbacc.random.Generator("philox", 5, device="cpu", offset=8).dropout_mask(p, size, dtype="bool")
+    scale = np.float32(1 / (1 - p)) if p < 1 else np.float32(0)
+    wanted = np.where(mask, (x.astype(np.float32) * scale).astype(dtype), dtype(0))
+    out = place.empty((size,), np.dtype(dtype))
+    ew.dropout(place.put(x), p, seed=5, offset=8, out=out.view)
+    np.testing.assert_array_equal(place.get(out.view).astype(np.float32), wanted.astype(np.float32))
+    ew.cache_clear()
+
+
 def test_dropout_of_what_is_not_aligned(place):
     x = np.random.default_rng(0).normal(size=1001).astype(np.float16)
     whole, part = place.put(x), place.put(x)[1:]
@@ -175,6 +197,22 @@ def test_activations_refuse(place):
 
 
 # ---------------------------------------------------------------- fill
+
+
+def test_what_x_is_filled_with(place):
+    """Numbers, lists, and arrays that meet x in its dtype: alike on every place."""
+    x = place.put(np.zeros((2, 3), np.float32))
+    for value in ([1, 2, 3], place.put(np.array([1, 2, 3], np.int8)), place.put(np.array([1, 2, 3], np.float32))):
+        ew.fill(x, 0.0)
+        assert place.get(ew.fill(x, value)).tolist() == [[1, 2, 3]] * 2
+    ew.fill(x[:, 1:], x[:, :-1])
+    assert place.get(x).tolist() == [[1, 1, 2]] * 2
+    for value in (place.put(np.ones(3, np.int32)), place.put(np.ones(3)), None, "a"):
+        refused(numbacc.DTypeError, "value", run=lambda value=value: ew.fill(x, value))
+        refused(
+            numbacc.DTypeError, "value", run=lambda value=value: ew.fill(x, value, where=place.put(np.ones(3, bool)))
+        )
+    refused(numbacc.ShapeError, "value", run=lambda: ew.fill(x, place.put(np.ones((3, 2, 3), np.float32))))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "bool", "complex64"])

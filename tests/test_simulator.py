@@ -19,20 +19,20 @@ pytestmark = skip_if(simulated(), "not simulated")
 
 GROUPS = [
     # Those that take long come first.
+    "test_attention.py test_attention_errors.py test_attention_order.py test_attention_sequences.py "
+    "test_attention_float8.py test_attention_biases.py",
+    "test_conv.py test_conv_calls.py test_conv_errors.py test_conv_lowering.py test_conv_order.py "
+    "test_conv_depthwise.py test_conv_turned.py",
     "test_positions.py test_blocks.py test_losses.py test_ahead.py test_optimizers.py test_optimizer_calls.py",
+    "test_random.py test_random_arrays.py test_random_engine.py test_random_plans.py test_box_muller.py "
+    "test_random_copies.py test_random_reach.py test_nextafter.py",
     "simulated_kernels.py test_uneven.py test_tabulated.py",
     "test_elementwise_calls.py test_elementwise_dtypes.py test_elementwise_plans.py test_operators.py "
     "test_numpy_functions.py test_elementwise_kernels.py test_elementwise_kernel_gradients.py",
+    "test_elementwise.py test_elementwise_gradients.py test_programs.py",
     "test_reductions.py test_reductions_calls.py test_rows.py test_joining.py test_array_api.py test_bench_runs.py "
     "test_ulp.py",
-    "test_random.py test_random_arrays.py test_random_engine.py test_random_plans.py test_box_muller.py "
-    "test_random_copies.py test_random_reach.py test_nextafter.py",
-    "test_elementwise.py test_elementwise_gradients.py test_programs.py",
     "test_operands.py",
-    "test_conv.py test_conv_calls.py test_conv_errors.py test_conv_lowering.py test_conv_order.py "
-    "test_conv_depthwise.py test_conv_turned.py",
-    "test_attention.py test_attention_errors.py test_attention_order.py test_attention_sequences.py "
-    "test_attention_float8.py test_attention_biases.py",
     "test_family_order.py test_scans.py test_scans_calls.py test_scans_chained.py",
     "test_index_gradients.py test_row_gradients.py test_long_rows.py test_reduction_gradients.py test_maps.py",
     "test_gated.py test_gated_errors.py test_gated_register.py test_derive.py test_epilogue_kernels.py",

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.casts import quiet
 from ..base.codes import MAY_OVERLAP, WRONG_ALIGNMENT
 from ..base.layout import layout_of, numpy_view
 from ..base.ownership import ARRAY_INSTEAD, NotCopied
@@ -340,7 +341,7 @@ def _kernel(spec: Any) -> Any:
 
 
 def _launch(order: Any, *arguments: Any) -> None:
-    with _alone:
+    with _alone, quiet():
         _kernel(order.kernel)[order.grid, order.block, 0, order.shared](*arguments)
 
 
