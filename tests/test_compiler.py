@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
-from contextlib import nullcontext
+import subprocess
+import sys
+from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +20,8 @@ from numbacc.base import _numba
 from numbacc.base.dispatch import simulated
 from numbacc.elementwise import normalizing, reducing, scanning
 from numbacc.kernels import registry
-from numbacc.kernels.specs import launch_bounds
+from numbacc.kernels.formula import Formula
+from numbacc.kernels.specs import KernelSpec, launch_bounds
 
 pytestmark = skip_if(simulated(), "not simulated")
 
@@ -42,17 +48,38 @@ def compiled(kernel, capability=(9, 0)):
     ).split()
 
 
+@lru_cache(maxsize=1)
+def compiled_all():
+    """The words of all kernels by kind, registers without their numbers; sorted, as the order of functions, and with it
+    that of independent instructions, is another one in each process."""
+    return {
+        kind: [sorted(re.sub(r"%\w*\d+", "%", word) for word in compiled(kernel)) for kernel in make()]
+        for kind, make in KERNELS.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def by_numba_alone():
+    """`compiled_all` of a process in which Numba is of a version that numbacc does not know from within."""
+    script = (
+        "import json, numba_cuda; numba_cuda.__version__ = '99.0'; "
+        "import sys, test_compiler; assert 'numbacc.base._compiler' not in sys.modules; "
+        "print(json.dumps(test_compiler.compiled_all()))"
+    )
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    found = subprocess.run(
+        [sys.executable, "-c", script],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(found.stdout)
+
+
 @pytest.mark.parametrize("kind", KERNELS)
-def test_the_ptx_is_that_of_all_passes(kind, monkeypatch):
-    for kernel in KERNELS[kind]():
-        found = compiled(kernel)
-        with monkeypatch.context() as patch:
-            patch.setattr(_numba, "short_cuts", lambda capability: nullcontext())
-            wanted = compiled(kernel)
-        # The order of functions, and with it that of independent instructions, is another one in each process.
-        assert sorted(re.sub(r"%\w*\d+", "%", word) for word in found) == sorted(
-            re.sub(r"%\w*\d+", "%", word) for word in wanted
-        )
+def test_the_ptx_is_that_of_numba_alone(kind, by_numba_alone):
+    assert compiled_all()[kind] == by_numba_alone[kind]
 
 
 def numba_as_it_is():
@@ -63,6 +90,14 @@ def numba_as_it_is():
         _compiler.CUDADispatcher,
         _compiler.CUDATypingContext,
         _compiler.CUDATargetContext,
+        _compiler.CUDACodeLibrary,
+        _compiler.CUDABytecodeInterpreter,
+        _compiler.PassManager,
+        _compiler.PostProcessor,
+        _compiler._BaseFunction,
+        _compiler.config,
+        _compiler.nvvm,
+        _compiler.utils,
     )
     return [dict(vars(owner)) for owner in owners]
 
@@ -75,6 +110,60 @@ def test_numba_is_left_as_it_was():
     with pytest.raises(ZeroDivisionError), _numba.short_cuts((9, 0)):
         raise ZeroDivisionError
     assert numba_as_it_is() == before
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_what_numba_cannot_type_is_tried_again_with_all_that_it_knows(missing, monkeypatch):
+    tried = []
+
+    def compiled(*kernel):
+        tried.append(kernel)
+        if len(tried) == 1 or not missing:
+            raise _numba.NumbaError("unknown")
+        return ".visible .entry kernel()"
+
+    monkeypatch.setattr(_numba, "_compiled", compiled)
+    monkeypatch.setattr(_numba, "load_all", lambda: missing)
+    if missing:
+        assert _numba.compile_ptx(None, None, (9, 0), (1, 1)) == (".visible .entry kernel()", "kernel")
+    else:
+        with pytest.raises(_numba.NumbaError):
+            _numba.compile_ptx(None, None, (9, 0), (1, 1))
+    assert len(tried) == 1 + missing
+
+
+def test_all_that_numba_knows_is_loaded_once():
+    _numba.load_all()
+    assert not _numba.load_all()
+
+    def kernel(x):
+        x[0] = np.float16(x[0]) + np.float16(1)
+
+    ptx, _ = _numba.compile_ptx(kernel, _numba.types.void(_numba.types.float32[::1]), (9, 0), (32, 1))
+    assert "f16" in ptx
+
+
+def test_an_element_at_a_known_place_is_none_at_another():
+    """Numba has a function for each known place of a tuple: in `while` it is known where k begins, and only there."""
+    table = (1.5, 2.5, 3.5)
+
+    def looked_up(x):
+        for k in range(4):
+            x = x + table[k % 3] * k
+        return x
+
+    def added_up(x):
+        k = 0
+        while k < 3:
+            x = x + table[k] * k
+            k = k + 1
+        return x
+
+    for formula in (looked_up, added_up):
+        found = compiled(
+            KernelSpec("scalar", Formula("own", formula), ("float32",), ("float32",), 1, False, compute="float32")
+        )
+    assert "0f40200000;" in found and "0f3FC00000;" not in found  # 2.5 is added, 1.5 is not
 
 
 def returning(value):

@@ -8,24 +8,38 @@ its PTX. Inside `short_cuts` they are left out; outside, Numba is as it was.
 * Device functions that are equal to the last constant, as one that places elements is in every kernel, and those that
   are called with the number 0 here and a variable there: each is compiled once in a process. Kernels alone have shared
   memory of their own: functions that are one would have one array of it.
-* Which of Python's operators are meant by types that have been asked for before.
+* Which of Python's operators are meant by types that have been asked for before, and the texts that say why others are
+  not.
+* What is done again for each function that calls a function, or for each pass: of a library its modules, of variables
+  where they live and die.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from copy import copy
 from functools import lru_cache
-from itertools import count
-from types import BuiltinFunctionType, CodeType, FunctionType
+from types import BuiltinFunctionType
 from typing import Any
-from weakref import WeakKeyDictionary
 
-import numpy as np
-from numba.cuda import types
-from numba.cuda.compiler import CreateLibrary, CUDABackend, CUDACompiler, CUDANativeLowering, CUDATranslateBytecode
+from llvmlite import ir as llvm
+from numba import cuda
+from numba.cuda import cgutils, types, utils
+from numba.cuda.codegen import CUDACodeLibrary
+from numba.cuda.compiler import (
+    CreateLibrary,
+    CUDABackend,
+    CUDABytecodeInterpreter,
+    CUDACompiler,
+    CUDANativeLowering,
+    CUDATranslateBytecode,
+)
+from numba.cuda.core import config, errors, imputils, ir, transforms
 from numba.cuda.core.compiler_lock import global_compiler_lock
-from numba.cuda.core.compiler_machinery import PassManager, _pass_registry
+from numba.cuda.core.compiler_machinery import PassManager, _pass_registry, register_pass
+from numba.cuda.core.postproc import PostProcessor, VariableLifetime
 from numba.cuda.core.typed_passes import IRLegalization, NopythonTypeInference, PreLowerStripPhis
 from numba.cuda.core.untyped_passes import (
     DeadBranchPrune,
@@ -35,12 +49,19 @@ from numba.cuda.core.untyped_passes import (
     ReconstructSSA,
     RewriteSemanticConstants,
 )
+from numba.cuda.cudadrv import nvvm
 from numba.cuda.descriptor import cuda_target
 from numba.cuda.dispatcher import CUDADispatcher
 from numba.cuda.extending import _Intrinsic
+from numba.cuda.lowering import CUDALower
 from numba.cuda.target import CUDATargetContext, CUDATypingContext
+from numba.cuda.typing import templates
 
-__all__ = ["short_cuts"]
+from . import linking
+from .equal_functions import Numbers, signature_of
+from .replacing import replaced
+
+__all__ = ["load_all", "short_cuts"]
 
 #: Device functions of so many kinds are kept to be found again; then all are forgotten.
 _MOST = 1024
@@ -49,55 +70,88 @@ _MOST = 1024
 @contextmanager
 def short_cuts(capability: tuple[int, int]) -> Iterator[None]:
     """Inside, this thread compiles kernels of numbacc for a compute capability, and no other thread compiles."""
-    with global_compiler_lock, ExitStack() as undo:
+    with global_compiler_lock:
         _load_registries()
         _functions.begin(capability)
-        for owner, name, changed in (
-            (CUDACompiler, "define_pipelines", _define_pipelines),
-            (CUDADispatcher, "get_call_template", _get_call_template),
-            (CUDADispatcher, "get_overload", _get_overload),
-            (CUDATypingContext, "resolve_function_type", _resolve_function_type),
-            (CUDATypingContext, "load_additional_registries", _load_nothing),
-            (CUDATargetContext, "load_additional_registries", _load_intrinsics),
+        with replaced(
+            (
+                (CUDACompiler, "define_pipelines", _define_pipelines),
+                (CUDADispatcher, "get_call_template", _get_call_template),
+                (CUDADispatcher, "get_overload", _get_overload),
+                (CUDATypingContext, "load_additional_registries", _do_nothing),
+                (CUDATypingContext, "_load_builtins", _load_templates),
+                (CUDATargetContext, "load_additional_registries", _load_intrinsics),
+                (PassManager, "_runPass", _run_pass),
+                (PostProcessor, "run", _settle),
+                (CUDACodeLibrary, "llvm_strs", property(linking.texts)),
+                (CUDACodeLibrary, "modules", property(linking.modules)),
+                (CUDACodeLibrary, "finalize", linking.finalize),
+                (_BaseFunction, "get_call_type", _get_call_type),
+                (CUDABytecodeInterpreter, "post_process", _rewrite_some),
+                (config, "reload_config", _do_nothing),
+                (utils, "pysignature", signature_of),
+                (nvvm, "llvm_replace", _replaced),
+                (nvvm.CompilationUnit, "verify", _do_nothing),
+            )
         ):
-            undo.callback(_restore, owner, name, vars(owner).get(name))
-            setattr(owner, name, changed)
-        yield
+            yield
 
 
-def _restore(owner: type, name: str, before: Any) -> None:
-    if before is None:
-        delattr(owner, name)  # inherited
-    else:
-        setattr(owner, name, before)
+#: Modules of Numba's that take a third of what all take to load, of numbers that kernels have as bits or not at all.
+_UNUSED = ("fp16", "bf16", "fp8", "vector_types")
 
 
 @lru_cache(maxsize=1)
 def _load_registries() -> None:
-    """Have Numba load all functions that its CUDA target knows, as it does for the first kernel, whatever that is.
+    """Have Numba load the functions that its CUDA target knows, as it does for the first kernel, whatever that is.
 
-    More than half of what it takes is the import of SciPy, where it is installed, to see whether it can multiply
-    matrices: none of its functions runs on a GPU.
+    It does without SciPy, which is looked for, where it is installed, to see whether it can multiply matrices: none of
+    its functions runs on a GPU. What is left out `load_all` loads, and Numba itself for kernels that are not numbacc's.
     """
     from numba.cuda.np import linalg
 
-    before = linalg.ensure_blas
-    linalg.ensure_blas = lambda: None
-    try:
-        from numba.cuda.np import arraymath  # noqa: F401
-    finally:
-        linalg.ensure_blas = before
+    unused = [(cuda, name, _NoFunctions) for name in _UNUSED if f"numba.cuda.{name}" not in sys.modules]
+    # Without refreshing, which each of more than a hundred attributes does to look whether anything is new.
+    changes = (linalg, "ensure_blas", _do_nothing), (CUDATargetContext, "refresh", _do_nothing)
+    with replaced([*changes, *unused]):
+        cuda_target.target_context.load_additional_registries()
+        cuda_target.typing_context.refresh()
+    _load_intrinsics(cuda_target.target_context)
+
+
+class _NoFunctions:
+    """Stands in for a module of Numba's functions."""
+
+    typing_registry = templates.Registry()
+    target_registry = impl_registry = imputils.Registry()
+
+
+def load_all() -> bool:
+    """Have Numba load all functions that its CUDA target knows; False if that was done before."""
+    found: bool = _load_all.cache_info().currsize == 0
+    _load_all()
+    return found
+
+
+@lru_cache(maxsize=1)
+def _load_all() -> None:
     cuda_target.typing_context.refresh()
     cuda_target.target_context.refresh()
+    _resolved.clear()
 
 
-def _load_nothing(context: Any) -> None:
+def _do_nothing(*ignored: Any) -> None:
     """Instead of looking into each of tens of registries for what is new, at every call of an intrinsic."""
 
 
 def _load_intrinsics(context: Any) -> None:
-    """As `_load_nothing`, but for the one registry that intrinsics are put into when they are called."""
+    """As `_do_nothing`, but for the one registry that intrinsics are put into when they are called."""
     context.install_registry(next(iter(context._registries)))
+
+
+def _load_templates(context: Any) -> None:
+    """As `_do_nothing`, but for the one registry that intrinsics are put into when they are written."""
+    context.install_registry(templates.builtin_registry)
 
 
 # -------------------------------------------------------------------- passes
@@ -111,6 +165,65 @@ class _Passes(PassManager):  # type: ignore[misc]
             instance = _pass_registry.get(each).pass_inst
             instance.analysis = self._analysis
             instance.run_pass(state)
+
+
+def _run_pass(manager: Any, index: int, instance: Any, state: Any) -> None:
+    """As `PassManager._runPass`, without what is noted of each pass and shown nowhere."""
+    instance.analysis = manager._analysis
+    mutated = False
+    for step in (instance.run_initialization, instance.run_pass, instance.run_finalizer):
+        mutated |= step(state)
+    if mutated and _pass_registry.get(type(instance)).mutates_CFG:
+        PostProcessor(state.func_ir).run()
+
+
+class _Lower(CUDALower):  # type: ignore[misc]
+    """Functions become LLVM code without the texts that are shown where Numba is debugged, of variables that nothing
+    counts references to."""
+
+    def lower_block(self, block: Any) -> None:
+        self._cur_ir_block = block
+        for each in block.body:
+            self.loc = each.loc
+            if isinstance(each, ir.del_types):
+                self.delvar(each.value)
+            elif isinstance(each, ir.assign_types):
+                self.storevar(self.lower_assign(self.typeof(each.target.name), each), each.target.name)
+            else:
+                self.lower_inst(each)
+
+    def storevar(self, value: Any, name: str, argidx: int | None = None) -> None:
+        if name in self._singly_assigned_vars:
+            self._blk_local_varmap[name] = value
+        else:
+            self.builder.store(value, self.getvar(name))
+
+    def delvar(self, name: str) -> None:
+        if name not in self._blk_local_varmap:
+            self._singly_assigned_vars.discard(name)
+            pointer = self.getvar(name)
+            # Nothing needs it, but loops are written otherwise where a variable is not read last.
+            self.builder.load(pointer)
+            self.builder.store(llvm.Constant(pointer.type.pointee, None), pointer)
+
+    def alloca_lltype(self, name: str, lltype: Any, datamodel: Any = None) -> Any:
+        return cgutils.alloca_once(self.builder, lltype, name=name)
+
+    def lower_call(self, wanted: Any, call: Any) -> Any:
+        function, signature = self.typeof(call.func.name), self.fndesc.calltypes[call]
+        if not isinstance(function, _CALLED) or isinstance(signature.return_type, types.Phantom):
+            return super().lower_call(wanted, call)
+        values = self.fold_call_args(function, signature, call.args, call.vararg, call.kws)
+        found = self.context.get_function(function, signature)(self.builder, values, self.loc)
+        if found is None:
+            found = self.context.get_dummy_value()
+        return self.context.cast(self.builder, found, signature.return_type, wanted)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Lowering(CUDANativeLowering):  # type: ignore[misc]
+    _name = "numbacc_lowering"
+    lowering_class = _Lower
 
 
 @lru_cache(maxsize=1)
@@ -128,7 +241,7 @@ def _short_pipeline() -> PassManager:
         PreLowerStripPhis,
         IRLegalization,
         CreateLibrary,
-        CUDANativeLowering,
+        _Lowering,
         CUDABackend,
     ):
         found.add_pass(each, each.__name__)
@@ -136,29 +249,51 @@ def _short_pipeline() -> PassManager:
     return found
 
 
+_post_process = PostProcessor.run
+
+
+def _settle(processor: Any, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
+    """As `PostProcessor.run`; where variables live is found when it is asked for."""
+    function = processor.func_ir
+    if emit_dels or function.is_generator:
+        _post_process(processor, emit_dels, extend_lifetimes)
+        return
+    function.blocks = transforms.canonicalize_cfg(function.blocks)
+    function.variable_lifetime, function.generator_info = VariableLifetime(function.blocks), None
+
+
+_rewrite = CUDABytecodeInterpreter.post_process
+#: Rewrites of `with` and of dictionaries.
+_REWRITES = ("peep_hole_delete_with_exit", "peep_hole_fuse_dict_add_updates")
+
+
+def _rewrite_some(interpreter: Any, rewrites: Any, function: Any) -> Any:
+    """As `Interpreter.post_process`, without rewrites of what kernels have not."""
+    is_ours = _is_ours(interpreter.func_id.func)
+    return _rewrite(interpreter, [each for each in rewrites if not (is_ours and each.__name__ in _REWRITES)], function)
+
+
 _all_pipelines = CUDACompiler.define_pipelines
 
 
+def _is_ours(function: Any) -> bool:
+    """True of what formulas are not, whose copies are in no module."""
+    return str(function.__module__).startswith("numbacc.kernels.")
+
+
 def _define_pipelines(compiler: Any) -> list[PassManager]:
-    module = compiler.state.func_id.func.__module__
-    # Copies of formulas are in no module.
-    return [_short_pipeline()] if module and module.startswith("numbacc.kernels.") else _all_pipelines(compiler)
+    is_short = _is_ours(compiler.state.func_id.func) and not compiler.state.flags.debuginfo
+    return [_short_pipeline()] if is_short else _all_pipelines(compiler)
 
 
 # -------------------------------------------------------------------- device functions
 
 
-class _Same:
-    """A value that is equal to itself alone."""
-
-    def __init__(self, value: Any):
-        self._value = value  # alive, so that nothing else gets its id
-
-    def __hash__(self) -> int:
-        return id(self._value)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self._value is other._value
+def _function_of(value: Any) -> Any:
+    """The function that a dispatcher or an intrinsic is made of; None of other values."""
+    if isinstance(value, CUDADispatcher):
+        return value.py_func
+    return value._defn if isinstance(value, _Intrinsic) else None
 
 
 class _DeviceFunctions:
@@ -166,10 +301,7 @@ class _DeviceFunctions:
 
     def __init__(self) -> None:
         self._capability = (0, 0)
-        self._numbers = count()
-        #: What a function is made of -> its number.
-        self._known: dict[Hashable, int] = {}
-        self._numbered: WeakKeyDictionary[Any, Hashable] = WeakKeyDictionary()
+        self._numbers = Numbers(_function_of, types.Type)
         #: (number of a function, compute capability) -> the dispatcher that compiles it.
         self._dispatchers: dict[tuple[Hashable, tuple[int, int]], Any] = {}
 
@@ -177,8 +309,7 @@ class _DeviceFunctions:
         """Begin a kernel."""
         self._capability = capability
         if len(self._dispatchers) > _MOST:
-            self._known.clear()
-            self._numbered.clear()
+            self._numbers.clear()
             self._dispatchers.clear()
 
     def first(self, dispatcher: Any) -> Any:
@@ -187,48 +318,9 @@ class _DeviceFunctions:
         firsts = dispatcher.__dict__.setdefault("_numbacc_first", {})
         found = firsts.get(self._capability)
         if found is None:
-            key = self._number(dispatcher.py_func), self._capability
+            key = self._numbers.of(dispatcher.py_func), self._capability
             found = firsts[self._capability] = self._dispatchers.setdefault(key, dispatcher)
         return found
-
-    def _number(self, function: Any) -> Hashable:
-        """Equal functions have equal numbers."""
-        number = self._numbered.get(function)
-        if number is None:
-            self._numbered[function] = _Same(function)  # what calls itself equals no other
-            made = (
-                function.__code__,
-                tuple(self._key(cell.cell_contents) for cell in function.__closure__ or ()),
-                self._key(function.__defaults__),
-                self._key(getattr(function, "_numbacc_convert", None)),
-                _Same(function.__globals__),
-            )
-            number = self._known.get(made)
-            if number is None:
-                number = self._known[made] = next(self._numbers)
-            self._numbered[function] = number
-        return number
-
-    def _key(self, value: Any) -> Hashable:
-        """Equal for values that are compiled to the same."""
-        kind = type(value)
-        if isinstance(value, CUDADispatcher):
-            return CUDADispatcher, self._number(value.py_func)
-        if isinstance(value, _Intrinsic):
-            return _Intrinsic, self._number(value._defn)
-        if kind is FunctionType:
-            return FunctionType, self._number(value)
-        if isinstance(value, (tuple, list)):
-            return (kind, *map(self._key, value))
-        if kind is dict:
-            return (kind, *((self._key(name), self._key(item)) for name, item in value.items()))
-        if isinstance(value, np.generic):
-            return kind, value.dtype.str, value.tobytes()
-        if kind in (float, complex):
-            return kind, repr(value)  # -0.0 is not 0.0
-        if kind in (int, bool, str, bytes, type(None), CodeType) or isinstance(value, (np.dtype, types.Type, type)):
-            return kind, value
-        return _Same(value)
 
 
 _functions = _DeviceFunctions()
@@ -236,9 +328,11 @@ _call_template, _overload = CUDADispatcher.get_call_template, CUDADispatcher.get
 
 
 def _get_call_template(dispatcher: Any, args: Any, kws: Any) -> Any:
-    # A number that is known is an argument like others: what is inlined knows it again.
-    plain = tuple(types.unliteral(each) for each in args)
-    return _call_template(_functions.first(dispatcher), plain, kws)
+    if _is_ours(dispatcher.py_func):
+        # A number that is known is an argument like others: what is inlined knows it again. Functions of users' and of
+        # Numba's may be others for others, as the element of a tuple at a known place is.
+        args = tuple(types.unliteral(each) for each in args)
+    return _call_template(_functions.first(dispatcher), args, kws)
 
 
 def _get_overload(dispatcher: Any, signature: Any) -> Any:
@@ -247,19 +341,40 @@ def _get_overload(dispatcher: Any, signature: Any) -> Any:
 
 # -------------------------------------------------------------------- operators
 
-_resolve: Callable[..., Any] = CUDATypingContext.resolve_function_type
-#: (operator, builtin function or type; types of arguments) -> the signature of the call.
+#: The class of functions that have several overloads.
+_BaseFunction: Any = next(each for each in types.Function.__mro__ if "get_call_type" in vars(each))
+#: What is called without more ado.
+_CALLED = (types.Dispatcher, _BaseFunction)
+_call_type: Callable[..., Any] = _BaseFunction.get_call_type
+#: (operator, builtin function or type; types of arguments) -> the signature of the call, or the error.
 _resolved: dict[tuple[Any, Any], Any] = {}
 
 
-def _resolve_function_type(context: Any, function: Any, args: Any, kws: Any) -> Any:
-    """As `CUDATypingContext.resolve_function_type`, which tries tens of overloads for each `+` and each `if`, and
-    compares the compiler's flags with those of every earlier attempt."""
+def _get_call_type(function: Any, context: Any, args: Any, kws: Any) -> Any:
+    """As `BaseFunction.get_call_type`, which tries tens of overloads for each `+` and each `if`, and compares the
+    compiler's flags with those of every earlier attempt."""
     if kws or not isinstance(getattr(function, "typing_key", None), (BuiltinFunctionType, type)):
-        return _resolve(context, function, args, kws)
+        return _call_type(function, context, args, kws)
     found = _resolved.get((function, args))
     if found is None:
-        found = _resolve(context, function, args, kws)
-        if found is not None:
-            _resolved[function, args] = found
+        try:
+            found = _call_type(function, context, args, kws)
+        except errors.TypingError as error:
+            found = error
+        _resolved[function, args] = found
+    if isinstance(found, errors.TypingError):
+        raise copy(found)  # passes write into messages
     return found
+
+
+# -------------------------------------------------------------------- texts
+
+_replace = nvvm.llvm_replace
+#: What `llvm_replace` looks for.
+_REPLACED = ("___numba_", "immarg", "attributes #")
+
+
+def _replaced(text: str) -> str:
+    """As `nvvm.llvm_replace`, which writes tens of functions before it looks whether they are asked for."""
+    replaced: str = _replace(text) if any(each in text for each in _REPLACED) else text
+    return replaced

@@ -29,16 +29,31 @@ if SIMULATED:
     from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray as DeviceNDArray
 
 else:
+    import numba_cuda
     from llvmlite import ir
     from numba.cuda import types
     from numba.cuda.core import ir as numba_ir
+    from numba.cuda.core.errors import NumbaError
     from numba.cuda.core.rewrites import Rewrite, register_rewrite
     from numba.cuda.cudadrv import devices, dummyarray
     from numba.cuda.cudadrv.devicearray import DeviceNDArray
     from numba.cuda.cudadrv.driver import MemoryPointer, binding
     from numba.cuda.extending import intrinsic
 
-    from ._compiler import short_cuts
+    #: Versions of Numba's CUDA target that `_compiler` knows from within. With another kernels are the same, and take
+    #: twice as long to compile.
+    _KNOWN = ("0.30.",)
+    if numba_cuda.__version__.startswith(_KNOWN):
+        from ._compiler import load_all, short_cuts
+    else:
+
+        def load_all() -> bool:
+            return False
+
+        @contextmanager
+        def short_cuts(capability: tuple[int, int]) -> Iterator[None]:
+            yield
+
 
 __all__ = [
     "SIMULATED",
@@ -120,6 +135,10 @@ class _NoCollections:
         with self._lock:
             self._inside -= 1
             if not self._inside and self._before:
+                # What was made is old: else the first object that is made next has all of it walked over.
+                if not gc.get_freeze_count():
+                    gc.freeze()
+                    gc.unfreeze()
                 gc.enable()
 
 
@@ -134,11 +153,21 @@ def compile_ptx(
     `bounds` are the most threads a block has, and the fewest blocks that shall fit a multiprocessor.
     """
     _capability.set(capability)
-    with _no_collections, short_cuts(capability):
-        ptx, _ = cuda.compile(kernel, signature, device=False, abi="numba", cc=capability, launch_bounds=bounds)
+    try:
+        ptx = _compiled(kernel, signature, capability, bounds)
+    except NumbaError:
+        if not load_all():
+            raise
+        ptx = _compiled(kernel, signature, capability, bounds)
     entry = re.search(r"\.visible\s+\.entry\s+([\w$]+)", ptx)
     assert entry is not None
     return ptx, entry.group(1)
+
+
+def _compiled(kernel: Callable[..., None], signature: Any, capability: tuple[int, int], bounds: tuple[int, int]) -> str:
+    with _no_collections, short_cuts(capability):
+        ptx, _ = cuda.compile(kernel, signature, device=False, abi="numba", cc=capability, launch_bounds=bounds)
+    return str(ptx)
 
 
 def pretend_capability(capability: tuple[int, int]) -> None:

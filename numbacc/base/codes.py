@@ -18,7 +18,7 @@ FAILED = -1024
 #: Arrays that cuBLASLt's algorithms look at the alignment of: a, b, c, out, bias or bias_grad, aux.
 ARRAYS = 6
 #: Arrays, and words of scalar arguments behind them, that a launch takes.
-MANY_ARRAYS = 24
+MANY_ARRAYS = 32
 
 #: Arrays of a matrix product: a, b, c, out, bias or bias_grad, aux, and the scales of a, b, c, d and amax.
 MATMUL_ARRAYS = ARRAYS + 5

@@ -226,6 +226,11 @@ def info(numpy_dtype: np.dtype[Any], name: str = "") -> DTypeInfo:
     return row
 
 
+def real_of(name: str) -> str:
+    """The dtype of a complex dtype's parts; another one itself."""
+    return f"float{TABLE[name].bits // 2}" if TABLE[name].parts == 2 else name
+
+
 def words(value: Any, name: str) -> tuple[int, ...]:
     """A number of the dtype `name` as the 64-bit words that a kernel is given it in: the bits of each of its parts."""
     # 0.0 and -0.0 are equal, and have words of their own.

@@ -31,4 +31,4 @@ class NotCopied:
         self._refuse("pickled")
 
     def _refuse(self, done: str) -> NoReturn:
-        raise DTypeError(f"a {type(self).__qualname__} cannot be {done}: {self._instead}")
+        raise DTypeError(f"this {type(self).__qualname__} cannot be {done}: {self._instead}")

@@ -58,9 +58,12 @@ def sign_real(x):
 
 
 def sign_complex(x):
-    """x / |x|, and 0 of 0."""
+    """x / |x|, and 0 of 0; the direction of one infinite part, as NumPy has it."""
     size = abs(x)
-    return x / size if size != 0.0 else x * 0.0
+    if math.isinf(x.real) != math.isinf(x.imag):
+        one = math.copysign(1.0, x.real if math.isinf(x.real) else x.imag)
+        return complex(one, 0.0) if math.isinf(x.real) else complex(0.0, one)
+    return x / size if size != 0.0 else complex(0.0, 0.0)
 
 
 def square(x):
