@@ -6,6 +6,7 @@ Functions are those of `numbacc.elementwise`, `gemm` and `numbacc` itself. docs/
 from __future__ import annotations
 
 import math
+from builtins import any as _any
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from .arrays import creation as _made
 from .arrays import protocols as _views
 from .base import dtypes as _dtypes
 from .base.layout import axes_of, normalize_axis
+from .elementwise.choosing import clamp as _clamp
 from .errors import DTypeError, LayoutError, OptionError, ShapeError
 from .gemm import matmul as _matmul
 
@@ -40,7 +42,7 @@ _SAME = """
 #: The standard's name -> numbacc's.
 _RENAMED = {
     "bitwise_invert": "bitwise_not", "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift",
-    "clip": "clamp", "concat": "concatenate", "positive": "copy",
+    "concat": "concatenate", "positive": "copy",
 }  # fmt: skip
 globals().update({name: getattr(_own, _RENAMED.get(name, name)) for name in (*_SAME.split(), *_RENAMED)})
 
@@ -185,8 +187,11 @@ def iinfo(type: Any, /) -> Any:
 
 
 def isdtype(dtype: Any, kind: Any) -> Any:
-    """Whether a dtype is of a kind, or one of several."""
-    return np.isdtype(dtype, kind)
+    """Whether a dtype is of a kind, or one of several; bfloat16 and float8 are real floating ones."""
+    if np.dtype(dtype).type.__module__ == "numpy":
+        return np.isdtype(dtype, kind)
+    kinds = kind if type(kind) is tuple else (kind,)
+    return _any(each in ("real floating", "numeric", dtype) for each in kinds)
 
 
 # ---------------------------------------------------------------- shapes
@@ -226,14 +231,26 @@ def expand_dims(x: Any, /, *, axis: int = 0) -> Any:
     return _views.expanded(x, axis)
 
 
-def moveaxis(x: Any, source: int, destination: int, /) -> Any:
-    """A view with an axis elsewhere."""
-    return _views.moved(x, source, destination)
+def moveaxis(x: Any, source: int | Sequence[int], destination: int | Sequence[int], /) -> Any:
+    """A view with an axis, or several, elsewhere."""
+    ones, others = (axes_of(axes, x.ndim, "x", "axis") for axes in (source, destination))
+    if len(ones) != len(others):
+        raise ShapeError(f"source names {len(ones)} axes and destination {len(others)}; they must be as many")
+    order = [d for d in range(x.ndim) if d not in ones]
+    for place, axis in sorted(zip(others, ones, strict=True)):
+        order.insert(place, axis)
+    return x.transpose(tuple(order))
 
 
 def broadcast_to(x: Any, /, shape: Any) -> Any:
     """A view repeated along new axes and those of length 1."""
     return x.broadcast_to(shape)
+
+
+def broadcast_arrays(*arrays: Any) -> list[Any]:
+    """Views repeated to one shape."""
+    shape = np.broadcast_shapes(*(x.shape for x in arrays))
+    return [_views.repeated(x, shape) for x in arrays]
 
 
 def flip(x: Any, /, *, axis: Any = None) -> Any:
@@ -249,6 +266,11 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
 
 
 # ---------------------------------------------------------------- numbers
+
+
+def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
+    """As `elementwise.clamp`; without bounds a copy."""
+    return _own.copy(x) if min is None and max is None else _clamp(x, min, max)
 
 
 def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: Any = False) -> Any:

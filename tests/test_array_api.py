@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from conftest import refused
+from skips import needed
 
 import numbacc
 from numbacc import array_api as xp
@@ -72,6 +75,8 @@ def test_products_and_choices(place):
     same(place, xp.where(place.put(HOST > 0), x, 0.0), np.where(HOST > 0, HOST, 0.0))
     same(place, xp.clip(x, 0.0, 0.5), np.clip(HOST, 0.0, 0.5))
     same(place, xp.clip(x, None, 0.5), np.minimum(HOST, 0.5))
+    assert xp.clip(x) is not x
+    same(place, xp.clip(x), HOST)
 
 
 def test_making_arrays(place):
@@ -103,6 +108,65 @@ def test_arrays_find_it(device_place):
     x = device_place.put(HOST)
     assert x.__array_namespace__() is x.__array_namespace__(api_version="2024.12") is xp
     refused(numbacc.OptionError, "api_version", run=lambda: x.__array_namespace__(api_version="2030.1"))
+
+
+def test_array_api_compat_finds_it(device_place):
+    """What libraries that take anybody's arrays ask, as scikit-learn and SciPy do."""
+    compat = needed("array_api_compat", "array api")
+    x = device_place.put(HOST)
+    assert compat.is_array_api_obj(x)
+    assert compat.array_namespace(x, x * 2, 1.0, api_version="2024.12") is xp
+    with pytest.raises(TypeError, match="Multiple namespaces"):
+        compat.array_namespace(x, HOST)
+
+
+#: The functions of the standard (2024.12), but those of its extensions.
+STANDARD = """
+    arange asarray empty empty_like eye from_dlpack full full_like linspace meshgrid ones ones_like tril triu
+    zeros zeros_like astype can_cast finfo iinfo isdtype result_type __array_namespace_info__ abs acos acosh add
+    asin asinh atan atan2 atanh bitwise_and bitwise_invert bitwise_left_shift bitwise_or bitwise_right_shift
+    bitwise_xor ceil clip conj copysign cos cosh divide equal exp expm1 floor floor_divide greater greater_equal
+    hypot imag isfinite isinf isnan less less_equal log log10 log1p log2 logaddexp logical_and logical_not
+    logical_or logical_xor maximum minimum multiply negative nextafter not_equal positive pow real reciprocal
+    remainder round sign signbit sin sinh sqrt square subtract tan tanh trunc take take_along_axis matmul
+    matrix_transpose tensordot vecdot broadcast_arrays broadcast_to concat expand_dims flip moveaxis
+    permute_dims repeat reshape roll squeeze stack tile unstack argmax argmin count_nonzero nonzero searchsorted
+    where unique_all unique_counts unique_inverse unique_values argsort sort cumulative_prod cumulative_sum diff
+    max mean min prod std sum var all any
+"""
+#: What the docs call sorting and sets.
+SORTING = {"sort", "argsort", "unique_all", "unique_counts", "unique_inverse", "unique_values"}
+
+
+def test_what_is_missing_is_in_the_docs():
+    text = (Path(__file__).parents[1] / "docs" / "elementwise.md").read_text().split("Array API standard has")[1]
+    standard = STANDARD.split()
+    missing = {name for name in standard if not hasattr(xp, name)} - SORTING
+    assert missing == {name for name in standard if f"`{name}`" in text} - {"asarray"}
+
+
+def test_axes_and_shapes_of_several(place):
+    x, y = place.put(np.arange(24.0).reshape(2, 3, 4)), place.put(np.arange(3.0)[:, None])
+    for one, other in ((0, -1), ((0, 2), (1, 0)), ((-1,), (0,))):
+        same(place, xp.moveaxis(x, one, other), np.moveaxis(place.get(x), one, other))
+    refused(numbacc.ShapeError, "as many", run=lambda: xp.moveaxis(x, (0, 1), 0))
+    for found, wanted in zip(xp.broadcast_arrays(x, y), np.broadcast_arrays(place.get(x), place.get(y)), strict=True):
+        same(place, found, wanted)
+    for kind in ("real floating", "numeric", ("bool", "numeric"), numbacc.bfloat16):
+        assert xp.isdtype(np.dtype(numbacc.bfloat16), kind)
+    assert not xp.isdtype(np.dtype(numbacc.bfloat16), ("bool", "integral", xp.float32))
+
+
+def test_what_arrays_have(place):
+    """The standard's attributes and methods beside operators."""
+    x = place.put(np.stack([HOST, -HOST]))
+    same(place, x.mT, np.stack([HOST.T, -HOST.T]))
+    assert x.to_device(x.device) is x and x.size == 12 and x.ndim == 3
+    moved = x.to_device("cpu")
+    assert type(moved) is np.ndarray and moved.tolist() == place.get(x).tolist()
+    if place.is_device:
+        refused(numbacc.ShapeError, "rank 1", "mT", run=lambda: x[0, 0].mT)
+        refused(numbacc.DeviceError, "nowhere", run=lambda: x.to_device("nowhere"))
 
 
 def test_grids_gathers_and_differences(place):

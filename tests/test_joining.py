@@ -7,6 +7,7 @@ import pytest
 from conftest import refused
 
 import numbacc
+import numbacc.array_api
 from numbacc import elementwise as ew
 
 
@@ -21,6 +22,25 @@ def test_concatenate(place, axis):
     if place.is_device:
         again = np.concatenate([place.put(each) for each in host], axis)
         np.testing.assert_array_equal(place.get(again), place.get(found))
+
+
+def test_concatenate_all_elements(place):
+    """With axis=None in C order, of any ranks and strides, into any strides."""
+    host = [np.arange(6.0).reshape(2, 3).T[::-1], np.array(7.0), np.zeros((0, 2)), np.arange(4, dtype=np.int8)[::2]]
+    arrays = [place.put(each) for each in host]
+    arrays[0], arrays[-1] = arrays[0][::-1], arrays[-1][::-1]
+    host[0], host[-1] = host[0][::-1], host[-1][::-1]
+    wanted = np.concatenate(host, axis=None)
+    np.testing.assert_array_equal(place.get(ew.concatenate(arrays, axis=None)), wanted)
+    out = place.empty(wanted.shape, wanted.dtype, steps=(-2,))
+    plan = ew.concatenate_plan(arrays, None, out=out.view)
+    assert plan(arrays, out=out.view) is out.view
+    np.testing.assert_array_equal(out.now(), wanted)
+    out.assert_written_only()
+    if place.is_device:
+        np.testing.assert_array_equal(place.get(np.concatenate(arrays, axis=None)), wanted)
+        np.testing.assert_array_equal(place.get(numbacc.array_api.concat(arrays, axis=None)), wanted)
+    refused(numbacc.ShapeError, "axis=None", run=lambda: ew.stack(arrays[:1], axis=None))
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])

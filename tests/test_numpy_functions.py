@@ -164,6 +164,22 @@ def test_gathers(no_copies, device_place):
     same(device_place, found, np.take_along_axis(x, places[None], 1), 0)
 
 
+def test_norms(no_copies, device_place):
+    """Vectors' and, of one order, matrices': others of matrices are no sums over elements."""
+    x, z = VALUES["float64"], VALUES["complex128"]
+    d = device_place.put(x)
+    for more in ({}, {"axis": 0}, {"ord": 1, "axis": -1}, {"ord": np.inf, "axis": (1,), "keepdims": True},
+                 {"ord": "fro"}, {"axis": (0, 1)}, {"ord": None, "axis": None}):  # fmt: skip
+        same(device_place, no_copies(lambda more=more: np.linalg.norm(d, **more)), np.linalg.norm(x, **more), 1e-15)
+    same(device_place, np.linalg.norm(d, 2, 1, True), np.linalg.norm(x, 2, 1, True), 1e-15)
+    same(device_place, np.linalg.norm(d[0], 1), np.linalg.norm(x[0], 1), 1e-15)
+    same(device_place, np.linalg.norm(device_place.put(z)), np.linalg.norm(z), 1e-15)
+    for order in (1, 2, np.inf, -1, "nuc"):
+        for more in ({}, {"axis": (0, 1)}):
+            with pytest.raises(DTypeError):
+                np.linalg.norm(d, order, **more)
+
+
 def test_questions_of_attributes(no_copies, device_place):
     d = device_place.put(VALUES["float32"])
     found = no_copies(lambda: (np.shape(d), np.ndim(d), np.size(d), np.iscomplexobj(d), np.result_type(d, 1.0)))

@@ -236,6 +236,16 @@ def test_numbers_of_one_element(device_place):
         hash(one(1.0, "float32"))
 
 
+def test_one_number_is_formatted_as_such(place):
+    """As NumPy's arrays of rank 0: what a program prints of a loss."""
+    for name in ("float32", "bfloat16"):
+        loss = place.put(np.ones(3).astype(numbacc.bfloat16 if name == "bfloat16" else name)).sum()
+        assert f"{loss:.3f}" == "3.000"
+    assert f"{place.put(np.array(7)):>3d}" == "  7"
+    with pytest.raises(TypeError, match="format"):
+        f"{place.put(np.ones(1)):.3f}"
+
+
 def test_masks_are_no_index(device_place):
     x = device_place.put(VALUES["float32"])
     refused(LayoutError, "where", run=lambda: x[x > 0])

@@ -137,6 +137,17 @@ class DeviceArray(Operators, NumbaArray):
         """A view with the axes reversed."""
         return self._seen(views.transposed(self._numbacc_layout))
 
+    @property
+    def mT(self) -> DeviceArray:
+        """A view with the last two axes exchanged.
+
+        Raises:
+            ShapeError: there are none.
+        """
+        if self.ndim < 2:
+            raise ShapeError(f"the array has rank {self.ndim}; mT exchanges the last two axes")
+        return self._seen(views.transposed(self._numbacc_layout, (*range(self.ndim - 2), self.ndim - 1, self.ndim - 2)))
+
     def reshape(self, *shape: Any, order: str = "C") -> DeviceArray:
         """A view of another shape.
 

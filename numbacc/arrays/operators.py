@@ -124,6 +124,12 @@ class Operators:
         """The element of an array of one. This blocks, as `item` does."""
         return complex(self.item())  # type: ignore[attr-defined]
 
+    def __format__(self, spec: str) -> str:
+        """As a number's, of an array of rank 0. This blocks, as `item` does."""
+        if spec and not self.ndim:  # type: ignore[attr-defined]
+            return format(self.item(), spec)  # type: ignore[attr-defined]
+        return super().__format__(spec)
+
     def __pos__(self) -> Any:
         return _function("copy")(self)
 
@@ -159,6 +165,10 @@ class Operators:
     def clip(self, min: Any = None, max: Any = None, *, out: Any = None, stream: Any = None) -> Any:
         """As `numbacc.elementwise.clamp`."""
         return _function("clamp")(self, min, max, out=out, stream=stream)
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
+        """As `numbacc.asarray(x, device=device)`: itself, or a copy by way of the host, a NumPy array for "cpu"."""
+        return _function("asarray")(self, device=device, stream=stream)
 
     def conj(self, *, stream: Any = None) -> Any:
         """As `numbacc.elementwise.conj`."""

@@ -50,7 +50,7 @@ _FUNCTIONS: dict[Any, str] = {
 _NAMES = {"ddof": "correction", "a": "x", "m": "x", "arr": "x", "val": "x", "z": "x", "a_min": "min", "a_max": "max"}
 _IDLE = {
     "decimals": 0, "initial": np._NoValue, "keepdims": np._NoValue, "where": (True, np._NoValue), "order": "K",
-    "subok": (True, False), "casting": "same_kind", "dtype": None, "deg": False, "axis": None, "mean": np._NoValue,
+    "subok": (True, False), "casting": "same_kind", "dtype": None, "deg": False, "mean": np._NoValue,
     "min": np._NoValue, "max": np._NoValue, "signature": None, "correction": np._NoValue,
 }  # fmt: skip
 
@@ -86,6 +86,8 @@ def of_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dic
 def of_function(function: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Found:
     """The same of one of NumPy's functions of arrays."""
     name = _FUNCTIONS.get(function)
+    if name == "norm":
+        return _norm(*arguments, **options) if fits(_norm, arguments, options) else (None, arguments, options)
     if function is np.where and len(arguments) != 3:
         name = None  # the indices of what is not 0: their number is only known on the GPU
     given = {_NAMES.get(key, key): value for key, value in options.items()}
@@ -94,10 +96,20 @@ def of_function(function: Any, arguments: tuple[Any, ...], options: dict[str, An
     if name in _BY_PLACE and len(arguments) > 2 - (name in ("tril", "triu")):
         *arguments, given[_BY_PLACE[name]] = arguments  # type: ignore[assignment]
         arguments = tuple(arguments)
-    if name in (*METHODS, "norm") and len(arguments) == 2:
-        given = {"ord" if name == "norm" else "axis": arguments[1], **given}
+    if name in METHODS and len(arguments) == 2:
+        given = {"axis": arguments[1], **given}
         arguments = arguments[:1]
     return name, arguments, _plain(given)
+
+
+def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: Any = False) -> Found:
+    """`numpy.linalg.norm`, which is a matrix's along two axes: its order None and "fro" are one of all elements."""
+    count = x.ndim if axis is None else len(axis) if isinstance(axis, (tuple, list)) else 1
+    if ord is None or (ord == "fro" and count == 2):
+        ord = 2
+    elif count != 1:
+        return None, (), {}
+    return "norm", (x,), _plain({"ord": ord, "axis": axis, "keepdims": keepdims})
 
 
 def _plain(options: dict[str, Any]) -> dict[str, Any]:

@@ -29,13 +29,13 @@ from .resolve import promoted
 from .several import SeveralPlan
 
 
-def concatenate(arrays: Sequence[Any], axis: int = 0, *, out: Any = None, stream: Any = None) -> Array:
+def concatenate(arrays: Sequence[Any], axis: int | None = 0, *, out: Any = None, stream: Any = None) -> Array:
     """Arrays one behind the other along an axis that they have.
 
     Args:
         arrays: of one rank, 1 to 8, and of equal lengths along all other axes; of any strides, on one device. They meet
             in a dtype as in `add`.
-        axis: where they follow each other.
+        axis: where they follow each other. With None all elements do, in C order, of arrays of any ranks.
         out: array for the result, of its shape and device, and its dtype or a wider kind; it must not overlap them.
         stream: where the work is queued; the default stream if None. Nothing waits for it.
 
@@ -53,7 +53,7 @@ def concatenate(arrays: Sequence[Any], axis: int = 0, *, out: Any = None, stream
     return _run("concatenate", arrays, axis, out, stream)
 
 
-def concatenate_plan(arrays: Sequence[Any], axis: int = 0, *, out: Any = None) -> JoinPlan:
+def concatenate_plan(arrays: Sequence[Any], axis: int | None = 0, *, out: Any = None) -> JoinPlan:
     """The plan that `concatenate` runs for arrays like these: call it as `plan(arrays, out=None, stream=None)`.
 
     Arguments and errors are those of `concatenate`.
@@ -103,16 +103,20 @@ class JoinPlan(SeveralPlan):
         op: which of the two.
         inputs: the arrays' layouts.
         target: the result's layout.
-        axis: along which the arrays lie in it.
+        axis: along which the arrays lie in it; None where it has one, for the elements of all.
     """
 
-    def __init__(self, op: str, inputs: tuple[Layout, ...], target: Layout, axis: int, out_given: bool):
+    def __init__(self, op: str, inputs: tuple[Layout, ...], target: Layout, axis: int | None, out_given: bool):
         check_writable(target, "out")
-        self._axis, self._is_new = axis, target.ndim > inputs[0].ndim
-        lengths = [1 if self._is_new else each.shape[axis] for each in inputs]
+        self._axis, self._is_flat = axis or 0, axis is None
+        self._is_new = op == "stack"
+        lengths = [each.size if axis is None else 1 if self._is_new else each.shape[axis] for each in inputs]
         self._ends = list(accumulate(lengths))
-        strides = tuple(step for d, step in enumerate(target.strides) if d != axis or not self._is_new)
-        copies = [planned_copy(each, layout(each.shape, strides, target.dtype, target.device)) for each in inputs]
+        kept = tuple(step for d, step in enumerate(target.strides) if d != axis or not self._is_new)
+        copies = []
+        for each in inputs:
+            strides = row_major_strides(each.shape, kept[0]) if self._is_flat else kept
+            copies.append(planned_copy(each, layout(each.shape, strides, target.dtype, target.device)))
         super().__init__(f"elementwise.{op}", _names(len(inputs)), inputs, (target,), copies, out_given)
 
     def prepare(self) -> None:
@@ -149,7 +153,9 @@ class JoinPlan(SeveralPlan):
         for plan, array, own, end in zip(self.plans, arrays, self.inputs, self._ends, strict=True):
             # A slice without its axis, where that is new: of rank 0, too, it is a view.
             part = target[(slice(None),) * self._axis + (slice(start, end),)]
-            if self._is_new:
+            if self._is_flat:
+                part = part.reshape(own.shape)
+            elif self._is_new:
                 part = part.reshape(()) if own.ndim == 0 else part[(slice(None),) * self._axis + (0,)]
             plan.run((array,), (part,), part, handle)
             start = end
@@ -179,7 +185,8 @@ def _planned(op: str, arrays: Any, axis: Any, out: Any, handle: int) -> tuple[Jo
     own = None if target is None else operands.layout_of(target)
     layouts = tuple(map(operands.layout_of, found))
     # In one form: 1.0 and True would be found in the cache under 1.
-    number = axis if type(axis) is int else normalize_axis(axis, layouts[0].ndim + (op == "stack"), "the result")
+    is_ready = type(axis) is int or (axis is None and op == "concatenate")
+    number = axis if is_ready else normalize_axis(axis, layouts[0].ndim + (op == "stack"), "the result")
     return plans.find((_made, op, layouts, number, own)), found, target
 
 
@@ -193,17 +200,21 @@ def _names(count: int) -> list[str]:
     return [f"arrays[{k}]" for k in range(count)]
 
 
-def _made(op: str, inputs: tuple[Layout, ...], axis: int, out: Layout | None) -> JoinPlan:
+def _made(op: str, inputs: tuple[Layout, ...], axis: int | None, out: Layout | None) -> JoinPlan:
     """Validation. Everything here depends on layouts alone."""
     names, first = _names(len(inputs)), inputs[0]
     for each, name in zip(inputs, names, strict=True):
         check_same_device(each, name, first, names[0])
-    if op == "stack":
+    number: int | None
+    shape: tuple[int, ...]
+    if axis is None:
+        number, shape = None, (sum(each.size for each in inputs),)
+    elif op == "stack":
         for each, name in zip(inputs, names, strict=True):
             if each.shape != first.shape:
                 raise ShapeError(f"{name} has shape {each.shape} and {names[0]} {first.shape}; they must be equal")
         number, length = normalize_axis(axis, first.ndim + 1, "the result"), len(inputs)
-        rest = first.shape[number:]
+        shape = (*first.shape[:number], length, *first.shape[number:])
     else:
         if not first.ndim:
             raise ShapeError(f"{names[0]} has rank 0; concatenate takes arrays of rank 1 to 8: stack joins numbers")
@@ -213,8 +224,8 @@ def _made(op: str, inputs: tuple[Layout, ...], axis: int, out: Layout | None) ->
             if each.ndim != first.ndim or beside[0] != beside[1]:
                 told = f"{name} has shape {each.shape} and {names[0]} {first.shape}"
                 raise ShapeError(f"{told}: they must be equal but along axis {number}")
-        length, rest = sum(each.shape[number] for each in inputs), first.shape[number + 1 :]
-    shape = (*first.shape[:number], length, *rest)
+        length = sum(each.shape[number] for each in inputs)
+        shape = (*first.shape[:number], length, *first.shape[number + 1 :])
     row = TABLE[promoted(tuple(info(each.dtype).name for each in inputs))]
     made = layout(shape, row_major_strides(shape, row.itemsize), row.numpy, first.device)
     if out is not None and out.shape != shape:
