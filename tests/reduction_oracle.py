@@ -13,8 +13,8 @@ COMPLEX = ("complex64", "complex128")
 REAL = (*FLOATS, *INTEGERS, "bool")
 #: Function -> the dtypes that it takes.
 DTYPES = {
-    **dict.fromkeys(("sum", "prod", "mean", "any", "all"), (*REAL, *COMPLEX)),
-    **dict.fromkeys(("max", "min", "argmax", "argmin", "var", "std", "norm"), REAL),
+    **dict.fromkeys(("sum", "prod", "mean", "any", "all", "var", "std", "norm"), (*REAL, *COMPLEX)),
+    **dict.fromkeys(("max", "min", "argmax", "argmin"), REAL),
 }
 INDICES = ("argmax", "argmin")
 EXTREMES = ("max", "min", *INDICES)
@@ -46,6 +46,8 @@ def result_dtype(function, dtype):
         return np.dtype(bool)
     if function in INDICES:
         return np.dtype(np.int64)
+    if row.parts == 2 and function in ("var", "std", "norm"):
+        return np.dtype(f"float{4 * dtype.itemsize}")
     if function in ("max", "min") or row.is_float or row.parts == 2:
         return dtype
     if function in ("sum", "prod"):
@@ -70,13 +72,13 @@ def exact(function, x, axis, keepdims=False, *, correction=0, order=2):
     x = wide(x)
     with np.errstate(all="ignore"):
         if function in ("var", "std"):
-            x = x.astype(np.longdouble)
-            apart = x - x.mean(axis=axis, keepdims=True)
+            x = x if x.dtype.kind == "c" else x.astype(np.longdouble)
+            apart = np.abs(x - x.mean(axis=axis, keepdims=True))
             count = x.size // max(np.size(apart.sum(axis=axis)), 1)
             variance = (apart**2).sum(**more) / np.longdouble(max(count - correction, 0))
             return variance if function == "var" else np.sqrt(variance)
         if function == "norm":
-            magnitude = np.abs(x.astype(np.longdouble))
+            magnitude = np.abs(x).astype(np.longdouble)
             if order == np.inf:
                 return magnitude.max(**more)
             return magnitude.sum(**more) if order == 1 else np.sqrt((magnitude**2).sum(**more))

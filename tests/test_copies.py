@@ -163,6 +163,17 @@ def test_what_has_one_owner_refuses(place, way):
         refused(numbacc.DTypeError, type(owner).__name__, done, ":", run=lambda owner=owner: way(owner))
 
 
+@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))])
+def test_masks_and_requests_are_plain_data(way):
+    for mask in (attention.SlidingWindow(3), attention.CausalSlidingWindow(np.int64(3), bottom_right=True)):
+        made = way(mask)
+        assert type(made) is type(mask) and made == mask and hash(made) == hash(mask)
+        q = (1, 2, 16, 8)
+        assert way(attention.request(q, q, mask=mask)).graphs() == attention.request(q, q, mask=made).graphs()
+    asked = conv.request((2, 3, 8, 8), (4, 3, 3, 3), bias=True)
+    assert way(asked).graphs() == asked.graphs() and way(asked).wants == asked.wants
+
+
 @pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_handles_refuse(way):
     from numbacc.libraries.handles import Handle, Handles

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import elementwise_oracle as oracle
 import numpy as np
 import pytest
@@ -197,6 +199,17 @@ def test_complex(place, name, dtype):
     assert found.dtype.kind == np.asarray(wanted).dtype.kind
     limit = 1e-5 if dtype == "complex64" else 1e-13
     np.testing.assert_allclose(found, wanted, rtol=limit, atol=limit)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_signs_of_infinite_numbers(place, dtype):
+    """The direction of one infinite part, NaN of two: as NumPy has it."""
+    parts = [0.0, -0.0, 3.0, math.inf, -math.inf, math.nan]
+    x = np.array([complex(real, imaginary) for real in parts for imaginary in parts], dtype)
+    with np.errstate(all="ignore"):
+        wanted = np.sign(x)
+    found = place.get(elementwise.sign(place.put(x)))
+    np.testing.assert_array_equal(found, wanted)
 
 
 def test_negative_powers_of_integers(place):

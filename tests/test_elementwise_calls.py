@@ -344,3 +344,10 @@ def test_wrong_masks(place):
     rows = place.put(np.array([[True], [False], [True]]))
     ew.add(x, 1, out=wide.view, where=rows)  # a mask may make it longer, as in NumPy
     np.testing.assert_array_equal(wide.now()[[0, 2]], 2)
+
+
+def test_one_bound_is_named_as_it_is_given(place):
+    x = one(place, "int8")
+    refused(OptionError, "max=300", run=lambda: ew.clamp(x, None, 300))
+    refused(OptionError, "min=-300", run=lambda: ew.clamp(x, -300))
+    refused(DTypeError, "min is a str", run=lambda: ew.clamp(x, "a"))

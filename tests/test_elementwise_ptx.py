@@ -60,6 +60,15 @@ def test_functions(name, dtype):
     check(name, spec_of(TABLE[name].row, dtype), is_loaded=name != "imag")
 
 
+@pytest.mark.parametrize("name", ["gelu", "gelu_tanh", "quick_gelu"])
+def test_long_formulas_of_many_numbers(name):
+    """A thread has 32 of them in registers."""
+    spec = spec_of(TABLE[name].row, "float32")
+    assert spec.algorithm == "vector" and spec.lanes == 32
+    registers, spilled = check(name, spec).usage((9, 0))
+    assert registers <= 64 and not spilled
+
+
 @pytest.mark.parametrize("name", gradients.DIFFERENTIABLE)
 def test_gradients(name):
     row = gradients.gradient_row(TABLE[name].row)

@@ -14,7 +14,7 @@ from numbacc.base.dtypes import TABLE
 from numbacc.base.layout import layout, row_major_strides
 from numbacc.device import geometry
 from numbacc.gemm.epilogue_plans import pack_plan, select_plan, sum_plan
-from numbacc.kernels.registry import INNER, SCALARS
+from numbacc.kernels.registry import module_of
 from numbacc.kernels.specs import MAX_THREADS
 
 DTYPES = ("float64", "float32", "bfloat16")
@@ -36,11 +36,11 @@ class Launch:
         self.order = spec.launcher(spec, geometry.Given(alignment, 0)).order
         kernel = self.kernel = self.order.kernel
         self.grid, self.block = self.order.grid, self.order.block
-        dimensions, rest = kernel.rank + INNER[kernel.algorithm], list(self.order.constants)
+        dimensions, rest = kernel.rank + module_of(kernel).INNER[kernel.algorithm], list(self.order.constants)
         count = (len(kernel.reads) + len(kernel.writes)) * dimensions
         self.steps = np.reshape(rest[:count], (-1, dimensions))
         self.outer, self.scalars = tuple(rest[count:][: kernel.rank]), rest[count + kernel.rank :]
-        assert len(self.scalars) == SCALARS[kernel.algorithm]
+        assert len(self.scalars) == module_of(kernel).SCALARS[kernel.algorithm]
         self.width = kernel.width
         assert kernel.access_bytes == kernel.width * TABLE[kernel.reads[0]].itemsize
 

@@ -14,7 +14,9 @@ from test_blocks import floats, near, small_blocks
 
 import numbacc
 from numbacc import elementwise as ew
-from numbacc.device import row_geometry
+from numbacc.base.dispatch import runtime
+from numbacc.device import row_geometry, workspace
+from numbacc.device.streams import handle_of
 from numbacc.elementwise import loss_steps
 from numbacc.errors import LayoutError
 
@@ -165,6 +167,78 @@ def test_cross_entropy_of_rows_with_threads_of_their_own(place, monkeypatch, dty
     ew.cache_clear()
 
 
+def of_one_kernel(monkeypatch, place, rows, columns, dtype, is_short=True):
+    """Logits and targets, some of them ignored, of rows that have threads of their own."""
+    if place.is_slow:
+        simulated_blocks.rows(monkeypatch.setattr)
+    if not is_short:
+        monkeypatch.setattr(row_geometry, "_REGISTER_THREADS", 0)
+    monkeypatch.setattr(loss_steps, "_ROWS", 1)
+    ew.cache_clear()
+    rng = np.random.default_rng(rows)
+    x, target = (3 * rng.normal(size=(rows, columns))).astype(dtype), rng.integers(0, columns, rows)
+    target[::3] = -100
+    return x, target
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("rows", [2, 7, 70, 50_000])
+@pytest.mark.parametrize("is_short", [True, False], ids=["short", "long"])
+def test_means_and_sums_of_one_kernel(device_place, monkeypatch, dtype, rows, is_short):
+    """Blocks tell what their rows bring, and one that has none adds it up: as few, or as many, as there are."""
+    place = device_place
+    if place.is_slow and (rows > 7 or dtype == np.float16):
+        skip("slow")
+    x, target = of_one_kernel(monkeypatch, place, rows, 16, dtype, is_short)
+    here, there = place.put(x), place.put(target)
+    for smoothing in (0.0, 0.25):
+        wanted, _ = losses_of(x, target, -1, smoothing, -100)
+        options = {"label_smoothing": smoothing, "return_stats": True}
+        for reduction, exact, scale in (("sum", wanted.sum(), rows), ("mean", wanted.sum() / (target >= 0).sum(), 1)):
+            plan = ew.cross_entropy_plan(here, there, reduction=reduction, **options)
+            assert plan.info.algorithm.startswith("row_maps") and ";" not in plan.info.algorithm
+            assert plan.info.deterministic and plan.info.workspace_bytes
+            found, stats = plan(here, there)
+            again, _ = plan(here, there)
+            near(place.get(found), exact, "float32", scale=8 * scale, ulps=8)
+            assert place.get(found).tobytes() == place.get(again).tobytes()
+            alone = ew.cross_entropy(here, there, reduction=reduction, label_smoothing=smoothing)
+            assert place.get(found).tobytes() == place.get(alone).tobytes()
+            each = ew.cross_entropy(here, there, reduction="none", **options)[1]
+            np.testing.assert_array_equal(place.get(stats), place.get(each))
+    there = place.put(np.full(rows, -100))
+    assert np.isnan(place.get(ew.cross_entropy(here, there)))
+    assert place.get(ew.cross_entropy(here, there, reduction="sum")) == 0
+    ew.cache_clear()
+
+
+def test_a_mean_on_streams_and_in_graphs(device_place, monkeypatch):
+    """Words by which blocks tell are clear before and behind; a graph clears its own, whoever has had them before."""
+    place, stream = device_place, numbacc.stream()
+    x, target = of_one_kernel(monkeypatch, place, 9 if place.is_slow else 60_001, 16, np.float32)
+    other, there = x[::-1].copy() * 2, place.put(target)
+    here, streams = place.put(x), [numbacc.stream() for _ in range(3)]
+    plan = ew.cross_entropy_plan(here, there)
+    first = place.get(plan(here, there)).tobytes()
+    block = workspace.held(plan.info.workspace_bytes, 0, handle_of(None), True)
+    held = numbacc.asarray(np.full(block.nbytes, 255, np.uint8))
+    runtime().copy_on_device(held._address, block.address, block.nbytes, 0, handle_of(None))
+    assert not place.get(held).any()
+    found = [plan(here, there, stream=each) for _ in range(1 if place.is_slow else 5) for each in streams]
+    assert {place.get(each).tobytes() for each in found} == {first}
+    with numbacc.graph(stream) as graph:
+        one = ew.cross_entropy(here, there, stream=stream)
+        between = ew.cumsum(here, axis=0, stream=stream)
+        two = ew.cross_entropy(here, there, stream=stream)
+    for values in (other, x, x):
+        here[...] = place.put(values)
+        graph.launch()
+        wanted = place.get(ew.cross_entropy(here, there)).tobytes()
+        assert place.get(one).tobytes() == place.get(two).tobytes() == wanted
+    assert wanted == first and place.get(between).shape == x.shape
+    ew.cache_clear()
+
+
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint16"])
 @pytest.mark.parametrize("fewest", [1, 2**30])
 def test_targets_of_all_kinds(place, monkeypatch, dtype, fewest):
@@ -185,6 +259,10 @@ def test_targets_of_all_kinds(place, monkeypatch, dtype, fewest):
     wanted = np.where((own < -8) | (own > 7), np.nan, np.where(own == 7, 0, total - picked))
     np.testing.assert_allclose(place.get(found), wanted, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(place.get(stats), total, rtol=1e-6)
+    dx = ew.cross_entropy_backward(2.0, here, there, reduction="sum", ignore_index=7)
+    hot = (np.arange(8) == own[..., None]) | (np.arange(8) - 8 == own[..., None])
+    slope = np.where(own[..., None] == 7, 0, np.exp(seen - total[..., None]) - hot)
+    np.testing.assert_allclose(place.get(dx), 2 * slope, rtol=1e-5, atol=1e-6)
     ew.cache_clear()
 
 

@@ -29,8 +29,8 @@ SHAPES = [(5, 7), (3,), (0, 4), (), (2, 3, 4), (61,), (130,)]
 
 @pytest.fixture(autouse=True, scope="module")
 def small_chunks():
-    """Chunks of few elements, so that small parameters have several; in the simulator few threads, each of which takes
-    a millisecond."""
+    """Chunks of few elements, so that small parameters have several; in the simulator few threads, which run one
+    by one."""
     with pytest.MonkeyPatch.context() as patch:
         simulated_blocks.chunks(patch.setattr)
         if simulated():

@@ -27,7 +27,7 @@ few = settings(max_examples=30 if simulated() else settings.default.max_examples
 
 @pytest.fixture(scope="module")
 def small_blocks():
-    """In the simulator a thread takes a millisecond: blocks of few, and results that several of them share."""
+    """In the simulator threads run one by one: blocks of few, and results that several of them share."""
     with pytest.MonkeyPatch.context() as patch:
         if simulated():
             simulated_blocks.folds(patch.setattr)
@@ -174,6 +174,30 @@ def test_blocks_that_share_results(device_place):
 # ---------------------------------------------------------------- what numbers may be
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("function", ["argmax", "argmin"])
+def test_first_of_several_extremes(place, function, dtype):
+    """Among what a thread takes at once and among threads: of equals the first, NaN before all, -inf where all are."""
+    is_float = dtype != "int8"
+    sign = 1 if function == "argmax" else -1
+    rows = []
+    for first, second in [(0, 1), (3, 130), (129, 130), (40, 255), (255, 255), (17, 18)]:
+        row = np.zeros(256)
+        row[[first, second]] = 5 * sign
+        rows.append((row, first))
+        if is_float:
+            row = row.copy()
+            row[0] = np.inf * sign
+            row[[first, second]] = np.nan
+            rows.append((row, first))
+    rows.append((np.full(256, -np.inf * sign if is_float else 3), 0))
+    x = np.stack([row for row, _ in rows]).astype(TABLE[dtype].numpy)
+    wanted = np.array([first for _, first in rows])
+    called = getattr(reductions, function)
+    assert (place.get(called(place.put(x), axis=1)) == wanted).all()
+    assert (place.get(called(place.put(np.ascontiguousarray(x.T)), axis=0)) == wanted).all()
+
+
 @pytest.mark.parametrize("dtype", oracle.FLOATS)
 def test_nan_and_infinity(place, dtype):
     nan, inf = np.nan, np.inf
@@ -273,3 +297,15 @@ def test_the_same_bits_twice(place, function):
     for axis in (None, 0, 1):
         one, other = (np.asarray(place.get(call(function, x, axis=axis))) for _ in range(2))
         np.testing.assert_array_equal(bits(one), bits(other))
+
+
+@pytest.mark.parametrize("shape, axis", [((4096, 128), 0), ((3, 2048, 40), 1), ((512, 3000), 1)], ids=str)
+@pytest.mark.parametrize("function, dtype", [("sum", "bfloat16"), ("var", "float32"), ("argmax", "float16")])
+def test_the_same_bits_whatever_warp_is_first(device_place, function, dtype, shape, axis):
+    """Threads of a block that read what others have written before they may would differ now and then."""
+    if device_place.is_slow:
+        skip("slow")
+    x = device_place.put(np.random.default_rng(5).standard_normal(shape).astype(TABLE[dtype].numpy))
+    wanted = bits(device_place.get(call(function, x, axis=axis)))
+    found = [call(function, x, axis=axis) for _ in range(200)]
+    assert all((bits(device_place.get(each)) == wanted).all() for each in found)

@@ -26,7 +26,7 @@ each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 
 @pytest.fixture(scope="module")
 def small_blocks():
-    """In the simulator a thread takes a millisecond: blocks of few, warps of fewer."""
+    """In the simulator threads run one by one: blocks of few, warps of fewer."""
     with pytest.MonkeyPatch.context() as patch:
         if simulated():
             simulated_blocks.rows(patch.setattr)

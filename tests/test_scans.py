@@ -29,7 +29,7 @@ few = settings(max_examples=40 if simulated() else settings.default.max_examples
 
 @pytest.fixture(scope="module")
 def small_blocks():
-    """In the simulator a thread takes a millisecond: blocks of few, of two warps, which share rows of a few tiles."""
+    """In the simulator threads run one by one: blocks of few, of two warps, which share rows of a few tiles."""
     with pytest.MonkeyPatch.context() as patch:
         if simulated():
             simulated_blocks.scans(patch.setattr)

@@ -44,6 +44,14 @@ def test_one_block_serves_a_stream():
     assert held_bytes(0) == 0 and held_bytes(1) == 65
 
 
+def test_a_block_that_has_grown_is_the_last_to_go():
+    assert address(64) == 4096 and address(64, STREAM + 1) == 8192
+    assert address(workspace._limit - 64) == 12288
+    assert address(64, STREAM + 2) == 16384
+    assert workspace.held(64, 0, STREAM + 1) is None
+    assert workspace.held(64, 0, STREAM) is not None and workspace.held(64, 0, STREAM + 2) is not None
+
+
 def test_none_and_captured(blocks):
     """Memory of a capture is its graph's: it is not kept here, nor is what is kept lent to it."""
     assert address(0) == 0

@@ -25,6 +25,10 @@ _PARTS_BYTES = 32
 _ROUNDS = 16
 #: Rounds that a thread has at least where blocks share a result.
 _SHARED_ROUNDS = 4
+#: Accesses that a thread has of a row, at least; and where bringing parts together takes longer than an addition.
+_ACCESSES, _MORE_ACCESSES = 4, 16
+#: Bytes next to each other that a block takes of parts, and how many parts a thread, at least: they are few.
+_PARTS_LINE, _PARTS_EACH = 32, 2
 
 
 class Walk(NamedTuple):
@@ -82,7 +86,8 @@ def launch_of(walk: Walk, parts: Sequence[str], most: int = _BLOCKS) -> Launch:
                 outer = [[n for n, length in zip(step, kept.shape, strict=True) if length > 1] for step in kept.strides]
                 steps = [(*outer[k], *inner[k][:-1]) for k in range(walk.inputs)]
                 wide = _whole_width(walk, steps, along, wide)
-            return _rows(walk, wide, tuple(k for k in range(walk.inputs) if k not in along and wide > 1))
+            each = _ACCESSES if len(parts) == 1 else _MORE_ACCESSES
+            return _rows(walk, wide, tuple(k for k in range(walk.inputs) if k not in along and wide > 1), each)
     columns = [step[-1] for step in kept.strides[: walk.inputs]]
     straight = [k for k, step in enumerate(columns) if step == 1]
     width, nbytes = 1, sum(max(TABLE[part].itemsize, 4) for part in parts)
@@ -108,11 +113,11 @@ def _whole_width(walk: Walk, steps: Sequence[Sequence[int]], inputs: Iterable[in
     return max(width, 1)
 
 
-def _rows(walk: Walk, width: int, repeated: tuple[int, ...]) -> Launch:
+def _rows(walk: Walk, width: int, repeated: tuple[int, ...], each: int) -> Launch:
     columns, outer, positions = walk.reduced.shape[-1], walk.reduced.shape[:-1], prod(walk.kept.shape)
     vectors, runs = -(-columns // width), _runs(walk.sizes, width)
-    # As few threads a row as have four accesses each; more where rows are few.
-    x = min(_below(max(vectors // 4, 1)), MAX_THREADS)
+    # As few threads a row as have several accesses each, but one alone waits for each; more where rows are few.
+    x = min(_below(max(vectors // each, min(vectors, 2))), MAX_THREADS)
     while x < min(MAX_THREADS, vectors) and positions * x < _BLOCKS * MAX_THREADS:
         x *= 2
     y = min(MAX_THREADS // x, power_of_two(positions))
@@ -120,7 +125,8 @@ def _rows(walk: Walk, width: int, repeated: tuple[int, ...]) -> Launch:
     rounds = -(-columns // round_)
     shares = 1
     if 2 * blocks < _BLOCKS:
-        shares = min(-(-_BLOCKS // blocks), rounds * prod(outer) // _SHARED_ROUNDS)
+        # No more than run at once: those left over would run alone.
+        shares = min(_BLOCKS // blocks, rounds * prod(outer) // _SHARED_ROUNDS)
     # A piece of a row is merged by itself: that bounds the errors' growth, too.
     pieces = max(-(-rounds // _ROUNDS), min(-(-shares // prod(outer)), rounds))
     piece = -(-rounds // pieces) * round_
@@ -131,25 +137,31 @@ def _rows(walk: Walk, width: int, repeated: tuple[int, ...]) -> Launch:
     return Launch("fold_rows", width, (blocks, splits), (x, y), walk.kept.shape, (*outer, pieces), scalars, repeated)
 
 
-def by_columns(walk: Walk, width: int, runs: int, most: int) -> Launch:
+def of_parts(walk: Walk) -> Launch:
+    """The grid of what merges the parts of blocks that share results."""
+    return by_columns(walk, 1, _PARTS_EACH, 1, _PARTS_LINE)
+
+
+def by_columns(walk: Walk, width: int, runs: int, most: int, line: int = _LINE) -> Launch:
     """The grid of `fold_columns`.
 
     Args:
         walk: what is reduced.
         width, runs: as in `FoldSpec`.
         most: how many blocks keep a GPU busy; 1 where none shall share a result.
+        line: bytes next to each other that a block takes, at least.
     """
     kept, reduced, size = walk.kept, walk.reduced, max(walk.sizes)
     items, positions = prod(reduced.shape), prod(kept.shape) // width
     near = abs(kept.strides[0][-1]) <= abs(reduced.strides[0][-1]) or items == 1
     # Neighbouring threads take what lies next to each other in memory.
-    x = min(power_of_two(positions), WARP, MAX_THREADS, max(_LINE // (width * size), 1)) if near else 1
+    x = min(power_of_two(positions), WARP, MAX_THREADS, max(line // (width * size), 1)) if near else 1
     y = min(MAX_THREADS // x, power_of_two(-(-items // runs)))
     x = min(MAX_THREADS // y, power_of_two(positions))
     blocks = -(-positions // x)
     round_ = y * runs
     rounds = max(-(-items // round_), 1)
-    shares = min(-(-most // blocks), rounds // _SHARED_ROUNDS) if 2 * blocks < most else 1
+    shares = min(most // blocks, rounds // _SHARED_ROUNDS) if 2 * blocks < most else 1
     splits = _even(rounds, shares)
     span = -(-rounds // splits) * round_
     repeated = tuple(k for k in range(walk.inputs) if kept.strides[k][-1] == 0 and width > 1)

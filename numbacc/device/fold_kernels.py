@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base.dtypes import TABLE, info
+from ..base.dtypes import TABLE, info, real_of
 from ..base.layout import Layout, Merged, View, merge_dimensions, row_major_strides
 from ..kernels.formula import Reduction
 from ..kernels.specs import FoldSpec, LaunchOrder, words_of
-from .fold_geometry import Launch, Walk, by_columns, launch_of
+from .fold_geometry import Launch, Walk, launch_of, of_parts
 from .geometry import RANKS, alignments_of, sizes_of
 from .passes import Passes
 
@@ -104,7 +104,7 @@ class FoldExecutable(Passes):
             alignments=[0] * count,
         )
         pointers = [*((part, 0) for part in range(count)), *((count + number, offset) for number, offset in writes)]
-        return [first, self._order("second", own, by_columns(own, 1, spec.runs, 1), second_key, pointers, ())]
+        return [first, self._order("second", own, of_parts(own), second_key, pointers, ())]
 
     def _alignments(self, key: tuple[int, ...], passes: int) -> list[tuple[int, ...]]:
         """The arrays' addresses modulo 16 for each pass; those of parts are 0."""
@@ -120,8 +120,9 @@ class FoldExecutable(Passes):
 
     def _spec(self, stage: str) -> FoldSpec:
         """The kernel of a pass, but for its geometry."""
-        task, index = self.task, "int64" if self._is_wide else "int32"
-        parts = tuple({"": task.compute, "index": index}.get(part, part) for part in task.formula.parts)
+        task = self.task
+        kinds = {"": task.compute, "real": real_of(task.compute), "index": "int64" if self._is_wide else "int32"}
+        parts = tuple(kinds.get(part, part) for part in task.formula.parts)
         reads = tuple(info(task.inputs[view.argument].dtype).name for view in task.reads)
         writes = tuple(info(task.outputs[view.argument].dtype).name for view in task.writes)
         floats = [TABLE[name] for name in writes if TABLE[name].is_float]

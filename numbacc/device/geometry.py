@@ -12,7 +12,7 @@ The dimensions that all arrays walk alike are merged first. Then, in this order:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import gcd, prod
 from typing import Any, NamedTuple
 
@@ -112,7 +112,7 @@ def make_launcher(spec: Any, given: Given) -> Any:
     walks[loaded:loaded] = spec.counters
     sizes[loaded:loaded] = alignments[loaded:loaded] = [0] * len(counted)
     merged = _with_outer_dimension(merge_dimensions(spec.shape, walks, 1, leader=inputs))
-    heavy = () if spec.formula is None else spec.formula.heavy
+    heavy = {} if spec.formula is None else spec.formula.heavy
     geometry = choose(merged, inputs, sizes, alignments, heavy, counted)
     steps = merged.strides
     if geometry.transposed:
@@ -243,8 +243,8 @@ def choose(
     inputs: int,
     sizes: Sequence[int],
     alignments: Sequence[int],
-    heavy: Sequence[int] = (),
-    counted: tuple[int, ...] = (),
+    heavy: Mapping[int, int | None],
+    counted: tuple[int, ...],
 ) -> Geometry:
     """The kernel and grid for merged dimensions (at least two).
 
@@ -274,7 +274,7 @@ def _rows(
     sizes: Sequence[int],
     alignments: Sequence[int],
     repeated: tuple[int, ...],
-    heavy: Sequence[int],
+    heavy: Mapping[int, int | None],
     counted: tuple[int, ...],
 ) -> Geometry:
     """For contiguous rows: what is the same all along them counts only by its strides, what is counted not at all."""
@@ -282,25 +282,30 @@ def _rows(
     rows = prod(outer)
     straight = [k for k in range(len(sizes)) if k not in repeated and k not in counted]
     loaded = inputs - len({*repeated, *counted})
-    widest = max(sizes[k] for k in straight)
+    own = [sizes[k] for k in straight]
+    widest, usual = max(own), max(set(own), key=lambda size: (own.count(size), size))
     #: Bytes from row to row of each operand, to the power of two that divides all of them.
     pitches = [
         gcd(VECTOR_BYTES, *(n * size for n in step[:-1])) for step, size in zip(merged.strides, sizes, strict=True)
     ]
-    width = VECTOR_BYTES // widest
+    # Whole accesses of what most operands are, as bfloat16 beside float32's tables, of which each is two then; more
+    # accesses of one operand do not fit into registers.
+    for size in (usual, widest) if 2 * usual == widest else (widest,):
+        width = VECTOR_BYTES // size
+        # A run of `width` elements must start at a whole access in every operand, at one element for all.
+        accesses = {k: min(width * sizes[k], VECTOR_BYTES) for k in straight}
+        starts = {(-alignments[k] % nbytes) / sizes[k] for k, nbytes in accesses.items()}
+        if len(starts) == 1 and all(pitches[k] % nbytes == 0 for k, nbytes in accesses.items()):
+            (first,) = starts
+            head = min(int(first), columns)
+            vectors = (columns - head) // width
+            if vectors and first == int(first):
+                items = columns - vectors * (width - 1)
+                lanes = vector_thread_bytes(loaded, size, widest in heavy, heavy.get(widest)) // size
+                grid, block = row_grid(items, rows, lanes // width)
+                scalars = (rows, columns, head, vectors)
+                return Geometry("vector", grid, block, outer, scalars, width, lanes, (), repeated)
     lanes = vector_thread_bytes(loaded, widest) // widest
-    # A run of `width` elements must start at a multiple of its own bytes in every operand, at one element for all.
-    starts = {(-alignments[k] % (width * sizes[k])) / sizes[k] for k in straight}
-    if len(starts) == 1 and all(pitches[k] % (width * sizes[k]) == 0 for k in straight):
-        (first,) = starts
-        head = min(int(first), columns)
-        vectors = (columns - head) // width
-        if vectors and first == int(first):
-            items = columns - vectors * (width - 1)
-            if widest in heavy:
-                lanes = vector_thread_bytes(loaded, widest, True) // widest
-            grid, block = row_grid(items, rows, lanes // width)
-            return Geometry("vector", grid, block, outer, (rows, columns, head, vectors), width, lanes, (), repeated)
     width = max(4 // widest, 1)
     if width > 1 and columns >= WARP * THREAD_BYTES // widest:
         # Each word is loaded once, so that there is room for more of them in registers.

@@ -69,6 +69,8 @@ _SOURCES = (
     "base/_compiler.py",
     "base/_numba.py",
     "base/dtypes.py",
+    "base/equal_functions.py",
+    "base/linking.py",
     "base/written.py",
     "device/launch.py",
     *(f"kernels/{name}.py" for name in ("access", "casts", "formats", "instructions", "intrinsics", "registry")),

@@ -94,6 +94,22 @@ class Kernel:
         runtime().check_launch(status)
 
 
+class KernelWithScratch(Kernel):
+    """A launcher as an executable, whose last array is so many bytes of scratch memory."""
+
+    def __init__(self, launcher: Any, nbytes: int):
+        super().__init__(launcher)
+        self.workspace_bytes, self._launch = nbytes, launcher.launch
+        self.launch = self._launch_behind
+
+    def _launch_behind(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
+        return self._launch(stream, 0, [*addresses, scratch], scalars)
+
+    def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
+        """As `Executable.launch_unchecked`."""
+        return self.launcher.launch_unchecked(stream, 0, [*addresses, scratch], scalars)
+
+
 def mapped(
     formula: Formula,
     inputs: Sequence[Layout],

@@ -111,6 +111,8 @@ class Operation(NotCopied):
     per_thread = False
     #: True where the fastest of several executables is to be found by measurement, before it is run.
     tunes = False
+    #: True where scratch memory is full of 0, and left so: see `workspace`.
+    clear = False
     empty = False
     library_bytes = 0
 
@@ -263,7 +265,7 @@ class Operation(NotCopied):
             scratch = block = 0
             if direct.workspace_bytes:
                 # The local name keeps the block until the work is queued.
-                block = workspace.held(direct.workspace_bytes, self.device, stream)
+                block = workspace.held(direct.workspace_bytes, self.device, stream, self.clear)
                 scratch = -1 if block is None else block.address
             if scratch >= 0 and not direct.launch(stream, scratch, addresses, scalars):
                 for arrays in (inputs, outs):
@@ -305,7 +307,7 @@ class Operation(NotCopied):
         if capture is not None:
             capture.keep(found)
         launch = partial(self._launch, found, stream, addresses, scalars)
-        workspace.run(launch, found.workspace_bytes, self.device, stream)
+        workspace.run(launch, found.workspace_bytes, self.device, stream, self.clear)
 
     def _launch(
         self, found: Executable, stream: int, addresses: Sequence[int], scalars: Sequence[int], scratch: int

@@ -12,12 +12,13 @@ import numpy as np
 from ..base.dispatch import launcher_class
 from ..base.dtypes import info
 from ..base.layout import Layout, Merged, View, merge_dimensions, same_layout
-from ..kernels.formula import Formula, RowFormula
+from ..kernels.formula import Formula, Reduction, RowFormula
 from ..kernels.row_specs import ROW_WARPS, RowSpec, SumsSpec
+from ..kernels.row_totals import word_bytes
 from ..kernels.specs import VECTOR_BYTES, WARP, LaunchOrder, words_of
 from .few_rows import FewRows
 from .geometry import RANKS, alignments_of, arrays_of, clusters, power_of_two, sizes_of
-from .map_executable import Kernel
+from .map_executable import Kernel, KernelWithScratch
 from .operation import Operation
 from .row_geometry import RowLaunch, Rows, SumsLaunch, are_few, launch_rows, launch_walk
 
@@ -37,6 +38,7 @@ class RowTask(NamedTuple):
         scalars: names of the dtypes of scalar arguments.
         kept, stats: as in `RowSpec`.
         indexed: whether the last of the inputs has one index a row, see `RowSpec.picks`.
+        total: as in `RowSpec`: the first of the outputs has one element in all.
     """
 
     op: str
@@ -55,6 +57,7 @@ class RowTask(NamedTuple):
     kept: int = 1
     stats: int = 0
     indexed: bool = False
+    total: Reduction | None = None
 
 
 def described(kernel: str, rows: Rows, order: LaunchOrder) -> str:
@@ -77,6 +80,7 @@ class RowExecutable(Operation):
         self._inner = [step.pop(task.axis) for step in outer]
         self._outer: Merged = merge_dimensions(lengths, outer, 1, leader=0)
         self._sizes = sizes
+        self.clear = task.total is not None
 
     def _make(self, key: tuple[int, ...], trial: Any) -> Any:
         rows, limits = self._rows(key), launcher_class().limits(self.device)
@@ -87,7 +91,9 @@ class RowExecutable(Operation):
         launcher = launcher_class()(order)
         kernel: Any = order.kernel
         launcher.algorithm = described("row_sums" if walk else f"row_maps, {kernel.form}", rows, order)
-        return Kernel(launcher)
+        if self.task.total is None:
+            return Kernel(launcher)
+        return KernelWithScratch(launcher, word_bytes(kernel, order.grid[0] - 1))
 
     def access_bytes(self, key: tuple[int, ...]) -> int:
         """Bytes of each access of arrays that are aligned so."""
@@ -137,18 +143,21 @@ class RowExecutable(Operation):
             is_cluster=launch.blocks > 1,
             warps=next(n for n in ROW_WARPS if n * WARP >= launch.block[0]),
             whole=launch.form == "registers" and launch.block[0] * launch.runs * given.width == given.columns,
+            total=task.total,
         )
+        has_total, words = task.total is not None, (len(task.inputs) + len(task.outputs), 0)
         grid = -(-rows // launch.block[0 if given.is_across else 1]) * launch.blocks
         steps = [n for step, inner in zip(outer.strides, self._inner, strict=True) for n in (*before, *step, inner)]
         return LaunchOrder(
             kernel=kernel,
             device=self.device,
-            grid=(grid, 1),
+            grid=(grid + has_total, 1),
             block=launch.block,
-            alignment=key,
+            alignment=(*key, 0) if has_total else key,
             pointers=(
                 *((view.argument, view.offset) for view in task.reads),
                 *((len(task.inputs) + view.argument, view.offset) for view in task.writes),
+                *((words,) if has_total else ()),
             ),
             constants=(*steps, *[1] * len(before), *outer.shape, rows, given.columns, launch.blocks, launch.held),
             pairs=self._pairs(),

@@ -202,8 +202,9 @@ def _shared_sums(given: Rows, blocks: int, parts: int, weight_bytes: int, limits
     if together == 0:
         return None
     depth = min(((limits.shared + 1024) // together - _SUM_OWN_BYTES - weights) // row, _SUM_DEPTHS[blocks > 1])
-    # In the end half of the threads have their sums there.
-    shared = max(weights + depth * row, 4 * parts * runs * given.width * group * (side + 1 >> 1))
+    # In the end half of the threads have their sums there, unless a row has all threads.
+    sums = 4 * parts * runs * given.width * group * (side + 1 >> 1) if side > 1 else 0
+    shared = max(weights + depth * row, sums)
     launch = RowLaunch("registers", runs, (group, side), blocks, shared=shared)
     held = given.inputs if runs * given.width <= _HELD_ELEMENTS and resident <= _SUM_RESIDENT else 0
     return SumsLaunch(launch, together, depth, resident, held)

@@ -10,13 +10,15 @@ from math import gcd, prod
 from typing import Any
 
 from ..base.layout import Merged, merge_dimensions, row_major_strides
-from ..kernels.specs import MAX_THREADS, VECTOR_BYTES
+from ..kernels.specs import MAX_THREADS, VECTOR_BYTES, group_lanes
 from .geometry import Geometry, Given, alignments_of, launcher_of, power_of_two, row_grid
 
 #: Blocks of `reduce_rows` are narrowed until there are so many of them, but to no fewer bytes than these.
 _BLOCKS, _BLOCK_BYTES = 512, 64
 #: Threads that fill a large GPU.
 _MANY = 2**19
+#: Accesses of 16-bit floats that a thread of `dropout` has.
+_DROPOUT_PIECES = 4
 
 
 def bits_launcher(algorithm: str, spec: Any, given: Given) -> Any:
@@ -120,11 +122,15 @@ def dropout_launcher(spec: Any, given: Given) -> Any:
     # By these steps dimensions stay in that order.
     merged = merge_dimensions(spec.shape, [row_major_strides(spec.shape, 1), *steps], 1, leader=0)
     _, source, *_, target = merged.strides
-    lanes, width = (8 if size == 2 else 4), 1
+    lanes, width = group_lanes(size), 1
     if source == target == (1,):
         alignments = alignments_of(spec, given.alignment)
         width = max(gcd(VECTOR_BYTES, alignments[0], alignments[-1]) // size, 1)
     count = prod(spec.shape)
+    # Of 16 bits one access is little beside the time that it takes: more are under way, where there are threads enough.
+    many = lanes * _DROPOUT_PIECES
+    if width == lanes == VECTOR_BYTES // 2 and 2 * count >= many * _MANY:
+        lanes = many
     blocks = -(-count // (lanes * MAX_THREADS))
     geometry = Geometry(
         "dropout", (blocks, 1), (MAX_THREADS, 1), merged.shape, (count, int(source == target == (1,))), width, lanes

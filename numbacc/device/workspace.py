@@ -5,6 +5,9 @@ threads queue there may be interleaved, kernel by kernel, and one operation may 
 more is asked for; the old one is freed in the order of its stream, which must still exist then: numbacc keeps stream
 objects alive, of a stream given as an integer the caller must. Work that is captured into a graph gets memory of the
 graph's own, since the graph may run when the block is gone.
+
+A second block of a stream and thread is clear: full of 0 before every operation, each of which leaves it so. Nothing is
+queued to clear it but when it is new; in a graph, whose memory others have had, before each use.
 """
 
 from __future__ import annotations
@@ -22,8 +25,10 @@ Result = TypeVar("Result")
 MAX_BLOCKS = 32
 _limit = 1 << 30
 
-#: (device, stream, thread) -> block.
-_held: OrderedDict[tuple[int, int, int], Any] = OrderedDict()
+#: (device, stream, thread) -> block; (device, stream, thread, True) -> the clear one.
+_held: OrderedDict[tuple[int, ...], Any] = OrderedDict()
+#: The end of its key, of a block that is clear or not.
+_KIND: tuple[tuple[int, ...], tuple[int, ...]] = ((), (True,))
 #: The `id` of the block that was moved to the end of these last: most calls use the one that the last call used.
 _recent = 0
 #: Reentrant: what is freed under it is finalized there, and may come back here.
@@ -58,8 +63,10 @@ class _Token:
 _thread = _Thread()
 
 
-def run(launch: Callable[[int], Result], nbytes: int, device: int, stream: int) -> Result:
+def run(launch: Callable[[int], Result], nbytes: int, device: int, stream: int, clear: bool = False) -> Result:
     """`launch(address)` with `nbytes` of scratch memory, which it may use in the order of the stream.
+
+    Where it is `clear` it is full of 0, and `launch` leaves it so.
 
     Raises:
         DeviceError: not enough GPU memory.
@@ -68,25 +75,29 @@ def run(launch: Callable[[int], Result], nbytes: int, device: int, stream: int) 
     if not nbytes:
         return launch(0)
     # The local name keeps the block alive until the work is queued, whatever another thread makes of `_held`.
-    block = None if runtime().is_capturing(stream) else held(nbytes, device, stream)
+    block = None if runtime().is_capturing(stream) else held(nbytes, device, stream, clear)
     if block is None:
         # For a capture this is the graph's memory, which later work in it may have again.
         block = runtime().allocate(nbytes, device, stream)
+        if clear:
+            runtime().fill(block.address, b"\0", nbytes, device, stream)
         if nbytes <= _limit and not runtime().is_capturing(stream):
             with _lock:
-                _held[device, stream, _thread.token.thread] = block
+                key = (device, stream, _thread.token.thread, *_KIND[clear])
+                _held[key] = block
+                _held.move_to_end(key)  # one that has grown was there already
                 _recent = id(block)
                 _shrink(_limit)
     return launch(block.address)
 
 
-def held(nbytes: int, device: int, stream: int) -> Any:
+def held(nbytes: int, device: int, stream: int, clear: bool = False) -> Any:
     """The block of the stream and thread, to be kept until the work is queued; None if there is none of `nbytes`.
 
     Nothing is allocated, so that a stream that may be captured can be asked for. Captured work must not use it.
     """
     global _recent
-    key = (device, stream, threading.get_ident())
+    key = (device, stream, threading.get_ident(), *_KIND[clear])
     found = _held.get(key)
     if found is None or found.nbytes < nbytes:
         return None

@@ -8,15 +8,17 @@ import numpy as np
 
 from ..arrays import operands, values
 from ..arrays.operands import Array
+from ..base.dtypes import info
 from ..device.streams import handle_of
-from ..errors import OptionError
+from ..errors import DTypeError, OptionError
+from .casting import astype
 from .operation import ElementwisePlan, find, run
-from .resolve import WEAK
+from .resolve import WEAK, promoted
 from .table import TABLE
 
-_WHERE, _CLAMP, _NOT_EQUAL, _LOWER, _UPPER = (
-    TABLE[name].row for name in ("where", "clamp", "not_equal", "maximum", "minimum")
-)
+_WHERE, _CLAMP, _NOT_EQUAL = (TABLE[name].row for name in ("where", "clamp", "not_equal"))
+_LOWER, _UPPER = (TABLE[name].row.called(("x", bound)) for name, bound in (("maximum", "min"), ("minimum", "max")))
+_FILL = _WHERE.called(("where", "value", "x"))
 
 
 def where(condition: Any, x1: Any, x2: Any, *, out: Any = None, where: Any = None, stream: Any = None) -> Array:
@@ -69,16 +71,31 @@ def fill(x: Any, value: Any, *, where: Any = None, stream: Any = None) -> Array:
         >>> elementwise.fill(np.array([1.0, 2.0]), 0.0, where=np.array([True, False]))
         array([0., 2.])
     """
-    array = operands.as_array(x, "x", handle_of(stream))
+    handle = handle_of(stream)
+    array = operands.as_array(x, "x", handle)
+    if not values.is_on_host(value):
+        value = operands.as_array(value, "value", handle)
+    if hasattr(value, "shape") and not isinstance(value, np.generic):
+        value = _met(value, array.dtype, stream)
     if where is not None:
         if isinstance(value, WEAK):
             value = values.converted(value, array.dtype, "value")[()]
-        return run(_WHERE, (_truth(where, stream), value, x), x, None, stream)
+        return run(_FILL, (_truth(where, stream), value, x), x, None, stream)
     if isinstance(array, np.ndarray):
         array[...] = values.broadcast(values.converted(value, array.dtype, "value"), array.shape, "value")
     else:
-        array._assign(value, handle_of(stream), "value")
+        array._assign(value, handle, "value")
     return x
+
+
+def _met(source: Any, dtype: np.dtype[Any], stream: Any) -> Any:
+    """An array in the dtype of the one that it is written to, where they meet in that."""
+    own, wanted = info(source.dtype).name, info(dtype).name
+    if own == wanted:
+        return source
+    if promoted((own, wanted)) != wanted:
+        raise DTypeError(f"value has dtype {own} and x {wanted}: elementwise.astype converts")
+    return astype(source, dtype, stream=stream)
 
 
 def _truth(condition: Any, stream: Any) -> Any:
@@ -123,8 +140,17 @@ def clamp_plan(x: Any, min: Any = None, max: Any = None, *, out: Any = None, whe
     return find(row, arguments, out, where)
 
 
+_between, _above, _below = (row.meanings["f"].scalar for row in (_CLAMP, _LOWER, _UPPER))
+
+
+def _clamp_of_numbers(x: Any, min: Any = None, max: Any = None) -> Any:
+    if min is None:
+        return _below(x, max)
+    return _above(x, min) if max is None else _between(x, min, max)
+
+
 # What they are of numbers: for kernels of one's own that call them.
-where.py_func, clamp.py_func = _WHERE.meanings["f"].scalar, _CLAMP.meanings["f"].scalar  # type: ignore[attr-defined]
+where.py_func, clamp.py_func = _WHERE.meanings["f"].scalar, _clamp_of_numbers  # type: ignore[attr-defined]
 
 
 def _bounded(x: Any, low: Any, high: Any) -> tuple[Any, tuple[Any, ...]]:

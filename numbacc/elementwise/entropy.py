@@ -31,7 +31,8 @@ def cross_entropy(
 
     Args:
         x: the logits, array of float32, float64, float16 or bfloat16, rank 1 to 8, any strides.
-        target: array of integers, of x's shape without the axis: the number of the right class.
+        target: array of integers, of x's shape without the axis: the right class's number. Negative ones count from
+            the end.
         axis: the axis of the classes.
         reduction: "mean" over all that is not ignored, "sum", or "none".
         ignore_index: the target that does not count: its loss and its gradient are 0.

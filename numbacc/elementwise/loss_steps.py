@@ -17,6 +17,7 @@ from ..device.map_executable import MapSpec
 from ..device.row_executable import RowTask
 from ..kernels.blocks import BLOCKS
 from ..kernels.exponents import EXPONENTS
+from ..kernels.row_exponents import LOSSES
 from ..kernels.row_formulas import ROW_FORMULAS
 from ..kernels.specs import VECTOR_BYTES
 from ..plan.folds import FoldPlan, RowFoldPlan
@@ -75,30 +76,42 @@ def _row_task(
     )
 
 
-def loss_rows(x: Layout, places: Layout, axis: int, ignored: int, smoothing: float, with_stats: bool) -> RowPlan | None:
-    """The plan of the losses, and of log Σ e^x, in one kernel; None where that would not read whole accesses."""
+def loss_rows(
+    x: Layout, places: Layout, axis: int, reduction: str, ignored: int, smoothing: float, with_stats: bool
+) -> RowPlan | None:
+    """The plan of the losses, or what they are reduced to, and of log Σ e^x, in one kernel; None where that would not
+    read whole accesses."""
     if not _has_rows(x, axis):
         return None
     compute, result = _of_rows(x, axis)
+    loss = result if reduction == "none" else layout((), (), result.dtype, x.device)
 
     def losses(x: Any, places: Any) -> tuple[Any, ...]:
         total, mean = (
             np.expand_dims(folded.FUNCTIONS[name](x, (axis,), compute), axis) for name in ("logsumexp", "mean")
         )
         (value,) = take_along_axis(x, places, axis)
-        return (*reference.loss(total, mean, value, places, ignored, smoothing), total)[: 1 + with_stats]
+        (each,) = reference.loss(total, mean, value, places, ignored, smoothing)
+        return (_reduced(each, places, reduction, ignored), total)[: 1 + with_stats]
 
     task = _row_task(
         "smoothed_row_loss" if smoothing else "row_loss",
         ("x", "target", "losses", "stats")[: 3 + with_stats],
         (x, places),
-        (result,) * (1 + with_stats),
+        (loss, result)[: 1 + with_stats],
         axis,
         losses,
         ("int64", compute),
-    )
+    )._replace(total=LOSSES.get(reduction))
     plan = RowPlan(task, (*dtypes.words(ignored, "int64"), *dtypes.words(smoothing, compute)))
     return plan if plan.access_bytes((0,) * (len(task.inputs) + len(task.outputs))) == VECTOR_BYTES else None
+
+
+def _reduced(losses: Any, places: Any, reduction: str, ignored: int) -> Any:
+    """Losses as they are, their sum, or the mean of those that count."""
+    if reduction == "mean":
+        return folded.mean_of_counted(losses, places, ignored)
+    return losses if reduction == "none" else folded.total(losses.reshape(-1))
 
 
 def log_sums(inputs: tuple[Layout, ...], outs: None, axis: int, with_mean: bool) -> FoldPlan:
@@ -202,8 +215,9 @@ def slopes(
         writes=(view(0, 0, outputs[0].strides, x.shape),),
         out_given=outs is not None,
         compute=compute,
-        scalars=("int64", compute, compute),
+        scalars=("int64", "int64", compute, compute),
         counters=(tuple(int(d == axis) for d in range(x.ndim)),),
         indices=(3,),
     )
-    return NumberedPlan(spec, (ignored, 1.0 - smoothing, smoothing / x.shape[axis]))
+    classes = x.shape[axis]
+    return NumberedPlan(spec, (ignored, classes, 1.0 - smoothing, smoothing / classes))

@@ -24,8 +24,8 @@ from .table import TABLE
 class LossPlan(SeveralPlan):
     """A planned `cross_entropy`: the losses of all rows, and their sum or mean.
 
-    One kernel makes the losses where threads share a row and arrays are aligned; else log Σ e^x, the logits that count,
-    and the losses have one each.
+    One kernel makes all where threads share a row and arrays are aligned; else log Σ e^x, the logits that count, the
+    losses, and what they are reduced to have one each.
 
     Args:
         x, target: the layouts of what it is of.
@@ -39,33 +39,32 @@ class LossPlan(SeveralPlan):
         self._places = places = _expanded(target, axis)
         self._options = ignored, smoothing
         self._reduction, self._with_stats = reduction, with_stats
-        self._rows = steps.loss_rows(x, places, axis, ignored, smoothing, with_stats)
-        first = self._steps(x) if self._rows is None else (self._rows,)
-        losses = first[-1].outputs[0]
-        ends: dict[str, tuple[Plan, ...]] = {
-            "none": (),
-            "sum": (reducing.planned("sum", losses, None, None),),
-            "mean": (steps.mean_of((losses, places), None, ignored),),
-        }
-        self._end = ends[reduction]
-        plans = (*first, *self._end)
-        results = self._end[0].outputs if self._end else (losses,)
-        # log Σ e^x is the first of what the first of the plans finds, or the last of what the only one does.
-        stats = (first[0].outputs[-1 if self._rows else 0],) if with_stats else ()
-        super().__init__("elementwise.cross_entropy", ("x", "target"), (x, target), (*results, *stats), plans)
+        self._rows = steps.loss_rows(x, places, axis, reduction, ignored, smoothing, with_stats)
+        if self._rows is not None:
+            plans: tuple[Plan, ...] = (self._rows,)
+            results = self._rows.outputs
+        else:
+            plans = self._steps(x)
+            results = (*plans[-1].outputs, *plans[0].outputs[:with_stats])
+        super().__init__("elementwise.cross_entropy", ("x", "target"), (x, target), results, plans)
 
     def _steps(self, x: Layout) -> tuple[Plan, ...]:
-        """The plans of log Σ e^x, of the logits that count, and of the losses."""
+        """The plans of log Σ e^x, of the logits that count, of the losses, and of what they are reduced to."""
         (ignored, smoothing), places = self._options, self._places
         stats, value = steps.log_sums((x,), None, self._axis, smoothing > 0), indexing.planned(x, places, self._axis)
         given = (stats.outputs[0], stats.outputs[-1], *value.outputs, places)
-        losses = steps.losses_of(given, None, ignored, smoothing)
-        return stats, value, losses
+        each = steps.losses_of(given, None, ignored, smoothing)
+        (losses,) = each.outputs
+        if self._reduction == "none":
+            return stats, value, each
+        if self._reduction == "sum":
+            return stats, value, each, reducing.planned("sum", losses, None, None)
+        return stats, value, each, steps.mean_of((losses, places), None, ignored)
 
     @cached_property
     def _otherwise(self) -> tuple[Plan, ...]:
-        """The same where arrays turn out not to be aligned."""
-        return self._steps(self.inputs[0]) if self._rows else self.plans[:3]
+        """Those plans, also where arrays were expected to be aligned, and are not."""
+        return self._steps(self.inputs[0]) if self._rows else self.plans
 
     def __call__(self, x: Any, target: Any, *, stream: Any = None) -> Any:
         """Run on arrays laid out as those that the plan was made for.
@@ -81,16 +80,17 @@ class LossPlan(SeveralPlan):
         places = expanded(target, self._axis)
         if self._rows is not None and (self.device == CPU or x._address % VECTOR_BYTES == 0):
             found = self._rows.run((x, places), None, None, handle)
-            each, total = found if self._with_stats else (found, found)
+            result, total = found if self._with_stats else (found, found)
         else:
-            stats, value, losses = self._otherwise
+            stats, value, losses, *end = self._otherwise
             found = stats.run((x,), None, None, handle)
             total, mean = found if isinstance(found, tuple) else (found, found)
-            each = losses.run((total, mean, value.run((x, places), None, None, handle), places), None, None, handle)
-        if self._end:
-            result = self._end[0].run((each, places)[: len(self._end[0].inputs)], None, None, handle)
-        else:
-            result = each.squeeze(self._axis)
+            given = (total, mean, value.run((x, places), None, None, handle), places)
+            result = losses.run(given, None, None, handle)
+            if end:
+                result = end[0].run((result, places)[: len(end[0].inputs)], None, None, handle)
+        if self._reduction == "none":
+            result = result.squeeze(self._axis)
         return (result, total.squeeze(self._axis)) if self._with_stats else result
 
 
@@ -216,7 +216,7 @@ def everyday(x: Layout, target: Layout) -> Iterator[Plan]:
     axis, compute = x.ndim - 1, dtypes.TABLE[str(info(x.dtype).compute)]
     number = layout((), (), compute.numpy, x.device)
     rows = layout(target.shape, row_major_strides(target.shape, compute.itemsize), compute.numpy, x.device)
-    for reduction, smoothing in (("mean", 0.0), ("mean", 0.1), ("sum", 0.0)):
+    for reduction, smoothing in (("mean", 0.0), ("mean", 0.1), ("sum", 0.0), ("none", 0.0), ("none", 0.1)):
         yield from LossPlan(x, target, axis, reduction, -100, smoothing, False).plans
     yield from LossGradientPlan(number, x, target, None, axis, "mean", -100, 0.0, None).plans
     yield from LossGradientPlan(rows, x, target, rows, axis, "none", -100, 0.0, None).plans

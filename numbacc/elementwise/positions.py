@@ -128,7 +128,7 @@ def eye(
     rows = checks.integer(n_rows, "n_rows", 0, error=ShapeError)
     columns = rows if n_cols is None else checks.integer(n_cols, "n_cols", 0, error=ShapeError)
     made = _target((rows, columns), "n_rows, n_cols", "float32" if dtype is None else dtype, device)
-    plan = plans.find((_eye, made, checks.integer(k, "k")))
+    plan = plans.find((_eye, made, _diagonal(k)))
     return plan.run((), None, None, handle_of(stream))
 
 
@@ -188,7 +188,7 @@ def tril(x: Any, *, k: int = 0, out: Any = None, stream: Any = None) -> Array:
         array([[1., 0.],
                [1., 1.]])
     """
-    return call(_triangle, ("x",), (x,), ("up_to_diagonal", checks.integer(k, "k")), out, stream)
+    return call(_triangle, ("x",), (x,), ("up_to_diagonal", _diagonal(k)), out, stream)
 
 
 def tril_plan(x: Any, *, k: int = 0, out: Any = None) -> NumberedPlan:
@@ -198,7 +198,7 @@ def tril_plan(x: Any, *, k: int = 0, out: Any = None) -> NumberedPlan:
         >>> elementwise.tril_plan(np.ones((2, 2))).info.op
         'elementwise.tril'
     """
-    return find(_triangle, ("x",), (x,), ("up_to_diagonal", checks.integer(k, "k")), out)
+    return find(_triangle, ("x",), (x,), ("up_to_diagonal", _diagonal(k)), out)
 
 
 def triu(x: Any, *, k: int = 0, out: Any = None, stream: Any = None) -> Array:
@@ -209,7 +209,7 @@ def triu(x: Any, *, k: int = 0, out: Any = None, stream: Any = None) -> Array:
         array([[1., 1.],
                [0., 1.]])
     """
-    return call(_triangle, ("x",), (x,), ("from_diagonal", checks.integer(k, "k")), out, stream)
+    return call(_triangle, ("x",), (x,), ("from_diagonal", _diagonal(k)), out, stream)
 
 
 def triu_plan(x: Any, *, k: int = 0, out: Any = None) -> NumberedPlan:
@@ -219,7 +219,7 @@ def triu_plan(x: Any, *, k: int = 0, out: Any = None) -> NumberedPlan:
         >>> elementwise.triu_plan(np.ones((2, 2))).info.op
         'elementwise.triu'
     """
-    return find(_triangle, ("x",), (x,), ("from_diagonal", checks.integer(k, "k")), out)
+    return find(_triangle, ("x",), (x,), ("from_diagonal", _diagonal(k)), out)
 
 
 # ---------------------------------------------------------------- plans
@@ -333,6 +333,11 @@ def _triangle(inputs: tuple[Layout, ...], outs: tuple[Layout, ...] | None, formu
         ),
         (k, 0),
     )
+
+
+def _diagonal(k: Any) -> int:
+    """The option `k`, so that differences of it and of places are integers of 64 bits."""
+    return checks.integer(k, "k", -(2**62), 2**62)
 
 
 def _one_hot_options(num_classes: Any, axis: Any, asked: Any) -> tuple[Any, ...]:

@@ -67,7 +67,7 @@ def make_functions(
     function.__doc__ = text()
     if "f" in row.meanings and "h" not in row.meanings and not row.results:
         # What it is of numbers, whatever their dtype: for kernels of one's own that call it.
-        function.py_func = row.meanings["f"].scalar
+        function.py_func = _of_numbers(row, options)
     call = ", ".join([*arrays, *options])
     plan.__doc__ = (
         f"The plan that `{name}` runs for these arguments: call it as `plan({call})`.\n\n"
@@ -75,6 +75,17 @@ def make_functions(
         f"Example:\n    >>> {_example(row, options)}.info.backend\n    'numpy'\n"
     )
     return {name: function, f"{name}_plan": plan}
+
+
+def _of_numbers(row: Row, options: dict[str, Any]) -> Callable[..., Any]:
+    """The scalar function of a row; its options have their defaults, as in calls with arrays."""
+    scalar = row.meanings["f"].scalar
+    if not options:
+        return scalar
+    takes = ", ".join(f"{each}={options[each]!r}" if each in options else each for each in row.names)
+    source = f"def {row.name}({takes}):\n    return scalar({', '.join(row.names)})\n"
+    found: Callable[..., Any] = compiled(f"{row.name} of numbers", source, {"scalar": scalar})[row.name]
+    return found
 
 
 def compiled(name: str, source: str, used: dict[str, Any]) -> dict[str, Any]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..arrays.operands import Array
 from ..base import dtypes
-from ..base.dtypes import DTypeInfo, info
+from ..base.dtypes import DTypeInfo, info, real_of
 from ..base.layout import MAX_RANK, Layout, View, axes_of, dense_like, integers_of, layout, normalize_axis, view
 from ..device.fold_kernels import FoldTask
 from ..errors import DTypeError, OptionError, ShapeError, shown
@@ -18,7 +18,7 @@ from ..kernels.exponents import EXPONENTS
 from ..kernels.fold_formulas import REDUCTIONS
 from ..plan.base import check_out
 from ..plan.folds import FoldPlan
-from ..reference.reductions import FUNCTIONS
+from ..reference.reductions import FUNCTIONS, PAIRS
 from .calling import OfOneArray
 
 _FORMULAS = REDUCTIONS | EXPONENTS
@@ -50,6 +50,12 @@ def total(name: str, x: Any, axis: int | tuple[int, ...] | None, option: Any, st
     return _TOTALS_OF.run(name, x, (axis, True, option), True, None, stream)
 
 
+def totals(name: str, x: Any, axis: int | tuple[int, ...] | None, option: Any, stream: Any) -> tuple[Array, ...]:
+    """`total` of a pair of totals, which x is read for once: a key of `reference.reductions.PAIRS`."""
+    found: Any = _TOTALS_OF.run(name, x, (axis, True, option), True, None, stream)
+    return tuple(found)
+
+
 def dtype_of(spec: Any) -> Any:
     """The option `dtype` in one form: None, or a NumPy dtype."""
     return None if spec is None else dtypes.dtype(spec)
@@ -79,6 +85,8 @@ def _kind(row: DTypeInfo) -> str:
     return "float" if row.is_float else "bool" if row.name == "bool" else "integer"
 
 
+#: What is real of complex numbers, too.
+_REAL = ("var", "std", "norm")
 #: What adds up or multiplies.
 _TOTALS = ("sum", "prod", "cumsum", "cumprod", "cumsum_backward")
 
@@ -90,7 +98,7 @@ def types_of(name: str, row: DTypeInfo, asked: Any, own: str = "x") -> tuple[np.
         DTypeError: the function does not take x's dtype, or has no result of the one that is asked for.
     """
     kind = _kind(row) if row.compute is not None else None
-    takes_complex = name in (*_TOTALS, "mean", "any", "all")
+    takes_complex = name in (*_TOTALS, *_REAL, "mean", "any", "all")
     if kind is None or (kind == "complex" and not takes_complex):
         raise DTypeError(
             f"{own} has dtype {row.name}; {name} takes floats of 16 bits and more, integers"
@@ -102,6 +110,8 @@ def types_of(name: str, row: DTypeInfo, asked: Any, own: str = "x") -> tuple[np.
         return np.dtype(np.int64), "uint8" if kind == "bool" else str(row.compute)
     if name in ("max", "min"):
         return row.numpy, str(row.compute)
+    if kind == "complex" and name in _REAL:
+        return np.dtype(real_of(str(row.compute))), str(row.compute)
     if asked is None:
         asked = row.numpy
         if name in _TOTALS:
@@ -160,13 +170,13 @@ def written(number: int, out: Layout, axes: tuple[int, ...], keepdims: bool) -> 
 
 def _formula(name: str, x: DTypeInfo, compute: str, option: Any) -> str:
     """The name of the formula."""
-    if name == "norm":
-        return _NORMS[option]
-    if name in ("var", "std", "logsumexp") and x.is_float and x.itemsize == 2:
+    name = _NORMS[option] if name == "norm" else name
+    if name in ("var", "std", "mean_std", "logsumexp") and x.is_float and x.itemsize == 2:
         return f"{name}_narrow"
     if x.name == "bool" and name in ("max", "min"):
         return "any" if name == "max" else "all"
-    return "mean_complex" if name == "mean" and compute.startswith("complex") else name
+    is_own = compute.startswith("complex") and f"{name}_complex" in _FORMULAS
+    return f"{name}_complex" if is_own else name
 
 
 def _plan(
@@ -185,27 +195,34 @@ def _plan(
         which = "it" if axis is None else f"axis {axis}"
         raise ShapeError(f"x has shape {x.shape}: {which} has no elements, and nothing has no {name}")
     result = result_of(x, axes, keepdims, dtype if rounds else np.dtype(compute))
-    outputs = (result if out is None else out,)
-    check_out(outputs, (result,), ("out",))
-    has_scalar = name in ("var", "std")
-    more = (option,) if name in ("var", "std", "norm") else ()
-    function = FUNCTIONS[name]
+    results, called = ((result,) * 2, ("first", "second")) if name in PAIRS else ((result,), ("out",))
+    outputs = results if out is None else (out,)
+    check_out(outputs, results, called)
+    has_scalar, real = name in ("var", "std", "mean_std"), real_of(compute)
+    more = (option,) if has_scalar or name == "norm" else ()
     task = FoldTask(
         op=f"elementwise.{name}",
         formula=_FORMULAS[_formula(name, row, compute, option)],
-        reference=lambda seen: (function(seen, axes, compute, *more),),
-        names=("x", "out"),
+        reference=_reference(name, axes, compute, *more),
+        names=("x", *called),
         inputs=(x,),
         outputs=outputs,
         shape=x.shape,
         axes=axes,
         reads=(view(0, 0, x.strides, x.shape),),
-        writes=(written(0, outputs[0], axes, keepdims),),
+        writes=tuple(written(k, each, axes, keepdims) for k, each in enumerate(outputs)),
         out_given=out is not None,
         compute=compute,
-        scalars=(compute,) if has_scalar else (),
+        scalars=(real,) if has_scalar else (),
     )
-    return FoldPlan(task, dtypes.words(option, compute) if has_scalar else ())
+    return FoldPlan(task, dtypes.words(option, real) if has_scalar else ())
+
+
+def _reference(name: str, axes: tuple[int, ...], *given: Any) -> Callable[..., tuple[Any, ...]]:
+    """What it means in NumPy, of what is reduced."""
+    if name in PAIRS:
+        return lambda seen: PAIRS[name](seen, axes, *given)
+    return lambda seen: (FUNCTIONS[name](seen, axes, *given),)
 
 
 def planned(name: str, x: Layout, axis: int | None, option: Any) -> FoldPlan:

@@ -25,7 +25,6 @@ from .public import compiled
 from .resolve import kind_of
 from .rows import NAMED, Meaning, Row
 
-_EXTREMES, _LARGEST = reduction(slopes.is_extreme), reduction(slopes.is_largest)
 _FACTORS = reduction(slopes.factor, merge=slopes.factors, start=(1.0, 0.0))
 
 
@@ -47,6 +46,10 @@ class _Reduced(NamedTuple):
     def total(self, name: str, option: Any = None) -> Any:
         return reducing.total(name, self.x, self.axes, option, self.stream)
 
+    def pair(self, name: str, option: Any = None) -> tuple[Any, ...]:
+        """Two totals that x is read for once."""
+        return reducing.totals(name, self.x, self.axes, option, self.stream)
+
     def own(self, reduction: Any, results: int, *more: Any) -> Any:
         """Totals of one's own, as `total`: so many."""
         kept = tuple(1 if d in self.axes else n for d, n in enumerate(self.x.shape))
@@ -56,9 +59,13 @@ class _Reduced(NamedTuple):
         given_to = out if results > 1 else out[0]
         return reduction(self.x, *more, axis=self.axes, keepdims=True, out=given_to, stream=self.stream)
 
+    def divisor(self) -> float:
+        """What squares of differences to the mean are divided by, as NumPy has it."""
+        return max(float(self.size - self.option), 0.0)
+
     def spread(self) -> tuple[Any, float]:
-        """The mean, and what squares of differences are divided by, as NumPy has it."""
-        return self.total("mean"), max(self.size - self.option, 0.0)
+        """The mean, and `divisor`."""
+        return self.total("mean"), self.divisor()
 
 
 class _Gradient(NamedTuple):
@@ -92,17 +99,12 @@ def _row(name: str, slope: Callable[..., Any], totals: str = "", numbers: str = 
     return NAMED.setdefault(made.name, made)
 
 
-def _ties(name: str, own: Any) -> Callable[[_Reduced], tuple[Any, ...]]:
-    def totals(given: _Reduced) -> tuple[Any, ...]:
-        extreme = given.total(name, given.option)
-        return extreme, given.own(own, 1, extreme)
-
-    return totals
+def _ties(name: str) -> Callable[[_Reduced], tuple[Any, ...]]:
+    return lambda given: given.pair(f"{name}_ties")
 
 
 def _spread_and_std(given: _Reduced) -> tuple[Any, ...]:
-    mean, divisor = given.spread()
-    return mean, given.total("std", given.option), divisor
+    return *given.pair("mean_std", given.option), given.divisor()
 
 
 _SHARED = "; all that are equal share it, as torch.amax has it"
@@ -129,13 +131,13 @@ _GRADIENTS: dict[Any, _Gradient] = {
     ),
     "max": _Gradient(
         (_extreme := _row("extreme", slopes.of_extreme, "extreme ties")),
-        _ties("max", _EXTREMES),
+        _ties("max"),
         "dy to the largest" + _SHARED,
         ("[1.0, 3.0, 3.0]", "array([0. , 0.5, 0.5])"),
     ),
     "min": _Gradient(
         _extreme,
-        _ties("min", _EXTREMES),
+        _ties("min"),
         "dy to the smallest" + _SHARED,
         ("[1.0, 3.0, 3.0]", "array([1., 0., 0.])"),
     ),
@@ -152,9 +154,7 @@ _GRADIENTS: dict[Any, _Gradient] = {
         ("[3.0, -4.0]", "array([ 0.6, -0.8])"),
     ),
     ("norm", 1.0): _Gradient(_row("norm 1", slopes.of_norm_1), lambda given: (), "", ("", "")),
-    ("norm", math.inf): _Gradient(
-        _row("norm inf", slopes.of_norm_inf, "norm ties"), _ties("norm", _LARGEST), "", ("", "")
-    ),
+    ("norm", math.inf): _Gradient(_row("norm inf", slopes.of_norm_inf, "norm ties"), _ties("norm"), "", ("", "")),
     "logsumexp": _Gradient(
         _row("logsumexp", slopes.of_logsumexp, "total"),
         lambda given: (given.total("logsumexp"),),

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base.dtypes import TABLE, info
+from ..base.dtypes import TABLE, info, real_of
 from ..errors import DTypeError
 
 #: Python's numbers, whose dtype is that of the arrays beside them.
@@ -146,7 +146,7 @@ def _asking(common: str) -> Types:
 
 def _real(common: str) -> Types:
     """Of complex numbers the dtype of their parts."""
-    return Types(common, {"complex64": "float32", "complex128": "float64"}.get(common, common))
+    return Types(common, real_of(common))
 
 
 def _angle(common: str) -> Types:

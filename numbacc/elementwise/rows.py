@@ -5,6 +5,7 @@ from __future__ import annotations
 import cmath
 import math
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import lru_cache
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ import numpy as np
 
 from ..base.casts import cast
 from ..base.dtypes import TABLE
-from ..kernels.formula import Formula
+from ..kernels.formula import Formula, Heavy
 from .resolve import RULES, WEAK, Types, mixed_integers, promoted, refused
 
 
@@ -60,7 +61,7 @@ class Row:
         results: Sequence[Any] | None = None,
         is_tuple: bool = False,
         options: int = 0,
-        heavy: Sequence[int] = (),
+        heavy: Heavy = (),
         truths: Sequence[int] = (),
         origin: tuple[Callable[..., Row], tuple[Any, ...]] | None = None,
     ):
@@ -68,8 +69,14 @@ class Row:
         self.meanings = {kind: meaning for kinds, meaning in meanings.items() for kind in kinds}
         self.meeting = tuple(range(len(self.names))) if meeting is None else tuple(meeting)
         self.results = None if results is None else tuple(results)
-        self.is_tuple, self.options, self.heavy = is_tuple, options, tuple(heavy)
+        self.is_tuple, self.options, self.heavy = is_tuple, options, heavy
         self.truths, self.origin = tuple(truths), origin
+
+    def called(self, names: Sequence[str]) -> Row:
+        """The same with other names of its arguments."""
+        found = copy(self)
+        found.names, found.origin = tuple(names), (_named, (self.name,))
+        return found
 
     @property
     def gradients(self) -> tuple[int, ...]:

@@ -186,10 +186,11 @@ def var(
     out: Any = None,
     stream: Any = None,
 ) -> Array:
-    """Σ (x - x̄)² / max(n - correction, 0), with the mean x̄: the variance; NaN of nothing.
+    """Σ |x - x̄|² / max(n - correction, 0), with the mean x̄: the variance; NaN of nothing.
 
     Args:
-        x: array of floats of 16 bits and more, integers or bool (both taken for float64), rank 0 to 8, any strides.
+        x: array of floats of 16 bits and more, complex numbers, integers or bool (both taken for float64), rank 0 to 8,
+            any strides.
         axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
         keepdims: True if these axes stay, with length 1.
         correction: what is subtracted from n: 0 for the variance of these numbers, 1 for an estimate of that of a
@@ -198,7 +199,7 @@ def var(
         stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
-        the variance, as `sum` returns it.
+        the variance, as `sum` returns it; of complex numbers real.
 
     Raises:
         ShapeError: rank, axis, shape of out.
@@ -247,7 +248,8 @@ def std(
     """The square root of `var`: the standard deviation.
 
     Args:
-        x: array of floats of 16 bits and more, integers or bool (both taken for float64), rank 0 to 8, any strides.
+        x: array of floats of 16 bits and more, complex numbers, integers or bool (both taken for float64), rank 0 to 8,
+            any strides.
         axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
         keepdims: True if these axes stay, with length 1.
         correction: what is subtracted from n: 0 for the deviation of these numbers, 1 for an estimate of that of a
@@ -256,7 +258,7 @@ def std(
         stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
-        the deviation, as `sum` returns it.
+        the deviation, as `sum` returns it; of complex numbers real.
 
     Raises:
         ShapeError: rank, axis, shape of out.
@@ -299,10 +301,11 @@ def norm(
     out: Any = None,
     stream: Any = None,
 ) -> Array:
-    """The vector norm: Σ |x|, √Σ x² or max |x|; 0 of nothing.
+    """The vector norm: Σ |x|, √Σ |x|² or max |x|; 0 of nothing.
 
     Args:
-        x: array of floats of 16 bits and more, integers or bool (both taken for float64), rank 0 to 8, any strides.
+        x: array of floats of 16 bits and more, complex numbers, integers or bool (both taken for float64), rank 0 to 8,
+            any strides.
         axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
         keepdims: True if these axes stay, with length 1.
         ord: 1, 2 or math.inf, in this order.
@@ -310,7 +313,7 @@ def norm(
         stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
-        the norm, as `sum` returns it.
+        the norm, as `sum` returns it; of complex numbers real.
 
     Raises:
         ShapeError: rank, axis, shape of out.

@@ -21,6 +21,7 @@ from ..kernels import comparisons as mixed
 from ..kernels import functions as fun
 from ..kernels import neighbours as near
 from ..kernels import psi
+from ..kernels.formula import Heavy
 from ..reference import activations as ref
 from ..reference import c_library
 from .rows import NAMED, Meaning, Row
@@ -52,7 +53,7 @@ def _row(
     options: dict[str, Any] | None = None,
     meeting: Sequence[int] | None = None,
     rounded: bool = False,
-    heavy: Sequence[int] = (),
+    heavy: Heavy = (),
     truths: Sequence[int] = (),
     numbers: int = 0,
     **meanings: tuple[Any, Any],
@@ -187,9 +188,9 @@ _unary("relu6", "float", "min(max(x, 0), 6).", f=(act.relu6, ref.relu6))
 _unary("elu", "float", "x, or alpha (e^x - 1) where it is not above 0. Clevert et al. 2015 (arXiv:1511.07289).", heavy=(2,), options={"alpha": 1.0}, f=(act.elu, ref.elu))
 _unary("selu", "float", "1.0507 elu(x, 1.6733). Klambauer et al. 2017 (arXiv:1706.02515).", heavy=(2,), f=(act.selu, ref.selu))
 _unary("celu", "float", "x, or alpha (e^(x/alpha) - 1) where it is not above 0. Barron 2017 (arXiv:1704.07483).", heavy=(2,), options={"alpha": 1.0}, f=(act.celu, ref.celu))
-_unary("gelu", "float", "x Φ(x), Φ the normal distribution. Hendrycks and Gimpel 2016 (arXiv:1606.08415).", heavy=(2, 4), f=(act.geglu, ref.geglu_gate))
-_unary("gelu_tanh", "float", "x ½(1 + tanh(√(2/π)(x + 0.044715 x³))). Hendrycks and Gimpel 2016 (arXiv:1606.08415).", heavy=(4,), f=(act.geglu_tanh, ref.geglu_tanh_gate))
-_unary("quick_gelu", "float", "x σ(1.702 x). Hendrycks and Gimpel 2016 (arXiv:1606.08415).", heavy=(4,), f=(act.quick_gelu, ref.quick_gelu))
+_unary("gelu", "float", "x Φ(x), Φ the normal distribution. Hendrycks and Gimpel 2016 (arXiv:1606.08415).", heavy={2: None, 4: 32}, f=(act.geglu, ref.geglu_gate))
+_unary("gelu_tanh", "float", "x ½(1 + tanh(√(2/π)(x + 0.044715 x³))). Hendrycks and Gimpel 2016 (arXiv:1606.08415).", heavy={4: 32}, f=(act.geglu_tanh, ref.geglu_tanh_gate))
+_unary("quick_gelu", "float", "x σ(1.702 x). Hendrycks and Gimpel 2016 (arXiv:1606.08415).", heavy={4: 32}, f=(act.quick_gelu, ref.quick_gelu))
 _unary("silu", "float", "x σ(x). Elfwing et al. 2017 (arXiv:1702.03118).", f=(act.swiglu, ref.swiglu_gate))
 _unary("mish", "float", "x tanh(ln(1 + e^x)). Misra 2019 (arXiv:1908.08681).", heavy=(4,), f=(act.mish, ref.mish))
 _unary("softplus", "float", "ln(1 + e^(beta x))/beta; x where beta x is above the threshold.", heavy=(4,), options={"beta": 1.0, "threshold": 20.0}, f=(act.softplus, ref.softplus))

@@ -21,14 +21,14 @@ def loss(total, mean, value, target, ignored, smoothing):
     return (total - (value - smoothing * (value - mean)),)
 
 
-def loss_slope(x, total, dy, target, column, ignored, kept, smoothed):
+def loss_slope(x, total, dy, target, column, ignored, classes, kept, smoothed):
     """dy (softmax(x) - what is to be predicted): `kept` at the target, `smoothed` everywhere; 0 of what is ignored.
 
-    `total` is log Σ e^x, so that softmax(x) is e^(x - total).
+    `total` is log Σ e^x, so that softmax(x) is e^(x - total). A target below 0 counts from the end of the classes.
     """
     if target == ignored:
         return (0.0,)
-    wanted = smoothed + kept if target == column else smoothed
+    wanted = smoothed + kept if target == column or target + classes == column else smoothed
     return (dy * (exp(x - total) - wanted),)
 
 

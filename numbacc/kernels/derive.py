@@ -52,14 +52,14 @@ def written(
         TypeError: it does something else; the message names the line. NotDerived: that is so for derivatives.
     """
     if gradient:
-        with told(f"{name} has no derivative that can be derived", NotDerived):
+        with told(f"{name} has no derivative that can be derived", function, NotDerived):
             trace, ways = traced(function, wanted)
             text = ScalarText(trace.arguments)
             text.write(
                 [(taken, (_one(results), *_slopes(results, trace.arguments[:wanted]))) for taken, results in ways]
             )
             return text.function(f"<derivative of {name!r}>")
-    with told(f"{name} has no form that kernels compile"):
+    with told(f"{name} has no form that kernels compile", function):
         trace, ways = traced(function)
         text = ScalarText(trace.arguments)
         text.write(ways)
@@ -80,7 +80,7 @@ def backward(function: Callable[..., Any], name: str, *, wanted: int | None = No
     Raises:
         NotDerived: something has no derivative; the message names the line.
     """
-    with told(f"{name} has no derivative that can be derived", NotDerived):
+    with told(f"{name} has no derivative that can be derived", function, NotDerived):
         trace, ways = traced(function, wanted)
         seeds = [trace.unknown(f"dy{k}") for k in range(len(ways[0][1]))]
         text = ScalarText([*seeds, *trace.arguments])

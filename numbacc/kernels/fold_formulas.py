@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from .arithmetic import greatest, least
-from .formula import Chunk, Reduction
+from .arithmetic import greatest, least, shared_out
+from .formula import Chunk, Place, Reduction
 
 
 def part(x):
@@ -58,45 +58,17 @@ def with_index(x, index):
 
 def first_larger(a, i, b, j):
     """The larger of two numbers and its index: NaN before all others, of equals the lower index."""
-    is_lower = j < i
-    is_better = (b != b and is_lower) if a != a else (not a >= b or (a == b and is_lower))
+    # Without branches: threads of a warp would take each in turn.
+    is_equal = (a == b) | ((a != a) & (b != b))
+    is_better = (b > a) | ((b != b) & (a == a)) | (is_equal & (j < i))
     return (b, j) if is_better else (a, i)
 
 
 def first_smaller(a, i, b, j):
     """The smaller of two numbers and its index: NaN before all others, of equals the lower index."""
-    is_lower = j < i
-    is_better = (b != b and is_lower) if a != a else (not a <= b or (a == b and is_lower))
+    is_equal = (a == b) | ((a != a) & (b != b))
+    is_better = (b < a) | ((b != b) & (a == a)) | (is_equal & (j < i))
     return (b, j) if is_better else (a, i)
-
-
-def without_index(x, index):
-    """(x,)."""
-    return (x,)
-
-
-def same_of_some(x, count):
-    """(x,)."""
-    return (x,)
-
-
-def index_of_it(x, index, best, nothing, last):
-    """The index of the best, or the last of all."""
-    return (index if x == best or x != x else last,)
-
-
-def lower(i, j):
-    """The lower of two indices."""
-    return (i if i < j else j,)
-
-
-def with_its_index(best, index, count):
-    """(best, index)."""
-    return best, index
-
-
-_LARGEST = Chunk(without_index, larger, same_of_some, index_of_it, lower, with_its_index)
-_SMALLEST = _LARGEST._replace(merge_first=smaller)
 
 
 def the_index(x, index, count):
@@ -132,7 +104,7 @@ def merged_moments(n, mean, rest, squares, m, other, others_rest, others):
     """
     count = n + m
     # Of two sets without elements the weight is 0, not 0/0.
-    weight = m / (count if count > 0.0 else 1.0)
+    weight = shared_out(m, count if count > 0.0 else 1.0)
     apart, rests = other - mean, others_rest - rest
     moved = apart * weight
     middle = mean + moved
@@ -176,7 +148,7 @@ def rough_moments(x, correction):
 def merged_rough_moments(n, mean, squares, m, other, others):
     """`merged_moments` without what is lost by rounding."""
     count = n + m
-    weight = m / (count if count > 0.0 else 1.0)
+    weight = shared_out(m, count if count > 0.0 else 1.0)
     apart = other - mean
     return count, mean + apart * weight, squares + others + apart * apart * (n * weight)
 
@@ -206,6 +178,82 @@ def rough_deviation(n, mean, squares, count, correction):
     return (math.sqrt(rough_variance(n, mean, squares, count, correction)[0]),)
 
 
+def moments_of_both(z, correction):
+    """`moments` of a complex number's parts: a count, for each part a mean and its rest, the sum of squares of both."""
+    return 1.0, z.real, 0.0, z.imag, 0.0, 0.0
+
+
+def merged_moments_of_both(n, x, x_rest, y, y_rest, squares, m, u, u_rest, v, v_rest, others):
+    """`merged_moments` of the real and of the imaginary parts."""
+    count, real, real_rest, one = merged_moments(n, x, x_rest, squares, m, u, u_rest, others)
+    count, imaginary, imaginary_rest, both = merged_moments(n, y, y_rest, one, m, v, v_rest, 0.0)
+    return count, real, real_rest, imaginary, imaginary_rest, both
+
+
+def variance_of_both(n, x, x_rest, y, y_rest, squares, count, correction):
+    """As `variance`."""
+    return variance(n, x, x_rest, squares, count, correction)
+
+
+def deviation_of_both(n, x, x_rest, y, y_rest, squares, count, correction):
+    """As `deviation`."""
+    return deviation(n, x, x_rest, squares, count, correction)
+
+
+def mean_and_deviation(n, mean, rest, squares, count, correction):
+    """(mean, `deviation`)."""
+    return mean + rest, deviation(n, mean, rest, squares, count, correction)[0]
+
+
+def rough_mean_and_deviation(n, mean, squares, count, correction):
+    """(mean, `rough_deviation`)."""
+    return mean, rough_deviation(n, mean, squares, count, correction)[0]
+
+
+def once(x):
+    """(x, 1): a number, and how many are equal to it."""
+    return x, 1.0
+
+
+def magnitude_once(x):
+    """(|x|, 1)."""
+    return abs(x), 1.0
+
+
+def larger_and_ties(a, n, b, m):
+    """The larger of two numbers, NaN if one is, and how many are equal to it, as all NaN are."""
+    is_equal = (a == b) | ((a != a) & (b != b))
+    is_better = (b > a) | ((b != b) & (a == a))
+    return (b if is_better else a), (n + m if is_equal else (m if is_better else n))
+
+
+def smaller_and_ties(a, n, b, m):
+    """`larger_and_ties` of the smaller one."""
+    is_equal = (a == b) | ((a != a) & (b != b))
+    is_better = (b < a) | ((b != b) & (a == a))
+    return (b if is_better else a), (n + m if is_equal else (m if is_better else n))
+
+
+def known(best, count):
+    """(best,)."""
+    return (best,)
+
+
+def is_best(x, best, nothing, none):
+    """(1,) of one that is equal to the best of several, else (0,)."""
+    return (1.0 if x == best or x != x else 0.0,)
+
+
+def is_largest_magnitude(x, best, nothing, none):
+    """`is_best` of |x|."""
+    return is_best(abs(x), best, nothing, none)
+
+
+def both_parts(best, ties, count):
+    """(best, ties)."""
+    return best, ties
+
+
 def magnitude(x):
     """(|x|,)."""
     return (abs(x),)
@@ -214,6 +262,11 @@ def magnitude(x):
 def square(x):
     """(x²,)."""
     return (x * x,)
+
+
+def square_magnitude(z):
+    """(|z|²,)."""
+    return (z.real * z.real + z.imag * z.imag,)
 
 
 def root(total, count):
@@ -225,6 +278,9 @@ def add_two(a, b, c, d):
     """(a + c, b + d)."""
     return a + c, b + d
 
+
+#: Of complex numbers: the parts of nothing, and their dtypes.
+_NO_MOMENTS, _REALS = (0.0,) * 6, ("real",) * 6
 
 _ALL = (
     Reduction("sum", part, start=(0.0,), merge=add, finish=same),
@@ -241,7 +297,7 @@ _ALL = (
         finish=the_index,
         parts=("", "index"),
         indexed=True,
-        chunk=_LARGEST,
+        place=Place(larger),
     ),
     Reduction(
         "argmin",
@@ -251,7 +307,7 @@ _ALL = (
         finish=the_index,
         parts=("", "index"),
         indexed=True,
-        chunk=_SMALLEST,
+        place=Place(smaller),
     ),
     Reduction("any", truth, start=(0,), merge=either, finish=same, parts=("bool",)),
     Reduction("all", truth, start=(1,), merge=both, finish=same, parts=("bool",)),
@@ -263,21 +319,47 @@ _ALL = (
                 4,
                 merged_moments,
                 Chunk(part_of, add, mean, distances, add_both, moments_of_some),
-                {"var": variance, "std": deviation},
+                {"var": variance, "std": deviation, "mean_std": mean_and_deviation},
             ),
             (
                 rough_moments,
                 3,
                 merged_rough_moments,
                 Chunk(part_of, add, mean, square_distance, add, rough_moments_of_some),
-                {"var_narrow": rough_variance, "std_narrow": rough_deviation},
+                {
+                    "var_narrow": rough_variance,
+                    "std_narrow": rough_deviation,
+                    "mean_std_narrow": rough_mean_and_deviation,
+                },
             ),
         )
         for name, finish in variants.items()
     ),
+    *(
+        Reduction(name, moments_of_both, start=_NO_MOMENTS, merge=merged_moments_of_both, finish=finish, parts=_REALS)
+        for name, finish in (("var_complex", variance_of_both), ("std_complex", deviation_of_both))
+    ),
+    *(
+        Reduction(
+            name,
+            first,
+            start=(start, 0.0),
+            merge=merge,
+            finish=both_parts,
+            chunk=Chunk(of_one, best, known, second, add, both_parts),
+        )
+        for name, first, start, merge, of_one, best, second in (
+            ("max_ties", once, -math.inf, larger_and_ties, part, larger, is_best),
+            ("min_ties", once, math.inf, smaller_and_ties, part, smaller, is_best),
+            ("norm_ties", magnitude_once, 0.0, larger_and_ties, magnitude, larger, is_largest_magnitude),
+        )
+    ),
     Reduction("norm_1", magnitude, start=(0.0,), merge=add, finish=same),
     Reduction("norm_2", square, start=(0.0,), merge=add, finish=root),
     Reduction("norm_inf", magnitude, start=(0.0,), merge=larger, finish=same),
+    Reduction("norm_1_complex", magnitude, start=(0.0,), merge=add, finish=same, parts=("real",)),
+    Reduction("norm_2_complex", square_magnitude, start=(0.0,), merge=add, finish=root, parts=("real",)),
+    Reduction("norm_inf_complex", magnitude, start=(0.0,), merge=larger, finish=same, parts=("real",)),
 )
 
 #: Reductions by name.

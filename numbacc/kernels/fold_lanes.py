@@ -15,7 +15,7 @@ import numpy as np
 
 from ..base._numba import SIMULATED, cuda, types
 from ..base.casts import cast
-from ..base.dtypes import TABLE
+from ..base.dtypes import TABLE, real_of
 from .intrinsics import Operand
 from .specs import FoldSpec
 
@@ -67,8 +67,7 @@ def parts_of(spec: FoldSpec) -> SimpleNamespace:
     """The intrinsics for the parts of a kernel's reduction."""
     starts = tuple(cast(start, np.dtype(name))[()] for start, name in zip(spec.formula.start, spec.parts, strict=True))
     # The count is real beside complex numbers.
-    count = spec.compute.replace("complex64", "float32").replace("complex128", "float64")
-    return parts_intrinsics(spec.parts, starts, count)
+    return parts_intrinsics(spec.parts, starts, real_of(spec.compute))
 
 
 def parts_intrinsics(names: Sequence[str], starts: Sequence[Any], count: str) -> SimpleNamespace:

@@ -21,14 +21,19 @@ import numpy as np
 
 from ..base._numba import cuda
 from ..base.dtypes import TABLE
-from .chunks import chunked
+from .chunks import chunked, finding
 from .fold_lanes import loads, parts_of
+from .groups import settling, settling_columns, settling_warps
 from .intrinsics import operands, scalar_reader
 from .specialize import specialize
-from .specs import MAX_THREADS, FoldSpec, Kernel, words_of
+from .specs import MAX_THREADS, WARP, FoldSpec, Kernel, words_of
 
 #: Elements from which on parts are made together, where a reduction has a way to.
 _FEWEST = 4
+#: Warps of a block, at most.
+_WARPS = MAX_THREADS // WARP
+#: Bytes of parts that threads of a warp exchange, at most: more would leave no registers for all else.
+_REGISTER_BYTES = 16
 
 
 def spreading(offsets: Any, unravel: Any, runs: int) -> Callable[..., Any]:
@@ -65,6 +70,14 @@ def _gathering(spec: FoldSpec, io: SimpleNamespace, width: int, runs: int, lanes
 
         return cuda.jit(device=True)(gather_chunk)
 
+    if io.find is not None and width * runs >= _FEWEST * lanes:
+        find = io.find(lanes, width)
+
+        def gather_place(ins, here, item, step, reduced, steps, lane_step, more):
+            return find(load_runs(ins, spread(here, item, step, reduced, steps), lane_step), lane_step)
+
+        return cuda.jit(device=True)(gather_place)
+
     def gather(ins, here, item, step, reduced, steps, lane_step, more):
         at = spread(here, item, step, reduced, steps)
         return fold(merge, first(function, load_runs(ins, at, lane_step), more))
@@ -96,25 +109,21 @@ def _gathering_all(spec: FoldSpec, io: SimpleNamespace, lanes: int, runs: int) -
     return cuda.jit(device=True)(gather_rest)
 
 
-def settling(io: SimpleNamespace, lanes: int) -> Any:
-    """The device function that merges, lane by lane, what the threads of a group have in their cells.
+def _settling_rows(io: SimpleNamespace, nbytes: int) -> Any:
+    """The device function (cells, place, thread, rank, group) -> the parts of a group of threads, for the first of it.
 
-    The threads of a group are `stride` apart, `rank` is a thread's number in it. What they have made together is the
-    first one's.
+    They have `nbytes` each in their cells; cells from `place` on are free. Where registers have room, they meet there.
     """
-    put, take, join, merge = io.put, io.take, io.join, io.merge
+    take, settle_cells, settle_warps = io.take, settling(io, 1), settling_warps(io, _WARPS)
 
-    def settle(cells, thread, rank, group, stride):
-        half = group // 2
-        while half > 0:
-            cuda.syncthreads()
-            if rank < half:
-                other = thread + half * stride
-                for lane in range(lanes):
-                    put(cells, lane, thread, join(merge, take(cells, lane, thread), take(cells, lane, other)))
-            half //= 2
+    def through_warps(cells, place, thread, rank, group):
+        return settle_warps(take(cells, 0, thread), cells, place, thread, rank, group)
 
-    return cuda.jit(device=True)(settle)
+    def through_cells(cells, place, thread, rank, group):
+        settle_cells(cells, thread, rank, group, 1)
+        return take(cells, 0, thread)
+
+    return cuda.jit(device=True)(through_warps if nbytes <= _REGISTER_BYTES else through_cells)
 
 
 def fold_rows(spec: FoldSpec, io: SimpleNamespace) -> Kernel:
@@ -125,20 +134,21 @@ def fold_rows(spec: FoldSpec, io: SimpleNamespace) -> Kernel:
     is taken element by element; where there are several inputs and `whole` is 0, all is. Inputs that are the same all
     along a row are `repeated`, and do not count there.
     """
-    put, gain, take, finish, merge = io.put, io.gain, io.take, io.finish, io.merge
+    put, gain, finish, merge = io.put, io.gain, io.finish, io.merge
     offsets, unravel, scalars, store, done = io.offsets, io.unravel, io.scalars, io.store, io.done
     enter, leave, cell = io.enter, io.leave, io.cell
     width, runs, slots = spec.width, spec.runs, len(spec.parts)
     is_alone = len(spec.reads) - len(spec.repeated) == 1
     gather, gather_edge = _gathering_all(spec, io, 1, runs), _gathering_all(spec._replace(width=1), io, 1, 1)
-    start, settle = io.start(1), settling(io, 1)
+    start, settle = io.start(1), _settling_rows(io, sum(TABLE[name].itemsize for name in spec.parts))
+    room = MAX_THREADS + _WARPS
     lead = next(k for k in range(len(spec.reads)) if k not in spec.repeated)
     itemsize = TABLE[spec.reads[lead]].itemsize
 
     def kernel(ins, outs, in_steps, out_steps, kept, reduced, positions, columns, piece, units, count, whole, words):
         more = scalars(words)
         enter()
-        cells = cuda.shared.array((slots, MAX_THREADS), cell)
+        cells = cuda.shared.array((slots, room), cell)
         leave()
         rank, threads = cuda.threadIdx.x, cuda.blockDim.x
         thread = cuda.threadIdx.y * threads + rank
@@ -166,9 +176,9 @@ def fold_rows(spec: FoldSpec, io: SimpleNamespace) -> Kernel:
                 found, _ = gather_edge(found, ins, row, behind + rank, threads, right, line, in_steps, lane_step, more)
             gain(merge, cells, thread, found)
             unit += cuda.gridDim.y
-        settle(cells, thread, rank, threads, 1)
+        found = settle(cells, MAX_THREADS, thread, rank, threads)
         if rank == 0 and inside:
-            results = finish(done, take(cells, 0, thread), count, more)
+            results = finish(done, found, count, more)
             store(outs, offsets(target + (cuda.blockIdx.y,), out_steps), results)
 
     return kernel
@@ -186,7 +196,7 @@ def fold_columns(spec: FoldSpec, io: SimpleNamespace) -> Kernel:
     enter, leave, cell = io.enter, io.leave, io.cell
     width, runs, slots = spec.width, spec.runs, len(spec.parts) * spec.width
     gather, gather_loose = _gathering_all(spec, io, width, runs), _gathering(spec, io, width, 1, width, is_loose=True)
-    start, settle = io.start(width), settling(io, width)
+    start, settle = io.start(width), settling_columns(io, width)
 
     def kernel(ins, outs, in_steps, out_steps, kept, reduced, positions, items, span, piece, count, whole, words):
         more = scalars(words)
@@ -235,12 +245,15 @@ def make(spec: FoldSpec) -> Kernel:
     reads, writes = (tuple(TABLE[name] for name in names) for names in (spec.reads, spec.writes))
     own = operands(reads, 1, 1, spec.compute)
     parts = parts_of(spec)
-    chunk = None
+    chunk = find = None
     if formula.chunk is not None and spec.stage != "second":
         chunk = chunked(formula.chunk, spec.compute, spec.narrow, spec.parts, parts.starts, parts.count)
+    if formula.place is not None and spec.stage != "second":
+        find = finding(formula.place, spec.compute, spec.narrow, parts)
     io = SimpleNamespace(
         **vars(parts),
         chunk=chunk,
+        find=find,
         offsets=own.offsets,
         unravel=own.unravel,
         store=operands(writes, 1, 1).store,

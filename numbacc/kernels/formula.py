@@ -8,7 +8,7 @@ machine code, and a change of one compiles no other anew.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
@@ -16,6 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .precisions import replacements
+
+#: See `Formula.heavy`.
+Heavy = Sequence[int] | Mapping[int, int | None]
 
 
 class Formula:
@@ -27,7 +30,8 @@ class Formula:
         reference: its meaning in NumPy: takes arrays, returns a tuple of arrays. By default the function itself, number
             by number.
         derivative: the formula of its gradients, or None.
-        heavy: bytes of an element where its arithmetic, not memory, takes the time: threads then take more elements.
+        heavy: bytes of an element where its arithmetic, not memory, takes the time: threads then take more elements. As
+            a mapping it says how many numbers of all inputs a thread has at most, None for as many as usual then.
         origin: (function, arguments) that make it again in another process; None where its name finds it, or nothing.
         kept: which of its operands are elements as they lie in memory. Its results are then tuples: a number, whether
             that is to be stored, and which of those elements is kept if not.
@@ -42,10 +46,11 @@ class Formula:
         reference: Callable[..., tuple[Any, ...]] | None = None,
         derivative: Formula | None = None,
         origin: tuple[Callable[..., Formula], tuple[Any, ...]] | None = None,
-        heavy: Sequence[int] = (),
+        heavy: Heavy = (),
         kept: Sequence[int] = (),
     ):
-        self.heavy, self.kept = tuple(heavy), tuple(kept)
+        self.heavy = dict(heavy) if isinstance(heavy, Mapping) else dict.fromkeys(heavy)
+        self.kept = tuple(kept)
         self.name, self.function, self.derivative, self.origin = name, function, derivative, origin
         self.reference = reference or _number_by_number(function)
 
@@ -81,6 +86,16 @@ class Chunk(NamedTuple):
     finish: Callable[..., tuple[Any, ...]]
 
 
+class Place(NamedTuple):
+    """How the first of the best of several rows is found, and where: the parts are a number and its index.
+
+    Attributes:
+        best: (a, b) -> (the better one,), NaN if one is.
+    """
+
+    best: Callable[..., tuple[Any, ...]]
+
+
 class Reduction(Formula):
     """A formula that makes one element of all rows of a column.
 
@@ -90,12 +105,14 @@ class Reduction(Formula):
         start: the parts of no rows at all, as Python numbers; of integers an infinity stands for the outermost.
         merge: (parts, other parts) -> their parts together: associative, but for rounding.
         finish: (parts, the number of rows, scalar arguments) -> a tuple of results.
-        parts: the parts' dtypes: names, "" for what is computed in, "index" for that of indices.
+        parts: the parts' dtypes: names, "" for what is computed in, "real" for that of a complex number's parts,
+            "index" for that of indices.
         indexed: True if the function is given the row's index, counted in C order where several axes are reduced.
         chunk: how the parts of several rows are made together, None for one by one.
+        place: the same where the parts are a number and its index.
     """
 
-    __slots__ = ("chunk", "finish", "indexed", "merge", "parts", "start")
+    __slots__ = ("chunk", "finish", "indexed", "merge", "parts", "place", "start")
 
     def __init__(
         self,
@@ -109,15 +126,16 @@ class Reduction(Formula):
         parts: tuple[str, ...] | None = None,
         indexed: bool = False,
         chunk: Chunk | None = None,
+        place: Place | None = None,
     ):
         super().__init__(name, function, reference)
-        self.chunk = chunk
+        self.chunk, self.place = chunk, place
         self.start, self.merge, self.finish = start, merge, finish
         self.parts, self.indexed = ("",) * len(start) if parts is None else parts, indexed
 
     def digest(self, compute: str, narrow: bool) -> str:
         """As `Formula.digest`, of all its functions."""
-        functions = (self.function, self.merge, self.finish, *(self.chunk or ()))
+        functions = (self.function, self.merge, self.finish, *(self.chunk or ()), *(self.place or ()))
         digests = [digest(function, compute, narrow) for function in functions]
         return hashlib.sha256(f"{digests} {self.start!r} {self.parts} {self.indexed}".encode()).hexdigest()
 

@@ -96,6 +96,48 @@ def settling_warps(stage: SimpleNamespace, warps: int, walks: bool = False) -> A
     return cuda.jit(device=True)(settle)
 
 
+def settling(stage: SimpleNamespace, lanes: int, least: int = 1) -> Any:
+    """The device function that merges, lane by lane, what the threads of a group have in their cells.
+
+    Of (cells, thread, rank, group, stride): the threads of a group are `stride` apart, `rank` is a thread's number in
+    it. What they have made together is the first one's. It merges what is at least `least` threads apart, and returns
+    the half of the threads that have the rest.
+    """
+    put, take, join, merge = stage.put, stage.take, stage.join, stage.merge
+
+    def settle(cells, thread, rank, group, stride):
+        half = group // 2
+        while half * stride >= least:
+            cuda.syncthreads()
+            if rank < half:
+                other = thread + half * stride
+                for lane in range(lanes):
+                    put(cells, lane, thread, join(merge, take(cells, lane, thread), take(cells, lane, other)))
+            half //= 2
+        return half
+
+    return cuda.jit(device=True)(settle)
+
+
+def settling_columns(stage: SimpleNamespace, lanes: int) -> Any:
+    """`settling`, in its order, but threads of one warp do not wait. All of a block's threads come."""
+    put, take, join, merge, apart = stage.put, stage.take, stage.join, stage.merge, settling(stage, lanes, WARP)
+
+    def settle(cells, thread, rank, group, stride):
+        half = apart(cells, thread, rank, group, stride)
+        if half > 0:
+            for lane in range(lanes):
+                parts, step = take(cells, lane, thread), half * stride
+                while step >= stride:
+                    parts = join(merge, parts, swap(parts, step))
+                    step //= 2
+                # What other warps have in their cells is maybe still read.
+                if rank == 0:
+                    put(cells, lane, thread, parts)
+
+    return cuda.jit(device=True)(settle)
+
+
 def _joining(stage: SimpleNamespace) -> Any:
     """The device function (cells, place, thread, blocks) -> the parts of all blocks, which are in cells from a place
     on."""
@@ -162,12 +204,25 @@ if not SIMULATED:
 
     def _words(builder: Any, number: Any) -> list[Any]:
         """A number as words of 32 bits."""
-        if isinstance(number.type, ir.DoubleType):
+        kind = number.type
+        if isinstance(kind, ir.LiteralStructType):  # it is complex
+            return [word for k in range(2) for word in _words(builder, builder.extract_value(number, k))]
+        if isinstance(kind, ir.IntType) and kind.width < 32:
+            return [builder.zext(number, _I32)]
+        if kind in (ir.DoubleType(), _I64):
             pair = builder.bitcast(number, ir.VectorType(_I32, 2))
             return [builder.extract_element(pair, _I32(k)) for k in range(2)]
         return [builder.bitcast(number, _I32)]
 
     def _number(builder: Any, words: list[Any], kind: Any) -> Any:
+        if isinstance(kind, ir.LiteralStructType):
+            each, made = len(words) // 2, ir.Constant(kind, ir.Undefined)
+            for k, part in enumerate(kind.elements):
+                number = _number(builder, words[k * each : (k + 1) * each], part)
+                made = builder.insert_value(made, number, k)
+            return made
+        if isinstance(kind, ir.IntType) and kind.width < 32:
+            return builder.trunc(words[0], kind)
         if len(words) == 1:
             return builder.bitcast(words[0], kind)
         pair = ir.Constant(ir.VectorType(_I32, 2), ir.Undefined)

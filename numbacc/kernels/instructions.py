@@ -146,10 +146,10 @@ if not SIMULATED:
         # Unlike the former with subnormal numbers.
         inverse_approximate=_instruction("rcp.approx.f32 $0, $1;", _f32, _f32),
         reciprocal_root_approximate=_instruction("rsqrt.approx.f32 $0, $1;", _f32, _f32),
-        # For |x| <= π to 2^-21, growing with x: what CUDA's __sinf and __cosf are.
         # To two units in the last place, of all numbers.
         quotient_approximate=_instruction("div.full.f32 $0, $1, $2;", _f32, _f32, _f32),
         sqrt_approximate=_instruction("sqrt.approx.f32 $0, $1;", _f32, _f32),
+        # For |x| <= π to 2^-21, growing with x: what CUDA's __sinf and __cosf are.
         sin_approximate=_instruction("sin.approx.f32 $0, $1;", _f32, _f32),
         cos_approximate=_instruction("cos.approx.f32 $0, $1;", _f32, _f32),
         # A float whose bits are those of another with a whole number added.

@@ -46,19 +46,25 @@ def telling(parts: SimpleNamespace, lanes: int) -> SimpleNamespace:
     Returns:
         a namespace of
         ``tell(address, row, count, place, parts)``: parts are put there, behind the head;
-        ``look(address, row, count, place)``: parts from there, when they are there.
+        ``look(address, row, count, place)``: parts from there, when they are there;
+        ``ask(address, row, count, place)``, ``wait(address, row, count, place, asked)``: the same in two steps;
+        ``clear(address, row, count, place)``: nothing is there any more.
     """
-    read, tell = make_telling(parts, lanes)
+    read, tell, clear = make_telling(parts, lanes)
 
-    def look(address, row, count, place):
-        found = read(address, row, count, place)
-        while not found[1]:
+    def wait(address, row, count, place, asked):
+        while not asked[1]:
             # Else those who wait take the cache from those who work.
             cuda.nanosleep(_PAUSE)
-            found = read(address, row, count, place)
-        return found[0]
+            asked = read(address, row, count, place)
+        return asked[0]
 
-    return SimpleNamespace(tell=tell, look=cuda.jit(device=True)(look))
+    waited = cuda.jit(device=True)(wait)
+
+    def look(address, row, count, place):
+        return waited(address, row, count, place, read(address, row, count, place))
+
+    return SimpleNamespace(tell=tell, look=cuda.jit(device=True)(look), ask=read, wait=waited, clear=clear)
 
 
 if not SIMULATED:
@@ -105,7 +111,7 @@ if not SIMULATED:
         high = builder.shl(builder.zext(next(halves), I64), I64(32))
         return builder.or_(builder.zext(low, I64), high)
 
-    def make_telling(parts: SimpleNamespace, lanes: int) -> tuple[Any, Any]:
+    def make_telling(parts: SimpleNamespace, lanes: int) -> tuple[Any, Any, Any]:
         tools, each = parts.tools, words_of(parts.names, lanes)
         # Two words at once where all places start at multiples of 16 bytes.
         pair = 2 if each % 2 == 0 else 1
@@ -149,15 +155,25 @@ if not SIMULATED:
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
                 numbers = [number for lane in tools.unpacked(builder, args[4], lanes) for number in lane]
                 halves = [half for number in numbers for half in _halves(builder, number)]
-                words = [builder.or_(builder.zext(half, I64), I64(_THERE)) for half in halves]
-                first = start(builder, args)
-                for k in pairs:
-                    given = [builder.add(first, I64(8 * k)), *words[k : k + pair]]
-                    text = ("st.relaxed.gpu.global.u64 [$0], $1;", "st.relaxed.gpu.global.v2.u64 [$0], {$1, $2};")
-                    letters = ",".join(["l"] * len(given))
-                    assembly(builder, ir.VoidType(), text[pair - 1], f"{letters},{_ORDERED}", given, "convergent")
+                put(builder, args, [builder.or_(builder.zext(half, I64), I64(_THERE)) for half in halves])
                 return context.get_dummy_value()
 
             return types.void(address, row, count, place, parts), generate
 
-        return read, tell
+        def put(builder: Any, args: Any, words: list[Any]) -> None:
+            first = start(builder, args)
+            for k in pairs:
+                given = [builder.add(first, I64(8 * k)), *words[k : k + pair]]
+                text = ("st.relaxed.gpu.global.u64 [$0], $1;", "st.relaxed.gpu.global.v2.u64 [$0], {$1, $2};")
+                letters = ",".join(["l"] * len(given))
+                assembly(builder, ir.VoidType(), text[pair - 1], f"{letters},{_ORDERED}", given, "convergent")
+
+        @intrinsic
+        def clear(typing: Any, address: Any, row: Any, count: Any, place: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                put(builder, args, [I64(0)] * each)
+                return context.get_dummy_value()
+
+            return types.void(address, row, count, place), generate
+
+        return read, tell, clear

@@ -54,14 +54,6 @@ def of_logsumexp(dy, x, total):
     return (dy * math.exp(x - total),)
 
 
-def is_extreme(x, extreme):
-    return 1.0 if x == extreme or (x != x and extreme != extreme) else 0.0
-
-
-def is_largest(x, norm):
-    return 1.0 if abs(x) == norm or (x != x and norm != norm) else 0.0
-
-
 def factor(x):
     """What a number is in the product of what is not 0, and in the count of what is."""
     return (1.0, 1.0) if x == 0.0 else (x, 0.0)

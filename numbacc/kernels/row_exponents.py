@@ -117,6 +117,33 @@ def alone(result):
     return (result,)
 
 
+def loss_that_counts(loss, target, ignored, smoothing):
+    """(loss, 1), (0, 0) of what is ignored."""
+    return (0.0, 0.0) if target == ignored else (loss, 1.0)
+
+
+def mean_of_losses(total, number, count, ignored, smoothing):
+    """(Σ / how many count,)."""
+    return (total / number,)
+
+
+def any_loss(loss, target, ignored, smoothing):
+    """(loss,), which is 0 of what is ignored."""
+    return (loss,)
+
+
+def sum_of_losses(total, count, ignored, smoothing):
+    """(Σ,)."""
+    return (total,)
+
+
+#: What losses of all rows are reduced to.
+LOSSES = {
+    "mean": Reduction("mean_of_losses", loss_that_counts, start=(0.0, 0.0), merge=add_two, finish=mean_of_losses),
+    "sum": Reduction("sum_of_losses", any_loss, start=(0.0,), merge=add, finish=sum_of_losses),
+}
+
+
 def _rows(kind: str, base: Any, above: Any, above_and_value: Any) -> tuple[RowFormula, ...]:
     """log Σ e^x, and losses, of rows whose exponentials are made so; each with all that long rows have in its place."""
     largest = Reduction("max", part, start=(-math.inf,), merge=larger, finish=base)

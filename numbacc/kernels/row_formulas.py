@@ -15,7 +15,7 @@ from typing import Any
 from .arithmetic import exp, reciprocal, reciprocal_root, shared_out
 from .fold_formulas import add, add_two, larger, part, same
 from .formula import Formula, Reduction, RowFormula
-from .row_exponents import EXPONENT_ROWS, LOG_SOFTMAX, SOFTMAX, log_softmax, logarithm, softmax
+from .row_exponents import EXPONENT_ROWS, LOG_SOFTMAX, LOSSES, SOFTMAX, log_softmax, logarithm, softmax
 
 
 def _sum(function, finish=same, parts=1):
@@ -305,7 +305,12 @@ SUMS = {
 
 def named(table: str, name: str) -> Formula:
     """A formula of this module, as pickles have it."""
-    tables: dict[str, Mapping[str, Formula]] = {"rows": ROW_FORMULAS, "gradients": GRADIENTS, "sums": SUMS}
+    tables: dict[str, Mapping[str, Formula]] = {
+        "rows": ROW_FORMULAS,
+        "gradients": GRADIENTS,
+        "sums": SUMS,
+        "losses": LOSSES,
+    }
     return tables[table][name]
 
 
@@ -315,4 +320,6 @@ for _name, _gradient in GRADIENTS.items():
     _gradient.origin = (named, ("gradients", _name))
 for _name, _sums in SUMS.items():
     _sums.origin = (named, ("sums", _name))
+for _name, _losses in LOSSES.items():
+    _losses.origin = (named, ("losses", _name))
 copyreg.pickle(RowFormula, attrgetter("origin"))

@@ -61,7 +61,8 @@ def keeping(spec: RowSpec, runs: int) -> SimpleNamespace:
         ``first(addresses, at)``, ``rest(addresses, at)``: numbers of the inputs that are kept, and of the others;
         ``store(addresses, at, values, inside)``: as many numbers of each output, of the runs that are inside: one truth
         value for each, or one for all;
-        ``note(addresses, at, values)``: one number of each of the last outputs, which have one a row.
+        ``note(addresses, at, values)``: one number of each of the last outputs, which have one a row; of those behind
+        the first where that has one in all, which ``note_total`` stores.
     """
     reads, writes = (
         tuple(Operand(TABLE[name], compute, spec.width, False) for name in names)
@@ -182,17 +183,20 @@ if not SIMULATED:
 
             return types.void(addresses, at, values, inside), generate
 
-        @intrinsic
-        def note(typing: Any, addresses: Any, at: Any, values: Any) -> Any:
-            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                for k in range(results, len(writes)):
-                    dtype, number = writes[k].dtype, builder.extract_value(args[2], k - results)
-                    bits = formats.narrow(context, builder, dtype, values[k - results], number)
-                    pointer = pointer_to(builder, address_of(builder, args, k, dtype.itemsize), bits.type)
-                    builder.store(bits, pointer, align=dtype.itemsize)
-                return context.get_dummy_value()
+        def noting(which: range) -> Any:
+            @intrinsic
+            def note(typing: Any, addresses: Any, at: Any, values: Any) -> Any:
+                def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                    for k in which:
+                        dtype, number = writes[k].dtype, builder.extract_value(args[2], k - results)
+                        bits = formats.narrow(context, builder, dtype, values[k - results], number)
+                        pointer = pointer_to(builder, address_of(builder, args, k, dtype.itemsize), bits.type)
+                        builder.store(bits, pointer, align=dtype.itemsize)
+                    return context.get_dummy_value()
 
-            return types.void(addresses, at, values), generate
+                return types.void(addresses, at, values), generate
+
+            return note
 
         return {
             "load": loading(False),
@@ -202,5 +206,6 @@ if not SIMULATED:
             "first": loading_some(range(kept)),
             "rest": loading_some(range(kept, len(reads))),
             "store": store,
-            "note": note,
+            "note": noting(range(results + (spec.total is not None), len(writes))),
+            "note_total": noting(range(results, results + 1)),
         }

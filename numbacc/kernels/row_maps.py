@@ -25,6 +25,7 @@ from .row_lanes import keeping, kept_memory
 from .row_specs import ACROSS_THREADS, RowSpec
 from .row_stages import each_stage, integer_of, settling_of, stage_of
 from .row_tiles import in_shared
+from .row_totals import adding, none
 from .row_words import in_words
 from .specialize import specialize
 from .specs import Kernel, words_of
@@ -172,7 +173,7 @@ def _in_registers(spec: RowSpec, io: SimpleNamespace) -> Any:
 # ---------------------------------------------------------------- the kernel
 
 
-def _placing(spec: RowSpec) -> Any:
+def _placing(spec: RowSpec, block: Any) -> Any:
     """The device function (blocks) -> (a thread's row, its number among the row's threads, among those of its block,
     how many these are, how far apart)."""
     if spec.form == "across":
@@ -186,7 +187,7 @@ def _placing(spec: RowSpec) -> Any:
 
         def along(blocks):
             rank = cuda.threadIdx.x
-            return cuda.blockIdx.x * cuda.blockDim.y + cuda.threadIdx.y, rank, rank, cuda.blockDim.x, 1
+            return block() * cuda.blockDim.y + cuda.threadIdx.y, rank, rank, cuda.blockDim.x, 1
 
         return cuda.jit(device=True)(along)
 
@@ -216,11 +217,6 @@ def _all(more):
     return more
 
 
-@cuda.jit(device=True)
-def _none(*ignored):
-    return ()
-
-
 def _picking(spec: RowSpec, offsets: Any) -> tuple[Any, Any]:
     """The device functions (ins, here, steps, is_first) -> a row's index, for its first thread, in a tuple, and
     (index, ins, here, columns, steps) -> what that names, and the index; both return () where there is none.
@@ -228,7 +224,7 @@ def _picking(spec: RowSpec, offsets: Any) -> tuple[Any, Any]:
     The former begins to load it before the row, the latter finds its element in the cache behind it.
     """
     if spec.picks is None:
-        return _none, _none
+        return none, none
     load = operands((TABLE[spec.reads[0]],), 1, 1, spec.compute).load
     load_index, no_index = operands((TABLE[spec.picks],), 1, 1).load, (np.dtype(spec.picks).type(0),)
     nothing = np.dtype(spec.compute).type(math.nan)
@@ -258,24 +254,43 @@ def _of_row(spec: RowSpec, apply: Any) -> Any:
     return cuda.jit(device=True)(of_row)
 
 
+def _noting(spec: RowSpec, io: SimpleNamespace, pick: Any, total: SimpleNamespace) -> Any:
+    """The device function (results, index, ins, outs, here, columns, in_steps, out_steps, more, is_first) -> what a
+    thread's row adds to the total; numbers of the row, of which this is the `is_first` thread, are stored."""
+    of_row = _of_row(spec, io.apply) if spec.is_reduction else _same_row
+    offsets, note, nothing, add_row = io.offsets, keeping(spec, 1).note, total.nothing, total.of_row
+
+    def note_row(results, index, ins, outs, here, columns, in_steps, out_steps, more, is_first):
+        parts = nothing()
+        if is_first:
+            known = results + pick(index, ins, here, columns, in_steps)
+            made = of_row(known, more)
+            note(outs, offsets(here + (0,), out_steps), made)
+            parts = add_row(made, known, more)
+        return parts
+
+    return cuda.jit(device=True)(note_row if spec.stats else none)
+
+
 def make(spec: RowSpec) -> Kernel:
     """A block of x times y threads: x of them take a row, or across, y, and neighbours neighbouring rows.
 
     Columns are a multiple of those in an access. In a cluster `blocks` take a row. A thread keeps `held` accesses of
-    each input in shared memory.
+    each input in shared memory. With a total there is one more block, see `row_totals`.
     """
     own = operands(tuple(TABLE[name] for name in spec.reads), 1, 1, spec.compute)
-    io = SimpleNamespace(offsets=own.offsets, unravel=own.unravel, map_lanes=own.map_lanes)
+    io = SimpleNamespace(offsets=own.offsets, unravel=own.unravel, map_lanes=own.map_lanes, apply=own.apply)
     stages, offsets, unravel, scalars = spec.formula.stages, io.offsets, io.unravel, scalar_reader(spec.scalars)
-    slots, width, note = max(len(stage.start) for stage in stages), spec.width, keeping(spec, 1).note
-    each = len(stages) * (ACROSS_THREADS if spec.form == "across" else cells_of())
+    total, width = adding(spec, keeping(spec, 1).note_total), spec.width
+    slots = max(total.parts, *(len(stage.start) for stage in stages))
+    each = len(stages) * (ACROSS_THREADS if spec.form == "across" else cells_of()) + total.cells
     parts = parts_intrinsics((spec.compute,), (np.dtype(spec.compute).type(0),), spec.compute)
-    cell, enter, leave, placing = parts.cell, parts.enter, parts.leave, _placing(spec)
+    cell, enter, leave, placing = parts.cell, parts.enter, parts.leave, _placing(spec, total.block)
     run = (in_shared if spec.is_dynamic else _in_registers)(spec, io)
     memory = kept_memory if spec.is_dynamic and not spec.is_reduction else _no_memory
-    of_row = _of_row(spec, own.apply) if spec.is_reduction else _same_row
-    (ask, pick), of_stages = _picking(spec, offsets), _all if spec.picks is None else _none
-    has_stats, integer = spec.stats > 0, integer_of(spec)
+    (ask, pick), of_stages = _picking(spec, offsets), _all if spec.picks is None else none
+    note_row, integer = _noting(spec, io, pick, total), integer_of(spec)
+    is_adding, add, tell = total.is_adding, total.add, total.tell
 
     def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, blocks, held, words):
         more = scalars(words)
@@ -284,16 +299,19 @@ def make(spec: RowSpec) -> Kernel:
         leave()
         row, place, rank, group, apart = placing(blocks)
         row, thread = integer(row), np.int32(cuda.threadIdx.y * cuda.blockDim.x + cuda.threadIdx.x)
+        if is_adding():
+            add(outs, offsets(unravel(0, outer) + (0,), out_steps), cells, thread, rows, more)
+            return
         inside = row < rows
         here, line = unravel(row if inside else 0, outer), (columns,)
         # All threads take part in every stage.
         item, step = integer(place * width) if inside else columns, integer(group * blocks * width)
         at = cells, 0, thread, rank, group, apart, blocks
-        index = ask(ins, here, in_steps, place == 0 and inside)
+        is_first = place == 0 and inside
+        index = ask(ins, here, in_steps, is_first)
         results = run(ins, outs, here, item, step, line, in_steps, out_steps, memory(), held, at, of_stages(more))
-        if has_stats and place == 0 and inside:
-            results = results + pick(index, ins, here, columns, in_steps)
-            note(outs, offsets(here + (0,), out_steps), of_row(results, more))
+        own = note_row(results, index, ins, outs, here, columns, in_steps, out_steps, more, is_first)
+        tell(outs, cells, thread, own)
 
     return kernel
 
@@ -307,7 +325,8 @@ def parameters(spec: RowSpec) -> Sequence[tuple[str, Any]]:
     inputs = len(spec.reads) + (spec.picks is not None)
     integer, counts = "int64" if spec.wide else "int32", (inputs, len(spec.writes))
     return [
-        *(("uint64", n) for n in counts),
+        ("uint64", inputs),
+        ("uint64", len(spec.writes) + (spec.total is not None)),
         *((integer, (n, spec.rank + 1)) for n in counts),
         (integer, spec.rank),
         *[(integer, None)] * _SCALARS,

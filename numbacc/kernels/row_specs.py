@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..base.dtypes import TABLE
-from .formula import Formula, RowFormula
+from .formula import Formula, Reduction, RowFormula
 from .specs import WARP
 
 #: Threads of a block of `row_maps`, at most, and blocks that fit a multiprocessor then: 64 registers per thread.
@@ -40,6 +40,8 @@ class RowSpec(NamedTuple):
             the stages, which are given no scalars, the formula is then given the element there, NaN beyond the row, and
             the index.
         sides: how many groups of a block share each a row with those of other blocks, row after row.
+        total: what the first of the outputs is reduced to over all rows: of it, the index, and the scalars. None where
+            it has one element a row. Behind the outputs then are words of `look_back`.
     """
 
     formula: RowFormula
@@ -59,6 +61,7 @@ class RowSpec(NamedTuple):
     whole: bool = False
     picks: str | None = None
     sides: int = 1
+    total: Reduction | None = None
 
     @property
     def needs_alignment(self) -> bool:
@@ -113,6 +116,8 @@ class RowSpec(NamedTuple):
             "row_lanes",
             "row_words",
             "row_specs",
+            "row_totals",
+            "look_back",
             "groups",
             "folds",
             "fold_lanes",
@@ -122,7 +127,8 @@ class RowSpec(NamedTuple):
     @property
     def identity(self) -> str:
         """As in `KernelSpec`."""
-        return repr((self.formula.digest(self.compute, self.narrow), self._replace(formula=None)))  # type: ignore[arg-type]
+        digests = [each and each.digest(self.compute, self.narrow) for each in (self.formula, self.total)]
+        return repr((digests, self._replace(formula=None, total=None)))  # type: ignore[arg-type]
 
 
 class SumsSpec(NamedTuple):

@@ -12,8 +12,8 @@ from ..base._numba import cuda
 from .chunks import chunked
 from .fold_formulas import larger, part
 from .fold_lanes import parts_intrinsics
-from .folds import settling
-from .groups import cells_of, exchanging_blocks, settling_blocks, settling_warps
+from .formula import Reduction
+from .groups import cells_of, exchanging_blocks, settling, settling_blocks, settling_warps
 from .row_specs import ACROSS_THREADS, RowSpec
 from .specialize import specialize
 
@@ -25,7 +25,11 @@ def integer_of(spec: RowSpec) -> Any:
 
 def stage_of(spec: RowSpec, number: int) -> SimpleNamespace:
     """A stage's reduction, and its intrinsics."""
-    reduction = spec.formula.stages[number]
+    return reduction_of(spec, spec.formula.stages[number])
+
+
+def reduction_of(spec: RowSpec, reduction: Reduction) -> SimpleNamespace:
+    """A reduction, and its intrinsics."""
     functions = (reduction.function, reduction.merge, reduction.finish)
     function, merge, done = (specialize(each, spec.compute, spec.narrow) for each in functions)
     starts = tuple(np.dtype(spec.compute).type(start) for start in reduction.start)

@@ -10,18 +10,48 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from ..base.casts import cast
+from ..base.casts import cast, quietly
 from ..base.dtypes import TABLE, DTypeInfo
 from . import arithmetic
 from .specs import TILE_STEP
 
-#: Address -> the bytes there, of every live allocation.
-memory: dict[int, np.ndarray[Any, Any]] = {}
+
+class Allocations(dict[int, "np.ndarray[Any, Any]"]):
+    """Address -> the bytes there, of every live allocation."""
+
+    #: A new one whenever an allocation is made or freed, and (the one before they were sorted, the sorted addresses).
+    _state: object = None
+    _sorted: tuple[object, list[int]] = (object(), [])
+
+    def __setitem__(self, address: int, found: np.ndarray[Any, Any]) -> None:
+        super().__setitem__(address, found)
+        self._state = object()
+
+    def pop(self, *arguments: Any) -> Any:
+        found = super().pop(*arguments)
+        self._state = object()
+        return found
+
+    def before(self, address: int) -> int:
+        """The address of the last allocation that starts there or before; IndexError if there is none."""
+        state, (known, starts) = self._state, self._sorted
+        if known is not state:
+            # Sorted into a list at once: wherever Python code runs, garbage collection may free an allocation.
+            starts = sorted(self)
+            self._sorted = state, starts
+        where = bisect_right(starts, address) - 1
+        if where < 0:
+            raise IndexError(f"access at {address:#x} lies outside every device array")
+        return starts[where]
+
+
+memory = Allocations()
 
 #: Called with (the operand's address, the access's, bytes, whether it is written), where `numbacc.trace` watches.
 watcher: Callable[[int, int, int, bool], None] | None = None
@@ -32,28 +62,27 @@ def behind(address: int) -> np.ndarray[Any, Any]:
 
     There are none where it lies behind one; before all, that is an IndexError.
     """
-    # Sorted into a list at once: wherever Python code runs, garbage collection may free an allocation.
-    starts = sorted(memory)
-    where = bisect_right(starts, address) - 1
-    if where < 0:
-        raise IndexError(f"access at {address:#x} lies outside every device array")
-    return memory[starts[where]][address - starts[where] :]
+    start = memory.before(address)
+    return memory[start][address - start :]
 
 
 def _element(
     address: int, offset: int, dtype: DTypeInfo, count: int, written: bool | None = False
 ) -> np.ndarray[Any, Any]:
     """The elements of one access as an array, bounds and alignment checked; `written` is None of a check alone."""
-    target, nbytes = int(address) + int(offset) * dtype.itemsize, count * dtype.itemsize
-    found = behind(target)
+    kind = dtype.numpy
+    size = kind.itemsize
+    target, nbytes = int(address) + int(offset) * size, count * size
+    start = memory.before(target)
+    found = memory[start][target - start : target - start + nbytes]
     if found.nbytes < nbytes:
         raise IndexError(f"access of {nbytes} bytes at {target:#x} lies outside every device array")
     # One complex number is aligned as its parts are.
-    if target % (nbytes if count > 1 else nbytes // dtype.parts):
+    if target % nbytes and (count > 1 or target % (nbytes // dtype.parts)):
         raise IndexError(f"access of {nbytes} bytes at {target:#x} is misaligned")
     if watcher is not None and written is not None:
         watcher(int(address), target, nbytes, written)
-    return found[:nbytes].view(dtype.numpy)
+    return found.view(kind)
 
 
 def _unravel(index: int, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -65,7 +94,7 @@ def _unravel(index: int, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _offsets(coordinates: tuple[int, ...], steps: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
-    return tuple(sum(x * s for x, s in zip(coordinates, row, strict=True)) for row in steps)
+    return tuple([sum([x * s for x, s in zip(coordinates, row, strict=True)]) for row in steps])
 
 
 def _tuple(answer: Any) -> tuple[Any, ...]:
@@ -74,7 +103,7 @@ def _tuple(answer: Any) -> tuple[Any, ...]:
 
 def _apply(formula: Callable[..., Any], values: tuple[Any, ...], scalars: tuple[Any, ...]) -> Any:
     # The formulas define overflow and NaN; NumPy's warnings about them would be noise.
-    with np.errstate(all="ignore"):
+    with quietly():
         return _tuple(formula(*values, *scalars))
 
 
@@ -87,6 +116,7 @@ def make_scalar_reader(names: tuple[str, ...]) -> Any:
     """See `intrinsics.scalar_reader`."""
     rows = [TABLE[name] for name in names]
 
+    @lru_cache(maxsize=64)
     def scalars(words: tuple[int, ...]) -> Any:
         numbers, rest = [], iter(words)
         for row in rows:
@@ -104,10 +134,11 @@ def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, transposed: tu
     def row(k: int) -> Any:
         return rows[k] if len(rows) > 1 else rows[0]
 
+    numbers_of = [None if each.as_it_is else np.dtype(each.number) for each in rows]
+
     def number(k: int, value: Any) -> Any:
-        if row(k).as_it_is:
-            return value
-        return cast(value, np.dtype(row(k).number))[()]
+        dtype = numbers_of[k if len(rows) > 1 else 0]
+        return value if dtype is None or value.dtype == dtype else cast(value, dtype)[()]
 
     def put(target: Any, values: Any) -> None:
         if not isinstance(values[0], tuple):
@@ -123,7 +154,7 @@ def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, transposed: tu
         return tuple(one(k, *each) for k, each in enumerate(zip(addresses, at, strict=True)))
 
     def store(addresses: Any, at: Any, values: Any) -> None:
-        with np.errstate(all="ignore"):
+        with quietly():
             for k, (address, offset, value) in enumerate(zip(addresses, at, values, strict=True)):
                 put(_element(address, offset, row(k).dtype, 1, True), (value,))
 
@@ -146,7 +177,7 @@ def make_accessors(rows: tuple[Any, ...], lanes: int, width: int, transposed: tu
         return tuple(found)
 
     def store_lanes(addresses: Any, at: Any, step: int, values: Any) -> None:
-        with np.errstate(all="ignore"):
+        with quietly():
             for k, (address, offset, numbers) in enumerate(zip(addresses, at, values, strict=True)):
                 access = row(k).access
                 for first, start in accesses(k, offset, step):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..base._numba import types
-from ..base.casts import cast
+from ..base.casts import cast, quietly
 from ..base.dtypes import TABLE
 from .depthwise_specs import DEPTHWISE_THREADS, DepthwiseSpec, meetings
 from .intrinsics import Operand
@@ -63,7 +63,7 @@ def make_tiles(spec: DepthwiseSpec, operand: Any, pieces: Any) -> dict[str, Any]
         sums = {each: np.zeros(width, real) for each in places}
         for i, j, each, tap in taps_met():
             found = numbers(addresses[0], there(offsets[0], start, x_sizes, x_steps, i, j))
-            with np.errstate(all="ignore"):
+            with quietly():
                 sums[each] = sums[each] + found * weight(cells, tap, lane)
         for (p, q), total in sums.items():
             at = there(offsets[1], place, y_sizes, y_steps, p, q)
@@ -87,7 +87,7 @@ def make_tiles(spec: DepthwiseSpec, operand: Any, pieces: Any) -> dict[str, Any]
         for i, j, (p, q), tap in taps_met():
             x = numbers(addresses[0], there(offsets[0], start, x_sizes, x_steps, i, j))
             dy = numbers(addresses[1], there(offsets[1], place, y_sizes, y_steps, p, q))
-            with np.errstate(all="ignore"):
+            with quietly():
                 found[tap] += x * dy
         return flat(found)
 
@@ -96,7 +96,7 @@ def make_tiles(spec: DepthwiseSpec, operand: Any, pieces: Any) -> dict[str, Any]
             cells[k * half + thread] = number
 
     def gain(cells: Any, thread: int, sums: Any) -> Any:
-        with np.errstate(all="ignore"):
+        with quietly():
             return tuple(number + cells[k * half + thread] for k, number in enumerate(sums))
 
     def store_sums(address: int, offset: int, step: int, sums: Any) -> None:

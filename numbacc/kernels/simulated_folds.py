@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.casts import cast
+from ..base.casts import cast, quietly
 from .simulated import _apply, _element
 
 #: Threads that allocate shared memory at the same time would each get their own.
@@ -47,7 +47,7 @@ def put_numbers(operand: Any, address: int, offset: int, numbers: Sequence[Any])
     """Put numbers next to each other, in the operand's accesses."""
     for start in range(0, len(numbers), operand.access):
         target = _element(address, offset + start, operand.dtype, operand.access, True)
-        with np.errstate(all="ignore"):
+        with quietly():
             target[...] = cast(np.asarray(numbers[start : start + operand.access]), target.dtype)
 
 
@@ -155,3 +155,38 @@ def make_chunks(names: Sequence[str], starts: Sequence[Any], count: str) -> Any:
         return folded
 
     return make
+
+
+def make_places(names: Sequence[str]) -> SimpleNamespace:
+    """See `chunks.make_places`."""
+    dtypes = [np.dtype(name) for name in names]
+
+    def tree(merge: Any, numbers: Sequence[Any]) -> Any:
+        if len(numbers) == 1:
+            return numbers[0]
+        return _apply(merge, (tree(merge, numbers[::2]), tree(merge, numbers[1::2])), ())[0]
+
+    def among(lanes: int, width: int) -> Any:
+        def equal(best: Any, values: Any, step: int) -> Any:
+            ends = []
+            for lane in range(lanes):
+                numbers, at = (row[lane::lanes] for row in values)
+                whole = tree(best, numbers)
+                where = at[numbers.index(whole)] if whole in numbers else at[-1]
+                ends.append([cast(value, dtype)[()] for value, dtype in zip((whole, where), dtypes, strict=True)])
+            return tuple(zip(*ends, strict=True))
+
+        def nan(parts: Any, values: Any, step: int) -> Any:
+            wheres = list(parts[1])
+            for lane in range(lanes):
+                if parts[0][lane] != parts[0][lane]:
+                    numbers, at = (row[lane::lanes] for row in values)
+                    wheres[lane] = dtypes[1].type(next(i for x, i in zip(numbers, at, strict=True) if x != x))
+            return parts[0], tuple(wheres)
+
+        return equal, nan
+
+    def has_nan(parts: Any) -> bool:
+        return any(number != number for number in parts[0])
+
+    return SimpleNamespace(among=among, has_nan=has_nan)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..base._numba import cuda
-from ..base.casts import cast
+from ..base.casts import cast, quietly
 from ..base.dtypes import TABLE
 from .simulated import _apply, _element
 from .simulated_folds import _numbers, put_numbers
@@ -61,7 +61,7 @@ def make_keeping(spec: Any, reads: Sequence[Any], writes: Sequence[Any], runs: i
 
     def put(address: int, offset: int, dtype: Any, values: Sequence[Any]) -> None:
         target = _element(address, offset, dtype, len(values), True)
-        with np.errstate(all="ignore"):
+        with quietly():
             target[...] = cast(np.asarray(values), target.dtype)
 
     def store(addresses: Any, at: Any, values: Any, inside: Any) -> None:
@@ -73,9 +73,12 @@ def make_keeping(spec: Any, reads: Sequence[Any], writes: Sequence[Any], runs: i
                         own = values[k][first : first + operand.access]
                         put(addresses[k], offsets[k] + start, operand.dtype, own)
 
-    def note(addresses: Any, at: Any, values: Any) -> None:
-        for k in range(results, len(writes)):
-            put(addresses[k], at[k], writes[k].dtype, values[k - results : k - results + 1])
+    def noting(which: range) -> Any:
+        def note(addresses: Any, at: Any, values: Any) -> None:
+            for k in which:
+                put(addresses[k], at[k], writes[k].dtype, values[k - results : k - results + 1])
+
+        return note
 
     every = range(len(reads))
     return {
@@ -86,7 +89,8 @@ def make_keeping(spec: Any, reads: Sequence[Any], writes: Sequence[Any], runs: i
         "first": loading(range(kept)),
         "rest": loading(range(kept, len(reads))),
         "store": store,
-        "note": note,
+        "note": noting(range(results + (spec.total is not None), len(writes))),
+        "note_total": noting(range(results, results + 1)),
     }
 
 

@@ -134,7 +134,7 @@ def take_ticket(address: Any) -> int:
     return int(cell[0]) - 1
 
 
-def make_telling(parts: SimpleNamespace, lanes: int) -> tuple[Any, Any]:
+def make_telling(parts: SimpleNamespace, lanes: int) -> tuple[Any, Any, Any]:
     """See `look_back.telling`."""
     tools, dtypes = parts.tools, [np.dtype(name) for name in parts.names]
     counts, there = [-(-dtype.itemsize // 4) for dtype in dtypes], np.uint64(1 << 32)
@@ -167,4 +167,8 @@ def make_telling(parts: SimpleNamespace, lanes: int) -> tuple[Any, Any]:
                 for half in bits.view(np.uint32):
                     next(words)[0] = np.uint64(half) | there
 
-    return read, tell
+    def clear(address: int, row: int, count: int, place: int) -> None:
+        for word in words_at(address, row, count, place, True):
+            word[0] = 0
+
+    return read, tell, clear

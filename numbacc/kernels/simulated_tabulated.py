@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..base._numba import cuda
-from ..base.casts import cast
+from ..base.casts import cast, quietly
 from .simulated import _element
 
 
@@ -19,7 +19,7 @@ def make_tabulating(read: Any, write: Any, width: int, pieces: int) -> dict[str,
         return (tuple(cast(bits.view(read.dtype.numpy), np.dtype(read.number))),)
 
     def packed(values: Any) -> Any:
-        with np.errstate(all="ignore"):
+        with quietly():
             return cast(np.asarray(values[0]), write.dtype.numpy)
 
     def put(tile: Any, group: int, results: Any, block: int) -> None:

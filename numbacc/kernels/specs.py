@@ -30,6 +30,8 @@ TABLE_BYTES = 2**PATTERN_BITS * PATTERN_BITS // 8
 #: `LAUNCH_BOUNDS` of `tabulated`, and what a multiprocessor has of its memory for blocks, in percent: room for a table,
 #: and the rest for loads under way.
 _TABLE_BOUNDS, _TABLE_CARVEOUT = (1024, 1), 57
+#: Accesses of 16 bytes that a thread of `folds` has under way.
+_LOADED = 4
 #: Numbers whose parts are made together, at most: they are in registers.
 _CHUNK = 16
 #: Bytes of the parts of what a thread of `folds` has under way, at most: they are in registers.
@@ -249,9 +251,9 @@ class FoldSpec(NamedTuple):
         widths = [1 if k in self.repeated else self.width for k in range(len(self.reads))]
         nbytes = sum(width * TABLE[name].itemsize for width, name in zip(widths, self.reads, strict=True))
         parts = [max(TABLE[name].itemsize, 4) for name in self.parts]
-        most = min(max(4 * VECTOR_BYTES // nbytes, 2), 16, max(_PARTS_BYTES // (self.width * sum(parts)), 1))
+        most = min(max(_LOADED * VECTOR_BYTES // nbytes, 2), 16, max(_PARTS_BYTES // (self.width * sum(parts)), 1))
         is_large = self.stage == "second" or sum(parts) > 24
-        if self.formula.chunk is None:
+        if self.formula.chunk is None and self.formula.place is None:
             is_large = is_large or self.indexed
         else:
             # All numbers of a chunk are looked at twice.
@@ -271,7 +273,7 @@ class FoldSpec(NamedTuple):
     @property
     def sources(self) -> tuple[str, ...]:
         """As in `KernelSpec`."""
-        return ("folds", "fold_lanes", "chunks")
+        return ("folds", "fold_lanes", "chunks", "groups")
 
     @property
     def identity(self) -> str:
@@ -348,16 +350,22 @@ def pieces_each(inputs: int, width: int) -> int:
     return 2 if width > 1 and inputs <= 2 else 1
 
 
-def vector_thread_bytes(inputs: int, itemsize: int, is_heavy: bool = False) -> int:
+def group_lanes(itemsize: int) -> int:
+    """Elements that a thread of `dropout` has next to each other: whole groups of random words, an access or more."""
+    return max(VECTOR_BYTES // itemsize, 4)
+
+
+def vector_thread_bytes(inputs: int, itemsize: int, is_heavy: bool = False, numbers: int | None = None) -> int:
     """Bytes that one thread of `vector` and `uneven` reads from each input: as many as keep an H200's memory busiest.
 
     Two loads per input where there are two inputs, one where there are three: more in flight costs more in registers
     than it brings. Of float64 a load holds two numbers only, so there it is always two. Where arithmetic takes the time
     more elements a thread are better: what they have in common is computed once, and one's latency hides another's.
+    `numbers` are what was measured to be best of all inputs, see `Formula.heavy`.
     """
     if is_heavy:
-        nbytes = 2 * THREAD_BYTES
-        while nbytes > VECTOR_BYTES and inputs * nbytes > _HEAVY_NUMBERS * itemsize:
+        nbytes = 2 * THREAD_BYTES if numbers is None else numbers * itemsize
+        while nbytes > VECTOR_BYTES and inputs * nbytes > (numbers or _HEAVY_NUMBERS) * itemsize:
             nbytes //= 2
         return nbytes
     return THREAD_BYTES if inputs < 3 or itemsize == 8 else VECTOR_BYTES

@@ -8,6 +8,8 @@ import math
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType
 from typing import Any
 
 from .arithmetic import quotient, square_root
@@ -128,27 +130,50 @@ def taking(ways: Sequence[Way], answer: bool) -> list[Way]:
 
 
 @contextmanager
-def told(what: str, raised: type[TypeError] = TypeError) -> Iterator[None]:
+def told(what: str, function: Callable[..., Any], raised: type[TypeError] = TypeError) -> Iterator[None]:
     """Whatever fails within is raised as one error that says what, why and where in the formula."""
     try:
         yield
     except Exception as error:
-        raise raised(f"{what}: {_said(error)}{_where(error)}") from None
+        code = getattr(function, "py_func", function).__code__
+        raise raised(f"{what}: {_said(error)}{_where(error) or _begins(code)}") from None
 
 
 def _said(error: Exception) -> str:
     """An error's own words, with its kind where they alone say little."""
+    if type(error).__module__.startswith("numbacc."):  # only functions of arrays raise such
+        return "it calls a function of arrays, which takes no numbers"
     return str(error) if isinstance(error, (TypeError, ArithmeticError)) else f"{type(error).__name__}: {error}"
 
 
+#: How the files of numbacc's own functions begin, which a formula may call; some are written down, as here.
+_OWN = (str(Path(__file__).parents[1]), "<numbacc.", "<formula of ", "<derivative of ", "<gradient of ", "<arrays of ")
+
+
 def _where(error: BaseException) -> str:
-    """The line of the formula that an error comes from."""
-    found, back = "", error.__traceback__
+    """The line of the formula that an error comes from: of a function of numbacc's that it calls, the call."""
+    found, own, back = "", "", error.__traceback__
     while back is not None:
         code, names = back.tb_frame.f_code, back.tb_frame.f_globals
         # What runs on symbols is a copy, which has the names that it uses, and no module's own.
         if "__name__" not in names:
-            line = linecache.getline(code.co_filename, back.tb_lineno).strip()
-            found = f"; line {back.tb_lineno} of {code.co_filename}: {line}" if line else found
+            line = _line(code.co_filename, back.tb_lineno)
+            if code.co_filename.startswith(_OWN):
+                own = line or own
+            else:
+                found = line or found
         back = back.tb_next
-    return found
+    return found or own
+
+
+def _begins(code: CodeType) -> str:
+    """The line that a function begins with, behind its decorators."""
+    number = code.co_firstlineno
+    while linecache.getline(code.co_filename, number).lstrip().startswith("@"):
+        number += 1
+    return _line(code.co_filename, number)
+
+
+def _line(file: str, number: int) -> str:
+    text = linecache.getline(file, number).strip()
+    return f"; line {number} of {file}: {text}" if text else ""

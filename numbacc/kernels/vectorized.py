@@ -37,7 +37,7 @@ def vectorized(function: Callable[..., Any], name: str) -> Callable[..., tuple[A
     Raises:
         TypeError: as `derive.written`.
     """
-    with told(f"{name} has no form for arrays"):
+    with told(f"{name} has no form for arrays", function):
         computed = _written(*traced(function, most=_MOST_WAYS), f"<arrays of {name!r}>")
 
     def of_arrays(*operands: Any) -> tuple[Array, ...]:

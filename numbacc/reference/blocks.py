@@ -40,7 +40,9 @@ def loss_slope(
     classes = x.shape[axis]
     column = np.arange(classes).reshape(-1, *(1,) * (x.ndim - axis - 1))
     smoothed = x.dtype.type(smoothing / max(classes, 1))
-    wanted = np.where(target == column, smoothed + x.dtype.type(1 - smoothing), smoothed)
+    # Those below 0 count from the end.
+    is_right = (target == column) | (target.astype(np.int64) + classes == column)
+    wanted = np.where(is_right, smoothed + x.dtype.type(1 - smoothing), smoothed)
     with np.errstate(all="ignore"):
         slope = dy * (np.exp(x - total) - wanted)
     return (np.where(target == ignored, x.dtype.type(0), slope),)

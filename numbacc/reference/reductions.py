@@ -61,17 +61,22 @@ def product(rows: Array) -> Array:
 
 
 def variance(rows: Array, correction: float) -> Array:
-    """Σ (x - mean)² / max(n - correction, 0), in two passes; NaN of nothing."""
-    apart = rows - mean(rows)[..., np.newaxis]
-    return np.asarray(total(apart * apart) / rows.dtype.type(max(rows.shape[-1] - correction, 0.0)))
+    """Σ |x - mean|² / max(n - correction, 0), in two passes; NaN of nothing."""
+    squares = _squares(rows - mean(rows)[..., np.newaxis])
+    return np.asarray(total(squares) / squares.dtype.type(max(rows.shape[-1] - correction, 0.0)))
+
+
+def _squares(rows: Array) -> Array:
+    """x², |x|² of complex numbers."""
+    return np.square(rows.real) + np.square(rows.imag) if rows.dtype.kind == "c" else rows * rows
 
 
 def norm(rows: Array, order: float) -> Array:
-    """Σ |x|, √Σ x² or max |x|, for the order 1, 2 or infinity; 0 of nothing."""
+    """Σ |x|, √Σ |x|² or max |x|, for the order 1, 2 or infinity; 0 of nothing."""
     if order == 1:
         return total(np.abs(rows))
     if order == 2:
-        return np.asarray(np.sqrt(total(rows * rows)))
+        return np.asarray(np.sqrt(total(_squares(rows))))
     return np.asarray(np.abs(rows).max(axis=-1, initial=0.0))
 
 
@@ -90,6 +95,31 @@ def mean_of_counted(values: Array, targets: Array, ignored: int) -> Array:
         return np.asarray(total(np.where(counts, values, 0).reshape(-1)) / values.dtype.type(counts.sum()))
 
 
+def ties(rows: Array, best: Array) -> tuple[Array, Array]:
+    """(the best of each row, how many are equal to it, as all NaN are)."""
+    wanted = best[..., np.newaxis]
+    equal = (rows == wanted) | (np.isnan(rows) & np.isnan(wanted))
+    return best, equal.sum(axis=-1, dtype=rows.dtype)
+
+
+def of_pairs(function: Callable[..., tuple[Array, Array]]) -> Callable[..., tuple[Array, ...]]:
+    """`of_rows` of a function of two results."""
+
+    @wraps(function)
+    def reduced(x: Array, axes: tuple[int, ...], compute: str, *options: Any) -> tuple[Array, ...]:
+        with np.errstate(all="ignore"):
+            return tuple(map(np.asarray, function(rows_of(x, axes, compute), *options)))
+
+    return reduced
+
+
+#: What pairs of totals mean, as `FUNCTIONS`: gradients take them.
+PAIRS: dict[str, Callable[..., tuple[Array, ...]]] = {
+    "mean_std": of_pairs(lambda rows, correction: (mean(rows), np.sqrt(variance(rows, correction)))),
+    "max_ties": of_pairs(lambda rows: ties(rows, rows.max(axis=-1))),
+    "min_ties": of_pairs(lambda rows: ties(rows, rows.min(axis=-1))),
+    "norm_ties": of_pairs(lambda rows: ties(np.abs(rows), norm(rows, math.inf))),
+}
 #: What each function means: (x, axes, name of the dtype that is computed in, ...) -> the result.
 FUNCTIONS: dict[str, Reduced] = {
     "sum": of_rows(total),

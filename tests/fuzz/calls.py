@@ -180,6 +180,27 @@ def a_convolution(call, case):
     call.maybe_out(shapes[result], dtype)
 
 
+def a_convolution_without_arrays(call, case):
+    """A shape, or a request."""
+    is_request = case.chance(0.7)
+    call.of("conv.request" if is_request else "conv.output_shape", conv.request if is_request else conv.output_shape)
+    for name, shape in (("x_shape", (2, 4, 6, 5)), ("w_shape", (3, 4, 3, 2))):
+        call.add(name, "lengths", shape, True)
+    for name in ("stride", "dilation"):
+        call.add(name, "steps", 1)
+    call.add("padding", "zeros", case.pick([0, "same", ((0, 2), 1)]))
+    call.add("groups", "count", 1)
+    call.add("layout", "option", "NCHW")
+    if is_request:
+        call.add("dtype", "dtype", dtypes.dtype(case.pick(["float32", "float16", "int8"])))
+        call.add("direction", "option", "forward")
+        call.add("alpha", "finite", 1.0)
+        call.add("compute", "option or None", None)
+        call.add("workspace_limit", "limit or 0", None)
+        for name in ("bias", "flip", "deterministic"):
+            call.add(name, "flag", False)
+
+
 def a_transform(call, case):
     function = case.pick(ONE + MANY)
     real = function.startswith(("rfft", "ihfft"))
@@ -291,13 +312,14 @@ def a_creation(call, case):
 
 
 BUILDERS = (
-    a_gated, a_gated, a_product, a_product, a_narrow_product, a_layer, a_convolution, a_convolution, a_transform,
-    a_transform, a_plan, a_shift,
+    a_gated, a_gated, a_product, a_product, a_narrow_product, a_layer, a_convolution, a_convolution,
+    a_convolution_without_arrays, a_transform, a_transform, a_plan, a_shift,
     a_frequency, a_limit, a_generator, a_draw, a_draw, a_draw, a_creation, a_creation, a_creation,
     *elementwise_calls.BUILDERS * 2, *attention_calls.BUILDERS,
 )  # fmt: skip
 #: What takes no stream, as plans do.
 NO_STREAM = (
-    "fft.cache_limit", "Generator", "Generator.spawn", "numbacc.release_memory", "numbacc.stream",
+    "conv.request", "conv.output_shape", "fft.cache_limit", "Generator", "Generator.spawn", "numbacc.release_memory",
+    "numbacc.stream",
     *attention_calls.NO_STREAM,
 )  # fmt: skip
