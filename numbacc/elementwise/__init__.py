@@ -28,7 +28,7 @@ from .activated import (
 )
 from .caching import cache_clear, cache_info, cache_limit
 from .casting import astype, astype_plan, copy, copy_plan
-from .choosing import clamp, clamp_plan, fill, where, where_plan
+from .choosing import clamp, clamp_plan, fill, of_numbers, where, where_plan
 from .dropping import dropout, dropout_backward, dropout_plan
 from .entropy import (
     cross_entropy,
@@ -69,6 +69,7 @@ _FUNCTIONS = {name: function for row in TABLE for name, function in functions_of
 for _name in gradients.DIFFERENTIABLE:
     _FUNCTIONS |= gradients.functions_of(_name)
 # Those that take more than their rows say.
+of_numbers()
 _FUNCTIONS |= {"where": where, "where_plan": where_plan, "clamp": clamp, "clamp_plan": clamp_plan}
 for _module in (reductions, normalization, scans):
     _FUNCTIONS |= {name: getattr(_module, name) for name in _module.__all__}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from ..device.streams import handle_of
 from ..errors import DTypeError, OptionError
 from .casting import astype
 from .operation import ElementwisePlan, find, run
+from .public import WHOLE_FUNCTIONS
 from .resolve import WEAK, promoted
 from .table import TABLE
 
@@ -140,17 +142,23 @@ def clamp_plan(x: Any, min: Any = None, max: Any = None, *, out: Any = None, whe
     return find(row, arguments, out, where)
 
 
-_between, _above, _below = (row.meanings["f"].scalar for row in (_CLAMP, _LOWER, _UPPER))
+_INFINITY = math.inf
 
 
-def _clamp_of_numbers(x: Any, min: Any = None, max: Any = None) -> Any:
-    if min is None:
-        return _below(x, max)
-    return _above(x, min) if max is None else _between(x, min, max)
+def of_numbers() -> None:
+    """Give them what they are of numbers, for kernels of one's own that call them."""
+    between, chosen = WHOLE_FUNCTIONS["clamp"], WHOLE_FUNCTIONS["where"]
 
+    def clamp_of_numbers(x: Any, min: Any = None, max: Any = None) -> Any:
+        return between(x, -_INFINITY if min is None else min, _INFINITY if max is None else max)
 
-# What they are of numbers: for kernels of one's own that call them.
-where.py_func, clamp.py_func = _WHERE.meanings["f"].scalar, _clamp_of_numbers  # type: ignore[attr-defined]
+    def where_of_numbers(condition: Any, x1: Any, x2: Any) -> Any:
+        # What is known when the formula is noted needs no choice.
+        if condition is True or condition is False:
+            return x1 if condition else x2
+        return chosen(condition, x1, x2)
+
+    where.py_func, clamp.py_func = where_of_numbers, clamp_of_numbers  # type: ignore[attr-defined]
 
 
 def _bounded(x: Any, low: Any, high: Any) -> tuple[Any, tuple[Any, ...]]:

@@ -21,11 +21,12 @@ from ..errors import ShapeError
 from ..kernels import slopes
 from ..kernels.derive import backward
 from ..kernels.vectorized import vectorized
+from ..kernels.wholes import give_gradients
 from ..reference import activations as ref
 from .casting import astype
 from .examples import EXAMPLES
 from .operation import run
-from .public import make_functions
+from .public import WHOLE_FUNCTIONS, make_functions
 from .reductions import sum as sum_of
 from .resolve import WEAK
 from .rows import NAMED, Meaning, Row
@@ -145,6 +146,9 @@ def functions_of(name: str) -> dict[str, Callable[..., Any]]:
     entry = TABLE[name]
     row = gradient_row(entry.row)
     NAMED[row.name] = row
+    if name in WHOLE_FUNCTIONS:
+        meaning = row.meanings["f"]
+        give_gradients(WHOLE_FUNCTIONS[name], meaning.scalar, meaning.numpy, [each - 1 for each in row.gradients])
     return make_functions(row, entry.options, partial(_text, name, entry), run_backward)
 
 

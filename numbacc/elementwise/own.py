@@ -10,6 +10,7 @@ from typing import Any
 
 from ..device.inspection import Inspection, inspected
 from ..errors import OptionError, UnsupportedError, shown
+from ..kernels.costs import calls_math
 from ..kernels.derive import NotDerived, backward, written
 from ..kernels.symbols import traced
 from ..kernels.vectorized import vectorized
@@ -94,7 +95,7 @@ class Kernel(Own):
         meeting = range(self._count)
         is_tuple = len(results) > 1
         # Of 16 bits a call of `math` takes longer than the memory.
-        heavy = (2,) if "math." in inspect.getsource(meaning.scalar) else ()
+        heavy = (2,) if calls_math(meaning.scalar) else ()
         return Row(
             name,
             names,

@@ -7,11 +7,26 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from ..kernels.wholes import whole
 from .examples import EXAMPLES
 from .operation import ElementwisePlan, find, run, run_one, run_two
 from .resolve import KINDS
 from .rows import Row
 from .table import Entry
+
+#: Those that formulas of one's own note as a whole: they branch, or their gradients are not what follows from how they
+#: are computed. The others are a few operations, or known to `derivatives`.
+_WHOLE = (
+    "sign", "maximum", "minimum", "fmax", "fmin", "logaddexp", "clamp", "where", "relu", "leaky_relu", "prelu", "relu6",
+    "elu", "selu", "celu", "gelu", "mish", "softplus", "softsign", "log_sigmoid", "hardsigmoid", "hardswish",
+    "hardtanh", "tanhshrink", "softshrink", "hardshrink", "threshold", "squared_relu",
+)  # fmt: skip
+#: Those among them that depend on all of their arguments everywhere, if often little.
+_SMOOTH = (
+    "logaddexp", "elu", "selu", "celu", "gelu", "mish", "softplus", "softsign", "log_sigmoid", "tanhshrink",
+)  # fmt: skip
+#: Name -> what stands for one of them in formulas.
+WHOLE_FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 _RULES = {
     "keep": "the dtype in which the arguments meet",
@@ -78,9 +93,23 @@ def make_functions(
 
 
 def _of_numbers(row: Row, options: dict[str, Any]) -> Callable[..., Any]:
-    """The scalar function of a row; its options have their defaults, as in calls with arrays."""
-    scalar = row.meanings["f"].scalar
-    if not options:
+    """The scalar function of a row, as formulas call it; its options have their defaults, as in calls with arrays."""
+    scalar, numpys = row.meanings["f"]
+    if row.name in _WHOLE:
+        double = row.meanings.get("d")
+        if double is not None:
+            numpys = double.numpy
+        scalar = whole(
+            row.name,
+            scalar,
+            len(row.names),
+            numpys,
+            double and double.scalar,
+            is_step=row.name == "sign",
+            is_choosing=row.name not in _SMOOTH,
+        )
+        WHOLE_FUNCTIONS[row.name] = scalar
+    if scalar is row.meanings["f"].scalar and not options:
         return scalar
     takes = ", ".join(f"{each}={options[each]!r}" if each in options else each for each in row.names)
     source = f"def {row.name}({takes}):\n    return scalar({', '.join(row.names)})\n"

@@ -26,7 +26,8 @@ def copied(function: Any, convert: Callable[[Any], Any], seen: dict[int, Any] | 
 
     Args:
         function: any value; what is no Python function comes back as `convert` has it.
-        convert: value -> what is used in its place: itself, to keep it, or to have a Python function copied.
+        convert: value -> what is used in its place: itself, to keep it, or to have a Python function copied. Numbers
+            that are written in it, and Python's own functions that it calls, are such values too.
         seen: id of a function -> its copy.
     """
     seen = {} if seen is None else seen
@@ -37,23 +38,39 @@ def copied(function: Any, convert: Callable[[Any], Any], seen: dict[int, Any] | 
     if id(value) not in seen:
         own: dict[str, Any] = {"__builtins__": builtins}
         cells = tuple(type(cell)() for cell in value.__closure__ or ())
-        copy = FunctionType(value.__code__, own, value.__name__, value.__defaults__, cells)
+        code = value.__code__
+        constants = tuple(convert(each) for each in code.co_consts)
+        if any(one is not other for one, other in zip(constants, code.co_consts, strict=True)):
+            code = code.replace(co_consts=constants)
+        copy = FunctionType(code, own, value.__name__, value.__defaults__, cells)
         copy.__kwdefaults__ = value.__kwdefaults__
         seen[id(value)] = copy
         for cell, given in zip(cells, value.__closure__ or (), strict=True):
             cell.cell_contents = copied(given.cell_contents, convert, seen)
         names = value.__globals__
-        own |= {name: copied(names[name], convert, seen) for name in names_in(value.__code__) if name in names}
+        for name in names_in(code):
+            if name in names:
+                own[name] = copied(names[name], convert, seen)
+            elif hasattr(builtins, name):
+                theirs = getattr(builtins, name)
+                if convert(theirs) is not theirs:
+                    own[name] = convert(theirs)
     return seen[id(value)]
 
 
 # ---------------------------------------------------------------- math without exceptions
 
 
+#: What gives integers in Python, which know no -0.0.
+_WHOLE = {"floor": np.floor, "ceil": np.ceil, "trunc": np.trunc}
+
+
 class _Ieee:
     """`math` as it is on a GPU: infinity and NaN where Python's raises."""
 
     def __getattr__(self, name: str) -> Any:
+        if name in _WHOLE:
+            return _WHOLE[name]
         value = getattr(math, name)
         return _without_exceptions(value) if isinstance(value, BuiltinFunctionType) else value
 

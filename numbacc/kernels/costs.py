@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from types import FunctionType
 from typing import Any
@@ -43,7 +43,15 @@ def is_long(function: Callable[..., Any], compute: str, narrow: bool) -> bool:
     )
 
 
-def _called(value: Any, replaced: dict[Any, Any], seen: set[int]) -> Iterator[Any]:
+def calls_math(function: Callable[..., Any]) -> bool:
+    """True where a formula of 16 bits calls a function of `math`, itself or in one that it calls."""
+    return any(
+        isinstance(each, str) and callable(getattr(math, each, None))
+        for each in _called(function, replacements("float32", True), set())
+    )
+
+
+def _called(value: Any, replaced: Mapping[Any, Any], seen: set[int]) -> Iterator[Any]:
     """Everything that a function calls, those that it calls too: functions, and the names of those that CUDA has."""
     value = getattr(value, "py_func", value)
     if not callable(value) or id(value) in seen:

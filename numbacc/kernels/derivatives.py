@@ -12,6 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from . import arithmetic, decays, functions, psi
+from .known import Known
+from .wholes import WHOLES
 
 _LN_2, _LN_10, _TWO_BY_ROOT_PI = 0.6931471805599453, 2.302585092994046, 1.1283791670955126
 _INV_SQRT_2PI, _RADIAN = 0.3989422804014327, 0.017453292519943295
@@ -31,9 +33,19 @@ def one_if(condition):
     return 1.0 if condition else 0.0
 
 
+def if_any(dy, term):
+    """The term, what dy adds to a gradient; 0 where dy is 0, though a slope that it met is infinite or NaN."""
+    return term if dy != 0.0 else 0.0
+
+
 def is_less(x, y):
     """1 where x < y, else 0."""
     return 1.0 if x < y else 0.0
+
+
+def _of_quotient(y: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    b = Known(b) if isinstance(b, (int, float)) else b
+    return 1.0 / b, -y / b
 
 
 def _of_power(y: Any, base: Any, exponent: Any) -> tuple[Any, Any]:
@@ -42,7 +54,17 @@ def _of_power(y: Any, base: Any, exponent: Any) -> tuple[Any, Any]:
         return (exponent * base ** (exponent - 1) if exponent else 0.0), 0.0
     if isinstance(base, (int, float)):
         return 0.0, y * math.log(base) if base > 0 else 0.0 if base == 0 else math.nan
-    return exponent * base ** (exponent - 1), y * call(math.log, y, base)
+    return call(power_by_base, y, base, exponent), call(power_by_exponent, y, base, exponent)
+
+
+def power_by_base(base, exponent):
+    """y x^(y - 1); 0 of what is 1 everywhere."""
+    return 0.0 if exponent == 0.0 else exponent * math.pow(base, exponent - 1.0)
+
+
+def power_by_exponent(base, exponent):
+    """x^y ln x; 0 of what is 0 everywhere."""
+    return 0.0 if base == 0.0 and exponent >= 0.0 else math.pow(base, exponent) * math.log(base)
 
 
 def call(function: Any, like: Any, *parts: Any) -> Any:
@@ -89,7 +111,7 @@ RULES: dict[Any, Callable[..., tuple[Any, ...]]] = {
     "+": lambda y, a, b: (1.0, 1.0),
     "-": lambda y, a, b: (1.0, -1.0),
     "*": lambda y, a, b: (b, a),
-    "/": lambda y, a, b: (1.0 / b, -y / b),
+    "/": _of_quotient,
     "**": _of_power,
     "%": lambda y, a, b: (1.0, -(a // b) if not isinstance(b, (int, float)) else 0.0),
     "//": lambda y, a, b: (0.0, 0.0),
@@ -136,6 +158,7 @@ RULES: dict[Any, Callable[..., tuple[Any, ...]]] = {
     # What the formulas here are written with, so that each precision has its own.
     sign: _by(lambda y, x: 0.0),
     is_less: lambda y, a, b: (0.0, 0.0),
+    if_any: lambda y, dy, term: (0.0, dy != 0.0),
     arithmetic.exp: _by(lambda y, x: y),
     arithmetic.exp2: _by(lambda y, x: _LN_2 * y),
     arithmetic.cbrt: _by(lambda y, x: 1.0 / (3.0 * (y * y))),
@@ -162,7 +185,7 @@ RULES: dict[Any, Callable[..., tuple[Any, ...]]] = {
 }
 
 #: Functions that kernels have, but no rule: how many numbers they take.
-_UNDERIVED = {math.gamma: 1, psi.trigamma: 1}
+_UNDERIVED = {math.gamma: 1, psi.trigamma: 1, power_by_base: 2, power_by_exponent: 2}
 
 #: Functions of `math` that Python or Numba has since some version only -> those here.
 OURS: dict[Any, Any] = {
@@ -172,7 +195,14 @@ OURS: dict[Any, Any] = {
 }
 
 
+def is_derived(function: Any) -> bool:
+    """Whether the derivative of a function is known that is noted as a whole."""
+    return function in RULES or (function in WHOLES and WHOLES[function].gradients is not None)
+
+
 def numbers_of(function: Any) -> int | None:
     """How many numbers a function takes that is noted as a whole; None where kernels do not have it."""
+    if function in WHOLES:
+        return WHOLES[function].count
     rule = RULES.get(function)
     return _UNDERIVED.get(function) if rule is None else len(inspect.signature(rule).parameters) - 1

@@ -19,6 +19,7 @@ from typing import Any
 from . import derivatives
 from .symbols import Symbol, order, traced
 from .texts import ScalarText, told
+from .wholes import WHOLES
 
 
 class NotDerived(TypeError):
@@ -98,7 +99,8 @@ def _one(results: Sequence[Any]) -> Any:
 
 
 def _back(results: Sequence[Any], seeds: Sequence[Symbol], arguments: Sequence[Symbol]) -> tuple[Any, ...]:
-    if len(results) > 1:
+    if len(results) > 1 or any(symbol.made in WHOLES for symbol in order(results)):
+        # What the gradient of a function does not choose gets nothing of any seed.
         return _gradients(results, seeds, arguments)
     # The seed comes last: a small slope keeps a large product finite.
     return tuple([_times(seeds[0], slope) for slope in _slopes(results, arguments)])
@@ -111,6 +113,8 @@ def _slopes(results: Sequence[Any], arguments: Sequence[Symbol]) -> tuple[Any, .
 def _gradients(results: Sequence[Any], seeds: Sequence[Any], arguments: Sequence[Symbol]) -> tuple[Any, ...]:
     """The derivatives of the sum of the results, each times its seed, with respect to each argument."""
     adjoint: dict[int, Any] = {}
+    #: Symbols of which a function that chooses may take nothing: then their slopes, though infinite, are for nothing.
+    chosen: set[int] = set()
 
     def add(part: Any, more: Any) -> None:
         if isinstance(part, Symbol) and not _is(more, 0.0):
@@ -121,10 +125,26 @@ def _gradients(results: Sequence[Any], seeds: Sequence[Any], arguments: Sequence
         add(result, seed)
     for symbol in reversed(list(order(results))):
         own, rule = adjoint.get(id(symbol)), derivatives.RULES.get(symbol.made)
-        if own is None or rule is None:
-            continue  # an argument; or a comparison: a step, whose slope is 0
-        for part, slope in zip(symbol.parts, rule(symbol, *symbol.parts), strict=True):
-            add(part, _times(own, slope))
+        if own is None or not symbol.parts:
+            continue
+        if symbol.made in WHOLES:
+            whole = WHOLES[symbol.made]
+            terms = [
+                0.0 if gradient is None or not _is_derived(part) else symbol.trace.note(gradient, own, *symbol.parts)
+                for gradient, part in zip(whole.gradients or (), symbol.parts, strict=True)
+            ]
+            if whole.is_choosing:
+                chosen |= set(map(id, symbol.parts))
+        elif rule is not None:
+            terms = [_times(own, slope) for slope in rule(symbol, *symbol.parts)]
+        else:
+            continue  # a comparison: a step, whose slope is 0
+        for part, term in zip(symbol.parts, terms, strict=True):
+            if id(symbol) in chosen and isinstance(term, Symbol) and term is not own:
+                term = symbol.trace.note(derivatives.if_any, own, term)
+            add(part, term)
+        if id(symbol) in chosen:
+            chosen |= set(map(id, symbol.parts))
     return tuple([adjoint.get(id(argument), 0.0) for argument in arguments])
 
 
@@ -138,6 +158,10 @@ def _times(one: Any, other: Any) -> Any:
     if _is(other, -1.0):
         return -one
     return one * other
+
+
+def _is_derived(part: Any) -> bool:
+    return isinstance(part, Symbol) and part.is_derived
 
 
 def _is(value: Any, number: float) -> bool:

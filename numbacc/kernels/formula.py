@@ -232,7 +232,7 @@ def digest(function: Callable[..., Any], compute: str, narrow: bool) -> str:
     return found.hexdigest()
 
 
-def _parts(value: Any, replaced: dict[Any, Any], seen: dict[int, int]) -> Iterator[str]:
+def _parts(value: Any, replaced: Mapping[Any, Any], seen: dict[int, int]) -> Iterator[str]:
     """The text of all that decides what a value means in a kernel."""
     try:
         value = replaced.get(value, value)
@@ -269,7 +269,7 @@ def _parts(value: Any, replaced: dict[Any, Any], seen: dict[int, int]) -> Iterat
         )
 
 
-def _code(code: CodeType, names: dict[str, Any], replaced: dict[Any, Any], seen: dict[int, int]) -> Iterator[str]:
+def _code(code: CodeType, names: dict[str, Any], replaced: Mapping[Any, Any], seen: dict[int, int]) -> Iterator[str]:
     """The instructions of a function, the constants and the globals that they use."""
     yield f"{code.co_code.hex()} {code.co_argcount} {code.co_flags} {code.co_varnames} {code.co_names}"
     for constant in code.co_consts:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 from . import arithmetic as plain
 from . import decays, divisions, functions, psi
+from .wholes import DOUBLES
 
 
 @lru_cache(maxsize=16)
-def replacements(compute: str, narrow: bool) -> dict[Any, Any]:
+def replacements(compute: str, narrow: bool) -> Mapping[Any, Any]:
     """The replacements of functions of `arithmetic` and `decays`: functions, or names of `hardware`.
 
     Args:
@@ -23,7 +26,7 @@ def replacements(compute: str, narrow: bool) -> dict[Any, Any]:
         plain.cbrt, plain.erfinv, plain.exp2, plain.reciprocal_root, plain.rint, plain.scaled, plain.stepped
     )  # fmt: skip
     if compute in ("float64", "complex128"):
-        return {
+        double: dict[Any, Any] = {
             **{function: f"{function.__name__}_double" for function in theirs},
             plain.fma: "fma_double",
             plain.exp2_rough: "exp2_double",
@@ -33,6 +36,8 @@ def replacements(compute: str, narrow: bool) -> dict[Any, Any]:
             decays.tanh_decay: decays.tanh_decay_double,
             decays.quick_decay: decays.quick_decay_double,
         }
+        # Those of `elementwise`, which are told when that is imported.
+        return ChainMap(double, DOUBLES)
     single: dict[Any, Any] = {function: function.__name__ for function in theirs}
     if compute == "float32":
         single |= {plain.greatest: "greatest", plain.least: "least"}

@@ -42,8 +42,10 @@ def specialize(formula: Callable[..., Any], compute: str, narrow: bool) -> Calla
     def convert(value: Any) -> Any:
         if isinstance(value, FunctionType) and value is not found:
             return specialize(value, compute, narrow)
-        # Python's raises where a GPU gives infinity or NaN.
-        return IEEE_MATH if SIMULATED and value is math else value
+        if not SIMULATED:
+            return value
+        # Python's raise where a GPU gives infinity or NaN.
+        return IEEE_MATH if value is math else _number(compute, value) if type(value) is float else value
 
     jitted: Callable[..., Any] = cuda.jit(device=True)(with_numbers(copied(found, convert), partial(_number, compute)))
     return jitted

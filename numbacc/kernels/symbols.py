@@ -6,6 +6,7 @@ again (`texts`), for kernels or for arrays (`vectorized`).
 
 from __future__ import annotations
 
+import builtins
 import inspect
 import math
 import operator
@@ -17,6 +18,8 @@ import numpy as np
 
 from . import derivatives
 from .copies import copied
+from .known import Known, known_math
+from .wholes import WHOLES, larger, smaller
 
 #: Ways through a function's branches, and branches on one, at most.
 MOST_WAYS = 64
@@ -54,7 +57,8 @@ class Symbol:
         return self.trace.decide(self)
 
     def __neg__(self) -> Any:
-        return self.trace.note("neg", self)
+        # What is not true is 0, and -0 is that.
+        return self.trace.note("-", 0, self) if is_truth(self) else self.trace.note("neg", self)
 
     def __pos__(self) -> Any:
         return self
@@ -219,6 +223,10 @@ def _of_symbols(value: Any, trace: Trace) -> Any:
     """A module, or a function that is noted as a whole, for symbols; other values as they are."""
     if isinstance(value, ModuleType):
         return _Module(value, trace)
+    if type(value) is float:
+        return Known(value)
+    if value is builtins.max or value is builtins.min:
+        return _extreme(value, larger if value is builtins.max else smaller, trace)
     if value is derivatives.one_if:
         # A truth value that is computed with is a number wherever it is written down.
         return lambda condition: condition if isinstance(condition, Symbol) else value(condition)
@@ -234,11 +242,15 @@ def _of_symbols(value: Any, trace: Trace) -> Any:
 def _noting(function: Any, trace: Trace) -> Callable[..., Any]:
     """The function of numbers that notes a call where these are symbols."""
     noted = derivatives.OURS.get(function, function)
-    count, has_rule = derivatives.numbers_of(noted), noted in derivatives.RULES
+    count, has_rule = derivatives.numbers_of(noted), derivatives.is_derived(noted)
+    of_numbers = known_math(function) if getattr(function, "__module__", "") == "math" else function
 
     def call(*parts: Any, **more: Any) -> Any:
         if not any(isinstance(part, Symbol) for part in (*parts, *more.values())):
-            return function(*parts, **more)
+            found = of_numbers(*parts, **more)
+            return Known(found) if isinstance(found, (float, np.floating)) else found
+        if noted in WHOLES and not has_rule and any(map(_is_derived, parts)):
+            return copied(noted, lambda each: each if each is noted else _of_symbols(each, trace))(*parts)
         name = f"{getattr(function, '__module__', 'numpy')}.{function.__name__}"
         fits = len(parts) == count and not more
         of = "" if fits or count is None else f" of {len(parts) + len(more)} numbers"
@@ -247,6 +259,22 @@ def _noting(function: Any, trace: Trace) -> Callable[..., Any]:
         if not fits:
             raise TypeError(f"it calls {name}{of}, which kernels do not have")
         return trace.note(noted, *parts)
+
+    return call
+
+
+def _extreme(function: Any, of_two: Any, trace: Trace) -> Callable[..., Any]:
+    """Python's `max` or `min`, noted as what it is of two numbers after the other."""
+
+    def call(*parts: Any, **more: Any) -> Any:
+        among = parts if len(parts) != 1 else tuple(parts[0])
+        numbers = [part for part in among if not is_truth(part)]
+        if more or not numbers or not any(isinstance(part, Symbol) for part in among):
+            return function(*([among] if len(parts) == 1 else parts), **more)
+        found = among[0]
+        for part in among[1:]:
+            found = trace.note(of_two, found, part)
+        return found
 
     return call
 

@@ -46,6 +46,13 @@ class Text:
         weakref.finalize(derived, linecache.cache.pop, file, None)
         return derived
 
+    def _named(self, value: Any, name: str) -> str:
+        """The name that the text has for a function: this one, or one like it that stands for no other function."""
+        names = itertools.chain([name], (f"{name}_{k}" for k in itertools.count(2)))
+        found = next(each for each in names if self.names.get(each, value) is value)
+        self.names[found] = value
+        return found
+
     def write(self, ways: Sequence[Way]) -> None:
         """The code that goes these ways and returns their results."""
         raise NotImplementedError
@@ -111,8 +118,7 @@ class ScalarText(Text):
     def _callee(self, function: Any) -> str:
         if function.__module__ == "math":
             return f"math.{function.__name__}"
-        self.names[function.__name__] = function
-        return str(function.__name__)
+        return self._named(function, function.__name__)
 
     def _number(self, part: Any) -> str:
         """A truth value that is computed with is 1 or 0."""

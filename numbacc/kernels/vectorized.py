@@ -18,6 +18,7 @@ from ..reference.pieces import in_pieces
 from . import arithmetic, functions, psi
 from .symbols import MOST_WAYS, Symbol, Trace, Way, is_truth, traced
 from .texts import Text, taking, told
+from .wholes import WHOLES
 
 Array = NDArray[Any]
 
@@ -105,14 +106,12 @@ class _ArrayText(Text):
     def _callee(self, function: Any) -> str:
         name = str(function.__name__)
         if function.__module__ != "math":
-            self.names[name] = _counterpart(function)
-        elif name == "pow":
+            return self._named(_counterpart(function), name)
+        if name == "pow":
             return "power"
-        elif numpys(name):
+        if numpys(name):
             return f"np.{numpys(name)}"
-        else:
-            self.names[name] = of_math(name)
-        return name
+        return self._named(of_math(name), name)
 
     def _number(self, part: Any) -> str:
         """A truth value that is computed with is 1 or 0, and any number that is written down a float64."""
@@ -135,6 +134,8 @@ def _counterpart(function: Callable[..., Any]) -> Callable[..., Any]:
     known: Callable[..., Any] | None = _NUMPYS.get(function)
     if known is not None:
         return known
+    if function in WHOLES:
+        return WHOLES[function].numpy
     computed = _written(*traced(function, is_open=True), f"<arrays of {function.__name__!r}>")
     return lambda *numbers: computed(*numbers)[0]
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 #: Modules of this package with a `run(case)`.
 FAMILIES = (
-    "gated", "gemm", "layers", "conv", "attention", "attention_float8", "elementwise", "rows", "fft", "random",
-    "arrays", "order", "graphs", "wrong",
+    "gated", "gemm", "layers", "conv", "attention", "attention_float8", "elementwise", "formulas", "rows", "fft",
+    "random", "arrays", "order", "graphs", "wrong",
 )  # fmt: skip
 _ROOT = Path(__file__).parents[2]
 #: Seconds that a case may take before its process is ended.

@@ -206,7 +206,7 @@ def a_joining(call, case):
     arrays = [call.place.operand(np.ones((3, 4), np.float32)) for _ in range(2)]
     call.operands += arrays
     call.add("arrays", "arrays", [a.view for a in arrays], True)
-    call.add("axis", "axis", 0)
+    call.add("axis", "axis or None" if name == "concatenate" else "axis", 0)
     call.maybe_out((6, 4) if name == "concatenate" else (2, 3, 4), "float32")
 
 
