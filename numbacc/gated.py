@@ -170,8 +170,8 @@ def register(kind: str, gate: Callable[[float], float], slope: Callable[[float],
         kind: its name. One of numbacc's own is refused; one that was registered before is replaced, as a cell that is
             run again wants it.
         gate: g, a Python function of one number: arithmetic, comparisons, branches, loops over known ranges, `math`,
-            and calls of such functions. On a GPU it is compiled, for each dtype, as the built-in kinds are; in NumPy it
-            is called number by number in float64, a microsecond or two each.
+            calls of such functions and of numbacc's. On a GPU it is compiled, for each dtype, as the built-in kinds
+            are; NumPy computes it in float64.
         slope: g', by default derived from `gate` by the chain rule. Give it where the derived one is not accurate: of
             b / (1 + exp(-b)), say, it is inf · 0 where exp overflows.
 

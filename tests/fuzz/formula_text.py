@@ -48,20 +48,21 @@ class Drawing:
     Args:
         case: whose choices these are.
         smooth: without jumps and truth values.
-        results: how many; drawn by default.
+        results, count: how many results and numbers; drawn by default.
         option: whether it may have a parameter with a default.
         truths: whether results may be truth values.
 
     Attributes:
+        smooth: as given.
         source: the text, which defines `formula` and what it calls.
         count: how many numbers it takes, but for `s`, which has the default 0.5.
         has_option: whether it has that.
         truths: of each result, whether it is a truth value.
     """
 
-    def __init__(self, case, smooth=False, results=None, option=True, truths=True):
-        self._case, self._smooth = case, smooth
-        self.count, self.has_option = case.pick([1, 1, 2, 2, 3]), option and case.chance(0.3)
+    def __init__(self, case, smooth=False, results=None, option=True, truths=True, count=None):
+        self._case, self.smooth = case, smooth
+        self.count, self.has_option = count or case.pick([1, 1, 2, 2, 3]), option and case.chance(0.3)
         self._branches = case.integer(0, 3)  # each of which doubles the ways through it
         self._names = [f"x{k}" for k in range(self.count)] + ["s"] * self.has_option
         parameters = ", ".join([*self._names[: self.count], *(["s=0.5"] * self.has_option)])
@@ -81,7 +82,7 @@ class Drawing:
         return f"def inner(a, b):\n    return {body}\n"
 
     def _result(self, truths):
-        if truths and not self._smooth and self._case.chance(0.1):
+        if truths and not self.smooth and self._case.chance(0.1):
             one, other = self._expression(1), self._expression(1)
             return f"{one} > {other}", True
         # A lone constant or truth value would be no float.
@@ -121,7 +122,7 @@ class Drawing:
             yes, no = self._expression(depth - 1), self._expression(depth - 1)
             form = case.pick(["({0} if {2} else {1})", "ew.where({2}, {0}, {1})"])
             return form.format(yes, no, self._condition())
-        known = [*(ONE if case.chance(0.5) else TWO), *(() if self._smooth else JUMPS)]
+        known = [*(ONE if case.chance(0.5) else TWO), *(() if self.smooth else JUMPS)]
         if self._branches <= 0:
             known = [each for each in known if not any(word in each for word in DECIDED)]
         form = case.pick(known)

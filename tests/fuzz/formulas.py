@@ -1,119 +1,35 @@
-"""Kernels and reductions of one's own, of formulas that are drawn: values and gradients as Python's own arithmetic has
-them (`near`), of any dtypes, layouts and broadcasting, fresh or into arrays that are there.
+"""Kernels, reductions and gates of one's own, of formulas that are drawn: values and gradients as Python's arithmetic
+has them (`near`), of any dtypes, layouts and broadcasting, fresh or into arrays that are there.
 """
 
 from __future__ import annotations
 
-import linecache
 import math
 import re
 
-import ml_dtypes
 import numpy as np
-from test_elementwise_calls import met
 
 import numbacc
 from numbacc import elementwise as ew
+from numbacc import gated
 from numbacc.base import dtypes
 
-from .arguments import FLOATS, kind, shapes_of, wide
+from .arguments import FLOATS
+from .formula_cases import SLACK, SLOPE_SLACK, Given, call_options, compare, defined, operand
 from .formula_text import Drawing
-from .near import Ew, Math, computed
+from .near import computed
 from .operands import anywhere
-
-#: How many roundings more than the first-order bound: what is of second order, and functions that are off by some ulps.
-_SLACK = 16
-_SLOPE_SLACK = 4096
 
 
 def run(case):
     try:
-        case.pick([values] * 4 + [gradients] * 3 + [reduction])(case)
+        with np.errstate(all="ignore"):
+            case.pick([values] * 4 + [gradients] * 3 + [reduction] * 2 + [gate])(case)
     except numbacc.UnsupportedError as error:
         # Of numbers that are known Python makes no integers, where there are none.
         if not re.search("division by zero|cannot convert float|integer division", str(error)):
             raise
         case.refused(error)
-
-
-# ---------------------------------------------------------------- formulas
-
-
-def defined(case, drawing):
-    """The drawn function: for kernels, and for Python's numbers."""
-    text, file = drawing.source, f"<formula {case.seed}>"
-    case.note(text.rstrip())
-    linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
-    code, spaces = compile(text, file, "exec"), ({"math": math, "ew": ew}, {"math": Math, "ew": Ew})
-    for space in spaces:
-        exec(code, space)
-        if "inner" in space and space["ew"] is ew and case.chance(0.5):
-            space["inner"] = ew.kernel(space["inner"])  # of its own, or a plain function
-    return [space["formula"] for space in spaces]
-
-
-def meeting(names):
-    """The dtype of the results of arguments of these; that of the arrays where numbers stand beside."""
-    found = met(*names)
-    return found if kind(found) == "f" else {1: "float16", 2: "float32"}.get(dtypes.dtype(found).itemsize, "float64")
-
-
-class Given:
-    """Arguments of a call.
-
-    Attributes:
-        given: operands and numbers.
-        shape: what they broadcast to.
-        common: the dtype of results.
-        eps: of what is computed in.
-    """
-
-    def __init__(self, case, count, floats):
-        shapes, self.shape = shapes_of(case, count)
-        names = [case.pick(FLOATS)] * count
-        if not floats and case.chance(0.3):
-            names = [case.pick([*FLOATS, "int8", "int16", "int32", "int64", "uint8", "bool"]) for _ in range(count)]
-        number = case.integer(0, count - 1) if count > 1 and case.chance(0.2) else None
-        if number is not None:
-            shapes[number - 1] = self.shape
-        self.given = [
-            case.pick([2, -1, 0.5, 1.75]) if k == number else operand(case, shapes[k], names[k]) for k in range(count)
-        ]
-        kinds = [type(each) if k == number else names[k] for k, each in enumerate(self.given)]
-        self.common = meeting(kinds)
-        self.arrays = [each for each in self.given if hasattr(each, "view")]
-        self.views = [getattr(each, "view", each) for each in self.given]
-        # Kernels of 16 bits have the hardware's exponential.
-        self.eps = 2.0**-52 if self.common == "float64" else 2.0**-23 if self.common == "float32" else 2.0**-19
-
-    def elements(self):
-        """The arguments of each element, as they are computed with."""
-        values = [np.array(each.values) if hasattr(each, "view") else np.asarray(each) for each in self.given]
-        rounded = [each.astype(wide(self.common)).astype(np.float64) for each in values]
-        return zip(*(each.ravel().tolist() for each in np.broadcast_arrays(*rounded)), strict=True)
-
-
-def operand(case, shape, name):
-    dtype = dtypes.dtype(name)
-    if kind(name) == "b":
-        values = case.rng.random(shape) < 0.5
-    elif kind(name) in "ui":
-        values = case.rng.integers(0 if kind(name) == "u" else -4, 5, shape).astype(dtype)
-    else:
-        values = case.rng.normal(0, 1.5, shape).astype(dtype)
-        if case.chance(0.15):
-            values = case.rng.choice(np.array([0.0, -0.0, 1.0, -2.0, math.inf, -math.inf, math.nan]), shape).astype(
-                dtype
-            )
-    return case.place.operand(values, **anywhere(case, shape, False))
-
-
-def call_options(case, drawing):
-    """Arguments behind the arrays, and options, as the formula's parameter with a default takes them; and its value."""
-    if not drawing.has_option or case.chance(0.4):
-        return [], {}, {}
-    value = case.pick([0.25, 2.0, -1])
-    return ([value], {}, {"s": value}) if case.chance(0.5) else ([], {"s": value}, {"s": value})
 
 
 # ---------------------------------------------------------------- values
@@ -148,33 +64,9 @@ def values(case):
             outs[k].assert_untouched_around()
         mine = np.array(outs[k].now()) if outs else case.place.get(each)
         assert (mine.dtype, mine.shape) == (dtypes.dtype(name), args.shape)
-        compare(mine, [f and (f[k].value, _SLACK * f[k].off) for f in found], args.eps)
+        compare(mine, [f and (f[k].value, SLACK * f[k].off) for f in found], args.eps)
     for each in args.arrays:
         each.assert_untouched()
-
-
-def compare(mine, wanted, eps):
-    """Results, given (what they are, how many roundings they may be off) or None where it is not known."""
-    flat, info = mine.ravel(), None if mine.dtype == bool else ml_dtypes.finfo(mine.dtype)
-    for k, each in enumerate(wanted):
-        if each is None:
-            continue
-        value, off = each
-        got = float(flat[k])
-        if info is None:
-            assert got == bool(value), f"element {k} is {got}, not {value}"
-            continue
-        if math.isnan(value) or math.isinf(value):
-            right = got == value or (math.isnan(got) and math.isnan(value))
-        else:
-            allowed = eps * off + float(info.eps) * abs(value) + float(info.smallest_subnormal) + _tiny(eps)
-            right = abs(got - value) <= allowed or abs(value) + allowed >= float(info.max)
-        assert right, f"element {k} is {got!r}, not {value!r}; {eps * off:.3g} allowed"
-
-
-def _tiny(eps):
-    """What is lost where float32 loses its smallest numbers."""
-    return 0.0 if eps < 2.0**-50 else 1e-36
 
 
 # ---------------------------------------------------------------- gradients
@@ -202,62 +94,140 @@ def gradients(case):
     seeds = [np.asarray(np.array(each.values), np.float64).ravel() for each in dys]
     for k, each in zip(by, range(len(by)), strict=True):
         mine = np.array(outs[each].now()) if outs else case.place.get(answer[each])
-        assert (mine.dtype, mine.shape) == (dtypes.dtype(args.common), args.given[k].shape)
-        terms, sizes = (np.full(len(found), math.nan) for _ in range(2))
-        for n, results in enumerate(found):
-            if results is None or any(r.is_rough for r in results) or not all(math.isfinite(s[n]) for s in seeds):
-                continue
-            terms[n] = sum(s[n] * r.slopes[k][0] for s, r in zip(seeds, results, strict=True))
-            sizes[n] = sum(abs(s[n]) * r.slopes[k][1] for s, r in zip(seeds, results, strict=True))
-        shape = (1,) * (len(args.shape) - mine.ndim) + mine.shape
-        ways = tuple(d for d, n in enumerate(shape) if n == 1)
-        total, size = (each.reshape(args.shape).sum(ways, keepdims=True).ravel() for each in (terms, sizes))
-        known = [
-            (t, _SLOPE_SLACK * s) if math.isfinite(t) and math.isfinite(s) else None
-            for t, s in zip(total.tolist(), size.tolist(), strict=True)
-        ]
-        compare(mine, known, args.eps)
+        judge_gradient(mine, k, args, seeds, found)
     for each in [*args.arrays, *dys]:
         each.assert_untouched()
     for out in outs or ():
         out.assert_untouched_around()
 
 
+def judge_gradient(mine, k, args, seeds, found):
+    """The gradient with respect to argument k, given those with respect to each result of each element."""
+    assert (mine.dtype, mine.shape) == (dtypes.dtype(args.common), args.given[k].shape)
+    terms, sizes = (np.full(len(found), math.nan) for _ in range(2))
+    for n, results in enumerate(found):
+        if results is None or any(r.is_rough for r in results) or not all(math.isfinite(s[n]) for s in seeds):
+            continue
+        terms[n] = sum(s[n] * r.slopes[k][0] for s, r in zip(seeds, results, strict=True))
+        sizes[n] = sum(abs(s[n]) * r.slopes[k][1] for s, r in zip(seeds, results, strict=True))
+    shape = (1,) * (len(args.shape) - mine.ndim) + mine.shape
+    ways = tuple(d for d, n in enumerate(shape) if n == 1)
+    total, size = (each.reshape(args.shape).sum(ways, keepdims=True).ravel() for each in (terms, sizes))
+    compare(mine, [finite(SLOPE_SLACK * s, t) for t, s in zip(total, size, strict=True)], args.eps)
+
+
+def finite(off, value):
+    """What `compare` takes; None where something is not known."""
+    return (float(value), float(off)) if math.isfinite(value) and math.isfinite(off) else None
+
+
 # ---------------------------------------------------------------- reductions
 
 
+#: What may follow a sum: (what is made of the total and the count, its derivative with respect to the total).
+AFTER = (
+    (lambda t, n: math.tanh(t / n), lambda t, n: 1 / math.cosh(t / n) ** 2 / n),
+    (lambda t, n: math.sqrt(1.0 + t * t), lambda t, n: t / math.sqrt(1.0 + t * t)),
+    (lambda t, n: t / n, lambda t, n: 1 / n),
+    (lambda t, n: math.log1p(abs(t) / n), lambda t, n: math.copysign(1 / (n + abs(t)), t)),
+    (lambda t, n: max(t, 0.5) * 2.0, lambda t, n: 2.0 * (t > 0.5)),
+)  # fmt: skip
+
+
 def reduction(case):
-    """A drawn map, merged along axes."""
-    drawing = Drawing(case, results=1, option=False, truths=False)
+    """A drawn map, merged along axes; of sums what follows, and gradients."""
+    drawing = Drawing(case, smooth=case.chance(0.5), results=1, option=False, truths=False)
     ours, pythons = defined(case, drawing)
     merge, args = case.pick(["sum", "sum", "max", "min"]), Given(case, drawing.count, True)
     rank = len(args.shape)
     axis = case.pick([None, *([] if rank == 0 else [case.integer(-rank, rank - 1), (0,), (rank - 1,)])])
     axes = tuple(range(rank)) if axis is None else tuple(a % rank for a in np.atleast_1d(axis))
-    keep = case.chance(0.3)
-    if merge != "sum" and 0 in [args.shape[a] for a in axes]:
+    if 0 in [args.shape[a] for a in axes]:
         return
-    made = ew.reduction(ours, merge=merge)
     found = computed(pythons, args.elements(), args.eps, drawing.count)
     if found is None:
         return
+    after, slope = case.pick(AFTER) if merge == "sum" and case.chance(0.5) else (None, None)
+    made, keep = ew.reduction(ours, merge=merge, after=after), case.chance(0.3)
     answer = case.call(f"reduction, {merge}", made, *args.views, axis=axis, keepdims=keep, **case.stream())
     case.place.settle()
-    mine = case.place.get(answer)
-    terms, offs = (np.array([math.nan if f is None else get(f[0]) for f in found]).reshape(args.shape)
-                   for get in (lambda r: r.value, lambda r: r.off + abs(r.value)))  # fmt: skip
-    if merge == "sum":
-        with np.errstate(all="ignore"):
-            total, bound = (each.sum(axes, keepdims=keep) for each in (terms, offs))
-    else:
-        total, bound = (getattr(each, merge)(axes, keepdims=keep) for each in (terms, terms))
-        bound = np.where(np.isnan(terms).any(axes, keepdims=keep), math.nan, offs.max(axes, keepdims=keep))
-    name = args.common
-    assert (mine.dtype, mine.shape) == (dtypes.dtype(name), total.shape)
-    known = [
-        (t, _SLACK * b) if math.isfinite(t) and math.isfinite(b) else None
-        for t, b in zip(total.ravel().tolist(), bound.ravel().tolist(), strict=True)
-    ]
-    compare(mine, known, args.eps)
+    mine, count = case.place.get(answer), math.prod(args.shape[a] for a in axes)
+    totals, bounds = (each.ravel() for each in merged(merge, found, args.shape, axes))
+    results, offs = totals, bounds
+    if after is not None:
+        case.note(f"after is number {[one for one, _ in AFTER].index(after)}")
+        known = [math.isfinite(t) for t in totals]
+        results = np.array([float(after(t, count)) if k else math.nan for t, k in zip(totals, known, strict=True)])
+        offs = [abs(slope(t, count)) * b + abs(r) if k else math.nan
+                for t, b, r, k in zip(totals, bounds, results, known, strict=True)]  # fmt: skip
+    wanted = tuple(1 if d in axes else n for d, n in enumerate(args.shape))
+    assert mine.dtype == dtypes.dtype(args.common)
+    assert mine.shape == (wanted if keep else tuple(n for d, n in enumerate(args.shape) if d not in axes))
+    compare(mine, [finite(SLACK * o, r) for r, o in zip(results, offs, strict=True)], args.eps)
+    if merge == "sum" and drawing.smooth and not np.isnan(totals).any():
+        slopes = np.array([1.0 if slope is None else slope(t, count) for t in totals]).reshape(wanted)
+        # What the total is off by, its slope is off by, too.
+        rough = np.array(bounds).reshape(wanted) * args.eps > 1e-3 * np.maximum(np.abs(totals), 1).reshape(wanted)
+        bends = (np.abs(totals * (totals - 0.5)) < 1e-2).reshape(wanted) | rough
+        options = {"axis": axis, "keepdims": keep}
+        reduction_gradients(case, made, args, found, np.where(bends, math.nan, slopes), options, mine.shape)
     for each in args.arrays:
         each.assert_untouched()
+
+
+def merged(merge, found, shape, axes):
+    """(the totals, how far off they may be), NaN where it is not known; axes stay."""
+    terms, offs = (np.array([math.nan if f is None else get(f[0]) for f in found]).reshape(shape)
+                   for get in (lambda r: r.value, lambda r: r.off + abs(r.value)))  # fmt: skip
+    with np.errstate(all="ignore"):
+        if merge == "sum":
+            return terms.sum(axes, keepdims=True), offs.sum(axes, keepdims=True)
+        total = getattr(terms, merge)(axes, keepdims=True)
+        return total, np.where(np.isnan(total), math.nan, offs.max(axes, keepdims=True))
+
+
+def reduction_gradients(case, made, args, found, slopes, options, shape):
+    dy = operand(case, shape, args.common)
+    answer = case.call("backward", made.backward, dy.view, *args.views, **options, **case.stream())
+    case.place.settle()
+    seeds = np.array(dy.values).astype(np.float64).reshape(slopes.shape) * slopes
+    seeds = np.broadcast_to(seeds, args.shape).ravel()
+    by = [k for k, each in enumerate(args.given) if hasattr(each, "view")]
+    for k, mine in zip(by, map(case.place.get, answer), strict=True):
+        judge_gradient(mine, k, args, [seeds], found)
+    dy.assert_untouched()
+
+
+# ---------------------------------------------------------------- gates
+
+
+def gate(case):
+    """A gated unit of a kind of one's own."""
+    drawing = Drawing(case, smooth=True, results=1, option=False, count=1)
+    ours, pythons = defined(case, drawing)
+    gated.register("drawn", getattr(ours, "py_func", ours))
+    dtype, half, rows = case.pick(FLOATS), case.integer(1, 20), case.integer(1, 5)
+    x, dy = operand(case, (rows, 2 * half), dtype), operand(case, (rows, half), dtype)
+    y = case.place.get(case.call("gated.forward", gated.forward, x.view, "drawn"))
+    dx = case.place.get(case.call("gated.backward", gated.backward, dy.view, x.view, "drawn"))
+    case.place.settle()
+    wide = np.array(x.values).astype(np.float64)
+    a, b, seeds = wide[:, :half].ravel(), wide[:, half:].ravel(), np.array(dy.values).astype(np.float64).ravel()
+    eps = {"float64": 2.0**-52, "float32": 2.0**-23}.get(dtype, 2.0**-19)
+    found = computed(pythons, ((each,) for each in b), eps, 1)
+    if found is None:
+        return
+    values, firsts, seconds = [], [], []
+    for one, seed, results in zip(a, seeds, found, strict=True):
+        g = results and results[0]
+        is_known = g is not None and all(map(math.isfinite, (one, seed, g.value)))
+        values.append((one * g.value, SLACK * abs(one) * (g.off + abs(g.value))) if is_known else None)
+        firsts.append((seed * g.value, SLACK * abs(seed) * (g.off + abs(g.value))) if is_known else None)
+        slope, size = g.slopes[0] if is_known and not g.is_rough else (0, 0)
+        seconds.append(
+            (seed * one * slope, SLOPE_SLACK * abs(seed * one) * size) if is_known and not g.is_rough else None
+        )
+    compare(y, values, eps)
+    compare(dx[:, :half], firsts, eps)
+    compare(dx[:, half:], seconds, eps)
+    x.assert_untouched(), dy.assert_untouched()
