@@ -6,20 +6,28 @@ Functions are those of `numbacc.elementwise`, `gemm` and `numbacc` itself. docs/
 from __future__ import annotations
 
 import math
+from builtins import all as _all
 from builtins import any as _any
+from builtins import bool as _truth
+from builtins import min as _least
+from builtins import sum as _total
 from collections.abc import Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from . import elementwise as _own
 from .arrays import creation as _made
 from .arrays import protocols as _views
+from .arrays.array_api_info import DEFAULTS as _DEFAULTS
+from .arrays.array_api_info import FloatLimits as _FloatLimits
+from .arrays.array_api_info import NamespaceInfo as _NamespaceInfo
+from .arrays.array_api_info import float_limits as _float_limits
 from .base import dtypes as _dtypes
+from .base.checks import integer as _whole
 from .base.layout import axes_of, normalize_axis
 from .elementwise.choosing import clamp as _clamp
-from .errors import DTypeError, LayoutError, OptionError, ShapeError
+from .errors import DTypeError, IndexRangeError, LayoutError, OptionError, ShapeError, UnsupportedError
 from .gemm import matmul as _matmul
 
 __array_api_version__ = "2024.12"
@@ -50,11 +58,22 @@ globals().update({name: getattr(_own, _RENAMED.get(name, name)) for name in (*_S
 # ---------------------------------------------------------------- making arrays
 
 
+def __array_namespace_info__() -> _NamespaceInfo:
+    """What there is: dtypes, devices and defaults."""
+    return _NamespaceInfo()
+
+
 def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: Any = None) -> Any:
-    """As `numbacc.asarray`; an array on a GPU is converted there. With copy=True a copy, with copy=False never one."""
+    """As `numbacc.asarray`; an array on a GPU is converted there. With copy=True a copy, with copy=False never one.
+
+    Python's floats become float32, its complex numbers complex64.
+    """
     if not hasattr(obj, "_numbacc_layout"):
         if copy is False:
             raise LayoutError("copy=False: what is not on the GPU is copied there")
+        if dtype is None and _is_python(obj):
+            found = np.result_type(np.asarray(obj).dtype)
+            dtype = {"f": float32, "c": complex64}.get(found.kind, found)
         return _made.asarray(obj, dtype, device=device)
     wanted = obj.dtype if dtype is None else _dtypes.dtype(dtype)
     if copy is False and wanted != obj.dtype:
@@ -62,19 +81,30 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: Any = N
     return _own.astype(obj, wanted, copy=copy is True)
 
 
-def empty(shape: Any, *, dtype: Any = float32, device: Any = None) -> Any:
+def _is_python(obj: Any) -> Any:
+    """Whether it is a number of Python's, or lists of such."""
+    if type(obj) in (list, tuple):
+        return _all(map(_is_python, obj))
+    return type(obj) in (int, float, complex, _truth)
+
+
+def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """As `numbacc.empty`; float32 is the default dtype, as everywhere in numbacc."""
-    return _made.empty(shape, dtype, device=device)
+    return _made.empty(shape, _or_float32(dtype), device=device)
 
 
-def zeros(shape: Any, *, dtype: Any = float32, device: Any = None) -> Any:
+def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """As `numbacc.zeros`."""
-    return _made.zeros(shape, dtype, device=device)
+    return _made.zeros(shape, _or_float32(dtype), device=device)
 
 
-def ones(shape: Any, *, dtype: Any = float32, device: Any = None) -> Any:
+def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """An array of ones."""
-    return _made.full(shape, 1, dtype, device=device)
+    return _made.full(shape, 1, _or_float32(dtype), device=device)
+
+
+def _or_float32(dtype: Any) -> Any:
+    return _DEFAULTS["real floating"] if dtype is None else dtype
 
 
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
@@ -176,9 +206,9 @@ def can_cast(from_: Any, to: Any, /) -> Any:
     return np.can_cast(getattr(from_, "dtype", from_), to)
 
 
-def finfo(type: Any, /) -> Any:
+def finfo(type: Any, /) -> _FloatLimits:
     """The limits of a float dtype."""
-    return ml_dtypes.finfo(getattr(type, "dtype", type))
+    return _float_limits(np.dtype(getattr(type, "dtype", type)))
 
 
 def iinfo(type: Any, /) -> Any:
@@ -219,6 +249,43 @@ def reshape(x: Any, /, shape: Any, *, copy: Any = None) -> Any:
                 raise
     whole = _made.empty(x.shape, x.dtype, device=_device_of(x))
     return _own.copy(x, out=whole).reshape(shape)
+
+
+def roll(x: Any, /, shift: int | tuple[int, ...], *, axis: Any = None) -> Any:
+    """Moved on by so many places, what leaves at the end comes in at the start; without axis as if it were flat."""
+    if axis is None:
+        return roll(reshape(x, (-1,)), (_total(shift) if isinstance(shift, tuple) else shift), axis=0).reshape(x.shape)
+    axes = axes_of(axis, x.ndim, "x", "axis")
+    shifts = shift if isinstance(shift, tuple) else (shift,) * len(axes)
+    if len(shifts) != len(axes):
+        raise ShapeError(f"shift={shift} is {len(shifts)} numbers for {len(axes)} axes; they must be as many")
+    found = _own.copy(x)
+    for by, where in zip(shifts, axes, strict=True):
+        start = -by % found.shape[where] if found.shape[where] else 0
+        before = (slice(None),) * where
+        found = _own.concatenate([found[(*before, slice(start, None))], found[(*before, slice(start))]], where)
+    return found
+
+
+def tile(x: Any, repetitions: tuple[int, ...], /) -> Any:
+    """So many copies of x beside each other along each axis."""
+    counts = (1,) * (x.ndim - len(repetitions)) + tuple(repetitions)
+    shape = (1,) * (len(counts) - x.ndim) + tuple(x.shape)
+    apart = reshape(x, tuple(n for length in shape for n in (1, length)))
+    spread = _views.repeated(apart, tuple(n for pair in zip(counts, shape, strict=True) for n in pair))
+    return reshape(spread, tuple(n * length for n, length in zip(counts, shape, strict=True)), copy=True)
+
+
+def repeat(x: Any, repeats: int, /, *, axis: Any = None) -> Any:
+    """Each element so many times, one after the other; without axis of x as if it were flat."""
+    if getattr(repeats, "shape", ()):
+        raise UnsupportedError("repeats is an array: the result's shape would be known on the GPU alone")
+    if axis is None:
+        return repeat(reshape(x, (-1,)), repeats, axis=0)
+    where, times = normalize_axis(axis, x.ndim, "x"), _whole(repeats, "repeats", 0)
+    apart = _views.expanded(x, where + 1)
+    spread = _views.repeated(apart, (*x.shape[: where + 1], times, *x.shape[where + 1 :]))
+    return reshape(spread, (*x.shape[:where], x.shape[where] * times, *x.shape[where + 1 :]), copy=True)
 
 
 def squeeze(x: Any, /, axis: Any) -> Any:
@@ -262,7 +329,7 @@ def flip(x: Any, /, *, axis: Any = None) -> Any:
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     """Views without an axis, one for each of its places."""
     first = moveaxis(x, axis, 0)
-    return tuple(first[k] for k in range(first.shape[0]))
+    return tuple(first[k, ...] for k in range(first.shape[0]))
 
 
 # ---------------------------------------------------------------- numbers
@@ -291,3 +358,31 @@ def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: 
 def matmul(x1: Any, x2: Any, /) -> Any:
     """As `gemm.matmul`."""
     return _matmul(x1, x2)
+
+
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    """The sum of the products of x1's elements, conjugated, with x2's along an axis counted from the end."""
+    least = _least(x1.ndim, x2.ndim)
+    if not -least <= axis <= -1:
+        raise IndexRangeError(f"axis={axis} is out of range: use {-least} to -1")
+    if x1.shape[axis] != x2.shape[axis]:
+        raise ShapeError(f"x1 and x2 have {x1.shape[axis]} and {x2.shape[axis]} elements along axis {axis}")
+    products = _own.multiply(_own.conj(x1), x2)
+    return _own.sum(products, axis=axis, dtype=products.dtype)
+
+
+def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
+    """The sum of products over axes: the last of x1 and the first of x2, so many, or as named for each."""
+    if isinstance(axes, int):
+        axes = range(x1.ndim - axes, x1.ndim), range(axes)
+    ones, others = (
+        axes_of(tuple(each), x.ndim, name, "axes") for each, x, name in zip(axes, (x1, x2), ("x1", "x2"), strict=True)
+    )
+    if [x1.shape[d] for d in ones] != [x2.shape[d] for d in others]:
+        raise ShapeError(f"axes={axes}: x1 has shape {tuple(x1.shape)} and x2 {tuple(x2.shape)}; these lengths differ")
+    rows, columns = ([d for d in range(x.ndim) if d not in summed] for x, summed in ((x1, ones), (x2, others)))
+    shape = (*(x1.shape[d] for d in rows), *(x2.shape[d] for d in columns))
+    inner, height, width = (math.prod(x.shape[d] for d in some) for x, some in ((x1, ones), (x1, rows), (x2, columns)))
+    left = reshape(permute_dims(x1, (*rows, *ones)), (height, inner))
+    right = reshape(permute_dims(x2, (*others, *columns)), (inner, width))
+    return matmul(left, right).reshape(shape)

@@ -30,7 +30,7 @@ class ShapeError(Error, ValueError):
 
 
 class IndexRangeError(ShapeError, IndexError):
-    """An index lies outside of an array, or there are more than it has axes."""
+    """An index lies outside of an array, or there are more than it has axes; or it has no such axis."""
 
 
 class LayoutError(Error, ValueError):

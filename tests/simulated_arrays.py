@@ -185,10 +185,20 @@ def test_a_capsule_that_nobody_takes_lets_go():
         assert_exports_end(before)
 
 
-@pytest.mark.parametrize("options", [{"copy": True}, {"dl_device": (1, 0)}, {"dl_device": (2, 1)}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"copy": True}, {"dl_device": (1, 0), "copy": False}, {"dl_device": (2, 1)}], ids=str
+)
 def test_what_dlpack_cannot_do(options):
     with pytest.raises(BufferError):
         numbacc.zeros(4).__dlpack__(**options)
+
+
+def test_dlpack_copies_to_the_cpu_where_that_is_asked_for():
+    x = numbacc.asarray(np.arange(6.0).reshape(2, 3))[:, ::2]
+    for found in (np.from_dlpack(x, device="cpu"), np.from_dlpack(x, device="cpu", copy=True)):
+        np.testing.assert_array_equal(found, [[0, 2], [3, 5]])
+    x[...] = 7
+    assert found[0, 0] == 0
 
 
 class ReadOnly(Foreign):

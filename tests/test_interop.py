@@ -157,6 +157,7 @@ def test_dlpack_refuses_what_it_cannot_do():
     with pytest.raises(BufferError):
         array.__dlpack__(copy=True)
     with pytest.raises(BufferError):
-        array.__dlpack__(dl_device=(1, 0))
+        array.__dlpack__(dl_device=(1, 0), copy=False)
+    np.testing.assert_array_equal(np.from_dlpack(array, device="cpu"), np.zeros((2, 3)))
     with pytest.raises(AttributeError, match="DLPack"):
         _ = numbacc.zeros(3, "bfloat16").__cuda_array_interface__

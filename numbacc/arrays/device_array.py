@@ -80,7 +80,8 @@ class DeviceArray(Operators, NumbaArray):
         return self._seen(*views.part(self._numbacc_layout, index))
 
     def __getitem__(self, index: Any) -> Any:
-        """A view by basic indexing (integers, slices, None, Ellipsis); a single element as a NumPy scalar.
+        """A view by basic indexing (integers, slices, None, Ellipsis); a single element, unless by Ellipsis, as a NumPy
+        scalar.
 
         Reading an element waits for the work queued on the array's stream.
 
@@ -95,7 +96,9 @@ class DeviceArray(Operators, NumbaArray):
     def getitem(self, item: Any, stream: Any = 0) -> Any:
         """As `array[item]`: an element is read on `stream`, which a view is bound to; 0 stands for the array's own."""
         part = self._at(item)
-        if part.ndim == 0 and self.ndim and None not in views.index_parts(item):
+        # As in NumPy: with None or ... it is an array, of rank 0.
+        is_array = any(each is None or each is Ellipsis for each in views.index_parts(item))
+        if part.ndim == 0 and self.ndim and not is_array:
             return part._copy_to_host(None, part._handle(stream), "reading an element")[()]
         return part.bind(stream) if is_given(stream) else part
 

@@ -17,6 +17,7 @@ from ..base.layout import Layout, is_sequence
 from ..device import lent, partners
 from ..errors import OptionError, shown
 
+CPU_DEVICE = (1, 0)
 CUDA_DEVICE, MANAGED_DEVICE = 2, 13
 #: Pinned memory is CUDA's host memory, 3.
 HOST_DEVICES = (1, 3)
@@ -159,17 +160,22 @@ def export(
     dl_device: tuple[int, int] | None = None,
     copy: bool | None = None,
 ) -> Any:
-    """A DLPack capsule of this memory; the consumer's `stream` waits for what is queued on it.
+    """A DLPack capsule of this memory; the consumer's `stream` waits for what is queued on it. To the CPU, `dl_device`
+    (1, 0), one of a copy there, for which this waits.
 
     Raises:
-        BufferError: a copy or another device is asked for, the stream is CUDA's per-thread default stream, or the
-            array is read-only and the consumer too old to be told.
+        BufferError: a copy on a GPU, another GPU, or the CPU without a copy is asked for, the stream is CUDA's
+            per-thread default stream, or the array is read-only and the consumer too old to be told.
         OptionError: an argument is not of the kind that the protocol says.
     """
     consumer = 0 if type(stream) is int and stream == 1 else _consumer(stream)
     newest, made = _pair(max_version, "max_version"), self._numbacc_layout
     if dl_device is not None or copy is not None:
-        elsewhere = _pair(dl_device, "dl_device") not in (None, (CUDA_DEVICE, made.device))
+        where = _pair(dl_device, "dl_device")
+        if where == CPU_DEVICE and (copy is None or checks.boolean(copy, "copy")):
+            host = self._copy_to_host(None, self._usual_stream(), "an export to the CPU")
+            return host.__dlpack__(max_version=newest, dl_device=where)
+        elsewhere = where not in (None, (CUDA_DEVICE, made.device))
         if (copy is not None and checks.boolean(copy, "copy")) or elsewhere:
             raise BufferError("numbacc exports its own memory only, without a copy")
     name = NEW if newest is not None and newest[0] >= 1 else OLD

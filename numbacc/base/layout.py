@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from ..errors import DeviceError, LayoutError, ShapeError, shown
+from ..errors import DeviceError, IndexRangeError, LayoutError, ShapeError, shown
 
 #: The device of a NumPy array. GPUs are 0, 1, ...
 CPU = -1
@@ -202,14 +202,14 @@ def normalize_axis(axis: Any, ndim: int, argument: str, name: str = "axis") -> i
     """`axis`, which the caller calls `name`, as a number in [0, ndim).
 
     Raises:
-        ShapeError: `axis` is out of range or no integer.
+        ShapeError: `axis` is no integer; IndexRangeError, which is one: it is out of range.
     """
     try:
         number = operator.index(axis)
     except TypeError:
         raise ShapeError(f"{name}={shown(axis)} is not an integer") from None
     if not -ndim <= number < ndim:
-        raise ShapeError(
+        raise IndexRangeError(
             f"{name}={shown(number)} is out of range for {argument} of rank {ndim}: use {-ndim} to {ndim - 1}"
         )
     return int(number % ndim)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable
-from types import BuiltinFunctionType, CodeType, FunctionType
+from types import BuiltinFunctionType, CodeType, FunctionType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from ..reference.c_library import of_math
 
-__all__ = ["IEEE_MATH", "copied", "names_in"]
+__all__ = ["IEEE_CMATH", "IEEE_MATH", "copied", "names_in"]
 
 
 def names_in(code: CodeType) -> set[str]:
@@ -95,3 +95,8 @@ def _without_exceptions(function: Any) -> Callable[..., Any]:
 
 #: In the place of `math`.
 IEEE_MATH = _Ieee()
+#: In the place of `cmath`, NumPy's.
+IEEE_CMATH = SimpleNamespace(
+    **{name: getattr(np, name) for name in ("exp", "log", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh")},
+    **{f"a{name}": getattr(np, f"arc{name}") for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
+)

@@ -57,25 +57,12 @@ def sign_real(x):
     return x * 0.0 + 0.0
 
 
-def sign_complex(x):
-    """x / |x|, and 0 of 0; the direction of one infinite part, as NumPy has it."""
-    size = abs(x)
-    if math.isinf(x.real) != math.isinf(x.imag):
-        one = math.copysign(1.0, x.real if math.isinf(x.real) else x.imag)
-        return complex(one, 0.0) if math.isinf(x.real) else complex(0.0, one)
-    return x / size if size != 0.0 else complex(0.0, 0.0)
-
-
 def square(x):
     return x * x
 
 
 def reciprocal(x):
     return inverse(x)
-
-
-def reciprocal_complex(x):
-    return complex(math.nan, math.nan) if x == 0.0 else 1.0 / x
 
 
 def root(x):
@@ -108,18 +95,6 @@ def no_part(x):
 def angle_of_real(x):
     """0, or π of negative numbers, -0.0 too; NaN of NaN."""
     return math.atan2(0.0, x)
-
-
-def is_nan_complex(x):
-    return math.isnan(x.real) or math.isnan(x.imag)
-
-
-def is_inf_complex(x):
-    return math.isinf(x.real) or math.isinf(x.imag)
-
-
-def is_finite_complex(x):
-    return math.isfinite(x.real) and math.isfinite(x.imag)
 
 
 def real_part(x):
@@ -155,11 +130,6 @@ def multiply(a, b):
 
 def divide(a, b):
     return a / b
-
-
-def divide_complex(a, b):
-    """a / b; of b = 0 as its parts are divided by it."""
-    return complex(a.real / b.real, a.imag / b.real) if b == 0.0 else a / b
 
 
 def either(a, b):
@@ -219,15 +189,6 @@ def fmod_integers(a, b):
         return b * 0
     rest = a % b
     return rest - b if rest != 0 and (rest < 0) != (a < 0) else rest
-
-
-def power_complex(a, b):
-    """a to the power of b; of 0 it is 1, 0 or NaN, as in NumPy."""
-    if a != 0.0:
-        return a**b
-    if b == 0.0:
-        return complex(1.0, 0.0)
-    return complex(0.0, 0.0) if b.real > 0.0 and b.imag == 0.0 else complex(math.nan, math.nan)
 
 
 def power_integers(base, exponent):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -13,7 +14,7 @@ import numpy as np
 from ..base._numba import SIMULATED, cuda
 from ..base.dtypes import DTypeInfo
 from ..base.written import with_numbers
-from .copies import IEEE_MATH, copied
+from .copies import IEEE_CMATH, IEEE_MATH, copied
 from .instructions import hardware
 from .precisions import replacements
 
@@ -45,6 +46,8 @@ def specialize(formula: Callable[..., Any], compute: str, narrow: bool) -> Calla
         if not SIMULATED:
             return value
         # Python's raise where a GPU gives infinity or NaN.
+        if value is cmath:
+            return IEEE_CMATH
         return IEEE_MATH if value is math else _number(compute, value) if type(value) is float else value
 
     jitted: Callable[..., Any] = cuda.jit(device=True)(with_numbers(copied(found, convert), partial(_number, compute)))
