@@ -169,6 +169,18 @@ def test_numbers_that_are_known_make_infinities(place):
     np.testing.assert_array_equal(place.get(own(place.put(x))), 2 * x - 1.5)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_numbers_have_the_dtype_that_is_computed_in(place, dtype):
+    """x == 0.1 holds where x was made of 0.1 in float32, on the CPU as on a GPU."""
+    x = np.array([0.1, 0.25, 0.3], dtype)
+    wanted = [dtype != "float16", True, False]
+    own = ew.kernel(lambda x, s=0.1: (x == 0.1 or x == 0.25, x == s or x == 0.25))
+    for found in own(place.put(x)):
+        np.testing.assert_array_equal(place.get(found), wanted)
+    (dx,) = ew.kernel(lambda x: x if x == 0.1 else 2 * x).backward(place.put(np.ones(3, dtype)), place.put(x))
+    np.testing.assert_array_equal(place.get(dx), [1 if dtype != "float16" else 2, 2, 2])
+
+
 def test_truth_values_are_numbers_of_python(place):
     """-False is 0, not -0; two that hold are 2."""
     x = np.array([-1.0, 2.0])

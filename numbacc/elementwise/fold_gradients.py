@@ -79,7 +79,7 @@ def gradient_of(
 def _row(
     name: str, scalar: Callable[..., Any], names: Sequence[str], meeting: int, results: Sequence[Any], options: int
 ) -> Row:
-    meaning = Meaning(scalar, vectorized(scalar, f"{name}'s backward"))
+    meaning = Meaning(scalar, vectorized(scalar, f"{name}'s backward", rounds_numbers=True))
     return Row(
         f"{name}.backward",
         names,

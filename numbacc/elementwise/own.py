@@ -117,7 +117,7 @@ class Kernel(Own):
             else:
                 self._check_given(len(row.results or ()))
                 scalar = written(self._gradient, f"{name}'s backward", gradient=False)
-            meaning = Meaning(scalar, vectorized(scalar, f"{name}'s backward"))
+            meaning = Meaning(scalar, vectorized(scalar, f"{name}'s backward", rounds_numbers=True))
         except TypeError as error:
             hint = "; give it as backward=" if isinstance(error, NotDerived) else ""
             raise UnsupportedError(f"{error}{hint}") from None

@@ -67,7 +67,7 @@ def meaning_of(function: Callable[..., Any], name: str) -> tuple[Meaning, list[s
     try:
         scalar = written(function, name, gradient=False)
         _, ways = traced(function)
-        meaning = Meaning(scalar, vectorized(scalar, name))
+        meaning = Meaning(scalar, vectorized(scalar, name, rounds_numbers=True))
     except TypeError as error:
         raise UnsupportedError(str(error)) from None
     count = len(ways[0][1])

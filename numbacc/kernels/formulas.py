@@ -248,8 +248,9 @@ def own_gate(kind: str, gate: Callable[[Any], Any], slope: Callable[[Any], Any] 
     else:
         pair = both(alone, first(written(slope, f"{kind}'s slope", gradient=False)))
     forward, backward = smooth(pair, alone)
-    made = Formula(f"gated.backward.{kind}", backward, vectorized(backward, kind))
-    return {"forward": Formula(f"gated.forward.{kind}", forward, vectorized(forward, kind), made), "backward": made}
+    ours, theirs = (vectorized(each, kind, rounds_numbers=True) for each in (forward, backward))
+    made = Formula(f"gated.backward.{kind}", backward, theirs)
+    return {"forward": Formula(f"gated.forward.{kind}", forward, ours, made), "backward": made}
 
 
 def _gated(direction: str, derivatives: dict[str, Formula]) -> dict[str, Formula]:

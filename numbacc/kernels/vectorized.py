@@ -26,7 +26,9 @@ Array = NDArray[Any]
 _MOST_WAYS = MOST_WAYS**2
 
 
-def vectorized(function: Callable[..., Any], name: str) -> Callable[..., tuple[Array, ...]]:
+def vectorized(
+    function: Callable[..., Any], name: str, *, rounds_numbers: bool = False
+) -> Callable[..., tuple[Array, ...]]:
     """A formula as a function of arrays, or numbers, that broadcast: it returns new float64 arrays.
 
     It computes in float64, and as a GPU does: infinity or NaN where Python raises.
@@ -34,15 +36,25 @@ def vectorized(function: Callable[..., Any], name: str) -> Callable[..., tuple[A
     Args:
         function: a formula of one result or of several, also one that `derive` wrote down.
         name: what it is called in messages.
+        rounds_numbers: whether numbers that are written in it, and those beside arrays, are rounded to float32 where
+            the arrays are of that, as kernels have them: x == 0.1 then holds of the same x.
 
     Raises:
         TypeError: as `derive.written`.
     """
     with told(f"{name} has no form for arrays", function):
-        computed = _written(*traced(function, most=_MOST_WAYS), f"<arrays of {name!r}>")
+        noted = traced(function, most=_MOST_WAYS)
+        exact = _written(*noted, f"<arrays of {name!r}>")
+        rounded = _written(*noted, f"<arrays of {name!r}>", _single) if rounds_numbers else exact
 
     def of_arrays(*operands: Any) -> tuple[Array, ...]:
         given = [np.asarray(operand) for operand in operands]
+        kinds = {x.dtype for x, operand in zip(given, operands, strict=True) if type(operand) not in _PYTHONS}
+        is_single = rounds_numbers and kinds == {np.dtype(np.float32)}
+        if is_single:
+            with np.errstate(over="ignore"):
+                given = [x.astype(np.float32, copy=False) for x in given]
+        computed = rounded if is_single else exact
         shape = np.broadcast_shapes(*(x.shape for x in given))
 
         def piece(*parts: Array) -> tuple[Array, ...]:
@@ -63,17 +75,28 @@ def _new(values: Any, shape: tuple[int, ...]) -> Array:
     return np.array(np.broadcast_to(values, shape), np.float64, order="C")
 
 
-def _written(trace: Trace, ways: Sequence[Way], file: str) -> Callable[..., tuple[Any, ...]]:
-    text = _ArrayText(trace.arguments)
+_PYTHONS = (bool, int, float)
+
+
+def _single(number: float) -> float:
+    with np.errstate(over="ignore"):
+        return float(np.float32(number))
+
+
+def _written(
+    trace: Trace, ways: Sequence[Way], file: str, number: Callable[[float], float] = float
+) -> Callable[..., tuple[Any, ...]]:
+    text = _ArrayText(trace.arguments, number)
     text.write(ways)
     return text.function(file)
 
 
 class _ArrayText(Text):
-    """A function of arrays, without branches."""
+    """A function of arrays, without branches; `number` makes the numbers that are written of those that were noted."""
 
-    def __init__(self, given: Sequence[Symbol]):
+    def __init__(self, given: Sequence[Symbol], number: Callable[[float], float]):
         super().__init__(given)
+        self._as_written = number
         self.names |= {"np": np, "power": _power}
 
     def write(self, ways: Sequence[Way]) -> None:
@@ -117,7 +140,7 @@ class _ArrayText(Text):
         """A truth value that is computed with is 1 or 0, and any number that is written down a float64."""
         if isinstance(part, Symbol):
             return f"({self._text(part)} * 1.0)" if is_truth(part) else self._text(part)
-        return self._text(float(part))
+        return self._text(self._as_written(part))
 
 
 def _power(base: Any, exponent: Any) -> Any:
