@@ -236,12 +236,21 @@ class Ended:
         self.stdin = SimpleNamespace(write=lambda text: self.given.append(json.loads(text)), close=lambda: None)
         assert len(self.given) < self.most
         finding, self.returncode = self.tells.pop(0) if len(self.tells) > 1 else self.tells[0]
-        told = {"case": "a", "number": 1, "engine": "engine 1", "way": [], "detail": ""}
-        lines = [{**told, "finding": "begins"}, {**told, "finding": finding}]
-        if not self.returncode:
-            lines.append({"case": "a", "finding": "case done"})
-        self.stdout = map(json.dumps, lines)
+        self.stdout = map(json.dumps, self.told(finding))
         return nullcontext(self)
+
+    def told(self, finding):
+        """What it tells of: the first engine, and the next that is not to be left out."""
+        skipped = self.given[-1]["skip"].get("a", [])
+        first, other = (
+            {"case": "a", "number": number, "engine": f"engine {number}", "way": [], "detail": ""}
+            for number in (0, 1 + len(skipped))
+        )
+        yield {**first, "finding": "right"}
+        yield {**other, "finding": "begins"}
+        yield {**other, "finding": finding}
+        if not self.returncode:
+            yield {"case": "a", "finding": "case done"}
 
     def wait(self):
         pass
@@ -260,7 +269,8 @@ def test_another_worker_goes_on_where_one_has_failed(monkeypatch, tells, skipped
     worker = Ended(tells)
     monkeypatch.setattr(check.subprocess, "Popen", worker)
     found = check._collect("worker", ["a"], time.monotonic() + 60)
-    assert [each["finding"] for each in found] == [finding for finding, _ in tells]
+    # The first engine, which each tells of, once.
+    assert [each["finding"] for each in found] == ["right", *(finding for finding, _ in tells)]
     assert [each["skip"].get("a", []) for each in worker.given] == skipped
 
 

@@ -86,7 +86,8 @@ def _share(subject: str, every: Sequence[str], seconds: float, workers: int) -> 
 
 def _collect(module: str, left: list[str], deadline: float) -> list[dict[str, Any]]:
     """What a worker found; what it was at when it ended is a finding, too."""
-    found: list[dict[str, Any]] = []
+    # One that is started again tells of its last case's engines again.
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
     skip: dict[str, list[int]] = {}
     while left and time.monotonic() < deadline:
         command = [sys.executable, "-m", f"{__package__}.{module}"]
@@ -105,7 +106,7 @@ def _collect(module: str, left: list[str], deadline: float) -> list[dict[str, An
                 if told["finding"] == "case done":
                     left.remove(told["case"])
                 else:
-                    found.append(told)
+                    found[_which(told)] = told
                     if told["finding"] == "failed":  # maybe the last that its context did
                         has_failed = True
                         skip.setdefault(told["case"], []).append(told["number"])
@@ -114,9 +115,14 @@ def _collect(module: str, left: list[str], deadline: float) -> list[dict[str, An
             if process.returncode and has_failed:
                 continue  # the next one leaves out what failed
             break
-        found.append({**at, "finding": "ended the process", "detail": f"exit status {process.returncode}"})
+        found[_which(at)] = {**at, "finding": "ended the process", "detail": f"exit status {process.returncode}"}
         skip.setdefault(at["case"], []).append(at["number"])
-    return found
+    return list(found.values())
+
+
+def _which(told: dict[str, Any]) -> tuple[Any, ...]:
+    """What a finding is of."""
+    return told["case"], told["number"], *told["way"]
 
 
 #: Findings from the best to the worst.
