@@ -125,6 +125,15 @@ def test_what_is_not_chosen_adds_nothing_to_a_gradient(place, name):
     np.testing.assert_allclose(place.get(found), [3 * slope(each) for each in x], rtol=1e-13)
 
 
+def test_bounds_that_are_left_out(place):
+    x = np.array([-3.0, 0.5, math.nan, math.inf])
+    own = ew.kernel(lambda x: (ew.clamp(x, min=-1.0), ew.clamp(x, max=1.0)))
+    for found, wanted in zip(own(place.put(x)), (np.maximum(x, -1), np.minimum(x, 1)), strict=True):
+        np.testing.assert_array_equal(place.get(found), wanted)
+    with pytest.raises(UnsupportedError, match=r"without bounds.*; line \d+ of .*: .*ew\.clamp\(x\)"):
+        ew.kernel(lambda x: ew.clamp(x))(place.put(x))
+
+
 def test_many_choices_are_one_way(place):
     """Twelve bounds and as many maxima, where branches would be half a million ways."""
 

@@ -150,6 +150,8 @@ def of_numbers() -> None:
     between, chosen = WHOLE_FUNCTIONS["clamp"], WHOLE_FUNCTIONS["where"]
 
     def clamp_of_numbers(x: Any, min: Any = None, max: Any = None) -> Any:
+        if min is None and max is None:
+            raise TypeError("it calls clamp without bounds; pass one or both")
         return between(x, -_INFINITY if min is None else min, _INFINITY if max is None else max)
 
     def where_of_numbers(condition: Any, x1: Any, x2: Any) -> Any:
