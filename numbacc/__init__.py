@@ -102,6 +102,8 @@ def _function(name: str) -> Any:
     """What computes an operator or a function of NumPy's on device arrays, by its name."""
     if name == "__array_namespace__":
         return import_module(".array_api", __name__)
+    if name == "__numpy_functions__":
+        return import_module(".numpy_functions", __name__).FUNCTIONS
     if name == "asarray":
         return asarray
     if name == "matmul":

@@ -3,6 +3,8 @@
 # ruff: noqa: B023, E501
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import scipy.special
@@ -104,10 +106,10 @@ def test_ufuncs_with_options(no_copies, device_place):
         lambda x: np.add.reduceat(x, [0]), lambda x: np.subtract.reduce(x), lambda x: np.modf(x), lambda x: np.frexp(x),
         lambda x: np.spacing(x), lambda x: np.heaviside(x, x), lambda x: np.sort(x),
         lambda x: np.unique(x), lambda x: np.nonzero(x), lambda x: np.where(x),
-        lambda x: np.array(x), lambda x: np.asarray(x), lambda x: np.round(x, 2), lambda x: np.ones_like(x),
-        lambda x: np.array_equal(x, x), lambda x: np.dot(x, x), lambda x: np.copy(x, order="F"), lambda x: np.copy(x, "C"),
+        lambda x: np.array(x), lambda x: np.asarray(x), lambda x: np.round(x, 2), lambda x: np.ones_like(x, order="F"),
+        lambda x: np.median(x), lambda x: np.dot(x, x.T, np.ones(3)), lambda x: np.repeat(x, np.array([1, 2])), lambda x: np.copy(x, order="F"), lambda x: np.copy(x, "C"),
         lambda x: np.angle(x, deg=True), lambda x: np.angle(x, True), lambda x: np.clip(x, 0, 1, None, dtype="float64"),
-        lambda x: np.float_power(x, 2), lambda x: np.linalg.inv(x), lambda x: np.fft.fft(x),
+        lambda x: np.float_power(x, 2), lambda x: np.linalg.inv(x), lambda x: np.split(x, 4, 1), lambda x: np.array_split(x, 0),
         lambda x: np.reshape(x, (3, 2), order="F"), lambda x: np.ravel(x, "F"),
     ],
 )  # fmt: skip
@@ -222,3 +224,70 @@ def test_every_namesake(no_copies, device_place, name):
             arrays = [device_place.put(a) for a in host]
             found = no_copies(lambda: theirs(*arrays))
             same(device_place, found, wanted, 1e-12)
+
+
+#: NumPy's functions that are made of others.
+MADE = {
+    "zeros_like": lambda x: np.zeros_like(x), "ones_like": lambda x: np.ones_like(x, dtype="int32"),
+    "full_like": lambda x: np.full_like(x, 3), "flip": lambda x: np.flip(x), "flip one": lambda x: np.flip(x, 1),
+    "fliplr": np.fliplr, "flipud": np.flipud, "roll": lambda x: np.roll(x, -2), "roll rows": lambda x: np.roll(x, 1, axis=0),
+    "roll both": lambda x: np.roll(x, (1, 2), (0, 1)), "tile": lambda x: np.tile(x, 2), "tile more": lambda x: np.tile(x, (2, 1, 3)),
+    "repeat": lambda x: np.repeat(x, 2), "repeat rows": lambda x: np.repeat(x, 3, axis=0), "vstack": lambda x: np.vstack([x, x[0]]),
+    "hstack": lambda x: np.hstack((x, x)), "hstack vectors": lambda x: np.hstack((x[0], x[1])), "dstack": lambda x: np.dstack([x, x]),
+    "dstack vectors": lambda x: np.dstack([x[0], x[1]]), "column_stack": lambda x: np.column_stack([x[0], x.T]),
+    "split": lambda x: np.split(x, 3, axis=1), "split between": lambda x: np.split(x, [1, 2], axis=-1),
+    "array_split": lambda x: np.array_split(x, 2, 1), "array_split from the end": lambda x: np.array_split(x[0], [1, -1]),
+    "hsplit": lambda x: np.hsplit(x, 3), "vsplit": lambda x: np.vsplit(x, 2), "diff": lambda x: np.diff(x, axis=0),
+    "count_nonzero": lambda x: np.count_nonzero(x, axis=1), "ptp": lambda x: np.ptp(x, axis=0), "average": lambda x: np.average(x, axis=1),
+    "average, weights": lambda x: np.average(x, 0, x * x + 1), "atleast": lambda x: np.atleast_2d(x[0]),
+    "atleast several": lambda x: np.atleast_3d(x, x[0]), "rot90": lambda x: np.rot90(x), "rot90 back": lambda x: np.rot90(x, -1),
+    "rot90 twice": lambda x: np.rot90(x, 2, (1, 0)), "broadcast_arrays": lambda x: np.broadcast_arrays(x, x[:1]),
+    "meshgrid": lambda x: np.meshgrid(x[0], x[1]), "matrix_transpose": lambda x: np.matrix_transpose(x),
+    "unstack": lambda x: np.unstack(x, axis=1), "astype": lambda x: np.astype(x, np.complex128),
+    "cumulative_sum": lambda x: np.cumulative_sum(x, axis=1, include_initial=True), "isclose": lambda x: np.isclose(x, x * (1 + 1e-6)),
+    "nan_to_num": lambda x: np.nan_to_num(x / (x * 0)), "nan_to_num to": lambda x: np.nan_to_num(x / (x * 0), nan=1.5, posinf=7),
+    "outer": lambda x: np.outer(x, x[0]), "inner": lambda x: np.inner(x, x), "dot": lambda x: np.dot(x, x.T),
+    "dot, a vector": lambda x: np.dot(x, x[0]), "dot, a number": lambda x: np.dot(x, np.float32(2)), "dot of three axes": lambda x: np.dot(x[None], x.T),
+    "vdot": lambda x: np.vdot(x, x), "tensordot": lambda x: np.tensordot(x, x), "tensordot by axes": lambda x: np.tensordot(x, x, ([1], [1])),
+    "linalg.matmul": lambda x: np.linalg.matmul(x, x.T), "linalg.vecdot": lambda x: np.linalg.vecdot(x, x),
+    "linalg.outer": lambda x: np.linalg.outer(x[0], x[1]), "fft": lambda x: np.fft.fft(x), "rfft2": lambda x: np.fft.rfft2(x),
+    "ifftn": lambda x: np.fft.ifftn(x, norm="ortho"), "fftshift": lambda x: np.fft.fftshift(x, axes=1), "hfft": lambda x: np.fft.hfft(x, 4),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_what_is_made_of_others(no_copies, device_place, name, dtype):
+    host = VALUES[dtype].copy()
+    host[0, 1] = 0
+    x = device_place.put(host)
+    with np.errstate(all="ignore"):
+        wanted = MADE[name](host)
+        found = no_copies(lambda: MADE[name](x))
+    several = isinstance(wanted, (list, tuple))
+    assert several == isinstance(found, (list, tuple)) and (not several or type(found) is type(wanted))
+    for mine, theirs in zip(*((found, wanted) if several else ([found], [wanted])), strict=True):
+        theirs = np.asarray(theirs)
+        got = device_place.get(mine)
+        assert (got.dtype, got.shape) == (theirs.dtype, theirs.shape)
+        np.testing.assert_allclose(
+            got, theirs, rtol=3e-6 if dtype == "float32" else 1e-12, atol=1e-5 if dtype == "float32" else 1e-11
+        )
+
+
+def test_truth_of_two_arrays(device_place):
+    x = np.array([1.0, math.nan, math.inf, 0.0])
+    d = device_place.put(x)
+    for other in (x, x + 1e-9, x[:3], x * -1):
+        o = device_place.put(other)
+        assert np.array_equal(d, o) == np.array_equal(x, other)
+        if other.size == 4:
+            for same_nan in (False, True):
+                assert np.allclose(d, o, equal_nan=same_nan) is np.allclose(x, other, equal_nan=same_nan)
+                np.testing.assert_array_equal(
+                    device_place.get(np.isclose(d, o, equal_nan=same_nan)), np.isclose(x, other, equal_nan=same_nan)
+                )
+    whole = device_place.put(np.array([1, 2, 3]))
+    assert np.array_equal(whole, whole) and np.nan_to_num(whole).dtype == np.int64
+    kept = device_place.put(x.copy())
+    assert np.nan_to_num(kept, copy=False) is kept and device_place.get(kept)[1] == 0

@@ -50,7 +50,11 @@ def refusal(what: str) -> DTypeError:
 
 def _computed(what: str, name: str | None, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """What NumPy calls `what`, computed by the function of that name."""
-    function = None if name is None else _found(name)
+    return _called(what, None if name is None else _found(name), arguments, options)
+
+
+def _called(what: str, function: Callable[..., Any] | None, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """A function's answer; refused where there is none, or with arguments that are NumPy's alone."""
     if function is None:
         raise refusal(what)
     try:
@@ -99,7 +103,11 @@ class Operators:
         answer = protocols.answer(function, arguments, options)
         if answer is not protocols.UNKNOWN:
             return answer
-        return _computed(f"numpy.{function.__name__}", *protocols.of_function(function, arguments, options))
+        what, (name, given, more) = f"numpy.{function.__name__}", protocols.of_function(function, arguments, options)
+        if name is not None:
+            return _computed(what, name, given, more)
+        others: Any = _found("__numpy_functions__") or {}
+        return _called(what, others.get(function), arguments, options)
 
     def __contains__(self, value: Any) -> NoReturn:
         raise refusal("in")
