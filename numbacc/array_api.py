@@ -72,8 +72,8 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: Any = N
         if copy is False:
             raise LayoutError("copy=False: what is not on the GPU is copied there")
         if dtype is None and _is_python(obj):
-            found = np.result_type(np.asarray(obj).dtype)
-            dtype = {"f": float32, "c": complex64}.get(found.kind, found)
+            obj = np.asarray(obj)
+            dtype = {"f": float32, "c": complex64}.get(obj.dtype.kind, obj.dtype)
         return _made.asarray(obj, dtype, device=device)
     wanted = obj.dtype if dtype is None else _dtypes.dtype(dtype)
     if copy is False and wanted != obj.dtype:
@@ -236,7 +236,7 @@ def matrix_transpose(x: Any, /) -> Any:
     """A view with the last two axes exchanged."""
     if x.ndim < 2:
         raise ShapeError(f"x has rank {x.ndim}; it must have 2 axes or more")
-    return x.transpose((*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+    return x.mT
 
 
 def reshape(x: Any, /, shape: Any, *, copy: Any = None) -> Any:
@@ -259,7 +259,7 @@ def roll(x: Any, /, shift: int | tuple[int, ...], *, axis: Any = None) -> Any:
     shifts = shift if isinstance(shift, tuple) else (shift,) * len(axes)
     if len(shifts) != len(axes):
         raise ShapeError(f"shift={shift} is {len(shifts)} numbers for {len(axes)} axes; they must be as many")
-    found = _own.copy(x)
+    found = x if axes else _own.copy(x)
     for by, where in zip(shifts, axes, strict=True):
         start = -by % found.shape[where] if found.shape[where] else 0
         before = (slice(None),) * where
@@ -300,13 +300,7 @@ def expand_dims(x: Any, /, *, axis: int = 0) -> Any:
 
 def moveaxis(x: Any, source: int | Sequence[int], destination: int | Sequence[int], /) -> Any:
     """A view with an axis, or several, elsewhere."""
-    ones, others = (axes_of(axes, x.ndim, "x", "axis") for axes in (source, destination))
-    if len(ones) != len(others):
-        raise ShapeError(f"source names {len(ones)} axes and destination {len(others)}; they must be as many")
-    order = [d for d in range(x.ndim) if d not in ones]
-    for place, axis in sorted(zip(others, ones, strict=True)):
-        order.insert(place, axis)
-    return x.transpose(tuple(order))
+    return _views.moved(x, source, destination)
 
 
 def broadcast_to(x: Any, /, shape: Any) -> Any:

@@ -223,14 +223,6 @@ def array_equal(a1: Any, a2: Any) -> bool:
     return np.shape(a1) == np.shape(a2) and bool(ew.all(ew.equal(a1, a2)))
 
 
-def cumulative_sum(x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Any:
-    return xp.cumulative_sum(x, axis=axis, dtype=dtype, include_initial=include_initial)
-
-
-def cumulative_prod(x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Any:
-    return xp.cumulative_prod(x, axis=axis, dtype=dtype, include_initial=include_initial)
-
-
 #: NumPy's function -> what computes it.
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     **{
@@ -238,18 +230,18 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
         for each in (
             zeros_like, ones_like, empty_like, full_like, dot, inner, outer, vdot, tensordot, flip, rot90, roll, tile,
             repeat, vstack, hstack, dstack, column_stack, array_split, split, hsplit, broadcast_arrays, meshgrid, diff,
-            count_nonzero, ptp, average, nan_to_num, isclose, allclose, array_equal, cumulative_sum, cumulative_prod,
+            count_nonzero, ptp, average, nan_to_num, isclose, allclose, array_equal,
         )
     },
     np.atleast_1d: _of_rank_1, np.atleast_2d: _of_rank_2, np.atleast_3d: _of_rank_3,
     np.fliplr: lambda m: flip(m, 1), np.flipud: lambda m: flip(m, 0),
     np.vsplit: lambda ary, indices_or_sections: split(ary, indices_or_sections, 0),
-    np.matrix_transpose: lambda x, /: xp.matrix_transpose(x), np.astype: lambda x, dtype, /: ew.astype(x, dtype),
-    np.unstack: lambda x, /, *, axis=0: xp.unstack(x, axis=axis),
-    np.linalg.matmul: lambda x1, x2, /: xp.matmul(x1, x2), np.linalg.outer: lambda x1, x2, /: outer(x1, x2),
+    np.matrix_transpose: xp.matrix_transpose, np.astype: lambda x, dtype, /: ew.astype(x, dtype),
+    np.unstack: xp.unstack, np.cumulative_sum: xp.cumulative_sum, np.cumulative_prod: xp.cumulative_prod,
+    np.linalg.matmul: xp.matmul, np.linalg.outer: lambda x1, x2, /: outer(x1, x2),
     np.linalg.tensordot: lambda x1, x2, /, *, axes=2: tensordot(x1, x2, axes),
-    np.linalg.vecdot: lambda x1, x2, /, *, axis=-1: xp.vecdot(x1, x2, axis=axis),
-    np.linalg.matrix_transpose: lambda x, /: xp.matrix_transpose(x),
+    np.linalg.vecdot: xp.vecdot,
+    np.linalg.matrix_transpose: xp.matrix_transpose,
     **{
         getattr(np.fft, name): getattr(fft, name)
         for name in fft.__all__

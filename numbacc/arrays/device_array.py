@@ -97,8 +97,7 @@ class DeviceArray(Operators, NumbaArray):
         """As `array[item]`: an element is read on `stream`, which a view is bound to; 0 stands for the array's own."""
         part = self._at(item)
         # As in NumPy: with None or ... it is an array, of rank 0.
-        is_array = any(each is None or each is Ellipsis for each in views.index_parts(item))
-        if part.ndim == 0 and self.ndim and not is_array:
+        if part.ndim == 0 and self.ndim and not any(e is None or e is Ellipsis for e in views.index_parts(item)):
             return part._copy_to_host(None, part._handle(stream), "reading an element")[()]
         return part.bind(stream) if is_given(stream) else part
 

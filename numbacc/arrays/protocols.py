@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..base.dtypes import info
-from ..base.layout import normalize_axis
+from ..base.layout import axes_of, normalize_axis
+from ..errors import ShapeError
 
 #: Operator -> what computes it; with reflected and in-place forms.
 OPERATORS = {
@@ -132,11 +133,15 @@ def expanded(x: Any, axis: int) -> Any:
     return x[(slice(None),) * where + (None,)]
 
 
-def moved(x: Any, source: int, destination: int) -> Any:
-    one, other = (normalize_axis(axis, x.ndim, "the array") for axis in (source, destination))
-    order = [d for d in range(x.ndim) if d != one]
-    order.insert(other, one)
-    return x.transpose(order)
+def moved(x: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
+    """A view of x with an axis, or several, elsewhere."""
+    ones, others = (axes_of(axes, x.ndim, "x", "axis") for axes in (source, destination))
+    if len(ones) != len(others):
+        raise ShapeError(f"source names {len(ones)} axes and destination {len(others)}; they must be as many")
+    order = [d for d in range(x.ndim) if d not in ones]
+    for place, axis in sorted(zip(others, ones, strict=True)):
+        order.insert(place, axis)
+    return x.transpose(tuple(order))
 
 
 def repeated(x: Any, shape: tuple[int, ...]) -> Any:

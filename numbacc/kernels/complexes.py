@@ -6,8 +6,9 @@ import cmath
 import math
 
 from .arithmetic import rint
+from .functions import LN_2
 
-LN_2, LOG2_E, LOG10_E = 0.6931471805599453, 1.4426950408889634, 0.4342944819032518
+LOG2_E, LOG10_E = 1.4426950408889634, 0.4342944819032518
 
 
 def sign_complex(x):

@@ -195,7 +195,7 @@ OURS: dict[Any, Any] = {
 }
 
 
-def is_derived(function: Any) -> bool:
+def has_derivative(function: Any) -> bool:
     """Whether the derivative of a function is known that is noted as a whole."""
     return function in RULES or (function in WHOLES and WHOLES[function].gradients is not None)
 

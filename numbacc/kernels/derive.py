@@ -17,7 +17,7 @@ from types import FunctionType
 from typing import Any
 
 from . import derivatives
-from .symbols import Symbol, order, traced
+from .symbols import Symbol, is_derived, order, traced
 from .texts import ScalarText, told
 from .wholes import WHOLES
 
@@ -130,7 +130,7 @@ def _gradients(results: Sequence[Any], seeds: Sequence[Any], arguments: Sequence
         if symbol.made in WHOLES:
             whole = WHOLES[symbol.made]
             terms = [
-                0.0 if gradient is None or not _is_derived(part) else symbol.trace.note(gradient, own, *symbol.parts)
+                0.0 if gradient is None or not is_derived(part) else symbol.trace.note(gradient, own, *symbol.parts)
                 for gradient, part in zip(whole.gradients or (), symbol.parts, strict=True)
             ]
             if whole.is_choosing:
@@ -158,10 +158,6 @@ def _times(one: Any, other: Any) -> Any:
     if _is(other, -1.0):
         return -one
     return one * other
-
-
-def _is_derived(part: Any) -> bool:
-    return isinstance(part, Symbol) and part.is_derived
 
 
 def _is(value: Any, number: float) -> bool:

@@ -119,9 +119,7 @@ class Trace:
 
     def note(self, made: Any, *parts: Any) -> Any:
         """What an operator or function makes of symbols and numbers."""
-        return self._symbol(
-            made, tuple([_plain(part, "computes with") for part in parts]), any(map(_is_derived, parts))
-        )
+        return self._symbol(made, tuple([_plain(part, "computes with") for part in parts]), any(map(is_derived, parts)))
 
     def decide(self, condition: Symbol) -> bool:
         """Which way is taken: that of the script, else the first."""
@@ -202,7 +200,8 @@ def _plain(part: Any, does: str) -> Any:
     raise TypeError(f"it {does} a {type(part).__name__}, which is not a real number")
 
 
-def _is_derived(part: Any) -> bool:
+def is_derived(part: Any) -> bool:
+    """Whether it is a symbol whose derivative is wanted."""
     return isinstance(part, Symbol) and part.is_derived
 
 
@@ -242,19 +241,19 @@ def _of_symbols(value: Any, trace: Trace) -> Any:
 def _noting(function: Any, trace: Trace) -> Callable[..., Any]:
     """The function of numbers that notes a call where these are symbols."""
     noted = derivatives.OURS.get(function, function)
-    count, has_rule = derivatives.numbers_of(noted), derivatives.is_derived(noted)
+    count, has_rule = derivatives.numbers_of(noted), derivatives.has_derivative(noted)
     of_numbers = known_math(function) if getattr(function, "__module__", "") == "math" else function
 
     def call(*parts: Any, **more: Any) -> Any:
         if not any(isinstance(part, Symbol) for part in (*parts, *more.values())):
             found = of_numbers(*parts, **more)
             return Known(found) if isinstance(found, (float, np.floating)) else found
-        if noted in WHOLES and not has_rule and any(map(_is_derived, parts)):
+        if noted in WHOLES and not has_rule and any(map(is_derived, parts)):
             return copied(noted, lambda each: each if each is noted else _of_symbols(each, trace))(*parts)
         name = f"{getattr(function, '__module__', 'numpy')}.{function.__name__}"
         fits = len(parts) == count and not more
         of = "" if fits or count is None else f" of {len(parts) + len(more)} numbers"
-        if any(map(_is_derived, parts)) and not (fits and has_rule):
+        if any(map(is_derived, parts)) and not (fits and has_rule):
             raise TypeError(f"no derivative of {name}{of} is known")
         if not fits:
             raise TypeError(f"it calls {name}{of}, which kernels do not have")

@@ -6,7 +6,7 @@ Both sides of every branch are computed, and chosen from element by element.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -44,8 +44,8 @@ def vectorized(
     """
     with told(f"{name} has no form for arrays", function):
         noted = traced(function, most=_MOST_WAYS)
-        exact = _written(*noted, f"<arrays of {name!r}>")
-        rounded = _written(*noted, f"<arrays of {name!r}>", _single) if rounds_numbers else exact
+        computed = lru_cache(partial(_written, *noted, f"<arrays of {name!r}>"))
+        computed(float)  # what cannot be written fails here
 
     def of_arrays(*operands: Any) -> tuple[Array, ...]:
         given = [np.asarray(operand) for operand in operands]
@@ -54,13 +54,12 @@ def vectorized(
         if is_single:
             with np.errstate(over="ignore"):
                 given = [x.astype(np.float32, copy=False) for x in given]
-        computed = rounded if is_single else exact
-        shape = np.broadcast_shapes(*(x.shape for x in given))
+        compute, shape = computed(_single if is_single else float), np.broadcast_shapes(*(x.shape for x in given))
 
         def piece(*parts: Array) -> tuple[Array, ...]:
             wide = iter(parts)
             numbers = [np.asarray(next(wide) if x.ndim else x, np.float64) for x in given]
-            return tuple([_new(y, parts[0].shape if parts else ()) for y in computed(*numbers)])
+            return tuple([_new(y, parts[0].shape if parts else ()) for y in compute(*numbers)])
 
         # Numbers stay such, so that what is computed of them alone is computed once.
         arrays = [np.broadcast_to(x, shape) for x in given if x.ndim]

@@ -32,15 +32,21 @@ def run(case):
         case.refused(error)
 
 
+def kernel_call(case, smooth):
+    """A drawn formula's kernel, arguments for it, options as they are given and by name, what Python makes of them."""
+    drawing = Drawing(case, smooth=smooth)
+    ours, pythons = defined(case, drawing)
+    args = Given(case, drawing.count, smooth)
+    more, options, theirs = call_options(case, drawing)
+    found = computed(pythons, args.elements(), args.eps, drawing.count, **theirs)
+    return drawing, ew.kernel(ours), args, more, options, theirs, found
+
+
 # ---------------------------------------------------------------- values
 
 
 def values(case):
-    drawing = Drawing(case)
-    ours, pythons = defined(case, drawing)
-    made, args = ew.kernel(ours), Given(case, drawing.count, False)
-    more, options, theirs = call_options(case, drawing)
-    found = computed(pythons, args.elements(), args.eps, drawing.count, **theirs)
+    drawing, made, args, more, options, theirs, found = kernel_call(case, False)
     if found is None:
         return
     names = ["bool" if is_truth else args.common for is_truth in drawing.truths]
@@ -73,11 +79,7 @@ def values(case):
 
 
 def gradients(case):
-    drawing = Drawing(case, smooth=True)
-    ours, pythons = defined(case, drawing)
-    made, args = ew.kernel(ours), Given(case, drawing.count, True)
-    more, options, theirs = call_options(case, drawing)
-    found = computed(pythons, args.elements(), args.eps, drawing.count, **theirs)
+    drawing, made, args, more, options, _, found = kernel_call(case, True)
     if found is None:
         return
     dys = [operand(case, args.shape, args.common) for _ in drawing.truths]
