@@ -14,6 +14,7 @@ from skips import skip, skip_if
 from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
 from numbacc.base.layout import MAX_RANK
+from numbacc.device import launch
 from numbacc.kernels.formulas import FORMULAS, SUM
 from numbacc.kernels.specs import TILE, TILE_STEP, VECTOR_BYTES, KernelSpec, compute_dtype
 
@@ -301,3 +302,45 @@ def test_machine_code_is_made_without_a_gpu(algorithm, formula, dtype, options, 
     entry, cubin = ptx.cubin(ptx.spec(algorithm, formula, dtype, **options), capability)
     assert cubin.startswith(b"\x7fELF")
     assert entry.encode() in cubin
+
+
+#: A kernel that calls a function of 150 numbers under way at once.
+_CALLING = """
+.version 8.0
+.target sm_90
+.address_size 64
+.weak .func (.param .f32 result) gather(.param .u64 from) {{
+    .reg .u64 %p; .reg .f32 %r<151>;
+    ld.param.u64 %p, [from];
+    {loads}
+    bar.sync 0;
+    mov.f32 %r150, 0f00000000;
+    {sums}
+    st.param.f32 [result], %r150;
+    ret;
+}}
+.visible .entry kernel(.param .u64 x) .maxntid 128, 1, 1 .minnctapersm 8 {{
+    .reg .u64 %x; .reg .f32 %y;
+    ld.param.u64 %x, [x];
+    {{
+        .param .u64 from; .param .f32 result;
+        st.param.u64 [from], %x;
+        call.uni (result), gather, (from);
+        ld.param.f32 %y, [result];
+    }}
+    st.global.f32 [%x], %y;
+    ret;
+}}
+""".format(
+    loads="\n".join(f"ld.volatile.global.f32 %r{k}, [%p+{4 * k}];" for k in range(150)),
+    sums="\n".join(f"fma.rn.f32 %r150, %r150, %r150, %r{k};" for k in reversed(range(150))),
+)
+
+
+def test_functions_that_stay_functions_keep_to_the_kernels_registers(monkeypatch):
+    """Of formulas so long that the compiler does not write them out where they are called."""
+    monkeypatch.setattr(launch, "ptx_of", lambda spec, capability: (_CALLING, "kernel"))
+    assert launch.compile_cubin(ptx.spec("vector", FORWARD, "float32"), H200)[1].startswith(b"\x7fELF")
+    monkeypatch.setattr(launch, "most_registers", lambda spec, text: None)
+    with pytest.raises(Exception, match="regcount"):
+        launch.compile_cubin(ptx.spec("vector", FORWARD, "float32"), H200)

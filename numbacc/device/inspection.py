@@ -195,7 +195,7 @@ def _figures(kernel: Any, capability: tuple[int, int]) -> tuple[str | None, _Usa
         return None, _NOT_KNOWN, "the simulator compiles nothing"
     try:
         from ..base import _numba
-        from .launch import ptx_of
+        from .launch import most_registers, ptx_of
 
         with _numba.pretending(None if has_gpu() else capability):
             ptx, _ = ptx_of(kernel, capability)
@@ -204,7 +204,9 @@ def _figures(kernel: Any, capability: tuple[int, int]) -> tuple[str | None, _Usa
     try:
         from cuda.core import Linker, LinkerOptions, ObjectCode
 
-        options = LinkerOptions(arch="sm_{}{}".format(*capability), ptxas_options=["-v"])
+        arch = "sm_{}{}".format(*capability)
+        most = most_registers(kernel, ptx)
+        options = LinkerOptions(arch=arch, max_register_count=most, ptxas_options=["-v"])
         linker = Linker(ObjectCode.from_ptx(ptx.encode()), options=options)
         linker.link("cubin")
         return ptx, _usage(linker.get_info_log()), ""
@@ -213,10 +215,10 @@ def _figures(kernel: Any, capability: tuple[int, int]) -> tuple[str | None, _Usa
 
 
 def _usage(log: str) -> _Usage:
-    """What a kernel uses, as the assembler's log has it."""
+    """What a kernel uses, with the functions it calls, as the assembler's log has it."""
     registers = re.search(r"Used (\d+) registers", log)
-    stack = re.search(r"(\d+) bytes stack frame", log)
+    stack = re.findall(r"(\d+) bytes stack frame", log)
     spilled = re.findall(r"(\d+) bytes spill", log)
-    if registers is None or stack is None:
+    if registers is None or not stack:
         raise ValueError("its log says nothing of registers")
-    return int(registers.group(1)), int(stack.group(1)), sum(map(int, spilled))
+    return int(registers.group(1)), sum(map(int, stack)), sum(map(int, spilled))

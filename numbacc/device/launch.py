@@ -25,7 +25,7 @@ from numbacc_bindings.driver import (
 from ..base.codes import check_count
 from ..base.dtypes import TABLE
 from ..kernels.row_specs import ROW_BLOCKS
-from ..kernels.specs import LaunchOrder, Limits
+from ..kernels.specs import MOST_REGISTERS, REGISTERS, LaunchOrder, Limits, launch_bounds
 from . import kernel_cache, native, runtime
 from .builtin import bound_to_arrays
 from .contexts import relaxed
@@ -70,16 +70,28 @@ def compile_cubin(spec: Any, capability: tuple[int, int]) -> tuple[str, bytes]:
     from cuda.core import Program, ProgramOptions
 
     ptx, entry = ptx_of(spec, capability)
-    options = ProgramOptions(arch="sm_{}{}".format(*capability))
+    options = ProgramOptions(arch="sm_{}{}".format(*capability), max_register_count=most_registers(spec, ptx))
     return entry, bytes(Program(ptx, "ptx", options).compile("cubin").code)
 
 
 def ptx_of(spec: Any, capability: tuple[int, int]) -> tuple[str, str]:
     """(PTX, entry point) of a kernel for a compute capability. Needs no GPU."""
     from ..base import _numba
-    from ..kernels import registry, specs
+    from ..kernels import registry
 
-    return _numba.compile_ptx(registry.make(spec), registry.signature(spec), capability, specs.launch_bounds(spec))
+    return _numba.compile_ptx(registry.make(spec), registry.signature(spec), capability, launch_bounds(spec))
+
+
+def most_registers(spec: Any, ptx: str) -> int | None:
+    """What the assembler must be told of registers; None where the kernel's own bounds say it.
+
+    They say nothing of functions that the compiler has left functions, for their length: these may take no more than
+    the kernel that calls them.
+    """
+    if ".func" not in ptx:
+        return None
+    threads, blocks = launch_bounds(spec)
+    return min(REGISTERS // (threads * blocks), MOST_REGISTERS)
 
 
 class Launcher:

@@ -6,13 +6,12 @@ from math import prod
 from typing import NamedTuple
 
 from ..base.dtypes import TABLE
+from .specs import MOST_REGISTERS, REGISTERS
 
 #: Threads of a block.
 DEPTHWISE_THREADS = 128
 #: Threads of a block of `combine` that have one element, each some of its parts.
 COMBINE_PARTS = 16
-#: Registers of a multiprocessor, and of a thread, at most.
-_REGISTERS, _MOST = 65536, 255
 #: Registers of a thread for addresses, counters and predicates, about.
 _OTHERS = 36
 #: Registers for weights that are kept, at most.
@@ -110,10 +109,9 @@ class DepthwiseSpec(NamedTuple):
             others = prod(self.taps) if self.keeps_weights else self._overlap * self.taps[1]
         # Beside x "filter" walks through dy.
         addresses = 2 * (len(meetings(self, 1)) + self.tile[1]) * (self.algorithm == "filter")
-        registers = min(
-            self._words(self.sums + self.width * (len(meetings(self, 1)) + others)) + addresses + _OTHERS, _MOST
-        )
-        return DEPTHWISE_THREADS, max(min(_REGISTERS // (registers * DEPTHWISE_THREADS), 8), 2)
+        numbers = self.sums + self.width * (len(meetings(self, 1)) + others)
+        registers = min(self._words(numbers) + addresses + _OTHERS, MOST_REGISTERS)
+        return DEPTHWISE_THREADS, max(min(REGISTERS // (registers * DEPTHWISE_THREADS), 8), 2)
 
     @property
     def sources(self) -> tuple[str, ...]:

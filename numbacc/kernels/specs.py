@@ -22,6 +22,8 @@ MAX_THREADS = 128
 #: Threads of a block, and blocks that fit a multiprocessor together: the compiler gets 64 registers per thread. Left
 #: to itself it takes fewer, for more blocks, and runs slower by up to 4 %.
 LAUNCH_BOUNDS = (MAX_THREADS, 8)
+#: Registers of a multiprocessor, and of a thread, at most.
+REGISTERS, MOST_REGISTERS = 65536, 255
 #: Threads of a warp.
 WARP = 32
 #: Bits of the numbers whose results `tabulated` keeps in shared memory; bytes of all of them.
