@@ -16,7 +16,7 @@ from numbacc import elementwise as ew
 from numbacc.base.dispatch import has_gpu, launching_by, simulated
 from numbacc.compiling import Noted, _dense
 from numbacc.device import row_kernels
-from numbacc.elementwise import indexing, positions
+from numbacc.elementwise import caching, indexing, positions
 
 DTYPES = ["float32", "float64", "float16", ml_dtypes.bfloat16, "int8", "uint8", "int64", "bool", "complex64"]
 #: Where what is made is made: here without a GPU, there with one.
@@ -201,9 +201,17 @@ def test_rows_of_a_table(place):
         np.testing.assert_array_equal(place.get(ew.take(here, place.put(tokens), axis=0)), table[tokens][..., 1:])
 
 
-def test_rows_of_a_table_by_several_accesses_a_thread(place, monkeypatch):
+@pytest.fixture(params=[1, row_kernels._MANY])
+def threads(request, monkeypatch):
+    """How many fill a GPU: few, so that some are left, and as many as do."""
+    monkeypatch.setattr(row_kernels, "_MANY", request.param)
+    caching.plans.clear()
+    yield
+    caching.plans.clear()
+
+
+def test_rows_of_a_table_by_several_accesses_a_thread(place, threads):
     """As where there are threads enough; of lengths with two, four and no equal parts."""
-    monkeypatch.setattr(row_kernels, "_MANY", 1)
     rng = np.random.default_rng(0)
     for columns in (32, 48, 24, 17):
         table, tokens = rng.normal(size=(9, columns)).astype(np.float32), rng.integers(-9, 11, (3, 2))
@@ -213,6 +221,26 @@ def test_rows_of_a_table_by_several_accesses_a_thread(place, monkeypatch):
             here, out = place.put(table)[:, start:], place.empty((3, 2, columns - start), np.dtype(np.float32))
             ew.take(here, place.put(tokens), axis=0, out=out.view)
             np.testing.assert_array_equal(out.now(), wanted[..., start:])
+
+
+def test_elements_of_any_axis(place, threads):
+    """One index for many elements or one for each, of arrays that lie one way or another, also of many threads."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(8, 4, 16)).astype(np.float32)
+    ways = [lambda a: a, lambda a: a[::-1, :, ::-1], lambda a: a.transpose(2, 0, 1), lambda a: a[:, :, ::2]]
+    for way in ways:
+        here, there = way(x), way(place.put(x))
+        for axis in range(3):
+            tokens = rng.integers(-here.shape[axis], here.shape[axis], (2, 8))
+            found = place.get(ew.take(there, place.put(tokens), axis=axis))
+            np.testing.assert_array_equal(found, np.take(here, tokens, axis), err_msg=f"axis {axis}")
+            along = rng.integers(-here.shape[axis], here.shape[axis], here.shape)
+            for many_or_one in (along, along[:1], along[..., :1]):
+                if many_or_one.shape[axis] == 1:
+                    continue
+                found = place.get(ew.take_along_axis(there, place.put(many_or_one), axis=axis))
+                wanted = np.take_along_axis(here, many_or_one, axis)
+                np.testing.assert_array_equal(found, wanted, err_msg=f"along axis {axis}")
 
 
 def test_indices_beyond_the_end(place):

@@ -101,15 +101,17 @@ def gather_launcher(length: int, apart: int, spec: Any, given: Given) -> Any:
     if len(merged.shape) == 1:
         merged = Merged((1, *merged.shape), tuple((0, *step) for step in merged.strides))
     (*outer, columns), (source, index, target) = merged.shape, merged.strides
-    width = 1
-    if source[-1] == target[-1] == 1 and not index[-1]:
+    width, is_straight = 1, source[-1] == target[-1] == 1 and not index[-1]
+    if is_straight:
         alignments = alignments_of(spec, given.alignment)
         distances = (columns, apart, *source[:-1], *target[:-1])
         width = gcd(VECTOR_BYTES, alignments[0], alignments[2], *(size * n for n in distances)) // size
     width = max(width, 1)
     rows, items = prod(outer), columns // width
-    # Several accesses a thread hide how long an index and what it names take, where threads are left to fill a GPU.
-    pieces = next(n for n in (4, 2, 1) if n == 1 or (items % n == 0 and rows * items >= n * _MANY))
+    # Several accesses a thread, by one index, hide how long that and what it names take, where threads are left to fill
+    # a GPU.
+    most = min(rows * items // _MANY, 4) if is_straight else 1
+    pieces = next(n for n in (4, 2, 1) if n == 1 or (n <= most and items % n == 0))
     grid, block = row_grid(items // pieces, rows, 1)
     scalars = (rows, columns, columns // pieces, length, apart, 1)
     geometry = Geometry("gather", grid, block, tuple(outer), scalars, width, pieces * width)

@@ -17,6 +17,7 @@ from conftest import poisoned
 import numbacc
 
 from .case import Case
+from .large import as_if_large
 from .operands import FuzzPlace
 
 _LIBRARY = os.path.dirname(numbacc.__file__)
@@ -74,7 +75,8 @@ class Worker:
         os.pwrite(self._progress, f"{family} {seed}".ljust(80).encode(), 0)
         case, start = Case(family, seed, self.place), time.perf_counter()
         try:
-            self._run[family](case)
+            with as_if_large(case):
+                self._run[family](case)
         except Exception as error:
             self.failed(case, error)
         self.used[family] += time.perf_counter() - start

@@ -1,0 +1,62 @@
+"""Cases whose small arrays are worked on as large ones are: what a size decides is decided as if it were reached."""
+
+from __future__ import annotations
+
+import importlib
+import zlib
+from contextlib import ExitStack, contextmanager
+from unittest import mock
+
+import numpy as np
+
+import numbacc
+from numbacc.elementwise import caching
+from numbacc.gemm import epilogue_plans
+
+#: What large arrays, or many, bring about -> constants of numbacc's modules that say from where on.
+_WAYS = {
+    "rows share the grid's blocks": {"device.geometry._MAX_GRID_Y": 1},
+    "threads are many": {"device.row_kernels._MANY": 1},
+    "rows are in shared memory": {"device.row_geometry._REGISTER_THREADS": 0},
+    "rows are long and few": {"device.row_geometry._LONG_BYTES": 1},
+    "blocks are busy": {"device.row_geometry._BUSY": 0, "device.row_geometry._BUSY_BLOCKS": 0},
+    "losses are many": {"elementwise.loss_steps._ROWS": 1},
+    "few blocks share sums": {"device.fold_geometry._BLOCKS": 8},
+    "many blocks share sums": {"device.fold_geometry._BLOCKS": 1 << 20},
+    "columns are many": {"device.scan_geometry._BLOCKS": 8},
+    "columns are few": {"device.scan_geometry._FEW": 1 << 30},
+    "lists have several tables": {"device.list_tables.MOST_TABLES": 2},
+    "images are many": {"conv.depthwise._BUSY": 0, "conv.depthwise._BLOCKS": 1},
+    "products are few": {"attention.unfused._PRODUCTS": 1 << 10},
+    "draws come in pieces": {"random.executables.PIECE": 1 << 6},
+}
+#: Families whose plans are cached with what a library chose, and are forgotten for their own cases alone.
+_APART = ("conv", "attention", "random", "fft")
+
+
+@contextmanager
+def as_if_large(case):
+    """One case of four runs inside as large ones do, in ways that its seed decides."""
+    rng = np.random.default_rng([case.seed, zlib.crc32(case.family.encode()), 1])
+    ways = [way for way in _WAYS if rng.random() < 0.4] if rng.random() < 0.25 else []
+    if not ways:
+        yield
+        return
+    case.note(f"as if {', '.join(ways)}")
+    with ExitStack() as patches:
+        patches.callback(_forget, case.family)
+        _forget(case.family)
+        for path, value in ((path, value) for way in ways for path, value in _WAYS[way].items()):
+            module, name = path.rsplit(".", 1)
+            patches.enter_context(mock.patch.object(importlib.import_module(f"numbacc.{module}"), name, value))
+        yield
+
+
+def _forget(family):
+    """Forget plans, which others decided than those that are patched now."""
+    caching.plans.clear()
+    epilogue_plans.plans.clear()
+    numbacc.gated.cache_clear()
+    for name in _APART:
+        if family.startswith(name):
+            getattr(numbacc, name).cache_clear()
