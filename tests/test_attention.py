@@ -21,8 +21,7 @@ pytestmark = pytest.mark.usefixtures("poison")
 
 @given(case=attention_oracle.cases(longest=4 if simulated() else 9), layout=st.sampled_from(["BHSD", "BSHD"]))
 def test_random(place, case, layout):
-    is_refused = place.name == "gpu" and case.dropout and case.keys % 8 and case.dtype.itemsize == 2
-    Call(place, case, layout, bias_grad=not is_refused).check()
+    Call(place, case, layout).check()
 
 
 @given(data=st.data())
@@ -102,9 +101,6 @@ def test_companions_of_other_dtypes(place, dtype):
     arrays, options = call.views("q", "k", "v"), {"bias": bias}
     o, stats = attention.forward(*arrays, **options, return_stats=True)
     grads = attention.backward(*call.views("do"), *arrays, o, stats, **options, bias_grad=True)
-    if place.is_device:
-        info = attention.backward_plan(*call.views("do"), *arrays, o, stats, **options, bias_grad=True).info
-        assert "unfused" in info.algorithm or place.is_slow
     found = {"o": place.get(o), "stats": place.get(stats)}
     found |= {name: place.get(each) for name, each in zip(("dq", "dk", "dv", "dbias"), grads, strict=True)}
     assert found["dbias"].dtype == np.float32 and found["dbias"].shape == case.bias

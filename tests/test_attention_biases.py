@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from attention_call import Call, small
-from attention_oracle import HALF, SINGLE
+from attention_oracle import BFLOAT16, HALF, SINGLE
+from skips import skip
 
 pytestmark = pytest.mark.usefixtures("poison")
 
@@ -18,6 +19,19 @@ def test_biases_are_repeated_along_any_axes(place, dtype, repeated, gradient):
     shape = tuple(1 if axis in repeated else n for axis, n in enumerate(whole))
     sizes = {"queries": whole[2], "keys": whole[3], "width": 32, "value_width": 32}
     Call(place, small(dtype=dtype, bias=shape, **sizes), bias_grad=gradient).check()
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.25])
+@pytest.mark.parametrize("dtype", [HALF, BFLOAT16], ids=str)
+@pytest.mark.parametrize("batch, heads", [(2, 2), (1, 2), (2, 1), (1, 1)])
+@pytest.mark.parametrize("keys", [7, 71, 72, 205])
+def test_gradients_of_any_number_of_keys(place, dtype, batch, heads, keys, dropout):
+    """Whose rows start anywhere: cuDNN takes no gaps behind them."""
+    if place.is_slow and keys > 7:
+        skip("slow")
+    queries = 5 if place.is_slow else 67
+    shape, sizes = (batch, heads, queries, keys), {"queries": queries, "keys": keys, "width": 32, "value_width": 32}
+    Call(place, small(dtype=dtype, bias=shape, batch=2, heads=2, dropout=dropout, **sizes)).check()
 
 
 def test_a_bias_that_is_copied_keeps_to_the_limit(device_place):

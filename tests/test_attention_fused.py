@@ -269,6 +269,15 @@ def test_gradients_of_repeated_biases_are_asked_for(bias_shape):
     assert (*bias_shape[:2], 128, 256) in [graph.tensors[k].shape for k in graph.memory]
 
 
+@pytest.mark.parametrize("bias_shape", [(2, 8, 128, 255), (1, 8, 128, 255), (2, 1, 1, 255)])
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+@pytest.mark.parametrize("device", ["A100", "H200"])
+def test_gradients_of_biases_of_an_odd_number_of_keys(planner, bias_shape, dropout, device):
+    options = {"direction": "backward", "bias_shape": bias_shape, "bias_grad": True, "dropout": dropout}
+    found = plan(device, k=(2, 8, 255, 64), **options)
+    assert found, found.reason
+
+
 def test_gradients_in_slices_are_asked_for_as_they_are_called(planner):
     asked = {"direction": "backward", "deterministic": True}
     whole = plan("H200", **asked)

@@ -181,9 +181,11 @@ def test_attention_that_is_right_is_called_so_and_what_is_wrong_is_not(case):
     right, over = judged()
     assert right and 0 < over <= 1
     for name in work.wanted:
-        if name == "stats" or ("one " in kind_of(case) and name in ("dq", "dk")):
-            continue  # one key that is seen has all weight, whatever the query
         spoilt = found[name].copy()
+        # One key that is seen has all weight, whatever the query, and a row's slopes add up to 0.
+        is_nothing = np.abs(spoilt.astype(np.float64)).max() < 2**-4
+        if name == "stats" or (is_nothing and name in ("dq", "dk", "dbias")):
+            continue
         place = np.unravel_index(np.abs(spoilt.astype(np.float64)).argmax(), spoilt.shape)
         for wrong in (np.nan, 0):
             spoilt[place] = wrong

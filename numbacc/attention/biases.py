@@ -49,7 +49,7 @@ def summed(stage: Stage, name: str) -> Array:
     """The gradient of a bias before it is added up along queries, and keys: a kernel of ours does that in the end."""
     own, found, compute = stage.arrays[name], stage.problem.geometry, stage.problem.compute
     shape = (*own.lies.shape[:2], found.queries, found.keys)
-    whole = stage.part(f"{name}_whole", shape, stage.problem.dtype, ALIGNED)
+    whole = stage.part(f"{name}_whole", shape, stage.problem.dtype)
     axes = tuple(axis for axis in (2, 3) if own.lies.shape[axis] < shape[axis])
     kept = [axis for axis in range(4) if axis not in axes]
     sizes, steps = ([each[axis] for axis in kept] for each in (own.lies.shape, own.lies.strides))

@@ -148,10 +148,14 @@ class Fused:
             array = biases.summed(stage, name) if is_output else biases.spread(stage, name, self.is_backward)
         elif is_output and array.lies.dtype != self.problem.dtype:
             # cuDNN gives a bias's gradient in no other dtype than q's.
-            own, array = array, stage.part(name, array.lies.shape, self.problem.dtype, ALIGNED)
+            own, array = array, stage.part(name, array.lies.shape, self.problem.dtype)
             stage.behind.append(Step(stage.mapped(FORMULAS["copy"], array, own), (array.number, own.number)))
-        if not (stage.is_aligned(array) and _fits(array.lies)):
-            array = stage.returned(name) if is_output else stage.copied(name)
+        # Of a gradient cuDNN takes no gaps behind rows, wherever these then start; and where a bias is of one query and
+        # one key, 9.19 reads it as if it had none, either.
+        is_gapless = is_output or (self.is_backward and array.lies.shape[2:] == (1, 1))
+        if not (stage.is_aligned(array) and (is_dense if is_gapless else _fits)(array.lies)):
+            pitch = 1 if is_gapless else ALIGNED
+            array = stage.returned(name, pitch=pitch) if is_output else stage.copied(name, pitch=pitch)
         self._take(name, array, _form(array.lies))
 
     def _outputs_forward(self) -> None:

@@ -127,24 +127,26 @@ class Stage:
             self.copy(source, array)
         return array
 
-    def copied(self, name: str, width: int = 0, sign: int = 1) -> Array:
-        """A copy without gaps of an input times a sign, rows from multiples of 16 bytes on, behind them zeros up to a
-        width.
+    def copied(self, name: str, width: int = 0, sign: int = 1, pitch: int = ALIGNED) -> Array:
+        """A copy without gaps of an input times a sign, rows from multiples of `pitch` bytes on, behind them zeros up
+        to a width.
         """
         source = self.arrays[name]
         *rest, last = source.lies.shape
-        target = self.part(name, (*rest, width or last), source.lies.dtype, 16)
+        target = self.part(name, (*rest, width or last), source.lies.dtype, pitch)
         if width > last or not sign:
             self.zero(target)
         if sign:
             self.copy(source, target, sign)
         return target
 
-    def returned(self, name: str, width: int = 0, sign: int = 1) -> Array:
-        """Scratch memory for an output, which is copied to it in the end, times a sign; rows are of a width."""
+    def returned(self, name: str, width: int = 0, sign: int = 1, pitch: int = ALIGNED) -> Array:
+        """Scratch memory for an output, which is copied to it in the end, times a sign; rows are of a width, and start
+        at multiples of `pitch` bytes.
+        """
         own = self.arrays[name]
         *rest, last = own.lies.shape
-        made = self.part(name, (*rest, width or last), own.lies.dtype, 16)
+        made = self.part(name, (*rest, width or last), own.lies.dtype, pitch)
         if not sign:
             self.behind.append(Step(ZeroBytes(made.lies.high, self.device), (made.number,)))
         part = cropped(made.lies, own.lies.shape)
