@@ -268,6 +268,18 @@ def test_what_follows_of_arrays_that_lie(place, lying, activation):
         Call(place, case, {"bias": {"steps": (0,)}}).check()
 
 
+@pytest.mark.parametrize("dtype", [SINGLE, DOUBLE, BFLOAT16], ids=str)
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("groups", [1, 2])
+@each_direction
+def test_one_channel_lies_anywhere(place, direction, groups, layout, dtype):
+    """Where the step between channels says nothing, and cuDNN may take it for what it is not."""
+    case = float_case(direction, layout, dtype, groups=groups, channels=1, filters=3)
+    for order in ((1, 2, 3, 0), (2, 3, 1, 0), (3, 2, 0, 1), (0, 2, 1, 3)):
+        for named in (("x", "w", "dy", "out"), ("x",), ("w",), ("out",)):
+            Call(place, case, {name: {"order": order} for name in named}).check()
+
+
 @pytest.mark.parametrize("axis", range(4))
 @each_direction
 def test_broadcast_operands(place, direction, axis):

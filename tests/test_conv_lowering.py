@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import permutations
 
 import ptx
 import pytest
@@ -109,13 +110,36 @@ def test_images_keep_their_strides_and_kernels_are_made_dense(direction, kernels
     assert (2 * 32 * 64, 2 * 64, 2 * 8, 1) in [tensor.strides for tensor in found.graphs[0].tensors]
 
 
-@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 3, 1), (3, 2, 1, 0)], ids=str)
-def test_dense_kernels_lie_in_any_order(order):
-    call = call_of("forward")
+@pytest.mark.parametrize("named", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("order", list(permutations(range(4))), ids=str)
+def test_kernels_lie_as_one_of_the_layouts_has_them(named, order):
+    """cuDNN knows two orders of kernels; of one channel it has taken others for one of them."""
+    call = call_of("forward", named)
     shape = [call.b.shape[k] for k in order]
     strides = dict(zip(order, row_major_strides(shape, 4), strict=True))
     call = call._replace(b=layout(call.b.shape, tuple(strides[k] for k in range(4)), call.b.dtype, 0))
-    assert not lowered(call).copies
+    other = (0, 3, 1, 2) if named == "NHWC" else (0, 2, 3, 1)
+    assert [number for number, _ in lowered(call).copies] == ([] if order in ((0, 1, 2, 3), other) else [1])
+
+
+@pytest.mark.parametrize(
+    ("direction", "copied"), [("forward", [0, 1]), ("backward_data", [1, 2]), ("backward_filter", [0, 2])]
+)
+@pytest.mark.parametrize("named", ["NCHW", "NHWC"])
+def test_arrays_of_one_channel_that_lie_as_no_layout_has_it_are_copied(named, direction, copied):
+    """Kernels, and images, that are not the outermost in memory."""
+    x, w, y = ([8, 1, 10, 12], [32, 1, 3, 5], [8, 32, 8, 8])
+    if named == "NHWC":
+        x, w, y = ([shape[0], *shape[2:], shape[1]] for shape in (x, w, y))
+    shapes = {"forward": (x, w, y), "backward_data": (y, w, x), "backward_filter": (x, y, w)}[direction]
+    plain = call_of(direction, named)._replace(shape=None if direction == "forward" else tuple(shapes[2]))
+    for order, wanted in (((1, 2, 3, 0), copied), ((0, 1, 2, 3), [])):
+        lying = []
+        for shape in shapes:
+            steps = dict(zip(order, row_major_strides([shape[k] for k in order], 4), strict=True))
+            lying.append(layout(tuple(shape), tuple(steps[k] for k in range(4)), plain.a.dtype, 0))
+        call = plain._replace(**dict(zip(("a", "b", "out"), lying, strict=True)))
+        assert [number for number, _ in lowered(call).copies] == wanted
 
 
 def test_images_without_the_gap_behind_the_last_element_are_copied():
@@ -274,8 +298,8 @@ def test_float32_is_exact_unless_asked(direction):
     assert resolve(call_of(direction)).wants.inputs == "exact"
     assert resolve(call_of(direction, compute="tf32")).wants.inputs == "tf32"
     assert resolve(call_of(direction, compute="float32_fft")).wants.inputs == "fft"
-    for dtype in ("float16", "bfloat16", "float64"):
-        assert resolve(call_of(direction, dtype=dtype)).wants.inputs == "any"
+    for dtype, inputs in (("float16", "any"), ("bfloat16", "any"), ("float64", "double")):
+        assert resolve(call_of(direction, dtype=dtype)).wants.inputs == inputs
     wants = resolve(call_of(direction, deterministic=True, workspace_limit=5)).wants
     assert (wants.deterministic, wants.workspace_limit) == (True, 5)
     assert resolve(call_of(direction)).wants.workspace_limit == 1 << 30

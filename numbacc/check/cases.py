@@ -70,6 +70,11 @@ _SHAPES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     ),
     "3-d groups": ((2, 16, 6, 5, 7), (16, 4, 3, 3, 3), {"padding": 1, "groups": 4}),
     "3-d depthwise": ((1, 16, 6, 7, 5), (16, 1, 3, 3, 3), {"padding": 1, "groups": 16}),
+    "1-d strided": ((2, 8, 29), (16, 8, 7), {"stride": 2}),
+    "1-d groups of one": ((3, 3, 19), (15, 1, 7), {"stride": 2, "groups": 3, "flip": True, "alpha": 0.5}),
+    "1-d depthwise": ((2, 8, 40), (8, 1, 3), {"padding": 1, "groups": 8}),
+    "2-d groups of one": ((2, 3, 13, 12), (15, 1, 3, 3), {"stride": 2, "groups": 3}),
+    "2-d long filters": ((2, 8, 7, 19), (16, 8, 1, 7), {"stride": (1, 2)}),
     "2-d tiles": ((16, 64, 60, 57), (64, 64, 3, 3), {"padding": 1}),
 }
 _EPILOGUES = ("bias", "relu", "gelu", "silu", "tanh", "elu")
@@ -91,7 +96,7 @@ def cases() -> Iterator[Case]:
             layout = ["NCW", "NCHW", "NCDHW"][len(x) - 3]
             layout = layout[0] + layout[2:] + "C" if last else layout
             whole = {**options, "layout": layout}
-            if dtype == "int8" and "beta" in options:
+            if dtype == "int8" and ("alpha" in options or "beta" in options):
                 continue  # int8 is convolved as it is
             if (dtype == "float32_fft" and shape not in _TRANSFORMED) or (shape == _TILES and dtype not in _OF_TILES):
                 continue

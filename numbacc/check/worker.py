@@ -117,7 +117,7 @@ def judge(arrays: Arrays, found: Any, way: Way, notes: frozenset[int], twice: bo
     """(whether a result is right, its largest error over what is allowed).
 
     Allowed is what rounding the operands (where tensor cores shorten float32), the sums and the result may make; the
-    sums `twice` where a kernel of ours takes them up again.
+    sums `twice` where a kernel of ours takes them up again. Transforms err everywhere as in the largest sum.
     """
     problem, wanted, scale = arrays.problem, arrays.wanted[way.bias], arrays.scale[way.bias]
     if problem.call.activation and way.activation:
@@ -129,7 +129,7 @@ def judge(arrays: Arrays, found: Any, way: Way, notes: frozenset[int], twice: bo
     if NumericalNote.REDUCED_PRECISION_REDUCTION in notes:
         inside = min(inside, bits)
     if NumericalNote.WINOGRAD in notes or NumericalNote.FFT in notes:
-        inside -= 5
+        inside, scale = inside - 5, np.full_like(scale, scale.max(initial=0))
     terms = problem.call.b.size // max(problem.geometry.filters, 1)
     allowed = 2.0**-bits * np.abs(wanted) + 8 * math.sqrt(terms) * 2.0**-inside * scale + 1e-30
     if twice:

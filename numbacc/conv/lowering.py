@@ -150,8 +150,11 @@ def lower(
     arrays, copies = [], []
     kernels = len(problem.inputs) if problem.call.direction == "backward_filter" else 1
     for number, array in enumerate((*problem.inputs, problem.out)):
-        # cuDNN 9.19 takes kernels without gaps only, and its kernels read a bias as a vector.
-        fits = is_dense(array) if number == kernels or array.ndim == 1 else _fits(array)
+        if array.ndim == 1:
+            fits = is_dense(array)  # its kernels read a bias as a vector
+        else:
+            takes = _takes_kernels if number == kernels else _takes_images
+            fits = takes(array, problem.geometry.window.channels_last)
         dense = _moved(array, channels_last) if rearranged and array.ndim > 1 else packed(array)
         fits = fits and (not rearranged or array.ndim == 1 or array.strides == dense.strides)
         if fits and (aligned[number] or not copies_misaligned):
@@ -217,13 +220,27 @@ def widened(problem: Problem, dtype: str = "") -> Problem:
     )
 
 
-def _fits(array: Layout) -> bool:
+def _takes_kernels(array: Layout, channels_last: bool) -> bool:
+    """Whether cuDNN takes kernels as they lie: without gaps, taps in order, channels before them or behind.
+
+    In another order 9.19 takes kernels of one channel for others, without a word.
+    """
+    orders = (packed(array), _moved(array, not channels_last))
+    return any(
+        all(n == 1 or step == own for n, step, own in zip(array.shape, each.strides, array.strides, strict=True))
+        for each in orders
+    )
+
+
+def _takes_images(array: Layout, channels_last: bool) -> bool:
     """Whether cuDNN takes images as they lie: not where elements are repeated or counted backwards.
 
     Along an axis whose steps are longer than all that lies within, which cuDNN 9.19 reckons with a gap behind the last
-    element, too.
+    element, too. Images of one channel that are not the outermost might be taken for others, as kernels are.
     """
     axes = sorted((step, n) for n, step in zip(array.shape, array.strides, strict=True) if n > 1)
+    if array.shape[-1 if channels_last else 1] == 1 < array.shape[0] and array.strides[0] < axes[-1][0]:
+        return False
     within = array.itemsize
     for step, n in axes:
         if step < within or step % array.itemsize:

@@ -270,7 +270,7 @@ def resolve(call: Call) -> Problem:
     out = _result(call, shape[call.direction])
     _check_bias(call, found.filters, out)
     _check_whole(call, out)
-    inputs = {"int8": "whole", "float32": _INPUTS.get(compute)}.get(call.a.dtype.name) or "any"
+    inputs = {"int8": "whole", "float64": "double", "float32": _INPUTS.get(compute)}.get(call.a.dtype.name) or "any"
     limit = WORKSPACE_LIMIT if call.workspace_limit is None else call.workspace_limit
     return Problem(
         call=call,
