@@ -79,9 +79,12 @@ def exact(function, x, axis, keepdims=False, *, correction=0, order=2):
             return variance if function == "var" else np.sqrt(variance)
         if function == "norm":
             magnitude = np.abs(x).astype(np.longdouble)
-            if order == np.inf:
-                return magnitude.max(**more)
-            return magnitude.sum(**more) if order == 1 else np.sqrt((magnitude**2).sum(**more))
+            if np.isinf(order):
+                return magnitude.max(**more) if order > 0 else magnitude.min(**more)
+            if order == 0:
+                return (magnitude != 0).sum(**more).astype(np.longdouble)
+            power = np.longdouble(order)
+            return magnitude.sum(**more) if order == 1 else (magnitude**power).sum(**more) ** (1 / power)
         return getattr(np, function)(x, **more)
 
 
@@ -122,7 +125,8 @@ def scale(function, x, axis, keepdims, *, correction=0, order=2):
             count = magnitude.size // max(magnitude.prod(**more).size, 1)
             return magnitude.prod(**more) * max(count, 1)
         if function == "norm":
-            return exact("norm", x, axis, keepdims, order=order)
+            # A root of less than one multiplies what its sum is off by.
+            return exact("norm", x, axis, keepdims, order=order) * max(1, 1 / abs(order or 1))
         spread = exact(function, x, axis, keepdims, correction=correction)
         # Means are rounded, too: of equal numbers there is left what is lost there.
         largest = magnitude.max(**more, initial=0.0)

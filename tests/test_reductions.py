@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -23,6 +24,9 @@ pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
 FUNCTIONS = tuple(oracle.DTYPES)
 each_function = pytest.mark.parametrize("function", FUNCTIONS)
 few = settings(max_examples=30 if simulated() else settings.default.max_examples)
+
+#: Of norms.
+ORDERS = [1, 2, math.inf, -math.inf, 0, 3, 2.5, 0.5, -1, -2]
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +88,7 @@ def calls(draw):
         "keepdims": draw(st.booleans()),
         "layout": draw(memory_layouts(rank, False)),
         "correction": draw(st.sampled_from([0, 1, 0.5])),
-        "order": draw(st.sampled_from([1, 2, math.inf])),
+        "order": draw(st.sampled_from(ORDERS)),
         "seed": draw(st.integers(0, 2**32 - 1)),
     }
 
@@ -118,6 +122,16 @@ def test_integers_whose_sum_no_integer_holds(place, function, dtype):
     check(place, function, far, 1)
     if dtype == "int64":
         check(place, function, -far, 1)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("dtype", [*oracle.FLOATS, "complex64", "int16", "bool"])
+def test_norms_of_any_order(place, dtype, order):
+    rng = np.random.default_rng(5)
+    for shape, axis in [((3, 40), 1), ((40, 3), 0), ((4, 3, 5), None)]:
+        values = oracle.values(rng, shape, dtype, "norm")
+        check(place, "norm", values, axis, order=order)
+        check(place, "norm", np.where(values == 0, values.dtype.type(1), values), axis, order=order)
 
 
 @each_function
@@ -230,6 +244,18 @@ def test_the_first_of_equals(place):
         assert place.get(reductions.argmax(x)) == where[0]
 
 
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "float16", "float32", "int64"])
+def test_the_first_of_equals_in_c_order(place, dtype):
+    """Wherever it lies in memory."""
+    rng = np.random.default_rng(6)
+    for shape in ((4, 2, 2), (3, 4, 5), (8, 8, 8)):
+        for order in permutations(range(3)):
+            for steps in ((1, 1, 1), (1, -1, 2)):
+                values = rng.integers(0, 2, shape).astype(dtype)
+                check(place, "argmax", values, layout={"order": order, "steps": steps})
+                check(place, "argmin", values, layout={"order": order, "steps": steps})
+
+
 def test_an_index_counts_in_c_order(place):
     values = np.random.default_rng(4).permutation(60).reshape(3, 4, 5).astype(np.float32)
     for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0)):
@@ -249,6 +275,13 @@ def test_nothing(place, function):
             got = place.get(call(function, x, axis=axis))
             np.testing.assert_array_equal(got, np.full(shape, wanted))
     assert call(function, x, axis=1).shape == (0,)
+
+
+def test_norms_of_nothing(place):
+    x = place.put(np.zeros((0, 3), np.float32))
+    for order, wanted in ((0, 0), (3, 0), (0.5, 0), (-1, math.inf), (math.inf, 0)):
+        np.testing.assert_array_equal(place.get(reductions.norm(x, axis=0, ord=order)), [wanted] * 3)
+    refused(numbacc.ShapeError, "(0, 3)", "no norm", run=lambda: reductions.norm(x, axis=0, ord=-math.inf))
 
 
 def test_sums_of_integers_wrap(place):

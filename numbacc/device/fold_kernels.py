@@ -170,6 +170,7 @@ class FoldExecutable(Passes):
                 reduced=ranks[1],
                 width=launch.width,
                 repeated=launch.repeated,
+                ordered=stage == "second" or not task.formula.indexed or _is_ordered(walk.reduced),
             ),
             device=self.device,
             grid=launch.grid,
@@ -189,6 +190,17 @@ class FoldExecutable(Passes):
             pairs=tuple(pairs),
             words=words_of(task.scalars),
         )
+
+
+def _is_ordered(reduced: Merged) -> bool:
+    """Whether indices, the last operand's offsets, grow all the way."""
+    reach = 0
+    for n, step in zip(reversed(reduced.shape), reversed(reduced.strides[-1]), strict=True):
+        if n > 1:
+            if step <= reach:
+                return False
+            reach += (n - 1) * step
+    return True
 
 
 def _walk(task: FoldTask) -> Walk:

@@ -25,7 +25,8 @@ _FORMULAS = REDUCTIONS | EXPONENTS
 #: What has no value of nothing.
 _EXTREMES = ("max", "min", "argmax", "argmin")
 _INDICES = ("argmax", "argmin")
-_NORMS = {1: "norm_1", 2: "norm_2", math.inf: "norm_inf"}
+#: Order -> the formula of its own; all others have one together.
+_NORMS = {0: "norm_0", 1: "norm_1", 2: "norm_2", math.inf: "norm_inf", -math.inf: "norm_least"}
 
 
 def run(name: str, x: Any, axis: Any, keepdims: Any, option: Any, out: Any, stream: Any) -> Array:
@@ -73,8 +74,8 @@ def correction_of(value: Any) -> float:
 def order_of(value: Any) -> float:
     """The option `ord` in one form."""
     is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, (bool, np.bool_))
-    if not is_number or value not in _NORMS:
-        raise OptionError(f"ord={shown(value)} is unknown; it is 1, 2 or math.inf")
+    if not is_number or math.isnan(value):
+        raise OptionError(f"ord={shown(value)} is no number; norms of matrices are not here")
     return float(value)
 
 
@@ -170,7 +171,7 @@ def written(number: int, out: Layout, axes: tuple[int, ...], keepdims: bool) -> 
 
 def _formula(name: str, x: DTypeInfo, compute: str, option: Any) -> str:
     """The name of the formula."""
-    name = _NORMS[option] if name == "norm" else name
+    name = _NORMS.get(option, "norm_p") if name == "norm" else name
     if name in ("var", "std", "mean_std", "logsumexp") and x.is_float and x.itemsize == 2:
         return f"{name}_narrow"
     if x.name == "bool" and name in ("max", "min"):
@@ -191,14 +192,16 @@ def _plan(
     if name in _INDICES and axis is not None and type(axis) is not int and len(axis) != 1:
         raise ShapeError(f"axis={axis} are several axes; {name} takes one, or None for all")
     axes = axes_in(axis, x.ndim, "x")
-    if name in _EXTREMES and 0 in x.shape and 0 not in _without(x.shape, axes):
+    is_extreme = name in _EXTREMES or (name == "norm" and option == -math.inf)
+    if is_extreme and 0 in x.shape and 0 not in _without(x.shape, axes):
         which = "it" if axis is None else f"axis {axis}"
         raise ShapeError(f"x has shape {x.shape}: {which} has no elements, and nothing has no {name}")
     result = result_of(x, axes, keepdims, dtype if rounds else np.dtype(compute))
     results, called = ((result,) * 2, ("first", "second")) if name in PAIRS else ((result,), ("out",))
     outputs = results if out is None else (out,)
     check_out(outputs, results, called)
-    has_scalar, real = name in ("var", "std", "mean_std"), real_of(compute)
+    has_scalar = name in ("var", "std", "mean_std") or (name == "norm" and option not in _NORMS)
+    real = real_of(compute)
     more = (option,) if has_scalar or name == "norm" else ()
     task = FoldTask(
         op=f"elementwise.{name}",

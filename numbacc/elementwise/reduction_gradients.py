@@ -150,11 +150,22 @@ _GRADIENTS: dict[Any, _Gradient] = {
     "norm": _Gradient(
         _row("norm", slopes.of_norm_2, "norm"),
         lambda given: (given.total("norm", 2.0),),
-        "dy x / y; of ord=1 dy sign(x); of ord=math.inf dy sign(x) to the largest, shared by equals; 0 at the origin",
+        "dy sign(x) |x / y|^(ord - 1); of math.inf dy sign(x) to the largest, of -math.inf to the least, shared by "
+        "equals; 0 of order 0, at the origin, and where x is 0",
         ("[3.0, -4.0]", "array([ 0.6, -0.8])"),
     ),
     ("norm", 1.0): _Gradient(_row("norm 1", slopes.of_norm_1), lambda given: (), "", ("", "")),
-    ("norm", math.inf): _Gradient(_row("norm inf", slopes.of_norm_inf, "norm ties"), _ties("norm"), "", ("", "")),
+    ("norm", math.inf): _Gradient(
+        (_largest := _row("norm inf", slopes.of_norm_inf, "norm ties")), _ties("norm"), "", ("", "")
+    ),
+    ("norm", -math.inf): _Gradient(_largest, _ties("norm_least"), "", ("", "")),
+    ("norm", 0.0): _Gradient(_row("norm 0", slopes.of_norm_0), lambda given: (), "", ("", "")),
+    ("norm", None): _Gradient(
+        _row("norm p", slopes.of_norm_p, "norm", "order"),
+        lambda given: (given.total("norm", given.option), given.option),
+        "",
+        ("", ""),
+    ),
     "logsumexp": _Gradient(
         _row("logsumexp", slopes.of_logsumexp, "total"),
         lambda given: (given.total("logsumexp"),),
@@ -174,7 +185,8 @@ def _run(name: str, dy: Any, x: Any, axis: Any, option: Any, keepdims: Any, out:
         raise DTypeError(f"x has dtype {dtype}; {name}_backward takes floats: elementwise.astype converts")
     axes = reducing.axes_in(axis, len(shape), "x")
     (seed,) = seen((dy,), shape, axes, keepdims, handle)
-    found = _GRADIENTS.get((name, option)) or _GRADIENTS[name]
+    is_usual = name != "norm" or option == 2
+    found = _GRADIENTS[name] if is_usual else _GRADIENTS.get((name, option), _GRADIENTS[name, None])
     given = _Reduced(x, axes, stream, math.prod(shape[d] for d in axes), option)
     totals = found.totals(given) if 0 not in shape else _of_nothing(found.row, x)
     return operation.run(found.row, (repeated(seed, shape), x, *totals), out, None, stream)

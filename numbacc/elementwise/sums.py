@@ -301,28 +301,28 @@ def norm(
     out: Any = None,
     stream: Any = None,
 ) -> Array:
-    """The vector norm: Σ |x|, √Σ |x|² or max |x|; 0 of nothing.
+    """The vector norm (Σ |x|^p)^(1/p) of the order p, as `numpy.linalg.norm` has it of vectors.
 
     Args:
         x: array of floats of 16 bits and more, complex numbers, integers or bool (both taken for float64), rank 0 to 8,
             any strides.
         axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
         keepdims: True if these axes stay, with length 1.
-        ord: 1, 2 or math.inf, in this order.
+        ord: p: any number. math.inf is for max |x|, -math.inf for min |x|, 0 for how many are not 0.
         out: array for the result, of its shape, dtype and device; it shares no memory with x.
         stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
-        the norm, as `sum` returns it; of complex numbers real.
+        the norm, as `sum` returns it; of complex numbers real. Of nothing 0, infinity of a negative order.
 
     Raises:
-        ShapeError: rank, axis, shape of out.
+        ShapeError: rank, axis, shape of out; -math.inf of nothing.
         DTypeError: a dtype not named above, not an array.
         OptionError: ord, keepdims or stream.
         LayoutError: out is read-only, overlaps x, or has elements that share memory.
         DeviceError: arrays on different devices; not enough memory.
 
-    Squares are not scaled: of float32 they overflow beyond 1.8e19.
+    Powers are not scaled: squares of float32 overflow beyond 1.8e19.
 
     Example:
         >>> elementwise.norm(np.array([3.0, -4.0]))

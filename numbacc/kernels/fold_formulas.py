@@ -244,7 +244,7 @@ def is_best(x, best, nothing, none):
     return (1.0 if x == best or x != x else 0.0,)
 
 
-def is_largest_magnitude(x, best, nothing, none):
+def is_best_magnitude(x, best, nothing, none):
     """`is_best` of |x|."""
     return is_best(abs(x), best, nothing, none)
 
@@ -257,6 +257,21 @@ def both_parts(best, ties, count):
 def magnitude(x):
     """(|x|,)."""
     return (abs(x),)
+
+
+def is_something(x):
+    """(1,) of what is not 0."""
+    return (0.0 if x == 0.0 else 1.0,)
+
+
+def magnitude_to(x, order):
+    """(|x|^order,)."""
+    return (math.pow(abs(x), order),)
+
+
+def root_of(total, count, order):
+    """(total^(1/order),)."""
+    return (math.pow(total, 1.0 / order),)
 
 
 def square(x):
@@ -351,15 +366,22 @@ _ALL = (
         for name, first, start, merge, of_one, best, second in (
             ("max_ties", once, -math.inf, larger_and_ties, part, larger, is_best),
             ("min_ties", once, math.inf, smaller_and_ties, part, smaller, is_best),
-            ("norm_ties", magnitude_once, 0.0, larger_and_ties, magnitude, larger, is_largest_magnitude),
+            ("norm_ties", magnitude_once, 0.0, larger_and_ties, magnitude, larger, is_best_magnitude),
+            ("norm_least_ties", magnitude_once, math.inf, smaller_and_ties, magnitude, smaller, is_best_magnitude),
         )
     ),
-    Reduction("norm_1", magnitude, start=(0.0,), merge=add, finish=same),
-    Reduction("norm_2", square, start=(0.0,), merge=add, finish=root),
-    Reduction("norm_inf", magnitude, start=(0.0,), merge=larger, finish=same),
-    Reduction("norm_1_complex", magnitude, start=(0.0,), merge=add, finish=same, parts=("real",)),
-    Reduction("norm_2_complex", square_magnitude, start=(0.0,), merge=add, finish=root, parts=("real",)),
-    Reduction("norm_inf_complex", magnitude, start=(0.0,), merge=larger, finish=same, parts=("real",)),
+    *(
+        Reduction(f"norm_{name}", first, start=(start,), merge=merge, finish=finish, parts=parts)
+        for which, parts in (("", ("",)), ("_complex", ("real",)))
+        for name, first, start, merge, finish in (
+            (f"0{which}", is_something, 0.0, add, same),
+            (f"1{which}", magnitude, 0.0, add, same),
+            (f"2{which}", square_magnitude if which else square, 0.0, add, root),
+            (f"p{which}", magnitude_to, 0.0, add, root_of),
+            (f"inf{which}", magnitude, 0.0, larger, same),
+            (f"least{which}", magnitude, math.inf, smaller, same),
+        )
+    ),
 )
 
 #: Reductions by name.

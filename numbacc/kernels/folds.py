@@ -248,7 +248,8 @@ def make(spec: FoldSpec) -> Kernel:
     chunk = find = None
     if formula.chunk is not None and spec.stage != "second":
         chunk = chunked(formula.chunk, spec.compute, spec.narrow, spec.parts, parts.starts, parts.count)
-    if formula.place is not None and spec.stage != "second":
+    # The first that is found is the one with the lowest index only where indices are in order.
+    if formula.place is not None and spec.stage != "second" and spec.ordered:
         find = finding(formula.place, spec.compute, spec.narrow, parts)
     io = SimpleNamespace(
         **vars(parts),

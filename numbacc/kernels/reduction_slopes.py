@@ -43,6 +43,18 @@ def of_norm_2(dy, x, norm):
     return (0.0 if norm == 0.0 else dy * (x / norm),)
 
 
+def of_norm_0(dy, x):
+    return (0.0,)
+
+
+def of_norm_p(dy, x, norm, order):
+    """0 of what is 0, where there is no slope, or none that is finite."""
+    if x == 0.0 or norm == 0.0:
+        return (0.0,)
+    slope = dy * math.pow(abs(x) / norm, order - 1.0)
+    return (-slope if x < 0.0 else slope,)
+
+
 def of_norm_inf(dy, x, norm, ties):
     """As `of_extreme`, towards the side that each is on."""
     if abs(x) == norm or (x != x and norm != norm):

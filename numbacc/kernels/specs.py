@@ -220,6 +220,7 @@ class FoldSpec(NamedTuple):
         repeated: which of the inputs are the same for neighbouring elements.
         narrow: as in `KernelSpec`, of what the last pass stores.
         stage: "whole", or of two passes "first" or "second".
+        ordered: whether of what follows in memory indices do, too, where the formula is given them.
     """
 
     algorithm: str
@@ -236,6 +237,7 @@ class FoldSpec(NamedTuple):
     scalars: tuple[str, ...] = ()
     narrow: bool = False
     stage: str = "whole"
+    ordered: bool = True
 
     @property
     def dtypes(self) -> tuple[str, ...]:

@@ -72,12 +72,18 @@ def _squares(rows: Array) -> Array:
 
 
 def norm(rows: Array, order: float) -> Array:
-    """Σ |x|, √Σ |x|² or max |x|, for the order 1, 2 or infinity; 0 of nothing."""
-    if order == 1:
-        return total(np.abs(rows))
+    """(Σ |x|^order)^(1/order), max |x| of infinity, min |x| of -infinity, how many are not 0 of 0."""
     if order == 2:
         return np.asarray(np.sqrt(total(_squares(rows))))
-    return np.asarray(np.abs(rows).max(axis=-1, initial=0.0))
+    sizes = np.abs(rows)
+    if order == 1:
+        return total(sizes)
+    if math.isinf(order):
+        return np.asarray(sizes.max(axis=-1, initial=0.0) if order > 0 else sizes.min(axis=-1, initial=math.inf))
+    if order == 0:
+        return total((sizes != 0).astype(sizes.dtype))
+    exponent = sizes.dtype.type(order)
+    return np.asarray(total(sizes**exponent) ** (1 / exponent))
 
 
 def logsumexp(rows: Array) -> Array:
@@ -119,6 +125,7 @@ PAIRS: dict[str, Callable[..., tuple[Array, ...]]] = {
     "max_ties": of_pairs(lambda rows: ties(rows, rows.max(axis=-1))),
     "min_ties": of_pairs(lambda rows: ties(rows, rows.min(axis=-1))),
     "norm_ties": of_pairs(lambda rows: ties(np.abs(rows), norm(rows, math.inf))),
+    "norm_least_ties": of_pairs(lambda rows: ties(np.abs(rows), norm(rows, -math.inf))),
 }
 #: What each function means: (x, axes, name of the dtype that is computed in, ...) -> the result.
 FUNCTIONS: dict[str, Reduced] = {

@@ -49,7 +49,7 @@ def reduction(case):
     if name in ("var", "std"):
         given = known = {"correction": case.pick([0, 0, 1])}
     elif name == "norm":
-        order = case.pick([2, 2, 1, np.inf])
+        order = case.pick([2, 2, 1, np.inf, -np.inf, 0, 3, 0.5, -1])
         given, known = {"ord": order}, {"order": order}
     read, more = np.array(x.values), {}
     result = oracle.result_dtype(name, read.dtype)
