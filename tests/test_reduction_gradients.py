@@ -98,14 +98,16 @@ def gradient(call, dy, x, axes):
     return dy * e / e.sum(axes, keepdims=True)
 
 
-def assert_near(got, wanted, dtype):
-    """Within some roundings of what is computed in, relative to the largest of the gradients, and one of x's."""
+def assert_near(got, wanted, dtype, cancelled=0.0):
+    """Within some roundings of what is computed in, relative to the largest of the gradients, or to what `cancelled` in
+    it, and one of x's."""
     assert got.dtype == dtype and got.shape == wanted.shape
     eps = float(np.finfo(np.float64 if dtype == np.float64 else np.float32).eps)
     rounded = {2: 2.0**-8 if "bfloat" in dtype.name else 2.0**-11}.get(dtype.itemsize, eps)
     tiny = float(np.finfo(np.float16).smallest_subnormal) if dtype == np.float16 else 0
     error = np.abs(got.astype(np.float64) - wanted)
     bound = rounded * np.abs(wanted) + 100 * eps * (np.abs(wanted) + np.abs(wanted).max(initial=0)) + tiny
+    bound += 10 * eps * cancelled
     assert (error <= bound).all(), (error.max(), (error - bound).max())
 
 
