@@ -203,6 +203,13 @@ def test_complex(place, name, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_powers_of_0(place, dtype):
+    exponents = np.array([0, 2, 0.5 + 2j, 1 - 1j, -1, -1 + 1j, 1j], dtype)
+    found = place.get(elementwise.pow(place.put(np.zeros(7, dtype)), place.put(exponents)))
+    np.testing.assert_array_equal(found, [1, 0, 0, 0, *[complex(math.nan, math.nan)] * 3])
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 def test_signs_of_infinite_numbers(place, dtype):
     """The direction of one infinite part, NaN of two: as NumPy has it."""
     parts = [0.0, -0.0, 3.0, math.inf, -math.inf, math.nan]

@@ -174,6 +174,27 @@ def test_rows_that_are_not_16_bytes_apart_are_refused(device_place, name):
     call.out.assert_untouched()
 
 
+@pytest.mark.parametrize("name", ["out", "c"])
+def test_a_row_with_gaps_is_refused(device_place, name):
+    """It is one of columns, which are not 16 bytes apart."""
+    a, b = (device_place.put(np.ones(shape, dtypes.dtype(E4))) for shape in ((1, 32), (16, 32)))
+    given = {
+        "a": a,
+        "b": b.T,
+        "out": device_place.put(np.ones((1, 16), np.float16)),
+        "beta": 1.0,
+        "out_dtype": "float16",
+    }
+    given["c"] = device_place.put(np.ones((1, 16), np.float16))
+    for gaps, wrong in (({"out": 8, "c": 8}, ""), ({name: 2}, name), ({"out": 8, "c": 1}, "c")):
+        for which, gap in gaps.items():
+            given[which] = device_place.put(np.ones((1, 16 * gap), np.float16))[:, ::gap]
+        if wrong:
+            refused(LayoutError, f"{wrong} has strides", "16", run=lambda: gemm.matmul(**given))
+        else:
+            assert (device_place.get(gemm.matmul(**given)) == 33).all()
+
+
 @pytest.mark.parametrize("name", ["a", "b", "out"])
 def test_matrices_of_a_batch_that_are_not_16_bytes_apart_are_refused(device_place, name):
     """The first starts where it should; in NumPy's terms the memory is a row of elements, seen as a batch."""

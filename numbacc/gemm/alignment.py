@@ -61,10 +61,13 @@ def check_layouts(problem: Problem) -> None:
     for (_, name), array in zip(_MATRICES, arrays, strict=True):
         if array is None:
             continue
-        distance = pitch(array, True) or pitch(array, False) or 0
+        # C is read as D is stored, if it can be.
+        by_rows = pitch(problem.matrix_out if array is c else array, True) is not None
+        by_rows = by_rows if pitch(array, by_rows) is not None else not by_rows
         steps = [step for n, step in zip(array.shape[:-2], array.strides, strict=False) if n > 1]
-        if min(array.shape[-2:]) > 1:
-            steps.append(distance * array.itemsize)
+        # A row with gaps is one of columns that are apart.
+        if array.shape[-2 if by_rows else -1] > 1:
+            steps.append((pitch(array, by_rows) or 0) * array.itemsize)
         if any(step % FLOAT8 for step in steps):
             raise LayoutError(
                 f"{name} has strides {array.strides}; in a product of {call.a.dtype} the rows of every matrix, or its "

@@ -86,9 +86,9 @@ def divide_complex(a, b):
 
 
 def power_complex(a, b):
-    """a to the power of b; of 0 it is 1, 0 or NaN, as in NumPy."""
+    """a to the power of b; where a is 0 it is 1 of 0, 0 if b's real part is positive, else NaN, as in NumPy 2.4."""
     if a != 0.0:
         return a**b
     if b == 0.0:
         return complex(1.0, 0.0)
-    return complex(0.0, 0.0) if b.real > 0.0 and b.imag == 0.0 else complex(math.nan, math.nan)
+    return complex(0.0, 0.0) if b.real > 0.0 else complex(math.nan, math.nan)

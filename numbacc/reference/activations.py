@@ -138,6 +138,11 @@ def power_of_integers(base: Array, exponent: Array) -> Array:
     return np.where(exponent < 0, below, found).astype(base.dtype)
 
 
+def power_of_complex(base: Array, exponent: Array) -> Array:
+    """NumPy's, which before 2.4 is NaN of 0 and a complex exponent."""
+    return np.where((base == 0) & (exponent.real > 0), base.dtype.type(0), np.power(base, exponent))
+
+
 def scaled(a: Array, exponent: Array) -> Array:
     """a 2^exponent."""
     return np.ldexp(a, np.nan_to_num(np.clip(exponent, -4096, 4096)).astype(np.int32))
