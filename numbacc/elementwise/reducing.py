@@ -74,9 +74,13 @@ def correction_of(value: Any) -> float:
 def order_of(value: Any) -> float:
     """The option `ord` in one form."""
     is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, (bool, np.bool_))
-    if not is_number or math.isnan(value):
-        raise OptionError(f"ord={shown(value)} is no number; norms of matrices are not here")
-    return float(value)
+    try:
+        order = float(value) if is_number else math.nan
+    except OverflowError:
+        order = math.nan
+    if math.isnan(order):
+        raise OptionError(f"ord={shown(value)} is no number that float64 has; norms of matrices are not here")
+    return order
 
 
 def _kind(row: DTypeInfo) -> str:

@@ -25,7 +25,9 @@ def _numbers(operand: Any, address: int, offset: int, width: int, is_loose: bool
         access = 1 if is_loose else operand.access
         parts = [_element(address, offset + start, operand.dtype, access) for start in range(0, width, access)]
         found = [value for part in parts for value in part]
-    return [cast(value, np.dtype(operand.number))[()] for value in found]
+    # As compiled code does, differences of truth values count.
+    kind = np.dtype("int8" if operand.number == "bool" else operand.number)
+    return [cast(value, kind)[()] for value in found]
 
 
 def make_loads(rows: Sequence[Any], width: int, runs: int, index: str) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def a_reduction(call, case):
     if name in ("sum", "mean", "prod"):
         call.add("dtype", "dtype", None)
     if name == "norm":
-        call.add("ord", "option", 2)
+        call.add("ord", "order", 2)
     result = {"argmax": "int64", "any": "bool"}.get(name, dtype)
     call.maybe_out(() if axis is None else (4,), result) if axis == 0 else None
 

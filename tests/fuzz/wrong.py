@@ -222,6 +222,7 @@ MUTATIONS: dict[str, list[Mutation]] = {
     ),
     "option": [*NO_OPTION, *values(None)],
     "option or None": NO_OPTION,
+    "order": values(None, "fro", True, NAN, HUGE, [1], object(), 1j),
     "option or seed": [*NO_NAME, *values(None)],
     "axis": [*NO_INTEGER, *values(None, HUGE, -HUGE, 100, -100)],
     "axis or None": [*NO_INTEGER, *values(HUGE, -HUGE, 100, -100)],
