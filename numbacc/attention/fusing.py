@@ -238,11 +238,16 @@ class Fused:
         return runs
 
     def heads_within(self, limit: int) -> int:
-        """How many heads of keys at once leave the gradients of their scores within a limit; 0 for none."""
+        """How many heads of keys at once leave the gradients of their scores within a limit; 0 for none.
+
+        The gradient of a bias has no gaps: there they are so many that each slice starts at a multiple of 16 bytes.
+        """
         found = self.problem.geometry
-        each = 2 * found.batch * found.group * found.queries * found.keys
-        fitting = [n for n in range(1, found.heads_kv + 1) if found.heads_kv % n == 0 and n * each <= limit]
-        return max(fitting, default=0)
+        each = found.group * found.queries * found.keys * self.problem.dtype.itemsize
+        alike = ALIGNED if self.stage.has("dbias") else 1
+        counts = [n for n in range(1, found.heads_kv + 1) if found.heads_kv % n == 0]
+        starting = [n for n in counts if n == found.heads_kv or n * each % alike == 0]
+        return max([n for n in starting if n * found.batch * each <= limit], default=0)
 
     # ------------------------------------------------------------ behind it
 
