@@ -206,7 +206,7 @@ _COMPLEX = {
     "sigmoid": lambda z: 1 / (1 + np.exp(-z)),
     "silu": lambda z: z / (1 + np.exp(-z)),
     "tanhshrink": lambda z: z - np.tanh(z),
-    # NumPy before 2.4 has NaN of 0 and complex exponents.
+    # Some versions of NumPy have NaN of 0 and complex exponents.
     "pow": lambda a, b: np.where((a == 0) & (b.real > 0), 0, np.power(a, b)),
     "addcdiv": lambda x, a, b, value=1: x + x.dtype.type(value) * (a / b),
 }

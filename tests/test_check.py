@@ -187,7 +187,10 @@ def test_attention_that_is_right_is_called_so_and_what_is_wrong_is_not(case):
         if name == "stats" or (is_nothing and name in ("dq", "dk", "dbias")):
             continue
         place = np.unravel_index(np.abs(spoilt.astype(np.float64)).argmax(), spoilt.shape)
-        for wrong in (np.nan, 0):
+        # Of two keys and many queries sums may be off by as much as they are.
+        largest, (value, allowed) = float(spoilt[place]), work.wanted[name]
+        is_loose = abs(value[place]) < 2 * np.broadcast_to(allowed, value.shape)[place]
+        for wrong in (np.nan, -9 * largest if is_loose else 0):
             spoilt[place] = wrong
             assert not judged(**{name: spoilt})[0], (name, wrong)
 

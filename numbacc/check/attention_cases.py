@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -87,32 +87,40 @@ _EACH_MASK: dict[str, tuple[Sizes, dict[str, Any], tuple[tuple[int, int], ...], 
     "lengths": (_sizes(), {}, _PADDED, False),
     "packed": (_sizes(), _THD, _PACKED, False),
 }
-#: Of gradients alone: what makes their memory quadratic.
-_GRADIENTS: dict[str, tuple[Sizes, dict[str, Any], tuple[tuple[int, int], ...], bool]] = {
-    "deterministic": (_sizes(), {"deterministic": True}, (), False),
+#: Sizes of those that have the gradient of a bias, along which axis it is repeated, if along any, and what else is
+#: asked for.
+_BIASED: dict[str, tuple[Sizes, int | None, dict[str, Any]]] = {
+    "": (_sizes(), 0, {}),
+    "own heads": (_sizes(heads_kv=4), None, {}),
+    "of all heads": (_sizes(), 1, {}),
+    "of all queries": (_sizes(), 2, {}),
+    "of all keys": (_sizes(), 3, {}),
+    "dropout": (_sizes(), None, {"dropout": 0.25}),
+    **{f"keys {n}": (_sizes(keys=n), None, {}) for n in (1, 2, 7, 8, 64)},
+    **{f"queries {n}": (_sizes(queries=n), None, {}) for n in (1, 2, 7, 8, 64)},
+    "one of each": (_sizes(queries=1, keys=1), None, {}),
+    "one of each, own heads": (_sizes(heads_kv=4, queries=1, keys=1), None, {}),
+    "few of each, vectors of 8": (_sizes(queries=3, keys=5, width=8), None, {}),
 }
 
 
-def _slopes(kind: str, sizes: Sizes, *repeated: int, **more: Any) -> None:
-    """One of `_GRADIENTS` with that of a bias, which is repeated along axes."""
-    whole = (2, sizes[0], *sizes[2:4])
-    shape = tuple(1 if axis in repeated else n for axis, n in enumerate(whole))
-    asked = {"bias_shape": shape, "bias_grad": True, **more}
-    _GRADIENTS[f"gradient of a bias{', ' * bool(kind)}{kind}"] = (sizes, asked, (), False)
+def _repeated(shape: Sequence[int], axis: int | None) -> tuple[int, ...]:
+    return tuple(1 if k == axis else n for k, n in enumerate(shape))
 
 
-_slopes("", _sizes(), 0)
-_slopes("own heads", _sizes(heads_kv=4))
-_slopes("of all heads", _sizes(), 1)
-_slopes("of all queries", _sizes(), 2)
-_slopes("of all keys", _sizes(), 3)
-_slopes("dropout", _sizes(), dropout=0.25)
-for _n in (1, 2, 7, 8, 64):
-    _slopes(f"keys {_n}", _sizes(keys=_n))
-    _slopes(f"queries {_n}", _sizes(queries=_n))
-_slopes("one of each", _sizes(queries=1, keys=1))
-_slopes("one of each, own heads", _sizes(heads_kv=4, queries=1, keys=1))
-_slopes("few of each, vectors of 8", _sizes(queries=3, keys=5, width=8))
+#: Of gradients alone: what makes their memory quadratic.
+_GRADIENTS: dict[str, tuple[Sizes, dict[str, Any], tuple[tuple[int, int], ...], bool]] = {
+    "deterministic": (_sizes(), {"deterministic": True}, (), False),
+    **{
+        f"gradient of a bias{', ' * bool(kind)}{kind}": (
+            sizes,
+            {"bias_shape": _repeated((2, sizes[0], *sizes[2:4]), axis), "bias_grad": True, **more},
+            (),
+            False,
+        )
+        for kind, (sizes, axis, more) in _BIASED.items()
+    },
+}
 #: Those of float8 that most cases have: weights are far from the least number, and results from the largest.
 _SCALES = {
     "descale_q": 0.5, "descale_k": 2.0, "descale_v": 0.25, "scale_s": 256.0, "descale_s": 1 / 256, "scale_o": 16.0,

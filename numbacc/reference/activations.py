@@ -139,7 +139,7 @@ def power_of_integers(base: Array, exponent: Array) -> Array:
 
 
 def power_of_complex(base: Array, exponent: Array) -> Array:
-    """NumPy's, which before 2.4 is NaN of 0 and a complex exponent."""
+    """NumPy's, which in some versions is NaN of 0 and a complex exponent."""
     return np.where((base == 0) & (exponent.real > 0), base.dtype.type(0), np.power(base, exponent))
 
 
