@@ -16,12 +16,13 @@ from ..device.fold_kernels import FoldTask
 from ..errors import DTypeError, OptionError, ShapeError, shown
 from ..kernels.exponents import EXPONENTS
 from ..kernels.fold_formulas import REDUCTIONS
+from ..kernels.norm_formulas import NORMS
 from ..plan.base import check_out
 from ..plan.folds import FoldPlan
 from ..reference.reductions import FUNCTIONS, PAIRS
 from .calling import OfOneArray
 
-_FORMULAS = REDUCTIONS | EXPONENTS
+_FORMULAS = REDUCTIONS | EXPONENTS | NORMS
 #: What has no value of nothing.
 _EXTREMES = ("max", "min", "argmax", "argmin")
 _INDICES = ("argmax", "argmin")

@@ -259,36 +259,6 @@ def magnitude(x):
     return (abs(x),)
 
 
-def is_something(x):
-    """(1,) of what is not 0."""
-    return (0.0 if x == 0.0 else 1.0,)
-
-
-def magnitude_to(x, order):
-    """(|x|^order,)."""
-    return (math.pow(abs(x), order),)
-
-
-def root_of(total, count, order):
-    """(total^(1/order),)."""
-    return (math.pow(total, 1.0 / order),)
-
-
-def square(x):
-    """(x²,)."""
-    return (x * x,)
-
-
-def square_magnitude(z):
-    """(|z|²,)."""
-    return (z.real * z.real + z.imag * z.imag,)
-
-
-def root(total, count):
-    """(√total,)."""
-    return (math.sqrt(total),)
-
-
 def add_two(a, b, c, d):
     """(a + c, b + d)."""
     return a + c, b + d
@@ -368,18 +338,6 @@ _ALL = (
             ("min_ties", once, math.inf, smaller_and_ties, part, smaller, is_best),
             ("norm_ties", magnitude_once, 0.0, larger_and_ties, magnitude, larger, is_best_magnitude),
             ("norm_least_ties", magnitude_once, math.inf, smaller_and_ties, magnitude, smaller, is_best_magnitude),
-        )
-    ),
-    *(
-        Reduction(f"norm_{name}", first, start=(start,), merge=merge, finish=finish, parts=parts)
-        for which, parts in (("", ("",)), ("_complex", ("real",)))
-        for name, first, start, merge, finish in (
-            (f"0{which}", is_something, 0.0, add, same),
-            (f"1{which}", magnitude, 0.0, add, same),
-            (f"2{which}", square_magnitude if which else square, 0.0, add, root),
-            (f"p{which}", magnitude_to, 0.0, add, root_of),
-            (f"inf{which}", magnitude, 0.0, larger, same),
-            (f"least{which}", magnitude, math.inf, smaller, same),
         )
     ),
 )
