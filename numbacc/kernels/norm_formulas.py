@@ -53,3 +53,12 @@ NORMS = {
         ("least", magnitude, math.inf, smaller, same),
     )
 }
+
+
+def named(name: str) -> Reduction:
+    """The norm of a name, as pickles have it."""
+    return NORMS[name]
+
+
+for _norm in NORMS.values():
+    _norm.origin = (named, (_norm.name,))
