@@ -20,7 +20,7 @@ from numbacc.elementwise import caching, indexing, positions
 
 DTYPES = ["float32", "float64", "float16", ml_dtypes.bfloat16, "int8", "uint8", "int64", "bool", "complex64"]
 #: Where what is made is made: here without a GPU, there with one.
-DEVICES = ["cpu", None] if has_gpu() else ["cpu"]
+DEVICES = ["cpu", pytest.param(None, marks=[] if simulated() else pytest.mark.gpu)] if has_gpu() else ["cpu"]
 
 devices = pytest.mark.parametrize("device", DEVICES)
 
@@ -52,11 +52,25 @@ def test_arange_in_a_dtype(device, dtype):
 
 @devices
 @pytest.mark.parametrize("endpoint", [True, False])
-@pytest.mark.parametrize("num", [0, 1, 2, 5, 1000, 4097])
-@pytest.mark.parametrize("ends", [(0, 1), (-1.5, 0.1), (3, -3), (2, 2)])
+@pytest.mark.parametrize("num", [0, 1, 2, 5, 231, 1000, 4097])
+@pytest.mark.parametrize("ends", [(0, 1), (-1.5, 0.1), (3, -3), (2, 2), (1, 5.5)])
 def test_linspace(device, ends, num, endpoint):
     found = host(ew.linspace(*ends, num, endpoint=endpoint, dtype="float64", device=device))
     np.testing.assert_array_equal(found, np.linspace(*ends, num, endpoint=endpoint))
+
+
+@skip_if(simulated(), "not simulated")
+@pytest.mark.parametrize("formula", ["stepped_real", "spaced", "spaced_below"])
+def test_products_and_sums_are_rounded_apart(formula):
+    """As NumPy's: rounded once an element differs by a bit, and the integer below it by one."""
+    made = _dense((4096,), "float64")
+    numbers = (0.0, 1.0) if formula == "stepped_real" else (0.0, 1.0, 3, 2.0)
+    plan = positions._range(formula, made, False, numbers, "")
+    specs = []
+    with launching_by(Noted.into(specs)):
+        plan.choose([0])
+    text = ptx.compiled(specs[-1]).text
+    assert "fma.rn.f64" not in text and "mul.rn.f64" in text
 
 
 @devices

@@ -58,7 +58,8 @@ def arange(
         raise OptionError(f"start={first}, stop={last}, step={step}: these are more steps than a float can count")
     count = max(math.ceil(steps), 0)
     is_whole = all(isinstance(x, int) for x in numbers)
-    return _made("stepped", count, "start, stop, step", dtype, is_whole, device, stream, (numbers[0], numbers[2]))
+    formula = "stepped" if is_whole else "stepped_real"
+    return _made(formula, count, "start, stop, step", dtype, is_whole, device, stream, (numbers[0], numbers[2]))
 
 
 def linspace(
@@ -252,19 +253,20 @@ def _made(
 
 def _range(formula: str, made: Layout, is_whole: bool, numbers: tuple[Any, ...], written: str) -> NumberedPlan:
     compute = "int64" if is_whole else "float64"
-    scalars = (compute, compute) if formula == "stepped" else (compute, compute, "int64", compute)
+    is_stepped = formula.startswith("stepped")
+    scalars = (compute, compute) if is_stepped else (compute, compute, "int64", compute)
 
     def reference(*given: Any) -> tuple[Any, ...]:
         index = np.arange(made.size)
         with np.errstate(all="ignore"):
             found = numbers[0] + index * np.dtype(compute).type(numbers[1])
-        if formula != "stepped" and numbers[2] >= 0:
+        if not is_stepped and numbers[2] >= 0:
             found[-1:] = numbers[3]
         return (np.floor(found) if formula == "spaced_below" else found,)
 
     return NumberedPlan(
         MapSpec(
-            op="elementwise.arange" if formula == "stepped" else "elementwise.linspace",
+            op="elementwise.arange" if is_stepped else "elementwise.linspace",
             formula=POSITIONS[formula],
             reference=reference,
             names=("out",),
@@ -391,5 +393,5 @@ def everyday(matrix: Layout, indices: Layout) -> Iterator[NumberedPlan]:
     row = layout((matrix.size,), (matrix.itemsize,), matrix.dtype, matrix.device)
     whole = layout((matrix.size,), (8,), np.dtype(np.int64), matrix.device)
     yield from (_range("stepped", made, True, (0, 1), "") for made in (whole, row))
-    yield _range("stepped", row, False, (0.0, 1.0), "")
+    yield _range("stepped_real", row, False, (0.0, 1.0), "")
     yield _range("spaced", row, False, (0.0, 1.0, 0, 1.0), "")

@@ -8,6 +8,10 @@ from __future__ import annotations
 import math
 
 from .formula import Formula
+from .instructions import hardware
+
+#: A compiler's own would be rounded once: other bits than NumPy's, and where they are rounded down other integers.
+_multiply_add = hardware.multiply_add_double
 
 
 def stepped(index, start, step):
@@ -15,14 +19,19 @@ def stepped(index, start, step):
     return (start + index * step,)
 
 
+def stepped_real(index, start, step):
+    """`stepped` in float64, product and sum rounded as NumPy's are."""
+    return (_multiply_add(index * 1.0, step, start),)
+
+
 def spaced(index, start, step, last, stop):
-    """start + index step, and at the last index stop, whatever the sum is rounded to."""
-    return (stop if index == last else start + index * step,)
+    """`stepped_real`, and at the last index stop, whatever the sum is rounded to."""
+    return (stop if index == last else _multiply_add(index * 1.0, step, start),)
 
 
 def spaced_below(index, start, step, last, stop):
     """`spaced`, rounded down."""
-    return (math.floor(stop if index == last else start + index * step),)
+    return (math.floor(stop if index == last else _multiply_add(index * 1.0, step, start)),)
 
 
 def on_diagonal(above, number, one, zero):
@@ -48,7 +57,7 @@ def one_hot(index, column, one, zero):
 #: Formulas by name. What they mean in NumPy says who plans them.
 POSITIONS = {
     function.__name__: Formula(function.__name__, function)
-    for function in (stepped, spaced, spaced_below, on_diagonal, up_to_diagonal, from_diagonal)
+    for function in (stepped, stepped_real, spaced, spaced_below, on_diagonal, up_to_diagonal, from_diagonal)
 }
 POSITIONS["one_hot"] = Formula("one_hot", one_hot, heavy={1: 64, 2: 32, 4: 16})
 
