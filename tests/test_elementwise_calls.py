@@ -236,6 +236,26 @@ def test_out_of_the_same_and_of_wider_kinds(place, source):
             out.assert_untouched()
 
 
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("target", ["int64", "float32"])
+@pytest.mark.parametrize("source", ["uint8", "int8", "uint16", "int16", "int32"])
+def test_integers_are_those_of_their_dtype_in_wider_ones_too(place, source, target, masked):
+    """As in NumPy, whose loop is that of the inputs' dtype: what it cannot hold is cut off before it is stored."""
+    least, most = np.iinfo(source).min, np.iinfo(source).max
+    x, y = (np.array(numbers, source) for numbers in ([most, least, 100, 3], [most, 1, 100, 2]))
+    mask = np.array([True, True, False, True]) if masked else True
+    for name, theirs in (
+        ("add", np.add), ("subtract", np.subtract), ("multiply", np.multiply), ("left_shift", np.left_shift),
+        ("negative", np.negative), ("abs", np.abs), ("square", np.square), ("bitwise_not", np.invert),
+    ):  # fmt: skip
+        given = (x, y)[: theirs.nin]
+        want = np.where(mask, theirs(*given).astype(target), np.zeros(4, target))
+        out = place.put(np.zeros(4, target))
+        more = {"where": place.put(mask)} if masked else {}
+        getattr(ew, name)(*map(place.put, given), out=out, **more)
+        np.testing.assert_array_equal(place.get(out), want, name)
+
+
 @pytest.mark.parametrize("name", ["float32", "int64", "complex128", "bool"])
 def test_in_place(place, name):
     for order, steps in [((0, 1), (1, 1)), ((1, 0), (-2, 3))]:

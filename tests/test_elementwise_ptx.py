@@ -134,6 +134,20 @@ def masked_spec(source, target, shape, steps):
     return found[-1]
 
 
+@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "left_shift", "square", "pow"])
+def test_narrow_integers_are_cut_off_before_they_widen(name):
+    x, out = (layout((4096,), (row.itemsize,), row.numpy, 0) for row in map(dtypes.TABLE.get, ("uint8", "int64")))
+    row, found = TABLE[name].row, []
+    given = (x,) * len(row.names)
+    plan = operation.ElementwisePlan(row, planning.plan_of(row, given, None, (out,)))
+    with launching_by(Noted.into(found)):
+        plan.choose([0] * (len(given) + 1))
+    stores = re.findall(r"st\.global\.v2\.u64 .*\{(%rd\d+), (%rd\d+)\}", (text := ptx.compiled(found[-1]).text))
+    assert stores
+    for register in (each for pair in stores for each in pair):
+        assert re.search(rf"and\.b64\s+{register}, %rd\d+, 255;", text) or f"selp.b64 \t{register}," in text, register
+
+
 @pytest.mark.parametrize(
     "shape, steps, algorithm",
     [

@@ -162,7 +162,7 @@ def _formula(fold: Fold, arrangement: Arrangement) -> Reduction:
     taken = [*totals, *["count"] * after.takes_count, *(f"x{k}" for k in after.options)]
     return Reduction(
         f"elementwise.{row.name}",
-        arranged(row.meanings["f"].scalar, arrangement, parts),
+        arranged(row.meanings["f"].scalar, arrangement, ("",) * parts),
         start=fold.start,
         merge=fold.merge,
         finish=choosing(after.meaning.scalar, [*totals, "count", *numbers], taken),

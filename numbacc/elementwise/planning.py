@@ -65,6 +65,10 @@ def plan_of(row: Row, given: tuple[Any, ...], mask: Layout | None, outs: tuple[L
     called = out_names(len(results))
     check_given(outputs, results, called)
     arrangement = arrangement_of(row, given, dtypes, types, wanted, mask is not None)
+    if kind_of(types.result) in "iu" and any(
+        own.dtype != made.dtype for own, made in zip(outputs, results, strict=True)
+    ):
+        arrangement = arrangement._replace(whole=types.result)
     named += zip(called, outputs, strict=True) if mask is not None else []
     inputs = tuple(array for _, array in named)
     spec = MapSpec(

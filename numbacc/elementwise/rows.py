@@ -112,6 +112,7 @@ class Arrangement(NamedTuple):
         wanted: which of the numbers of a tuple are wanted.
         truths: which arguments are truth values that are to be computed with as 1 and 0.
         compute: name of the dtype of the arithmetic.
+        whole: name of the integers' dtype that results have before they are stored as another; "" where they are not.
     """
 
     given: tuple[Any, ...]
@@ -119,6 +120,7 @@ class Arrangement(NamedTuple):
     wanted: tuple[int, ...]
     truths: tuple[int, ...]
     compute: str
+    whole: str = ""
 
     @property
     def arrays(self) -> list[int]:
@@ -140,7 +142,7 @@ def formula_of(row: Row, types: Types, arrangement: Arrangement) -> Formula:
     meaning = row.meanings.get(FORMS.get(types.common, types.kind)) or row.meanings[types.kind]
     return Formula(
         f"elementwise.{row.name}",
-        arranged(meaning.scalar, arrangement, len(row.results or ())),
+        arranged(meaning.scalar, arrangement, row.results or ()),
         _reference(row, meaning.numpy, types, arrangement),
         origin=origin,
         heavy=row.heavy,
@@ -161,21 +163,30 @@ def _again(make: Callable[..., Row], given: tuple[Any, ...], types: Types, arran
     return formula_of(make(*given), types, arrangement)
 
 
-def arranged(function: Callable[..., Any], arrangement: Arrangement, results: int) -> Callable[..., Any]:
-    """A formula with its operands in the order in which kernels have them.
+def arranged(function: Callable[..., Any], arrangement: Arrangement, results: Sequence[Any]) -> Callable[..., Any]:
+    """A formula with its operands in the order in which kernels have them; `results` are as in `Row`.
 
     Written as text, as the number of its parameters is not known here.
     """
     arrays, numbers, masked = arrangement.arrays, arrangement.numbers, arrangement.masked
     in_order = arrays == [*range(len(arrays))] and not masked and not arrangement.truths
     # What is compiled is a Python function: math.exp is none.
-    if in_order and len(arrangement.wanted) == results and isinstance(function, FunctionType):
+    if (
+        in_order
+        and not arrangement.whole
+        and len(arrangement.wanted) == len(results)
+        and isinstance(function, FunctionType)
+    ):
         return function
     names = [f"x{k}" for k in range(len(arrangement.given))]
     olds = [f"old{n}" for n in range(len(arrangement.wanted) or 1)]
     operands = [names[k] for k in arrays] + (["mask", *olds] if masked else []) + [names[k] for k in numbers]
     given = [f"(one if {name} else none)" if k in arrangement.truths else name for k, name in enumerate(names)]
     found = [f"found[{k}]" for k in arrangement.wanted] or ["found"]
+    if arrangement.whole:
+        # Kernels compute with more bits than narrow integers have, which only a store of their own dtype cuts off.
+        kinds = [results[k] for k in arrangement.wanted] or [""]
+        found = [number if kind == "bool" else f"whole({number})" for number, kind in zip(found, kinds, strict=True)]
     if masked:
         found = [f"({new}, mask, {old})" for new, old in zip(found, olds, strict=True)]
     module = getattr(function, "__module__", "")
@@ -185,6 +196,8 @@ def arranged(function: Callable[..., Any], arrangement: Arrangement, results: in
     # Numbers of the dtype that is computed in, as NumPy's: Python's own would raise where they divide.
     number = TABLE[arrangement.compute].numpy.type
     space: dict[str, Any] = {"function": function, "math": math, "cmath": cmath, "one": number(1), "none": number(0)}
+    if arrangement.whole:
+        space["whole"] = TABLE[arrangement.whole].numpy.type
     exec(text, space)
     arranged: Callable[..., Any] = space["arranged"]
     return arranged
