@@ -20,7 +20,7 @@ from numbacc.base.dispatch import has_gpu, simulated
 from numbacc.check import attention_worker, names, summary
 from numbacc.check.attention_cases import cases as attention_cases
 from numbacc.check.attention_oracle import judge as judge_attention
-from numbacc.check.cases import cases
+from numbacc.check.cases import LIES, cases
 from numbacc.check.worker import _ours, judge, prepare, request_of
 from numbacc.conv.lowering import Way, lower, ways
 from numbacc.libraries.cudnn_search import algorithms
@@ -68,7 +68,7 @@ def test_what_calls_run_is_checked_too():
     assert {case.dtype for case in engines} == {"float32_fft", "int8"} and len(engines) < 100
 
 
-@pytest.mark.parametrize("case", CASES[::7], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", CASES[::13], ids=lambda case: case.name)
 def test_a_rounded_result_is_right_and_a_wrong_one_is_not(case):
     arrays = prepare(case)
     found = arrays.wanted[False].astype(arrays.problem.out.dtype)
@@ -79,6 +79,17 @@ def test_a_rounded_result_is_right_and_a_wrong_one_is_not(case):
     if found.dtype.kind != "i":
         found.flat[-1] = np.nan  # what was not written
         assert not judge(arrays, found, PLAIN, frozenset())[0]
+
+
+@pytest.mark.parametrize("lies", LIES)
+@pytest.mark.parametrize("named", ["NCHW", "NHWC"])
+def test_images_that_lie_with_gaps(named, lies):
+    """In the order that is said, with gaps that belong to nobody."""
+    (case,) = [case for case in CASES if case.name == f"forward 2-d {named} float16 {lies}"]
+    call = request_of(case).problem.call
+    dense = (call.a.size - 1) * 2
+    assert dense < call.a.high - call.a.low - 2 and (lies == "with odd gaps") == any(s % 16 for s in call.a.strides[:1])
+    assert (call.a.strides[0] == max(call.a.strides)) is (lies != "pixels first")
 
 
 def ways_of(case):

@@ -18,6 +18,7 @@ from numbacc.compiling import Noted
 from numbacc.conv.lowering import Way, lower, ways, widened
 from numbacc.conv.plans import ConvPlan
 from numbacc.conv.problem import Call, plain, resolve
+from numbacc.libraries.cudnn_search import algorithms
 
 each_direction = pytest.mark.parametrize("direction", DIRECTIONS)
 NOTHING = Way(False, False)
@@ -122,24 +123,49 @@ def test_kernels_lie_as_one_of_the_layouts_has_them(named, order):
     assert [number for number, _ in lowered(call).copies] == ([] if order in ((0, 1, 2, 3), other) else [1])
 
 
-@pytest.mark.parametrize(
-    ("direction", "copied"), [("forward", [0, 1]), ("backward_data", [1, 2]), ("backward_filter", [0, 2])]
-)
+def lying_in(order, shape):
+    """The layout of float32 that lies in memory with these axes from the outermost to the innermost."""
+    steps = dict(zip(order, row_major_strides([shape[k] for k in order], 4), strict=True))
+    return layout(tuple(shape), tuple(steps[k] for k in range(len(shape))), dtypes.TABLE["float32"].numpy, 0)
+
+
+@each_direction
 @pytest.mark.parametrize("named", ["NCHW", "NHWC"])
-def test_arrays_of_one_channel_that_lie_as_no_layout_has_it_are_copied(named, direction, copied):
+@pytest.mark.parametrize("order", list(permutations(range(4))), ids=str)
+def test_images_lie_as_one_of_the_layouts_has_them(named, direction, order):
+    """In another order, with gaps, some engines write between their elements."""
+    call, images = call_of(direction, named), {"forward": (0, 2), "backward_data": (0, 2), "backward_filter": (0, 1)}
+    whole = [call.a, call.b, call.out]
+    for number in images[direction]:
+        whole[number] = lying_in(order, whole[number].shape)
+    call = call._replace(**dict(zip(("a", "b", "out"), whole, strict=True)))
+    other = (0, 3, 1, 2) if named == "NHWC" else (0, 2, 3, 1)
+    is_taken = order in ((0, 1, 2, 3), other)
+    assert [number for number, _ in lowered(call).copies] == ([] if is_taken else list(images[direction]))
+
+
+@each_direction
+@pytest.mark.parametrize("named", ["NCHW", "NHWC"])
+def test_arrays_of_one_channel_that_lie_as_no_layout_has_it_are_copied(named, direction):
     """Kernels, and images, that are not the outermost in memory."""
     x, w, y = ([8, 1, 10, 12], [32, 1, 3, 5], [8, 32, 8, 8])
     if named == "NHWC":
         x, w, y = ([shape[0], *shape[2:], shape[1]] for shape in (x, w, y))
     shapes = {"forward": (x, w, y), "backward_data": (y, w, x), "backward_filter": (x, y, w)}[direction]
     plain = call_of(direction, named)._replace(shape=None if direction == "forward" else tuple(shapes[2]))
-    for order, wanted in (((1, 2, 3, 0), copied), ((0, 1, 2, 3), [])):
-        lying = []
-        for shape in shapes:
-            steps = dict(zip(order, row_major_strides([shape[k] for k in order], 4), strict=True))
-            lying.append(layout(tuple(shape), tuple(steps[k] for k in range(4)), plain.a.dtype, 0))
+    for order, wanted in (((1, 2, 3, 0), [0, 1, 2]), ((0, 1, 2, 3), [])):
+        lying = [lying_in(order, shape) for shape in shapes]
         call = plain._replace(**dict(zip(("a", "b", "out"), lying, strict=True)))
         assert [number for number, _ in lowered(call).copies] == wanted
+
+
+def test_activations_that_are_compiled_are_not_for_images_with_gaps():
+    """Their engines write into gaps; others are left."""
+    for steps, is_wrong in (((1, 1, 1, 1), False), ((2, 2, 2, 1), True)):
+        call = call_of("forward", "NHWC", steps=steps, activation="gelu", beta=1.0)
+        fused, bare = (lowered(call, way).graphs[0] for way in (Way(False, True), NOTHING))
+        assert ({7, 8} <= algorithms.wrong(fused, 91900)) is is_wrong
+        assert not {7, 8} & algorithms.wrong(bare, 91900)
 
 
 def test_images_without_the_gap_behind_the_last_element_are_copied():

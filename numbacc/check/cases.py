@@ -7,6 +7,9 @@ from itertools import product
 from typing import Any, NamedTuple
 
 DIRECTIONS = ("forward", "backward_data", "backward_filter")
+#: How images may lie: their axes from the outermost in memory, as the letters of a layout without the pixels' (`P` for
+#: all of them), and how many elements there are behind each row of the next axis. Channels last have no gap within.
+LIES = {"with gaps": ("", 8), "with odd gaps": ("", 3), "pixels first": ("PN", 8)}
 DTYPES = ("float32", "tf32", "float32_fft", "float16", "bfloat16", "float64", "int8")
 
 
@@ -20,6 +23,8 @@ class Case(NamedTuple):
         options: of `numbacc.conv`.
         epilogue: of forward: "", "bias" or an activation behind a bias.
         out: dtype of the result of int8.
+        lies: how images lie in memory, a key of LIES; without gaps where it is "".
+        alone: whether the activation has no bias before it.
     """
 
     name: str
@@ -30,6 +35,8 @@ class Case(NamedTuple):
     options: dict[str, Any]
     epilogue: str = ""
     out: str = ""
+    lies: str = ""
+    alone: bool = False
 
     @property
     def has_engines(self) -> bool:
@@ -87,14 +94,46 @@ _EPILOGUES_WHOLE = {"int32": ("bias", "relu"), "float32": _EPILOGUES}
 #: channels, and of the dtypes that this is for alone.
 _TRANSFORMED = ("2-d", "2-d groups", "2-d uneven padding", "2-d flip", "2-d tiles")
 _TILES, _OF_TILES = "2-d tiles", ("float32", "float32_fft")
+#: Shapes that are tried however images lie, of these dtypes; and what follows them there, "alone" without a bias.
+_LYING, _LYING_DTYPES = ("2-d", "2-d added", "3-d"), ("float32", "tf32", "float16", "bfloat16", "float64")
+_LYING_EPILOGUES = ("bias", "relu", "gelu", "relu alone", "gelu alone", "tanh alone", "elu alone")
 
 
 def cases() -> Iterator[Case]:
     """All of them."""
+    yield from _dense()
+    yield from _lying()
+
+
+def _lying() -> Iterator[Case]:
+    """Of images that have gaps, or lie in another order of axes; and activations without a bias wherever these lie."""
+    for shape, lies, last, dtype in product(_LYING, ("", *LIES), (False, True), _LYING_DTYPES):
+        x, w, options = _SHAPES[shape]
+        if shape == "3-d" and lies == "with odd gaps":
+            continue
+        layout = _layout(len(x), last)
+        whole = {**options, "layout": layout}
+        end = f"{layout} {dtype} {lies}".strip()
+        for direction in DIRECTIONS if lies else ():
+            yield Case(f"{direction} {shape} {end}", direction, dtype, x, w, whole, lies=lies)
+        for told in _LYING_EPILOGUES if dtype in ("float32", "float16", "bfloat16") else ():
+            epilogue, _, alone = told.partition(" ")
+            if lies or alone:
+                name = f"forward {shape} {end} {told}"
+                yield Case(name, "forward", dtype, x, w, whole, epilogue, lies=lies, alone=bool(alone))
+
+
+def _layout(rank: int, last: bool) -> str:
+    """The layout of arrays of a rank, with channels last or first."""
+    layout = ["NCW", "NCHW", "NCDHW"][rank - 3]
+    return layout[0] + layout[2:] + "C" if last else layout
+
+
+def _dense() -> Iterator[Case]:
+    """Of arrays without gaps."""
     for shape, (x, w, options) in _SHAPES.items():
         for dtype, last in product(DTYPES, (False, True)):
-            layout = ["NCW", "NCHW", "NCDHW"][len(x) - 3]
-            layout = layout[0] + layout[2:] + "C" if last else layout
+            layout = _layout(len(x), last)
             whole = {**options, "layout": layout}
             if dtype == "int8" and ("alpha" in options or "beta" in options):
                 continue  # int8 is convolved as it is

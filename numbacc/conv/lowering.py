@@ -233,20 +233,24 @@ def _takes_kernels(array: Layout, channels_last: bool) -> bool:
 
 
 def _takes_images(array: Layout, channels_last: bool) -> bool:
-    """Whether cuDNN takes images as they lie: not where elements are repeated or counted backwards.
+    """Whether cuDNN takes images as they lie: one behind the other, pixels in order, channels before them or behind.
 
-    Along an axis whose steps are longer than all that lies within, which cuDNN 9.19 reckons with a gap behind the last
-    element, too. Images of one channel that are not the outermost might be taken for others, as kernels are.
+    Not where elements are repeated or counted backwards, nor with steps that are no longer than all that lies within,
+    which cuDNN 9.19 reckons with a gap behind the last element, too. In another order of axes it has read and written
+    what lies between, without a word.
     """
-    axes = sorted((step, n) for n, step in zip(array.shape, array.strides, strict=True) if n > 1)
-    if array.shape[-1 if channels_last else 1] == 1 < array.shape[0] and array.strides[0] < axes[-1][0]:
-        return False
-    within = array.itemsize
-    for step, n in axes:
+    channels = array.ndim - 1 if channels_last else 1
+    pixels = [k for k in range(1, array.ndim) if k != channels]
+    within, found = array.itemsize, []
+    for step, n, k in sorted(zip(array.strides, array.shape, range(array.ndim), strict=True)):
+        if n == 1:
+            continue
         if step < within or step % array.itemsize:
             return False
         within = step * n
-    return True
+        found.append(k)
+    orders = ([channels, *reversed(pixels), 0], [*reversed(pixels), channels, 0])
+    return any(found == [k for k in order if k in found] for order in orders)
 
 
 def _image(array: Layout, channels_last: bool, lifted: int, innermost: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -5,8 +5,9 @@ An engine's number is one of its kind of graph: engine 20 of a gradient is not t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from math import prod
 from typing import Any
 
 from .choices import Wrong
@@ -78,6 +79,20 @@ def _fused_narrow(what: Any) -> bool:
     return len(what.nodes) > 1 and node.kind == "convolve_forward" and _dtype(what, node, "x") in _NARROW
 
 
+def _fused_with_gaps(what: Any) -> bool:
+    """With an activation behind, and images that do not lie without gaps."""
+    node = what.nodes[0]
+    if len(what.nodes) == 1 or node.kind != "convolve_forward":
+        return False
+    images = [what.tensors[place] for place in what.memory if len(what.tensors[place].shape) > 2]
+    return any(_has_gaps(each.shape, each.strides) for each in images)
+
+
+def _has_gaps(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether there is memory between the elements of a tensor that are not its own."""
+    return prod(shape) != 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+
+
 def _each(engines: Iterable[int], case: Callable[[Any], bool]) -> list[Wrong]:
     return [Wrong(engine, case, 91900) for engine in engines]
 
@@ -105,6 +120,8 @@ WRONG = (
     # Their plans ask for no scratch memory, and then want some.
     *_each((9, 65, 67, 68), partial(_added, "backward_filter", _FLOATS)),
     *_each((26, 29, 33), _fused_narrow),
+    # Compiled at run time: they write into gaps.
+    *_each((1, 2, 4, 7, 8), _fused_with_gaps),
     *_each((0, 28), partial(_int8_to, "int32")),
     *_each((71, 72), _int8_rows_to_float),
 )
