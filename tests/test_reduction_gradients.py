@@ -54,7 +54,9 @@ def pair(call):
 def gradient(call, dy, x, axes):
     """In float64, of dy with the axes that were reduced."""
     n = math.prod(x.shape[d] for d in axes)
-    away = x - x.mean(axes, keepdims=True)
+    # Less the first of them: so numbers that are all alike are 0 away from their mean, and not what that is rounded by.
+    away = x - x[tuple(slice(1) if d in axes else slice(None) for d in range(x.ndim))]
+    away -= away.mean(axes, keepdims=True)
     if call == "sum":
         return dy + 0 * x
     if call == "mean":
