@@ -71,6 +71,16 @@ def first_smaller(a, i, b, j):
     return (b, j) if is_better else (a, i)
 
 
+def later_larger(a, i, b, j):
+    """`first_larger` where j is not less than i but of nothing: with fewer comparisons."""
+    return (b, j) if ((a == a) & (not b <= a)) | (j < i) else (a, i)
+
+
+def later_smaller(a, i, b, j):
+    """`first_smaller` where j is not less than i but of nothing."""
+    return (b, j) if ((a == a) & (not b >= a)) | (j < i) else (a, i)
+
+
 def the_index(x, index, count):
     """(index,)."""
     return (index,)
@@ -282,7 +292,7 @@ _ALL = (
         finish=the_index,
         parts=("", "index"),
         indexed=True,
-        place=Place(larger),
+        place=Place(larger, later_larger, "max"),
     ),
     Reduction(
         "argmin",
@@ -292,7 +302,7 @@ _ALL = (
         finish=the_index,
         parts=("", "index"),
         indexed=True,
-        place=Place(smaller),
+        place=Place(smaller, later_smaller, "min"),
     ),
     Reduction("any", truth, start=(0,), merge=either, finish=same, parts=("bool",)),
     Reduction("all", truth, start=(1,), merge=both, finish=same, parts=("bool",)),

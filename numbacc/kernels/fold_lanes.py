@@ -55,7 +55,8 @@ def loads(spec: FoldSpec, width: int, runs: int) -> SimpleNamespace:
         ``load_runs(addresses, at, step)``: `runs` times `width` numbers of each input, given for each run the offsets
         into all inputs; behind them, where the reduction is indexed, their indices: the last of the offsets, `step`
         more in each lane of a run;
-        ``load_loose(addresses, at, step)``: the same where nothing need be aligned.
+        ``load_words(addresses, at, step)``: the same of an input of 16 bits, in words of two numbers;
+        ``load_loose(addresses, at, step)``: as `load_runs` where nothing need be aligned.
     """
     # What a first pass has made is merged as it is.
     compute = "" if spec.stage == "second" else spec.compute
@@ -112,6 +113,12 @@ if not SIMULATED:
             return [formats.widen(context, builder, operand, bits)]
         return list(formats.unpack(context, builder, operand, bits))
 
+    def words_at(builder: Any, operand: Any, address: Any, width: int) -> list[Any]:
+        """The words of `width` elements of 16 bits that lie next to each other in one access."""
+        kind = formats.access_type(operand.dtype, width)
+        vector = builder.load(pointer_to(builder, address, kind), align=width * operand.dtype.itemsize)
+        return [builder.extract_element(vector, formats.I32(k)) for k in range(kind.count)]
+
     def run_at(context: Any, builder: Any, operand: Any, address: Any, width: int, is_loose: bool) -> list[Any]:
         """The numbers of `width` elements that lie next to each other."""
         itemsize = operand.dtype.itemsize
@@ -140,10 +147,12 @@ if not SIMULATED:
             builder.store(bits, pointer_to(builder, place, bits.type), align=align)
 
     def make_loads(rows: Sequence[Any], width: int, runs: int, index: str) -> dict[str, Any]:
-        def loading(is_loose: bool) -> Any:
+        def loading(is_loose: bool = False, in_words: bool = False) -> Any:
             @intrinsic
             def load(typing: Any, addresses: Any, at: Any, step: Any) -> Any:
                 kinds = list(lanes_type(rows, len(rows), runs * width))
+                if in_words:
+                    kinds = [types.UniTuple(types.uint32, runs * width // 2)]
                 if index:
                     kinds.append(types.UniTuple(numba_type(index), runs * width))
                 result = types.Tuple(kinds)
@@ -154,8 +163,11 @@ if not SIMULATED:
                         offsets = builder.extract_value(args[1], run)
                         for k, operand in enumerate(rows):
                             address = address_of(builder, (args[0], offsets), k, operand.dtype.itemsize)
-                            numbers = run_at(context, builder, operand, address, width, is_loose)
-                            items |= {(k, run * width + lane): number for lane, number in enumerate(numbers)}
+                            if in_words:
+                                numbers = words_at(builder, operand, address, width)
+                            else:
+                                numbers = run_at(context, builder, operand, address, width, is_loose)
+                            items |= {(k, run * len(numbers) + lane): n for lane, n in enumerate(numbers)}
                         if index:
                             place = builder.extract_value(offsets, len(rows))
                             more = resized(builder, args[2], place.type)
@@ -168,7 +180,7 @@ if not SIMULATED:
 
             return load
 
-        return {"load_runs": loading(False), "load_loose": loading(True)}
+        return {"load_runs": loading(), "load_words": loading(in_words=True), "load_loose": loading(is_loose=True)}
 
     def make_parts(names: Sequence[str], starts: Sequence[Any], count: str) -> dict[str, Any]:
         kinds = [numba_type(name) for name in names]

@@ -21,12 +21,13 @@ import numpy as np
 
 from ..base._numba import cuda
 from ..base.dtypes import TABLE
-from .chunks import chunked, finding
+from .chunks import chunked
 from .fold_lanes import loads, parts_of
 from .groups import settling, settling_columns, settling_warps
 from .intrinsics import operands, scalar_reader
+from .places import finding
 from .specialize import specialize
-from .specs import MAX_THREADS, WARP, FoldSpec, Kernel, words_of
+from .specs import CHUNK, MAX_THREADS, WARP, FoldSpec, Kernel, words_of
 
 #: Elements from which on parts are made together, where a reduction has a way to.
 _FEWEST = 4
@@ -63,7 +64,7 @@ def _gathering(spec: FoldSpec, io: SimpleNamespace, width: int, runs: int, lanes
     spread = spreading(io.offsets, io.unravel, runs)
     first, function, merge, fold = io.first, io.function, io.merge, io.fold(lanes)
     if io.chunk is not None and width * runs >= _FEWEST * lanes:
-        together = io.chunk(lanes)
+        together = io.chunk(lanes, max(CHUNK // lanes, 1))
 
         def gather_chunk(ins, here, item, step, reduced, steps, lane_step, more):
             return together(load_runs(ins, spread(here, item, step, reduced, steps), lane_step), more)
@@ -71,10 +72,11 @@ def _gathering(spec: FoldSpec, io: SimpleNamespace, width: int, runs: int, lanes
         return cuda.jit(device=True)(gather_chunk)
 
     if io.find is not None and width * runs >= _FEWEST * lanes:
-        find = io.find(lanes, width)
+        in_words = spec.in_words
+        find, load_all = io.find(lanes, width, in_words), load.load_words if in_words else load_runs
 
         def gather_place(ins, here, item, step, reduced, steps, lane_step, more):
-            return find(load_runs(ins, spread(here, item, step, reduced, steps), lane_step), lane_step)
+            return find(load_all(ins, spread(here, item, step, reduced, steps), lane_step), lane_step)
 
         return cuda.jit(device=True)(gather_place)
 
@@ -85,11 +87,11 @@ def _gathering(spec: FoldSpec, io: SimpleNamespace, width: int, runs: int, lanes
     return cuda.jit(device=True)(gather)
 
 
-def _gathering_all(spec: FoldSpec, io: SimpleNamespace, lanes: int, runs: int) -> Any:
+def _gathering_all(spec: FoldSpec, io: SimpleNamespace, lanes: int, runs: int, is_edge: bool = False) -> Any:
     """The device function (parts, ins, here, item, step, end, reduced, steps, lane_step, more) -> (the parts and those
     of all runs at item, item + step, ... before `end`, the item behind them): as many as may be under way at a time,
-    then half as many, and so on."""
-    gather, join, merge = _gathering(spec, io, spec.width, runs, lanes), io.join, io.merge
+    then half as many, and so on. What is no edge has parts of nothing, or of what lies before it."""
+    gather, join, merge = _gathering(spec, io, spec.width, runs, lanes), io.join, io.merge if is_edge else io.later
 
     def gather_all(parts, ins, here, item, step, end, reduced, steps, lane_step, more):
         while item + (runs - 1) * step < end:
@@ -139,7 +141,10 @@ def fold_rows(spec: FoldSpec, io: SimpleNamespace) -> Kernel:
     enter, leave, cell = io.enter, io.leave, io.cell
     width, runs, slots = spec.width, spec.runs, len(spec.parts)
     is_alone = len(spec.reads) - len(spec.repeated) == 1
-    gather, gather_edge = _gathering_all(spec, io, 1, runs), _gathering_all(spec._replace(width=1), io, 1, 1)
+    gather, gather_edge = (
+        _gathering_all(spec, io, 1, runs),
+        _gathering_all(spec._replace(width=1), io, 1, 1, is_edge=True),
+    )
     start, settle = io.start(1), _settling_rows(io, sum(TABLE[name].itemsize for name in spec.parts))
     room = MAX_THREADS + _WARPS
     lead = next(k for k in range(len(spec.reads)) if k not in spec.repeated)
@@ -246,11 +251,13 @@ def make(spec: FoldSpec) -> Kernel:
     own = operands(reads, 1, 1, spec.compute)
     parts = parts_of(spec)
     chunk = find = None
+    later = merge
     if formula.chunk is not None and spec.stage != "second":
-        chunk = chunked(formula.chunk, spec.compute, spec.narrow, spec.parts, parts.starts, parts.count)
+        chunk = chunked(formula.chunk, merge, spec.compute, spec.narrow, spec.parts, parts.starts, parts.count)
     # The first that is found is the one with the lowest index only where indices are in order.
     if formula.place is not None and spec.stage != "second" and spec.ordered:
-        find = finding(formula.place, spec.compute, spec.narrow, parts)
+        find = finding(formula.place, spec, spec.parts)
+        later = specialize(formula.place.later, spec.compute, spec.narrow)
     io = SimpleNamespace(
         **vars(parts),
         chunk=chunk,
@@ -262,6 +269,7 @@ def make(spec: FoldSpec) -> Kernel:
         # What one pass makes is what the other merges.
         function=None if spec.stage == "second" else function,
         merge=merge,
+        later=later,
         done=None if spec.stage == "first" else done,
     )
     return _MAKERS[spec.algorithm](spec, io)

@@ -91,9 +91,13 @@ class Place(NamedTuple):
 
     Attributes:
         best: (a, b) -> (the better one,), NaN if one is.
+        later: as the reduction's `merge` where the second index is larger, or the first that of nothing.
+        instruction: "max" or "min", which does so with pairs of 16-bit floats.
     """
 
     best: Callable[..., tuple[Any, ...]]
+    later: Callable[..., tuple[Any, ...]]
+    instruction: str
 
 
 class Reduction(Formula):
@@ -135,9 +139,10 @@ class Reduction(Formula):
 
     def digest(self, compute: str, narrow: bool) -> str:
         """As `Formula.digest`, of all its functions."""
-        functions = (self.function, self.merge, self.finish, *(self.chunk or ()), *(self.place or ()))
+        functions = (self.function, self.merge, self.finish, *(self.chunk or ()), *(self.place or ())[:2])
         digests = [digest(function, compute, narrow) for function in functions]
-        return hashlib.sha256(f"{digests} {self.start!r} {self.parts} {self.indexed}".encode()).hexdigest()
+        more = self.start, self.parts, self.indexed, *(self.place or ())[2:]
+        return hashlib.sha256(f"{digests} {more!r}".encode()).hexdigest()
 
 
 class RowFormula(Formula):

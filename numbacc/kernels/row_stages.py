@@ -37,7 +37,7 @@ def reduction_of(spec: RowSpec, reduction: Reduction) -> SimpleNamespace:
     parts = parts_intrinsics(names, starts, spec.compute)
     chunk = None
     if reduction.chunk is not None:
-        chunk = chunked(reduction.chunk, spec.compute, spec.narrow, names, starts, spec.compute)
+        chunk = chunked(reduction.chunk, merge, spec.compute, spec.narrow, names, starts, spec.compute)
     is_largest = (reduction.function, reduction.merge) == (part, larger)
     return SimpleNamespace(**vars(parts), function=function, merge=merge, done=done, chunk=chunk, is_largest=is_largest)
 

@@ -5,7 +5,6 @@ Numbers are made of them anew wherever they are needed. In Numba's simulator the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
@@ -18,18 +17,12 @@ from .row_specs import RowSpec
 if SIMULATED:
     from .simulated_rows import make_words
 else:
-    from ..base._numba import capability_compiled_for, intrinsic, ir
-    from . import formats
+    from ..base._numba import intrinsic, ir
+    from . import pairs
     from .access import address_of, aggregate, lanes_type, pointer_to
     from .formats import I32
-    from .instructions import assembly
 
 __all__ = ["in_words"]
-
-#: dtype -> two of its infinities below all numbers, and how instructions call two of its numbers.
-_PAIRS = {"float16": (0xFC00FC00, "f16x2"), "bfloat16": (0xFF80FF80, "bf16x2")}
-#: Compute capability from which on there is an instruction for the larger ones of two pairs, NaN where one is.
-_PAIRS_FROM = (8, 0)
 
 
 @lru_cache(maxsize=256)
@@ -50,24 +43,10 @@ def in_words(spec: RowSpec) -> SimpleNamespace:
 if not SIMULATED:
 
     def make_words(spec: Any, operand: Any) -> dict[str, Any]:
-        each, runs, (lowest, pair) = spec.access_bytes // 4, spec.runs, _PAIRS[spec.reads[0]]
-
-        def numbers_in(context: Any, builder: Any, words: Sequence[Any]) -> list[Any]:
-            found = []
-            for start in range(0, len(words), each):
-                own = words[start : start + each]
-                vector = ir.Constant(ir.VectorType(I32, len(own)), ir.Undefined)
-                for k, word in enumerate(own):
-                    vector = builder.insert_element(vector, word, I32(k))
-                access = Operand(operand.dtype, spec.compute, 2 * len(own), False)
-                found += formats.unpack(context, builder, access, vector)
-            return found
+        each, runs, pair = spec.access_bytes // 4, spec.runs, pairs.PAIRS[spec.reads[0]]
 
         def all_of(builder: Any, words: Any) -> list[Any]:
             return [builder.extract_value(words, k) for k in range(runs * each)]
-
-        def tree(larger: Callable[[Any, Any], Any], items: Sequence[Any]) -> Any:
-            return items[0] if len(items) == 1 else larger(tree(larger, items[::2]), tree(larger, items[1::2]))
 
         @intrinsic
         def words(typing: Any, addresses: Any, at: Any) -> Any:
@@ -90,7 +69,7 @@ if not SIMULATED:
             kind = lanes_type([operand], 1, runs * spec.width)
 
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                found = numbers_in(context, builder, all_of(builder, args[0]))
+                found = pairs.numbers_in(context, builder, operand, all_of(builder, args[0]), each)
                 return aggregate(context, builder, kind, {(0, k): number for k, number in enumerate(found)})
 
             return kind(words), generate
@@ -101,23 +80,23 @@ if not SIMULATED:
 
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
                 def larger_pair(one: Any, other: Any) -> Any:
-                    return assembly(builder, I32, f"max.NaN.{pair} $0, $1, $2;", "=r,r,r", [one, other], "readnone")
+                    return pairs.extreme(builder, pair, "max", one, other)
 
                 def larger(one: Any, other: Any) -> Any:
                     own = builder.or_(builder.fcmp_ordered(">", one, other), builder.fcmp_unordered("uno", one, one))
                     return builder.select(own, one, other)
 
-                found, has_pairs = all_of(builder, args[0]), capability_compiled_for() >= _PAIRS_FROM
+                found, has_pairs = all_of(builder, args[0]), pairs.have_extremes()
                 share, every = len(found) // parts, []
                 for part in range(parts):
                     own, is_in = found[part * share : (part + 1) * share], builder.extract_value(args[1], part)
-                    own = [tree(larger_pair, own)] if has_pairs else own
-                    every += [builder.select(is_in, word, I32(lowest)) for word in own]
+                    own = [pairs.tree(larger_pair, own)] if has_pairs else own
+                    every += [builder.select(is_in, word, I32(pair.lowest)) for word in own]
                 if has_pairs:
-                    two = numbers_in(context, builder, [tree(larger_pair, every)])
+                    two = pairs.numbers_in(context, builder, operand, [pairs.tree(larger_pair, every)], each)
                 else:
-                    numbers = numbers_in(context, builder, every)
-                    two = [tree(larger, numbers[k::2]) for k in range(2)]
+                    numbers = pairs.numbers_in(context, builder, operand, every, each)
+                    two = [pairs.tree(larger, numbers[k::2]) for k in range(2)]
                 return aggregate(context, builder, kind, {(0, k): number for k, number in enumerate(two)})
 
             return kind(words, inside), generate

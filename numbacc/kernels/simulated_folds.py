@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, reduce
 from types import SimpleNamespace
 from typing import Any
 
@@ -42,7 +42,8 @@ def make_loads(rows: Sequence[Any], width: int, runs: int, index: str) -> dict[s
                 found[-1] += [np.dtype(index).type(offsets[-1] + lane * step) for lane in range(width)]
         return tuple(map(tuple, found))
 
-    return {"load_runs": load, "load_loose": partial(load, is_loose=True)}
+    # Words are the numbers in them.
+    return {"load_runs": load, "load_words": load, "load_loose": partial(load, is_loose=True)}
 
 
 def put_numbers(operand: Any, address: int, offset: int, numbers: Sequence[Any]) -> None:
@@ -137,21 +138,28 @@ def make_chunks(names: Sequence[str], starts: Sequence[Any], count: str) -> Any:
     def tree(merge: Any, rows: list[tuple[Any, ...]]) -> tuple[Any, ...]:
         return rows[0] if len(rows) == 1 else _apply(merge, (*tree(merge, rows[::2]), *tree(merge, rows[1::2])), ())
 
-    def make(lanes: int) -> Any:
+    def as_parts(function: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
+        found = zip(_apply(function, given, ()), dtypes, strict=True)
+        return tuple(cast(value, dtype)[()] for value, dtype in found)
+
+    def make(lanes: int, most: int | None) -> Any:
         def folded(
-            first: Any, merge_first: Any, middle: Any, second: Any, merge_second: Any, finish: Any, values: Any,
-            scalars: Any,
+            first: Any, merge_first: Any, middle: Any, second: Any, merge_second: Any, finish: Any, join: Any,
+            values: Any, scalars: Any,
         ) -> Any:  # fmt: skip
+            def of_some(rows: list[Any]) -> tuple[Any, ...]:
+                how_many = real.type(len(rows))
+                firsts = [_apply(first, row, scalars) for row in rows]
+                known = _apply(middle, (*tree(merge_first, firsts), how_many), ())
+                seconds = [_apply(second, (*row, *known, *starts), ()) for row in rows]
+                return as_parts(finish, (*known, *tree(merge_second, seconds), how_many))
+
             all_rows, found = list(zip(*values, strict=True)), []
-            how_many = real.type(len(all_rows) // lanes)
             for lane in range(lanes):
                 rows = all_rows[lane::lanes]
-                known = _apply(
-                    middle, (*tree(merge_first, [_apply(first, row, scalars) for row in rows]), how_many), ()
-                )
-                seconds = [_apply(second, (*row, *known, *starts), ()) for row in rows]
-                parts = _apply(finish, (*known, *tree(merge_second, seconds), how_many), ())
-                found.append([cast(value, dtype)[()] for value, dtype in zip(parts, dtypes, strict=True)])
+                step = most or len(rows)
+                own = [of_some(rows[k : k + step]) for k in range(0, len(rows), step)]
+                found.append(reduce(lambda one, other: as_parts(join, one + other), own))
             return tuple(zip(*found, strict=True))
 
         return folded
@@ -159,8 +167,8 @@ def make_chunks(names: Sequence[str], starts: Sequence[Any], count: str) -> Any:
     return make
 
 
-def make_places(names: Sequence[str]) -> SimpleNamespace:
-    """See `chunks.make_places`."""
+def make_places(place: Any, spec: Any, names: Sequence[str]) -> SimpleNamespace:
+    """See `places.make_places`."""
     dtypes = [np.dtype(name) for name in names]
 
     def tree(merge: Any, numbers: Sequence[Any]) -> Any:
@@ -168,7 +176,7 @@ def make_places(names: Sequence[str]) -> SimpleNamespace:
             return numbers[0]
         return _apply(merge, (tree(merge, numbers[::2]), tree(merge, numbers[1::2])), ())[0]
 
-    def among(lanes: int, width: int) -> Any:
+    def among(lanes: int, width: int, in_words: bool) -> Any:
         def equal(best: Any, values: Any, step: int) -> Any:
             ends = []
             for lane in range(lanes):

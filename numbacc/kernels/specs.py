@@ -35,7 +35,7 @@ _TABLE_BOUNDS, _TABLE_CARVEOUT = (1024, 1), 57
 #: Accesses of 16 bytes that a thread of `folds` has under way.
 _LOADED = 4
 #: Numbers whose parts are made together, at most: they are in registers.
-_CHUNK = 16
+CHUNK = 16
 #: Bytes of the parts of what a thread of `folds` has under way, at most: they are in registers.
 _PARTS_BYTES = 400
 #: Rows and columns of `tiled`'s tiles, and how many of them its threads take at once.
@@ -260,9 +260,16 @@ class FoldSpec(NamedTuple):
         if self.formula.chunk is None and self.formula.place is None:
             is_large = is_large or self.indexed
         else:
-            # All numbers of a chunk are looked at twice.
-            most = min(most, max(_CHUNK // self.width, 1))
+            # All numbers are looked at twice. While those of one chunk are, or pairs, as many more are on their way.
+            at_once = CHUNK if self.formula.place is not None and not self.in_words else 2 * CHUNK
+            most = min(most, max(at_once // self.width, 1))
         return max(int(1 << most.bit_length() - 1) >> is_large, 1)
+
+    @property
+    def in_words(self) -> bool:
+        """Whether what is looked for is looked for in pairs, which two numbers of 16 bits are in a word."""
+        is_pair = self.reads[0] in ("bfloat16", "float16") and self.width > 1 and not self.repeated
+        return is_pair and self.formula.place is not None and self.stage != "second" and self.ordered
 
     @property
     def access_bytes(self) -> int:
@@ -277,7 +284,7 @@ class FoldSpec(NamedTuple):
     @property
     def sources(self) -> tuple[str, ...]:
         """As in `KernelSpec`."""
-        return ("folds", "fold_lanes", "chunks", "groups")
+        return ("folds", "fold_lanes", "chunks", "places", "pairs", "groups")
 
     @property
     def identity(self) -> str:
