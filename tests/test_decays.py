@@ -29,9 +29,12 @@ FORMULAS = {
 }  # fmt: skip
 
 
-def in_float32(function, units=0):
-    """A formula as specialized for float32, of NumPy's numbers; approximate reciprocals are `units` off."""
-    replaced = replacements("float32", False)
+def in_float32(function, units=0, narrow=False):
+    """A formula as specialized for float32, of NumPy's numbers; approximate reciprocals are `units` off.
+
+    Where what is stored is narrow, all that is the hardware's is that of the simulator.
+    """
+    replaced = replacements("float32", narrow)
 
     def approximate(x):
         return ((F32(1) / F32(x)).view(np.int32) + np.int32(units)).view(F32)
@@ -40,7 +43,7 @@ def in_float32(function, units=0):
         if value is math:
             return IEEE_MATH
         found = replaced.get(value, value) if isinstance(value, FunctionType) else value
-        if found == "reciprocal_approximate":
+        if found == "reciprocal_approximate" and not narrow:
             return approximate
         if isinstance(found, str) and found is not value:
             return getattr(simulated.hardware, found)

@@ -185,3 +185,33 @@ def test_masked_results_keep_bits(source, target, shape, steps, algorithm):
     if target in ("float16", "bfloat16"):
         # What is kept is no number.
         assert "cvt.f32.f16" not in found.text or source == "float16"
+
+
+def kernel_of(name, x, y, result=None):
+    """The PTX of a function of two arrays, or an array and a number, of these dtypes."""
+    arrays = [
+        each if each is float else layout((4096,), (row.itemsize,), row.numpy, 0)
+        for each, row in ((each, dtypes.TABLE.get(each)) for each in (x, y, result or x))
+    ]
+    row, found = TABLE[name].row, []
+    outs = None if result is None else (arrays[2],)
+    plan = operation.ElementwisePlan(row, planning.plan_of(row, tuple(arrays[:2]), None, outs))
+    with launching_by(Noted.into(found)):
+        plan.choose([0] * (len(plan.inputs) + 1))
+    return ptx.compiled(found[-1]).text
+
+
+@pytest.mark.parametrize("name, short", [("floor_divide", "rcp.approx")])
+def test_arrays_of_16_bits_have_short_forms(name, short):
+    """Where both arguments have no more bits, nor what is stored."""
+    for dtype in ("float16", "bfloat16"):
+        assert short in kernel_of(name, dtype, dtype)
+    for x, y, result in (
+        ("bfloat16", float, None),
+        ("bfloat16", "float32", None),
+        ("bfloat16", "float16", None),
+        ("bfloat16", "int8", None),
+        ("bfloat16", "bfloat16", "float32"),
+        ("float32", "float32", None),
+    ):
+        assert short not in kernel_of(name, x, y, result), (x, y, result)

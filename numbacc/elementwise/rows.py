@@ -27,6 +27,8 @@ class Meaning(NamedTuple):
 
 #: Dtypes that a function may have a form of its own for, and the kind that says so.
 FORMS = {"float64": "d", "float16": "h", "bfloat16": "g"}
+#: Those that have a form, "n", where all arguments are arrays of one of them: numbers have more bits.
+_NARROW = ("h", "g")
 
 
 class Row:
@@ -139,7 +141,10 @@ def formula_of(row: Row, types: Types, arrangement: Arrangement) -> Formula:
     found = row.origin or ((_named, (row.name,)) if NAMED.get(row.name) is row else None)
     origin = None if found is None else (_again, (*found, types, arrangement))
     behind, olds = len(arrangement.arrays) + 1, len(arrangement.wanted) or 1
-    meaning = row.meanings.get(FORMS.get(types.common, types.kind)) or row.meanings[types.kind]
+    kinds = [FORMS.get(types.common, ""), types.kind]
+    if kinds[0] in _NARROW and set(arrangement.given) == {types.common}:
+        kinds.insert(0, "n")
+    meaning = next(row.meanings[kind] for kind in kinds if kind in row.meanings)
     return Formula(
         f"elementwise.{row.name}",
         arranged(meaning.scalar, arrangement, row.results or ()),

@@ -2,7 +2,8 @@
 
 A row has a name, the rule of its dtypes, what it computes in a line, and for each kind of dtype the scalar function of
 kernels beside its meaning in NumPy. Kinds are f floats (d float64, h float16 and g bfloat16 where these have forms of
-their own), i and u integers, b truth values, c complex numbers; m signed beside unsigned ones of 64 bits, w the reverse.
+their own, n where all arguments are arrays of the same one of these two), i and u integers, b truth values, c complex
+numbers; m signed beside unsigned ones of 64 bits, w the reverse.
 """
 
 # ruff: noqa: E501
@@ -19,9 +20,9 @@ from ..kernels import activations as act
 from ..kernels import arithmetic as basic
 from ..kernels import comparisons as mixed
 from ..kernels import complexes as com
+from ..kernels import divisions, psi
 from ..kernels import functions as fun
 from ..kernels import neighbours as near
-from ..kernels import psi
 from ..kernels.formula import Heavy
 from ..reference import activations as ref
 from ..reference import c_library
@@ -142,7 +143,7 @@ _binary("add", "keep", "x1 + x2; of truth values either.", fiuc=(fun.add, np.add
 _binary("subtract", "keep", "x1 - x2.", fiuc=(fun.subtract, np.subtract))
 _binary("multiply", "keep", "x1 x2; of truth values both.", fiuc=(fun.multiply, np.multiply), b=(fun.both, np.multiply))
 _binary("divide", "divide", "x1 / x2; of integers in float64.", f=(fun.divide, np.divide), c=(com.divide_complex, np.divide))
-_binary("floor_divide", "keep", "The largest whole number that is not above x1 / x2; of integers 0 where x2 is 0.", f=(fun.floor_divide, np.floor_divide), i=(fun.floor_divide_integers, np.floor_divide), u=(fun.floor_divide_unsigned, np.floor_divide))
+_binary("floor_divide", "keep", "The largest whole number that is not above x1 / x2; of integers 0 where x2 is 0.", f=(fun.floor_divide, np.floor_divide), n=(divisions.floor_divide_narrow, np.floor_divide), i=(fun.floor_divide_integers, np.floor_divide), u=(fun.floor_divide_unsigned, np.floor_divide))
 _binary("remainder", "keep", "x1 - x2 floor(x1 / x2), of x2's sign; of integers 0 where x2 is 0.", f=(fun.remainder, np.remainder), i=(fun.remainder_integers, np.remainder), u=(fun.remainder_unsigned, np.remainder))
 _binary("fmod", "keep", "x1 - x2 trunc(x1 / x2), of x1's sign; of integers 0 where x2 is 0.", f=(fun.fmod, np.fmod), i=(fun.fmod_integers, np.fmod), u=(fun.remainder_unsigned, np.fmod))
 _binary("pow", "keep", "x1 to the power of x2; of integers what a negative power leaves, 0 but of 1 and -1.", heavy=(4,), f=(math.pow, np.power), iu=(fun.power_integers, ref.power_of_integers), c=(com.power_complex, ref.power_of_complex))

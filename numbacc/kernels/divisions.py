@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import math
 
-from .arithmetic import fma
+from .arithmetic import fma, reciprocal_approximate
 
 #: Quotients up to here have whole numbers on both sides that float32 holds.
 _LARGEST = 16777216.0
+#: What moves float32's numbers so far that the reciprocal of the largest is a normal number; and a factor by which that
+#: of any b makes no product of a number with it 0.
+_DOWN, _UP = 2.0**-26, 2.0**101
 
 
 def floor_divide_by_fmod(a, b):
@@ -59,6 +62,33 @@ def floor_divide_single(a, b):
     else:
         whole = quotient if b == 0.0 else math.nan
     return whole if whole != 0.0 else math.copysign(0.0, quotient)
+
+
+def floor_divide_narrow(a, b):
+    """`floor_divide_by_fmod` of two floats of 16 bits, for results of as many."""
+    return floor_divide_by_fmod(a, b)
+
+
+def floor_divide_rough(a, b):
+    """The same in float32, by the hardware's reciprocal: that of a smaller number, so that it is never subnormal.
+
+    The quotient is next to right: up to `_LARGEST` whole numbers are, and what lies below one is not above it. A larger
+    one may be a unit in the last place off. That is infinite in float16. In bfloat16 it is rounded as the exact one is:
+    that of numbers of 8 bits either has 9 bits, and then is found exactly, or lies 2^-17 of itself away from any number
+    of 9 bits, where roundings change. It is NaN, and left to others, where b is infinite, 0 or below 2^-100, so that
+    remainders would not be exact, and where it overflows.
+    """
+    large = reciprocal_approximate(b * _DOWN)
+    inverse = large * _DOWN
+    first = a * inverse
+    quotient = fma(fma(-first, b, a), inverse, first)
+    if not abs(quotient) < math.inf:
+        return floor_divide_single(a, b)
+    whole = math.floor(quotient) * 1.0
+    # Of the signs of what is left and of b; the product is not too small for one.
+    if fma(-whole, b, a) * (large * _UP) < 0.0:
+        whole -= 1.0
+    return math.copysign(whole, first)
 
 
 def remainder_single(a, b):
