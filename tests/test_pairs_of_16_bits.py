@@ -1,4 +1,4 @@
-"""Whole quotients of two floats of 16 bits, as kernels compute them in float32, step by step.
+"""Angles and whole quotients of two floats of 16 bits, as kernels compute them in float32, step by step.
 
 The hardware's approximations are exact here, rounded, or off by as much as NVIDIA's documentation of PTX lets them be:
 what is rounded at last is to be as near as any function of float32 would leave it.
@@ -15,11 +15,13 @@ import pytest
 from test_decays import in_float32
 from test_ulp import ulp
 
-from numbacc.kernels import divisions, simulated
+from numbacc.kernels import angles, divisions, simulated
 
 F32 = np.float32
 NARROW = [np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)]
-FUNCTIONS = {"floor_divide": divisions.floor_divide_narrow}
+FUNCTIONS = {"atan2": angles.atan2, "floor_divide": divisions.floor_divide_narrow}
+#: Errors in ulp of float32 before results are rounded: with exact approximations, and with the worst.
+SINGLE = {"atan2": (2.3, 3.3)}
 
 
 def off_by(units):
@@ -69,6 +71,10 @@ def test_errors(monkeypatch, name, dtype, units):
             wanted = oracle.vector(name, x, y)
         single = in_float32(FUNCTIONS[name], narrow=True)(x.astype(F32), y.astype(F32))
         found = single.astype(dtype)
+    if name in SINGLE:
+        limits = ml_dtypes.finfo(dtype)
+        normal = (np.abs(wanted) >= 2 * float(limits.smallest_normal)) & (np.abs(wanted) <= float(limits.max))
+        assert oracle.ulps(single[normal], wanted[normal], F32).max() <= SINGLE[name][units]
     off = oracle.ulps(found, wanted, dtype, zeros=True)
     worst = off.argmax()
     most = 0 if name == "floor_divide" else ulp.bound(name, dtype.name)

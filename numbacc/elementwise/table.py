@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..kernels import activations as act
+from ..kernels import angles, divisions, psi
 from ..kernels import arithmetic as basic
 from ..kernels import comparisons as mixed
 from ..kernels import complexes as com
-from ..kernels import divisions, psi
 from ..kernels import functions as fun
 from ..kernels import neighbours as near
 from ..kernels.formula import Heavy
@@ -151,7 +151,7 @@ _binary("maximum", "keep", "The larger one; NaN where either is.", f=(fun.maximu
 _binary("minimum", "keep", "The smaller one; NaN where either is.", f=(fun.minimum, np.minimum), iu=(fun.smaller, np.minimum), b=(fun.both, np.minimum))
 _binary("fmax", "keep", "The larger one; the other where one is NaN.", f=(fun.fmax, np.fmax), iu=(fun.larger, np.fmax), b=(fun.either, np.fmax))
 _binary("fmin", "keep", "The smaller one; the other where one is NaN.", f=(fun.fmin, np.fmin), iu=(fun.smaller, np.fmin), b=(fun.both, np.fmin))
-_binary("atan2", "float", "The angle of the point (x2, x1) in radians, in [-π, π].", f=(math.atan2, np.arctan2))
+_binary("atan2", "float", "The angle of the point (x2, x1) in radians, in [-π, π].", f=(math.atan2, np.arctan2), n=(angles.atan2, np.arctan2))
 _binary("hypot", "float", "√(x1² + x2²), without overflow between.", f=(math.hypot, np.hypot))
 _binary("copysign", "float", "|x1| with x2's sign.", f=(math.copysign, np.copysign))
 _binary("logaddexp", "float", "ln(e^x1 + e^x2), without overflow between.", f=(fun.logaddexp, np.logaddexp))

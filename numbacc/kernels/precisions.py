@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from . import angles, decays, divisions, functions, psi
 from . import arithmetic as plain
-from . import decays, divisions, functions, psi
 from .wholes import DOUBLES
 
 
@@ -69,6 +69,7 @@ def replacements(compute: str, narrow: bool) -> Mapping[Any, Any]:
             plain.log1p_of_share: plain.log1p_of_share_degree_10,
             plain.normal_tail: plain.normal_tail_degree_7,
             divisions.floor_divide_narrow: divisions.floor_divide_rough,
+            angles.atan2: angles.atan2_rough,
             decays.share: decays.share_rough,
             decays.sigmoid: decays.sigmoid_rough,
             decays.silu: decays.silu_rough,
