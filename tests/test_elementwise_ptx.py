@@ -201,7 +201,9 @@ def kernel_of(name, x, y, result=None):
     return ptx.compiled(found[-1]).text
 
 
-@pytest.mark.parametrize("name, short", [("atan2", "rcp.approx"), ("floor_divide", "rcp.approx")])
+@pytest.mark.parametrize(
+    "name, short", [("pow", "lg2.approx"), ("atan2", "rcp.approx"), ("floor_divide", "rcp.approx")]
+)
 def test_arrays_of_16_bits_have_short_forms(name, short):
     """Where both arguments have no more bits, nor what is stored."""
     for dtype in ("float16", "bfloat16"):

@@ -1,4 +1,4 @@
-"""Angles and whole quotients of two floats of 16 bits, as kernels compute them in float32, step by step.
+"""Powers, angles and whole quotients of two floats of 16 bits, as kernels compute them in float32, step by step.
 
 The hardware's approximations are exact here, rounded, or off by as much as NVIDIA's documentation of PTX lets them be:
 what is rounded at last is to be as near as any function of float32 would leave it.
@@ -15,13 +15,13 @@ import pytest
 from test_decays import in_float32
 from test_ulp import ulp
 
-from numbacc.kernels import angles, divisions, simulated
+from numbacc.kernels import angles, divisions, powers, simulated
 
 F32 = np.float32
 NARROW = [np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)]
-FUNCTIONS = {"atan2": angles.atan2, "floor_divide": divisions.floor_divide_narrow}
+FUNCTIONS = {"pow": powers.power, "atan2": angles.atan2, "floor_divide": divisions.floor_divide_narrow}
 #: Errors in ulp of float32 before results are rounded: with exact approximations, and with the worst.
-SINGLE = {"atan2": (2.3, 3.3)}
+SINGLE = {"pow": (5, 11), "atan2": (2.3, 3.3)}
 
 
 def off_by(units):
@@ -34,13 +34,18 @@ def off_by(units):
     def moved(x, error):
         return flushed(F32(np.float64(x) * (1 + units * draws.choice([-1.0, 1.0]) * error)))
 
+    def log2(x):
+        found = powers.log2_rough(float(flushed(x)))
+        return F32(found + units * draws.choice([-1.0, 1.0]) * 2.0**-22 * max(1.0, abs(found)))
+
     return {
         "reciprocal_approximate": lambda x: moved(np.float64(1) / np.float64(flushed(x)), 2.0**-23),
         "exp2_approximate": lambda x: moved(np.float64(2) ** np.float64(flushed(x)), 2.0**-22.5),
+        "log2_approximate": log2,
     }
 
 
-def pairs(dtype, count):
+def pairs(name, dtype, count):
     """All that is special, whole and half numbers, everyday ones, and any: both arguments."""
     rng = np.random.default_rng(11)
     with np.errstate(invalid="ignore"):
@@ -54,6 +59,12 @@ def pairs(dtype, count):
         tuple(rng.normal(0, 4, (2, count)).astype(dtype)),
         (np.abs(rng.choice(every, count)), 10.0 ** rng.uniform(-5, 2, count).astype(dtype)),
     ]
+    if name == "pow":
+        # The largest and the smallest results.
+        x = np.abs(rng.choice([x for x in every if 0 < abs(x) < np.inf], count))
+        top = math.log2(float(ml_dtypes.finfo(dtype).max))
+        with np.errstate(all="ignore"):
+            parts.append((x, (rng.uniform(-top, top, count) / np.log2(x.astype(np.float64))).astype(dtype)))
     return tuple(np.concatenate([each.astype(dtype) for each in found]) for found in zip(grid, *parts, strict=True))
 
 
@@ -63,7 +74,7 @@ def pairs(dtype, count):
 def test_errors(monkeypatch, name, dtype, units):
     for key, function in off_by(units).items():
         monkeypatch.setattr(simulated.hardware, key, function)
-    x, y = pairs(dtype, 500)
+    x, y = pairs(name, dtype, 500)
     with np.errstate(all="ignore"):
         if name == "floor_divide":
             wanted = np.floor_divide(x.astype(F32), y.astype(F32)).astype(dtype).astype(np.float64)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..kernels import activations as act
-from ..kernels import angles, divisions, psi
+from ..kernels import angles, divisions, powers, psi
 from ..kernels import arithmetic as basic
 from ..kernels import comparisons as mixed
 from ..kernels import complexes as com
@@ -146,7 +146,7 @@ _binary("divide", "divide", "x1 / x2; of integers in float64.", f=(fun.divide, n
 _binary("floor_divide", "keep", "The largest whole number that is not above x1 / x2; of integers 0 where x2 is 0.", f=(fun.floor_divide, np.floor_divide), n=(divisions.floor_divide_narrow, np.floor_divide), i=(fun.floor_divide_integers, np.floor_divide), u=(fun.floor_divide_unsigned, np.floor_divide))
 _binary("remainder", "keep", "x1 - x2 floor(x1 / x2), of x2's sign; of integers 0 where x2 is 0.", f=(fun.remainder, np.remainder), i=(fun.remainder_integers, np.remainder), u=(fun.remainder_unsigned, np.remainder))
 _binary("fmod", "keep", "x1 - x2 trunc(x1 / x2), of x1's sign; of integers 0 where x2 is 0.", f=(fun.fmod, np.fmod), i=(fun.fmod_integers, np.fmod), u=(fun.remainder_unsigned, np.fmod))
-_binary("pow", "keep", "x1 to the power of x2; of integers what a negative power leaves, 0 but of 1 and -1.", heavy=(4,), f=(math.pow, np.power), iu=(fun.power_integers, ref.power_of_integers), c=(com.power_complex, ref.power_of_complex))
+_binary("pow", "keep", "x1 to the power of x2; of integers what a negative power leaves, 0 but of 1 and -1.", heavy=(4,), f=(math.pow, np.power), n=(powers.power, np.power), iu=(fun.power_integers, ref.power_of_integers), c=(com.power_complex, ref.power_of_complex))
 _binary("maximum", "keep", "The larger one; NaN where either is.", f=(fun.maximum, np.maximum), iu=(fun.larger, np.maximum), b=(fun.either, np.maximum))
 _binary("minimum", "keep", "The smaller one; NaN where either is.", f=(fun.minimum, np.minimum), iu=(fun.smaller, np.minimum), b=(fun.both, np.minimum))
 _binary("fmax", "keep", "The larger one; the other where one is NaN.", f=(fun.fmax, np.fmax), iu=(fun.larger, np.fmax), b=(fun.either, np.fmax))

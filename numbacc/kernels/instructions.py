@@ -142,6 +142,7 @@ if not SIMULATED:
             "{ .reg .f32 t; mul.ftz.f32 t, $1, 0f3FB8AA3B; ex2.approx.ftz.f32 $0, t; }", _f32, _f32, what="readnone"
         ),
         exp2_approximate=_instruction("ex2.approx.ftz.f32 $0, $1;", _f32, _f32),
+        log2_approximate=_instruction("lg2.approx.ftz.f32 $0, $1;", _f32, _f32, what="readnone"),
         reciprocal_approximate=_instruction("rcp.approx.ftz.f32 $0, $1;", _f32, _f32, what="readnone"),
         # Unlike the former with subnormal numbers.
         inverse_approximate=_instruction("rcp.approx.f32 $0, $1;", _f32, _f32),
@@ -164,6 +165,12 @@ if not SIMULATED:
         # The float whose exponent is the lowest bits of another.
         power_of_bits=_instruction(
             "{ .reg .b32 t; mov.b32 t, $1; shl.b32 t, t, 23; mov.b32 $0, t; }", _f32, _f32, what="readnone"
+        ),
+        # These bits added to those of the first.
+        times_power_of_bits=_instruction(
+            "{ .reg .b32 t; .reg .b32 n; mov.b32 t, $1; mov.b32 n, $2; mad.lo.s32 t, n, 8388608, t; mov.b32 $0, t; }",
+            *(_f32, _f32, _f32),
+            what="readnone",
         ),
         # All 64 bits of a product of 32-bit integers.
         product=_instruction("mul.wide.u32 $0, $1, $2;", _u64, _u32, _u32),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from . import angles, decays, divisions, functions, psi
+from . import angles, decays, divisions, functions, powers, psi
 from . import arithmetic as plain
 from .wholes import DOUBLES
 
@@ -69,6 +69,9 @@ def replacements(compute: str, narrow: bool) -> Mapping[Any, Any]:
             plain.log1p_of_share: plain.log1p_of_share_degree_10,
             plain.normal_tail: plain.normal_tail_degree_7,
             divisions.floor_divide_narrow: divisions.floor_divide_rough,
+            powers.power: powers.power_rough,
+            powers.log2_rough: "log2_approximate",
+            powers.times_power_of_bits: "times_power_of_bits",
             angles.atan2: angles.atan2_rough,
             decays.share: decays.share_rough,
             decays.sigmoid: decays.sigmoid_rough,

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..base.casts import cast, quietly
 from ..base.dtypes import TABLE, DTypeInfo
-from . import arithmetic
+from . import arithmetic, powers
 from .specs import TILE_STEP
 
 
@@ -320,6 +320,9 @@ hardware = SimpleNamespace(
     stepped=lambda x, n: (np.float32(x).view(np.int32) + np.int32(n)).view(np.float32),
     stepped_double=lambda x, n: (np.float64(x).view(np.int64) + np.int64(n)).view(np.float64),
     power_of_bits=lambda x: (np.float32(x).view(np.uint32) << np.uint32(23)).view(np.float32),
+    times_power_of_bits=lambda x, n: (
+        np.float32(x).view(np.uint32) + (np.float32(n).view(np.uint32) << np.uint32(23))
+    ).view(np.float32),
     # In float64 the product of two float32 is exact.
     fma=lambda x, y, z: np.float32(np.float64(x) * y + z),
     fma_double=lambda x, y, z: x * y + z,
@@ -330,6 +333,7 @@ hardware = SimpleNamespace(
     exp=_exp,
     exp_approximate=_exp,
     exp2_approximate=lambda x: 2.0**x,
+    log2_approximate=lambda x: np.float32(powers.log2_rough(x)),
     reciprocal_approximate=lambda x: 1.0 / x,
     inverse_approximate=lambda x: 1.0 / x,
     reciprocal_root_approximate=lambda x: 1.0 / np.sqrt(x),
