@@ -87,6 +87,11 @@ class Ptx:
     def target(self):
         return re.search(r"^\.target (\w+)", self.text, re.MULTILINE).group(1)
 
+    @property
+    def shared_bytes(self):
+        """Of shared memory, beside what a launch asks for."""
+        return sum(map(int, re.findall(r"\.shared \.align \d+ \.b8 \w+\[(\d+)\]", self.text)))
+
     def runs(self):
         """The widths of loads in a row, of the stores that follow, and so on: [("ld", [16, 16]), ("st", [16])]."""
         return [

@@ -11,6 +11,7 @@ from test_rows import assert_backward, assert_near, calls, few, normal, small_bl
 
 from numbacc.device import row_geometry
 from numbacc.elementwise import normalization, normalizing
+from numbacc.kernels.row_formulas import ROW_FORMULAS
 
 pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
 
@@ -32,17 +33,17 @@ def test_backward_of_any_array_in_one_pass(place, drawn):
     normalizing.plans.clear()
 
 
-def assert_gradients(place, shape, dtype, kind, more, algorithm=""):
+def assert_gradients(place, shape, dtype, kind, more, algorithm="", weight=np.float32):
     """Of rows that are too long for `gradients`."""
     rng = np.random.default_rng(shape[1])
     dy, x = (rng.standard_normal(shape).astype(dtype) for _ in range(2))
-    w = rng.standard_normal(shape[1]).astype(np.float32)
+    w = rng.standard_normal(shape[1]).astype(weight)
     arrays, name = tuple(map(place.put, (dy, x, w))), f"{kind}_norm_backward"
     got = getattr(normalization, name)(*arrays, eps=1e-3, **more)
     if place.is_device:
         assert algorithm in getattr(normalization, f"{name}_plan")(*arrays, eps=1e-3, **more).info.algorithm
     d, (centered, r) = dy.astype(float), normal(kind, x.astype(float), 1e-3)
-    g = d * w
+    g = d * w.astype(float)
     dx = r * (g - (kind == "layer") * g.mean(-1, keepdims=True) - centered * r * r * (g * centered).mean(-1)[:, None])
     assert [a.dtype for a in got] == [dtype, *[w.dtype] * (1 + bool(more))]
     for one, other in zip(got, [dx, (d * centered * r).sum(0), d.sum(0)], strict=False):
@@ -86,3 +87,66 @@ def test_gradients_of_long_rows(place, monkeypatch, dtype, columns):
     for kind, more in (("rms", {}), ("layer", {"bias": True})):
         assert_gradients(place, (37, columns), dtype, kind, more, "row_sums")
     normalizing.plans.clear()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 5, 16])
+@pytest.mark.parametrize("columns", [32768, 65536, 100008, 131072])
+@pytest.mark.parametrize("dtype", [DTYPES[0], DTYPES[3]], ids=str)
+def test_gradients_of_few_long_rows(place, monkeypatch, dtype, columns, rows):
+    """As many as a cluster has on their way, fewer and more; more or fewer for one cluster than for another."""
+    if place.is_slow:
+        skip("slow")
+    one_pass(monkeypatch, CLUSTERED=24, BLOCKS=24, ROWS=1) if rows == 16 else one_pass(monkeypatch)
+    for kind, more in (("rms", {}), ("layer", {}), ("layer", {"bias": True})):
+        assert_gradients(place, (rows, columns), dtype, kind, more, "row_sums", dtype)
+    normalizing.plans.clear()
+
+
+@pytest.mark.parametrize("dtype", [DTYPES[0], DTYPES[3]], ids=str)
+@pytest.mark.parametrize("columns", [32768, 131072])
+def test_gradients_of_long_rows_are_the_same_each_time(device_place, dtype, columns):
+    """Whichever of a cluster's blocks is the first to send what it has of a row."""
+    place = device_place
+    if place.is_slow:
+        skip("slow")
+    rng = np.random.default_rng(1)
+    dy, x = (place.put((3 * rng.standard_normal((300, columns), np.float32) + 1).astype(dtype)) for _ in range(2))
+    w = place.put(rng.standard_normal(columns).astype(dtype))
+    wanted, *others = (
+        [place.get(a).tobytes() for a in normalization.layer_norm_backward(dy, x, w, bias=True)] for _ in range(4)
+    )
+    assert all(other == wanted for other in others)
+
+
+def parts_of(dy, x, dtype):
+    """What a block has of its elements of a row."""
+    d = x - x.mean() if len(x) else x
+    return tuple(map(dtype, (len(x), x.mean() if len(x) else 0.0, d @ d, dy.sum(), dy @ d)))
+
+
+@pytest.mark.parametrize("places", [[0, 100], [20], [1, 2, 3, 40, 41, 99], [50, 50], [0, 0]])
+def test_what_blocks_have_of_a_row_together(places):
+    """All that a gradient needs, whichever comes first; of blocks that have no elements, too."""
+    rng = np.random.default_rng(len(places))
+    dy, x = rng.standard_normal(100), 5 + np.arange(100) * rng.standard_normal(100)
+    shared = ROW_FORMULAS["layer_norm_backward"].shared
+    for dtype, eps in (np.float64, 1e-13), (np.float32, 2e-6):
+        blocks = [parts_of(*both, dtype) for both in zip(np.split(dy, places), np.split(x, places), strict=True)]
+        found = blocks[0]
+        for other in blocks[1:]:
+            one, same = shared.merge(*found, *other), shared.merge(*other, *found)
+            assert np.array(one, dtype).tobytes() == np.array(same, dtype).tobytes()
+            found = one
+        wanted = parts_of(dy, x, np.float64)
+        scale = [100, np.abs(x).mean(), wanted[2], np.abs(dy).sum(), np.abs(dy) @ np.abs(x)]
+        assert (np.abs(np.subtract(found, wanted)) <= eps * np.array(scale)).all()
+
+
+def test_blocks_without_elements_change_nothing():
+    """However far the others' mean is from theirs, which is 0: its square would be infinite."""
+    shared = ROW_FORMULAS["layer_norm_backward"].shared
+    for mean in (-3e19, 0.0, 3e19):
+        own = tuple(map(np.float32, (64, mean, 5.0, -2.0, 0.25)))
+        nothing = tuple(map(np.float32, shared.start))
+        assert shared.merge(*own, *nothing) == shared.merge(*nothing, *own) == own
+    assert shared.merge(*nothing, *nothing) == nothing

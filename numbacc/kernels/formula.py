@@ -153,9 +153,13 @@ class RowFormula(Formula):
         stages: reductions of the row, one after the other: their functions are given the results of those before,
             behind the numbers.
         fewer: the same with fewer stages, for rows that are read anew in each of them; itself where there is none.
+        shared: how blocks that share a row bring together what they have found, each in both stages of what it has of
+            the row: a number, the first stage's result, and the parts of the second. None where they exchange what they
+            have of each stage. Its parts are how many elements that is of, and these; it makes the results of both
+            stages of them.
     """
 
-    __slots__ = ("fewer", "stages")
+    __slots__ = ("fewer", "shared", "stages")
 
     def __init__(
         self,
@@ -163,13 +167,15 @@ class RowFormula(Formula):
         function: Callable[..., tuple[Any, ...]],
         stages: tuple[Reduction, ...],
         fewer: RowFormula | None = None,
+        shared: Reduction | None = None,
     ):
         super().__init__(name, function)
-        self.stages, self.fewer = stages, fewer or self
+        self.stages, self.fewer, self.shared = stages, fewer or self, shared
 
     def digest(self, compute: str, narrow: bool) -> str:
         """As `Formula.digest`, of all its functions."""
-        digests = [digest(self.function, compute, narrow), *(stage.digest(compute, narrow) for stage in self.stages)]
+        reductions = self.stages if self.shared is None else (*self.stages, self.shared)
+        digests = [digest(self.function, compute, narrow), *(each.digest(compute, narrow) for each in reductions)]
         return hashlib.sha256(repr(digests).encode()).hexdigest()
 
 

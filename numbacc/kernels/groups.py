@@ -26,11 +26,8 @@ else:
 
 #: Cells that a reduction needs for the parts of each warp.
 WARP_CELLS = ROW_BOUNDS[0] // WARP
-
-
-def cells_of(sides: int = 1) -> int:
-    """All that it needs: behind them those of each block, for so many groups of threads that take rows of their own."""
-    return WARP_CELLS + sides * ROW_BLOCKS
+#: All that it needs: behind them those for each block that shares a row.
+CELLS = WARP_CELLS + ROW_BLOCKS
 
 
 def _merging(stage: SimpleNamespace, lanes: int) -> Callable[..., Any]:
@@ -173,27 +170,38 @@ def settling_blocks(stage: SimpleNamespace, is_first: bool) -> Any:
     return cuda.jit(device=True)(settle)
 
 
-def exchanging_blocks(stage: SimpleNamespace, number: int, stages: int) -> Any:
-    """`settling_blocks` of groups that take row after row: (parts, cells, place, rank, (blocks, signals, turn, side)).
+def exchanging_blocks(stage: SimpleNamespace, number: int, stages: int) -> tuple[Any, Any]:
+    """`settling_blocks` of groups that take row after row, in two device functions: (parts, rank, sent) sends, (rank,
+    sent) waits for the parts of all blocks and returns them. `sent` is (blocks, signals, arrived, turn, side).
 
     What is sent is signalled where it arrives. A barrier of the cluster would wait for all that a thread has under way,
-    the last row's results and the next row, too. `turn` counts a group's rows, which have their cells by turns, and so
-    have all stages two of the group's signals. `rank` is a thread's number in its group, whose number is `side`.
+    the last row's results and the next row, too. `turn` counts a group's rows, which have two signals of each stage by
+    turns. `arrived` are cells, for each signal those of all blocks. `rank` is a thread's number in its group, whose
+    number is `side`. A group sends of a row when all its threads have what came of the one before.
     """
-    joined, cells_before, most = _joining(stage), WARP_CELLS, ROW_BLOCKS
+    joined, most = _joining(stage), ROW_BLOCKS
 
-    def exchange(parts, cells, place, rank, sent):
-        blocks, signals, turn, side = sent
-        place, signal = place + cells_before + side * most, 2 * (side * stages + number) + (turn & 1)
+    def signal_of(turn, side):
+        return 2 * (side * stages + number) + (turn & 1)
+
+    which = cuda.jit(device=True)(signal_of)
+
+    def send_all(parts, rank, sent):
+        blocks, signals, arrived, turn, side = sent
+        signal = which(turn, side)
         if rank == 0:
             expect(signals, signal, parts, blocks)
         if rank < blocks:
-            send(cells, place + block_in_cluster(), parts, rank, signals, signal)
+            send(arrived, signal * most + block_in_cluster(), parts, rank, signals, signal)
+
+    def receive(rank, sent):
+        blocks, signals, arrived, turn, side = sent
+        signal = which(turn, side)
         while not has_arrived(signals, signal, turn >> 1 & 1):
             pass
-        return joined(cells, place, rank, blocks)
+        return joined(arrived, signal * most, rank, blocks)
 
-    return cuda.jit(device=True)(exchange)
+    return cuda.jit(device=True)(send_all), cuda.jit(device=True)(receive)
 
 
 if not SIMULATED:

@@ -218,6 +218,36 @@ def layer_backward_w(dy, x, w, mean, factor, middle, slope, eps):
     return (dy * factor * w - ((x - mean) * slope + middle),)
 
 
+def layer_parts(n, mean, squares, gradients, products):
+    """The same."""
+    return n, mean, squares, gradients, products
+
+
+def merged_layer_parts(n, mean, squares, gradients, products, m, other, others, more_gradients, more_products):
+    """How many elements two sets have, their mean, Σ d², Σ g and Σ g d, d their distances to it.
+
+    As in `fold_formulas.merged_moments`, without what is lost by rounding: Σ g (x - c) is that of another c and the
+    distance between the two times Σ g. The set of the lower mean comes first, so that either order gives the same.
+    """
+    is_first = mean < other
+    fewer, more = (n, m) if is_first else (m, n)
+    low, high = (mean, other) if is_first else (other, mean)
+    upper = more_gradients if is_first else gradients
+    count, total, apart = n + m, gradients + more_gradients, high - low
+    # Of two sets without elements the weight is 0, not 0/0.
+    weight = shared_out(more, count if count > 0.0 else 1.0)
+    squares = squares + others + apart * (fewer * weight) * apart
+    return count, low + apart * weight, squares, total, products + more_products + apart * (upper - total * weight)
+
+
+def layer_of_parts(n, mean, squares, gradients, products, count, eps):
+    """(mean, and `layer_factors`)."""
+    factor, middle, slope = layer_factors(squares, gradients, products, count, eps)
+    return mean, factor, middle, slope
+
+
+_LAYER_PARTS = Reduction("layer_parts", layer_parts, start=(0.0,) * 5, merge=merged_layer_parts, finish=layer_of_parts)
+
 _ALL = (
     RowFormula("softmax", softmax, (_MAXIMUM, _sum(above, inverse)), SOFTMAX),
     RowFormula("log_softmax", log_softmax, (_MAXIMUM, _sum(above, logarithm)), LOG_SOFTMAX),
@@ -231,11 +261,12 @@ _ALL = (
     RowFormula("layer_norm_wb", layer_norm_wb, (_sum(value_wb, mean_of), _sum(apart_wb, rms_factor))),
     RowFormula("rms_norm_backward", rms_backward, (_sum(rms_products, rms_factors, 2),)),
     RowFormula("rms_norm_backward_w", rms_backward_w, (_sum(rms_products_w, rms_factors, 2),)),
-    RowFormula(
-        "layer_norm_backward", layer_backward, (_sum(second, middle_of), _sum(layer_products, layer_factors, 3))
-    ),
-    RowFormula(
-        "layer_norm_backward_w", layer_backward_w, (_sum(second_w, middle_of), _sum(layer_products_w, layer_factors, 3))
+    *(
+        RowFormula(name, function, (_sum(first, middle_of), _sum(products, layer_factors, 3)), shared=_LAYER_PARTS)
+        for name, function, first, products in (
+            ("layer_norm_backward", layer_backward, second, layer_products),
+            ("layer_norm_backward_w", layer_backward_w, second_w, layer_products_w),
+        )
     ),
 )
 

@@ -19,7 +19,7 @@ from ..base.dtypes import TABLE
 from . import groups
 from .fold_lanes import parts_intrinsics
 from .folds import spreading
-from .groups import cells_of
+from .groups import CELLS
 from .intrinsics import operands, scalar_reader
 from .row_lanes import keeping, kept_memory
 from .row_specs import ACROSS_THREADS, RowSpec
@@ -283,7 +283,7 @@ def make(spec: RowSpec) -> Kernel:
     stages, offsets, unravel, scalars = spec.formula.stages, io.offsets, io.unravel, scalar_reader(spec.scalars)
     total, width = adding(spec, keeping(spec, 1).note_total), spec.width
     slots = max(total.parts, *(len(stage.start) for stage in stages))
-    each = len(stages) * (ACROSS_THREADS if spec.form == "across" else cells_of()) + total.cells
+    each = len(stages) * (ACROSS_THREADS if spec.form == "across" else CELLS) + total.cells
     parts = parts_intrinsics((spec.compute,), (np.dtype(spec.compute).type(0),), spec.compute)
     cell, enter, leave, placing = parts.cell, parts.enter, parts.leave, _placing(spec, total.block)
     run = (in_shared if spec.is_dynamic else _in_registers)(spec, io)

@@ -381,7 +381,7 @@ if not SIMULATED:
             "fetch": fetch,
             "fetch_weights": fetch_weights,
             "commit": telling("cp.async.commit_group;"),
-            "wait": telling(f"cp.async.wait_group {spec.depth - 1};"),
+            "wait": telling(f"cp.async.wait_group {spec.depth - 1 - spec.is_ahead};"),
             "take": take,
             "gathering": gathering,
             "some": some,

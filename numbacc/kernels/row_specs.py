@@ -160,6 +160,21 @@ class SumsSpec(NamedTuple):
         return self.held >= self.rows.kept
 
     @property
+    def is_ahead(self) -> bool:
+        """True where blocks that share a row send each other once what they have of both stages, and of the next row
+        while the last one's results are made: its numbers are in shared memory beside these, and a third row's come.
+
+        Where a thread has its row in registers it has none for the next one, and two exchanges are faster than one.
+        """
+        return self.is_cluster and self.rows.formula.shared is not None and self.depth > 2 and not self.held
+
+    @property
+    def exchanged(self) -> tuple[Reduction, ...]:
+        """The reductions whose parts such blocks send each other."""
+        formula = self.rows.formula
+        return (formula.shared,) if self.is_ahead and formula.shared is not None else formula.stages
+
+    @property
     def wide(self) -> bool:
         """As in `KernelSpec`."""
         return self.rows.wide

@@ -13,7 +13,7 @@ from .chunks import chunked
 from .fold_formulas import larger, part
 from .fold_lanes import parts_intrinsics
 from .formula import Reduction
-from .groups import cells_of, exchanging_blocks, settling, settling_blocks, settling_warps
+from .groups import CELLS, WARP_CELLS, exchanging_blocks, settling, settling_blocks, settling_warps
 from .row_specs import ACROSS_THREADS, RowSpec
 from .specialize import specialize
 
@@ -59,7 +59,7 @@ def settling_of(spec: RowSpec, stage: SimpleNamespace, number: int, walks: bool 
             return take(cells, 0, base + place + thread - rank * apart)
 
         return cuda.jit(device=True)(across)
-    threads, place = settling_warps(stage, spec.warps, walks), number * cells_of(spec.sides)
+    threads, place = settling_warps(stage, spec.warps, walks), number * (WARP_CELLS if walks else CELLS)
 
     def settle_threads(parts, cells, base, thread, rank, group, apart, blocks):
         return threads(parts, cells, base + place, thread, rank, group)
@@ -68,11 +68,11 @@ def settling_of(spec: RowSpec, stage: SimpleNamespace, number: int, walks: bool 
     if not spec.is_cluster:
         return found
     if walks:
-        exchange = exchanging_blocks(stage, number, len(spec.formula.stages))
+        send, receive = exchanging_blocks(stage, number, len(spec.formula.stages))
 
         def settle_groups(parts, cells, base, thread, rank, group, apart, blocks):
-            parts = found(parts, cells, base, thread, rank, group, apart, blocks)
-            return exchange(parts, cells, base + place, rank, blocks)
+            send(found(parts, cells, base, thread, rank, group, apart, blocks), rank, blocks)
+            return receive(rank, blocks)
 
         return cuda.jit(device=True)(settle_groups)
     clusters = settling_blocks(stage, number == 0)
@@ -104,3 +104,41 @@ def each_stage(spec: RowSpec, make: Callable[..., Any], number: int) -> Any:
         return known + own(row, at, more, known + more)
 
     return cuda.jit(device=True)(later)
+
+
+def exchanging(spec: RowSpec, gathering: Callable[..., Any]) -> tuple[Any, Any]:
+    """Two device functions of groups that take row after row, and share each with other blocks.
+
+    (row, many, at, more): what a group has of a row, so many elements, is on its way to all blocks of the cluster;
+    (columns, at, more) -> the results of both stages, once that of all blocks has come. `row` is (source, inside), `at`
+    and `gathering` are as in `row_maps.reducing_registers`.
+    """
+    shared = spec.formula.shared
+    assert shared is not None
+    joint, real = reduction_of(spec, shared), np.dtype(spec.compute).type
+    (first, find_first), (_, find_second) = (_of_group(spec, gathering, number) for number in range(2))
+    send, receive = exchanging_blocks(joint, 0, 1)
+    finish, done, first_finish, first_done = joint.finish, joint.done, first.finish, first.done
+
+    def send_row(row, many, at, more):
+        # Of no elements any number will do.
+        known = first_finish(first_done, find_first(row, at, more), max(many, 1), more)
+        send(((real(many),), known) + find_second(row, at, known + more), at[3], at[-1])
+
+    def results(columns, at, more):
+        return finish(done, receive(at[3], at[-1]), columns, more)
+
+    return cuda.jit(device=True)(send_row), cuda.jit(device=True)(results)
+
+
+def _of_group(spec: RowSpec, gathering: Callable[..., Any], number: int) -> tuple[SimpleNamespace, Any]:
+    """A stage, and the device function (row, at, given) -> its parts of a group of threads."""
+    stage = stage_of(spec, number)
+    gather, settle = gathering(stage), settling_of(spec._replace(is_cluster=False), stage, number, walks=True)
+
+    def find(row, at, given):
+        source, inside = row
+        cells, base, thread, rank, group, apart, blocks = at
+        return settle(gather(source, inside, given), cells, base, thread, rank, group, apart, blocks)
+
+    return stage, cuda.jit(device=True)(find)

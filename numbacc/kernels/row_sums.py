@@ -20,12 +20,13 @@ from ..base.dtypes import TABLE
 from . import groups
 from .fold_lanes import parts_intrinsics
 from .folds import spreading
-from .groups import cells_of
+from .groups import WARP_CELLS
 from .intrinsics import operands, scalar_reader
 from .row_lanes import kept_memory
 from .row_maps import insides, reducing_registers, spreading_some
 from .row_rings import ring
-from .row_specs import RowSpec, SumsSpec
+from .row_specs import ROW_BLOCKS, RowSpec, SumsSpec
+from .row_stages import exchanging
 from .specs import Kernel, words_of
 
 
@@ -63,14 +64,15 @@ def _sharing(is_cluster: bool) -> Any:
 
     () -> (the number of a block, or of its cluster, how many these are, a block's number in its cluster);
     (signals, thread) -> nothing: all blocks of the cluster have begun when it returns, and wait for these signals;
-    (blocks, signals, turn, side) -> what stages are given of a row that is the first, the second, ... of its group.
+    (blocks, signals, arrived, turn, side) -> what stages are given of a row that is the first, the second, ... of its
+    group.
     """
     if not is_cluster:
 
         def alone():
             return cuda.blockIdx.x, cuda.gridDim.x, 0
 
-        def of_block(blocks, signals, turn, side):
+        def of_block(blocks, signals, arrived, turn, side):
             return blocks
 
         def nothing(signals, thread):
@@ -93,8 +95,8 @@ def _sharing(is_cluster: bool) -> Any:
         arrive()
         wait()
 
-    def of_cluster(blocks, signals, turn, side):
-        return blocks, signals, turn, side
+    def of_cluster(blocks, signals, arrived, turn, side):
+        return blocks, signals, arrived, turn, side
 
     return tuple(cuda.jit(device=True)(each) for each in (together, begun, of_cluster))
 
@@ -181,9 +183,80 @@ def _advancing(spec: SumsSpec, finish: Any, fetch: Any, unravel: Any, spread: An
 
     if spec.is_early:
         return next_row, finished
-    # Without another row on its way, memory would wait while this one's results are made.
-    late = cuda.jit(device=True)(behind if spec.depth > 1 else between)
+    # Memory waits less if each run of a row makes room for one of the next: it would wait all the while where no other
+    # row is on its way.
+    late = cuda.jit(device=True)(between if spec.depth == 1 or spec.is_ahead else behind)
     return cuda.jit(device=True)(lambda coming, slot, given: None), late
+
+
+def _counting(spec: SumsSpec) -> Any:
+    """The device function (share, blocks, group, columns) -> how many elements of a row a block has."""
+    width, runs = spec.rows.width, spec.rows.runs
+
+    def count(share, blocks, group, columns):
+        found, start = 0, share * group * width
+        for _ in range(runs):
+            found += max(min(columns - start, group * width), 0)
+            start += blocks * group * width
+        return found
+
+    def whole(share, blocks, group, columns):
+        return runs * group * width
+
+    return cuda.jit(device=True)(whole if spec.whole else count)
+
+
+def _finding(spec: SumsSpec, own: SimpleNamespace, soon: Any) -> tuple[Any, Any]:
+    """Two device functions: (place, slot, tile, parts, at, more) before the first row, and (place, slot, tile, parts,
+    at, more, coming, given, ahead) -> a row, and the results of its stages.
+
+    `parts` are (where a thread's accesses are inside a row, how many elements a block has of it, columns), `ahead` is
+    (whether there is a next row, its slot, at) of that.
+    """
+    wait, take, gathering = own.wait, own.take, partial(_gathering, spec, own)
+    if not spec.is_ahead:
+        reduce_all = reducing_registers(spec.rows, gathering, walks=True)
+
+        def nothing(place, slot, tile, parts, at, more):
+            pass
+
+        def find(place, slot, tile, parts, at, more, coming, given, ahead):
+            inside, _, columns = parts
+            wait()
+            source = take(place, slot, tile)
+            soon(coming, slot, given)
+            return source, reduce_all((source, inside, columns), at, more)
+
+        return cuda.jit(device=True)(nothing), cuda.jit(device=True)(find)
+    send, receive = exchanging(spec.rows, gathering)
+
+    def send_row(place, slot, tile, parts, at, more):
+        inside, many, _ = parts
+        wait()
+        send((take(place, slot, tile), inside), many, at, more)
+
+    send_next = cuda.jit(device=True)(send_row)
+
+    def find_ahead(place, slot, tile, parts, at, more, coming, given, ahead):
+        is_there, next_slot, next_at = ahead
+        results = receive(parts[2], at, more)
+        # What the other blocks have of the next row comes while this one's results are made.
+        if is_there:
+            send_next(place, next_slot, tile, parts, next_at, more)
+        return take(place, slot, tile), results
+
+    return send_next, cuda.jit(device=True)(find_ahead)
+
+
+def _bringing(shared: Any) -> Any:
+    """The device function (fixed, base, turn) -> where a group's row of that number is brought together, as in
+    `row_maps.reducing_registers`; `fixed` is the same for all of them."""
+
+    def at_of(fixed, base, turn):
+        cells, thread, rank, group, blocks, signals, arrived, side = fixed
+        return cells, base, thread, rank, group, 1, shared(blocks, signals, arrived, turn, side)
+
+    return cuda.jit(device=True)(at_of)
 
 
 def make(spec: SumsSpec) -> Kernel:
@@ -201,13 +274,16 @@ def make(spec: SumsSpec) -> Kernel:
     else:
         spread, inside_of = spreading_some(io, row.runs), insides(row.runs)
     own = ring(spec)
-    fetch, fetch_weights, commit, wait, take = own.fetch, own.fetch_weights, own.commit, own.wait, own.take
+    fetch, fetch_weights, commit = own.fetch, own.fetch_weights, own.commit
     finish, begin, put, gain_from, flush = own.finish, own.begin, own.put, own.gain_from, own.flush
-    reduce_all = reducing_registers(row, partial(_gathering, spec, own), walks=True)
-    (sharing, begun, shared), grouping = _sharing(row.is_cluster), _grouping(row)
+    (sharing, begun, shared), grouping, counted = _sharing(row.is_cluster), _grouping(row), _counting(spec)
+    at_of = _bringing(shared)
     soon, advance = _advancing(spec, finish, fetch, unravel, spread)
-    slots, each = max(len(stage.start) for stage in stages), len(stages) * cells_of(row.sides)
-    both, has_sums, signalled = 2 * each, spec.parts > 0, 2 * len(stages) * row.sides
+    find_first, find = _finding(spec, own, soon)
+    slots, each = max(len(stage.start) for stage in stages), len(stages) * WARP_CELLS
+    both, has_sums = 2 * each, spec.parts > 0
+    sent, signalled = max(len(reduction.start) for reduction in spec.exchanged), 2 * len(spec.exchanged) * row.sides
+    received = signalled * ROW_BLOCKS
     parts = parts_intrinsics((row.compute,), (np.dtype(row.compute).type(0),), row.compute)
     cell, enter, leave, memory = parts.cell, parts.enter, parts.leave, kept_memory
 
@@ -215,6 +291,7 @@ def make(spec: SumsSpec) -> Kernel:
         more = scalars(words)
         enter()
         cells = cuda.shared.array((slots, both), cell)
+        arrived = cuda.shared.array((sent, received), cell)
         signals = cuda.shared.array(signalled, np.uint64)
         leave()
         tile = memory()
@@ -235,13 +312,15 @@ def make(spec: SumsSpec) -> Kernel:
         begun(signals, place[0])
         sums = begin()
         given, wanted = (ins, in_steps, outer, rows, item, step, line, inside, place, tile), (outs, out_steps, more)
+        parts = inside, counted(share, blocks, group, columns), columns
+        fixed = cells, place[0], rank, group, blocks, signals, arrived, side
         unit, base, slot, turn = first, 0, 0, 0
+        find_first(place, slot, tile, parts, at_of(fixed, base, turn), more)
         while unit < units:
-            wait()
-            source = take(place, slot, tile)
-            soon(ahead * sides + side, slot, given)
-            at = cells, base, place[0], rank, group, 1, shared(blocks, signals, turn, side)
-            results = reduce_all((source, inside, columns), at, more)
+            source, results = find(
+                place, slot, tile, parts, at_of(fixed, base, turn), more, ahead * sides + side, given,
+                (unit + apart < units, slot + 1 if slot + 1 < depth else 0, at_of(fixed, each - base, turn + 1)),
+            )  # fmt: skip
             sums = advance(sums, source, results, unit * sides + side, ahead * sides + side, slot, given, wanted)
             commit()
             ahead += apart

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ..base._numba import SIMULATED, cuda
-from .groups import cells_of, settling_warps
+from .groups import CELLS, settling_warps
 from .look_back import HEAD_BYTES, telling, words_of
 from .row_specs import RowSpec
 from .row_stages import reduction_of
@@ -72,7 +72,7 @@ def adding(spec: RowSpec, note: Any) -> SimpleNamespace:
         return SimpleNamespace(
             cells=0, parts=0, is_adding=_never, block=_block, nothing=none, of_row=none, tell=_nothing, add=_nothing
         )
-    stage, place = reduction_of(spec, spec.total), len(spec.formula.stages) * cells_of()
+    stage, place = reduction_of(spec, spec.total), len(spec.formula.stages) * CELLS
     told, settle = telling(stage, 1), settling_warps(stage, spec.warps)
     nothing, of_numbers, first, finish, done = stage.start(1), stage.function, stage.first, stage.finish, stage.done
     hear, hear_one, ahead = _hearing(stage, told, _AHEAD), _hearing(stage, told, 1), _AHEAD
@@ -105,7 +105,7 @@ def adding(spec: RowSpec, note: Any) -> SimpleNamespace:
 
     is_adding, of_row, tell, add = (cuda.jit(device=True)(each) for each in (is_adding, of_row, tell, add))
     return SimpleNamespace(
-        cells=cells_of(),
+        cells=CELLS,
         parts=len(spec.total.start),
         is_adding=is_adding,
         block=own_block,
