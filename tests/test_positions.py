@@ -17,6 +17,7 @@ from numbacc.base.dispatch import has_gpu, launching_by, simulated
 from numbacc.compiling import Noted, _dense
 from numbacc.device import row_kernels
 from numbacc.elementwise import caching, indexing, positions
+from numbacc.kernels.positions import POSITIONS
 
 DTYPES = ["float32", "float64", "float16", ml_dtypes.bfloat16, "int8", "uint8", "int64", "bool", "complex64"]
 #: Where what is made is made: here without a GPU, there with one.
@@ -306,3 +307,10 @@ def test_ptx(dtype):
         assert not any(each.space == "local" for each in accesses), name
         if name in ("tril", "take"):
             assert 16 in {each.nbytes for each in accesses if each.operation == "ld"}, name
+
+
+@skip_if(simulated(), "not simulated")
+@pytest.mark.parametrize("name", POSITIONS)
+def test_kernels_are_kept_by_their_formulas(name):
+    """These may refer to nothing that has no text."""
+    assert len(POSITIONS[name].digest("float64", False)) == 64

@@ -98,7 +98,8 @@ def test_gradients_of_few_long_rows(place, monkeypatch, dtype, columns, rows):
         skip("slow")
     one_pass(monkeypatch, CLUSTERED=24, BLOCKS=24, ROWS=1) if rows == 16 else one_pass(monkeypatch)
     for kind, more in (("rms", {}), ("layer", {}), ("layer", {"bias": True})):
-        assert_gradients(place, (rows, columns), dtype, kind, more, "row_sums", dtype)
+        # The weights' gradients of one row are no sums.
+        assert_gradients(place, (rows, columns), dtype, kind, more, "row_sums" if rows > 1 else "", dtype)
     normalizing.plans.clear()
 
 

@@ -282,6 +282,14 @@ def normal_tail_degree_22(x, e):
     return put_back(e * (t * p), lost, t, 2.2)
 
 
+def multiply_then_add(x, y, z):
+    """x y + z of float64, product and sum each rounded, as NumPy's are.
+
+    A compiler's own would be rounded once: other bits, and where they are rounded down other integers.
+    """
+    return x * y + z
+
+
 def fma(x, y, z):
     """x y + z, rounded once on a GPU."""
     return x * y + z

@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import math
 
+from .arithmetic import multiply_then_add
 from .formula import Formula
-from .instructions import hardware
-
-#: A compiler's own would be rounded once: other bits than NumPy's, and where they are rounded down other integers.
-_multiply_add = hardware.multiply_add_double
 
 
 def stepped(index, start, step):
@@ -21,17 +18,17 @@ def stepped(index, start, step):
 
 def stepped_real(index, start, step):
     """`stepped` in float64, product and sum rounded as NumPy's are."""
-    return (_multiply_add(index * 1.0, step, start),)
+    return (multiply_then_add(index * 1.0, step, start),)
 
 
 def spaced(index, start, step, last, stop):
     """`stepped_real`, and at the last index stop, whatever the sum is rounded to."""
-    return (stop if index == last else _multiply_add(index * 1.0, step, start),)
+    return (stop if index == last else multiply_then_add(index * 1.0, step, start),)
 
 
 def spaced_below(index, start, step, last, stop):
     """`spaced`, rounded down."""
-    return (math.floor(stop if index == last else _multiply_add(index * 1.0, step, start)),)
+    return (math.floor(stop if index == last else multiply_then_add(index * 1.0, step, start)),)
 
 
 def on_diagonal(above, number, one, zero):

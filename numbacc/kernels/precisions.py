@@ -29,6 +29,7 @@ def replacements(compute: str, narrow: bool) -> Mapping[Any, Any]:
         double: dict[Any, Any] = {
             **{function: f"{function.__name__}_double" for function in theirs},
             plain.fma: "fma_double",
+            plain.multiply_then_add: "multiply_add_double",
             plain.exp2_rough: "exp2_double",
             plain.exp: "exp",
             plain.gaussian: decays.gaussian_double,
