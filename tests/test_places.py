@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import simulated_blocks
+from test_reductions import small_blocks  # noqa: F401
 
-from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
-from numbacc.elementwise import caching, reductions
+from numbacc.elementwise import reductions
+
+pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
 
 INF, NAN = np.inf, np.nan
 #: All numbers but those that are set; what each row's first best number is, what there is behind it, and one before
@@ -22,16 +23,6 @@ KINDS = {
     "NaN": (1.0, NAN, NAN, INF),
     "least numbers": (0.0, 2.0**-24, 2.0**-24, -1.0),
 }
-
-
-@pytest.fixture(autouse=True, scope="module")
-def small_blocks():
-    with pytest.MonkeyPatch.context() as patch:
-        if simulated():
-            simulated_blocks.folds(patch.setattr)
-        caching.plans.clear()
-        yield
-        caching.plans.clear()
 
 
 def rows_of(kind, columns, rng):

@@ -14,6 +14,7 @@ if SIMULATED:
     from .simulated_folds import make_chunks
 else:
     from ..base._numba import intrinsic
+    from . import pairs
     from .access import aggregate
     from .casts import converted
     from .formats import numba_type
@@ -64,10 +65,8 @@ if not SIMULATED:
 
     def tree(context: Any, builder: Any, merge: Call, rows: list[list[Any]]) -> list[Any]:
         """Merged in a tree, branch by branch; of an odd number as it comes."""
-        if len(rows) == 1:
-            return rows[0]
-        one, other = (tree(context, builder, merge, each) for each in (rows[::2], rows[1::2]))
-        return merge(context, builder, [*one, *other])
+        whole: list[Any] = pairs.tree(lambda one, other: merge(context, builder, [*one, *other]), rows)
+        return whole
 
     def make_chunks(names: Sequence[str], starts: Sequence[Any], count: str) -> Any:
         kinds, real = [numba_type(name) for name in names], numba_type(count)
