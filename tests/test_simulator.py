@@ -30,8 +30,8 @@ GROUPS = [
     "test_elementwise_calls.py test_elementwise_dtypes.py test_elementwise_plans.py test_operators.py "
     "test_numpy_functions.py test_elementwise_kernels.py test_elementwise_kernel_gradients.py test_formula_calls.py",
     "test_elementwise.py test_elementwise_gradients.py test_programs.py",
-    "test_reductions.py test_reductions_calls.py test_rows.py test_joining.py test_array_api.py test_bench_runs.py "
-    "test_ulp.py",
+    "test_reductions.py test_reductions_calls.py test_places.py test_rows.py test_joining.py "
+    "test_array_api.py test_bench_runs.py test_ulp.py",
     "test_operands.py",
     "test_family_order.py test_scans.py test_scans_calls.py test_scans_chained.py",
     "test_index_gradients.py test_row_gradients.py test_long_rows.py test_reduction_gradients.py test_maps.py",
