@@ -24,6 +24,14 @@ ANGLES = {"sin", "cos", "tan", "sin_backward", "cos_backward", "tan_backward", "
 CONSTANT = {"isnan", "isinf", "isfinite", "frac", "imag"}
 
 
+def launched_by(plan):
+    """The spec of the kernel that a plan launches."""
+    found = []
+    with launching_by(Noted.into(found)):
+        plan.choose([0] * (len(plan.inputs) + len(plan.outputs)))
+    return found[-1]
+
+
 def spec_of(row, dtype, shape=(256, 4096), steps=None):
     """The kernel of a function of dense arrays, numbers for options."""
     info = dtypes.TABLE[dtype]
@@ -36,10 +44,7 @@ def spec_of(row, dtype, shape=(256, 4096), steps=None):
     if row.name.startswith("ldexp"):
         given[-1] = layout(shape, row_major_strides(shape, 4), dtypes.TABLE["int32"].numpy, 0)
     plan = operation.planned(row, tuple(given))
-    found = []
-    with launching_by(Noted.into(found)):
-        plan.choose([0] * (len(plan.inputs) + len(plan.outputs)))
-    return found[-1]
+    return launched_by(plan)
 
 
 def check(name, spec, *, is_loaded=True):
@@ -111,10 +116,7 @@ def test_numbers_are_passed_not_compiled_in():
 def test_integers_that_meet_in_no_integer_are_compared_as_integers(name, names):
     arrays = tuple(layout((4096,), (row.itemsize,), row.numpy, 0) for row in map(dtypes.TABLE.get, names))
     plan = operation.planned(TABLE[name].row, arrays)
-    found = []
-    with launching_by(Noted.into(found)):
-        plan.choose([0] * 3)
-    text = ptx.compiled(found[-1]).text
+    text = ptx.compiled(launched_by(plan)).text
     assert ".f64" not in text and ("setp.gt.s64" in text or "setp.lt.s64" in text or "setp.eq.s64" in text)
 
 
@@ -128,24 +130,28 @@ def masked_spec(source, target, shape, steps):
     out = layout(shape, row_major_strides(shape, other.itemsize), other.numpy, 0)
     planned = planning.plan_of(TABLE["add"].row, (x, y), mask, (out,))
     plan = operation.ElementwisePlan(TABLE["add"].row, planned)
-    found = []
-    with launching_by(Noted.into(found)):
-        plan.choose([0] * (len(plan.inputs) + 1))
-    return found[-1]
+    return launched_by(plan)
 
 
 @pytest.mark.parametrize("name", ["add", "subtract", "multiply", "left_shift", "square", "pow"])
 def test_narrow_integers_are_cut_off_before_they_widen(name):
     x, out = (layout((4096,), (row.itemsize,), row.numpy, 0) for row in map(dtypes.TABLE.get, ("uint8", "int64")))
-    row, found = TABLE[name].row, []
+    row = TABLE[name].row
     given = (x,) * len(row.names)
     plan = operation.ElementwisePlan(row, planning.plan_of(row, given, None, (out,)))
-    with launching_by(Noted.into(found)):
-        plan.choose([0] * (len(given) + 1))
-    stores = re.findall(r"st\.global\.v2\.u64 .*\{(%rd\d+), (%rd\d+)\}", (text := ptx.compiled(found[-1]).text))
+    stores = re.findall(r"st\.global\.v2\.u64 .*\{(%rd\d+), (%rd\d+)\}", (text := ptx.compiled(launched_by(plan)).text))
     assert stores
     for register in (each for pair in stores for each in pair):
         assert re.search(rf"and\.b64\s+{register}, %rd\d+, 255;", text) or f"selp.b64 \t{register}," in text, register
+
+
+@pytest.mark.parametrize("source", ["int8", "int16", "int32"])
+def test_the_least_integer_keeps_its_sign(source):
+    """ptxas widens what abs.s16 gives as if it had no sign."""
+    x, out = (layout((4096,), (row.itemsize,), row.numpy, 0) for row in map(dtypes.TABLE.get, (source, "int64")))
+    row = TABLE["abs"].row
+    plan = operation.ElementwisePlan(row, planning.plan_of(row, (x,), None, (out,)))
+    assert not re.search(r"\babs\.", ptx.compiled(launched_by(plan)).text)
 
 
 @pytest.mark.parametrize(
@@ -193,12 +199,10 @@ def kernel_of(name, x, y, result=None):
         each if each is float else layout((4096,), (row.itemsize,), row.numpy, 0)
         for each, row in ((each, dtypes.TABLE.get(each)) for each in (x, y, result or x))
     ]
-    row, found = TABLE[name].row, []
+    row = TABLE[name].row
     outs = None if result is None else (arrays[2],)
     plan = operation.ElementwisePlan(row, planning.plan_of(row, tuple(arrays[:2]), None, outs))
-    with launching_by(Noted.into(found)):
-        plan.choose([0] * (len(plan.inputs) + 1))
-    return ptx.compiled(found[-1]).text
+    return ptx.compiled(launched_by(plan)).text
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def _binary(name: str, rule: str, says: str, **more: Any) -> None:
 # ---------------------------------------------------------------- of one array
 
 _unary("negative", "keep", "-x.", fiuc=(fun.negative, np.negative))
-_unary("abs", "real", "|x|, the modulus of complex numbers.", f=(math.fabs, np.abs), i=(fun.absolute, np.abs), ub=(fun.same, ref.same), c=(fun.absolute, np.abs))
+_unary("abs", "real", "|x|, the modulus of complex numbers.", f=(math.fabs, np.abs), i=(fun.absolute, np.abs), ub=(fun.same, ref.same), c=(fun.modulus, np.abs))
 _unary("sign", "keep", "-1, 0 or 1; NaN of NaN; x/|x| of complex numbers, 0 of 0.", f=(fun.sign_real, np.sign), iu=(fun.sign, np.sign), c=(com.sign_complex, np.sign))
 _unary("square", "keep", "x².", fiuc=(fun.square, np.square))
 _unary("sqrt", "float", "√x, NaN of what is negative.", f=(fun.root, np.sqrt), c=(cmath.sqrt, np.sqrt))

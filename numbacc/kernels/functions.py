@@ -35,8 +35,14 @@ def negative(x):
     return -x
 
 
-def absolute(x):
+def modulus(x):
     return abs(x)
+
+
+def absolute(x):
+    """|x| of an integer. Not abs: where a wider integer takes it, ptxas leaves the sign of what abs.s16 gives alone, as
+    if it had none, and the least of int16, whose negative is itself, becomes 32768."""
+    return max(x, -x)
 
 
 def sign(x):
