@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from attention_call import Call, small
 from attention_oracle import BFLOAT16, HALF, SINGLE
 from skips import skip
+
+from numbacc import attention
 
 pytestmark = pytest.mark.usefixtures("poison")
 
@@ -19,6 +22,24 @@ def test_biases_are_repeated_along_any_axes(place, dtype, repeated, gradient):
     shape = tuple(1 if axis in repeated else n for axis, n in enumerate(whole))
     sizes = {"queries": whole[2], "keys": whole[3], "width": 32, "value_width": 32}
     Call(place, small(dtype=dtype, bias=shape, **sizes), bias_grad=gradient).check()
+
+
+@pytest.mark.parametrize("dtype", [SINGLE, HALF], ids=str)
+def test_a_bias_of_rank_0(place, dtype):
+    """One number for all scores moves no weight: its gradient is 0, of rank 0."""
+    call = Call(place, small(dtype=dtype))
+    q, k, v, do = call.views("q", "k", "v", "do")
+    bias = place.put(np.array(0.5, dtype))
+    plain = place.get(attention.forward(q, k, v))
+    o, stats = attention.forward(q, k, v, bias=bias, return_stats=True)
+    close = {"rtol": 1e-6, "atol": 1e-6} if dtype.itemsize > 2 else {"rtol": 2e-3, "atol": 2e-3}
+    np.testing.assert_allclose(place.get(o).astype(np.float64), plain.astype(np.float64), **close)
+    *_, found = attention.backward(do, q, k, v, o, stats, bias=bias, bias_grad=True)
+    assert found.shape == () and found.dtype == dtype and abs(float(place.get(found))) < 0.1
+    out = place.put(np.full((), np.nan, dtype))
+    given = (*(place.put(np.full(each.shape, np.nan, dtype)) for each in (q, k, v)), out)
+    assert attention.backward(do, q, k, v, o, stats, bias=bias, bias_grad=True, out=given)[3] is out
+    np.testing.assert_array_equal(place.get(out), place.get(found))
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.25])

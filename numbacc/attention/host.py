@@ -132,7 +132,8 @@ def _kept(outs: list[Any], found: list[Any]) -> list[Any]:
     """Results, in the arrays that are given for them."""
     for number, out in enumerate(outs):
         if out is None:
-            found[number] = np.ascontiguousarray(found[number])
+            # `np.ascontiguousarray` makes (1,) of (), which the gradient of a bias may have.
+            found[number] = np.asarray(found[number], order="C")
         else:
             np.copyto(out, cast(found[number], out.dtype))
             found[number] = out
