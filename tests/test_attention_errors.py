@@ -221,6 +221,56 @@ def test_dropout_masks(place):
     refused(DTypeError, "offset has dtype float32", run=lambda: attention.forward(q, k, v, dropout=0.5, offset=floats))
 
 
+@pytest.mark.parametrize(
+    ("offset", "words"),
+    [
+        (-4, ("offset=-4 is out of range",)),
+        (-(2**63), ("is out of range",)),
+        (6, ("offset=6 is no multiple of 4",)),
+        (2**62 + 4, ("is out of range",)),
+        (2**63 - 4, ("is out of range",)),
+    ],
+)
+def test_offsets_in_arrays_are_as_those_that_are_numbers(numpy_place, offset, words):
+    """A GPU's cannot be looked at without a copy."""
+    q, k, v = arrays(numpy_place, Q, K, K)
+    o, stats = attention.forward(q, k, v, dropout=0.5, return_stats=True)
+    for array in (np.array([offset]), np.array(offset)):
+        for given in (array, offset):
+            more = {"dropout": 0.5, "offset": given}
+            refused(OptionError, *words, run=lambda: attention.forward(q, k, v, **more))  # noqa: B023
+            refused(OptionError, *words, run=lambda: attention.dropout_mask(q, k, v, **more))  # noqa: B023
+            refused(OptionError, *words, run=lambda: attention.backward(o, q, k, v, o, stats, **more))  # noqa: B023
+
+
+def test_seeds_in_arrays(place):
+    """No array but NumPy's of rank 0 is a number: reading a GPU's would wait for it."""
+    q, k, v = arrays(place, Q, K, K)
+    for shape in ((1,), ()):
+        if place.is_device or shape:
+            seed = place.put(np.full(shape, 3))
+            refused(OptionError, "seed", run=lambda seed=seed: attention.forward(q, k, v, dropout=0.5, seed=seed))
+    refused(OptionError, "seed=-3", run=lambda: attention.forward(q, k, v, dropout=0.5, seed=np.array(-3)))
+    wanted = place.get(attention.forward(q, k, v, dropout=0.5, seed=3))
+    np.testing.assert_array_equal(place.get(attention.forward(q, k, v, dropout=0.5, seed=np.array(3))), wanted)
+
+
+def test_plans_and_offsets(place):
+    """An array that the plan has no place for was ignored, and a plan made for an offset that no call takes."""
+    q, k, v = arrays(place, Q, K, K)
+    later, out = place.put(np.array([8])), place.put(np.full(Q, np.nan, SINGLE))
+    plan = attention.forward_plan(q, k, v, dropout=0.5)
+    refused(LayoutError, "made with no further arrays", "with offset", run=lambda: plan(q, k, v, offset=later))
+    refused(OptionError, "offset=None", run=lambda: plan(q, k, v, offset=None))
+    refused(OptionError, "offset=-4", run=lambda: plan(q, k, v, offset=-4))
+    refused(OptionError, "offset=6", run=lambda: attention.forward_plan(q, k, v, dropout=0.5, offset=6))
+    refused(OptionError, "offset=None", run=lambda: attention.forward_plan(q, k, v, dropout=0.5, offset=None))
+    entered = attention.forward_plan(q, k, v, dropout=0.5, offset=later, out=out)
+    refused(DTypeError, "offset is a int", run=lambda: entered(q, k, v, offset=8, out=out))
+    wanted = place.get(attention.forward(q, k, v, dropout=0.5, seed=3, offset=8))
+    np.testing.assert_array_equal(place.get(entered(q, k, v, seed=3, offset=later, out=out)), wanted)
+
+
 def test_devices(device_place):
     q, k, v = arrays(device_place, Q, K, K)
     host = np.ones(K, np.float32)

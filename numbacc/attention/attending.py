@@ -62,8 +62,9 @@ def forward(
         scale: a factor of the scores; 1/√d if None. A number of the plan.
         dropout: the probability with which a weight becomes 0; others are divided by 1 - dropout. A number of the plan.
         seed, offset: of dropout's mask, which `backward` makes again from the same, and `dropout_mask` shows: seed
-            is 0 to 2^64 - 1, offset a multiple of 4 from 0 to 2^62, or an array of one int64 on q's device, which is
-            read when the GPU runs.
+            is 0 to 2^64 - 1, offset a multiple of 4 from 0 to 2^62, or an array of one such int64 on q's device. A
+            GPU's is read when the GPU runs: what is in it cannot be checked here without a copy, so that a number that
+            is negative or no multiple of 4 drops other weights in silence, and not the same ones on every path.
         seq_len_q, seq_len_kv: (batch,) lengths of the sequences, int32 or int64, on q's device. What lies behind has no
             weight, but must be finite; o is 0 there. With layout "THD" (batch + 1,): where each sequence starts, and
             the last ends.

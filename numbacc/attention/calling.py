@@ -127,6 +127,7 @@ def prepared(
     scales: tuple[Any, ...] = NO_SCALES,
 ) -> AttentionPlan:  # fmt: skip
     """A plan, ready to run. The arguments are those of `run`."""
+    numbers(0, offset)
     given = (*extras, None if is_number(offset) else offset, *scales)
     plan, inputs, outs = _find(direction, arrays, given, Options(*options), out, handle_of(None))
     plan.prepare(inputs, outs)

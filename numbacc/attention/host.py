@@ -12,7 +12,7 @@ from ..errors import OptionError
 from ..reference import attention as reference
 from ..reference.attention import Dropout, Scaling, Scores
 from .geometry import LAYOUTS
-from .problem import SCALES, Problem
+from .problem import SCALES, Problem, start_of
 
 Arrays = dict[str, Any]
 
@@ -36,7 +36,7 @@ class HostAttention:
             seed, offset: of dropout.
 
         Raises:
-            OptionError: a length, a start or a page's number is out of range.
+            OptionError: a length, a start, a page's number or an offset is out of range.
         """
         problem = self._problem
         starts = self._starts(given)
@@ -80,7 +80,7 @@ class HostAttention:
         dropout = None
         if problem.options.dropout:
             if "offset" in given:
-                offset = int(given["offset"].flat[0]) // 4 * 4
+                offset = start_of(given["offset"].flat[0])
             dropout = Dropout(problem.options.dropout, seed, offset, found.scores)
         return Scores(
             scale=problem.scale,

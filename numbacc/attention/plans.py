@@ -14,7 +14,7 @@ from ..plan.base import Plan, outs_of
 from ..reference.attention import least_kept
 from .executables import check_hardware, executable
 from .host import HostAttention
-from .problem import OPERANDS, Call, numbers, resolve, scalars_of
+from .problem import OPERANDS, Call, is_number, numbers, resolve, scalars_of
 from .staging import key_of
 
 
@@ -78,7 +78,7 @@ class AttentionPlan(Plan):
             raise LayoutError(
                 f"this plan of {self.op} was made {'with' if self.out_given else 'without'} out, and must be called so"
             )
-        if "offset" in self.names:
+        if "offset" in self.names or not (offset is None or is_number(offset)):
             extras["offset"] = offset
         first = len(OPERANDS[self.problem.call.direction])
         names = self.names[first : len(self.inputs)]

@@ -151,20 +151,39 @@ def is_number(offset: Any) -> bool:
     return isinstance(offset, (int, np.integer)) and not isinstance(offset, bool)
 
 
+def start_of(offset: Any) -> int:
+    """An offset that is a number, or the number in an array of the CPU.
+
+    Raises:
+        OptionError: it is no integer, out of range, or no multiple of 4.
+    """
+    start = integer(offset, "offset", 0, 2**62)
+    if start % 4:
+        raise OptionError(f"offset={start} is no multiple of 4: words are made four at a time")
+    return start
+
+
 def numbers(seed: Any, offset: Any) -> tuple[int, int]:
     """Seed and offset, checked; the offset 0 where it is an array.
 
     Raises:
-        OptionError: they are no integers, or out of range.
+        OptionError: they are no integers, or out of range; the seed is an array on a GPU.
     """
-    start = 0
     if offset is None:
         raise OptionError("offset=None is neither an integer nor an array of one")
-    if is_number(offset):
-        start = integer(offset, "offset", 0, 2**62)
-        if start % 4:
-            raise OptionError(f"offset={start} is no multiple of 4: words are made four at a time")
+    start = start_of(offset) if is_number(offset) else 0
+    if type(seed) is not int and _is_on_gpu(seed):
+        raise OptionError(
+            "seed is an array on a GPU, and reading it would wait for the GPU: pass an integer. offset may be an array"
+        )
     return integer(seed, "seed", 0, 2**64 - 1), start
+
+
+def _is_on_gpu(value: Any) -> bool:
+    try:
+        return hasattr(value, "_numbacc_layout") or hasattr(value, "__cuda_array_interface__")
+    except Exception:  # of what is foreign an attribute may raise anything
+        return False
 
 
 # ---------------------------------------------------------------- checks
