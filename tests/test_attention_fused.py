@@ -248,7 +248,30 @@ def test_requests_are_checked():
     refused(OptionError, 'batch is for layout="THD"', run=lambda: attention.request(Q, Q, batch=2))
     refused(UnsupportedError, "runs unfused", run=lambda: attention.request(Q, Q, dtype="float32").graphs())
     refused(UnsupportedError, "batch is empty", run=lambda: attention.request((0, *Q[1:]), (0, *Q[1:])).graphs())
+    refused(ShapeError, "q has shape ()", "rank 4", run=lambda: attention.request((), Q, lengths=True))
+    refused(ShapeError, "q has shape (8, 64)", "rank 4", run=lambda: attention.request(Q[1::2], Q, alibi=True))
+    packed = {"layout": "THD", "batch": 2**70}
+    refused(OptionError, "batch=1180591620717411303424", run=lambda: attention.request(Q[1:], Q[1:], **packed))
+    refused(OptionError, "pages=1180591620717411303424", run=lambda: attention.request(Q, Q, pages=2**70))
+    refused(ShapeError, "q_shape=", "too large", run=lambda: attention.request((2**60, 8, 1, 1), Q, dtype="float32"))
+
+
+def test_what_is_prepared():
+    """One request, or any number of them, which are looked at before the GPU is."""
     refused(DTypeError, "has a int", run=lambda: attention.prepare([3]))
+    for other in (None, 3):
+        refused(DTypeError, f"requests={other} is no request", run=lambda other=other: attention.prepare(other))
+    assert attention.prepare(iter(())) is None
+
+
+def test_one_request_or_what_makes_them_is_prepared(device_place, monkeypatch):
+    library, asked = graph_library(), []
+    monkeypatch.setattr(library, "choose", lambda graph, *more: asked.append(graph))
+    one, other = (attention.request(Q, Q, direction=direction) for direction in BOTH)
+    attention.prepare(one)
+    assert asked == one.graphs()
+    attention.prepare(each for each in (one, other))
+    assert {*asked} == {*one.graphs(), *other.graphs()}
 
 
 def test_what_runs_without_cudnn_is_told_so():
@@ -261,12 +284,12 @@ def test_what_runs_without_cudnn_is_told_so():
         assert not found and words in found.reason and found.device == "NVIDIA H200"
 
 
-@pytest.mark.parametrize("bias_shape", [(1, 8, 1, 256), (2, 1, 128, 1), (1, 1, 1, 1)])
+@pytest.mark.parametrize("bias_shape", [(1, 8, 1, 256), (2, 1, 128, 1), (1, 1, 1, 1), ()])
 def test_gradients_of_repeated_biases_are_asked_for(bias_shape):
     """Kernels of ours add them up behind cuDNN's, and are made where there is a GPU."""
     asked = attention.request(Q, LONG, direction="backward", bias_shape=bias_shape, bias_grad=True)
     (graph,) = asked.graphs()
-    assert (*bias_shape[:2], 128, 256) in [graph.tensors[k].shape for k in graph.memory]
+    assert (*(bias_shape or (1, 1))[:2], 128, 256) in [graph.tensors[k].shape for k in graph.memory]
 
 
 @pytest.mark.parametrize("bias_shape", [(2, 8, 128, 255), (1, 8, 128, 255), (2, 1, 1, 255)])

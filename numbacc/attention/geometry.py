@@ -89,6 +89,15 @@ def check_layout(name: Any) -> str:
     return name
 
 
+def check_rank(shape: tuple[int, ...], what: str, name: str) -> None:
+    """Raise ShapeError unless an array has as many axes as a layout."""
+    rank = len(LAYOUTS[name])
+    if len(shape) != rank:
+        raise ShapeError(
+            f'{what} has shape {shape}, of rank {len(shape)}; with layout="{name}" it must have rank {rank}'
+        )
+
+
 def ordered(array: Layout, name: str) -> Layout:
     """An array as (batch, heads, sequence, elements), or packed, (heads, tokens, elements)."""
     axes = LAYOUTS[name]
@@ -117,12 +126,8 @@ def geometry(
     Raises:
         ShapeError: ranks, heads, lengths or widths.
     """
-    rank = len(LAYOUTS[name])
     for each, what in ((q, "q"), (k, "k"), (v, "v")):
-        if each.ndim != rank:
-            raise ShapeError(
-                f'{what} has shape {each.shape}, of rank {each.ndim}; with layout="{name}" it must have rank {rank}'
-            )
+        check_rank(each.shape, what, name)
     q_sizes, k_sizes, v_sizes = (ordered(each, name).shape for each in (q, k, v))
     heads, queries, width = q_sizes[-3:]
     heads_kv, keys, _ = k_sizes[-3:]
@@ -139,7 +144,7 @@ def geometry(
         if not 1 <= length <= MAX_WIDTH:
             raise ShapeError(f"vectors of {what} have {length} elements; 1 to {MAX_WIDTH} are supported")
     found = {"heads": heads, "heads_kv": heads_kv, "width": width, "value_width": v_sizes[-1]}
-    if rank == 3:
+    if name == "THD":
         batch = _packed_batch(starts)
         limits = [
             total if given is None else _longest(given, total, what)

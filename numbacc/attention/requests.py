@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,9 +18,12 @@ from ..libraries.cudnn_graph import Graph
 from ..libraries.cudnn_plans import Wants
 from .fused_calls import needed
 from .fusing import is_worth_trying
-from .geometry import ordered
+from .geometry import check_rank, ordered
 from .problem import EXTRAS, OPERANDS, Call, Options, Problem, plain, resolve
 from .staging import dense
+
+#: More sequences, or pages of one, than any memory holds.
+_MOST = 2**31 - 1
 
 
 class Request:
@@ -112,7 +115,7 @@ def request(
     return Request(
         _problem(
             0, direction, q_shape, k_shape, v_shape, dtype, bias_shape, boolean(alibi, "alibi"),
-            boolean(lengths, "lengths"), integer(pages, "pages", 0), batch,
+            boolean(lengths, "lengths"), integer(pages, "pages", 0, _MOST), batch,
             Options(
                 mask, scale, dropout, layout, max_len_q, max_len_kv, boolean(return_stats, "return_stats"), bias_grad,
                 deterministic, workspace_limit, return_amax,
@@ -131,15 +134,17 @@ def _problem(
     if options.bias_grad and direction == "forward":
         raise OptionError('bias_grad=True is for direction="backward"')
     options = options._replace(return_stats=options.return_stats and direction == "forward")
-    shapes = {"q": lengths_of(q_shape, name="q_shape"), "k": lengths_of(k_shape, name="k_shape")}
-    shapes["v"] = shapes["k"] if v_shape is None else lengths_of(v_shape, name="v_shape")
+    given = {"q": q_shape, "k": k_shape, "v": k_shape if v_shape is None else v_shape}
+    shapes = {name: lengths_of(shape, kind.itemsize, f"{name}_shape") for name, shape in given.items()}
+    for name, shape in shapes.items():
+        check_rank(shape, name, options.layout)
     made = {name: dense(shape, kind, device) for name, shape in shapes.items()}
     is_packed = options.layout == "THD"
     if is_packed and batch is None:
         raise OptionError('layout="THD" needs batch: how many sequences there are')
     if batch is not None and not is_packed:
         raise OptionError('batch is for layout="THD"; elsewhere the shapes say it')
-    count = integer(batch, "batch", 0) if is_packed else shapes["q"][0]
+    count = integer(batch, "batch", 0, _MOST) if is_packed else shapes["q"][0]
     extras: dict[str, Layout | None] = dict.fromkeys(EXTRAS)
     if bias_shape is not None:
         extras["bias"] = dense(lengths_of(bias_shape, name="bias_shape"), kind, device)
@@ -164,34 +169,39 @@ def _problem(
     return call("backward")
 
 
-def prepare(requests: Sequence[Request], *, device: int | str | None = None, threads: int = 4) -> None:
+def prepare(requests: Request | Iterable[Request], *, device: int | str | None = None, threads: int = 4) -> None:
     """Make cuDNN's plans of several requests, in threads, and keep them on disk: calls find them there.
 
     A plan takes cuDNN half a second to two; what is kept is restored in milliseconds, by other processes too.
 
     Args:
-        requests: as `request` makes them.
+        requests: as `request` makes them; or one of them.
         device: the GPU; the current one if None.
         threads: how many plans are made at once.
 
     Raises:
-        DTypeError: something else is among the requests. DeviceError: there is no GPU.
+        DTypeError: requests are none, or something else is among them. DeviceError: there is no GPU.
         UnsupportedError: cuDNN has no plan for one of them.
 
     Example:
         >>> attention.prepare([]) is None
         True
     """
-    for each in requests:
+    if isinstance(requests, Request):
+        requests = (requests,)
+    if not isinstance(requests, Iterable):
+        raise DTypeError(f"requests={shown(requests)} is no request, nor a list of them: attention.request makes them")
+    asked = tuple(requests)  # what makes them one by one can be asked but once
+    for each in asked:
         if not isinstance(each, Request):
             raise DTypeError(f"requests has a {type(each).__name__}; attention.request makes them")
     count = integer(threads, "threads", 1)
-    if not requests:
+    if not asked:
         return
     if not has_gpu():
         raise DeviceError("prepare makes plans for a GPU, and there is none")
     number, library = target_of(device), graph_library()
-    graphs = dict.fromkeys(graph for each in requests for graph in each._asked())
+    graphs = dict.fromkeys(graph for each in asked for graph in each._asked())
     with ThreadPoolExecutor(count) as pool:
         for made in [pool.submit(library.choose, graph, Wants(), number) for graph in graphs]:
             made.result()

@@ -32,10 +32,10 @@ _THREADS = 128
 def dense(shape: Sequence[int], dtype: Any, device: int, pitch: int = 1) -> Layout:
     """An array without gaps, but that rows start at multiples of `pitch` bytes."""
     kind = np.dtype(dtype)
-    *rest, last = shape
+    *rest, last = shape or (1,)
     size = int(kind.itemsize)
     width = -(-last * size // pitch) * pitch // size if pitch > 1 else last
-    strides = row_major_strides((*rest, width), size)
+    strides = row_major_strides((*rest, width) if shape else (), size)
     return layout(tuple(shape), strides, kind, device)
 
 
