@@ -60,6 +60,12 @@ def test_shapes(place, shapes, words):
         ({"dropout": "much"}, ("dropout='much' is not a number",)),
         ({"dropout": float("nan")}, ("dropout=nan",)),
         ({"scale": float("inf")}, ("scale=inf must be finite",)),
+        ({"scale": float("nan")}, ("scale=nan must be finite",)),
+        ({"scale": 1e39}, ("scale=1e+39 is infinite in float32", "attention of float32", "float64")),
+        ({"scale": -4e38}, ("scale=-4e+38 is infinite in float32",)),
+        ({"scale": 10**400}, ("too large for a float",)),
+        ({"scale": 1j}, ("scale=1j is not a number",)),
+        ({"scale": np.ones(1)}, ("is not a number",)),
         ({"scale": "1"}, ("scale='1'",)),
         ({"seed": -1}, ("seed=-1",)),
         ({"seed": 1.5}, ("seed=1.5",)),
@@ -80,6 +86,22 @@ def test_options(place, options, words):
     q, k, v = arrays(place, Q, K, K)
     # An array is unlike everything: it must not be looked for among plans.
     refused(OptionError, *words, run=lambda: attention.forward(q, k, v, **options))
+
+
+def test_scales_that_only_float64_holds(place):
+    """Of 16 bits as of float32, since the arithmetic is float32's; plans and requests, too."""
+    for dtype in (SINGLE, HALF):
+        q, k, v = arrays(place, Q, K, K, dtype=dtype)
+        o, stats = attention.forward(q, k, v, return_stats=True)
+        words = ("scale=1e+39 is infinite in float32", f"attention of {dtype}")
+        refused(OptionError, *words, run=lambda: attention.forward_plan(q, k, v, scale=1e39))  # noqa: B023
+        refused(OptionError, *words, run=lambda: attention.backward(o, q, k, v, o, stats, scale=1e39))  # noqa: B023
+        refused(OptionError, *words, run=lambda: attention.request(Q, K, dtype=dtype, scale=1e39))  # noqa: B023
+    q, k, v = arrays(place, Q, K, K, dtype=DOUBLE)
+    np.testing.assert_allclose(place.get(attention.forward(q, k, v, scale=1e39)), 1.0, rtol=1e-12)
+    q, k, v = arrays(place, Q, K, K)
+    # The largest that is finite; every key is the same.
+    np.testing.assert_allclose(place.get(attention.forward(q, k * 0, v, scale=3.4e38)), 1.0, rtol=1e-6)
 
 
 @pytest.mark.parametrize("make", [attention.SlidingWindow, attention.CausalSlidingWindow])

@@ -59,7 +59,8 @@ def forward(
             lengths that a sequence really has; `SlidingWindow(n)` and `CausalSlidingWindow(n)`.
         bias: array that broadcasts to (batch, heads, queries, keys), of q's dtype or float32; -inf masks.
         alibi: (heads,) slopes of float32 (Press et al. 2021): the bias alibi[h] (j - i).
-        scale: a factor of the scores; 1/√d if None. A number of the plan.
+        scale: a factor of the scores; 1/√d if None. It must be finite in float32, of float64 in float64. A number of
+            the plan.
         dropout: the probability with which a weight becomes 0; others are divided by 1 - dropout. A number of the plan.
         seed, offset: of dropout's mask, which `backward` makes again from the same, and `dropout_mask` shows: seed
             is 0 to 2^64 - 1, offset a multiple of 4 from 0 to 2^62, or an array of one such int64 on q's device. A

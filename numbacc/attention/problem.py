@@ -213,6 +213,7 @@ def resolve(call: Call) -> Problem:
     )
     _check_shapes(found, arrays, extras)
     compute = compute_dtype(arrays["q"].dtype)
+    _check_scale(options.scale, arrays["q"].dtype, compute)
     problem = Problem(
         call=call,
         geometry=found,
@@ -226,6 +227,19 @@ def resolve(call: Call) -> Problem:
     if problem.is_scaled and problem.rows_may_be_empty:
         raise OptionError(f"with this mask there are queries that see no key, which {problem.dtype} cannot have")
     return problem
+
+
+def _check_scale(scale: float | None, dtype: np.dtype[Any], compute: np.dtype[Any]) -> None:
+    """Raise OptionError where the arithmetic's dtype does not hold a scale: every score would be NaN or infinite."""
+    if scale is None:
+        return
+    with np.errstate(over="ignore"):
+        is_finite = np.isfinite(compute.type(scale))
+    if not is_finite:
+        raise OptionError(
+            f"scale={scale} is infinite in {compute}, which attention of {dtype} is computed in: it must be less, or "
+            "the arrays of float64"
+        )
 
 
 def _check_dtypes(direction: str, arrays: dict[str, Layout], extras: dict[str, Layout]) -> None:
