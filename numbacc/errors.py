@@ -92,14 +92,26 @@ class CacheWarning(RuntimeWarning):
     """
 
 
-#: Characters of a wrong value that a message shows.
-_SHOWN = 200
+#: Characters of a wrong value that a message shows, and elements of an array.
+_SHOWN, _ROW = 200, 8
 
 
 def shown(value: Any) -> str:
-    """The repr of a wrong value, in a message: cut off where it is long, the type's name where there is none."""
+    """A wrong value in a message: its repr, cut off where it is long, the type's name where there is none; of an array
+    that is no short row of NumPy's the dtype and the shape, since a GPU's elements would have to be waited for."""
     try:
-        text = repr(value)
+        short = _array(value)
+        text = short or repr(value)
     except Exception:  # an integer of thousands of digits, or another's mistake
         return f"<{type(value).__name__}>"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _array(value: Any) -> str:
+    """What an array is, without its elements; "" of what is none, and of a short one of NumPy's."""
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if not isinstance(shape, tuple) or dtype is None:
+        return ""
+    if type(value).__module__ == "numpy" and (not shape or (len(shape) == 1 and shape[0] <= _ROW)):
+        return ""
+    return f"<{type(value).__name__} of {dtype}, shape {tuple(shape)}>"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import Error, OptionError, shown
+from ..errors import Error, OptionError, ShapeError, shown
 
 
 def integer(
@@ -22,7 +22,7 @@ def integer(
     """
     try:
         number = operator.index(value)
-    except TypeError:
+    except (TypeError, ShapeError):  # the latter of an array on a GPU that has more elements than one
         raise error(f"{name}={shown(value)} is not an integer") from None
     if lowest is not None and number < lowest:
         raise error(f"{name}={shown(number)} is out of range: it must be at least {lowest}")
@@ -57,7 +57,7 @@ def boolean(value: Any, name: str) -> bool:
         OptionError: it is neither.
     """
     if not isinstance(value, (bool, np.bool_)):
-        raise OptionError(f"{name}={value!r} is neither True nor False")
+        raise OptionError(f"{name}={shown(value)} is neither True nor False")
     return bool(value)
 
 

@@ -206,7 +206,7 @@ def normalize_axis(axis: Any, ndim: int, argument: str, name: str = "axis") -> i
     """
     try:
         number = operator.index(axis)
-    except TypeError:
+    except (TypeError, ShapeError):  # the latter of an array on a GPU
         raise ShapeError(f"{name}={shown(axis)} is not an integer") from None
     if not -ndim <= number < ndim:
         raise IndexRangeError(
@@ -241,8 +241,8 @@ def integers_of(value: Any, name: str) -> tuple[int, ...]:
     try:
         if bool not in map(type, parts):
             return tuple([operator.index(n) for n in parts])
-    except TypeError:
-        pass  # some part is not an integer
+    except (TypeError, ShapeError):
+        pass  # some part is not an integer, or an array on a GPU of more than one
     raise ShapeError(f"{name}={shown(value)} is not an integer or a sequence of integers")
 
 

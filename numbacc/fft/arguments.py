@@ -128,7 +128,7 @@ def request(
 ) -> Request:
     """A transform along axes, each named once, its arguments checked."""
     if norm is not None and (not isinstance(norm, str) or norm not in NORMS):
-        raise OptionError(f"norm={norm!r} is unknown; it is None, {', '.join(map(repr, NORMS))}")
+        raise OptionError(f"norm={shown(norm)} is unknown; it is None, {', '.join(map(repr, NORMS))}")
     meaning, row = MEANINGS[base(function)], info(array.dtype, "a")
     if row.compute is None and row.numpy.kind not in "bc":
         raise DTypeError(f"a has dtype {row.name}; Fourier transforms take floats from 16 bits, complex, int and bool")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from ..errors import OptionError
+from ..errors import OptionError, shown
 
 
 class Epilogue(Enum):
@@ -97,4 +97,4 @@ def epilogue(given: Any) -> Epilogue:
         except ValueError:
             pass  # said below
     names = ", ".join(member.value for member in Epilogue)
-    raise OptionError(f"epilogue={given!r} is unknown; the epilogues are {names}")
+    raise OptionError(f"epilogue={shown(given)} is unknown; the epilogues are {names}")

@@ -21,7 +21,7 @@ from ..arrays import operands
 from ..arrays.operands import Array
 from ..base.layout import check_same_device, layout, overlap, row_major_strides
 from ..device.streams import handle_of
-from ..errors import DTypeError, Error, LayoutError, OptionError, ShapeError
+from ..errors import DTypeError, Error, LayoutError, OptionError, ShapeError, shown
 from .epilogue_plans import map_plan, select_plan
 from .product import matmul
 
@@ -228,7 +228,7 @@ def mlp_backward(
 def _check_activation(activation: Any, known: tuple[Any, ...]) -> None:
     # An array of one name would be equal to it.
     if not (activation is None or isinstance(activation, str)) or activation not in known:
-        raise OptionError(f"activation={activation!r} is unknown; it is {' or '.join(map(repr, known))}")
+        raise OptionError(f"activation={shown(activation)} is unknown; it is {' or '.join(map(repr, known))}")
 
 
 def _saved_by(function: Any, kind: type, saved: Any) -> Any:

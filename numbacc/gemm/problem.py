@@ -13,7 +13,7 @@ import numpy as np
 from ..base import dtypes
 from ..base.dtypes import Products
 from ..base.layout import MAX_RANK, Layout, check_same_device, check_writable, layout, row_major_strides
-from ..errors import DTypeError, LayoutError, OptionError, ShapeError
+from ..errors import DTypeError, LayoutError, OptionError, ShapeError, shown
 from .epilogue import Epilogue, epilogue
 
 #: The dtypes that are multiplied, by name.
@@ -218,7 +218,7 @@ def _types(call: Call, kind: Epilogue) -> tuple[Products, str, np.dtype[Any]]:
     compute = types.compute[0] if call.compute is None else call.compute
     if not isinstance(compute, str) or compute not in types.compute:
         allowed = " or ".join(repr(each) for each in types.compute)
-        raise OptionError(f"compute={compute!r} is unknown for {name}; it is {allowed}")
+        raise OptionError(f"compute={shown(compute)} is unknown for {name}; it is {allowed}")
     if call.out_dtype is not None:
         out_dtype = dtypes.dtype(call.out_dtype, "out_dtype")
     else:
@@ -245,9 +245,9 @@ def _types(call: Call, kind: Epilogue) -> tuple[Products, str, np.dtype[Any]]:
         _check_dtype(call.c, _second_dtypes(call.a, out_dtype)[1], "c")
     limit = call.workspace_limit
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or not 0 < limit < 2**63):
-        raise OptionError(f"workspace_limit={limit!r}; it must be a positive number of bytes, or None")
+        raise OptionError(f"workspace_limit={shown(limit)}; it must be a positive number of bytes, or None")
     if not isinstance(call.tune, bool):
-        raise OptionError(f"tune={call.tune!r}; it must be True or False")
+        raise OptionError(f"tune={shown(call.tune)}; it must be True or False")
     _check_scales(call, float8, out_dtype)
     return types, compute, out_dtype
 

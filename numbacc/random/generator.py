@@ -93,7 +93,7 @@ class Generator:
     @state.setter
     def state(self, state: State) -> None:
         if not isinstance(state, State):
-            raise OptionError(f"state={state!r} is not a numbacc.random.State")
+            raise OptionError(f"state={shown(state)} is not a numbacc.random.State")
         found = state.checked()
         with self._lock:
             engine = self._engine
