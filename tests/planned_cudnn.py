@@ -17,6 +17,7 @@ from numbacc.libraries.cudnn_descriptors import Site, describe
 from numbacc.libraries.cudnn_devices import GPUS
 from numbacc.libraries.cudnn_order import ahead
 from numbacc.libraries.cudnn_plans import Wants, all_engines, build, candidates, keep, proposals, restore
+from numbacc.libraries.cudnn_search import search
 from numbacc_bindings import cudnn as api
 from numbacc_bindings.cudnn import CudnnError, HeurMode, KnobType, NumericalNote, Status, cudnn
 
@@ -115,6 +116,22 @@ def test_tf32_shortens_for_tensor_cores_alone(direction):
     plans = [each for each, _ in candidates(described, where, Wants(inputs="tf32"), frozenset(), [], HeurMode.A)]
     assert any(NumericalNote.TENSOR_CORE in each.notes for each in plans)
     assert not any(NumericalNote.DOWN_CONVERT_INPUTS in each.notes for each in plans)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize(
+    "version, kept", [(91001, True), (91002, False), (91500, False), (91501, False), (91600, True), (91900, True)]
+)
+def test_volumes_are_not_shortened_where_a_kernel_is_wrong(monkeypatch, direction, version, kept):
+    """Lines and images are, and what may not be shortened anyway finds what it found."""
+    monkeypatch.setattr(cudnn, "_version", lambda library: version)
+    where, tf32 = site("A100"), Wants(inputs="tf32")
+    graphs = [convolution("float32", direction, pixels=(14,) * n) for n in (3, 2)]
+    for graph, is_kept in zip(graphs, (kept, True), strict=True):
+        notes = [each.notes for each, _ in search(graph, where, tf32, [])]
+        assert notes and any(NumericalNote.TENSOR_CORE in each for each in notes) is is_kept
+    exact = [str(each) for each, _ in search(graphs[0], where, Wants(inputs="exact"), [])]
+    assert kept or exact == [str(each) for each, _ in search(graphs[0], where, tf32, [])]
 
 
 def wide(direction, dtype="float32", **more):

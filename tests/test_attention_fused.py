@@ -359,5 +359,5 @@ def test_preparing_needs_a_gpu(numpy_place):
 def test_versions_that_are_left_alone():
     for direction in BOTH:
         graph = graph_of(direction=direction)
-        assert "cudnn-frontend" in refusal(graph, 91000) and refusal(graph, 91001)
-        assert not refusal(graph, 91002) and not refusal(graph, 90800)
+        assert "cudnn-frontend" in refusal(graph, 91000, (9, 0)) and refusal(graph, 91001, (9, 0))
+        assert not refusal(graph, 91002, (9, 0)) and not refusal(graph, 90800, (9, 0))

@@ -141,7 +141,7 @@ def test_what_is_measured_beside_plans_is_taken_where_it_was_measured_alone(fake
     monkeypatch.setenv("NUMBACC_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(library, "algorithms", Choices("cudnn"))
     monkeypatch.setattr(library, "gpu_model", lambda device: GpuModel("a GPU", (9, 0), 132))
-    monkeypatch.setattr(library, "refuse", lambda graph: None)
+    monkeypatch.setattr(library, "refuse", lambda graph, capability: None)
     monkeypatch.setattr(library, "_find", lambda *of, many: [ALGORITHM])
     monkeypatch.setattr(choices.measuring, "fastest", lambda works, first, device, stream: [*works][-1])
 

@@ -21,7 +21,7 @@ from ..device.builtin import bound_to_arrays
 from ..device.contexts import relaxed
 from ..device.memory import with_room
 from ..errors import UnsupportedError
-from . import cudnn_plans
+from . import cudnn_plans, cudnn_search
 from .choices import Algorithm, Proposals, gpu_model
 from .cudnn_descriptors import Site, uid_of
 from .cudnn_graph import ALIGNED, Graph
@@ -30,6 +30,7 @@ from .cudnn_search import algorithms, none_left, refuse, search
 from .handles import Handle, Handles
 
 _handles = Handles(cudnn, "cudnnCreate", "cudnnDestroy")
+version = cudnn_search.version
 #: How many plans whose kernels are compiled for the occasion are measured: each takes a second or more to build.
 _COMPILED = 2
 
@@ -144,7 +145,7 @@ def choose(graph: Graph, wants: Wants, device: int) -> Algorithm:
     Raises:
         UnsupportedError: there is none.
     """
-    refuse(graph)
+    refuse(graph, gpu_model(device).capability)
     found = algorithms.keep(
         _choice((graph,), wants, device), lambda: _find(graph, wants, device)[0], _usable((graph,), device)
     )
@@ -174,13 +175,13 @@ def tune(
         UnsupportedError: there is no plan.
     """
     first, kept, own = graphs[0], _usable(graphs, device), tuple(each.data for each in others)
-    refuse(first)
+    refuse(first, gpu_model(device).capability)
 
     def propose() -> Proposals:
         found = _find(first, wants[0], device, many=True)
         for number, (other, wanted) in enumerate(zip(graphs[1:], wants[1:], strict=True), 1):
             try:
-                refuse(other)
+                refuse(other, gpu_model(device).capability)
                 more = _find(other, wanted, device, many=True)
             except UnsupportedError:
                 continue  # this way has no engine; the first has

@@ -244,7 +244,7 @@ def _answer(graph: Graph, gpu: Gpu, wants: Wants) -> Support | Exception:
 def _support(graph: Graph, gpu: Gpu, wants: Wants, site: Site) -> Support:
     rejected: list[Rejected] = []
     try:
-        refuse(graph)
+        refuse(graph, gpu.capability)
         found = next(search(graph, site, wants, rejected), None)
     except (CudnnError, UnsupportedError) as error:
         return Support(gpu.name, reason=str(error))

@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from .choices import Wrong
 from .cudnn_graph import Graph, Node
+
+#: A version that there is not yet.
+NEWEST = 10**9
 
 #: Floats of 16 bits.
 _NARROW = ("float16", "bfloat16")
@@ -129,20 +132,88 @@ WRONG = (
 )
 
 
-def refusal(graph: Graph, version: int) -> str:
-    """Why a graph is left alone by any engine of this version, "" where it is not.
+def dotted(version: int) -> str:
+    """A version of cuDNN 9 as it is written: 91002 is 9.10.2."""
+    return f"{version // 10000}.{version // 100 % 100}.{version % 100}"
 
-    Three-dimensional convolutions of 16-bit floats are wrong from 9.8 to 9.10 (pytorch issue 163539). NVIDIA's
-    cudnn-frontend refuses all attention on 9.10.0 and 9.10.1.
+
+class Refused(NamedTuple):
+    """Graphs that are left alone by any engine of some versions.
+
+    Attributes:
+        since, mended: the first version that is, and the first that is not.
+        case: whether a graph, on a GPU of a compute capability, is one of them.
+        text: what is wrong, and what runs.
     """
-    if version in (91000, 91001) and sum(node.kind == "matmul" for node in graph.nodes) > 1:
-        return f"attention is left alone with cuDNN {version}, as NVIDIA's own cudnn-frontend does; 9.10.2 is newer"
-    for node in graph.nodes:
-        if node.kind.startswith("convolve") and 90800 <= version < 91100:
-            image = graph.tensors[node.tensors[0][1]]
-            if len(image.shape) == 5 and image.dtype in _NARROW:
-                return (
-                    f"cuDNN {version} computes three-dimensional convolutions of {image.dtype} wrongly; 9.11 and newer "
-                    "do not, nor do 9.7 and older"
-                )
+
+    since: int
+    mended: int
+    case: Callable[[Graph, tuple[int, int]], bool]
+    text: str
+
+
+def _is_attention(graph: Graph) -> bool:
+    return sum(node.kind == "matmul" for node in graph.nodes) > 1
+
+
+def _is_packed(graph: Graph) -> bool:
+    return any(tensor.offsets is not None for tensor in graph.tensors)
+
+
+def _is_wide(graph: Graph) -> bool:
+    """Attention of heads of more than 128 elements: of queries, which are the first product's rows, or of values."""
+    products = [dict(node.tensors) for node in graph.nodes if node.kind == "matmul"]
+    ends = (products[0]["a"], products[-1]["b"]) if len(products) > 1 else ()
+    return any(graph.tensors[place].shape[-1] > 128 for place in ends)
+
+
+def _is_volume(graph: Graph, dtypes: tuple[str, ...]) -> bool:
+    images = [graph.tensors[node.tensors[0][1]] for node in graph.nodes if node.kind.startswith("convolve")]
+    return any(len(image.shape) == 5 and image.dtype in dtypes for image in images)
+
+
+_FRONTEND = "is left alone, as NVIDIA's own cudnn-frontend does"
+#: Of attention from the checks of NVIDIA's cudnn-frontend, see `attention.versions` for more; of convolutions pytorch's
+#: issue 163539.
+REFUSED = (
+    Refused(91000, 91002, lambda graph, gpu: _is_attention(graph), f"attention {_FRONTEND}; 9.10.2 is newer"),
+    Refused(
+        0,
+        91801,
+        lambda graph, gpu: _is_attention(graph) and _is_packed(graph) and gpu < (9, 0),
+        f"attention of packed sequences {_FRONTEND} below compute capability 9.0; 9.18.1 and newer run it",
+    ),
+    Refused(
+        0,
+        90901,
+        lambda graph, gpu: _is_wide(graph) and gpu < (9, 0),
+        f"attention with heads of more than 128 elements {_FRONTEND} below compute capability 9.0; 9.9.1 and newer "
+        "run it",
+    ),
+    Refused(
+        0,
+        90901,
+        lambda graph, gpu: _is_wide(graph) and any(node.kind == "pages" for node in graph.nodes),
+        f"attention with pages and heads of more than 128 elements {_FRONTEND}; 9.9.1 and newer run it",
+    ),
+    Refused(
+        90800,
+        91100,
+        lambda graph, gpu: _is_volume(graph, _NARROW),
+        "three-dimensional convolutions of 16 bits are wrong; 9.11 and newer are right, and so are 9.7 and older",
+    ),
+)
+
+
+def refusal(graph: Graph, version: int, capability: tuple[int, int]) -> str:
+    """Why a graph is left alone by any engine of this version on such a GPU, "" where it is not."""
+    for each in REFUSED:
+        if each.since <= version < each.mended and each.case(graph, capability):
+            return f"with cuDNN {dotted(version)} {each.text}"
     return ""
+
+
+def is_wrong_in_tf32(graph: Graph, version: int) -> bool:
+    """Whether float32 must not be shortened for tensor cores: 9.10.2 to 9.15 have a kernel for three-dimensional
+    convolutions that is wrong, nobody says for which (pytorch's pull request 167024)."""
+    return 91002 <= version < 91600 and _is_volume(graph, ("float32",))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from numbacc_bindings.cudnn import HeurMode, cudnn
+from numbacc_bindings.cudnn import CudnnError, HeurMode, cudnn
 
 from ..errors import UnsupportedError
 from .choices import Choices
@@ -13,7 +13,7 @@ from .cudnn_graph import Graph
 from .cudnn_needs import unmet
 from .cudnn_order import ahead
 from .cudnn_plans import Built, Configuration, Rejected, Wants, candidates, describe_rejected
-from .cudnn_rules import WRONG, refusal
+from .cudnn_rules import NEWEST, WRONG, is_wrong_in_tf32, refusal
 
 #: Choices made. Some hold a compiled kernel of 150 KB.
 algorithms = Choices("cudnn", WRONG, size=512)
@@ -22,9 +22,17 @@ algorithms = Choices("cudnn", WRONG, size=512)
 _MODES = (HeurMode.A, HeurMode.FALLBACK, HeurMode.B)
 
 
-def refuse(graph: Graph) -> None:
-    """Raise UnsupportedError where no engine of the loaded version is to be trusted."""
-    reason = refusal(graph, cudnn.version())
+def version() -> int:
+    """The version of cuDNN that makes plans; where there is none, one that is newer than all."""
+    try:
+        return cudnn.version()
+    except CudnnError:
+        return NEWEST
+
+
+def refuse(graph: Graph, capability: tuple[int, int]) -> None:
+    """Raise UnsupportedError where no engine of the loaded version is to be trusted on such a GPU."""
+    reason = refusal(graph, cudnn.version(), capability)
     if reason:
         raise UnsupportedError(reason)
 
@@ -40,6 +48,8 @@ def search(
         CudnnError: cuDNN knows no such operation, or its tensors do not fit.
     """
     wrong = frozenset(algorithms.wrong(graph, cudnn.version()))
+    if wants.inputs == "tf32" and is_wrong_in_tf32(graph, cudnn.version()):
+        wants = wants._replace(inputs="exact")  # which is what "tf32" allows, and no more
     described = describe(graph, site)
     first = () if every else ahead(graph, described, site, wants)
     return candidates(described, site, wants, wrong, rejected, *_MODES, ahead=first, every=every)
