@@ -20,7 +20,7 @@ pytestmark = skip_if(simulated(), "not simulated")
 GROUPS = [
     # Those that take long come first.
     "test_attention.py test_attention_errors.py test_attention_order.py test_attention_sequences.py "
-    "test_attention_float8.py test_attention_biases.py",
+    "test_attention_float8.py test_attention_biases.py test_attention_fused.py test_attention_versions.py",
     "test_conv.py test_conv_calls.py test_conv_errors.py test_conv_lowering.py test_conv_order.py "
     "test_conv_depthwise.py test_conv_turned.py",
     "test_positions.py test_blocks.py test_losses.py test_ahead.py test_optimizers.py test_optimizer_calls.py",
@@ -42,7 +42,7 @@ GROUPS = [
     "test_puzzles.py test_debugger.py",
     "test_elementwise_inspect.py test_elementwise_reductions_own.py test_elementwise_reductions_object.py",
     "test_fft.py test_fft_plans.py test_fft_errors.py test_plan_base.py test_casts.py test_casts_float8.py "
-    "test_specialize.py",
+    "test_specialize.py test_shown.py",
     "test_arguments.py test_array_arguments.py test_argument_names.py test_stream_arguments.py test_refusals.py "
     "test_device_array.py test_copies.py test_foreign.py test_docs.py test_docstrings.py test_creation.py",
 ]

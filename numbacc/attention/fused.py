@@ -60,6 +60,7 @@ class Sketch:
             all scales are there, and "amax_o".
         scale, dropout: numbers.
         paged: whether k and v are pages.
+        hides_again: whether backward what is behind a sequence's end is hidden once more, behind the statistics.
     """
 
     scores: tuple[int, int, int, int]
@@ -68,6 +69,7 @@ class Sketch:
     scale: float
     dropout: float = 0.0
     paged: bool = False
+    hides_again: bool = False
 
 
 class Drawn(NamedTuple):
@@ -136,11 +138,15 @@ class _Sheet:
             slope = draw.pointwise("MUL", apart, self.at["alibi"], out=draw.between(sketch.scores))
             self.scored = draw.pointwise("ADD", self.scored, slope)
         if self.has("lengths_q"):
-            # These comparisons have kernels only as integers.
-            row = self.moved("CMP_LT", self.index(2), self.at["lengths_q"])
-            column = self.moved("CMP_LT", self.index(3), self.at["lengths_kv"])
-            both = draw.between(sketch.scores, dtype="bool")
-            self.select(draw.pointwise("LOGICAL_AND", row, column, out=both, math="bool"))
+            self.within()
+
+    def within(self) -> None:
+        """S where both are inside of their sequences."""
+        # These comparisons have kernels only as integers.
+        row = self.moved("CMP_LT", self.index(2), self.at["lengths_q"])
+        column = self.moved("CMP_LT", self.index(3), self.at["lengths_kv"])
+        both = self.draw.between(self.sketch.scores, dtype="bool")
+        self.select(self.draw.pointwise("LOGICAL_AND", row, column, out=both, math="bool"))
 
     def banded(self) -> None:
         """S where the band lets a query see a key."""
@@ -249,6 +255,8 @@ def backward(sketch: Sketch, direct: bool) -> Drawn:
     draw.pointwise("MUL", sums, draw.number(1.0 - sketch.dropout), out=at["sums"])
     sheet.products(at["k"])
     sheet.scored = draw.pointwise("SUB", sheet.scored, at["stats"])
+    if lengths and sketch.hides_again:
+        sheet.within()
     sheet.banded()
     shares = draw.pointwise("EXP", sheet.scored)
     kept = sheet.kept() if sketch.dropout else None

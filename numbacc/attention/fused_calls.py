@@ -11,7 +11,7 @@ from ..device.steps import Step, Steps, WithScratch
 from ..errors import UnsupportedError
 from ..libraries.cudnn_graph import Graph
 from ..libraries.cudnn_plans import Wants
-from . import biases
+from . import biases, versions
 from .fused import Drawn
 from .fusing import Fused
 from .problem import OPERANDS, Call, Problem, resolve
@@ -31,8 +31,9 @@ def _drawn(fused: Fused) -> tuple[Drawn, int]:
     """The graph, and `_heads_at_once`.
 
     Raises:
-        UnsupportedError: none keeps to the workspace limit, or can be called.
+        UnsupportedError: none keeps to the workspace limit, or can be called; cuDNN's version is not to be trusted.
     """
+    versions.check(fused.problem)
     heads = _heads_at_once(fused)
     drawn = fused.drawn(heads)
     if len(drawn.graph.memory) + len(drawn.graph.numbers) > MANY_ARRAYS:

@@ -12,11 +12,11 @@ import numpy as np
 
 from ..base.layout import Layout, is_dense, layout
 from ..device import copying
-from ..device.steps import Step
+from ..device.steps import FillWords, Step
 from ..kernels.formulas import FORMULAS
 from ..kernels.lengths import clamped, kept, raised
 from ..libraries.cudnn_graph import ALIGNED
-from . import biases, scaling
+from . import biases, scaling, versions
 from .fused import Drawn, Form, Shape, Sketch, backward, forward
 from .fused import dense as dense_form
 from .problem import OPERANDS, Problem
@@ -61,6 +61,10 @@ class Fused:
         stage, problem = self.stage, self.problem
         found = problem.geometry
         stage.lengths()
+        if versions.needs_lengths(problem):
+            for name, longest in (("lengths_q", found.queries), ("lengths_kv", found.keys)):
+                word = longest.to_bytes(4, "little")
+                stage.add(FillWords(word, found.batch, stage.device), stage.part(name, (found.batch,), np.int32))
         for name in OPERANDS[problem.call.direction]:
             self._level() if name == "stats" else self._rows(name, False)
         if stage.has("bias"):
@@ -192,6 +196,8 @@ class Fused:
             # First, where the block of scratch memory starts: it is the larger one, which kernels add to.
             whole = (*shape, self._widths[0])
             self._take("dq_sums", stage.part("dq_sums", whole, np.float32), dense_form("float32", *whole))
+            if versions.needs_zeros(self.problem):
+                stage.zero(stage.arrays["dq_sums"])
         self._take("sums", stage.part("sums", shape, np.float32), dense_form("float32", *shape, 1))
 
     # ------------------------------------------------------------ the graph
@@ -208,6 +214,7 @@ class Fused:
             scale=abs(problem.scale) if self._sign else 1.0,
             dropout=problem.options.dropout,
             paged=bool(found.page),
+            hides_again=versions.hides_again(problem),
         )
         return backward(sketch, self.is_direct) if self.is_backward else forward(sketch)
 

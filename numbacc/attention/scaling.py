@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 
 import numpy as np
 
-from ..device.steps import FillNumber
+from ..device.steps import FillWords
 from .problem import SCALES
 from .staging import Array, Stage
 
@@ -22,7 +23,7 @@ def numbers(stage: Stage) -> Iterator[tuple[str, Array]]:
             yield name, stage.plain(name, stage.arrays[name].lies.shape)
             continue
         if not stage.has("one"):
-            stage.add(FillNumber(1.0, stage.device), stage.part("one", (1,), np.float32))
+            stage.add(FillWords(struct.pack("<f", 1.0), 1, stage.device), stage.part("one", (1,), np.float32))
         yield name, stage.arrays["one"]
     for name in ("amax_s", "amax_o"):
         if stage.has(name):

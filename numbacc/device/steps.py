@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -205,16 +204,16 @@ class ZeroBytes(_Bytes):
         return 0
 
 
-class FillNumber(_Bytes):
-    """One float32, the same in every call."""
+class FillWords(_Bytes):
+    """A word of 1, 2, 4, 8 or 16 bytes, so many times: the same in every call."""
 
-    def __init__(self, number: float, device: int):
-        super().__init__(4, device)
-        self._pattern = struct.pack("<f", number)
+    def __init__(self, word: bytes, count: int, device: int):
+        super().__init__(len(word) * count, device)
+        self._word, self._count = word, count
 
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
         """As `Executable.launch_unchecked`."""
-        runtime().fill(addresses[0], self._pattern, 1, self._device, stream)
+        runtime().fill(addresses[0], self._word, self._count, self._device, stream)
         return 0
 
 
