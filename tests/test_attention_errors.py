@@ -179,9 +179,14 @@ def test_numbers_that_the_cpu_can_see(numpy_place):
     refused(OptionError, "lengths are 0 to 5, as many as q has", run=lambda: attention.forward(
         q, k, k, seq_len_q=np.array([1, 6])))  # fmt: skip
     q = np.ones((9, 2, 4))
-    for starts in ([0, 5, 10], [-1, 4, 9], [0, 6, 5]):
+    wrapped = [0, 2**62, 2**63 - 1, -(2**63), -(2**62), -1, 9]  # whose differences are all above 0
+    for starts in ([0, 5, 10], [-1, 4, 9], [0, 6, 5], wrapped):
         refused(OptionError, "it must grow", run=lambda n=starts: attention.forward(
-            q, q, q, layout="THD", seq_len_q=np.array(n), seq_len_kv=np.array([0, 1, 2])))  # fmt: skip
+            q, q, q, layout="THD", seq_len_q=np.array(n), seq_len_kv=np.arange(len(n))))  # fmt: skip
+    for many, x, more in ((3000, np.ones((3000, 1, 5, 4)), {}), (3001, q, {"layout": "THD"})):
+        with pytest.raises(OptionError, match="seq_len_q is") as caught:
+            attention.forward(x, x, x, seq_len_q=np.full(many, 10), seq_len_kv=np.zeros(many, int), **more)
+        assert len(str(caught.value)) < 300
     starts = np.array([0, 5, 9])
     refused(OptionError, "max_len_kv=4", run=lambda: attention.forward(
         q, q, q, layout="THD", seq_len_q=starts, seq_len_kv=starts, max_len_kv=4))  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..base.casts import cast
-from ..errors import OptionError
+from ..errors import OptionError, shown
 from ..reference import attention as reference
 from ..reference.attention import Dropout, Scaling, Scores
 from .geometry import LAYOUTS
@@ -75,7 +75,9 @@ class HostAttention:
             for lengths, most, name in ((queries, found.queries, "seq_len_q"), (keys, found.keys, "seq_len_kv")):
                 if lengths is not None and ((lengths < 0) | (lengths > most)).any():
                     own = "q" if name == "seq_len_q" else "the page table" if found.page else "k"
-                    raise OptionError(f"{name} is {lengths.tolist()}; lengths are 0 to {most}, as many as {own} has")
+                    raise OptionError(
+                        f"{name} is {shown(lengths.tolist())}; lengths are 0 to {most}, as many as {own} has"
+                    )
         bias = given.get("bias")
         dropout = None
         if problem.options.dropout:
@@ -99,8 +101,11 @@ class HostAttention:
             return None, None
         for name, tokens in (("seq_len_q", found.tokens), ("seq_len_kv", found.tokens_kv)):
             starts = given[name]
-            if starts[0] < 0 or starts[-1] > tokens or (np.diff(starts) < 0).any():
-                raise OptionError(f"{name} is {starts.tolist()}; it must grow, from 0 or more to at most {tokens}")
+            # Not by differences, which of integers wrap.
+            if starts[0] < 0 or starts[-1] > tokens or (starts[1:] < starts[:-1]).any():
+                raise OptionError(
+                    f"{name} is {shown(starts.tolist())}; it must grow, from 0 or more to at most {tokens}"
+                )
         return given["seq_len_q"], given["seq_len_kv"]
 
     def _sequences(self, given: Arrays, name: str, starts: tuple[Any, Any], how: Scores) -> Any:
