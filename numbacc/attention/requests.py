@@ -47,7 +47,8 @@ class Request:
 
         Raises:
             UnsupportedError: cuDNN is not asked for it: float32 and float64 run unfused, and gradients that would need
-                more than workspace_limit; in an empty batch there is nothing to do.
+                more than workspace_limit; its version is known to be wrong there; in an empty batch there is nothing
+                to do.
         """
         return [self._asked()[0]]
 

@@ -167,6 +167,15 @@ def _is_wide(graph: Graph) -> bool:
     return any(graph.tensors[place].shape[-1] > 128 for place in ends)
 
 
+def _is_deterministic(graph: Graph) -> bool:
+    """Gradients of attention that write dq as the product it is, and not for a bias's gradient, which is the only sum
+    of float32 that is returned."""
+    is_direct = graph.nodes[-1].kind == "matmul" and any(node.kind == "reshape" for node in graph.nodes)
+    sums = [dict(node.tensors) for node in graph.nodes if node.kind == "reduce"]
+    for_bias = any(not graph.tensors[of["y"]].virtual and graph.tensors[of["x"]].dtype == "float32" for of in sums)
+    return is_direct and not for_bias
+
+
 def _is_volume(graph: Graph, dtypes: tuple[str, ...]) -> bool:
     images = [graph.tensors[node.tensors[0][1]] for node in graph.nodes if node.kind.startswith("convolve")]
     return any(len(image.shape) == 5 and image.dtype in dtypes for image in images)
@@ -182,6 +191,12 @@ REFUSED = (
         91801,
         lambda graph, gpu: _is_attention(graph) and _is_packed(graph) and gpu < (9, 0),
         f"attention of packed sequences {_FRONTEND} below compute capability 9.0; 9.18.1 and newer run it",
+    ),
+    Refused(
+        0,
+        91800,
+        lambda graph, gpu: _is_deterministic(graph) and gpu[0] == 10,
+        f"attention with deterministic gradients {_FRONTEND} on compute capability 10; 9.18 and newer run it",
     ),
     Refused(
         0,
