@@ -200,7 +200,7 @@ def test_sums_of_dq_are_zeroed_for_versions_that_do_not(pretend, version, option
 def test_sums_of_dq_are_added_to(pretend, device_place, monkeypatch, options):
     """By cuDNN before 9.6: here by what stands for it, on scratch memory full of NaN."""
     if not simulated():
-        skip("simulated")
+        skip("simulator")
     from numbacc.simulator import cudnn
 
     apply, run = cudnn._APPLY["matmul"], workspace.run
