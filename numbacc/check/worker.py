@@ -25,6 +25,7 @@ from ..errors import UnsupportedError
 from ..libraries import cudnn as library
 from ..libraries import cudnn_plans
 from ..libraries.cudnn_descriptors import Site, describe
+from ..libraries.cudnn_rules import shown
 from ..libraries.cudnn_search import algorithms
 from ..reference import conv as reference
 from .cases import Case, cases
@@ -236,13 +237,14 @@ def _of_engines(arrays: Arrays) -> Iterator[Attempt]:
             continue  # its engines are those of another case
         with runtime.on_device(0):
             described = describe(graph, site)
-        known = algorithms.wrong(graph, cudnn.version())
+        known, few = algorithms.wrong(graph, cudnn.version()), shown(graph)
         for configuration in engines(described, site, _KNOBS):
             told = {
                 "engine": str(configuration),
                 "way": [name for name, is_done in way._asdict().items() if is_done],
                 "notes": sorted(configuration.notes),
-                "known": configuration.engine in known,
+                "known": configuration.engine in known
+                or (few is not None and configuration.compiled_late and configuration.engine not in few),
             }
             yield Attempt(told, partial(_built, configuration, graph, site), lowered.operands, way, configuration.notes)
 

@@ -26,7 +26,7 @@ from .choices import Algorithm, Proposals, gpu_model
 from .cudnn_descriptors import Site, uid_of
 from .cudnn_graph import ALIGNED, Graph
 from .cudnn_plans import Rejected, Wants
-from .cudnn_search import algorithms, none_left, refuse, search
+from .cudnn_search import algorithms, is_trusted, kept_to, none_left, refuse, search
 from .handles import Handle, Handles
 
 _handles = Handles(cudnn, "cudnnCreate", "cudnnDestroy")
@@ -105,7 +105,7 @@ def _usable(graphs: Sequence[Graph], device: int) -> Callable[[Algorithm], bool]
 
     def usable(algorithm: Algorithm) -> bool:
         graph = graphs[number_of(algorithm)]
-        if not algorithms.right([algorithm], graph, cudnn.version()):
+        if not is_trusted(algorithm, graph):
             return False
         try:
             _restored.plan = algorithm.data, device, _restore(algorithm, device)
@@ -146,8 +146,9 @@ def choose(graph: Graph, wants: Wants, device: int) -> Algorithm:
         UnsupportedError: there is none.
     """
     refuse(graph, gpu_model(device).capability)
+    kept = kept_to(graph, wants)
     found = algorithms.keep(
-        _choice((graph,), wants, device), lambda: _find(graph, wants, device)[0], _usable((graph,), device)
+        _choice((graph,), kept, device), lambda: _find(graph, kept, device)[0], _usable((graph,), device)
     )
     assert found is not None
     return found
@@ -175,6 +176,7 @@ def tune(
         UnsupportedError: there is no plan.
     """
     first, kept, own = graphs[0], _usable(graphs, device), tuple(each.data for each in others)
+    wants = list(map(kept_to, graphs, wants))
     refuse(first, gpu_model(device).capability)
 
     def propose() -> Proposals:

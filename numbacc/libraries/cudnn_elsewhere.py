@@ -26,7 +26,7 @@ from .cudnn_descriptors import Site
 from .cudnn_devices import Gpu
 from .cudnn_graph import Graph
 from .cudnn_plans import Rejected, Wants
-from .cudnn_search import none_left, refuse, search
+from .cudnn_search import kept_to, none_left, refuse, search
 
 _LENGTH_BYTES = 8
 #: At most shown of what the worker wrote to its standard error.
@@ -245,7 +245,7 @@ def _support(graph: Graph, gpu: Gpu, wants: Wants, site: Site) -> Support:
     rejected: list[Rejected] = []
     try:
         refuse(graph, gpu.capability)
-        found = next(search(graph, site, wants, rejected), None)
+        found = next(search(graph, site, kept_to(graph, wants), rejected), None)
     except (CudnnError, UnsupportedError) as error:
         return Support(gpu.name, reason=str(error))
     tried = sum(each.engine is not None for each in rejected)

@@ -240,6 +240,7 @@ def candidates(
     *modes: HeurMode,
     ahead: Iterable[Configuration] = (),
     every: bool = False,
+    few: frozenset[int] | None = None,
 ) -> Iterator[tuple[Configuration, Built]]:
     """Configurations that keep to what is wanted, with their plans: precompiled ones first, each kind best first.
 
@@ -250,6 +251,7 @@ def candidates(
         modes: of the heuristics, in the order in which they are asked.
         ahead: what is looked at before all that they propose.
         every: whether precompiled engines follow that no heuristic proposes, with their knobs as by default.
+        few: of engines compiled at run time, the numbers of those that may be taken; None for all.
     """
     late: list[Configuration] = []
     seen: set[Any] = set()
@@ -271,6 +273,8 @@ def candidates(
     def wanted(some: Iterable[Configuration]) -> Iterator[Configuration]:
         for each in some:
             reason = "known to be wrong here" if each.engine in wrong else each.unwanted(wants)
+            if not reason and few is not None and each.compiled_late and each.engine not in few:
+                reason = "compiled at run time, and not seen to be right here"
             if reason:
                 rejected.append(Rejected(each.engine, reason))
             elif (each.engine, each.knobs) not in seen:

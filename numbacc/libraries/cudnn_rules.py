@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
@@ -122,14 +123,39 @@ WRONG = (
     # Their plans ask for no scratch memory, and then want some.
     *_each((9, 65, 67, 68), partial(_added, "backward_filter", _FLOATS)),
     *_each((26, 29, 33), _fused_narrow),
-    # Compiled at run time: they write into gaps. 1 and 2 are of the same kind, for other GPUs, and were not seen.
-    *_each((1, 2, 4, 7, 52, 53), partial(_with_gaps, "forward", True)),
+    # Compiled at run time: they write into gaps. `SHOWN` leaves out those of other GPUs, which were not seen, too.
+    *_each((4, 7, 52, 53), partial(_with_gaps, "forward", True)),
     *_each((71, 72), partial(_with_gaps, "forward", False)),
     *_each((78,), partial(_with_gaps, "backward_data", False)),
     *_each((70,), partial(_with_gaps, "backward_filter", False)),
     *_each((0, 28), partial(_int8_to, "int32")),
     *_each((71, 72), _int8_rows_to_float),
 )
+
+#: Of images with gaps, engines compiled at run time that were seen to be right, on the same GPU, by the same check:
+#: (kind of convolution, whether anything is behind it, number, dtypes). Most write into gaps, and each GPU has some of
+#: its own; only two-dimensional images were seen.
+SHOWN = (
+    ("forward", True, 8, ("float16", "float32")),
+    ("forward", False, 80, ("float16", "float32")),
+    ("backward_data", False, 84, ("float16", "float32")),
+    ("backward_filter", False, 16, _NARROW),
+    ("backward_filter", False, 19, _NARROW),
+)
+
+
+def shown(graph: Graph) -> frozenset[int] | None:
+    """The engines compiled at run time that may be taken for a graph; None where any may."""
+    for kind, is_fused in product(("forward", "backward_data", "backward_filter"), (False, True)):
+        if _with_gaps(kind, is_fused, graph):
+            image = graph.tensors[dict(graph.nodes[0].tensors)[_image(kind)]]
+            is_seen = len(image.shape) == 4
+            return frozenset(
+                engine
+                for *case, engine, dtypes in SHOWN
+                if is_seen and case == [kind, is_fused] and image.dtype in dtypes
+            )
+    return None
 
 
 def dotted(version: int) -> str:
@@ -228,7 +254,8 @@ def refusal(graph: Graph, version: int, capability: tuple[int, int]) -> str:
     return ""
 
 
-def is_wrong_in_tf32(graph: Graph, version: int) -> bool:
-    """Whether float32 must not be shortened for tensor cores: 9.10.2 to 9.15 have a kernel for three-dimensional
-    convolutions that is wrong, nobody says for which (pytorch's pull request 167024)."""
+def shortens_wrongly(graph: Graph, version: int) -> bool:
+    """Whether tensor cores are not to be trusted with the float32 of a graph: 9.10.2 to 9.15 have a kernel for
+    three-dimensional convolutions that is wrong, nobody says for which (torch turned them off, its pull request
+    167024)."""
     return 91002 <= version < 91600 and _is_volume(graph, ("float32",))

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from numbacc_bindings.cudnn import CudnnError, HeurMode, cudnn
 
 from ..errors import UnsupportedError
-from .choices import Choices
+from .choices import Algorithm, Choices
 from .cudnn_descriptors import Site, describe
 from .cudnn_graph import Graph
 from .cudnn_needs import unmet
 from .cudnn_order import ahead
 from .cudnn_plans import Built, Configuration, Rejected, Wants, candidates, describe_rejected
-from .cudnn_rules import NEWEST, WRONG, is_wrong_in_tf32, refusal
+from .cudnn_rules import NEWEST, WRONG, refusal, shortens_wrongly, shown
 
 #: Choices made. Some hold a compiled kernel of 150 KB.
 algorithms = Choices("cudnn", WRONG, size=512)
@@ -37,6 +37,20 @@ def refuse(graph: Graph, capability: tuple[int, int]) -> None:
         raise UnsupportedError(reason)
 
 
+def kept_to(graph: Graph, wants: Wants) -> Wants:
+    """What a plan must keep to with the loaded version: no tensor cores where these are not to be trusted."""
+    if wants.inputs == "tf32" and shortens_wrongly(graph, cudnn.version()):
+        return wants._replace(inputs="exact")
+    return wants
+
+
+def is_trusted(algorithm: Algorithm, graph: Graph) -> bool:
+    """Whether a plan that was kept may be taken by what is known now."""
+    few, (engine, variant) = shown(graph), algorithm.kind
+    is_shown = few is None or not variant % 2 or engine in few
+    return is_shown and bool(algorithms.right([algorithm], graph, cudnn.version()))
+
+
 def search(
     graph: Graph, site: Site, wants: Wants, rejected: list[Rejected], every: bool = False
 ) -> Iterator[tuple[Configuration, Built]]:
@@ -47,12 +61,10 @@ def search(
     Raises:
         CudnnError: cuDNN knows no such operation, or its tensors do not fit.
     """
-    wrong = frozenset(algorithms.wrong(graph, cudnn.version()))
-    if wants.inputs == "tf32" and is_wrong_in_tf32(graph, cudnn.version()):
-        wants = wants._replace(inputs="exact")  # which is what "tf32" allows, and no more
+    wrong, few = frozenset(algorithms.wrong(graph, cudnn.version())), shown(graph)
     described = describe(graph, site)
     first = () if every else ahead(graph, described, site, wants)
-    return candidates(described, site, wants, wrong, rejected, *_MODES, ahead=first, every=every)
+    return candidates(described, site, wants, wrong, rejected, *_MODES, ahead=first, every=every, few=few)
 
 
 def none_left(graph: Graph, gpu: str, capability: tuple[int, int], rejected: list[Rejected]) -> str:

@@ -1,0 +1,110 @@
+"""Which of cuDNN's engines convolutions take: plans for GPUs that are not there, and what a GPU's check has shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from cudnn_cases import Request, convolution, need_planning
+from skips import skip_if
+
+from numbacc import cudnn
+from numbacc.base.dispatch import simulated
+from numbacc.check.cases import cases
+from numbacc.check.worker import request_of
+from numbacc.conv.lowering import lower, ways
+from numbacc.libraries import cudnn_search
+from numbacc.libraries.choices import Algorithm
+from numbacc.libraries.cudnn_plans import Wants
+from numbacc.libraries.cudnn_rules import SHOWN, shortens_wrongly, shown
+
+pytestmark = skip_if(simulated(), "not simulated")
+
+CHECKS = Path(__file__).parents[1] / "benchmarks" / "checks"
+FOUND = json.loads(sorted(CHECKS.glob("*-conv.json"))[-1].read_text())
+CASES = [case for case in cases() if case.has_engines]
+
+
+def engine_of(found):
+    """The number of a plan's engine."""
+    return int(found.engine.split(",")[0].removeprefix("engine "))
+
+
+def graphs_by_way(case):
+    """Pairs (what is fused, as findings name it; the graph) of the images as they lie."""
+    problem = request_of(case).problem
+    aligned = (True,) * (len(problem.inputs) + 1)
+    for way in ways(problem):
+        found = lower(problem, way, aligned)
+        if not found.copies:
+            yield "+".join(name for name, is_done in way._asdict().items() if is_done), found.graphs[0]
+
+
+# ---------------------------------------------------------------- images with gaps
+
+
+@pytest.mark.parametrize("device", ["A100", "H200", "B200"])
+def test_images_with_gaps_take_compiled_engines_only_where_the_check_has_shown_them_right(device):
+    """Each GPU has some of its own, which no check has run: a precompiled one is taken, or a copy."""
+    need_planning()
+    seen = 0
+    for case in [case for case in CASES if case.lies][::5]:
+        asked = request_of(case)
+        for way, graph in graphs_by_way(case):
+            few = shown(graph)
+            found = cudnn.supports(Request((graph,), asked.wants), device)
+            if few is None or not found.compiled:
+                continue
+            seen += 1
+            engine = engine_of(found)
+            told = FOUND[case.name].get(f"{way} {engine}".strip(), "")
+            assert engine in few and told.startswith("right"), (case.name, found)
+        assert cudnn.supports(asked, device), case.name
+    assert seen  # some there are
+
+
+def test_engines_that_are_shown_are_right_in_all_that_was_checked():
+    where = {}
+    for case in CASES:
+        for way, graph in graphs_by_way(case):
+            for engine in shown(graph) or ():
+                told = FOUND[case.name].get(f"{way} {engine}".strip())
+                assert told is None or told.startswith("right"), (case.name, way, engine)
+                if told:
+                    dtype = graph.tensors[graph.nodes[0].tensors[0][1]].dtype
+                    where.setdefault((case.direction, bool(way), engine), set()).add(dtype)
+    assert where == {case[:3]: set(case[3]) for case in SHOWN}
+
+
+def test_a_plan_from_disk_is_taken_only_if_it_is_still_trusted():
+    """Kept before that was known, as the number of its engine with whether it was compiled, and of which graph."""
+    (case,) = [case for case in CASES if case.name == "forward 2-d NHWC float16 with gaps"]
+    gaps, dense = next(graphs_by_way(case))[1], convolution("float16")
+    for engine, is_fine in ((80, True), (79, False), (41, False)):
+        for variant in (1, 3):
+            plan = Algorithm(b"", 0, "", (engine, variant))
+            assert cudnn_search.is_trusted(plan, gaps) is is_fine and cudnn_search.is_trusted(plan, dense)
+    for variant in (0, 2):
+        assert cudnn_search.is_trusted(Algorithm(b"", 0, "", (41, variant)), gaps)
+    assert not cudnn_search.is_trusted(Algorithm(b"", 0, "", (72, 1)), gaps)
+
+
+# ---------------------------------------------------------------- versions
+
+
+@pytest.mark.parametrize("version, bad", [(91001, False), (91002, True), (91599, True), (91600, False)])
+def test_tensor_cores_are_left_alone_for_volumes_where_a_version_has_a_wrong_kernel(version, bad, monkeypatch):
+    volume = {"pixels": (6, 6, 6)}
+    monkeypatch.setattr(type(cudnn_search.cudnn), "version", lambda self: version)
+    for direction in ("forward", "backward_data", "backward_filter"):
+        graph = convolution("float32", direction, **volume)
+        assert shortens_wrongly(graph, version) is bad
+        kept = cudnn_search.kept_to(graph, Wants(inputs="tf32", workspace_limit=5))
+        assert kept == Wants(inputs="exact" if bad else "tf32", workspace_limit=5)
+        for inputs in ("exact", "fft", "any"):
+            assert cudnn_search.kept_to(graph, Wants(inputs=inputs)).inputs == inputs
+    assert shortens_wrongly(convolution("float32", epilogue=("bias",), **volume), version) is bad
+    for other in (convolution("float32"), convolution("float16", **volume)):
+        assert not shortens_wrongly(other, version)
+        assert cudnn_search.kept_to(other, Wants(inputs="tf32")).inputs == "tf32"
