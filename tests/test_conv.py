@@ -74,6 +74,22 @@ def test_activations(place, layout, dtype, activation):
         Call(place, float_case("forward", layout, dtype, activation=activation, biased=biased)).check()
 
 
+def test_what_our_kernel_does_behind_is_named(device_place):
+    """Of float32 a hyperbolic tangent, wherever channels lie."""
+    case = float_case("forward", "NHWC", biased=True, activation="tanh")
+    for asked, compute, left in (
+        (case, None, "tanh"),
+        (case._replace(layout="NCHW"), None, "tanh"),
+        (case._replace(activation="gelu_tanh", biased=False), "float32_fft", "gelu_tanh"),
+        (case._replace(dtype=DOUBLE, out_dtype=DOUBLE), None, "bias and tanh"),
+        (case, "tf32", ""),
+        (case._replace(activation="silu"), None, ""),
+    ):
+        info = Call(device_place, asked, **({"compute": compute} if compute else {})).plan().info
+        assert info.algorithm.partition("; then a kernel: ")[2] == left
+        assert info.backend.endswith("+kernel") is bool(left)
+
+
 @pytest.mark.parametrize("activation", [None, "relu", "gelu"])
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])

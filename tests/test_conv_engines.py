@@ -9,7 +9,7 @@ import pytest
 from cudnn_cases import Request, convolution, need_planning
 from skips import skip_if
 
-from numbacc import cudnn
+from numbacc import conv, cudnn
 from numbacc.base.dispatch import simulated
 from numbacc.check.cases import cases
 from numbacc.check.worker import request_of
@@ -35,7 +35,7 @@ def graphs_by_way(case):
     """Pairs (what is fused, as findings name it; the graph) of the images as they lie."""
     problem = request_of(case).problem
     aligned = (True,) * (len(problem.inputs) + 1)
-    for way in ways(problem):
+    for way in ways(problem, rough=True):
         found = lower(problem, way, aligned)
         if not found.copies:
             yield "+".join(name for name, is_done in way._asdict().items() if is_done), found.graphs[0]
@@ -88,6 +88,32 @@ def test_a_plan_from_disk_is_taken_only_if_it_is_still_trusted():
     for variant in (0, 2):
         assert cudnn_search.is_trusted(Algorithm(b"", 0, "", (41, variant)), gaps)
     assert not cudnn_search.is_trusted(Algorithm(b"", 0, "", (72, 1)), gaps)
+
+
+# ---------------------------------------------------------------- activations
+
+
+@pytest.mark.parametrize("device", ["A100", "H200", "B200"])
+@pytest.mark.parametrize("activation", ["tanh", "gelu_tanh"])
+def test_float32_leaves_hyperbolic_tangents_to_our_kernel(activation, device):
+    """What it fuses of them is compiled with the hardware's: in the plan there is the bias alone, precompiled."""
+    need_planning()
+    options = {"layout": "NHWC", "padding": 1, "bias": True, "activation": activation}
+    shapes = ((2, 8, 8, 32), (32, 3, 3, 32))
+    found = cudnn.supports(conv.request(*shapes, **options), device)
+    assert found and not found.compiled
+    fast = conv.request(*shapes, **options, compute="tf32")
+    assert len(fast.graphs()[0].nodes) > 2 and cudnn.supports(fast.graphs()[0], device).compiled
+
+
+def test_what_float32_fuses_was_as_exact_as_our_kernel():
+    """Where least is added up, so that the function shows: engines 0 and 8 are those that leave tensor cores alone."""
+    for activation in ("gelu", "silu", "elu", "tanh"):
+        told = FOUND[f"forward 2-d depthwise NHWC float32 {activation}"]
+        errors = {key: float(finding.split()[1]) for key, finding in told.items() if finding.startswith("right")}
+        engine = "bias+activation 0" if activation == "elu" else "bias+activation 8"
+        assert (errors[engine] > 30 * errors["numbacc"]) is (activation == "tanh")
+        assert activation == "tanh" or errors[engine] < 1.2 * errors["numbacc"]
 
 
 # ---------------------------------------------------------------- versions

@@ -287,6 +287,25 @@ def test_nothing_is_fused_where_fourier_transforms_pay():
     assert [kinds(graph) for graph in few[:3]] == [[*PLAIN, "ADD", "RELU_FWD"], [*PLAIN, "ADD"], PLAIN]
 
 
+def test_the_hardware_s_hyperbolic_tangent_is_not_for_float32():
+    """It has 11 bits; tensor cores keep no more, nor do floats of 16 bits."""
+    for activation, of_tanh in (("tanh", ["RELU_FWD", "TANH_FWD"]), ("gelu_tanh", ["GELU_APPROX_TANH_FWD"])):
+        for biased, before in ((False, PLAIN), (True, [*PLAIN, "ADD"])):
+            asked = {"named": "NHWC", "activation": activation, "biased": biased}
+            left = [before, PLAIN] if biased else [PLAIN]
+            for compute in (None, "float32_fft"):
+                assert modes(**asked, compute=compute) == left
+            fused = [[*before, *of_tanh], *left]
+            assert modes(**asked, compute="tf32") == modes(**asked, dtype="float16") == fused
+            assert [
+                kinds(lowered(call_of("forward", **asked), way).graphs[0])
+                for way in ways(resolve(call_of("forward", **asked)), rough=True)
+            ] == fused
+    # Copies with the channels innermost are fused no more.
+    first = resolve(call_of("forward", biased=True, activation="tanh"))
+    assert ways(first, rearranged=True) == [Way(True, False), NOTHING]
+
+
 def test_nothing_is_fused_of_float64():
     assert modes(dtype="float64", named="NHWC", biased=True, activation="relu") == [PLAIN]
 

@@ -230,7 +230,7 @@ class Attempt(NamedTuple):
 def _of_engines(arrays: Arrays) -> Iterator[Attempt]:
     """Every engine of cuDNN's."""
     site = Site(library._handles.get(0))
-    for way in ways(arrays.problem):
+    for way in ways(arrays.problem, rough=True):
         lowered = lower(arrays.problem, way, (True,) * (len(arrays.host) + 1))
         graph = lowered.graphs[0]
         if lowered.copies:

@@ -185,7 +185,17 @@ class ConvPlan(Plan):
         runner = library.Runner(lowered.graphs[0], algorithm, self.device)
         steps.append(Step(runner, tuple(numbers[k] for k in lowered.operands)))
         algorithm = f"{lowered.name}: {runner.algorithm}" if lowered.name else runner.algorithm
-        return self._steps([*steps, *back, *behind], scratch, key, runner, algorithm)
+        left = self._left(lowered.way)
+        return self._steps(
+            [*steps, *back, *behind], scratch, key, runner, f"{algorithm}; {left}" if left else algorithm
+        )
+
+    def _left(self, way: Way) -> str:
+        """What our kernel does behind cuDNN, for `info`."""
+        call = self.problem.call
+        parts = ["bias"] * (call.bias is not None and not way.bias)
+        parts += [str(call.activation)] * (call.activation is not None and not way.activation)
+        return f"then a kernel: {' and '.join(parts)}" if parts else ""
 
     def _behind(self, way: Way, factor: float = 1.0) -> list[Step]:
         """What cuDNN leaves of a factor, the bias and the activation, in place."""
