@@ -17,7 +17,7 @@ from numbacc.conv.lowering import lower, ways
 from numbacc.libraries import cudnn_search
 from numbacc.libraries.choices import Algorithm
 from numbacc.libraries.cudnn_plans import Wants
-from numbacc.libraries.cudnn_rules import SHOWN, shortens_wrongly, shown
+from numbacc.libraries.cudnn_rules import SHOWN, nan_lost, shortens_wrongly, shown
 
 pytestmark = skip_if(simulated(), "not simulated")
 
@@ -114,6 +114,50 @@ def test_what_float32_fuses_was_as_exact_as_our_kernel():
         engine = "bias+activation 0" if activation == "elu" else "bias+activation 8"
         assert (errors[engine] > 30 * errors["numbacc"]) is (activation == "tanh")
         assert activation == "tanh" or errors[engine] < 1.2 * errors["numbacc"]
+
+
+# ---------------------------------------------------------------- NaN
+
+BIASED = ("bias", "RELU_FWD")
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_engines_that_are_known_to_lose_nan(dtype, last):
+    """As they were seen on an H200: in the ReLU behind a bias, and of channels that are not the innermost."""
+    every = range(100)
+
+    def losing(*epilogue, direction="forward"):
+        graph = convolution(dtype, direction, epilogue=epilogue, last=last)
+        return {engine for engine in every if nan_lost(graph, engine)}
+
+    rows = set() if last else {14}
+    rectified = {0, 11, 12, 13, 35, 36}
+    assert losing(*BIASED) == losing("add", *BIASED) == rectified | rows
+    assert losing("bias") == losing("RELU_FWD") == losing("bias", "GELU_FWD") == rows
+    assert losing() == (set() if last else {6})
+    assert losing(direction="backward_data") == losing(direction="backward_filter") == set()
+
+
+def test_what_is_behind_other_activations_is_no_relu():
+    """A slope and clips are settings of cuDNN's ReLU."""
+    for activation in ("leaky_relu", "tanh", "gelu", None):
+        options = {"layout": "NHWC", "bias": True, "activation": activation, "dtype": "float16"}
+        graphs = conv.request((2, 8, 8, 32), (32, 3, 3, 32), **options).graphs()
+        assert not any(nan_lost(graph, 0) for graph in graphs)
+
+
+@pytest.mark.parametrize("device", ["A100", "H200", "B200"])
+def test_relus_are_fused_whatever_becomes_of_nan(device):
+    """A pass over the result less. Of float32 the engines that lose it are taken, of tensor cores others."""
+    need_planning()
+    for dtype, lost in (("float32", "its ReLU gives 0 for NaN"), ("float16", "")):
+        options = {"layout": "NHWC", "padding": 1, "bias": True, "activation": "relu", "dtype": dtype}
+        asked = conv.request((64, 56, 56, 256), (256, 3, 3, 256), **options)
+        graph = asked.graphs()[0]
+        found = cudnn.supports(Request((graph,), asked.wants), device)
+        assert len(graph.nodes) == 3 and found and not found.compiled
+        assert nan_lost(graph, engine_of(found)) == lost
 
 
 # ---------------------------------------------------------------- versions

@@ -82,6 +82,40 @@ def test_float32_is_exact_unless_tf32_is_asked_for(direction):
     Call(PLACE, case, compute="tf32").check()
 
 
+@each_dtype
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "NDHWC"])
+@pytest.mark.parametrize("activation", [None, *ACTIVATIONS])
+def test_nan_is_kept_or_the_plan_says_that_it_is_lost(layout, activation, dtype):
+    """And what is infinite stays so, where it says nothing."""
+    dimensions = len(layout) - 2
+    sizes = {"lengths": (12, 11, 6)[:dimensions], "taps": (3,) * dimensions}
+    for biased, compute in ((True, None), (False, None), *([(True, "tf32")] if dtype == SINGLE else [])):
+        case = large("forward", layout, dtype, **sizes, activation=activation, biased=biased)
+        given = conv_oracle.inputs(case)
+        x = given.first.copy()
+        channels_last = layout.endswith("C")
+        for image, value in enumerate((np.nan, np.inf)):
+            spoilt = (image, *(5, 4, 3)[:dimensions])
+            x[(*spoilt, 7) if channels_last else (image, 7, *spoilt[1:])] = value
+        call = Call(PLACE, case, given=given._replace(first=x), **({"compute": compute} if compute else {}))
+        wanted = np.asarray(call_in_numpy(call)).astype(np.float64)
+        found = PLACE.get(call.run()).astype(np.float64)
+        algorithm = call.plan().info.algorithm
+        assert np.isnan(wanted[0]).any() and not np.isnan(wanted[0]).all()
+        if "NaN" not in algorithm:
+            assert not (np.isnan(wanted[0]) & ~np.isnan(found[0])).any(), algorithm
+            if activation in (None, "relu", "leaky_relu"):  # others have limits, or products of 0 with what is infinite
+                assert not (np.isinf(wanted[1]) & np.isfinite(found[1])).any(), algorithm
+
+
+def call_in_numpy(call):
+    """The reference's result of a call's values."""
+    case, (a, b, *bias) = call.case, [operand.values for operand in call.operands.values()]
+    options = {**case.geometry, "activation": case.activation, "bias": bias[0] if bias else None}
+    with np.errstate(invalid="ignore", over="ignore"):
+        return conv.forward(np.ascontiguousarray(a), np.ascontiguousarray(b), **options)
+
+
 @pytest.mark.parametrize("tune", [False, True])
 @each_direction
 def test_float32_by_fourier_transforms_is_small_beside_the_largest(direction, tune):

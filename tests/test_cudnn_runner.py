@@ -16,6 +16,7 @@ from numbacc.base.dispatch import simulated
 if simulated():
     skip("not simulated", allow_module_level=True)
 
+from cudnn_cases import convolution
 from test_native_graphs import CONTEXT, HANDLE, PLAN, SCRATCH, STREAM, Fake
 
 from numbacc.attention.fused_calls import drawing
@@ -151,3 +152,14 @@ def test_what_is_measured_beside_plans_is_taken_where_it_was_measured_alone(fake
     for _ in range(2):
         assert tuned(own) == own and tuned() == ALGORITHM
         library.algorithms.clear()  # those on disk come next
+
+
+def test_plans_tell_of_nan_that_their_engine_is_known_to_lose(fake):
+    for epilogue, engine, lost in (
+        (("bias", "RELU_FWD"), 11, "; its ReLU gives 0 for NaN"),
+        (("bias", "RELU_FWD"), 41, ""),
+        (("bias",), 11, ""),
+    ):
+        algorithm = Algorithm(b"", 0, f"engine {engine}", (engine, 0), True)
+        runner = library.Runner(convolution("float32", epilogue=epilogue), algorithm, 0)
+        assert runner.algorithm == f"engine {engine}{lost}"

@@ -92,6 +92,10 @@ def forward(
     innermost dimension all but ReLU behind a bias; a 16-bit result is then rounded between the two. Depthwise
     convolutions with channels innermost are our kernels'.
 
+    NaN is lost where cuDNN loses it: the ReLU that some of its engines fuse with a bias gives 0 for it, and few others
+    lose some of it. `info.algorithm` says so of engines that were seen to do it ("its ReLU gives 0 for NaN"). NumPy and
+    our kernels keep NaN: so does `elementwise.relu` behind a call without an activation.
+
     Example:
         >>> x, w = np.arange(5.0).reshape(1, 1, 5), np.array([[[1.0, 0.0, -1.0]]])
         >>> conv.forward(x, w, layout="NCW")

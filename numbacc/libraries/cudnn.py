@@ -26,6 +26,7 @@ from .choices import Algorithm, Proposals, gpu_model
 from .cudnn_descriptors import Site, uid_of
 from .cudnn_graph import ALIGNED, Graph
 from .cudnn_plans import Rejected, Wants
+from .cudnn_rules import nan_lost
 from .cudnn_search import algorithms, is_trusted, kept_to, none_left, refuse, search
 from .handles import Handle, Handles
 
@@ -242,7 +243,8 @@ class Runner(NotCopied):
         pairs: Sequence[tuple[int, ...]] = (),
         values: Sequence[float] | None = None,
     ):
-        self.algorithm = algorithm.text
+        lost = nan_lost(graph, algorithm.kind[0])
+        self.algorithm = f"{algorithm.text}; {lost}" if lost else algorithm.text
         self.deterministic, self.workspace_bytes = algorithm.deterministic, algorithm.workspace_bytes
         self._pick = tuple(range(len(graph.memory)) if operands is None else operands)
         #: Compiled code can look at what shares memory where each tensor is an operand. What is for any alignment is

@@ -158,6 +158,37 @@ def shown(graph: Graph) -> frozenset[int] | None:
     return None
 
 
+def _behind(modes: Sequence[str], what: Any) -> bool:
+    """Whether these alone follow a convolution, the last unclipped and without a slope."""
+    settings = [dict(node.settings) for node in what.nodes[1:]]
+    found = [each["mode"] for each in settings]
+    return found[-len(modes) :] == [*modes] and not settings[-1].keys() & {"lower", "upper", "slope"}
+
+
+def _forward_rows(is_fused: bool, what: Any) -> bool:
+    """Forward, with channels that are not the innermost."""
+    node = what.nodes[0]
+    image = what.tensors[node.tensors[0][1]]
+    return is_fused == (len(what.nodes) > 1) and node.kind == "convolve_forward" and image.strides[1] != 1
+
+
+#: What is known of engines that lose NaN: (numbers, whether they do so of a graph, what they do), seen on an H200 with
+#: cuDNN 9.19. They are taken all the same: they are those that save a pass over the result, torch takes them, too, and
+#: cuDNN, whose attribute for this is out of use and changes nothing, has no others that are as fast.
+LOSES_NAN: tuple[tuple[tuple[int, ...], Callable[[Any], bool], str], ...] = (
+    ((0, 11, 12, 13, 35, 36), partial(_behind, ("ADD", "RELU_FWD")), "its ReLU gives 0 for NaN"),
+    ((6,), partial(_forward_rows, False), "it loses some NaN of images"),
+    ((14,), partial(_forward_rows, True), "it loses some NaN of images"),
+)
+
+
+def nan_lost(graph: Graph, engine: int) -> str:
+    """What an engine is known to do to NaN that it should not; "" where nothing is known."""
+    if not graph.nodes[0].kind.startswith("convolve"):
+        return ""
+    return next((what for engines, case, what in LOSES_NAN if engine in engines and case(graph)), "")
+
+
 def dotted(version: int) -> str:
     """A version of cuDNN 9 as it is written: 91002 is 9.10.2."""
     return f"{version // 10000}.{version // 100 % 100}.{version % 100}"
