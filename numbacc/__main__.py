@@ -15,7 +15,8 @@ USAGE = """usage: numbacc COMMAND, or python -m numbacc COMMAND
   notebooks DIR    copy the notebooks, with what they read, to a folder
   compile FAMILY   compile kernels ahead of their first use; without FAMILY: those of all families
   bench SUBJECT    measure against copy bandwidth and other libraries (needs a GPU); without SUBJECT: which there are
-  check SUBJECT    run every engine of cuDNN's against the reference (needs a GPU): conv or attention
+  check SUBJECT    run every engine of cuDNN's against the reference (needs a GPU): conv, attention,
+                   activations or nan
   --version        the version of numbacc
 """
 

@@ -20,9 +20,10 @@ from numbacc.base.dispatch import has_gpu, simulated
 from numbacc.check import attention_worker, names, summary
 from numbacc.check.attention_cases import cases as attention_cases
 from numbacc.check.attention_oracle import judge as judge_attention
-from numbacc.check.cases import LIES, cases
+from numbacc.check.cases import LIES, cases, exact, spoilt
 from numbacc.check.worker import _ours, judge, prepare, request_of
 from numbacc.conv.lowering import Way, lower, ways
+from numbacc.libraries.cudnn_rules import nan_lost
 from numbacc.libraries.cudnn_search import algorithms
 from numbacc.reference import attention as reference
 
@@ -30,11 +31,15 @@ pytestmark = skip_if(simulated(), "not simulated")
 CASES, ATTENTION = list(cases()), list(attention_cases())
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "checks"
 PLAIN = Way(False, False)
+EXACT, SPOILT = list(exact()), list(spoilt())
 
 
 def test_cases_have_names_of_their_own():
     assert len({case.name for case in CASES}) == len(CASES)
     assert names("conv") == [case.name for case in CASES]
+    # A worker knows a case by its name, whatever is checked.
+    every = [*CASES, *EXACT, *SPOILT]
+    assert len({case.name for case in every}) == len(every)
     only = names("conv", ["depthwise"])
     assert only and all("depthwise" in name for name in only) and len(only) < len(CASES)
     more = names("conv", ["depthwise", "3-d"])
@@ -92,19 +97,21 @@ def test_images_that_lie_with_gaps(named, lies):
     assert (call.a.strides[0] == max(call.a.strides)) is (lies != "pixels first")
 
 
-def ways_of(case):
-    """The graphs of a convolution by what is fused."""
+def ways_of(case, rough=False):
+    """The graphs of a convolution by what is fused; of what calls take, or with what is not exact enough for them."""
     problem = request_of(case).problem
     return {
         "+".join(name for name, is_done in way._asdict().items() if is_done): lower(
             problem, way, (True,) * (len(problem.inputs) + 1)
         ).graphs[0]
-        for way in ways(problem, rough=True)
+        for way in ways(problem, rough=rough)
     }
 
 
 GRAPHS = {
     "conv": (CASES, ways_of),
+    "activations": (EXACT, ways_of),
+    "nan": (SPOILT, ways_of),
     "attention": (
         ATTENTION,
         lambda case: dict.fromkeys(("", attention_worker.NOT_CHOSEN), attention_worker.request_of(case).graphs()[0]),
@@ -113,6 +120,8 @@ GRAPHS = {
 #: What is wrong in settings that no call takes: see docs/attention.md.
 UNTAKEN = {
     "conv": [],
+    "activations": [],
+    "nan": [],
     "attention": [
         "forward float8_e5m2 causal, two queries: not chosen 2",
         "forward float8_e5m2 causal, one key: not chosen 2",
@@ -128,12 +137,18 @@ def test_what_was_found_wrong_is_not_taken(subject):
     assert set(found) == {case.name for case in all_cases}
     taken = []
     for case in (case for case in all_cases if case.name in found):
-        known = {way: algorithms.wrong(graph, 91900) for way, graph in graphs_of(case).items()}
+        graphs = graphs_of(case)
+        known = {way: algorithms.wrong(graph, 91900) for way, graph in graphs.items()}
         for key, finding in found[case.name].items():
             way, _, engine = key.rpartition(" ")
-            is_fine = finding.startswith(("right", "refused"))
-            # Our own kernels have no number.
-            if not is_fine and not (engine.isdigit() and int(engine) in known[way]):
+            if finding.startswith(("right", "refused", "kept", "spread")):
+                continue
+            is_engine = engine.isdigit()  # our own kernels have no number
+            if is_engine and way not in graphs:
+                assert way in ways_of(case, rough=True)
+            elif finding.startswith("lost"):  # NaN: an engine is taken all the same, and its plan tells
+                assert not is_engine or nan_lost(graphs[way], int(engine)), (case.name, key)
+            elif not (is_engine and int(engine) in known[way]):
                 taken.append(f"{case.name}: {key}")
     assert taken == UNTAKEN[subject]
 
@@ -301,8 +316,11 @@ def test_the_worst_of_an_engine_is_told():
         line("engine 3", "right", "0.25 of what is allowed"),
         line("engine 3", "right", "0.5 of what is allowed"),
         line("engine 3", "failed", "no", way=("bias",)),
+        line("engine 4, tile_size=1", "lost", "2 of 9"),
+        line("engine 4", "kept", "9"),
     ]
-    assert summary(found) == {"a": {"2": "wrong inf", "3": "right 0.5", "bias 3": "failed no"}}
+    told = {"2": "wrong inf", "3": "right 0.5", "bias 3": "failed no", "4": "lost 2 of 9"}
+    assert summary(found) == {"a": told}
 
 
 @skip_if(has_gpu(), "no gpu")

@@ -1,5 +1,8 @@
 """`python -m numbacc check conv`, or `attention`: every engine of cuDNN's against the reference, on a GPU.
 
+Of convolutions there are two further checks: `activations` of how exact they are behind exact sums, and `nan` of
+whether engines keep NaN, which says nothing of their numbers.
+
 An engine that gives wrong numbers, or ends the process, is found here and goes into `libraries.cudnn_rules`. The work
 is done in processes of their own, each of which is started again where an engine ends it. Without a GPU `attention` is
 planned for one that is not there, and not run.
@@ -26,6 +29,8 @@ from . import cases as convolutions
 #: Subject -> the module of this package that does its work, and the cases.
 _SUBJECTS: dict[str, tuple[str, Callable[[], Iterator[Any]]]] = {
     "conv": ("worker", convolutions.cases),
+    "activations": ("worker", convolutions.exact),
+    "nan": ("worker", convolutions.spoilt),
     "attention": ("attention_worker", attention_cases.cases),
 }
 #: Those that are planned where there is no GPU.
@@ -126,7 +131,7 @@ def _which(told: dict[str, Any]) -> tuple[Any, ...]:
 
 
 #: Findings from the best to the worst.
-_ORDER = ("planned", "no plan", "right", "refused", "failed", "wrong", "ended the process")
+_ORDER = ("planned", "no plan", "kept", "right", "refused", "failed", "spread", "lost", "wrong", "ended the process")
 
 
 def summary(found: Sequence[dict[str, Any]]) -> dict[str, dict[str, str]]:
@@ -156,7 +161,7 @@ def _rank(each: dict[str, Any]) -> tuple[int, float]:
 def _tell(found: Sequence[dict[str, Any]]) -> int:
     counts = Counter(each["finding"] for each in found)
     print(", ".join(f"{count} {name}" for name, count in sorted(counts.items())) or "nothing was run")
-    bad = [each for each in found if each["finding"] in ("no plan", "wrong", "ended the process", "failed")]
+    bad = [each for each in found if each["finding"] in ("no plan", "lost", "wrong", "ended the process", "failed")]
     for each in bad:
         known = " (known)" if each.get("known") else ""
         print(f"{each['finding']}{known}: {each['case']}: {each['engine']}: {each['detail']}")

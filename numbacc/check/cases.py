@@ -25,6 +25,8 @@ class Case(NamedTuple):
         out: dtype of the result of int8.
         lies: how images lie in memory, a key of LIES; without gaps where it is "".
         alone: whether the activation has no bias before it.
+        values: of operands: "short" where every sum is exact in any float, so that what follows alone has errors; "nan"
+            where an image has a NaN and, if it stays what it is, an infinity; "" where they are any.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Case(NamedTuple):
     out: str = ""
     lies: str = ""
     alone: bool = False
+    values: str = ""
 
     @property
     def has_engines(self) -> bool:
@@ -152,3 +155,33 @@ def _dense() -> Iterator[Case]:
                     for epilogue in epilogues:
                         name = f"forward {shape} {layout} {dtype} {out} {epilogue}"
                         yield Case(name, "forward", dtype, x, w, whole, epilogue, out)
+
+
+#: Activations, the linear ones among them, each tried behind sums that are exact.
+_EVERY = ("relu", "leaky_relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "elu")
+_FUSED_DTYPES = ("float32", "tf32", "float16", "bfloat16")
+#: Shapes of which NaN is looked for.
+_SPOILT = ("2-d", "2-d 1x1", "2-d strided", "2-d groups", "3-d")
+
+
+def exact() -> Iterator[Case]:
+    """Of every activation, behind sums that are exact: whether it is as exact as its dtype."""
+    x, w = (2, 8, 19, 18), (16, 8, 1, 1)
+    for last, dtype, epilogue, alone in product((False, True), _FUSED_DTYPES, _EVERY, (False, True)):
+        layout = _layout(len(x), last)
+        name = f"forward short {layout} {dtype} {epilogue}{' alone' * alone}"
+        yield Case(name, "forward", dtype, x, w, {"layout": layout}, epilogue, alone=alone, values="short")
+
+
+def spoilt() -> Iterator[Case]:
+    """Of images with NaN: whether an engine keeps it, with all that it fuses."""
+    for shape, last, dtype in product(_SPOILT, (False, True), (*_FUSED_DTYPES, "float64")):
+        x, w, options = _SHAPES[shape]
+        layout = _layout(len(x), last)
+        whole, end = {**options, "layout": layout}, f"{shape} {layout} {dtype}"
+        for direction in DIRECTIONS:
+            yield Case(f"{direction} nan {end}", direction, dtype, x, w, whole, values="nan")
+        for epilogue, alone in product(("bias", *_EVERY), (False, True)) if dtype != "float64" else ():
+            if not (alone and epilogue == "bias"):
+                name = f"forward nan {end} {epilogue}{' alone' * alone}"
+                yield Case(name, "forward", dtype, x, w, whole, epilogue, alone=alone, values="nan")

@@ -28,7 +28,7 @@ from ..libraries.cudnn_descriptors import Site, describe
 from ..libraries.cudnn_rules import shown
 from ..libraries.cudnn_search import algorithms
 from ..reference import conv as reference
-from .cases import Case, cases
+from .cases import Case, cases, exact, spoilt
 from .engines import engines, tell
 from .placing import Placed, lying, poison
 
@@ -53,6 +53,7 @@ class Arrays(NamedTuple):
         wanted: for a way without the bias, and one with it where there is one, the result in float64, without an
             activation.
         scale: likewise the sum of the magnitudes.
+        values: as in `Case`.
     """
 
     problem: Problem
@@ -61,6 +62,7 @@ class Arrays(NamedTuple):
     before: Any
     wanted: dict[bool, Any]
     scale: dict[bool, Any]
+    values: str = ""
 
 
 def _arranged(shape: Sequence[int], layout: str) -> tuple[int, ...]:
@@ -96,17 +98,30 @@ def prepare(case: Case) -> Arrays:
     rng, problem = np.random.default_rng(len(case.name)), request_of(case).problem
 
     def drawn(array: Layout) -> Any:
+        if case.values == "short":
+            return (rng.integers(-4, 5, array.shape) / 8).astype(array.dtype)
         values = rng.integers(-9, 10, array.shape) if array.dtype.kind == "i" else rng.standard_normal(array.shape)
         return values.astype(array.dtype)
 
     host, before = [drawn(array) for array in problem.inputs], drawn(problem.out)
+    if case.values == "nan":
+        _spoil(host[0], case)
     device = [Placed(*pair) for pair in zip(host, problem.inputs, strict=True)]
     wide = [array.astype(np.float64) for array in (*host, before)]
-    wanted, scale = (
-        {biased: _sums(problem, [change(array) for array in wide], biased) for biased in {False, len(host) > 2}}
-        for change in (np.asarray, np.abs)
-    )
-    return Arrays(problem, host, device, before, wanted, scale)
+    with np.errstate(invalid="ignore"):
+        wanted, scale = (
+            {biased: _sums(problem, [change(array) for array in wide], biased) for biased in {False, len(host) > 2}}
+            for change in (np.asarray, np.abs)
+        )
+    return Arrays(problem, host, device, before, wanted, scale, case.values)
+
+
+def _spoil(image: Any, case: Case) -> None:
+    """Put a NaN into the first image, and an infinity into the second, where nothing makes a number or NaN of it."""
+    middle = tuple(n // 2 for n in image.shape[1:])
+    image[(0, *middle)] = np.nan
+    if case.direction == "forward" and case.epilogue in ("", "bias", "relu", "leaky_relu") and len(image) > 1:
+        image[(1, *middle)] = np.inf
 
 
 def _sums(problem: Problem, given: Sequence[Any], biased: bool) -> Any:
@@ -144,13 +159,31 @@ def judge(arrays: Arrays, found: Any, way: Way, notes: frozenset[int], twice: bo
         allowed = allowed + 2.0**-bits * scale
     if problem.call.a.dtype.name == "int8":
         allowed = np.full_like(wanted, 0.25 if problem.out.dtype.kind == "i" else 1e-3)
-    if way.activation:
+    if arrays.values == "short":
+        # Sums are exact: what is left are the function's errors, which the hardware's may be where tensor cores are.
+        is_narrow = bits < 24 or NumericalNote.TENSOR_CORE in notes
+        allowed = 2.0 ** -min(bits, 24) * np.abs(wanted) + (2.0**-10 if is_narrow else 2.0**-20)
+    elif way.activation:
         allowed = 2 * allowed + 2e-5
     wide = found.astype(np.float64)
     if not np.isfinite(wide).all():
         return False, math.inf
     over = float((np.abs(wide - wanted) / allowed).max())
     return over <= 1, over
+
+
+def judge_nan(arrays: Arrays, found: Any, way: Way) -> tuple[str, str]:
+    """(finding, detail) of NaN and infinities: "lost" where one became a number, "spread" where a number became one."""
+    wanted, wide = arrays.wanted[way.bias], found.astype(np.float64)
+    activation = arrays.problem.call.activation
+    with np.errstate(invalid="ignore", over="ignore"):
+        if activation and way.activation:
+            wanted = reference.ACTIVATIONS[activation](wanted)
+    special, is_number = ~np.isfinite(wanted), np.isfinite(wide)
+    lost, spread = int((special & is_number).sum()), int((~special & ~is_number).sum())
+    if lost:
+        return "lost", f"{lost} of {int(special.sum())}"
+    return ("spread", f"to {spread} beside {int(special.sum())}") if spread else ("kept", str(int(special.sum())))
 
 
 def run(arrays: Arrays, executable: Any, numbers: Sequence[int] | None = None) -> tuple[Any, bool]:
@@ -199,6 +232,11 @@ def findings(case: Case, skip: Sequence[int]) -> Iterator[dict[str, Any]]:
             yield {**told, "finding": "failed", "detail": str(error)[-200:]}
             continue
         (values, is_tidy), (same, _) = first, again
+        if case.values == "nan":
+            finding, detail = judge_nan(arrays, values, attempt.way)
+            is_told = "NaN" in executable.algorithm
+            yield {**told, "known": told["known"] or is_told, "finding": finding, "detail": detail}
+            continue
         right, over = (
             judge(arrays, values, attempt.way, attempt.notes, attempt.is_ours) if is_tidy else (False, math.inf)
         )
@@ -237,13 +275,15 @@ def _of_engines(arrays: Arrays) -> Iterator[Attempt]:
             continue  # its engines are those of another case
         with runtime.on_device(0):
             described = describe(graph, site)
+        is_taken = way in ways(arrays.problem)
         known, few = algorithms.wrong(graph, cudnn.version()), shown(graph)
         for configuration in engines(described, site, _KNOBS):
             told = {
                 "engine": str(configuration),
                 "way": [name for name, is_done in way._asdict().items() if is_done],
                 "notes": sorted(configuration.notes),
-                "known": configuration.engine in known
+                "known": not is_taken
+                or configuration.engine in known
                 or (few is not None and configuration.compiled_late and configuration.engine not in few),
             }
             yield Attempt(told, partial(_built, configuration, graph, site), lowered.operands, way, configuration.notes)
@@ -272,4 +312,4 @@ def _ours(arrays: Arrays, case: Case) -> Iterator[Attempt]:
 
 
 if __name__ == "__main__":
-    tell(cases(), findings)
+    tell(itertools.chain(cases(), exact(), spoilt()), findings)
