@@ -149,15 +149,17 @@ def test_what_is_behind_other_activations_is_no_relu():
 
 @pytest.mark.parametrize("device", ["A100", "H200", "B200"])
 def test_relus_are_fused_whatever_becomes_of_nan(device):
-    """A pass over the result less. Of float32 the engines that lose it are taken, of tensor cores others."""
+    """A pass over the result less. Of float32 some take engines that lose it; those of tensor cores do not."""
     need_planning()
-    for dtype, lost in (("float32", "its ReLU gives 0 for NaN"), ("float16", "")):
+    for dtype in ("float32", "float16"):
         options = {"layout": "NHWC", "padding": 1, "bias": True, "activation": "relu", "dtype": dtype}
         asked = conv.request((64, 56, 56, 256), (256, 3, 3, 256), **options)
         graph = asked.graphs()[0]
         found = cudnn.supports(Request((graph,), asked.wants), device)
         assert len(graph.nodes) == 3 and found and not found.compiled
-        assert nan_lost(graph, engine_of(found)) == lost
+        losing = engine_of(found) in (0, 11, 12, 13, 35, 36)
+        assert nan_lost(graph, engine_of(found)) == ("its ReLU gives 0 for NaN" if losing else "")
+        assert not (losing and dtype == "float16") and (losing or dtype == "float16" or device == "H200")
 
 
 # ---------------------------------------------------------------- versions
