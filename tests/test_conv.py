@@ -10,6 +10,7 @@ from conv_call import Call, small, taken
 from conv_oracle import ACTIVATIONS, DIRECTIONS, FLOATS, INT8, LAYOUTS, Case, Inputs, cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from skips import skip
 
 import numbacc
 from numbacc import conv
@@ -72,6 +73,21 @@ def test_activations(place, layout, dtype, activation):
     """With a bias, and without: of this cuDNN fuses what it can."""
     for biased in (False, True):
         Call(place, float_case("forward", layout, dtype, activation=activation, biased=biased)).check()
+
+
+@pytest.mark.parametrize("activation", [None, *ACTIVATIONS])
+def test_nan_is_kept(place, activation):
+    """Behind all that it is a term of; a GPU's plans may say otherwise (`test_conv_gpu`)."""
+    if place.name == "gpu":
+        skip("no gpu")
+    for layout, dtype in (("NCHW", SINGLE), ("NHWC", HALF), ("NHWC", BFLOAT16)):
+        case = float_case("forward", layout, dtype, activation=activation, biased=True)
+        given = conv_oracle.inputs(case)
+        x = given.first.copy()
+        x[(0, 3, 3, 1) if layout == "NHWC" else (0, 1, 3, 3)] = np.nan
+        found = np.isnan(place.get(Call(place, case, given=given._replace(first=x)).run()).astype(np.float32))
+        reached = np.any(found[0], axis=-1 if layout == "NHWC" else 0)
+        assert reached[2:5, 3:5].all() and reached.sum() == 6 and not found[1].any()
 
 
 def test_what_our_kernel_does_behind_is_named(device_place):

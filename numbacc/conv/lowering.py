@@ -34,8 +34,8 @@ _MODES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "elu": [("ELU_FWD", {})],
 }
 #: Those whose hyperbolic tangent is the hardware's, MUFU.TANH, in every engine that cuDNN compiles (9.19 and 9.28): PTX
-#: promises 11 bits of it. Of 1 channel in each group its errors were 30 times those of our kernel; other activations
-#: are made of exponentials, whose errors were those of ours.
+#: promises 11 bits of it. Behind sums of 9 products its errors were 30 times those of our kernel; other activations are
+#: made of exponentials, whose errors were those of ours.
 _ROUGH = ("tanh", "gelu_tanh")
 
 

@@ -173,8 +173,8 @@ def _forward_rows(is_fused: bool, what: Any) -> bool:
 
 
 #: What is known of engines that lose NaN: (numbers, whether they do so of a graph, what they do), seen on an H200 with
-#: cuDNN 9.19. They are taken all the same: they are those that save a pass over the result, torch takes them, too, and
-#: cuDNN, whose attribute for this is out of use and changes nothing, has no others that are as fast.
+#: cuDNN 9.19. They are taken all the same, as torch takes them: fused, a bias and ReLU cost no pass over the result.
+#: cuDNN's own attribute for this is out of use, and with it the same engines take a graph.
 LOSES_NAN: tuple[tuple[tuple[int, ...], Callable[[Any], bool], str], ...] = (
     ((0, 11, 12, 13, 35, 36), partial(_behind, ("ADD", "RELU_FWD")), "its ReLU gives 0 for NaN"),
     ((6,), partial(_forward_rows, False), "it loses some NaN of images"),
