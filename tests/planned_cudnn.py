@@ -17,7 +17,7 @@ from numbacc.libraries.cudnn_descriptors import Site, describe
 from numbacc.libraries.cudnn_devices import GPUS
 from numbacc.libraries.cudnn_order import ahead
 from numbacc.libraries.cudnn_plans import Wants, all_engines, build, candidates, keep, proposals, restore
-from numbacc.libraries.cudnn_search import search
+from numbacc.libraries.cudnn_search import kept_to, search
 from numbacc_bindings import cudnn as api
 from numbacc_bindings.cudnn import CudnnError, HeurMode, KnobType, NumericalNote, Status, cudnn
 
@@ -128,10 +128,10 @@ def test_volumes_are_not_shortened_where_a_kernel_is_wrong(monkeypatch, directio
     where, tf32 = site("A100"), Wants(inputs="tf32")
     graphs = [convolution("float32", direction, pixels=(14,) * n) for n in (3, 2)]
     for graph, is_kept in zip(graphs, (kept, True), strict=True):
-        notes = [each.notes for each, _ in search(graph, where, tf32, [])]
+        notes = [each.notes for each, _ in search(graph, where, kept_to(graph, tf32), [])]
         assert notes and any(NumericalNote.TENSOR_CORE in each for each in notes) is is_kept
     exact = [str(each) for each, _ in search(graphs[0], where, Wants(inputs="exact"), [])]
-    assert kept or exact == [str(each) for each, _ in search(graphs[0], where, tf32, [])]
+    assert kept or exact == [str(each) for each, _ in search(graphs[0], where, kept_to(graphs[0], tf32), [])]
 
 
 def wide(direction, dtype="float32", **more):
