@@ -293,6 +293,9 @@ def test_arguments_are_called_as_the_user_calls_them(place, value):
         lambda: numbacc.asnumpy(value),
         lambda: numbacc.empty_like(value),
     ):
+        if isinstance(value, np.generic):
+            assert run().shape == ()  # one of NumPy's numbers is an array of rank 0
+            continue
         refused(numbacc.DTypeError, "obj", type(value).__name__, run=run)
     x = place.put(np.ones((2, 4), np.float32))
     with pytest.raises(numbacc.Error, match=r"^x is a") as caught:

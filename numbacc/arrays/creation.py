@@ -72,7 +72,7 @@ def asnumpy(obj: Any, *, out: np.ndarray[Any, Any] | None = None, stream: Any = 
     """`obj` as a NumPy array; a NumPy array itself is returned as it is.
 
     Args:
-        obj: array of any library.
+        obj: array of any library; one of NumPy's numbers is one of rank 0.
         out: C-contiguous NumPy array of obj's shape and dtype to copy into. If it is pinned
             (`numba.cuda.pinned_array`) the copy is only queued: synchronize the stream before reading it.
         stream: the stream that the copy is queued on.
@@ -88,7 +88,8 @@ def asnumpy(obj: Any, *, out: np.ndarray[Any, Any] | None = None, stream: Any = 
         array([1.5, 2.5])
     """
     handle = handle_of(stream)
-    array = obj if isinstance(obj, np.ndarray) else operands.as_array(obj, "obj", handle)
+    is_numpys = isinstance(obj, (np.ndarray, np.generic))
+    array = np.asanyarray(obj) if is_numpys else operands.as_array(obj, "obj", handle)
     source = operands.layout_of(array)
     if out is not None:
         values.check_target(out, "out", source, "obj")
@@ -157,7 +158,7 @@ def empty_like(obj: Any, *, dtype: Any = None, device: int | str | None = None, 
         >>> x.shape, str(x.dtype)
         ((2, 3), 'float16')
     """
-    source = operands.layout_of(operands.as_array(obj, "obj", handle_of(stream)))
+    source = operands.layout_of(operands.as_input(obj, "obj", handle_of(stream)))
     return empty(
         source.shape,
         source.dtype if dtype is None else dtype,

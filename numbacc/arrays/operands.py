@@ -56,6 +56,19 @@ def as_array(obj: Any, name: str, handle: int) -> Array:
     return array
 
 
+def as_input(obj: Any, name: str, handle: int) -> Array:
+    """`as_array` of what is only read: one of NumPy's numbers is an array of rank 0.
+
+    NumPy makes such numbers of its arrays of rank 0: so `exp(x.sum())` is of its arrays what it is of those on a GPU.
+    """
+    if not isinstance(obj, np.generic):
+        return as_array(obj, name, handle)
+    array = np.asarray(obj)
+    # Whoever writes to it would lose what is written.
+    array.flags.writeable = False
+    return array
+
+
 #: Types of other libraries' arrays that have been taken before -> what takes them.
 importers: dict[type, Callable[[Any, str, int], Array]] = {}
 

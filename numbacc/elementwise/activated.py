@@ -150,7 +150,7 @@ def residual_activation_backward(
 
 def _with_bias(x: Any, bias: Any, axis: Any, stream: Any) -> tuple[Any, Any]:
     handle = handle_of(stream)
-    array, row = operands.as_array(x, "x", handle), operands.as_array(bias, "bias", handle)
+    array, row = operands.as_input(x, "x", handle), operands.as_input(bias, "bias", handle)
     number = normalize_axis(axis, array.ndim, "x")
     if row.shape != (array.shape[number],):
         raise ShapeError(f"bias has shape {row.shape}; x has shape {array.shape}: it must be ({array.shape[number]},)")
@@ -159,7 +159,7 @@ def _with_bias(x: Any, bias: Any, axis: Any, stream: Any) -> tuple[Any, Any]:
 
 def _alike(x: Any, residual: Any, stream: Any) -> tuple[Any, Any]:
     handle = handle_of(stream)
-    array, other = operands.as_array(x, "x", handle), operands.as_array(residual, "residual", handle)
+    array, other = operands.as_input(x, "x", handle), operands.as_input(residual, "residual", handle)
     if other.shape != array.shape:
         raise ShapeError(f"residual has shape {other.shape}; x has shape {array.shape}: they must be equal")
     return array, other

@@ -66,7 +66,7 @@ def find(make: Callable[..., P], names: Sequence[str], arrays: Sequence[Any], op
 def _find(
     make: Callable[..., P], names: Sequence[str], arrays: Sequence[Any], options: Sequence[Any], out: Any, handle: int
 ) -> tuple[P, list[Any], list[Any] | None]:
-    inputs = [operands.as_array(array, name, handle) for array, name in zip(arrays, names, strict=True)]
+    inputs = [operands.as_input(array, name, handle) for array, name in zip(arrays, names, strict=True)]
     outs = outs_of(out, handle)
     own = None if outs is None else tuple(operands.layout_of(each) for each in outs)
     layouts = tuple(operands.layout_of(each) for each in inputs)
@@ -120,7 +120,7 @@ class OfOneArray(Generic[P]):
     def _find(
         self, name: str, x: Any, options: tuple[Any, ...], out: Any, handle: int
     ) -> tuple[P, list[Any], list[Any] | None]:
-        array = operands.as_array(x, self._called(name), handle)
+        array = operands.as_input(x, self._called(name), handle)
         outs = one_out(out, name, handle)
         own = None if outs is None else operands.layout_of(outs[0])
         found = operands.layout_of(array)

@@ -76,7 +76,7 @@ def fill(x: Any, value: Any, *, where: Any = None, stream: Any = None) -> Array:
     handle = handle_of(stream)
     array = operands.as_array(x, "x", handle)
     if not values.is_on_host(value):
-        value = operands.as_array(value, "value", handle)
+        value = operands.as_input(value, "value", handle)
     if hasattr(value, "shape") and not isinstance(value, np.generic):
         value = _met(value, array.dtype, stream)
     if where is not None:
@@ -105,7 +105,7 @@ def _truth(condition: Any, stream: Any) -> Any:
     found = getattr(condition, "dtype", None)
     if isinstance(condition, (*WEAK, np.generic)) or (found is not None and str(found) in ("bool", "torch.bool")):
         return condition
-    array = operands.as_array(condition, "condition", handle_of(stream))
+    array = operands.as_input(condition, "condition", handle_of(stream))
     return array if array.dtype == np.bool_ else run(_NOT_EQUAL, (array, 0), None, None, stream)
 
 

@@ -119,8 +119,8 @@ def _found(x: Any, p: Any, seed: Any, offset: Any, out: Any, handle: int) -> tup
 
 
 def _arrays(x: Any, offset: Any, handle: int) -> list[Any]:
-    found = [operands.as_array(x, "x", handle)]
-    return found if isinstance(offset, (int, np.integer)) else [*found, operands.as_array(offset, "offset", handle)]
+    found = [operands.as_input(x, "x", handle)]
+    return found if isinstance(offset, (int, np.integer)) else [*found, operands.as_input(offset, "offset", handle)]
 
 
 def _numbers(p: Any, seed: Any, offset: Any) -> tuple[int, int, int, float]:

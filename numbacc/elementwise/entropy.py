@@ -152,7 +152,7 @@ def cross_entropy_backward_plan(
 
 
 def _forward(x: Any, target: Any, given: tuple[Any, ...], return_stats: Any, handle: int) -> tuple[LossPlan, list[Any]]:
-    arrays = [operands.as_array(x, "x", handle), operands.as_array(target, "target", handle)]
+    arrays = [operands.as_input(x, "x", handle), operands.as_input(target, "target", handle)]
     layouts, more = map(operands.layout_of, arrays), checks.boolean(return_stats, "return_stats")
     return plans.find((LossPlan, *layouts, *_options(*given), more)), arrays
 
@@ -162,10 +162,10 @@ def _backward(
 ) -> tuple[LossGradientPlan, list[Any], Any]:
     """(the plan, the arrays, out as an array or None)."""
     handle = handle_of(stream)
-    logits, places = operands.as_array(x, "x", handle), operands.as_array(target, "target", handle)
+    logits, places = operands.as_input(x, "x", handle), operands.as_input(target, "target", handle)
     own = operands.layout_of(logits)
-    arrays = [operands.as_array(as_slope(dy, own, stream), "dy", handle), logits, places]
-    arrays += [] if stats is None else [operands.as_array(stats, "stats", handle)]
+    arrays = [operands.as_input(as_slope(dy, own, stream), "dy", handle), logits, places]
+    arrays += [] if stats is None else [operands.as_input(stats, "stats", handle)]
     made = None if out is None else operands.as_array(out, "out", handle)
     layouts = [*map(operands.layout_of, arrays), None][:4]
     into = None if made is None else operands.layout_of(made)

@@ -133,7 +133,7 @@ def seen(dys: Sequence[Any], shape: tuple[int, ...], axes: tuple[int, ...], keep
     found = []
     for k, dy in enumerate(dys):
         name = "dy" if len(dys) == 1 else f"dy[{k}]"
-        array = operands.as_array(dy, name, handle)
+        array = operands.as_input(dy, name, handle)
         if tuple(array.shape) != wanted:
             raise ShapeError(f"{name} has shape {tuple(array.shape)}; the result has shape {wanted}")
         if axes and not keepdims:

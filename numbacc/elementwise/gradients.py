@@ -30,6 +30,7 @@ from .public import WHOLE_FUNCTIONS, make_functions
 from .reductions import sum as sum_of
 from .resolve import WEAK
 from .rows import NAMED, Meaning, Row
+from .scalars import with_rank_0
 from .table import TABLE, Entry
 
 #: What has no derivative, or one that is 0 everywhere.
@@ -82,7 +83,7 @@ def _as_python(function: Callable[..., Any], count: int) -> Callable[..., Any]:
 
 def run_backward(row: Row, arguments: tuple[Any, ...], out: Any, stream: Any) -> Any:
     """The gradients of a call: one array, or a tuple where there are several; summed where an argument was repeated."""
-    handle = handle_of(stream)
+    handle, arguments = handle_of(stream), with_rank_0(row, arguments)
     # What has DLPack alone tells its shape only when it is taken.
     arguments = tuple(
         operands.as_array(each, name, handle) if _shape(each) is None and not isinstance(each, _NUMBERS) else each

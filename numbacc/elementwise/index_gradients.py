@@ -145,10 +145,10 @@ def everyday(rows: Layout, table: tuple[int, ...], tokens: Layout, places: Layou
 def _shape_of(x: Any, dy: Any, stream: Any) -> tuple[int, ...]:
     """The shape that x has, or is."""
     handle = handle_of(stream)
-    given = operands.layout_of(operands.as_array(dy, "dy", handle))
+    given = operands.layout_of(operands.as_input(dy, "dy", handle))
     if isinstance(x, (tuple, list)):
         return lengths_of(x, given.itemsize, "x")
-    own = operands.layout_of(operands.as_array(x, "x", handle))
+    own = operands.layout_of(operands.as_input(x, "x", handle))
     check_same_device(own, "x", given, "dy")
     if own.dtype != given.dtype:
         raise DTypeError(f"dy has dtype {given.dtype} but x has {own.dtype}; convert one of them")

@@ -122,7 +122,7 @@ def planned(x: Layout, indices: Layout, axis: int) -> GatherPlan:
 
 def _flat(x: Any, axis: Any, stream: Any) -> Any:
     """x, as one row where there is no axis."""
-    return operands.as_array(x, "x", handle_of(stream)).reshape(-1) if axis is None else x
+    return operands.as_input(x, "x", handle_of(stream)).reshape(-1) if axis is None else x
 
 
 def _axis(axis: Any) -> tuple[int]:

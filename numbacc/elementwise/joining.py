@@ -180,7 +180,7 @@ def _planned(op: str, arrays: Any, axis: Any, out: Any, handle: int) -> tuple[Jo
     given = _listed(arrays)
     if not given:
         raise ShapeError("arrays is empty; pass one array or more")
-    found = [operands.as_array(each, name, handle) for each, name in zip(given, _names(len(given)), strict=True)]
+    found = [operands.as_input(each, name, handle) for each, name in zip(given, _names(len(given)), strict=True)]
     target = None if out is None else operands.as_array(out, "out", handle)
     own = None if target is None else operands.layout_of(target)
     layouts = tuple(map(operands.layout_of, found))

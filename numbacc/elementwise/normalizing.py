@@ -107,7 +107,7 @@ def _present(name: str, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
 def _find(
     name: str, arrays: Sequence[Any], out: Any, handle: int, axis: Any, eps: float | None, bias: Any
 ) -> tuple[Plan, list[Any], list[Any] | None]:
-    inputs = [operands.as_array(array, own, handle) for array, own in zip(arrays, _NAMES[name], strict=False)]
+    inputs = [operands.as_input(array, own, handle) for array, own in zip(arrays, _NAMES[name], strict=False)]
     layouts = tuple([operands.layout_of(array) for array in inputs])
     outs = outs_of(out, handle)
     own = None if outs is None else tuple([operands.layout_of(array) for array in outs])

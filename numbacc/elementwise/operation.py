@@ -190,7 +190,7 @@ def _find(
             raise OptionError(
                 "where= needs out=, which keeps its values where the mask is False; or use elementwise.where"
             )
-        mask = operands.as_array(where, "where", handle)
+        mask = operands.as_input(where, "where", handle)
         arrays += [mask, *outs]
     own = None if outs is None else tuple(operands.layout_of(each) for each in outs)
     target = own[0] if own is not None and len(own) == 1 else own

@@ -179,7 +179,7 @@ def _run(name: str, dy: Any, x: Any, axis: Any, option: Any, keepdims: Any, out:
     """The gradient of a reduction. `option` in one form."""
     handle = handle_of(stream)
     axis, keepdims = reducing.checked(axis, keepdims)
-    x = operands.as_array(x, "x", handle)
+    x = operands.as_input(x, "x", handle)
     shape, dtype = tuple(x.shape), info(x.dtype, "x").name
     if kind_of(dtype) != "f":
         raise DTypeError(f"x has dtype {dtype}; {name}_backward takes floats: elementwise.astype converts")

@@ -31,6 +31,7 @@ def sorted_out(row: Row, arguments: tuple[Any, ...], handle: int) -> tuple[list[
     """
     keys: list[Any] = []
     arrays, numbers = [], []
+    arguments = with_rank_0(row, arguments)
     on_gpu = any(getattr(each, "_numbacc_layout", None) is not None for each in arguments)
     for k, (argument, name) in enumerate(zip(arguments, row.names, strict=True)):
         if on_gpu and type(argument) is np.ndarray and not argument.ndim:
@@ -51,6 +52,22 @@ def sorted_out(row: Row, arguments: tuple[Any, ...], handle: int) -> tuple[list[
     if not arrays:
         raise DTypeError(f"{row.name} got numbers alone; pass an array: numbacc.asarray makes one")
     return keys, arrays, numbers
+
+
+def with_rank_0(row: Row, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """NumPy's numbers among a call's arguments as the arrays of rank 0 that NumPy made them of; options stay numbers.
+
+    Beside arrays of a GPU, or of another library, they are numbers: those arrays make none of rank 0.
+    """
+    if not any(isinstance(each, np.generic) for each in arguments):
+        return arguments
+    if not all(isinstance(each, (np.ndarray, np.generic, *WEAK)) for each in arguments):
+        return arguments
+    count, found = len(row.names) - row.options, list(arguments)
+    for k, (each, name) in enumerate(zip(arguments[:count], row.names, strict=False)):
+        if isinstance(each, np.generic):
+            found[k] = operands.as_input(np.bool_(each) if k in row.truths else each, name, 0)
+    return tuple(found)
 
 
 class WithNumbers(Plan):

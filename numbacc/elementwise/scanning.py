@@ -95,7 +95,7 @@ def find_gradient(dy: Any, x: Any, axis: Any, reverse: Any, out: Any) -> Product
 def _find_gradient(
     dy: Any, x: Any, axis: Any, reverse: Any, out: Any, handle: int
 ) -> tuple[ProductGradientPlan, list[Any], list[Any] | None]:
-    inputs = [operands.as_array(array, own, handle) for array, own in ((dy, "dy"), (x, "x"))]
+    inputs = [operands.as_input(array, own, handle) for array, own in ((dy, "dy"), (x, "x"))]
     layouts = [operands.layout_of(array) for array in inputs]
     outs = one_out(out, "cumprod_backward", handle)
     own = None if outs is None else operands.layout_of(outs[0])

@@ -63,7 +63,7 @@ class SeveralPlan(NotCopied):
             raise LayoutError(
                 f"this plan of {self.op} was made for {', '.join(self.names)}; it was called with {len(arrays)} arrays"
             )
-        found = [operands.as_array(array, name, handle) for array, name in zip(arrays, self.names, strict=True)]
+        found = [operands.as_input(array, name, handle) for array, name in zip(arrays, self.names, strict=True)]
         target = None if out is None else operands.as_array(out, "out", handle)
         wanted = [*self.inputs, *self.outputs[: out is not None]]
         given = [operands.layout_of(array) for array in (*found, *([] if target is None else [target]))]

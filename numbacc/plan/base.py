@@ -174,7 +174,7 @@ class Plan(Operation):
             raise LayoutError(
                 f"this plan of {self.op} was made for {', '.join(names)}; it was called with {len(flat)} arrays"
             )
-        return [operands.as_array(array, name, handle) for array, name in zip(flat, names, strict=True)]
+        return [operands.as_input(array, name, handle) for array, name in zip(flat, names, strict=True)]
 
     def _check_fit(self, inputs: Sequence[Any], outs: Sequence[Any] | None) -> None:
         """Raise LayoutError unless arrays are laid out as the plan was made for."""
