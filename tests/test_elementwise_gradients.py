@@ -171,3 +171,52 @@ def test_integers_have_none(place):
     x = place.put(np.array([1, 2]))
     with pytest.raises(numbacc.DTypeError, match=r"x has dtype int64.*exp_backward takes floats"):
         elementwise.exp_backward(x, x)
+
+
+def test_of_integers_and_bool_beside_floats_there_is_none(place):
+    """The function takes them, and so does its gradient, with None in their places, as torch has it."""
+    x, dy, counts = np.array([[1.5, -2.0], [0.5, 3.0]]), np.ones((2, 2)), np.array([2, -3])
+    d, n = place.put(x), place.put(counts)
+    for given in (n, place.put(np.array([[True, False]])), place.put(np.uint8([[1], [7]])), place.put(np.array(3))):
+        for arguments in ((d, given), (given, d)):
+            found = elementwise.multiply_backward(place.put(dy), *arguments)
+            dx, none = found if arguments[0] is d else found[::-1]
+            assert none is None and len(found) == 2
+            np.testing.assert_array_equal(place.get(dx), np.broadcast_to(place.get(given), (2, 2)))
+    # One that is repeated, beside one that is whole, and in the dtype of the argument.
+    by_row = elementwise.divide_backward(
+        place.put(dy), place.put(np.int32([[2, 4], [6, 8]])), place.put(np.float32([1, 2]))
+    )
+    assert by_row[0] is None and by_row[1].dtype == np.float32 and place.get(by_row[1]).tolist() == [-8.0, -3.0]
+    three = elementwise.where_backward(place.put(dy), place.put(x > 0), n, d)
+    assert three[0] is None and place.get(three[1]).tolist() == [[0, 1], [0, 0]]
+    plan = elementwise.multiply_backward_plan(place.put(dy), n, d)
+    found = plan(place.put(dy), n, d)
+    assert found[0] is None and place.get(found[1]).tolist() == [[2, -3], [2, -3]]
+
+
+def test_what_is_none_is_so_in_out(place):
+    x, n, row = place.put(np.ones((2, 3))), place.put(np.array([1, 2, 3])), place.put(np.ones(3))
+    out, row_out = place.empty((2, 3), np.dtype(float)).view, place.empty((3,), np.dtype(float)).view
+    given = (None, out)
+    assert elementwise.multiply_backward(x, n, x, out=given) is given
+    assert place.get(out).tolist() == [[1, 2, 3]] * 2
+    wide = place.put(np.ones((2, 3), int))
+    for given in ((row_out, None), [row_out, None]):
+        assert elementwise.multiply_backward(x, row, wide, out=given) is given
+        assert place.get(row_out).tolist() == [2, 2, 2]
+        row_out[...] = 0.0
+    plan = elementwise.multiply_backward_plan(x, n, x, out=(None, out))
+    given = (None, out)
+    assert plan(x, n, x, out=given) is given
+    for wrong in ((out, None), (out, out), (out,), out, (None, out, None)):
+        with pytest.raises(numbacc.ShapeError, match=r"out must be \(None, an array\)"):
+            elementwise.multiply_backward(x, n, x, out=wrong)
+    with pytest.raises(numbacc.ShapeError, match="out must be"):
+        elementwise.multiply_backward(x, row, wide, out=(out, out))
+    with pytest.raises(numbacc.DTypeError, match=r"x1 has dtype int64.*takes floats"):
+        elementwise.multiply_backward(x, n, wide, out=(out, out))
+    with pytest.raises(numbacc.DTypeError, match=r"x1 has dtype int64.*takes floats"):
+        elementwise.multiply_backward(x, wide, wide)
+    with pytest.raises(numbacc.DTypeError, match="x2 has dtype complex128"):
+        elementwise.multiply_backward(x, x, place.put(np.ones((2, 3), complex)))

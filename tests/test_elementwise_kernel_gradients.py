@@ -13,7 +13,7 @@ from test_elementwise_kernels import DTYPES, FLOATS, capped, close, numbers, poi
 
 import numbacc
 from numbacc import elementwise as ew
-from numbacc.errors import OptionError, UnsupportedError
+from numbacc.errors import DTypeError, OptionError, UnsupportedError
 
 
 @pytest.mark.parametrize("name", FLOATS)
@@ -97,3 +97,23 @@ def test_gradients_with_respect_to_numbers_alone(place):
         ew.multiply_backward(dy, 2.0, 3.0)
     with pytest.raises(numbacc.Error):
         capped.backward(dy, 2.0, 3.0)
+
+
+def test_of_masks_and_indices_there_are_none(place):
+    own = ew.kernel(lambda x, mask, n: ew.where(mask, x * x * n, x))
+    x, mask, n = numbers((3, 4), "float32"), np.arange(12).reshape(3, 4) % 3 == 0, np.arange(4, dtype=np.int32)
+    dy = place.put(np.ones((3, 4)))
+    dx, *others = own.backward(dy, place.put(x), place.put(mask), place.put(n))
+    assert others == [None, None] and dx.dtype == np.float32
+    close(place, dx, np.where(mask, 2.0 * x * n, 1))
+    out = (place.empty((3, 4), np.dtype(np.float32)).view, None)
+    assert own.backward(dy, place.put(x), place.put(mask), 3, out=out) is out
+    close(place, out[0], np.where(mask, 6 * x, 1))
+    dot = ew.reduction(lambda x, mask: x * x * mask, after=lambda total, n: total / n)
+    for axis, dy in ((None, np.array(8.0)), (0, np.ones(4))):
+        dx, none = dot.backward(place.put(dy), place.put(x), place.put(mask), axis=axis)
+        assert none is None and dx.dtype == np.float32
+        close(place, dx, (8 / 12 if axis is None else 1 / 3) * 2 * x * mask)
+    refused(
+        DTypeError, "x", "int32", run=lambda: own.backward(place.put(np.ones(4)), place.put(n), place.put(mask[0]), 1)
+    )

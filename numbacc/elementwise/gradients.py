@@ -26,6 +26,7 @@ from ..reference import activations as ref
 from .casting import astype
 from .examples import EXAMPLES
 from .operation import run
+from .planning import has_gradient, lacking, with_none, without_none
 from .public import WHOLE_FUNCTIONS, make_functions
 from .reductions import sum as sum_of
 from .resolve import WEAK
@@ -109,10 +110,14 @@ def _shape(argument: Any) -> tuple[int, ...] | None:
 
 def _summed(row: Row, given: tuple[Any, ...], out: Any, stream: Any) -> Any:
     """Gradients of arguments that were repeated: each in the full shape and the dtype of sums, then summed."""
-    wanted = [k for k in row.gradients if _shape(given[k]) is not None]
-    if isinstance(out, (tuple, list)) and len(out) != len(wanted):
-        raise ShapeError(f"out must be {len(wanted)} arrays; got {len(out)}")
-    outs = list(out) if isinstance(out, (tuple, list)) else [out] * len(wanted)
+    keys = [None if _shape(each) is None else operands.layout_of(each) for each in given]
+    lacks, wanted = lacking(row, keys), [k for k in row.gradients if has_gradient(keys[k])]
+    if not wanted:
+        return run(row, given, out, None, stream)  # which says that there are none
+    to = without_none(out, lacks)
+    if isinstance(to, (tuple, list)) and len(to) != len(wanted):
+        raise ShapeError(f"out must be {len(wanted)} arrays; got {len(to)}")
+    outs = list(to) if isinstance(to, (tuple, list)) else [to] * len(wanted)
     try:
         shape = np.broadcast_shapes(*(each.shape for each in given if _shape(each) is not None))
     except ValueError:
@@ -124,14 +129,15 @@ def _summed(row: Row, given: tuple[Any, ...], out: Any, stream: Any) -> Any:
         device = operands.layout_of(array).device
         where = "cpu" if device == CPU else device
         whole.append(empty(shape, name, device=where, stream=stream) if repeated or own is None else own)
-    run(row, given, whole[0] if len(whole) == 1 else tuple(whole), None, stream)
+    several = with_none(whole, lacks)
+    run(row, given, whole[0] if len(several) == 1 else several, None, stream)
     found = tuple(
         full if _shape(given[k]) == shape else _reduced(full, given[k], own, stream)
         for k, full, own in zip(wanted, whole, outs, strict=True)
     )
     if out is not None:
         return out
-    return found if row.is_tuple else found[0]
+    return with_none(found, lacks) if row.is_tuple else found[0]
 
 
 def _reduced(full: Any, array: Any, out: Any, stream: Any) -> Any:
@@ -162,10 +168,11 @@ def _text(name: str, entry: Entry) -> str:
         f"{returned}, given dy, that with respect to {name}({', '.join(arrays)}): {entry.says}\n\n"
         f"Args:\n    dy: array of floats, of {name}'s shape.\n"
         f"    {', '.join(entry.row.names)}: as in `{name}`.\n"
-        "    out: array for the result, of its shape, dtype and device; a tuple where there are several.\n"
+        "    out: array for the result, of its shape, dtype and device; where there are several a tuple, with None\n"
+        "        where the result has it.\n"
         "    stream: as everywhere.\n\n"
-        "Returns:\n    an array of x's dtype; where there are several arguments a tuple, of those that are arrays.\n"
-        "    What was repeated in the call gets the sum.\n\n"
+        "Returns:\n    an array of x's dtype; where there are several arguments a tuple, of those that are arrays,\n"
+        "    with None for integers and bool. What was repeated in the call gets the sum.\n\n"
         f"Raises:\n    as `{name}`.\n\n"
         f"Example:\n    >>> y = elementwise.{name}({arguments})\n"
         f"    >>> dx = elementwise.{name}_backward(np.ones(y.shape), {arguments})\n"

@@ -17,7 +17,7 @@ from ..errors import LayoutError, OptionError
 from ..plan.base import outs_of
 from ..plan.maps import MapPlan
 from .caching import plans
-from .planning import Planned, plan_of
+from .planning import Planned, lacking, plan_of, with_none, without_none
 from .rows import Row
 from .scalars import DoesNotFit, WithNumbers, sorted_out
 
@@ -58,7 +58,7 @@ def run(row: Row, arguments: tuple[Any, ...], out: Any, where: Any, stream: Any)
                     except DoesNotFit:
                         scalars = None
                 if plan is not None and scalars is not None:
-                    return _answer(row, plan.run(arrays, None if out is None else (out,), out, handle, scalars))
+                    return plan.answered(plan.run(arrays, None if out is None else (out,), out, handle, scalars))
     plan, arrays, outs, numbers = _find(row, arguments, out, where, handle)
     try:
         scalars = plan.scalars(numbers)
@@ -66,12 +66,8 @@ def run(row: Row, arguments: tuple[Any, ...], out: Any, where: Any, stream: Any)
         if not row.rounded:
             raise OptionError(str(error)) from None
         return run(row, _widened(arguments), out, where, stream)
-    return _answer(row, plan.run(arrays, outs, out, handle, scalars))
-
-
-def _answer(row: Row, found: Any) -> Any:
-    """Results as the function gives them: a tuple even of one, where it has several."""
-    return (found,) if row.is_tuple and not isinstance(found, (tuple, list)) else found
+    answer = plan.run(arrays, outs, out, handle, scalars)
+    return answer if answer is out and type(out) in (tuple, list) else plan.answered(answer)
 
 
 def run_one(row: Row, x: Any, out: Any, where: Any, stream: Any) -> Any:
@@ -134,6 +130,7 @@ class ElementwisePlan(WithNumbers, MapPlan):
     def __init__(self, row: Row, planned: Planned):
         super().__init__(planned.spec)
         self.masked, self._row = planned.arrangement.masked, row
+        self._lacks = planned.lacks
         self._expect(row, planned.kinds, planned.types, planned.arrangement)
 
     def __call__(self, *arguments: Any, out: Any = None, where: Any = None, stream: Any = None) -> Any:
@@ -154,12 +151,19 @@ class ElementwisePlan(WithNumbers, MapPlan):
                 f"{'with' if self.masked else 'without'} where, and must be called so"
             )
         arrays, scalars = self._split(arguments)
-        outs = outs_of(out, handle)
+        outs = outs_of(without_none(out, self._lacks), handle)
         if where is not None:
             arrays = [*arrays, where, *(outs or ())]
         inputs = self._arrays(arrays, handle)
         self._check_fit(inputs, outs)
-        return _answer(self._row, self.run(inputs, outs, out, handle, scalars))
+        answer = self.run(inputs, outs, out, handle, scalars)
+        return answer if answer is out and type(out) in (tuple, list) else self.answered(answer)
+
+    def answered(self, found: Any) -> Any:
+        """Results that were made, as the function gives them: of several a tuple, with None where there is none."""
+        if not self._row.is_tuple:
+            return found
+        return with_none(found if isinstance(found, (tuple, list)) else (found,), self._lacks)
 
 
 def _widened(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -183,7 +187,7 @@ def _find(
 ) -> tuple[ElementwisePlan, list[Any], list[Any] | None, list[Any]]:
     """The plan of a call, its arrays, its results' arrays, its numbers."""
     keys, arrays, numbers = sorted_out(row, arguments, handle)
-    outs = outs_of(out, handle)
+    outs = outs_of(without_none(out, lacking(row, keys)) if row.gradients else out, handle)
     mask = None
     if where is not None:
         if outs is None:

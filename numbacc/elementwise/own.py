@@ -167,11 +167,12 @@ class Kernel(Own):
         Args:
             dy: an array of the result's shape; a tuple of them where there are several results.
             arguments, options: those of the call.
-            out: a tuple of arrays for the gradients.
+            out: a tuple of arrays for the gradients, with None where these are.
             stream: as everywhere.
 
         Returns:
-            a tuple: of each argument that is an array, in its shape and dtype. What was repeated gets the sum.
+            a tuple: of each argument that is an array, in its shape and dtype; None of integers and bool. What was
+            repeated gets the sum.
 
         Raises:
             UnsupportedError: no derivative is known. As `elementwise.add` besides.

@@ -35,12 +35,14 @@ class Planned(NamedTuple):
         types: its dtypes.
         arrangement: where its operands are.
         kinds: for each argument None where it is an array, else the type of the number.
+        lacks: as `lacking` has it.
     """
 
     spec: MapSpec
     types: Types
     arrangement: Arrangement
     kinds: tuple[Any, ...]
+    lacks: tuple[bool, ...]
 
 
 def plan_of(row: Row, given: tuple[Any, ...], mask: Layout | None, outs: tuple[Layout, ...] | None) -> Planned:
@@ -54,9 +56,9 @@ def plan_of(row: Row, given: tuple[Any, ...], mask: Layout | None, outs: tuple[L
     """
     named, dtypes, types, shape = resolved(row, given, mask)
     arrays = [array for _, array in named]
-    # Of a tuple of gradients those with respect to numbers are left out; others have the dtype of their argument.
+    # Of a tuple of gradients those with respect to numbers and integers are left out; others have the argument's dtype.
     several = list(enumerate(row.results or ()))
-    wanted = tuple(n for n, each in several if not isinstance(each, int) or isinstance(given[each], Layout))
+    wanted = tuple(n for n, each in several if not isinstance(each, int) or has_gradient(given[each]))
     if row.gradients:
         _check_gradients(row, given, dtypes)
     names = [dtypes[each] if isinstance(each, int) else each or types.result for n, each in several if n in wanted]
@@ -86,7 +88,7 @@ def plan_of(row: Row, given: tuple[Any, ...], mask: Layout | None, outs: tuple[L
         scalars=tuple("bool" if k in row.truths else types.compute for k in arrangement.numbers),
         as_bits=types.as_bits,
     )
-    return Planned(spec, types, arrangement, kinds_of(given))
+    return Planned(spec, types, arrangement, kinds_of(given), lacking(row, given))
 
 
 def resolved(
@@ -146,6 +148,38 @@ def out_names(count: int) -> tuple[str, ...]:
     return ("out",) if count == 1 else tuple(f"out[{n}]" for n in range(count))
 
 
+def has_gradient(argument: Any) -> bool:
+    """Whether there are gradients with respect to an argument: an array's layout, but of integers or bool."""
+    return isinstance(argument, Layout) and kind_of(info(argument.dtype).name) not in "bui"
+
+
+def lacking(row: Row, given: Sequence[Any]) -> tuple[bool, ...]:
+    """Of the gradients with respect to arrays which are None: those of integers and bool; () where none or all are."""
+    found = tuple(not has_gradient(given[k]) for k in row.gradients if isinstance(given[k], Layout))
+    return found if any(found) and not all(found) else ()
+
+
+def without_none(out: Any, lacks: tuple[bool, ...]) -> Any:
+    """`out` of several gradients without those that are None.
+
+    Raises:
+        ShapeError: others are None.
+    """
+    if out is None or not lacks:
+        return out
+    given = out if isinstance(out, (tuple, list)) else (out,)
+    if tuple(each is None for each in given) != lacks:
+        wanted = ", ".join("None" if each else "an array" for each in lacks)
+        raise ShapeError(f"out must be ({wanted}): integers and bool have no gradient")
+    return tuple(each for each in given if each is not None)
+
+
+def with_none(found: Sequence[Any], lacks: tuple[bool, ...]) -> tuple[Any, ...]:
+    """Gradients with None where there is none."""
+    rest = iter(found)
+    return tuple(None if each else next(rest) for each in lacks) if lacks else tuple(found)
+
+
 def _check_others(row: Row, given: Sequence[Any], dtypes: Sequence[Any]) -> None:
     """Raise the fitting error of arguments that do not decide the dtypes: options, conditions, exponents."""
     for k, (each, name) in enumerate(zip(given, row.names, strict=True)):
@@ -165,7 +199,8 @@ def _check_gradients(row: Row, given: Sequence[Any], dtypes: Sequence[Any]) -> N
     arrays = [k for k in row.gradients if isinstance(given[k], Layout)]
     if not arrays:
         raise DTypeError(f"{row.name} got numbers alone; gradients are with respect to arrays")
-    for k in arrays:
+    floats = [k for k in arrays if has_gradient(given[k])]
+    for k in floats or arrays:
         if kind_of(dtypes[k]) != "f":
             raise DTypeError(
                 f"{row.names[k]} has dtype {dtypes[k]}; {row.name} takes floats: elementwise.astype converts"
