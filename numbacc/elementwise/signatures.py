@@ -16,7 +16,7 @@ from ..device.streams import handle_of
 from ..errors import OptionError, UnsupportedError, shown
 from ..kernels.copies import copied
 from ..kernels.derive import written
-from ..kernels.symbols import is_truth, traced
+from ..kernels.symbols import is_truth, is_whole, traced
 from ..kernels.vectorized import vectorized
 from .rows import Meaning, Row
 from .scalars import sorted_out
@@ -53,7 +53,8 @@ def taken_by(function: FunctionType, called: str) -> tuple[list[str], dict[str, 
 
 def frozen(function: FunctionType) -> Callable[..., Any]:
     """A function as it is now: what it has from outside stays as it is; its options are parameters."""
-    plain = copied(function, lambda value: value)
+    # What formulas note as a whole they know by itself.
+    plain = copied(function, lambda value: value, keeps=lambda each: each is not function and is_whole(each))
     found: Callable[..., Any] = FunctionType(plain.__code__, plain.__globals__, plain.__name__, None, plain.__closure__)
     return found
 

@@ -21,7 +21,16 @@ def names_in(code: CodeType) -> set[str]:
     return set(code.co_names).union(*map(names_in, inside))
 
 
-def copied(function: Any, convert: Callable[[Any], Any], seen: dict[int, Any] | None = None) -> Any:
+def _nothing(value: Any) -> bool:
+    return False
+
+
+def copied(
+    function: Any,
+    convert: Callable[[Any], Any],
+    seen: dict[int, Any] | None = None,
+    keeps: Callable[[Any], bool] = _nothing,
+) -> Any:
     """A function in which everything it refers to is converted, and so in all functions that it calls.
 
     Args:
@@ -29,11 +38,12 @@ def copied(function: Any, convert: Callable[[Any], Any], seen: dict[int, Any] | 
         convert: value -> what is used in its place: itself, to keep it, or to have a Python function copied. Numbers
             that are written in it, and Python's own functions that it calls, are such values too.
         seen: id of a function -> its copy.
+        keeps: whether a Python function that is called stays itself.
     """
     seen = {} if seen is None else seen
     value = getattr(function, "py_func", function)
     found = convert(value)
-    if found is not value or not isinstance(value, FunctionType):
+    if found is not value or not isinstance(value, FunctionType) or keeps(value):
         return found
     if id(value) not in seen:
         own: dict[str, Any] = {"__builtins__": builtins}
@@ -46,11 +56,11 @@ def copied(function: Any, convert: Callable[[Any], Any], seen: dict[int, Any] | 
         copy.__kwdefaults__ = value.__kwdefaults__
         seen[id(value)] = copy
         for cell, given in zip(cells, value.__closure__ or (), strict=True):
-            cell.cell_contents = copied(given.cell_contents, convert, seen)
+            cell.cell_contents = copied(given.cell_contents, convert, seen, keeps)
         names = value.__globals__
         for name in names_in(code):
             if name in names:
-                own[name] = copied(names[name], convert, seen)
+                own[name] = copied(names[name], convert, seen, keeps)
             elif hasattr(builtins, name):
                 theirs = getattr(builtins, name)
                 if convert(theirs) is not theirs:

@@ -229,13 +229,14 @@ def _of_symbols(value: Any, trace: Trace) -> Any:
     if value is derivatives.one_if:
         # A truth value that is computed with is a number wherever it is written down.
         return lambda condition: condition if isinstance(condition, Symbol) else value(condition)
-    is_math = isinstance(value, BuiltinFunctionType) and value.__module__ == "math"
-    is_whole = (
-        is_math
-        or isinstance(value, np.ufunc)
-        or (isinstance(value, FunctionType) and derivatives.numbers_of(value) is not None)
-    )
-    return _noting(value, trace) if is_whole else value
+    return _noting(value, trace) if is_whole(value) or isinstance(value, np.ufunc) else value
+
+
+def is_whole(value: Any) -> bool:
+    """Whether it is a function that is noted as a whole."""
+    if isinstance(value, FunctionType):
+        return derivatives.numbers_of(value) is not None
+    return isinstance(value, BuiltinFunctionType) and value.__module__ == "math"
 
 
 def _noting(function: Any, trace: Trace) -> Callable[..., Any]:
