@@ -12,6 +12,7 @@ from ..arrays.operands import Array
 from ..base.dtypes import info
 from ..device.streams import handle_of
 from ..errors import DTypeError, OptionError
+from ..kernels.namesakes import NAMESAKES
 from .casting import astype
 from .operation import ElementwisePlan, find, run
 from .public import WHOLE_FUNCTIONS
@@ -160,6 +161,7 @@ def of_numbers() -> None:
             return x1 if condition else x2
         return chosen(condition, x1, x2)
 
+    NAMESAKES.update(WHOLE_FUNCTIONS, where=where_of_numbers, clip=clamp_of_numbers)
     where.py_func, clamp.py_func = where_of_numbers, clamp_of_numbers  # type: ignore[attr-defined]
 
 

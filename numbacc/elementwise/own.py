@@ -31,8 +31,8 @@ def kernel(
 
     Args:
         function: of numbers; it returns one, or a tuple of several. It may do arithmetic, compare, branch, loop over
-            known ranges, call `math`, numbacc's own elementwise functions, other kernels and such functions. Parameters
-            with defaults are options.
+            known ranges, call `math`, NumPy's functions of numbers, numbacc's own elementwise functions, other kernels
+            and such functions. Parameters with defaults are options.
         backward: (dy, arguments) -> the gradient with respect to each argument that is not an option, as a tuple; dy is
             as many numbers as the function has results. By default it is derived from the function, by the chain rule.
 

@@ -67,6 +67,11 @@ def power_by_exponent(base, exponent):
     return 0.0 if base == 0.0 and exponent >= 0.0 else math.pow(base, exponent) * math.log(base)
 
 
+def hypot_of_three(x, y, z):
+    """√(x² + y² + z²)."""
+    return math.hypot(math.hypot(x, y), z)
+
+
 def call(function: Any, like: Any, *parts: Any) -> Any:
     """A function of parts, noted where `like` is."""
     return like.trace.note(function, *parts)
@@ -144,6 +149,7 @@ RULES: dict[Any, Callable[..., tuple[Any, ...]]] = {
     math.erfc: _by(lambda y, x: -_TWO_BY_ROOT_PI * call(math.exp, y, -(x * x))),
     math.atan2: lambda y, a, b: (b / (a * a + b * b), -a / (a * a + b * b)),
     math.hypot: lambda y, a, b: (a / y, b / y),
+    hypot_of_three: lambda y, a, b, c: (a / y, b / y, c / y),
     math.copysign: lambda y, a, b: (call(sign, y, a) * call(math.copysign, y, 1.0, b), 0.0),
     math.fmod: lambda y, a, b: (1.0, (y - a) / b),
     math.remainder: lambda y, a, b: (1.0, (y - a) / b),
@@ -169,6 +175,7 @@ RULES: dict[Any, Callable[..., tuple[Any, ...]]] = {
     arithmetic.rint: _by(lambda y, x: 0.0),
     arithmetic.erfinv: _by(lambda y, x: 0.886226925452758 * call(math.exp, y, y * y)),
     math.lgamma: _by(lambda y, x: call(psi.digamma, y, x)),
+    math.gamma: _by(lambda y, x: y * call(psi.digamma, y, x)),
     psi.digamma: _by(lambda y, x: call(psi.trigamma, y, x)),
     arithmetic.minimum: lambda y, a, b: (call(is_less, y, a, b), 1.0 - call(is_less, y, a, b)),
     arithmetic.fma: lambda y, a, b, c: (b, a, 1.0),
@@ -185,7 +192,7 @@ RULES: dict[Any, Callable[..., tuple[Any, ...]]] = {
 }
 
 #: Functions that kernels have, but no rule: how many numbers they take.
-_UNDERIVED = {math.gamma: 1, psi.trigamma: 1, power_by_base: 2, power_by_exponent: 2}
+_UNDERIVED = {psi.trigamma: 1, power_by_base: 2, power_by_exponent: 2}
 
 #: Functions of `math` that Python or Numba has since some version only -> those here.
 OURS: dict[Any, Any] = {

@@ -10,7 +10,7 @@ import builtins
 import inspect
 import math
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
@@ -19,6 +19,8 @@ import numpy as np
 from . import derivatives
 from .copies import copied
 from .known import Known, known_math
+from .namesakes import KINDS, LATER, NAMESAKES, rounded
+from .unknown import COMBINES, OTHERS, Refused, Unknown
 from .wholes import WHOLES, larger, smaller
 
 #: Ways through a function's branches, and branches on one, at most.
@@ -36,7 +38,7 @@ COMPARED = {
 }  # fmt: skip
 
 
-class Symbol:
+class Symbol(Unknown):
     """A number that is not known: an argument, or what is computed of others.
 
     Attributes:
@@ -48,7 +50,7 @@ class Symbol:
 
     __slots__ = ("is_derived", "made", "parts", "trace")
     # == compares the numbers that symbols stand for: they are told apart by `id`, and are not to be found in a set.
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = Unknown.__hash__
 
     def __init__(self, trace: Trace, made: Any, parts: tuple[Any, ...], is_derived: bool):
         self.trace, self.made, self.parts, self.is_derived = trace, made, parts, is_derived
@@ -66,20 +68,46 @@ class Symbol:
     def __abs__(self) -> Any:
         return self.trace.note(math.fabs, self)
 
-    def __float__(self) -> Any:
-        raise TypeError("it makes a Python float of a number that is only known when it runs")
+    def __round__(self, decimals: Any = None) -> Any:
+        return self.trace.call(rounded, self, decimals or 0)
 
-    __int__ = __index__ = __complex__ = __float__
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+    # Of truth values these are `and` and `or`.
+    def __and__(self, other: Any) -> Any:
+        _check_truths(self, other)
+        return other if self else False
+
+    def __or__(self, other: Any) -> Any:
+        _check_truths(self, other)
+        return True if self else other
+
+    def __xor__(self, other: Any) -> Any:
+        _check_truths(self, other)
+        return self != other
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
+
+def _check_truths(*parts: Any) -> None:
+    if not all(map(is_truth, parts)):
+        raise Refused(COMBINES)
 
 
 def _add_operators() -> None:
     for text in (*BINARY, *COMPARED):
         name = (BINARY | COMPARED)[text].__name__
 
-        def forward(self: Symbol, other: Any, text: str = text) -> Any:
+        def forward(self: Symbol, other: Any, *more: Any, text: str = text) -> Any:
+            if more:
+                raise Refused("it calls pow with a modulus, which is for integers: write x ** y % m")
             return self.trace.note(text, self, other)
 
-        def reflected(self: Symbol, other: Any, text: str = text) -> Any:
+        def reflected(self: Symbol, other: Any, *, text: str = text) -> Any:
             return self.trace.note(text, other, self)
 
         setattr(Symbol, f"__{name}__", forward)
@@ -120,6 +148,10 @@ class Trace:
     def note(self, made: Any, *parts: Any) -> Any:
         """What an operator or function makes of symbols and numbers."""
         return self._symbol(made, tuple([_plain(part, "computes with") for part in parts]), any(map(is_derived, parts)))
+
+    def call(self, function: Callable[..., Any], *parts: Any) -> Any:
+        """What a function makes of symbols and numbers, as if a formula called it."""
+        return copied(function, lambda each: _of_symbols(each, self))(*parts)
 
     def decide(self, condition: Symbol) -> bool:
         """Which way is taken: that of the script, else the first."""
@@ -226,10 +258,14 @@ def _of_symbols(value: Any, trace: Trace) -> Any:
         return Known(value)
     if value is builtins.max or value is builtins.min:
         return _extreme(value, larger if value is builtins.max else smaller, trace)
+    if value is builtins.isinstance or value is builtins.type:
+        return _kind if value is builtins.type else _is_of_kind
     if value is derivatives.one_if:
         # A truth value that is computed with is a number wherever it is written down.
         return lambda condition: condition if isinstance(condition, Symbol) else value(condition)
-    return _noting(value, trace) if is_whole(value) or isinstance(value, np.ufunc) else value
+    if isinstance(value, KINDS):
+        return _numpys(value, trace)
+    return _noting(value, trace) if is_whole(value) else value
 
 
 def is_whole(value: Any) -> bool:
@@ -239,28 +275,76 @@ def is_whole(value: Any) -> bool:
     return isinstance(value, BuiltinFunctionType) and value.__module__ == "math"
 
 
+def _kind(*given: Any) -> Any:
+    """`type`, of symbols that of what they stand for."""
+    return (bool if is_truth(given[0]) else float) if isinstance(given[0], Symbol) else type(*given)
+
+
+def _is_of_kind(value: Any, kinds: Any) -> bool:
+    """`isinstance`, likewise."""
+    known = tuple(type if each is _kind else each for each in kinds) if isinstance(kinds, tuple) else kinds
+    stands_for = (is_truth(value) or 0.5) if isinstance(value, Symbol) else value
+    return isinstance(stands_for, type if known is _kind else known)
+
+
+def _has_symbols(parts: Iterable[Any]) -> bool:
+    return any(isinstance(part, Symbol) for part in parts)
+
+
+def _known(found: Any) -> Any:
+    return Known(found) if isinstance(found, (float, np.floating)) else found
+
+
+def _numpys(function: Any, trace: Trace) -> Callable[..., Any]:
+    """One of NumPy's functions, of symbols its namesake."""
+
+    def call(*parts: Any, **more: Any) -> Any:
+        if not _has_symbols((*parts, *more.values())):
+            return _known(function(*parts, **more))
+        name, of_numbers = function.__name__, NAMESAKES.get(function.__name__)
+        if of_numbers is None:
+            raise Refused(f"it calls numpy.{name}, which formulas do not have{LATER.get(name, '')}")
+        if more:
+            raise Refused(f"it calls numpy.{name} with {next(iter(more))}=, which formulas do not have")
+        return trace.call(of_numbers, *parts)
+
+    return call
+
+
 def _noting(function: Any, trace: Trace) -> Callable[..., Any]:
     """The function of numbers that notes a call where these are symbols."""
     noted = derivatives.OURS.get(function, function)
     count, has_rule = derivatives.numbers_of(noted), derivatives.has_derivative(noted)
-    of_numbers = known_math(function) if getattr(function, "__module__", "") == "math" else function
+    of_numbers = known_math(function) if function.__module__ == "math" else function
 
     def call(*parts: Any, **more: Any) -> Any:
-        if not any(isinstance(part, Symbol) for part in (*parts, *more.values())):
-            found = of_numbers(*parts, **more)
-            return Known(found) if isinstance(found, (float, np.floating)) else found
+        inner = [each for part in parts if isinstance(part, (list, tuple)) for each in part]
+        # Products are made by multiplying what is in a list.
+        if not _has_symbols((*parts, *more.values())) and (function is math.prod or not _has_symbols(inner)):
+            return _known(of_numbers(*parts, **more))
+        if (function, len(parts)) in _BY_COUNT and not more:
+            return trace.call(_BY_COUNT[function, len(parts)], *parts)
         if noted in WHOLES and not has_rule and any(map(is_derived, parts)):
             return copied(noted, lambda each: each if each is noted else _of_symbols(each, trace))(*parts)
-        name = f"{getattr(function, '__module__', 'numpy')}.{function.__name__}"
+        name = f"{function.__module__}.{function.__name__}"
         fits = len(parts) == count and not more
         of = "" if fits or count is None else f" of {len(parts) + len(more)} numbers"
-        if any(map(is_derived, parts)) and not (fits and has_rule):
-            raise TypeError(f"no derivative of {name}{of} is known")
+        if any(map(is_derived, parts)) and not (fits and has_rule) and count is not None:
+            raise Refused(f"no derivative of {name}{of} is known")
         if not fits:
-            raise TypeError(f"it calls {name}{of}, which kernels do not have")
+            hint = f": {OTHERS[function.__name__]}" if function.__name__ in OTHERS else ""
+            raise Refused(f"it calls {name}{of}, which kernels do not have{hint}")
         return trace.note(noted, *parts)
 
     return call
+
+
+#: (function of `math`, how many numbers it is given) -> what it is then.
+_BY_COUNT: dict[Any, Callable[..., Any]] = {
+    (math.log, 2): lambda x, base: math.log(x) / math.log(base),
+    (math.hypot, 1): math.fabs,
+    (math.hypot, 3): derivatives.hypot_of_three,
+}
 
 
 def _extreme(function: Any, of_two: Any, trace: Trace) -> Callable[..., Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import linecache
 import math
+import re
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from .arithmetic import quotient, square_root
 from .derivatives import one_if
 from .functions import floor_divide, fmod, remainder
 from .symbols import Symbol, Way, is_truth, order
+from .unknown import ELEMENTS, Refused
 
 _FILES = itertools.count(1)
 
@@ -147,9 +149,15 @@ def told(what: str, function: Callable[..., Any], raised: type[TypeError] = Type
 
 def _said(error: Exception) -> str:
     """An error's own words, with its kind where they alone say little."""
+    if isinstance(error, Refused):
+        return str(error)
     if type(error).__module__.startswith("numbacc."):  # only functions of arrays raise such
         return "it calls a function of arrays, which takes no numbers"
-    return str(error) if isinstance(error, (TypeError, ArithmeticError)) else f"{type(error).__name__}: {error}"
+    # What stands for numbers has a name that no formula knows.
+    text = re.sub(rf"\b{Symbol.__name__}\b", "number", str(error))
+    if re.search(r"'number' .*(subscriptable|iterable|reversible|iterator|len\(\))", text):
+        text += f": {ELEMENTS}"
+    return text if isinstance(error, (TypeError, ArithmeticError)) else f"{type(error).__name__}: {text}"
 
 
 #: How the files of numbacc's own functions begin, which a formula may call; some are written down, as here.
