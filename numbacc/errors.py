@@ -5,6 +5,7 @@ from typing import Any
 from numbacc_bindings.errors import Error, LibraryError
 
 __all__ = [
+    "ArgumentsError",
     "CacheWarning",
     "DTypeError",
     "DeviceError",
@@ -51,6 +52,10 @@ class OptionError(Error, ValueError):
         Traceback (most recent call last):
         numbacc.errors.OptionError: kind='gelu' is unknown; gelu is the gate of "geglu"; the kinds are glu, reglu, ...
     """
+
+
+class ArgumentsError(OptionError, TypeError):
+    """A function of one's own is called with more, fewer or other arguments than it has."""
 
 
 class DTypeError(Error, TypeError):

@@ -9,11 +9,12 @@ import re
 import numpy as np
 import ptx
 import pytest
+from conftest import refused
 from skips import skip_if
 
 from numbacc import elementwise as ew
 from numbacc.base.dispatch import simulated
-from numbacc.errors import UnsupportedError
+from numbacc.errors import ArgumentsError, OptionError, UnsupportedError
 from numbacc.kernels.derive import backward, written
 from numbacc.kernels.formula import Formula
 from numbacc.kernels.namesakes import NAMESAKES
@@ -149,3 +150,53 @@ def test_kernels_have_all_of_them(dtype, gradient):
     reads, writes = (dtype,) * (3 + gradient), (dtype,) * (3 if gradient else 1)
     spec = KernelSpec("vector", Formula("own", made), reads, writes, 1, False, width, width, compute=dtype)
     assert dtype == "float64" or ".f64" not in ptx.compiled(spec).text
+
+
+# ---------------------------------------------------------------- parameters
+
+
+@ew.kernel
+def scaled(x, y=2.0, *, by=3.0, shifted=True):
+    return x * y * by + shifted
+
+
+def test_options_by_name_alone(place):
+    x = place.put(X)
+    for found, wanted in (
+        (scaled(x), 6 * X + 1), (scaled(x, 1.0, by=2, shifted=False), 2 * X), (scaled(x, by=np.float32(0.5)), X + 1),
+        (scaled.plan(x, by=5.0)(x, 1.0, 3.0, False), 3 * X), (scaled.backward(x, x, by=2.0)[0], 4 * X),
+        (ew.kernel(lambda x: scaled(x, by=1.0) - 1)(x), 2 * X),
+    ):  # fmt: skip
+        np.testing.assert_allclose(place.get(found), wanted, rtol=1e-14)
+    own = ew.reduction(lambda x, *, by=1.0: x * by, after=lambda total, n, *, eps=0.5: total / n + eps)
+    np.testing.assert_allclose(place.get(own(x, by=2.0, eps=0.0)), 2 * X.mean())
+    np.testing.assert_allclose(place.get(own.backward(place.put(np.array(5.0)), x, by=3.0)[0]), 3.0)
+    given = ew.kernel(lambda x, *, by=2.0: x * by, backward=lambda dy, x, *, by=2.0: (dy * by * 10,))
+    np.testing.assert_allclose(place.get(given.backward(x, x, by=3.0)[0]), 30 * X)
+    assert "by=3.0" in repr(scaled)
+
+
+@pytest.mark.parametrize(
+    "default", [None, "a", (1.0,), np.ones(2), 1j, math.tanh], ids=lambda each: type(each).__name__
+)
+def test_options_that_are_no_numbers(place, default):
+    def own(x, mode=default):
+        return x
+
+    for run in (lambda: ew.kernel(own), lambda: ew.reduction(own), lambda: ew.reduction(lambda x: x, after=own)):
+        refused(OptionError, "mode=", type(default).__name__, "options are numbers", run=run)
+    if default is None or isinstance(default, str):
+        refused(OptionError, "by=", "must be a number", run=lambda: scaled(place.put(X), by=default))
+
+
+def test_calls_with_other_arguments(place):
+    x = place.put(X)
+    own = ew.reduction(lambda x, y: x * y)
+    for run, words in (
+        (lambda: scaled(), ("scaled(x, y=2.0, *, by=3.0, shifted=True)", "'x'")), (lambda: scaled(x, 1, 2), ("scaled(", "too many")),
+        (lambda: scaled(x, z=1), ("scaled(", "'z'")), (lambda: scaled.backward(x), ("scaled(", "'x'")), (lambda: scaled.plan(), ("scaled(",)),
+        (lambda: own(x), ("<lambda>(x, y)", "'y'")), (lambda: own.backward(x, x, x, x), ("<lambda>(x, y)", "too many")),
+    ):  # fmt: skip
+        refused(ArgumentsError, *words, run=run)
+        with pytest.raises(TypeError, match="argument"):
+            run()

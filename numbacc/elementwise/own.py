@@ -116,7 +116,7 @@ class Kernel(Own):
                 scalar = backward(self._all, name, wanted=wanted)
             else:
                 self._check_given(len(row.results or ()))
-                scalar = written(self._gradient, f"{name}'s backward", gradient=False)
+                scalar = written(frozen(self._gradient), f"{name}'s backward", gradient=False)
             meaning = Meaning(scalar, vectorized(scalar, f"{name}'s backward", rounds_numbers=True))
         except TypeError as error:
             hint = "; give it as backward=" if isinstance(error, NotDerived) else ""
@@ -138,7 +138,7 @@ class Kernel(Own):
             raise OptionError(
                 f"backward takes {found} numbers; it must take {wanted}: dy of each result, then {self.__name__}'s"
             )
-        _, ways = traced(self._gradient)
+        _, ways = traced(frozen(self._gradient))
         if len(ways[0][1]) != self._count:
             raise OptionError(
                 f"backward returns {len(ways[0][1])} numbers; it must return {self._count}, one for each argument"
@@ -157,7 +157,8 @@ class Kernel(Own):
             an array; a tuple where the function returns one.
 
         Raises:
-            UnsupportedError: the function does what kernels cannot. As `elementwise.add` besides.
+            UnsupportedError: the function does what kernels cannot. ArgumentsError: it has other parameters. As
+            `elementwise.add` besides.
         """
         return run(self._row, self._bound(arguments, options), out, where, stream)
 

@@ -217,7 +217,7 @@ class Reduction(Own):
         Raises:
             ShapeError: shapes that do not broadcast, rank, axis, shape of out.
             DTypeError: complex numbers, not an array, numbers alone.
-            OptionError: keepdims, stream, an option that is an array.
+            OptionError: keepdims, stream, an option that is an array. ArgumentsError: other parameters.
             UnsupportedError: a function does what kernels cannot.
             LayoutError: out is read-only, overlaps an argument, or has elements that share memory.
             DeviceError: arrays on different devices; not enough memory.

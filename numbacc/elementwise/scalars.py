@@ -46,6 +46,8 @@ def sorted_out(row: Row, arguments: tuple[Any, ...], handle: int) -> tuple[list[
             keys.append(_strong(argument))
             numbers.append(argument)
         else:
+            if k >= len(row.names) - row.options and not hasattr(argument, "shape"):
+                raise OptionError(f"{name}={shown(argument)} is a {type(argument).__name__}; it must be a number")
             array = operands.as_array(argument, name, handle)
             keys.append(operands.layout_of(array))
             arrays.append(array)

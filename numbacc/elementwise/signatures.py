@@ -13,7 +13,7 @@ import numpy as np
 from ..base.layout import layout, row_major_strides
 from ..device.inspection import on_gpu
 from ..device.streams import handle_of
-from ..errors import OptionError, UnsupportedError, shown
+from ..errors import ArgumentsError, OptionError, UnsupportedError, shown
 from ..kernels.copies import copied
 from ..kernels.derive import written
 from ..kernels.symbols import is_truth, is_whole, traced
@@ -23,6 +23,8 @@ from .scalars import sorted_out
 
 _EMPTY = inspect.Parameter.empty
 _POSITIONAL = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY}
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
+_NUMBERS = (int, float, np.integer, np.floating, np.bool_)
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -42,20 +44,32 @@ def taken_by(function: FunctionType, called: str) -> tuple[list[str], dict[str, 
     """(names of the numbers, defaults of the options by name) that a function takes.
 
     Raises:
-        OptionError: they have no order.
+        OptionError: they have no order, or an option is no number.
     """
     parameters = inspect.signature(function).parameters.values()
-    if not {each.kind for each in parameters} <= _POSITIONAL:
-        raise OptionError(f"{called} has parameters that are not positional; kernels take numbers in order")
-    numbers = [each.name for each in parameters if each.default is _EMPTY]
-    return numbers, {each.name: each.default for each in parameters if each.default is not _EMPTY}
+    if not all(
+        each.kind in _POSITIONAL or (each.kind is _KEYWORD and each.default is not _EMPTY) for each in parameters
+    ):
+        raise OptionError(
+            f"{called} has parameters that are not positional; kernels take numbers in order, and options by name"
+        )
+    options = {each.name: each.default for each in parameters if each.default is not _EMPTY}
+    for name, default in options.items():
+        if not isinstance(default, _NUMBERS):
+            raise OptionError(
+                f"{called} has the option {name}={shown(default)}, a {type(default).__name__}; options are numbers: "
+                f"make a kernel for each {name}, by a function that returns it"
+            )
+    return [each.name for each in parameters if each.default is _EMPTY], options
 
 
 def frozen(function: FunctionType) -> Callable[..., Any]:
-    """A function as it is now: what it has from outside stays as it is; its options are parameters."""
+    """A function as it is now: what it has from outside stays as it is; its options are parameters, all in order."""
     # What formulas note as a whole they know by itself.
     plain = copied(function, lambda value: value, keeps=lambda each: each is not function and is_whole(each))
-    found: Callable[..., Any] = FunctionType(plain.__code__, plain.__globals__, plain.__name__, None, plain.__closure__)
+    code = plain.__code__
+    code = code.replace(co_argcount=code.co_argcount + code.co_kwonlyargcount, co_kwonlyargcount=0)
+    found: Callable[..., Any] = FunctionType(code, plain.__globals__, plain.__name__, None, plain.__closure__)
     return found
 
 
@@ -91,11 +105,9 @@ class Own:
             raise OptionError(f"{plain.__name__} takes no number; a kernel's function takes at least one")
         self._count, self._options = len(numbers), {**options, **more}
         signature = inspect.signature(plain)
-        added = [
-            inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
-            for name, default in more.items()
-            if name not in options
-        ]
+        self._by_name = any(each.kind is _KEYWORD for each in signature.parameters.values())
+        kind = _KEYWORD if self._by_name else inspect.Parameter.POSITIONAL_OR_KEYWORD
+        added = [inspect.Parameter(name, kind, default=more[name]) for name in more if name not in options]
         self._signature = signature.replace(parameters=[*signature.parameters.values(), *added])
 
     def __repr__(self) -> str:
@@ -106,12 +118,19 @@ class Own:
         return str(self.__qualname__)
 
     def _bound(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:
-        """All arguments in order, options with their defaults among them."""
-        if len(arguments) == len(self._signature.parameters) and not options:
+        """All arguments in order, options with their defaults among them.
+
+        Raises:
+            ArgumentsError: they are not those of the function.
+        """
+        if len(arguments) == len(self._signature.parameters) and not options and not self._by_name:
             return arguments
-        bound = self._signature.bind(*arguments, **options)
+        try:
+            bound = self._signature.bind(*arguments, **options)
+        except TypeError as error:
+            raise ArgumentsError(f"{self.__name__}{self._signature} cannot be called so: {error}") from None
         bound.apply_defaults()
-        return bound.args
+        return tuple(bound.arguments.values())
 
     # ------------------------------------------------------------ what it became
 
