@@ -92,10 +92,9 @@ def test_gradients_of_what_was_repeated_of_numbers_and_into_out(place):
 def test_gradients_that_there_are_not(place):
     x = place.put(np.ones((2, 3)))
     dy = place.put(np.ones(2))
-    for merge in ("max", "min", "prod"):
-        own = ew.reduction(lambda x: x, merge=merge)
-        refused(UnsupportedError, "gradient", "merge", run=lambda: own.backward(dy, x, axis=1))
-    refused(UnsupportedError, "gradient", run=lambda: logsumexp.backward(dy, x, axis=1))
+    own = ew.reduction(lambda x: x, merge="prod")
+    refused(UnsupportedError, "no gradient", "merge is 'prod'", run=lambda: own.backward(dy, x, axis=1))
+    refused(UnsupportedError, "no gradient", "merge is a function", run=lambda: logsumexp.backward(dy, x, axis=1))
     for own in (ew.reduction(lambda x: trigamma(x)), ew.reduction(lambda x: x, after=lambda s: trigamma(s))):
         refused(UnsupportedError, "derivative", "trigamma", run=lambda: own.backward(dy, x, axis=1))
     refused(ShapeError, "dy has shape (2,)", (3,), run=lambda: rms.backward(dy, x, axis=0))
@@ -205,7 +204,7 @@ def test_inspect(place):
     ]
     nothing = dot.inspect(np.ones((0, 3)), 2.0, axis=1)
     assert nothing.registers is None and "empty" in str(nothing)
-    assert "merge" in ew.reduction(lambda x: x, merge="max").inspect().source
+    assert "merge" in ew.reduction(lambda x: x, merge="prod").inspect().source
     assert logsumexp.inspect(x, axis=0).source.count("def ") == 3
 
 

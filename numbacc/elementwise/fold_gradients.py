@@ -1,4 +1,7 @@
-"""Gradients of sums of one's own: dx = dy · after'(totals) · map'(x), by elementwise kernels."""
+"""Gradients of reductions of one's own: dx = dy · after'(totals) · map'(x), by elementwise kernels.
+
+Of largest and smallest parts only those that are equal to the total have a share in dy.
+"""
 
 from __future__ import annotations
 
@@ -16,27 +19,30 @@ from ..base.layout import CPU
 from ..device.streams import handle_of
 from ..errors import OptionError, ShapeError
 from ..kernels.derive import backward
+from ..kernels.reduction_slopes import of_extreme
 from ..kernels.vectorized import vectorized
-from . import folding
+from . import folding, reducing
 from .folding import Fold, choosing, unchanged
 from .gradients import run_backward
 from .operation import run as run_map
 from .planning import resolved
 from .reducing import axes_in, checked
-from .rows import Meaning, Row
+from .rows import NAMED, Meaning, Row
 from .scalars import sorted_out
 
 
 class Gradient(NamedTuple):
-    """The gradient of a sum of one's own.
+    """The gradient of a reduction of one's own.
 
     Attributes:
+        extreme: "max" or "min" where parts are merged so; "" of sums.
         after: of (dy, totals, count, options) the gradients with respect to the totals; None where these are dy.
         totals: what computes these, in the dtype that is computed in; None where they are not needed.
         map: of (those, arguments) the gradients with respect to the arguments.
         written: its functions of numbers.
     """
 
+    extreme: str
     after: Row | None
     totals: Fold | None
     map: Row
@@ -44,12 +50,12 @@ class Gradient(NamedTuple):
 
 
 def gradient_of(
-    fold: Fold, mapped: Callable[..., Any], after: Callable[..., Any] | None, taken: Sequence[int]
+    fold: Fold, extreme: str, mapped: Callable[..., Any], after: Callable[..., Any] | None, taken: Sequence[int]
 ) -> Gradient:
-    """The gradient of a fold that sums.
+    """The gradient of a fold that sums, or finds extremes.
 
     Args:
-        fold: it.
+        fold, extreme: it, and as in `Gradient`.
         mapped, after: the functions that it was made of; None where nothing follows.
         taken: the numbers of the arguments that the former takes.
 
@@ -59,13 +65,13 @@ def gradient_of(
     row, parts = fold.row, len(fold.start)
     name, count = row.name, len(row.names) - row.options
     seeds = [f"dy{k}" for k in range(parts)]
-    inner = backward(mapped, name, wanted=count)
+    inner = backward(mapped, name, wanted=count, is_chosen=bool(extreme))
     given = [*seeds, *(f"x{k}" for k in range(len(row.names)))]
     scalar = choosing(inner, given, [*seeds, *(f"x{k}" for k in taken)])
     by = range(parts, parts + count)
     gradient = _row(name, scalar, [*("dy" for _ in seeds), *row.names], parts + count, by, row.options)
     if after is None:
-        return Gradient(None, None, gradient, (inner,))
+        return Gradient(extreme, None, None, gradient, (inner,))
     results, own = len(fold.after.results), fold.after.options
     scalar = backward(after, f"{name}'s after", wanted=parts)
     used = {each.id for each in ast.walk(ast.parse(inspect.getsource(scalar))) if isinstance(each, ast.Name)}
@@ -73,7 +79,8 @@ def gradient_of(
     names = [*("dy" for _ in range(results)), *(f"total {k}" for k in range(parts)), *numbers]
     outer = _row(name, scalar, names, results + parts, [""] * parts, len(numbers))
     is_needed = not used.isdisjoint(f"x{k}" for k in range(parts))
-    return Gradient(outer, fold.ending(unchanged(parts)) if is_needed else None, gradient, (scalar, inner))
+    totals = fold.ending(unchanged(parts)) if is_needed else None
+    return Gradient(extreme, outer, totals, gradient, (scalar, inner))
 
 
 def _row(
@@ -90,6 +97,26 @@ def _row(
         is_tuple=True,
         options=options,
     )
+
+
+def slope_row(name: str, slope: Callable[..., Any], totals: str = "", numbers: str = "") -> Row:
+    """The row of what a reduction's gradient is: of dy, x, arrays of totals, and numbers, all by name."""
+    arrays = ("dy", "x", *totals.split())
+    meaning = Meaning(slope, vectorized(slope, f"{name}_backward"))
+    made = Row(
+        f"gradient of {name}",
+        (*arrays, *numbers.split()),
+        "keep",
+        {"f": meaning},
+        meeting=range(len(arrays)),
+        results=(1,),
+        options=len(numbers.split()),
+    )
+    return NAMED.setdefault(made.name, made)
+
+
+#: Of an extreme, and how many are equal to it.
+EXTREME = slope_row("extreme", of_extreme, "extreme ties")
 
 
 def run(
@@ -113,8 +140,8 @@ def run(
     device = operands.layout_of(arrays[0]).device
     where = "cpu" if device == CPU else device
 
-    def memory() -> tuple[Any, ...]:
-        return tuple([empty(kept, types.compute, device=where, stream=stream) for _ in fold.start])
+    def memory(lengths: tuple[int, ...] = kept) -> tuple[Any, ...]:
+        return tuple([empty(lengths, types.compute, device=where, stream=stream) for _ in fold.start])
 
     if gradient.after is not None:
         totals: Sequence[Any] = [0.0] * len(fold.start)
@@ -124,6 +151,14 @@ def run(
         options = [arguments[k] for k in fold.after.options]
         seeds = run_map(gradient.after, (*seeds, *totals, *count, *options), memory(), None, stream)
     slopes = [repeated(seed, shape) for seed in seeds]
+    if gradient.extreme:
+        # Computed anew, in another kernel, parts might be rounded otherwise, and none be equal to its total.
+        parts = memory(shape)
+        run_map(row, arguments, parts if len(parts) > 1 else parts[0], None, stream)
+        for slope, part in zip(slopes if 0 not in shape else (), parts, strict=False):
+            found = reducing.totals(f"{gradient.extreme}_ties", part, axes, None, stream)
+            run_map(EXTREME, (slope, part, *found), part, None, stream)
+        slopes = list(parts)
     return run_backward(gradient.map, (*slopes, *arguments), out, stream)
 
 

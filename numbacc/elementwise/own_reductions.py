@@ -27,6 +27,7 @@ _MERGES: dict[str, tuple[Callable[..., tuple[Any, ...]], float, np.ufunc]] = {
     "max": (fold_formulas.larger, -math.inf, np.maximum),
     "min": (fold_formulas.smaller, math.inf, np.minimum),
 }
+_EXTREMES = ("max", "min")
 #: What calls take beside a reduction's own options.
 _RESERVED = ("axis", "keepdims", "out", "stream")
 #: The shape of arrays that need not exist.
@@ -179,11 +180,15 @@ class Reduction(Own):
 
     @cached_property
     def _gradient(self) -> Gradient:
-        if self._merge != "sum":
-            raise UnsupportedError(f'{self.__name__} has no gradient: merge is not "sum"')
+        if self._merge not in ("sum", *_EXTREMES):
+            merge = repr(self._merge) if isinstance(self._merge, str) else "a function"
+            raise UnsupportedError(
+                f'{self.__name__} has no gradient: merge is {merge}; with "sum", "max" and "min" there is one'
+            )
+        extreme = "" if self._merge == "sum" else str(self._merge)
         mapped, _, after = self._functions
         try:
-            return gradient_of(self._fold, mapped, after, self._taken)
+            return gradient_of(self._fold, extreme, mapped, after, self._taken)
         except TypeError as error:
             raise UnsupportedError(str(error)) from None
 
@@ -236,6 +241,8 @@ class Reduction(Own):
     ) -> Any:
         """The gradients of a loss with respect to the arguments that are arrays: dy · after'(totals) · map'(arguments).
 
+        Of "max" and "min" all parts that are equal to the total share it, as in `max_backward`.
+
         Args:
             dy: an array of the result's shape; a tuple of them where there are several results.
             arguments, axis, keepdims, options: those of the call.
@@ -247,7 +254,7 @@ class Reduction(Own):
             repeated gets the sum.
 
         Raises:
-            UnsupportedError: no derivative is known, or merge is not "sum". As the call besides.
+            UnsupportedError: no derivative is known, or merge is "prod" or a function. As the call besides.
         """
         fold = self._fold
         bound = self._bound(arguments, options)

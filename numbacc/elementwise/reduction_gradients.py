@@ -17,13 +17,12 @@ from ..base.layout import CPU, Layout, layout
 from ..device.streams import handle_of
 from ..errors import DTypeError
 from ..kernels import reduction_slopes as slopes
-from ..kernels.vectorized import vectorized
 from . import operation, reducing
-from .fold_gradients import repeated, seen
+from .fold_gradients import EXTREME, repeated, seen, slope_row
 from .own_reductions import reduction
 from .public import compiled
 from .resolve import kind_of
-from .rows import NAMED, Meaning, Row
+from .rows import Row
 
 _FACTORS = reduction(slopes.factor, merge=slopes.factors, start=(1.0, 0.0))
 
@@ -84,21 +83,6 @@ class _Gradient(NamedTuple):
     example: tuple[str, str]
 
 
-def _row(name: str, slope: Callable[..., Any], totals: str = "", numbers: str = "") -> Row:
-    arrays = ("dy", "x", *totals.split())
-    meaning = Meaning(slope, vectorized(slope, f"{name}_backward"))
-    made = Row(
-        f"gradient of {name}",
-        (*arrays, *numbers.split()),
-        "keep",
-        {"f": meaning},
-        meeting=range(len(arrays)),
-        results=(1,),
-        options=len(numbers.split()),
-    )
-    return NAMED.setdefault(made.name, made)
-
-
 def _ties(name: str) -> Callable[[_Reduced], tuple[Any, ...]]:
     return lambda given: given.pair(f"{name}_ties")
 
@@ -110,64 +94,64 @@ def _spread_and_std(given: _Reduced) -> tuple[Any, ...]:
 _SHARED = "; all that are equal share it, as torch.amax has it"
 #: Function, or function and order -> its gradient.
 _GRADIENTS: dict[Any, _Gradient] = {
-    "sum": _Gradient(_row("sum", slopes.of_sum), lambda given: (), "dy", ("[1.0, 2.0]", "array([1., 1.])")),
+    "sum": _Gradient(slope_row("sum", slopes.of_sum), lambda given: (), "dy", ("[1.0, 2.0]", "array([1., 1.])")),
     "mean": _Gradient(
-        _row("mean", slopes.of_mean, numbers="count"),
+        slope_row("mean", slopes.of_mean, numbers="count"),
         lambda given: (float(given.size),),
         "dy / n",
         ("[1.0, 2.0]", "array([0.5, 0.5])"),
     ),
     "var": _Gradient(
-        _row("var", slopes.of_var, "mean", "divisor"),
+        slope_row("var", slopes.of_var, "mean", "divisor"),
         _Reduced.spread,
         "2 dy (x - mean) / (n - correction)",
         ("[1.0, 3.0]", "array([-1.,  1.])"),
     ),
     "std": _Gradient(
-        _row("std", slopes.of_std, "mean std", "divisor"),
+        slope_row("std", slopes.of_std, "mean std", "divisor"),
         _spread_and_std,
         "dy (x - mean) / ((n - correction) std), and 0 where std is",
         ("[1.0, 3.0]", "array([-0.5,  0.5])"),
     ),
     "max": _Gradient(
-        (_extreme := _row("extreme", slopes.of_extreme, "extreme ties")),
+        EXTREME,
         _ties("max"),
         "dy to the largest" + _SHARED,
         ("[1.0, 3.0, 3.0]", "array([0. , 0.5, 0.5])"),
     ),
     "min": _Gradient(
-        _extreme,
+        EXTREME,
         _ties("min"),
         "dy to the smallest" + _SHARED,
         ("[1.0, 3.0, 3.0]", "array([1., 0., 0.])"),
     ),
     "prod": _Gradient(
-        _row("prod", slopes.of_prod, "product zeros"),
+        slope_row("prod", slopes.of_prod, "product zeros"),
         lambda given: given.own(_FACTORS, 2),
         "dy times the product of all others, also where some are 0",
         ("[2.0, 0.0, 3.0]", "array([0., 6., 0.])"),
     ),
     "norm": _Gradient(
-        _row("norm", slopes.of_norm_2, "norm"),
+        slope_row("norm", slopes.of_norm_2, "norm"),
         lambda given: (given.total("norm", 2.0),),
         "dy sign(x) |x / y|^(ord - 1); of math.inf dy sign(x) to the largest, of -math.inf to the least, shared by "
         "equals; 0 of order 0, at the origin, and where x is 0",
         ("[3.0, -4.0]", "array([ 0.6, -0.8])"),
     ),
-    ("norm", 1.0): _Gradient(_row("norm 1", slopes.of_norm_1), lambda given: (), "", ("", "")),
+    ("norm", 1.0): _Gradient(slope_row("norm 1", slopes.of_norm_1), lambda given: (), "", ("", "")),
     ("norm", math.inf): _Gradient(
-        (_largest := _row("norm inf", slopes.of_norm_inf, "norm ties")), _ties("norm"), "", ("", "")
+        (_largest := slope_row("norm inf", slopes.of_norm_inf, "norm ties")), _ties("norm"), "", ("", "")
     ),
     ("norm", -math.inf): _Gradient(_largest, _ties("norm_least"), "", ("", "")),
-    ("norm", 0.0): _Gradient(_row("norm 0", slopes.of_norm_0), lambda given: (), "", ("", "")),
+    ("norm", 0.0): _Gradient(slope_row("norm 0", slopes.of_norm_0), lambda given: (), "", ("", "")),
     ("norm", None): _Gradient(
-        _row("norm p", slopes.of_norm_p, "norm", "order"),
+        slope_row("norm p", slopes.of_norm_p, "norm", "order"),
         lambda given: (given.total("norm", given.option), given.option),
         "",
         ("", ""),
     ),
     "logsumexp": _Gradient(
-        _row("logsumexp", slopes.of_logsumexp, "total"),
+        slope_row("logsumexp", slopes.of_logsumexp, "total"),
         lambda given: (given.total("logsumexp"),),
         "dy exp(x - y), softmax where one axis is reduced",
         ("[0.0, 0.0]", "array([0.5, 0.5])"),

@@ -67,7 +67,9 @@ def written(
         return text.function(f"<formula of {name!r}>")
 
 
-def backward(function: Callable[..., Any], name: str, *, wanted: int | None = None) -> Callable[..., tuple[Any, ...]]:
+def backward(
+    function: Callable[..., Any], name: str, *, wanted: int | None = None, is_chosen: bool = False
+) -> Callable[..., tuple[Any, ...]]:
     """The function that takes gradients with respect to a formula's results back to its arguments.
 
     Of (x_1, ..., x_n) -> (r_1, ..., r_m) it is (dy_1, ..., dy_m, x_1, ..., x_n) -> (dx_1, ..., dx_k), where dx_i is
@@ -77,6 +79,7 @@ def backward(function: Callable[..., Any], name: str, *, wanted: int | None = No
     Args:
         function, name: as in `written`.
         wanted: k, how many of the first arguments; all of them if None.
+        is_chosen: whether dy is 0 where something else was chosen: then the gradients are, though a slope be infinite.
 
     Raises:
         NotDerived: something has no derivative; the message names the line.
@@ -85,7 +88,7 @@ def backward(function: Callable[..., Any], name: str, *, wanted: int | None = No
         trace, ways = traced(function, wanted)
         seeds = [trace.unknown(f"dy{k}") for k in range(len(ways[0][1]))]
         text = ScalarText([*seeds, *trace.arguments])
-        text.write([(taken, _back(results, seeds, trace.arguments[:wanted])) for taken, results in ways])
+        text.write([(taken, _back(results, seeds, trace.arguments[:wanted], is_chosen)) for taken, results in ways])
         return text.function(f"<gradient of {name!r}>")
 
 
@@ -98,10 +101,12 @@ def _one(results: Sequence[Any]) -> Any:
 # ---------------------------------------------------------------- the chain rule
 
 
-def _back(results: Sequence[Any], seeds: Sequence[Symbol], arguments: Sequence[Symbol]) -> tuple[Any, ...]:
-    if len(results) > 1 or any(symbol.made in WHOLES for symbol in order(results)):
+def _back(
+    results: Sequence[Any], seeds: Sequence[Symbol], arguments: Sequence[Symbol], is_chosen: bool
+) -> tuple[Any, ...]:
+    if is_chosen or len(results) > 1 or any(symbol.made in WHOLES for symbol in order(results)):
         # What the gradient of a function does not choose gets nothing of any seed.
-        return _gradients(results, seeds, arguments)
+        return _gradients(results, seeds, arguments, is_chosen)
     # The seed comes last: a small slope keeps a large product finite.
     return tuple([_times(seeds[0], slope) for slope in _slopes(results, arguments)])
 
@@ -110,11 +115,13 @@ def _slopes(results: Sequence[Any], arguments: Sequence[Symbol]) -> tuple[Any, .
     return _gradients(results, [1.0], arguments)
 
 
-def _gradients(results: Sequence[Any], seeds: Sequence[Any], arguments: Sequence[Symbol]) -> tuple[Any, ...]:
+def _gradients(
+    results: Sequence[Any], seeds: Sequence[Any], arguments: Sequence[Symbol], is_chosen: bool = False
+) -> tuple[Any, ...]:
     """The derivatives of the sum of the results, each times its seed, with respect to each argument."""
     adjoint: dict[int, Any] = {}
     #: Symbols of which a function that chooses may take nothing: then their slopes, though infinite, are for nothing.
-    chosen: set[int] = set()
+    chosen = set(map(id, results)) if is_chosen else set()
 
     def add(part: Any, more: Any) -> None:
         if isinstance(part, Symbol) and not _is(more, 0.0):
