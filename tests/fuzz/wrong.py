@@ -132,16 +132,19 @@ def on_host(case, call, name):
     return np.array(numbacc.asnumpy(call.arguments[name].value)) if call.place.is_device and others else None
 
 
+#: Without a GPU one of NumPy's numbers is an array of rank 0, which may fit.
+NUMPYS = Mutation(lambda case, call, name: np.float32(3), certain=False, host=True)
 NO_ARRAYS = values(
-    None, "x", b"x", 3, 3.5, 1j, [1.0, 2.0], [1.0, 2.0, 3.0], [[1.0]], (), {}, {1.0}, object(), range(3), np.float32(3),
-    np.ndarray, lambda: None, memoryview(b"abc"), Raises(KeyError("x")), Raises(RuntimeError("x")),
+    None, "x", b"x", 3, 3.5, 1j, [1.0, 2.0], [1.0, 2.0, 3.0], [[1.0]], (), {}, {1.0}, object(), range(3), np.ndarray,
+    lambda: None, memoryview(b"abc"), Raises(KeyError("x")), Raises(RuntimeError("x")),
     Raises(ValueError("x")), Interface(data=None), Interface(typestr="x"), Interface(shape=(-1, 2)),
     Interface(version="a"), Interface(shape=None),
 )  # fmt: skip
+NO_ARRAYS.append(NUMPYS)
 #: Where a number may stand.
 NO_OPERANDS = [m for m in NO_ARRAYS if type(m.make(None, None, None)) not in (int, float, complex, np.float32)]
 #: Where one stands alone the message is that there is no array.
-NUMBERS_ALONE = [m._replace(named=False) for m in values(3, 3.5, 1j, np.float32(3))]
+NUMBERS_ALONE = [m._replace(named=False) for m in values(3, 3.5, 1j)]
 NO_LISTS = values("x", b"x", 3, 3.5, object(), {1.0}, {}, lambda: None, range(3), None)
 HOST_DTYPES = [
     like(lambda case, a, d=d: np.zeros(a.shape, d), host=True)
