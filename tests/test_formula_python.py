@@ -108,7 +108,7 @@ REFUSED = [
     (lambda x, y: math.isclose(x, y), "tolerance"), (lambda x, y: math.frexp(x)[0], "math.log2"), (lambda x, y: math.ldexp(x, 2), "2.0 ** n"),
     (lambda x, y: math.factorial(x), "math.gamma"), (lambda x, y: math.comb(x, 2), "math.comb"), (lambda x, y: math.log(x, y, 2.0), "3 numbers"),
     (lambda x, y: np.sum(x), "numpy.sum"), (lambda x, y: np.heaviside(x, y), "numpy.heaviside"), (lambda x, y: np.exp(x, where=y > 0), "where="),
-    (lambda x, y: np.array([x, y]), "ndarray"), (lambda x, y: x + None, "NoneType"), (lambda x, y: setattr(x, "a", 1), "'a'"),
+    (lambda x, y: ew.exp(x, out=y), "with out="), (lambda x, y: np.array([x, y]), "ndarray"), (lambda x, y: x + None, "NoneType"), (lambda x, y: setattr(x, "a", 1), "'a'"),
 ]  # fmt: skip
 
 

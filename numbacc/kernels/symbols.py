@@ -328,7 +328,8 @@ def _noting(function: Any, trace: Trace) -> Callable[..., Any]:
             return copied(noted, lambda each: each if each is noted else _of_symbols(each, trace))(*parts)
         name = f"{function.__module__}.{function.__name__}"
         fits = len(parts) == count and not more
-        of = "" if fits or count is None else f" of {len(parts) + len(more)} numbers"
+        of = "" if fits or count is None else f" of {len(parts)} numbers"
+        of = f" with {next(iter(more))}=" if more else of
         if any(map(is_derived, parts)) and not (fits and has_rule) and count is not None:
             raise Refused(f"no derivative of {name}{of} is known")
         if not fits:
