@@ -63,7 +63,7 @@ def _called(what: str, function: Callable[..., Any] | None, arguments: tuple[Any
         # Asked only now, as the answer takes longer than the call.
         if protocols.fits(function, arguments, options):
             raise
-    raise refusal(f"{what} with these arguments")
+    raise refusal(f"{what} with {protocols.unknown(function, options)}")
 
 
 class Operators:
@@ -230,10 +230,14 @@ def _add_operators() -> None:
         setattr(Operators, f"__{name}__", lambda self, computed=computed: _function(computed)(self))
     for name in protocols.METHODS:
 
-        def method(self: Any, axis: Any = None, *, name: str = name, **options: Any) -> Any:
-            return _function(name)(self, axis=axis, **options)
+        def method(self: Any, *arguments: Any, name: str = name, **options: Any) -> Any:
+            if arguments or options:
+                return _computed(name, name, (self,), protocols.of_method(name, arguments, options))
+            return _function(name)(self)
 
-        method.__name__, method.__doc__ = name, f"As `numbacc.elementwise.{name}` of this array."
+        order = ", ".join(protocols.METHODS[name])
+        method.__name__ = name
+        method.__doc__ = f"As `numbacc.elementwise.{name}` of this array; {order} in NumPy's order, too."
         setattr(Operators, name, method)
 
 

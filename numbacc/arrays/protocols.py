@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ..base.dtypes import info
 from ..base.layout import axes_of, normalize_axis
-from ..errors import ShapeError
+from ..errors import DTypeError, OptionError, ShapeError, shown
 
 #: Operator -> what computes it; with reflected and in-place forms.
 OPERATORS = {
@@ -24,8 +25,17 @@ COMPARISONS = {
 UNARY = {
     "neg": "negative", "abs": "abs", "invert": "bitwise_not", "trunc": "trunc", "floor": "floor", "ceil": "ceil",
 }  # fmt: skip
-#: Methods of arrays that are functions of them.
-METHODS = ("sum", "mean", "var", "std", "prod", "max", "min", "argmax", "argmin", "any", "all", "cumsum", "cumprod")
+#: Methods of arrays that are functions of them -> the arguments that NumPy's methods take by their place.
+METHODS = {
+    **dict.fromkeys(("sum", "prod"), ("axis", "dtype", "out", "keepdims", "initial", "where")),
+    **dict.fromkeys(("max", "min"), ("axis", "out", "keepdims", "initial", "where")),
+    **dict.fromkeys(("var", "std"), ("axis", "dtype", "out", "ddof", "keepdims")),
+    **dict.fromkeys(("argmax", "argmin"), ("axis", "out")),
+    **dict.fromkeys(("any", "all"), ("axis", "out", "keepdims")),
+    "mean": ("axis", "dtype", "out", "keepdims"), **dict.fromkeys(("cumsum", "cumprod"), ("axis", "dtype", "out")),
+}  # fmt: skip
+#: What sums and products start from anyway.
+_STARTS = {"sum": 0, "prod": 1}
 
 #: What numbacc calls NumPy's ufuncs where the names differ.
 _UFUNCS = {
@@ -52,11 +62,10 @@ _NAMES = {"ddof": "correction", "a": "x", "m": "x", "arr": "x", "val": "x", "z":
 _IDLE = {
     "decimals": 0, "initial": np._NoValue, "keepdims": np._NoValue, "where": (True, np._NoValue), "order": "K",
     "subok": (True, False), "casting": "same_kind", "dtype": None, "deg": False, "mean": np._NoValue,
-    "min": np._NoValue, "max": np._NoValue, "signature": None, "correction": np._NoValue,
+    "min": np._NoValue, "max": np._NoValue, "signature": None, "correction": np._NoValue, "mode": "raise",
 }  # fmt: skip
-
-#: Function of NumPy's whose last argument is an option in numbacc -> its name.
-_BY_PLACE = {"take": "axis", "take_along_axis": "axis", "tril": "k", "triu": "k"}
+#: Of the functions here those that take more than one argument by its place.
+_BY_PLACE = {"where": 3, "take": 2, "take_along_axis": 2}
 
 #: The answer of what is no question of attributes.
 UNKNOWN = object()
@@ -74,7 +83,7 @@ def of_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dic
     if method == "reduce":
         name = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min"}.get(ufunc.__name__)
         name = {"logical_or": "any", "logical_and": "all"}.get(ufunc.__name__, name)
-        return name, inputs, _plain({"axis": 0} | options)
+        return name, inputs, _own(name, {"axis": 0} | options)
     if method == "accumulate":
         return {"add": "cumsum", "multiply": "cumprod"}.get(ufunc.__name__), inputs, _plain({"axis": 0} | options)
     if method != "__call__" or ufunc.__name__ in _OTHERS or ufunc.nout != 1:
@@ -91,16 +100,35 @@ def of_function(function: Any, arguments: tuple[Any, ...], options: dict[str, An
         return _norm(*arguments, **options) if fits(_norm, arguments, options) else (None, arguments, options)
     if function is np.where and len(arguments) != 3:
         name = None  # the indices of what is not 0: their number is only known on the GPU
-    given = {_NAMES.get(key, key): value for key, value in options.items()}
-    if function in (np.round, np.around) and len(arguments) > 1:
-        arguments, given = arguments[:1], {"decimals": arguments[1], **given}
-    if name in _BY_PLACE and len(arguments) > 2 - (name in ("tril", "triu")):
-        *arguments, given[_BY_PLACE[name]] = arguments  # type: ignore[assignment]
-        arguments = tuple(arguments)
-    if name in METHODS and len(arguments) == 2:
-        given = {"axis": arguments[1], **given}
-        arguments = arguments[:1]
-    return name, arguments, _plain(given)
+    count = _BY_PLACE.get(str(name), 1)
+    if name is None or len(arguments) <= count:
+        return name, arguments, _own(name, options)
+    # What NumPy takes by its place is an option here, in whichever order.
+    named = dict(zip(_parameters(function)[count:], arguments[count:], strict=False))
+    return name, arguments[:count], _own(name, {**named, **options})
+
+
+def of_method(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a key of `METHODS` that is called with these arguments behind the array.
+
+    Raises:
+        DTypeError: there are more than NumPy's method takes, or one is given twice.
+    """
+    names = METHODS[name]
+    named = dict(zip(names, arguments, strict=False))
+    twice = [key for key in named if key in options]
+    if twice or len(arguments) > len(names):
+        wrong = f"{twice[0]} is given twice" if twice else "too many arguments"
+        raise DTypeError(f"{name}({', '.join(names)}): {wrong}")
+    return _own(name, {**named, **options})
+
+
+@lru_cache(maxsize=256)
+def _parameters(function: Any) -> tuple[str, ...]:
+    """The names of what a function of NumPy's takes by its place."""
+    return tuple(
+        each.name for each in inspect.signature(function).parameters.values() if each.kind is not each.KEYWORD_ONLY
+    )
 
 
 def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: Any = False) -> Found:
@@ -113,12 +141,33 @@ def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: Any = False) -> F
     return "norm", (x,), _plain({"ord": ord, "axis": axis, "keepdims": keepdims})
 
 
+def _own(name: str | None, options: dict[str, Any]) -> dict[str, Any]:
+    """Options of NumPy's as the function of this name has them.
+
+    Raises:
+        OptionError: `ddof` and `correction`, which are one.
+    """
+    plain = _plain(options)
+    if "ddof" in plain and "correction" in plain:
+        if plain["ddof"] != 0:
+            raise OptionError(
+                f"ddof={shown(plain['ddof'])} and correction={shown(plain['correction'])} say the same; pass one"
+            )
+        del plain["ddof"]
+    start = plain.get("initial")
+    if name in _STARTS and isinstance(start, (int, float)) and start == _STARTS[name]:
+        del plain["initial"]
+    return {_NAMES.get(key, key): value for key, value in plain.items()}
+
+
 def _plain(options: dict[str, Any]) -> dict[str, Any]:
     """Options without those that say what is so anyway; a tuple of one result as itself."""
     found = {}
     for key, value in options.items():
         idle = _IDLE.get(key, UNKNOWN)
         if any(value is each for each in (idle if isinstance(idle, tuple) else (idle,))):
+            continue
+        if type(idle) is str and type(value) is str and value == idle:
             continue
         found[key] = value[0] if key == "out" and isinstance(value, tuple) and len(value) == 1 else value
     return {key: value for key, value in found.items() if not (key == "out" and value is None)}
@@ -199,3 +248,18 @@ def fits(function: Callable[..., Any], arguments: Any, options: dict[str, Any]) 
     except TypeError:
         return False
     return True
+
+
+def unknown(function: Callable[..., Any], options: dict[str, Any]) -> str:
+    """Which arguments a function does not take, in words, with what is there instead."""
+    known = inspect.signature(function).parameters
+    names = [key for key in options if key not in known]
+    hints = "".join(_INSTEAD.get(key, "") for key in names)
+    return f"{', '.join(f'{key}=' for key in names) or 'these arguments'}{hints}"
+
+
+#: Option that reductions have not -> what to do.
+_INSTEAD = {
+    "where": " (numbacc.elementwise.where(mask, x, 0) leaves the others out of a sum)",
+    "initial": " (numbacc.elementwise.add or maximum of the result and a number)",
+}

@@ -36,7 +36,7 @@ def run(name: str, x: Any, axis: Any, keepdims: Any, option: Any, out: Any, stre
     Args:
         name: a key of `reference.reductions.FUNCTIONS`.
         x, axis, keepdims, out, stream: as the function's docstring says.
-        option: `dtype_of`, `correction_of` or `order_of` what it says of others; None where there is nothing to say.
+        option: `dtype_of`, `spread_of` or `order_of` what it says of others; None where there is nothing to say.
     """
     is_usual = type(keepdims) is bool and (axis is None or type(axis) is int)
     return _CALLS.run(name, x, (axis, keepdims, option), is_usual, out, stream)
@@ -70,6 +70,12 @@ def correction_of(value: Any) -> float:
     if not math.isfinite(value):
         raise OptionError(f"correction={shown(value)} is not finite")
     return float(value)
+
+
+def spread_of(correction: Any, dtype: Any) -> Any:
+    """The options of variances in one form: `correction`, or a pair of it and a dtype that is asked for."""
+    number = correction_of(correction)
+    return number if dtype is None else (number, dtype_of(dtype))
 
 
 def order_of(value: Any) -> float:
@@ -117,6 +123,8 @@ def types_of(name: str, row: DTypeInfo, asked: Any, own: str = "x") -> tuple[np.
     if name in ("max", "min"):
         return row.numpy, str(row.compute)
     if kind == "complex" and name in _REAL:
+        if asked is not None:
+            raise DTypeError(f"dtype={shown(asked)}: {own} is complex, its {name} real; convert {own}, leave dtype out")
         return np.dtype(real_of(str(row.compute))), str(row.compute)
     if asked is None:
         asked = row.numpy
@@ -126,7 +134,9 @@ def types_of(name: str, row: DTypeInfo, asked: Any, own: str = "x") -> tuple[np.
             wide = "float64" if kind in ("bool", "integer") else None
         asked = row.numpy if wide is None else np.dtype(wide)
     wanted = info(asked, "dtype")
-    known = ("float", "complex") if name == "mean" else ("float", "complex", "integer")
+    known = {"mean": ("float", "complex"), "var": ("float",), "std": ("float",)}.get(
+        name, ("float", "complex", "integer")
+    )
     if wanted.compute is None or _kind(wanted) not in known:
         raise DTypeError(
             f"dtype={wanted.name} is none that {name} has results of: use one of {', '.join(known)} dtypes"
@@ -177,7 +187,9 @@ def written(number: int, out: Layout, axes: tuple[int, ...], keepdims: bool) -> 
 def _formula(name: str, x: DTypeInfo, compute: str, option: Any) -> str:
     """The name of the formula."""
     name = _NORMS.get(option, "norm_p") if name == "norm" else name
-    if name in ("var", "std", "mean_std", "logsumexp") and x.is_float and x.itemsize == 2:
+    # What is asked for in float64 is not to be rough.
+    is_narrow = x.is_float and x.itemsize == 2 and compute == "float32"
+    if name in ("var", "std", "mean_std", "logsumexp") and is_narrow:
         return f"{name}_narrow"
     if x.name == "bool" and name in ("max", "min"):
         return "any" if name == "max" else "all"
@@ -192,8 +204,10 @@ def _plan(
     if x.ndim > MAX_RANK:
         raise ShapeError(f"x has rank {x.ndim} (shape {x.shape}); ranks 0 to {MAX_RANK} are supported")
     row = info(x.dtype, "x")
-    takes_dtype = name in ("sum", "prod", "mean")
-    dtype, compute = types_of(name, row, option if takes_dtype else None)
+    asked = option if name in ("sum", "prod", "mean") else None
+    if name in ("var", "std") and type(option) is tuple:
+        option, asked = option
+    dtype, compute = types_of(name, row, asked)
     if name in _INDICES and axis is not None and type(axis) is not int and len(axis) != 1:
         raise ShapeError(f"axis={axis} are several axes; {name} takes one, or None for all")
     axes = axes_in(axis, x.ndim, "x")

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..arrays.operands import Array
 from ..plan.folds import FoldPlan
-from .reducing import correction_of, dtype_of, find, order_of, run
+from .reducing import dtype_of, find, order_of, run, spread_of
 
 
 def sum(
@@ -181,6 +181,7 @@ def var(
     x: Any,
     *,
     axis: int | Sequence[int] | None = None,
+    dtype: Any = None,
     correction: float = 0,
     keepdims: bool = False,
     out: Any = None,
@@ -193,6 +194,8 @@ def var(
             any strides.
         axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
         keepdims: True if these axes stay, with length 1.
+        dtype: the result's dtype, which is also computed in, but float32 for 16-bit floats. By default x's; of bool and
+            integers float64. Not of complex numbers.
         correction: what is subtracted from n: 0 for the variance of these numbers, 1 for an estimate of that of a
             larger set that they were drawn from.
         out: array for the result, of its shape, dtype and device; it shares no memory with x.
@@ -215,13 +218,14 @@ def var(
         >>> elementwise.var(np.array([[1.0, 2.0], [3.0, 4.0]]), correction=1, axis=1)
         array([0.5, 0.5])
     """
-    return run("var", x, axis, keepdims, correction_of(correction), out, stream)
+    return run("var", x, axis, keepdims, spread_of(correction, dtype), out, stream)
 
 
 def var_plan(
     x: Any,
     *,
     axis: int | Sequence[int] | None = None,
+    dtype: Any = None,
     correction: float = 0,
     keepdims: bool = False,
     out: Any = None,
@@ -233,13 +237,14 @@ def var_plan(
         >>> elementwise.var_plan(x, axis=0)(x)
         array([1., 1.])
     """
-    return find("var", x, axis, keepdims, correction_of(correction), out)
+    return find("var", x, axis, keepdims, spread_of(correction, dtype), out)
 
 
 def std(
     x: Any,
     *,
     axis: int | Sequence[int] | None = None,
+    dtype: Any = None,
     correction: float = 0,
     keepdims: bool = False,
     out: Any = None,
@@ -252,6 +257,8 @@ def std(
             any strides.
         axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
         keepdims: True if these axes stay, with length 1.
+        dtype: the result's dtype, which is also computed in, but float32 for 16-bit floats. By default x's; of bool and
+            integers float64. Not of complex numbers.
         correction: what is subtracted from n: 0 for the deviation of these numbers, 1 for an estimate of that of a
             larger set that they were drawn from.
         out: array for the result, of its shape, dtype and device; it shares no memory with x.
@@ -271,13 +278,14 @@ def std(
         >>> elementwise.std(np.array([[1.0, 2.0], [3.0, 6.0]]))
         array(1.87082869)
     """
-    return run("std", x, axis, keepdims, correction_of(correction), out, stream)
+    return run("std", x, axis, keepdims, spread_of(correction, dtype), out, stream)
 
 
 def std_plan(
     x: Any,
     *,
     axis: int | Sequence[int] | None = None,
+    dtype: Any = None,
     correction: float = 0,
     keepdims: bool = False,
     out: Any = None,
@@ -289,7 +297,7 @@ def std_plan(
         >>> elementwise.std_plan(x, axis=0)(x)
         array([1., 2.])
     """
-    return find("std", x, axis, keepdims, correction_of(correction), out)
+    return find("std", x, axis, keepdims, spread_of(correction, dtype), out)
 
 
 def norm(
