@@ -2,10 +2,13 @@
 
 from typing import Any
 
+from numpy import exceptions
+
 from numbacc_bindings.errors import Error, LibraryError
 
 __all__ = [
     "ArgumentsError",
+    "AxisError",
     "CacheWarning",
     "DTypeError",
     "DeviceError",
@@ -31,7 +34,11 @@ class ShapeError(Error, ValueError):
 
 
 class IndexRangeError(ShapeError, IndexError):
-    """An index lies outside of an array, or there are more than it has axes; or it has no such axis."""
+    """An index lies outside of an array, or there are more than it has axes."""
+
+
+class AxisError(ShapeError, exceptions.AxisError):
+    """An array has no such axis: NumPy's error, and so an IndexError, too."""
 
 
 class LayoutError(Error, ValueError):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from ..errors import DeviceError, IndexRangeError, LayoutError, ShapeError, shown
+from ..errors import AxisError, DeviceError, LayoutError, ShapeError, shown
 
 #: The device of a NumPy array. GPUs are 0, 1, ...
 CPU = -1
@@ -202,16 +202,15 @@ def normalize_axis(axis: Any, ndim: int, argument: str, name: str = "axis") -> i
     """`axis`, which the caller calls `name`, as a number in [0, ndim).
 
     Raises:
-        ShapeError: `axis` is no integer; IndexRangeError, which is one: it is out of range.
+        ShapeError: `axis` is no integer; AxisError, which is one: it is out of range.
     """
     try:
         number = operator.index(axis)
     except (TypeError, ShapeError):  # the latter of an array on a GPU
         raise ShapeError(f"{name}={shown(axis)} is not an integer") from None
     if not -ndim <= number < ndim:
-        raise IndexRangeError(
-            f"{name}={shown(number)} is out of range for {argument} of rank {ndim}: use {-ndim} to {ndim - 1}"
-        )
+        known = f"use {-ndim} to {ndim - 1}" if ndim else "it has no axes"
+        raise AxisError(f"{name}={shown(number)} is out of range for {argument} of rank {ndim}: {known}")
     return int(number % ndim)
 
 
