@@ -32,7 +32,7 @@ from .arrays.creation import (
     scratch_limit,
     zeros,
 )
-from .arrays.operators import computing as _computing
+from .arrays.lookup import computing as _computing
 from .base.dispatch import has_gpu
 from .device.graphs import Graph, graph
 from .device.streams import Stream, current_stream, stream

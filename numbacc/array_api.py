@@ -27,7 +27,7 @@ from .base import dtypes as _dtypes
 from .base.checks import integer as _whole
 from .base.layout import axes_of, normalize_axis
 from .elementwise.choosing import clamp as _clamp
-from .errors import DTypeError, IndexRangeError, LayoutError, OptionError, ShapeError, UnsupportedError
+from .errors import AxisError, DTypeError, LayoutError, OptionError, ShapeError, UnsupportedError
 from .gemm import matmul as _matmul
 
 __array_api_version__ = "2024.12"
@@ -293,8 +293,8 @@ def squeeze(x: Any, /, axis: Any) -> Any:
     return x.squeeze(axis)
 
 
-def expand_dims(x: Any, /, *, axis: int = 0) -> Any:
-    """A view with a new axis."""
+def expand_dims(x: Any, /, axis: int | Sequence[int] = 0) -> Any:
+    """A view with a new axis, or several."""
     return _views.expanded(x, axis)
 
 
@@ -358,7 +358,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """The sum of the products of x1's elements, conjugated, with x2's along an axis counted from the end."""
     least = _least(x1.ndim, x2.ndim)
     if not -least <= axis <= -1:
-        raise IndexRangeError(f"axis={axis} is out of range: use {-least} to -1")
+        raise AxisError(f"axis={axis} is out of range: use {-least} to -1")
     if x1.shape[axis] != x2.shape[axis]:
         raise ShapeError(f"x1 and x2 have {x1.shape[axis]} and {x2.shape[axis]} elements along axis {axis}")
     products = _own.multiply(_own.conj(x1), x2)

@@ -17,8 +17,10 @@ from . import array_api as xp
 from . import elementwise as ew
 from . import fft
 from .arrays import creation
+from .base.checks import integer as _whole
 from .base.layout import normalize_axis
-from .errors import DTypeError, ShapeError
+from .errors import DTypeError, IndexRangeError, OptionError, ShapeError, shown
+from .numpy_ufuncs import UFUNCS
 
 # ---------------------------------------------------------------- making arrays
 
@@ -42,8 +44,10 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None) -> Any:
 # ---------------------------------------------------------------- products
 
 
-def dot(a: Any, b: Any) -> Any:
+def dot(a: Any, b: Any, out: Any = None) -> Any:
     """Of vectors and matrices as `matmul`; of more axes over the last of a and the last but one of b."""
+    if out is not None:
+        raise OptionError("out= of dot: numbacc.gemm.matmul has one")
     if not (_rank(a) and _rank(b)):
         return ew.multiply(a, b)
     return xp.matmul(a, b) if max(a.ndim, b.ndim) <= 2 else xp.tensordot(a, b, axes=((-1,), (-min(b.ndim, 2),)))
@@ -65,6 +69,30 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     if not isinstance(axes, int):
         axes = tuple((each,) if isinstance(each, int) else tuple(each) for each in axes)
     return xp.tensordot(a, b, axes=axes)
+
+
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    """Along an axis of the first, and the one as far from the end of the second."""
+    return xp.vecdot(x1, x2, axis=axis if axis < 0 else normalize_axis(axis, x1.ndim, "x1") - x1.ndim)
+
+
+def matvec(x1: Any, x2: Any, /) -> Any:
+    return xp.matmul(x1, x2[..., None])[..., 0]
+
+
+def vecmat(x1: Any, x2: Any, /) -> Any:
+    return xp.matmul(ew.conj(x1)[..., None, :] if x1.dtype.kind == "c" else x1[..., None, :], x2)[..., 0, :]
+
+
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+    return ew.norm(x, axis=axis, keepdims=keepdims, ord=ord)
+
+
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+    """Of the order "fro", which is a vector's; others need what is not here."""
+    if ord != "fro":
+        raise OptionError(f'ord={shown(ord)} is not supported: of matrices only "fro"')
+    return ew.norm(x, axis=(-2, -1), keepdims=keepdims)
 
 
 def _rank(x: Any) -> int:
@@ -171,7 +199,62 @@ def meshgrid(*xi: Any, indexing: str = "xy") -> tuple[Any, ...]:
     return tuple(xp.meshgrid(*xi, indexing=indexing))
 
 
+def append(arr: Any, values: Any, axis: Any = None) -> Any:
+    """Without axis of both as if they were flat."""
+    if axis is None:
+        return ew.concatenate([xp.reshape(each, (-1,)) for each in (arr, values)], 0)
+    return ew.concatenate([arr, values], axis)
+
+
+def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    return split(ary, indices_or_sections, 2)
+
+
+def diag(v: Any, k: int = 0) -> Any:
+    """A matrix's diagonal, as a view; of a vector the matrix that has it there."""
+    if v.ndim == 2:
+        return v.diagonal(k)
+    if v.ndim != 1:
+        raise ShapeError(f"v has rank {v.ndim} (shape {v.shape}); diag takes 1 or 2")
+    found = creation.zeros((v.size + abs(k),) * 2, v.dtype, device=f"cuda:{v.device}")
+    found.diagonal(k)[...] = v
+    return found
+
+
+def take(a: Any, indices: Any, axis: Any = None, out: Any = None) -> Any:
+    """By an array of indices on the GPU as `elementwise.take`; by a number or a list of the host's, which are checked.
+
+    Raises:
+        IndexRangeError: one of the host's is out of range. As `elementwise.take` besides.
+    """
+    if not isinstance(indices, (int, np.integer, list, tuple)):
+        return ew.take(a, indices, axis=axis, out=out)
+    flat, where = (xp.reshape(a, (-1,)), 0) if axis is None else (a, normalize_axis(axis, a.ndim, "a"))
+    places, length = np.asarray(indices), flat.shape[where]
+    if places.dtype.kind not in "iu":
+        raise DTypeError(f"indices={shown(indices)} are no integers")
+    if places.size and not (-length <= places.min() and places.max() < length):
+        raise IndexRangeError(f"indices={shown(indices)} are out of range for {length} elements along axis={axis}")
+    if not places.ndim:
+        return ew.copy(flat[(*(slice(None),) * where, int(places), ...)], out=out)
+    device = f"cuda:{a.device}"
+    return ew.take(flat, creation.asarray(places.astype(np.int64), device=device), axis=where, out=out)
+
+
 # ---------------------------------------------------------------- numbers
+
+
+def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
+    """As NumPy does it: times a power of ten, to whole numbers, and back."""
+    places = _whole(decimals, "decimals")
+    whole = a.dtype.kind in "iub"
+    if not places or (whole and places > 0):
+        return ew.round(a, out=out)
+    if whole:
+        raise DTypeError(f"a has dtype {a.dtype} and decimals={places}: only floats are rounded to tens")
+    there, back = (ew.multiply, ew.divide) if places > 0 else (ew.divide, ew.multiply)
+    factor = 10.0 ** abs(places)
+    return back(ew.round(there(a, factor)), factor, out=out)
 
 
 def diff(a: Any, n: int = 1, axis: int = -1) -> Any:
@@ -215,12 +298,41 @@ def isclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan:
     return ew.logical_or(found, ew.logical_and(ew.isnan(a), ew.isnan(b))) if equal_nan else found
 
 
+def isposinf(x: Any, out: Any = None) -> Any:
+    return ew.equal(x, math.inf, out=out)
+
+
+def isneginf(x: Any, out: Any = None) -> Any:
+    return ew.equal(x, -math.inf, out=out)
+
+
+def iscomplex(x: Any) -> Any:
+    return ew.not_equal(ew.imag(x), 0) if x.dtype.kind == "c" else xp.zeros_like(x, dtype=bool)
+
+
+def isreal(x: Any) -> Any:
+    return ew.equal(ew.imag(x), 0) if x.dtype.kind == "c" else xp.ones_like(x, dtype=bool)
+
+
+def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
+    """Written where `where` is True."""
+    ew.fill(dst, src, where=None if where is True else where)
+
+
 def allclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
     return bool(ew.all(isclose(a, b, rtol, atol, equal_nan)))
 
 
 def array_equal(a1: Any, a2: Any) -> bool:
     return np.shape(a1) == np.shape(a2) and bool(ew.all(ew.equal(a1, a2)))
+
+
+def array_equiv(a1: Any, a2: Any) -> bool:
+    try:
+        np.broadcast_shapes(np.shape(a1), np.shape(a2))
+    except ValueError:
+        return False
+    return bool(ew.all(ew.equal(a1, a2)))
 
 
 #: NumPy's function -> what computes it.
@@ -230,7 +342,8 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
         for each in (
             zeros_like, ones_like, empty_like, full_like, dot, inner, outer, vdot, tensordot, flip, rot90, roll, tile,
             repeat, vstack, hstack, dstack, column_stack, array_split, split, hsplit, broadcast_arrays, meshgrid, diff,
-            count_nonzero, ptp, average, nan_to_num, isclose, allclose, array_equal,
+            count_nonzero, ptp, average, nan_to_num, isclose, allclose, array_equal, array_equiv, append, dsplit, diag,
+            take, round, isposinf, isneginf, iscomplex, isreal, copyto,
         )
     },
     np.atleast_1d: _of_rank_1, np.atleast_2d: _of_rank_2, np.atleast_3d: _of_rank_3,
@@ -240,7 +353,10 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.unstack: xp.unstack, np.cumulative_sum: xp.cumulative_sum, np.cumulative_prod: xp.cumulative_prod,
     np.linalg.matmul: xp.matmul, np.linalg.outer: lambda x1, x2, /: outer(x1, x2),
     np.linalg.tensordot: lambda x1, x2, /, *, axes=2: tensordot(x1, x2, axes),
-    np.linalg.vecdot: xp.vecdot,
+    np.linalg.vecdot: xp.vecdot, np.linalg.vector_norm: vector_norm, np.linalg.matrix_norm: matrix_norm,
+    np.around: round, np.fix: lambda x, out=None: ew.trunc(x, out=out),
+    np.vecdot: vecdot, **{getattr(np, f.__name__): f for f in (matvec, vecmat) if hasattr(np, f.__name__)},
+    **UFUNCS,
     np.linalg.matrix_transpose: xp.matrix_transpose,
     **{
         getattr(np.fft, name): getattr(fft, name)

@@ -30,7 +30,7 @@ FLOORS = (
     {"attention"},
     {"tracing"},
     {"__init__"},
-    {"array_api"},
+    {"array_api", "numpy_ufuncs"},
     {"numpy_functions"},
     {"bench", "check", "compiling", "info", "notebook_copies"},
     {"demo"},

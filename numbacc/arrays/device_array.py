@@ -5,7 +5,6 @@ A user's own `@cuda.jit` kernel takes it as it takes Numba's own arrays.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,6 +30,7 @@ from ..errors import DTypeError, Error, LayoutError, ShapeError, UnsupportedErro
 from . import dlpack, tensors, values
 from .foreign import check_is_no_value
 from .interop import import_array, tensor_taker
+from .methods import Methods
 from .numba_array import NumbaArray, is_given
 from .operators import Operators
 
@@ -41,11 +41,11 @@ _PRINTED = 64
 _NUMBERS = (int, float, complex, np.number, np.bool_)
 
 
-class DeviceArray(Operators, NumbaArray):
+class DeviceArray(Operators, Methods, NumbaArray):
     """An array in GPU memory.
 
     Attributes:
-        shape, strides (bytes), dtype, ndim, size, nbytes: as in NumPy.
+        shape, strides (bytes), dtype, ndim, size, itemsize, nbytes: as in NumPy.
         device: the GPU's number.
 
     Views (basic indexing, `T`, `transpose`, `reshape`, `view`, `broadcast_to`) share memory and queue nothing.
@@ -67,6 +67,7 @@ class DeviceArray(Operators, NumbaArray):
     dtype = property(lambda self: self._numbacc_layout.dtype)
     ndim = property(lambda self: self._numbacc_layout.ndim)
     size = property(lambda self: self._numbacc_layout.size)
+    itemsize = property(lambda self: self._numbacc_layout.itemsize)
     nbytes = property(lambda self: self._numbacc_layout.nbytes)
     device = property(lambda self: self._numbacc_layout.device)
 
@@ -186,13 +187,13 @@ class DeviceArray(Operators, NumbaArray):
         lengths = lengths_of(shape, self.dtype.itemsize)
         return self._seen(views.broadcast(self._numbacc_layout, lengths))
 
-    def view(self, dtype: Any) -> DeviceArray:
-        """The same bytes as another dtype of the same size.
+    def view(self, dtype: Any = None) -> DeviceArray:
+        """The same bytes, as another dtype of the same size if one is given.
 
         Raises:
             DTypeError: the sizes differ.
         """
-        found = dtypes.dtype(dtype)
+        found = self.dtype if dtype is None else dtypes.dtype(dtype)
         if found.itemsize != self.dtype.itemsize:
             raise DTypeError(f"cannot view {self.dtype} as {found}: their sizes differ")
         own = self._numbacc_layout
@@ -346,12 +347,6 @@ class DeviceArray(Operators, NumbaArray):
 
     def __iter__(self) -> Any:
         return (self[k] for k in range(len(self)))
-
-    def item(self) -> Any:
-        """The value of an array of one element, as a Python number. This blocks."""
-        if math.prod(self.shape) != 1:
-            raise ShapeError(f"item() takes an array of one element; this has shape {self.shape}")
-        return self._copy_to_host(None, self._usual_stream(), "item()").item()
 
 
 def _empty(made: Layout, handle: int) -> DeviceArray:

@@ -52,7 +52,8 @@ class NumbaArray(_numba.DeviceNDArray):  # type: ignore[misc]
         # hand the question on to NumPy's.
         if name == "__cuda_array_interface__":
             raise AttributeError(f"the CUDA array interface has no name for {self.dtype}; use DLPack (from_dlpack)")
-        raise AttributeError(f"a device array has no attribute {name!r}; numbacc.asnumpy(x) gives NumPy's", name=name)
+        theirs = f"numbacc.asnumpy(x).{name} is" if hasattr(np.ndarray, name) else "numbacc.asnumpy(x) gives"
+        raise AttributeError(f"a device array has no attribute {name!r}; {theirs} NumPy's", name=name)
 
     @property
     def stream(self) -> Any:

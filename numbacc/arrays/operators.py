@@ -1,69 +1,22 @@
 """Python's operators and NumPy's functions on device arrays: computed on the GPU, never by a copy to the host.
 
-Arrays know no functions: what computes is handed in by `numbacc` itself (`computing`), and found by name when it is
-first needed. What has no function is refused; what has one element is a number for `bool`, `int` and `float`.
+What computes is found by its name when it is first needed (`lookup`). What has no function is refused; what has one
+element is a number for `bool`, `int` and `float`.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, NoReturn
 
 import numpy as np
 
 from ..errors import DTypeError, OptionError, shown
 from . import protocols
+from .lookup import called, find, function, made_of_others, refusal
 
 #: What an operator takes beside an array; for others Python asks the other operand, and raises TypeError.
 _OPERANDS = (bool, int, float, complex, np.generic, np.ndarray)
-
-_look_up: list[Callable[[str], Any]] = []
-
-
-def computing(look_up: Callable[[str], Any]) -> None:
-    """Set what finds functions by their names: "add", "matmul", "sum"; None where there is none."""
-    _look_up[:] = [look_up]
-    _found.cache_clear()
-
-
-@lru_cache(maxsize=512)
-def _found(name: str) -> Callable[..., Any] | None:
-    return _look_up[0](name) if _look_up else None
-
-
-def _function(name: str) -> Callable[..., Any]:
-    found = _found(name)
-    if found is None:
-        raise refusal(name)
-    return found
-
-
-def refusal(what: str) -> DTypeError:
-    """The error for what is not computed on a GPU."""
-    return DTypeError(
-        f"{what} is not computed on device arrays, and nothing is copied to the host silently: "
-        "numbacc.asnumpy(x) copies; numbacc.elementwise, gemm, fft, gated and random compute on the GPU"
-    )
-
-
-def _computed(what: str, name: str | None, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """What NumPy calls `what`, computed by the function of that name."""
-    return _called(what, None if name is None else _found(name), arguments, options)
-
-
-def _called(what: str, function: Callable[..., Any] | None, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """A function's answer; refused where there is none, or with arguments that are NumPy's alone."""
-    if function is None:
-        raise refusal(what)
-    try:
-        return function(*arguments, **options)
-    except TypeError:
-        # Asked only now, as the answer takes longer than the call.
-        if protocols.fits(function, arguments, options):
-            raise
-    raise refusal(f"{what} with {protocols.unknown(function, options)}")
 
 
 class Operators:
@@ -81,7 +34,7 @@ class Operators:
         Raises:
             OptionError: another version is asked for.
         """
-        found: Any = _function("__array_namespace__")
+        found: Any = function("__array_namespace__")
         if api_version not in (None, found.__array_api_version__, "2023.12", "2022.12", "2021.12"):
             raise OptionError(f"api_version={shown(api_version)} is not {found.__array_api_version__} or an older one")
         return found
@@ -95,19 +48,20 @@ class Operators:
         # NumPy hands its own numbers over as arrays.
         inputs = tuple([each[()] if type(each) is np.ndarray and not each.ndim else each for each in inputs])
         if ufunc is np.divmod and method == "__call__" and not options:
-            return _function("floor_divide")(*inputs), _function("remainder")(*inputs)
-        return _computed(what, *protocols.of_ufunc(ufunc, method, inputs, options))
+            return function("floor_divide")(*inputs), function("remainder")(*inputs)
+        name, given, more = protocols.of_ufunc(ufunc, method, inputs, options)
+        found = None if name is None else find(name)
+        if found is None and method == "__call__":
+            found = made_of_others(ufunc)
+        return called(what, found, given, more)
 
-    def __array_function__(self, function: Any, types: Any, arguments: tuple[Any, ...], options: Any) -> Any:
+    def __array_function__(self, theirs: Any, types: Any, arguments: tuple[Any, ...], options: Any) -> Any:
         """NumPy's function of arrays: a device array, or an attribute."""
-        answer = protocols.answer(function, arguments, options)
+        answer = protocols.answer(theirs, arguments, options)
         if answer is not protocols.UNKNOWN:
             return answer
-        what, (name, given, more) = f"numpy.{function.__name__}", protocols.of_function(function, arguments, options)
-        if name is not None:
-            return _computed(what, name, given, more)
-        others: Any = _found("__numpy_functions__") or {}
-        return _called(what, others.get(function), arguments, options)
+        what, (name, given, more) = f"numpy.{theirs.__name__}", protocols.of_function(theirs, arguments, options)
+        return called(what, made_of_others(theirs) if name is None else find(name), given, more)
 
     def __contains__(self, value: Any) -> NoReturn:
         raise refusal("in")
@@ -139,58 +93,23 @@ class Operators:
         return super().__format__(spec)
 
     def __pos__(self) -> Any:
-        return _function("copy")(self)
+        return function("copy")(self)
 
     def __divmod__(self, other: Any) -> Any:
         if not _takes(other):
             return NotImplemented
-        return _function("floor_divide")(self, other), _function("remainder")(self, other)
+        return function("floor_divide")(self, other), function("remainder")(self, other)
 
     def __rdivmod__(self, other: Any) -> Any:
         if not _takes(other):
             return NotImplemented
-        return _function("floor_divide")(other, self), _function("remainder")(other, self)
+        return function("floor_divide")(other, self), function("remainder")(other, self)
 
     def __pow__(self, other: Any) -> Any:
         # As NumPy has it: a square is one product, a root one instruction.
         if type(other) in (int, float) and other in _POWERS and protocols.is_float(self):
-            return _function(_POWERS[other])(self)
-        return _function("pow")(self, other) if _takes(other) else NotImplemented
-
-    def __round__(self, digits: Any = None) -> Any:
-        if digits not in (None, 0):
-            raise OptionError(f"digits={shown(digits)} is not supported: only whole numbers are rounded to")
-        return _function("round")(self)
-
-    def astype(self, dtype: Any, *, copy: bool = True, stream: Any = None) -> Any:
-        """A copy in another dtype: see `numbacc.elementwise.astype`. With copy=False itself where it has that dtype."""
-        return _function("astype")(self, dtype, copy=copy, stream=stream)
-
-    def copy(self, *, stream: Any = None) -> Any:
-        """A gapless copy on the same GPU, in this memory order: see `numbacc.elementwise.copy`."""
-        return _function("copy")(self, stream=stream)
-
-    def clip(self, min: Any = None, max: Any = None, *, out: Any = None, stream: Any = None) -> Any:
-        """As `numbacc.elementwise.clamp`."""
-        return _function("clamp")(self, min, max, out=out, stream=stream)
-
-    def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
-        """As `numbacc.asarray(x, device=device)`: itself, or a copy by way of the host, a NumPy array for "cpu"."""
-        return _function("asarray")(self, device=device, stream=stream)
-
-    def conj(self, *, stream: Any = None) -> Any:
-        """As `numbacc.elementwise.conj`."""
-        return _function("conj")(self, stream=stream)
-
-    @property
-    def real(self) -> Any:
-        """As `numbacc.elementwise.real`: a copy."""
-        return _function("real")(self)
-
-    @property
-    def imag(self) -> Any:
-        """As `numbacc.elementwise.imag`: a copy."""
-        return _function("imag")(self)
+            return function(_POWERS[other])(self)
+        return function("pow")(self, other) if _takes(other) else NotImplemented
 
 
 _POWERS = {2: "square", 1: "copy", 0.5: "sqrt", -1: "reciprocal"}
@@ -201,17 +120,26 @@ def _takes(other: Any) -> bool:
     return isinstance(other, (Operators, *_OPERANDS)) or hasattr(other, "__dlpack__")
 
 
+_EQUALITY = ("equal", "not_equal")
+
+
+def _is_no_number(other: Any) -> bool:
+    """True for what no element equals: None, text, and objects that say nothing of equality themselves."""
+    says_nothing: Any = object.__eq__
+    return isinstance(other, (str, bytes)) or (type(other).__eq__ is says_nothing and not _takes(other))
+
+
 def _add_operators() -> None:
     for name, computed in protocols.OPERATORS.items():
 
         def forward(self: Any, other: Any, computed: str = computed) -> Any:
-            return _function(computed)(self, other) if _takes(other) else NotImplemented
+            return function(computed)(self, other) if _takes(other) else NotImplemented
 
         def reflected(self: Any, other: Any, computed: str = computed) -> Any:
-            return _function(computed)(other, self) if _takes(other) else NotImplemented
+            return function(computed)(other, self) if _takes(other) else NotImplemented
 
         def in_place(self: Any, other: Any, computed: str = computed) -> Any:
-            return _function(computed)(self, other, out=self) if _takes(other) else NotImplemented
+            return function(computed)(self, other, out=self) if _takes(other) else NotImplemented
 
         if name != "pow":
             setattr(Operators, f"__{name}__", forward)
@@ -223,22 +151,14 @@ def _add_operators() -> None:
             if isinstance(other, (list, tuple)):
                 kind = type(other).__name__
                 raise DTypeError(f"an array is compared with a {kind}; numbacc.asarray makes an array of it")
-            return _function(computed)(self, other) if _takes(other) else NotImplemented
+            if computed in _EQUALITY and _is_no_number(other):
+                namespace: Any = function("__array_namespace__")
+                return namespace.full_like(self, computed == "not_equal", dtype=np.bool_)
+            return function(computed)(self, other) if _takes(other) else NotImplemented
 
         setattr(Operators, f"__{name}__", compare)
     for name, computed in protocols.UNARY.items():
-        setattr(Operators, f"__{name}__", lambda self, computed=computed: _function(computed)(self))
-    for name in protocols.METHODS:
-
-        def method(self: Any, *arguments: Any, name: str = name, **options: Any) -> Any:
-            if arguments or options:
-                return _computed(name, name, (self,), protocols.of_method(name, arguments, options))
-            return _function(name)(self)
-
-        order = ", ".join(protocols.METHODS[name])
-        method.__name__ = name
-        method.__doc__ = f"As `numbacc.elementwise.{name}` of this array; {order} in NumPy's order, too."
-        setattr(Operators, name, method)
+        setattr(Operators, f"__{name}__", lambda self, computed=computed: function(computed)(self))
 
 
 _add_operators()

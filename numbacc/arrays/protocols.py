@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -50,22 +51,22 @@ _FLOATS_ONLY = ("fabs", "rint", "reciprocal")
 
 #: Of NumPy's functions of arrays those that are numbacc's -> its name.
 _FUNCTIONS: dict[Any, str] = {
-    np.where: "where", np.round: "round", np.around: "round", np.real: "real", np.imag: "imag", np.angle: "angle",
+    np.where: "where", np.real: "real", np.imag: "imag", np.angle: "angle",
     np.sum: "sum", np.mean: "mean", np.var: "var", np.std: "std", np.prod: "prod", np.max: "max", np.min: "min",
     np.amax: "max", np.amin: "min", np.argmax: "argmax", np.argmin: "argmin", np.any: "any", np.all: "all",
     np.copy: "copy", np.concatenate: "concatenate", np.stack: "stack", np.clip: "clamp", np.linalg.norm: "norm",
-    np.take: "take", np.take_along_axis: "take_along_axis", np.tril: "tril", np.triu: "triu",
+    np.take_along_axis: "take_along_axis", np.tril: "tril", np.triu: "triu",
     np.cumsum: "cumsum", np.cumprod: "cumprod",
 }  # fmt: skip
 #: Of their arguments those that numbacc calls otherwise, and those that it has not, with the values that mean nothing.
 _NAMES = {"ddof": "correction", "a": "x", "m": "x", "arr": "x", "val": "x", "z": "x", "a_min": "min", "a_max": "max"}
 _IDLE = {
-    "decimals": 0, "initial": np._NoValue, "keepdims": np._NoValue, "where": (True, np._NoValue), "order": "K",
+    "initial": np._NoValue, "keepdims": np._NoValue, "where": (True, np._NoValue), "order": "K",
     "subok": (True, False), "casting": "same_kind", "dtype": None, "deg": False, "mean": np._NoValue,
     "min": np._NoValue, "max": np._NoValue, "signature": None, "correction": np._NoValue, "mode": "raise",
 }  # fmt: skip
 #: Of the functions here those that take more than one argument by its place.
-_BY_PLACE = {"where": 3, "take": 2, "take_along_axis": 2}
+_BY_PLACE = {"where": 3, "take_along_axis": 2}
 
 #: The answer of what is no question of attributes.
 UNKNOWN = object()
@@ -87,9 +88,9 @@ def of_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dic
     if method == "accumulate":
         return {"add": "cumsum", "multiply": "cumprod"}.get(ufunc.__name__), inputs, _plain({"axis": 0} | options)
     if method != "__call__" or ufunc.__name__ in _OTHERS or ufunc.nout != 1:
-        return None, inputs, options
+        return None, inputs, _plain(options)
     if ufunc.__name__ in _FLOATS_ONLY and not all(is_float(each) for each in inputs if hasattr(each, "dtype")):
-        return None, inputs, options  # of integers NumPy's are something else
+        return None, inputs, _plain(options)  # of integers NumPy's are something else
     return _UFUNCS.get(ufunc.__name__, ufunc.__name__), inputs, _plain(options)
 
 
@@ -101,7 +102,9 @@ def of_function(function: Any, arguments: tuple[Any, ...], options: dict[str, An
     if function is np.where and len(arguments) != 3:
         name = None  # the indices of what is not 0: their number is only known on the GPU
     count = _BY_PLACE.get(str(name), 1)
-    if name is None or len(arguments) <= count:
+    if name is None:
+        return None, arguments, _plain(options)
+    if len(arguments) <= count:
         return name, arguments, _own(name, options)
     # What NumPy takes by its place is an option here, in whichever order.
     named = dict(zip(_parameters(function)[count:], arguments[count:], strict=False))
@@ -177,9 +180,11 @@ def _transposed(x: Any, axes: Any = None) -> Any:
     return x.transpose(axes)
 
 
-def expanded(x: Any, axis: int) -> Any:
-    where = normalize_axis(axis, x.ndim + 1, "the result")
-    return x[(slice(None),) * where + (None,)]
+def expanded(x: Any, axis: int | Sequence[int]) -> Any:
+    """A view with a new axis, or several: each is one of the result's."""
+    count = len(axis) if isinstance(axis, (tuple, list)) else 1
+    where = axes_of(axis, x.ndim + count, "the result", "axis")
+    return x[tuple(None if d in where else slice(None) for d in range(x.ndim + count))]
 
 
 def moved(x: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
@@ -193,6 +198,14 @@ def moved(x: Any, source: int | Sequence[int], destination: int | Sequence[int])
     return x.transpose(tuple(order))
 
 
+def swapped(x: Any, axis1: int, axis2: int) -> Any:
+    """A view of x with two axes exchanged."""
+    order = [*range(x.ndim)]
+    one, other = (normalize_axis(axis, x.ndim, "the array") for axis in (axis1, axis2))
+    order[one], order[other] = order[other], order[one]
+    return x.transpose(order)
+
+
 def repeated(x: Any, shape: tuple[int, ...]) -> Any:
     """A view of x, NumPy's arrays too, that repeats it to a shape."""
     return np.broadcast_to(x, shape) if isinstance(x, np.ndarray) else x.broadcast_to(shape)
@@ -202,8 +215,9 @@ def _dtype_of(each: Any) -> Any:
     return each.dtype if hasattr(each, "_numbacc_layout") else each
 
 
-def _size(x: Any, axis: int | None = None) -> int:
-    return int(x.size if axis is None else x.shape[normalize_axis(axis, x.ndim, "the array")])
+def _size(x: Any, axis: int | Sequence[int] | None = None) -> int:
+    axes = range(x.ndim) if axis is None else axes_of(axis, x.ndim, "the array", "axis")
+    return math.prod(x.shape[d] for d in axes)
 
 
 #: NumPy's functions that ask for attributes, or give views: -> of the arguments.
@@ -217,19 +231,17 @@ _ANSWERS: dict[Any, Callable[..., Any]] = {
     np.squeeze: lambda x, axis=None: x.squeeze(axis),
     np.broadcast_to: lambda x, shape: x.broadcast_to(shape),
     np.expand_dims: expanded,
-    np.swapaxes: lambda x, axis1, axis2: x.transpose(_swapped(x.ndim, axis1, axis2)),
+    np.swapaxes: swapped,
     np.moveaxis: moved,
+    np.diagonal: lambda x, offset=0, axis1=0, axis2=1: x.diagonal(offset, axis1, axis2),
+    np.trace: lambda x, offset=0, axis1=0, axis2=1, dtype=None, out=None: x.trace(offset, axis1, axis2, dtype, out),
+    np.linalg.diagonal: lambda x, /, *, offset=0: x.diagonal(offset, -2, -1),
+    np.linalg.trace: lambda x, /, *, offset=0, dtype=None: x.trace(offset, -2, -1, dtype),
     np.iscomplexobj: lambda x: x.dtype.kind == "c",
     np.isrealobj: lambda x: x.dtype.kind != "c",
     np.result_type: lambda *given: np.result_type(*map(_dtype_of, given)),
+    np.can_cast: lambda from_, to, casting="safe": np.can_cast(_dtype_of(from_), _dtype_of(to), casting),
 }
-
-
-def _swapped(rank: int, one: int, other: int) -> list[int]:
-    one, other = (normalize_axis(axis, rank, "the array") for axis in (one, other))
-    order = [*range(rank)]
-    order[one], order[other] = order[other], order[one]
-    return order
 
 
 def answer(function: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:

@@ -6,13 +6,15 @@ NumPy array instead of the array (`shadow`) takes; all others, and invalid ones,
 
 from __future__ import annotations
 
+import math
+import operator
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ..errors import IndexRangeError, LayoutError, ShapeError, shown
-from .layout import Layout, layout, row_major_strides, shadow
+from .layout import Layout, layout, normalize_axis, row_major_strides, shadow
 
 #: Where shadows lie here: an address that leaves room on both sides.
 _BASE = 1 << 62
@@ -64,6 +66,34 @@ def part(array: Layout, index: Any) -> tuple[Layout, int]:
         return _by_numpy(array, index)  # which says what is wrong
     made = layout((*lengths, *shape[axis:]), (*steps, *strides[axis:]), array.dtype, array.device)
     return made, offset
+
+
+def of_element(shape: tuple[int, ...], index: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The index of one element: numbers, a tuple of them, or of more axes one number that counts in C order.
+
+    Raises:
+        IndexRangeError: that number is out of range.
+    """
+    parts = index_parts(index[0]) if len(index) == 1 else index
+    if len(parts) != 1 or len(shape) == 1:
+        return parts
+    number, size = operator.index(parts[0]), math.prod(shape)
+    if not -size <= number < size:
+        raise IndexRangeError(f"index {number} is out of range for an array of {size} elements")
+    return tuple(int(n) for n in np.unravel_index(number % size, shape))
+
+
+def diagonal(array: Layout, offset: int, axis1: int, axis2: int) -> tuple[Layout, int]:
+    """(layout, bytes behind the array's address) of the view of the diagonals of two axes, which comes last.
+
+    Raises:
+        ShapeError: there are no such two axes.
+    """
+    one, other = (normalize_axis(axis, array.ndim, "the array") for axis in (axis1, axis2))
+    if one == other:
+        raise ShapeError(f"axis1={axis1} and axis2={axis2} are the same axis")
+    view = np.diagonal(shadow(_BASE, array), operator.index(offset), one, other)
+    return _seen(array, view), view.__array_interface__["data"][0] - _BASE if view.size else 0
 
 
 def _by_numpy(array: Layout, index: Any) -> tuple[Layout, int]:
@@ -144,7 +174,7 @@ def reshaped(array: Layout, wanted: tuple[int, ...]) -> Layout:
     except ValueError:
         raise LayoutError(
             f"an array of shape {array.shape} and strides {array.strides} cannot be seen as {lengths} without "
-            "a copy: numbacc.elementwise.copy(x) makes a gapless one, in its memory order"
+            "a copy: numbacc.array_api.reshape(x, shape) copies where it must, x.flatten() always"
         ) from None
 
 
