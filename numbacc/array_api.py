@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from builtins import all as _all
-from builtins import any as _any
 from builtins import bool as _truth
 from builtins import min as _least
 from builtins import sum as _total
@@ -20,15 +19,20 @@ from . import elementwise as _own
 from .arrays import creation as _made
 from .arrays import protocols as _views
 from .arrays.array_api_info import DEFAULTS as _DEFAULTS
-from .arrays.array_api_info import FloatLimits as _FloatLimits
 from .arrays.array_api_info import NamespaceInfo as _NamespaceInfo
-from .arrays.array_api_info import float_limits as _float_limits
+from .arrays.array_api_info import can_cast as can_cast
+from .arrays.array_api_info import finfo as finfo
+from .arrays.array_api_info import iinfo as iinfo
+from .arrays.array_api_info import isdtype as isdtype
+from .arrays.array_api_info import result_type as result_type
+from .arrays.dlpack import CUDA_DEVICE as _CUDA
 from .base import dtypes as _dtypes
 from .base.checks import integer as _whole
 from .base.layout import axes_of, normalize_axis
 from .elementwise.choosing import clamp as _clamp
 from .errors import AxisError, DTypeError, LayoutError, OptionError, ShapeError, UnsupportedError
 from .gemm import matmul as _matmul
+from .numpy_ufuncs import signbit as signbit
 
 __array_api_version__ = "2024.12"
 
@@ -68,17 +72,39 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: Any = N
 
     Python's floats become float32, its complex numbers complex64.
     """
-    if not hasattr(obj, "_numbacc_layout"):
-        if copy is False:
-            raise LayoutError("copy=False: what is not on the GPU is copied there")
-        if dtype is None and _is_python(obj):
-            obj = np.asarray(obj)
-            dtype = {"f": float32, "c": complex64}.get(obj.dtype.kind, obj.dtype)
-        return _made.asarray(obj, dtype, device=device)
-    wanted = obj.dtype if dtype is None else _dtypes.dtype(dtype)
-    if copy is False and wanted != obj.dtype:
-        raise DTypeError(f"copy=False: obj has dtype {obj.dtype}, and becomes {wanted} by a copy")
-    return _own.astype(obj, wanted, copy=copy is True)
+    if hasattr(obj, "_numbacc_layout"):
+        wanted = obj.dtype if dtype is None else _dtypes.dtype(dtype)
+        if copy is False and wanted != obj.dtype:
+            raise DTypeError(f"copy=False: obj has dtype {obj.dtype}, and becomes {wanted} by a copy")
+        found = _placed(obj, device)
+        if copy is False and found is not obj:
+            raise LayoutError(f"copy=False: obj is on GPU {obj.device}, and gets to device={device!r} by a copy")
+        return astype(found, wanted, copy=copy is True and found is obj)
+    if dtype is None and _is_python(obj):
+        obj = np.asarray(obj)
+        dtype = {"f": float32, "c": complex64}.get(obj.dtype.kind, obj.dtype)
+        found, shared = _made.asarray(obj, dtype, device=device), False
+    else:
+        found = _made.asarray(obj, dtype, device=device)
+        shared = _is_shared(found, obj)
+    if copy is False and not shared:
+        raise LayoutError("copy=False: obj is no array of this dtype on this device, and becomes one by a copy")
+    return _own.copy(found) if copy and shared else found
+
+
+def _is_shared(found: Any, obj: Any) -> Any:
+    """Whether what was made of another library's array, or NumPy's, has its memory."""
+    if isinstance(found, np.ndarray):
+        return isinstance(obj, np.ndarray) and np.may_share_memory(found, obj)
+    where = getattr(obj, "__dlpack_device__", None)
+    return where is not None and where()[0] == _CUDA
+
+
+def _placed(x: Any, device: Any) -> Any:
+    """An array on a device, itself where it is there or none is named."""
+    if device is None:
+        return x
+    return x.to_device(device) if hasattr(x, "_numbacc_layout") else _made.asarray(x, device=device)
 
 
 def _is_python(obj: Any) -> Any:
@@ -137,9 +163,12 @@ def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: Any = None) -> Any:
-    """As `numbacc.from_dlpack`."""
-    found = _made.from_dlpack(x)
-    return _own.copy(found) if copy else found
+    """As `numbacc.from_dlpack`; on another device by a copy."""
+    taken = _made.from_dlpack(x)
+    found = _placed(taken, device)
+    if copy is False and found is not taken:
+        raise LayoutError(f"copy=False: x gets to device={device!r} by a copy")
+    return _own.copy(found) if copy and found is taken else found
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Any]:
@@ -192,36 +221,8 @@ def _device_of(x: Any) -> str:
 
 
 def astype(x: Any, dtype: Any, /, *, copy: Any = True, device: Any = None) -> Any:
-    """As `elementwise.astype`."""
-    return _own.astype(x, dtype, copy=copy is not False)
-
-
-def result_type(*arrays_and_dtypes: Any) -> Any:
-    """The dtype in which arrays, dtypes and numbers meet."""
-    return np.result_type(*(getattr(each, "dtype", each) for each in arrays_and_dtypes))
-
-
-def can_cast(from_: Any, to: Any, /) -> Any:
-    """Whether one dtype's numbers are held by another."""
-    return np.can_cast(getattr(from_, "dtype", from_), to)
-
-
-def finfo(type: Any, /) -> _FloatLimits:
-    """The limits of a float dtype."""
-    return _float_limits(np.dtype(getattr(type, "dtype", type)))
-
-
-def iinfo(type: Any, /) -> Any:
-    """The limits of an integer dtype."""
-    return np.iinfo(getattr(type, "dtype", type))
-
-
-def isdtype(dtype: Any, kind: Any) -> Any:
-    """Whether a dtype is of a kind, or one of several; bfloat16 and float8 are real floating ones."""
-    if np.dtype(dtype).type.__module__ == "numpy":
-        return np.isdtype(dtype, kind)
-    kinds = kind if type(kind) is tuple else (kind,)
-    return _any(each in ("real floating", "numeric", dtype) for each in kinds)
+    """As `elementwise.astype`, on another device if one is named."""
+    return _placed(_own.astype(x, dtype, copy=copy is not False), device)
 
 
 # ---------------------------------------------------------------- shapes
@@ -241,6 +242,12 @@ def matrix_transpose(x: Any, /) -> Any:
 
 def reshape(x: Any, /, shape: Any, *, copy: Any = None) -> Any:
     """Of another shape: a view where the strides allow it, else, and with copy=True, of a C-contiguous copy."""
+    if isinstance(x, np.ndarray):
+        try:
+            return x.reshape(shape, copy=copy)
+        except ValueError as error:
+            kind = LayoutError if "copy" in str(error) else ShapeError
+            raise kind(f"x cannot have shape={shape}: {error}") from None
     if copy is not True:
         try:
             return x.reshape(shape)
@@ -305,7 +312,7 @@ def moveaxis(x: Any, source: int | Sequence[int], destination: int | Sequence[in
 
 def broadcast_to(x: Any, /, shape: Any) -> Any:
     """A view repeated along new axes and those of length 1."""
-    return x.broadcast_to(shape)
+    return _views.repeated(x, shape)
 
 
 def broadcast_arrays(*arrays: Any) -> list[Any]:
@@ -317,7 +324,7 @@ def broadcast_arrays(*arrays: Any) -> list[Any]:
 def flip(x: Any, /, *, axis: Any = None) -> Any:
     """A view with axes reversed, all by default."""
     found = range(x.ndim) if axis is None else axes_of(axis, x.ndim, "x", "axis")
-    return x[tuple(slice(None, None, -1) if d in found else slice(None) for d in range(x.ndim))]
+    return x[(*(slice(None, None, -1) if d in found else slice(None) for d in range(x.ndim)), ...)]
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:

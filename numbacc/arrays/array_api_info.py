@@ -32,8 +32,19 @@ class FloatLimits(NamedTuple):
     dtype: np.dtype[Any]
 
 
-def float_limits(dtype: np.dtype[Any]) -> FloatLimits:
-    """Those of a dtype."""
+def result_type(*arrays_and_dtypes: Any) -> Any:
+    """The dtype in which arrays, dtypes and numbers meet."""
+    return np.result_type(*(getattr(each, "dtype", each) for each in arrays_and_dtypes))
+
+
+def can_cast(from_: Any, to: Any, /) -> Any:
+    """Whether one dtype's numbers are held by another."""
+    return np.can_cast(getattr(from_, "dtype", from_), to)
+
+
+def finfo(type: Any, /) -> FloatLimits:
+    """The limits of a float dtype."""
+    dtype = np.dtype(getattr(type, "dtype", type))
     found = ml_dtypes.finfo(dtype)
     return FloatLimits(
         int(found.bits),
@@ -43,6 +54,19 @@ def float_limits(dtype: np.dtype[Any]) -> FloatLimits:
         float(found.smallest_normal),
         np.dtype(found.dtype),
     )
+
+
+def iinfo(type: Any, /) -> Any:
+    """The limits of an integer dtype."""
+    return np.iinfo(getattr(type, "dtype", type))
+
+
+def isdtype(dtype: Any, kind: Any) -> Any:
+    """Whether a dtype is of a kind, or one of several; bfloat16 and float8 are real floating ones."""
+    if np.dtype(dtype).type.__module__ == "numpy":
+        return np.isdtype(dtype, kind)
+    kinds = kind if type(kind) is tuple else (kind,)
+    return any(each in ("real floating", "numeric", dtype) for each in kinds)
 
 
 class NamespaceInfo:
