@@ -338,8 +338,9 @@ def _triangle(inputs: tuple[Layout, ...], outs: tuple[Layout, ...] | None, formu
 
 
 def _diagonal(k: Any) -> int:
-    """The option `k`, so that differences of it and of places are integers of 64 bits."""
-    return checks.integer(k, "k", -(2**62), 2**62)
+    """The option `k`, no farther away than where all are empty, so that differences of it and of places are integers
+    of 64 bits."""
+    return max(-(2**62), min(checks.integer(k, "k"), 2**62))
 
 
 def _one_hot_options(num_classes: Any, axis: Any, asked: Any) -> tuple[Any, ...]:
