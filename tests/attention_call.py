@@ -19,9 +19,9 @@ def small(**more):
 
 def mask_of(case):
     """A case's mask as numbacc takes it."""
-    if case.mask is None or (case.mask.startswith("causal") and case.mask != "causal_window"):
+    if case.mask is None or "window" not in case.mask:
         return case.mask
-    kind = attention.CausalSlidingWindow if case.mask == "causal_window" else attention.SlidingWindow
+    kind = attention.CausalSlidingWindow if case.mask.startswith("causal") else attention.SlidingWindow
     return kind(case.window, bottom_right=case.mask.endswith("bottom_right"))
 
 

@@ -21,7 +21,15 @@ from hypothesis import strategies as st
 
 SINGLE, DOUBLE, HALF, BFLOAT16 = FLOATS = oracle.DTYPES
 #: As `Case.mask` has them; a window has its length beside it.
-MASKS = (None, "causal", "causal_bottom_right", "window", "causal_window", "window_bottom_right")
+MASKS = (
+    None,
+    "causal",
+    "causal_bottom_right",
+    "window",
+    "causal_window",
+    "window_bottom_right",
+    "causal_window_bottom_right",
+)
 
 
 class Case(NamedTuple):
@@ -86,7 +94,7 @@ class Case(NamedTuple):
         place = i + columns - rows if self.mask.endswith("bottom_right") else i
         if self.mask.startswith("window"):
             return abs(place - j) < self.window
-        return j <= place and (self.mask != "causal_window" or place - j < self.window)
+        return j <= place and ("window" not in self.mask or place - j < self.window)
 
 
 class Inputs(NamedTuple):

@@ -20,7 +20,7 @@ def band_of(case):
         return Band()
     if case.mask.startswith("window"):
         return Band(1 - n, n - 1, right)
-    return Band(1 - n if case.mask == "causal_window" else None, 0, right)
+    return Band(1 - n if "window" in case.mask else None, 0, right)
 
 
 def scores_of(case, values):

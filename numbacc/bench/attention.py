@@ -291,7 +291,7 @@ def _decoding(report: Report, torch: Any, repeats: int) -> None:
 
 
 def _plans(report: Report) -> None:
-    """The time of the first plan of a shape that is on no disk, and of the next process's, which finds it there."""
+    """The time of the first plan of a shape that is on no disk, and of one that is; `startup` has a new process's."""
     name = "first plan of a shape, forward, bfloat16"
     if not report.wants(name):
         return

@@ -32,6 +32,16 @@ x = numbacc.asarray(numpy.ones((8, 64), numpy.float32))
 numbacc.asnumpy(numbacc.gated.forward(x, "geglu"))
 print(time.perf_counter() - start)
 """
+_ATTENTION = """
+import time, numbacc
+from numbacc import attention
+from numbacc_bindings.cudnn import cudnn
+q = numbacc.zeros((1, 4, 512, 64), "bfloat16")  # the context exists
+{before}
+start = time.perf_counter()
+numbacc.asnumpy(attention.forward(q, q, q, mask="causal"))
+print(time.perf_counter() - start)
+"""
 _LARGE = "x = numbacc.asarray(numpy.ones((256, 4096), numpy.float32))"
 
 
@@ -61,6 +71,11 @@ CASES = (
     Case(
         "first call of tanh after another function's, from source", None,
         _CALL.format(before="elementwise.exp(x)", call="elementwise.tanh(x)"), True,
+    ),
+    Case("first call of attention, its plan on disk", 0.02, _ATTENTION.format(before="")),
+    Case(
+        "first call of attention, its plan on disk, cuDNN loaded before", None,
+        _ATTENTION.format(before="cudnn.version()"),
     ),
     # Those whose kernels take longest to compile, one of each kind.
     *(

@@ -30,6 +30,7 @@ def named(call, case, name, planned=0.2):
 def options(call, case, is_planned, dropped=False):
     """Those that all functions have."""
     masks = [None, "causal", "causal_bottom_right", attention.SlidingWindow(3), attention.CausalSlidingWindow(2)]
+    masks += [kind(2, bottom_right=True) for kind in (attention.SlidingWindow, attention.CausalSlidingWindow)]
     call.add("mask", "band", case.pick(masks))
     call.add("scale", "finite or None", case.pick([None, 0.5]))
     call.add("dropout", "share", 0.25 if dropped else case.pick([0.0, 0.25]))
