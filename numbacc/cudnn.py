@@ -63,8 +63,9 @@ def supports(
     one with more workspace than the GPU has memory free, fails there. Of what numbacc knows to be wrong in cuDNN it
     says no plan.
 
-    A process of its own makes the plans, one at a time: it starts at the first question, in a second or two, and ends
-    with this one. A plan takes some milliseconds; where its kernel must be compiled, seconds.
+    Processes of their own make the plans, one at a time: that of a compute capability starts at its first question, in
+    a second or two, and at most four are kept, which end with this one. A plan takes some milliseconds; where its
+    kernel must be compiled, seconds.
 
     Args:
         request: what is asked of cuDNN; or graphs of operations that compute the same thing, of which the first with a

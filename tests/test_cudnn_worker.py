@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from cudnn_cases import CASES, need_planning
+from cudnn_cases import CASES, Request, convolution, need_planning
 from skips import skip, skip_if
 from test_layers import ROOT
 from threads import run_threads
@@ -18,20 +18,28 @@ import numbacc
 from numbacc import cudnn
 from numbacc.base.dispatch import simulated
 from numbacc.libraries import cudnn_elsewhere, stand_in
+from numbacc.libraries.cudnn_devices import GPUS, gpu_named
+from numbacc.libraries.cudnn_plans import Wants
 from numbacc_bindings.cudnn import CudnnError
 
 GRAPH = CASES["forward-float16"]
+#: What `GRAPH` is asked for, unless another GPU is named.
+SUBJECT = gpu_named("H200").capability
 
 
 @pytest.fixture
 def desk():
-    """Where questions are taken; its worker is gone at the end."""
+    """Where questions are taken; its workers are gone at the end."""
     if simulated():
         skip("not simulated")
     need_planning()
     desk = cudnn_elsewhere._desk
     yield desk
     desk.end()
+
+
+def pid_of(desk, subject=SUBJECT):
+    return desk._workers[subject]._process.pid
 
 
 def ended(pid):
@@ -67,12 +75,12 @@ class Nonsense:
 def test_crashes(desk):
     before = cudnn.supports(GRAPH)
     with pytest.raises(CudnnError, match=r"ended with signal 15 \(SIGTERM\)$"):
-        desk.ask(Deadly())
+        desk.ask(SUBJECT, Deadly())
     assert cudnn.supports(GRAPH) == before
     with pytest.raises(CudnnError, match=r"ended with status 1: Traceback(.|\n)*TypeError"):
-        desk.ask(Nonsense())
+        desk.ask(SUBJECT, Nonsense())
     assert cudnn.supports(GRAPH) == before
-    pid = desk._worker._process.pid
+    pid = pid_of(desk)
     os.kill(pid, signal.SIGKILL)
     wait_for_end(pid)
     with pytest.raises(CudnnError, match="SIGKILL"):
@@ -83,19 +91,57 @@ def test_crashes(desk):
 def test_interrupts(desk, monkeypatch):
     """The answer to a question that nobody waits for is not taken for the next one's."""
     first = cudnn.supports(GRAPH)
-    pid = desk._worker._process.pid
+    pid = pid_of(desk)
     os.kill(pid, signal.SIGINT)  # as Ctrl-C does with a program and all that it has started
-    assert cudnn.supports(GRAPH) == first and desk._worker._process.pid == pid
+    assert cudnn.supports(GRAPH) == first and pid_of(desk) == pid
     with monkeypatch.context() as patch:
         patch.setattr(cudnn_elsewhere, "_read", interrupted)
         with pytest.raises(KeyboardInterrupt):
             cudnn.supports(CASES["forward-float64"])
-    assert ended(pid) and desk._worker is None
+    assert ended(pid) and not desk._workers
     assert cudnn.supports(GRAPH) == first
 
 
 def interrupted(pipe):
     raise KeyboardInterrupt
+
+
+# ---------------------------------------------------------------- a worker for each compute capability
+
+
+def test_answers_do_not_depend_on_what_was_asked_first(desk):
+    """What a process has looked at for one GPU decides what it takes for others."""
+    narrow = convolution("bfloat16", pixels=(8, 8, 8), epilogue=("bias", "SWISH_FWD"))
+    wide = Request((convolution("float32", epilogue=("bias", "GELU_FWD")),), Wants(inputs="tf32"))
+    asked = Request((CASES["backward_data-float32"],), Wants(inputs="tf32"))
+    devices = ("A100", "H200", "B200")
+    first = [cudnn.supports(asked, device) for device in devices]
+    assert all(first)
+    for other in (narrow, wide):
+        desk.end()
+        cudnn.supports(other, "T4")
+        assert [cudnn.supports(asked, device) for device in devices] == first
+
+
+def test_each_compute_capability_has_its_worker_and_few_are_kept(desk):
+    desk.end()
+    first = cudnn.supports(GRAPH, "A10")
+    pid = pid_of(desk, (8, 6))
+    assert cudnn.supports(GRAPH, "RTX3090") and pid_of(desk, (8, 6)) == pid and len(desk._workers) == 1
+    for device in GPUS:
+        assert cudnn.supports(GRAPH, device)
+        assert cudnn.supports(GRAPH, "A10") == first and pid_of(desk, (8, 6)) == pid
+        assert len(desk._workers) <= cudnn_elsewhere._WORKERS
+    kept = [pid_of(desk, subject) for subject in desk._workers]
+    assert len(kept) == cudnn_elsewhere._WORKERS == len({*kept})
+    assert [*desk._workers][-1] == (8, 6) and (12, 0) in desk._workers and (7, 5) not in desk._workers
+    # One that ends takes no other with it.
+    with pytest.raises(CudnnError, match="SIGTERM"):
+        desk.ask((8, 6), Deadly())
+    assert (8, 6) not in desk._workers and [pid_of(desk, subject) for subject in desk._workers] == kept[:-1]
+    assert not any(map(ended, kept[:-1])) and cudnn.supports(GRAPH, "A10") == first
+    desk.end()
+    assert all(map(ended, kept)) and not desk._workers
 
 
 def test_threads_are_served_one_after_the_other(desk):
@@ -132,17 +178,20 @@ def forever():
 
 if __name__ == "__main__":
     assert cudnn.supports(graph)
-    print(cudnn_elsewhere._desk._worker._process.pid, flush=True)
+    assert cudnn.supports(graph, "A100")
+    print(*(each._process.pid for each in cudnn_elsewhere._desk._workers.values()), flush=True)
     {ending}
 """
 FORK = """
-    worker, first = cudnn_elsewhere._desk._worker._process, cudnn.supports(graph)
+    desk = cudnn_elsewhere._desk
+    workers, first = [each._process.pid for each in desk._workers.values()], cudnn.supports(graph)
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
         os.close(1), os.close(2)
-        good = cudnn_elsewhere._desk._worker is None and cudnn.supports(graph) == first
-        os.write(writing, b"good" if good and cudnn_elsewhere._desk._worker._process.pid != worker.pid else b"bad")
+        good = not desk._workers and cudnn.supports(graph) == first
+        (own,) = [each._process.pid for each in desk._workers.values()]
+        os.write(writing, b"good" if good and own not in workers else b"bad")
         threading.Event().wait()
     assert os.read(reading, 4) == b"good" and cudnn.supports(graph) == first
     print(child, flush=True)
@@ -175,8 +224,9 @@ def test_it_ends_with_the_process_that_asks(desk, tmp_path):
         said, errors = process.communicate(timeout=120)
         assert process.returncode == status, (name, errors.decode())
         assert not errors, (name, errors.decode())
-        worker, *children = map(int, said.split())
-        wait_for_end(worker)
+        first, other, *children = map(int, said.split())
+        wait_for_end(first)
+        wait_for_end(other)
         for child in children:
             assert not ended(child)
             os.kill(child, signal.SIGKILL)
@@ -187,7 +237,7 @@ def test_no_python_to_start(desk, monkeypatch):
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(numbacc.UnsupportedError, match="'/nowhere/python'"):
         cudnn.supports(GRAPH)
-    assert desk._worker is None
+    assert not desk._workers
 
 
 # ---------------------------------------------------------------- the stand-in for the driver

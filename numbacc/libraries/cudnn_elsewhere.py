@@ -1,8 +1,10 @@
 """Planning with cuDNN for a GPU that is not there, in a process of its own.
 
 A process that has loaded the stand-in for the driver can use no GPU; and cuDNN crashes on some graphs. So a worker
-plans: it starts at the first question, answers one after the other, and ends with the process that asks. Questions and
-answers are pickles behind their length, through the worker's standard input and output.
+plans: it starts at the first question, answers one after the other, and ends with the process that asks. Each compute
+capability has a worker of its own: cuDNN 9.28 keeps what it has found of the first GPU for which it looked at kernels
+that are compiled at run time, and a process that was asked about 7.5 takes float32 for no tensor cores afterwards.
+Questions and answers are pickles behind their length, through the worker's standard input and output.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections import OrderedDict
+from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 from numbacc_bindings.cudnn import CudnnError
@@ -31,6 +35,8 @@ from .cudnn_search import kept_to, none_left, refuse, search
 _LENGTH_BYTES = 8
 #: At most shown of what the worker wrote to its standard error.
 _LOG = 2000
+#: Workers at most, of which each takes 200 MB: the one that was asked longest ago makes room for another.
+_WORKERS = 4
 
 
 class Support(NamedTuple):
@@ -72,7 +78,7 @@ class Support(NamedTuple):
 
 
 def ask(graph: Graph, gpu: Gpu, wants: Wants) -> Support:
-    """What cuDNN makes of a graph on a GPU, which need not be there. The first question takes a second or two.
+    """What cuDNN makes of a graph on a GPU, which need not be there. The first of a compute capability takes a second.
 
     Raises:
         UnsupportedError: cuDNN plans without a GPU on Linux alone; there is neither a driver nor a C compiler.
@@ -80,7 +86,7 @@ def ask(graph: Graph, gpu: Gpu, wants: Wants) -> Support:
     """
     if sys.platform != "linux":
         raise UnsupportedError("cuDNN plans for a GPU that is not there on Linux alone")
-    found = _desk.ask((graph, gpu, wants))
+    found = _desk.ask(gpu.capability, (graph, gpu, wants))
     if isinstance(found, Exception):
         raise found
     assert isinstance(found, Support)
@@ -151,29 +157,33 @@ class _Worker(NotCopied):
 
 
 class _Desk(NotCopied):
-    """Takes the questions of all threads, one after the other, to a worker that is started when there is none."""
+    """Takes the questions of all threads, one after the other, to workers that are started when there is none."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._worker: _Worker | None = None
+        #: What of -> its worker, the one that was asked last at the end.
+        self._workers: OrderedDict[Hashable, _Worker] = OrderedDict()
 
-    def ask(self, question: Any) -> Any:
+    def ask(self, subject: Hashable, question: Any) -> Any:
+        """The answer of the worker that has answered no questions but those of its subject."""
         data = pickle.dumps(question)
         with self._lock:
-            if self._worker is None:
-                self._worker = _Worker()
+            if subject not in self._workers:
+                while len(self._workers) >= _WORKERS:
+                    self._workers.popitem(last=False)[1].end()
+                self._workers[subject] = _Worker()
+            self._workers.move_to_end(subject)
             try:
-                return self._worker.ask(data)
+                return self._workers[subject].ask(data)
             except BaseException:
                 # It has ended, or somebody interrupts: its answer would be taken for that to the next question.
-                self.end()
+                self._workers.pop(subject).end()
                 raise
 
     def end(self) -> None:
-        """Stop the worker, whatever it is doing."""
-        worker, self._worker = self._worker, None
-        if worker is not None:
-            worker.end()
+        """Stop the workers, whatever they are doing."""
+        while self._workers:
+            self._workers.popitem()[1].end()
 
     def finish(self) -> None:
         """At the interpreter's end: no more questions. One of a daemon thread's is left alone, as the thread is."""
@@ -181,10 +191,10 @@ class _Desk(NotCopied):
             self.end()
 
     def forked(self) -> None:
-        """In the child of a fork: no worker, and a lock that no thread holds."""
-        worker = self._worker
+        """In the child of a fork: no workers, and a lock that no thread holds."""
+        workers = list(self._workers.values())
         self.__init__()  # type: ignore[misc]
-        if worker is not None:
+        for worker in workers:
             worker.leave()
 
 
