@@ -94,8 +94,8 @@ def test_every_engine_of_exact_float32_follows_what_is_proposed(direction):
 @pytest.mark.parametrize(
     "note, refused",
     [
-        (NumericalNote.FFT, {"exact", "whole"}),
-        (NumericalNote.WINOGRAD, {"exact", "fft", "whole"}),
+        (NumericalNote.FFT, {"exact", "tf32", "whole"}),
+        (NumericalNote.WINOGRAD, {"exact", "fft", "tf32", "whole"}),
         (NumericalNote.TENSOR_CORE, {"exact", "fft"}),
         (NumericalNote.DOWN_CONVERT_INPUTS, {"exact", "fft", "tf32", "whole"}),
         (NumericalNote.REDUCED_PRECISION_REDUCTION, {"exact", "fft", "tf32", "whole", "any"}),

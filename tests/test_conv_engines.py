@@ -90,6 +90,30 @@ def test_a_plan_from_disk_is_taken_only_if_it_is_still_trusted():
     assert not cudnn_search.is_trusted(Algorithm(b"", 0, "", (72, 1)), gaps)
 
 
+# ---------------------------------------------------------------- transforms
+
+
+@pytest.mark.parametrize(
+    "device, direction, layout",
+    [
+        ("T4", "backward_data", "NCHW"),
+        ("T4", "backward_data", "NHWC"),
+        ("L4", "forward", "NCHW"),
+        ("RTX3090", "backward_data", "NCHW"),
+    ],
+)
+@pytest.mark.parametrize("compute", [None, "tf32"])
+def test_tensor_cores_of_float32_allow_no_transforms(compute, device, direction, layout):
+    """The heuristics of smaller GPUs rank Winograd's first."""
+    need_planning()
+    shapes = ((8, 64, 28, 28), (64, 64, 3, 3)) if layout == "NCHW" else ((8, 28, 28, 64), (64, 3, 3, 64))
+    options = {"direction": direction, "layout": layout, "padding": 1}
+    found = cudnn.supports(conv.request(*shapes, **options, compute=compute), device)
+    assert found and "wino_tile" not in found.engine
+    spoilt = {engine for engine, reason in found.rejected if reason == "transforms what it adds up"}
+    assert engine_of(found) not in spoilt and (spoilt or compute is None)
+
+
 # ---------------------------------------------------------------- activations
 
 

@@ -37,9 +37,9 @@ class Wants(NamedTuple):
         workspace_limit: bytes of scratch memory that it may use; None for any number.
         inputs: "exact" where the inputs' float32 must not be shortened, not even for products (so no tensor cores), nor
             transformed; "fft" where Fourier transforms of it may be multiplied; "tf32" where it may be shortened for
-            products, to 10 bits; "whole" where inputs are integers of 8 bits, whatever their dtype, and sums must be
-            those integers' own; "double" where they are float64 and must not be transformed; "any" where they are of
-            16 bits.
+            products, to 10 bits, but not transformed; "whole" where inputs are integers of 8 bits, whatever their
+            dtype, and sums must be those integers' own; "double" where they are float64 and must not be transformed;
+            "any" where they are of 16 bits.
     """
 
     deterministic: bool = False
@@ -88,7 +88,8 @@ class Configuration:
             return "shortens float32 to 16 bits"
         if wants.inputs in ("exact", "fft") and has(NumericalNote.TENSOR_CORE):
             return "shortens float32 for tensor cores"
-        if wants.inputs in ("exact", "whole", "double") and (has(NumericalNote.WINOGRAD) or has(NumericalNote.FFT)):
+        transforms = has(NumericalNote.WINOGRAD) or has(NumericalNote.FFT)
+        if transforms and wants.inputs in ("exact", "tf32", "whole", "double"):
             return "transforms what it adds up"
         if wants.inputs == "fft" and has(NumericalNote.WINOGRAD):
             return "is Winograd's, whose errors are larger"
