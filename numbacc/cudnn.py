@@ -76,8 +76,9 @@ def supports(
 
     Returns:
         A `Support`: true if there is a plan, with its `engine`, `workspace_bytes`, whether it is `deterministic`, and
-        whether its kernel is `compiled` when it is made; false with the `reason` otherwise: first the needs that are
-        known not to be met, then what cuDNN says of its engines; or that numbacc computes it without cuDNN.
+        whether its kernel is `compiled` when it is made, and `then`, what of a convolution's factor, bias and
+        activation it leaves to a kernel of ours; false with the `reason` otherwise: first the needs that are known not
+        to be met, then what cuDNN says of its engines; or that numbacc computes it without cuDNN.
 
     Raises:
         OptionError: no GPU of that name is known; deterministic or workspace_limit.
@@ -109,7 +110,7 @@ def supports(
     for graph in graphs:
         found = ask(graph, gpu, wants)
         if found:
-            return found
+            return found._replace(then=_left(request, graph))
         refused.append(found)
     return refused[0]
 
@@ -124,6 +125,20 @@ def _asked(request: Any) -> tuple[Sequence[Graph], Wants]:
     if not (isinstance(graphs, Sequence) and graphs and all(isinstance(each, Graph) for each in graphs)):
         raise DTypeError(f"request is a {type(request).__name__}; it must have graphs, or be one, or a list of them")
     return graphs, wants
+
+
+def _left(request: Any, graph: Graph) -> str:
+    """What a graph of a convolution leaves to our kernel; "" of other requests, and of graphs alone."""
+    call: Any = getattr(getattr(request, "problem", None), "call", None)
+    if not hasattr(call, "activation"):
+        return ""
+    modes = [dict(node.settings)["mode"] for node in graph.nodes[1:]]
+    # Of a fused graph the first sum is with what beta is the factor of; a convolution alone does that itself.
+    parts = ["bias"] * (call.bias is not None and modes.count("ADD") <= bool(call.beta))
+    parts += [str(call.activation)] * (call.activation is not None and modes[-1:] in ([], ["ADD"]))
+    if call.a.dtype.name == "int8" and call.alpha != 1:
+        parts.insert(0, "alpha")
+    return " and ".join(parts)
 
 
 def _gpu(device: int | str) -> Gpu:

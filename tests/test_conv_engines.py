@@ -13,7 +13,9 @@ from numbacc import conv, cudnn
 from numbacc.base.dispatch import simulated
 from numbacc.check.cases import cases
 from numbacc.check.worker import request_of
-from numbacc.conv.lowering import lower, ways
+from numbacc.conv.lowering import forms, lower, ways
+from numbacc.conv.plans import ConvPlan
+from numbacc.cudnn import _left
 from numbacc.libraries import cudnn_search
 from numbacc.libraries.choices import Algorithm
 from numbacc.libraries.cudnn_plans import Wants
@@ -138,6 +140,43 @@ def test_what_float32_fuses_was_as_exact_as_our_kernel():
         engine = "bias+activation 0" if activation == "elu" else "bias+activation 8"
         assert (errors[engine] > 30 * errors["numbacc"]) is (activation == "tanh")
         assert activation == "tanh" or errors[engine] < 1.2 * errors["numbacc"]
+
+
+# ---------------------------------------------------------------- what is left to our kernel
+
+
+@pytest.mark.parametrize(
+    "options, then",
+    [
+        ({"dtype": "float64", "bias": True, "activation": "relu"}, "bias and relu"),
+        ({"bias": True, "activation": "gelu"}, "gelu"),
+        ({"activation": "gelu"}, "gelu"),
+        ({"bias": True, "activation": "relu"}, ""),
+        ({"layout": "NHWC", "dtype": "float16", "bias": True, "activation": "gelu"}, ""),
+        ({"dtype": "int8", "bias": True, "alpha": 0.5, "out_dtype": "float32"}, "alpha and bias"),
+        ({"direction": "backward_data", "beta": 1.0}, ""),
+        ({}, ""),
+    ],
+)
+def test_an_answer_says_what_its_plan_leaves_to_our_kernel(options, then):
+    need_planning()
+    shapes = ((2, 32, 8, 8), (32, 32, 3, 3)) if "layout" not in options else ((2, 8, 8, 32), (32, 3, 3, 32))
+    asked = conv.request(*shapes, padding=1, **options)
+    found = cudnn.supports(asked, "A100")
+    assert found and found.then == then and (f"; then a kernel: {then}>" in repr(found)) is bool(then)
+    assert cudnn.supports(asked.graphs(), "A100").then == ""  # graphs are asked for as they are
+
+
+def test_what_an_answer_leaves_to_our_kernel_is_what_plans_leave():
+    seen = set()
+    for case in CASES[::3]:
+        asked = request_of(case)
+        plan, aligned = ConvPlan(asked.problem.call), (True,) * (len(asked.problem.inputs) + 1)
+        for lowered in forms(asked.problem, aligned):
+            for graph in lowered.graphs:
+                left, seen = _left(asked, graph), {*seen, plan._left(lowered.way)}
+                assert plan._left(lowered.way) == (f"then a kernel: {left}" if left else ""), case.name
+    assert len(seen) > 10
 
 
 # ---------------------------------------------------------------- NaN

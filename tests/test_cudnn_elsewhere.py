@@ -72,7 +72,8 @@ def test_sums_of_int8_have_plans_everywhere(channels, dtype, layout, device):
     assert found, found
     if device == "T4":
         assert not cudnn.supports(asked.graphs()[0], device)
-        assert found == cudnn.supports(Request((asked.graphs()[-1],), asked.wants), device)
+        alone = cudnn.supports(Request((asked.graphs()[-1],), asked.wants), device)
+        assert alone.then == "" and found == alone._replace(then="bias and relu")
 
 
 @needs_planner
@@ -322,4 +323,5 @@ def test_answers_are_plain_data():
     found = cudnn.Support("Tesla T4", "engine 1", 8, rejected=(Rejected(3, "x"),))
     assert pickle.loads(pickle.dumps(found)) == found and found
     assert repr(found) == "<a plan on Tesla T4: engine 1; 8 bytes of workspace, not deterministic>"
+    assert repr(found._replace(then="bias")) == repr(found)[:-1] + "; then a kernel: bias>"
     assert not cudnn.Support("Tesla T4", reason="x")

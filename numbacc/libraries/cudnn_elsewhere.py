@@ -51,6 +51,7 @@ class Support(NamedTuple):
         tried: how many configurations were looked at.
         rejected: which of them were not taken, and why: pairs of an engine's number, None of the heuristics, and words.
         reason: why there is no plan, "" where there is one.
+        then: of a convolution, what the plan leaves to a kernel of ours behind it, "" where it leaves nothing.
 
     Example:
         >>> found = numbacc.cudnn.Support("Tesla T4", reason="bfloat16 needs compute capability 8.0")
@@ -66,6 +67,7 @@ class Support(NamedTuple):
     tried: int = 0
     rejected: tuple[Rejected, ...] = ()
     reason: str = ""
+    then: str = ""
 
     def __bool__(self) -> bool:
         return bool(self.engine)
@@ -74,7 +76,8 @@ class Support(NamedTuple):
         if not self:
             return f"<no plan: {self.reason}>"
         varies = "" if self.deterministic else ", not deterministic"
-        return f"<a plan on {self.device}: {self.engine}; {self.workspace_bytes} bytes of workspace{varies}>"
+        behind = f"; then a kernel: {self.then}" if self.then else ""
+        return f"<a plan on {self.device}: {self.engine}; {self.workspace_bytes} bytes of workspace{varies}{behind}>"
 
 
 def ask(graph: Graph, gpu: Gpu, wants: Wants) -> Support:
