@@ -57,6 +57,14 @@ def _convolution(x, out, stream):
     return conv.forward(image, kernels, x[0, :8], **options, out=out, stream=stream)
 
 
+def _images(x, out, stream):
+    """The gradient of images, of columns that run backwards: with copies and scratch memory."""
+    dy, kernels = x[:, 7::-1].reshape((1, x.shape[0], 8)), x[:24].reshape((8, 3, x.shape[1]))
+    shape = (1, x.shape[0] + 2, x.shape[1])
+    options = {"layout": "NWC", "deterministic": True}
+    return conv.backward_data(dy, kernels, shape, **options, out=out, stream=stream)
+
+
 def _kernels(x, out, stream):
     """The gradient of kernels, of arrays that are not dense: with copies and scratch memory."""
     image, dy = x.reshape((1, *x.shape)), x[2:, ::-16].reshape((1, x.shape[0] - 2, x.shape[1] // 16))
@@ -118,6 +126,7 @@ WORK = {
     "matmul": _matmul,
     "bias": _bias,
     "convolution": _convolution,
+    "images": _images,
     "kernels": _kernels,
     "attention": _attention,
     "fused attention": _fused_attention,
