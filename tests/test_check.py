@@ -13,6 +13,7 @@ import pytest
 from cudnn_cases import need_planning
 from skips import skip, skip_if
 
+import numbacc
 from numbacc import check
 from numbacc.__main__ import main
 from numbacc.base.bands import Band
@@ -133,7 +134,7 @@ UNTAKEN = {
 def test_what_was_found_wrong_is_not_taken(subject):
     """The committed findings and the table of wrong engines say the same."""
     (committed,) = sorted(RESULTS.glob(f"*-{subject}.json"))[-1:]
-    found, (all_cases, graphs_of) = json.loads(committed.read_text()), GRAPHS[subject]
+    found, (all_cases, graphs_of) = check.findings(committed), GRAPHS[subject]
     assert set(found) == {case.name for case in all_cases}
     taken = []
     for case in (case for case in all_cases if case.name in found):
@@ -155,7 +156,7 @@ def test_what_was_found_wrong_is_not_taken(subject):
 
 def test_the_table_of_what_attention_s_check_found():
     """In the docs, out of the latest findings; what is wrong has a line of its own."""
-    findings = json.loads(sorted(RESULTS.glob("*-attention.json"))[-1].read_text())
+    findings = check.findings(sorted(RESULTS.glob("*-attention.json"))[-1])
     rows = {}
     for case, engines in findings.items():
         direction, dtype = case.split()[:2]
@@ -253,7 +254,11 @@ def test_attention_is_planned_without_a_gpu(capsys, tmp_path):
     assert main(["check", "attention", "--only", name, "--workers", "1", "--json", str(report)]) == 0
     told = capsys.readouterr().out
     assert "there is no GPU" in told and "1 planned" in told
-    assert list(json.loads(report.read_text())) == [name]
+    about, (case, engines) = json.loads(report.read_text()).items()
+    day, version = time.strptime(about[1].pop("date"), "%Y-%m-%d"), about[1].pop("cudnn")
+    assert day.tm_year > 2025 and version >= 90800
+    assert about == ("about", {"subject": "attention", "gpu": None, "numbacc": numbacc.__version__})
+    assert case == name and check.findings(report) == {name: engines}
 
 
 class Ended:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from skips import skip_if
 
 from numbacc import conv, cudnn
 from numbacc.base.dispatch import simulated
+from numbacc.check import findings
 from numbacc.check.cases import cases
 from numbacc.check.worker import request_of
 from numbacc.conv.lowering import forms, lower, ways
@@ -24,7 +24,7 @@ from numbacc.libraries.cudnn_rules import SHOWN, nan_lost, shortens_wrongly, sho
 pytestmark = skip_if(simulated(), "not simulated")
 
 CHECKS = Path(__file__).parents[1] / "benchmarks" / "checks"
-FOUND = json.loads(sorted(CHECKS.glob("*-conv.json"))[-1].read_text())
+FOUND = findings(sorted(CHECKS.glob("*-conv.json"))[-1])
 CASES = [case for case in cases() if case.has_engines]
 
 

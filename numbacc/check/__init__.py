@@ -22,7 +22,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from numbacc_bindings.cudnn import CudnnError, cudnn
+
+from .._version import __version__
 from ..base.dispatch import has_gpu
+from ..device import runtime
 from . import attention_cases
 from . import cases as convolutions
 
@@ -35,6 +39,8 @@ _SUBJECTS: dict[str, tuple[str, Callable[[], Iterator[Any]]]] = {
 }
 #: Those that are planned where there is no GPU.
 _PLANNED = ("attention",)
+#: What stands before the cases in a file of findings; the first files are without it.
+_ABOUT = "about"
 #: Most time goes to compiling; each process takes half a gigabyte of the GPU's memory.
 _WORKERS = max(1, min(12, (os.cpu_count() or 1) - 2))
 
@@ -57,11 +63,30 @@ def main(argv: Sequence[str]) -> int:
     every = names(chosen.subject, chosen.only, chosen.part)
     found, done = _share(chosen.subject, every, chosen.seconds, chosen.workers)
     if chosen.json:
-        lines = ",\n".join(f"{json.dumps(case)}: {json.dumps(engines)}" for case, engines in summary(found).items())
+        told = {_ABOUT: _about(chosen.subject), **summary(found)}
+        lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(each)}" for key, each in told.items())
         chosen.json.write_text(f"{{\n{lines}\n}}\n")
     if done < len(every):
         print(f"{done} of {len(every)} cases were done in {chosen.seconds:g} s")
     return _tell(found)
+
+
+def _about(subject: str) -> dict[str, Any]:
+    """Of what findings are: the check, the GPU (None where none ran), the versions, and the day."""
+    try:
+        version = cudnn.version()
+    except CudnnError:
+        version = None
+    gpu = runtime.device_name(0) if has_gpu() else None
+    day = time.strftime("%Y-%m-%d")
+    return {"subject": subject, "gpu": gpu, "cudnn": version, "numbacc": __version__, "date": day}
+
+
+def findings(path: Path) -> dict[str, dict[str, str]]:
+    """What `--json` wrote, without what stands before the cases: case -> what is fused and engine -> finding."""
+    found: dict[str, dict[str, str]] = json.loads(path.read_text())
+    found.pop(_ABOUT, None)
+    return found
 
 
 def _part(text: str) -> tuple[int, int]:
