@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 import time
+from itertools import product
 
 import pytest
+from conv_oracle import ACTIVATIONS
 from cudnn_cases import CASES, convolution
 from test_native_graphs import Call, Fake
 
-from numbacc import attention
+from numbacc import attention, conv
 from numbacc.device import native_graphs
 from numbacc.libraries import cudnn_order, stand_in
 from numbacc.libraries.choices import load, save
@@ -17,7 +19,7 @@ from numbacc.libraries.cudnn_descriptors import Site, describe
 from numbacc.libraries.cudnn_devices import GPUS
 from numbacc.libraries.cudnn_order import ahead
 from numbacc.libraries.cudnn_plans import Wants, all_engines, build, candidates, keep, proposals, restore
-from numbacc.libraries.cudnn_search import kept_to, search
+from numbacc.libraries.cudnn_search import algorithms, kept_to, search
 from numbacc_bindings import cudnn as api
 from numbacc_bindings.cudnn import CudnnError, HeurMode, KnobType, NumericalNote, Status, cudnn
 
@@ -199,6 +201,32 @@ def test_transforms_are_looked_at_first_where_they_pay(monkeypatch):
     assert engines_ahead(wide("forward"), Wants(inputs="exact"))[0][0] == 70
     for more in ({"kernel": 1, "before": 0, "after": 0}, {"pixels": (14, 14)}, {"channels": 32}):
         assert [engine for engine, _ in engines_ahead(wide("forward", **more), Wants(inputs="fft"))][:1] != [28]
+
+
+@pytest.mark.parametrize("more", [{"dtype": "float16"}, {"dtype": "bfloat16"}, {"compute": "tf32"}, {}], ids=str)
+@pytest.mark.parametrize("device", ["T4", "A100", "H200", "B200"])
+def test_no_activation_has_the_generic_engine_alone(device, more):
+    """What is asked for first has a better precompiled one, or none, so that another is compiled."""
+    if device == "T4" and more.get("dtype") == "bfloat16":
+        return
+    where, shown = site(device), set()
+    for layout, *shapes in (
+        ("NHWC", (64, 56, 56, 256), (256, 3, 3, 256)),
+        ("NCHW", (64, 256, 56, 56), (256, 256, 3, 3)),
+        ("NHWC", (64, 56, 56, 64), (256, 1, 1, 64)),
+    ):
+        for biased, activation in product((False, True), ACTIVATIONS):
+            options = {"padding": shapes[1][2] // 2, "bias": biased, "activation": activation, **more}
+            asked = conv.request(*shapes, layout=layout, **options)
+            first = asked.graphs()[0]
+            wrong, wants = frozenset(algorithms.wrong(first, cudnn.version())), kept_to(first, asked.wants)
+            modes = (HeurMode.A, HeurMode.FALLBACK, HeurMode.B)
+            # None of those that are compiled are to be: that takes seconds.
+            plans = candidates(describe(first, where), where, wants, wrong, [], *modes, few=frozenset())
+            engines = [each.engine for each, _ in plans]
+            assert engines[:1] != [0], (layout, biased, activation, engines)
+            shown |= {"precompiled" if engines else "compiled"}
+    assert shown == {"precompiled", "compiled"}
 
 
 def test_what_is_wrong_is_not_taken():

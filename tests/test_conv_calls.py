@@ -264,6 +264,41 @@ def test_what_cannot_be_fused_is_left_to_our_kernel(device_place, library):
             call.check()
 
 
+@pytest.mark.parametrize("activation", ["sigmoid", "elu"])
+@pytest.mark.parametrize("dtype", [SINGLE, HALF], ids=str)
+def test_what_is_fused_slowly_is_measured_beside_our_kernel(device_place, monkeypatch, activation, dtype):
+    """Unmeasured it comes behind; with `tune` either may win, and is what then runs."""
+    library = graph_library()
+    case = small("forward", "NHWC", groups=1, dtype=dtype, out_dtype=dtype, activation=activation, biased=True)
+    ours = f"; then a kernel: {activation}"
+    conv.cache_clear()
+    call = Call(device_place, case)
+    call.check()
+    assert call.plan().info.algorithm.endswith(ours)
+    seen = []
+
+    def tune(graphs, wants, device, stream, trial, others=()):
+        seen[:] = [[dict(node.settings).get("mode") for node in graph.nodes[1:]] for graph in graphs]
+        winner = next(number for number, modes in enumerate(seen) if len(modes) == wanted)
+        found = library.choose(graphs[winner], wants[winner], device)._replace(kind=(winner, 2 * winner))
+        trial(found)()
+        return found
+
+    monkeypatch.setattr(library, "tune", tune)
+    monkeypatch.setattr(library, "number_of", lambda algorithm: algorithm.kind[1] // 2)
+    for wanted in (1, 2):
+        conv.cache_clear()
+        call = Call(device_place, case, tune=True)
+        call.check()
+        assert call.plan().info.algorithm.endswith(ours) is (wanted == 1)
+    assert seen[:2] == [["ADD"], ["ADD", f"{activation.upper()}_FWD"]]
+    # What is fused at first is asked for once.
+    conv.cache_clear()
+    Call(device_place, case._replace(activation="silu"), tune=True).check()
+    assert seen[0] == ["ADD", "SWISH_FWD"] and seen.count(seen[0]) == 1
+    conv.cache_clear()
+
+
 def test_where_only_the_bias_can_be_fused(device_place, library):
     library.refuse(lambda graph: any(dict(node.settings).get("mode", "ADD") != "ADD" for node in graph.nodes))
     Call(device_place, small("forward", "NHWC", activation="silu", biased=True, beta=0.5)).check()

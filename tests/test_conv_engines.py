@@ -7,14 +7,16 @@ from pathlib import Path
 import pytest
 from cudnn_cases import Request, convolution, need_planning
 from skips import skip_if
+from test_conv_lowering import NOTHING, PLAIN, call_of, modes
 
 from numbacc import conv, cudnn
 from numbacc.base.dispatch import simulated
 from numbacc.check import findings
 from numbacc.check.cases import cases
 from numbacc.check.worker import request_of
-from numbacc.conv.lowering import forms, lower, ways
+from numbacc.conv.lowering import Way, forms, lower, ways
 from numbacc.conv.plans import ConvPlan
+from numbacc.conv.problem import resolve
 from numbacc.cudnn import _left
 from numbacc.libraries import cudnn_search
 from numbacc.libraries.choices import Algorithm
@@ -130,6 +132,37 @@ def test_float32_leaves_hyperbolic_tangents_to_our_kernel(activation, device):
     assert found and not found.compiled
     fast = conv.request(*shapes, **options, compute="tf32")
     assert len(fast.graphs()[0].nodes) > 2 and cudnn.supports(fast.graphs()[0], device).compiled
+
+
+@pytest.mark.parametrize("activation, mode", [("sigmoid", "SIGMOID_FWD"), ("elu", "ELU_FWD")])
+@pytest.mark.parametrize("more", [{"dtype": "float16"}, {"compute": "tf32"}, {}], ids=str)
+def test_activations_that_are_slow_behind_a_bias_come_after_our_kernel(activation, mode, more):
+    """Only the generic engine is precompiled for them. Without a bias it has no part in them."""
+    asked = {"named": "NHWC", "activation": activation, **more}
+    biased = [*PLAIN, "ADD"]
+    assert modes(**asked, biased=True) == [biased, [*biased, mode], PLAIN]
+    assert modes(**asked, biased=True, beta=0.5) == [[*biased, "ADD"], [*biased, "ADD", mode], PLAIN]
+    assert modes(**asked) == [[*PLAIN, mode], PLAIN]
+    first = resolve(call_of("forward", **{**asked, "named": "NCHW"}, biased=True))
+    assert ways(first) == [Way(True, False), NOTHING]
+    assert ways(first, rearranged=True) == [Way(True, False), Way(True, True), NOTHING]
+
+
+@pytest.mark.parametrize("device", ["T4", "A100", "H200", "B200"])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("activation", ["relu", "sigmoid", "elu"])
+def test_activations_behind_a_bias_leave_the_generic_engine_alone(activation, layout, device):
+    """Those of which something is precompiled; of others see `planned_cudnn.py`."""
+    need_planning()
+    kinds = [{"dtype": "float16"}, {"dtype": "bfloat16"}, {"compute": "tf32"}, {}]
+    for more in kinds if device != "T4" else [kind for kind in kinds if kind.get("dtype") != "bfloat16"]:
+        for channels, taps in ((256, 3), (64, 1)):
+            shapes = (64, 56, 56, channels), (256, taps, taps, channels)
+            if layout == "NCHW":
+                shapes = [(first, last, *pixels) for first, *pixels, last in shapes]
+            options = {"layout": layout, "padding": taps // 2, "bias": True, "activation": activation, **more}
+            found = cudnn.supports(conv.request(*shapes, **options), device)
+            assert found and not found.compiled and engine_of(found) != 0, (options, found)
 
 
 def test_what_float32_fuses_was_as_exact_as_our_kernel():

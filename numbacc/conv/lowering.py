@@ -3,7 +3,7 @@
 cuDNN sees images as (N, C, *pixels) whatever their layout, which is in the strides. One dimension becomes two, one of
 which has length 1. What follows a convolution is fused with it where cuDNN has engines for that: everything where
 channels are the innermost, only bias and ReLU where they are not (facts of 9.19 and 9.28); the rest is left to one of
-our kernels, behind.
+our kernels, behind. So is what cuDNN fuses, but slowly.
 """
 
 from __future__ import annotations
@@ -37,6 +37,14 @@ _MODES: dict[str, list[tuple[str, dict[str, Any]]]] = {
 #: promises 11 bits of it. Behind sums of 9 products its errors were 30 times those of our kernel; other activations are
 #: made of exponentials, whose errors were those of ours.
 _ROUGH = ("tanh", "gelu_tanh")
+#: Those that cuDNN has precompiled behind a bias in its generic engine alone, which is tens of times as slow as others:
+#: it would come first, since what is precompiled does. Our kernel, behind a bias by another engine, costs a pass over
+#: the result. In plans of 9.28 for T4, A100, H200 and B200 (16 bits, float32, tf32; 1, 2 and 3 dimensions; groups,
+#: strides, dilation, few channels and many, something added or not) there was, precompiled and with channels innermost:
+#: of a bias, alone or with ReLU, the generic engine behind others (but in float32 without tensor cores alone where
+#: kernels are dilated or padding uneven); with these two activations the generic engine, and behind it some for tensor
+#: cores that are compiled; with the other five nothing, nor with any, ReLU among them, without a bias.
+_GENERIC_ALONE = ("sigmoid", "elu")
 
 
 class Way(NamedTuple):
@@ -110,7 +118,9 @@ def room(problem: Problem, lowered: Lowered) -> int:
 
 
 def ways(problem: Problem, rearranged: bool = False, rough: bool = False) -> list[Way]:
-    """How much of an epilogue cuDNN may do, most first: where it has no engine for one, the next is tried.
+    """How much of an epilogue cuDNN may do, best first: where it has no engine for one, the next is tried.
+
+    That is most first, but where all of it takes longer than most of it and our kernel.
 
     Args:
         rearranged: whether it gets copies with the channels in the other place.
@@ -128,14 +138,12 @@ def ways(problem: Problem, rearranged: bool = False, rough: bool = False) -> lis
         what = plain(alone)
         if what is not None and transforms_pay(what):
             return [nothing]
-    found = []
+    found = [Way(True, False)] if bias and activation else []
     channels_last = problem.geometry.window.channels_last is not rearranged
     # In company, cuDNN has engines for convolutions without factors only; additions have them.
     has_factors = call.alpha == 1 or bias or call.beta
     if has_factors and is_exact and (channels_last or (bias and call.activation in (None, "relu"))):
-        found.append(Way(bias, activation))
-    if bias and activation:
-        found.append(Way(True, False))
+        found.insert(len(found) if call.activation in _GENERIC_ALONE else 0, Way(bias, activation))
     return [*found, nothing]
 
 

@@ -155,7 +155,8 @@ class ConvPlan(Plan):
         problem = self.problem
         aligned = (True,) * (len(self.inputs) + 1)
         other = turned(problem)
-        found: list[Lowered] = []
+        # Activations that are fused, but not first, since what is compiled for them is not what comes first.
+        found = [lower(problem, way, aligned) for way in ways(problem)[1:] if way.activation]
         # What of float32 is not for tensor cores are old engines, some of them of one order of channels alone.
         orders = (False, True) if problem.wants.inputs in ("exact", "fft") else (False,)
         if len(orders) > 1:

@@ -36,8 +36,9 @@ class Request:
     def graphs(self) -> list[Graph]:
         """cuDNN's graphs of it, the best first.
 
-        Behind one that is fused there are those that leave more to a kernel of ours, then those of copies with the
-        channels elsewhere; of a gradient of images that of a convolution; of int8 that of floats.
+        Behind one that is fused there are those that leave more to a kernel of ours, or before it, where its engines
+        are slow; then those of copies with the channels elsewhere; of a gradient of images that of a convolution; of
+        int8 that of floats.
 
         Raises:
             UnsupportedError: cuDNN is not asked for it, since nothing is summed.
