@@ -93,7 +93,9 @@ class Stage:
         own = self._key[number] if number < self._count else 0
         if not own:
             return offset % 256
-        return (own + offset) % 16 or 16 if own < 16 else gcd(own, offset)
+        if off := (own + offset) % 16:
+            return off
+        return gcd(own, offset) if own >= 16 else 16
 
     def is_aligned(self, array: Array) -> bool:
         """Whether it starts where cuDNN's kernels need it."""
@@ -159,10 +161,10 @@ class Stage:
 
     def clear(self, array: Array, part: Layout | None = None, offset: int = 0) -> None:
         """Fill an array, or a part of it so many bytes into it, with zeros, wherever its elements lie."""
-        if part is None and is_dense(array.lies):
-            self.zero(array)
-            return
         lies = array.lies if part is None else part
+        if is_dense(lies):
+            self.add(ZeroBytes(lies.high, self.device), array, offsets=(offset,))
+            return
         zeros = self.part("zeros", lies.shape, lies.dtype)
         self.zero(zeros)
         self.add(copying.executable(zeros.lies, lies), zeros, array, offsets=(0, offset))

@@ -268,7 +268,8 @@ class Recording:
 
 
 def check_launch(status: int) -> None:
-    """A simulated launch fails by an exception."""
+    """A simulated launch fails by an exception: else it was refused, and nothing is computed."""
+    assert not status, f"a simulated launch was refused with status {status}"
 
 
 def release_memory(device: int | None = None) -> None:
@@ -392,9 +393,8 @@ class Launcher:
         if any(a % 16 != wanted for a, wanted in zip(arrays, order.alignment, strict=False)):
             return WRONG_ALIGNMENT
         pointers = tuple(arrays[k] + offset for k, offset in order.pointers)
-        parameters = list(self._constants)
-        if self._has_words:
-            parameters.append((*scalars, *[0] * order.words)[: order.words])
+        words = [(*scalars, *[0] * order.words)[: order.words]] if self._has_words else []
+        parameters = [*self._constants, *words]
         inputs, outputs = pointers[: self._inputs], pointers[self._inputs :]
         queued(stream, lambda: _launch(order, inputs, outputs, *parameters))
         return 0
