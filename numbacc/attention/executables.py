@@ -82,14 +82,14 @@ def executable(
             return fused_calls.executable(problem, key, close, pairs, fits)
         except UnsupportedError as error:
             untaken = f"{error}; "
-    stage = Stage(problem, key)
+    stage, taken = Stage(problem, key), ""
     try:
         if not problem.geometry.batch:
             for name in problem.outputs:
                 if stage.arrays[name].lies.size:
                     stage.zero(stage.returned(name))
         else:
-            unfused.build(stage, problem)
+            taken = unfused.build(stage, problem)
     except UnsupportedError as error:
         raise UnsupportedError(f"{untaken}{error}") from None
     return Steps(
@@ -98,6 +98,6 @@ def executable(
         close,
         fits,
         backend="simulator+kernel" if simulated() else "cublasLt+kernel",
-        algorithm="unfused: products, and kernels of ours between them",
+        algorithm="unfused: products, and kernels of ours between them" + (taken and f", {taken}"),
         deterministic=all(getattr(step.executable, "deterministic", True) for step in stage.steps),
     )

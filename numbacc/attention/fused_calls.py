@@ -1,4 +1,4 @@
-"""Calls of cuDNN's fused kernels: which graph, in how many slices of heads, and whether it may drop weights."""
+"""Calls of cuDNN's fused kernels: which graph, in how many slices, and whether it may drop weights."""
 
 from __future__ import annotations
 
@@ -27,38 +27,44 @@ def drawing(problem: Problem) -> Drawn:
     return _drawn(Fused(problem, (0,) * (len(problem.inputs) + len(problem.outputs))))[0]
 
 
-def _drawn(fused: Fused) -> tuple[Drawn, int]:
-    """The graph, and `_heads_at_once`.
+def _drawn(fused: Fused) -> tuple[Drawn, tuple[int, int]]:
+    """The graph, and `_at_once`.
 
     Raises:
         UnsupportedError: none keeps to the workspace limit, or can be called; cuDNN's version is not to be trusted.
     """
     versions.check(fused.problem)
-    heads = _heads_at_once(fused)
-    drawn = fused.drawn(heads)
+    taken = _at_once(fused)
+    drawn = fused.drawn(*taken)
     if len(drawn.graph.memory) + len(drawn.graph.numbers) > MANY_ARRAYS:
         raise UnsupportedError(f"cuDNN's graph has more arrays and numbers than a call takes, {MANY_ARRAYS}")
-    return drawn, heads
+    return drawn, taken
 
 
-def _heads_at_once(fused: Fused) -> int:
-    """How many heads of keys a graph has where they are taken in slices; 0 where it has all.
+def _at_once(fused: Fused) -> tuple[int, int]:
+    """How many heads of keys, and sequences, a graph has where they are taken in slices; (0, 0) where it has all.
 
     Raises:
-        UnsupportedError: neither keeps to the workspace limit.
+        UnsupportedError: no slices keep to the workspace limit.
     """
-    problem, stage = fused.problem, fused.stage
+    problem, found = fused.problem, fused.problem.geometry
     if not (fused.is_backward and fused.is_direct):
-        return 0
-    heads = fused.heads_within(problem.limit - stage.scratch.nbytes)
-    is_sliced = 0 < heads < problem.geometry.heads_kv
-    shares_bias = "dbias" in problem.outputs and stage.arrays["dbias"].lies.shape[1] == 1
-    if not heads or (is_sliced and (problem.options.dropout or shares_bias)):
+        return 0, 0
+    room = problem.limit - fused.stage.scratch.nbytes
+    shape = fused.stage.arrays["dbias"].lies.shape if "dbias" in problem.outputs else found.scores
+    heads, batches = fused.heads_within(room), found.batch
+    # Of one sequence at a time: where each is full, since lengths of a slice would start off 16 bytes.
+    if not heads and shape[0] == found.batch and not fused.has_lengths:
+        heads, batches = fused.heads_within(room, 1), 1
+    if heads == found.heads_kv and batches == found.batch:
+        return 0, 0
+    shares_bias = heads < found.heads_kv and shape[1] == 1 < found.heads
+    if not heads or problem.options.dropout or shares_bias:
         raise UnsupportedError(
             "cuDNN's gradients, deterministic or with that of a bias, need more than "
             f"workspace_limit={problem.limit} bytes"
         )
-    return heads if is_sliced else 0
+    return heads, batches
 
 
 def drops(problem: Problem) -> bool:
@@ -124,16 +130,16 @@ def executable(
     """
     library, device = graph_library(), problem.inputs["q"].device
     fused = Fused(problem, key)
-    drawn, heads = _drawn(fused)
+    drawn, taken = _drawn(fused)
     algorithm = library.choose(drawn.graph, Wants(), device)
-    return _assembled(fused, drawn, algorithm, heads, close, pairs, fits)
+    return _assembled(fused, drawn, algorithm, taken, close, pairs, fits)
 
 
 def _assembled(
     fused: Fused,
     drawn: Drawn,
     algorithm: Any,
-    heads: int,
+    taken: tuple[int, int],
     close: Sequence[tuple[int, ...]],
     pairs: Sequence[tuple[int, ...]],
     fits: Callable[[Sequence[int]], bool],
@@ -144,13 +150,13 @@ def _assembled(
     if is_alone:
         return library.Runner(drawn.graph, algorithm, device, operands, pairs, drawn.values)
     count = len(fused.problem.inputs) + len(fused.problem.outputs)
-    is_plain = not (stage.steps or stage.behind or heads) and not fused.problem.rows_may_be_empty
+    is_plain = not (stage.steps or stage.behind or taken[0]) and not fused.problem.rows_may_be_empty
     if is_plain and operands == list(range(count + len(stage.scratch.starts))):
         # Compiled code looks at what shares memory: these are the operands, and scratch memory behind them.
         runner = library.Runner(drawn.graph, algorithm, device, pairs=pairs, values=drawn.values)
         return WithScratch(runner, stage.scratch, fused.is_direct or not fused.is_backward)
     runner = library.Runner(drawn.graph, algorithm, device, values=drawn.values)
-    runs = fused.runs(heads) if heads else ((),)
+    runs = fused.runs(*taken) if taken[0] else ((),)
     before = len(stage.steps)
     stage.steps.append(Step(runner, tuple(operands), runs))
     fused.mend()
@@ -161,6 +167,6 @@ def _assembled(
         close,
         fits,
         backend=runner.backend + "+kernel" * bool(has_kernels),
-        algorithm=runner.algorithm + (f", {len(runs)} slices of heads" if heads else ""),
+        algorithm=runner.algorithm + (f", {len(runs)} slices of heads" if taken[0] else ""),
         deterministic=fused.is_direct or not fused.is_backward,
     )

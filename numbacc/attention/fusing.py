@@ -202,15 +202,15 @@ class Fused:
 
     # ------------------------------------------------------------ the graph
 
-    def drawn(self, heads: int = 0) -> Drawn:
-        """The graph, of so many heads of keys and those of queries that share them; 0 for all."""
+    def drawn(self, heads: int = 0, batches: int = 0) -> Drawn:
+        """The graph, of so many heads of keys and those of queries that share them, of so many sequences; 0 for all."""
         problem, found = self.problem, self.problem.geometry
-        count = heads or found.heads_kv
+        count, sequences = heads or found.heads_kv, batches or found.batch
         names = sorted(self._arrays, key=lambda name: not name.startswith("starts"))
         sketch = Sketch(
-            scores=(found.batch, count * found.group, found.queries, found.keys),
+            scores=(sequences, count * found.group, found.queries, found.keys),
             band=problem.band,
-            arrays=tuple((name, self._of_heads(name, count)) for name in names),
+            arrays=tuple((name, self._of_slice(name, count, sequences)) for name in names),
             scale=abs(problem.scale) if self._sign else 1.0,
             dropout=problem.options.dropout,
             paged=bool(found.page),
@@ -218,43 +218,59 @@ class Fused:
         )
         return backward(sketch, self.is_direct) if self.is_backward else forward(sketch)
 
-    def _of_heads(self, name: str, count: int) -> Form:
+    def _of_slice(self, name: str, count: int, sequences: int) -> Form:
         form, found = self._forms[name], self.problem.geometry
-        if form.shape[1] == 1 or name.startswith(("lengths", "starts", "page", "seed")) or count == found.heads_kv:
+        if name.startswith(("lengths", "starts", "page", "seed")):
             return form
-        each = count if name in ("k", "v", "dk", "dv") else count * found.group
-        return form._replace(shape=(form.shape[0], each, *form.shape[2:]))
+        batch, heads, *rest = form.shape
+        if heads > 1 and count < found.heads_kv:
+            heads = count if name in ("k", "v", "dk", "dv") else count * found.group
+        if batch > 1 and sequences < found.batch:
+            batch = sequences
+        return form._replace(shape=(batch, heads, *rest))
 
     def operands(self) -> list[int]:
         """The numbers of the graph's arrays."""
         names = sorted(self._arrays, key=lambda name: not name.startswith("starts"))
         return [self._arrays[name].number for name in names]
 
-    def runs(self, heads: int) -> list[tuple[int, ...]]:
-        """Bytes into the graph's arrays, for each of several runs of so many heads of keys."""
-        found, runs = self.problem.geometry, []
-        names = sorted(self._arrays, key=lambda name: not name.startswith("starts"))
-        for first in range(0, found.heads_kv, heads):
-            offsets = []
-            for name in names:
-                form = self._forms[name]
-                is_whole = self._of_heads(name, heads) == form or name in ("sums", "dq_sums")
-                each = first if name in ("k", "v", "dk", "dv") else first * found.group
-                offsets.append(0 if is_whole else each * form.strides[1] * self._arrays[name].lies.itemsize)
-            runs.append(tuple(offsets))
-        return runs
-
-    def heads_within(self, limit: int) -> int:
-        """How many heads of keys at once leave the gradients of their scores within a limit; 0 for none.
-
-        The gradient of a bias has no gaps: there they are so many that each slice starts at a multiple of 16 bytes.
-        """
+    def runs(self, heads: int, batches: int) -> list[tuple[int, ...]]:
+        """Bytes into the graph's arrays, for each of several runs of so many heads of keys and sequences."""
         found = self.problem.geometry
+        names = sorted(self._arrays, key=lambda name: not name.startswith("starts"))
+        starts = [(b, h) for b in range(0, found.batch, batches) for h in range(0, found.heads_kv, heads)]
+        return [tuple([self._bytes_to(name, *start, heads, batches) for name in names]) for start in starts]
+
+    def _bytes_to(self, name: str, sequence: int, head: int, heads: int, batches: int) -> int:
+        form, part = self._forms[name], self._of_slice(name, heads, batches)
+        if name in ("sums", "dq_sums"):
+            return 0
+        first = head if name in ("k", "v", "dk", "dv") else head * self.problem.geometry.group
+        steps = (part.shape[0] != form.shape[0]) * sequence * form.strides[0]
+        steps += (part.shape[1] != form.shape[1]) * first * form.strides[1]
+        return steps * self._arrays[name].lies.itemsize
+
+    def heads_within(self, limit: int, batches: int = 0) -> int:
+        """How many heads of keys of so many sequences, 0 for all, at once leave the gradients of their scores within a
+        limit; 0 for none.
+
+        They are so many that each slice of each array starts at a multiple of 16 bytes.
+        """
+        found, sequences = self.problem.geometry, batches or self.problem.geometry.batch
         each = found.group * found.queries * found.keys * self.problem.dtype.itemsize
-        alike = ALIGNED if self.stage.has("dbias") else 1
-        counts = [n for n in range(1, found.heads_kv + 1) if found.heads_kv % n == 0]
-        starting = [n for n in counts if n == found.heads_kv or n * each % alike == 0]
-        return max([n for n in starting if n * found.batch * each <= limit], default=0)
+        counts = [n for n in range(1, found.heads_kv + 1) if found.heads_kv % n == 0 and n * sequences * each <= limit]
+        return max([n for n in counts if self._are_aligned(n, sequences)], default=0)
+
+    def _are_aligned(self, heads: int, batches: int) -> bool:
+        starts = ((batches, 0), (0, heads))
+        return not any(
+            self._bytes_to(name, *start, heads, batches) % ALIGNED for name in self._arrays for start in starts
+        )
+
+    @property
+    def has_lengths(self) -> bool:
+        """Whether cuDNN is told how long sequences are, or where they start."""
+        return any(name.startswith(("lengths", "starts")) for name in self._arrays)
 
     # ------------------------------------------------------------ behind it
 

@@ -7,46 +7,32 @@ and backward
     S again,  weights of S and the statistics,  dv = weightsᵀ do,  spread = do vᵀ,  dS of all these,
     dq = scale dS k,  dk = scale dSᵀ q
 
-All scores of a head are in scratch memory, so heads are taken in slices that keep to the workspace limit. Heads of
-queries that share one of keys lie next to each other: they are the rows of one matrix.
+Scores are in scratch memory, and so are taken in slices that keep to the workspace limit, see `slices`. Heads of
+queries that share one of keys lie next to each other: they are the rows of one matrix. dk and dv of slices that share
+keys are added up in the dtype of the arithmetic, slice after slice, and rounded at the last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from ..base.layout import Layout, layout
-from ..errors import UnsupportedError
 from ..gemm.plan import MatmulPlan
 from ..gemm.problem import Call as Product
 from ..kernels.formulas import FORMULAS
 from ..kernels.lengths import clamped
 from ..kernels.specs import MAX_THREADS
 from ..libraries.products import bits
+from . import slices
 from .problem import Problem, scalars_of
+from .slices import PRODUCTS, Slice
 from .staging import Array, Stage, Unchecked, bounds, dense, steps_of
 
 #: Outputs by the input that each is like.
 _GRADIENTS = {"dq": "q", "dk": "k", "dv": "v"}
-#: Scratch memory that a product may use where there is enough.
-_PRODUCTS = 2**25
-
-
-class _Slice(NamedTuple):
-    """Heads that are taken together: all of several sequences, or some of one.
-
-    Attributes:
-        batch, batches: the first sequence, and how many.
-        head, heads: the first head of keys, and how many.
-    """
-
-    batch: int
-    batches: int
-    head: int
-    heads: int
 
 
 class Unfused:
@@ -60,13 +46,16 @@ class Unfused:
         self._stage, self._problem = stage, stage.problem
         self._plans: dict[Any, Unchecked] = {}
         found = self._problem.geometry
-        self._group, self._heads, self._rows, self._keys = found.group, found.heads, found.queries, found.keys
+        self._group, self._rows, self._keys = found.group, found.queries, found.keys
 
-    def build(self) -> None:
+    def build(self) -> str:
         """Add all steps.
 
+        Returns:
+            in how many slices, to be read; empty where it is one.
+
         Raises:
-            UnsupportedError: one head needs more scratch memory than may be used.
+            UnsupportedError: one query needs more scratch memory than may be used.
         """
         stage, problem = self._stage, self._problem
         stage.lengths()
@@ -79,49 +68,35 @@ class Unfused:
             made = stage.part("dbias_sums", stage.arrays["dbias"].lies.shape, problem.compute)
             stage.zero(made)
         real, item = int(problem.compute.itemsize), int(problem.dtype.itemsize)
-        unit = self._group * self._rows * self._keys
-        each = unit * (2 * real + item) if backward else unit * (real + item)
-        slices = list(self._slices(each))
-        most = max(part.batches * part.heads for part in slices)
-        shape = (most * self._group, self._rows, self._keys)
-        stage.part("scores", shape, problem.compute)
-        stage.part("weights", shape, problem.dtype)
+        cell = 2 * real + item if backward else real + item
+        parts = slices.of_keys(problem, cell, stage.scratch.nbytes)
+        if not parts:
+            if backward and problem.dtype != problem.compute:
+                for name in ("dk", "dv"):
+                    shape = (1, 1, self._keys, stage.arrays[name].lies.shape[3])
+                    stage.part(f"{name}_sums", shape, problem.compute)
+            parts = slices.of_queries(problem, cell, stage.scratch.nbytes)
+        most = max(part.batches * part.heads * part.rows for part in parts), self._keys
+        stage.part("scores", most, problem.compute)
+        stage.part("weights", most, problem.dtype)
         if backward:
-            stage.part("spread", shape, problem.compute)
-        for part in slices:
+            stage.part("spread", most, problem.compute)
+        for part in parts:
             self._backward(part) if backward else self._forward(part)
         if "dbias" in problem.outputs:
             source, target = stage.arrays["dbias_sums"], stage.arrays["dbias"]
             copy = stage.mapped(FORMULAS["copy"], source, target)
             stage.add(copy, source, target)
+        what = "queries" if parts[0].rows < self._rows else "heads"
+        return f"{len(parts)} slices of {what}" if len(parts) > 1 else ""
 
     def mask(self) -> None:
         """Add the steps of what dropout keeps: of scores that are all 0."""
         stage, found = self._stage, self._problem.geometry
         source = stage.part("scores", found.scores, self._problem.compute)
         stage.zero(source)
-        whole = _Slice(0, found.batch, 0, found.heads_kv)
         target = stage.arrays["kept"]
-        self._kernel("kept", whole, {"scores": source}, {"kept": target}, {})
-
-    def _slices(self, each: int) -> Iterator[_Slice]:
-        found, problem = self._problem.geometry, self._problem
-        # Parts start at multiples of 256 bytes. Where a head fits anyway products have scratch memory of their own.
-        free = problem.limit - self._stage.scratch.nbytes - 3 * 256
-        room = max((free - min(_PRODUCTS, free // 8)) // each, min(free // each, 1))
-        if room < 1:
-            raise UnsupportedError(
-                f"workspace_limit={problem.limit} leaves no room: unfused, one head of {found.queries} queries and "
-                f"{found.keys} keys needs {each + self._stage.scratch.nbytes} bytes of scratch memory"
-            )
-        if room >= found.heads_kv:
-            step = min(room // found.heads_kv, found.batch)
-            for start in range(0, found.batch, step):
-                yield _Slice(start, min(step, found.batch - start), 0, found.heads_kv)
-            return
-        for batch in range(found.batch):
-            for head in range(0, found.heads_kv, room):
-                yield _Slice(batch, 1, head, min(room, found.heads_kv - head))
+        self._kernel("kept", slices.whole(found), {"scores": source}, {"kept": target}, {})
 
     # ------------------------------------------------------------ arrays
 
@@ -189,50 +164,69 @@ class Unfused:
             return False
         return not has_groups or self._group == 1 or head_step == length * step
 
-    def _matrices(self, name: str, part: _Slice) -> tuple[Array, Layout, int]:
+    def _matrices(self, name: str, part: Slice) -> tuple[Array, Layout, int]:
         """(an array, the layout of its matrices in a slice, bytes into it)."""
-        array = self._stage.arrays[name]
+        array, found = self._stage.arrays[name], self._problem.geometry
         lies = array.lies
         (_, heads, length, width), (batch_step, head_step, step, unit) = lies.shape, lies.strides
-        group = heads // self._problem.geometry.heads_kv
-        shape = (part.batches, part.heads, group * length, width)
+        group = heads // found.heads_kv
         row = step if length > 1 or group == 1 else head_step
-        found = layout(shape, (batch_step, group * head_step, row, unit), lies.dtype, lies.device)
-        return array, found, part.batch * batch_step + part.head * group * head_step
+        rows, first = length, part.head // found.group * head_step
+        if name in ("q", "do", "o", "out", "dq"):
+            rows, first = part.shares(found) * part.rows, part.head * head_step + part.row * row
+        shape = (part.batches, part.keys_heads(found), rows, width)
+        made = layout(shape, (batch_step, group * head_step, row, unit), lies.dtype, lies.device)
+        return array, made, part.batch * batch_step + first
 
-    def _scored(self, name: str, part: _Slice) -> tuple[Array, Layout, int]:
+    def _scored(self, name: str, part: Slice) -> tuple[Array, Layout, int]:
         """The same of a matrix of scores."""
-        array = self._stage.arrays[name]
-        shape = (part.batches, part.heads, self._group * self._rows, self._keys)
+        array, found = self._stage.arrays[name], self._problem.geometry
+        shape = (part.batches, part.keys_heads(found), part.shares(found) * part.rows, self._keys)
         return array, dense(shape, array.lies.dtype, self._stage.device), 0
 
     # ------------------------------------------------------------ products
 
-    def _product(self, a: Any, b: Any, out: Any, alpha: float = 1.0) -> None:
-        """out = alpha a b, of (array, layout, bytes into it)."""
+    def _product(self, a: Any, b: Any, out: Any, alpha: float = 1.0, adds: bool = False) -> None:
+        """out = alpha a b, or that and out itself, of (array, layout, bytes into it)."""
         stage = self._stage
-        arrays, layouts, offsets = zip(a, b, out, strict=True)
         if not alpha:
             # cuBLASLt may leave the result as it was.
-            stage.clear(*out)
+            if not adds:
+                stage.clear(*out)
             return
+        arrays, layouts, offsets = zip(a, b, *[out] * adds, out, strict=True)
         known = tuple(stage.address(array.number, offset) for array, offset in zip(arrays, offsets, strict=True))
         key = (layouts, known, alpha)
         if key not in self._plans:
             left = self._problem.limit - stage.scratch.nbytes
-            plan = MatmulPlan(_product_of(*layouts, None if left >= _PRODUCTS else max(left, 1)))
+            limit = None if left >= PRODUCTS else max(left, 1)
+            plan = MatmulPlan(_product_of(layouts[0], layouts[1], layouts[-1], adds, limit))
             found = plan.choose(known)
             kind = self._problem.compute.name
-            scalars = () if alpha == 1.0 else (bits(alpha, kind), bits(0.0, kind))
+            scalars = () if alpha == 1.0 and not adds else (bits(alpha, kind), bits(float(adds), kind))
             self._plans[key] = Unchecked(found, scalars)
         stage.add(self._plans[key], *arrays, offsets=offsets)
+
+    def _added(self, name: str, part: Slice, a: Any, b: Any, alpha: float = 1.0) -> None:
+        """dk or dv of a slice: alpha a b, and what slices before have added to it."""
+        stage, found, out = self._stage, self._problem.geometry, self._matrices(name, part)
+        if part.has_all_queries(found):
+            self._product(a, b, out, alpha)
+            return
+        is_rounded = stage.has(f"{name}_sums")
+        sums = stage.arrays[f"{name}_sums"] if is_rounded else out[0]
+        self._product(a, b, (sums, sums.lies, 0) if is_rounded else out, alpha, not part.is_first(found))
+        if is_rounded and part.is_last(found):
+            array, lies, offset = out
+            copy = stage.mapped(FORMULAS["copy"], sums, Array(array.number, lies))
+            stage.add(copy, sums, array, offsets=(0, offset))
 
     # ------------------------------------------------------------ kernels
 
     def _kernel(
         self,
         algorithm: str,
-        part: _Slice,
+        part: Slice,
         inputs: dict[str, Array],
         outputs: dict[str, Array],
         more: dict[str, tuple[Sequence[int], int]],
@@ -244,8 +238,8 @@ class Unfused:
             more: steps and bytes of the arrays that are not scores.
         """
         stage, problem, found = self._stage, self._problem, self._problem.geometry
-        heads, first = part.heads * self._group, part.head * self._group
-        scored = (heads * self._rows * self._keys, self._rows * self._keys, self._keys, 1)
+        heads, rows = part.heads, part.rows
+        scored = (heads * rows * self._keys, rows * self._keys, self._keys, 1)
         steps: dict[str, Sequence[int]] = dict.fromkeys((*inputs, *outputs), scored)
         offsets = dict.fromkeys(steps, 0)
         for name, (own, offset) in more.items():
@@ -262,17 +256,17 @@ class Unfused:
                 continue
             array = stage.arrays[own_name]
             inputs[name] = array
-            steps[name], offsets[name] = self._extra(name, array, part, first)
-        shape = (part.batches, heads, self._rows, self._keys)
-        row = (part.batch * found.heads + first) * self._rows
+            steps[name], offsets[name] = self._extra(name, array, part)
+        shape = (part.batches, heads, rows, self._keys)
+        first = (part.batch * found.heads + part.head) * self._rows + part.row
         threads = min(MAX_THREADS, 1 << (self._keys - 1).bit_length())
         stage.kernel(
             algorithm,
             inputs,
             outputs,
             steps,
-            (*shape, *bounds(problem), row, *numbers),
-            part.batches * heads * self._rows,
+            (*shape, *bounds(problem), first, part.row, self._rows, *numbers),
+            part.batches * heads * rows,
             threads,
             compute=problem.compute.name,
             scalars=scalars_of(problem),
@@ -280,53 +274,48 @@ class Unfused:
         )
 
     @staticmethod
-    def _extra(name: str, array: Array, part: _Slice, first: int) -> tuple[tuple[int, ...], int]:
+    def _extra(name: str, array: Array, part: Slice) -> tuple[tuple[int, ...], int]:
         """(steps, bytes into it) of an array beside the scores."""
         own, size = steps_of(array), array.lies.itemsize
         if name == "bias":
-            return own, (part.batch * own[0] + first * own[1]) * size
+            return own, (part.batch * own[0] + part.head * own[1] + part.row * own[2]) * size
         if name == "alibi":
-            return (0, own[0], 0, 0), first * own[0] * size
+            return (0, own[0], 0, 0), part.head * own[0] * size
         if name == "offset":
             return (0, 0, 0, 0), 0
         return (1, 0, 0, 0), part.batch * size
 
-    def _column(self, name: str, part: _Slice) -> tuple[Sequence[int], int]:
-        """(steps, bytes) of statistics."""
+    def _rows_of(self, name: str, part: Slice) -> tuple[Sequence[int], int]:
+        """(steps, bytes) of statistics, or of rows of the output or its gradient."""
         array = self._stage.arrays[name]
         own = steps_of(array)
-        return (*own, 0), (part.batch * own[0] + part.head * self._group * own[1]) * array.lies.itemsize
+        first = part.batch * own[0] + part.head * own[1] + part.row * own[2]
+        return (*own, 0)[:4], first * array.lies.itemsize
 
-    def _row(self, name: str, part: _Slice) -> tuple[Sequence[int], int]:
-        """(steps, bytes) of rows of the output, or its gradient."""
-        array = self._stage.arrays[name]
-        own = steps_of(array)
-        return own, (part.batch * own[0] + part.head * self._group * own[1]) * array.lies.itemsize
-
-    def _scores(self, part: _Slice) -> None:
+    def _scores(self, part: Slice) -> None:
         q, k = self._matrices("q", part), self._matrices("k", part)
         self._product(q, _turned(k), self._scored("scores", part), self._problem.scale)
 
-    def _forward(self, part: _Slice) -> None:
+    def _forward(self, part: Slice) -> None:
         arrays = self._stage.arrays
         self._scores(part)
         outputs, more = {"weights": arrays["weights"]}, {}
         if "stats" in self._problem.outputs:
-            outputs["stats"], more["stats"] = arrays["stats"], self._column("stats", part)
+            outputs["stats"], more["stats"] = arrays["stats"], self._rows_of("stats", part)
         self._kernel("softmax", part, {"scores": arrays["scores"]}, outputs, more)
         self._product(self._scored("weights", part), self._matrices("v", part), self._matrices("out", part))
 
-    def _backward(self, part: _Slice) -> None:
+    def _backward(self, part: Slice) -> None:
         arrays, scale = self._stage.arrays, self._problem.scale
         self._scores(part)
-        more = {"level": self._column("stats", part)}
+        more = {"level": self._rows_of("stats", part)}
         inputs = {"scores": arrays["scores"], "level": arrays["stats"]}
         self._kernel("weights", part, dict(inputs), {"weights": arrays["weights"]}, dict(more))
         weights, do = self._scored("weights", part), self._matrices("do", part)
-        self._product(_turned(weights), do, self._matrices("dv", part))
+        self._added("dv", part, _turned(weights), do)
         self._product(do, _turned(self._matrices("v", part)), self._scored("spread", part))
         inputs |= {"spread": arrays["spread"], "do": arrays["do"], "o": arrays["o"]}
-        more |= {"do": self._row("do", part), "o": self._row("o", part)}
+        more |= {"do": self._rows_of("do", part), "o": self._rows_of("o", part)}
         outputs = {"slopes": arrays["weights"]}
         if self._stage.has("dbias_sums"):
             # Each element is read by the thread that writes it.
@@ -335,18 +324,17 @@ class Unfused:
         if self._stage.has("dbias_sums"):
             self._bias_gradient(part)
         self._product(weights, self._matrices("k", part), self._matrices("dq", part), scale)
-        self._product(_turned(weights), self._matrices("q", part), self._matrices("dk", part), scale)
+        self._added("dk", part, _turned(weights), self._matrices("q", part), scale)
 
-    def _bias_gradient(self, part: _Slice) -> None:
+    def _bias_gradient(self, part: Slice) -> None:
         stage, sums = self._stage, self._stage.arrays["dbias_sums"]
-        heads, first = part.heads * self._group, part.head * self._group
-        whole = (part.batches, heads, self._rows, self._keys)
+        whole = (part.batches, part.heads, part.rows, self._keys)
         own = steps_of(sums)
         shape = [1 if n == 1 else m for n, m in zip(sums.lies.shape, whole, strict=True)]
         counts = [m if n == 1 else 1 for n, m in zip(sums.lies.shape, whole, strict=True)]
-        scored = (heads * self._rows * self._keys, self._rows * self._keys, self._keys, 1)
+        scored = (part.heads * part.rows * self._keys, part.rows * self._keys, self._keys, 1)
         size = int(np.prod(shape))
-        offset = (part.batch * own[0] + first * own[1]) * sums.lies.itemsize
+        offset = self._rows_of("dbias_sums", part)[1]
         stage.kernel(
             "sums",
             {"slopes": stage.arrays["spread"], "before": sums},
@@ -359,11 +347,19 @@ class Unfused:
         )
 
 
-def _product_of(a: Layout, b: Layout, out: Layout, limit: int | None) -> Product:
-    """The call of a plain product, with so much scratch memory."""
+def _product_of(a: Layout, b: Layout, out: Layout, adds: bool, limit: int | None) -> Product:
+    """The call of a plain product, or of one that is added to what is there, with so much scratch memory."""
     nothing: dict[str, Any] = dict.fromkeys(Product._fields)
-    asked = {"a": a, "b": b, "out": out, "epilogue": "none", "has_beta": False, "tune": False, "workspace_limit": limit}
-    return Product(**{**nothing, **asked})
+    asked = {
+        "a": a,
+        "b": b,
+        "c": out if adds else None,
+        "out": out,
+        "epilogue": "none",
+        "has_beta": adds,
+        "tune": False,
+    }
+    return Product(**{**nothing, **asked, "workspace_limit": limit})
 
 
 def _turned(matrices: tuple[Array, Layout, int]) -> tuple[Array, Layout, int]:
@@ -373,7 +369,10 @@ def _turned(matrices: tuple[Array, Layout, int]) -> tuple[Array, Layout, int]:
     return array, layout((*shape, columns, rows), (*steps, unit, step), lies.dtype, lies.device), offset
 
 
-def build(stage: Stage, problem: Problem) -> None:
-    """Add the steps of a problem to a stage."""
+def build(stage: Stage, problem: Problem) -> str:
+    """Add the steps of a problem to a stage; see `Unfused.build`."""
     made = Unfused(stage)
-    made.mask() if problem.call.direction == "dropout_mask" else made.build()
+    if problem.call.direction == "dropout_mask":
+        made.mask()
+        return ""
+    return made.build()

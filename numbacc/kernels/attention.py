@@ -1,8 +1,9 @@
 """The kernels of attention where it is not fused: what lies between the two products, forward and backward.
 
 `softmax`, `weights` and `slopes` take a block of threads for each row of scores. Rows are counted over (batch, heads,
-queries); `shape` is of the heads that a launch has, `first` the number of its first row among all, by which dropout
-knows its words. Arrays are walked by steps along (batch, heads, queries, keys), 0 where they are the same.
+queries); `shape` is of those that a launch has, `first` the number of its first row among all, by which dropout knows
+its words, `start` which of a sequence's `queries` it is: 0 but where a launch has some queries of one head. Arrays are
+walked by steps along (batch, heads, queries, keys), 0 where they are the same.
 
 Read `attention_parts.scoring` first: it is S of what a query sees; and then `softmax`.
 """
@@ -38,16 +39,17 @@ def softmax(parts: Parts) -> Kernel:
     zero, lowest, minus_infinity = real(0), real(LOWEST), real(-np.inf)
     put_stats = _stats_storer(parts)
 
-    def kernel(ins, outs, in_steps, out_steps, shape, lower, upper, right, first, words):
+    def kernel(ins, outs, in_steps, out_steps, shape, lower, upper, right, first, start, queries, words):
         cells = cuda.shared.array(MAX_THREADS, real)
         given, thread, threads = scalars(words), cuda.threadIdx.x, cuda.blockDim.x
         row, width = cuda.blockIdx.x, shape[3]
         place = unravel(row, shape[:3])
-        begin, end = first_seen(place[2], lengths(ins, place + (0,), in_steps, shape), (lower, upper, right))
+        whole = queries, width
+        begin, end = first_seen(start + place[2], lengths(ins, place + (0,), in_steps, whole), (lower, upper, right))
         top = minus_infinity
         column = begin + thread
         while column < end:
-            top = larger(score(ins, place + (column,), in_steps), top)
+            top = larger(score(ins, place + (column,), in_steps, start), top)
             column += threads
         top = largest(cells, top)
         is_empty = top < lowest
@@ -55,7 +57,7 @@ def softmax(parts: Parts) -> Kernel:
         column = begin + thread
         while column < end:
             if not is_empty:
-                total += real(math.exp(score(ins, place + (column,), in_steps) - top))
+                total += real(math.exp(score(ins, place + (column,), in_steps, start) - top))
             column += threads
         total = total_of(cells, total)
         column = np.int64(thread)
@@ -63,7 +65,7 @@ def softmax(parts: Parts) -> Kernel:
             at = place + (column,)
             weight = zero
             if begin <= column < end and not is_empty:
-                weight = real(math.exp(score(ins, at, in_steps) - top)) / total
+                weight = real(math.exp(score(ins, at, in_steps, start) - top)) / total
                 weight *= factor(ins, in_steps, at, first + row, width, given)
             store(outs, at, out_steps, weight)
             column += threads
@@ -90,11 +92,12 @@ def weights(parts: Parts) -> Kernel:
     lengths, score, factor, scalars = _readers(parts)
     zero, lowest, load_level = real(0), real(LOWEST), parts.load["level"]
 
-    def kernel(ins, outs, in_steps, out_steps, shape, lower, upper, right, first, words):
+    def kernel(ins, outs, in_steps, out_steps, shape, lower, upper, right, first, start, queries, words):
         given, threads = scalars(words), cuda.blockDim.x
         row, width = cuda.blockIdx.x, shape[3]
         place = unravel(row, shape[:3])
-        begin, end = first_seen(place[2], lengths(ins, place + (0,), in_steps, shape), (lower, upper, right))
+        whole = queries, width
+        begin, end = first_seen(start + place[2], lengths(ins, place + (0,), in_steps, whole), (lower, upper, right))
         level = load_level(ins, place + (0,), in_steps)
         if level < lowest:
             end = begin
@@ -102,7 +105,7 @@ def weights(parts: Parts) -> Kernel:
         while column < width:
             at, weight = place + (column,), zero
             if begin <= column < end:
-                weight = real(math.exp(score(ins, at, in_steps) - level))
+                weight = real(math.exp(score(ins, at, in_steps, start) - level))
                 weight *= factor(ins, in_steps, at, first + row, width, given)
             store(outs, at, out_steps, weight)
             column += threads
@@ -115,7 +118,7 @@ def kept(parts: Parts) -> Kernel:
     store, unravel = parts.store["kept"], operands((TABLE["int64"],), 1, 1, "int64").unravel
     factor, scalars, zero = dropping(parts), scalar_reader(parts.spec.scalars), parts.real(0)
 
-    def kernel(ins, outs, in_steps, out_steps, shape, lower, upper, right, first, words):
+    def kernel(ins, outs, in_steps, out_steps, shape, lower, upper, right, first, start, queries, words):
         given, threads = scalars(words), cuda.blockDim.x
         row, width = cuda.blockIdx.x, shape[3]
         place = unravel(row, shape[:3])
@@ -144,12 +147,13 @@ def slopes(parts: Parts) -> Kernel:
 
     keep = cuda.jit(device=True)(nothing) if again is None else again
 
-    def kernel(ins, outs, in_steps, out_steps, shape, lower, upper, right, first, values, words):
+    def kernel(ins, outs, in_steps, out_steps, shape, lower, upper, right, first, start, queries, values, words):
         cells = cuda.shared.array(MAX_THREADS, real)
         given, thread, threads = scalars(words), cuda.threadIdx.x, cuda.blockDim.x
         row, width = cuda.blockIdx.x, shape[3]
         place = unravel(row, shape[:3])
-        begin, end = first_seen(place[2], lengths(ins, place + (0,), in_steps, shape), (lower, upper, right))
+        whole = queries, width
+        begin, end = first_seen(start + place[2], lengths(ins, place + (0,), in_steps, whole), (lower, upper, right))
         level, total = load_level(ins, place + (0,), in_steps), zero
         column = np.int64(thread)
         while column < values:
@@ -166,7 +170,7 @@ def slopes(parts: Parts) -> Kernel:
                 kept = factor(ins, in_steps, at, first + row, width, given)
                 # What is dropped has no slope of its own, whatever it is.
                 own = spread(ins, at, in_steps) * kept if kept != zero else zero
-                slope = real(math.exp(score(ins, at, in_steps) - level)) * (own - total)
+                slope = real(math.exp(score(ins, at, in_steps, start) - level)) * (own - total)
             store(outs, at, out_steps, slope)
             keep(outs, at, out_steps, slope)
             column += threads
@@ -176,7 +180,7 @@ def slopes(parts: Parts) -> Kernel:
 
 _MAKERS = {f.__name__: f for f in (softmax, weights, kept, slopes, sums, mend, pack, unpack, unpage)}
 #: Beside the arrays and their steps: how many tuples of four integers each has, and how many integers behind them.
-_MORE = {"softmax": (1, 4), "weights": (1, 4), "kept": (1, 4), "slopes": (1, 5), "sums": (2, 1), "mend": (1, 5)}
+_MORE = {"softmax": (1, 6), "weights": (1, 6), "kept": (1, 6), "slopes": (1, 7), "sums": (2, 1), "mend": (1, 5)}
 _MORE |= {"pack": (1, 1), "unpack": (1, 1), "unpage": (1, 2)}
 
 

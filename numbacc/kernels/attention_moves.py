@@ -122,7 +122,7 @@ def mend(parts: Parts) -> Kernel:
         index = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
         if index < size:
             place = unravel(np.int64(index), shape[:3])
-            known = lengths(ins, place + (0,), in_steps, shape)
+            known = lengths(ins, place + (0,), in_steps, shape[2:])
             begin, end = first_seen(place[2], known, (lower, upper, right))
             if begin == end or load(ins, place + (0,), in_steps) < lowest:
                 put_stats(outs, place + (0,), out_steps, minus_infinity)

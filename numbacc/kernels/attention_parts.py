@@ -57,16 +57,16 @@ class Parts:
 
 
 def lengths_of(parts: Parts) -> Function:
-    """(addresses, coordinates, steps, shape) -> how many queries and keys the row's sequence has."""
+    """(addresses, coordinates, steps, most) -> how many queries and keys the row's sequence has, of `most`."""
     if "lengths_q" not in parts.load:
 
-        def all_of_them(ins, coordinates, steps, shape):
-            return shape[2], shape[3]
+        def all_of_them(ins, coordinates, steps, most):
+            return most
 
         return cuda.jit(device=True)(all_of_them)  # type: ignore[no-any-return]
     queries, keys = parts.load["lengths_q"], parts.load["lengths_kv"]
 
-    def lengths(ins, coordinates, steps, shape):
+    def lengths(ins, coordinates, steps, most):
         return queries(ins, coordinates, steps), keys(ins, coordinates, steps)
 
     return cuda.jit(device=True)(lengths)  # type: ignore[no-any-return]
@@ -85,26 +85,26 @@ def first_seen(row, known, band):
 
 
 def scoring(parts: Parts) -> Function:
-    """(addresses, coordinates, steps) -> S at the coordinates, which the row sees."""
+    """(addresses, coordinates, steps, start) -> S at the coordinates, which the row sees; `start` is query 0 there."""
     scores, bias, alibi = parts.load["scores"], parts.load.get("bias"), parts.load.get("alibi")
     real = parts.real
 
-    def plain(ins, c, steps):
+    def plain(ins, c, steps, start):
         return scores(ins, c, steps)
 
     found = cuda.jit(device=True)(plain)
     if bias is not None:
         before_bias = found
 
-        def biased(ins, c, steps):
-            return before_bias(ins, c, steps) + bias(ins, c, steps)
+        def biased(ins, c, steps, start):
+            return before_bias(ins, c, steps, start) + bias(ins, c, steps)
 
         found = cuda.jit(device=True)(biased)
     if alibi is not None:
         before_slopes = found
 
-        def sloped(ins, c, steps):
-            return before_slopes(ins, c, steps) + alibi(ins, c, steps) * real(c[3] - c[2])
+        def sloped(ins, c, steps, start):
+            return before_slopes(ins, c, steps, start) + alibi(ins, c, steps) * real(c[3] - (start + c[2]))
 
         found = cuda.jit(device=True)(sloped)
     return found  # type: ignore[no-any-return]
