@@ -27,7 +27,7 @@ _WAYS = {
     "columns are few": {"device.scan_geometry._FEW": 1 << 30},
     "lists have several tables": {"device.list_tables.MOST_TABLES": 2},
     "images are many": {"conv.depthwise._BUSY": 0, "conv.depthwise._BLOCKS": 1},
-    "products are few": {"attention.unfused._PRODUCTS": 1 << 10},
+    "products are few": {"attention.unfused.PRODUCTS": 1 << 10, "attention.slices.PRODUCTS": 1 << 10},
     "draws come in pieces": {"random.executables.PIECE": 1 << 6},
 }
 #: Families whose plans are cached with what a library chose, and are forgotten for their own cases alone.
