@@ -6,31 +6,10 @@ numbacc's own checks ran on. What depends on the GPU, too, is in `libraries.cudn
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 from ..base.dispatch import graph_library
 from ..errors import UnsupportedError
-from ..libraries.cudnn_rules import dotted
+from ..libraries.cudnn_rules import Refused, dotted, refused
 from .problem import Problem
-
-Case = Callable[[Problem], bool]
-
-
-class Fault(NamedTuple):
-    """Attention that is left alone with some versions.
-
-    Attributes:
-        mended: the first version with which it is not.
-        text: what attention.
-        case: whether a problem is of it.
-        since: the first version with which it is left alone.
-    """
-
-    mended: int
-    text: str
-    case: Case
-    since: int = 0
 
 
 def _is_backward(problem: Problem) -> bool:
@@ -76,19 +55,19 @@ def _is_nearly_192(problem: Problem) -> bool:
 #: In each case NVIDIA's cudnn-frontend refuses the versions, or did as long as they were the newest; the last four it
 #: refuses whatever the version, but 9.19 was right with them on an H200.
 FAULTS = (
-    Fault(
+    Refused(
         91401,
         "a window on both sides over more than 1024 keys",
         lambda problem: _looks_ahead(problem) and problem.geometry.keys > 1024,
         since=91400,
     ),
-    Fault(
+    Refused(
         91300,
         "gradients of heads of 129 to 184 elements and values of 65 to 120",
         lambda problem: _is_backward(problem) and _is_nearly_192(problem),
         since=91100,
     ),
-    Fault(
+    Refused(
         91002,
         "a window on both sides, or with a bias or dropout",
         lambda problem: (
@@ -96,43 +75,43 @@ FAULTS = (
             and (_looks_ahead(problem) or "bias" in problem.inputs or bool(problem.options.dropout))
         ),
     ),
-    Fault(
+    Refused(
         90901,
         "a window that ends at the last key, of as many queries as keys",
         lambda problem: (
             _is_windowed(problem) and _is_shifted(problem) and problem.geometry.queries == problem.geometry.keys
         ),
     ),
-    Fault(
+    Refused(
         90901,
         "one query and a mask",
         lambda problem: not _is_backward(problem) and problem.geometry.queries == 1 and problem.band.upper is not None,
     ),
-    Fault(90600, "a diagonal that ends at the last key", _is_shifted),
-    Fault(
+    Refused(90600, "a diagonal that ends at the last key", _is_shifted),
+    Refused(
         90600,
         "gradients of packed sequences whose heads share keys",
         lambda problem: _is_backward(problem) and problem.geometry.is_packed and problem.geometry.group > 1,
     ),
-    Fault(
+    Refused(
         90500,
         "a bias's gradient with lengths, or with lengths that are no multiples of 64",
         lambda problem: "dbias" in problem.outputs and (problem.has_lengths or _is_uneven(problem)),
     ),
-    Fault(90500, "pages", lambda problem: problem.geometry.page > 0),
-    Fault(90100, "float8", lambda problem: problem.is_scaled),
-    Fault(
+    Refused(90500, "pages", lambda problem: problem.geometry.page > 0),
+    Refused(90100, "float8", lambda problem: problem.is_scaled),
+    Refused(
         91900,
         "a diagonal that ends at the last key and a bias, slopes or dropout",
         lambda problem: _is_shifted(problem) and (_adds(problem) or bool(problem.options.dropout)),
     ),
-    Fault(91900, "more queries than keys, and a window or a diagonal that ends at the last key", _is_longer),
-    Fault(
+    Refused(91900, "more queries than keys, and a window or a diagonal that ends at the last key", _is_longer),
+    Refused(
         91900,
         "slopes without a mask that hides what follows",
         lambda problem: "alibi" in problem.inputs and problem.band.upper != 0,
     ),
-    Fault(
+    Refused(
         91900,
         "gradients of one query and one key",
         lambda problem: _is_backward(problem) and problem.geometry.queries == problem.geometry.keys == 1,
@@ -143,12 +122,12 @@ FAULTS = (
 def check(problem: Problem) -> None:
     """Raise UnsupportedError where the version of cuDNN that is installed is not asked for a problem."""
     version = graph_library().version()
-    for each in FAULTS:
-        if each.since <= version < each.mended and each.case(problem):
-            raise UnsupportedError(
-                f"attention with {each.text} is left alone with cuDNN {dotted(version)}, as NVIDIA's own "
-                f"cudnn-frontend does; {dotted(each.mended)} and newer run it"
-            )
+    found = refused(FAULTS, version, problem)
+    if found:
+        raise UnsupportedError(
+            f"attention with {found.text} is left alone with cuDNN {dotted(version)}, as NVIDIA's own "
+            f"cudnn-frontend does; {dotted(found.mended)} and newer run it"
+        )
 
 
 def needs_zeros(problem: Problem) -> bool:

@@ -25,7 +25,7 @@ from ..errors import UnsupportedError
 from ..libraries import cudnn as library
 from ..libraries import cudnn_plans
 from ..libraries.cudnn_descriptors import Site, describe
-from ..libraries.cudnn_rules import shown
+from ..libraries.cudnn_rules import is_unseen, shown
 from ..libraries.cudnn_search import algorithms
 from ..reference import conv as reference
 from .cases import Case, cases, exact, spoilt
@@ -268,6 +268,7 @@ class Attempt(NamedTuple):
 def _of_engines(arrays: Arrays) -> Iterator[Attempt]:
     """Every engine of cuDNN's."""
     site = Site(library._handles.get(0))
+    taken = ways(arrays.problem)
     for way in ways(arrays.problem, rough=True):
         lowered = lower(arrays.problem, way, (True,) * (len(arrays.host) + 1))
         graph = lowered.graphs[0]
@@ -275,16 +276,15 @@ def _of_engines(arrays: Arrays) -> Iterator[Attempt]:
             continue  # its engines are those of another case
         with runtime.on_device(0):
             described = describe(graph, site)
-        is_taken = way in ways(arrays.problem)
         known, few = algorithms.wrong(graph, cudnn.version()), shown(graph)
         for configuration in engines(described, site, _KNOBS):
             told = {
                 "engine": str(configuration),
                 "way": [name for name, is_done in way._asdict().items() if is_done],
                 "notes": sorted(configuration.notes),
-                "known": not is_taken
+                "known": way not in taken
                 or configuration.engine in known
-                or (few is not None and configuration.compiled_late and configuration.engine not in few),
+                or is_unseen(few, configuration.engine, configuration.compiled_late),
             }
             yield Attempt(told, partial(_built, configuration, graph, site), lowered.operands, way, configuration.notes)
 

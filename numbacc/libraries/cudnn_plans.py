@@ -24,6 +24,7 @@ from numbacc_bindings.cudnn import (
 
 from .choices import Algorithm
 from .cudnn_descriptors import Descriptor, Site
+from .cudnn_rules import is_unseen
 
 #: More than any graph has configurations, any engine knobs, and either notes.
 _CONFIGURATIONS, _KNOBS, _NOTES = 512, 64, 32
@@ -274,7 +275,7 @@ def candidates(
     def wanted(some: Iterable[Configuration]) -> Iterator[Configuration]:
         for each in some:
             reason = "known to be wrong here" if each.engine in wrong else each.unwanted(wants)
-            if not reason and few is not None and each.compiled_late and each.engine not in few:
+            if not reason and is_unseen(few, each.engine, each.compiled_late):
                 reason = "compiled at run time, and not seen to be right here"
             if reason:
                 rejected.append(Rejected(each.engine, reason))

@@ -158,6 +158,11 @@ def shown(graph: Graph) -> frozenset[int] | None:
     return None
 
 
+def is_unseen(few: frozenset[int] | None, engine: int, is_compiled: bool) -> bool:
+    """Whether an engine is compiled at run time and not among those that may be, as `shown` gives them."""
+    return is_compiled and few is not None and engine not in few
+
+
 def _behind(modes: Sequence[str], what: Any) -> bool:
     """Whether these alone follow a convolution, the last unclipped and without a slope."""
     settings = [dict(node.settings) for node in what.nodes[1:]]
@@ -195,18 +200,24 @@ def dotted(version: int) -> str:
 
 
 class Refused(NamedTuple):
-    """Graphs that are left alone by any engine of some versions.
+    """What is left alone with some versions.
 
     Attributes:
-        since, mended: the first version that is, and the first that is not.
-        case: whether a graph, on a GPU of a compute capability, is one of them.
-        text: what is wrong, and what runs.
+        mended: the first version with which it is not.
+        text: what it is; of graphs also what runs.
+        case: whether something is of it: here a graph, on a GPU of a compute capability.
+        since: the first version with which it is.
     """
 
-    since: int
     mended: int
-    case: Callable[[Graph, tuple[int, int]], bool]
     text: str
+    case: Callable[..., bool]
+    since: int = 0
+
+
+def refused(table: Iterable[Refused], version: int, *what: Any) -> Refused | None:
+    """The first of a table that something is of, with a version; None where there is none."""
+    return next((each for each in table if each.since <= version < each.mended and each.case(*what)), None)
 
 
 def _is_attention(graph: Graph) -> bool:
@@ -242,47 +253,41 @@ _FRONTEND = "is left alone, as NVIDIA's own cudnn-frontend does"
 #: Of attention from the checks of NVIDIA's cudnn-frontend, see `attention.versions` for more; of convolutions pytorch's
 #: issue 163539.
 REFUSED = (
-    Refused(91000, 91002, lambda graph, gpu: _is_attention(graph), f"attention {_FRONTEND}; 9.10.2 is newer"),
+    Refused(91002, f"attention {_FRONTEND}; 9.10.2 is newer", lambda graph, gpu: _is_attention(graph), since=91000),
     Refused(
-        0,
         91801,
-        lambda graph, gpu: _is_attention(graph) and _is_packed(graph) and gpu < (9, 0),
         f"attention of packed sequences {_FRONTEND} below compute capability 9.0; 9.18.1 and newer run it",
+        lambda graph, gpu: _is_attention(graph) and _is_packed(graph) and gpu < (9, 0),
     ),
     Refused(
-        0,
         91800,
-        lambda graph, gpu: _is_deterministic(graph) and gpu[0] == 10,
         f"attention with deterministic gradients {_FRONTEND} on compute capability 10; 9.18 and newer run it",
+        lambda graph, gpu: _is_deterministic(graph) and gpu[0] == 10,
     ),
     Refused(
-        0,
         90901,
-        lambda graph, gpu: _is_wide(graph) and gpu < (9, 0),
         f"attention with heads of more than 128 elements {_FRONTEND} below compute capability 9.0; 9.9.1 and newer "
         "run it",
+        lambda graph, gpu: _is_wide(graph) and gpu < (9, 0),
     ),
     Refused(
-        0,
         90901,
-        lambda graph, gpu: _is_wide(graph) and any(node.kind == "pages" for node in graph.nodes),
         f"attention with pages and heads of more than 128 elements {_FRONTEND}; 9.9.1 and newer run it",
+        lambda graph, gpu: _is_wide(graph) and any(node.kind == "pages" for node in graph.nodes),
     ),
     Refused(
-        90800,
         91100,
-        lambda graph, gpu: _is_volume(graph, _NARROW),
         "three-dimensional convolutions of 16 bits are wrong; 9.11 and newer are right, and so are 9.7 and older",
+        lambda graph, gpu: _is_volume(graph, _NARROW),
+        since=90800,
     ),
 )
 
 
 def refusal(graph: Graph, version: int, capability: tuple[int, int]) -> str:
     """Why a graph is left alone by any engine of this version on such a GPU, "" where it is not."""
-    for each in REFUSED:
-        if each.since <= version < each.mended and each.case(graph, capability):
-            return f"with cuDNN {dotted(version)} {each.text}"
-    return ""
+    found = refused(REFUSED, version, graph, capability)
+    return f"with cuDNN {dotted(version)} {found.text}" if found else ""
 
 
 def shortens_wrongly(graph: Graph, version: int) -> bool:

@@ -13,7 +13,7 @@ from .cudnn_graph import Graph
 from .cudnn_needs import unmet
 from .cudnn_order import ahead
 from .cudnn_plans import Built, Configuration, Rejected, Wants, candidates, describe_rejected
-from .cudnn_rules import NEWEST, WRONG, refusal, shortens_wrongly, shown
+from .cudnn_rules import NEWEST, WRONG, is_unseen, refusal, shortens_wrongly, shown
 
 #: Choices made. Some hold a compiled kernel of 150 KB.
 algorithms = Choices("cudnn", WRONG, size=512)
@@ -47,8 +47,7 @@ def kept_to(graph: Graph, wants: Wants) -> Wants:
 def is_trusted(algorithm: Algorithm, graph: Graph) -> bool:
     """Whether a plan that was kept may be taken by what is known now."""
     few, (engine, variant) = shown(graph), algorithm.kind
-    is_shown = few is None or not variant % 2 or engine in few
-    return is_shown and bool(algorithms.right([algorithm], graph, cudnn.version()))
+    return not is_unseen(few, engine, bool(variant % 2)) and bool(algorithms.right([algorithm], graph, cudnn.version()))
 
 
 def search(
