@@ -125,8 +125,10 @@ _EQUALITY = ("equal", "not_equal")
 
 def _is_no_number(other: Any) -> bool:
     """True for what no element equals: None, text, and objects that say nothing of equality themselves."""
+    if other is None or isinstance(other, (str, bytes)):
+        return True
     says_nothing: Any = object.__eq__
-    return isinstance(other, (str, bytes)) or (type(other).__eq__ is says_nothing and not _takes(other))
+    return type(other).__eq__ is says_nothing and not _takes(other)
 
 
 def _add_operators() -> None:
