@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from attention_call import Call, small
@@ -22,6 +24,16 @@ def test_biases_are_repeated_along_any_axes(place, dtype, repeated, gradient):
     shape = tuple(1 if axis in repeated else n for axis, n in enumerate(whole))
     sizes = {"queries": whole[2], "keys": whole[3], "width": 32, "value_width": 32}
     Call(place, small(dtype=dtype, bias=shape, **sizes), bias_grad=gradient).check()
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+@pytest.mark.parametrize("lengths", [(1, 1), (2, 1), (9, 1), (1, 9)], ids=str)
+def test_biases_of_one_query_or_key(place, lengths, heads):
+    """cuDNN reads those of one number a head wrongly, without a word: only the statistics show it."""
+    whole = (2, heads, *lengths)
+    for repeated in product((False, True), repeat=4):
+        shape = tuple(1 if is_one else n for is_one, n in zip(repeated, whole, strict=True))
+        Call(place, small(dtype=HALF, bias=shape, heads=heads, queries=lengths[0], keys=lengths[1])).check()
 
 
 @pytest.mark.parametrize("dtype", [SINGLE, HALF], ids=str)

@@ -17,23 +17,25 @@ from .staging import Array, Stage
 
 def are_misread(array: Array, found: Geometry, is_backward: bool, is_output: bool) -> bool:
     """Whether cuDNN 9.19 computes wrong numbers with a bias, without a word: on an H200 engines 2 and 6 did forward
-    where it was repeated along queries and keys, and backward wherever it was along queries; its gradient they added up
-    wrongly along either."""
+    where it was repeated along queries and had one key, if there was one alone, too, and backward wherever it was along
+    queries; its gradient they added up wrongly along either."""
     *_, queries, keys = array.lies.shape
     is_along_queries, is_along_keys = queries == 1 < found.queries, keys == 1 < found.keys
     if is_output:
         return is_along_queries or is_along_keys
-    return (is_along_queries and is_backward) or (is_along_keys and queries == 1)
+    return (is_along_queries and (is_backward or keys == 1)) or (is_along_keys and queries == 1)
 
 
-def spread(stage: Stage, name: str, along_queries: bool) -> Array:
-    """A copy of a bias that has all that it repeats along keys, and along queries if that is wanted.
+def spread(stage: Stage, name: str, is_backward: bool) -> Array:
+    """A copy of a bias that has all that it repeats along keys, and backward along queries, too, as where there is one
+    key.
 
     Raises:
         UnsupportedError: it would take more than workspace_limit.
     """
     own, found, limit = stage.arrays[name], stage.problem.geometry, stage.problem.limit
-    shape = (*own.lies.shape[:2], found.queries if along_queries else 1, found.keys)
+    queries = found.queries if is_backward or found.keys == 1 else 1
+    shape = (*own.lies.shape[:2], queries, found.keys)
     if (nbytes := math.prod(shape) * own.lies.itemsize) > limit:
         raise UnsupportedError(
             f"cuDNN needs a copy of the bias that repeats less, {nbytes} bytes, more than workspace_limit={limit}"

@@ -156,7 +156,7 @@ class Fused:
             stage.behind.append(Step(stage.mapped(FORMULAS["copy"], array, own), (array.number, own.number)))
         # Of a gradient cuDNN takes no gaps behind rows, wherever these then start; and where a bias is of one query and
         # one key, 9.19 reads it as if it had none, either.
-        is_gapless = is_output or (self.is_backward and array.lies.shape[2:] == (1, 1))
+        is_gapless = is_output or array.lies.shape[2:] == (1, 1)
         if not (stage.is_aligned(array) and (is_dense if is_gapless else _fits)(array.lies)):
             pitch = 1 if is_gapless else ALIGNED
             array = stage.returned(name, pitch=pitch) if is_output else stage.copied(name, pitch=pitch)
