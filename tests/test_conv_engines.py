@@ -128,10 +128,11 @@ def test_float32_leaves_hyperbolic_tangents_to_our_kernel(activation, device):
     need_planning()
     options = {"layout": "NHWC", "padding": 1, "bias": True, "activation": activation}
     shapes = ((2, 8, 8, 32), (32, 3, 3, 32))
-    found = cudnn.supports(conv.request(*shapes, **options), device)
-    assert found and not found.compiled
-    fast = conv.request(*shapes, **options, compute="tf32")
-    assert len(fast.graphs()[0].nodes) > 2 and cudnn.supports(fast.graphs()[0], device).compiled
+    for compute in (None, "tf32"):
+        found = cudnn.supports(conv.request(*shapes, **options, compute=compute), device)
+        assert found and not found.compiled
+    narrow = conv.request(*shapes, **options, dtype="float16")
+    assert len(narrow.graphs()[0].nodes) > 2 and cudnn.supports(narrow.graphs()[0], device).compiled
 
 
 @pytest.mark.parametrize("activation, mode", [("sigmoid", "SIGMOID_FWD"), ("elu", "ELU_FWD")])

@@ -288,15 +288,15 @@ def test_nothing_is_fused_where_fourier_transforms_pay():
 
 
 def test_the_hardware_s_hyperbolic_tangent_is_not_for_float32():
-    """It has 11 bits; tensor cores keep no more, nor do floats of 16 bits."""
+    """It has 11 bits. Floats of 16 bits keep no more; products shortened to 10 bits may be few, or exact."""
     for activation, of_tanh in (("tanh", ["RELU_FWD", "TANH_FWD"]), ("gelu_tanh", ["GELU_APPROX_TANH_FWD"])):
         for biased, before in ((False, PLAIN), (True, [*PLAIN, "ADD"])):
             asked = {"named": "NHWC", "activation": activation, "biased": biased}
             left = [before, PLAIN] if biased else [PLAIN]
-            for compute in (None, "float32_fft"):
+            for compute in (None, "float32_fft", "tf32"):
                 assert modes(**asked, compute=compute) == left
             fused = [[*before, *of_tanh], *left]
-            assert modes(**asked, compute="tf32") == modes(**asked, dtype="float16") == fused
+            assert modes(**asked, dtype="float16") == fused
             assert [
                 kinds(lowered(call_of("forward", **asked), way).graphs[0])
                 for way in ways(resolve(call_of("forward", **asked)), rough=True)

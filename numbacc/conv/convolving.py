@@ -88,7 +88,7 @@ def forward(
         DeviceError: arrays on different devices. CudnnError: cuDNN is missing, or failed.
 
     What cuDNN does not fuse a kernel of ours does behind it (`forward_plan(...).info.backend` is "cudnn+kernel"):
-    all that follows float64 and int8, tanh and gelu_tanh of float32 without "tf32", and where channels are not the
+    all that follows float64 and int8, tanh and gelu_tanh of float32, and where channels are not the
     innermost dimension all but ReLU behind a bias; a 16-bit result is then rounded between the two. Depthwise
     convolutions with channels innermost are our kernels'.
 

@@ -124,10 +124,10 @@ def ways(problem: Problem, rearranged: bool = False, rough: bool = False) -> lis
 
     Args:
         rearranged: whether it gets copies with the channels in the other place.
-        rough: whether functions count, too, that are not as exact as float32 is asked for.
+        rough: whether functions count, too, that are not as exact as float32.
     """
     call = problem.call
-    is_exact = rough or problem.wants.inputs not in ("exact", "fft") or call.activation not in _ROUGH
+    is_exact = rough or call.a.dtype.name != "float32" or call.activation not in _ROUGH
     bias, activation = call.bias is not None, call.activation is not None
     nothing = Way(False, False)
     if not (bias or activation) or call.a.dtype.name in ("float64", "int8"):
