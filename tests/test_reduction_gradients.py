@@ -223,6 +223,15 @@ def test_of_nothing(place):
             assert pair(call)[1](place.put(np.ones(shape, np.float32)), x, axis=axis, **CALLS[call]).shape == (0, 3)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "complex64"])
+def test_equal_numbers_do_not_vary(place, dtype):
+    """Whatever rounding makes of their sum."""
+    x = place.put(np.broadcast_to(np.array([[0.1], [1 / 3], [-7e3], [0.7]], dtype), (4, 299)).copy())
+    assert not place.get(ew.var(x, axis=1)).any() and not place.get(ew.std(x, axis=1)).any()
+    if dtype != "complex64":
+        assert not place.get(ew.std_backward(place.put(np.ones(4, dtype)), x, axis=1)).any()
+
+
 def test_out_and_other_dtypes(place):
     """In place; dy of another float; gradients in a wider one."""
     x = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)

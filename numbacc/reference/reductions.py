@@ -60,9 +60,18 @@ def product(rows: Array) -> Array:
     return rows[..., 0]
 
 
+def _middle(rows: Array) -> Array:
+    """The mean; of equal numbers the number, which their sum, rounded, may miss: they do not vary."""
+    found = mean(rows)
+    if not rows.shape[-1]:
+        return found
+    first = rows[..., 0]
+    return np.where(np.isfinite(first) & (rows == first[..., np.newaxis]).all(axis=-1), first, found)
+
+
 def variance(rows: Array, correction: float) -> Array:
     """Σ |x - mean|² / max(n - correction, 0), in two passes; NaN of nothing."""
-    squares = _squares(rows - mean(rows)[..., np.newaxis])
+    squares = _squares(rows - _middle(rows)[..., np.newaxis])
     return np.asarray(total(squares) / squares.dtype.type(max(rows.shape[-1] - correction, 0.0)))
 
 
@@ -121,7 +130,7 @@ def of_pairs(function: Callable[..., tuple[Array, Array]]) -> Callable[..., tupl
 
 #: What pairs of totals mean, as `FUNCTIONS`: gradients take them.
 PAIRS: dict[str, Callable[..., tuple[Array, ...]]] = {
-    "mean_std": of_pairs(lambda rows, correction: (mean(rows), np.sqrt(variance(rows, correction)))),
+    "mean_std": of_pairs(lambda rows, correction: (_middle(rows), np.sqrt(variance(rows, correction)))),
     "max_ties": of_pairs(lambda rows: ties(rows, rows.max(axis=-1))),
     "min_ties": of_pairs(lambda rows: ties(rows, rows.min(axis=-1))),
     "norm_ties": of_pairs(lambda rows: ties(np.abs(rows), norm(rows, math.inf))),
