@@ -311,9 +311,9 @@ def test_new_processes(numpy_place, report):
 
 def test_from_source_nothing_is_on_disk():
     script = "import os; d = os.environ.get('NUMBACC_CACHE_DIR'); print(len(os.listdir(d)) if d else 7)"
-    assert startup._seconds(startup.Case("", None, script, True)) == 0
+    assert startup._seconds(startup.Case("", None, script, True), {}) == 0
     if "NUMBACC_CACHE_DIR" not in os.environ:
-        assert startup._seconds(startup.Case("", None, script)) == 7
+        assert startup._seconds(startup.Case("", None, script), {}) == 7
 
 
 def test_subjects_are_modules_that_run():
