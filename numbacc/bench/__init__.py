@@ -40,7 +40,10 @@ def main(argv: list[str]) -> int:
     parser.add_argument("subjects", nargs="*", metavar="subject", help="what is measured: see below")
     parser.add_argument("--json", help="write every figure to this file")
     parser.add_argument(
-        "--only", metavar="TEXT", help="only figures with this in their names; of host times all or none"
+        "--only",
+        metavar="TEXT",
+        nargs="+",
+        help="only figures with one of these in their names; of host times all or none",
     )
     parser.add_argument("--quick", action="store_true", help="fewer repeats, and no torch.compile")
     options = parser.parse_args(argv)
@@ -65,7 +68,7 @@ def main(argv: list[str]) -> int:
         if options.json and report.figures:
             report.write(options.json)
     if options.only is not None and not report.figures:
-        print(f"no figure of {', '.join(options.subjects)} has {options.only!r} in its name")
+        print(f"no figure of {', '.join(options.subjects)} has {' or '.join(map(repr, options.only))} in its name")
         return 1
     print(report.summary())
     return 0 if report.all_right else 1

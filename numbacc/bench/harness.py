@@ -132,11 +132,11 @@ class Report:
 
     Args:
         quiet: whether nothing is printed.
-        only: what the names of all figures have; None for all figures.
+        only: texts of which the names of all figures have one; None for all figures.
         on_gpu: whether the GPU is what is measured.
     """
 
-    def __init__(self, *, quiet: bool = False, only: str | None = None, on_gpu: bool = True) -> None:
+    def __init__(self, *, quiet: bool = False, only: Sequence[str] | None = None, on_gpu: bool = True) -> None:
         self._quiet, self._only = quiet, only
         self.environment: dict[str, Any] = {
             **(_gpu() if on_gpu else {"gpu": None}),
@@ -154,7 +154,7 @@ class Report:
 
     def wants(self, *names: str) -> bool:
         """True if one of the figures of these names is to be measured."""
-        return self._only is None or any(self._only in name for name in names)
+        return self._only is None or any(text in name for text in self._only for name in names)
 
     @property
     def all_right(self) -> bool:
