@@ -82,7 +82,7 @@ def test_layers_of_convolutions():
 
 
 def test_elementwise(place, report):
-    report._only = "sigmoid" if place.is_device else None  # on a GPU each is compiled
+    report._only = ("sigmoid",) if place.is_device else None  # on a GPU each is compiled
     elementwise_bench.run(report, quick=True)
     found = all_right(report)
     assert "sigmoid_backward bfloat16, 2^" + ("4" if place.is_slow else "12") in found
@@ -220,7 +220,7 @@ def test_own_gates(place, report, monkeypatch):
 def test_gates(place, report, monkeypatch):
     case = gated_bench.Case("rows 3 x 2*8", (3, 16), -1, 0.9, ("float32",), False)
     monkeypatch.setattr(gated_bench, "CASES", (case,))
-    report._only = "glu"
+    report._only = ("glu",)
     gated_bench.run(report, quick=True)
     assert "own geglu backward bfloat16, rows 3 x 2*8" in all_right(report)
 
@@ -231,7 +231,7 @@ def test_programs(place, report, monkeypatch, name):
         skip("slow")
     monkeypatch.setattr(programs, "_STEPS", 3)
     monkeypatch.setattr(programs, "_PATHS", 2**10)
-    report._only = name
+    report._only = (name,)
     programs.run(report, quick=True)
     figure = all_right(report)[f"program {name}"]
     assert figure["s"] > 0 and figure["first_s"] > 0
@@ -303,7 +303,7 @@ def test_blocks_of_torch(numpy_place, report):
 def test_new_processes(numpy_place, report):
     """An import, and a call from source: without a GPU by NumPy."""
     for name in ("import numbacc after numpy", "first call of exp, from source"):
-        report._only = name
+        report._only = (name,)
         startup.run(report, quick=True)
     found = all_right(report)
     assert len(found) == 2 and all(0 < figure["seconds"] < 60 and "holds" in figure for figure in found.values())
