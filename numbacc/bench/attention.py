@@ -27,7 +27,7 @@ class Shape(NamedTuple):
     Attributes:
         batch, heads, heads_kv, length, width: lengths.
         causal: whether it is.
-        window: of a causal sliding window; 0 for none, which torch's backends do not have.
+        window: of a causal sliding window; 0 for none. Of torch's backends flash has one.
         layout: "BHSD" or "BSHD", of which q, k and v lie packed in one array.
     """
 
@@ -160,6 +160,16 @@ class Problem:
         """torch's call by one backend, what its gradients need kept."""
         aten, (q, k, v, do), shape = self.torch.ops.aten, self.tensors, self.shape
         group = shape.heads // shape.heads_kv
+        if shape.window:
+            # What is below the function takes (batch, sequence, heads, elements), and windows by what is seen around.
+            q, k, v, do = (each.transpose(1, 2) for each in (q, k, v, do))
+            seen = {"window_size_left": shape.window - 1, "window_size_right": 0}
+            rest = (None, None, shape.length, shape.length, 0.0, False)
+            forward = partial(aten._flash_attention_forward, q, k, v, *rest, False, **seen)
+            if not backward:
+                return forward
+            o, logsumexp, state, unused, _ = forward()
+            return partial(aten._flash_attention_backward, do, q, k, v, o, logsumexp, *rest, state, unused, **seen)
         if backend == "flash":
             found = aten._scaled_dot_product_flash_attention
             # It knows no heads that are shared.
@@ -206,8 +216,8 @@ def _measure(report: Report, torch: Any, shape: Shape, backward: bool, repeats: 
     if shape.window:
         # The same without its window: the time must fall with what is seen.
         whole = Problem(torch, shape._replace(window=0))
-        works["causal"] = whole.ours(backward)
-        bounds = {"causal": 0.25}
+        works |= {"causal": whole.ours(backward), "torch flash": problem.theirs(backward, "flash")}
+        bounds = {"causal": 0.25, "torch flash": _BOUNDS["torch flash"]}
     else:
         works |= {"torch cuDNN": problem.theirs(backward, "cudnn"), "torch flash": problem.theirs(backward, "flash")}
         bounds = _BOUNDS
