@@ -14,6 +14,7 @@ from .row_specs import RowSpec, SumsSpec
 from .scan_specs import ScanSpec
 from .scatter_specs import ScatterSpec, SortSpec
 from .specs import FoldSpec, Kernel, KernelSpec, RepackSpec, words_of
+from .windows_specs import WindowsSpec
 
 Spec = (
     KernelSpec
@@ -28,6 +29,7 @@ Spec = (
     | ScatterSpec
     | SortSpec
     | SumsSpec
+    | WindowsSpec
 )
 
 
@@ -80,6 +82,10 @@ def module_of(spec: Spec) -> Any:
             from . import row_sums
 
             return row_sums
+        case WindowsSpec():
+            from . import windows
+
+            return windows
 
 
 def _map_of(algorithm: str) -> Any:
@@ -143,7 +149,7 @@ def takes_words(spec: Spec) -> bool:
     """True if the last parameter of `make(spec)` is the words of scalar arguments."""
     if isinstance(spec, KernelSpec):
         return spec.algorithm not in ("pack_bits", "select_bits")
-    return not isinstance(spec, (DepthwiseSpec, RepackSpec, ScanSpec, ScatterSpec, SortSpec))
+    return not isinstance(spec, (DepthwiseSpec, RepackSpec, ScanSpec, ScatterSpec, SortSpec, WindowsSpec))
 
 
 def signature(spec: Spec) -> Any:
