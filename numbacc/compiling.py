@@ -18,7 +18,7 @@ from . import conv, elementwise, gated
 from .base import dtypes
 from .base.dispatch import has_gpu, launching_by, simulated
 from .base.layout import Layout, layout, row_major_strides
-from .conv import depthwise, turned
+from .conv import depthwise, turned, windowed
 from .conv import plans as conv_plans
 from .device import copying, kernel_cache
 from .device.inspection import Noted
@@ -108,10 +108,13 @@ _IMAGES = [
     )
 ]
 
+#: Taps in each direction, and strides, of layers that meet images.
+_FIRST_LAYERS = ((7, 2), (3, 2), (3, 1), (14, 14), (16, 16))
+
 
 def _conv() -> None:
     """What cuDNN leaves to us behind convolutions, and of int8 around them; depthwise ones; copies of what starts where
-    its fused kernels cannot read it, and of kernels where a gradient is a convolution."""
+    its fused kernels cannot read it, of kernels where a gradient is a convolution, and of windows of few channels."""
     for dtype, (shape, kernels, order) in product(dtypes.FLOATS, _IMAGES):
         asked = conv.request(shape, kernels, dtype=dtype, bias=True, layout=order)
         _choose(conv_plans.everyday(asked.problem.call))
@@ -125,6 +128,11 @@ def _conv() -> None:
             shape, kernels = ((8, 56, 56, 64), (64, taps, taps, 64))
         asked = conv.request(shape, kernels, direction="backward_data", layout=layout_of_images)
         _choose([turned.copy_of_kernels(asked.problem)])
+    for channels, (taps, stride) in product((1, 3, 4), _FIRST_LAYERS):
+        shape, kernels = (8, 224, 224, channels), (64, taps, taps, channels)
+        for direction in ("forward", "backward_filter"):
+            asked = conv.request(shape, kernels, direction=direction, dtype="float16", layout="NHWC", stride=stride)
+            _choose(windowed.copies(asked.problem))
     for size in (1, 2, 4, 8):
         for lengths in ((8, 64, _SIDES[0], _SIDES[0]), (64,)):
             array = _dense(lengths, f"uint{8 * size}")

@@ -102,9 +102,9 @@ def test_large_ones_of_float32_are_taken_unmeasured(compute, first):
     problem = request(*WIDE, layout="NHWC", padding=1, compute=compute)
     assert is_faster(problem) is first
     found = list(forms(problem, (True,) * 3))
-    assert [each.is_turned for each in found] == [True] * first + [False, False] + [True] * (not first)
+    assert ["convolution" in each.name for each in found] == [True] * first + [False, False] + [True] * (not first)
     measured = list(forms(problem, (True,) * 3, measured=True))
-    assert not measured[0].is_turned and measured[-1].is_turned
+    assert not measured[0].name and measured[-1].name == "as a convolution of dy"
     assert conv.request(*WIDE, direction=DIRECTION, layout="NHWC", padding=1, compute=compute).graphs()[0].nodes[
         0
     ].kind == ("convolve_forward" if first else "convolve_backward_data")
@@ -132,9 +132,9 @@ def test_its_kernels_count_as_scratch_memory():
     nbytes = 4 * prod(w)
     for limit in (nbytes - 1, nbytes):
         problem = request(x, w, layout="NHWC", padding=1, workspace_limit=limit)
-        assert room(problem, lower_turned(turned(problem), (True,) * 3)) == limit - nbytes
+        assert room(problem, lower_turned(problem, turned(problem), (True,) * 3)) == limit - nbytes
     # Those of a copy with the channels elsewhere are one copy.
-    found = lower_turned(turned(problem), (True,) * 3, rearranged=True)
+    found = lower_turned(problem, turned(problem), (True,) * 3, rearranged=True)
     assert [number for number, _ in found.copies] == [0, 1, 2]
     assert found.name == "channels first, as a convolution of dy"
 
@@ -142,7 +142,7 @@ def test_its_kernels_count_as_scratch_memory():
 def test_its_graph_is_a_convolution():
     call = call_of(DIRECTION, "NHWC", beta=0.5, alpha=2.0)
     problem = resolve(call)
-    found = lower_turned(turned(problem), (True,) * 3)
+    found = lower_turned(problem, turned(problem), (True,) * 3)
     (node,) = found.graphs[0].nodes
     settings = dict(node.settings)
     assert node.kind == "convolve_forward" and (settings["alpha"], settings["beta"]) == (2.0, 0.5)
@@ -154,7 +154,7 @@ def test_strided_kernels_are_read_where_they_lie():
     """The copy takes the place of the one that cuDNN would need."""
     call = call_of(DIRECTION, "NHWC", steps=(1, 1, 1, 2))
     problem = resolve(call)
-    found = lower_turned(turned(problem), (True,) * 3)
+    found = lower_turned(problem, turned(problem), (True,) * 3)
     dense = dict(found.copies)[1]
     assert dense.strides == row_major_strides(dense.shape, 4)
     _, read = copied(problem, dense)

@@ -18,8 +18,10 @@ from ..base.layout import Layout, is_dense, layout, row_major_strides
 from ..device.steps import Scratch
 from ..libraries.cudnn_graph import ALIGNED, Drawing, Graph, Place, Spatial
 from ..libraries.cudnn_order import plain, transforms_pay
+from . import windowed as windows
+from .copies import PLAIN, Copies
 from .problem import Problem
-from .turned import is_faster, turned
+from .turned import Turned, is_faster, turned
 
 #: Activation -> cuDNN's pointwise operations, and what they need to know. Its compiled hyperbolic tangent is NaN of
 #: arguments whose exponential is infinite (9.19); beyond 16 it is 1 in float32.
@@ -68,7 +70,7 @@ class Lowered(NamedTuple):
         way: what is left to do.
         rearranged: where channels lie in copies of all images and kernels, "channels first" or "channels last"; ""
             where they are taken as they lie.
-        is_turned: whether it is a gradient as a convolution, whose kernels are `turned.copied`.
+        made: how the copies are made.
     """
 
     graphs: tuple[Graph, ...]
@@ -76,13 +78,12 @@ class Lowered(NamedTuple):
     copies: tuple[tuple[int, Layout], ...]
     way: Way
     rearranged: str = ""
-    is_turned: bool = False
+    made: Copies = PLAIN
 
     @property
     def name(self) -> str:
         """What plans say of it before the engine."""
-        parts = (self.rearranged, "as a convolution of dy" if self.is_turned else "")
-        return ", ".join(part for part in parts if part)
+        return ", ".join(part for part in (self.rearranged, self.made.name) if part)
 
 
 def forms(problem: Problem, aligned: Sequence[bool], measured: bool = False) -> Iterator[Lowered]:
@@ -92,10 +93,9 @@ def forms(problem: Problem, aligned: Sequence[bool], measured: bool = False) -> 
         aligned: as in `lower`.
         measured: whether others are measured with the first.
     """
-    other = turned(problem)
-    comes_first = other is not None and is_faster(problem) and not measured
-    if other is not None and comes_first:
-        yield lower_turned(other, aligned)
+    others = [(pays and not measured, found) for pays, found in _others(problem, aligned)]
+    for comes_first, found in others:
+        yield from found if comes_first else ()
     for way in ways(problem):
         # Copies of arrays that start anywhere are made only where there is no engine for them.
         for copies in (True,) if all(aligned) else (False, True):
@@ -103,8 +103,19 @@ def forms(problem: Problem, aligned: Sequence[bool], measured: bool = False) -> 
     # Nor are copies of all that there is, which are no smaller than what is copied.
     for way in ways(problem, rearranged=True):
         yield lower(problem, way, aligned, rearranged=True)
-    if other is not None and not comes_first:
-        yield lower_turned(other, aligned)
+    for comes_first, found in others:
+        yield from () if comes_first else found
+
+
+def _others(problem: Problem, aligned: Sequence[bool]) -> list[tuple[bool, list[Lowered]]]:
+    """Convolutions of other operands that give the same: (whether they are taken unmeasured, these, best first)."""
+    found, other, of_windows = [], turned(problem), windows.windowed(problem)
+    if other is not None:
+        found.append((is_faster(problem), [lower_turned(problem, other, aligned)]))
+    if of_windows is not None:
+        each = [lower_windowed(problem, of_windows, way, aligned) for way in ways(of_windows)]
+        found.append((windows.is_faster(problem, of_windows), each))
+    return found
 
 
 def room(problem: Problem, lowered: Lowered) -> int:
@@ -162,12 +173,11 @@ def lower(
     copies_misaligned = copies_misaligned or way.bias or way.activation or rearranged
     channels_last = problem.geometry.window.channels_last is not rearranged
     arrays, copies = [], []
-    kernels = len(problem.inputs) if problem.call.direction == "backward_filter" else 1
     for number, array in enumerate((*problem.inputs, problem.out)):
         if array.ndim == 1:
             fits = is_dense(array)  # its kernels read a bias as a vector
         else:
-            takes = _takes_kernels if number == kernels else _takes_images
+            takes = _takes_kernels if number == problem.kernels else _takes_images
             fits = takes(array, problem.geometry.window.channels_last)
         dense = _moved(array, channels_last) if rearranged and array.ndim > 1 else packed(array)
         fits = fits and (not rearranged or array.ndim == 1 or array.strides == dense.strides)
@@ -184,7 +194,7 @@ def lower(
     return Lowered(tuple(graph for graph, _ in drawn), drawn[0][1], tuple(copies), way, where)
 
 
-def lower_turned(other: Problem, aligned: Sequence[bool], rearranged: bool = False) -> Lowered:
+def lower_turned(problem: Problem, other: Problem, aligned: Sequence[bool], rearranged: bool = False) -> Lowered:
     """A gradient of images as a convolution.
 
     Args:
@@ -193,8 +203,25 @@ def lower_turned(other: Problem, aligned: Sequence[bool], rearranged: bool = Fal
         rearranged: as in `lower`.
     """
     found = lower(other, Way(False, False), (aligned[0], True, aligned[2]), rearranged=rearranged)
-    copies = {1: other.call.b, **dict(found.copies)}
-    return found._replace(copies=tuple(sorted(copies.items(), key=lambda pair: pair[0])), is_turned=True)
+    return _with_copies(found, {1: other.call.b}, Turned(problem))
+
+
+def lower_windowed(problem: Problem, other: Problem, way: Way, aligned: Sequence[bool]) -> Lowered:
+    """A convolution, or a gradient of kernels, as one of windows that are channels, of which cuDNN does this much.
+
+    Args:
+        other: as `windowed.windowed` gives it; its images and kernels are always copies.
+        aligned: of the problem's operands.
+    """
+    copies = {0: other.call.a, problem.kernels: (*other.inputs, other.out)[problem.kernels]}
+    starts = [number in copies or is_aligned for number, is_aligned in enumerate(aligned)]
+    return _with_copies(lower(other, way, starts), copies, windows.Windowed(problem))
+
+
+def _with_copies(found: Lowered, copies: dict[int, Layout], made: Copies) -> Lowered:
+    """With copies that are always made, but for those that cuDNN wants elsewhere."""
+    every = sorted({**copies, **dict(found.copies)}.items(), key=lambda pair: pair[0])
+    return found._replace(copies=tuple(every), made=made)
 
 
 def _moved(array: Layout, channels_last: bool) -> Layout:

@@ -22,9 +22,10 @@ from ..libraries.cudnn_plans import Wants
 from ..plan.base import Plan
 from ..reference import conv as reference
 from . import depthwise
-from .lowering import Lowered, Way, forms, lower, lower_turned, packed, room, ways, widened
+from .lowering import Lowered, Way, forms, lower, lower_turned, lower_windowed, packed, room, ways, widened
 from .problem import Call, activations_of, resolve
-from .turned import copy_of_kernels, may_be_faster, turned
+from .turned import may_be_faster, turned
+from .windowed import windowed
 
 
 class ConvPlan(Plan):
@@ -64,7 +65,7 @@ class ConvPlan(Plan):
                 return self._chosen(lowered, trial, key, ours)
             except UnsupportedError as error:
                 # What is said is said of the convolution as it was asked for.
-                untaken = untaken or (None if lowered.is_turned else error)
+                untaken = untaken or (None if lowered.name else error)
         if ours is not None:
             return ours
         assert untaken is not None
@@ -154,7 +155,7 @@ class ConvPlan(Plan):
         """What is measured with arrays as they lie, where these start on multiples of 16 bytes."""
         problem = self.problem
         aligned = (True,) * (len(self.inputs) + 1)
-        other = turned(problem)
+        other, of_windows = turned(problem), windowed(problem)
         # Activations that are fused, but not first, since what is compiled for them is not what comes first.
         found = [lower(problem, way, aligned) for way in ways(problem)[1:] if way.activation]
         # What of float32 is not for tensor cores are old engines, some of them of one order of channels alone.
@@ -163,7 +164,11 @@ class ConvPlan(Plan):
             # With as much of an epilogue as there is an engine for: those without one are left out.
             found += [lower(problem, way, aligned, rearranged=True) for way in ways(problem, rearranged=True)]
         if other is not None and may_be_faster(problem):
-            found += [lower_turned(other, aligned, rearranged) for rearranged in orders]
+            found += [lower_turned(problem, other, aligned, rearranged) for rearranged in orders]
+        if of_windows is not None:
+            best, *more = ways(of_windows)
+            some = [best, *(way for way in more if way.activation)]
+            found += [lower_windowed(problem, of_windows, way, aligned) for way in some]
         return (each for each in found if room(problem, each) >= 0)
 
     def _assembled(self, lowered: Lowered, algorithm: Any, key: tuple[bool, ...]) -> Any:
@@ -177,12 +182,11 @@ class ConvPlan(Plan):
         for number, dense in lowered.copies:
             numbers[number] = last + 1 + scratch.part(dense.nbytes)
             own = (*self.inputs, *self.outputs)[number]
-            if number == 1 and lowered.is_turned:
-                steps.append(Step(copy_of_kernels(problem, dense), (number, numbers[number])))
-            elif number < last or problem.call.beta:
-                steps.append(Step(copying.executable(own, dense), (number, numbers[number])))
+            if number < last or problem.call.beta:
+                steps.append(Step(lowered.made.into(number, own, dense), (number, numbers[number])))
             if number == last:
-                back.append(Step(copying.executable(dense, own), (numbers[number], number)))
+                parts = lowered.made.back(number, dense, own)
+                back += [Step(part.executable, (numbers[number], number), (part.offsets,)) for part in parts]
         runner = library.Runner(lowered.graphs[0], algorithm, self.device)
         steps.append(Step(runner, tuple(numbers[k] for k in lowered.operands)))
         algorithm = f"{lowered.name}: {runner.algorithm}" if lowered.name else runner.algorithm

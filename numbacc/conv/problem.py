@@ -100,6 +100,11 @@ class Problem:
         return (call.a, call.b) if call.bias is None else (call.a, call.b, call.bias)
 
     @property
+    def kernels(self) -> int:
+        """The number of the operand that is kernels, or their gradient; inputs first."""
+        return len(self.inputs) if self.call.direction == "backward_filter" else 1
+
+    @property
     def sums_nothing(self) -> bool:
         """Whether no operand counts: a gradient over an empty batch is one of zeros, and alpha may be 0."""
         return not self.geometry.batch or not self.call.alpha

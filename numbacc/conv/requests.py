@@ -13,7 +13,7 @@ from ..errors import OptionError, UnsupportedError, shown
 from ..libraries.cudnn_graph import Graph
 from ..libraries.cudnn_plans import Wants
 from .geometry import geometry
-from .lowering import Way, forms, lower, widened
+from .lowering import Way, forms, lower, room, widened
 from .problem import OPERANDS, Call, Problem, plain, resolve
 
 
@@ -38,7 +38,7 @@ class Request:
 
         Behind one that is fused there are those that leave more to a kernel of ours, or before it, where its engines
         are slow; then those of copies with the channels elsewhere; of a gradient of images that of a convolution; of
-        int8 that of floats.
+        images with few channels those of their windows; of int8 that of floats.
 
         Raises:
             UnsupportedError: cuDNN is not asked for it, since nothing is summed.
@@ -46,7 +46,7 @@ class Request:
         problem, aligned = self.problem, (True,) * (len(self.problem.inputs) + 1)
         if problem.sums_nothing:
             raise UnsupportedError("nothing is summed, of an empty batch or with alpha=0: cuDNN is not asked")
-        found = list(forms(problem, aligned))
+        found = [form for form in forms(problem, aligned) if room(problem, form) >= 0]
         if problem.call.a.dtype.name == "int8":
             found.append(lower(widened(problem), Way(False, False), (True,) * 3))
         return [graph for form in found for graph in form.graphs]

@@ -17,6 +17,7 @@ from math import prod
 from ..base.layout import Layout, View, layout, row_major_strides, view
 from ..device import copying
 from ..device.map_executable import MapExecutable
+from .copies import Copies
 from .geometry import Geometry
 from .problem import Problem
 
@@ -66,6 +67,19 @@ def is_faster(problem: Problem) -> bool:
 def may_be_faster(problem: Problem) -> bool:
     """Whether it is worth measuring."""
     return problem.call.a.dtype.name == "float32"
+
+
+class Turned(Copies):
+    """The copies of a gradient that is computed as a convolution."""
+
+    name = "as a convolution of dy"
+
+    def __init__(self, problem: Problem):
+        self._problem = problem
+
+    def into(self, number: int, own: Layout, dense: Layout) -> MapExecutable:
+        """See `Copies.into`."""
+        return copy_of_kernels(self._problem, dense) if number == 1 else super().into(number, own, dense)
 
 
 def copy_of_kernels(problem: Problem, kernels: Layout | None = None) -> MapExecutable:

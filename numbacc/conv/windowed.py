@@ -1,0 +1,236 @@
+"""Convolutions of images with few channels as convolutions of many: an element's neighbours become its channels.
+
+Tensor cores want many channels. With a for the rows from one window to the next, t for the taps of a row and c for the
+channels one has
+
+    x'[n, i, j, (a, t, c)] = x[n, i s + a - lead, j s' + t d' - lead', c]
+    w'[k, u, 0, (a, t, c)] = w[k, u s + a, t, c]
+    y[n, i, j, k] = Σ_u Σ_(a, t, c) x'[n, i + u, j, (a, t, c)] w'[k, u, 0, (a, t, c)]
+
+where s, s' are the strides and d' the dilation along a row: a convolution without stride and padding, whose kernels are
+one column of taps, one for each s rows of w. What is outside of x or w is 0, and so are channels behind the last, up to
+a round number. The gradient of w is part of that of w'. Of rows that are no multiple of s, the last tap meets rows of x
+with the zeros behind w: an infinity or NaN there makes NaN of a result whose window ends before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from math import prod
+from typing import Any, NamedTuple
+
+from ..base.layout import Layout, layout, row_major_strides, view
+from ..base.windows import Window
+from ..device import copying
+from ..device.geometry import Given
+from ..device.map_executable import MapExecutable, MapSpec
+from ..kernels.specs import LaunchOrder
+from ..kernels.windows_specs import WINDOW_LANES, WINDOW_THREADS, WindowsSpec
+from .copies import Copies, Part
+from .geometry import Geometry
+from .problem import Problem
+
+#: From so many channels on an engine for 16 bits has 16 bytes of each element.
+_FEW = 8
+#: Channels come in multiples of this, with which tensor cores' engines are done in whole steps.
+_CHANNELS = 32
+#: Rows that a thread writes: the more, the less it takes to find out where its elements lie.
+_ROWS = 8
+#: Rows, columns, threads and steps within an image are counted in 32 bits, with room for what lies around an image.
+_LENGTH = 2**30
+#: It is taken unmeasured from so many elements of y on, where launches do not count; if writing and reading its copy of
+#: x is at most so many times as much as reading x and writing y; and if at least this share of its products is not with
+#: zeros that fill up. By parts on an H200 with cuDNN 9.28, ResNet's first layer (64 images of 3 channels, 64 kernels of
+#: 7 x 7, stride 2) took 0.381 ms, and the convolution of its windows 0.091; its gradient of kernels 0.304 and 0.165.
+_RESULTS, _COPIED, _FILLED = 2**22, 2.0, 0.25
+
+
+class Walk(NamedTuple):
+    """Which elements of an image, or of kernels as images of one column of windows, become channels.
+
+    Attributes:
+        spec: the kernel's.
+        window: rows and columns from one window to the next, and columns from tap to tap.
+        lead: rows and columns of zeros before the first.
+        is_flipped: whether rows and columns are counted from the last.
+    """
+
+    spec: WindowsSpec
+    window: tuple[int, int, int]
+    lead: tuple[int, int] = (0, 0)
+    is_flipped: bool = False
+
+
+def windowed(problem: Problem) -> Problem | None:
+    """A convolution, or a gradient of kernels, as one of windows that are channels; None where it is none.
+
+    Its image and its kernels lie packed, in the places of x and w.
+    """
+    call, found = problem.call, problem.geometry
+    window, size = found.window, call.a.itemsize
+    if call.direction == "backward_data" or call.a.dtype.name not in ("float16", "bfloat16") or found.channels >= _FEW:
+        return None
+    if window.dimensions != 2 or not window.channels_last or window.groups > 1:
+        return None
+    spec, (height, _), (high, wide) = _spec(found), found.taps, found.places
+    if height > 1 and window.dilation[0] > 1:
+        return None
+    taps = -(-height // spec.rows)
+    geometry = Geometry(
+        layout=found.layout,
+        window=Window((1, 1), ((0, 0), (0, 0)), (1, 1), 1, False, True),
+        x_shape=(found.batch, high + taps - 1, wide, spec.pitch),
+        w_shape=(found.filters, taps, 1, spec.pitch),
+        y_shape=found.y_shape,
+    )
+    image, kernels = (
+        layout(shape, row_major_strides(shape, size), call.a.dtype, call.a.device)
+        for shape in (geometry.x_shape, geometry.w_shape)
+    )
+    is_gradient = call.direction == "backward_filter"
+    lengths = window.padded(found.lengths)
+    if max(*lengths, *map(_threads, (image, kernels))) >= _LENGTH:
+        return None
+    if not (_is_near(call.a, spec, lengths) and _is_near(problem.out if is_gradient else call.b, spec, found.taps)):
+        return None
+    if is_gradient:
+        return replace(problem, call=call._replace(a=image), geometry=geometry, out=kernels)
+    return replace(problem, call=call._replace(a=image, b=kernels), geometry=geometry)
+
+
+def is_faster(problem: Problem, other: Problem) -> bool:
+    """Whether a convolution is taken for one of windows, as `windowed` gives it, unmeasured."""
+    own, its = problem.geometry, other.geometry
+    copied, moved = 2 * prod(its.x_shape), prod(own.x_shape) + prod(own.y_shape)
+    filled = prod(own.w_shape) / prod(its.w_shape)
+    return prod(own.y_shape) >= _RESULTS and copied <= _COPIED * moved and filled >= _FILLED
+
+
+def _spec(found: Geometry) -> WindowsSpec:
+    rows, columns = min(found.taps[0], found.window.stride[0]), found.taps[1]
+    return WindowsSpec(rows, columns, found.channels, -(-rows * columns * found.channels // _CHANNELS) * _CHANNELS)
+
+
+def _steps(array: Layout) -> list[int]:
+    """The steps of an array in elements, 0 along axes of length 1."""
+    return [0 if n == 1 else step // array.itemsize for n, step in zip(array.shape, array.strides, strict=True)]
+
+
+def _threads(target: Layout) -> int:
+    """How many threads write it."""
+    images, rows, columns, pitch = target.shape
+    return images * -(-rows // _ROWS) * columns * (pitch // WINDOW_LANES)
+
+
+def _is_near(array: Layout, spec: WindowsSpec, lengths: tuple[int, ...]) -> bool:
+    """Whether elements of an image of these lengths, with its zeros, are so near that 32 bits tell how far."""
+    if any(step % array.itemsize for step in array.strides):
+        return False
+    _, row, column, channel = map(abs, _steps(array))
+    return max(lengths[0], spec.rows) * row + lengths[1] * column + spec.channels * channel < _LENGTH
+
+
+class Windowed(Copies):
+    """The copies of a convolution, or of a gradient of kernels, that is computed as one of windows."""
+
+    name = "windows as channels"
+
+    def __init__(self, problem: Problem):
+        found, window = problem.geometry, problem.geometry.window
+        self._spec, self._taps = _spec(found), found.taps
+        (down, across), (_, apart), (top, left) = window.stride, window.dilation, (side[0] for side in window.padding)
+        image = Walk(self._spec, (down, across, apart), (top, left))
+        kernels = Walk(self._spec, (self._spec.rows, 1, 1), is_flipped=window.flip)
+        self._walks = {0: image, problem.kernels: kernels}
+        self._is_flipped = window.flip
+
+    def into(self, number: int, own: Layout, dense: Layout) -> MapExecutable:
+        """See `Copies.into`."""
+        walk = self._walks.get(number)
+        return super().into(number, own, dense) if walk is None else executable(own, dense, walk)
+
+    def back(self, number: int, dense: Layout, own: Layout) -> list[Part]:
+        """See `Copies.back`: kernels in one part, or, where the last taps do not fill a window's rows, in two."""
+        if number not in self._walks:
+            return super().back(number, dense, own)
+        (height, width), each = self._taps, self._spec.rows
+        steps, start = _counted(own, self._is_flipped)
+        filters, down, aside, along = (own.itemsize * step for step in steps)
+        size, (row, _) = own.itemsize, dense.strides[1:3]
+        inner = (self._spec.channels * width * size, self._spec.channels * size, size)
+        parts = []
+        for first, count, rows in ((0, height // each, each), (height // each, 1, height % each)):
+            if rows:
+                shape = (own.shape[0], count, rows, width, self._spec.channels)
+                source = layout(shape, (dense.strides[0], row, *inner), own.dtype, own.device)
+                target = layout(shape, (filters, each * down, down, aside, along), own.dtype, own.device)
+                offsets = first * row, start * size + first * each * down
+                parts.append(Part(copying.executable(source, target), offsets))
+        return parts
+
+
+def copies(problem: Problem) -> Iterator[MapExecutable]:
+    """All copies of a convolution that is computed as one of windows, of arrays that lie as cuDNN takes them."""
+    other, made = windowed(problem), Windowed(problem)
+    assert other is not None
+    pairs = zip((*problem.inputs, problem.out), (*other.inputs, other.out), strict=True)
+    for number, (own, dense) in enumerate(pairs):
+        if own is not dense:
+            yield made.into(number, own, dense)
+    if problem.call.direction == "backward_filter":
+        yield from (part.executable for part in made.back(problem.kernels, other.out, problem.out))
+
+
+def _counted(array: Layout, is_flipped: bool) -> tuple[list[int], int]:
+    """(steps of an array, in elements; the offset of the first) with rows and columns counted from the last, or not."""
+    first, row, column, channel = _steps(array)
+    if not is_flipped:
+        return [first, row, column, channel], 0
+    return [first, -row, -column, channel], (array.shape[1] - 1) * row + (array.shape[2] - 1) * column
+
+
+def executable(source: Layout, target: Layout, walk: Walk) -> MapExecutable:
+    """What makes channels of windows, packed."""
+    return MapExecutable(
+        MapSpec(
+            op="conv",
+            formula=None,
+            reference=lambda x: (x,),
+            names=("source", "target"),
+            inputs=(source,),
+            outputs=(target,),
+            shape=target.shape,
+            reads=(view(0, 0, source.strides, source.shape),),
+            writes=(view(0, 0, target.strides, target.shape),),
+            out_given=True,
+            launcher=partial(_make_launcher, walk),
+        )
+    )
+
+
+def _make_launcher(walk: Walk, spec: MapSpec, given: Given) -> Any:
+    """As `geometry.make_launcher`. What is written is scratch memory: `pairs` need not be checked."""
+    (source,), (target,) = spec.inputs, spec.outputs
+    steps, start = _counted(source, walk.is_flipped)
+    images, rows, columns, _ = target.shape
+    launcher = given.launcher(
+        LaunchOrder(
+            kernel=walk.spec,
+            device=given.device,
+            grid=(-(-_threads(target) // WINDOW_THREADS), 1),
+            block=(WINDOW_THREADS, 1),
+            alignment=given.alignment,
+            pointers=((0, 0), (1, 0)),
+            constants=(
+                *(*steps, start),
+                *source.shape[1:3],
+                *(*walk.window, *walk.lead),
+                *(images, rows, columns, -(-rows // _ROWS), _ROWS),
+            ),
+            pairs=(),
+        )
+    )
+    launcher.algorithm = Windowed.name
+    return launcher
