@@ -90,6 +90,8 @@ def layers(*, quick: bool = False) -> Iterator[Layer]:
     yield Layer("256 3x3 at 56x56", "float32", *wide, compute="float32_fft")
     yield Layer("256 3x3 at 56x56", "float32", *wide, compute="tf32")
     yield Layer("depthwise 3x3 at 56x56", "float16", wide[0], (256, 3, 3, 1), {"padding": 1, "groups": 256})
+    patches = (64, 224, 224, 3), (768, 16, 16, 3), {"stride": 16}
+    yield Layer("vit patches 16x16 /16, 3 channels", "float16", *patches)
     yield Layer("3-d u-net 64 3x3x3 at 64^3", "bfloat16", (2, 64, 64, 64, 64), (64, 3, 3, 3, 64), {"padding": 1})
     yield Layer("wavenet 128, dilation 512", "float16", (8, 16384, 128), (128, 2, 128), {"dilation": 512})
 
