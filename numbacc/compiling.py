@@ -293,7 +293,9 @@ def kernels(families: Iterable[str]) -> list[Any]:
     with launching_by(Noted.into(found)):
         for family in families:
             FAMILIES[family]()
-    copying.executable.cache_clear()
+    # What was noted launches nothing.
+    for shared in (copying, repacking):
+        shared.executable.cache_clear()
     epilogue_plans.plans.clear()
     return list(dict.fromkeys(found))
 
