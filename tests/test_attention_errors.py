@@ -105,10 +105,20 @@ def test_scales_that_only_float64_holds(place):
 
 
 @pytest.mark.parametrize("make", [attention.SlidingWindow, attention.CausalSlidingWindow])
-def test_windows(make):
+def test_windows(place, make):
     for length in (0, -3, 1.5, "3", None):
         refused(OptionError, f"{make.__name__} length={length!r}", run=lambda length=length: make(length))
     refused(OptionError, "bottom_right=1", run=lambda: make(3, bottom_right=1))
+    far = Call(place, small(dtype=HALF, mask=None))
+    for window in (2**31 - 1, 2**31 - 5, 13, 12):  # of 5 queries and 7 keys
+        for bottom_right in (False, True):
+            wide = make(window, bottom_right=bottom_right)
+            o = attention.forward(*far.views("q", "k", "v"), mask=wide)
+            causal = {False: "causal", True: "causal_bottom_right"}[bottom_right]
+            plain = attention.forward(
+                *far.views("q", "k", "v"), mask=causal if make is attention.CausalSlidingWindow else None
+            )
+            np.testing.assert_array_equal(place.get(o), place.get(plain))
     assert make(3) == make(np.int64(3)) and make(3) != make(3, bottom_right=True) and hash(make(3)) == hash(make(3))
 
 
@@ -162,7 +172,20 @@ def test_pages(place):
     refused(DTypeError, "page_table_v has dtype float32",
             run=lambda: attention.forward(q, k, v, **{**given, "page_table_v": floats}))  # fmt: skip
     o, stats = attention.forward(q, k, v, **given, return_stats=True)
-    refused(TypeError, "page_table_k", run=lambda: attention.backward(o, q, k, v, o, stats, page_table_k=table))
+    for run in (attention.backward, attention.backward_plan):
+        refused(OptionError, "no backward pass", run=lambda run=run: run(o, q, k, v, o, stats, **given))
+    none = place.put(np.ones((0, 2, 4, 8), SINGLE))
+    refused(ShapeError, "k has shape (0, 2, 4, 8)", "a page", run=lambda: attention.forward(q, none, none, **given))
+    nothing = {name: each[:0] for name, each in given.items()}
+    assert attention.forward(q[:0], none, none, **nothing).shape == (0, 4, 1, 8)
+
+
+def test_no_packed_sequences(place):
+    starts, (q,) = place.put(np.zeros(1, np.int32)), arrays(place, (0, 2, 8))
+    given = {"layout": "THD", "seq_len_q": starts, "seq_len_kv": starts}
+    o, stats = attention.forward(q, q, q, **given, return_stats=True)
+    assert o.shape == q.shape and stats.shape == (0, 2, 0)
+    assert [each.shape for each in attention.backward(o, q, q, q, o, stats, **given)] == [q.shape] * 3
 
 
 def test_numbers_that_the_cpu_can_see(numpy_place):

@@ -181,7 +181,7 @@ def test_nothing_is_given_that_is_not_read(name, direction):
 
 def test_arrays_come_in_the_order_of_operands():
     """So that a call hands over its addresses as they are."""
-    graph = graph_of()
+    graph = graph_of(return_stats=True)
     shapes = [graph.tensors[place].shape for place in graph.memory]
     assert shapes == [Q, (2, 8, 64, 256), LONG, Q, (2, 8, 128, 1)]
     # Keys are turned by their strides: nothing is moved.

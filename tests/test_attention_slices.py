@@ -275,5 +275,5 @@ def test_sequences_are_not_taken_one_at_a_time(more):
     }
     shapes = (3, 4, 16, 64), (3, 2, 16, 64)
     assert attention.request(*shapes, **asked).graphs()
-    with pytest.raises(UnsupportedError, match="need more than workspace_limit"):
+    with pytest.raises(UnsupportedError, match="bytes at once, more than workspace_limit"):
         attention.request(*shapes, **asked, **more).graphs()

@@ -57,8 +57,9 @@ def forward(
             multiple of heads_kv, and heads that are neighbours share one (GQA, MQA).
         mask: None; "causal": query i sees key j if j <= i; "causal_bottom_right": j <= i + keys - queries, of the
             lengths that a sequence really has; `SlidingWindow(n)` and `CausalSlidingWindow(n)`.
-        bias: array that broadcasts to (batch, heads, queries, keys), of q's dtype or float32; -inf masks.
-        alibi: (heads,) slopes of float32 (Press et al. 2021): the bias alibi[h] (j - i).
+        bias: array that broadcasts to (batch, heads, queries, keys), of q's dtype, or of float32
+            where that has 16 bits; -inf masks.
+        alibi: (heads,) slopes of float32, or of float64 as q (Press et al. 2021): the bias alibi[h] (j - i).
         scale: a factor of the scores; 1/√d if None. It must be finite in float32, of float64 in float64. A number of
             the plan.
         dropout: the probability with which a weight becomes 0; others are divided by 1 - dropout. A number of the plan.
@@ -151,6 +152,8 @@ def backward(
     offset: Any = 0,
     seq_len_q: Any = None,
     seq_len_kv: Any = None,
+    page_table_k: Any = None,
+    page_table_v: Any = None,
     layout: str = "BHSD",
     max_len_q: int | None = None,
     max_len_kv: int | None = None,
@@ -172,12 +175,12 @@ def backward(
         do: of o's shape and dtype.
         q, k, v: as `forward` was given them.
         o, stats: what it returned with return_stats=True.
-        The others: as in `forward`, and those of the call as they were there; there are no pages.
+        The others: as in `forward`, and those of the call as they were there; pages are refused.
         bias_grad: whether the bias's gradient is asked for, too. cuDNN's kernel then needs memory that is quadratic in
             the sequence length: see deterministic.
         deterministic: whether the same arrays must give the same bits on every run. cuDNN's kernel then needs 2 batch
             heads queries keys bytes, which `backward_plan(...).info.workspace_bytes` tells; where that is more than
-            workspace_limit, heads are taken in slices.
+            workspace_limit, heads are taken in slices, but with dropout the call is refused.
         out: (dq, dk, dv), or (dq, dk, dv, dbias), where to write the results.
 
     Returns:
@@ -194,8 +197,8 @@ def backward(
         array([1., 1., 1., 1.])
     """
     extras = NO_EXTRAS
-    if not (bias is None is alibi is seq_len_q is seq_len_kv):
-        extras = (bias, alibi, seq_len_q, seq_len_kv, None, None)
+    if not (bias is None is alibi is seq_len_q is seq_len_kv is page_table_k is page_table_v):
+        extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v)
     options = (
         mask, scale, dropout, layout, max_len_q, max_len_kv, False, bias_grad, deterministic, workspace_limit, False,
     )  # fmt: skip
@@ -285,7 +288,8 @@ def forward_plan(
     workspace_limit: int | None = None,
     out: Any = None,
 ) -> AttentionPlan:
-    """The plan that `forward` runs: call it as `plan(q, k, v, out=None, stream=None)`, other arrays by name.
+    """The plan that `forward` runs: call it as `plan(q, k, v, out=None, stream=None)`, other arrays by name,
+    seed, too.
 
     Example:
         >>> q = np.ones((1, 1, 2, 4))
@@ -317,6 +321,8 @@ def backward_plan(
     offset: Any = 0,
     seq_len_q: Any = None,
     seq_len_kv: Any = None,
+    page_table_k: Any = None,
+    page_table_v: Any = None,
     layout: str = "BHSD",
     max_len_q: int | None = None,
     max_len_kv: int | None = None,
@@ -325,14 +331,15 @@ def backward_plan(
     workspace_limit: int | None = None,
     out: Any = None,
 ) -> AttentionPlan:
-    """The plan that `backward` runs: call it as `plan(do, q, k, v, o, stats, out=None)`, other arrays by name.
+    """The plan that `backward` runs: call it as `plan(do, q, k, v, o, stats, out=None)`, other arrays and
+    seed by name.
 
     Example:
         >>> q = np.ones((1, 1, 2, 4))
         >>> attention.backward_plan(q, q, q, q, q, q[..., 0]).info.op
         'attention.backward'
     """
-    extras = (bias, alibi, seq_len_q, seq_len_kv, None, None)
+    extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v)
     options = (
         mask, scale, dropout, layout, max_len_q, max_len_kv, False, bias_grad, deterministic, workspace_limit, False,
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -60,9 +61,12 @@ def _at_once(fused: Fused) -> tuple[int, int]:
         return 0, 0
     shares_bias = heads < found.heads_kv and shape[1] == 1 < found.heads
     if not heads or problem.options.dropout or shares_bias:
+        needed = fused.stage.scratch.nbytes + math.prod(found.scores) * problem.dtype.itemsize
+        # Each slice would drop what the first does.
+        why = "; with dropout they cannot be taken in slices" if problem.options.dropout else ""
         raise UnsupportedError(
-            "cuDNN's gradients, deterministic or with that of a bias, need more than "
-            f"workspace_limit={problem.limit} bytes"
+            f"cuDNN's gradients, deterministic or with that of a bias, need some {needed} bytes at once, more than "
+            f"workspace_limit={problem.limit}{why}"
         )
     return heads, batches
 

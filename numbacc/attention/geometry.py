@@ -135,7 +135,10 @@ def geometry(
         raise ShapeError(f"k has shape {k.shape} and v {v.shape}; all but the last length must be the same")
     if k_sizes[-1] != width:
         raise ShapeError(f"q has shape {q.shape} and k {k.shape}; their vectors must be of one length")
-    for count, what in ((heads, "q"), (heads_kv, "k"), (queries, "q"), (keys, "k")):
+    # Packed sequences may be none; then there are no tokens, either.
+    batch = _packed_batch(starts) if name == "THD" else q_sizes[0]
+    tokens = ((queries, "q"), (keys, "k")) if name != "THD" or batch else ()
+    for count, what in ((heads, "q"), (heads_kv, "k"), *tokens):
         if not count:
             raise ShapeError(f"{what} has shape {(q if what == 'q' else k).shape}; only the batch may be empty")
     if heads % heads_kv:
@@ -145,24 +148,25 @@ def geometry(
             raise ShapeError(f"vectors of {what} have {length} elements; 1 to {MAX_WIDTH} are supported")
     found = {"heads": heads, "heads_kv": heads_kv, "width": width, "value_width": v_sizes[-1]}
     if name == "THD":
-        batch = _packed_batch(starts)
         limits = [
             total if given is None else _longest(given, total, what)
             for given, total, what in zip(longest, (queries, keys), ("max_len_q", "max_len_kv"), strict=True)
         ]
         return Geometry(name, batch, queries=limits[0], keys=limits[1], tokens=queries, tokens_kv=keys, **found)
     if table is not None:
-        if table.ndim != 2 or table.shape[0] != q_sizes[0] or not table.shape[1]:
+        if table.ndim != 2 or table.shape[0] != batch or not table.shape[1]:
             raise ShapeError(
-                f"page_table_k has shape {table.shape}; it needs a row for each of the {q_sizes[0]} sequences of q, "
+                f"page_table_k has shape {table.shape}; it needs a row for each of the {batch} sequences of q, "
                 "with the numbers of its pages"
             )
+        if batch and not k_sizes[0]:
+            raise ShapeError(f"k has shape {k.shape}; there must be a page for the numbers in page_table_k")
         pages = table.shape[1]
         more = {"page": keys, "pages": pages, "sheets": k_sizes[0]}
-        return Geometry(name, q_sizes[0], queries=queries, keys=keys * pages, **more, **found)
-    if k_sizes[0] != q_sizes[0]:
+        return Geometry(name, batch, queries=queries, keys=keys * pages, **more, **found)
+    if k_sizes[0] != batch:
         raise ShapeError(f"q has shape {q.shape} and k {k.shape}; they must have one batch")
-    return Geometry(name, q_sizes[0], queries=queries, keys=keys, **found)
+    return Geometry(name, batch, queries=queries, keys=keys, **found)
 
 
 def _packed_batch(starts: tuple[Layout | None, Layout | None]) -> int:

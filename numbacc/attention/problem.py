@@ -217,7 +217,7 @@ def resolve(call: Call) -> Problem:
     problem = Problem(
         call=call,
         geometry=found,
-        band=band_of(options.mask),
+        band=band_of(options.mask).within(found.queries, found.keys),
         scale=1.0 / math.sqrt(found.width) if options.scale is None else options.scale,
         compute=compute,
         inputs={**arrays, **extras},

@@ -78,6 +78,7 @@ def request(
     dtype: Any = "bfloat16",
     mask: Any = None,
     bias_shape: Any = None,
+    bias_dtype: Any = None,
     alibi: bool = False,
     scale: float | None = None,
     dropout: float = 0.0,
@@ -87,7 +88,7 @@ def request(
     batch: int | None = None,
     max_len_q: int | None = None,
     max_len_kv: int | None = None,
-    return_stats: bool = True,
+    return_stats: bool = False,
     return_amax: bool = False,
     bias_grad: bool = False,
     deterministic: bool = False,
@@ -104,7 +105,11 @@ def request(
         lengths: whether sequences may be shorter than they can be (seq_len_q and seq_len_kv).
         pages: of a sequence, where k and v are pages; 0 where they are not.
         batch: with layout "THD", how many sequences there are.
+        bias_dtype: of the bias; dtype by default.
         The others: as in `forward` and `backward`. Scales of float8 are always reckoned with.
+
+    Arrays that lie otherwise, such as q, k and v in one, have plans of their own:
+    `forward_plan(q, k, v).prepare([q, k, v])`.
 
     Raises:
         As `forward` and `backward`.
@@ -115,7 +120,7 @@ def request(
     """
     return Request(
         _problem(
-            0, direction, q_shape, k_shape, v_shape, dtype, bias_shape, boolean(alibi, "alibi"),
+            0, direction, q_shape, k_shape, v_shape, dtype, bias_shape, bias_dtype, boolean(alibi, "alibi"),
             boolean(lengths, "lengths"), integer(pages, "pages", 0, _MOST), batch,
             Options(
                 mask, scale, dropout, layout, max_len_q, max_len_kv, boolean(return_stats, "return_stats"), bias_grad,
@@ -126,8 +131,8 @@ def request(
 
 
 def _problem(
-    device: int, direction: str, q_shape: Any, k_shape: Any, v_shape: Any, dtype: Any, bias_shape: Any, alibi: bool,
-    lengths: bool, pages: int, batch: int | None, options: Options,
+    device: int, direction: str, q_shape: Any, k_shape: Any, v_shape: Any, dtype: Any, bias_shape: Any,
+    bias_dtype: Any, alibi: bool, lengths: bool, pages: int, batch: int | None, options: Options,
 ) -> Problem:  # fmt: skip
     if not isinstance(direction, str) or direction not in ("forward", "backward"):
         raise OptionError(f'direction={shown(direction)} is unknown; it is "forward" or "backward"')
@@ -148,7 +153,11 @@ def _problem(
     count = integer(batch, "batch", 0, _MOST) if is_packed else shapes["q"][0]
     extras: dict[str, Layout | None] = dict.fromkeys(EXTRAS)
     if bias_shape is not None:
-        extras["bias"] = dense(lengths_of(bias_shape, name="bias_shape"), kind, device)
+        extras["bias"] = dense(
+            lengths_of(bias_shape, name="bias_shape"), kind if bias_dtype is None else dtype_of(bias_dtype), device
+        )
+    elif bias_dtype is not None:
+        raise OptionError("bias_dtype is of a bias, and bias_shape is None")
     if lengths or is_packed or pages:
         for name in ("seq_len_q", "seq_len_kv"):
             extras[name] = dense((count + is_packed,), np.int32, device)

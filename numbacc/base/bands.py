@@ -10,7 +10,7 @@ queries and keys as a sequence has, it ends in the bottom right one: shift = key
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,16 @@ class Band:
     def is_full(self) -> bool:
         """Whether every query sees every key."""
         return self.lower is None and self.upper is None
+
+    def within(self, queries: int, keys: int) -> Band:
+        """The band of so many queries and keys, or fewer, without bounds that hide nothing there.
+
+        Sums of those with places might not fit 32 bits.
+        """
+        reach = queries + keys
+        lower = None if self.lower is None or self.lower <= -reach else self.lower
+        upper = None if self.upper is None or self.upper >= reach else self.upper
+        return replace(self, lower=lower, upper=upper)
 
     def shift(self, queries: int, keys: int) -> int:
         """Where the diagonal starts: the key across from query 0."""
