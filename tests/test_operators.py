@@ -218,6 +218,25 @@ def test_lists_are_refused_not_unequal(device_place, other):
             run(x, other)
 
 
+@pytest.mark.parametrize("other", [[1, 2], (1, 2), "ab", b"ab", bytearray(b"ab")], ids=repr)
+@pytest.mark.parametrize("values", [3, [3], [1, 2]], ids=str)
+@pytest.mark.parametrize("name", [*BINARY, "matmul", "divmod"])
+def test_lists_and_texts_are_no_operands(device_place, name, values, other):
+    """An array of one integer is an index as well: Python would repeat the list."""
+    x, compute = device_place.put(np.array(values)), divmod if name == "divmod" else getattr(operator, name)
+    runs = [lambda: compute(x, other)]
+    # Texts have a % of their own, which is asked first.
+    if name != "mod" or isinstance(other, (list, tuple)):
+        runs.append(lambda: compute(other, x))
+    if name != "divmod":
+        in_place = getattr(operator, f"i{name.rstrip('_')}")
+        runs.append(lambda: in_place(x, other))
+    if name == "mul":
+        runs.append(lambda: operator.imul(other, x))
+    for run in runs:
+        refused(DTypeError, "an array is combined with", run=run)
+
+
 def test_arrays_of_the_host_are_refused(device_place):
     x, host = device_place.put(VALUES["float32"]), VALUES["float32"]
     for name in [*BINARY[:7], *COMPARISONS, "iadd"]:

@@ -96,12 +96,12 @@ class Operators:
         return function("copy")(self)
 
     def __divmod__(self, other: Any) -> Any:
-        if not _takes(other):
+        if not _computes_with(other):
             return NotImplemented
         return function("floor_divide")(self, other), function("remainder")(self, other)
 
     def __rdivmod__(self, other: Any) -> Any:
-        if not _takes(other):
+        if not _computes_with(other):
             return NotImplemented
         return function("floor_divide")(other, self), function("remainder")(other, self)
 
@@ -109,7 +109,7 @@ class Operators:
         # As NumPy has it: a square is one product, a root one instruction.
         if type(other) in (int, float) and other in _POWERS and protocols.is_float(self):
             return function(_POWERS[other])(self)
-        return function("pow")(self, other) if _takes(other) else NotImplemented
+        return function("pow")(self, other) if _computes_with(other) else NotImplemented
 
 
 _POWERS = {2: "square", 1: "copy", 0.5: "sqrt", -1: "reciprocal"}
@@ -118,6 +118,24 @@ _POWERS = {2: "square", 1: "copy", 0.5: "sqrt", -1: "reciprocal"}
 def _takes(other: Any) -> bool:
     """True for arrays of any library, and numbers."""
     return isinstance(other, (Operators, *_OPERANDS)) or hasattr(other, "__dlpack__")
+
+
+def _computes_with(other: Any) -> bool:
+    """The same, for operators that compute.
+
+    Raises:
+        DTypeError: it is a list or a text, which Python would repeat: arrays of one integer are indices, too.
+    """
+    if isinstance(other, (list, tuple)):
+        raise _no_array("combined", other)
+    if isinstance(other, (str, bytes, bytearray)):
+        raise DTypeError(f"an array is combined with {type(other).__name__}; operators take arrays and numbers")
+    return _takes(other)
+
+
+def _no_array(does: str, other: Any) -> DTypeError:
+    kind = type(other).__name__
+    return DTypeError(f"an array is {does} with a {kind}; numbacc.asarray makes an array of it")
 
 
 _EQUALITY = ("equal", "not_equal")
@@ -135,13 +153,13 @@ def _add_operators() -> None:
     for name, computed in protocols.OPERATORS.items():
 
         def forward(self: Any, other: Any, computed: str = computed) -> Any:
-            return function(computed)(self, other) if _takes(other) else NotImplemented
+            return function(computed)(self, other) if _computes_with(other) else NotImplemented
 
         def reflected(self: Any, other: Any, computed: str = computed) -> Any:
-            return function(computed)(other, self) if _takes(other) else NotImplemented
+            return function(computed)(other, self) if _computes_with(other) else NotImplemented
 
         def in_place(self: Any, other: Any, computed: str = computed) -> Any:
-            return function(computed)(self, other, out=self) if _takes(other) else NotImplemented
+            return function(computed)(self, other, out=self) if _computes_with(other) else NotImplemented
 
         if name != "pow":
             setattr(Operators, f"__{name}__", forward)
@@ -151,8 +169,7 @@ def _add_operators() -> None:
 
         def compare(self: Any, other: Any, computed: str = computed) -> Any:
             if isinstance(other, (list, tuple)):
-                kind = type(other).__name__
-                raise DTypeError(f"an array is compared with a {kind}; numbacc.asarray makes an array of it")
+                raise _no_array("compared", other)
             if computed in _EQUALITY and _is_no_number(other):
                 namespace: Any = function("__array_namespace__")
                 return namespace.full_like(self, computed == "not_equal", dtype=np.bool_)
