@@ -12,6 +12,7 @@ import numbacc
 from numbacc import elementwise
 from numbacc.elementwise.gradients import DIFFERENTIABLE
 from numbacc.elementwise.table import TABLE
+from numbacc.errors import OptionError
 
 #: Rounding of a dtype, and what an error may be beside it where terms cancel.
 EPS = {
@@ -152,6 +153,37 @@ def test_numbers_have_no_gradient(place):
     assert place.get(found).tolist() == [3.0, 6.0]
     (found,) = elementwise.subtract_backward(x, 3.0, x)
     assert place.get(found).tolist() == [-1.0, -2.0]
+
+
+@pytest.mark.parametrize("kind", ["int", "array", "float32", "text", "none"])
+@pytest.mark.parametrize("name", [name for name in DIFFERENTIABLE if TABLE[name].row.options])
+def test_options_are_numbers(place, name, kind):
+    """As those of the function itself: an array would be computed with element by element."""
+    row = TABLE[name].row
+    x = place.put(np.ones(4, np.float32))
+    wrong = {"int": place.put(np.arange(4)), "array": place.put(np.arange(8).reshape(2, 4)), "float32": x}
+    for option in row.names[-row.options :]:
+        numbers = dict.fromkeys(row.names[-row.options :], 1.0) | {option: wrong.get(kind)}
+        if kind == "text":
+            numbers[option] = "a"
+        for function, arrays in ((name, (x,)), (f"{name}_backward", (x, x))):
+            # Those that have no default have their places.
+            by_place = () if TABLE[name].options else tuple(numbers.values())
+            by_name = numbers if TABLE[name].options else {}
+            more = arrays[:1] * (len(row.names) - row.options - 1)
+            with pytest.raises(OptionError, match=rf"^{option}.*it must be a number"):
+                getattr(elementwise, function)(*arrays, *more, *by_place, **by_name)
+
+
+def test_options_of_ones_own_kernels_are_numbers(place):
+    x = place.put(np.ones(4, np.float32))
+    scaled = elementwise.kernel(lambda x, by=2.0: x * by)
+    for wrong in (place.put(np.arange(4)), "a", None):
+        for run in (lambda by: scaled(x, by=by), lambda by: scaled.backward(x, x, by=by)):
+            with pytest.raises(OptionError, match=r"^by.*it must be a number"):
+                run(wrong)
+    (dx,) = scaled.backward(x, x, by=np.float64(3))
+    assert dx.dtype == np.float32 and place.get(dx).tolist() == [3.0] * 4
 
 
 def test_out(place):

@@ -85,11 +85,13 @@ def _as_python(function: Callable[..., Any], count: int) -> Callable[..., Any]:
 def run_backward(row: Row, arguments: tuple[Any, ...], out: Any, stream: Any) -> Any:
     """The gradients of a call: one array, or a tuple where there are several; summed where an argument was repeated."""
     handle, arguments = handle_of(stream), with_rank_0(row, arguments)
-    # What has DLPack alone tells its shape only when it is taken.
-    arguments = tuple(
+    # What has DLPack alone tells its shape only when it is taken; of options `run` says that they are numbers.
+    count = len(arguments) - row.options
+    taken = (
         operands.as_array(each, name, handle) if _shape(each) is None and not isinstance(each, _NUMBERS) else each
-        for each, name in zip(arguments, row.names, strict=True)
+        for each, name in zip(arguments[:count], row.names, strict=False)
     )
+    arguments = (*taken, *arguments[count:])
     shapes = {_shape(arguments[k]) for k in range(row.gradients[0])} | {_shape(arguments[k]) for k in row.gradients}
     shapes -= {None}
     if len(shapes) <= 1:

@@ -126,7 +126,14 @@ class Kernel(Own):
         meeting = range(seeds + wanted)
         by = range(seeds, seeds + wanted)
         return Row(
-            f"{name}.backward", (*dys, *row.names), "keep", {"f": meaning}, meeting=meeting, results=by, is_tuple=True
+            f"{name}.backward",
+            (*dys, *row.names),
+            "keep",
+            {"f": meaning},
+            meeting=meeting,
+            results=by,
+            is_tuple=True,
+            options=row.options,
         )
 
     def _check_given(self, seeds: int) -> None:

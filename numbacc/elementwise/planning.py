@@ -186,7 +186,7 @@ def _check_others(row: Row, given: Sequence[Any], dtypes: Sequence[Any]) -> None
         if k in row.meeting:
             continue
         is_array = isinstance(each, Layout)
-        if is_array and k >= len(given) - row.options and not row.gradients:
+        if is_array and k >= len(given) - row.options:
             raise OptionError(f"{name} of {row.name} is an array; it must be a number")
         if is_array and k in row.truths and dtypes[k] != "bool":
             raise DTypeError(f"{name} has dtype {dtypes[k]}; it must be bool: elementwise.not_equal({name}, 0)")
