@@ -371,3 +371,20 @@ def test_one_bound_is_named_as_it_is_given(place):
     refused(OptionError, "max=300", run=lambda: ew.clamp(x, None, 300))
     refused(OptionError, "min=-300", run=lambda: ew.clamp(x, -300))
     refused(DTypeError, "min is a str", run=lambda: ew.clamp(x, "a"))
+
+
+def test_options_that_torch_refuses(place):
+    """Kernels and NumPy would make different things of them."""
+    x = one(place, "float32")
+    for name, options, *words in (
+        ("hardtanh", {"min_val": 2.0}, "min_val=2.0", "above max_val=1.0"),
+        ("softshrink", {"lambd": -1}, "lambd=-1", "negative"),
+        ("celu", {"alpha": 0}, "alpha", "0"),
+    ):
+        refused(OptionError, *words, run=lambda: getattr(ew, name)(x, **options))
+        refused(OptionError, *words, run=lambda: getattr(ew, f"{name}_backward")(x, x, **options))
+        plan = getattr(ew, f"{name}_plan")(x, **{each: float(value) for each, value in options.items()})
+        given = [2.0, 1.0] if name == "hardtanh" else [float(value) for value in options.values()]
+        refused(OptionError, *words, run=lambda: plan(x, *given))
+    assert place.get(ew.hardtanh(x, min_val=0.5, max_val=0.5)).tolist() == [0.5] * 2
+    assert place.get(ew.softshrink(x, lambd=0)).tolist() == [1.0] * 2

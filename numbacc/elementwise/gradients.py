@@ -71,6 +71,7 @@ def gradient_row(row: Row) -> Row:
         is_tuple=len(by) > 1,
         options=row.options,
         truths=tuple(k + 1 for k in row.truths),
+        wrong=row.wrong,
     )
 
 

@@ -48,6 +48,7 @@ class Row:
         options: how many of its last arguments are options.
         heavy: as in `Formula`.
         truths: which arguments are truth values, whatever the others are.
+        wrong: given the options, what is wrong with them; "" where nothing is. None where any number will do.
         origin: (function, arguments) that make it again in another process, where `NAMED` has it not.
     """
 
@@ -65,6 +66,7 @@ class Row:
         options: int = 0,
         heavy: Heavy = (),
         truths: Sequence[int] = (),
+        wrong: Callable[..., str] | None = None,
         origin: tuple[Callable[..., Row], tuple[Any, ...]] | None = None,
     ):
         self.name, self.names, self.rule, self.rounded = name, tuple(names), rule, rounded
@@ -72,7 +74,7 @@ class Row:
         self.meeting = tuple(range(len(self.names))) if meeting is None else tuple(meeting)
         self.results = None if results is None else tuple(results)
         self.is_tuple, self.options, self.heavy = is_tuple, options, heavy
-        self.truths, self.origin = tuple(truths), origin
+        self.truths, self.wrong, self.origin = tuple(truths), wrong, origin
 
     def called(self, names: Sequence[str]) -> Row:
         """The same with other names of its arguments."""

@@ -94,6 +94,7 @@ class WithNumbers(Plan):
             else (row.names[k], own.get(k, common) if k in row.meeting else types.compute, types.compute)
             for k in arrangement.numbers
         ]
+        self._wrong, self._options = row.wrong, row.options
         #: What single numbers are passed as.
         self._known: dict[Any, Sequence[Any]] = {}
 
@@ -119,6 +120,10 @@ class WithNumbers(Plan):
                 found.append(made)
             else:
                 found += words(made, compute)
+        # By now the numbers are known to be real.
+        wrong = self._wrong and self._wrong(*numbers[-self._options :])
+        if wrong:
+            raise OptionError(wrong)
         return found
 
     def _split(self, arguments: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import cmath
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,6 +58,7 @@ def _row(
     heavy: Heavy = (),
     truths: Sequence[int] = (),
     numbers: int = 0,
+    wrong: Callable[..., str] | None = None,
     **meanings: tuple[Any, Any],
 ) -> None:
     options = options or {}
@@ -74,6 +75,7 @@ def _row(
         heavy=heavy,
         options=len(options) + numbers,
         truths=truths,
+        wrong=wrong,
     )
     TABLE[name] = Entry(row, says, options)
 
@@ -84,6 +86,21 @@ def _unary(name: str, rule: str, says: str, **more: Any) -> None:
 
 def _binary(name: str, rule: str, says: str, **more: Any) -> None:
     _row(name, "x1 x2", rule, says, **more)
+
+
+# What torch refuses, too: formulas have no one answer there.
+
+
+def _celu_wrong(alpha: float) -> str:
+    return "" if alpha else "alpha of celu is 0; x is divided by it"
+
+
+def _hardtanh_wrong(low: float, high: float) -> str:
+    return f"min_val={low} of hardtanh is above max_val={high}" if low > high else ""
+
+
+def _softshrink_wrong(lambd: float) -> str:
+    return f"lambd={lambd} of softshrink is negative" if lambd < 0 else ""
 
 
 # fmt: off
@@ -189,7 +206,7 @@ _row("prelu", "x weight", "float", "x, or weight x where it is not above 0; the 
 _unary("relu6", "float", "min(max(x, 0), 6).", f=(act.relu6, ref.relu6))
 _unary("elu", "float", "x, or alpha (e^x - 1) where it is not above 0. Clevert et al. 2015 (arXiv:1511.07289).", heavy=(2,), options={"alpha": 1.0}, f=(act.elu, ref.elu))
 _unary("selu", "float", "1.0507 elu(x, 1.6733). Klambauer et al. 2017 (arXiv:1706.02515).", heavy=(2,), f=(act.selu, ref.selu))
-_unary("celu", "float", "x, or alpha (e^(x/alpha) - 1) where it is not above 0. Barron 2017 (arXiv:1704.07483).", heavy=(2,), options={"alpha": 1.0}, f=(act.celu, ref.celu))
+_unary("celu", "float", "x, or alpha (e^(x/alpha) - 1) where it is not above 0; alpha is not 0. Barron 2017 (arXiv:1704.07483).", heavy=(2,), options={"alpha": 1.0}, wrong=_celu_wrong, f=(act.celu, ref.celu))
 _unary("gelu", "float", "x Φ(x), Φ the normal distribution. Hendrycks and Gimpel 2016 (arXiv:1606.08415).", heavy={2: None, 4: 32}, f=(act.geglu, ref.geglu_gate))
 _unary("gelu_tanh", "float", "x ½(1 + tanh(√(2/π)(x + 0.044715 x³))). Hendrycks and Gimpel 2016 (arXiv:1606.08415).", heavy={4: 32}, f=(act.geglu_tanh, ref.geglu_tanh_gate))
 _unary("quick_gelu", "float", "x σ(1.702 x). Hendrycks and Gimpel 2016 (arXiv:1606.08415).", heavy={4: 32}, f=(act.quick_gelu, ref.quick_gelu))
@@ -201,9 +218,9 @@ _unary("sigmoid", "float", "σ(x) = 1/(1 + e^(-x)).", f=(act.sigmoid, ref.sigmoi
 _unary("log_sigmoid", "float", "ln σ(x).", heavy=(4,), f=(act.log_sigmoid, ref.log_sigmoid))
 _unary("hardsigmoid", "float", "x/6 + ½, but at least 0 and at most 1.", f=(act.hardsigmoid, ref.hardsigmoid))
 _unary("hardswish", "float", "x hardsigmoid(x). Howard et al. 2019 (arXiv:1905.02244).", f=(act.hardswish, ref.hardswish))
-_unary("hardtanh", "float", "x, but at least min_val and at most max_val.", options={"min_val": -1.0, "max_val": 1.0}, f=(act.hardtanh, ref.hardtanh))
+_unary("hardtanh", "float", "x, but at least min_val and at most max_val, which is no less.", options={"min_val": -1.0, "max_val": 1.0}, wrong=_hardtanh_wrong, f=(act.hardtanh, ref.hardtanh))
 _unary("tanhshrink", "float", "x - tanh(x).", heavy=(4,), f=(act.tanhshrink_single, ref.tanhshrink), d=(act.tanhshrink, ref.tanhshrink))
-_unary("softshrink", "float", "x moved by lambd toward 0, and 0 within lambd of it.", options={"lambd": 0.5}, f=(act.softshrink, ref.softshrink))
+_unary("softshrink", "float", "x moved by lambd toward 0, and 0 within lambd of it; lambd is not negative.", options={"lambd": 0.5}, wrong=_softshrink_wrong, f=(act.softshrink, ref.softshrink))
 _unary("hardshrink", "float", "x, and 0 within lambd of 0.", options={"lambd": 0.5}, f=(act.hardshrink, ref.hardshrink))
 _row("threshold", "x threshold value", "float", "x where it is above the threshold, else the value.", meeting=(0,), numbers=2, f=(act.threshold, ref.threshold))
 _unary("squared_relu", "float", "max(x, 0)². So et al. 2021 (arXiv:2109.08668).", f=(act.squared_relu, ref.squared_relu))
