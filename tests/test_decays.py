@@ -124,3 +124,11 @@ def test_lerp_meets_both_ends():
     wanted = oracle.vector("lerp", *(x.astype(np.float64) for x in (a, b, weight)))
     size = np.maximum.reduce([np.ones(3000), *(np.abs(x) for x in (a, b, weight, wanted))])
     assert (np.abs(lerp(a, b, weight) - wanted) <= 2 * 2.0**-23 * size).all()
+
+
+@pytest.mark.parametrize("name", ["silu", "quick_gelu", "gelu_tanh", "mish", "hardswish"])
+def test_zeros_have_the_sign_of_the_argument(name):
+    """Of what underflows, too."""
+    function, _ = FORMULAS[name]
+    x = F32([-0.0, 0.0, -6e4, -1e30, -1e-45, 1e-45])
+    assert np.signbit(in_float32(function)(x)).tolist() == np.signbit(x).tolist()

@@ -265,3 +265,12 @@ def test_small_complex_numbers(device_place, name):
     found = device_place.get(getattr(elementwise, name)(device_place.put(x)))
     for part in ("real", "imag"):
         np.testing.assert_allclose(getattr(found, part), getattr(wanted, part), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", oracle.DTYPES, ids=lambda dtype: np.dtype(dtype).name)
+@pytest.mark.parametrize("name", ["silu", "gelu", "gelu_tanh", "quick_gelu", "mish", "hardswish", "log_sigmoid"])
+def test_signs_of_zeros(place, name, dtype):
+    """As torch's: gates have their argument's sign, log_sigmoid that of a sum."""
+    found = place.get(getattr(elementwise, name)(place.put(np.array([-0.0, 0.0, -6e4, 6e4]).astype(dtype))))
+    wanted = [True, True, True, False] if name == "log_sigmoid" else [True, False, True, False]
+    assert np.signbit(found.astype(np.float64)).tolist() == wanted

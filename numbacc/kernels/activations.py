@@ -146,7 +146,8 @@ def hardswish(x):
         return x
     moved = x + 3.0
     product = fma(x, moved, x * (x - (moved - 3.0)))
-    return fma(product, 0.16666667163372040, product * -4.967053731282552e-09)
+    # The terms of -0.0 add up to 0.0.
+    return math.copysign(fma(product, 0.16666667163372040, product * -4.967053731282552e-09), x)
 
 
 def hardswish_slope(x):

@@ -7,6 +7,8 @@ from it is computed beside it, and given to the exponential.
 
 from __future__ import annotations
 
+import math
+
 from .arithmetic import exp, exp2, fma, maximum, minimum, power_of_bits, reciprocal, reciprocal_approximate
 
 TANH_LINEAR = 1.5957691216057308  # 2√(2/π), since ½(1 + tanh u) = σ(2u)
@@ -169,12 +171,15 @@ def weighted_ratio_single(b, x, x_rest, y, y_rest):
 
 
 def mended(x, x_rest, y, y_rest):
-    """(x + x_rest)/(y + y_rest), mostly rounded once: by what is left of x beside a first quotient."""
+    """(x + x_rest)/(y + y_rest), mostly rounded once: by what is left of x beside a first quotient.
+
+    Of -0.0 that is 0.0, which would turn its sign.
+    """
     r = reciprocal_approximate(y)
     found = x * r
     left = fma(-found, y, x) + fma(-found, y_rest, x_rest)
     # Of infinities nothing is left, but NaN.
-    return fma(maximum(left, -1e36), r, found)
+    return math.copysign(fma(maximum(left, -1e36), r, found), x)
 
 
 def weighted_by(decay):

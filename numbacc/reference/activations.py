@@ -74,7 +74,8 @@ def softsign(x: Array) -> Array:
 
 
 def log_sigmoid(x: Array) -> Array:
-    found: Array = -np.logaddexp(0, -x)
+    # A negated 0 would be -0.0.
+    found: Array = 0 - np.logaddexp(0, -x)
     return found
 
 
