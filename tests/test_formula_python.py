@@ -200,3 +200,36 @@ def test_calls_with_other_arguments(place):
         refused(ArgumentsError, *words, run=run)
         with pytest.raises(TypeError, match="argument"):
             run()
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("ew.ldexp(x, 2)", ["in ldexp it calls math.ldexp", "2.0 ** n"]),
+        ("ew.nextafter(x, 2.0)", ["it calls nextafter, which in formulas takes no numbers", "with arrays"]),
+        ("ew.bitwise_and(x > 0, x > 1)", ["it calls bitwise_and, which in formulas"]),
+        ("math.ldexp(x, 3)", ["it calls math.ldexp"]),
+        ("math.nextafter(x, 3)", ["math.nextafter", "elementwise.nextafter"]),
+        ("math.ulp(x)", ["math.ulp", "elementwise.nextafter"]),
+    ],
+)
+def test_lines_whose_text_is_not_known(text, words):
+    """What was typed: the line is named by its number, and no line of numbacc's in its place."""
+    function = eval(compile(f"\n\nlambda x: {text}", "<typed>", "eval"), {"ew": ew, "math": math})
+    with pytest.raises(UnsupportedError, match=r"; line 3 of <typed>$") as caught:
+        ew.kernel(function)(X)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_exception_handlers_never_run():
+    """As the documentation says: symbols raise nothing."""
+
+    def guarded(x):
+        try:
+            return 1.0 / x
+        except ZeroDivisionError:
+            return 0.0
+
+    with np.errstate(divide="ignore"):
+        assert ew.kernel(guarded)(np.array([0.0, 2.0])).tolist() == [math.inf, 0.5]

@@ -144,15 +144,16 @@ def told(what: str, function: Callable[..., Any], raised: type[TypeError] = Type
         yield
     except Exception as error:
         code = getattr(function, "py_func", function).__code__
-        raise raised(f"{what}: {_said(error)}{_where(error) or _begins(code)}") from None
+        raise raised(f"{what}: {_said(error, _called(error))}{_where(error) or _begins(code)}") from None
 
 
-def _said(error: Exception) -> str:
-    """An error's own words, with its kind where they alone say little."""
+def _said(error: Exception, called: str) -> str:
+    """An error's own words, with its kind where they alone say little; `called` is the function that fails."""
     if isinstance(error, Refused):
-        return str(error)
+        return f"in {called} {error}" if called else str(error)
     if type(error).__module__.startswith("numbacc."):  # only functions of arrays raise such
-        return "it calls a function of arrays, which takes no numbers"
+        name = called or "a function"
+        return f"it calls {name}, which in formulas takes no numbers: call it with arrays, and pass what it returns"
     # What stands for numbers has a name that no formula knows.
     text = re.sub(rf"\b{Symbol.__name__}\b", "number", str(error))
     if re.search(r"'number' .*(subscriptable|iterable|reversible|iterator|len\(\))", text):
@@ -164,19 +165,34 @@ def _said(error: Exception) -> str:
 _OWN = (str(Path(__file__).parents[1]), "<numbacc.", "<formula of ", "<derivative of ", "<gradient of ", "<arrays of ")
 
 
+def _frames(error: BaseException) -> Iterator[tuple[CodeType, int, bool]]:
+    """(code, line, whether it is numbacc's own) of what was run on symbols when an error was raised, from outside."""
+    back = error.__traceback__
+    while back is not None:
+        code = back.tb_frame.f_code
+        # What runs on symbols is a copy, which has the names that it uses, and no module's own.
+        if "__name__" not in back.tb_frame.f_globals:
+            yield code, back.tb_lineno, code.co_filename.startswith(_OWN)
+        back = back.tb_next
+
+
+def _called(error: BaseException) -> str:
+    """The name of the function of numbacc's that a formula calls, where that fails; "" where the formula does."""
+    found = ""
+    for code, _, is_own in _frames(error):
+        found = (found or code.co_name) if is_own else ""
+    return found
+
+
 def _where(error: BaseException) -> str:
     """The line of the formula that an error comes from: of a function of numbacc's that it calls, the call."""
-    found, own, back = "", "", error.__traceback__
-    while back is not None:
-        code, names = back.tb_frame.f_code, back.tb_frame.f_globals
-        # What runs on symbols is a copy, which has the names that it uses, and no module's own.
-        if "__name__" not in names:
-            line = _line(code.co_filename, back.tb_lineno)
-            if code.co_filename.startswith(_OWN):
-                own = line or own
-            else:
-                found = line or found
-        back = back.tb_next
+    found = own = ""
+    for code, number, is_own in _frames(error):
+        line = _line(code.co_filename, number)
+        if is_own:
+            own = line or own
+        else:
+            found = line
     return found or own
 
 
@@ -189,5 +205,8 @@ def _begins(code: CodeType) -> str:
 
 
 def _line(file: str, number: int) -> str:
+    """A line by its number, with its text where that is known; "" of numbacc's own where it is not."""
     text = linecache.getline(file, number).strip()
-    return f"; line {number} of {file}: {text}" if text else ""
+    if not text and file.startswith(_OWN):
+        return ""
+    return f"; line {number} of {file}{text and ': '}{text}"

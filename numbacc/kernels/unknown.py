@@ -49,6 +49,7 @@ OTHERS = {
     "modf": "math.trunc(x) is the whole part, x - math.trunc(x) the rest",
     "frexp": "math.floor(math.log2(abs(x))) is the exponent",
     "ldexp": "multiply by 2.0 ** n",
+    **dict.fromkeys(("nextafter", "ulp"), "elementwise.nextafter gives the neighbours of arrays' numbers"),
     "factorial": "math.gamma(x + 1) is for kernels",
     "isqrt": "math.floor(math.sqrt(x)) is for kernels",
     "hypot": "of more than three take math.sqrt of the sum of squares",
