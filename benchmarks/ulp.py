@@ -200,7 +200,9 @@ def main(argv: list[str] | None = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", help="write every figure to this file")
-    parser.add_argument("--only", metavar="TEXT", help="only figures with this in their names, such as 'exp float32'")
+    parser.add_argument(
+        "--only", metavar="TEXT", nargs="+", help="only figures with one of these in their names, such as 'exp float32'"
+    )
     parser.add_argument("--count", type=int, default=2**22, help="numbers that a function is tried with")
     parser.add_argument("--exactly", type=int, default=4000, help="numbers of float64, which take 50 digits")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="how many share the work")

@@ -98,7 +98,7 @@ def test_what_our_kernel_does_behind_is_named(device_place):
         (case._replace(layout="NCHW"), None, "tanh"),
         (case._replace(activation="gelu_tanh", biased=False), "float32_fft", "gelu_tanh"),
         (case._replace(dtype=DOUBLE, out_dtype=DOUBLE), None, "bias and tanh"),
-        (case, "tf32", ""),
+        (case, "tf32", "tanh"),
         (case._replace(activation="silu"), None, ""),
     ):
         info = Call(device_place, asked, **({"compute": compute} if compute else {})).plan().info
