@@ -73,6 +73,11 @@ def layout_of(array: np.ndarray[Any, Any]) -> Layout:
     return layout(array.shape, array.strides, array.dtype, CPU)
 
 
+def element_steps(array: Layout) -> list[int]:
+    """The strides of an array in elements, 0 along axes of length 1."""
+    return [0 if n == 1 else step // array.itemsize for n, step in zip(array.shape, array.strides, strict=True)]
+
+
 def row_major_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     """Strides, in bytes, of a C-contiguous array."""
     strides, step = [], itemsize

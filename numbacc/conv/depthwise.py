@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ..base.dispatch import launcher_class
 from ..base.dtypes import FLOATS, TABLE
-from ..base.layout import Layout
+from ..base.layout import Layout, element_steps
 from ..device.geometry import power_of_two
 from ..device.map_executable import Kernel
 from ..device.steps import Scratch, Step
@@ -144,9 +144,7 @@ def _images(problem: Problem) -> tuple[Layout, Layout]:
 
 
 def _steps(problem: Problem, array: Layout) -> Steps:
-    size = array.itemsize
-    found = [0 if n == 1 else step // size for n, step in zip(array.shape, array.strides, strict=True)]
-    first, channel, spatial = problem.geometry.window.parted(found)
+    first, channel, spatial = problem.geometry.window.parted(element_steps(array))
     row, column = (0, *spatial)[-2:]
     return Steps(first, row, column, channel)
 

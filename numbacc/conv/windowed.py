@@ -21,11 +21,11 @@ from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
-from ..base.layout import Layout, layout, row_major_strides, view
+from ..base.layout import Layout, element_steps, layout, row_major_strides
 from ..base.windows import Window
 from ..device import copying
 from ..device.geometry import Given
-from ..device.map_executable import MapExecutable, MapSpec
+from ..device.map_executable import MapExecutable, MapSpec, moved
 from ..kernels.specs import LaunchOrder
 from ..kernels.windows_specs import WINDOW_LANES, WINDOW_THREADS, WindowsSpec
 from .copies import Copies, Part
@@ -42,7 +42,7 @@ _ROWS = 8
 _LENGTH = 2**30
 #: It is taken unmeasured from so many elements of y on, where launches do not count; if writing and reading its copy of
 #: x is at most so many times as much as reading x and writing y; and if at least this share of its products is not with
-#: zeros that fill up. By parts on an H200 with cuDNN 9.28, ResNet's first layer (64 images of 3 channels, 64 kernels of
+#: zeros that fill up. By parts on an H200 with cuDNN 9.19, ResNet's first layer (64 images of 3 channels, 64 kernels of
 #: 7 x 7, stride 2) took 0.381 ms, and the convolution of its windows 0.091; its gradient of kernels 0.304 and 0.165.
 _RESULTS, _COPIED, _FILLED = 2**22, 2.0, 0.25
 
@@ -113,11 +113,6 @@ def _spec(found: Geometry) -> WindowsSpec:
     return WindowsSpec(rows, columns, found.channels, -(-rows * columns * found.channels // _CHANNELS) * _CHANNELS)
 
 
-def _steps(array: Layout) -> list[int]:
-    """The steps of an array in elements, 0 along axes of length 1."""
-    return [0 if n == 1 else step // array.itemsize for n, step in zip(array.shape, array.strides, strict=True)]
-
-
 def _threads(target: Layout) -> int:
     """How many threads write it."""
     images, rows, columns, pitch = target.shape
@@ -128,7 +123,7 @@ def _is_near(array: Layout, spec: WindowsSpec, lengths: tuple[int, ...]) -> bool
     """Whether elements of an image of these lengths, with its zeros, are so near that 32 bits tell how far."""
     if any(step % array.itemsize for step in array.strides):
         return False
-    _, row, column, channel = map(abs, _steps(array))
+    _, row, column, channel = map(abs, element_steps(array))
     return max(lengths[0], spec.rows) * row + lengths[1] * column + spec.channels * channel < _LENGTH
 
 
@@ -185,7 +180,7 @@ def copies(problem: Problem) -> Iterator[MapExecutable]:
 
 def _counted(array: Layout, is_flipped: bool) -> tuple[list[int], int]:
     """(steps of an array, in elements; the offset of the first) with rows and columns counted from the last, or not."""
-    first, row, column, channel = _steps(array)
+    first, row, column, channel = element_steps(array)
     if not is_flipped:
         return [first, row, column, channel], 0
     return [first, -row, -column, channel], (array.shape[1] - 1) * row + (array.shape[2] - 1) * column
@@ -193,21 +188,7 @@ def _counted(array: Layout, is_flipped: bool) -> tuple[list[int], int]:
 
 def executable(source: Layout, target: Layout, walk: Walk) -> MapExecutable:
     """What makes channels of windows, packed."""
-    return MapExecutable(
-        MapSpec(
-            op="conv",
-            formula=None,
-            reference=lambda x: (x,),
-            names=("source", "target"),
-            inputs=(source,),
-            outputs=(target,),
-            shape=target.shape,
-            reads=(view(0, 0, source.strides, source.shape),),
-            writes=(view(0, 0, target.strides, target.shape),),
-            out_given=True,
-            launcher=partial(_make_launcher, walk),
-        )
-    )
+    return moved("conv", source, target, partial(_make_launcher, walk))
 
 
 def _make_launcher(walk: Walk, spec: MapSpec, given: Given) -> Any:

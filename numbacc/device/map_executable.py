@@ -144,6 +144,25 @@ def mapped(
     )
 
 
+def moved(op: str, source: Layout, target: Layout, launcher: Callable[..., Any]) -> MapExecutable:
+    """What moves elements of one array to another that is given, by a launcher of its own: see `MapSpec`."""
+    return MapExecutable(
+        MapSpec(
+            op=op,
+            formula=None,
+            reference=lambda x: (x,),
+            names=("source", "target"),
+            inputs=(source,),
+            outputs=(target,),
+            shape=target.shape,
+            reads=(view(0, 0, source.strides, source.shape),),
+            writes=(view(0, 0, target.strides, target.shape),),
+            out_given=True,
+            launcher=launcher,
+        )
+    )
+
+
 class MapExecutable(Operation):
     """An elementwise operation, ready for arrays laid out as its spec says, wherever they start."""
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..base.dtypes import info
-from ..base.layout import Layout, merge_dimensions, view
+from ..base.layout import Layout, merge_dimensions
 from ..device.geometry import Given
-from ..device.map_executable import MapExecutable, MapSpec
+from ..device.map_executable import MapExecutable, MapSpec, moved
 from ..kernels.specs import MAX_THREADS, TILE, VECTOR_BYTES, LaunchOrder, RepackSpec
 from .steps import Repack
 
@@ -48,21 +48,8 @@ def executable(step: Repack, count: int) -> MapExecutable:
     `count` is the number of points that the step's scale refers to.
     """
     source, target = step.source.layout, step.target.layout
-    return MapExecutable(
-        MapSpec(
-            op="fft",
-            formula=None,
-            reference=lambda x: (x,),
-            names=("source", "target"),
-            inputs=(source,),
-            outputs=(target,),
-            shape=target.shape,
-            reads=(view(0, 0, source.strides, source.shape),),
-            writes=(view(0, 0, target.strides, target.shape),),
-            out_given=True,
-            launcher=partial(_make_launcher if step.mirrored is None else _make_hermitian, step, count),
-        )
-    )
+    make = _make_launcher if step.mirrored is None else _make_hermitian
+    return moved("fft", source, target, partial(make, step, count))
 
 
 def _make_launcher(step: Repack, count: int, spec: MapSpec, given: Given) -> Any:
