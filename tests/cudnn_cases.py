@@ -52,9 +52,11 @@ def convolution(
     dilation=1, before=1, after=1, last=True, out=None, math="float32", epilogue=(), batch=4, alpha=1.0, alignment=16,
 ):  # fmt: skip
     """The graph of a convolution; `epilogue` is of "add", "bias" and modes of cuDNN's pointwise operations."""
-    window = (kernel,) * len(pixels)
+    window = kernel if isinstance(kernel, tuple) else (kernel,) * len(pixels)
     spatial = Spatial(*((each,) * len(pixels) for each in (stride, dilation, before, after)))
-    lengths = [(n + before + after - dilation * (kernel - 1) - 1) // stride + 1 for n in pixels]
+    lengths = [
+        (n + before + after - dilation * (t - 1) - 1) // stride + 1 for n, t in zip(pixels, window, strict=True)
+    ]
     shapes = {
         "x": (batch, channels, *pixels),
         "w": (filters, channels // groups, *window),

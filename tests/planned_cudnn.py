@@ -170,6 +170,22 @@ def test_the_fastest_direct_engines_are_looked_at_first(device):
         assert engines_ahead(graph, wants, device) == []
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "filters, channels, engines", [(64, 64, [65, 49]), (64, 16, [49]), (3, 24, [49])], ids=["many", "narrow", "few"]
+)
+def test_engines_of_gradients_of_columns(dtype, filters, channels, engines):
+    """They are those of windows as channels, of which the heuristics' first takes up to six times as long."""
+
+    def found(direction="backward_filter", kernel=(4, 1), device="H200"):
+        more = {"pixels": (115, 112), "channels": channels, "filters": filters, "batch": 256, "kernel": kernel}
+        return engines_ahead(convolution(dtype, direction, before=0, after=0, **more), Wants(), device)
+
+    assert list(dict.fromkeys(engine for engine, _ in found())) == engines
+    assert all(knobs[KnobType.TILE_SIZE] == 5 and knobs[KnobType.TILE_CGA_N] == 5 for e, knobs in found() if e == 65)
+    assert found(device="T4") == found("forward") == found("backward_data") == found(kernel=(4, 2)) == []
+
+
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_what_is_looked_at_first_is_taken_if_it_may_be(direction):
     graph, where, wants = wide(direction), site(), Wants(inputs="exact")

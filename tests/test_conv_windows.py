@@ -39,8 +39,7 @@ def request(x, w, **options):
 def preferring():
     """Inside it every convolution that can be one of windows is computed as one."""
     with pytest.MonkeyPatch.context() as changed:
-        for name, value in (("_RESULTS", 0), ("_COPIED", 1e9), ("_FILLED", 0.0)):
-            changed.setattr(windowed, name, value)
+        changed.setattr(windowed, "is_faster", lambda problem, other: True)
         conv.cache_clear()
         yield
     conv.cache_clear()
@@ -123,7 +122,7 @@ def test_shapes():
     # Patches: each is one tap, and what lies between them is not copied.
     other = windowed.windowed(request((8, 224, 224, 3), (768, 14, 14, 3), stride=16))
     assert (other.geometry.x_shape, other.geometry.w_shape) == ((8, 14, 14, 608), (768, 1, 1, 608))
-    assert windowed.windowed(request((8, 224, 224, 1), (8, 3, 3, 1))).geometry.w_shape == (8, 3, 1, 32)
+    assert windowed.windowed(request((8, 224, 224, 1), (8, 3, 3, 1))).geometry.w_shape == (8, 3, 1, 8)
 
 
 @pytest.mark.parametrize(
@@ -162,17 +161,24 @@ def test_elements_far_apart_are_none():
 @pytest.mark.parametrize(
     "x, w, options, taken",
     [
-        (*FIRST_LAYER, True),
-        ((64, 224, 224, 3), (768, 16, 16, 3), {"stride": 16}, True),
-        ((1, 56, 56, 3), (64, 7, 7, 3), {"stride": 2, "padding": 3}, False),
-        ((64, 224, 224, 3), (64, 1, 1, 3), {}, False),
-        ((64, 224, 224, 3), (8, 3, 3, 3), {"padding": 1}, False),
+        (*FIRST_LAYER, (True, True)),
+        ((4, *FIRST_LAYER[0][1:]), *FIRST_LAYER[1:], (True, True)),
+        ((1, *FIRST_LAYER[0][1:]), *FIRST_LAYER[1:], (False, False)),
+        ((64, 224, 224, 3), (768, 16, 16, 3), {"stride": 16}, (True, True)),
+        ((1, 224, 224, 3), (768, 16, 16, 3), {"stride": 16}, (True, False)),
+        ((64, 224, 224, 3), (64, 1, 1, 3), {}, (False, False)),
+        ((64, 224, 224, 3), (32, 3, 3, 3), {"stride": 2, "padding": 1}, (False, True)),
+        ((64, 224, 224, 3), (8, 3, 3, 3), {"padding": 1}, (False, True)),
+        ((32, 128, 128, 6), (64, 3, 3, 6), {"padding": 1}, (True, False)),
+        ((1024, 28, 28, 1), (32, 5, 5, 1), {"padding": 2}, (False, True)),
+        ((8, 256, 256, 2), (64, 7, 7, 2), {"padding": 3}, (True, True)),
     ],
     ids=str,
 )
 @each_direction
 def test_large_ones_are_taken_unmeasured(direction, x, w, options, taken):
-    problem = request(x, w, direction=direction, **options)
+    """As they were faster on an H200, forward and as gradients of kernels."""
+    problem, taken = request(x, w, direction=direction, **options), taken[DIRECTIONS.index(direction)]
     assert is_faster(problem, windowed.windowed(problem)) is taken
     found = [each.name for each in forms(problem, (True,) * 3)]
     assert (found[0] if taken else found[-1]) == NAME and found.count(NAME) == 1
@@ -190,7 +196,7 @@ def test_what_follows_is_fused_as_ever():
 
 @each_direction
 def test_copies_count_as_scratch_memory(direction):
-    nbytes = 256 * -(-2 * 2 * 9 * 7 * 32 // 256) + 256 * -(-2 * 5 * 3 * 32 // 256)
+    nbytes = 256 * -(-2 * 2 * 9 * 7 * 8 // 256) + 256 * -(-2 * 5 * 3 * 8 // 256)
     for limit in (nbytes - 1, nbytes):
         problem = request((2, 9, 8, 3), (5, 3, 2, 3), direction=direction, workspace_limit=limit)
         other = windowed.windowed(problem)

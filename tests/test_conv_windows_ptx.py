@@ -61,8 +61,8 @@ def test_there_are_engines_that_need_not_be_compiled(direction, device):
     )
     graph, plain = asked.graphs()[:2]
     assert graph.tensors[0].shape == (64, 64, 115, 112) and plain.tensors[0].shape == (64, 3, 224, 224)
-    found, other = cudnn.supports(asked, device), cudnn.supports([plain], device)
-    assert found and not found.compiled and engine_of(found) not in (0, engine_of(other))
+    found = cudnn.supports(asked, device)
+    assert found and not found.compiled and engine_of(found) != 0
 
 
 def test_what_follows_is_fused():

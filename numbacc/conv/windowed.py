@@ -34,17 +34,21 @@ from .problem import Problem
 
 #: From so many channels on an engine for 16 bits has 16 bytes of each element.
 _FEW = 8
-#: Channels come in multiples of this, with which tensor cores' engines are done in whole steps.
-_CHANNELS = 32
+#: Channels come in multiples of the first of these; beyond the second in multiples of that, with which tensor cores'
+#: engines are done in whole steps, and those for fewer are slow.
+_STEP, _CHANNELS = WINDOW_LANES, 32
 #: Rows that a thread writes: the more, the less it takes to find out where its elements lie.
 _ROWS = 8
 #: Rows, columns, threads and steps within an image are counted in 32 bits, with room for what lies around an image.
 _LENGTH = 2**30
-#: It is taken unmeasured from so many elements of y on, where launches do not count; if writing and reading its copy of
-#: x is at most so many times as much as reading x and writing y; and if at least this share of its products is not with
-#: zeros that fill up. By parts on an H200 with cuDNN 9.19, ResNet's first layer (64 images of 3 channels, 64 kernels of
-#: 7 x 7, stride 2) took 0.381 ms, and the convolution of its windows 0.091; its gradient of kernels 0.304 and 0.165.
-_RESULTS, _COPIED, _FILLED = 2**22, 2.0, 0.25
+#: How many products an engine spends on a tap of so many channels, about, for each result.
+_SPENT = {1: 4, 2: 8, 3: 8, 4: 8, 5: 16, 6: 16, 7: 16}
+#: It is taken unmeasured if an engine spends at least so many times as many products on the channels that there are,
+#: and if so many are spared, about 4 µs of them; a gradient of kernels, from so many of 8 channels on: below, launches
+#: count. What is copied hardly does. So it was with cuDNN 9.19 on an H200, of 1 to 7 channels, 1 to 1024 kernels of
+#: 3 x 3 to 16 x 16 taps and 1 to 1024 images: ResNet's first layer (64 images of 3 channels, 64 kernels of 7 x 7,
+#: stride 2) took 0.141 ms where it takes 0.382 without, and its gradient of kernels 0.139 and 0.302.
+_TIMES, _SPARED, _GRADIENT = 1.25, 2**27, 2**29
 
 
 class Walk(NamedTuple):
@@ -103,14 +107,22 @@ def windowed(problem: Problem) -> Problem | None:
 def is_faster(problem: Problem, other: Problem) -> bool:
     """Whether a convolution is taken for one of windows, as `windowed` gives it, unmeasured."""
     own, its = problem.geometry, other.geometry
-    copied, moved = 2 * prod(its.x_shape), prod(own.x_shape) + prod(own.y_shape)
-    filled = prod(own.w_shape) / prod(its.w_shape)
-    return prod(own.y_shape) >= _RESULTS and copied <= _COPIED * moved and filled >= _FILLED
+    taps, depth = prod(own.taps), prod(its.w_shape[1:])
+    results = prod(own.y_shape)
+    if problem.call.direction == "backward_filter":
+        return depth < _FEW * taps and results * _FEW * taps >= _GRADIENT
+    spent, needed = taps * _SPENT[own.channels], its.taps[0] * _rounded(its.channels, _CHANNELS)
+    return spent >= _TIMES * needed and results * (spent - needed) >= _SPARED
 
 
 def _spec(found: Geometry) -> WindowsSpec:
     rows, columns = min(found.taps[0], found.window.stride[0]), found.taps[1]
-    return WindowsSpec(rows, columns, found.channels, -(-rows * columns * found.channels // _CHANNELS) * _CHANNELS)
+    channels = rows * columns * found.channels
+    return WindowsSpec(rows, columns, found.channels, _rounded(channels, _STEP if channels <= _CHANNELS else _CHANNELS))
+
+
+def _rounded(number: int, step: int) -> int:
+    return -(-number // step) * step
 
 
 def _threads(target: Layout) -> int:
