@@ -18,7 +18,7 @@ from . import conv, elementwise, gated
 from .base import dtypes
 from .base.dispatch import has_gpu, launching_by, simulated
 from .base.layout import Layout, layout, row_major_strides
-from .conv import depthwise, turned, windowed
+from .conv import depthwise, space_to_depth, turned, windowed
 from .conv import plans as conv_plans
 from .device import copying, kernel_cache
 from .device.inspection import Noted
@@ -133,6 +133,11 @@ def _conv() -> None:
         for direction in ("forward", "backward_filter"):
             asked = conv.request(shape, kernels, direction=direction, dtype="float16", layout="NHWC", stride=stride)
             _choose(windowed.copies(asked.problem))
+        if stride > 1:
+            asked = conv.request(
+                shape, kernels, direction="backward_data", dtype="float16", layout="NHWC", stride=stride
+            )
+            _choose(space_to_depth.copies(asked.problem))
     for size in (1, 2, 4, 8):
         for lengths in ((8, 64, _SIDES[0], _SIDES[0]), (64,)):
             array = _dense(lengths, f"uint{8 * size}")

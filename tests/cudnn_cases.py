@@ -54,9 +54,7 @@ def convolution(
     """The graph of a convolution; `epilogue` is of "add", "bias" and modes of cuDNN's pointwise operations."""
     window = kernel if isinstance(kernel, tuple) else (kernel,) * len(pixels)
     spatial = Spatial(*((each,) * len(pixels) for each in (stride, dilation, before, after)))
-    lengths = [
-        (n + before + after - dilation * (t - 1) - 1) // stride + 1 for n, t in zip(pixels, window, strict=True)
-    ]
+    lengths = [(n + before + after - dilation * (t - 1) - 1) // stride + 1 for n, t in zip(pixels, window, strict=True)]
     shapes = {
         "x": (batch, channels, *pixels),
         "w": (filters, channels // groups, *window),

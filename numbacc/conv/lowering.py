@@ -18,6 +18,7 @@ from ..base.layout import Layout, is_dense, layout, row_major_strides
 from ..device.steps import Scratch
 from ..libraries.cudnn_graph import ALIGNED, Drawing, Graph, Place, Spatial
 from ..libraries.cudnn_order import plain, transforms_pay
+from . import space_to_depth as depth
 from . import windowed as windows
 from .copies import PLAIN, Copies
 from .problem import Problem
@@ -109,12 +110,14 @@ def forms(problem: Problem, aligned: Sequence[bool], measured: bool = False) -> 
 
 def _others(problem: Problem, aligned: Sequence[bool]) -> list[tuple[bool, list[Lowered]]]:
     """Convolutions of other operands that give the same: (whether they are taken unmeasured, these, best first)."""
-    found, other, of_windows = [], turned(problem), windows.windowed(problem)
+    found, other, of_windows, deeper = [], turned(problem), windows.windowed(problem), depth.deepened(problem)
     if other is not None:
         found.append((is_faster(problem), [lower_turned(problem, other, aligned)]))
     if of_windows is not None:
         each = [lower_windowed(problem, of_windows, way, aligned) for way in ways(of_windows)]
         found.append((windows.is_faster(problem, of_windows), each))
+    if deeper is not None:
+        found.append((depth.is_faster(problem, deeper), [lower_deepened(problem, deeper, aligned)]))
     return found
 
 
@@ -216,6 +219,17 @@ def lower_windowed(problem: Problem, other: Problem, way: Way, aligned: Sequence
     copies = {0: other.call.a, problem.kernels: (*other.inputs, other.out)[problem.kernels]}
     starts = [number in copies or is_aligned for number, is_aligned in enumerate(aligned)]
     return _with_copies(lower(other, way, starts), copies, windows.Windowed(problem))
+
+
+def lower_deepened(problem: Problem, other: Problem, aligned: Sequence[bool]) -> Lowered:
+    """A gradient of images as one of deeper images.
+
+    Args:
+        other: as `space_to_depth.deepened` gives it; its kernels and its result are always copies.
+        aligned: of the problem's operands.
+    """
+    copies = {1: other.call.b, 2: other.out}
+    return _with_copies(lower(other, Way(False, False), (aligned[0], True, True)), copies, depth.Deepened(problem))
 
 
 def _with_copies(found: Lowered, copies: dict[int, Layout], made: Copies) -> Lowered:

@@ -22,8 +22,21 @@ from ..libraries.cudnn_plans import Wants
 from ..plan.base import Plan
 from ..reference import conv as reference
 from . import depthwise
-from .lowering import Lowered, Way, forms, lower, lower_turned, lower_windowed, packed, room, ways, widened
+from .lowering import (
+    Lowered,
+    Way,
+    forms,
+    lower,
+    lower_deepened,
+    lower_turned,
+    lower_windowed,
+    packed,
+    room,
+    ways,
+    widened,
+)
 from .problem import Call, activations_of, resolve
+from .space_to_depth import deepened
 from .turned import may_be_faster, turned
 from .windowed import windowed
 
@@ -155,7 +168,7 @@ class ConvPlan(Plan):
         """What is measured with arrays as they lie, where these start on multiples of 16 bytes."""
         problem = self.problem
         aligned = (True,) * (len(self.inputs) + 1)
-        other, of_windows = turned(problem), windowed(problem)
+        other, of_windows, deeper = turned(problem), windowed(problem), deepened(problem)
         # Activations that are fused, but not first, since what is compiled for them is not what comes first.
         found = [lower(problem, way, aligned) for way in ways(problem)[1:] if way.activation]
         # What of float32 is not for tensor cores are old engines, some of them of one order of channels alone.
@@ -169,6 +182,8 @@ class ConvPlan(Plan):
             best, *more = ways(of_windows)
             some = [best, *(way for way in more if way.activation)]
             found += [lower_windowed(problem, of_windows, way, aligned) for way in some]
+        if deeper is not None:
+            found.append(lower_deepened(problem, deeper, aligned))
         return (each for each in found if room(problem, each) >= 0)
 
     def _assembled(self, lowered: Lowered, algorithm: Any, key: tuple[bool, ...]) -> Any:

@@ -33,22 +33,22 @@ from .geometry import Geometry
 from .problem import Problem
 
 #: From so many channels on an engine for 16 bits has 16 bytes of each element.
-_FEW = 8
-#: Channels come in multiples of the first of these; beyond the second in multiples of that, with which tensor cores'
-#: engines are done in whole steps, and those for fewer are slow.
-_STEP, _CHANNELS = WINDOW_LANES, 32
+FEW = 8
+#: Beyond so many, channels come in multiples of it, with which tensor cores' engines are done in whole steps; those for
+#: fewer are slow.
+_CHANNELS = 32
 #: Rows that a thread writes: the more, the less it takes to find out where its elements lie.
 _ROWS = 8
 #: Rows, columns, threads and steps within an image are counted in 32 bits, with room for what lies around an image.
 _LENGTH = 2**30
-#: How many products an engine spends on a tap of so many channels, about, for each result.
+#: How many products an engine spends on a tap of so many channels, about, for each result, forward.
 _SPENT = {1: 4, 2: 8, 3: 8, 4: 8, 5: 16, 6: 16, 7: 16}
 #: It is taken unmeasured if an engine spends at least so many times as many products on the channels that there are,
 #: and if so many are spared, about 4 µs of them; a gradient of kernels, from so many of 8 channels on: below, launches
 #: count. What is copied hardly does. So it was with cuDNN 9.19 on an H200, of 1 to 7 channels, 1 to 1024 kernels of
 #: 3 x 3 to 16 x 16 taps and 1 to 1024 images: ResNet's first layer (64 images of 3 channels, 64 kernels of 7 x 7,
 #: stride 2) took 0.141 ms where it takes 0.382 without, and its gradient of kernels 0.139 and 0.302.
-_TIMES, _SPARED, _GRADIENT = 1.25, 2**27, 2**29
+_TIMES, _SPARED, GRADIENT = 1.25, 2**27, 2**29
 
 
 class Walk(NamedTuple):
@@ -74,9 +74,7 @@ def windowed(problem: Problem) -> Problem | None:
     """
     call, found = problem.call, problem.geometry
     window, size = found.window, call.a.itemsize
-    if call.direction == "backward_data" or call.a.dtype.name not in ("float16", "bfloat16") or found.channels >= _FEW:
-        return None
-    if window.dimensions != 2 or not window.channels_last or window.groups > 1:
+    if call.direction == "backward_data" or not has_few_channels(problem):
         return None
     spec, (height, _), (high, wide) = _spec(found), found.taps, found.places
     if height > 1 and window.dilation[0] > 1:
@@ -95,13 +93,21 @@ def windowed(problem: Problem) -> Problem | None:
     )
     is_gradient = call.direction == "backward_filter"
     lengths = window.padded(found.lengths)
-    if max(*lengths, *map(_threads, (image, kernels))) >= _LENGTH:
+    if max(lengths) >= _LENGTH or not (is_counted(image) and is_counted(kernels)):
         return None
-    if not (_is_near(call.a, spec, lengths) and _is_near(problem.out if is_gradient else call.b, spec, found.taps)):
+    if not (is_near(call.a, spec, lengths) and is_near(problem.out if is_gradient else call.b, spec, found.taps)):
         return None
     if is_gradient:
         return replace(problem, call=call._replace(a=image), geometry=geometry, out=kernels)
     return replace(problem, call=call._replace(a=image, b=kernels), geometry=geometry)
+
+
+def has_few_channels(problem: Problem) -> bool:
+    """Whether there are so few channels, in 16 bits, that neighbours are to become channels."""
+    found, dtype = problem.geometry, problem.call.a.dtype
+    window = found.window
+    is_flat = window.dimensions == 2 and window.channels_last and window.groups == 1
+    return dtype.name in ("float16", "bfloat16") and found.channels < FEW and is_flat
 
 
 def is_faster(problem: Problem, other: Problem) -> bool:
@@ -110,15 +116,16 @@ def is_faster(problem: Problem, other: Problem) -> bool:
     taps, depth = prod(own.taps), prod(its.w_shape[1:])
     results = prod(own.y_shape)
     if problem.call.direction == "backward_filter":
-        return depth < _FEW * taps and results * _FEW * taps >= _GRADIENT
+        return depth < FEW * taps and results * FEW * taps >= GRADIENT
     spent, needed = taps * _SPENT[own.channels], its.taps[0] * _rounded(its.channels, _CHANNELS)
     return spent >= _TIMES * needed and results * (spent - needed) >= _SPARED
 
 
 def _spec(found: Geometry) -> WindowsSpec:
     rows, columns = min(found.taps[0], found.window.stride[0]), found.taps[1]
-    channels = rows * columns * found.channels
-    return WindowsSpec(rows, columns, found.channels, _rounded(channels, _STEP if channels <= _CHANNELS else _CHANNELS))
+    count = rows * columns * found.channels
+    pitch = _rounded(count, WINDOW_LANES if count <= _CHANNELS else _CHANNELS)
+    return WindowsSpec(rows, columns, found.channels, pitch)
 
 
 def _rounded(number: int, step: int) -> int:
@@ -131,7 +138,12 @@ def _threads(target: Layout) -> int:
     return images * -(-rows // _ROWS) * columns * (pitch // WINDOW_LANES)
 
 
-def _is_near(array: Layout, spec: WindowsSpec, lengths: tuple[int, ...]) -> bool:
+def is_counted(target: Layout) -> bool:
+    """Whether 32 bits count the threads that write channels of windows."""
+    return _threads(target) < _LENGTH
+
+
+def is_near(array: Layout, spec: WindowsSpec, lengths: tuple[int, ...]) -> bool:
     """Whether elements of an image of these lengths, with its zeros, are so near that 32 bits tell how far."""
     if any(step % array.itemsize for step in array.strides):
         return False

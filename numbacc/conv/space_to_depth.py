@@ -1,0 +1,144 @@
+"""Gradients of images with few channels as those of images with many: what a stride passes over becomes channels.
+
+Tensor cores want many channels. With strides s and s', a < s and b < s', and lead = q s - z, 0 <= z < s, let
+
+    x'[n, i, j, (a, b, c)] = x[n, i s + a, j s' + b, c]
+    w'[k, u, v, (a, b, c)] = w[k, u s + a - z, v s' + b - z', c]
+
+and 0 outside of w. Then the convolution of x and w is that of x' and w' without a stride, with q and q' zeros before:
+
+    y[n, p, p', k] = Σ_(u, v) Σ_(a, b, c) x'[n, p + u - q, p' + v - q', (a, b, c)] w'[k, u, v, (a, b, c)]
+
+Each element of x is one of x', so the gradient of x is that of x', moved. ("Space to depth", Shi et al. 2016,
+arXiv:1609.07009, the inverse of their periodic shuffling.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+from math import prod
+
+from ..base.layout import Layout, layout, row_major_strides
+from ..base.windows import Window
+from ..device import copying
+from ..device.map_executable import MapExecutable
+from ..kernels.windows_specs import WINDOW_LANES, WindowsSpec
+from .copies import Copies, Part
+from .geometry import Geometry
+from .problem import Problem
+from .windowed import FEW, GRADIENT, Walk, executable, has_few_channels, is_counted, is_near
+
+#: Products that an engine spends on a tap of fewer than 8 channels, about, for each result: of at most so many, and of
+#: more. It is taken unmeasured if it needs no more, as it was faster with cuDNN 9.19 on an H200: of 3 channels and 64
+#: images, 7 x 7 taps with stride 2 took 0.22 ms instead of 0.92, 3 x 3 with stride 2 0.08 instead of 0.24, 16 x 16 with
+#: stride 16 0.03 instead of 0.12, beside copies of w and of the result.
+_EVEN, _SPENT = 4, (8, 16)
+
+
+def deepened(problem: Problem) -> Problem | None:
+    """A gradient of images as one of images of which what strides pass over is channels; None where it is none.
+
+    Its kernels and its result lie packed, in the places of w and of the gradient.
+    """
+    call, found = problem.call, problem.geometry
+    window, size = found.window, call.b.itemsize
+    if call.direction != "backward_data" or call.beta or not has_few_channels(problem):
+        return None
+    if max(window.stride) == 1 or max(window.dilation) > 1:
+        return None
+    spec, spare = _spec(found), _spare(window)
+    taps = tuple(-(-(t + z) // s) for t, z, s in zip(found.taps, spare, window.stride, strict=True))
+    lengths = tuple(-(-n // s) for n, s in zip(found.lengths, window.stride, strict=True))
+    before = tuple((lead + z) // s for (lead, _), z, s in zip(window.padding, spare, window.stride, strict=True))
+    after = tuple(p - 1 + t - n - q for p, t, n, q in zip(found.places, taps, lengths, before, strict=True))
+    if min(after) < 0 or prod(taps) * spec.pitch > 2 * _spent(found):
+        # Elements that no window reaches, or most products with zeros.
+        return None
+    geometry = Geometry(
+        layout=found.layout,
+        window=Window((1, 1), tuple(zip(before, after, strict=True)), (1, 1), 1, False, True),
+        x_shape=(found.batch, *lengths, spec.pitch),
+        w_shape=(found.filters, *taps, spec.pitch),
+        y_shape=found.y_shape,
+    )
+    kernels, result = (
+        layout(shape, row_major_strides(shape, size), call.b.dtype, call.b.device)
+        for shape in (geometry.w_shape, geometry.x_shape)
+    )
+    reach = tuple(t + z for t, z in zip(found.taps, spare, strict=True))
+    if not (is_counted(kernels) and is_near(call.b, spec, reach)):
+        return None
+    changed = call._replace(b=kernels, shape=geometry.x_shape, out=None)
+    return replace(problem, call=changed, geometry=geometry, out=result)
+
+
+def is_faster(problem: Problem, other: Problem) -> bool:
+    """Whether a gradient is computed as another, as `deepened` gives it, unmeasured."""
+    found = problem.geometry
+    depth = prod(other.geometry.w_shape[1:])
+    return depth <= _spent(found) and prod(found.y_shape) * FEW * prod(found.taps) >= GRADIENT
+
+
+def _spec(found: Geometry) -> WindowsSpec:
+    down, across = found.window.stride
+    count = down * across * found.channels
+    return WindowsSpec(down, across, found.channels, -(-count // WINDOW_LANES) * WINDOW_LANES)
+
+
+def _spent(found: Geometry) -> int:
+    return _SPENT[found.channels > _EVEN] * prod(found.taps)
+
+
+def _spare(window: Window) -> tuple[int, ...]:
+    """Zeros before kernels, with which what lies before an image fills whole strides."""
+    return tuple(-lead % s for (lead, _), s in zip(window.padding, window.stride, strict=True))
+
+
+class Deepened(Copies):
+    """The copies of a gradient of images that is computed as one of deeper images."""
+
+    name = "space to depth"
+
+    def __init__(self, problem: Problem):
+        window = problem.geometry.window
+        self._strides, self._channels = window.stride, problem.geometry.channels
+        (down, across), (above, beside) = window.stride, _spare(window)
+        steps, lead = (down, across, 1), (above, beside)
+        self._kernels = Walk(_spec(problem.geometry), steps, lead, is_flipped=window.flip)
+
+    def into(self, number: int, own: Layout, dense: Layout) -> MapExecutable:
+        """See `Copies.into`."""
+        return executable(own, dense, self._kernels) if number == 1 else super().into(number, own, dense)
+
+    def back(self, number: int, dense: Layout, own: Layout) -> list[Part]:
+        """See `Copies.back`: rows and columns that fill strides, and what is left of each."""
+        (down, across), channels = self._strides, self._channels
+        (images, height, width, _), (first, row, column, channel) = own.shape, own.strides
+        size, (image, up, left, _) = own.itemsize, dense.strides
+        parts = []
+        for (i, rows, tall), (j, columns, wide) in product(_divided(height, down), _divided(width, across)):
+            shape = (images, rows, tall, columns, wide, channels)
+            inner = (across * channels * size, left, channels * size, size)
+            source = layout(shape, (image, up, *inner), own.dtype, own.device)
+            steps = (first, down * row, row, across * column, column, channel)
+            target = layout(shape, steps, own.dtype, own.device)
+            offsets = i * up + j * left, i * down * row + j * across * column
+            parts.append(Part(copying.executable(source, target), offsets))
+        return parts
+
+
+def _divided(length: int, step: int) -> Iterator[tuple[int, int, int]]:
+    """(first step, steps, elements of each) of what fills steps, and of what is left."""
+    whole, left = divmod(length, step)
+    yield from ((0, whole, step),) if whole else ()
+    yield from ((whole, 1, left),) if left else ()
+
+
+def copies(problem: Problem) -> Iterator[MapExecutable]:
+    """All copies of a gradient that is computed as another, of arrays that lie as cuDNN takes them."""
+    other, made = deepened(problem), Deepened(problem)
+    assert other is not None
+    yield made.into(1, problem.call.b, other.call.b)
+    yield from (part.executable for part in made.back(2, other.out, problem.out))
