@@ -6,12 +6,13 @@ import gc
 
 import numpy as np
 import pytest
+from few_channels import preferring
 from gpu_work import WORK, Slow, draw, poison
 from skips import needed, skip_if
 from threads import run_threads
 
 import numbacc
-from numbacc import gated, gemm, random
+from numbacc import conv, gated, gemm, random
 from numbacc.base.dispatch import has_gpu, simulated
 from numbacc.device import runtime
 
@@ -246,6 +247,30 @@ def test_threads_on_both_gpus(values, expected):
                     np.testing.assert_array_equal(numbacc.asnumpy(WORK[name](x, None, None)), expected[name])
 
     run_threads(work)
+
+
+@BOTH
+def test_convolutions_computed_as_others_run_where_their_arrays_are(on, device, current):
+    """What moves windows and pixels into channels is launched there, too."""
+    on(current)
+    rng = np.random.default_rng(6)
+    x, w, dy = (rng.standard_normal(shape).astype(np.float16) for shape in ((2, 12, 10, 3), (8, 3, 3, 3), (2, 6, 5, 8)))
+    options = {"layout": "NHWC", "stride": 2, "padding": 1}
+
+    def results(device):
+        first, second, third = (numbacc.asarray(each, device=device) for each in (x, w, dy))
+        found = (
+            conv.forward(first, second, **options),
+            conv.backward_data(third, second, x.shape, **options),
+            conv.backward_filter(first, third, w.shape, **options),
+        )
+        assert all(each.device == device for each in found)
+        return [numbacc.asnumpy(each) for each in found]
+
+    with preferring():
+        for found, expected in zip(results(device), results(0), strict=True):
+            np.testing.assert_array_equal(found, expected)
+    assert runtime.current_device() == current
 
 
 def test_copies_stay_on_their_gpu(values):
