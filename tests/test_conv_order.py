@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from conv_call import Call, small
 from conv_oracle import DIRECTIONS, FLOATS, Inputs
+from few_channels import few, preferring
 from foreign import OnlyDlpack
 from skips import skip
 from threads import run_threads
@@ -18,21 +19,22 @@ from numbacc.base.dispatch import runtime
 pytestmark = pytest.mark.usefixtures("poison")
 
 each_direction = pytest.mark.parametrize("direction", DIRECTIONS)
+each_kind = pytest.mark.parametrize("made", [small, few])
 SINGLE, DOUBLE, HALF, BFLOAT16 = FLOATS
 
 
 @pytest.fixture
 def anew():
-    """An empty cache."""
-    conv.cache_clear()
-    yield
-    conv.cache_clear()
+    """An empty cache; what can be computed as another convolution is."""
+    with preferring():
+        yield
 
 
+@each_kind
 @each_direction
-def test_threads_share_arrays_and_a_plan(place, direction, busy_collector):
+def test_threads_share_arrays_and_a_plan(place, anew, direction, made, busy_collector):
     """Each computes from arrays that all read, on a stream of its own; a plan of cuDNN's is each thread's own."""
-    call = Call(place, small(direction), deterministic=True)
+    call = Call(place, made(direction), deterministic=True)
     wanted, plan = place.get(call.run()), call.plan()
 
     def work(k):
@@ -54,9 +56,10 @@ def test_streams_add_up_in_turn(place):
     np.testing.assert_allclose(call.out.now(), before + 4 * added, rtol=1e-12, atol=1e-12)
 
 
+@each_kind
 @each_direction
-def test_streams(place, direction):
-    call = Call(place, small(direction, biased=direction == "forward"), {"out": {}})
+def test_streams(place, anew, direction, made):
+    call = Call(place, made(direction, biased=direction == "forward"), {"out": {}})
     for stream in (numbacc.stream(), None, numbacc.stream().handle):
         call.verify(call.run(stream=stream))
         call.verify(call.plan()(*call.views, out=call.out.view, stream=stream))
@@ -72,6 +75,9 @@ CAPTURED = {
     "dx": (small("backward_data"), {}),
     "dw, into wider rows": (small("backward_filter"), {"out": {"margins": ((0, 0), (0, 0), (0, 0), (1, 2))}}),
     "of nothing": (small("backward_filter", batch=0), {"out": {}}),
+    "windows as channels": (few(biased=True, activation="relu"), {}),
+    "dx, space to depth": (few("backward_data"), {}),
+    "dw, windows as channels": (few("backward_filter"), {"out": {}}),
 }
 
 
