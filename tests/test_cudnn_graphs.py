@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cudnn_cases import CASES, convolution, need_planning, strides_of
@@ -15,9 +16,10 @@ from numbacc.base.dispatch import simulated
 from numbacc.libraries.cudnn_devices import GPUS, gpu_named
 from numbacc.libraries.cudnn_graph import Drawing, Graph, Node, Spatial, Tensor, packed
 from numbacc.libraries.cudnn_nodes import KINDS
-from numbacc.libraries.cudnn_order import plain, transforms_pay
-from numbacc.libraries.cudnn_plans import Rejected, describe_rejected
+from numbacc.libraries.cudnn_order import plain, reordered, transforms_pay
+from numbacc.libraries.cudnn_plans import Rejected, Wants, describe_rejected
 from numbacc.libraries.cudnn_rules import WRONG, refusal
+from numbacc_bindings.cudnn import KnobType
 
 OPEN = Spatial((1,), (1,), (0,), (0,))
 
@@ -174,3 +176,39 @@ def test_what_a_plain_convolution_is(direction):
             plain(convolution("float32", direction, **{"pixels": (9, 8), "channels": 6, "filters": 4, **more})) is None
         )
     assert plain(convolution("float32", epilogue=("bias",))) is None
+
+
+# ---------------------------------------------------------------- what the heuristics' first is exchanged for
+
+
+def proposed(*shapes, engine=62, unwanted=""):
+    """Configurations of (tile, depth of a tile, clusters each way), or that tell nothing of these."""
+    kinds = KnobType.TILE_SIZE, KnobType.TILEK, KnobType.TILE_CGA_M, KnobType.TILE_CGA_N
+    knobs = [tuple(zip(map(int, kinds), shape, strict=False)) for shape in shapes]
+    return [SimpleNamespace(engine=engine, knobs=each, unwanted=lambda wants: unwanted) for each in knobs]
+
+
+@pytest.mark.parametrize("engine", [62, 67])
+@pytest.mark.parametrize(
+    "shapes, first",
+    [
+        (((1, 1, 7, 1), (4, 1, 8, 1), (1, 0, 8, 1), (1, 1, 8, 1)), 3),
+        (((4, 1, 1, 2), (0, 0, 1, 1), (0, 1, 1, 2), (0, 1, 1, 1)), 3),
+        (((3, 0, 1, 2), (9, 0, 4, 1), (0, 0, 1, 2)), 2),
+        (((0, 1, 1, 2), (0, 1, 1, 1), (0, 1, 8, 1)), None),
+        (((1, 1, 7, 1), (4, 1, 8, 1)), None),
+        (((), (1, 1, 8, 1)), None),
+    ],
+    ids=str,
+)
+def test_what_comes_first(engine, shapes, first):
+    refused = proposed((5, 1, 1, 1), engine=engine, unwanted="it may not be taken")
+    some = [*refused, *proposed(*shapes, engine=engine)]
+    for direction in ("forward", "backward_data"):
+        found = reordered(convolution("float16", direction), Wants(), some)
+        assert found == ([] if first is None else [some[1 + first]]) + some
+    for other in (convolution("float16", "backward_filter"), convolution("float16", epilogue=("bias",))):
+        assert reordered(other, Wants(), some) is some
+    others = proposed(*shapes, engine=65)
+    assert reordered(convolution("float16"), Wants(), others) is others
+    assert reordered(convolution("float16"), Wants(), ()) == ()

@@ -7,7 +7,7 @@ it another thread, or another process, has the plan in a millisecond, where the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from numbacc_bindings import cudnn as api
@@ -241,6 +241,7 @@ def candidates(
     rejected: list[Rejected],
     *modes: HeurMode,
     ahead: Iterable[Configuration] = (),
+    order: Callable[[Sequence[Configuration]], Sequence[Configuration]] = tuple,
     every: bool = False,
     few: frozenset[int] | None = None,
 ) -> Iterator[tuple[Configuration, Built]]:
@@ -252,6 +253,7 @@ def candidates(
         rejected: receives those that were not taken.
         modes: of the heuristics, in the order in which they are asked.
         ahead: what is looked at before all that they propose.
+        order: puts what a heuristic proposes in another order.
         every: whether precompiled engines follow that no heuristic proposes, with their knobs as by default.
         few: of engines compiled at run time, the numbers of those that may be taken; None for all.
     """
@@ -296,7 +298,7 @@ def candidates(
             proposed = proposals(graph, site, mode)
         if not proposed:
             rejected += [Rejected(None, reason) for reason in _told(said)]
-        yield from precompiled(proposed)
+        yield from precompiled(order(proposed))
     if every:
         yield from fitting([each for each in wanted(all_engines(graph, site)) if not each.compiled_late])
     yield from fitting(late)

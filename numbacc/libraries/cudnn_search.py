@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from numbacc_bindings.cudnn import CudnnError, HeurMode, cudnn
 
@@ -11,7 +12,7 @@ from .choices import Algorithm, Choices
 from .cudnn_descriptors import Site, describe
 from .cudnn_graph import Graph
 from .cudnn_needs import unmet
-from .cudnn_order import ahead
+from .cudnn_order import ahead, reordered
 from .cudnn_plans import Built, Configuration, Rejected, Wants, candidates, describe_rejected
 from .cudnn_rules import NEWEST, WRONG, is_unseen, refusal, shortens_wrongly, shown
 
@@ -63,7 +64,8 @@ def search(
     wrong, few = frozenset(algorithms.wrong(graph, cudnn.version())), shown(graph)
     described = describe(graph, site)
     first = () if every else ahead(graph, described, site, wants)
-    return candidates(described, site, wants, wrong, rejected, *_MODES, ahead=first, every=every, few=few)
+    order = partial(reordered, graph, wants)
+    return candidates(described, site, wants, wrong, rejected, *_MODES, ahead=first, order=order, every=every, few=few)
 
 
 def none_left(graph: Graph, gpu: str, capability: tuple[int, int], rejected: list[Rejected]) -> str:
