@@ -131,6 +131,7 @@ def test_elements_far_apart_are_none():
         ((32, 128, 128, 6), (64, 3, 3, 6), {"padding": 1}, (True, False)),
         ((1024, 28, 28, 1), (32, 5, 5, 1), {"padding": 2}, (False, True)),
         ((8, 256, 256, 2), (64, 7, 7, 2), {"padding": 3}, (True, True)),
+        ((16, 512, 512, 1), (1, 9, 9, 1), {"padding": 4}, (True, True)),
     ],
     ids=str,
 )

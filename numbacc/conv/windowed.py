@@ -41,7 +41,8 @@ _CHANNELS = 32
 _ROWS = 8
 #: Rows, columns, threads and steps within an image are counted in 32 bits, with room for what lies around an image.
 _LENGTH = 2**30
-#: How many products an engine spends on a tap of so many channels, about, for each result, forward.
+#: How many products an engine spends on a tap of so many channels, about, for each result, forward; of fewer than 8
+#: kernels of one channel it has nothing better than of two.
 _SPENT = {1: 4, 2: 8, 3: 8, 4: 8, 5: 16, 6: 16, 7: 16}
 #: It is taken unmeasured if an engine spends at least so many times as many products on the channels that there are,
 #: and if so many are spared, about 4 µs of them; a gradient of kernels, from so many of 8 channels on: below, launches
@@ -117,7 +118,8 @@ def is_faster(problem: Problem, other: Problem) -> bool:
     results = prod(own.y_shape)
     if problem.call.direction == "backward_filter":
         return depth < FEW * taps and results * FEW * taps >= GRADIENT
-    spent, needed = taps * _SPENT[own.channels], its.taps[0] * _rounded(its.channels, _CHANNELS)
+    each = FEW if own.channels == 1 and own.filters < FEW else _SPENT[own.channels]
+    spent, needed = taps * each, its.taps[0] * _rounded(its.channels, _CHANNELS)
     return spent >= _TIMES * needed and results * (spent - needed) >= _SPARED
 
 
