@@ -129,16 +129,13 @@ def _asked(request: Any) -> tuple[Sequence[Graph], Wants]:
 
 def _left(request: Any, graph: Graph) -> str:
     """What a graph of a convolution leaves to our kernel; "" of other requests, and of graphs alone."""
-    call: Any = getattr(getattr(request, "problem", None), "call", None)
-    if not hasattr(call, "activation"):
+    problem: Any = getattr(request, "problem", None)
+    if not hasattr(problem, "left"):
         return ""
     modes = [dict(node.settings)["mode"] for node in graph.nodes[1:]]
     # Of a fused graph the first sum is with what beta is the factor of; a convolution alone does that itself.
-    parts = ["bias"] * (call.bias is not None and modes.count("ADD") <= bool(call.beta))
-    parts += [str(call.activation)] * (call.activation is not None and modes[-1:] in ([], ["ADD"]))
-    if call.a.dtype.name == "int8" and call.alpha != 1:
-        parts.insert(0, "alpha")
-    return " and ".join(parts)
+    found: str = problem.left(modes.count("ADD") > bool(problem.call.beta), modes[-1:] not in ([], ["ADD"]))
+    return found
 
 
 def _gpu(device: int | str) -> Gpu:

@@ -100,6 +100,7 @@ def test_what_our_kernel_does_behind_is_named(device_place):
         (case._replace(dtype=DOUBLE, out_dtype=DOUBLE), None, "bias and tanh"),
         (case, "tf32", "tanh"),
         (case._replace(activation="silu"), None, ""),
+        (small("forward", "NHWC", dtype=INT8, out_dtype=SINGLE, biased=True, alpha=0.5), None, "alpha and bias"),
     ):
         info = Call(device_place, asked, **({"compute": compute} if compute else {})).plan().info
         assert info.algorithm.partition("; then a kernel: ")[2] == left

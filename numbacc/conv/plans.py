@@ -205,17 +205,9 @@ class ConvPlan(Plan):
         runner = library.Runner(lowered.graphs[0], algorithm, self.device)
         steps.append(Step(runner, tuple(numbers[k] for k in lowered.operands)))
         algorithm = f"{lowered.name}: {runner.algorithm}" if lowered.name else runner.algorithm
-        left = self._left(lowered.way)
-        return self._steps(
-            [*steps, *back, *behind], scratch, key, runner, f"{algorithm}; {left}" if left else algorithm
-        )
-
-    def _left(self, way: Way) -> str:
-        """What our kernel does behind cuDNN, for `info`."""
-        call = self.problem.call
-        parts = ["bias"] * (call.bias is not None and not way.bias)
-        parts += [str(call.activation)] * (call.activation is not None and not way.activation)
-        return f"then a kernel: {' and '.join(parts)}" if parts else ""
+        left = problem.left(lowered.way.bias, lowered.way.activation)
+        told = f"{algorithm}; then a kernel: {left}" if left else algorithm
+        return self._steps([*steps, *back, *behind], scratch, key, runner, told)
 
     def _behind(self, way: Way, factor: float = 1.0) -> list[Step]:
         """What cuDNN leaves of a factor, the bias and the activation, in place."""

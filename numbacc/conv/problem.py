@@ -115,6 +115,18 @@ class Problem:
         alpha, beta = float(self.call.alpha), float(self.call.beta)
         return (1.0, 0.0, alpha) if self.call.a.dtype.name == "int8" else (alpha, beta, 1.0)
 
+    def left(self, bias: bool, activation: bool) -> str:
+        """What is left to our kernel, in words; "" if nothing is.
+
+        Args:
+            bias, activation: whether cuDNN adds the bias, and applies the activation.
+        """
+        call = self.call
+        parts = ["alpha"] * (self.factors[2] != 1)
+        parts += ["bias"] * (call.bias is not None and not bias)
+        parts += [str(call.activation)] * (call.activation is not None and not activation)
+        return " and ".join(parts)
+
 
 def plain(
     activation: Any,

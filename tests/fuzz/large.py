@@ -13,6 +13,11 @@ import numbacc
 from numbacc.elementwise import caching
 from numbacc.gemm import epilogue_plans
 
+
+def _always(problem, other):
+    return True
+
+
 #: What large arrays, or many, bring about -> constants of numbacc's modules that say from where on.
 _WAYS = {
     "rows share the grid's blocks": {"device.geometry._MAX_GRID_Y": 1},
@@ -27,7 +32,8 @@ _WAYS = {
     "columns are few": {"device.scan_geometry._FEW": 1 << 30},
     "lists have several tables": {"device.list_tables.MOST_TABLES": 2},
     "images are many": {"conv.depthwise._BUSY": 0, "conv.depthwise._BLOCKS": 1},
-    "windows pay": {"conv.windowed.is_faster": lambda problem, other: True},
+    "windows pay": {"conv.windowed.is_faster": _always},
+    "depth pays": {"conv.space_to_depth.is_faster": _always},
     "products are few": {"attention.unfused.PRODUCTS": 1 << 10, "attention.slices.PRODUCTS": 1 << 10},
     "draws come in pieces": {"random.executables.PIECE": 1 << 6},
 }
