@@ -172,7 +172,9 @@ def test_the_fastest_direct_engines_are_looked_at_first(device):
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize(
-    "filters, channels, engines", [(64, 64, [65, 49]), (64, 16, [49]), (3, 24, [49])], ids=["many", "narrow", "few"]
+    "filters, channels, engines",
+    [(64, 64, [65, 49]), (64, 16, [49]), (3, 24, [49]), (256, 64, []), (64, 192, [])],
+    ids=["many", "narrow", "few", "too many", "too wide"],
 )
 def test_engines_of_gradients_of_columns(dtype, filters, channels, engines):
     """They are those of windows as channels, of which the heuristics' first takes up to six times as long."""

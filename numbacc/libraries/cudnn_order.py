@@ -31,11 +31,11 @@ _PRODUCTS = 64
 _GENERIC = 0
 #: The fastest direct engine of float32, forward, and the tile with which it is.
 _TILED, _BEST_TILE = 70, (int(KnobType.TILE_SIZE), 4)
-#: Gradients of 16-bit kernels of one column: the engine for 64 kernels or more of 32 channels or more, with the number
-#: of its tile, and of its thread blocks that work together; the engine for fewer.
+#: Gradients of 16-bit kernels of one column: the engine for 64 to 128 kernels of 32 to 160 channels, with the number of
+#: its tile, and of its thread blocks that work together; the engine for fewer channels, or fewer kernels.
 _MANY, _MANY_KNOBS = 65, {(int(KnobType.TILE_SIZE), 5), (int(KnobType.TILE_CGA_N), 5)}
 _FEW = 49
-_MANY_FILTERS, _MANY_CHANNELS = 64, 32
+_MANY_FILTERS, _MANY_CHANNELS, _MOST_FILTERS, _MOST_CHANNELS = 64, 32, 128, 160
 #: Engines of convolutions and gradients of images whose thread blocks work together in clusters.
 _CLUSTERED = (62, 67)
 #: (Tile, clusters) of these -> what took no longer wherever both were proposed, of ResNet-50's layers, 3 x 3 of 256
@@ -163,6 +163,8 @@ def _of_columns(what: Plain, described: Descriptor, site: Site) -> Iterator[Conf
     heuristic has shares of a sum for each multiprocessor.
     """
     if what.filters >= _MANY_FILTERS and what.channels >= _MANY_CHANNELS:
+        if what.filters > _MOST_FILTERS or what.channels > _MOST_CHANNELS:
+            return  # of these nothing was measured
         ranked = proposals(described, site, HeurMode.A)
         yield from (each for each in ranked if each.engine == _MANY and {*each.knobs} >= _MANY_KNOBS)
     for mode in (HeurMode.B, HeurMode.A):
