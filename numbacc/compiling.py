@@ -114,7 +114,7 @@ _FIRST_LAYERS = ((7, 2), (3, 2), (3, 1), (14, 14), (16, 16))
 
 def _conv() -> None:
     """What cuDNN leaves to us behind convolutions, and of int8 around them; depthwise ones; copies of what starts where
-    its fused kernels cannot read it, of kernels where a gradient is a convolution, and of windows of few channels."""
+    its fused kernels cannot read it, of kernels where a gradient is a convolution, and of images with few channels."""
     for dtype, (shape, kernels, order) in product(dtypes.FLOATS, _IMAGES):
         asked = conv.request(shape, kernels, dtype=dtype, bias=True, layout=order)
         _choose(conv_plans.everyday(asked.problem.call))

@@ -10,7 +10,6 @@ from conv_oracle import FLOATS, Case
 
 from numbacc import conv
 from numbacc.conv import space_to_depth, windowed
-from numbacc.conv.problem import resolve
 
 _SINGLE, _DOUBLE, HALF, BFLOAT16 = FLOATS
 WINDOWS, DEPTH = "windows as channels", "space to depth"
@@ -45,12 +44,6 @@ def few(direction="forward", **more):
 def is_other(call):
     """Whether a call's plan computes another convolution."""
     return call.plan().info.algorithm.startswith(f"{NAMES[call.case.direction]}: ")
-
-
-def can_be_other(call):
-    """Whether there is another convolution: which there are, `test_conv_windows` and `test_conv_depth` look at."""
-    made = space_to_depth.deepened if call.case.direction == "backward_data" else windowed.windowed
-    return made(resolve(call.plan().problem.call)) is not None
 
 
 def check(place, case, layouts=None, taken=True, **options):

@@ -54,6 +54,8 @@ def test_shapes():
         ((2, 9, 9, 3), (4, 3, 3, 3), {}),
         ((2, 9, 9, 3), (4, 2, 2, 3), {"stride": 2}),  # no window reaches the last row
         ((2, 9, 9, 3), (4, 2, 2, 3), {"stride": 8}),  # most of a stride meets no tap
+        ((2, 5, 5, 3), (4, 2, 2, 3), {"stride": 5}),  # 80 products, an engine spends 32
+        ((1, 7, 7, 3), (2**27, 7, 7, 3), {"stride": 2, "padding": 3}),  # more kernels than 32 bits count
         ((2, 3, 9, 9), (4, 3, 3, 3), {"stride": 2, "layout": "NCHW"}),
         ((2, 9, 3), (4, 3, 3), {"stride": 2, "layout": "NWC"}),
         ((2, 9, 9, 9, 3), (4, 3, 3, 3, 3), {"stride": 2, "layout": "NDHWC"}),
@@ -62,6 +64,11 @@ def test_shapes():
 )
 def test_what_is_none(x, w, options):
     assert deepened(gradient(x, w, options)) is None
+
+
+def test_what_is_just_one():
+    assert deepened(gradient((2, 4, 4, 4), (4, 2, 2, 4), {"stride": 4})).geometry.w_shape == (4, 1, 1, 64)
+    assert deepened(gradient((1, 7, 7, 3), (2**27 - 1, 7, 7, 3), {"stride": 2, "padding": 3})) is not None
 
 
 def test_other_directions_and_additions_are_none():
@@ -111,6 +118,9 @@ def test_kernels_that_are_copied(device_place, stride, padding, flip):
         ((64, 224, 224, 3), (96, 11, 11, 3), {"stride": 4, "padding": 2}, True),
         ((64, 224, 224, 6), (64, 3, 3, 6), {"stride": 2, "padding": 1}, True),
         ((64, 224, 224, 3), (64, 1, 1, 3), {"stride": 2, "padding": 1}, False),
+        ((4, 224, 224, 3), (8, 7, 7, 3), {"stride": 2, "padding": 3}, True),  # else by cuDNN's generic engine
+        ((4, 224, 224, 3), (16, 7, 7, 3), {"stride": 2, "padding": 3}, False),
+        ((64, 224, 224, 4), (64, 2, 2, 4), {"stride": 4}, False),
     ],
     ids=str,
 )

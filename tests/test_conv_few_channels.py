@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 import pytest
 from conftest import bits, memory_layouts
 from conv_call import Call
 from conv_oracle import DIRECTIONS
-from few_channels import BFLOAT16, HALF, NAMES, can_be_other, check, few, is_other, preferring
+from few_channels import BFLOAT16, HALF, NAMES, check, few, is_other, preferring
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from skips import skip
@@ -106,31 +108,76 @@ def test_arrays_that_lie(place, preferred, direction, lying):
         check(place, few(direction, stride=2, seed=number), {name: LYING[lying]})
 
 
-@settings(max_examples=40)
-@given(data=st.data())
-def test_drawn(place, data):
-    if not place.is_device:
-        skip("device")
-    draw, small, length = data.draw, st.integers(1, 3), st.integers(1, 9)
-    lengths, taps = draw(st.tuples(length, length)), draw(st.tuples(st.integers(1, 5), st.integers(1, 4)))
-    apart = (1 if taps[0] > 1 else draw(small), draw(small))
-    zeros = tuple(draw(st.tuples(st.integers(0, 4), st.integers(0, 4))) for _ in range(2))
-    missing = [max((r - 1) * d + 1 - n - sum(z), 0) for r, d, n, z in zip(taps, apart, lengths, zeros, strict=True)]
-    padding = tuple((before, after + more) for (before, after), more in zip(zeros, missing, strict=True))
-    case = few(
-        draw(st.sampled_from(DIRECTIONS)), lengths=lengths, taps=taps, padding=padding, dilation=apart,
-        stride=draw(st.tuples(st.integers(1, 6), small)), channels=draw(st.integers(1, 7)),
-        filters=draw(st.integers(1, 9)), dtype=draw(st.sampled_from((HALF, BFLOAT16))), flip=draw(st.booleans()),
-        alpha=draw(st.sampled_from((1.0, 0.5))), beta=draw(st.sampled_from((0.0, 2.0))), seed=draw(st.integers(0, 9)),
-    )  # fmt: skip
+def drawn_call(data, place, case):
+    """A call with operands that lie anyhow."""
+    draw = data.draw
     layouts = {name: draw(memory_layouts(4, False)) for name in OPERANDS[case.direction]}
     if case.beta or draw(st.booleans()):
         layouts["out"] = draw(memory_layouts(4, True))
+    return Call(place, case, layouts)
+
+
+#: What is drawn of all cases.
+DRAWN = {
+    "channels": st.integers(1, 7),
+    "filters": st.integers(1, 9),
+    "dtype": st.sampled_from((HALF, BFLOAT16)),
+    "flip": st.booleans(),
+    "alpha": st.sampled_from((1.0, 0.5)),
+    "seed": st.integers(0, 9),
+}
+SMALL, LENGTH, ZEROS = st.integers(1, 3), st.integers(1, 9), st.integers(0, 4)
+
+
+@settings(max_examples=40)
+@given(data=st.data(), more=st.fixed_dictionaries(DRAWN))
+def test_drawn(place, data, more):
+    if not place.is_device:
+        skip("device")
+    draw = data.draw
+    lengths, taps = draw(st.tuples(LENGTH, LENGTH)), draw(st.tuples(st.integers(1, 5), st.integers(1, 4)))
+    apart = (1 if taps[0] > 1 else draw(SMALL), draw(SMALL))
+    zeros = draw(st.tuples(*[st.tuples(ZEROS, ZEROS)] * 2))
+    missing = [max((r - 1) * d + 1 - n - sum(z), 0) for r, d, n, z in zip(taps, apart, lengths, zeros, strict=True)]
+    padding = tuple((before, after + more) for (before, after), more in zip(zeros, missing, strict=True))
+    direction = draw(st.sampled_from(("forward", "backward_filter")))
+    case = few(
+        direction, lengths=lengths, taps=taps, padding=padding, dilation=apart,
+        stride=draw(st.tuples(st.integers(1, 6), SMALL)), beta=draw(st.sampled_from((0.0, 2.0))), **more,
+    )  # fmt: skip
     with preferring():
-        call = Call(place, case, layouts)
+        call = drawn_call(data, place, case)
         call.check()
-        is_depthwise = call.plan().info.algorithm.startswith("depthwise")
-        assert is_depthwise or is_other(call) == can_be_other(call) >= (case.direction != "backward_data")
+        assert is_other(call) or call.plan().info.algorithm.startswith("depthwise")
+
+
+@settings(max_examples=60)
+@given(data=st.data(), more=st.fixed_dictionaries({**DRAWN, "filters": st.integers(2, 9)}))
+def test_drawn_gradients_of_images(place, data, more):
+    """The last window ends where the padding does, so that all strides are reached."""
+    if not place.is_device:
+        skip("device")
+    draw = data.draw
+    stride = draw(st.tuples(st.integers(1, 6), st.integers(1, 4)).filter(lambda steps: max(steps) > 1))
+    taps, places = draw(st.tuples(st.integers(1, 7), st.integers(1, 5))), draw(st.tuples(SMALL, SMALL))
+    full = [(p - 1) * s + t for p, s, t in zip(places, stride, taps, strict=True)]
+    before = [draw(st.integers(0, min(4, n - 1))) for n in full]
+    after = [draw(st.integers(0, min(4, n - 1 - lead))) for n, lead in zip(full, before, strict=True)]
+    lengths = tuple(n - lead - trail for n, lead, trail in zip(full, before, after, strict=True))
+    case = few(
+        "backward_data",
+        lengths=lengths,
+        taps=taps,
+        padding=tuple(zip(before, after, strict=True)),
+        stride=stride,
+        **more,
+    )
+    pixels = -(-prod(stride) * case.channels // 8) * 8
+    deep = prod(-(-(t + -lead % s) // s) for t, lead, s in zip(taps, before, stride, strict=True)) * pixels
+    with preferring():
+        call = drawn_call(data, place, case)
+        call.check()
+        assert is_other(call) is (deep <= 2 * (8 if case.channels <= 4 else 16) * prod(taps))
 
 
 @each_direction

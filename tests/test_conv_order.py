@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from conv_call import Call, small
 from conv_oracle import DIRECTIONS, FLOATS, Inputs
-from few_channels import few, preferring
+from few_channels import few, is_other, preferring
 from foreign import OnlyDlpack
 from skips import skip
 from threads import run_threads
@@ -36,6 +36,7 @@ def test_threads_share_arrays_and_a_plan(place, anew, direction, made, busy_coll
     """Each computes from arrays that all read, on a stream of its own; a plan of cuDNN's is each thread's own."""
     call = Call(place, made(direction), deterministic=True)
     wanted, plan = place.get(call.run()), call.plan()
+    assert is_other(call) is (made is few and place.is_device)
 
     def work(k):
         with numbacc.stream():
@@ -60,6 +61,7 @@ def test_streams_add_up_in_turn(place):
 @each_direction
 def test_streams(place, anew, direction, made):
     call = Call(place, made(direction, biased=direction == "forward"), {"out": {}})
+    assert is_other(call) is (made is few and place.is_device)
     for stream in (numbacc.stream(), None, numbacc.stream().handle):
         call.verify(call.run(stream=stream))
         call.verify(call.plan()(*call.views, out=call.out.view, stream=stream))
@@ -75,10 +77,14 @@ CAPTURED = {
     "dx": (small("backward_data"), {}),
     "dw, into wider rows": (small("backward_filter"), {"out": {"margins": ((0, 0), (0, 0), (0, 0), (1, 2))}}),
     "of nothing": (small("backward_filter", batch=0), {"out": {}}),
+}
+#: Those that are computed as other convolutions.
+OTHERS = {
     "windows as channels": (few(biased=True, activation="relu"), {}),
     "dx, space to depth": (few("backward_data"), {}),
     "dw, windows as channels": (few("backward_filter"), {"out": {}}),
 }
+CAPTURED |= OTHERS
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["first", "again"])
@@ -100,6 +106,7 @@ def test_a_graph_is_replayed_with_new_inputs(device_place, anew, name, known):
         graph.launch()
         found = place.get(answer) if call.out is None else call.out.now()
         conv_oracle.assert_right(case, Inputs(*values[:3]), np.array(found), composed=True)
+    assert is_other(call) is (name in OTHERS)
 
 
 def test_a_graph_of_a_training_step(device_place):

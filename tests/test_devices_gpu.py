@@ -6,7 +6,7 @@ import gc
 
 import numpy as np
 import pytest
-from few_channels import preferring
+from few_channels import NAMES, preferring
 from gpu_work import WORK, Slow, draw, poison
 from skips import needed, skip_if
 from threads import run_threads
@@ -259,11 +259,15 @@ def test_convolutions_computed_as_others_run_where_their_arrays_are(on, device, 
 
     def results(device):
         first, second, third = (numbacc.asarray(each, device=device) for each in (x, w, dy))
-        found = (
-            conv.forward(first, second, **options),
-            conv.backward_data(third, second, x.shape, **options),
-            conv.backward_filter(first, third, w.shape, **options),
+        plans = (
+            conv.forward_plan(first, second, **options),
+            conv.backward_data_plan(third, second, x.shape, **options),
+            conv.backward_filter_plan(first, third, w.shape, **options),
         )
+        told = [plan.info.algorithm.partition(": ")[0] for plan in plans]
+        assert told == list(NAMES.values())
+        pairs = (first, second), (third, second), (first, third)
+        found = [plan(*pair) for plan, pair in zip(plans, pairs, strict=True)]
         assert all(each.device == device for each in found)
         return [numbacc.asnumpy(each) for each in found]
 

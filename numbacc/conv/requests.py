@@ -37,8 +37,9 @@ class Request:
         """cuDNN's graphs of it, the best first.
 
         Behind one that is fused there are those that leave more to a kernel of ours, or before it, where its engines
-        are slow; then those of copies with the channels elsewhere; of a gradient of images that of a convolution; of
-        images with few channels those of their windows; of int8 that of floats.
+        are slow; then those of copies with the channels elsewhere. Of a gradient of images that of a convolution, of
+        images with few channels those of windows or of deeper images come before all others where they are faster, and
+        else behind; of int8 that of floats is the last.
 
         Raises:
             UnsupportedError: cuDNN is not asked for it, since nothing is summed.

@@ -30,11 +30,14 @@ from .geometry import Geometry
 from .problem import Problem
 from .windowed import FEW, GRADIENT, Walk, executable, has_few_channels, is_counted, is_near
 
-#: Products that an engine spends on a tap of fewer than 8 channels, about, for each result: of at most so many, and of
-#: more. It is taken unmeasured if it needs no more, as it was faster with cuDNN 9.19 on an H200: of 3 channels and 64
-#: images, 7 x 7 taps with stride 2 took 0.22 ms instead of 0.92, 3 x 3 with stride 2 0.08 instead of 0.24, 16 x 16 with
-#: stride 16 0.03 instead of 0.12, beside copies of w and of the result.
-_EVEN, _SPENT = 4, (8, 16)
+#: Products that an engine spends on a tap of up to so many channels, about, for each result, and of more.
+_FOUR, _ON_FOUR, _ON_MORE = 4, 8, 16
+#: It is taken unmeasured if it needs fewer, from as many products on as gradients of kernels by windows: below,
+#: launches count. Of fewer kernels than these cuDNN's first engine is its generic one, tens of times as slow as others:
+#: an eighth will do. With cuDNN 9.19 on an H200, of 3 channels and 64 images, 7 x 7 taps with stride 2 took 0.22 ms
+#: instead of 0.92, 3 x 3 with stride 2 0.08 instead of 0.24, 16 x 16 with stride 16 0.03 instead of 0.12, beside copies
+#: of w and of the result; of other numbers of channels nothing was measured.
+_KERNELS = 16
 
 
 def deepened(problem: Problem) -> Problem | None:
@@ -54,7 +57,7 @@ def deepened(problem: Problem) -> Problem | None:
     before = tuple((lead + z) // s for (lead, _), z, s in zip(window.padding, spare, window.stride, strict=True))
     after = tuple(p - 1 + t - n - q for p, t, n, q in zip(found.places, taps, lengths, before, strict=True))
     if min(after) < 0 or prod(taps) * spec.pitch > 2 * _spent(found):
-        # Elements that no window reaches, or most products with zeros.
+        # No window reaches the last stride, or it needs more than twice what an engine spends.
         return None
     geometry = Geometry(
         layout=found.layout,
@@ -77,8 +80,8 @@ def deepened(problem: Problem) -> Problem | None:
 def is_faster(problem: Problem, other: Problem) -> bool:
     """Whether a gradient is computed as another, as `deepened` gives it, unmeasured."""
     found = problem.geometry
-    depth = prod(other.geometry.w_shape[1:])
-    return depth <= _spent(found) and prod(found.y_shape) * FEW * prod(found.taps) >= GRADIENT
+    depth, products = prod(other.geometry.w_shape[1:]), prod(found.y_shape) * FEW * prod(found.taps)
+    return depth < _spent(found) and products >= (GRADIENT if found.filters >= _KERNELS else GRADIENT // 8)
 
 
 def _spec(found: Geometry) -> WindowsSpec:
@@ -88,7 +91,7 @@ def _spec(found: Geometry) -> WindowsSpec:
 
 
 def _spent(found: Geometry) -> int:
-    return _SPENT[found.channels > _EVEN] * prod(found.taps)
+    return (_ON_FOUR if found.channels <= _FOUR else _ON_MORE) * prod(found.taps)
 
 
 def _spare(window: Window) -> tuple[int, ...]:

@@ -4,8 +4,8 @@ They rank what is for tensor cores. Where float32 is not, the best of their list
 hardly in an order; of float64 they do not know the best engine; what Fourier transforms save they do not see; and
 gradients of kernels of one column they often have computed by tiles most of which is empty. What stands here was
 measured on an H200 with cuDNN 9.19: 64 images of 256 channels at 56 x 56, 256 kernels of 3 x 3, and windows as channels
-(`numbacc.conv.windowed`). It is used for large convolutions of its kind alone: of two dimensions, with stride and
-dilation 1, in one group.
+(`numbacc.conv.windowed`). It is used for large convolutions of its kind alone, of two dimensions, with stride and
+dilation 1, in one group. What `reordered` knows of clusters of multiprocessors, seen over many layers, is used for all.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ _TILED, _BEST_TILE = 70, (int(KnobType.TILE_SIZE), 4)
 _MANY, _MANY_KNOBS = 65, {(int(KnobType.TILE_SIZE), 5), (int(KnobType.TILE_CGA_N), 5)}
 _FEW = 49
 _MANY_FILTERS, _MANY_CHANNELS, _MOST_FILTERS, _MOST_CHANNELS = 64, 32, 128, 160
+#: Terms of each sum from which on it is worth looking: one image of 112 x 112.
+_TERMS = 112 * 112
 #: Engines of convolutions and gradients of images whose thread blocks work together in clusters.
 _CLUSTERED = (62, 67)
 #: (Tile, clusters) of these -> what took no longer wherever both were proposed, of ResNet-50's layers, 3 x 3 of 256
@@ -111,9 +113,8 @@ def ahead(graph: Graph, described: Descriptor, site: Site, wants: Wants) -> Iter
         # The later numbers transform tiles, in two thirds of the time and a third of the memory.
         some = [each for each in all_engines(described, site) if NumericalNote.FFT in each.notes]
         yield from sorted(some, key=lambda each: -each.engine)
-    if what.kind == "backward_filter" and what.taps[0] > what.taps[1] == 1 and what.dtype in ("float16", "bfloat16"):
+    if _is_gradient_of_columns(graph, what):
         yield from _of_columns(what, described, site)
-        return
     if what.batch * prod(what.places) * (what.channels if what.kind == "backward_data" else what.filters) < _LARGE:
         return
     if what.dtype == "float64" and what.kind == "backward_data":
@@ -144,7 +145,10 @@ def reordered(graph: Graph, wants: Wants, proposed: Sequence[Configuration]) -> 
         return proposed
     tile, clusters, depth = _shape(first)
     better = (tile, _EIGHTS) if clusters == _SEVENS else _BETTER.get((tile, clusters))
-    alike = [each for each in proposed if each.engine == first.engine and _shape(each) == (*(better or ()), depth)]
+    if better is None:
+        return proposed
+    # The best of them comes first, whatever its other knobs.
+    alike = [each for each in proposed if each.engine == first.engine and _shape(each) == (*better, depth)]
     return [*alike[:1], *proposed]
 
 
@@ -155,20 +159,34 @@ def _shape(configuration: Configuration) -> tuple[int, tuple[int, int], int]:
     return tile, (down, across), depth
 
 
+def _is_gradient_of_columns(graph: Graph, what: Plain) -> bool:
+    node = graph.nodes[0]
+    images = graph.tensors[dict(node.tensors)["x"]] if what.kind == "backward_filter" else None
+    return (
+        images is not None
+        and what.dtype in ("float16", "bfloat16")
+        and what.taps[0] > what.taps[1] == 1
+        and images.strides[1] == 1
+        and what.batch * prod(what.places) >= _TERMS
+    )
+
+
 def _of_columns(what: Plain, described: Descriptor, site: Site) -> Iterator[Configuration]:
-    """For gradients of 16-bit kernels of one column.
+    """For gradients of 16-bit kernels of one column, of images with channels innermost, on GPUs like an H200.
 
     Milliseconds, of what is ranked first and of this: 64 kernels of 4 x 64 channels 0.212, 0.138; of 5 x 16 0.108,
-    0.083; of 3 x 16 0.182, 0.142; 3 of 7 x 24 1.23, 0.23; 1 of 9 x 16 6.16, 0.98; 32 of 2 x 24 0.098, 0.095. The other
-    heuristic has shares of a sum for each multiprocessor.
+    0.083; of 3 x 16 0.182, 0.142; 3 of 7 x 24 1.23, 0.23; 1 of 9 x 16 6.16, 0.98; 32 of 2 x 24 0.098, 0.095. There the
+    other heuristic divides sums among all multiprocessors; on an A100, which has no engine 65, it does not at all.
     """
-    if what.filters >= _MANY_FILTERS and what.channels >= _MANY_CHANNELS:
-        if what.filters > _MOST_FILTERS or what.channels > _MOST_CHANNELS:
-            return  # of these nothing was measured
-        ranked = proposals(described, site, HeurMode.A)
+    ranked = proposals(described, site, HeurMode.A)
+    if not any(each.engine == _MANY for each in ranked):
+        return
+    if what.filters < _MANY_FILTERS or what.channels < _MANY_CHANNELS:
+        for each in (*proposals(described, site, HeurMode.B), *ranked):
+            if each.engine == _FEW and dict(each.knobs).get(KnobType.SPLIT_K, 1) > 1:
+                yield each
+    elif what.filters <= _MOST_FILTERS and what.channels <= _MOST_CHANNELS:
         yield from (each for each in ranked if each.engine == _MANY and {*each.knobs} >= _MANY_KNOBS)
-    for mode in (HeurMode.B, HeurMode.A):
-        yield from (each for each in proposals(described, site, mode) if each.engine == _FEW)
 
 
 def _fallback(described: Descriptor, site: Site) -> Iterator[Configuration]:
