@@ -18,8 +18,9 @@ from . import conv, elementwise, gated
 from .base import dtypes
 from .base.dispatch import has_gpu, launching_by, simulated
 from .base.layout import Layout, layout, row_major_strides
-from .conv import depthwise, space_to_depth, turned, windowed
+from .conv import depthwise, lowering
 from .conv import plans as conv_plans
+from .conv.problem import Problem
 from .device import copying, kernel_cache
 from .device.inspection import Noted
 from .device.operation import Operation
@@ -112,6 +113,12 @@ _IMAGES = [
 _FIRST_LAYERS = ((7, 2), (3, 2), (3, 1), (14, 14), (16, 16))
 
 
+def _choose_others(problem: Problem) -> None:
+    """What moves a convolution's operands where it is computed as another."""
+    for other in lowering.others(problem):
+        _choose(lowering.copies(problem, other))
+
+
 def _conv() -> None:
     """What cuDNN leaves to us behind convolutions, and of int8 around them; depthwise ones; copies of what starts where
     its fused kernels cannot read it, of kernels where a gradient is a convolution, and of images with few channels."""
@@ -127,17 +134,12 @@ def _conv() -> None:
         if layout_of_images == "NHWC":
             shape, kernels = ((8, 56, 56, 64), (64, taps, taps, 64))
         asked = conv.request(shape, kernels, direction="backward_data", layout=layout_of_images)
-        _choose([turned.copy_of_kernels(asked.problem)])
+        _choose_others(asked.problem)
     for channels, (taps, stride) in product((1, 3, 4), _FIRST_LAYERS):
         shape, kernels = (8, 224, 224, channels), (64, taps, taps, channels)
-        for direction in ("forward", "backward_filter"):
+        for direction in ("forward", "backward_filter", *["backward_data"] * (stride > 1)):
             asked = conv.request(shape, kernels, direction=direction, dtype="float16", layout="NHWC", stride=stride)
-            _choose(windowed.copies(asked.problem))
-        if stride > 1:
-            asked = conv.request(
-                shape, kernels, direction="backward_data", dtype="float16", layout="NHWC", stride=stride
-            )
-            _choose(space_to_depth.copies(asked.problem))
+            _choose_others(asked.problem)
     for size in (1, 2, 4, 8):
         for lengths in ((8, 64, _SIDES[0], _SIDES[0]), (64,)):
             array = _dense(lengths, f"uint{8 * size}")

@@ -16,9 +16,9 @@ import numbacc
 from numbacc import compiling, conv, cudnn
 from numbacc.base.dispatch import launching_by, simulated
 from numbacc.base.layout import layout
-from numbacc.conv.lowering import Way, forms, lower_deepened, room
+from numbacc.conv.lowering import Way, copies, forms, lower_other, others, room, ways
 from numbacc.conv.problem import resolve
-from numbacc.conv.space_to_depth import Deepened, copies, deepened, is_faster
+from numbacc.conv.space_to_depth import Deepened, deepened, is_faster
 from numbacc.device import copying
 from numbacc.device.inspection import Noted
 from numbacc.kernels.windows_specs import WindowsSpec
@@ -137,7 +137,9 @@ def test_copies_count_as_scratch_memory():
     nbytes = 256 * -(-2 * 2 * 5 * 4 * 16 // 256) + 256 * -(-2 * 5 * 2 * 2 * 16 // 256)
     for limit in (nbytes - 1, nbytes):
         problem = gradient((2, 10, 8, 3), (5, 3, 3, 3), {"stride": 2, "padding": 1}, workspace_limit=limit)
-        lowered = lower_deepened(problem, deepened(problem), (True,) * 3)
+        (other,) = others(problem)
+        (way,) = ways(other.problem)
+        lowered = lower_other(other, way, (True,) * 3)
         assert lowered.way == Way(False, False) and room(problem, lowered) == limit - nbytes
 
 
@@ -166,7 +168,8 @@ def test_what_an_infinity_spoils(device_place):
 def launched(x, w, options):
     found = []
     with launching_by(Noted.into(found)):
-        for copy in copies(gradient(x, w, options)):
+        problem = gradient(x, w, options)
+        for copy in copies(problem, *others(problem)):
             copy.choose((0, 0))
     copying.executable.cache_clear()  # of those that launch nothing
     return found

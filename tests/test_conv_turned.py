@@ -19,7 +19,7 @@ from numbacc import conv
 from numbacc.base.dispatch import graph_library
 from numbacc.base.layout import row_major_strides
 from numbacc.conv import lowering, plans
-from numbacc.conv.lowering import forms, lower_turned, room
+from numbacc.conv.lowering import Way, forms, lower_other, others, room
 from numbacc.conv.problem import resolve
 from numbacc.conv.turned import copied, is_faster, turned
 
@@ -132,9 +132,9 @@ def test_its_kernels_count_as_scratch_memory():
     nbytes = 4 * prod(w)
     for limit in (nbytes - 1, nbytes):
         problem = request(x, w, layout="NHWC", padding=1, workspace_limit=limit)
-        assert room(problem, lower_turned(problem, turned(problem), (True,) * 3)) == limit - nbytes
+        assert room(problem, lower_other(*others(problem), Way(False, False), (True,) * 3)) == limit - nbytes
     # Those of a copy with the channels elsewhere are one copy.
-    found = lower_turned(problem, turned(problem), (True,) * 3, rearranged=True)
+    found = lower_other(*others(problem), Way(False, False), (True,) * 3, rearranged=True)
     assert [number for number, _ in found.copies] == [0, 1, 2]
     assert found.name == "channels first, as a convolution of dy"
 
@@ -142,7 +142,7 @@ def test_its_kernels_count_as_scratch_memory():
 def test_its_graph_is_a_convolution():
     call = call_of(DIRECTION, "NHWC", beta=0.5, alpha=2.0)
     problem = resolve(call)
-    found = lower_turned(problem, turned(problem), (True,) * 3)
+    found = lower_other(*others(problem), Way(False, False), (True,) * 3)
     (node,) = found.graphs[0].nodes
     settings = dict(node.settings)
     assert node.kind == "convolve_forward" and (settings["alpha"], settings["beta"]) == (2.0, 0.5)
@@ -154,7 +154,7 @@ def test_strided_kernels_are_read_where_they_lie():
     """The copy takes the place of the one that cuDNN would need."""
     call = call_of(DIRECTION, "NHWC", steps=(1, 1, 1, 2))
     problem = resolve(call)
-    found = lower_turned(problem, turned(problem), (True,) * 3)
+    found = lower_other(*others(problem), Way(False, False), (True,) * 3)
     dense = dict(found.copies)[1]
     assert dense.strides == row_major_strides(dense.shape, 4)
     _, read = copied(problem, dense)

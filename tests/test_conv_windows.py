@@ -13,7 +13,7 @@ import numbacc
 from numbacc import conv
 from numbacc.base.layout import layout
 from numbacc.conv import windowed
-from numbacc.conv.lowering import forms, lower_windowed, room, ways
+from numbacc.conv.lowering import forms, lower_other, others, room, ways
 from numbacc.conv.problem import resolve
 from numbacc.conv.windowed import Windowed, is_faster
 
@@ -159,8 +159,8 @@ def test_copies_count_as_scratch_memory(direction):
     nbytes = 256 * -(-2 * 2 * 9 * 7 * 8 // 256) + 256 * -(-2 * 5 * 3 * 8 // 256)
     for limit in (nbytes - 1, nbytes):
         problem = request((2, 9, 8, 3), (5, 3, 2, 3), direction=direction, workspace_limit=limit)
-        other = windowed.windowed(problem)
-        assert room(problem, lower_windowed(problem, other, ways(other)[0], (True,) * 3)) == limit - nbytes
+        (other,) = others(problem)
+        assert room(problem, lower_other(other, ways(other.problem)[0], (True,) * 3)) == limit - nbytes
 
 
 def test_what_has_no_room_is_not_asked_about():

@@ -10,7 +10,7 @@ from test_conv_engines import engine_of
 
 from numbacc import compiling, conv, cudnn
 from numbacc.base.dispatch import launching_by, simulated
-from numbacc.conv.windowed import copies
+from numbacc.conv.lowering import copies, others
 from numbacc.device import copying
 from numbacc.device.inspection import Noted
 from numbacc.kernels.windows_specs import WindowsSpec
@@ -35,7 +35,8 @@ def test_accesses_and_registers(numbers, capability):
 def launched(x, w, **options):
     found = []
     with launching_by(Noted.into(found)):
-        for copy in copies(conv.request(x, w, layout="NHWC", dtype="float16", **options).problem):
+        problem = conv.request(x, w, layout="NHWC", dtype="float16", **options).problem
+        for copy in copies(problem, *others(problem)):
             copy.choose((0, 0))
     copying.executable.cache_clear()  # of those that launch nothing
     return found

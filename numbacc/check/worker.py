@@ -15,13 +15,10 @@ from numbacc_bindings.errors import LibraryError
 
 from .. import conv
 from ..base.layout import Layout
-from ..conv.lowering import Way, lower, lower_deepened, lower_turned, lower_windowed, ways
+from ..conv.lowering import Way, lower, lower_other, others, ways
 from ..conv.plans import ConvPlan
 from ..conv.problem import Problem, resolve
 from ..conv.requests import Request
-from ..conv.space_to_depth import deepened
-from ..conv.turned import turned
-from ..conv.windowed import windowed
 from ..device import runtime, workspace
 from ..errors import UnsupportedError
 from ..libraries import cudnn as library
@@ -302,16 +299,9 @@ def _ours(arrays: Arrays, case: Case) -> Iterator[Attempt]:
     problem, plan = arrays.problem, ConvPlan(arrays.problem.call)
     aligned = (True,) * (len(arrays.host) + 1)
     made: dict[str, Callable[[], Any]] = {_CALL: partial(plan.choose, [0] * len(aligned))}
-    other, of_windows, deeper = turned(problem), windowed(problem), deepened(problem)
-    if other is not None:
-        made["numbacc as a convolution"] = partial(plan._chosen, lower_turned(problem, other, aligned), None, aligned)
-    if of_windows is not None:
-        lowered = lower_windowed(problem, of_windows, ways(of_windows)[0], aligned)
-        made["numbacc of windows"] = partial(plan._chosen, lowered, None, aligned)
-    if deeper is not None:
-        made["numbacc of deeper images"] = partial(
-            plan._chosen, lower_deepened(problem, deeper, aligned), None, aligned
-        )
+    for other in others(problem):
+        lowered = lower_other(other, ways(other.problem)[0], aligned)
+        made[f"numbacc {other.made.title}"] = partial(plan._chosen, lowered, None, aligned)
     if case.dtype == "int8":
         made["numbacc by floats"] = partial(plan._by_floats, aligned, UnsupportedError("not asked for"))
     notes = frozenset([_COMPUTE[case.dtype]] if case.dtype in _COMPUTE else [])

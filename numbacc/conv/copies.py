@@ -26,9 +26,12 @@ class Copies:
 
     Attributes:
         name: what plans say before the engine where cuDNN gets another convolution.
+        title: the same, as `numbacc check conv` says it.
+        numbers: the operands that are always copied, inputs first.
     """
 
-    name = ""
+    name = title = ""
+    numbers: tuple[int, ...] = ()
 
     def into(self, number: int, own: Layout, dense: Layout) -> MapExecutable:
         """What makes cuDNN's operand `number` of the convolution's."""

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..base.layout import Layout, is_dense, layout, row_major_strides
+from ..device.map_executable import MapExecutable
 from ..device.steps import Scratch
 from ..libraries.cudnn_graph import ALIGNED, Drawing, Graph, Place, Spatial
 from ..libraries.cudnn_order import plain, transforms_pay
@@ -22,7 +23,7 @@ from . import space_to_depth as depth
 from . import windowed as windows
 from .copies import PLAIN, Copies
 from .problem import Problem
-from .turned import Turned, is_faster, turned
+from .turned import Turned, is_faster, may_be_faster, turned
 
 #: Activation -> cuDNN's pointwise operations, and what they need to know. Its compiled hyperbolic tangent is NaN of
 #: arguments whose exponential is infinite (9.19); beyond 16 it is 1 in float32.
@@ -94,8 +95,11 @@ def forms(problem: Problem, aligned: Sequence[bool], measured: bool = False) -> 
         aligned: as in `lower`.
         measured: whether others are measured with the first.
     """
-    others = [(pays and not measured, found) for pays, found in _others(problem, aligned)]
-    for comes_first, found in others:
+    rest = [
+        (other.is_faster and not measured, [lower_other(other, way, aligned) for way in ways(other.problem)])
+        for other in others(problem)
+    ]
+    for comes_first, found in rest:
         yield from found if comes_first else ()
     for way in ways(problem):
         # Copies of arrays that start anywhere are made only where there is no engine for them.
@@ -104,21 +108,47 @@ def forms(problem: Problem, aligned: Sequence[bool], measured: bool = False) -> 
     # Nor are copies of all that there is, which are no smaller than what is copied.
     for way in ways(problem, rearranged=True):
         yield lower(problem, way, aligned, rearranged=True)
-    for comes_first, found in others:
+    for comes_first, found in rest:
         yield from () if comes_first else found
 
 
-def _others(problem: Problem, aligned: Sequence[bool]) -> list[tuple[bool, list[Lowered]]]:
-    """Convolutions of other operands that give the same: (whether they are taken unmeasured, these, best first)."""
-    found, other, of_windows, deeper = [], turned(problem), windows.windowed(problem), depth.deepened(problem)
-    if other is not None:
-        found.append((is_faster(problem), [lower_turned(problem, other, aligned)]))
-    if of_windows is not None:
-        each = [lower_windowed(problem, of_windows, way, aligned) for way in ways(of_windows)]
-        found.append((windows.is_faster(problem, of_windows), each))
-    if deeper is not None:
-        found.append((depth.is_faster(problem, deeper), [lower_deepened(problem, deeper, aligned)]))
+class Other(NamedTuple):
+    """A convolution of other operands that gives the same.
+
+    Attributes:
+        problem: what is convolved.
+        made: how its operands, and the result, are made.
+        is_faster: whether it is taken unmeasured.
+        is_measured: whether it is worth measuring.
+    """
+
+    problem: Problem
+    made: Copies
+    is_faster: bool
+    is_measured: bool = True
+
+
+def others(problem: Problem) -> list[Other]:
+    """The convolutions of other operands that give the same."""
+    found = []
+    if (other := turned(problem)) is not None:
+        found.append(Other(other, Turned(problem), is_faster(problem), may_be_faster(problem)))
+    if (other := windows.windowed(problem)) is not None:
+        found.append(Other(other, windows.Windowed(problem), windows.is_faster(problem, other)))
+    if (other := depth.deepened(problem)) is not None:
+        found.append(Other(other, depth.Deepened(problem), depth.is_faster(problem, other)))
     return found
+
+
+def copies(problem: Problem, other: Other) -> Iterator[MapExecutable]:
+    """What moves a convolution's operands to another's, and its result back, where arrays lie as cuDNN takes them."""
+    pairs = list(zip((*problem.inputs, problem.out), (*other.problem.inputs, other.problem.out), strict=True))
+    for number in other.made.numbers:
+        own, dense = pairs[number]
+        if number < len(problem.inputs):
+            yield other.made.into(number, own, dense)
+        else:
+            yield from (part.executable for part in other.made.back(number, dense, own))
 
 
 def room(problem: Problem, lowered: Lowered) -> int:
@@ -197,45 +227,19 @@ def lower(
     return Lowered(tuple(graph for graph, _ in drawn), drawn[0][1], tuple(copies), way, where)
 
 
-def lower_turned(problem: Problem, other: Problem, aligned: Sequence[bool], rearranged: bool = False) -> Lowered:
-    """A gradient of images as a convolution.
+def lower_other(other: Other, way: Way, aligned: Sequence[bool], rearranged: bool = False) -> Lowered:
+    """A convolution as another, of which cuDNN does this much.
 
     Args:
-        other: as `turned` gives it; its kernels are always a copy.
-        aligned: of the gradient's operands.
+        aligned: of the convolution's own operands.
         rearranged: as in `lower`.
     """
-    found = lower(other, Way(False, False), (aligned[0], True, aligned[2]), rearranged=rearranged)
-    return _with_copies(found, {1: other.call.b}, Turned(problem))
-
-
-def lower_windowed(problem: Problem, other: Problem, way: Way, aligned: Sequence[bool]) -> Lowered:
-    """A convolution, or a gradient of kernels, as one of windows that are channels, of which cuDNN does this much.
-
-    Args:
-        other: as `windowed.windowed` gives it; its images and kernels are always copies.
-        aligned: of the problem's operands.
-    """
-    copies = {0: other.call.a, problem.kernels: (*other.inputs, other.out)[problem.kernels]}
-    starts = [number in copies or is_aligned for number, is_aligned in enumerate(aligned)]
-    return _with_copies(lower(other, way, starts), copies, windows.Windowed(problem))
-
-
-def lower_deepened(problem: Problem, other: Problem, aligned: Sequence[bool]) -> Lowered:
-    """A gradient of images as one of deeper images.
-
-    Args:
-        other: as `space_to_depth.deepened` gives it; its kernels and its result are always copies.
-        aligned: of the problem's operands.
-    """
-    copies = {1: other.call.b, 2: other.out}
-    return _with_copies(lower(other, Way(False, False), (aligned[0], True, True)), copies, depth.Deepened(problem))
-
-
-def _with_copies(found: Lowered, copies: dict[int, Layout], made: Copies) -> Lowered:
-    """With copies that are always made, but for those that cuDNN wants elsewhere."""
-    every = sorted({**copies, **dict(found.copies)}.items(), key=lambda pair: pair[0])
-    return found._replace(copies=tuple(every), made=made)
+    arrays, made = (*other.problem.inputs, other.problem.out), other.made
+    starts = [number in made.numbers or is_aligned for number, is_aligned in enumerate(aligned)]
+    found = lower(other.problem, way, starts, rearranged=rearranged)
+    # But for those that cuDNN wants elsewhere.
+    every = {**{number: arrays[number] for number in made.numbers}, **dict(found.copies)}
+    return found._replace(copies=tuple(sorted(every.items(), key=lambda pair: pair[0])), made=made)
 
 
 def _moved(array: Layout, channels_last: bool) -> Layout:

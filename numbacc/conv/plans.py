@@ -22,23 +22,8 @@ from ..libraries.cudnn_plans import Wants
 from ..plan.base import Plan
 from ..reference import conv as reference
 from . import depthwise
-from .lowering import (
-    Lowered,
-    Way,
-    forms,
-    lower,
-    lower_deepened,
-    lower_turned,
-    lower_windowed,
-    packed,
-    room,
-    ways,
-    widened,
-)
+from .lowering import Lowered, Way, forms, lower, lower_other, others, packed, room, ways, widened
 from .problem import Call, activations_of, resolve
-from .space_to_depth import deepened
-from .turned import may_be_faster, turned
-from .windowed import windowed
 
 
 class ConvPlan(Plan):
@@ -168,7 +153,6 @@ class ConvPlan(Plan):
         """What is measured with arrays as they lie, where these start on multiples of 16 bytes."""
         problem = self.problem
         aligned = (True,) * (len(self.inputs) + 1)
-        other, of_windows, deeper = turned(problem), windowed(problem), deepened(problem)
         # Activations that are fused, but not first, since what is compiled for them is not what comes first.
         found = [lower(problem, way, aligned) for way in ways(problem)[1:] if way.activation]
         # What of float32 is not for tensor cores are old engines, some of them of one order of channels alone.
@@ -176,14 +160,11 @@ class ConvPlan(Plan):
         if len(orders) > 1:
             # With as much of an epilogue as there is an engine for: those without one are left out.
             found += [lower(problem, way, aligned, rearranged=True) for way in ways(problem, rearranged=True)]
-        if other is not None and may_be_faster(problem):
-            found += [lower_turned(problem, other, aligned, rearranged) for rearranged in orders]
-        if of_windows is not None:
-            best, *more = ways(of_windows)
-            some = [best, *(way for way in more if way.activation)]
-            found += [lower_windowed(problem, of_windows, way, aligned) for way in some]
-        if deeper is not None:
-            found.append(lower_deepened(problem, deeper, aligned))
+        for other in others(problem):
+            if other.is_measured:
+                best, *more = ways(other.problem)
+                some = [best, *(way for way in more if way.activation)]
+                found += [lower_other(other, way, aligned, rearranged) for way in some for rearranged in orders]
         return (each for each in found if room(problem, each) >= 0)
 
     def _assembled(self, lowered: Lowered, algorithm: Any, key: tuple[bool, ...]) -> Any:

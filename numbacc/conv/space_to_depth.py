@@ -102,7 +102,7 @@ def _spare(window: Window) -> tuple[int, ...]:
 class Deepened(Copies):
     """The copies of a gradient of images that is computed as one of deeper images."""
 
-    name = "space to depth"
+    name, title, numbers = "space to depth", "of deeper images", (1, 2)
 
     def __init__(self, problem: Problem):
         window = problem.geometry.window
@@ -137,11 +137,3 @@ def _divided(length: int, step: int) -> Iterator[tuple[int, int, int]]:
     whole, left = divmod(length, step)
     yield from ((0, whole, step),) if whole else ()
     yield from ((whole, 1, left),) if left else ()
-
-
-def copies(problem: Problem) -> Iterator[MapExecutable]:
-    """All copies of a gradient that is computed as another, of arrays that lie as cuDNN takes them."""
-    other, made = deepened(problem), Deepened(problem)
-    assert other is not None
-    yield made.into(1, problem.call.b, other.call.b)
-    yield from (part.executable for part in made.back(2, other.out, problem.out))

@@ -72,23 +72,16 @@ def may_be_faster(problem: Problem) -> bool:
 class Turned(Copies):
     """The copies of a gradient that is computed as a convolution."""
 
-    name = "as a convolution of dy"
+    name, title, numbers = "as a convolution of dy", "as a convolution", (1,)
 
     def __init__(self, problem: Problem):
         self._problem = problem
 
     def into(self, number: int, own: Layout, dense: Layout) -> MapExecutable:
         """See `Copies.into`."""
-        return copy_of_kernels(self._problem, dense) if number == 1 else super().into(number, own, dense)
-
-
-def copy_of_kernels(problem: Problem, kernels: Layout | None = None) -> MapExecutable:
-    """The copy of a gradient's w that `turned` convolves with, packed unless another layout is given."""
-    if kernels is None:
-        other = turned(problem)
-        assert other is not None
-        kernels = other.call.b
-    return copying.executable(problem.call.b, *copied(problem, kernels))
+        if number == 1:
+            return copying.executable(own, *copied(self._problem, dense))
+        return super().into(number, own, dense)
 
 
 def copied(problem: Problem, kernels: Layout) -> tuple[Layout, View]:

@@ -15,7 +15,6 @@ with the zeros behind w: an infinity or NaN there makes NaN of a result whose wi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from math import prod
@@ -156,7 +155,7 @@ def is_near(array: Layout, spec: WindowsSpec, lengths: tuple[int, ...]) -> bool:
 class Windowed(Copies):
     """The copies of a convolution, or of a gradient of kernels, that is computed as one of windows."""
 
-    name = "windows as channels"
+    name, title = "windows as channels", "of windows"
 
     def __init__(self, problem: Problem):
         found, window = problem.geometry, problem.geometry.window
@@ -165,6 +164,7 @@ class Windowed(Copies):
         image = Walk(self._spec, (down, across, apart), (top, left))
         kernels = Walk(self._spec, (self._spec.rows, 1, 1), is_flipped=window.flip)
         self._walks = {0: image, problem.kernels: kernels}
+        self.numbers = (0, problem.kernels)
         self._is_flipped = window.flip
 
     def into(self, number: int, own: Layout, dense: Layout) -> MapExecutable:
@@ -190,18 +190,6 @@ class Windowed(Copies):
                 offsets = first * row, start * size + first * each * down
                 parts.append(Part(copying.executable(source, target), offsets))
         return parts
-
-
-def copies(problem: Problem) -> Iterator[MapExecutable]:
-    """All copies of a convolution that is computed as one of windows, of arrays that lie as cuDNN takes them."""
-    other, made = windowed(problem), Windowed(problem)
-    assert other is not None
-    pairs = zip((*problem.inputs, problem.out), (*other.inputs, other.out), strict=True)
-    for number, (own, dense) in enumerate(pairs):
-        if own is not dense:
-            yield made.into(number, own, dense)
-    if problem.call.direction == "backward_filter":
-        yield from (part.executable for part in made.back(problem.kernels, other.out, problem.out))
 
 
 def _counted(array: Layout, is_flipped: bool) -> tuple[list[int], int]:
