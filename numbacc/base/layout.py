@@ -78,6 +78,11 @@ def element_steps(array: Layout) -> list[int]:
     return [0 if n == 1 else step // array.itemsize for n, step in zip(array.shape, array.strides, strict=True)]
 
 
+def round_up(number: int, multiple: int) -> int:
+    """The least multiple that is no smaller."""
+    return -(-number // multiple) * multiple
+
+
 def row_major_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     """Strides, in bytes, of a C-contiguous array."""
     strides, step = [], itemsize

@@ -20,7 +20,7 @@ from dataclasses import replace
 from itertools import product
 from math import prod
 
-from ..base.layout import Layout, layout, row_major_strides
+from ..base.layout import Layout, layout, round_up, row_major_strides
 from ..base.windows import Window
 from ..device import copying
 from ..device.map_executable import MapExecutable
@@ -87,7 +87,7 @@ def is_faster(problem: Problem, other: Problem) -> bool:
 def _spec(found: Geometry) -> WindowsSpec:
     down, across = found.window.stride
     count = down * across * found.channels
-    return WindowsSpec(down, across, found.channels, -(-count // WINDOW_LANES) * WINDOW_LANES)
+    return WindowsSpec(down, across, found.channels, round_up(count, WINDOW_LANES))
 
 
 def _spent(found: Geometry) -> int:

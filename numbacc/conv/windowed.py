@@ -20,7 +20,7 @@ from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
-from ..base.layout import Layout, element_steps, layout, row_major_strides
+from ..base.layout import Layout, element_steps, layout, round_up, row_major_strides
 from ..base.windows import Window
 from ..device import copying
 from ..device.geometry import Given
@@ -118,19 +118,15 @@ def is_faster(problem: Problem, other: Problem) -> bool:
     if problem.call.direction == "backward_filter":
         return depth < FEW * taps and results * FEW * taps >= GRADIENT
     each = FEW if own.channels == 1 and own.filters < FEW else _SPENT[own.channels]
-    spent, needed = taps * each, its.taps[0] * _rounded(its.channels, _CHANNELS)
+    spent, needed = taps * each, its.taps[0] * round_up(its.channels, _CHANNELS)
     return spent >= _TIMES * needed and results * (spent - needed) >= _SPARED
 
 
 def _spec(found: Geometry) -> WindowsSpec:
     rows, columns = min(found.taps[0], found.window.stride[0]), found.taps[1]
     count = rows * columns * found.channels
-    pitch = _rounded(count, WINDOW_LANES if count <= _CHANNELS else _CHANNELS)
+    pitch = round_up(count, WINDOW_LANES if count <= _CHANNELS else _CHANNELS)
     return WindowsSpec(rows, columns, found.channels, pitch)
-
-
-def _rounded(number: int, step: int) -> int:
-    return -(-number // step) * step
 
 
 def _threads(target: Layout) -> int:

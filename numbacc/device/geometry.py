@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ..base.dispatch import launcher_class
 from ..base.dtypes import info
-from ..base.layout import MAX_RANK, Merged, merge_dimensions
+from ..base.layout import MAX_RANK, Merged, merge_dimensions, round_up
 from ..kernels.specs import (
     MAX_THREADS,
     THREAD_BYTES,
@@ -330,18 +330,14 @@ def row_grid(items: int, rows: int, each: int, x: int | None = None) -> tuple[tu
         # No narrower than a warp where a row fills one, so that neighbours touch neighbouring memory.
         narrowest = min(32, 1 << (-(-items // each) - 1).bit_length())
         sizes = [n for k in range(MAX_THREADS.bit_length()) if (n := MAX_THREADS >> k) >= narrowest]
-        x = max(sizes, key=lambda size: (min(items / _round_up(items, size * each), 0.9), size))
+        x = max(sizes, key=lambda size: (min(items / round_up(items, size * each), 0.9), size))
     y = MAX_THREADS // x
-    return (_round_up(items, x * each) // (x * each), min(-(-rows // y), _MAX_GRID_Y)), (x, y)
+    return (round_up(items, x * each) // (x * each), min(-(-rows // y), _MAX_GRID_Y)), (x, y)
 
 
 def power_of_two(number: int) -> int:
     """The smallest power of two that is not less, and not less than 1."""
     return 1 << max(number - 1, 0).bit_length()
-
-
-def _round_up(number: int, multiple: int) -> int:
-    return -(-number // multiple) * multiple
 
 
 def _tiles(merged: Merged, transposed: tuple[int, ...], sizes: Sequence[int], alignments: Sequence[int]) -> Geometry:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base.layout import Layout, row_major_strides
+from ..base.layout import Layout, round_up, row_major_strides
 from ..libraries.curand import CHEAP, SequenceKind, rounds
 
 
@@ -102,11 +102,6 @@ def of_values(sequence: SequenceKind, function: str, arguments: tuple[float, ...
         in_turns=double,
         whole=sequence.row.quasi,
     )
-
-
-def round_up(number: int, multiple: int) -> int:
-    """The least multiple that is no smaller."""
-    return -(-number // multiple) * multiple
 
 
 def in_order(made: Layout) -> bool:

@@ -16,11 +16,11 @@ import numpy as np
 from ..base.codes import WRONG_ALIGNMENT
 from ..base.dispatch import launcher_class, runtime, simulated
 from ..base.dtypes import info
-from ..base.layout import Layout
+from ..base.layout import Layout, round_up
 from ..device.geometry import Given
 from ..kernels.draw_specs import DRAW_WORDS, DrawSpec, groups_of
 from ..kernels.specs import MAX_THREADS, LaunchOrder
-from .draw import Draw, in_order, round_up
+from .draw import Draw, in_order
 
 #: Values that go through scratch memory at a time, where the sequence can be had in pieces.
 PIECE = 1 << 24

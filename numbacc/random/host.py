@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..base.dtypes import DTypeInfo, info
-from ..base.layout import Layout
+from ..base.layout import Layout, round_up
 from ..libraries.curand import STARTING, installed
 from ..reference.random import FORMULAS, philox, uniforms, uniforms_for_doubles
-from .draw import Draw, in_order, round_up
+from .draw import Draw, in_order
 from .executables import generate
 
 #: Values that NumPy makes at a time, an even number: what it works on stays in the cache.
