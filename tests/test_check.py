@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from contextlib import nullcontext
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,12 +19,13 @@ from numbacc import check
 from numbacc.__main__ import main
 from numbacc.base.bands import Band
 from numbacc.base.dispatch import has_gpu, simulated
-from numbacc.check import attention_worker, names, summary
+from numbacc.check import attention_worker, names, summary, worker
 from numbacc.check.attention_cases import cases as attention_cases
 from numbacc.check.attention_oracle import judge as judge_attention
-from numbacc.check.cases import LIES, cases, exact, spoilt
-from numbacc.check.worker import _ours, judge, prepare, request_of
+from numbacc.check.cases import DTYPES, LIES, cases, exact, huge, spoilt
+from numbacc.check.worker import _ours, judge, judge_nan, prepare, request_of
 from numbacc.conv.lowering import Way, lower, ways
+from numbacc.conv.plans import ConvPlan
 from numbacc.libraries.cudnn_rules import nan_lost
 from numbacc.libraries.cudnn_search import algorithms
 from numbacc.reference import attention as reference
@@ -32,14 +34,14 @@ pytestmark = skip_if(simulated(), "not simulated")
 CASES, ATTENTION = list(cases()), list(attention_cases())
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "checks"
 PLAIN = Way(False, False)
-EXACT, SPOILT = list(exact()), list(spoilt())
+EXACT, SPOILT, HUGE = list(exact()), list(spoilt()), list(huge())
 
 
 def test_cases_have_names_of_their_own():
     assert len({case.name for case in CASES}) == len(CASES)
     assert names("conv") == [case.name for case in CASES]
     # A worker knows a case by its name, whatever is checked.
-    every = [*CASES, *EXACT, *SPOILT]
+    every = [*CASES, *EXACT, *SPOILT, *HUGE]
     assert len({case.name for case in every}) == len(every)
     only = names("conv", ["depthwise"])
     assert only and all("depthwise" in name for name in only) and len(only) < len(CASES)
@@ -70,7 +72,7 @@ def test_what_calls_run_is_checked_too():
     for out in ("int32", "float32"):
         for epilogue in ("", " bias", " relu"):
             assert ours(f"forward 2-d NHWC int8 {out}{epilogue}") == ["numbacc", "numbacc by floats"]
-    engines = [case for case in CASES if not case.has_engines]
+    engines = [case for case in CASES if not (case.has_engines or case.lies)]
     assert {case.dtype for case in engines} == {"float32_fft", "int8"} and len(engines) < 100
 
 
@@ -88,14 +90,71 @@ def test_a_rounded_result_is_right_and_a_wrong_one_is_not(case):
 
 
 @pytest.mark.parametrize("lies", LIES)
+@pytest.mark.parametrize("direction", ["forward", "backward_data", "backward_filter"])
 @pytest.mark.parametrize("named", ["NCHW", "NHWC"])
-def test_images_that_lie_with_gaps(named, lies):
-    """In the order that is said, with gaps that belong to nobody."""
-    (case,) = [case for case in CASES if case.name == f"forward 2-d {named} float16 {lies}"]
-    call = request_of(case).problem.call
-    dense = (call.a.size - 1) * 2
-    assert dense < call.a.high - call.a.low - 2 and (lies == "with odd gaps") == any(s % 16 for s in call.a.strides[:1])
-    assert (call.a.strides[0] == max(call.a.strides)) is (lies != "pixels first")
+def test_operands_that_lie_otherwise(named, direction, lies):
+    """As is said, in memory that belongs to nobody else, and never as an engine gets them."""
+    (case,) = [case for case in CASES if case.name == f"{direction} 2-d {named} float16 {lies}"]
+    call, how = request_of(case).problem.call, LIES[lies]
+    arrays, offsets = (call.a, call.b, call.out), worker._offsets(case, False)
+    kernels = {"forward": 1, "backward_data": 1, "backward_filter": 2}[direction]
+    for number, (array, offset) in enumerate(zip(arrays, offsets, strict=True)):
+        is_meant = how.which in ("all", "kernels" if number == kernels else "images")
+        assert offset == how.offset * is_meant
+        is_dense = array.high - array.low == array.size * 2
+        assert is_dense is not bool(how.gap and is_meant)
+        order = [named[k] for k in np.argsort([-step for step in array.strides])]
+        if not is_meant or not how.order:
+            assert order == list(named)
+        else:
+            ahead = how.order.replace("P", "HW")
+            assert order == [*ahead, *(axis for axis in named if axis not in ahead)]
+    is_own = how.order == ("NPC" if named == "NHWC" else "NC") and not how.offset
+    assert (ConvPlan(call)._key([2 * each for each in offsets]) == (True,) * 3) is not bool(how.offset)
+    found = lower(request_of(case).problem, PLAIN, [not each for each in offsets])
+    assert bool(found.copies) is not is_own
+
+
+def test_every_direction_and_dtype_is_checked_wherever_operands_lie():
+    kinds = {(case.direction, case.dtype, case.lies) for case in CASES if case.lies}
+    dtypes = [dtype for dtype in DTYPES if dtype != "float32_fft"]
+    every = product(("forward", "backward_data", "backward_filter"), dtypes, LIES)
+    assert kinds == {kind for kind in every if kind[:2] == ("forward", "int8") or kind[1] != "int8"}
+
+
+def test_an_overflow_that_is_no_infinity_is_wrong():
+    """Nor is NaN one; what is about as large as the largest number may be either."""
+    case = next(case for case in HUGE if case.direction == "forward")
+    arrays = prepare(case)
+    wanted = arrays.wanted[False]
+    assert (np.abs(wanted) > 66000).mean() > 0.2 and (np.abs(wanted) < 60000).mean() > 0.2
+    with np.errstate(over="ignore"):
+        found = wanted.astype(np.float16)
+    assert judge(arrays, found, PLAIN, frozenset())[0]
+    (beyond, *_), (within, *_) = (np.flatnonzero(each) for each in (np.abs(wanted) > 70000, np.abs(wanted) < 60000))
+    opposite = -np.sign(wanted.flat[beyond]) * np.inf
+    wrongs = [(beyond, wrong) for wrong in (0, np.nan, 65504, opposite)]
+    for place, wrong in (*wrongs, (within, np.inf)):
+        other = found.copy()
+        other.flat[place] = wrong
+        assert not judge(arrays, other, PLAIN, frozenset())[0]
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward_data", "backward_filter"])
+@pytest.mark.parametrize("named", ["NCHW", "NHWC"])
+def test_what_reaches_other_groups_is_told_from_what_does_not(named, direction):
+    (case,) = [case for case in SPOILT if case.name == f"{direction} nan 2-d groups of four {named} float16"]
+    arrays = prepare(case)
+    found = arrays.wanted[False].astype(np.float16)
+    assert judge_nan(arrays, found, PLAIN)[0] == "kept"
+    axis = 0 if direction == "backward_filter" else named.index("C")
+    found = np.moveaxis(found, axis, 0)
+    group = len(found) // 8
+    spoilt = int(np.flatnonzero(np.isnan(found).reshape(len(found), -1).any(1))[0]) // group
+    for where, finding in ((spoilt, "spread"), ((spoilt + 1) % 8, "leaked")):
+        other = found.copy()
+        other[where * group, np.isfinite(other[where * group])] = np.nan
+        assert judge_nan(arrays, np.moveaxis(other, 0, axis), PLAIN)[0] == finding
 
 
 def ways_of(case, rough=False):
@@ -113,6 +172,7 @@ GRAPHS = {
     "conv": (CASES, ways_of),
     "activations": (EXACT, ways_of),
     "nan": (SPOILT, ways_of),
+    "overflow": (HUGE, ways_of),
     "attention": (
         ATTENTION,
         lambda case: dict.fromkeys(("", attention_worker.NOT_CHOSEN), attention_worker.request_of(case).graphs()[0]),
@@ -123,6 +183,7 @@ UNTAKEN = {
     "conv": [],
     "activations": [],
     "nan": [],
+    "overflow": [],
     "attention": [
         "forward float8_e5m2 causal, two queries: not chosen 2",
         "forward float8_e5m2 causal, one key: not chosen 2",
@@ -132,10 +193,11 @@ UNTAKEN = {
 
 @pytest.mark.parametrize("subject", sorted({path.stem.rpartition("-")[2] for path in RESULTS.glob("*.json")}))
 def test_what_was_found_wrong_is_not_taken(subject):
-    """The committed findings and the table of wrong engines say the same."""
-    (committed,) = sorted(RESULTS.glob(f"*-{subject}.json"))[-1:]
-    found, (all_cases, graphs_of) = check.findings(committed), GRAPHS[subject]
-    assert set(found) == {case.name for case in all_cases}
+    """The newest committed findings of each case and the table of wrong engines say the same."""
+    found, (all_cases, graphs_of) = {}, GRAPHS[subject]
+    for path in sorted(RESULTS.glob(f"*-{subject}.json")):
+        found |= check.findings(path)
+    assert {case.name for case in all_cases} <= set(found)
     taken = []
     for case in (case for case in all_cases if case.name in found):
         graphs = graphs_of(case)
@@ -147,7 +209,7 @@ def test_what_was_found_wrong_is_not_taken(subject):
             is_engine = engine.isdigit()  # our own kernels have no number
             if is_engine and way not in graphs:
                 assert way in ways_of(case, rough=True)
-            elif finding.startswith("lost"):  # NaN: an engine is taken all the same, and its plan tells
+            elif finding.startswith(("lost", "leaked")):  # NaN: an engine is taken all the same, and its plan tells
                 assert not is_engine or nan_lost(graphs[way], int(engine)), (case.name, key)
             elif not (is_engine and int(engine) in known[way]):
                 taken.append(f"{case.name}: {key}")

@@ -6,7 +6,7 @@ import conv_oracle
 import numpy as np
 import pytest
 from conftest import memory_layouts, sentinel
-from conv_call import Call, small, taken
+from conv_call import Call, shape_of_gradient, small, taken
 from conv_oracle import ACTIVATIONS, DIRECTIONS, FLOATS, INT8, LAYOUTS, Case, Inputs, cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -285,6 +285,49 @@ def test_operands_and_results_that_lie(place, direction, lying, layout, dtype):
     names = ("x", "w", "dy")
     for named in ((names), (*names, "out"), ("out",), names[:1]):
         Call(place, case, dict.fromkeys(named, where)).check()
+
+
+def flat(place, shape, dtype, offset):
+    """(a view of this shape into a flat buffer, from so many elements on; the buffer, poisoned)."""
+    buffer = place.put(np.full(int(np.prod(shape)) + 32, np.nan).astype(dtype))
+    return buffer[offset : offset + int(np.prod(shape))].reshape(shape), buffer
+
+
+@pytest.mark.parametrize("offset", [0, 1, 3])
+@pytest.mark.parametrize("dtype", [SINGLE, DOUBLE, HALF, BFLOAT16], ids=str)
+@pytest.mark.parametrize("layout", ["NWC", "NCHW", "NHWC", "NDHWC"])
+@each_direction
+def test_views_of_flat_buffers(place, direction, layout, dtype, offset):
+    """Which start anywhere, as parameters and their gradients do; nothing beside the result is written."""
+    case = float_case(direction, layout, dtype, channels=4, filters=4)
+    given = conv_oracle.inputs(case)
+    views = []
+    for values in (given.first, given.second):
+        view, _ = flat(place, values.shape, dtype, offset)
+        view[...] = place.put(values)
+        views.append(view)
+    out, buffer = flat(place, case.result_shape, dtype, offset)
+    called = getattr(conv, direction)(*views, *shape_of_gradient(case), **case.geometry, out=out)
+    assert called is out
+    conv_oracle.assert_right(case, given, np.array(place.get(out)), in_any_order=place.name == "gpu")
+    around = np.ones(len(place.get(buffer)), bool)
+    around[offset : offset + int(np.prod(case.result_shape))] = False
+    assert np.isnan(place.get(buffer).astype(np.float32)[around]).all()
+
+
+@pytest.mark.parametrize("activation", ["silu", "elu", "gelu", "tanh", "sigmoid"])
+@pytest.mark.parametrize("channels", [12, 3])
+@pytest.mark.parametrize("layout", ["NCW", "NCHW", "NHWC", "NCDHW"])
+def test_depthwise_of_16_bits_is_rounded_once(place, layout, channels, activation):
+    """Whatever computes it: our kernels, on copies, or cuDNN in float32."""
+    for dtype, beta, biased in ((BFLOAT16, 0.5, False), (HALF, 0.0, True), (BFLOAT16, -0.5, True)):
+        case = float_case(
+            "forward", layout, dtype, groups=channels, channels=1, filters=1, alpha=0.25, beta=beta, biased=biased,
+            activation=activation, padding="same",
+        )  # fmt: skip
+        call = Call(place, case)
+        call.check()
+        assert "then a kernel" not in call.plan().info.algorithm
 
 
 @pytest.mark.parametrize("lying", LYING)

@@ -20,7 +20,7 @@ from numbacc.cudnn import _left
 from numbacc.libraries import cudnn_search
 from numbacc.libraries.choices import Algorithm
 from numbacc.libraries.cudnn_plans import Wants
-from numbacc.libraries.cudnn_rules import SHOWN, nan_lost, shortens_wrongly, shown
+from numbacc.libraries.cudnn_rules import nan_lost, shortens_wrongly
 
 pytestmark = skip_if(simulated(), "not simulated")
 
@@ -44,53 +44,35 @@ def graphs_by_way(case):
             yield "+".join(name for name, is_done in way._asdict().items() if is_done), found.graphs[0]
 
 
-# ---------------------------------------------------------------- images with gaps
-
-
-@pytest.mark.parametrize("device", ["A100", "H200", "B200"])
-def test_images_with_gaps_take_compiled_engines_only_where_the_check_has_shown_them_right(device):
-    """Each GPU has some of its own, which no check has run: a precompiled one is taken, or a copy."""
-    need_planning()
-    seen = 0
-    for case in [case for case in CASES if case.lies][::5]:
-        asked = request_of(case)
-        for way, graph in graphs_by_way(case):
-            few = shown(graph)
-            found = cudnn.supports(Request((graph,), asked.wants), device)
-            if few is None or not found.compiled:
-                continue
-            seen += 1
-            engine = engine_of(found)
-            told = FOUND[case.name].get(f"{way} {engine}".strip(), "")
-            assert engine in few and told.startswith("right"), (case.name, found)
-        assert cudnn.supports(asked, device), case.name
-    assert seen  # some there are
-
-
-def test_engines_that_are_shown_are_right_in_all_that_was_checked():
-    where = {}
-    for case in CASES:
-        for way, graph in graphs_by_way(case):
-            for engine in shown(graph) or ():
-                told = FOUND[case.name].get(f"{way} {engine}".strip())
-                assert told is None or told.startswith("right"), (case.name, way, engine)
-                if told:
-                    dtype = graph.tensors[graph.nodes[0].tensors[0][1]].dtype
-                    where.setdefault((case.direction, bool(way), engine), set()).add(dtype)
-    assert where == {case[:3]: set(case[3]) for case in SHOWN}
+# ---------------------------------------------------------------- what is known
 
 
 def test_a_plan_from_disk_is_taken_only_if_it_is_still_trusted():
-    """Kept before that was known, as the number of its engine with whether it was compiled, and of which graph."""
-    (case,) = [case for case in CASES if case.name == "forward 2-d NHWC float16 with gaps"]
-    gaps, dense = next(graphs_by_way(case))[1], convolution("float16")
-    for engine, is_fine in ((80, True), (79, False), (41, False)):
-        for variant in (1, 3):
-            plan = Algorithm(b"", 0, "", (engine, variant))
-            assert cudnn_search.is_trusted(plan, gaps) is is_fine and cudnn_search.is_trusted(plan, dense)
-    for variant in (0, 2):
-        assert cudnn_search.is_trusted(Algorithm(b"", 0, "", (41, variant)), gaps)
-    assert not cudnn_search.is_trusted(Algorithm(b"", 0, "", (72, 1)), gaps)
+    """Kept before it was known that float16's overflow disappears, by its engine's number, compiled or not."""
+    for dtype, is_fine in (("float16", False), ("bfloat16", True)):
+        graph = convolution(dtype)
+        for variant in range(4):
+            assert cudnn_search.is_trusted(Algorithm(b"", 0, "", (47, variant)), graph) is is_fine
+            assert cudnn_search.is_trusted(Algorithm(b"", 0, "", (41, variant)), graph)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("direction", ["forward", "backward_data", "backward_filter"])
+def test_plans_tell_where_what_is_not_finite_reaches_other_groups(direction, layout):
+    """Of narrow groups nearly all engines for tensor cores; of 8 channels a group few; of one group none."""
+    engine = {"forward": 22, "backward_data": 22, "backward_filter": 1}[direction]
+    for channels, groups in ((32, 8), (32, 32), (64, 8), (64, 1)):
+        w = (channels, channels // groups, 3, 3)
+        x = (2, channels, 9, 9)
+        if layout == "NHWC":
+            x, w = ((shape[0], *shape[2:], shape[1]) for shape in (x, w))
+        asked = conv.request(x, w, dtype="float16", groups=groups, padding=1, layout=layout, direction=direction)
+        problem = asked.problem
+        graph = lower(problem, Way(False, False), (True,) * 3).graphs[0]
+        is_narrow = groups > 1 and channels // groups < 8 and direction != "backward_filter"
+        assert ("other groups" in nan_lost(graph, engine)) is is_narrow
+        others = {"forward": 72, "backward_data": 78, "backward_filter": 1}[direction]
+        assert ("other groups" in nan_lost(graph, others)) is (groups > 1 and direction != "backward_filter")
 
 
 # ---------------------------------------------------------------- transforms

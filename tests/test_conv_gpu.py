@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import conv_oracle
 import numpy as np
 import pytest
@@ -272,3 +274,112 @@ def test_more_than_2_to_the_31_elements(direction):
     conv_oracle.assert_right(
         case, given, found if isinstance(found, np.ndarray) else PLACE.get(found), in_any_order=True
     )
+
+
+# ---------------------------------------------------------------- what was reported
+
+
+def moved(values, offset=0, order=None):
+    """An array on the GPU that starts so many elements into a buffer, its axes in an order in memory."""
+    order = tuple(range(values.ndim)) if order is None else order
+    buffer = numbacc.empty(values.size + 8, values.dtype)
+    view = buffer[offset : offset + values.size].reshape([values.shape[k] for k in order])
+    view = view.transpose(tuple(int(k) for k in np.argsort(order)))
+    view[...] = values
+    return view
+
+
+@pytest.mark.parametrize(
+    "case, options, offsets",
+    [
+        (
+            large("backward_filter", batch=16, channels=48, filters=32, lengths=(43, 30), taps=(5, 2), dilation=(1, 2),
+                  padding=((5, 8), (5, 2))),
+            {"deterministic": True}, (1, 1, 0),
+        ),
+        (
+            large("backward_filter", "NDHWC", batch=1, channels=16, filters=16, lengths=(31, 13, 22), taps=(3, 3, 3),
+                  stride=2, padding=1),
+            {}, (0, 0, 1),
+        ),
+        (
+            large("backward_filter", "NWC", batch=8, channels=4, filters=8, lengths=(235,), taps=(4,), dilation=3,
+                  padding=((6, 8),)),
+            {"tune": True}, (0, 0, 1),
+        ),
+        (
+            large("backward_filter", "NCW", batch=8, channels=80, filters=512, lengths=(3155,), taps=(25,),
+                  padding=((0, 12),), alpha=-1.25),
+            {"deterministic": True}, (0, 0, 1),
+        ),
+    ],
+    ids=["NHWC", "NDHWC", "NWC", "NCW"],
+)  # fmt: skip
+def test_gradients_of_kernels_of_misaligned_arrays(case, options, offsets):
+    """cuDNN ended the context: status 716, misaligned address."""
+    given = conv_oracle.inputs(case)
+    x, dy = (moved(each, offset) for each, offset in zip((given.first, given.second), offsets, strict=False))
+    out = moved(np.full(case.result_shape, np.nan, case.dtype), offsets[2])
+    found = conv.backward_filter(x, dy, case.result_shape, **case.geometry, alpha=case.alpha, out=out, **options)
+    conv_oracle.assert_right(case, given, PLACE.get(found), in_any_order=True)
+
+
+def test_gradients_of_kernels_into_a_permuted_result():
+    """Engine 0 wrote 646 of 680 results wrongly."""
+    case = large(
+        "backward_filter", dtype=HALF, batch=8, channels=8, filters=17, lengths=(47, 60), taps=(5, 1), stride=3,
+        dilation=2, padding=((11, 4), (1, 2)),
+    )  # fmt: skip
+    given = conv_oracle.inputs(case)
+    images = []
+    for values, pitch in ((given.first, 9), (given.second, 17)):
+        wide = numbacc.empty((*values.shape[:-1], pitch), HALF)[..., : values.shape[-1]]
+        wide[...] = values
+        images.append(wide)
+    out = moved(np.full(case.result_shape, np.nan, HALF), order=(0, 3, 2, 1))
+    found = conv.backward_filter(*images, case.result_shape, **case.geometry, out=out)
+    conv_oracle.assert_right(case, given, PLACE.get(found), in_any_order=True)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        large("forward", "NCHW", HALF, batch=16, channels=6, filters=16, lengths=(16, 7), taps=(4, 4), stride=(1, 3),
+              padding=((3, 4), (1, 4))),
+        large("forward", "NHWC", HALF, channels=3, filters=12, lengths=(29, 36), dilation=(3, 1), padding=(3, 1)),
+        large("forward", "NHWC", HALF, channels=64, filters=64),
+        large("backward_data", "NCHW", HALF, channels=3, filters=64),
+        large("backward_filter", "NHWC", HALF, channels=3, taps=(7, 7), lengths=(21, 22), stride=2, padding=3),
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("biased", [False, True])
+def test_sums_beyond_float16_are_infinities(case, biased):
+    if biased and case.direction != "forward":
+        return
+    case = case._replace(biased=biased)
+    given = conv_oracle.inputs(case)
+    scale = HALF.type(np.sqrt(65504 / np.sqrt(case.terms)))
+    given = given._replace(first=given.first * scale, second=given.second * scale)
+    wanted = conv_oracle.evaluate(case, given, np.float64).value
+    found = PLACE.get(Call(PLACE, case, given=given).run())
+    beyond, within = np.abs(wanted) > 66000, np.abs(wanted) < 65000
+    assert 0.05 < beyond.mean() < 0.95
+    np.testing.assert_array_equal(found[beyond], np.copysign(np.inf, wanted[beyond]))
+    assert np.isfinite(found[within]).all()
+
+
+@each_direction
+@pytest.mark.parametrize("channels", [4, 8])
+def test_what_reaches_other_groups_is_told(direction, channels):
+    """Either no group sees another's NaN, or the plan says so."""
+    for layout, dtype in product(("NCHW", "NHWC"), (SINGLE, HALF, BFLOAT16)):
+        case = large(direction, layout, dtype, groups=8, channels=channels, filters=channels)
+        given = conv_oracle.inputs(case)
+        axis = layout.index("C")
+        moved_axis = np.moveaxis(given.first, axis, 0)
+        moved_axis[0] = np.nan
+        call = Call(PLACE, case, given=given)
+        found = PLACE.get(call.run()).astype(np.float32)
+        others = np.moveaxis(found, 0 if direction == "backward_filter" else axis, 0)[channels:]
+        assert np.isfinite(others).all() or "other groups" in call.plan().info.algorithm, (layout, dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from itertools import permutations
+from itertools import permutations, product
 
 import ptx
 import pytest
@@ -15,10 +15,9 @@ from numbacc.base import dtypes
 from numbacc.base.dispatch import launching_by, simulated
 from numbacc.base.layout import layout, row_major_strides
 from numbacc.compiling import Noted
-from numbacc.conv.lowering import Way, lower, ways, widened
+from numbacc.conv.lowering import Way, forms, lower, prefers_rearranged, ways, widened
 from numbacc.conv.plans import ConvPlan
 from numbacc.conv.problem import Call, plain, resolve
-from numbacc.libraries.cudnn_search import algorithms
 
 each_direction = pytest.mark.parametrize("direction", DIRECTIONS)
 NOTHING = Way(False, False)
@@ -102,25 +101,14 @@ def test_one_dimension_is_lifted_in_two_ways(named):
     assert one.memory == other.memory
 
 
-@pytest.mark.parametrize(("direction", "kernels"), [("forward", 1), ("backward_data", 1), ("backward_filter", 2)])
-def test_images_keep_their_strides_and_kernels_are_made_dense(direction, kernels):
-    """Rows that are further apart than they are long."""
-    found = lowered(call_of(direction, steps=(2, 2, 2, 1)))
-    assert [number for number, _ in found.copies] == [kernels]
-    assert (2 * 16 * 120, 2 * 120, 2 * 12, 1) in [tensor.strides for tensor in found.graphs[0].tensors]
-    assert (2 * 32 * 64, 2 * 64, 2 * 8, 1) in [tensor.strides for tensor in found.graphs[0].tensors]
-
-
+@each_direction
 @pytest.mark.parametrize("named", ["NCHW", "NHWC"])
-@pytest.mark.parametrize("order", list(permutations(range(4))), ids=str)
-def test_kernels_lie_as_one_of_the_layouts_has_them(named, order):
-    """cuDNN knows two orders of kernels; of one channel it has taken others for one of them."""
-    call = call_of("forward", named)
-    shape = [call.b.shape[k] for k in order]
-    strides = dict(zip(order, row_major_strides(shape, 4), strict=True))
-    call = call._replace(b=layout(call.b.shape, tuple(strides[k] for k in range(4)), call.b.dtype, 0))
-    other = (0, 3, 1, 2) if named == "NHWC" else (0, 2, 3, 1)
-    assert [number for number, _ in lowered(call).copies] == ([] if order in ((0, 1, 2, 3), other) else [1])
+def test_what_has_gaps_is_copied(named, direction):
+    """Rows that are further apart than they are long: engines have been checked with packed arrays alone."""
+    found = lowered(call_of(direction, named, steps=(2, 2, 2, 1)))
+    assert [number for number, _ in found.copies] == [0, 1, 2]
+    plain = lowered(call_of(direction, named))
+    assert not plain.copies and found.graphs == plain.graphs
 
 
 def lying_in(order, shape):
@@ -131,17 +119,33 @@ def lying_in(order, shape):
 
 @each_direction
 @pytest.mark.parametrize("named", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("number", range(3))
 @pytest.mark.parametrize("order", list(permutations(range(4))), ids=str)
-def test_images_lie_as_one_of_the_layouts_has_them(named, direction, order):
-    """In another order, with gaps, some engines write between their elements."""
-    call, images = call_of(direction, named), {"forward": (0, 2), "backward_data": (0, 2), "backward_filter": (0, 1)}
-    whole = [call.a, call.b, call.out]
-    for number in images[direction]:
-        whole[number] = lying_in(order, whole[number].shape)
-    call = call._replace(**dict(zip(("a", "b", "out"), whole, strict=True)))
+def test_an_array_in_another_order_is_copied(named, direction, number, order):
+    """Whichever it is: all operands have their channels in one place in memory."""
+    call = call_of(direction, named)
+    names = ("a", "b", "out")
+    call = call._replace(**{names[number]: lying_in(order, getattr(call, names[number]).shape)})
+    found = lowered(call)
+    assert [k for k, _ in found.copies] == ([] if order == (0, 1, 2, 3) else [number])
+    assert found.graphs == lowered(call_of(direction, named)).graphs
+
+
+@each_direction
+@pytest.mark.parametrize("named", ["NCHW", "NHWC"])
+def test_channels_are_where_fewer_bytes_are_copied(named, direction):
+    """Memory in NHWC given as NCHW, or the other way round, as torch's channels_last tensors are."""
+    call, names = call_of(direction, named), ("a", "b", "out")
     other = (0, 3, 1, 2) if named == "NHWC" else (0, 2, 3, 1)
-    is_taken = order in ((0, 1, 2, 3), other)
-    assert [number for number, _ in lowered(call).copies] == ([] if is_taken else list(images[direction]))
+    images = {"forward": (0, 2), "backward_data": (0, 2), "backward_filter": (0, 1)}[direction]
+    (kernels,) = {0, 1, 2} - {*images}
+    for moved, copied in (((0, 1, 2), []), (images, [kernels])):
+        each = call._replace(**{names[k]: lying_in(other, getattr(call, names[k]).shape) for k in moved})
+        problem = resolve(each)
+        assert prefers_rearranged(problem, (True,) * 3) and not prefers_rearranged(resolve(call), (True,) * 3)
+        first = next(forms(problem, (True,) * 3))
+        assert first.rearranged == ("channels first" if named == "NHWC" else "channels last")
+        assert [number for number, _ in first.copies] == copied
 
 
 @each_direction
@@ -157,27 +161,6 @@ def test_arrays_of_one_channel_that_lie_as_no_layout_has_it_are_copied(named, di
         lying = [lying_in(order, shape) for shape in shapes]
         call = plain._replace(**dict(zip(("a", "b", "out"), lying, strict=True)))
         assert [number for number, _ in lowered(call).copies] == wanted
-
-
-def test_engines_that_are_compiled_are_not_for_images_with_gaps():
-    """They write into gaps; others are left."""
-    for steps, is_wrong in (((1, 1, 1, 1), False), ((2, 2, 2, 1), True)):
-        call = call_of("forward", "NHWC", steps=steps, activation="gelu", beta=1.0)
-        fused, bare = (lowered(call, way).graphs[0] for way in (Way(False, True), NOTHING))
-        for graph, engines in ((fused, {4, 7, 52, 53}), (bare, {71, 72})):
-            assert (engines <= algorithms.wrong(graph, 91900)) is is_wrong
-        for direction, engine in (("backward_data", 78), ("backward_filter", 70)):
-            (graph,) = lowered(call_of(direction, "NHWC", steps=steps)).graphs
-            assert (engine in algorithms.wrong(graph, 91900)) is is_wrong
-
-
-def test_images_without_the_gap_behind_the_last_element_are_copied():
-    """Every other element of rows of an odd length, which cuDNN 9.19 takes for rows that overlap."""
-    call = call_of("forward")
-    for row, copied in ((23, [0]), (24, [])):
-        strides = tuple(4 * step for step in (16 * 10 * row, 10 * row, row, 2))
-        one = call._replace(a=layout(call.a.shape, strides, call.a.dtype, 0))
-        assert [number for number, _ in lowered(one).copies] == copied
 
 
 @pytest.mark.parametrize("steps", [(1, 1, 1, -1), (0, 1, 1, 1), (1, -1, 1, 1)], ids=str)
@@ -197,19 +180,20 @@ def test_a_bias_with_gaps_is_copied():
         assert bias.strides[1] == 1
 
 
-def test_what_starts_anywhere():
-    """It is copied where engines are known to refuse it, and described as it is elsewhere."""
-    aligned = (True, False, True)
-    call = call_of("forward", dtype="float16")
-    found = lowered(call, aligned=aligned, copies_misaligned=False)
-    assert not found.copies
-    assert [found.graphs[0].tensors[k].alignment for k in found.graphs[0].memory] == [16, 2, 16]
-    found = lowered(call, aligned=aligned)
-    assert [number for number, _ in found.copies] == [1]
-    assert {found.graphs[0].tensors[k].alignment for k in found.graphs[0].memory} == {16}
-    call = call_of("forward", biased=True, activation="relu")
-    found = lowered(call, Way(True, True), (True, True, False, True), copies_misaligned=False)
-    assert [number for number, _ in found.copies] == [2]
+@each_direction
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_what_starts_anywhere_is_copied(direction, dtype):
+    """float32 gradients of kernels of arrays at multiples of 4 bytes ended the CUDA context."""
+    call = call_of(direction, dtype=dtype)
+    for aligned in product((False, True), repeat=3):
+        found = lowered(call, aligned=aligned)
+        assert [number for number, _ in found.copies] == [k for k in range(3) if not aligned[k]]
+        assert {found.graphs[0].tensors[k].alignment for k in found.graphs[0].memory} == {16}
+        told = " and ".join(resolve(call).names[k] for k in range(3) if not aligned[k])
+        assert found.told(resolve(call).names) == (f"copies {told}" if told else "")
+    if direction == "forward":
+        found = lowered(call_of(direction, biased=True, activation="relu"), Way(True, True), (True, True, False, True))
+        assert [number for number, _ in found.copies] == [2]
 
 
 # ---------------------------------------------------------------- channels elsewhere

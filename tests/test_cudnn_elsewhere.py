@@ -81,8 +81,8 @@ def test_sums_of_int8_have_plans_everywhere(channels, dtype, layout, device):
 def test_all_kinds_of_convolutions_have_plans(device):
     """Those whose engines `numbacc check conv` runs, as `numbacc.conv` asks for them: the same on each GPU."""
     part = [case for case in cases() if case.has_engines][::11]
-    kinds = {(case.direction, case.dtype, case.options["layout"].endswith("C"), bool(case.lies)) for case in part}
-    assert len(kinds) > 50 and {case.epilogue for case in part} >= {"", "bias", "relu", "gelu", "tanh", "elu"}
+    kinds = {(case.direction, case.dtype, case.options["layout"].endswith("C")) for case in part}
+    assert len(kinds) > 25 and {case.epilogue for case in part} >= {"", "bias", "relu", "gelu", "tanh", "elu"}
     part = [case for case in part if not (device == "T4" and case.dtype == "bfloat16")]
     assert {case.direction for case in part} == set(DIRECTIONS) and len({case.dtype for case in part}) > 4
     without = [case.name for case in part if not cudnn.supports(request_of(case), device)]

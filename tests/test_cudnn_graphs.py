@@ -118,7 +118,7 @@ def test_rules_know_their_graphs():
     assert wrong(convolution("int8", out="float32", last=False)) == {71, 72}
     assert wrong(convolution("int8", out="float32")) == set() and wrong(CASES["int8 to int32"]) == {0, 28}
     everywhere = {
-        ("forward", "float16"): set(), ("forward", "bfloat16"): set(),
+        ("forward", "float16"): {47}, ("forward", "bfloat16"): set(),
         ("backward_data", "float16"): {2}, ("backward_data", "bfloat16"): set(),
         ("backward_filter", "float16"): {61}, ("backward_filter", "bfloat16"): {47},
     }  # fmt: skip
@@ -126,7 +126,9 @@ def test_rules_know_their_graphs():
     for (direction, dtype), engines in everywhere.items():
         assert wrong(convolution(dtype, direction)) == engines
         assert wrong(convolution(dtype, direction, last=False)) == {*engines, rows[direction]}
-    assert wrong(CASES["bias-float16"]) == {26, 29, 33} and wrong(CASES["bias-float32"]) == set()
+    # Channels that do not fill 16 bytes.
+    assert wrong(convolution("float16", "backward_filter", channels=12)) == {47, 61}
+    assert wrong(CASES["bias-float16"]) == {26, 29, 32, 33} and wrong(CASES["bias-float32"]) == set()
 
 
 @pytest.mark.parametrize("version, bad", [(90700, False), (90800, True), (91002, True), (91100, False)])

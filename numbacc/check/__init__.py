@@ -1,7 +1,7 @@
 """`python -m numbacc check conv`, or `attention`: every engine of cuDNN's against the reference, on a GPU.
 
-Of convolutions there are two further checks: `activations` of how exact they are behind exact sums, and `nan` of
-whether engines keep NaN, which says nothing of their numbers.
+There are three further checks of convolutions: `activations` measures their errors after exact sums, `nan` looks
+whether engines keep NaN and do not carry it to other groups, `overflow` whether sums beyond float16 become infinities.
 
 An engine that gives wrong numbers, or ends the process, is found here and goes into `libraries.cudnn_rules`. The work
 is done in processes of their own, each of which is started again where an engine ends it. Without a GPU `attention` is
@@ -35,6 +35,7 @@ _SUBJECTS: dict[str, tuple[str, Callable[[], Iterator[Any]]]] = {
     "conv": ("worker", convolutions.cases),
     "activations": ("worker", convolutions.exact),
     "nan": ("worker", convolutions.spoilt),
+    "overflow": ("worker", convolutions.huge),
     "attention": ("attention_worker", attention_cases.cases),
 }
 #: Those that are planned where there is no GPU.
@@ -106,8 +107,14 @@ def names(subject: str, only: Sequence[str] = ("",), part: tuple[int, int] = (1,
 
 def _share(subject: str, every: Sequence[str], seconds: float, workers: int) -> tuple[list[dict[str, Any]], int]:
     """(what the workers found, in the order of the cases, how many of these were done)."""
-    deadline, module = time.monotonic() + seconds, _SUBJECTS[subject][0]
-    shares = [list(share) for share in (every[start::workers] for start in range(workers)) if share]
+    deadline, (module, cases) = time.monotonic() + seconds, _SUBJECTS[subject]
+    # Operands that lie otherwise may end the context: each way to lie has a process of its own, for each kind.
+    apart = {case.name: (case.lies, case.direction, case.dtype) for case in cases() if getattr(case, "lies", "")}
+    kinds: dict[Any, list[str]] = {}
+    for name in (name for name in every if name in apart):
+        kinds.setdefault(apart[name], []).append(name)
+    rest = [name for name in every if name not in apart]
+    shares = [share for share in (*(rest[start::workers] for start in range(workers)), *kinds.values()) if share]
     with ThreadPoolExecutor(workers) as pool:
         found = [each for some in pool.map(lambda share: _collect(module, share, deadline), shares) for each in some]
     places = {name: place for place, name in enumerate(every)}
@@ -156,7 +163,19 @@ def _which(told: dict[str, Any]) -> tuple[Any, ...]:
 
 
 #: Findings from the best to the worst.
-_ORDER = ("planned", "no plan", "kept", "right", "refused", "failed", "spread", "lost", "wrong", "ended the process")
+_ORDER = (
+    "planned",
+    "no plan",
+    "kept",
+    "right",
+    "refused",
+    "failed",
+    "spread",
+    "leaked",
+    "lost",
+    "wrong",
+    "ended the process",
+)
 
 
 def summary(found: Sequence[dict[str, Any]]) -> dict[str, dict[str, str]]:
@@ -186,7 +205,11 @@ def _rank(each: dict[str, Any]) -> tuple[int, float]:
 def _tell(found: Sequence[dict[str, Any]]) -> int:
     counts = Counter(each["finding"] for each in found)
     print(", ".join(f"{count} {name}" for name, count in sorted(counts.items())) or "nothing was run")
-    bad = [each for each in found if each["finding"] in ("no plan", "lost", "wrong", "ended the process", "failed")]
+    bad = [
+        each
+        for each in found
+        if each["finding"] in ("no plan", "leaked", "lost", "wrong", "ended the process", "failed")
+    ]
     for each in bad:
         known = " (known)" if each.get("known") else ""
         print(f"{each['finding']}{known}: {each['case']}: {each['engine']}: {each['detail']}")

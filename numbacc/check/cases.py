@@ -7,9 +7,38 @@ from itertools import product
 from typing import Any, NamedTuple
 
 DIRECTIONS = ("forward", "backward_data", "backward_filter")
-#: How images may lie: their axes from the outermost in memory, as the letters of a layout without the pixels' (`P` for
-#: all of them), and how many elements there are behind each row of the next axis. Channels last have no gap within.
-LIES = {"with gaps": ("", 8), "with odd gaps": ("", 3), "pixels first": ("PN", 8)}
+
+
+class Lies(NamedTuple):
+    """How operands may lie in memory, otherwise than packed in the layout's order.
+
+    Attributes:
+        order: axes from the outermost in memory, as the letters of a layout, with `P` for all of the pixels; axes that
+            are not named keep their order behind.
+        gap: how many elements there are behind each row of the next axis. Channels last have no gap within.
+        offset: how many elements behind a multiple of 16 bytes they start.
+        which: "images", "kernels" or "all" of the operands.
+    """
+
+    order: str = ""
+    gap: int = 0
+    offset: int = 0
+    which: str = "images"
+
+
+LIES = {
+    "with gaps": Lies(gap=8),
+    "with odd gaps": Lies(gap=3),
+    "pixels first": Lies("PN", 8),
+    "misaligned": Lies(offset=1, which="all"),
+    "misaligned with odd gaps": Lies(gap=3, offset=3),
+    "channels first": Lies("NC"),
+    "channels last": Lies("NPC"),
+    "kernels channels first": Lies("NC", which="kernels"),
+    "kernels channels last": Lies("NPC", which="kernels"),
+    "kernels pixels first": Lies("PN", which="kernels"),
+    "all pixels first, misaligned": Lies("PCN", offset=1, which="all"),
+}
 DTYPES = ("float32", "tf32", "float32_fft", "float16", "bfloat16", "float64", "int8")
 
 
@@ -23,10 +52,11 @@ class Case(NamedTuple):
         options: of `numbacc.conv`.
         epilogue: of forward: "", "bias" or an activation behind a bias.
         out: dtype of the result of int8.
-        lies: how images lie in memory, a key of LIES; without gaps where it is "".
+        lies: how operands lie in memory, a key of LIES; packed in the layout's order where it is "".
         alone: whether the activation has no bias before it.
         values: of operands: "short" where every sum is exact in any float, so that what follows alone has errors; "nan"
-            where an image has a NaN and, if it stays what it is, an infinity; "" where they are any.
+            where an image has a NaN and, if it stays what it is, an infinity; "huge" where about half of the results
+            are beyond the range of float16; "" where they are any.
     """
 
     name: str
@@ -44,7 +74,7 @@ class Case(NamedTuple):
     @property
     def has_engines(self) -> bool:
         """Whether cuDNN's engines for it are not those of another case, with or without our kernels around."""
-        return self.dtype != "float32_fft" and not (self.dtype == "int8" and self.epilogue)
+        return self.dtype != "float32_fft" and not self.lies and not (self.dtype == "int8" and self.epilogue)
 
 
 #: name -> (x, w, options). Channels are multiples of 8 unless that is the point.
@@ -59,6 +89,9 @@ _SHAPES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "2-d 3 channels": ((2, 3, 21, 22), (16, 3, 7, 7), {"padding": 3, "stride": 2}),
     "2-d 7 channels": ((2, 7, 12, 11), (5, 7, 3, 3), {"padding": 1}),
     "2-d groups": ((2, 32, 12, 11), (48, 8, 3, 3), {"padding": 1, "groups": 4}),
+    "2-d groups of four": ((2, 32, 11, 12), (32, 4, 3, 3), {"padding": 1, "groups": 8}),
+    "2-d 8 channels": ((2, 8, 16, 17), (16, 8, 4, 4), {"padding": ((3, 4), (1, 4)), "stride": (1, 3)}),
+    "3-d 3 channels": ((2, 3, 7, 8, 9), (16, 3, 3, 3, 3), {"padding": 1}),
     "2-d depthwise": ((2, 32, 14, 13), (32, 1, 3, 3), {"padding": 1, "groups": 32}),
     "2-d flip": ((2, 16, 12, 11), (16, 16, 3, 2), {"flip": True}),
     "3-d": ((2, 16, 6, 7, 8), (16, 16, 3, 3, 3), {"padding": 1}),
@@ -88,6 +121,7 @@ _SHAPES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "2-d tiles": ((16, 64, 60, 57), (64, 64, 3, 3), {"padding": 1}),
 }
 _EPILOGUES = ("bias", "relu", "gelu", "silu", "tanh", "elu")
+_FOLLOWED_DTYPES = ("float32", "float16", "bfloat16")
 #: Shapes with an epilogue; float64 has none in cuDNN.
 _FOLLOWED = ("2-d", "2-d groups", "2-d depthwise", "2-d added", "3-d")
 #: Of int8, where all that follows is ours: in int32 no more than a bias and ReLU.
@@ -97,9 +131,11 @@ _EPILOGUES_WHOLE = {"int32": ("bias", "relu"), "float32": _EPILOGUES}
 #: channels, and of the dtypes that this is for alone.
 _TRANSFORMED = ("2-d", "2-d groups", "2-d uneven padding", "2-d flip", "2-d tiles")
 _TILES, _OF_TILES = "2-d tiles", ("float32", "float32_fft")
-#: Shapes that are tried however images lie, of these dtypes; and what follows them there, "alone" without a bias.
-_LYING, _LYING_DTYPES = ("2-d", "2-d added", "3-d"), ("float32", "tf32", "float16", "bfloat16", "float64")
-_LYING_EPILOGUES = ("bias", "relu", "gelu", "relu alone", "gelu alone", "tanh alone", "elu alone")
+#: Shapes, with whether channels are last, that are tried however operands lie; and what follows the first two there.
+_LYING = (("2-d", False), ("2-d", True), ("2-d added", True), ("2-d depthwise", True), ("3-d uneven padding", False))
+_LYING_EPILOGUES = ("bias", "relu", "gelu", "relu alone", "gelu alone")
+#: Of operands as the layout has them, shapes of which activations are tried without a bias; and these.
+_ALONE, _ALONE_EPILOGUES = ("2-d", "2-d added", "3-d"), ("relu", "gelu", "tanh", "elu")
 
 
 def cases() -> Iterator[Case]:
@@ -109,21 +145,23 @@ def cases() -> Iterator[Case]:
 
 
 def _lying() -> Iterator[Case]:
-    """Of images that have gaps, or lie in another order of axes; and activations without a bias wherever these lie."""
-    for shape, lies, last, dtype in product(_LYING, ("", *LIES), (False, True), _LYING_DTYPES):
+    """Of operands that lie in memory as no engine gets them, which a call copies; and activations without a bias."""
+    for shape, last, dtype, epilogue in product(_ALONE, (False, True), _FOLLOWED_DTYPES, _ALONE_EPILOGUES):
         x, w, options = _SHAPES[shape]
-        if shape == "3-d" and lies == "with odd gaps":
+        whole = {**options, "layout": _layout(len(x), last)}
+        name = f"forward {shape} {whole['layout']} {dtype} {epilogue} alone"
+        yield Case(name, "forward", dtype, x, w, whole, epilogue, alone=True)
+    for (shape, last), lies, dtype in product(_LYING, LIES, DTYPES):
+        x, w, options = _SHAPES[shape]
+        if dtype == "float32_fft" or (dtype == "int8" and "beta" in options):
             continue
-        layout = _layout(len(x), last)
-        whole = {**options, "layout": layout}
-        end = f"{layout} {dtype} {lies}".strip()
-        for direction in DIRECTIONS if lies else ():
-            yield Case(f"{direction} {shape} {end}", direction, dtype, x, w, whole, lies=lies)
-        for told in _LYING_EPILOGUES if dtype in ("float32", "float16", "bfloat16") else ():
+        whole = {**options, "layout": _layout(len(x), last)}
+        end = f"{shape} {whole['layout']} {dtype} {lies}"
+        for direction in DIRECTIONS if dtype != "int8" else ("forward",):
+            yield Case(f"{direction} {end}", direction, dtype, x, w, whole, lies=lies)
+        for told in _LYING_EPILOGUES if dtype in _FOLLOWED_DTYPES and shape == "2-d" else ():
             epilogue, _, alone = told.partition(" ")
-            if lies or alone:
-                name = f"forward {shape} {end} {told}"
-                yield Case(name, "forward", dtype, x, w, whole, epilogue, lies=lies, alone=bool(alone))
+            yield Case(f"forward {end} {told}", "forward", dtype, x, w, whole, epilogue, lies=lies, alone=bool(alone))
 
 
 def _layout(rank: int, last: bool) -> str:
@@ -146,7 +184,7 @@ def _dense() -> Iterator[Case]:
                 for out in ("int32", "float32") if dtype == "int8" else ("",):
                     name = f"{direction} {shape} {layout} {dtype} {out}".strip()
                     yield Case(name, direction, dtype, x, w, whole, out=out)
-            if dtype in ("float32", "float16", "bfloat16") and shape in _FOLLOWED:
+            if dtype in _FOLLOWED_DTYPES and shape in _FOLLOWED:
                 for epilogue in _EPILOGUES:
                     name = f"forward {shape} {layout} {dtype} {epilogue}"
                     yield Case(name, "forward", dtype, x, w, whole, epilogue)
@@ -161,7 +199,21 @@ def _dense() -> Iterator[Case]:
 _EVERY = ("relu", "leaky_relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "elu")
 _FUSED_DTYPES = ("float32", "tf32", "float16", "bfloat16")
 #: Shapes of which NaN is looked for.
-_SPOILT = ("2-d", "2-d 1x1", "2-d strided", "2-d groups", "3-d")
+_SPOILT = (
+    "2-d",
+    "2-d 1x1",
+    "2-d strided",
+    "2-d groups",
+    "2-d groups of four",
+    "3-d",
+    "3-d groups",
+    "1-d groups of one",
+)
+#: Shapes of which overflow is looked for.
+_HUGE = (
+    *("1-d", "1-d depthwise", "2-d", "2-d 1x1", "2-d strided", "2-d 3 channels", "2-d 7 channels", "2-d 8 channels"),
+    *("2-d groups", "2-d groups of four", "2-d depthwise", "3-d", "3-d 3 channels"),
+)
 
 
 def exact() -> Iterator[Case]:
@@ -185,3 +237,23 @@ def spoilt() -> Iterator[Case]:
             if not (alone and epilogue == "bias"):
                 name = f"forward nan {end} {epilogue}{' alone' * alone}"
                 yield Case(name, "forward", dtype, x, w, whole, epilogue, alone=alone, values="nan")
+
+
+def huge() -> Iterator[Case]:
+    """Of float16 whose sums are beyond its range: whether they become infinities, as loss scaling needs them."""
+    for shape, last in product(_HUGE, (False, True)):
+        x, w, options = _SHAPES[shape]
+        layout = _layout(len(x), last)
+        for direction in DIRECTIONS:
+            yield Case(
+                f"{direction} huge {shape} {layout} float16",
+                direction,
+                "float16",
+                x,
+                w,
+                {**options, "layout": layout},
+                values="huge",
+            )
+        for epilogue in ("bias", "relu", "silu"):
+            name = f"forward huge {shape} {layout} float16 {epilogue}"
+            yield Case(name, "forward", "float16", x, w, {**options, "layout": layout}, epilogue, values="huge")

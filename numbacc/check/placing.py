@@ -10,7 +10,7 @@ import numpy as np
 import numbacc
 
 from ..base.layout import Layout, layout
-from .cases import LIES
+from .cases import Lies
 
 #: Elements before and behind an array that must stay as they are: of 16 bits a multiple of 16 bytes.
 _MARGIN = 64
@@ -21,42 +21,47 @@ def poison(shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
     return np.full(shape, -77777 if dtype.kind == "i" else np.nan).astype(dtype)
 
 
-def lying(array: Layout, named: str, how: str) -> Layout:
-    """The layout of an image that lies in memory as `LIES` says.
+def lying(array: Layout, named: str, lies: Lies) -> Layout:
+    """The layout of an image or kernels that lie in memory so.
 
     Args:
-        array: the image.
+        array: the image, or the kernels, whose K stands where `named` has N.
         named: its axes, as `numbacc.conv` names layouts.
-        how: a key of `LIES`.
+        lies: how it lies.
     """
-    first, gap = LIES[how]
     pixels = [k for k, letter in enumerate(named) if letter not in "NC"]
-    order = list(range(array.ndim))
-    if first:
-        # Axes that are not named keep their order behind.
-        ahead = [k for letter in first for k in (pixels if letter == "P" else [named.index(letter)])]
-        order = [*ahead, *(k for k in order if k not in ahead)]
+    # Axes that are not named keep their order behind.
+    ahead = [k for letter in lies.order for k in (pixels if letter == "P" else [named.index(letter)])]
+    order = [*ahead, *(k for k in range(array.ndim) if k not in ahead)]
     strides, reach = [0] * array.ndim, 1
     for place, k in enumerate(reversed(order)):
         strides[k] = reach * array.itemsize
         # Elements next to each other stay so.
-        reach = array.shape[k] * reach + gap * (place > 0 or named.endswith("C"))
+        reach = array.shape[k] * reach + lies.gap * (place > 0 or named.endswith("C"))
     return layout(array.shape, tuple(strides), array.dtype, array.device)
 
 
 class Placed:
-    """Values on the GPU, laid out as is said, poison around and between them."""
+    """Values on the GPU, laid out as is said, poison around and between them.
 
-    def __init__(self, values: Any, array: Layout):
+    Args:
+        offset: how many elements behind a multiple of 16 bytes they start.
+    """
+
+    def __init__(self, values: Any, array: Layout, offset: int = 0):
         steps = [step // array.itemsize for step in array.strides]
-        self._at = _MARGIN + sum(
-            (np.arange(n).reshape(-1, *(1,) * (array.ndim - 1 - k)) * step)
-            for k, (n, step) in enumerate(zip(array.shape, steps, strict=True))
+        self._at = (
+            _MARGIN
+            + offset
+            + sum(
+                (np.arange(n).reshape(-1, *(1,) * (array.ndim - 1 - k)) * step)
+                for k, (n, step) in enumerate(zip(array.shape, steps, strict=True))
+            )
         )
-        self._before = poison((2 * _MARGIN + (array.high - array.low) // array.itemsize,), array.dtype)
+        self._before = poison((2 * _MARGIN + offset + (array.high - array.low) // array.itemsize,), array.dtype)
         self._before[self._at] = values
         self._memory = numbacc.asarray(self._before)
-        self._start = _MARGIN * array.itemsize
+        self._start = (_MARGIN + offset) * array.itemsize
 
     @property
     def address(self) -> int:

@@ -24,10 +24,9 @@ from ..errors import UnsupportedError
 from ..libraries import cudnn as library
 from ..libraries import cudnn_plans
 from ..libraries.cudnn_descriptors import Site, describe
-from ..libraries.cudnn_rules import is_unseen, shown
 from ..libraries.cudnn_search import algorithms
 from ..reference import conv as reference
-from .cases import Case, cases, exact, spoilt
+from .cases import LIES, Case, Lies, cases, exact, huge, spoilt
 from .engines import engines, tell
 from .placing import Placed, lying, poison
 
@@ -35,6 +34,14 @@ from .placing import Placed, lying, poison
 _TF32_BITS = 11
 #: How many settings of an engine's knobs are tried.
 _KNOBS = 3
+#: The largest number of float16, and from where on a result is an infinity, in whatever order it is added up.
+_LARGEST, _SURELY = 65504.0, 65536 * 1.01
+#: Which operands of each direction are kernels, the result last.
+_KERNELS = {
+    "forward": (False, True, False),
+    "backward_data": (False, True, False),
+    "backward_filter": (False, False, True),
+}
 #: What stands for the engine of what a call runs.
 _CALL = "numbacc"
 #: What float32 may be computed with beside itself, with what the engines that do it say of themselves.
@@ -53,6 +60,7 @@ class Arrays(NamedTuple):
             activation.
         scale: likewise the sum of the magnitudes.
         values: as in `Case`.
+        offsets: of the inputs and the result, in elements: where they start behind a multiple of 16 bytes.
     """
 
     problem: Problem
@@ -62,6 +70,7 @@ class Arrays(NamedTuple):
     wanted: dict[bool, Any]
     scale: dict[bool, Any]
     values: str = ""
+    offsets: tuple[int, ...] = ()
 
 
 def _arranged(shape: Sequence[int], layout: str) -> tuple[int, ...]:
@@ -85,34 +94,57 @@ def request_of(case: Case) -> Request:
     )
     if not case.lies:
         return asked
-    call = asked.problem.call
-    laid = call._replace(a=lying(call.a, last, case.lies))
-    if case.direction == "backward_filter":
-        return Request(resolve(laid._replace(b=lying(call.b, last, case.lies))))
-    return Request(resolve(laid._replace(out=lying(asked.problem.out, last, case.lies))))
+    lies, problem = LIES[case.lies], asked.problem
+    call, (a, b, out) = (
+        problem.call,
+        (
+            lying(array, last, lies) if array.ndim > 1 and _is_meant(lies, is_kernels) else array
+            for array, is_kernels in zip(
+                (problem.call.a, problem.call.b, problem.out), _KERNELS[case.direction], strict=True
+            )
+        ),
+    )
+    return Request(resolve(call._replace(a=a, b=b, out=out)))
+
+
+def _is_meant(lies: Lies, is_kernels: bool) -> bool:
+    return lies.which in ("all", "kernels" if is_kernels else "images")
+
+
+def _offsets(case: Case, has_bias: bool) -> tuple[int, ...]:
+    """How many elements behind a multiple of 16 bytes each operand starts, inputs first."""
+    if not case.lies:
+        return (0,) * (4 if has_bias else 3)
+    lies = LIES[case.lies]
+    first, second, last = (lies.offset * _is_meant(lies, is_kernels) for is_kernels in _KERNELS[case.direction])
+    return first, second, *([lies.offset] if has_bias else []), last
 
 
 def prepare(case: Case) -> Arrays:
     """The arrays of a case."""
     rng, problem = np.random.default_rng(len(case.name)), request_of(case).problem
+    # Of operands of this size sums are about as large as the largest number of float16.
+    terms = problem.call.b.size // problem.geometry.filters
+    size = (_LARGEST / math.sqrt(terms)) ** 0.5 if case.values == "huge" else 1.0
 
     def drawn(array: Layout) -> Any:
         if case.values == "short":
             return (rng.integers(-4, 5, array.shape) / 8).astype(array.dtype)
         values = rng.integers(-9, 10, array.shape) if array.dtype.kind == "i" else rng.standard_normal(array.shape)
-        return values.astype(array.dtype)
+        return (values * size).astype(array.dtype)
 
     host, before = [drawn(array) for array in problem.inputs], drawn(problem.out)
     if case.values == "nan":
         _spoil(host[0], case)
-    device = [Placed(*pair) for pair in zip(host, problem.inputs, strict=True)]
+    offsets = _offsets(case, len(host) > 2)
+    device = [Placed(*each) for each in zip(host, problem.inputs, offsets[:-1], strict=True)]
     wide = [array.astype(np.float64) for array in (*host, before)]
     with np.errstate(invalid="ignore"):
         wanted, scale = (
             {biased: _sums(problem, [change(array) for array in wide], biased) for biased in {False, len(host) > 2}}
             for change in (np.asarray, np.abs)
         )
-    return Arrays(problem, host, device, before, wanted, scale, case.values)
+    return Arrays(problem, host, device, before, wanted, scale, case.values, offsets)
 
 
 def _spoil(image: Any, case: Case) -> None:
@@ -143,7 +175,10 @@ def judge(arrays: Arrays, found: Any, way: Way, notes: frozenset[int], twice: bo
     """
     problem, wanted, scale = arrays.problem, arrays.wanted[way.bias], arrays.scale[way.bias]
     if problem.call.activation and way.activation:
-        wanted = reference.ACTIVATIONS[problem.call.activation](wanted)
+        if arrays.values == "huge" and twice:
+            wanted = wanted.astype(problem.out.dtype).astype(np.float64)  # our kernel gets what is rounded
+        with np.errstate(invalid="ignore"):
+            wanted = reference.ACTIVATIONS[problem.call.activation](wanted)
     bits = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8, "int32": 31}[problem.out.dtype.name]
     inside = 24 if problem.accumulator != "float64" else 53
     if NumericalNote.TENSOR_CORE in notes and problem.call.a.dtype.name == "float32":
@@ -165,14 +200,21 @@ def judge(arrays: Arrays, found: Any, way: Way, notes: frozenset[int], twice: bo
     elif way.activation:
         allowed = 2 * allowed + 2e-5
     wide = found.astype(np.float64)
+    if arrays.values == "huge":
+        # What is about as large as the largest number may be that, or an infinity.
+        beyond, within = np.abs(wanted) > _SURELY, np.abs(wanted) < _LARGEST * 0.99  # neither of NaN
+        if not (wide[beyond] == np.copysign(np.inf, wanted[beyond])).all():
+            return False, math.inf
+        wide, wanted, allowed = wide[within], wanted[within], np.broadcast_to(allowed, within.shape)[within]
     if not np.isfinite(wide).all():
         return False, math.inf
-    over = float((np.abs(wide - wanted) / allowed).max())
+    over = float((np.abs(wide - wanted) / allowed).max(initial=0))
     return over <= 1, over
 
 
 def judge_nan(arrays: Arrays, found: Any, way: Way) -> tuple[str, str]:
-    """(finding, detail) of NaN and infinities: "lost" where one became a number, "spread" where a number became one."""
+    """(finding, detail) of NaN and infinities: "lost" where one became a number, "leaked" where one reached the results
+    of another group, "spread" where a number became one otherwise."""
     wanted, wide = arrays.wanted[way.bias], found.astype(np.float64)
     activation = arrays.problem.call.activation
     with np.errstate(invalid="ignore", over="ignore"):
@@ -182,7 +224,21 @@ def judge_nan(arrays: Arrays, found: Any, way: Way) -> tuple[str, str]:
     lost, spread = int((special & is_number).sum()), int((~special & ~is_number).sum())
     if lost:
         return "lost", f"{lost} of {int(special.sum())}"
+    leaked = int((~is_number & ~_groups_of(arrays.problem, special)).sum())
+    if leaked:
+        return "leaked", f"to {leaked} of other groups, beside {int(special.sum())}"
     return ("spread", f"to {spread} beside {int(special.sum())}") if spread else ("kept", str(int(special.sum())))
+
+
+def _groups_of(problem: Problem, results: Any) -> Any:
+    """A mask of the results that are in the groups of some of them."""
+    window = problem.geometry.window
+    is_kernels = problem.call.direction == "backward_filter"
+    axis = 0 if is_kernels else results.ndim - 1 if window.channels_last else 1
+    moved = np.moveaxis(results, axis, 0)
+    groups = moved.reshape(window.groups, -1).any(1)
+    mask = np.repeat(groups, moved.shape[0] // window.groups)
+    return mask.reshape([-1 if k == axis else 1 for k in range(results.ndim)])
 
 
 def run(arrays: Arrays, executable: Any, numbers: Sequence[int] | None = None) -> tuple[Any, bool]:
@@ -192,7 +248,8 @@ def run(arrays: Arrays, executable: Any, numbers: Sequence[int] | None = None) -
         numbers: of its operands, inputs first; by default all in order.
     """
     problem, device, stream = arrays.problem, 0, 0
-    out = Placed(arrays.before if problem.call.beta else poison(problem.out.shape, problem.out.dtype), problem.out)
+    before = arrays.before if problem.call.beta else poison(problem.out.shape, problem.out.dtype)
+    out = Placed(before, problem.out, arrays.offsets[-1])
     known = [array.address for array in (*arrays.device, out)]
     given = known if numbers is None else [known[k] for k in numbers]
     runtime.synchronize(stream, device)
@@ -233,7 +290,7 @@ def findings(case: Case, skip: Sequence[int]) -> Iterator[dict[str, Any]]:
         (values, is_tidy), (same, _) = first, again
         if case.values == "nan":
             finding, detail = judge_nan(arrays, values, attempt.way)
-            is_told = "NaN" in executable.algorithm
+            is_told = ("other groups" if finding == "leaked" else "NaN") in executable.algorithm
             yield {**told, "known": told["known"] or is_told, "finding": finding, "detail": detail}
             continue
         right, over = (
@@ -275,7 +332,7 @@ def _of_engines(arrays: Arrays) -> Iterator[Attempt]:
             continue  # its engines are those of another case
         with runtime.on_device(0):
             described = describe(graph, site)
-        known, few = algorithms.wrong(graph, cudnn.version()), shown(graph)
+        known = algorithms.wrong(graph, cudnn.version())
         for configuration in engines(described, site, _KNOBS):
             told = {
                 "engine": str(configuration),
@@ -283,7 +340,8 @@ def _of_engines(arrays: Arrays) -> Iterator[Attempt]:
                 "notes": sorted(configuration.notes),
                 "known": way not in taken
                 or configuration.engine in known
-                or is_unseen(few, configuration.engine, configuration.compiled_late),
+                # Sums of parts in 16 bits overflow before they are added up.
+                or (arrays.values == "huge" and NumericalNote.REDUCED_PRECISION_REDUCTION in configuration.notes),
             }
             yield Attempt(told, partial(_built, configuration, graph, site), lowered.operands, way, configuration.notes)
 
@@ -297,13 +355,15 @@ def _built(configuration: cudnn_plans.Configuration, graph: Any, site: Site) -> 
 def _ours(arrays: Arrays, case: Case) -> Iterator[Attempt]:
     """What a call runs; and what it would run instead, with cuDNN as one of several steps."""
     problem, plan = arrays.problem, ConvPlan(arrays.problem.call)
-    aligned = (True,) * (len(arrays.host) + 1)
-    made: dict[str, Callable[[], Any]] = {_CALL: partial(plan.choose, [0] * len(aligned))}
+    sizes = [array.itemsize for array in (*problem.inputs, problem.out)]
+    addresses = [offset * size for offset, size in zip(arrays.offsets, sizes, strict=True)]
+    aligned = plan._key(addresses)
+    made: dict[str, Callable[[], Any]] = {_CALL: partial(plan.choose, addresses)}
     for other in others(problem):
         lowered = lower_other(other, ways(other.problem)[0], aligned)
         made[f"numbacc {other.made.title}"] = partial(plan._chosen, lowered, None, aligned)
     if case.dtype == "int8":
-        made["numbacc by floats"] = partial(plan._by_floats, aligned, UnsupportedError("not asked for"))
+        made["numbacc by floats"] = partial(plan._by_floats, aligned)
     notes = frozenset([_COMPUTE[case.dtype]] if case.dtype in _COMPUTE else [])
     whole = Way(problem.call.bias is not None, problem.call.activation is not None)
     for name, make in made.items():
@@ -311,4 +371,4 @@ def _ours(arrays: Arrays, case: Case) -> Iterator[Attempt]:
 
 
 if __name__ == "__main__":
-    tell(itertools.chain(cases(), exact(), spoilt()), findings)
+    tell(itertools.chain(cases(), exact(), spoilt(), huge()), findings)

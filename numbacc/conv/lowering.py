@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base.layout import Layout, is_dense, layout, row_major_strides
+from ..base.layout import Layout, layout, row_major_strides
 from ..device.map_executable import MapExecutable
 from ..device.steps import Scratch
-from ..libraries.cudnn_graph import ALIGNED, Drawing, Graph, Place, Spatial
+from ..libraries.cudnn_graph import Drawing, Graph, Place, Spatial
 from ..libraries.cudnn_order import plain, transforms_pay
 from . import space_to_depth as depth
 from . import windowed as windows
@@ -70,8 +70,8 @@ class Lowered(NamedTuple):
         operands: for each of its tensors with memory the number of the problem's operand, inputs first.
         copies: pairs (number of an operand that cuDNN cannot take as it lies, layout of the copy that it gets).
         way: what is left to do.
-        rearranged: where channels lie in copies of all images and kernels, "channels first" or "channels last"; ""
-            where they are taken as they lie.
+        rearranged: where channels lie in memory, "channels first" or "channels last", if that is not where the layout
+            has them; else "".
         made: how the copies are made.
     """
 
@@ -84,8 +84,13 @@ class Lowered(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What plans say of it before the engine."""
+        """What is done otherwise than it was asked for."""
         return ", ".join(part for part in (self.rearranged, self.made.name) if part)
+
+    def told(self, names: Sequence[str]) -> str:
+        """What plans say before the engine, given the names of the operands: what is done otherwise, what is copied."""
+        copied = [names[number] for number, _ in self.copies if number not in self.made.numbers]
+        return ", ".join(part for part in (self.name, f"copies {' and '.join(copied)}" if copied else "") if part)
 
 
 def forms(problem: Problem, aligned: Sequence[bool], measured: bool = False) -> Iterator[Lowered]:
@@ -101,13 +106,10 @@ def forms(problem: Problem, aligned: Sequence[bool], measured: bool = False) -> 
     ]
     for comes_first, found in rest:
         yield from found if comes_first else ()
-    for way in ways(problem):
-        # Copies of arrays that start anywhere are made only where there is no engine for them.
-        for copies in (True,) if all(aligned) else (False, True):
-            yield lower(problem, way, aligned, copies)
-    # Nor are copies of all that there is, which are no smaller than what is copied.
-    for way in ways(problem, rearranged=True):
-        yield lower(problem, way, aligned, rearranged=True)
+    first = prefers_rearranged(problem, aligned)
+    for rearranged in (first, not first):
+        for way in ways(problem, rearranged):
+            yield lower(problem, way, aligned, rearranged)
     for comes_first, found in rest:
         yield from () if comes_first else found
 
@@ -191,40 +193,67 @@ def ways(problem: Problem, rearranged: bool = False, rough: bool = False) -> lis
     return [*found, nothing]
 
 
-def lower(
-    problem: Problem, way: Way, aligned: Sequence[bool], copies_misaligned: bool = True, rearranged: bool = False
-) -> Lowered:
-    """A problem as a graph, of which cuDNN does this much.
+def cudnn_layout(array: Layout, named_last: bool, channels_last: bool) -> Layout:
+    """The layout in which cuDNN gets an array: the only ones with which its engines have been checked.
+
+    It is packed, with channels innermost or just inside the outermost axis; a bias is contiguous. All operands of one
+    convolution have their channels in the same place. With other strides 9.19 has written between the elements of a
+    result, has read kernels as if they were in another order, and has returned wrong gradients of kernels.
+
+    Args:
+        array: an image, kernels or a bias.
+        named_last: whether channels are its last axis.
+        channels_last: whether they are to be the innermost in memory.
+    """
+    return packed(array) if array.ndim == 1 or named_last is channels_last else _moved(array, channels_last)
+
+
+def is_proven(array: Layout, is_aligned: bool, wanted: Layout) -> bool:
+    """Whether cuDNN gets an array as it lies: in the layout that it wants, and from a multiple of 16 bytes on.
+
+    Float32 gradients of kernels that start elsewhere have ended the CUDA context (9.19).
+    """
+    pairs = zip(array.shape, array.strides, wanted.strides, strict=True)
+    return is_aligned and all(n == 1 or own == step for n, own, step in pairs)
+
+
+def _places(problem: Problem, rearranged: bool) -> list[tuple[Layout, Layout]]:
+    """(operand, the layout in which cuDNN gets it) of the inputs and the result."""
+    named_last = problem.geometry.window.channels_last
+    every = (*problem.inputs, problem.out)
+    return [(array, cudnn_layout(array, named_last, named_last is not rearranged)) for array in every]
+
+
+def prefers_rearranged(problem: Problem, aligned: Sequence[bool]) -> bool:
+    """Whether fewer bytes are copied with channels in the other place in memory than where the layout has them."""
+
+    def copied(rearranged: bool) -> int:
+        places = zip(_places(problem, rearranged), aligned, strict=True)
+        return sum(array.nbytes for (array, wanted), starts in places if not is_proven(array, starts, wanted))
+
+    return copied(True) < copied(False)
+
+
+def lower(problem: Problem, way: Way, aligned: Sequence[bool], rearranged: bool = False) -> Lowered:
+    """A problem as a graph, of which cuDNN does this much. Operands that are not proven become copies.
 
     Args:
         aligned: for each operand, inputs first, whether it starts on a multiple of 16 bytes.
-        copies_misaligned: whether cuDNN gets copies of those that do not. It is given none such in fused graphs, for
-            which it proposes engines that then refuse them.
-        rearranged: whether it gets images and kernels with their channels innermost where they are not, and the other
-            way round.
+        rearranged: whether it gets images and kernels with their channels innermost where the layout has them
+            elsewhere, and the other way round.
     """
-    copies_misaligned = copies_misaligned or way.bias or way.activation or rearranged
     channels_last = problem.geometry.window.channels_last is not rearranged
-    arrays, copies = [], []
-    for number, array in enumerate((*problem.inputs, problem.out)):
-        if array.ndim == 1:
-            fits = is_dense(array)  # its kernels read a bias as a vector
-        else:
-            takes = _takes_kernels if number == problem.kernels else _takes_images
-            fits = takes(array, problem.geometry.window.channels_last)
-        dense = _moved(array, channels_last) if rearranged and array.ndim > 1 else packed(array)
-        fits = fits and (not rearranged or array.ndim == 1 or array.strides == dense.strides)
-        if fits and (aligned[number] or not copies_misaligned):
-            arrays.append(array)
-        else:
-            arrays.append(dense)
-            copies.append((number, dense))
-    moved = {number for number, _ in copies}
-    exact = [number in moved or is_aligned for number, is_aligned in enumerate(aligned)]
+    places = _places(problem, rearranged)
+    copies = tuple(
+        (number, wanted)
+        for number, ((array, wanted), starts) in enumerate(zip(places, aligned, strict=True))
+        if not is_proven(array, starts, wanted)
+    )
+    arrays = [wanted for _, wanted in places]
     axes = (2, 3) if problem.geometry.window.dimensions == 1 else (0,)
-    drawn = [_draw(problem, way, arrays, exact, axis, channels_last) for axis in axes]
+    drawn = [_draw(problem, way, arrays, axis, channels_last) for axis in axes]
     where = ("channels last" if channels_last else "channels first") if rearranged else ""
-    return Lowered(tuple(graph for graph, _ in drawn), drawn[0][1], tuple(copies), way, where)
+    return Lowered(tuple(graph for graph, _ in drawn), drawn[0][1], copies, way, where)
 
 
 def lower_other(other: Other, way: Way, aligned: Sequence[bool], rearranged: bool = False) -> Lowered:
@@ -236,7 +265,7 @@ def lower_other(other: Other, way: Way, aligned: Sequence[bool], rearranged: boo
     """
     arrays, made = (*other.problem.inputs, other.problem.out), other.made
     starts = [number in made.numbers or is_aligned for number, is_aligned in enumerate(aligned)]
-    found = lower(other.problem, way, starts, rearranged=rearranged)
+    found = lower(other.problem, way, starts, rearranged)
     # But for those that cuDNN wants elsewhere.
     every = {**{number: arrays[number] for number in made.numbers}, **dict(found.copies)}
     return found._replace(copies=tuple(sorted(every.items(), key=lambda pair: pair[0])), made=made)
@@ -261,55 +290,27 @@ _PRODUCT, _EXACT = 2**14, 2**24
 
 
 def widened(problem: Problem, dtype: str = "") -> Problem:
-    """A convolution of int8, without what follows, as one of floats that hold every sum exactly, on tensor cores, too.
+    """A convolution, without bias and activation, of wider floats.
+
+    They hold every sum of int8 exactly, and every product of 16-bit floats, on tensor cores, too.
 
     Args:
         dtype: the floats'; by default the shortest that do.
     """
-    call = problem.call
+    call, wants = problem.call, problem.wants
+    alpha, beta, _ = problem.factors
+    is_whole = call.a.dtype.kind == "i"
     terms = call.b.size // problem.geometry.filters
-    name = dtype or ("float32" if terms * _PRODUCT <= _EXACT else "float64")
+    name = dtype or ("float64" if is_whole and terms * _PRODUCT > _EXACT else "float32")
     a, b, out = (packed(array, np.dtype(name)) for array in (call.a, call.b, problem.out))
     return replace(
         problem,
-        call=call._replace(a=a, b=b, bias=None, out=None, out_dtype=None, alpha=1.0, activation=None),
+        call=call._replace(a=a, b=b, bias=None, out=None, out_dtype=None, alpha=alpha, beta=beta, activation=None),
         out=out,
         compute=name,
         accumulator=name,
+        wants=wants if is_whole else wants._replace(inputs="tf32"),
     )
-
-
-def _takes_kernels(array: Layout, channels_last: bool) -> bool:
-    """Whether cuDNN takes kernels as they lie: without gaps, taps in order, channels before them or behind.
-
-    In another order 9.19 takes kernels of one channel for others, without a word.
-    """
-    orders = (packed(array), _moved(array, not channels_last))
-    return any(
-        all(n == 1 or step == own for n, step, own in zip(array.shape, each.strides, array.strides, strict=True))
-        for each in orders
-    )
-
-
-def _takes_images(array: Layout, channels_last: bool) -> bool:
-    """Whether cuDNN takes images as they lie: one behind the other, pixels in order, channels before them or behind.
-
-    Not where elements are repeated or counted backwards, nor with steps that are no longer than all that lies within,
-    which cuDNN 9.19 reckons with a gap behind the last element, too. In another order of axes it has read and written
-    what lies between, without a word.
-    """
-    channels = array.ndim - 1 if channels_last else 1
-    pixels = [k for k in range(1, array.ndim) if k != channels]
-    within, found = array.itemsize, []
-    for step, n, k in sorted(zip(array.strides, array.shape, range(array.ndim), strict=True)):
-        if n == 1:
-            continue
-        if step < within or step % array.itemsize:
-            return False
-        within = step * n
-        found.append(k)
-    orders = ([channels, *reversed(pixels), 0], [*reversed(pixels), channels, 0])
-    return any(found == [k for k in order if k in found] for order in orders)
 
 
 def _image(array: Layout, channels_last: bool, lifted: int, innermost: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -354,7 +355,7 @@ def _spatial(problem: Problem, lifted: int) -> Spatial:
 
 
 def _draw(
-    problem: Problem, way: Way, arrays: Sequence[Layout], aligned: Sequence[bool], lifted: int, innermost: bool
+    problem: Problem, way: Way, arrays: Sequence[Layout], lifted: int, innermost: bool
 ) -> tuple[Graph, tuple[int, ...]]:
     """(the graph, for each of its tensors with memory the number of the operand)."""
     call, last = problem.call, len(arrays) - 1
@@ -369,8 +370,7 @@ def _draw(
         else:
             shape, strides = _image(array, problem.geometry.window.channels_last, lifted, innermost)
         operands.append(number)
-        alignment = ALIGNED if aligned[number] else array.itemsize
-        return draw.tensor(array.dtype.name, shape, strides, alignment=alignment)
+        return draw.tensor(array.dtype.name, shape, strides)
 
     a, b = tensor(0), tensor(1)
     spatial = _spatial(problem, lifted)

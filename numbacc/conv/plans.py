@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -22,7 +23,22 @@ from ..libraries.cudnn_plans import Wants
 from ..plan.base import Plan
 from ..reference import conv as reference
 from . import depthwise
-from .lowering import Lowered, Way, forms, lower, lower_other, others, packed, room, ways, widened
+from .copies import PLAIN, Copies
+from .lowering import (
+    Lowered,
+    Way,
+    cudnn_layout,
+    forms,
+    is_proven,
+    lower,
+    lower_other,
+    others,
+    packed,
+    prefers_rearranged,
+    room,
+    ways,
+    widened,
+)
 from .problem import Call, activations_of, resolve
 
 
@@ -52,11 +68,16 @@ class ConvPlan(Plan):
     def _make(self, key: tuple[bool, ...], trial: Trial | None) -> Any:
         if self.problem.sums_nothing:
             return self._rest(key)
-        ours = self._depthwise(key) if all(key) else None
+        ours = self._depthwise(key)
         if ours is not None and trial is None:
             return ours
+        if ours is None and self._rounds_twice(key):
+            try:
+                return self._by_floats(key)
+            except UnsupportedError:
+                pass  # rounded twice, then
         untaken = None
-        for lowered in forms(self.problem, key, trial is not None and all(key)):
+        for lowered in forms(self.problem, key, trial is not None):
             if room(self.problem, lowered) < 0:
                 continue
             try:
@@ -68,37 +89,96 @@ class ConvPlan(Plan):
             return ours
         assert untaken is not None
         if self.problem.call.a.dtype.name == "int8":
-            return self._by_floats(key, untaken)
+            try:
+                return self._by_floats(key)
+            except UnsupportedError as error:
+                raise untaken from error
         raise untaken
 
     def _depthwise(self, key: tuple[bool, ...]) -> Any:
-        """Our own kernels as an executable; None where they are not for this convolution."""
-        scratch = Scratch()
-        steps = depthwise.launches(self.problem, self._pairs(), scratch)
-        if len(steps) < 2:
-            return steps[0].executable if steps else None
-        return self._steps(steps, scratch, key, None, steps[0].executable.algorithm)
+        """Our own kernels as an executable; None where they are not for this convolution.
 
-    def _by_floats(self, key: tuple[bool, ...], untaken: UnsupportedError) -> Steps:
-        """Sums of int8 for which there is no engine, by way of floats that hold them exactly."""
+        They read and write channels next to each other. Operands that lie otherwise are copied where the layout has
+        channels last, and where cuDNN's way would round 16 bits twice.
+        """
+        scratch = Scratch()
+        steps = depthwise.launches(self.problem, self._pairs(), scratch) if all(key) else []
+        if len(steps) == 1:
+            return steps[0].executable
+        if steps:
+            return self._steps(steps, scratch, key, None, steps[0].executable.algorithm)
+        if not (self.problem.geometry.window.channels_last or self._rounds_twice(key)):
+            return None
+        last, named_last = len(self.inputs), self.problem.geometry.window.channels_last
+        wanted = [cudnn_layout(array, named_last, True) for array in (*self.inputs, *self.outputs)]
+        call = self.problem.call._replace(a=wanted[0], b=wanted[1], bias=wanted[2] if last == 3 else None)
+        places = zip((*self.inputs, *self.outputs), wanted, key, strict=True)
+        copies = [(k, each) for k, (own, each, starts) in enumerate(places) if not is_proven(own, starts, each)]
+        scratch = Scratch()
+        numbers, into, back = self._copied(copies, PLAIN, scratch)
+        launches = depthwise.launches(replace(self.problem, call=call, out=wanted[-1]), (), scratch)
+        if not launches or scratch.nbytes > (self.problem.wants.workspace_limit or 0):
+            return None
+        steps = [
+            step._replace(operands=tuple(numbers[k] if k <= last else k for k in step.operands)) for step in launches
+        ]
+        names = " and ".join(self.problem.names[number] for number, _ in copies)
+        return self._steps(
+            [*into, *steps, *back], scratch, key, None, f"copies {names}: {steps[0].executable.algorithm}"
+        )
+
+    def _rounds_twice(self, key: tuple[bool, ...]) -> bool:
+        """Whether cuDNN would round a depthwise convolution of 16 bits, and our kernel its activation.
+
+        Other convolutions are rounded so, too, as in torch.
+        """
+        problem = self.problem
+        found, call = problem.geometry, problem.call
+        if call.a.itemsize != 2 or call.activation in (None, "relu") or found.window.groups != found.channels:
+            return False  # ReLU does not round
+        return not ways(problem, prefers_rearranged(problem, key))[0].activation
+
+    def _by_floats(self, key: tuple[bool, ...]) -> Steps:
+        """Sums of int8 for which there is no engine, by way of floats that hold them exactly; or of 16 bits, of which
+        float32 is rounded once, behind the activation.
+
+        Raises:
+            UnsupportedError: cuDNN has no engine for it in floats either.
+        """
         problem, library, scratch = self.problem, graph_library(), Scratch()
         other, last, nothing = widened(problem), len(self.inputs), Way(False, False)
         lowered = lower(other, nothing, (True,) * 3)
-        try:
-            algorithm = library.choose(lowered.graphs[0], other.wants, self.device)
-        except UnsupportedError as error:
-            raise untaken from error
+        algorithm = library.choose(lowered.graphs[0], other.wants, self.device)
         floats = (*other.inputs, other.out)
         parts = [last + 1 + scratch.part(array.nbytes) for array in floats]
         into = [Step(_converted(self.inputs[k], floats[k]), (k, parts[k])) for k in range(2)]
+        if other.call.beta:
+            into.append(Step(_converted(problem.out, other.out), (last, parts[-1])))
         runner = library.Runner(lowered.graphs[0], algorithm, self.device)
-        steps = [
-            *into,
-            Step(runner, tuple(parts[k] for k in lowered.operands)),
-            Step(_converted(other.out, problem.out), (parts[-1], last)),
-            *self._behind(nothing, problem.factors[2]),
-        ]
+        if problem.call.a.dtype.kind == "i":
+            # What follows is reckoned in the result's dtype.
+            whole = Step(_converted(other.out, problem.out), (parts[-1], last))
+            behind = [whole, *self._behind(nothing, problem.factors[2])]
+        else:
+            behind = self._behind(nothing, 1.0, other.out, parts[-1])
+        steps = [*into, Step(runner, tuple(parts[k] for k in lowered.operands)), *behind]
         return self._steps(steps, scratch, key, runner, f"in {other.compute}: {runner.algorithm}")
+
+    def _copied(
+        self, copies: Sequence[tuple[int, Layout]], made: Copies, scratch: Scratch
+    ) -> tuple[list[int], list[Step], list[Step]]:
+        """(number of each operand or of its copy, inputs first, steps that make the copies, steps that copy back)."""
+        last = len(self.inputs)
+        numbers, into, back = list(range(last + 1)), [], []
+        for number, dense in copies:
+            numbers[number] = last + 1 + scratch.part(dense.nbytes)
+            own = (*self.inputs, *self.outputs)[number]
+            if number < last or self.problem.call.beta:
+                into.append(Step(made.into(number, own, dense), (number, numbers[number])))
+            if number == last:
+                parts = made.back(number, dense, own)
+                back += [Step(part.executable, (numbers[number], number), (part.offsets,)) for part in parts]
+        return numbers, into, back
 
     def _steps(
         self, steps: Sequence[Step], scratch: Scratch, key: tuple[bool, ...], runner: Any, algorithm: str
@@ -123,7 +203,7 @@ class ConvPlan(Plan):
         library = graph_library()
         if trial is None:
             return self._assembled(lowered, library.choose(lowered.graphs[0], self._wants(lowered), self.device), key)
-        alike: list[Lowered] = [lowered, *(self._others() if all(key) and not lowered.name else ())]
+        alike: list[Lowered] = [lowered, *(() if lowered.made.name else self._others(lowered, key))]
         asked = [(each, graph) for each in alike for graph in each.graphs]
 
         own = [] if ours is None else [Algorithm(b"depthwise", ours.workspace_bytes, ours.algorithm)]
@@ -149,22 +229,22 @@ class ConvPlan(Plan):
     def _wants(self, lowered: Lowered) -> Wants:
         return self.problem.wants._replace(workspace_limit=room(self.problem, lowered))
 
-    def _others(self) -> Iterator[Lowered]:
-        """What is measured with arrays as they lie, where these start on multiples of 16 bytes."""
-        problem = self.problem
-        aligned = (True,) * (len(self.inputs) + 1)
+    def _others(self, first: Lowered, key: tuple[bool, ...]) -> Iterator[Lowered]:
+        """What is measured with the first."""
+        problem, is_elsewhere = self.problem, bool(first.rearranged)
         # Activations that are fused, but not first, since what is compiled for them is not what comes first.
-        found = [lower(problem, way, aligned) for way in ways(problem)[1:] if way.activation]
+        some = [way for way in ways(problem, is_elsewhere) if way.activation and way != first.way]
+        found = [lower(problem, way, key, is_elsewhere) for way in some]
         # What of float32 is not for tensor cores are old engines, some of them of one order of channels alone.
         orders = (False, True) if problem.wants.inputs in ("exact", "fft") else (False,)
         if len(orders) > 1:
             # With as much of an epilogue as there is an engine for: those without one are left out.
-            found += [lower(problem, way, aligned, rearranged=True) for way in ways(problem, rearranged=True)]
+            found += [lower(problem, way, key, not is_elsewhere) for way in ways(problem, not is_elsewhere)]
         for other in others(problem):
             if other.is_measured:
                 best, *more = ways(other.problem)
                 some = [best, *(way for way in more if way.activation)]
-                found += [lower_other(other, way, aligned, rearranged) for way in some for rearranged in orders]
+                found += [lower_other(other, way, key, rearranged) for way in some for rearranged in orders]
         return (each for each in found if room(problem, each) >= 0)
 
     def _assembled(self, lowered: Lowered, algorithm: Any, key: tuple[bool, ...]) -> Any:
@@ -173,31 +253,26 @@ class ConvPlan(Plan):
         behind = self._behind(lowered.way, problem.factors[2])
         if not lowered.copies and not behind:
             return library.Runner(lowered.graphs[0], algorithm, self.device, lowered.operands, self._pairs())
-        scratch, last = Scratch(), len(self.inputs)
-        numbers, steps, back = list(range(last + 1)), [], []
-        for number, dense in lowered.copies:
-            numbers[number] = last + 1 + scratch.part(dense.nbytes)
-            own = (*self.inputs, *self.outputs)[number]
-            if number < last or problem.call.beta:
-                steps.append(Step(lowered.made.into(number, own, dense), (number, numbers[number])))
-            if number == last:
-                parts = lowered.made.back(number, dense, own)
-                back += [Step(part.executable, (numbers[number], number), (part.offsets,)) for part in parts]
+        scratch = Scratch()
+        numbers, steps, back = self._copied(lowered.copies, lowered.made, scratch)
         runner = library.Runner(lowered.graphs[0], algorithm, self.device)
         steps.append(Step(runner, tuple(numbers[k] for k in lowered.operands)))
-        algorithm = f"{lowered.name}: {runner.algorithm}" if lowered.name else runner.algorithm
+        algorithm = f"{told}: {runner.algorithm}" if (told := lowered.told(problem.names)) else runner.algorithm
         left = problem.left(lowered.way.bias, lowered.way.activation)
-        told = f"{algorithm}; then a kernel: {left}" if left else algorithm
-        return self._steps([*steps, *back, *behind], scratch, key, runner, told)
+        algorithm = f"{algorithm}; then a kernel: {left}" if left else algorithm
+        return self._steps([*steps, *back, *behind], scratch, key, runner, algorithm)
 
-    def _behind(self, way: Way, factor: float = 1.0) -> list[Step]:
-        """What cuDNN leaves of a factor, the bias and the activation, in place."""
+    def _behind(
+        self, way: Way, factor: float = 1.0, source: Layout | None = None, number: int | None = None
+    ) -> list[Step]:
+        """What cuDNN leaves of a factor, the bias and the activation: in place, or of another array and its number."""
         call, out, last = self.problem.call, self.problem.out, len(self.inputs)
         bias = None if way.bias else call.bias
         activation = None if way.activation else call.activation
-        if bias is None and activation is None and factor == 1:
+        if bias is None and activation is None and factor == 1 and source is None:
             return []
-        reads, inputs, numbers = [view(0, 0, out.strides, out.shape)], [out], [last]
+        first = out if source is None else source
+        reads, inputs, numbers = [view(0, 0, first.strides, out.shape)], [first], [last if number is None else number]
         if bias is not None:
             axis = out.ndim - 1 if self.problem.geometry.window.channels_last else 1
             steps = tuple(bias.strides[0] if k == axis else 0 for k in range(out.ndim))

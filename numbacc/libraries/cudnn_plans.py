@@ -24,7 +24,6 @@ from numbacc_bindings.cudnn import (
 
 from .choices import Algorithm
 from .cudnn_descriptors import Descriptor, Site
-from .cudnn_rules import is_unseen
 
 #: More than any graph has configurations, any engine knobs, and either notes.
 _CONFIGURATIONS, _KNOBS, _NOTES = 512, 64, 32
@@ -243,7 +242,6 @@ def candidates(
     ahead: Iterable[Configuration] = (),
     order: Callable[[Sequence[Configuration]], Sequence[Configuration]] = tuple,
     every: bool = False,
-    few: frozenset[int] | None = None,
 ) -> Iterator[tuple[Configuration, Built]]:
     """Configurations that keep to what is wanted, with their plans: precompiled ones first, each kind best first.
 
@@ -255,7 +253,6 @@ def candidates(
         ahead: what is looked at before all that they propose.
         order: puts what a heuristic proposes in another order.
         every: whether precompiled engines follow that no heuristic proposes, with their knobs as by default.
-        few: of engines compiled at run time, the numbers of those that may be taken; None for all.
     """
     late: list[Configuration] = []
     seen: set[Any] = set()
@@ -277,8 +274,6 @@ def candidates(
     def wanted(some: Iterable[Configuration]) -> Iterator[Configuration]:
         for each in some:
             reason = "known to be wrong here" if each.engine in wrong else each.unwanted(wants)
-            if not reason and is_unseen(few, each.engine, each.compiled_late):
-                reason = "compiled at run time, and not seen to be right here"
             if reason:
                 rejected.append(Rejected(each.engine, reason))
             elif (each.engine, each.knobs) not in seen:

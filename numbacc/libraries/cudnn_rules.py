@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import product
-from math import prod
 from typing import Any, NamedTuple
 
 from .choices import Wrong
@@ -83,17 +81,14 @@ def _fused_narrow(what: Any) -> bool:
     return len(what.nodes) > 1 and node.kind == "convolve_forward" and _dtype(what, node, "x") in _NARROW
 
 
-def _with_gaps(kind: str, is_fused: bool, what: Any) -> bool:
-    """Of tensors that do not lie without gaps; with an activation or a bias behind it, or alone."""
-    if what.nodes[0].kind != f"convolve_{kind}" or is_fused != (len(what.nodes) > 1):
-        return False
-    tensors = [what.tensors[place] for place in what.memory if len(what.tensors[place].shape) > 2]
-    return any(_has_gaps(each.shape, each.strides) for each in tensors)
+def _few_channels(kind: str, what: Any) -> bool:
+    """Of images whose channels do not fill 16 bytes, in float16."""
+    node = _convolution(kind, what)
+    return _of(kind, ("float16",), what) and what.tensors[dict(node.tensors)["x"]].shape[1] % 8 != 0
 
 
-def _has_gaps(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether there is memory between the elements of a tensor that are not its own."""
-    return prod(shape) != 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+def _fused_float16(what: Any) -> bool:
+    return _fused_narrow(what) and _dtype(what, what.nodes[0], "x") == "float16"
 
 
 def _each(engines: Iterable[int], case: Callable[[Any], bool]) -> list[Wrong]:
@@ -123,44 +118,13 @@ WRONG = (
     # Their plans ask for no scratch memory, and then want some.
     *_each((9, 65, 67, 68), partial(_added, "backward_filter", _FLOATS)),
     *_each((26, 29, 33), _fused_narrow),
-    # Compiled at run time: they write into gaps. `SHOWN` leaves out those of other GPUs, which were not seen, too.
-    *_each((4, 7, 52, 53), partial(_with_gaps, "forward", True)),
-    *_each((71, 72), partial(_with_gaps, "forward", False)),
-    *_each((78,), partial(_with_gaps, "backward_data", False)),
-    *_each((70,), partial(_with_gaps, "backward_filter", False)),
+    # Results beyond 65504 become 0, or another number, instead of an infinity (`check overflow`).
+    *_each((47,), partial(_of, "forward", ("float16",))),
+    *_each((32,), _fused_float16),
+    *_each((47,), partial(_few_channels, "backward_filter")),
     *_each((0, 28), partial(_int8_to, "int32")),
     *_each((71, 72), _int8_rows_to_float),
 )
-
-#: Of images with gaps, engines compiled at run time that were seen to be right, on the same GPU, by the same check:
-#: (kind of convolution, whether anything is behind it, number, dtypes). Most write into gaps, and each GPU has some of
-#: its own; only two-dimensional images were seen.
-SHOWN = (
-    ("forward", True, 8, ("float16", "float32")),
-    ("forward", False, 80, ("float16", "float32")),
-    ("backward_data", False, 84, ("float16", "float32")),
-    ("backward_filter", False, 16, _NARROW),
-    ("backward_filter", False, 19, _NARROW),
-)
-
-
-def shown(graph: Graph) -> frozenset[int] | None:
-    """The engines compiled at run time that may be taken for a graph; None where any may."""
-    for kind, is_fused in product(("forward", "backward_data", "backward_filter"), (False, True)):
-        if _with_gaps(kind, is_fused, graph):
-            image = graph.tensors[dict(graph.nodes[0].tensors)[_image(kind)]]
-            is_seen = len(image.shape) == 4
-            return frozenset(
-                engine
-                for *case, engine, dtypes in SHOWN
-                if is_seen and case == [kind, is_fused] and image.dtype in dtypes
-            )
-    return None
-
-
-def is_unseen(few: frozenset[int] | None, engine: int, is_compiled: bool) -> bool:
-    """Whether an engine is compiled at run time and not among those that may be, as `shown` gives them."""
-    return is_compiled and few is not None and engine not in few
 
 
 def _behind(modes: Sequence[str], what: Any) -> bool:
@@ -187,11 +151,38 @@ LOSES_NAN: tuple[tuple[tuple[int, ...], Callable[[Any], bool], str], ...] = (
 )
 
 
+def _groups(kind: str, is_fused: bool, most: int, what: Any) -> bool:
+    """Several groups, the narrower side of each of which has fewer than so many channels."""
+    node = what.nodes[0]
+    if node.kind != f"convolve_{kind}" or is_fused != (len(what.nodes) > 1):
+        return False
+    names = dict(node.tensors)
+    channels, kernels = (what.tensors[names[name]].shape for name in ("x" if kind == "forward" else "y", "w"))
+    groups = channels[1] // kernels[1]
+    return bool(groups > 1 and min(kernels[1], kernels[0] // groups) < most)
+
+
+_CROSSES = "a NaN or infinity may reach other groups"
+#: Engines that compute several groups as one, with zeros between them: what is not finite in one group makes NaN of
+#: results of others (0 times it). Entries are as in LOSES_NAN, seen on an H100 with cuDNN 9.19; gradients of kernels
+#: had none. Nearly all engines for tensor cores do so with fewer than 8 channels a group, torch's among them.
+CROSSES_GROUPS: tuple[tuple[tuple[int, ...], Callable[[Any], bool], str], ...] = (
+    ((22, 23, 62, 67, 72), partial(_groups, "forward", False, 8), _CROSSES),
+    ((72,), partial(_groups, "forward", False, NEWEST), _CROSSES),
+    ((10, 23, 51), partial(_groups, "forward", True, 8), _CROSSES),
+    ((4, 53), partial(_groups, "forward", True, NEWEST), _CROSSES),
+    ((22, 23, 28, 34, 40, 43, 46, 49, 53, 56, 71), partial(_groups, "backward_data", False, 8), _CROSSES),
+    ((78,), partial(_groups, "backward_data", False, NEWEST), _CROSSES),
+)
+
+
 def nan_lost(graph: Graph, engine: int) -> str:
     """What an engine is known to do to NaN that it should not; "" where nothing is known."""
     if not graph.nodes[0].kind.startswith("convolve"):
         return ""
-    return next((what for engines, case, what in LOSES_NAN if engine in engines and case(graph)), "")
+    tables = (LOSES_NAN, CROSSES_GROUPS)
+    found = (next((what for engines, case, what in each if engine in engines and case(graph)), "") for each in tables)
+    return "; ".join(filter(None, found))
 
 
 def dotted(version: int) -> str:

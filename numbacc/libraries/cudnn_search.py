@@ -14,7 +14,7 @@ from .cudnn_graph import Graph
 from .cudnn_needs import unmet
 from .cudnn_order import ahead, reordered
 from .cudnn_plans import Built, Configuration, Rejected, Wants, candidates, describe_rejected
-from .cudnn_rules import NEWEST, WRONG, is_unseen, refusal, shortens_wrongly, shown
+from .cudnn_rules import NEWEST, WRONG, refusal, shortens_wrongly
 
 #: Choices made. Some hold a compiled kernel of 150 KB.
 algorithms = Choices("cudnn", WRONG, size=512)
@@ -47,8 +47,7 @@ def kept_to(graph: Graph, wants: Wants) -> Wants:
 
 def is_trusted(algorithm: Algorithm, graph: Graph) -> bool:
     """Whether a plan that was kept may be taken by what is known now."""
-    few, (engine, variant) = shown(graph), algorithm.kind
-    return not is_unseen(few, engine, bool(variant % 2)) and bool(algorithms.right([algorithm], graph, cudnn.version()))
+    return bool(algorithms.right([algorithm], graph, cudnn.version()))
 
 
 def search(
@@ -61,11 +60,11 @@ def search(
     Raises:
         CudnnError: cuDNN knows no such operation, or its tensors do not fit.
     """
-    wrong, few = frozenset(algorithms.wrong(graph, cudnn.version())), shown(graph)
+    wrong = frozenset(algorithms.wrong(graph, cudnn.version()))
     described = describe(graph, site)
     first = () if every else ahead(graph, described, site, wants)
     order = partial(reordered, graph, wants)
-    return candidates(described, site, wants, wrong, rejected, *_MODES, ahead=first, order=order, every=every, few=few)
+    return candidates(described, site, wants, wrong, rejected, *_MODES, ahead=first, order=order, every=every)
 
 
 def none_left(graph: Graph, gpu: str, capability: tuple[int, int], rejected: list[Rejected]) -> str:
