@@ -108,7 +108,7 @@ def names(subject: str, only: Sequence[str] = ("",), part: tuple[int, int] = (1,
 def _share(subject: str, every: Sequence[str], seconds: float, workers: int) -> tuple[list[dict[str, Any]], int]:
     """(what the workers found, in the order of the cases, how many of these were done)."""
     deadline, (module, cases) = time.monotonic() + seconds, _SUBJECTS[subject]
-    # Operands that lie otherwise may end the context: each way to lie has a process of its own, for each kind.
+    # Unusual memory layouts may end the CUDA context, so each one gets a separate process per direction and dtype.
     apart = {case.name: (case.lies, case.direction, case.dtype) for case in cases() if getattr(case, "lies", "")}
     kinds: dict[Any, list[str]] = {}
     for name in (name for name in every if name in apart):

@@ -10,14 +10,14 @@ DIRECTIONS = ("forward", "backward_data", "backward_filter")
 
 
 class Lies(NamedTuple):
-    """How operands may lie in memory, otherwise than packed in the layout's order.
+    """A memory layout that cuDNN never gets: with gaps, misaligned, or with another order of axes.
 
     Attributes:
-        order: axes from the outermost in memory, as the letters of a layout, with `P` for all of the pixels; axes that
-            are not named keep their order behind.
-        gap: how many elements there are behind each row of the next axis. Channels last have no gap within.
-        offset: how many elements behind a multiple of 16 bytes they start.
-        which: "images", "kernels" or "all" of the operands.
+        order: the outermost axes in memory, as letters of a layout; `P` stands for all spatial axes. The other axes
+            follow in their usual order.
+        gap: unused elements after each row. Innermost channels stay contiguous.
+        offset: elements between a multiple of 16 bytes and the first element.
+        which: the operands that have this layout: "images", "kernels" or "all".
     """
 
     order: str = ""
@@ -52,11 +52,11 @@ class Case(NamedTuple):
         options: of `numbacc.conv`.
         epilogue: of forward: "", "bias" or an activation behind a bias.
         out: dtype of the result of int8.
-        lies: how operands lie in memory, a key of LIES; packed in the layout's order where it is "".
+        lies: a key of LIES, or "" for packed operands in the layout's order.
         alone: whether the activation has no bias before it.
         values: of operands: "short" where every sum is exact in any float, so that what follows alone has errors; "nan"
-            where an image has a NaN and, if it stays what it is, an infinity; "huge" where about half of the results
-            are beyond the range of float16; "" where they are any.
+            where an image has a NaN and, if it stays what it is, an infinity; "huge" where many results exceed
+            float16's range; "" where they are any.
     """
 
     name: str
@@ -131,10 +131,10 @@ _EPILOGUES_WHOLE = {"int32": ("bias", "relu"), "float32": _EPILOGUES}
 #: channels, and of the dtypes that this is for alone.
 _TRANSFORMED = ("2-d", "2-d groups", "2-d uneven padding", "2-d flip", "2-d tiles")
 _TILES, _OF_TILES = "2-d tiles", ("float32", "float32_fft")
-#: Shapes, with whether channels are last, that are tried however operands lie; and what follows the first two there.
+#: (shape, whether channels are last) of the cases with other memory layouts, and their epilogues.
 _LYING = (("2-d", False), ("2-d", True), ("2-d added", True), ("2-d depthwise", True), ("3-d uneven padding", False))
 _LYING_EPILOGUES = ("bias", "relu", "gelu", "relu alone", "gelu alone")
-#: Of operands as the layout has them, shapes of which activations are tried without a bias; and these.
+#: Shapes and activations of the cases without a bias.
 _ALONE, _ALONE_EPILOGUES = ("2-d", "2-d added", "3-d"), ("relu", "gelu", "tanh", "elu")
 
 
@@ -145,7 +145,7 @@ def cases() -> Iterator[Case]:
 
 
 def _lying() -> Iterator[Case]:
-    """Of operands that lie in memory as no engine gets them, which a call copies; and activations without a bias."""
+    """Yield activations without a bias, then operands with memory layouts that a call must copy."""
     for shape, last, dtype, epilogue in product(_ALONE, (False, True), _FOLLOWED_DTYPES, _ALONE_EPILOGUES):
         x, w, options = _SHAPES[shape]
         whole = {**options, "layout": _layout(len(x), last)}
@@ -209,7 +209,7 @@ _SPOILT = (
     "3-d groups",
     "1-d groups of one",
 )
-#: Shapes of which overflow is looked for.
+#: Shapes for the overflow check.
 _HUGE = (
     *("1-d", "1-d depthwise", "2-d", "2-d 1x1", "2-d strided", "2-d 3 channels", "2-d 7 channels", "2-d 8 channels"),
     *("2-d groups", "2-d groups of four", "2-d depthwise", "3-d", "3-d 3 channels"),
@@ -240,7 +240,7 @@ def spoilt() -> Iterator[Case]:
 
 
 def huge() -> Iterator[Case]:
-    """Of float16 whose sums are beyond its range: whether they become infinities, as loss scaling needs them."""
+    """Yield float16 cases whose sums overflow: they must become infinities, so that loss scaling sees them."""
     for shape, last in product(_HUGE, (False, True)):
         x, w, options = _SHAPES[shape]
         layout = _layout(len(x), last)

@@ -22,15 +22,13 @@ def poison(shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
 
 
 def lying(array: Layout, named: str, lies: Lies) -> Layout:
-    """The layout of an image or kernels that lie in memory so.
+    """Return an array's layout with the memory layout `lies`.
 
     Args:
-        array: the image, or the kernels, whose K stands where `named` has N.
+        array: an image, or kernels with K in the place of N.
         named: its axes, as `numbacc.conv` names layouts.
-        lies: how it lies.
     """
     pixels = [k for k, letter in enumerate(named) if letter not in "NC"]
-    # Axes that are not named keep their order behind.
     ahead = [k for letter in lies.order for k in (pixels if letter == "P" else [named.index(letter)])]
     order = [*ahead, *(k for k in range(array.ndim) if k not in ahead)]
     strides, reach = [0] * array.ndim, 1
@@ -45,7 +43,7 @@ class Placed:
     """Values on the GPU, laid out as is said, poison around and between them.
 
     Args:
-        offset: how many elements behind a multiple of 16 bytes they start.
+        offset: elements between a multiple of 16 bytes and the first element.
     """
 
     def __init__(self, values: Any, array: Layout, offset: int = 0):

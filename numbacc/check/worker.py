@@ -34,7 +34,7 @@ from .placing import Placed, lying, poison
 _TF32_BITS = 11
 #: How many settings of an engine's knobs are tried.
 _KNOBS = 3
-#: The largest number of float16, and from where on a result is an infinity, in whatever order it is added up.
+#: The largest finite float16, and a bound beyond which a result must be infinite whatever the order of summation.
 _LARGEST, _SURELY = 65504.0, 65536 * 1.01
 #: Which operands of each direction are kernels, the result last.
 _KERNELS = {
@@ -60,7 +60,7 @@ class Arrays(NamedTuple):
             activation.
         scale: likewise the sum of the magnitudes.
         values: as in `Case`.
-        offsets: of the inputs and the result, in elements: where they start behind a multiple of 16 bytes.
+        offsets: for each input, then the result, the elements between a multiple of 16 bytes and its start.
     """
 
     problem: Problem
@@ -112,7 +112,7 @@ def _is_meant(lies: Lies, is_kernels: bool) -> bool:
 
 
 def _offsets(case: Case, has_bias: bool) -> tuple[int, ...]:
-    """How many elements behind a multiple of 16 bytes each operand starts, inputs first."""
+    """Return `Arrays.offsets` of a case."""
     if not case.lies:
         return (0,) * (4 if has_bias else 3)
     lies = LIES[case.lies]
@@ -123,7 +123,7 @@ def _offsets(case: Case, has_bias: bool) -> tuple[int, ...]:
 def prepare(case: Case) -> Arrays:
     """The arrays of a case."""
     rng, problem = np.random.default_rng(len(case.name)), request_of(case).problem
-    # Of operands of this size sums are about as large as the largest number of float16.
+    # Scale the operands so that sums are about as large as the largest finite float16.
     terms = problem.call.b.size // problem.geometry.filters
     size = (_LARGEST / math.sqrt(terms)) ** 0.5 if case.values == "huge" else 1.0
 
@@ -201,7 +201,7 @@ def judge(arrays: Arrays, found: Any, way: Way, notes: frozenset[int], twice: bo
         allowed = 2 * allowed + 2e-5
     wide = found.astype(np.float64)
     if arrays.values == "huge":
-        # What is about as large as the largest number may be that, or an infinity.
+        # Near the limit either a finite number or an infinity is right.
         beyond, within = np.abs(wanted) > _SURELY, np.abs(wanted) < _LARGEST * 0.99  # neither of NaN
         if not (wide[beyond] == np.copysign(np.inf, wanted[beyond])).all():
             return False, math.inf
@@ -231,7 +231,7 @@ def judge_nan(arrays: Arrays, found: Any, way: Way) -> tuple[str, str]:
 
 
 def _groups_of(problem: Problem, results: Any) -> Any:
-    """A mask of the results that are in the groups of some of them."""
+    """Return a mask of all results in the groups that contain one of the given results."""
     window = problem.geometry.window
     is_kernels = problem.call.direction == "backward_filter"
     axis = 0 if is_kernels else results.ndim - 1 if window.channels_last else 1

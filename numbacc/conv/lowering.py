@@ -70,8 +70,7 @@ class Lowered(NamedTuple):
         operands: for each of its tensors with memory the number of the problem's operand, inputs first.
         copies: pairs (number of an operand that cuDNN cannot take as it lies, layout of the copy that it gets).
         way: what is left to do.
-        rearranged: where channels lie in memory, "channels first" or "channels last", if that is not where the layout
-            has them; else "".
+        rearranged: "channels first" or "channels last" if that is not where the layout has channels in memory, else "".
         made: how the copies are made.
     """
 
@@ -84,11 +83,11 @@ class Lowered(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What is done otherwise than it was asked for."""
+        """How the computation differs from the call, for plans."""
         return ", ".join(part for part in (self.rearranged, self.made.name) if part)
 
     def told(self, names: Sequence[str]) -> str:
-        """What plans say before the engine, given the names of the operands: what is done otherwise, what is copied."""
+        """Return what plans print before the engine: `name` and the copied operands, given all operands' names."""
         copied = [names[number] for number, _ in self.copies if number not in self.made.numbers]
         return ", ".join(part for part in (self.name, f"copies {' and '.join(copied)}" if copied else "") if part)
 
@@ -194,38 +193,38 @@ def ways(problem: Problem, rearranged: bool = False, rough: bool = False) -> lis
 
 
 def cudnn_layout(array: Layout, named_last: bool, channels_last: bool) -> Layout:
-    """The layout in which cuDNN gets an array: the only ones with which its engines have been checked.
+    """Return the layout in which cuDNN gets an array. Its engines have only been checked with these layouts.
 
-    It is packed, with channels innermost or just inside the outermost axis; a bias is contiguous. All operands of one
-    convolution have their channels in the same place. With other strides 9.19 has written between the elements of a
-    result, has read kernels as if they were in another order, and has returned wrong gradients of kernels.
+    The array is packed, with channels innermost or right after N or K; a bias is contiguous. All operands of one
+    convolution have their channels in the same place. With other strides cuDNN 9.19 wrote between the elements of a
+    result, read kernels in the wrong order, and returned wrong gradients of kernels.
 
     Args:
         array: an image, kernels or a bias.
         named_last: whether channels are its last axis.
-        channels_last: whether they are to be the innermost in memory.
+        channels_last: whether channels shall be innermost in memory.
     """
     return packed(array) if array.ndim == 1 or named_last is channels_last else _moved(array, channels_last)
 
 
 def is_proven(array: Layout, is_aligned: bool, wanted: Layout) -> bool:
-    """Whether cuDNN gets an array as it lies: in the layout that it wants, and from a multiple of 16 bytes on.
+    """Return whether cuDNN may read an array in place: it has the wanted layout and is aligned to 16 bytes.
 
-    Float32 gradients of kernels that start elsewhere have ended the CUDA context (9.19).
+    With less alignment, cuDNN 9.19's float32 gradients of kernels ended the CUDA context.
     """
     pairs = zip(array.shape, array.strides, wanted.strides, strict=True)
     return is_aligned and all(n == 1 or own == step for n, own, step in pairs)
 
 
 def _places(problem: Problem, rearranged: bool) -> list[tuple[Layout, Layout]]:
-    """(operand, the layout in which cuDNN gets it) of the inputs and the result."""
+    """Return (operand, layout in which cuDNN gets it) for the inputs and the result."""
     named_last = problem.geometry.window.channels_last
     every = (*problem.inputs, problem.out)
     return [(array, cudnn_layout(array, named_last, named_last is not rearranged)) for array in every]
 
 
 def prefers_rearranged(problem: Problem, aligned: Sequence[bool]) -> bool:
-    """Whether fewer bytes are copied with channels in the other place in memory than where the layout has them."""
+    """Return whether moving channels to the other place in memory (innermost or not) copies fewer bytes."""
 
     def copied(rearranged: bool) -> int:
         places = zip(_places(problem, rearranged), aligned, strict=True)
@@ -235,12 +234,12 @@ def prefers_rearranged(problem: Problem, aligned: Sequence[bool]) -> bool:
 
 
 def lower(problem: Problem, way: Way, aligned: Sequence[bool], rearranged: bool = False) -> Lowered:
-    """A problem as a graph, of which cuDNN does this much. Operands that are not proven become copies.
+    """Return a problem as a graph whose epilogue is `way`. Operands that are not proven become copies.
 
     Args:
         aligned: for each operand, inputs first, whether it starts on a multiple of 16 bytes.
-        rearranged: whether it gets images and kernels with their channels innermost where the layout has them
-            elsewhere, and the other way round.
+        rearranged: whether channels move to the other place in memory: innermost if the layout has them elsewhere, and
+            the other way round.
     """
     channels_last = problem.geometry.window.channels_last is not rearranged
     places = _places(problem, rearranged)
@@ -290,9 +289,9 @@ _PRODUCT, _EXACT = 2**14, 2**24
 
 
 def widened(problem: Problem, dtype: str = "") -> Problem:
-    """A convolution, without bias and activation, of wider floats.
+    """Return a convolution in wider floats, without bias and activation.
 
-    They hold every sum of int8 exactly, and every product of 16-bit floats, on tensor cores, too.
+    These floats hold every sum of int8 and every product of 16-bit floats exactly, on tensor cores too.
 
     Args:
         dtype: the floats'; by default the shortest that do.

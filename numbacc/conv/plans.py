@@ -96,10 +96,10 @@ class ConvPlan(Plan):
         raise untaken
 
     def _depthwise(self, key: tuple[bool, ...]) -> Any:
-        """Our own kernels as an executable; None where they are not for this convolution.
+        """Return numbacc's depthwise kernels as an executable, or None if they do not support this convolution.
 
-        They read and write channels next to each other. Operands that lie otherwise are copied where the layout has
-        channels last, and where cuDNN's way would round 16 bits twice.
+        They need contiguous channels. Other operands are copied if the layout has channels last, or if cuDNN would
+        round a 16-bit result twice.
         """
         scratch = Scratch()
         steps = depthwise.launches(self.problem, self._pairs(), scratch) if all(key) else []
@@ -128,9 +128,9 @@ class ConvPlan(Plan):
         )
 
     def _rounds_twice(self, key: tuple[bool, ...]) -> bool:
-        """Whether cuDNN would round a depthwise convolution of 16 bits, and our kernel its activation.
+        """Return whether cuDNN would round a 16-bit depthwise sum before a kernel applies and rounds the activation.
 
-        Other convolutions are rounded so, too, as in torch.
+        Other convolutions keep both roundings, as torch does.
         """
         problem = self.problem
         found, call = problem.geometry, problem.call
@@ -139,11 +139,10 @@ class ConvPlan(Plan):
         return not ways(problem, prefers_rearranged(problem, key))[0].activation
 
     def _by_floats(self, key: tuple[bool, ...]) -> Steps:
-        """Sums of int8 for which there is no engine, by way of floats that hold them exactly; or of 16 bits, of which
-        float32 is rounded once, behind the activation.
+        """Return a convolution in wider floats: of int8 without an engine, or of 16 bits to round once, at the end.
 
         Raises:
-            UnsupportedError: cuDNN has no engine for it in floats either.
+            UnsupportedError: cuDNN has no engine in floats either.
         """
         problem, library, scratch = self.problem, graph_library(), Scratch()
         other, last, nothing = widened(problem), len(self.inputs), Way(False, False)
@@ -156,7 +155,7 @@ class ConvPlan(Plan):
             into.append(Step(_converted(problem.out, other.out), (last, parts[-1])))
         runner = library.Runner(lowered.graphs[0], algorithm, self.device)
         if problem.call.a.dtype.kind == "i":
-            # What follows is reckoned in the result's dtype.
+            # The epilogue is computed in the result's dtype.
             whole = Step(_converted(other.out, problem.out), (parts[-1], last))
             behind = [whole, *self._behind(nothing, problem.factors[2])]
         else:
@@ -167,7 +166,7 @@ class ConvPlan(Plan):
     def _copied(
         self, copies: Sequence[tuple[int, Layout]], made: Copies, scratch: Scratch
     ) -> tuple[list[int], list[Step], list[Step]]:
-        """(number of each operand or of its copy, inputs first, steps that make the copies, steps that copy back)."""
+        """Return (number of each operand or its copy, inputs first; steps that copy inputs; steps that copy back)."""
         last = len(self.inputs)
         numbers, into, back = list(range(last + 1)), [], []
         for number, dense in copies:
@@ -230,7 +229,7 @@ class ConvPlan(Plan):
         return self.problem.wants._replace(workspace_limit=room(self.problem, lowered))
 
     def _others(self, first: Lowered, key: tuple[bool, ...]) -> Iterator[Lowered]:
-        """What is measured with the first."""
+        """Yield the alternatives that `tune=True` measures besides the first."""
         problem, is_elsewhere = self.problem, bool(first.rearranged)
         # Activations that are fused, but not first, since what is compiled for them is not what comes first.
         some = [way for way in ways(problem, is_elsewhere) if way.activation and way != first.way]
@@ -265,7 +264,7 @@ class ConvPlan(Plan):
     def _behind(
         self, way: Way, factor: float = 1.0, source: Layout | None = None, number: int | None = None
     ) -> list[Step]:
-        """What cuDNN leaves of a factor, the bias and the activation: in place, or of another array and its number."""
+        """Return the step that applies the rest of the epilogue: in place, or from operand `number` of layout `source`."""
         call, out, last = self.problem.call, self.problem.out, len(self.inputs)
         bias = None if way.bias else call.bias
         activation = None if way.activation else call.activation

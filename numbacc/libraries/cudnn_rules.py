@@ -82,7 +82,7 @@ def _fused_narrow(what: Any) -> bool:
 
 
 def _few_channels(kind: str, what: Any) -> bool:
-    """Of images whose channels do not fill 16 bytes, in float16."""
+    """Return whether this is a float16 convolution of images whose channels do not fill a multiple of 16 bytes."""
     node = _convolution(kind, what)
     return _of(kind, ("float16",), what) and what.tensors[dict(node.tensors)["x"]].shape[1] % 8 != 0
 
@@ -152,7 +152,7 @@ LOSES_NAN: tuple[tuple[tuple[int, ...], Callable[[Any], bool], str], ...] = (
 
 
 def _groups(kind: str, is_fused: bool, most: int, what: Any) -> bool:
-    """Several groups, the narrower side of each of which has fewer than so many channels."""
+    """Return whether there are several groups with fewer than `most` channels or kernels each."""
     node = what.nodes[0]
     if node.kind != f"convolve_{kind}" or is_fused != (len(what.nodes) > 1):
         return False
@@ -163,9 +163,9 @@ def _groups(kind: str, is_fused: bool, most: int, what: Any) -> bool:
 
 
 _CROSSES = "a NaN or infinity may reach other groups"
-#: Engines that compute several groups as one, with zeros between them: what is not finite in one group makes NaN of
-#: results of others (0 times it). Entries are as in LOSES_NAN, seen on an H100 with cuDNN 9.19; gradients of kernels
-#: had none. Nearly all engines for tensor cores do so with fewer than 8 channels a group, torch's among them.
+#: Engines that compute several groups as one, with zeros between them. A NaN or infinity in one group then makes NaN of
+#: results of other groups (0 times infinity). Entries are as in LOSES_NAN, from `check nan` on an H100 with cuDNN 9.19.
+#: No gradient of kernels did this. Below 8 channels a group nearly all tensor-core engines do, those torch uses too.
 CROSSES_GROUPS: tuple[tuple[tuple[int, ...], Callable[[Any], bool], str], ...] = (
     ((22, 23, 62, 67, 72), partial(_groups, "forward", False, 8), _CROSSES),
     ((72,), partial(_groups, "forward", False, NEWEST), _CROSSES),
