@@ -17,6 +17,7 @@ Sources: Dauphin et al. 2017 (arXiv:1612.08083); Shazeer 2020 (arXiv:2002.05202)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -30,6 +31,7 @@ from .errors import DTypeError, OptionError, ShapeError, UnsupportedError, shown
 from .kernels.derive import NotDerived, takes_one
 from .kernels.formula import Formula
 from .kernels.formulas import FORMULAS, own_gate
+from .kernels.outside import Outside
 from .plan.base import check_out, outs_of
 from .plan.cache import PlanCache, functions_of
 from .plan.maps import MapPlan
@@ -191,28 +193,36 @@ def register(kind: str, gate: Callable[[float], float], slope: Callable[[float],
     for name, function in (("gate", gate), ("slope", slope)):
         if not takes_one(function) and not (name == "slope" and function is None):
             raise OptionError(f"{name}={shown(function)} is not a Python function of one number")
+    # First, so that a change while it is noted is noticed, too.
+    outside = Outside([gate] if slope is None else [gate, slope])
     try:
         _own[kind] = own_gate(kind, gate, slope)
     except TypeError as error:
         hint = "; give it as slope=" if isinstance(error, NotDerived) else ""
         raise UnsupportedError(f"{error}{hint}") from None
+    _outside.pop(kind, None)
+    if outside:
+        _outside[kind] = outside, partial(register, kind, gate, slope)
     # Plans of the kind that had this name before.
     _plans.clear()
 
 
 #: Kind that was registered -> direction -> formula.
 _own: dict[str, dict[str, Formula]] = {}
+#: Kind whose functions read values from outside -> these values, and a function that registers it again.
+_outside: dict[str, tuple[Outside, Callable[[], None]]] = {}
 
 
-def _call(
-    direction: str,
-    arguments: tuple[Any, ...],
-    kind: str,
-    axis: int,
-    gate: str,
-    out: Any,
-    stream: Any,
-) -> Any:
+def _notice(kind: Any) -> None:
+    """Register a kind again if a global or closure of its functions has changed."""
+    outside, again = _outside.get(kind, (None, None)) if isinstance(kind, str) else (None, None)
+    if outside is not None and again is not None and outside.changed():
+        again()
+
+
+def _call(direction: str, arguments: tuple[Any, ...], kind: str, axis: int, gate: str, out: Any, stream: Any) -> Any:
+    if _outside:
+        _notice(kind)
     handle = handle_of(stream)
     plan, given = None, out
     take = operands.importers.get(type(arguments[-1]))
@@ -237,19 +247,14 @@ _layout = attrgetter("_numbacc_layout")
 
 
 def _lookup(direction: str, arguments: tuple[Any, ...], kind: str, axis: int, gate: str, out: Any) -> MapPlan:
+    _notice(kind)
     plan, inputs, outs = _find(direction, arguments, kind, axis, gate, out, handle_of(None))
     plan.prepare(inputs, outs)
     return plan
 
 
 def _find(
-    direction: str,
-    arguments: tuple[Any, ...],
-    kind: str,
-    axis: int,
-    gate: str,
-    out: Any,
-    handle: int,
+    direction: str, arguments: tuple[Any, ...], kind: str, axis: int, gate: str, out: Any, handle: int
 ) -> tuple[MapPlan, list[Any], list[Any] | None]:
     """The plan for these arguments, and the arguments as arrays."""
     x = arguments[-1]
@@ -310,7 +315,7 @@ def _plan(
     x = inputs[-1]
     _check_arrays(inputs, names)
     number = 0 if paired else normalize_axis(axis, x.ndim, names[-1])
-    first = len(inputs) - (2 if paired else 1)
+    first = len(inputs) - 1 - paired
     if paired:
         if inputs[first].shape != x.shape:
             raise ShapeError(f"x[0] has shape {inputs[first].shape} and x[1] {x.shape}; they must be equal")

@@ -19,7 +19,8 @@ from numbacc.kernels import psi
 @pytest.fixture(autouse=True)
 def forgotten(monkeypatch):
     """Kinds do not outlive their test."""
-    monkeypatch.setattr(gated, "_own", {})
+    for name in ("_own", "_outside"):
+        monkeypatch.setattr(gated, name, {})
     gated.cache_clear()
     yield
     gated.cache_clear()

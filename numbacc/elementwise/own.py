@@ -18,7 +18,7 @@ from .gradients import run_backward
 from .measuring import Benchmark, benchmark
 from .operation import ElementwisePlan, find, planned, run
 from .rows import Meaning, Row
-from .signatures import Own, frozen, meaning_of
+from .signatures import Own, meaning_of
 
 #: How many numbers arrays have that need not exist.
 _USUAL_LENGTH = 1 << 20
@@ -32,7 +32,8 @@ def kernel(
     Args:
         function: of numbers; it returns one, or a tuple of several. It may do arithmetic, compare, branch, loop over
             known ranges, call `math`, NumPy's functions of numbers, numbacc's own elementwise functions, other kernels
-            and such functions. Parameters with defaults are options.
+            and such functions. Parameters with defaults are options. Globals and closures are compiled in; after a
+            change of one the next call compiles it again.
         backward: (dy, arguments) -> the gradient with respect to each argument that is not an option, as a tuple; dy is
             as many numbers as the function has results. By default it is derived from the function, by the chain rule.
 
@@ -83,14 +84,15 @@ class Kernel(Own):
     # ------------------------------------------------------------ what it computes
 
     @cached_property
-    def _all(self) -> Callable[..., Any]:
-        """The function as it is at the first call."""
-        return frozen(self.py_func)
+    def _functions(self) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
+        """The function, and its gradient where that is given: as they are at the first call, and after each change."""
+        function, gradient = self._frozen(self.py_func, self._gradient)
+        return function, gradient
 
     @cached_property
     def _row(self) -> Row:
         name = self.__name__
-        meaning, results = meaning_of(self._all, name)
+        meaning, results = meaning_of(self._functions[0], name)
         names = tuple(self._signature.parameters)
         meeting = range(self._count)
         is_tuple = len(results) > 1
@@ -112,11 +114,11 @@ class Kernel(Own):
     def _backward(self) -> Row:
         row, name, wanted = self._row, self.__name__, self._count
         try:
-            if self._gradient is None:
-                scalar = backward(self._all, name, wanted=wanted)
+            function, gradient = self._functions
+            if gradient is None:
+                scalar = backward(function, name, wanted=wanted)
             else:
-                self._check_given(len(row.results or ()))
-                scalar = written(frozen(self._gradient), f"{name}'s backward", gradient=False)
+                scalar = self._given(gradient, len(row.results or ()))
             meaning = Meaning(scalar, vectorized(scalar, f"{name}'s backward", rounds_numbers=True))
         except TypeError as error:
             hint = "; give it as backward=" if isinstance(error, NotDerived) else ""
@@ -136,20 +138,25 @@ class Kernel(Own):
             options=row.options,
         )
 
-    def _check_given(self, seeds: int) -> None:
-        """Raise OptionError unless the function given as `backward` takes and returns as many numbers as it must."""
-        assert self._gradient is not None
+    def _given(self, gradient: Callable[..., Any], seeds: int) -> Callable[..., Any]:
+        """The function given as `backward`, written down.
+
+        Raises:
+            OptionError: it takes or returns another number of numbers than it must.
+        """
         wanted = seeds + len(self._signature.parameters)
-        found = len(inspect.signature(self._gradient).parameters)
+        found = len(inspect.signature(gradient).parameters)
         if found != wanted:
             raise OptionError(
                 f"backward takes {found} numbers; it must take {wanted}: dy of each result, then {self.__name__}'s"
             )
-        _, ways = traced(frozen(self._gradient))
+        scalar = written(gradient, f"{self.__name__}'s backward", gradient=False)
+        _, ways = traced(gradient)
         if len(ways[0][1]) != self._count:
             raise OptionError(
                 f"backward returns {len(ways[0][1])} numbers; it must return {self._count}, one for each argument"
             )
+        return scalar
 
     # ------------------------------------------------------------ calls
 
@@ -167,7 +174,8 @@ class Kernel(Own):
             UnsupportedError: the function does what kernels cannot. ArgumentsError: it has other parameters. As
             `elementwise.add` besides.
         """
-        return run(self._row, self._bound(arguments, options), out, where, stream)
+        bound = self._bound(arguments, options)
+        return run(self._row, bound, out, where, stream)
 
     def backward(self, dy: Any, *arguments: Any, out: Any = None, stream: Any = None, **options: Any) -> Any:
         """The gradients of a loss with respect to the arguments that are arrays, given those with respect to results.
@@ -185,15 +193,17 @@ class Kernel(Own):
         Raises:
             UnsupportedError: no derivative is known. As `elementwise.add` besides.
         """
+        bound = self._bound(arguments, options)
         seeds = tuple(dy) if isinstance(dy, (tuple, list)) else (dy,)
         wanted = len(self._row.results or ())
         if len(seeds) != wanted:
             raise OptionError(f"dy is {len(seeds)} arrays; {self.__name__} has {wanted} results")
-        return run_backward(self._backward, (*seeds, *self._bound(arguments, options)), out, stream)
+        return run_backward(self._backward, (*seeds, *bound), out, stream)
 
     def plan(self, *arguments: Any, out: Any = None, where: Any = None, **options: Any) -> ElementwisePlan:
         """The plan of a call with these arguments: call it with all of them in order, options too."""
-        return find(self._row, self._bound(arguments, options), out, where)
+        bound = self._bound(arguments, options)
+        return find(self._row, bound, out, where)
 
     # ------------------------------------------------------------ what it became
 
@@ -217,6 +227,7 @@ class Kernel(Own):
         Raises:
             As the call.
         """
+        self._notice()
         row = self._row
         keys, addresses = self._inspected(row, arguments, options, (_USUAL_LENGTH,))
         return inspected(self.__name__, self._source(), planned(row, keys), addresses)

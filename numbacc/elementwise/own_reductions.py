@@ -18,7 +18,7 @@ from .fold_gradients import Gradient, gradient_of, opened
 from .folding import After, Combine, Fold, ReductionPlan, by_ufunc, choosing, in_a_tree, unchanged
 from .measuring import Benchmark, benchmark
 from .rows import Meaning, Row
-from .signatures import Own, frozen, meaning_of, python_function, taken_by
+from .signatures import Own, meaning_of, python_function, taken_by
 
 #: Name -> (what merges two numbers, the start, NumPy's).
 _MERGES: dict[str, tuple[Callable[..., tuple[Any, ...]], float, np.ufunc]] = {
@@ -111,9 +111,11 @@ class Reduction(Own):
 
     @cached_property
     def _functions(self) -> tuple[Callable[..., Any], Callable[..., Any] | None, Callable[..., Any] | None]:
-        """The map, the merge where it is one's own, what follows: as they are at the first call."""
-        merge = None if isinstance(self._merge, str) else frozen(self._merge)
-        return frozen(self._function), merge, None if self._after is None else frozen(self._after)
+        """Copies of the map, of the merge if it is a function, and of `after`; made again after a change."""
+        function, merge, after = self._frozen(
+            self._function, None if isinstance(self._merge, str) else self._merge, self._after
+        )
+        return function, merge, after
 
     @cached_property
     def _taken(self) -> range:
@@ -227,7 +229,8 @@ class Reduction(Own):
             LayoutError: out is read-only, overlaps an argument, or has elements that share memory.
             DeviceError: arrays on different devices; not enough memory.
         """
-        return folding.run(self._fold, self._bound(arguments, options), axis, keepdims, out, stream)
+        bound = self._bound(arguments, options)
+        return folding.run(self._fold, bound, axis, keepdims, out, stream)
 
     def backward(
         self,
@@ -256,8 +259,8 @@ class Reduction(Own):
         Raises:
             UnsupportedError: no derivative is known, or merge is "prod" or a function. As the call besides.
         """
-        fold = self._fold
         bound = self._bound(arguments, options)
+        fold = self._fold
         return fold_gradients.run(fold, self._gradient, opened(dy, fold), bound, axis, keepdims, out, stream)
 
     def plan(
@@ -269,7 +272,8 @@ class Reduction(Own):
         **options: Any,
     ) -> ReductionPlan:
         """The plan of a call with these arguments: call it with all of them in order, options too."""
-        return folding.find(self._fold, self._bound(arguments, options), axis, keepdims, out)
+        bound = self._bound(arguments, options)
+        return folding.find(self._fold, bound, axis, keepdims, out)
 
     # ------------------------------------------------------------ what it became
 
@@ -297,6 +301,7 @@ class Reduction(Own):
         Raises:
             As the call.
         """
+        self._notice()
         fold = self._fold
         keys, addresses = self._inspected(fold.row, arguments, options, _USUAL_SHAPE)
         if axis is None and not (arguments or options):

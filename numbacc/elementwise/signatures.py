@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import update_wrapper
+from functools import cached_property, update_wrapper
 from types import FunctionType, MappingProxyType
 from typing import Any
 
@@ -16,6 +16,7 @@ from ..device.streams import handle_of
 from ..errors import ArgumentsError, OptionError, UnsupportedError, shown
 from ..kernels.copies import copied
 from ..kernels.derive import written
+from ..kernels.outside import Outside
 from ..kernels.symbols import is_truth, is_whole, traced
 from ..kernels.vectorized import vectorized
 from .rows import Meaning, Row
@@ -95,6 +96,8 @@ class Own:
     __name__: str
     __qualname__: str
     _kind = ""
+    #: The values that the functions read from outside, once they are copied; None if there are none.
+    _outside: Outside | None = None
 
     def __init__(self, function: Callable[..., Any], more: Mapping[str, Any] = _NOTHING):
         plain = python_function(function, "function")
@@ -117,12 +120,28 @@ class Own:
         """Copies are itself; a pickle holds its name, as that of a function does."""
         return str(self.__qualname__)
 
+    def _frozen(self, *functions: FunctionType | None) -> tuple[Any, ...]:
+        """Functions as they are now. Calls notice when one of their globals or closures changes (`_bound`)."""
+        # First, so that a change while they are copied is noticed, too.
+        outside = Outside(each for each in functions if each is not None)
+        self._outside = outside if outside else None
+        return tuple(None if each is None else frozen(each) for each in functions)
+
+    def _notice(self) -> None:
+        """Forget what was made of the functions if a value that they read from outside has changed."""
+        if self._outside is not None and self._outside.changed():
+            for name in list(vars(self)):
+                if isinstance(getattr(type(self), name, None), cached_property):
+                    vars(self).pop(name, None)
+
     def _bound(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:
-        """All arguments in order, options with their defaults among them.
+        """All arguments in order, options with their defaults among them. It comes first in a call.
 
         Raises:
             ArgumentsError: they are not those of the function.
         """
+        if self._outside is not None:
+            self._notice()
         if len(arguments) == len(self._signature.parameters) and not options and not self._by_name:
             return arguments
         try:

@@ -61,10 +61,20 @@ def written(
             )
             return text.function(f"<derivative of {name!r}>")
     with told(f"{name} has no form that kernels compile", function):
-        trace, ways = traced(function)
-        text = ScalarText(trace.arguments)
-        text.write(ways)
+        text, again = _noted(function), _noted(function)
+        if text.lines != again.lines or text.names != again.names:
+            raise TypeError(
+                "it computes something else when it is run again: a formula is compiled once, so pass what changes as "
+                "an argument"
+            )
         return text.function(f"<formula of {name!r}>")
+
+
+def _noted(function: Callable[..., Any]) -> ScalarText:
+    trace, ways = traced(function)
+    text = ScalarText(trace.arguments)
+    text.write(ways)
+    return text
 
 
 def backward(

@@ -20,6 +20,7 @@ from . import derivatives
 from .copies import copied
 from .known import Known, known_math
 from .namesakes import KINDS, LATER, NAMESAKES, rounded
+from .outside import changing
 from .unknown import COMBINES, OTHERS, Refused, Unknown
 from .wholes import WHOLES, larger, smaller
 
@@ -252,6 +253,8 @@ class _Module:
 
 def _of_symbols(value: Any, trace: Trace) -> Any:
     """A module, or a function that is noted as a whole, for symbols; other values as they are."""
+    if (refusing := changing(value)) is not None:
+        return refusing
     if isinstance(value, ModuleType):
         return _Module(value, trace)
     if type(value) is float:
