@@ -1,6 +1,7 @@
 """The puzzles of 08-puzzles.ipynb: what each is given, what it shall make of it, and how often it may touch memory.
 
-`check(name, kernel)` runs a kernel in Numba's simulator, traced, and says what is wrong or that it is solved.
+`check(name, kernel)` runs a kernel in Numba's simulator, traced, and says what is wrong or that it is solved. A kernel
+whose values are right is also compiled for a GPU, which needs none.
 """
 
 from __future__ import annotations
@@ -63,15 +64,16 @@ class Puzzle:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a puzzle is solved, and what to say; `trace` has the counts."""
+    """Whether a puzzle is solved, and what to say; `trace` has the counts, `note` why it was not compiled for a GPU."""
 
     solved: bool
     words: str
     trace: Any
+    note: str = ""
 
     def __repr__(self) -> str:
         rows = self.trace.table().rows
-        return "\n\n".join([self.words, *[str(self.trace.table())] * bool(rows)])
+        return "\n\n".join([self.words, *[str(self.trace.table())] * bool(rows), *[self.note] * bool(self.note)])
 
 
 #: More accesses than any kernel needs that solves a puzzle, however wastefully.
@@ -100,12 +102,18 @@ def check(name: str, kernel: Any) -> Verdict:
             stopped = f"{type(error).__name__}: {error}"
             remedy = next((remedy for words, remedy in REMEDIES.items() if words in stopped), "")
             return Verdict(False, f"{name}: not yet. The kernel stopped: {stopped}{remedy}", t)
-    words = fault(puzzle, t, given, inputs, y)
-    return Verdict(not words, f"{name}: not yet. {words}" if words else f"{name}: solved", t)
+    words, note = wrong_values(puzzle, t, given, inputs, y), ""
+    if not words:
+        try:
+            words = "".join(f"The values are right, but {each}" for each in t.refused[:1])
+        except numbacc.errors.UnsupportedError as error:  # there is no compiler here
+            note = str(error)
+    words = words or wasted(puzzle, t)
+    return Verdict(not words, f"{name}: not yet. {words}" if words else f"{name}: solved", t, note)
 
 
-def fault(puzzle: Puzzle, t: Any, given: list[Array], inputs: list[Array], y: Array) -> str:
-    """What is wrong, in words; nothing where all is right."""
+def wrong_values(puzzle: Puzzle, t: Any, given: list[Array], inputs: list[Array], y: Array) -> str:
+    """What is wrong with the results, or may be by chance, in words; nothing where they are right."""
     if any((x != before).any() for x, before in zip(inputs, given, strict=True)):
         return "An input was changed: only y is to be written."
     if np.isnan(y).all() and not t.table().rows:
@@ -125,8 +133,11 @@ def fault(puzzle: Puzzle, t: Any, given: list[Array], inputs: list[Array], y: Ar
     expected = puzzle.answer(*(x.astype(np.float64) for x in given))
     tolerance = 1e-4 * np.abs(expected).max()
     right = np.isclose(y, expected, rtol=1e-4, atol=tolerance)
-    if not right.all():
-        return first_wrong(puzzle, t, given, y, expected, right)
+    return "" if right.all() else first_wrong(puzzle, t, given, y, expected, right)
+
+
+def wasted(puzzle: Puzzle, t: Any) -> str:
+    """Which of the puzzle's limits are exceeded, in words."""
     for limit in puzzle.limits:
         found = getattr(t.counts(limit.array, limit.access), limit.count) if known(t, limit.array) else 0
         if found > limit.most:

@@ -1,9 +1,10 @@
-"""More usual mistakes in the puzzles of notebook 08: kernels that stop, never end, or leave y as it was."""
+"""More usual mistakes in the puzzles of notebook 08: kernels that stop, never end, leave y as it was, or run in Python alone."""
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
 from numba import cuda, float32
 from puzzle_mistakes import mistake
 
@@ -43,3 +44,59 @@ def no_maximum_in_double_precision(x, y):
     for i in range(64):
         total += math.exp(s[i])
     y[row, k] = math.exp(value) / total
+
+
+# ---------------------------------------------------------------- what runs in Python alone
+
+
+@mistake("dot product", "The values are right", "cannot be compiled for a GPU", "line ", "dot of arrays", "in a loop")
+def by_numpy(a, b, y):
+    if cuda.threadIdx.x == 0:
+        y[0] = np.dot(a, b)
+
+
+@mistake("pooling", "cannot be compiled for a GPU", "line ", "makes a list", "cuda.local.array")
+def with_a_list(x, y):
+    i = cuda.grid(1)
+    window = []
+    for k in range(3):
+        window.append(x[i - k] if i >= k else float32(0))  # noqa: PERF401
+    y[i] = window[0] + window[1] + window[2]
+
+
+@mistake("map 2d", "cannot be compiled for a GPU", "line ", "makes a set")
+def with_a_set(x, y):
+    column, row = cuda.grid(2)
+    if not {row >= x.shape[0], column >= x.shape[1]} & {True}:
+        y[row, column] = 2 * x[row, column]
+
+
+@mistake("guard", "cannot be compiled for a GPU", "line ", "catches exceptions")
+def by_exception(x, y):
+    i = cuda.grid(1)
+    try:
+        y[i] = x[i] + 10
+    except IndexError:
+        pass
+
+
+@mistake("shared", "cannot be compiled for a GPU", "line ", "cuda.shared.array must be known")
+def of_any_length(x, y):
+    s = cuda.shared.array(cuda.blockDim.x, float32)
+    k, i = cuda.threadIdx.x, cuda.grid(1)
+    s[k] = x[i]
+    cuda.syncthreads()
+    y[i] = s[k] + s[(k + 1) % 64]
+
+
+@mistake("softmax", "cannot be compiled for a GPU", "line ", "returns a value")
+def returned(x, y):
+    row, k = cuda.blockIdx.x, cuda.threadIdx.x
+    largest = x[row, 0]
+    for i in range(64):
+        largest = max(largest, x[row, i])
+    total = 0.0
+    for i in range(64):
+        total += math.exp(x[row, i] - largest)
+    y[row, k] = math.exp(x[row, k] - largest) / total
+    return total

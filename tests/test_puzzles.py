@@ -45,6 +45,18 @@ def test_mistakes_are_named(name, kernel, words):
 
 
 @in_simulator
+def test_without_a_compiler_it_is_solved_and_says_so(monkeypatch):
+    from numbacc.tracing import refusing
+
+    monkeypatch.setattr(refusing._compiler, "answer", lambda job: ("unable", "OSError: no libnvvm"))
+    verdict = check("map", SOLUTIONS["map"])
+    assert verdict.solved and verdict.words == "map: solved"
+    assert repr(verdict).endswith('pip install "numbacc[cu12]"') and "not compiled for a GPU: OSError" in repr(verdict)
+    name, kernel, _ = next(each for each in MISTAKES if each[0] == "map 2d")
+    assert not check(name, kernel).solved  # all else is still checked
+
+
+@in_simulator
 def test_there_are_twelve_with_three_mistakes_each():
     assert len(PUZZLES) == 12 and PUZZLES.keys() == SOLUTIONS.keys()
     counted = Counter(name for name, _, _ in MISTAKES)

@@ -60,6 +60,7 @@ __all__ = [
     "DeviceNDArray",
     "Rewrite",
     "capability_compiled_for",
+    "compile_like",
     "compile_ptx",
     "cuda",
     "device_and_address",
@@ -217,3 +218,10 @@ def memory_pointer(address: int, nbytes: int, device: int, owner: object) -> Any
     pointer = MemoryPointer(context=devices.get_context(device), pointer=binding.CUdeviceptr(address), size=nbytes)
     pointer._numbacc_owner = owner  # lives as long as the pointer does
     return pointer
+
+
+def compile_like(kernel: Callable[..., None], samples: Sequence[Any], capability: tuple[int, int]) -> str:
+    """The PTX of a kernel for arguments like these, as Numba compiles users' kernels."""
+    typeof = importlib.import_module("numba.cuda.typing.typeof").typeof
+    ptx, _ = cuda.compile(kernel, types.void(*map(typeof, samples)), device=False, abi="numba", cc=capability)
+    return str(ptx)

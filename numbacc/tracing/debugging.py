@@ -18,7 +18,7 @@ import numpy as np
 from ..base._numba import simulator_api, simulator_kernel
 from ..errors import OptionError
 from ..simulator import threads
-from .explaining import ExplainingModule, explaining
+from .explaining import ExplainingModule, check_arguments, explaining
 
 Index = tuple[int, ...]
 
@@ -88,6 +88,7 @@ class DebuggedBlocks(simulator_kernel.BlockManager):  # type: ignore[misc]
     line: int | None
 
     def run(self, grid_point: Any, *args: Any) -> None:
+        check_arguments(self._f, args)
         block = _index("block", self.block, self._grid_dim)
         thread = _index("thread", self.thread, self._block_dim)
         if self.line is not None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ..errors import ArgumentsError
 from .warps import ModuleWithWarps
 
 
@@ -20,6 +22,18 @@ class ExplainingModule(ModuleWithWarps):
             "intrinsics. Trace or debug a scalar form of the kernel, with x[i], shared memory and cuda.syncthreads() "
             f"in place of cuda.{name}; it shows the same indices"
         )
+
+
+def check_arguments(kernel: Callable[..., Any], args: Sequence[Any]) -> None:
+    """Raise ArgumentsError unless a kernel takes as many arguments as it was given."""
+    parameters = inspect.signature(kernel)
+    try:
+        parameters.bind(*args)
+    except TypeError:
+        wanted = len(parameters.parameters)
+        raise ArgumentsError(
+            f"{kernel.__name__}{parameters} takes {wanted} argument{'s' * (wanted != 1)}, and was given {len(args)}"
+        ) from None
 
 
 #: What the simulator's errors say -> what to do.

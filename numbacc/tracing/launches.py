@@ -17,8 +17,9 @@ from ..errors import UnsupportedError
 from ..kernels import simulated
 from ..simulator import threads
 from .arrays import TracedArray, TracedAtomics
-from .explaining import ExplainingModule, explaining
+from .explaining import ExplainingModule, check_arguments, explaining
 from .recording import GLOBAL, READ, SHARED, WRITE, Launch, Recorder, assigned_name, instruction_at
+from .refusing import sample
 
 #: Where arrays in shared memory start, so that element 0 of each lies in bank 0.
 _SHARED_ALIGNMENT = 128
@@ -111,6 +112,7 @@ class TracedBlocks(simulator_kernel.BlockManager):  # type: ignore[misc]
         recorder, kernel = self.recorder, self._f
         first = not any(grid_point)
         if first:
+            check_arguments(kernel, args)
             recorder.launches[-1] = recorder.launches[-1]._replace(kernel=kernel.__name__)
             recorder.code = kernel.__code__
             self.given[:] = [_traced_arguments(recorder, kernel, args)]
@@ -137,7 +139,16 @@ def _traced_arguments(recorder: Recorder, kernel: Callable[..., Any], args: tupl
             names += [f"{parameter.name}[{k}]" for k in range(len(args) - len(names))]
         else:
             names.append(parameter.name)
-    return tuple(_traced(recorder, name, arg) for name, arg in zip(names, args, strict=True))
+    traced = tuple(_traced(recorder, name, arg) for name, arg in zip(names, args, strict=False))  # some have defaults
+    recorder.kernels.append((kernel, tuple(_sample(each) for each in traced)))
+    return traced
+
+
+def _sample(arg: Any) -> Any:
+    """A small argument that is compiled alike."""
+    if isinstance(arg, tuple):
+        return type(arg)(*map(_sample, arg)) if hasattr(arg, "_fields") else tuple(map(_sample, arg))
+    return sample(arg._view) if isinstance(arg, TracedArray) else arg
 
 
 def _traced(recorder: Recorder, name: str, arg: Any) -> Any:

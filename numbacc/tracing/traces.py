@@ -17,6 +17,8 @@ from .tables import Counts, Table, total
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from .refusing import Refusal
+
 #: Races that a table names one by one.
 _NAMED = 3
 
@@ -249,6 +251,22 @@ class Trace:
             if came != threads:
                 found.append((place, block, came, threads))
         return found
+
+    @property
+    def refused(self) -> list[Refusal]:
+        """What a GPU's compiler refuses of the kernels that ran: each has `kernel`, `line`, `words`; [] if all compile.
+
+        The simulator runs any Python, lists and `np.dot` too. Numba compiles the kernels, for arguments like those that
+        they had, in a process of its own, which takes seconds at first and needs no GPU. Kernels of numbacc itself
+        are not compiled.
+
+        Raises:
+            UnsupportedError: Numba's CUDA compiler is not installed, or a kernel refers to an object that cannot be
+                sent to the other process.
+        """
+        from .refusing import refused_of
+
+        return refused_of(self._recorder.kernels)
 
     def _notes(self) -> list[str]:
         notes = [str(race) for race in self.races[:_NAMED]]

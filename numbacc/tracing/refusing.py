@@ -1,0 +1,256 @@
+"""What a GPU's compiler refuses of kernels that ran in the simulator, which runs any Python.
+
+The compiler runs in a process of its own, which has no simulator: kernels are taken there with the values that they
+refer to. It needs no GPU.
+"""
+
+from __future__ import annotations
+
+import atexit
+import base64
+import dis
+import marshal
+import os
+import pickle
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..base._numba import simulator_kernel
+from ..errors import UnsupportedError
+from ..kernels.copies import names_in
+
+
+class Refusal(NamedTuple):
+    """Why no GPU can run a kernel.
+
+    Attributes:
+        kernel: its name.
+        line: in its file or cell; 0 where the compiler does not say.
+        words: what it does, and what to do instead.
+    """
+
+    kernel: str
+    line: int
+    words: str
+
+    def __str__(self) -> str:
+        return f"{self.kernel} cannot be compiled for a GPU{f': line {self.line}' * bool(self.line)}: {self.words}"
+
+
+def sample(view: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A small array that a compiler takes for one like this."""
+    shape = tuple(min(n, 2) for n in view.shape)
+    if view.flags.c_contiguous or view.flags.f_contiguous:
+        return np.empty(shape, view.dtype, "C" if view.flags.c_contiguous else "F")
+    return np.empty(tuple(2 * max(n, 2) for n in shape), view.dtype)[(slice(None, None, 2),) * view.ndim]
+
+
+def refusal(kernel: Callable[..., Any], samples: Sequence[Any]) -> Refusal | None:
+    """What the compiler refuses of a kernel with arguments like these; None where it compiles.
+
+    Raises:
+        UnsupportedError: nothing can be compiled here, or not this kernel; the message has the reason.
+    """
+    job = {"functions": packed(kernel), "samples": [pickle.dumps(each) for each in samples]}
+    verdict, text = _compiler.answer(job)
+    if verdict == "unable":
+        raise UnsupportedError(
+            f"{kernel.__name__} was not compiled for a GPU: {text.splitlines()[0]}. It needs no GPU, but Numba's CUDA "
+            'compiler: pip install "numbacc[cu12]"'
+        )
+    if verdict == "compiled":
+        return None
+    code = kernel.__code__
+    words, pattern = _words(text)
+    return Refusal(kernel.__name__, _line(text, code) or _line_of(code, pattern), words)
+
+
+def refused_of(kernels: Sequence[tuple[Callable[..., Any], Sequence[Any]]]) -> list[Refusal]:
+    """What the compiler refuses of users' kernels, each with its arguments' samples."""
+    found: dict[Any, Refusal | None] = {}
+    for kernel, samples in kernels:
+        key = kernel, *(_kind(each) for each in samples)
+        if key not in found and not kernel.__code__.co_filename.startswith(_OURS):
+            found[key] = refusal(kernel, samples)
+    return [each for each in found.values() if each is not None]
+
+
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+def _kind(argument: Any) -> Any:
+    """What decides an argument's type."""
+    if isinstance(argument, np.ndarray):
+        return str(argument.dtype), argument.ndim, argument.flags.c_contiguous, argument.flags.f_contiguous
+    return tuple(map(_kind, argument)) if isinstance(argument, tuple) else type(argument)
+
+
+# ---------------------------------------------------------------- taking a kernel there
+
+
+def packed(kernel: Any) -> list[dict[str, Any]]:
+    """A kernel and all functions that it calls, as bytes, numbers and texts; the kernel is the first."""
+    functions: list[dict[str, Any]] = []
+    numbers: dict[int, int] = {}
+
+    def number(function: FunctionType) -> int:
+        if id(function) not in numbers:
+            numbers[id(function)] = len(functions)
+            own: dict[str, Any] = {}
+            functions.append(own)
+            held = function.__globals__
+            own.update(
+                name=function.__name__,
+                code=marshal.dumps(function.__code__),
+                defaults=pickle.dumps(function.__defaults__),
+                closure=[value(cell.cell_contents) for cell in function.__closure__ or ()],
+                globals={name: value(held[name]) for name in sorted(names_in(function.__code__)) if name in held},
+            )
+        return numbers[id(function)]
+
+    def value(found: Any) -> tuple[str, Any]:
+        if isinstance(found, simulator_kernel.FakeCUDAKernel):
+            return "device", number(found.fn)
+        if isinstance(found, ModuleType):
+            return "module", found.__name__
+        if isinstance(found, FunctionType) and found.__module__ in ("__main__", None, kernel.__module__):
+            return "function", number(found)
+        return "pickled", pickle.dumps(found)
+
+    try:
+        number(kernel)
+    except Exception as error:  # a value that cannot be pickled
+        raise UnsupportedError(
+            f"{kernel.__name__} was not compiled for a GPU: it refers to a value of which {error}"
+        ) from None
+    return functions
+
+
+class _Compiler:
+    """The process that compiles, started with the first kernel."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+
+    def answer(self, job: dict[str, Any]) -> tuple[str, str]:
+        line = base64.b64encode(pickle.dumps(job)) + b"\n"
+        with self._lock:
+            for _ in range(2):  # one that was idle for long may have ended
+                process = self._running()
+                assert process.stdin is not None and process.stdout is not None
+                try:
+                    process.stdin.write(line)
+                    process.stdin.flush()
+                    found = process.stdout.readline()
+                except OSError:
+                    found = b""
+                if found:
+                    verdict, text = pickle.loads(base64.b64decode(found))
+                    return str(verdict), str(text)
+                self.end()
+        return "unable", "the compiler's process ended"
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None or self._process.poll() is not None:
+            environment = {name: text for name, text in os.environ.items() if name != "NUMBA_ENABLE_CUDASIM"}
+            environment["PYTHONPATH"] = os.pathsep.join(each for each in sys.path if each)
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "numbacc.tracing.compiler"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=environment,
+            )
+        return self._process
+
+    def end(self) -> None:
+        """End the process, if there is one."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.communicate()
+
+
+_compiler = _Compiler()
+atexit.register(_compiler.end)
+
+
+# ---------------------------------------------------------------- the compiler's words
+
+
+_MEMORY = "a kernel cannot allocate memory. Use single variables, a tuple, cuda.local.array or cuda.shared.array"
+#: What a compiler's text matches -> what to say, and the instruction whose line it is where the compiler names none.
+_SAID: tuple[tuple[str, str, str], ...] = (
+    (
+        r"set_try_status|exception_match",
+        "it catches exceptions, which kernels cannot: use if",
+        "SETUP|PUSH_EXC",
+    ),
+    (r"yield", "it makes a generator, which kernels cannot: write a loop", "MAKE_FUNCTION"),
+    (r"unicode_type", "it makes text of values: print takes numbers and whole texts", "FORMAT|BUILD_STRING"),
+    (
+        r"function (dot|vdot|matmul|sorted)>",
+        "kernels have no {0} of arrays: a thread computes with single elements, in a loop",
+        r"LOAD_\w+ {0}\b",
+    ),
+    (r"built-in function (zeros|ones|empty|full)", f"it makes an array by np.{{0}}, and {_MEMORY}", r"LOAD_\w+ {0}\b"),
+    (r"build_list|list\(|ListType|reflected list", f"it makes a list, and {_MEMORY}", "BUILD_LIST"),
+    (r"build_set|\bset\(|Set\(", f"it makes a set, and {_MEMORY}", "BUILD_SET"),
+    (r"DictType|build_map", f"it makes a dict, and {_MEMORY}", "BUILD_(CONST_KEY_)?MAP"),
+    (
+        r"function (shared|local)\.array",
+        "the shape of cuda.{0}.array must be known when the kernel is compiled: write a number, or a global name",
+        r"LOAD_\w+ {0}\b",
+    ),
+    (r"_ol_array_allocate|NRT required|addrspace", f"it makes an array, and {_MEMORY}; or loop over elements", ""),
+    (r"No conversion from .* to none for '\$\w*return", "it returns a value: write it to an array", "RETURN_VALUE"),
+    (r"KeyError: <ufunc '(\w+)'>", "kernels have no np.{0} of these arguments: use math.{0}", r"LOAD_\w+ {0}\b"),
+    (
+        r"Untyped global name '(\w+)': Cannot determine Numba type of <class 'function'>",
+        "it calls {0}, a plain Python function: decorate it with @cuda.jit(device=True)",
+        r"LOAD_GLOBAL {0}\b",
+    ),
+    (r"(NameError: name '(\w+)' is not defined)", "{0}", r"LOAD_GLOBAL {1}\b"),
+    (
+        r"No implementation of function Function\(<(?:built-in )?(?:function|class) '?([\w.]+)",
+        "kernels have no {0} of these arguments: loop over the elements",
+        r"LOAD_\w+ {0}\b",
+    ),
+)
+
+
+def _words(text: str) -> tuple[str, str]:
+    """What to say of a compiler's text, and the instruction that it is about."""
+    for pattern, words, instruction in _SAID:
+        match = re.search(pattern, text)
+        if match:
+            return words.format(*match.groups()), instruction.format(*match.groups())
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    told = [line for line in lines if not re.match(r"\w+Error: Failed in |Failed in |During: |File ", line)]
+    return f"Numba says: {(told or lines)[0]}", ""
+
+
+def _line(text: str, code: CodeType) -> int:
+    """The line of a kernel that a compiler's text names last; 0 where it names none."""
+    last = max((line for _, _, line in code.co_lines() if line), default=code.co_firstlineno)
+    found = re.findall(r"(?:line |\()(\d+)(?:\)|:|\b)", text)
+    inside = [int(each) for each in found if code.co_firstlineno < int(each) <= last]
+    return inside[-1] if inside else 0
+
+
+def _line_of(code: CodeType, instruction: str) -> int:
+    """The line of the first instruction like this; 0 where there is none."""
+    line = 0
+    for each in dis.get_instructions(code):
+        line = each.starts_line if type(each.starts_line) is int else getattr(each, "line_number", None) or line
+        if instruction and re.match(instruction, f"{each.opname} {each.argval}"):
+            return line
+    return 0
