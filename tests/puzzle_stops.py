@@ -1,4 +1,4 @@
-"""More usual mistakes in the puzzles of notebook 08: kernels that stop, never end, leave y as it was, or run in Python alone."""
+"""More usual mistakes in the puzzles of notebook 08: kernels that stop, never end, do nothing, or run in Python."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ def test_circles_are_found(late):
 
 
 def test_few_import_by_name():
-    """Where no test sees it: what brings Numba, what is imported when it is used, and modules that users' kernels name."""
+    """Where no test sees it: what brings Numba, what is imported late, and modules that users' kernels name."""
     allowed = numbacc_modules(
         "__init__", "__main__", "base._numba", "base.dispatch", "bench.__init__", "tracing.compiler"
     )
