@@ -34,6 +34,7 @@ from .arrays.creation import (
 )
 from .arrays.lookup import computing as _computing
 from .base.dispatch import has_gpu
+from .base.keywords import explain as _explain
 from .device.graphs import Graph, graph
 from .device.streams import Stream, current_stream, stream
 from .errors import (
@@ -112,6 +113,7 @@ def _function(name: str) -> Any:
 
 
 _computing(_function)
+_explain(__name__, __all__)
 
 
 def __getattr__(name: str) -> Any:

@@ -30,7 +30,7 @@ from .base import dtypes as _dtypes
 from .base.checks import integer as _whole
 from .base.layout import axes_of, normalize_axis
 from .elementwise.choosing import clamp as _clamp
-from .errors import AxisError, DTypeError, LayoutError, OptionError, ShapeError, UnsupportedError
+from .errors import AxisError, DTypeError, LayoutError, ShapeError, UnsupportedError, unknown
 from .gemm import matmul as _matmul
 from .numpy_ufuncs import signbit as signbit
 
@@ -174,7 +174,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: Any = None) -> Any:
 def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Any]:
     """Coordinates of a grid: each array of rank 1 repeated along the others' axes, as views."""
     if indexing not in ("xy", "ij"):
-        raise OptionError(f'indexing={indexing!r} is unknown; it is "xy" or "ij"')
+        raise unknown("indexing", indexing, ("xy", "ij"), 'it is "xy" or "ij"')
     rank = len(arrays)
     order = [*range(rank)]
     if indexing == "xy" and rank > 1:

@@ -1,5 +1,6 @@
 """The exceptions of numbacc, each also the built-in exception that a NumPy user would expect, and its warning."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from numpy import exceptions
@@ -19,7 +20,9 @@ __all__ = [
     "OptionError",
     "ShapeError",
     "UnsupportedError",
+    "nearest",
     "shown",
+    "unknown",
 ]
 
 
@@ -57,12 +60,12 @@ class OptionError(Error, ValueError):
     Example:
         >>> gated.forward(np.ones(4), "gelu")
         Traceback (most recent call last):
-        numbacc.errors.OptionError: kind='gelu' is unknown; gelu is the gate of "geglu"; the kinds are glu, reglu, ...
+        numbacc.errors.OptionError: kind='gelu' is unknown; the kinds are glu, ...; did you mean "geglu"?
     """
 
 
 class ArgumentsError(OptionError, TypeError):
-    """A function of one's own is called with more, fewer or other arguments than it has."""
+    """A function is called with more, fewer or other arguments than it has."""
 
 
 class DTypeError(Error, TypeError):
@@ -127,3 +130,47 @@ def _array(value: Any) -> str:
     if type(value).__module__ == "numpy" and (not shape or (len(shape) == 1 and shape[0] <= _ROW)):
         return ""
     return f"<{type(value).__name__} of {dtype}, shape {tuple(shape)}>"
+
+
+#: What other libraries call an option's value, as `_plain` has it -> what numbacc may call it.
+_OTHER_NAMES = {
+    "swish": "silu swiglu", "sigmoid": "glu", "relu": "reglu", "silu": "swiglu", "gelu": "geglu",
+    "gelutanh": "gelu_tanh geglu_tanh gelu", "gelunew": "gelu_tanh", "geluapproximate": "gelu_tanh",
+    "relu2": "squared_relu", "bf16": "bfloat16", "fp16": "float16", "f16": "float16", "half": "float16",
+    "fp32": "float32", "f32": "float32", "single": "float32", "fp64": "float64", "f64": "float64", "double": "float64",
+    "fp8": "float8_e4m3fn", "e4m3": "float8_e4m3fn", "e4m3fn": "float8_e4m3fn", "fp8e4m3": "float8_e4m3fn",
+    "float8e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2", "fp8e5m2": "float8_e5m2", "i8": "int8", "i32": "int32",
+    "i64": "int64", "long": "int64", "u8": "uint8", "channelslast": "NHWC", "channelsfirst": "NCHW",
+    "channelslast3d": "NDHWC", "bnsh": "BHSD", "bsnh": "BSHD", "tnh": "THD", "nlc": "NWC", "ncl": "NCW",
+    "batchmean": "mean", "avg": "mean", "average": "mean", "add": "sum", "mul": "prod", "product": "prod",
+    "tril": "causal", "fwd": "forward", "bwd": "backward",
+}  # fmt: skip
+
+
+def nearest(value: Any, known: Iterable[Any]) -> str:
+    """The end of a message about an option's wrong value: "; did you mean ...?" where one of the known values is near.
+
+    Near is another case, other separators, another library's name, or a slip of the pen.
+    """
+    by_plain = {_plain(each): each for each in known if isinstance(each, str)}
+    plain = _plain(value) if isinstance(value, str) else ""
+    found = by_plain.get(plain)
+    if found is None and plain:
+        found = next((each for each in _OTHER_NAMES.get(plain, "").split() if each in by_plain.values()), None)
+    if found is None and plain:
+        from difflib import get_close_matches  # for wrong calls alone
+
+        begins = [each for each in by_plain if len(each) > 2 and (each.startswith(plain) or plain.startswith(each))]
+        close = get_close_matches(plain, by_plain, 1, 0.7) or sorted(begins, key=len)[-1:] * (len(plain) > 2)
+        found = by_plain.get(close[0]) if close else None
+    return "" if found is None else f'; did you mean "{found}"?'
+
+
+def unknown(name: str, value: Any, known: Iterable[Any], words: str) -> OptionError:
+    """The error of an option whose value is none of those that are known, which `words` list."""
+    return OptionError(f"{name}={shown(value)} is unknown; {words}{nearest(value, known)}")
+
+
+def _plain(text: str) -> str:
+    """A value's letters and digits, in lower case."""
+    return "".join(each for each in text[:_SHOWN].casefold().rpartition("torch.")[2] if each.isalnum())

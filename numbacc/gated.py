@@ -24,10 +24,11 @@ from typing import Any
 from .arrays import operands
 from .arrays.operands import Array
 from .base.dtypes import FLOATS, info
+from .base.keywords import explain
 from .base.layout import Layout, View, check_rank, check_same_device, dense_like, normalize_axis, view
 from .device.map_executable import MapSpec
 from .device.streams import handle_of
-from .errors import DTypeError, OptionError, ShapeError, UnsupportedError, shown
+from .errors import DTypeError, OptionError, ShapeError, UnsupportedError, shown, unknown
 from .kernels.derive import NotDerived, takes_one
 from .kernels.formula import Formula
 from .kernels.formulas import FORMULAS, own_gate
@@ -280,24 +281,12 @@ _NAMES = {"forward": ("x",), "backward": ("dy", "x")}
 _PAIR_NAMES = {"forward": ("x[0]", "x[1]"), "backward": ("dy", "x[0]", "x[1]")}
 
 
-#: What people call a gated unit by the name of: the function of its gate.
-_GATES = {
-    "sigmoid": "glu",
-    "relu": "reglu",
-    "silu": "swiglu",
-    "swish": "swiglu",
-    "gelu": "geglu",
-    "gelu_tanh": "geglu_tanh",
-}
-
-
 def _check_options(kind: Any, gate: Any) -> None:
     if not isinstance(kind, str) or (kind not in KINDS and kind not in _own):
-        gate = _GATES.get(kind) if isinstance(kind, str) else None
-        hint = f'; {kind} is the gate of "{gate}"' if gate else ""
-        raise OptionError(f"kind={shown(kind)} is unknown{hint}; the kinds are {', '.join([*KINDS, *_own])}")
+        known = [*KINDS, *_own]
+        raise unknown("kind", kind, known, f"the kinds are {', '.join(known)}")
     if not isinstance(gate, str) or gate not in ("first", "second"):
-        raise OptionError(f'gate={shown(gate)} is unknown; it is "first" or "second"')
+        raise unknown("gate", gate, ("first", "second"), 'it is "first" or "second"')
 
 
 def _plan(
@@ -398,3 +387,4 @@ def _made(direction: str, kind: str, axis: int, gate: str, paired: bool, target:
 
 _plans = PlanCache(_made, count=1024)
 cache_info, cache_clear, cache_limit = functions_of(_plans, __name__)
+explain(__name__, __all__)

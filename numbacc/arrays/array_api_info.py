@@ -9,7 +9,7 @@ import numpy as np
 
 from ..base.dispatch import runtime
 from ..base.layout import MAX_RANK
-from ..errors import OptionError, shown
+from ..errors import unknown
 
 _REAL, _COMPLEX = ("float32", "float64"), ("complex64", "complex128")
 _SIGNED, _UNSIGNED = ("int8", "int16", "int32", "int64"), ("uint8", "uint16", "uint32", "uint64")
@@ -98,5 +98,5 @@ class NamespaceInfo:
         kinds = ("bool", "numeric") if kind is None else kind if isinstance(kind, tuple) else (kind,)
         for each in kinds:
             if each not in _KINDS:
-                raise OptionError(f"kind={shown(each)} is unknown; it is {', '.join(_KINDS)}")
+                raise unknown("kind", each, _KINDS, f"it is {', '.join(_KINDS)}")
         return {name: np.dtype(name) for each in kinds for name in _KINDS[each]}

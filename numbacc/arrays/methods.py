@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..base import views
-from ..errors import DTypeError, OptionError, ShapeError, shown
+from ..errors import DTypeError, OptionError, ShapeError, nearest, shown
 from . import lookup, protocols
 
 
@@ -158,7 +158,8 @@ def _numpys(theirs: Any, *arguments: Any, **options: Any) -> Any:
 
 def _check_order(order: Any, *known: str) -> None:
     if order not in known:
-        raise OptionError(f"order={shown(order)} is not supported: it is {' or '.join(map(repr, known))}")
+        names = " or ".join(map(repr, known))
+        raise OptionError(f"order={shown(order)} is not supported: it is {names}{nearest(order, known)}")
 
 
 def _add_reductions() -> None:

@@ -5,6 +5,7 @@ What it means is written down in `numbacc.reference.attention`; `problem` checks
 is asked for, `unfused` does without.
 """
 
+from ..base.keywords import explain
 from .attending import (
     backward,
     backward_plan,
@@ -33,3 +34,5 @@ __all__ = [
     "prepare",
     "request",
 ]
+
+explain(__name__, __all__)

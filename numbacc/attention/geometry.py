@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..base.layout import Layout, layout
-from ..errors import OptionError, ShapeError, shown
+from ..errors import OptionError, ShapeError, unknown
 
 #: Layout -> the axes of an array in the order batch, heads, sequence, elements; packed sequences have no batch.
 LAYOUTS = {"BHSD": (0, 1, 2, 3), "BSHD": (0, 2, 1, 3), "THD": (1, 0, 2)}
@@ -85,7 +85,7 @@ def check_layout(name: Any) -> str:
         OptionError: it is none.
     """
     if not isinstance(name, str) or name not in LAYOUTS:
-        raise OptionError(f"layout={shown(name)} is unknown; the layouts are {', '.join(LAYOUTS)}")
+        raise unknown("layout", name, LAYOUTS, f"the layouts are {', '.join(LAYOUTS)}")
     return name
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..base.bands import Band
 from ..base.checks import boolean, integer
-from ..errors import OptionError, shown
+from ..errors import OptionError, nearest, shown
 
 #: No sequence is longer than what 32 bits hold.
 _LONGEST = 2**31 - 1
@@ -70,5 +70,5 @@ def band_of(mask: Any) -> Band:
         return _NAMED[mask]
     raise OptionError(
         f"mask={shown(mask)} is unknown; it is None, {', '.join(map(repr, _NAMED))}, SlidingWindow(n) or "
-        "CausalSlidingWindow(n). An array that is added to the scores is a bias"
+        f"CausalSlidingWindow(n). An array that is added to the scores is a bias{nearest(mask, _NAMED)}"
     )

@@ -13,7 +13,7 @@ from ..base.dispatch import graph_library, has_gpu
 from ..base.dtypes import dtype as dtype_of
 from ..base.layout import Layout, lengths_of
 from ..device.devices import target_of
-from ..errors import DeviceError, DTypeError, OptionError, UnsupportedError, shown
+from ..errors import DeviceError, DTypeError, OptionError, UnsupportedError, shown, unknown
 from ..libraries.cudnn_graph import Graph
 from ..libraries.cudnn_plans import Wants
 from .fused_calls import needed
@@ -135,7 +135,7 @@ def _problem(
     bias_dtype: Any, alibi: bool, lengths: bool, pages: int, batch: int | None, options: Options,
 ) -> Problem:  # fmt: skip
     if not isinstance(direction, str) or direction not in ("forward", "backward"):
-        raise OptionError(f'direction={shown(direction)} is unknown; it is "forward" or "backward"')
+        raise unknown("direction", direction, ("forward", "backward"), 'it is "forward" or "backward"')
     options, kind = plain(options), dtype_of(dtype)
     if options.bias_grad and direction == "forward":
         raise OptionError('bias_grad=True is for direction="backward"')

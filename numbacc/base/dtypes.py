@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
-from ..errors import DTypeError, shown
+from ..errors import DTypeError, nearest, shown
 from .casts import cast
 
 #: DLPack's type codes (dlpack.h, DLDataTypeCode).
@@ -187,7 +187,9 @@ def dtype(spec: Any, name: str = "dtype") -> np.dtype[Any]:
     try:
         return _dtype(spec)
     except DTypeError as error:
-        raise DTypeError(f"{name}={shown(spec)} {error}") from None
+        # Other libraries' dtypes have names such as torch.float32.
+        called = spec if isinstance(spec, str) else "" if isinstance(spec, (int, type, np.dtype)) else repr(spec)
+        raise DTypeError(f"{name}={shown(spec)} {error}{nearest(called, TABLE)}") from None
     except TypeError:  # what cannot be hashed names no dtype
         raise DTypeError(f"{name}={shown(spec)} {_UNKNOWN}") from None
 

@@ -4,6 +4,7 @@ What they mean is written down in `numbacc.reference.conv`; `geometry` checks op
 says what cuDNN is asked for.
 """
 
+from ..base.keywords import explain
 from .convolving import (
     backward_data,
     backward_data_plan,
@@ -32,3 +33,5 @@ __all__ = [
     "output_shape",
     "request",
 ]
+
+explain(__name__, __all__)

@@ -13,7 +13,7 @@ from typing import Any
 from ..base.checks import boolean, integer
 from ..base.layout import is_sequence, lengths_of, too_large
 from ..base.windows import Lengths, Window
-from ..errors import OptionError, ShapeError, shown
+from ..errors import OptionError, ShapeError, shown, unknown
 
 #: The layouts of inputs and outputs. A kernel's has its outputs in the place of N, and a group's channels in that of C.
 LAYOUTS = ("NCW", "NWC", "NCHW", "NHWC", "NCDHW", "NDHWC")
@@ -189,7 +189,7 @@ def output_shape(
 def _layout(layout: Any) -> tuple[int, bool]:
     """(the number of spatial dimensions, whether channels come last)."""
     if not isinstance(layout, str) or layout not in LAYOUTS:
-        raise OptionError(f"layout={shown(layout)} is unknown; the layouts are {', '.join(LAYOUTS)}")
+        raise unknown("layout", layout, LAYOUTS, f"the layouts are {', '.join(LAYOUTS)}")
     return len(layout) - 2, layout.endswith("C")
 
 
@@ -226,7 +226,7 @@ def _padding(value: Any, layout: str, lengths: Lengths, reach: Lengths, stride: 
             return ((0, 0),) * len(lengths)
         if value == "same":
             return tuple(map(_same, lengths, reach, stride))
-        raise OptionError(f'padding={shown(value)} is unknown; it is "same", "valid" or numbers')
+        raise unknown("padding", value, ("same", "valid"), 'it is "same", "valid" or numbers')
     hint = "; a pair is written as [(before, behind)]" if len(lengths) == 1 else ""
     return tuple(_sides(part) for part in _parts(value, "padding", layout, len(lengths), hint))
 

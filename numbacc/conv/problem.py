@@ -9,7 +9,7 @@ from ..base import checks
 from ..base.checks import boolean, integer, real
 from ..base.dtypes import dtype, info
 from ..base.layout import Layout, check_same_device, is_sequence, layout, row_major_strides
-from ..errors import DTypeError, OptionError, ShapeError, shown
+from ..errors import DTypeError, OptionError, ShapeError, nearest, shown, unknown
 from ..libraries.cudnn_plans import Wants
 from ..plan.base import check_out
 from ..reference.conv import ACTIVATIONS
@@ -224,7 +224,7 @@ def activations_of(result: Layout) -> tuple[str, ...]:
 
 def _check_options(call: Call) -> None:
     if call.activation is not None and (not isinstance(call.activation, str) or call.activation not in ACTIVATIONS):
-        raise OptionError(f"activation={shown(call.activation)} is unknown; it is None, {', '.join(ACTIVATIONS)}")
+        raise unknown("activation", call.activation, ACTIVATIONS, f"it is None, {', '.join(ACTIVATIONS)}")
     if call.beta and call.out is None:
         raise OptionError(f"beta={call.beta} adds what is in out; pass out, or beta=0")
     if call.beta and call.a.dtype.name == "int8":
@@ -249,7 +249,9 @@ def _compute(call: Call) -> tuple[str, str]:
     compute = allowed[0] if call.compute is None else call.compute
     if compute not in allowed:
         given = shown(call.compute)
-        raise OptionError(f"compute={given} is not for {call.a.dtype}; it is None or {', '.join(allowed)}")
+        raise OptionError(
+            f"compute={given} is not for {call.a.dtype}; it is None or {', '.join(allowed)}{nearest(compute, allowed)}"
+        )
     return compute, types.accumulator
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from ..base.checks import boolean
 from ..base.dtypes import dtype as dtype_of
 from ..base.layout import Layout, layout, row_major_strides
-from ..errors import OptionError, UnsupportedError, shown
+from ..errors import OptionError, UnsupportedError, unknown
 from ..libraries.cudnn_graph import Graph
 from ..libraries.cudnn_plans import Wants
 from .geometry import geometry
@@ -98,7 +98,7 @@ def request(
         <conv.forward of float16, NHWC: x (8, 56, 56, 64), w (64, 3, 3, 64), y (8, 56, 56, 64)>
     """
     if not isinstance(direction, str) or direction not in OPERANDS:
-        raise OptionError(f"direction={shown(direction)} is unknown; it is {', '.join(OPERANDS)}")
+        raise unknown("direction", direction, OPERANDS, f"it is {', '.join(OPERANDS)}")
     window = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     if direction != "forward" and (boolean(bias, "bias") or activation is not None):
         raise OptionError(f'{"bias" if bias else "activation"} is for direction="forward"; gradients have none')

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..base.keywords import explain
 from . import gradients, normalization, reduction_gradients, reductions, scans
 from .activated import (
     bias_activation,
@@ -140,6 +141,8 @@ __all__ = [
     "triu_plan",
     *_FUNCTIONS,
 ]
+
+explain(__name__, __all__)
 
 if TYPE_CHECKING:
 

@@ -12,7 +12,7 @@ from ..arrays import operands
 from ..arrays.operands import Array
 from ..base.layout import Layout, normalize_axis
 from ..device.streams import handle_of
-from ..errors import OptionError, ShapeError, shown
+from ..errors import ShapeError, unknown
 from .gradients import gradient_row, run_backward
 from .operation import ElementwisePlan, find, planned, run
 from .rows import Meaning, Row
@@ -180,7 +180,7 @@ def everyday(x: Layout, bias: Layout) -> Iterator[ElementwisePlan]:
 def _row(activation: str) -> Row:
     """The row of an activation of a sum."""
     if not isinstance(activation, str) or activation not in ACTIVATIONS:
-        raise OptionError(f"activation={shown(activation)} is unknown; it is one of {', '.join(ACTIVATIONS)}")
+        raise unknown("activation", activation, ACTIVATIONS, f"it is one of {', '.join(ACTIVATIONS)}")
     entry = TABLE[activation]
     meaning, options = entry.row.meanings["f"], tuple(entry.options.values())
     scalar = _of_sum(meaning.scalar, "x, other", options)

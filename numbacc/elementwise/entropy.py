@@ -8,7 +8,7 @@ from ..arrays import operands
 from ..arrays.operands import Array
 from ..base import checks
 from ..device.streams import handle_of
-from ..errors import OptionError, shown
+from ..errors import OptionError, unknown
 from .caching import plans
 from .losses import LossGradientPlan, LossPlan, as_slope
 
@@ -175,7 +175,7 @@ def _backward(
 def _options(axis: Any, reduction: Any, ignore_index: Any, label_smoothing: Any) -> tuple[int, str, int, float]:
     """The options, each in one form."""
     if not isinstance(reduction, str) or reduction not in ("mean", "sum", "none"):
-        raise OptionError(f'reduction={shown(reduction)} is unknown; it is "mean", "sum" or "none"')
+        raise unknown("reduction", reduction, ("mean", "sum", "none"), 'it is "mean", "sum" or "none"')
     smoothing = checks.real(label_smoothing, "label_smoothing")
     if not 0.0 <= smoothing <= 1.0:
         raise OptionError(f"label_smoothing={smoothing} is out of range: it must be from 0 to 1")

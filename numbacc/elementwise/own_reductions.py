@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..device.inspection import Inspection, inspected
-from ..errors import OptionError, UnsupportedError, shown
+from ..errors import OptionError, UnsupportedError, shown, unknown
 from ..kernels import fold_formulas
 from . import fold_gradients, folding
 from .fold_gradients import Gradient, gradient_of, opened
@@ -103,7 +103,7 @@ class Reduction(Own):
         if taken := [name for name in self._signature.parameters if name in _RESERVED]:
             raise OptionError(f"{taken[0]} is a parameter of {self.__name__}, and of every call: name it otherwise")
         if isinstance(merge, str) and merge not in _MERGES:
-            raise OptionError(f"merge={shown(merge)} is unknown; it is {', '.join(_MERGES)}, or a function")
+            raise unknown("merge", merge, _MERGES, f"it is {', '.join(_MERGES)}, or a function")
         self._merge = merge if isinstance(merge, str) else python_function(merge, "merge")
         self._start = _starting(start, isinstance(merge, str))
 

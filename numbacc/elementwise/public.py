@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from ..base import keywords
 from ..kernels.wholes import whole
 from .examples import EXAMPLES
 from .operation import ElementwisePlan, find, run, run_one, run_two
@@ -67,18 +68,20 @@ def make_functions(
         given_to = f"{short}(row, {called[1:-2]}" if short else f"run(row, {called}"
         call = f"{given_to}, out, where, stream)"
         takes_mask = f"{takes}, where: Any = None"
-        source = f"def {name}({takes_mask}, stream: Any = None) -> {returned}:\n    return {call}\n"
-        source += f"def {name}_plan({takes_mask}) -> ElementwisePlan:\n    return find(row, {called}, out, where)\n"
+        source = _function(name, f"{takes_mask}, stream: Any = None", returned, call)
+        source += _function(f"{name}_plan", takes_mask, "ElementwisePlan", f"find(row, {called}, out, where)")
     else:
-        source = (
-            f"def {name}({takes}, stream: Any = None) -> {returned}:\n    return through(row, {called}, out, stream)\n"
-        )
-        source += f"def {name}_plan({takes}) -> ElementwisePlan:\n    return find(row, {called}, out, None)\n"
+        call = f"through(row, {called}, out, stream)"
+        source = _function(name, f"{takes}, stream: Any = None", returned, call)
+        source += _function(f"{name}_plan", takes, "ElementwisePlan", f"find(row, {called}, out, None)")
     space = compiled(name, source, {
         "row": row, "run": run, "run_one": run_one, "run_two": run_two, "find": find, "through": through,
-        "ElementwisePlan": ElementwisePlan,
+        "ElementwisePlan": ElementwisePlan, "wrong": keywords.wrong,
     })  # fmt: skip
     function, plan = space[name], space[f"{name}_plan"]
+    for each in (function, plan):
+        space[f"_{each.__name__}_"] = each  # arguments may have the function's own name
+        keywords.hidden(each)
     function.__doc__ = text()
     if "f" in row.meanings and "h" not in row.meanings and not row.results:
         # What it is of numbers, whatever their dtype: for kernels of one's own that call it.
@@ -90,6 +93,12 @@ def make_functions(
         f"Example:\n    >>> {_example(row, options)}.info.backend\n    'numpy'\n"
     )
     return {name: function, f"{name}_plan": plan}
+
+
+def _function(name: str, takes: str, returned: str, call: str) -> str:
+    """The text of a public function. It takes all keywords, and says which of them it does not have."""
+    check = f"    if others:\n        raise wrong(_{name}_, others)\n"
+    return f"def {name}({takes}, **others: Any) -> {returned}:\n{check}    return {call}\n"
 
 
 def _of_numbers(row: Row, options: dict[str, Any]) -> Callable[..., Any]:

@@ -4,6 +4,7 @@ float32 and complex64 stay in single precision, float64 and complex128 in double
 What the functions mean is written down in `numbacc.reference.fft`; `program` decides how cuFFT is used.
 """
 
+from ..base.keywords import explain
 from .grids import fftfreq, fftshift, ifftshift, rfftfreq
 from .planned import (
     fft2_plan,
@@ -78,3 +79,5 @@ __all__ = [
     "rfftn",
     "rfftn_plan",
 ]
+
+explain(__name__, __all__)

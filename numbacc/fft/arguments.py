@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ..base.dtypes import info
 from ..base.layout import CPU, Layout, check_rank, dense_like, integers_of, is_sequence, layout, normalize_axis
-from ..errors import DTypeError, OptionError, ShapeError, shown
+from ..errors import DTypeError, ShapeError, shown, unknown
 from ..plan.base import check_out
 from ..reference import fft as reference
 from .program import Request, with_result
@@ -128,7 +128,7 @@ def request(
 ) -> Request:
     """A transform along axes, each named once, its arguments checked."""
     if norm is not None and (not isinstance(norm, str) or norm not in NORMS):
-        raise OptionError(f"norm={shown(norm)} is unknown; it is None, {', '.join(map(repr, NORMS))}")
+        raise unknown("norm", norm, NORMS, f"it is None, {', '.join(map(repr, NORMS))}")
     meaning, row = MEANINGS[base(function)], info(array.dtype, "a")
     if row.compute is None and row.numpy.kind not in "bc":
         raise DTypeError(f"a has dtype {row.name}; Fourier transforms take floats from 16 bits, complex, int and bool")

@@ -5,6 +5,7 @@ GELU, keep what the backward pass needs, or compute their gradients, before the 
 put such products together, forward and backward.
 """
 
+from ..base.keywords import explain
 from .epilogue import Epilogue
 from .layers import linear, linear_backward, mlp, mlp_backward
 from .product import algorithms, cache_clear, cache_info, cache_limit, matmul, matmul_plan
@@ -22,3 +23,5 @@ __all__ = [
     "mlp",
     "mlp_backward",
 ]
+
+explain(__name__, __all__)

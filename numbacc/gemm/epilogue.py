@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from ..errors import OptionError, shown
+from ..errors import unknown
 
 
 class Epilogue(Enum):
@@ -83,6 +83,11 @@ class Epilogue(Enum):
         """ "relu", "gelu" or None, for derivatives too."""
         return next((name for name in ("relu", "gelu") if name in self.value), None)
 
+    def with_bias(self) -> str:
+        """The epilogue that does the same, and adds a bias first; "" where there is none."""
+        name = "bias" if self is Epilogue.NONE else f"{self.value}_bias"
+        return name if name in (each.value for each in Epilogue) else ""
+
 
 def epilogue(given: Any) -> Epilogue:
     """The epilogue that `given` is or names.
@@ -96,5 +101,5 @@ def epilogue(given: Any) -> Epilogue:
             return Epilogue(given)
         except ValueError:
             pass  # said below
-    names = ", ".join(member.value for member in Epilogue)
-    raise OptionError(f"epilogue={shown(given)} is unknown; the epilogues are {names}")
+    names = [member.value for member in Epilogue]
+    raise unknown("epilogue", given, names, f"the epilogues are {', '.join(names)}")

@@ -21,7 +21,7 @@ from ..arrays import operands
 from ..arrays.operands import Array
 from ..base.layout import check_same_device, layout, overlap, row_major_strides
 from ..device.streams import handle_of
-from ..errors import DTypeError, Error, LayoutError, OptionError, ShapeError, shown
+from ..errors import DTypeError, Error, LayoutError, OptionError, ShapeError, unknown
 from .epilogue_plans import map_plan, select_plan
 from .product import matmul
 
@@ -66,7 +66,7 @@ def linear(
 
     Args:
         x: (..., in) of float32, float64, float16 or bfloat16; its rows gapless or evenly spaced.
-        w: (in, out), of x's dtype.
+        w: (in, out), of x's dtype. A weight (out, in), as torch's Linear has it, is passed as w.T.
         bias: (out,), of x's dtype, or None.
         activation: None, "relu" or "gelu" (the tanh form).
         tune: as in `matmul`.
@@ -228,7 +228,7 @@ def mlp_backward(
 def _check_activation(activation: Any, known: tuple[Any, ...]) -> None:
     # An array of one name would be equal to it.
     if not (activation is None or isinstance(activation, str)) or activation not in known:
-        raise OptionError(f"activation={shown(activation)} is unknown; it is {' or '.join(map(repr, known))}")
+        raise unknown("activation", activation, known, f"it is {' or '.join(map(repr, known))}")
 
 
 def _saved_by(function: Any, kind: type, saved: Any) -> Any:
@@ -260,9 +260,10 @@ def _misfit(
         if one.dtype != other.dtype:
             return DTypeError(f"{w_name} has dtype {other.dtype} but {x_name} has {one.dtype}; convert one of them")
         if one.shape[-1] != other.shape[0]:
+            turned = f"; a weight (out, in), as torch's Linear has it, is passed as {w_name}.T"
             return ShapeError(
                 f"{x_name} is rows of shape {one.shape} and {w_name} has shape {other.shape}: as many features as a "
-                f"row of {x_name} has must be {w_name}'s first dimension"
+                f"row of {x_name} has must be {w_name}'s first dimension{turned * (one.shape[-1] == other.shape[1])}"
             )
         if "bias" not in options["epilogue"]:
             return None

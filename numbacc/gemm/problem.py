@@ -13,7 +13,7 @@ import numpy as np
 from ..base import dtypes
 from ..base.dtypes import Products
 from ..base.layout import MAX_RANK, Layout, check_same_device, check_writable, layout, row_major_strides
-from ..errors import DTypeError, LayoutError, OptionError, ShapeError, shown
+from ..errors import DTypeError, LayoutError, OptionError, ShapeError, nearest, shown
 from .epilogue import Epilogue, epilogue
 
 #: The dtypes that are multiplied, by name.
@@ -218,7 +218,8 @@ def _types(call: Call, kind: Epilogue) -> tuple[Products, str, np.dtype[Any]]:
     compute = types.compute[0] if call.compute is None else call.compute
     if not isinstance(compute, str) or compute not in types.compute:
         allowed = " or ".join(repr(each) for each in types.compute)
-        raise OptionError(f"compute={shown(compute)} is unknown for {name}; it is {allowed}")
+        hint = nearest(compute, types.compute)
+        raise OptionError(f"compute={shown(compute)} is unknown for {name}; it is {allowed}{hint}")
     if call.out_dtype is not None:
         out_dtype = dtypes.dtype(call.out_dtype, "out_dtype")
     else:
@@ -239,7 +240,7 @@ def _types(call: Call, kind: Epilogue) -> tuple[Products, str, np.dtype[Any]]:
         if uses and array is None:
             raise OptionError(f"{why} needs {what}, which is missing")
         if array is not None and not uses and not (what == "c" or (what == "aux" and kind.produces_aux)):
-            raise OptionError(f"{what} is given, but {why} does not use it; leave it out")
+            raise OptionError(f"{what} is given, but {why} does not use it; {_remedy(kind, what)}")
     if call.c is not None:
         # A float8 result has no float8 C: it is taken in 16 bits.
         _check_dtype(call.c, _second_dtypes(call.a, out_dtype)[1], "c")
@@ -250,6 +251,15 @@ def _types(call: Call, kind: Epilogue) -> tuple[Products, str, np.dtype[Any]]:
         raise OptionError(f"tune={shown(call.tune)}; it must be True or False")
     _check_scales(call, float8, out_dtype)
     return types, compute, out_dtype
+
+
+def _remedy(kind: Epilogue, what: str) -> str:
+    """What to do with an operand that an epilogue does not use."""
+    if what == "bias" and (name := kind.with_bias()):
+        return f'pass epilogue="{name}", which adds it'
+    if what == "aux" and kind.activation and not kind.uses_bias:
+        return f'pass epilogue="d{kind.activation}" for the gradient, or "{kind.activation}_aux" to have aux written'
+    return "leave it out"
 
 
 def _check_scales(call: Call, float8: bool, out_dtype: np.dtype[Any]) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from numbacc_bindings.driver import DeviceAttribute
 
 from ..device import runtime
-from ..errors import OptionError, shown
+from ..errors import unknown
 
 
 class Gpu(NamedTuple):
@@ -107,7 +107,7 @@ def gpu_named(name: str) -> Gpu:
     plain = {key.upper(): gpu for key, gpu in GPUS.items()}
     found = plain.get(str(name).upper().replace(" ", "").replace("-", "").replace("_", ""))
     if found is None:
-        raise OptionError(f"device={shown(name)} is unknown; it is one of {', '.join(GPUS)}, or a GPU here, as cuda:0")
+        raise unknown("device", name, GPUS, f"it is one of {', '.join(GPUS)}, or a GPU here, as cuda:0")
     return found
 
 

@@ -20,7 +20,7 @@ from ..base.dispatch import runtime, simulated
 from ..base.layout import CPU
 from ..device import workspace
 from ..device.streams import owner_of
-from ..errors import LibraryError, OptionError, UnsupportedError
+from ..errors import LibraryError, OptionError, UnsupportedError, unknown
 from .handles import Handle
 
 
@@ -148,10 +148,10 @@ class State(NamedTuple):
             OptionError: a field is of the wrong type or out of range.
         """
         if not isinstance(self.kind, str) or self.kind not in KINDS:
-            raise OptionError(f"kind={self.kind!r} is unknown; the kinds are {', '.join(KINDS)}")
+            raise unknown("kind", self.kind, KINDS, f"the kinds are {', '.join(KINDS)}")
         kind = self.row
         if not isinstance(self.ordering, str) or self.ordering not in kind.orderings:
-            raise OptionError(f"ordering={self.ordering!r} is unknown; {kind.name} has {', '.join(kind.orderings)}")
+            raise unknown("ordering", self.ordering, kind.orderings, f"{kind.name} has {', '.join(kind.orderings)}")
         dimensions = checks.integer(self.dimensions, "dimensions", 1, MAX_DIMENSIONS)
         if not kind.quasi and dimensions != 1:
             raise OptionError(f"dimensions={dimensions}: only quasi-random kinds have more than 1")

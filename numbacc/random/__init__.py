@@ -42,8 +42,11 @@ What follows from a call's arguments and the layout of its result is decided onc
 plans, of which `cache_limit` keeps 1024 unless it is told otherwise.
 """
 
+from ..base.keywords import explain_methods
 from ..libraries.curand import State
 from .generator import KINDS, Generator
 from .plans import cache_clear, cache_info, cache_limit
 
 __all__ = ["KINDS", "Generator", "State", "cache_clear", "cache_info", "cache_limit"]
+
+explain_methods(Generator)

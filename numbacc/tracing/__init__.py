@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
+from ..base.keywords import explain
 from ..errors import OptionError
 from .simulators import require_simulator
 from .traces import Trace
@@ -85,3 +86,6 @@ def debug(thread: int | tuple[int, ...] = 0, block: int | tuple[int, ...] = 0, *
         if not 1 <= len(numbers) <= 3 or not all(isinstance(n, int) and n >= 0 for n in numbers):
             raise OptionError(f"{name}={value!r}: it must be a whole number, or a tuple of up to three")
     return Debugging(thread, block, line)
+
+
+explain(__name__, __all__)

@@ -1,0 +1,147 @@
+"""Keywords that a function does not have, such as torch's: the error says what numbacc calls them.
+
+`explain` puts a function with the same signature, and `**others`, in the place of each public function. Python fills
+`others` only in wrong calls.
+"""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from functools import update_wrapper
+from types import FunctionType
+from typing import Any
+
+from ..errors import ArgumentsError, nearest
+
+#: A keyword of other libraries -> names that numbacc may have for it.
+_NAMES = {
+    "dim": "axis axes", "dims": "axes axis", "axis": "axes", "axes": "axis", "keepdim": "keepdims",
+    "input": "x a q x1 dy", "self": "x a x1", "tensor": "x a x1", "array": "x a", "tensors": "arrays", "other": "x2 b",
+    "mat1": "a", "mat2": "b", "y": "x2", "weight": "w", "kernel": "w", "filter": "w", "index": "indices",
+    "grad_output": "dy do", "grad_out": "dy do", "grad": "dy g", "dout": "dy do", "labels": "target", "lr": "rate",
+    "learning_rate": "rate", "wd": "weight_decay", "epsilon": "eps", "dropout_p": "dropout p", "rate": "p dropout",
+    "query": "q", "key": "k", "value": "v", "softmax_scale": "scale", "sm_scale": "scale", "cu_seqlens_q": "seq_len_q",
+    "cu_seqlens_k": "seq_len_kv", "max_seqlen_q": "max_len_q", "max_seqlen_k": "max_len_kv", "diagonal": "k",
+    "end": "stop", "steps": "num", "strides": "stride", "pad": "padding", "pads": "padding", "group": "groups",
+    "dilations": "dilation", "data_format": "layout", "memory_format": "layout", "p": "ord dropout",
+    "ddof": "correction", "depth": "num_classes", "size": "shape", "shape": "size", "mean": "loc", "std": "scale",
+    "a_min": "min", "a_max": "max", "norm_type": "ord", "act": "activation", "type": "dtype", "descending": "reverse",
+}  # fmt: skip
+#: A keyword -> what to do, where no name of the function's stands for it.
+_WORDS = {
+    "is_causal": 'pass mask="causal"',
+    "causal": 'pass mask="causal"',
+    "attn_mask": 'pass mask="causal", or bias= with an array that is added to the scores',
+    "approximate": "elementwise.gelu is exact, and elementwise.gelu_tanh is the tanh form",
+    "inplace": "pass out=x",
+    "unbiased": "pass correction=1, or 0 for unbiased=False",
+    "betas": "pass beta1= and beta2=",
+    "training": "call it in training alone",
+    "enable_gqa": "leave it out: q may have more heads than k and v",
+    "requires_grad": "leave it out: gradients are functions whose names end in backward",
+    "normalized_shape": "leave it out: rows are normalized along the last axis",
+    "size_average": 'pass reduction="mean", "sum" or "none"',
+    "reduce": 'pass reduction="mean", "sum" or "none"',
+    "half_to_float": "pass an array of float32",
+    "num_classes": "leave it out",
+    "reduction": "leave it out",
+}
+
+
+def wrong(function: Callable[..., Any], others: Mapping[str, Any]) -> ArgumentsError:
+    """The error of a call with keywords that a function does not have."""
+    parameters = [each for each in inspect.signature(function).parameters.values() if each.name != "others"]
+    own, given = [each.name for each in parameters], next(iter(others))
+    named = next((each for each in _NAMES.get(given, "").split() if each in own), "")
+    hint = f"; it is called {named}" if named else f"; {_WORDS[given]}" if given in _WORDS else nearest(given, own)
+    plain = [each.replace(annotation=each.empty) for each in parameters if each.name != "self"]
+    end = "" if hint.endswith("?") else "."
+    return ArgumentsError(
+        f"{function.__name__}() has no argument {given}{hint}{end} It is {function.__name__}{inspect.Signature(plain)}"
+    )
+
+
+def explain(module: str, names: Iterable[str]) -> None:
+    """Let functions that a module has by these names say what is wrong with the keywords of a call.
+
+    They are replaced where they are defined, too, so that pickles find them.
+    """
+    held = vars(sys.modules[module])
+    for name, (function, made) in _made(module, {name: held.get(name) for name in names}).items():
+        home = vars(sys.modules[function.__module__])
+        if home.get(name) is function:
+            home[name] = made
+        held[name] = made
+
+
+def explain_methods(kind: type) -> None:
+    """The same for the methods of a class."""
+    public = {name: each for name, each in vars(kind).items() if not name.startswith("_")}
+    for name, (_, made) in _made(f"{kind.__module__}.{kind.__name__}", public).items():
+        setattr(kind, name, made)
+
+
+def _made(owner: str, functions: Mapping[str, Any]) -> dict[str, tuple[FunctionType, FunctionType]]:
+    """By its name each function, and the one that takes its place."""
+    space: dict[str, Any] = {"__name__": owner, "wrong": wrong}
+    found: dict[str, FunctionType] = {}
+    source = ""
+    for name, function in functions.items():
+        if isinstance(function, FunctionType) and not hasattr(function, "__wrapped__"):
+            code = function.__code__
+            if not (code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS) or code.co_posonlyargcount):
+                found[name] = function
+                source += _source(name, function, space)
+    file = f"<numbacc.keywords of {owner}>"
+    exec(compile(source, file, "exec"), space)
+    linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
+    for name, function in found.items():
+        update_wrapper(space[name], function)
+    return {name: (function, space[name]) for name, function in found.items()}
+
+
+def _nothing() -> None:
+    """Code for `hidden`."""
+
+
+def hidden(function: FunctionType) -> None:
+    """Hide a function's own `**others` from what shows its signature."""
+    code = function.__code__
+    count = code.co_argcount + code.co_kwonlyargcount
+    shown = FunctionType(
+        _nothing.__code__.replace(
+            co_argcount=code.co_argcount,
+            co_kwonlyargcount=code.co_kwonlyargcount,
+            co_nlocals=count,
+            co_varnames=code.co_varnames[:count],
+            co_name=code.co_name,
+        ),
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+    )
+    shown.__kwdefaults__ = function.__kwdefaults__
+    shown.__annotations__ = {name: each for name, each in function.__annotations__.items() if name != "others"}
+    function.__wrapped__ = shown  # type: ignore[attr-defined]
+
+
+def _source(name: str, function: FunctionType, space: dict[str, Any]) -> str:
+    """The text of a function that passes its arguments on."""
+    code = function.__code__
+    positional = list(code.co_varnames[: code.co_argcount])
+    by_name = list(code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount])
+    defaults = dict(zip(positional[::-1], (function.__defaults__ or ())[::-1], strict=False))
+    defaults.update(function.__kwdefaults__ or {})
+    space[f"_{name}"] = function
+    space.update({f"_{name}_{each}": value for each, value in defaults.items()})
+    takes = [f"{each}=_{name}_{each}" if each in defaults else each for each in [*positional, *by_name]]
+    takes[len(positional) : len(positional)] = ["*"] * bool(by_name)
+    passed = ", ".join([*positional, *(f"{each}={each}" for each in by_name)])
+    return (
+        f"def {name}({', '.join([*takes, '**others'])}):\n"
+        f"    if others:\n        raise wrong(_{name}, others)\n"
+        f"    return _{name}({passed})\n"
+    )
