@@ -105,8 +105,8 @@ def check(name: str, kernel: Any) -> Verdict:
     words, note = wrong_values(puzzle, t, given, inputs, y), ""
     if not words:
         try:
-            words = "".join(f"The values are right, but {each}" for each in t.refused[:1])
-        except numbacc.errors.UnsupportedError as error:  # there is no compiler here
+            words = "".join(f"The values are right, but {each}" for each in t.compile_errors[:1])
+        except numbacc.errors.UnsupportedError as error:  # this machine lacks a compiler
             note = str(error)
     words = words or wasted(puzzle, t)
     return Verdict(not words, f"{name}: not yet. {words}" if words else f"{name}: solved", t, note)

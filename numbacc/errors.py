@@ -132,7 +132,7 @@ def _array(value: Any) -> str:
     return f"<{type(value).__name__} of {dtype}, shape {tuple(shape)}>"
 
 
-#: What other libraries call an option's value, as `_plain` has it -> what numbacc may call it.
+#: Other libraries' name of an option's value, as `_plain` returns it -> numbacc's possible names.
 _OTHER_NAMES = {
     "swish": "silu swiglu", "sigmoid": "glu", "relu": "reglu", "silu": "swiglu", "gelu": "geglu",
     "gelutanh": "gelu_tanh geglu_tanh gelu", "gelunew": "gelu_tanh", "geluapproximate": "gelu_tanh",
@@ -148,9 +148,9 @@ _OTHER_NAMES = {
 
 
 def nearest(value: Any, known: Iterable[Any]) -> str:
-    """The end of a message about an option's wrong value: "; did you mean ...?" where one of the known values is near.
+    """Return "; did you mean ...?" for an option's wrong value; "" if no known value is near.
 
-    Near is another case, other separators, another library's name, or a slip of the pen.
+    Values are near if case, separators or a few letters differ, or if another library has that name.
     """
     by_plain = {_plain(each): each for each in known if isinstance(each, str)}
     plain = _plain(value) if isinstance(value, str) else ""
@@ -167,7 +167,7 @@ def nearest(value: Any, known: Iterable[Any]) -> str:
 
 
 def unknown(name: str, value: Any, known: Iterable[Any], words: str) -> OptionError:
-    """The error of an option whose value is none of those that are known, which `words` list."""
+    """Return the error of an option with an unknown value; `words` list the known values."""
     return OptionError(f"{name}={shown(value)} is unknown; {words}{nearest(value, known)}")
 
 

@@ -46,9 +46,9 @@ def test_mistakes_are_named(name, kernel, words):
 
 @in_simulator
 def test_without_a_compiler_it_is_solved_and_says_so(monkeypatch):
-    from numbacc.tracing import refusing
+    from numbacc.tracing import compile_errors
 
-    monkeypatch.setattr(refusing._compiler, "answer", lambda job: ("unable", "OSError: no libnvvm"))
+    monkeypatch.setattr(compile_errors._compiler, "answer", lambda job: ("unable", "OSError: no libnvvm"))
     verdict = check("map", SOLUTIONS["map"])
     assert verdict.solved and verdict.words == "map: solved"
     assert repr(verdict).endswith('pip install "numbacc[cu12]"') and "not compiled for a GPU: OSError" in repr(verdict)

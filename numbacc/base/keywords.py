@@ -1,7 +1,7 @@
-"""Keywords that a function does not have, such as torch's: the error says what numbacc calls them.
+"""Explain keywords that a function does not have, such as torch's: the error names numbacc's own.
 
-`explain` puts a function with the same signature, and `**others`, in the place of each public function. Python fills
-`others` only in wrong calls.
+`explain` replaces each public function by one with the same signature and `**others`. Python fills `others` only in
+wrong calls.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _WORDS = {
 
 
 def wrong(function: Callable[..., Any], others: Mapping[str, Any]) -> ArgumentsError:
-    """The error of a call with keywords that a function does not have."""
+    """Return the error of a call with keywords that a function does not have."""
     parameters = [each for each in inspect.signature(function).parameters.values() if each.name != "others"]
     own, given = [each.name for each in parameters], next(iter(others))
     named = next((each for each in _NAMES.get(given, "").split() if each in own), "")
@@ -65,7 +65,7 @@ def wrong(function: Callable[..., Any], others: Mapping[str, Any]) -> ArgumentsE
 
 
 def explain(module: str, names: Iterable[str]) -> None:
-    """Let functions that a module has by these names say what is wrong with the keywords of a call.
+    """Let a module's functions of these names raise errors that explain a call's wrong keywords.
 
     They are replaced where they are defined, too, so that pickles find them.
     """
@@ -78,14 +78,14 @@ def explain(module: str, names: Iterable[str]) -> None:
 
 
 def explain_methods(kind: type) -> None:
-    """The same for the methods of a class."""
+    """Let a class's public methods raise errors that explain a call's wrong keywords."""
     public = {name: each for name, each in vars(kind).items() if not name.startswith("_")}
     for name, (_, made) in _made(f"{kind.__module__}.{kind.__name__}", public).items():
         setattr(kind, name, made)
 
 
 def _made(owner: str, functions: Mapping[str, Any]) -> dict[str, tuple[FunctionType, FunctionType]]:
-    """By its name each function, and the one that takes its place."""
+    """Return each function and its replacement, by name."""
     space: dict[str, Any] = {"__name__": owner, "wrong": wrong}
     found: dict[str, FunctionType] = {}
     source = ""
@@ -108,7 +108,7 @@ def _nothing() -> None:
 
 
 def hidden(function: FunctionType) -> None:
-    """Hide a function's own `**others` from what shows its signature."""
+    """Hide a function's own `**others` in its signature."""
     code = function.__code__
     count = code.co_argcount + code.co_kwonlyargcount
     shown = FunctionType(
@@ -129,7 +129,7 @@ def hidden(function: FunctionType) -> None:
 
 
 def _source(name: str, function: FunctionType, space: dict[str, Any]) -> str:
-    """The text of a function that passes its arguments on."""
+    """Return the text of a function that passes its arguments on."""
     code = function.__code__
     positional = list(code.co_varnames[: code.co_argcount])
     by_name = list(code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount])

@@ -96,7 +96,7 @@ class Own:
     __name__: str
     __qualname__: str
     _kind = ""
-    #: The values that the functions read from outside, once they are copied; None if there are none.
+    #: The values that the functions read from outside, once they are copied; None if they read nothing.
     _outside: Outside | None = None
 
     def __init__(self, function: Callable[..., Any], more: Mapping[str, Any] = _NOTHING):

@@ -84,7 +84,7 @@ class Epilogue(Enum):
         return next((name for name in ("relu", "gelu") if name in self.value), None)
 
     def with_bias(self) -> str:
-        """The epilogue that does the same, and adds a bias first; "" where there is none."""
+        """Return the name of the same epilogue with a bias; "" if cuBLASLt has no such epilogue."""
         name = "bias" if self is Epilogue.NONE else f"{self.value}_bias"
         return name if name in (each.value for each in Epilogue) else ""
 

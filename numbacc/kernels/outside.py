@@ -1,4 +1,4 @@
-"""Values that formulas read from outside: changes of globals and closures are noticed, calls of clocks are refused."""
+"""Values that formulas read from outside: notice changes of globals and closures, and raise for calls of clocks."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _CHANGING = {
     **dict.fromkeys(("random", "numpy.random", "secrets", "uuid"), _DRAW),
     **dict.fromkeys(("time", "datetime", "os"), _READ),
 }
-#: What Python and NumPy make these modules of.
+#: Private modules -> the public modules that they are parts of.
 _PARTS = {"_random": "random", "_datetime": "datetime", "posix": "os", "nt": "os"}
 _BUILTINS = ("input", "open", "id")
-#: Modules whose objects draw numbers when their methods are called; those of others are values.
+#: Modules with objects that draw numbers when their methods are called; other modules' objects are values.
 _DRAWING = ("random", "numpy.random")
 
 
 class _Changing:
-    """Stands for a module, class or function whose calls give changing values: only a call of it is refused."""
+    """Stands for a module, class or function whose calls give changing values: only calls raise."""
 
     def __init__(self, name: str, value: Any, instead: str):
         self._name, self._value, self._instead = name, value, instead
@@ -53,7 +53,7 @@ class _Changing:
 
 
 def changing(value: Any) -> Any:
-    """What stands for a value whose calls give changing values; None for all other values."""
+    """Return a stand-in for a value whose calls give changing values; None for all other values."""
     for name in _BUILTINS:
         if value is getattr(builtins, name, None):
             return _Changing(name, value, _READ)
@@ -78,7 +78,7 @@ def changing(value: Any) -> Any:
 
 
 def _module(name: Any) -> str:
-    """The module that people know, of which one is a part."""
+    """Return the public module that a module is a part of."""
     return "numpy.random" if str(name).startswith("numpy.random.") else _PARTS.get(str(name), str(name))
 
 
@@ -93,8 +93,8 @@ _NUMBERS = (bool, int, float, complex, str, bytes, np.generic)
 class Outside:
     """The values that functions read from outside, as they were when this was made.
 
-    These are globals and closures of the functions and of all functions that they call, and what they read of modules,
-    objects, lists and small arrays among these. Libraries are taken as constant.
+    These are globals and closures, of called functions too, and the attributes and elements that the functions may read
+    of modules, objects, lists and small arrays. Values of libraries count as constant.
 
     Args:
         functions: Python functions.
@@ -122,7 +122,7 @@ class Outside:
         return bool(self._pictures) and any(_picture(value) != before for value, before in self._pictures)
 
     def _differs(self) -> bool:
-        """The same, where an object is another one; one that is equal is kept in its place, to be found sooner."""
+        """Compare by value. An equal object takes the place of the old one, so that the next comparison is quick."""
         for k, (names, name, value) in enumerate(self._names):
             now = names.get(name, _GONE)
             if now is not value:
@@ -192,7 +192,7 @@ class Outside:
 
 
 def _globals_in(code: CodeType) -> set[str]:
-    """The names of globals that a function reads, without those of attributes; `names_in` has both."""
+    """Return the names of the globals that a function reads. `names_in` has the names of attributes, too."""
     found = {each.argval for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     return found.union(*(_globals_in(each) for each in code.co_consts if isinstance(each, CodeType)))
 
@@ -224,7 +224,7 @@ class _Same:
 
 
 def _picture(value: Any, depth: int = 0) -> Any:
-    """What a container holds now, to be compared."""
+    """Return the contents of a container in a form that can be compared later."""
     if isinstance(value, _NUMBERS):
         return type(value), repr(value)
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
@@ -241,7 +241,7 @@ def _picture(value: Any, depth: int = 0) -> Any:
 
 
 def _attributes(value: Any) -> Iterator[Mapping[str, Any]]:
-    """The attributes of an object, then those of its classes; those of libraries' classes are constant."""
+    """Return the attributes of an object and of its classes, without libraries' classes."""
     try:
         own = vars(value)
     except TypeError:  # it has none
@@ -260,7 +260,7 @@ _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 def _is_library(module: ModuleType | None) -> bool:
     """True for a module of Python's, of an installed package or of numbacc's."""
     file = getattr(module, "__file__", None)
-    # Those that Python is built with have no file; nor has a notebook, or a module that a program made.
+    # Built-in modules have no file; nor has a notebook, or a module that a program made.
     return getattr(module, "__spec__", None) is not None if file is None else _is_librarys(file)
 
 

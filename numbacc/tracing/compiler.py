@@ -1,7 +1,7 @@
-"""A process beside the simulator's, in which kernels are compiled for a GPU: `python -m numbacc.tracing.compiler`.
+"""A process without the simulator that compiles kernels for a GPU: `python -m numbacc.tracing.compiler`.
 
-It reads jobs (see `refusing`), one a line, and writes an answer to each: ("compiled", ""), ("refused", the error's
-text), or ("unable", the reason) where it cannot compile at all.
+It reads jobs from `compile_errors`, one a line, and writes an answer to each: ("compiled", ""), ("error", its text), or
+("unable", the reason) if this machine cannot compile kernels.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def answer(job: dict[str, Any]) -> tuple[str, str]:
     try:
         _numba.compile_like(kernel, samples, CAPABILITY)
     except Exception as error:  # Numba raises all kinds
-        return "refused", f"{type(error).__name__}: {error}"
+        return "error", f"{type(error).__name__}: {error}"
     return "compiled", ""
 
 
 class _Unpacked:
-    """Functions as `refusing.packed` has packed them."""
+    """Functions as `compile_errors.packed` has packed them."""
 
     def __init__(self, functions: list[dict[str, Any]], cuda: Any):
         self._packed, self._cuda = functions, cuda
@@ -87,9 +87,9 @@ def _unable() -> str:
 
 
 def main() -> None:
-    """Answer jobs until there are no more."""
+    """Answer jobs until the input ends."""
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what compilers print is no answer
+    os.dup2(2, 1)  # compilers may print
     unable = _unable()
     for line in sys.stdin.buffer:
         found = ("unable", unable) if unable else answer(pickle.loads(base64.b64decode(line)))

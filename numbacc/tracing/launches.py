@@ -17,9 +17,9 @@ from ..errors import UnsupportedError
 from ..kernels import simulated
 from ..simulator import threads
 from .arrays import TracedArray, TracedAtomics
+from .compile_errors import sample
 from .explaining import ExplainingModule, check_arguments, explaining
 from .recording import GLOBAL, READ, SHARED, WRITE, Launch, Recorder, assigned_name, instruction_at
-from .refusing import sample
 
 #: Where arrays in shared memory start, so that element 0 of each lies in bank 0.
 _SHARED_ALIGNMENT = 128

@@ -89,7 +89,7 @@ class Recorder:
         #: (launch, block, phase, place) -> how many threads came to the barrier there.
         self.barriers: dict[tuple[int, int, int, Place], int] = {}
         self.code: CodeType | None = None
-        #: Of each launch its kernel, and small arguments like those that it had.
+        #: The kernel of each launch, and small arguments of the same types.
         self.kernels: list[tuple[Any, tuple[Any, ...]]] = []
 
     def __len__(self) -> int:

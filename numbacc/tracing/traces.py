@@ -17,7 +17,7 @@ from .tables import Counts, Table, total
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from .refusing import Refusal
+    from .compile_errors import CompileError
 
 #: Races that a table names one by one.
 _NAMED = 3
@@ -253,20 +253,20 @@ class Trace:
         return found
 
     @property
-    def refused(self) -> list[Refusal]:
-        """What a GPU's compiler refuses of the kernels that ran: each has `kernel`, `line`, `words`; [] if all compile.
+    def compile_errors(self) -> list[CompileError]:
+        """Errors of a GPU's compiler in the traced kernels: `kernel`, `line` and `words` of each; [] if all compile.
 
-        The simulator runs any Python, lists and `np.dot` too. Numba compiles the kernels, for arguments like those that
-        they had, in a process of its own, which takes seconds at first and needs no GPU. Kernels of numbacc itself
-        are not compiled.
+        The simulator runs any Python, such as lists and `np.dot`. This property compiles the kernels with Numba, for
+        arguments of the same types. That needs no GPU, and takes some seconds for the first kernel. numbacc's own
+        kernels are left out.
 
         Raises:
             UnsupportedError: Numba's CUDA compiler is not installed, or a kernel refers to an object that cannot be
-                sent to the other process.
+                sent to the compiler's process.
         """
-        from .refusing import refused_of
+        from .compile_errors import errors_of
 
-        return refused_of(self._recorder.kernels)
+        return errors_of(self._recorder.kernels)
 
     def _notes(self) -> list[str]:
         notes = [str(race) for race in self.races[:_NAMED]]

@@ -1,7 +1,7 @@
-"""What a GPU's compiler refuses of kernels that ran in the simulator, which runs any Python.
+"""Compile kernels that ran in the simulator, which runs any Python, and find the errors of a GPU's compiler.
 
-The compiler runs in a process of its own, which has no simulator: kernels are taken there with the values that they
-refer to. It needs no GPU.
+The compiler runs in another process without the simulator, and needs no GPU. Kernels are sent there with the values
+that they refer to.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from ..errors import UnsupportedError
 from ..kernels.copies import names_in
 
 
-class Refusal(NamedTuple):
-    """Why no GPU can run a kernel.
+class CompileError(NamedTuple):
+    """An error of the compiler in a kernel.
 
     Attributes:
         kernel: its name.
         line: in its file or cell; 0 where the compiler does not say.
-        words: what it does, and what to do instead.
+        words: the cause, and the remedy.
     """
 
     kernel: str
@@ -52,8 +52,8 @@ def sample(view: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.empty(tuple(2 * max(n, 2) for n in shape), view.dtype)[(slice(None, None, 2),) * view.ndim]
 
 
-def refusal(kernel: Callable[..., Any], samples: Sequence[Any]) -> Refusal | None:
-    """What the compiler refuses of a kernel with arguments like these; None where it compiles.
+def error_of(kernel: Callable[..., Any], samples: Sequence[Any]) -> CompileError | None:
+    """Compile a kernel for arguments like these, and return the error; None if it compiles.
 
     Raises:
         UnsupportedError: nothing can be compiled here, or not this kernel; the message has the reason.
@@ -69,16 +69,16 @@ def refusal(kernel: Callable[..., Any], samples: Sequence[Any]) -> Refusal | Non
         return None
     code = kernel.__code__
     words, pattern = _words(text)
-    return Refusal(kernel.__name__, _line(text, code) or _line_of(code, pattern), words)
+    return CompileError(kernel.__name__, _line(text, code) or _line_of(code, pattern), words)
 
 
-def refused_of(kernels: Sequence[tuple[Callable[..., Any], Sequence[Any]]]) -> list[Refusal]:
-    """What the compiler refuses of users' kernels, each with its arguments' samples."""
-    found: dict[Any, Refusal | None] = {}
+def errors_of(kernels: Sequence[tuple[Callable[..., Any], Sequence[Any]]]) -> list[CompileError]:
+    """Compile users' kernels, each for arguments like its samples, and return the errors."""
+    found: dict[Any, CompileError | None] = {}
     for kernel, samples in kernels:
         key = kernel, *(_kind(each) for each in samples)
         if key not in found and not kernel.__code__.co_filename.startswith(_OURS):
-            found[key] = refusal(kernel, samples)
+            found[key] = error_of(kernel, samples)
     return [each for each in found.values() if each is not None]
 
 
@@ -86,7 +86,7 @@ _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def _kind(argument: Any) -> Any:
-    """What decides an argument's type."""
+    """Return a key that is equal for arguments of one type."""
     if isinstance(argument, np.ndarray):
         return str(argument.dtype), argument.ndim, argument.flags.c_contiguous, argument.flags.f_contiguous
     return tuple(map(_kind, argument)) if isinstance(argument, tuple) else type(argument)
@@ -128,7 +128,7 @@ def packed(kernel: Any) -> list[dict[str, Any]]:
         number(kernel)
     except Exception as error:  # a value that cannot be pickled
         raise UnsupportedError(
-            f"{kernel.__name__} was not compiled for a GPU: it refers to a value of which {error}"
+            f"{kernel.__name__} was not compiled for a GPU: a value in it cannot be sent to the compiler: {error}"
         ) from None
     return functions
 
@@ -187,7 +187,7 @@ atexit.register(_compiler.end)
 
 
 _MEMORY = "a kernel cannot allocate memory. Use single variables, a tuple, cuda.local.array or cuda.shared.array"
-#: What a compiler's text matches -> what to say, and the instruction whose line it is where the compiler names none.
+#: Pattern of a compiler's text, the words for the user, and the instruction to blame if the compiler names no line.
 _SAID: tuple[tuple[str, str, str], ...] = (
     (
         r"set_try_status|exception_match",
@@ -228,7 +228,7 @@ _SAID: tuple[tuple[str, str, str], ...] = (
 
 
 def _words(text: str) -> tuple[str, str]:
-    """What to say of a compiler's text, and the instruction that it is about."""
+    """The words for a compiler's text, and the instruction to blame."""
     for pattern, words, instruction in _SAID:
         match = re.search(pattern, text)
         if match:
@@ -247,7 +247,7 @@ def _line(text: str, code: CodeType) -> int:
 
 
 def _line_of(code: CodeType, instruction: str) -> int:
-    """The line of the first instruction like this; 0 where there is none."""
+    """Return the line of the first such instruction; 0 if the code lacks it."""
     line = 0
     for each in dis.get_instructions(code):
         line = each.starts_line if type(each.starts_line) is int else getattr(each, "line_number", None) or line

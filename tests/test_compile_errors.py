@@ -1,4 +1,4 @@
-"""What a GPU's compiler refuses of kernels that run in the simulator, and calls with other arguments than they take."""
+"""Errors of a GPU's compiler in kernels that run in the simulator, and calls with a wrong number of arguments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = skip_if(not simulated(), "simulator")
 if simulated():
     from numba import cuda, float32, float64
 
-    from numbacc.tracing import refusing
+    from numbacc.tracing import compile_errors
 
     #: In a kernel, a global that is compiled in.
     COUNT, WEIGHTS = 8, (0.25, 0.5)
@@ -126,8 +126,8 @@ if simulated():
         i = cuda.grid(1)
         y[i] = plain(x[i])
 
-    #: (kernel, the line behind its `def`, what is said)
-    REFUSED = [
+    #: (kernel, lines from its `def`, words of the message)
+    ERRORS = [
         (with_a_list, 2, "makes a list, and a kernel cannot allocate memory"),
         (with_a_comprehension, 2, "makes a list"),
         (with_a_set, 2, "makes a set"),
@@ -143,7 +143,7 @@ if simulated():
         (returning, 3, "returns a value"),
     ]
 else:
-    REFUSED = [(None, 0, "")]
+    ERRORS = [(None, 0, "")]
 
 
 def run(kernel, *arguments, grid=1, block=8):
@@ -156,25 +156,25 @@ def arrays():
     return np.ones(8, np.float32), np.zeros(8, np.float32)
 
 
-@pytest.mark.parametrize("kernel, line, words", REFUSED, ids=[getattr(each[0], "__name__", "none") for each in REFUSED])
-def test_what_no_gpu_compiles_is_said_with_its_line(kernel, line, words):
-    (found,) = run(kernel, *arrays()).refused
+@pytest.mark.parametrize("kernel, line, words", ERRORS, ids=[getattr(each[0], "__name__", "none") for each in ERRORS])
+def test_errors_have_their_line(kernel, line, words):
+    (found,) = run(kernel, *arrays()).compile_errors
     assert found.kernel == kernel.__name__ and words in found.words
-    first = kernel.fn.__code__.co_firstlineno + 1  # behind the decorator
+    first = kernel.fn.__code__.co_firstlineno + 1  # the decorator is one line
     assert found.line > first if line is None else found.line == first + line
     assert f"{kernel.__name__} cannot be compiled for a GPU: line {found.line}: " in str(found)
 
 
-def test_what_compiles_is_not_refused():
+def test_kernels_that_compile_have_none():
     x, y = arrays()
-    assert run(fine, x, y, 2.0).refused == []
-    assert run(over(float64), x, y).refused == []
+    assert run(fine, x, y, 2.0).compile_errors == []
+    assert run(over(float64), x, y).compile_errors == []
     wide = numbacc.asarray(np.ones((4, 6), np.float32))
     with numbacc.trace() as t:
         fine[1, 8](numbacc.asarray(x), numbacc.asarray(y), 3)
         fine[1, 8](wide[0, ::2], wide[1, ::2], np.float32(1))
         gated.forward(numbacc.asarray(x))  # numbacc's own are not compiled
-    assert t.refused == []
+    assert t.compile_errors == []
 
 
 def test_other_types_of_arguments_are_compiled_too():
@@ -184,19 +184,22 @@ def test_other_types_of_arguments_are_compiled_too():
         y[i] = x[i] << 1 if i < 0 else x[i]
 
     x, y = arrays()
-    assert run(shifted, x.astype(np.int32), y).refused == []
+    assert run(shifted, x.astype(np.int32), y).compile_errors == []
     t = run(shifted, x, y)
-    assert [each.kernel for each in t.refused] == ["shifted"]
+    assert [each.kernel for each in t.compile_errors] == ["shifted"]
     with t:
         shifted[1, 8](x.astype(np.int32), y)
-    assert len(t.refused) == 1
+    assert len(t.compile_errors) == 1
 
 
 def test_without_a_compiler_it_says_so(monkeypatch):
     t = run(fine, *arrays(), 2.0)
-    monkeypatch.setattr(refusing._compiler, "answer", lambda job: ("unable", "OSError: no libnvvm\nmore"))
+    monkeypatch.setattr(compile_errors._compiler, "answer", lambda job: ("unable", "OSError: no libnvvm\nmore"))
     refused(
-        UnsupportedError, "fine was not compiled for a GPU: OSError: no libnvvm. ", "pip install", run=lambda: t.refused
+        UnsupportedError,
+        "fine was not compiled for a GPU: OSError: no libnvvm. ",
+        "pip install",
+        run=lambda: t.compile_errors,
     )
 
 
@@ -210,15 +213,15 @@ def test_a_kernel_that_cannot_be_sent_says_so():
         if lock is not None:
             y[0] = x[0]
 
-    refused(UnsupportedError, "locked was not compiled", "lock", run=lambda: run(locked, *arrays()).refused)
+    refused(UnsupportedError, "locked was not compiled", "lock", run=lambda: run(locked, *arrays()).compile_errors)
 
 
 def test_another_process_takes_the_place_of_one_that_ended():
     t = run(fine, *arrays(), 2.0)
-    assert t.refused == []
-    refusing._compiler._process.kill()
-    refusing._compiler._process.wait()
-    assert t.refused == []
+    assert t.compile_errors == []
+    compile_errors._compiler._process.kill()
+    compile_errors._compiler._process.wait()
+    assert t.compile_errors == []
 
 
 # ---------------------------------------------------------------- arguments
