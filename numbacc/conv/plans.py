@@ -264,7 +264,7 @@ class ConvPlan(Plan):
     def _behind(
         self, way: Way, factor: float = 1.0, source: Layout | None = None, number: int | None = None
     ) -> list[Step]:
-        """Return the step that applies the rest of the epilogue, in place or from operand `number`, which is `source`."""
+        """Return the step that applies the rest of the epilogue, in place or from `source`, operand `number`."""
         call, out, last = self.problem.call, self.problem.out, len(self.inputs)
         bias = None if way.bias else call.bias
         activation = None if way.activation else call.activation

@@ -84,7 +84,7 @@ def _fused_narrow(what: Any) -> bool:
 def _few_channels(kind: str, what: Any) -> bool:
     """Return whether this is a float16 convolution of images whose channels do not fill a multiple of 16 bytes."""
     node = _convolution(kind, what)
-    return _of(kind, ("float16",), what) and what.tensors[dict(node.tensors)["x"]].shape[1] % 8 != 0
+    return node is not None and _of(kind, ("float16",), what) and what.tensors[node.tensors[0][1]].shape[1] % 8 != 0
 
 
 def _fused_float16(what: Any) -> bool:
