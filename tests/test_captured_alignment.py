@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from conftest import bits
 
+import numbacc
 from numbacc.arrays.operands import layout_of
 from numbacc.base.dispatch import launcher_class, runtime
 from numbacc.fft import repacking
@@ -177,14 +178,15 @@ def test_draws(device_place, captured, method, arguments, moved, first):
     count = 2100 if device_place.is_slow else 3000
     plan = plans.planned(method, arguments, count, "float32", SequenceKind("philox", "default", 1, 0))
     wanted, found = (device_place.empty((count,), np.dtype("f4"), margins=[(n, 4 - n)]) for n in (0, moved))
-    scalars = (5, first, 0, None)
+    scalars = 5, first + -first % plan.round, 0, None
     assert plan._make(0, None).launch_unchecked(0, 0, (wanted.view._address,), scalars) == 0
-    executable = plan._make(0, None)
-    executable.ready((wanted.view._address,))
-    kernel = executable._last.order.kernel
+    position = numbacc.asarray(np.array([5, 0, first], np.uint64))
+    executable = plan.drawing_from_gpu
+    executable.ready((wanted.view._address, position._address))
+    (kernel,) = (made.order.kernel for made in executable._launchers.values())
     assert kernel.needs_alignment
     captured()
-    assert executable.launch_unchecked(0, 0, (found.view._address,), scalars) == 0
-    assert executable._last.order.kernel == kernel, "no other has been made"
+    assert executable.launch_unchecked(0, 0, (found.view._address, position._address), ()) == 0
+    assert [made.order.kernel for made in executable._launchers.values()] == [kernel], "no other has been made"
     np.testing.assert_array_equal(found.now(), wanted.now())
     found.assert_written_only()

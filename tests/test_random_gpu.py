@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from gpu_work import Slow
 from graphs import captured
 
 import numbacc
@@ -121,7 +122,7 @@ def test_work_on_several_streams_is_one_sequence():
     np.testing.assert_allclose(got, want, atol=2.0**-17)
 
 
-def test_a_graph_replays_philoxs_numbers_and_refuses_the_rest():
+def test_another_librarys_graph_draws_the_next_numbers_and_refuses_the_rest():
     stream = numbacc.stream()
     g, other = Generator("philox", 5), Generator("xorwow", 5)
     outs = [numbacc.empty(1001, dtype, stream=stream) for dtype in ("float32", "float32", "float64")]
@@ -131,25 +132,67 @@ def test_a_graph_replays_philoxs_numbers_and_refuses_the_rest():
         generator.normal(out=outs[1], stream=stream)
         generator.normal(out=outs[2], stream=stream)
 
-    draw(g)  # compiles the kernels
+    draw(g)
     other.random(10, stream=stream)
-    state = g.state
+    again = Generator("philox", 5)
+    again.state = state = g.state
     with captured(stream) as graph:
         draw(g)
         for refused in (lambda: other.random(out=outs[0], stream=stream), lambda: g.poisson(3.0, 10, stream=stream)):
             with pytest.raises(numbacc.UnsupportedError, match="capture"):
                 refused()
-    assert g.state.position == 2 * 524288 * 2
-    again = Generator("philox", 5)
-    again.state = state
-    want = [numbacc.asnumpy(again.random(1001)), numbacc.asnumpy(again.normal(size=1001))]
-    want.append(numbacc.asnumpy(again.normal(size=1001, dtype="float64")))
-    for _ in range(2):
+    assert g.state == state
+    for _ in range(3):
         for out in outs:
             out._fill(np.nan, stream.handle)
         graph.replay()
+        want = [numbacc.asnumpy(again.random(1001)), numbacc.asnumpy(again.normal(size=1001))]
+        want.append(numbacc.asnumpy(again.normal(size=1001, dtype="float64")))
         for out, values in zip(outs, want, strict=True):
             np.testing.assert_array_equal(numbacc.asnumpy(out, stream=stream), values)
+        assert g.state == again.state
+
+
+def test_torchs_graphs_draw_the_next_numbers(torch):
+    g, calls = Generator(5), Generator(5)
+    out = torch.empty(1003, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        s = torch.cuda.current_stream()
+        g.random(out=out, stream=s)
+        made = g.normal(size=77, stream=s)
+        del s
+    torch.cuda.synchronize()
+    for _ in range(4):
+        out.fill_(float("nan"))
+        graph.replay()
+        torch.cuda.synchronize()
+        np.testing.assert_array_equal(out.cpu().numpy(), numbacc.asnumpy(calls.random(1003)))
+        np.testing.assert_array_equal(numbacc.asnumpy(made), numbacc.asnumpy(calls.normal(size=77)))
+        assert g.state == calls.state
+    g.random(out=out)
+    np.testing.assert_array_equal(out.cpu().numpy(), numbacc.asnumpy(calls.random(1003)))
+
+
+@pytest.mark.parametrize("slowed", ["launches", "calls"])
+def test_launches_and_calls_draw_in_order(slowed):
+    """On streams of which one is late: a draw that did not wait would have another's numbers."""
+    slow = Slow()
+    g, calls = Generator(6), Generator(6)
+    one, other = numbacc.stream(), numbacc.stream()
+    with numbacc.graph() as graph:
+        x = g.bits(10_001)
+    y = numbacc.empty(10_001, "uint32", stream=other)
+    for _ in range(3):
+        slow(one if slowed == "launches" else other)
+        graph.launch(one)
+        g.bits(out=y, stream=other)
+        for array, stream in ((x, one), (y, other)):
+            np.testing.assert_array_equal(numbacc.asnumpy(array, stream=stream), numbacc.asnumpy(calls.bits(10_001)))
+    slow(one)
+    graph.launch(one)
+    calls.bits(10_001)
+    assert g.state == calls.state, "the state waits for the launch"
 
 
 @pytest.mark.fills_memory

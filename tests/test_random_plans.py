@@ -153,22 +153,22 @@ def test_normals_of_any_layout_are_one_sequence(place, dtype, order):
 
 def test_a_graph_holds_float64_normals_and_integers(device_place):
     place, stream = device_place, numbacc.stream()
-    g = generator(place, 7, offset=3)
+    g, again = generator(place, 7, offset=3), generator(place, 7, offset=3)
     doubles, whole = numbacc.empty(33, "float64", stream=stream), numbacc.empty((5, 7), "int64", stream=stream)
     with numbacc.graph(stream) as graph:
         g.normal(0.0, 1.0, out=doubles)
         g.integers(1000, out=whole)
         with pytest.raises(numbacc.UnsupportedError, match="goes through cuRAND"):
             g.poisson(3.0, 5)
-    assert g.state.position == 2 * 524288 + 70
-    again = generator(place, 7, offset=3)
-    want = place.get(again.normal(0.0, 1.0, 33, dtype="float64")), place.get(again.integers(1000, size=(5, 7)))
-    for _ in range(2):
+    assert g.state.position == 3
+    for k in range(2):
         doubles[...] = np.nan
         whole[...] = -1
         graph.launch()
+        want = place.get(again.normal(0.0, 1.0, 33, dtype="float64")), place.get(again.integers(1000, size=(5, 7)))
         for array, values in zip((doubles, whole), want, strict=True):
             np.testing.assert_array_equal(numbacc.asnumpy(array, stream=stream), values)
+        assert g.state.position == (2 + k) * 524288 + 70 + k * 524288
 
 
 def test_eight_threads_draw_into_arrays_with_one_generator(place, busy_collector):

@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import Any
 
@@ -29,6 +30,9 @@ from ..errors import UnsupportedError
 from . import lent
 from .contexts import call
 
+#: What launches hold of most graphs.
+_NOTHING = contextlib.nullcontext()
+
 
 class Capture(NotCopied):
     """A capture, and what it uses.
@@ -39,6 +43,7 @@ class Capture(NotCopied):
             follows what is queued there.
         before: the point on the captured stream at which the capture began, or None where others began it.
         used: id -> (storage, whether the graph writes to it).
+        locks: id -> a lock that launches hold: no other thread may queue work on some of the memory meanwhile.
     """
 
     def __init__(self, device: int, home: int, stream: int, join: Callable[[int, int, int], Any], before: Any = None):
@@ -48,6 +53,7 @@ class Capture(NotCopied):
         #: Threads may capture together, on streams that wait for each other. Reentrant, as finalizers come by.
         self._lock = threading.RLock()
         self.used: dict[int, tuple[Any, bool]] = {}
+        self.locks: dict[int, Any] = {}
         self._kept: dict[int, Any] = {}
         #: id -> the captured streams that use the memory, and whether they write to it.
         self._users: dict[int, dict[int, bool]] = {}
@@ -84,6 +90,22 @@ class Capture(NotCopied):
         """Keep what else a launch needs: a plan of a library, host memory that is copied."""
         with self._lock:
             self._kept[id(owner)] = owner
+
+    def hold(self, *locks: Any) -> None:
+        """Let launches hold these locks."""
+        with self._lock:
+            # All launches acquire them in one order.
+            self.locks = dict(sorted({**self.locks, **{id(lock): lock for lock in locks}}.items()))
+
+    def locked(self) -> AbstractContextManager[Any]:
+        """Inside, all of `locks` are held."""
+        locks = self.locks.values()
+        if not locks:
+            return _NOTHING
+        stack = contextlib.ExitStack()
+        for lock in locks:
+            stack.enter_context(lock)
+        return stack
 
     def spare(self, nbytes: int) -> Any:
         """Memory that an array of this capture has left, of `nbytes` or up to twice as many; None if there is none."""

@@ -84,9 +84,10 @@ class Recording:
     def launch(self, stream: int) -> None:
         """Queue the graph, in the order of all memory that it uses."""
         used = self._capture.used.values()
-        with self._lock, using(stream, self._device, storages=used) as outer:
+        with self._lock, self._capture.locked(), using(stream, self._device, storages=used) as outer:
             if outer is not None:
                 outer.keep(self)
+                outer.hold(*self._capture.locks.values())
                 self._join(stream)
                 return
             driver.cuGraphLaunch(self._executable, stream)

@@ -100,7 +100,8 @@ def graph(stream: Any = None, *, device: int | str | None = None) -> Graph:
 
     Inside the block nothing has been computed yet: what needs values on the host (`numbacc.asnumpy`, printing an
     array, `Stream.synchronize`) raises UnsupportedError, as does all that a graph cannot hold (draws through cuRAND's
-    state, see `numbacc.random`). Host arrays that are copied to the GPU inside are kept, and read at every launch.
+    state). Other random numbers are new ones at every launch, see `numbacc.random`. Host arrays that are copied to the
+    GPU inside are kept, and read at every launch.
 
     Example:
         >>> x = numbacc.asarray(np.array([3.0, -2.0, 1.0, 2.0]))

@@ -8,6 +8,8 @@ from ..base.dtypes import TABLE
 
 #: Words of scalar arguments of a kernel of `draws`; halves of its formula's numbers, which stay.
 DRAW_WORDS, HALVES = 2, 8
+#: The 64-bit words of a position on the GPU: the seed, the current draw's first output, and the first that is unused.
+SEED, START, NEXT, POSITION_WORDS = 0, 1, 2, 3
 
 
 class DrawSpec(NamedTuple):
@@ -22,6 +24,7 @@ class DrawSpec(NamedTuple):
         rank: dimensions of the result, at least 1.
         access_bytes: width of one store.
         groups: groups of four words that one thread makes, an even number.
+        positioned: True where the kernel reads the seed and its first output from a position on the GPU.
     """
 
     source: str
@@ -32,6 +35,7 @@ class DrawSpec(NamedTuple):
     rank: int
     access_bytes: int
     groups: int
+    positioned: bool = False
 
     @property
     def wide(self) -> bool:
@@ -51,7 +55,33 @@ class DrawSpec(NamedTuple):
     @property
     def sources(self) -> tuple[str, ...]:
         """As in `KernelSpec`."""
-        return ("draws", "draw_specs", "philox", "box_muller", "arithmetic")
+        return ("draws", "draw_positions", "draw_specs", "philox", "box_muller", "arithmetic")
+
+    @property
+    def identity(self) -> str:
+        """As in `KernelSpec`."""
+        return repr(self)
+
+
+class AdvanceSpec(NamedTuple):
+    """The kernel that moves a position on the GPU to the next draw: see `draw_positions`."""
+
+    algorithm: str = "advance"
+
+    @property
+    def wide(self) -> bool:
+        """As in `DrawSpec`."""
+        return True
+
+    @property
+    def needs_alignment(self) -> bool:
+        """As in `KernelSpec`."""
+        return False
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """As in `KernelSpec`."""
+        return ("draw_positions", "draw_specs")
 
     @property
     def identity(self) -> str:

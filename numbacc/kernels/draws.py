@@ -16,6 +16,7 @@ from ..base._numba import cuda
 from ..base.dtypes import TABLE, DTypeInfo
 from . import philox
 from .box_muller import box_muller, box_muller_double
+from .draw_positions import reader
 from .draw_specs import DRAW_WORDS, HALVES, DrawSpec
 from .instructions import hardware
 from .intrinsics import accessors
@@ -287,6 +288,19 @@ def _put_some(spec: DrawSpec, put: Any) -> Any:
     return {1: cuda.jit(device=True)(one), 2: two_jit, 4: cuda.jit(device=True)(four)}[4 // spec.words]
 
 
+def _is_aligned(spec: DrawSpec) -> Any:
+    """A function that tells whether whole accesses are possible where the first group's first value has a number."""
+    inside = spec.access_bytes // TABLE[spec.dtype].itemsize - 1
+
+    def always(index):
+        return True
+
+    def looked_at(index):
+        return index & inside == 0
+
+    return cuda.jit(device=True)(looked_at if spec.positioned else always)
+
+
 def make(spec: DrawSpec) -> Kernel:
     """The kernel that `spec` describes: a thread makes `spec.groups` groups of values, a block's width apart.
 
@@ -298,22 +312,20 @@ def make(spec: DrawSpec) -> Kernel:
     first value, which may be negative, and the bound of those numbers; the integers and reals of the formula in halves,
     the lower first; the result's strides in elements, and its shape; 0 where values are stored one by one, since the
     result need not be aligned; and words that change from call to call: what names the source, the seed or the address
-    of the memory, and the first group.
+    of the memory, and the first group; or the address of a position on the GPU, which has both.
     """
     dtype = TABLE[spec.dtype]
     real = np.dtype(dtype.compute).type
     each, pairs = 4 // spec.words, spec.groups // 2
     io = accessors(dtype, each, spec.access_bytes)
     store_lanes, source, draw, number = io.store_lanes, _source(spec), _draw(spec, dtype, real), _real_of(dtype)
-    put_some = _put_some(spec, _put(spec, io))
+    put_some, position, is_aligned = _put_some(spec, _put(spec, io)), reader(spec), _is_aligned(spec)
     step = io.width
 
     @cuda.jit(device=True)
-    def opened(words, halves):
-        # By way of int64: the simulator's words are Python's integers, of either sign.
-        name, first = np.uint64(np.int64(words[0])), np.uint64(np.int64(words[1]))
+    def opened(halves):
         u, v = join(halves[0], halves[1]), join(halves[2], halves[3])
-        return name, first, u, v, number(halves[4], halves[5]), number(halves[6], halves[7])
+        return u, v, number(halves[4], halves[5]), number(halves[6], halves[7])
 
     @cuda.jit(device=True)
     def make_some(item, out, name, first, groups, index, count, u, v, a, b, steps, shape):
@@ -324,14 +336,15 @@ def make(spec: DrawSpec) -> Kernel:
             item += cuda.blockDim.x
 
     def dense(ins, outs, groups, index, count, halves, steps, shape, whole, words):
-        name, first, u, v, a, b = opened(words, halves)
+        name, first, index = position(words, index)
+        u, v, a, b = opened(halves)
         out = outs[0]
         width = np.int64(cuda.blockDim.x)
         work = width * 2 * pairs
         block = cuda.blockIdx.x * work
         item = block + cuda.threadIdx.x
         inside = index + block * each >= 0 and index + (block + work) * each <= count and block + work <= groups
-        if whole and inside:
+        if whole and inside and is_aligned(index):
             for _ in range(pairs):
                 values = draw(source(name, first + np.uint64(item)), u, v, a, b)
                 others = draw(source(name, first + np.uint64(item + width)), u, v, a, b)
@@ -342,7 +355,8 @@ def make(spec: DrawSpec) -> Kernel:
             make_some(item, out, name, first, groups, index, count, u, v, a, b, steps, shape)
 
     def strided(ins, outs, groups, index, count, halves, steps, shape, whole, words):
-        name, first, u, v, a, b = opened(words, halves)
+        name, first, index = position(words, index)
+        u, v, a, b = opened(halves)
         item = np.int64(cuda.blockIdx.x) * cuda.blockDim.x * 2 * pairs + cuda.threadIdx.x
         make_some(item, outs[0], name, first, groups, index, count, u, v, a, b, steps, shape)
 

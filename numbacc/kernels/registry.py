@@ -8,7 +8,7 @@ from typing import Any
 from ..base._numba import kernel_signature
 from .attention_specs import AttentionSpec
 from .depthwise_specs import DepthwiseSpec
-from .draw_specs import DrawSpec
+from .draw_specs import AdvanceSpec, DrawSpec
 from .list_specs import ListSpec
 from .row_specs import RowSpec, SumsSpec
 from .scan_specs import ScanSpec
@@ -18,6 +18,7 @@ from .windows_specs import WindowsSpec
 
 Spec = (
     KernelSpec
+    | AdvanceSpec
     | AttentionSpec
     | DepthwiseSpec
     | DrawSpec
@@ -46,6 +47,10 @@ def module_of(spec: Spec) -> Any:
             from . import depthwise
 
             return depthwise
+        case AdvanceSpec():
+            from . import draw_positions
+
+            return draw_positions
         case DrawSpec():
             from . import draws
 
@@ -149,7 +154,7 @@ def takes_words(spec: Spec) -> bool:
     """True if the last parameter of `make(spec)` is the words of scalar arguments."""
     if isinstance(spec, KernelSpec):
         return spec.algorithm not in ("pack_bits", "select_bits")
-    return not isinstance(spec, (DepthwiseSpec, RepackSpec, ScanSpec, ScatterSpec, SortSpec, WindowsSpec))
+    return not isinstance(spec, (AdvanceSpec, DepthwiseSpec, RepackSpec, ScanSpec, ScatterSpec, SortSpec, WindowsSpec))
 
 
 def signature(spec: Spec) -> Any:

@@ -1,4 +1,4 @@
-"""Executables that write random numbers into device arrays: a kernel of Philox's words, or cuRAND and a kernel behind.
+"""Executables that write random numbers into device arrays: kernels of Philox's words, or cuRAND and a kernel behind.
 
 Each is an `Executable` of one draw into arrays of one layout; what differs from call to call are its scalars, as
 `DrawPlan` has them.
@@ -18,7 +18,7 @@ from ..base.dispatch import launcher_class, runtime, simulated
 from ..base.dtypes import info
 from ..base.layout import Layout, round_up
 from ..device.geometry import Given
-from ..kernels.draw_specs import DRAW_WORDS, DrawSpec, groups_of
+from ..kernels.draw_specs import DRAW_WORDS, AdvanceSpec, DrawSpec, groups_of
 from ..kernels.specs import MAX_THREADS, LaunchOrder
 from .draw import Draw, in_order
 
@@ -45,27 +45,22 @@ class KernelDraw:
         self._launchers: list[Any] = [None] * 64
         #: What is called of these.
         self._launches: list[Any] = [_unknown] * 64
-        #: The one made last, and all that were made: two threads may make one, and call either.
-        self._last: Any = None
+        #: All that were made: two threads may make one, and call either.
         self._made: list[Any] = []
 
     def ready(self, addresses: Sequence[int]) -> None:
         """Compile and load what a new generator's first draw needs."""
         self._launcher(addresses[0], 0)
 
-    def _launcher(self, address: int, first: int, stream: int | None = None) -> Any:
+    def _launcher(self, address: int, first: int) -> Any:
         number = (address & 15) << 2 | first & 3
         found = self._launchers[number]
         if found is None:
-            order, last = self._kernel.order(address & 15, first & 3, 0, self._size), self._last
-            if last is not None and stream is not None and runtime().is_capturing(stream):
-                # Nothing is compiled in a capture.
-                instead = order._replace(kernel=last.order.kernel)
-                return Given(order.alignment, order.device, (), instead).launcher(order)
+            order = self._kernel.order(address & 15, first & 3, 0, self._size)
             found = launcher_class()(order)
             self._made.append(found)
-            self._launchers[number] = self._last = found
-            self._launches[number], self.algorithm = found.launch, _described(order)
+            self._launchers[number], self._launches[number] = found, found.launch
+            self.algorithm = _described(order)
         return found
 
     def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[Any]) -> Any:
@@ -77,13 +72,77 @@ class KernelDraw:
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[Any]) -> Any:
         """As `Executable.launch_unchecked`."""
         (address,), (seed, first, _, _) = addresses, scalars
-        # By a name: what a capture alone has made goes with its last reference.
-        launcher = self._launcher(address, first, stream)
-        return launcher.launch_unchecked(stream, scratch, addresses, (seed, first >> 2))
+        return self._launcher(address, first).launch_unchecked(stream, scratch, addresses, (seed, first >> 2))
 
     def check(self, status: int) -> None:
         """Raise DriverError unless a launch's status is 0."""
         runtime().check_launch(status)
+
+
+class PositionedDraw:
+    """`KernelDraw` from a position on the GPU: a kernel moves it to the draw, the next one makes the values.
+
+    Its arrays are the result and the position. There is a kernel for each alignment of the result.
+    """
+
+    workspace_bytes = library_bytes = 0
+    deterministic, direct = True, False
+
+    def __init__(self, draw: Draw, made: Layout):
+        source = "philox in turns" if draw.in_turns else "philox"
+        self._kernel, self._size = _Kernel(draw, made, source, draw.own, positioned=True), made.size
+        self.backend = "simulator" if simulated() else "kernel"
+        span = draw.round * draw.outputs
+        #: Words of a group that may come before the draw's first.
+        self._most_skipped = 4 - math.gcd(4, span)
+        self._advance = launcher_class()(_advance(made.device, span, draw.length(made.size)))
+        self._launchers: dict[int, Any] = {}
+        self.algorithm = _described(self._order(0))
+
+    def _order(self, aligned: int) -> LaunchOrder:
+        return self._kernel.order(aligned, self._most_skipped, 0, self._size)
+
+    def ready(self, addresses: Sequence[int]) -> None:
+        """As `Executable.ready`."""
+        self._launcher(addresses[0] & 15, None)
+
+    def _launcher(self, aligned: int, stream: int | None) -> Any:
+        found = self._launchers.get(aligned)
+        if found is None:
+            order, others = self._order(aligned), list(self._launchers.values())
+            if others and stream is not None and runtime().is_capturing(stream):
+                # Nothing is compiled in a capture that need not be.
+                instead = order._replace(kernel=others[0].order.kernel)
+                return Given(order.alignment, order.device, (), instead).launcher(order)
+            found = self._launchers[aligned] = launcher_class()(order)
+            self.algorithm = _described(order)
+        return found
+
+    def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[Any]) -> Any:
+        """As `Executable.launch_unchecked`."""
+        address, position = addresses
+        # Made before anything is queued.
+        launcher = self._launcher(address & 15, stream)
+        status = self._advance.launch_unchecked(stream, 0, (position,), ())
+        return status or launcher.launch_unchecked(stream, 0, (address,), (position, 0))
+
+    def check(self, status: int) -> None:
+        """As `KernelDraw.check`."""
+        runtime().check_launch(status)
+
+
+def _advance(device: int, span: int, length: int) -> LaunchOrder:
+    """The launch that moves a position to the next multiple of so many outputs, and the next draw's behind them."""
+    return LaunchOrder(
+        kernel=AdvanceSpec(),
+        device=device,
+        grid=(1, 1),
+        block=(1, 1),
+        alignment=(0,),
+        pointers=((0, 0),),
+        constants=(span, length),
+        pairs=(),
+    )
 
 
 def _unknown(stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
@@ -134,8 +193,8 @@ class LibraryDraw:
 
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[Any]) -> int:
         """As `Executable.launch_unchecked`: write the array, piece by piece, in the order of its memory."""
-        (address,), (_, first, _, live) = addresses, scalars
-        draw, engine = self._draw, live()
+        (address,), (_, first, _, generator) = addresses, scalars
+        draw, engine = self._draw, generator._live()
         if self._done:
             generate(draw, engine, address, first, 0, self._done, stream)
         for start in range(self._done, self._size, self._piece):
@@ -164,22 +223,23 @@ class _Kernel(NamedTuple):
 
     Attributes:
         draw, made: what is drawn, and the array's layout.
-        source, formula: as in `DrawSpec`.
+        source, formula, positioned: as in `DrawSpec`.
     """
 
     draw: Draw
     made: Layout
     source: str
     formula: str
+    positioned: bool = False
 
     def order(self, aligned: int, skipped: int, start: int, count: int) -> LaunchOrder:
         """The launch for `count` values from number `start` on, the first of a group's word number `skipped`.
 
-        `aligned` is the array's address modulo 16.
+        `aligned` is the array's address modulo 16. Where the kernel reads its position, `skipped` is the most.
         """
         draw, made = self.draw, self.made
         row, words, itemsize = info(made.dtype), draw.words, made.itemsize
-        index = start - skipped // words
+        index = start if self.positioned else start - skipped // words
         # Integers are stored as unsigned ones, since all that matters is their bits; so are booleans.
         dtype = row.name if row.compute in ("float32", "float64") else f"uint{row.bits}"
         shape, steps = made.shape or (1,), tuple(step // itemsize for step in made.strides) or (1,)
@@ -201,6 +261,7 @@ class _Kernel(NamedTuple):
             rank=len(shape),
             access_bytes=max(access, itemsize),
             groups=groups_of(formula, words),
+            positioned=self.positioned,
         )
         halves = tuple(half for n in (u, v, real(a), real(b)) for half in (n & _LOW, n >> 32))
         return LaunchOrder(

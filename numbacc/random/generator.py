@@ -17,6 +17,7 @@ from ..errors import OptionError, UnsupportedError, shown
 from ..libraries import curand
 from ..libraries.curand import SequenceKind, State
 from .plans import plans
+from .position import Position
 
 KINDS = tuple(curand.KINDS)
 
@@ -73,6 +74,8 @@ class Generator:
     ):
         self._lock = threading.RLock()
         self._engine: curand.Engine | None = None
+        #: The position, where draws were captured into a graph: launches move it. Else it is `_position`.
+        self._on_gpu: Position | None = None
         self._asked, self._device = device, target_of(device)
         if isinstance(kind, (int, np.integer)) and not isinstance(kind, bool):
             if type(seed) is not int or seed:
@@ -86,9 +89,13 @@ class Generator:
 
         Setting it makes this the generator that the state was taken from, on this one's device. An
         `offset` that is refused is refused as a state's position, too, unless the generator is near it.
+
+        Where draws were captured into a graph, launches move the position, so that reading it waits for them. Setting
+        it counts for the graphs, too: their next launch draws from there.
         """
         with self._lock:
-            return self._state._replace(position=self._position)
+            position = self._position if self._on_gpu is None else self._on_gpu.read()
+            return self._state._replace(position=position)
 
     @state.setter
     def state(self, state: State) -> None:
@@ -100,6 +107,13 @@ class Generator:
             if engine is not None and not engine.makes(found):
                 engine = None
             curand.check_reach(found, self._device, engine)
+            if self._on_gpu is not None:
+                if found.kind != "philox":
+                    raise OptionError(
+                        f"state is of kind {found.kind!r}, and draws of this generator were captured into a graph, "
+                        'whose kernels are of kind "philox": make another Generator'
+                    )
+                self._on_gpu.write(found.seed, found.position)
             self._state, self._engine, self._position = found, engine, found.position
             #: As plans take them: the seed, which kernels get as a signed word, and the first output.
             is_signed = self._device != CPU and found.seed >= 2**63
@@ -333,17 +347,32 @@ class Generator:
             size = lengths_of(size, name="size")
         with self._lock:
             plan = plans.find((method, arguments, size, dtype, made, self._sequence))
-            position = self._position
-            first = position + -position % plan.round
-            end = first + plan.length
-            if end > plan.reach:
-                plan.check(position, end, handle)
-            scalars = self._seed, first, self._start, self._live
-            array = plan.run((), None if array is None else (array,), array, handle, scalars)
-            self._position = end
+            on_gpu = self._on_gpu
+            if on_gpu is not None and plan.has_kernel:
+                array = plan.run_at(on_gpu, array, handle)
+            else:
+                if on_gpu is not None:
+                    plan.check_capture(handle)
+                    self._position = on_gpu.read()  # cuRAND must be told
+                position = self._position
+                first = position + -position % plan.round
+                end = first + plan.length
+                if end > plan.reach:
+                    plan.check(position, end, handle)
+                scalars = self._seed, first, self._start, self
+                array = plan.run((), None if array is None else (array,), array, handle, scalars)
+                self._position = end  # which means nothing where the draw was captured: the position is on the GPU then
+                if on_gpu is not None:
+                    on_gpu.write(self._state.seed, end)
         if plan.scalar:
             return array[()] if self._device == CPU else array.copy_to_host(stream=handle)[()]
         return array if out is None else out
+
+    def _positioned(self, capture: Any) -> Position:
+        """The position on the GPU, where it is from the first captured draw on."""
+        if self._on_gpu is None:
+            self._on_gpu = Position(self._state.seed, self._position, self._device, self._lock, capture)
+        return self._on_gpu
 
     def _live(self) -> curand.Engine:
         """The cuRAND generator, made when first needed."""

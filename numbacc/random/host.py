@@ -44,13 +44,13 @@ class HostDraw:
 
     def run(self, array: Any, scalars: Sequence[Any]) -> None:
         """Write the array, given the scalars of a `DrawPlan`."""
-        seed, position, start, live = scalars
+        seed, position, start, generator = scalars
         if self._is_flat:
             flat = array
         else:
             flat = array.reshape(-1) if self._in_order else np.empty(self._size, self._layout.dtype)
         if self._may_be_curands and self._curand_is_faster(position - start):
-            self._by_curand(flat, live(), position)
+            self._by_curand(flat, generator._live(), position)
         elif self._size <= _CHUNK:
             self._put(flat, self._own, self._made(seed, position, 0, self._size), self._size)
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -26,17 +26,28 @@ from ..libraries.curand import SequenceKind, check_outputs
 from ..plan.base import Plan, PlanInfo
 from ..plan.cache import PlanCache, functions_of
 from .draw import Draw
-from .executables import KernelDraw, LibraryDraw
+from .executables import KernelDraw, LibraryDraw, PositionedDraw
 from .host import HostDraw
 from .methods import DRAWS, DTYPES
+from .position import Position
+
+
+class Drawing(Protocol):
+    """What a draw needs of a generator."""
+
+    def _live(self) -> Any:
+        """cuRAND's generator of the sequence."""
+
+    def _positioned(self, capture: Any) -> Position:
+        """The generator's position on the GPU, where it is from now on; `capture` records the first draw from it."""
 
 
 class DrawPlan(Plan):
     """A planned draw into arrays of one layout.
 
     A generator's method runs it, with these scalars: the generator's seed, on a GPU as a signed 64-bit word; the number
-    of the draw's first output, or point; that of the generator's own first one; and a function that returns cuRAND's
-    generator of the sequence, which belongs to whoever draws, and not to plans.
+    of the draw's first output, or point; that of the generator's own first one; and the `Drawing` generator, to which
+    cuRAND's generator of the sequence belongs, and the position on the GPU that captured draws move.
 
     Attributes:
         round, length: the draw begins at a multiple of `round` outputs and takes `length`.
@@ -57,6 +68,7 @@ class DrawPlan(Plan):
         self._captures = host or (bool(draw.own) and not scalar)
         outputs = self._kind.host_outputs if host or simulated() else self._kind.outputs
         self.reach = min(outputs, self._kind.outputs) if self._captures else -1
+        self._positioned: PositionedDraw | None = None
         if host:
             self._host = HostDraw(draw, made)
         elif not self.empty:
@@ -77,6 +89,45 @@ class DrawPlan(Plan):
     def _make(self, key: int, trial: Any) -> Any:
         draw, made = self._draw, self.outputs[0]
         return KernelDraw(draw, made) if draw.own else LibraryDraw(draw, made, key)
+
+    def _queue(self, stream: int, addresses: Sequence[int], scalars: Sequence[Any], capture: Any) -> None:
+        if capture is None:
+            super()._queue(stream, addresses, scalars, capture)
+            return
+        # Every launch of the graph draws other numbers, which the host cannot tell it.
+        position = scalars[3]._positioned(capture)
+        self._queue_at(position, stream, addresses[0], capture)
+
+    def run_at(self, position: Position, array: Any, stream: int) -> Any:
+        """Draw from a position on the GPU, into `array` or new memory, which is returned; captured, at every launch."""
+        self.check_capture(stream)
+        (made,) = self._complete((array,), stream)
+        if not self.empty:
+            used = ((position.storage, True),)
+            with runtime().using(stream, self.device, (), (made,), used) as capture:
+                self._queue_at(position, stream, made._address, capture)
+        return made
+
+    def _queue_at(self, position: Position, stream: int, address: int, capture: Any) -> None:
+        found = self.drawing_from_gpu
+        if capture is not None:
+            position.use(stream, capture)
+            capture.keep(found)
+        status = found.launch_unchecked(stream, 0, (address, position.storage.address), ())
+        if status:
+            found.check(status)
+
+    @property
+    def drawing_from_gpu(self) -> PositionedDraw:
+        """What draws from a position on the GPU, made when first needed."""
+        if self._positioned is None:
+            self._positioned = PositionedDraw(self._draw, self.outputs[0])
+        return self._positioned
+
+    @property
+    def has_kernel(self) -> bool:
+        """Whether no cuRAND is needed, so that the position may be on the GPU."""
+        return bool(self._draw.own) or self.empty
 
     def _compute(self, inputs: Sequence[Any], outs: Sequence[Any], scalars: Sequence[Any]) -> Sequence[Any]:
         array = outs[0]
@@ -102,19 +153,27 @@ class DrawPlan(Plan):
                 f"{kind.outputs} {'points' if kind.quasi else 'outputs'}: use another generator"
             )
         check_outputs(kind, end, self.device, f"{count} values from position {position} on")
-        if not self._captures and runtime().is_capturing(stream):
-            self._raise_capture()
+        self.check_capture(stream)
 
-    def _raise_capture(self) -> None:
-        """A graph would step cuRAND's state at every replay, and nobody would know where its sequence then is."""
+    def check_capture(self, stream: int) -> None:
+        """Raise UnsupportedError where a stream is being captured, and a graph cannot hold the draw.
+
+        A graph would step cuRAND's state at every launch, and nobody would know where its sequence then is.
+        """
+        if self._captures or not runtime().is_capturing(stream):
+            return
         if self.scalar:
             raise UnsupportedError(
                 "a draw of one number inside a graph's capture, where it has no value yet: pass size=() for an array "
                 "of it"
             )
+        kind, what = self._kind.name, self.op.removeprefix("random.")
+        instead = "draw before the capture into an array that the graph reads, and anew between launches"
+        if kind != "philox":
+            instead = f'make the generator of kind "philox", whose position lies on the GPU, or {instead}'
         raise UnsupportedError(
-            "this draw goes through cuRAND, whose state a graph cannot hold: draw before the capture and copy inside "
-            'it, or draw bits, uniforms, integers, masks or normals of kind "philox"'
+            f"{what} of kind {kind!r} inside a graph's capture: the draw goes through cuRAND, whose state a graph "
+            f"cannot hold. Instead, {instead}"
         )
 
 

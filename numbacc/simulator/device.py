@@ -257,9 +257,10 @@ class Recording:
 
     def launch(self, stream: int) -> None:
         """Do what was captured."""
-        with using(stream, 0, storages=self._capture.used.values()) as outer:
+        with self._capture.locked(), using(stream, 0, storages=self._capture.used.values()) as outer:
             if outer is not None:
                 outer.keep(self)
+                outer.hold(*self._capture.locks.values())
             for work in self._work:
                 queued(stream, work)
 

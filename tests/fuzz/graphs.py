@@ -72,7 +72,7 @@ def captured_program(case, graph):
         return None
     for k, value in kept.items():  # nothing has been run yet
         program.mirrors[k][...] = value
-    program.counted[...] = 0
+    program.start_again()
     return program
 
 

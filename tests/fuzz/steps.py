@@ -26,7 +26,7 @@ _ADAMW = {"rate": 2.0, "beta1": 0.0, "beta2": 0.0, "eps": 1.0, "weight_decay": 0
 
 NAMES = (
     "mapped", "mapped", "masked", "clamped", "chosen", "through_float32", "triangle", "taken", "cumulated", "added_up",
-    "of_rows", "dropped", "moved_on", "convolved", "convolved_back", "kernel_moved",
+    "of_rows", "dropped", "drawn_on", "moved_on", "convolved", "convolved_back", "kernel_moved",
 )  # fmt: skip
 
 
@@ -35,11 +35,20 @@ class Steps:
 
     Attributes:
         counter, counted: an array of one integer, the offset of random numbers, and its mirror.
+        generator, calls: a generator of random numbers, and its mirror.
     """
 
     def begin(self):
         self.counted = np.zeros(1, np.int64)
         self.counter = numbacc.asarray(self.counted.copy())
+        seed = self.case.integer(0, 9)
+        device = None if self.case.place.is_device else "cpu"
+        self.generator, self.calls = Generator(seed, device=device), Generator(seed, device="cpu")
+
+    def start_again(self):
+        """What is counted is as at first, since a capture does nothing."""
+        self.counted[...] = 0
+        self.calls.state = self.calls.state._replace(position=0)
 
     def target(self, *inputs, in_place=True):
         """The number of an array that may be written where these are read, or None."""
@@ -172,6 +181,27 @@ class Steps:
         self.result("dropout", self.target(a), (a,), want, ours)
         self.do("offset += 4", lambda: self.queued(ew.add, self.counter, 4, out=self.counter),
                 lambda: np.add(self.counted, 4, out=self.counted))  # fmt: skip
+
+    def drawn_on(self):
+        """The next numbers of a generator."""
+        k, n = self.writable() if self.case.chance(0.5) else None, self.case.integer(1, 5)
+        fresh, shape = k is None, (self.side, self.side)
+        number = self.new() if fresh else k
+
+        def ours():
+            out = None if fresh else self.arrays[number]
+            self.queued(self.generator.bits, n)  # numbers that nobody reads, so that draws begin anywhere
+            self.arrays[number] = self.queued(self.generator.dropout_mask, 0.5, shape, dtype="float64", out=out)
+
+        def theirs():
+            self.calls.bits(n)
+            values = self.calls.dropout_mask(0.5, shape, dtype="float64")
+            if fresh:
+                self.mirrors[number] = values
+            else:
+                self.mirrors[number][...] = values
+
+        self.do(f"{number} = the next {n} bits, and a mask{'' if fresh else ' into out'}", ours, theirs)
 
     def moved_on(self):
         """A step of AdamW, of one array or a list, along gradients of ±1."""
