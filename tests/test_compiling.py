@@ -20,6 +20,7 @@ from numbacc.base import _numba
 from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
 from numbacc.device import kernel_cache
+from numbacc.kernels.draw_specs import AdvanceSpec, DrawSpec
 from numbacc.kernels.formula import Formula
 from numbacc.kernels.formulas import FORMULAS
 from numbacc.kernels.specs import KernelSpec
@@ -47,6 +48,12 @@ def test_each_kind_direction_and_dtype_of_gates_is_there_in_few_kernels():
                     if spec.formula is FORMULAS[f"gated.{direction}.{kind}"] and spec.reads[0] == dtype
                 ]
                 assert {"vector", "uneven"} <= set(own) and len(own) <= 8
+
+
+def test_draws_are_there_for_calls_and_for_graphs():
+    found = [spec for spec in compiling.kernels(["random"]) if isinstance(spec, DrawSpec)]
+    assert {spec._replace(positioned=True) for spec in found} <= set(found)
+    assert AdvanceSpec() in compiling.kernels(["random"])
 
 
 def around_convolutions():

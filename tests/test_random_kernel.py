@@ -10,7 +10,7 @@ from skips import skip_if
 
 from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
-from numbacc.kernels.draw_specs import DRAW_WORDS, HALVES, DrawSpec, groups_of
+from numbacc.kernels.draw_specs import DRAW_WORDS, HALVES, AdvanceSpec, DrawSpec, groups_of
 from numbacc.kernels.draws import GROUP_FORMULAS
 
 pytestmark = skip_if(simulated(), "not simulated")
@@ -104,6 +104,31 @@ def test_uniforms_round_twice_as_numpy_does():
         text = check(spec("philox", "uniform", 2 if dtype == "float64" else 1, dtype)).text
         real = "f64" if dtype == "float64" else "f32"
         assert f"mul.rn.{real}" in text and f"add.rn.{real}" in text and "fma" not in text
+
+
+@pytest.mark.parametrize("formula, words, dtype", [case for case in CASES if case[0] != "stored"])
+def test_positions_on_the_gpu_are_two_loads(formula, words, dtype):
+    """The seed and where the draw starts; all else as in kernels that are told so."""
+    told = spec("philox", formula, words, dtype)
+    found, known = check(told._replace(positioned=True)), check(told)
+    loads = [access.nbytes for access in found.accesses if access.operation == "ld"]
+    assert loads and set(loads) == {8} and len(loads) <= 4
+    stores = [[access.nbytes for access in each.accesses if access.operation == "st"] for each in (found, known)]
+    assert set(stores[0]) == set(stores[1])
+    products = [len(re.findall(r"mul\.wide\.u32", each.text)) for each in (found, known)]
+    assert products[0] == products[1]
+    if ptx.ptxas() is not None:
+        registers, spilled = found.usage(H200)
+        assert registers <= 64 and spilled == 0
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES, ids=str)
+def test_a_position_is_moved_by_one_thread(capability):
+    found = ptx.compiled(AdvanceSpec(), capability)
+    assert ".local" not in found.text and not re.search(r"\bcall\b|\.f64", found.text)
+    assert [(access.operation, access.nbytes) for access in found.accesses] == [("ld", 8), ("st", 8), ("st", 8)]
+    entry, cubin = ptx.cubin(AdvanceSpec(), capability)
+    assert cubin.startswith(b"\x7fELF") and entry.encode() in cubin
 
 
 @pytest.mark.parametrize("rank", [1, 3, 8])

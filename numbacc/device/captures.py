@@ -11,8 +11,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -30,8 +29,29 @@ from ..errors import UnsupportedError
 from . import lent
 from .contexts import call
 
-#: What launches hold of most graphs.
-_NOTHING = contextlib.nullcontext()
+
+class _Locks:
+    """Several locks as one."""
+
+    def __init__(self, locks: Sequence[Any]):
+        self._locks = locks
+
+    def __enter__(self) -> None:
+        held: list[Any] = []
+        try:
+            for lock in self._locks:
+                lock.acquire()
+                held.append(lock)
+        except BaseException:  # an interrupt, while it waits
+            self._release(held)
+            raise
+
+    def __exit__(self, *error: Any) -> None:
+        self._release(self._locks)
+
+    def _release(self, held: Sequence[Any]) -> None:
+        for lock in reversed(held):
+            lock.release()
 
 
 class Capture(NotCopied):
@@ -97,15 +117,14 @@ class Capture(NotCopied):
             # All launches acquire them in one order.
             self.locks = dict(sorted({**self.locks, **{id(lock): lock for lock in locks}}.items()))
 
-    def locked(self) -> AbstractContextManager[Any]:
-        """Inside, all of `locks` are held."""
-        locks = self.locks.values()
-        if not locks:
-            return _NOTHING
-        stack = contextlib.ExitStack()
-        for lock in locks:
-            stack.enter_context(lock)
-        return stack
+    def include(self, recording: object, capture: Capture) -> None:
+        """Keep another graph, which becomes a part of this one. Launches hold its locks, too."""
+        self.keep(recording)
+        self.hold(*capture.locks.values())
+
+    def locked(self, own: Any) -> Any:
+        """A lock that holds `own` and all of `locks`."""
+        return _Locks([own, *self.locks.values()]) if self.locks else own
 
     def spare(self, nbytes: int) -> Any:
         """Memory that an array of this capture has left, of `nbytes` or up to twice as many; None if there is none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from typing import Any
 
 from numbacc_bindings.driver import STREAM_SET_CAPTURE_DEPENDENCIES, CaptureMode, DriverError, driver
 
@@ -23,7 +24,7 @@ class Recording:
         self._stream, self._device = stream, device
         self._graph = self._executable = 0
         # The driver wants the launches of one graph to come one after the other.
-        self._lock = threading.Lock()
+        self._lock: Any = threading.Lock()
         #: Behind the last launch.
         self._last: Event | None = None
         with on_device(device):
@@ -79,15 +80,15 @@ class Recording:
 
     def _finish(self) -> None:
         self._capture.end()
+        self._lock = self._capture.locked(self._lock)
         captures.ended(self._number)
 
     def launch(self, stream: int) -> None:
         """Queue the graph, in the order of all memory that it uses."""
         used = self._capture.used.values()
-        with self._lock, self._capture.locked(), using(stream, self._device, storages=used) as outer:
+        with self._lock, using(stream, self._device, storages=used) as outer:
             if outer is not None:
-                outer.keep(self)
-                outer.hold(*self._capture.locks.values())
+                outer.include(self, self._capture)
                 self._join(stream)
                 return
             driver.cuGraphLaunch(self._executable, stream)

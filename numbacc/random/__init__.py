@@ -33,11 +33,11 @@ last bit on every device; those are cuRAND's formulas, and what that promises is
 On the CPU kind "philox" needs NumPy only, but for poisson. All else there comes from cuRAND's host generators: without
 cuRAND it raises LibraryError, which says what to install.
 
-Inside `numbacc.graph`, and other captures of CUDA graphs, all of kind "philox" but poisson and single numbers can be drawn.
-Each launch draws new numbers: launch k has those that call k would have. For that the generator's position moves to the
-GPU with the first captured draw; the capture itself draws nothing. All else goes through cuRAND's state on the GPU and
-raises UnsupportedError in a capture: use kind "philox", or draw before, and into the same array (`out=`) between
-launches. docs/random.md says more.
+Graphs that `numbacc.graph` and others capture can draw all of kind "philox" but poisson and single numbers. Each launch
+draws new numbers: launch k has the numbers of call k. For this the first captured draw moves the generator's position
+to the GPU; the capture itself draws nothing. All else goes through cuRAND's state on the GPU and raises
+UnsupportedError in a capture: use kind "philox", or draw before, and into the same array (`out=`) between launches.
+docs/random.md says more.
 
 What follows from a call's arguments and the layout of its result is decided once and kept: `cache_info` counts these
 plans, of which `cache_limit` keeps 1024 unless it is told otherwise.

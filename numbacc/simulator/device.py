@@ -243,8 +243,7 @@ class Recording:
         if stream in _captures:
             raise UnsupportedError(f"stream {stream:#x} is being captured already: end that graph first")
         self._capture = _captures[stream] = Capture(device, 0, stream, lambda *streams: None)
-        self._work: list[Callable[[], Any]] = []
-        _recorded[id(self._capture)] = self._work
+        self._work = _recorded.setdefault(id(self._capture), [])
 
     def end(self) -> None:
         """End the capture."""
@@ -252,15 +251,15 @@ class Recording:
             del _captures[stream]
         del _recorded[id(self._capture)]
         self._capture.end()
+        self._lock = self._capture.locked(threading.Lock())
 
     abandon = end
 
     def launch(self, stream: int) -> None:
         """Do what was captured."""
-        with self._capture.locked(), using(stream, 0, storages=self._capture.used.values()) as outer:
+        with self._lock, using(stream, 0, storages=self._capture.used.values()) as outer:
             if outer is not None:
-                outer.keep(self)
-                outer.hold(*self._capture.locks.values())
+                outer.include(self, self._capture)
             for work in self._work:
                 queued(stream, work)
 
