@@ -7,6 +7,7 @@ import pytest
 from conftest import bits
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from skips import skip
 
 import numbacc
 from numbacc import random
@@ -122,6 +123,33 @@ def test_many_values_go_through_scratch_memory_in_pieces(place, kind, name, dtyp
     if kind == "mtgp32":
         whole = draw(Generator(kind, device="cpu"), name, shape, dtype=dtype)
         np.testing.assert_allclose(want, whole, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name, dtype", [("normal", "float64"), ("lognormal", "float32"), ("bits", "uint32")])
+@pytest.mark.parametrize("kind", ["philox", "xorwow", "mtgp32", "sobol32"])
+def test_views_of_a_flat_buffer(place, kind, name, dtype):
+    """They start at any element. cuRAND's host generator stores some numbers 16 bytes at a time, and died there."""
+    if place.is_slow and kind != "xorwow":
+        skip("slow")
+    row, count = np.dtype(dtype), 2 if place.is_slow else 20_011
+    g = generator(place, kind)
+    for moved in range(16 // row.itemsize):
+        state = g.state
+        want = place.get(draw(g, name, count, dtype=dtype))
+        buffer = place.put(np.zeros(count + 20, row))
+        g.state = state
+        draw(g, name, out=buffer[moved : moved + count])
+        got = place.get(buffer)
+        np.testing.assert_array_equal(bits(got[moved : moved + count]), bits(want))
+        assert not got[:moved].any() and not got[moved + count :].any()
+
+
+def test_numpy_arrays_that_start_at_any_byte():
+    g, same = Generator("xorwow", device="cpu"), Generator("xorwow", device="cpu")
+    buffer = bytearray(8 * 5000 + 1)
+    out = np.frombuffer(buffer, "f8", offset=1)
+    g.normal(out=out)
+    np.testing.assert_array_equal(out, same.normal(size=5000, dtype="float64"))
 
 
 @pytest.mark.parametrize("n", [1023, 1022, 2047, 4095])

@@ -82,7 +82,8 @@ class HostDraw:
     def _by_curand(self, flat: Any, engine: Any, position: int) -> None:
         draw, size = self._draw, self._size
         done = 0
-        if draw.direct == self._row.name:
+        # cuRAND stores float64 normals 16 bytes at a time, and ends the process where memory is not aligned for that.
+        if draw.direct == self._row.name and flat.ctypes.data % 16 == 0:
             done = size if draw.whole or not draw.pads else size // draw.round * draw.round
             if done:
                 generate(draw, engine, flat.ctypes.data, position, 0, done, 0)
