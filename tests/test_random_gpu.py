@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from gpu_work import Slow
 from graphs import captured
+from threads import run_threads
 
 import numbacc
 from numbacc.libraries.curand import Engine
@@ -202,3 +203,60 @@ def test_more_than_2_to_the_31_values():
     Generator("philox", 2, offset=1).random(out=out)
     want = Generator("philox", 2, offset=n - 99, device="cpu").random(100, dtype="float16")
     np.testing.assert_array_equal(numbacc.asnumpy(out[n - 100 :]), want)
+
+
+@pytest.mark.fills_memory
+@pytest.mark.parametrize("where", ["call", "graph"])
+def test_more_than_2_to_the_32_values(where):
+    """From the middle of a group on, over the turn of cuRAND's threads, into memory that starts anywhere."""
+    n, first = (1 << 32) + 7, 2**40 + 3
+    whole = numbacc.empty(n + 1, "bool")
+    out, g = whole[1:], Generator("philox", 2, offset=first)
+    if where == "graph":
+        with numbacc.graph() as graph:
+            g.dropout_mask(0.5, out=out)
+        graph.launch()
+    else:
+        g.dropout_mask(0.5, out=out)
+    for start in (0, (1 << 31) - 50, (1 << 32) - 50, n - 100):
+        want = Generator("philox", 2, first + start, "cpu").dropout_mask(0.5, 100, dtype="bool")
+        np.testing.assert_array_equal(numbacc.asnumpy(out[start : start + 100]), want)
+    assert g.state.position == first + n
+
+
+@pytest.mark.fills_memory
+def test_more_than_2_to_the_32_values_of_curand_in_pieces():
+    n = (1 << 32) + 7
+    out = numbacc.empty(n, "float16")
+    Generator("xorwow", 2).random(out=out)
+    for start in (0, (1 << 24) - 50, (1 << 32) - 50, n - 100):
+        want = Generator("xorwow", 2, start, "cpu").random(100, dtype="float16")
+        np.testing.assert_array_equal(numbacc.asnumpy(out[start : start + 100]), want)
+
+
+def test_views_of_a_flat_buffer_that_curand_writes():
+    """xorwow's float64 normals come in stores of 16 bytes."""
+    buffer = numbacc.zeros(20_001, "float64")
+    for moved in (0, 1):
+        buffer[...] = 0.0
+        Generator("xorwow", 2).normal(out=buffer[moved : moved + 20_000])
+        want = numbacc.asnumpy(Generator("xorwow", 2).normal(size=20_000, dtype="float64"))
+        np.testing.assert_array_equal(numbacc.asnumpy(buffer[moved : moved + 20_000]), want)
+        assert numbacc.asnumpy(buffer)[-1 if moved == 0 else 0] == 0
+
+
+def test_eight_threads_on_their_streams_share_a_captured_generator():
+    g, found = Generator(4), [[] for _ in range(8)]
+    with numbacc.graph() as graph:
+        x = g.bits(1001)
+    graph.launch()
+
+    def work(k):
+        with numbacc.stream():
+            found[k].extend(g.bits(1001) for _ in range(50))
+            found[k] = [numbacc.asnumpy(part).tobytes() for part in found[k]]
+
+    run_threads(work)
+    whole = Generator(4, device="cpu").bits((401, 1001))
+    parts = [numbacc.asnumpy(x).tobytes(), *(part for row in found for part in row)]
+    assert sorted(parts) == sorted(row.tobytes() for row in whole)

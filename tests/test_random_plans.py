@@ -171,18 +171,24 @@ def test_a_graph_holds_float64_normals_and_integers(device_place):
         assert g.state.position == (2 + k) * 524288 + 70 + k * 524288
 
 
-def test_eight_threads_draw_into_arrays_with_one_generator(place, busy_collector):
+@pytest.mark.parametrize("kind", ["philox", "xorwow", "mtgp32", "scrambled_sobol32"])
+def test_eight_threads_draw_into_arrays_with_one_generator(place, busy_collector, kind):
+    """Into views of flat buffers, backwards, too, while others copy the generator."""
     turns, n = (1, 12) if place.is_slow else (30, 200)
-    shared, found = generator(place, "philox", 3), [[] for _ in range(8)]
+    shared, found = generator(place, kind), [[] for _ in range(8)]
 
     def work(number):
-        out = place.empty((n,), np.dtype("uint32"))
-        for _ in range(turns):
-            found[number].append(place.get(shared.bits(out=out.view)).copy())
+        for turn in range(turns):
+            step = -1 if turn % 2 else 1
+            out = place.empty((n,), np.dtype("uint32"), margins=((number % 4, 1),), steps=(step,))
+            shared.bits(out=out.view)
+            copy.copy(shared)
+            found[number].append(np.ascontiguousarray(out.now()))
 
     run_threads(work)
     parts = sorted(part.tobytes() for row in found for part in row)
-    assert parts == sorted(row.tobytes() for row in philox(3, 0, 8 * turns * n).reshape(-1, n))
+    whole = Generator(kind, device="cpu").bits(8 * turns * n) if kind != "philox" else philox(0, 0, 8 * turns * n)
+    assert parts == sorted(row.tobytes() for row in whole.reshape(-1, n))
 
 
 # ---------------------------------------------------------------- the reference's short ways

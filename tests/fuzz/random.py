@@ -9,6 +9,7 @@ import numpy as np
 from conftest import bits
 from host_curand import HostCurand, philox
 
+import numbacc
 from numbacc.base import dtypes
 from numbacc.random import Generator
 
@@ -66,14 +67,24 @@ class Sequence:
         case = self.case
         name = case.pick(METHODS)
         shape = case.shape(case.pick([0, 1, 1, 2, 3]))
+        long = self.kind == "xorwow" and not case.place.is_slow and case.chance(0.6)
+        if long:
+            shape = (case.integer(8192, 40_000),)  # whole rounds, which cuRAND writes where they are wanted
         arguments, dtype = METHODS[name](case)
         out = None
         options = {"dtype": dtype}
         if case.chance(0.4):
-            out = case.place.empty(shape, dtypes.dtype(dtype), **anywhere(case, shape, True))
+            how = {"margins": [(case.integer(0, 3), 1)]} if long else anywhere(case, shape, True)
+            out = case.place.empty(shape, dtypes.dtype(dtype), **how)
             options["out"] = out.view
         kept = self.position
-        answer = case.call(f"g.{name}", getattr(self.g, name), *arguments, shape, **options, **case.stream())
+        if case.place.is_device and self.kind == "philox" and name != "poisson" and case.chance(0.2):
+            case.note("in a graph, which is launched once:")
+            with numbacc.graph() as graph:
+                answer = case.call(f"g.{name}", getattr(self.g, name), *arguments, shape, **options)
+            graph.launch()
+        else:
+            answer = case.call(f"g.{name}", getattr(self.g, name), *arguments, shape, **options, **case.stream())
         case.place.settle()
         if out is not None:
             assert answer is out.view, "not `out` is returned"
