@@ -1,4 +1,4 @@
-"""Executables that write random numbers into device arrays: kernels of Philox's words, or cuRAND and a kernel behind.
+"""Executables that write random numbers into device arrays: kernels of Philox's words, or cuRAND, then a kernel.
 
 Each is an `Executable` of one draw into arrays of one layout; what differs from call to call are its scalars, as
 `DrawPlan` has them.
@@ -132,7 +132,7 @@ class PositionedDraw:
 
 
 def _advance(device: int, span: int, length: int) -> LaunchOrder:
-    """The launch that moves a position to the next multiple of so many outputs, and the next draw's behind them."""
+    """The launch that moves a position to the next multiple of `span` outputs, for a draw of `length` outputs."""
     return LaunchOrder(
         kernel=AdvanceSpec(),
         device=device,

@@ -353,7 +353,7 @@ class Generator:
             else:
                 if on_gpu is not None:
                     plan.check_capture(handle)
-                    self._position = on_gpu.read()  # cuRAND must be told
+                    self._position = on_gpu.read()  # the host passes it to cuRAND
                 position = self._position
                 first = position + -position % plan.round
                 end = first + plan.length

@@ -33,7 +33,7 @@ from .position import Position
 
 
 class Drawing(Protocol):
-    """What a draw needs of a generator."""
+    """A generator, as plans see it."""
 
     def _live(self) -> Any:
         """cuRAND's generator of the sequence."""
@@ -46,8 +46,8 @@ class DrawPlan(Plan):
     """A planned draw into arrays of one layout.
 
     A generator's method runs it, with these scalars: the generator's seed, on a GPU as a signed 64-bit word; the number
-    of the draw's first output, or point; that of the generator's own first one; and the `Drawing` generator, to which
-    cuRAND's generator of the sequence belongs, and the position on the GPU that captured draws move.
+    of the draw's first output, or point; that of the generator's own first one; and the generator, a `Drawing`. It owns
+    cuRAND's generator of the sequence, and the position on the GPU that captured draws move.
 
     Attributes:
         round, length: the draw begins at a multiple of `round` outputs and takes `length`.
@@ -119,7 +119,7 @@ class DrawPlan(Plan):
 
     @property
     def drawing_from_gpu(self) -> PositionedDraw:
-        """What draws from a position on the GPU, made when first needed."""
+        """The executable that draws from a position on the GPU, made when first needed."""
         if self._positioned is None:
             self._positioned = PositionedDraw(self._draw, self.outputs[0])
         return self._positioned

@@ -16,7 +16,7 @@ FARTHEST = 2**63
 
 
 class Position(NotCopied):
-    """A generator's seed and position on a GPU, in the order of all draws from it: those of graphs, and the others.
+    """Hold a generator's seed and position on a GPU. Captured draws and later calls read and move it, in order.
 
     Args:
         seed, position: where it begins.
@@ -34,12 +34,12 @@ class Position(NotCopied):
     def __init__(self, seed: int, position: int, device: int, lock: Any, capture: Any):
         check(position)
         self._device, self._lock = device, lock
-        #: What is written and read outside of draws goes by a stream that no capture records.
+        #: A stream that no capture records, for reads and writes by the host.
         self._home = capture.home
         self.storage = runtime().allocate(8 * POSITION_WORDS, device, self._home)
         self.write(seed, position)
         if capture.before is None:
-            # The graphs of others are launched where nobody waits for what is queued here.
+            # Other libraries launch their graphs without waiting for this stream.
             runtime().synchronize(self._home, device)
 
     def use(self, stream: int, capture: Any) -> None:
@@ -48,7 +48,7 @@ class Position(NotCopied):
         capture.hold(self._lock)
 
     def read(self) -> int:
-        """The position, behind all draws that are queued; this waits for them."""
+        """Return the position after all queued draws. This waits for them."""
         words = np.empty(POSITION_WORDS, np.uint64)
         address, home = self.storage.address, self._home
         with runtime().using(home, self._device, storages=((self.storage, False),)):
@@ -56,7 +56,7 @@ class Position(NotCopied):
         return int(words[NEXT])
 
     def write(self, seed: int, position: int) -> None:
-        """Let all later draws begin at a position of a seed's sequence."""
+        """Make all later draws begin at a position of a seed's sequence."""
         check(position)
         words = np.zeros(POSITION_WORDS, np.uint64)
         words[SEED], words[NEXT] = seed, position
