@@ -32,7 +32,7 @@ GROUPS = [
     "test_numpy_functions.py test_array_methods.py test_elementwise_kernels.py "
     "test_elementwise_kernel_gradients.py test_formula_calls.py test_formula_python.py "
     "test_formula_outside.py",
-    "test_elementwise.py test_elementwise_gradients.py test_rank_zero.py test_programs.py",
+    "test_elementwise.py test_complex.py test_elementwise_gradients.py test_rank_zero.py test_programs.py",
     "test_reductions.py test_reductions_calls.py test_places.py test_rows.py test_joining.py "
     "test_array_api.py test_bench_runs.py test_ulp.py",
     "test_operands.py",

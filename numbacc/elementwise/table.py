@@ -9,7 +9,6 @@ numbers; m signed beside unsigned ones of 64 bits, w the reverse.
 # ruff: noqa: E501
 from __future__ import annotations
 
-import cmath
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -20,12 +19,13 @@ from ..kernels import activations as act
 from ..kernels import angles, divisions, powers, psi
 from ..kernels import arithmetic as basic
 from ..kernels import comparisons as mixed
+from ..kernels import complex_angles as turned
 from ..kernels import complexes as com
 from ..kernels import functions as fun
 from ..kernels import neighbours as near
 from ..kernels.formula import Heavy
 from ..reference import activations as ref
-from ..reference import c_library
+from ..reference import c_library, complexes
 from .rows import NAMED, Meaning, Row
 
 
@@ -109,31 +109,31 @@ def _softshrink_wrong(lambd: float) -> str:
 
 _unary("negative", "keep", "-x.", fiuc=(fun.negative, np.negative))
 _unary("abs", "real", "|x|, the modulus of complex numbers.", f=(math.fabs, np.abs), i=(fun.absolute, np.abs), ub=(fun.same, ref.same), c=(fun.modulus, np.abs))
-_unary("sign", "keep", "-1, 0 or 1; NaN of NaN; x/|x| of complex numbers, 0 of 0.", f=(fun.sign_real, np.sign), iu=(fun.sign, np.sign), c=(com.sign_complex, np.sign))
+_unary("sign", "keep", "-1, 0 or 1; NaN of NaN; x/|x| of complex numbers, 0 of 0.", f=(fun.sign_real, np.sign), iu=(fun.sign, np.sign), c=(com.sign_complex, complexes.sign))
 _unary("square", "keep", "x².", fiuc=(fun.square, np.square))
-_unary("sqrt", "float", "√x, NaN of what is negative.", f=(fun.root, np.sqrt), c=(cmath.sqrt, np.sqrt))
+_unary("sqrt", "float", "√x, NaN of what is negative.", f=(fun.root, np.sqrt), c=(com.sqrt_complex, np.sqrt))
 _unary("rsqrt", "float", "1/√x.", f=(basic.reciprocal_root, ref.reciprocal_root))
 _unary("cbrt", "float", "∛x, of x's sign.", heavy=(2,), f=(basic.cbrt, np.cbrt))
-_unary("reciprocal", "float", "1/x.", f=(fun.reciprocal, np.reciprocal), c=(com.reciprocal_complex, np.reciprocal))
-_unary("exp", "float", "e^x.", f=(math.exp, np.exp), c=(cmath.exp, np.exp))
-_unary("exp2", "float", "2^x.", f=(basic.exp2, np.exp2), c=(com.exp2_complex, np.exp2))
-_unary("expm1", "float", "e^x - 1, accurate where that is small, too.", heavy=(2,), f=(math.expm1, np.expm1), c=(com.expm1_complex, np.expm1))
-_unary("log", "float", "ln x.", heavy=(2,), f=(math.log, np.log), c=(cmath.log, np.log))
+_unary("reciprocal", "float", "1/x.", f=(fun.reciprocal, np.reciprocal), c=(com.reciprocal_complex, complexes.reciprocal))
+_unary("exp", "float", "e^x.", f=(math.exp, np.exp), c=(com.exp_complex, np.exp))
+_unary("exp2", "float", "2^x.", f=(basic.exp2, np.exp2), c=(com.exp2_complex, complexes.exp2))
+_unary("expm1", "float", "e^x - 1, accurate where that is small, too.", heavy=(2,), f=(math.expm1, np.expm1), c=(com.expm1_complex, complexes.expm1))
+_unary("log", "float", "ln x.", heavy=(2,), f=(math.log, np.log), c=(com.log_complex, np.log))
 _unary("log2", "float", "log₂ x.", heavy=(2,), f=(math.log2, np.log2), c=(com.log2_complex, np.log2))
 _unary("log10", "float", "log₁₀ x.", heavy=(2,), f=(math.log10, np.log10), c=(com.log10_complex, np.log10))
-_unary("log1p", "float", "ln(1 + x), accurate where x is small, too.", heavy=(2,), f=(math.log1p, np.log1p), c=(com.log1p_complex, np.log1p))
-_unary("sin", "float", "The sine of x, in radians.", heavy=(2,), f=(math.sin, np.sin), c=(cmath.sin, np.sin))
-_unary("cos", "float", "The cosine of x, in radians.", heavy=(2,), f=(math.cos, np.cos), c=(cmath.cos, np.cos))
-_unary("tan", "float", "The tangent of x, in radians.", heavy=(2,), f=(math.tan, np.tan), c=(cmath.tan, np.tan))
-_unary("asin", "float", "The angle in [-π/2, π/2] whose sine is x.", heavy=(2,), f=(math.asin, np.arcsin), c=(cmath.asin, np.arcsin))
-_unary("acos", "float", "The angle in [0, π] whose cosine is x.", heavy=(2,), f=(math.acos, np.arccos), c=(cmath.acos, np.arccos))
-_unary("atan", "float", "The angle in [-π/2, π/2] whose tangent is x.", f=(math.atan, np.arctan), c=(cmath.atan, np.arctan))
-_unary("sinh", "float", "The hyperbolic sine of x.", heavy=(2,), f=(math.sinh, np.sinh), c=(cmath.sinh, np.sinh))
-_unary("cosh", "float", "The hyperbolic cosine of x.", heavy=(2,), f=(math.cosh, np.cosh), c=(cmath.cosh, np.cosh))
-_unary("tanh", "float", "The hyperbolic tangent of x.", heavy=(2,), f=(math.tanh, np.tanh), c=(cmath.tanh, np.tanh))
-_unary("asinh", "float", "The number whose hyperbolic sine is x.", heavy=(2, 4), f=(math.asinh, np.arcsinh), c=(cmath.asinh, np.arcsinh))
-_unary("acosh", "float", "The number, at least 0, whose hyperbolic cosine is x.", heavy=(2, 4), f=(math.acosh, np.arccosh), c=(cmath.acosh, np.arccosh))
-_unary("atanh", "float", "The number whose hyperbolic tangent is x.", heavy=(2,), f=(math.atanh, np.arctanh), c=(cmath.atanh, np.arctanh))
+_unary("log1p", "float", "ln(1 + x), accurate where x is small, too.", heavy=(2,), f=(math.log1p, np.log1p), c=(com.log1p_complex, complexes.log1p))
+_unary("sin", "float", "The sine of x, in radians.", heavy=(2,), f=(math.sin, np.sin), c=(turned.sin_complex, np.sin))
+_unary("cos", "float", "The cosine of x, in radians.", heavy=(2,), f=(math.cos, np.cos), c=(turned.cos_complex, np.cos))
+_unary("tan", "float", "The tangent of x, in radians.", heavy=(2,), f=(math.tan, np.tan), c=(turned.tan_complex, np.tan))
+_unary("asin", "float", "The angle in [-π/2, π/2] whose sine is x.", heavy=(2,), f=(math.asin, np.arcsin), c=(turned.asin_complex, np.arcsin))
+_unary("acos", "float", "The angle in [0, π] whose cosine is x.", heavy=(2,), f=(math.acos, np.arccos), c=(turned.acos_complex, np.arccos))
+_unary("atan", "float", "The angle in [-π/2, π/2] whose tangent is x.", f=(math.atan, np.arctan), c=(turned.atan_complex, np.arctan))
+_unary("sinh", "float", "The hyperbolic sine of x.", heavy=(2,), f=(math.sinh, np.sinh), c=(turned.sinh_complex, np.sinh))
+_unary("cosh", "float", "The hyperbolic cosine of x.", heavy=(2,), f=(math.cosh, np.cosh), c=(turned.cosh_complex, np.cosh))
+_unary("tanh", "float", "The hyperbolic tangent of x.", heavy=(2,), f=(math.tanh, np.tanh), c=(turned.tanh_complex, np.tanh))
+_unary("asinh", "float", "The number whose hyperbolic sine is x.", heavy=(2, 4), f=(math.asinh, np.arcsinh), c=(turned.asinh_complex, np.arcsinh))
+_unary("acosh", "float", "The number, at least 0, whose hyperbolic cosine is x.", heavy=(2, 4), f=(math.acosh, np.arccosh), c=(turned.acosh_complex, np.arccosh))
+_unary("atanh", "float", "The number whose hyperbolic tangent is x.", heavy=(2,), f=(math.atanh, np.arctanh), c=(turned.atanh_complex, np.arctanh))
 _unary("erf", "float", "The error function 2/√π ∫₀ˣ e^(-t²) dt.", heavy=(2,), f=(math.erf, c_library.erf))
 _unary("erfc", "float", "1 - erf(x), accurate where that is small, too.", heavy=(2, 4), f=(math.erfc, c_library.erfc))
 _unary("erfinv", "float", "The number whose erf is x; infinite at -1 and 1, NaN beyond.", heavy=(2,), f=(basic.erfinv, ref.inverse_error))

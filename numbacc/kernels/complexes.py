@@ -1,27 +1,52 @@
-"""Scalar functions of complex numbers that `cmath` has not, or has otherwise than NumPy at zeros and infinities."""
+"""Scalar functions of complex numbers: signs, roots, exponentials and logarithms.
+
+They compute with real and imaginary parts, in the parts' own precision. Each part of a result is within a few units in
+the last place if it fits into the dtype. Special cases follow the array API standard and C (Annex G). `complex_angles`
+has the trigonometric and hyperbolic functions and their inverses.
+"""
 
 from __future__ import annotations
 
-import cmath
 import math
 
-from .arithmetic import rint
-from .functions import LN_2
+from .arithmetic import exp2, fma, rint, square_root
 
-LOG2_E, LOG10_E = 1.4426950408889634, 0.4342944819032518
+LN_2, LOG2_E, LOG10_E, LOG10_2 = 0.6931471805599453, 1.4426950408889634, 0.4342944819032518, 0.3010299956639812
+#: Parts above the first and below the second are scaled where they are squared or added. Both dtypes have room beyond.
+LARGE, SMALL = 1e37, 1e-36
+#: 2^54 and the root of its inverse: it takes the smallest numbers of both dtypes to normal ones.
+UP, ROOT_DOWN, UP_BITS = 18014398509481984.0, 7.450580596923828e-09, 54.0
+
+
+def larger_part(a, b):
+    """The larger of |a| and |b|."""
+    return abs(a) if abs(a) > abs(b) else abs(b)
+
+
+def scale_of(largest):
+    """Return a power of 2. Scaled by it, numbers of this size have finite sums and normal products."""
+    return 0.25 if largest > LARGE else (UP if largest < SMALL else 1.0)
 
 
 def sign_complex(x):
     """x / |x|, and 0 of 0; the direction of one infinite part, as NumPy has it."""
-    size = abs(x)
-    if math.isinf(x.real) != math.isinf(x.imag):
-        one = math.copysign(1.0, x.real if math.isinf(x.real) else x.imag)
-        return complex(one, 0.0) if math.isinf(x.real) else complex(0.0, one)
-    return x / size if size != 0.0 else complex(0.0, 0.0)
+    a, b = x.real, x.imag
+    if math.isinf(a) != math.isinf(b):
+        one = math.copysign(1.0, a if math.isinf(a) else b)
+        return complex(one, 0.0) if math.isinf(a) else complex(0.0, one)
+    scale = scale_of(larger_part(a, b))
+    a, b = a * scale, b * scale
+    size = math.hypot(a, b)
+    return complex(a / size, b / size) if size != 0.0 else complex(0.0, 0.0)
 
 
 def reciprocal_complex(x):
-    return complex(math.nan, math.nan) if x == 0.0 else 1.0 / x
+    if x == 0.0:
+        return complex(math.nan, math.nan)
+    if larger_part(x.real, x.imag) > LARGE:
+        found = 1.0 / complex(x.real * 0.25, x.imag * 0.25)
+        return complex(found.real * 0.25, found.imag * 0.25)
+    return 1.0 / x
 
 
 def is_nan_complex(x):
@@ -34,46 +59,6 @@ def is_inf_complex(x):
 
 def is_finite_complex(x):
     return math.isfinite(x.real) and math.isfinite(x.imag)
-
-
-def exp2_complex(x):
-    """2^x = e^(x ln 2)."""
-    return cmath.exp(complex(x.real * LN_2, x.imag * LN_2))
-
-
-def expm1_complex(x):
-    """e^x - 1 of x = a + bi: expm1(a) cos b - 2 sin²(b/2) + i e^a sin b; at infinities as C's exp less 1."""
-    a, b = x.real, x.imag
-    if b == 0.0:
-        return complex(math.expm1(a) + 0.0, b)
-    if math.isinf(a) and not math.isfinite(b):
-        return complex(-1.0, 0.0) if a < 0.0 else complex(a, math.nan)
-    half = math.sin(0.5 * b)
-    return complex(math.expm1(a) * math.cos(b) - 2.0 * (half * half), math.exp(a) * math.sin(b))
-
-
-def log_in_parts(x):
-    """ln |x| and the angle."""
-    return math.log(math.hypot(x.real, x.imag)), math.atan2(x.imag, x.real)
-
-
-def log2_complex(x):
-    size, angle = log_in_parts(x)
-    return complex(size * LOG2_E, angle * LOG2_E)
-
-
-def log10_complex(x):
-    size, angle = log_in_parts(x)
-    return complex(size * LOG10_E, angle * LOG10_E)
-
-
-def log1p_complex(x):
-    """ln(1 + x); near 0 of |1 + x|² - 1, where nothing cancels that is not small."""
-    a, b = x.real, x.imag
-    angle = math.atan2(b, 1.0 + a)
-    if abs(a) < 0.5 and abs(b) < 0.5:
-        return complex(0.5 * math.log1p(a * (2.0 + a) + b * b), angle)
-    return complex(math.log(math.hypot(1.0 + a, b)), angle)
 
 
 def rint_complex(x):
@@ -92,3 +77,216 @@ def power_complex(a, b):
     if b == 0.0:
         return complex(1.0, 0.0)
     return complex(0.0, 0.0) if b.real > 0.0 else complex(math.nan, math.nan)
+
+
+def sqrt_complex(x):
+    """Return the root t + ui with t >= 0.
+
+    For a >= 0, t = √((a + |x|)/2) and u = b/(2t). For a < 0 the two are exchanged.
+    """
+    a, b = x.real, x.imag
+    if math.isinf(b):
+        return complex(math.inf, b)
+    largest = larger_part(a, b)
+    scale = 0.0625 if largest > LARGE else (UP if largest < SMALL else 1.0)
+    back = 4.0 if largest > LARGE else (ROOT_DOWN if largest < SMALL else 1.0)
+    a, size_b = a * scale, abs(b) * scale
+    root = square_root(0.5 * (abs(a) + math.hypot(a, size_b)))
+    other = 0.5 * (size_b / root) if root != 0.0 else 0.0
+    root, other = root * back, other * back
+    return complex(root, math.copysign(other, b)) if a >= 0.0 else complex(other, math.copysign(root, b))
+
+
+# ---------------------------------------------------------------- exponentials
+
+
+def overflows(a):
+    """Return whether e^a overflows or nearly does, for real a."""
+    return a > 709.0
+
+
+def overflows_single(a):
+    """`overflows` of float32."""
+    return a > 88.0
+
+
+def large_exp(a):
+    """Return (e, s), both finite, with e^a = e s s, where `overflows(a)` holds.
+
+    s is 2^511 or 2^1022. 1022 ln 2 is subtracted from a once or twice, which is exact; a factor corrects the rounding
+    of this constant. a is capped at 2000, where the product with the smallest sine overflows already.
+    """
+    if a < 1417.0:
+        return math.exp(a - 708.3964185322641) * 0.9999999999999725246, 6.703903964971299e153
+    near = a if a < 2000.0 else 2000.0
+    return math.exp(near - 1416.7928370645282) * 0.9999999999999450492, 4.49423283715579e307
+
+
+def large_exp_single(a):
+    """`large_exp` of float32: s is 2^63 or 2^126."""
+    if a < 175.0:
+        return math.exp(a - 87.3365478515625) * 1.000003101014199148, 9.223372036854775808e18
+    near = a if a < 250.0 else 250.0
+    return math.exp(near - 174.673095703125) * 1.0000062020380145851, 8.507059173023462e37
+
+
+def large_exp2(a):
+    """`large_exp`, with a power of 2."""
+    if a < 2040.0:
+        return exp2(a - 1022.0), 6.703903964971299e153
+    return exp2((a if a < 3000.0 else 3000.0) - 2044.0), 4.49423283715579e307
+
+
+def large_exp2_single(a):
+    """`large_exp2` of float32."""
+    if a < 250.0:
+        return exp2(a - 126.0), 9.223372036854775808e18
+    return exp2((a if a < 360.0 else 360.0) - 252.0), 8.507059173023462e37
+
+
+def overflows_exp2(a):
+    return a > 1023.0
+
+
+def overflows_exp2_single(a):
+    return a > 127.0
+
+
+def times_ln_2(b):
+    """Return the rounded product b ln 2 and its rounding error."""
+    product = b * 0.6931471805599453
+    return product, fma(b, 0.6931471805599453, -product) + b * 2.3190468138462996e-17
+
+
+def times_ln_2_single(b):
+    """`times_ln_2` of float32."""
+    product = b * 0.693147182464599609375
+    return product, fma(b, 0.693147182464599609375, -product) + b * -1.904654299957768e-09
+
+
+def times_large(part, e, s):
+    """Return part e s s. If the product fits into the dtype, no factor overflows or underflows on the way."""
+    return ((part * s) * e) * s
+
+
+def exp_beyond(a):
+    """e^(a + bi) where b is infinite or NaN."""
+    if a == -math.inf:
+        return complex(0.0, 0.0)
+    return complex(a if a == math.inf else math.nan, math.nan)
+
+
+def exp_complex(x):
+    """e^a (cos b + i sin b)."""
+    a, b = x.real, x.imag
+    if not math.isfinite(b):
+        return exp_beyond(a)
+    cosine, sine = math.cos(b), math.sin(b)
+    if overflows(a):
+        e, s = large_exp(a)
+        return complex(times_large(cosine, e, s), times_large(sine, e, s))
+    size = math.exp(a)
+    return complex(size * cosine, size * sine if b != 0.0 else b)
+
+
+def exp2_complex(x):
+    """2^a (cos(b ln 2) + i sin(b ln 2))."""
+    a, b = x.real, x.imag
+    if not math.isfinite(b):
+        return exp_beyond(a)
+    angle, rest = times_ln_2(b)
+    c, s = math.cos(angle), math.sin(angle)
+    # The approximation below needs a small rest; only huge angles have a larger one.
+    rest = rest if abs(rest) < 0.02 else 0.0
+    turn = 0.5 * (rest * rest)
+    # For small angles, multiply by ln 2 last: a subnormal b would be rounded before 2^a makes it a normal number.
+    small = abs(b) < 1e-15
+    cosine, sine = c - (rest * s + turn * c), b if small else s + (rest * c - turn * s)
+    last = LN_2 if small else 1.0
+    if overflows_exp2(a):
+        e, s = large_exp2(a)
+        return complex(times_large(cosine, e, s), times_large(sine, e, s) * last)
+    size = exp2(a)
+    return complex(size * cosine, size * sine * last if b != 0.0 else b)
+
+
+def expm1_complex(x):
+    """e^x - 1 of x = a + bi: expm1(a) cos b - 2 sin²(b/2) + i e^a sin b."""
+    a, b = x.real, x.imag
+    if not math.isfinite(b):
+        return complex(-1.0, 0.0) if a == -math.inf else exp_beyond(a)
+    if b == 0.0:
+        return complex(math.expm1(a) + 0.0, b)
+    cosine, sine = math.cos(b), math.sin(b)
+    if overflows(a):
+        e, s = large_exp(a)
+        return complex(times_large(cosine, e, s), times_large(sine, e, s))
+    half = math.sin(0.5 * b)
+    return complex(math.expm1(a) * cosine - 2.0 * (half * half), math.exp(a) * sine)
+
+
+# ---------------------------------------------------------------- logarithms
+
+
+def sum_and_rest(a, b):
+    """Return the rounded sum a + b and its rounding error (Knuth's two-sum)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+def log_of_moved(d, y):
+    """ln |1 + d + yi| = ½ ln(1 + 2d + d² + y²), where the terms under the logarithm may cancel.
+
+    Their sum is computed with twice the precision. The squares are multiply-adds, so that the compiler does not fuse
+    them with the sums.
+    """
+    square_d, square_y = fma(d, d, 0.0), fma(y, y, 0.0)
+    lost = fma(d, d, -square_d) + fma(y, y, -square_y)
+    first, rest = sum_and_rest(d + d, square_y)
+    second, other = sum_and_rest(first, square_d)
+    return 0.5 * math.log1p(second + (rest + other + lost))
+
+
+def size_in_parts(a, b):
+    """|a + bi| as (near, value, n): near 1 `value` is the logarithm, elsewhere the size is `value` 2^n."""
+    x, y = abs(a), abs(b)
+    if x < y:
+        x, y = y, x
+    if 0.5 < x < 2.0:
+        return True, log_of_moved(x - 1.0, y), 0.0
+    if x > LARGE:
+        return False, math.hypot(x * 0.25, y * 0.25), 2.0
+    if x < SMALL:
+        return False, math.hypot(x * UP, y * UP), -UP_BITS
+    return False, math.hypot(x, y), 0.0
+
+
+def log_size(a, b):
+    """ln |a + bi|."""
+    near, value, n = size_in_parts(a, b)
+    return value if near else math.log(value) + n * LN_2
+
+
+def log_complex(x):
+    return complex(log_size(x.real, x.imag), math.atan2(x.imag, x.real))
+
+
+def log2_complex(x):
+    near, value, n = size_in_parts(x.real, x.imag)
+    return complex(value * LOG2_E if near else math.log2(value) + n, math.atan2(x.imag, x.real) * LOG2_E)
+
+
+def log10_complex(x):
+    near, value, n = size_in_parts(x.real, x.imag)
+    size = value * LOG10_E if near else math.log10(value) + n * LOG10_2
+    return complex(size, math.atan2(x.imag, x.real) * LOG10_E)
+
+
+def log1p_complex(x):
+    """ln(1 + x). Near 0 it is computed from x, since rounding 1 + a would lose digits."""
+    a, b = x.real, x.imag
+    angle = math.atan2(b, 1.0 + a)
+    if -0.5 < a < 1.0 and abs(b) < 2.0:
+        return complex(log_of_moved(a, b), angle)
+    return complex(log_size(1.0 + a, b), angle)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from . import angles, decays, divisions, functions, powers, psi
+from . import angles, complexes, decays, divisions, functions, powers, psi
 from . import arithmetic as plain
 from .wholes import DOUBLES
 
@@ -55,6 +55,11 @@ def replacements(compute: str, narrow: bool) -> Mapping[Any, Any]:
         plain.square_root: plain.square_root_by_products,
         plain.reciprocal_approximate: "reciprocal_approximate",
         plain.reciprocal_root_approximate: "reciprocal_root_approximate",
+        complexes.overflows: complexes.overflows_single,
+        complexes.overflows_exp2: complexes.overflows_exp2_single,
+        complexes.large_exp: complexes.large_exp_single,
+        complexes.large_exp2: complexes.large_exp2_single,
+        complexes.times_ln_2: complexes.times_ln_2_single,
     }
     if narrow:
         return {

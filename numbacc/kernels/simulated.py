@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable
+from fractions import Fraction
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
@@ -315,6 +316,18 @@ _THEIRS = (
     arithmetic.rint,
     arithmetic.scaled,
 )
+
+
+def _fma_double(x: Any, y: Any, z: Any) -> Any:
+    """x y + z, rounded once."""
+    found = np.float64(x) * y + z
+    if not (math.isfinite(found) and math.isfinite(x) and math.isfinite(y)):
+        return found
+    exact = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
+    # Zeros have a sign.
+    return np.float64(float(exact)) if exact else found
+
+
 hardware = SimpleNamespace(
     **{name: _double(each) for each in _THEIRS for name in (each.__name__, f"{each.__name__}_double")},
     stepped=lambda x, n: (np.float32(x).view(np.int32) + np.int32(n)).view(np.float32),
@@ -325,7 +338,7 @@ hardware = SimpleNamespace(
     ).view(np.float32),
     # In float64 the product of two float32 is exact.
     fma=lambda x, y, z: np.float32(np.float64(x) * y + z),
-    fma_double=lambda x, y, z: x * y + z,
+    fma_double=_fma_double,
     multiply_add=lambda x, y, z: x * y + z,
     multiply_add_double=lambda x, y, z: x * y + z,
     greatest=arithmetic.greatest,
