@@ -1,7 +1,8 @@
 """Expected results of functions of complex numbers. This module does not depend on numbacc.
 
-`specials` lists the special cases of the array API standard (2024.12), which agree with C (Annex G). The standard's rows
-for sqrt at (±inf, b) contradict its own definition, so C's rows replace them. `exact` computes values at finite numbers.
+`specials` lists the special cases of the array API standard (2024.12), which agree with C (Annex G). The standard's
+rows for sqrt at (±inf, b) contradict its own definition, so C's rows replace them. `exact` computes values at finite
+numbers.
 """
 
 from __future__ import annotations

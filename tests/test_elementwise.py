@@ -267,6 +267,52 @@ def test_small_complex_numbers(device_place, name):
         np.testing.assert_allclose(getattr(found, part), getattr(wanted, part), rtol=1e-12)
 
 
+#: Base, exponents, result: what C says of pow, and the array API standard.
+_ODD, _EVEN, _FRACTIONS = [3.0, 1.0], [2.0, 4.0, 1024.0], [0.5, 1.5, 0.25]
+POWERS = [
+    *((base, [0.0, -0.0], 1.0) for base in (0.0, -0.0, 1.0, -1.0, 2.5, _INF, -_INF, _NAN)),
+    *((base, [_NAN], _NAN) for base in (0.0, -0.0, -1.0, 2.5, _INF, -_INF, _NAN)),
+    (1.0, [*_ODD, *_EVEN, *_FRACTIONS, _INF, -_INF, _NAN, -0.5], 1.0), (-1.0, [_INF, -_INF, *_EVEN], 1.0),
+    (-1.0, _ODD, -1.0), (_NAN, [*_ODD, *_FRACTIONS, _INF, -_INF, -1.0], _NAN),
+    *((base, [_INF], _INF) for base in (1.5, -1.5, _INF, -_INF)),
+    *((base, [-_INF], 0.0) for base in (1.5, -1.5, _INF, -_INF)),
+    *((base, [_INF], 0.0) for base in (0.5, -0.5, 0.0, -0.0)),
+    *((base, [-_INF], _INF) for base in (0.5, -0.5, 0.0, -0.0)),
+    (_INF, [*_ODD, *_EVEN, *_FRACTIONS], _INF), (_INF, [-1.0, -2.0, -0.5], 0.0),
+    (-_INF, _ODD, -_INF), (-_INF, [*_EVEN, *_FRACTIONS], _INF), (-_INF, [-1.0, -3.0], -0.0),
+    (-_INF, [-2.0, -0.5, -1.5], 0.0),
+    (0.0, [*_ODD, *_EVEN, *_FRACTIONS], 0.0), (0.0, [-1.0, -2.0, -0.5], _INF),
+    (-0.0, _ODD, -0.0), (-0.0, [*_EVEN, *_FRACTIONS], 0.0), (-0.0, [-1.0, -3.0], -_INF), (-0.0, [-2.0, -0.5], _INF),
+    (-2.0, [*_FRACTIONS, -0.5], _NAN),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", oracle.DTYPES, ids=lambda dtype: np.dtype(dtype).name)
+@pytest.mark.parametrize("how", ["arrays", "number"])
+def test_special_cases_of_powers(place, how, dtype):
+    rows = [(base, exponent, wanted) for base, exponents, wanted in POWERS for exponent in exponents]
+    base, exponent, wanted = np.array(rows).T
+    if how == "arrays":
+        found = place.get(elementwise.pow(place.put(base.astype(dtype)), place.put(exponent.astype(dtype))))
+    else:
+        # NumPy has ways of its own where all exponents are the same.
+        each = {e: elementwise.pow(place.put(base[exponent == e].astype(dtype)), float(e)) for e in exponent if e == e}
+        each[_NAN] = elementwise.pow(place.put(base[np.isnan(exponent)].astype(dtype)), _NAN)
+        found = np.empty(base.shape, dtype)
+        for e, part in each.items():
+            found[(exponent == e) | (np.isnan(exponent) & (e != e))] = place.get(part)
+    found = found.astype(np.float64)
+    np.testing.assert_array_equal(found, wanted, err_msg=str(rows))
+    known = ~np.isnan(wanted)
+    np.testing.assert_array_equal(np.signbit(found)[known], np.signbit(wanted)[known])
+
+
+@pytest.mark.parametrize("dtype", oracle.DTYPES, ids=lambda dtype: np.dtype(dtype).name)
+def test_lgamma_at_infinities(place, dtype):
+    x = np.array([-_INF, _INF, -3.0, 0.0, -0.0]).astype(dtype)
+    assert (place.get(elementwise.lgamma(place.put(x))).astype(np.float64) == _INF).all()
+
+
 @pytest.mark.parametrize("dtype", oracle.DTYPES, ids=lambda dtype: np.dtype(dtype).name)
 @pytest.mark.parametrize("name", ["silu", "gelu", "gelu_tanh", "quick_gelu", "mish", "hardswish", "log_sigmoid"])
 def test_signs_of_zeros(place, name, dtype):

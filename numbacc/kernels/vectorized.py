@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..reference import activations
-from ..reference.c_library import numpys, of_math
+from ..reference.c_library import numpys, of_math, power
 from ..reference.pieces import in_pieces
 from . import arithmetic, functions, psi
 from .symbols import MOST_WAYS, Symbol, Trace, Way, is_truth, traced
@@ -96,7 +96,7 @@ class _ArrayText(Text):
     def __init__(self, given: Sequence[Symbol], number: Callable[[float], float]):
         super().__init__(given)
         self._as_written = number
-        self.names |= {"np": np, "power": _power}
+        self.names |= {"np": np, "power": power}
 
     def write(self, ways: Sequence[Way]) -> None:
         """The code that computes all these ways, and returns the results of the one that each element takes."""
@@ -140,14 +140,6 @@ class _ArrayText(Text):
         if isinstance(part, Symbol):
             return f"({self._text(part)} * 1.0)" if is_truth(part) else self._text(part)
         return self._text(self._as_written(part))
-
-
-def _power(base: Any, exponent: Any) -> Any:
-    found, is_half = np.power(base, exponent), np.equal(exponent, 0.5)
-    if not is_half.any():
-        return found
-    # Of exponents that are all 1/2 NumPy makes square roots, which differ from powers at -0 and -∞.
-    return np.where(is_half & ((base == 0.0) | np.isinf(base)), np.abs(base), found)
 
 
 @lru_cache(maxsize=64)

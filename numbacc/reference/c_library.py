@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-__all__ = ["erf", "erfc", "gamma", "lgamma", "numpys", "of_math", "remainder"]
+__all__ = ["erf", "erfc", "gamma", "lgamma", "numpys", "of_math", "power", "remainder"]
 
 #: What NumPy calls functions of `math` where it has another name for them.
 _NUMPYS = {
@@ -35,6 +35,15 @@ def gamma(x: Array) -> Array:
 
 def lgamma(x: Array) -> Array:
     return _compiled("lgamma")(x)
+
+
+def power(base: Array, exponent: Array) -> Array:
+    """`math.pow`. NumPy takes square roots if all exponents are 1/2; these differ at -0.0 and -infinity."""
+    found: Array = np.power(base, exponent)
+    is_half = np.equal(exponent, 0.5)
+    if not is_half.any():
+        return found
+    return np.where(is_half & ((base == 0.0) | np.isinf(base)), np.abs(base), found)
 
 
 def numpys(name: str) -> str | None:

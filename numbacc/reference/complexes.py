@@ -42,7 +42,7 @@ def _complex(a: Array, b: Array) -> Array:
 
 @_in_double
 def sign(a: Array, b: Array) -> tuple[Array, Array]:
-    """z / |z|. Huge and tiny numbers are scaled first, since float64 cannot hold their size or holds few of its digits."""
+    """z / |z|. Huge and tiny numbers are scaled first; float64 holds no size or few digits of it."""
     largest = np.maximum(np.abs(a), np.abs(b))
     scale = np.where(largest > 1e300, 0.25, np.where(largest < 1e-290, 2.0**100, 1.0))
     found = np.sign(_complex(a * scale, b * scale))
