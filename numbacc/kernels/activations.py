@@ -157,18 +157,22 @@ def hardswish_slope(x):
 
 
 def tanhshrink(x):
-    """x - tanh(x), by its series where the two cancel."""
-    if abs(x) > 0.12:
+    """x - tanh(x). Up to 1 it is (x cosh x - sinh x)/cosh x, since the numerator's series Σ 2k x^(2k+1)/(2k+1)! has no
+    terms that cancel."""
+    if abs(x) > 1.0:
         return x - math.tanh(x)
     s = x * x
-    p = 0.0014558343870513183
-    p = p * s - 0.003592128036572481
-    p = p * s + 0.008863235529902197
-    p = p * s - 0.021869488536155203
-    p = p * s + 0.05396825396825397
-    p = p * s - 0.13333333333333333
+    p = 3.9145882126782523e-19
+    p = p * s + 1.4797143443923793e-16
+    p = p * s + 4.498331606952833e-14
+    p = p * s + 1.0706029224547743e-11
+    p = p * s + 1.9270852604185937e-09
+    p = p * s + 2.505210838544172e-07
+    p = p * s + 2.2045855379188714e-05
+    p = p * s + 0.0011904761904761906
+    p = p * s + 0.03333333333333333
     p = p * s + 0.3333333333333333
-    return x * (s * p)
+    return x * (s * p / math.cosh(x))
 
 
 def tanhshrink_single(x):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..reference import activations
+from ..reference import activations, gated
 from ..reference.c_library import numpys, of_math, power
 from ..reference.pieces import in_pieces
 from . import arithmetic, functions, psi
@@ -159,6 +159,8 @@ _NUMPYS: dict[Any, Any] = {
     arithmetic.cbrt: np.cbrt,
     arithmetic.exp: np.exp,
     arithmetic.exp2: np.exp2,
+    arithmetic.gaussian: gated.gaussian,
+    arithmetic.normal_tail: gated.normal_tail,
     arithmetic.inverse: np.reciprocal,
     arithmetic.square_root: np.sqrt,
     arithmetic.reciprocal_root: activations.reciprocal_root,

@@ -13,13 +13,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from .c_library import erf, erfc
-from .gated import geglu_gate, geglu_tanh_gate, sigmoid, swiglu_gate
+from .c_library import erf, erfc, fused
+from .gated import geglu_gate, geglu_tanh_gate, in_double, sigmoid, sigmoids_beside, swiglu_gate
 
 # NumPy's types make Any of what is computed of Any.
 Array = Any
 
-__all__ = ["geglu_gate", "geglu_tanh_gate", "sigmoid", "swiglu_gate"]
+__all__ = ["fused", "geglu_gate", "geglu_tanh_gate", "sigmoid", "swiglu_gate"]
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 
@@ -56,8 +56,15 @@ def celu(x: Array, alpha: float) -> Array:
     return np.where(x > 0, x, alpha * np.expm1(x / alpha))
 
 
-def quick_gelu(x: Array) -> Array:
-    return x * sigmoid(1.702 * x)
+_QUICK, _QUICK_REST = 1.702, 4.2632564145606011e-17
+
+
+@in_double
+def quick_gelu(x: Array, is_double: bool) -> tuple[Array]:
+    """x σ(1.702 x)."""
+    scaled = _QUICK * x
+    rest = _QUICK_REST * x + fused(x, np.float64(_QUICK), -scaled) if is_double else 0
+    return (x * sigmoids_beside(scaled, rest)[0],)
 
 
 def softplus(x: Array, beta: float, threshold: float) -> Array:
@@ -87,14 +94,16 @@ def hardswish(x: Array) -> Array:
     return x * hardsigmoid(x)
 
 
-_TANH = (1 / 3, -2 / 15, 17 / 315, -62 / 2835, 1382 / 155925, -21844 / 6081075, 929569 / 638512875)
+#: 2k/(2k + 1)!, the coefficients of x cosh x - sinh x from x³ on.
+_TANHSHRINK = tuple(2 * k / math.factorial(2 * k + 1) for k in range(1, 11))
 
 
-def tanhshrink(x: Array) -> Array:
-    """x - tanh(x), by its series where the two cancel: the coefficients of tanh from the third on, without signs."""
-    limit = 0.12 if x.dtype == np.float64 else 0.4
-    series = np.polynomial.polynomial.polyval(np.minimum(x * x, limit * limit), _TANH)
-    return np.where(np.abs(x) > limit, x - np.tanh(x), x * (x * x * series))
+@in_double
+def tanhshrink(x: Array, is_double: bool) -> tuple[Array]:
+    """x - tanh(x); up to 1 it is (x cosh x - sinh x)/cosh x, where the numerator is a series without cancellation."""
+    near = np.clip(x, -1, 1)
+    series = near * near * np.polynomial.polynomial.polyval(near * near, _TANHSHRINK)
+    return (np.where(np.abs(x) > 1, x - np.tanh(x), x * (series / np.cosh(near))),)
 
 
 def softshrink(x: Array, lambd: float) -> Array:
@@ -156,26 +165,6 @@ def clamp(x: Array, low: Any, high: Any) -> Array:
 def lerp(a: Array, b: Array, weight: Any) -> Array:
     is_near_b = (weight >= 0.5) & (weight <= 2)
     return np.where(is_near_b, b - (b - a) * (1 - weight), a + weight * (b - a))
-
-
-def fused(x: Array, y: Array, z: Array) -> Array:
-    """x y + z, rounded once: in float64, or by way of the rounding errors of product and sum (Dekker 1971)."""
-    if x.dtype == np.float32:
-        return (x.astype(np.float64) * y + z).astype(np.float32)
-    product = x * y
-    (a, b), (c, d) = _halves(x), _halves(y)
-    error = ((a * c - product) + a * d + b * c) + b * d
-    total = product + z
-    other = total - product
-    error = error + ((product - (total - other)) + (z - other))
-    return np.where(np.isfinite(error), total + error, total)
-
-
-def _halves(x: Array) -> tuple[Array, Array]:
-    """Two numbers of 26 bits each that add up to a float64."""
-    scaled = x * 134217729.0
-    high = scaled - (scaled - x)
-    return high, x - high
 
 
 def addcmul(x: Array, a: Array, b: Array, value: Any) -> Array:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-__all__ = ["erf", "erfc", "gamma", "lgamma", "numpys", "of_math", "power", "remainder"]
+__all__ = ["erf", "erfc", "fused", "gamma", "lgamma", "numpys", "of_math", "power", "remainder"]
 
 #: What NumPy calls functions of `math` where it has another name for them.
 _NUMPYS = {
@@ -44,6 +44,26 @@ def power(base: Array, exponent: Array) -> Array:
     if not is_half.any():
         return found
     return np.where(is_half & ((base == 0.0) | np.isinf(base)), np.abs(base), found)
+
+
+def fused(x: Array, y: Array, z: Array) -> Array:
+    """x y + z, rounded once: in float64, or by way of the rounding errors of product and sum (Dekker 1971)."""
+    if x.dtype == np.float32:
+        return (x.astype(np.float64) * y + z).astype(np.float32)
+    product = x * y
+    (a, b), (c, d) = _halves(x), _halves(y)
+    error = ((a * c - product) + a * d + b * c) + b * d
+    total = product + z
+    other = total - product
+    error = error + ((product - (total - other)) + (z - other))
+    return np.where(np.isfinite(error), total + error, total)
+
+
+def _halves(x: Array) -> tuple[Array, Array]:
+    """Two numbers of 26 bits each that add up to a float64."""
+    scaled = x * 134217729.0
+    high = scaled - (scaled - x)
+    return high, x - high
 
 
 def numpys(name: str) -> str | None:

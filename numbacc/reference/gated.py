@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..base.dtypes import info
-from .c_library import erfc
+from .c_library import erfc, fused
 from .pieces import in_pieces
 
 Array = NDArray[Any]
@@ -64,49 +65,98 @@ def swiglu(b: Array) -> tuple[Array, Array]:
     return b * s, s * (1 + b * rest)
 
 
-def normal_cdf(b: Array) -> Array:
-    """Φ(b) = ½ erfc(-b/√2), exact in both tails."""
-    return 0.5 * erfc(-b * b.dtype.type(math.sqrt(0.5)))
+def in_double(function: Callable[[Array, bool], tuple[Array, ...]]) -> Callable[[Array], Any]:
+    """Make a function of float64 arrays accept any floats: it computes in float64 and rounds its results once.
+
+    An exponential multiplies the relative error of its argument by the argument, which may be 700. The second argument
+    says whether the array was float64. Only then the function must correct the rounding of the exponent.
+    """
+
+    @wraps(function)
+    def call(b: Array) -> Any:
+        is_double = b.dtype == np.float64
+        found = [y.astype(b.dtype, copy=False) for y in function(b.astype(np.float64, copy=False), is_double)]
+        return found[0] if len(found) == 1 else tuple(found)
+
+    return call
 
 
-def geglu_gate(b: Array) -> Array:
+def sigmoids_beside(b: Array, rest: Any) -> tuple[Array, Array]:
+    """σ and 1 - σ of b + rest, where rest is small."""
+    e = np.exp(-np.abs(b))
+    e = e - e * (np.copysign(1, b) * rest)
+    return np.maximum(e, b >= 0) / (1 + e), np.maximum(e, b < 0) / (1 + e)
+
+
+#: Beyond, e^(-b²/2) and σ of the tanh form are 0 or 1 to the last bit of float64, and squares stay finite.
+_FAR = 40.0
+_ROOT, _ROOT_REST = 0.7071067811865476, -4.833646656726457e-17
+
+
+def gaussian(x: Array) -> Array:
+    """e^(-x²/2) of float64, corrected for the rounding of x²."""
+    square = x * x
+    e: Array = np.exp(-0.5 * square)
+    return e - e * (0.5 * fused(x, x, -square))
+
+
+def normal_tail(x: Array, e: Array) -> Array:
+    """Φ(-x) = ½ erfc(x/√2) of float64, given e = e^(-x²/2): corrected for the rounding of x/√2, as erfc' = -2/√π e."""
+    t = x * _ROOT
+    return 0.5 * (erfc(t) - 2 / math.sqrt(math.pi) * e * (fused(x, np.float64(_ROOT), -t) + x * _ROOT_REST))
+
+
+def normal_pair(b: Array, is_double: bool) -> tuple[Array, Array]:
+    """Φ(b), exact in both tails, and its derivative φ(b)."""
+    c = np.clip(b, -_FAR, _FAR)
+    e = gaussian(c) if is_double else np.exp(-0.5 * c * c)
+    cdf = normal_tail(-c, e) if is_double else 0.5 * erfc(-c * _ROOT)
+    return cdf, e * (1 / math.sqrt(2 * math.pi))
+
+
+@in_double
+def geglu_gate(b: Array, is_double: bool) -> tuple[Array]:
     """b Φ(b)."""
-    return b * normal_cdf(b)
+    return (b * normal_pair(b, is_double)[0],)
 
 
-def geglu(b: Array) -> tuple[Array, Array]:
+@in_double
+def geglu(b: Array, is_double: bool) -> tuple[Array, Array]:
     """g' = Φ(b) + b φ(b)."""
-    cdf = normal_cdf(b)
-    pdf = np.exp(-0.5 * b * b) * (1 / math.sqrt(2 * math.pi))
+    cdf, pdf = normal_pair(b, is_double)
     return b * cdf, cdf + b * pdf
 
 
-_SCALE = 2 * math.sqrt(2 / math.pi)
+#: 2√(2/π), and its product with 0.044715, each in two parts.
+_SCALE, _SCALE_REST = 1.5957691216057306, 1.223515168339221e-16
+_CUBIC, _CUBIC_REST = 0.07135481627260025, -6.1751499181553155e-19
 
 
-def _clipped(b: Array) -> Array:
-    """Beyond |b| = 30 σ(2u) is 0 or 1 to the last bit of float64, so u is taken of this, which keeps b³ from
-    overflowing."""
-    c: Array = np.clip(b, -30, 30)
-    return c
+def _twice_u(c: Array, is_double: bool) -> tuple[Array, Any]:
+    """Return 2u = c p, with p = 2√(2/π)(1 + 0.044715 c²), and its rounding error."""
+    square = c * c
+    term = _CUBIC * square
+    p = _SCALE + term
+    u = c * p
+    if not is_double:
+        return u, 0
+    lost = (term - (p - _SCALE)) + fused(square, np.float64(_CUBIC), -term)
+    lost = lost + (_SCALE_REST + _CUBIC_REST * square + _CUBIC * fused(c, c, -square))
+    return u, fused(c, p, -u) + c * lost
 
 
-def _twice_u(c: Array) -> Array:
-    """2u, with u = √(2/π)(c + 0.044715 c³)."""
-    return _SCALE * (c + 0.044715 * c * c * c)
-
-
-def geglu_tanh_gate(b: Array) -> Array:
+@in_double
+def geglu_tanh_gate(b: Array, is_double: bool) -> tuple[Array]:
     """b ½(1 + tanh u), in which ½(1 + tanh u) is σ(2u)."""
-    return b * sigmoid(_twice_u(_clipped(b)))
+    return (b * sigmoids_beside(*_twice_u(np.clip(b, -_FAR, _FAR), is_double))[0],)
 
 
-def geglu_tanh(b: Array) -> tuple[Array, Array]:
+@in_double
+def geglu_tanh(b: Array, is_double: bool) -> tuple[Array, Array]:
     """g' by the product rule."""
-    c = _clipped(b)
-    s, rest = sigmoids(_twice_u(c))
-    slope = _SCALE * (1 + 3 * 0.044715 * c * c)
-    return b * s, s + b * (s * rest) * slope
+    c = np.clip(b, -_FAR, _FAR)
+    s, rest = sigmoids_beside(*_twice_u(c, is_double))
+    return b * s, s + b * (s * rest) * (_SCALE + 3 * _CUBIC * (c * c))
 
 
 class Kind(NamedTuple):
