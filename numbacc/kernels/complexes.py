@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 
-from .arithmetic import exp2, fma, rint, square_root
+from .arithmetic import exp2, fma, reciprocal_approximate, rint, square_root
 
 LN_2, LOG2_E, LOG10_E, LOG10_2 = 0.6931471805599453, 1.4426950408889634, 0.4342944819032518, 0.3010299956639812
 #: Parts above the first and below the second are scaled where they are squared or added. Both dtypes have room beyond.
 LARGE, SMALL = 1e37, 1e-36
 #: 2^54 and the root of its inverse: it takes the smallest numbers of both dtypes to normal ones.
-UP, ROOT_DOWN, UP_BITS = 18014398509481984.0, 7.450580596923828e-09, 54.0
+UP, ROOT_DOWN = 18014398509481984.0, 7.450580596923828e-09
 
 
 def larger_part(a, b):
@@ -235,37 +235,51 @@ def sum_and_rest(a, b):
     return total, (a - (total - part)) + (b - part)
 
 
-def log_of_moved(d, y):
-    """ln |1 + d + yi| = ½ ln(1 + 2d + d² + y²), where the terms under the logarithm may cancel.
+def square_scale(x):
+    """Return (s, n), s = 2^-n, such that x s squared is a normal number with room for a sum of two."""
+    if x > 3.273390607896142e150:  # 2^500
+        return 2.409919865102884e-181, 600.0
+    return (5.260135901548374e210, -700.0) if x < 3.054936363499605e-151 else (1.0, 0.0)
 
-    Their sum is computed with twice the precision. The squares are multiply-adds, so that the compiler does not fuse
-    them with the sums.
+
+def square_scale_single(x):
+    """`square_scale` of float32."""
+    if x > 1.152921504606846976e18:  # 2^60
+        return 8.271806125530277e-25, 80.0
+    return (1.2676506002282294e30, -100.0) if x < 8.673617379884035e-19 else (1.0, 0.0)
+
+
+def square_in_parts(x, y, d, is_near):
+    """Return (v, rest, n), where |x + yi|² is v (1 + rest) 4^n for x, y >= 0. The logarithm is taken of these.
+
+    Near 1 the sum of squares is 1 + 2d + d² + y², d = x - 1, and its terms may cancel. It is computed with twice the
+    precision. The squares are multiply-adds, so that the compiler does not fuse them with the sums.
     """
-    square_d, square_y = fma(d, d, 0.0), fma(y, y, 0.0)
-    lost = fma(d, d, -square_d) + fma(y, y, -square_y)
-    first, rest = sum_and_rest(d + d, square_y)
-    second, other = sum_and_rest(first, square_d)
-    return 0.5 * math.log1p(second + (rest + other + lost))
+    if is_near:
+        square_d, square_y = fma(d, d, 0.0), fma(y, y, 0.0)
+        lost = fma(d, d, -square_d) + fma(y, y, -square_y)
+        first, rest = sum_and_rest(d + d, square_y)
+        second, other = sum_and_rest(first, square_d)
+        total, last = sum_and_rest(1.0, second)
+        return total, (last + (rest + other + lost)) * reciprocal_approximate(total), 0.0
+    scale, n = square_scale(x if x > y else y)
+    x, y = x * scale, y * scale
+    found = x * x + y * y
+    return math.inf if math.isinf(x) or math.isinf(y) else found, 0.0, n
 
 
 def size_in_parts(a, b):
-    """|a + bi| as (near, value, n): near 1 `value` is the logarithm, elsewhere the size is `value` 2^n."""
+    """Return |a + bi|² as `square_in_parts` does."""
     x, y = abs(a), abs(b)
     if x < y:
         x, y = y, x
-    if 0.5 < x < 2.0:
-        return True, log_of_moved(x - 1.0, y), 0.0
-    if x > LARGE:
-        return False, math.hypot(x * 0.25, y * 0.25), 2.0
-    if x < SMALL:
-        return False, math.hypot(x * UP, y * UP), -UP_BITS
-    return False, math.hypot(x, y), 0.0
+    return square_in_parts(x, y, x - 1.0, 0.5 < x < 2.0)
 
 
 def log_size(a, b):
     """ln |a + bi|."""
-    near, value, n = size_in_parts(a, b)
-    return value if near else math.log(value) + n * LN_2
+    square, rest, n = size_in_parts(a, b)
+    return 0.5 * (math.log(square) + rest) + n * LN_2
 
 
 def log_complex(x):
@@ -273,20 +287,25 @@ def log_complex(x):
 
 
 def log2_complex(x):
-    near, value, n = size_in_parts(x.real, x.imag)
-    return complex(value * LOG2_E if near else math.log2(value) + n, math.atan2(x.imag, x.real) * LOG2_E)
+    square, rest, n = size_in_parts(x.real, x.imag)
+    return complex(0.5 * (math.log2(square) + rest * LOG2_E) + n, math.atan2(x.imag, x.real) * LOG2_E)
 
 
 def log10_complex(x):
-    near, value, n = size_in_parts(x.real, x.imag)
-    size = value * LOG10_E if near else math.log10(value) + n * LOG10_2
+    square, rest, n = size_in_parts(x.real, x.imag)
+    size = 0.5 * (math.log10(square) + rest * LOG10_E) + n * LOG10_2
     return complex(size, math.atan2(x.imag, x.real) * LOG10_E)
 
 
-def log1p_complex(x):
+def log1p_complex(z):
     """ln(1 + x). Near 0 it is computed from x, since rounding 1 + a would lose digits."""
-    a, b = x.real, x.imag
-    angle = math.atan2(b, 1.0 + a)
-    if -0.5 < a < 1.0 and abs(b) < 2.0:
-        return complex(log_of_moved(a, b), angle)
-    return complex(log_size(1.0 + a, b), angle)
+    a, b = z.real, z.imag
+    moved, y = 1.0 + a, abs(b)
+    x, d = abs(moved), a
+    is_near = -0.5 < a < 1.0 and y < 2.0
+    if not is_near:
+        if x < y:
+            x, y = y, x
+        d, is_near = x - 1.0, 0.5 < x < 2.0
+    square, rest, n = square_in_parts(x, y, d, is_near)
+    return complex(0.5 * (math.log(square) + rest) + n * LN_2, math.atan2(b, moved))

@@ -59,6 +59,7 @@ def replacements(compute: str, narrow: bool) -> Mapping[Any, Any]:
         complexes.overflows_exp2: complexes.overflows_exp2_single,
         complexes.large_exp: complexes.large_exp_single,
         complexes.large_exp2: complexes.large_exp2_single,
+        complexes.square_scale: complexes.square_scale_single,
         complexes.times_ln_2: complexes.times_ln_2_single,
     }
     if narrow:
