@@ -342,6 +342,34 @@ def test_special_cases_of_powers(place, how, dtype):
     np.testing.assert_array_equal(np.signbit(found)[known], np.signbit(wanted)[known])
 
 
+@pytest.mark.parametrize(
+    "x, y, z, wanted",
+    [
+        (-0.0, 0.0, -0.0, -0.0), (-2.0, 0.0, -0.0, -0.0), (0.0, 1.0, -0.0, 0.0), (1.5e308, 2.0, -1.5e308, 1.5e308),
+        (1.5e308, 1.5e308, -_INF, -_INF), (-1.5e308, 1.5e308, _INF, _INF), (1.5e308, 2.0, 1.0, _INF),
+        (1.0, _NAN, 1.0, _NAN), (_INF, 1.0, -_INF, _NAN), (1.0 + 2.0**-52, 1.0 + 2.0**-52, -1.0 - 2.0**-51, 2.0**-104),
+    ],
+)  # fmt: skip
+def test_products_within_fma_are_exact(place, x, y, z, wanted):
+    one, two, three = (place.put(np.array([each])) for each in (x, y, z))
+    found = place.get(elementwise.fma(one, two, three))
+    np.testing.assert_array_equal(found, [wanted])
+    assert np.signbit(found[0]) == np.signbit(wanted) or wanted != wanted
+
+
+@pytest.mark.parametrize("name", ["hardtanh", "relu6", "relu", "quick_gelu", "gelu", "gelu_tanh"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_ends_of_activations(place, name, dtype):
+    top = np.finfo(dtype).max
+    x = np.array([0.0, -0.0, top, -top, _INF, _NAN]).astype(dtype)
+    options = {"min_val": 0.0, "max_val": 6.0} if name == "hardtanh" else {}
+    found = place.get(getattr(elementwise, name)(place.put(x), **options))
+    bounded = name in ("hardtanh", "relu6")
+    zero, end = (0.0, 0.0) if bounded or name == "relu" else (-0.0, -0.0), 6.0 if bounded else top
+    np.testing.assert_array_equal(found, np.array([0.0, zero[0], end, zero[1], 6.0 if bounded else _INF, _NAN], dtype))
+    assert np.signbit(found[1]) == np.signbit(zero[0]) and np.signbit(found[3]) == np.signbit(zero[1])
+
+
 @pytest.mark.parametrize("dtype", oracle.DTYPES, ids=lambda dtype: np.dtype(dtype).name)
 def test_lgamma_at_infinities(place, dtype):
     x = np.array([-_INF, _INF, -3.0, 0.0, -0.0]).astype(dtype)

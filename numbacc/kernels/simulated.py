@@ -321,11 +321,16 @@ _THEIRS = (
 def _fma_double(x: Any, y: Any, z: Any) -> Any:
     """x y + z, rounded once."""
     found = np.float64(x) * y + z
-    if not (math.isfinite(found) and math.isfinite(x) and math.isfinite(y)):
-        return found
+    if not (math.isfinite(x) and math.isfinite(y) and math.isfinite(z)):
+        # A product of finite numbers is finite.
+        return np.float64(z) if math.isfinite(x) and math.isfinite(y) else found
     exact = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
-    # Zeros have a sign.
-    return np.float64(float(exact)) if exact else found
+    if not exact:
+        return found  # with the sign of a zero
+    try:
+        return np.float64(float(exact))
+    except OverflowError:
+        return np.float64(math.inf if exact > 0 else -math.inf)
 
 
 hardware = SimpleNamespace(

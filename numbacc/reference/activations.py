@@ -37,7 +37,8 @@ def prelu(x: Array, weight: Array) -> Array:
 
 
 def hardtanh(x: Array, low: float, high: float) -> Array:
-    return np.where(x < low, low, np.where(x > high, high, x))
+    # As a GPU's, zeros included: of -0.0 and a bound of 0 it is the bound.
+    return np.where(x <= low, low, np.where(x >= high, high, x))
 
 
 def relu6(x: Array) -> Array:
@@ -62,8 +63,10 @@ _QUICK, _QUICK_REST = 1.702, 4.2632564145606011e-17
 @in_double
 def quick_gelu(x: Array, is_double: bool) -> tuple[Array]:
     """x σ(1.702 x)."""
-    scaled = _QUICK * x
-    rest = _QUICK_REST * x + fused(x, np.float64(_QUICK), -scaled) if is_double else 0
+    # Beyond 512 σ is 0 or 1.
+    c = np.clip(x, -512, 512)
+    scaled = _QUICK * c
+    rest = _QUICK_REST * c + fused(c, np.float64(_QUICK), -scaled) if is_double else 0
     return (x * sigmoids_beside(scaled, rest)[0],)
 
 

@@ -46,7 +46,7 @@ def power(base: Array, exponent: Array) -> Array:
     return np.where(is_half & ((base == 0.0) | np.isinf(base)), np.abs(base), found)
 
 
-def fused(x: Array, y: Array, z: Array) -> Array:
+def fused(x: Any, y: Any, z: Any) -> Any:
     """x y + z, rounded once: in float64, or by way of the rounding errors of product and sum (Dekker 1971)."""
     if x.dtype == np.float32:
         return (x.astype(np.float64) * y + z).astype(np.float32)
@@ -56,10 +56,17 @@ def fused(x: Array, y: Array, z: Array) -> Array:
     total = product + z
     other = total - product
     error = error + ((product - (total - other)) + (z - other))
-    return np.where(np.isfinite(error), total + error, total)
+    # Zeros have the sign of the sum.
+    found = np.where(np.isfinite(error) & (error != 0), total + error, total)
+    large = np.isinf(product) & np.isfinite(x) & np.isfinite(y)
+    if not large.any():
+        return found
+    # z may be as large as the product, or infinite.
+    scale = 2.0**-300
+    return np.where(large, fused(x * scale, y * scale, z * scale * scale) / scale / scale, found)
 
 
-def _halves(x: Array) -> tuple[Array, Array]:
+def _halves(x: Any) -> tuple[Any, Any]:
     """Two numbers of 26 bits each that add up to a float64."""
     scaled = x * 134217729.0
     high = scaled - (scaled - x)

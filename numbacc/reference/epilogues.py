@@ -22,12 +22,14 @@ Map = Callable[..., tuple[Array, ...]]
 
 def gelu(z: Array) -> Array:
     """z ½(1 + tanh u), u = √(2/π)(z + 0.044715 z³): what GeGLU multiplies with."""
-    return geglu_tanh_gate(z)
+    found: Array = geglu_tanh_gate(z)
+    return found
 
 
 def dgelu(z: Array) -> Array:
     """The derivative of `gelu`."""
-    return geglu_tanh(z)[1]
+    found: Array = geglu_tanh(z)[1]
+    return found
 
 
 def relu(z: Array) -> Array:

@@ -96,14 +96,16 @@ _ROOT, _ROOT_REST = 0.7071067811865476, -4.833646656726457e-17
 def gaussian(x: Array) -> Array:
     """e^(-x²/2) of float64, corrected for the rounding of x²."""
     square = x * x
-    e: Array = np.exp(-0.5 * square)
-    return e - e * (0.5 * fused(x, x, -square))
+    e = np.exp(-0.5 * square)
+    found: Array = e - e * (0.5 * fused(x, x, -square))
+    return found
 
 
 def normal_tail(x: Array, e: Array) -> Array:
     """Φ(-x) = ½ erfc(x/√2) of float64, given e = e^(-x²/2): corrected for the rounding of x/√2, as erfc' = -2/√π e."""
     t = x * _ROOT
-    return 0.5 * (erfc(t) - 2 / math.sqrt(math.pi) * e * (fused(x, np.float64(_ROOT), -t) + x * _ROOT_REST))
+    found: Array = 0.5 * (erfc(t) - 2 / math.sqrt(math.pi) * e * (fused(x, np.float64(_ROOT), -t) + x * _ROOT_REST))
+    return found
 
 
 def normal_pair(b: Array, is_double: bool) -> tuple[Array, Array]:
