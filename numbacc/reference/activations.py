@@ -13,7 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from .c_library import erf, erfc, fused
+from .c_library import erf, erfc, fused, product_rest
 from .gated import geglu_gate, geglu_tanh_gate, in_double, sigmoid, sigmoids_beside, swiglu_gate
 
 # NumPy's types make Any of what is computed of Any.
@@ -66,7 +66,7 @@ def quick_gelu(x: Array, is_double: bool) -> tuple[Array]:
     # Beyond 512 σ is 0 or 1.
     c = np.clip(x, -512, 512)
     scaled = _QUICK * c
-    rest = _QUICK_REST * c + fused(c, np.float64(_QUICK), -scaled) if is_double else 0
+    rest = _QUICK_REST * c + product_rest(c, _QUICK, scaled) if is_double else 0
     return (x * sigmoids_beside(scaled, rest)[0],)
 
 

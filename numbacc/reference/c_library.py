@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-__all__ = ["erf", "erfc", "fused", "gamma", "lgamma", "numpys", "of_math", "power", "remainder"]
+__all__ = ["erf", "erfc", "fused", "gamma", "lgamma", "numpys", "of_math", "power", "product_rest", "remainder"]
 
 #: What NumPy calls functions of `math` where it has another name for them.
 _NUMPYS = {
@@ -51,8 +51,7 @@ def fused(x: Any, y: Any, z: Any) -> Any:
     if x.dtype == np.float32:
         return (x.astype(np.float64) * y + z).astype(np.float32)
     product = x * y
-    (a, b), (c, d) = _halves(x), _halves(y)
-    error = ((a * c - product) + a * d + b * c) + b * d
+    error = product_rest(x, y, product)
     total = product + z
     other = total - product
     error = error + ((product - (total - other)) + (z - other))
@@ -64,6 +63,13 @@ def fused(x: Any, y: Any, z: Any) -> Any:
     # z may be as large as the product, or infinite.
     scale = 2.0**-300
     return np.where(large, fused(x * scale, y * scale, z * scale * scale) / scale / scale, found)
+
+
+def product_rest(x: Any, y: Any, product: Any) -> Any:
+    """What rounding took from a product of float64 (Dekker 1971); NaN above 2^996."""
+    a, b = _halves(x)
+    c, d = (a, b) if y is x else _halves(y)
+    return ((a * c - product) + a * d + b * c) + b * d
 
 
 def _halves(x: Any) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .activations import fused
+from .c_library import product_rest
 
 # NumPy's annotations return Any for arguments of type Any.
 Array = Any
@@ -61,7 +61,7 @@ def reciprocal(a: Array, b: Array) -> tuple[Array, Array]:
 def exp2(a: Array, b: Array) -> tuple[Array, Array]:
     """2^a (cos(b ln 2) + i sin(b ln 2)). The angle includes the rounding error of its product."""
     angle = b * _LN_2
-    rest = fused(b, np.float64(_LN_2), -angle) + b * _LN_2_REST
+    rest = product_rest(b, _LN_2, angle) + b * _LN_2_REST
     rest = np.where(np.abs(rest) < 0.02, rest, 0)
     cosine, sine = np.cos(angle), np.sin(angle)
     cosine, sine = cosine * np.cos(rest) - sine * np.sin(rest), sine * np.cos(rest) + cosine * np.sin(rest)
@@ -101,5 +101,5 @@ def log1p(a: Array, b: Array) -> tuple[Array, Array]:
     x, y = np.where(near, a, 0), np.where(near, b, 0)
     first, rest = _with_rest(2 * x, y * y)
     second, other = _with_rest(first, x * x)
-    lost = fused(x, x, -(x * x)) + fused(y, y, -(y * y))
+    lost = product_rest(x, x, x * x) + product_rest(y, y, y * y)
     return np.where(near, 0.5 * np.log1p(second + (rest + other + lost)), far.real), far.imag

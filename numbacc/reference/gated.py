@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.dtypes import info
-from .c_library import erfc, fused
+from .c_library import erfc, product_rest
 from .pieces import in_pieces
 
 Array = NDArray[Any]
@@ -97,14 +97,14 @@ def gaussian(x: Array) -> Array:
     """e^(-x²/2) of float64, corrected for the rounding of x²."""
     square = x * x
     e = np.exp(-0.5 * square)
-    found: Array = e - e * (0.5 * fused(x, x, -square))
+    found: Array = e - e * (0.5 * product_rest(x, x, square))
     return found
 
 
 def normal_tail(x: Array, e: Array) -> Array:
     """Φ(-x) = ½ erfc(x/√2) of float64, given e = e^(-x²/2): corrected for the rounding of x/√2, as erfc' = -2/√π e."""
     t = x * _ROOT
-    found: Array = 0.5 * (erfc(t) - 2 / math.sqrt(math.pi) * e * (fused(x, np.float64(_ROOT), -t) + x * _ROOT_REST))
+    found: Array = 0.5 * (erfc(t) - 2 / math.sqrt(math.pi) * e * (product_rest(x, _ROOT, t) + x * _ROOT_REST))
     return found
 
 
@@ -142,9 +142,9 @@ def _twice_u(c: Array, is_double: bool) -> tuple[Array, Any]:
     u = c * p
     if not is_double:
         return u, 0
-    lost = (term - (p - _SCALE)) + fused(square, np.float64(_CUBIC), -term)
-    lost = lost + (_SCALE_REST + _CUBIC_REST * square + _CUBIC * fused(c, c, -square))
-    return u, fused(c, p, -u) + c * lost
+    lost = (term - (p - _SCALE)) + product_rest(square, _CUBIC, term)
+    lost = lost + (_SCALE_REST + _CUBIC_REST * square + _CUBIC * product_rest(c, c, square))
+    return u, product_rest(c, p, u) + c * lost
 
 
 @in_double
