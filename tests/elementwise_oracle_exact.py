@@ -193,11 +193,9 @@ def _division(ufunc, formula):
 
 def _pow(x, y):
     if x in (0, 1) or y == 0 or not (math.isfinite(x) and math.isfinite(y)):
-        if y == 0.5:
-            # NumPy takes square roots, which differ from powers at -0.0 and -inf.
-            return abs(x)
         with np.errstate(all="ignore"):
-            return float(np.power(np.float64(x), np.float64(y)))
+            # NumPy takes square roots if y is 1/2, which differ at -0.0 and -inf.
+            return abs(x) if y == 0.5 else float(np.power(np.float64(x), np.float64(y)))
     if x < 0 and y != math.floor(y):
         return NAN
     magnitude = _exp(mp.mpf(y) * mp.log(abs(mp.mpf(x))))

@@ -114,3 +114,13 @@ def test_reciprocals_of_huge_numbers(place, dtype):
     found = computed(place, "reciprocal", z)
     for part in ("real", "imag"):
         np.testing.assert_allclose(getattr(found, part), getattr(wanted, part), rtol=1e-6, atol=tiny)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rounding(place, dtype):
+    z = numbers([(2.5, -3.5), (math.nan, math.inf), (-0.5, 0.5)], dtype)
+    found = computed(place, "round", z)
+    wanted = numbers([(2, -4), (math.nan, math.inf), (-0.0, 0.0)], dtype)
+    for part in ("real", "imag"):
+        np.testing.assert_array_equal(getattr(found, part), getattr(wanted, part))
+        np.testing.assert_array_equal(np.signbit(getattr(found, part)), np.signbit(getattr(wanted, part)))
