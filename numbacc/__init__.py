@@ -5,8 +5,8 @@ import numpy as np, numbacc
 from numbacc import gated, gemm
 
 x = numbacc.asarray(np.random.randn(8, 4096).astype("float32"))   # on the GPU, if there is one
-y = gated.forward(x, kind="geglu")
-dx = gated.backward(y, x, kind="geglu")
+y, saved = gated.forward(x, kind="geglu", return_saved=True)
+dx = gated.backward(y, saved)
 z = gemm.matmul(y, y.T, epilogue="gelu")
 ```
 

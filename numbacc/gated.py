@@ -23,6 +23,7 @@ from typing import Any
 
 from .arrays import operands
 from .arrays.operands import Array
+from .base.checks import boolean
 from .base.dtypes import FLOATS, info
 from .base.keywords import explain
 from .base.layout import Layout, View, check_rank, check_same_device, dense_like, normalize_axis, view
@@ -36,6 +37,7 @@ from .kernels.outside import Outside
 from .plan.base import check_out, outs_of
 from .plan.cache import PlanCache, functions_of
 from .plan.maps import MapPlan
+from .plan.saved import Saved, check_kept
 from .reference import gated as reference
 
 KINDS = tuple(reference.KINDS)
@@ -59,9 +61,10 @@ def forward(
     *,
     axis: int = -1,
     gate: str = "second",
+    return_saved: bool = False,
     out: Any = None,
     stream: Any = None,
-) -> Array:
+) -> Array | tuple[Array, Saved]:
     """y = a * g(b), where (a, b) are the two halves of x.
 
     Args:
@@ -71,19 +74,22 @@ def forward(
         axis: the axis that is split; without meaning for a pair.
         gate: which half passes through g. "second": y = a * g(b). "first": y = g(a) * b, as Liger and
             Hugging Face pack their weights.
+        return_saved: whether to return an object, too, that carries x and the options to `backward(dy, saved)`. x must
+            not change until then.
         out: array for y, of x's dtype and device and half its length along `axis`. It may be one of the
             halves' own memory; other overlap is refused.
         stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
         y, a device array if x is one, a NumPy array if x is; `out` if given. Without `out`, y has the memory
-        order of x.
+        order of x. With return_saved, (y, saved).
 
     Raises:
         ShapeError: rank, odd length, axis, unequal halves, shape of out.
         DTypeError: a dtype not named above, unequal dtypes, not an array.
         OptionError: unknown kind, gate or stream.
-        LayoutError: out is read-only, overlaps in part, or has elements that share memory.
+        LayoutError: out is read-only, overlaps in part, or has elements that share memory; with return_saved it shares
+            no memory with x.
         DeviceError: arrays on different devices; not enough memory.
 
     16-bit floats are computed in float32 and rounded once. NaN and infinity go through as the formulas say;
@@ -93,7 +99,12 @@ def forward(
         >>> gated.forward(np.array([3.0, -2.0, 1.0, 2.0]), "reglu")  # a is [3, -2], b is [1, 2]
         array([ 3., -4.])
     """
-    return _call("forward", (x,), kind, axis, gate, out, stream)
+    if return_saved is False or not boolean(return_saved, "return_saved"):
+        return _call("forward", (x,), kind, axis, gate, out, stream)
+    pair = x if isinstance(x, (tuple, list)) else (x,)
+    check_kept(("x",) * len(pair), pair, out, handle_of(stream))
+    saved = Saved("gated.forward", {"x": x}, {"kind": kind, "axis": axis, "gate": gate})
+    return _call("forward", (x,), kind, axis, gate, out, stream), saved
 
 
 def backward(
@@ -120,8 +131,12 @@ def backward(
 
     Args:
         dy: array of y's shape, and x's dtype and device.
-        x, kind, axis, gate, stream: as in `forward`.
+        x: what `forward` returned with return_saved=True, which has kind, axis and gate, too: call
+            `backward(dy, saved)`. Or x as `forward` was given it, and then
+        kind, axis, gate: as `forward` was given them. The gradient is wrong, and nothing reports it, where one is
+            forgotten.
         out: array for dx, of x's shape, dtype and device; for a pair x, a pair. It may be x itself: in place.
+        stream: as in `forward`.
 
     Returns:
         dx; for a pair x = (a, b), the pair (da, db); `out` if given.
@@ -130,9 +145,12 @@ def backward(
         as `forward`; ShapeError also where dy does not have y's shape.
 
     Example:
-        >>> gated.backward(np.ones(2), np.array([3.0, -2.0, 1.0, 2.0]), "reglu")
+        >>> y, saved = gated.forward(np.array([3.0, -2.0, 1.0, 2.0]), "reglu", return_saved=True)
+        >>> gated.backward(np.ones(2), saved)
         array([ 1.,  2.,  3., -2.])
     """
+    if isinstance(x, Saved):
+        x, kind, axis, gate = _opened(x, kind, axis, gate)
     return _call("backward", (dy, x), kind, axis, gate, out, stream)
 
 
@@ -163,6 +181,8 @@ def backward_plan(
         >>> plan(dy, x)
         array([ 1.,  2.,  3., -2.])
     """
+    if isinstance(x, Saved):
+        x, kind, axis, gate = _opened(x, kind, axis, gate)
     return _lookup("backward", (dy, x), kind, axis, gate, out)
 
 
@@ -206,6 +226,13 @@ def register(kind: str, gate: Callable[[float], float], slope: Callable[[float],
         _outside[kind] = outside, partial(register, kind, gate, slope)
     # Plans of the kind that had this name before.
     _plans.clear()
+
+
+def _opened(saved: Saved, kind: str, axis: int, gate: str) -> tuple[Any, ...]:
+    """What is saved of x, kind, axis and gate."""
+    defaults = {"kind": "swiglu", "axis": -1, "gate": "second"}
+    saved.check("gated.forward", {"kind": kind, "axis": axis, "gate": gate}, defaults)
+    return (*saved.arrays.values(), *saved.options.values())
 
 
 #: Kind that was registered -> direction -> formula.
@@ -290,14 +317,9 @@ def _check_options(kind: Any, gate: Any) -> None:
 
 
 def _plan(
-    direction: str,
-    kind: str,
-    axis: int,
-    gate: str,
-    paired: bool,
-    inputs: tuple[Layout, ...],
+    direction: str, kind: str, axis: int, gate: str, paired: bool, inputs: tuple[Layout, ...],
     outs: tuple[Layout, ...] | None,
-) -> MapPlan:
+) -> MapPlan:  # fmt: skip
     """Validation, and the two halves as operands. Everything here depends on layouts and options alone."""
     _check_options(kind, gate)
     names = (_PAIR_NAMES if paired else _NAMES)[direction]

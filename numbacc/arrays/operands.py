@@ -16,6 +16,7 @@ import numpy as np
 from ..base.dispatch import runtime
 from ..base.layout import CPU, Layout
 from ..base.layout import layout_of as _numpy_layout
+from ..base.layout import overlap as _overlap
 from ..device.devices import target_of
 from ..device.streams import handle_of
 from ..errors import DeviceError
@@ -91,6 +92,16 @@ def layout_of(array: Array) -> Layout:
         return array._numbacc_layout  # type: ignore[no-any-return]
     except AttributeError:
         return _numpy_layout(array)
+
+
+def overlap(one: Array, other: Array) -> bool:
+    """Whether two arrays share memory."""
+    first, second = layout_of(one), layout_of(other)
+    return first.device == second.device and _overlap(_address(one), first, _address(other), second)
+
+
+def _address(array: Array) -> int:
+    return int(array.ctypes.data if isinstance(array, np.ndarray) else array._address)
 
 
 # ---------------------------------------------------------------- new arrays

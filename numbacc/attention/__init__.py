@@ -9,12 +9,11 @@ from ..base.keywords import explain
 from .attending import (
     backward,
     backward_plan,
-    dropout_mask,
-    dropout_mask_plan,
     forward,
     forward_plan,
 )
 from .calling import cache_clear, cache_info, cache_limit
+from .dropping import dropout_mask, dropout_mask_plan
 from .masks import CausalSlidingWindow, SlidingWindow
 from .requests import Request, prepare, request
 

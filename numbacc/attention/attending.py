@@ -1,12 +1,15 @@
-"""`numbacc.attention`'s functions: attention, its gradients and its dropout."""
+"""`numbacc.attention`'s functions: attention and its gradients."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ..arrays.operands import Array
+from ..base.checks import boolean
+from ..plan.saved import Saved
 from .calling import NO_EXTRAS, NO_SCALES, prepared, run
 from .plans import AttentionPlan
+from .saved import check_complete, check_saves, opened, saved
 
 
 def forward(
@@ -36,11 +39,12 @@ def forward(
     descale_s: Any = None,
     scale_o: Any = None,
     return_amax: bool = False,
+    return_saved: bool = False,
     deterministic: bool = False,
     workspace_limit: int | None = None,
     out: Any = None,
     stream: Any = None,
-) -> Array | tuple[Array, ...]:
+) -> Array | tuple[Any, ...]:
     """Attend: o = softmax(scale q kᵀ + bias, masked) v, for each sequence and each head; in float16 and bfloat16
     without a matrix of all scores in memory, by cuDNN's fused kernels.
 
@@ -75,7 +79,7 @@ def forward(
         layout: "BHSD"; "BSHD": (batch, sequence, heads, d); "THD": (tokens, heads, d), sequences packed one behind the
             other.
         max_len_q, max_len_kv: with "THD", the lengths of the longest sequences; by default all tokens.
-        return_stats: whether `stats` is returned, too: what `backward` needs.
+        return_stats: whether `stats` is returned, too.
         descale_q, descale_k, descale_v: for float8, arrays of one float32, 1 where they are None: what q, k and v are
             multiplied by.
         scale_s, descale_s: the same for the weights, which are rounded to float8 between the products: what they are
@@ -83,16 +87,18 @@ def forward(
             small ones are lost.
         scale_o: what o is multiplied by before it is rounded to float8.
         return_amax: whether the largest weight, and the largest |o| before scale_o, are returned, too.
+        return_saved: whether to return an object, too, that carries operands and options to `backward(do, saved)`.
         deterministic: whether the same arrays must give the same bits on every run; forward always does.
         workspace_limit: bytes of scratch memory that may be used; 1 GiB if None. The unfused path takes its heads in
             slices that keep to it. What fused kernels need that is linear in the lengths they take in any case.
         out: where to write the result, or of several results a tuple; any strides. It shares no memory with the others.
+            With return_saved it is (o, stats).
         stream: as everywhere.
 
     Returns:
         o, (batch, heads, queries, d_v) in the order of `layout`; or (o, stats), stats (batch, heads, queries) in
         float32, of float64 in float64. A query that sees no key has o = 0 and stats = -inf. With return_amax behind
-        them amax_s and amax_o, float32 (1,).
+        them amax_s and amax_o, float32 (1,); with return_saved the object for `backward` comes last.
 
     Raises:
         ShapeError: ranks, heads, lengths and widths that do not fit; a bias that does not broadcast.
@@ -123,25 +129,29 @@ def forward(
     extras = NO_EXTRAS
     if not (bias is None is alibi is seq_len_q is seq_len_kv is page_table_k is page_table_v):
         extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v)
+    given = None if return_saved is False or not check_saves(return_saved, locals()) else locals()
     options = (
-        mask, scale, dropout, layout, max_len_q, max_len_kv, return_stats, False, deterministic, workspace_limit,
-        return_amax,
+        mask, scale, dropout, layout, max_len_q, max_len_kv, return_stats if given is None else True, False,
+        deterministic, workspace_limit, return_amax,
     )  # fmt: skip
     if descale_q is None is descale_k is descale_v is scale_s is descale_s is scale_o:
         scales = NO_SCALES
     else:
         scales = (descale_q, descale_k, descale_v, scale_s, descale_s, scale_o)
-    found: Array | tuple[Array, ...] = run("forward", (q, k, v), extras, offset, options, out, seed, stream, scales)
-    return found
+    found: Array | tuple[Any, ...] = run("forward", (q, k, v), extras, offset, options, out, seed, stream, scales)
+    if given is None:
+        return found
+    kept = saved(found, given)
+    return (*found, kept) if boolean(return_stats, "return_stats") else (found[0], kept)
 
 
 def backward(
     do: Any,
     q: Any,
-    k: Any,
-    v: Any,
-    o: Any,
-    stats: Any,
+    k: Any = None,
+    v: Any = None,
+    o: Any = None,
+    stats: Any = None,
     *,
     mask: Any = None,
     bias: Any = None,
@@ -173,9 +183,12 @@ def backward(
 
     Args:
         do: of o's shape and dtype.
-        q, k, v: as `forward` was given them.
+        q: what `forward` returned with return_saved=True, which has all that follows up to max_len_kv: call
+            `backward(do, saved)`. Or q as `forward` was given it, and then
+        k, v: as `forward` was given them.
         o, stats: what it returned with return_stats=True.
-        The others: as in `forward`, and those of the call as they were there; pages are refused.
+        The others: as in `forward`, and those of the call as they were there. Gradients are wrong, and nothing reports
+            it, where one is forgotten; a saved object forgets none. Pages have no gradients.
         bias_grad: whether the bias's gradient is asked for, too. cuDNN's kernel then needs memory that is quadratic in
             the sequence length: see deterministic.
         deterministic: whether the same arrays must give the same bits on every run. cuDNN's kernel then needs 2 batch
@@ -191,11 +204,17 @@ def backward(
 
     Example:
         >>> q = np.ones((1, 1, 2, 4))
-        >>> o, stats = attention.forward(q, q, q, return_stats=True)
-        >>> dq, dk, dv = attention.backward(np.ones_like(o), q, q, q, o, stats)
-        >>> dv[0, 0, 0]
-        array([1., 1., 1., 1.])
+        >>> o, saved = attention.forward(q, q, q, mask="causal", return_saved=True)
+        >>> dq, dk, dv = attention.backward(np.ones_like(o), saved)
+        >>> dv[0, 0]
+        array([[1.5, 1.5, 1.5, 1.5],
+               [0.5, 0.5, 0.5, 0.5]])
     """
+    if isinstance(q, Saved):
+        arrays, own = opened(locals())
+        return backward(do, *arrays, **own, bias_grad=bias_grad, out=out, stream=stream)
+    if k is None or v is None or o is None or stats is None:
+        check_complete(locals())
     extras = NO_EXTRAS
     if not (bias is None is alibi is seq_len_q is seq_len_kv is page_table_k is page_table_v):
         extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v)
@@ -204,58 +223,6 @@ def backward(
     )  # fmt: skip
     found: tuple[Array, ...] = run("backward", (do, q, k, v, o, stats), extras, offset, options, out, seed, stream)
     return found
-
-
-def dropout_mask(
-    q: Any,
-    k: Any,
-    v: Any,
-    *,
-    mask: Any = None,
-    bias: Any = None,
-    alibi: Any = None,
-    scale: float | None = None,
-    dropout: float = 0.0,
-    seed: int = 0,
-    offset: Any = 0,
-    seq_len_q: Any = None,
-    seq_len_kv: Any = None,
-    page_table_k: Any = None,
-    page_table_v: Any = None,
-    layout: str = "BHSD",
-    max_len_q: int | None = None,
-    max_len_kv: int | None = None,
-    deterministic: bool = False,
-    workspace_limit: int | None = None,
-    out: Any = None,
-    stream: Any = None,
-) -> Array:
-    """The weights that dropout keeps in a call of `forward` with these arguments, and in its `backward`.
-
-    It takes memory for all scores. The mask follows from seed, offset, and where a score is; but how is the business
-    of what runs it: cuDNN's fused kernels, the unfused path and NumPy each have their own.
-
-    Args:
-        As in `forward`; the values in arrays do not matter.
-
-    Returns:
-        bool (batch, heads, queries, keys): False where a weight becomes 0. Of weights that are 0 already, because
-        a mask or a length hides their key, it says nothing: fused kernels do not get that far.
-
-    Raises:
-        As `forward`. OptionError: dropout is 0.
-
-    Example:
-        >>> q = np.ones((1, 1, 2, 4))
-        >>> attention.dropout_mask(q, q, q, dropout=0.5, seed=3)[0, 0]
-        array([[ True, False],
-               [ True,  True]])
-    """
-    extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v)
-    options = (
-        mask, scale, dropout, layout, max_len_q, max_len_kv, False, False, deterministic, workspace_limit, False,
-    )  # fmt: skip
-    return run("dropout_mask", (q, k, v), extras, offset, options, out, seed, stream)
 
 
 def forward_plan(
@@ -308,10 +275,10 @@ def forward_plan(
 def backward_plan(
     do: Any,
     q: Any,
-    k: Any,
-    v: Any,
-    o: Any,
-    stats: Any,
+    k: Any = None,
+    v: Any = None,
+    o: Any = None,
+    stats: Any = None,
     *,
     mask: Any = None,
     bias: Any = None,
@@ -331,52 +298,21 @@ def backward_plan(
     workspace_limit: int | None = None,
     out: Any = None,
 ) -> AttentionPlan:
-    """The plan that `backward` runs: call it as `plan(do, q, k, v, o, stats, out=None)`, other arrays and
-    seed by name.
+    """The plan that `backward` runs: call it as `plan(do, saved, out=None)`, or as `plan(do, q, k, v, o, stats)` with
+    other arrays, seed and out by name.
 
     Example:
         >>> q = np.ones((1, 1, 2, 4))
         >>> attention.backward_plan(q, q, q, q, q, q[..., 0]).info.op
         'attention.backward'
     """
+    if isinstance(q, Saved):
+        arrays, own = opened(locals())
+        return backward_plan(do, *arrays, **own, bias_grad=bias_grad, out=out)
+    if k is None or v is None or o is None or stats is None:
+        check_complete(locals())
     extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v)
     options = (
         mask, scale, dropout, layout, max_len_q, max_len_kv, False, bias_grad, deterministic, workspace_limit, False,
     )  # fmt: skip
     return prepared("backward", (do, q, k, v, o, stats), extras, offset, options, out)
-
-
-def dropout_mask_plan(
-    q: Any,
-    k: Any,
-    v: Any,
-    *,
-    mask: Any = None,
-    bias: Any = None,
-    alibi: Any = None,
-    scale: float | None = None,
-    dropout: float = 0.0,
-    offset: Any = 0,
-    seq_len_q: Any = None,
-    seq_len_kv: Any = None,
-    page_table_k: Any = None,
-    page_table_v: Any = None,
-    layout: str = "BHSD",
-    max_len_q: int | None = None,
-    max_len_kv: int | None = None,
-    deterministic: bool = False,
-    workspace_limit: int | None = None,
-    out: Any = None,
-) -> AttentionPlan:
-    """The plan that `dropout_mask` runs: call it as `plan(q, k, v, seed=..., offset=...)`, other arrays by name.
-
-    Example:
-        >>> q = np.ones((1, 1, 2, 4))
-        >>> attention.dropout_mask_plan(q, q, q, dropout=0.1).info.op
-        'attention.dropout_mask'
-    """
-    extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v)
-    options = (
-        mask, scale, dropout, layout, max_len_q, max_len_kv, False, False, deterministic, workspace_limit, False,
-    )  # fmt: skip
-    return prepared("dropout_mask", (q, k, v), extras, offset, options, out)

@@ -11,10 +11,12 @@ from ..device.operation import Trial
 from ..device.streams import handle_of
 from ..errors import LayoutError
 from ..plan.base import Plan, outs_of
+from ..plan.saved import Saved
 from ..reference.attention import least_kept
 from .executables import check_hardware, executable
 from .host import HostAttention
 from .problem import OPERANDS, Call, is_number, numbers, resolve, scalars_of
+from .saved import of_call
 from .staging import key_of
 
 
@@ -66,7 +68,7 @@ class AttentionPlan(Plan):
         """Run on arrays laid out as those that the plan was made for.
 
         Args:
-            arrays: (q, k, v), or (do, q, k, v, o, stats).
+            arrays: (q, k, v), or (do, q, k, v, o, stats), or (do, saved), which has seed, offset and extras, too.
             seed, offset, out, stream, extras: arrays by the names that the function has for them, those and no others
                 that the plan was made with.
 
@@ -74,6 +76,10 @@ class AttentionPlan(Plan):
             LayoutError: an array is laid out otherwise, missing, or one too many. OptionError: seed or offset.
         """
         handle = handle_of(stream)
+        if len(arrays) == 2 and isinstance(arrays[1], Saved):
+            kept, own = of_call(arrays[1])
+            arrays, extras = (arrays[0], *kept), {**own, **extras}
+            seed, offset = extras.pop("seed"), extras.pop("offset")
         if (out is not None) != self.out_given:
             raise LayoutError(
                 f"this plan of {self.op} was made {'with' if self.out_given else 'without'} out, and must be called so"

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..arrays import operands
 from ..arrays.operands import Array
-from ..base.layout import check_same_device, layout, overlap, row_major_strides
+from ..base.layout import check_same_device, layout, row_major_strides
 from ..device.streams import handle_of
 from ..errors import DTypeError, Error, LayoutError, OptionError, ShapeError, unknown
 from .epilogue_plans import map_plan, select_plan
@@ -311,15 +311,9 @@ def _rows(array: Any, name: str, handle: int, shape: tuple[int, ...] | None = No
 
 def _check_kept(kept: tuple[Any, ...], names: tuple[str, ...], out: Any) -> None:
     """Raise LayoutError where `out` would be written over what is kept for the backward pass."""
-    target = operands.layout_of(out)
     for array, name in zip(kept, names, strict=True):
-        source = operands.layout_of(array)
-        if source.device == target.device and overlap(_address(array), source, _address(out), target):
+        if operands.overlap(array, out):
             raise LayoutError(f"out shares memory with {name}, which mlp_backward needs: pass memory of its own")
-
-
-def _address(array: Any) -> int:
-    return int(array.ctypes.data if isinstance(array, np.ndarray) else array._address)
 
 
 def _gradient(dy: Any, x: Any, handle: int, shape: tuple[int, ...]) -> Any:

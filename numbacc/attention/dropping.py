@@ -1,0 +1,97 @@
+"""`numbacc.attention.dropout_mask`: what attention's dropout keeps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..arrays.operands import Array
+from .calling import prepared, run
+from .plans import AttentionPlan
+
+
+def dropout_mask(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    mask: Any = None,
+    bias: Any = None,
+    alibi: Any = None,
+    scale: float | None = None,
+    dropout: float = 0.0,
+    seed: int = 0,
+    offset: Any = 0,
+    seq_len_q: Any = None,
+    seq_len_kv: Any = None,
+    page_table_k: Any = None,
+    page_table_v: Any = None,
+    layout: str = "BHSD",
+    max_len_q: int | None = None,
+    max_len_kv: int | None = None,
+    deterministic: bool = False,
+    workspace_limit: int | None = None,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
+    """The weights that dropout keeps in a call of `forward` with these arguments, and in its `backward`.
+
+    It takes memory for all scores. The mask follows from seed, offset, and where a score is; but how is the business
+    of what runs it: cuDNN's fused kernels, the unfused path and NumPy each have their own.
+
+    Args:
+        As in `forward`; the values in arrays do not matter.
+
+    Returns:
+        bool (batch, heads, queries, keys): False where a weight becomes 0. Of weights that are 0 already, because
+        a mask or a length hides their key, it says nothing: fused kernels do not get that far.
+
+    Raises:
+        As `forward`. OptionError: dropout is 0.
+
+    Example:
+        >>> q = np.ones((1, 1, 2, 4))
+        >>> attention.dropout_mask(q, q, q, dropout=0.5, seed=3)[0, 0]
+        array([[ True, False],
+               [ True,  True]])
+    """
+    extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v)
+    options = (
+        mask, scale, dropout, layout, max_len_q, max_len_kv, False, False, deterministic, workspace_limit, False,
+    )  # fmt: skip
+    return run("dropout_mask", (q, k, v), extras, offset, options, out, seed, stream)
+
+
+def dropout_mask_plan(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    mask: Any = None,
+    bias: Any = None,
+    alibi: Any = None,
+    scale: float | None = None,
+    dropout: float = 0.0,
+    offset: Any = 0,
+    seq_len_q: Any = None,
+    seq_len_kv: Any = None,
+    page_table_k: Any = None,
+    page_table_v: Any = None,
+    layout: str = "BHSD",
+    max_len_q: int | None = None,
+    max_len_kv: int | None = None,
+    deterministic: bool = False,
+    workspace_limit: int | None = None,
+    out: Any = None,
+) -> AttentionPlan:
+    """The plan that `dropout_mask` runs: call it as `plan(q, k, v, seed=..., offset=...)`, other arrays by name.
+
+    Example:
+        >>> q = np.ones((1, 1, 2, 4))
+        >>> attention.dropout_mask_plan(q, q, q, dropout=0.1).info.op
+        'attention.dropout_mask'
+    """
+    extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v)
+    options = (
+        mask, scale, dropout, layout, max_len_q, max_len_kv, False, False, deterministic, workspace_limit, False,
+    )  # fmt: skip
+    return prepared("dropout_mask", (q, k, v), extras, offset, options, out)

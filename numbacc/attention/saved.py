@@ -1,0 +1,90 @@
+"""What attention keeps for its gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..base.checks import boolean
+from ..errors import DTypeError, OptionError
+from ..plan.saved import Saved
+from .problem import SCALES
+
+_OP = "attention.forward"
+_ARRAYS = ("q", "k", "v", "o", "stats")
+#: Options that `forward` and `backward` must be given alike, and what they are where they are not given.
+_SHARED: Mapping[str, Any] = {
+    "mask": None,
+    "bias": None,
+    "alibi": None,
+    "scale": None,
+    "dropout": 0.0,
+    "seed": 0,
+    "offset": 0,
+    "seq_len_q": None,
+    "seq_len_kv": None,
+    "page_table_k": None,
+    "page_table_v": None,
+    "layout": "BHSD",
+    "max_len_q": None,
+    "max_len_kv": None,
+}
+#: Those of them that a plan is called with.
+_OF_CALLS = ("bias", "alibi", "seq_len_q", "seq_len_kv", "seed", "offset")
+
+
+def check_saves(return_saved: Any, given: Mapping[str, Any]) -> bool:
+    """Whether a call of `forward` with these arguments saves.
+
+    Raises:
+        OptionError: return_saved is neither True nor False; such a call has no gradients.
+    """
+    if not boolean(return_saved, "return_saved"):
+        return False
+    for name in ("page_table_k", "page_table_v", *SCALES):
+        if given[name] is not None:
+            raise OptionError(f"return_saved=True is for backward, which takes no {name}: leave one of the two out")
+    if given["return_amax"]:
+        raise OptionError("return_saved=True is for backward, and return_amax for float8, which has no gradients")
+    return True
+
+
+def saved(found: Sequence[Any], given: Mapping[str, Any]) -> Saved:
+    """What is kept of a call of `forward` with these arguments, which returned (o, stats)."""
+    arrays = (given["q"], given["k"], given["v"], *found)
+    names = (*_SHARED, "deterministic", "workspace_limit")
+    return Saved(_OP, dict(zip(_ARRAYS, arrays, strict=True)), {name: given[name] for name in names})
+
+
+def opened(given: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arrays and options of `backward(do, saved)`, or of its plan, out of its arguments.
+
+    Raises:
+        DTypeError: another function has saved. OptionError: something is given, and not as it is saved.
+    """
+    kept: Saved = given["q"]
+    shared = [name for name in _SHARED if name in given]
+    more = {name: given[name] for name in (*_ARRAYS[1:], *shared)}
+    kept.check(_OP, more, {**dict.fromkeys(_ARRAYS), **_SHARED})
+    options = {name: kept.options[name] for name in shared}
+    options["deterministic"] = given["deterministic"] or kept.options["deterministic"]
+    options["workspace_limit"] = given["workspace_limit"]
+    if options["workspace_limit"] is None:
+        options["workspace_limit"] = kept.options["workspace_limit"]
+    return tuple(kept.arrays.values()), options
+
+
+def of_call(kept: Saved) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arrays, and what else, that a plan of the gradients is called with."""
+    kept.check(_OP, {}, {})
+    return tuple(kept.arrays.values()), {name: kept.options[name] for name in _OF_CALLS}
+
+
+def check_complete(given: Mapping[str, Any]) -> None:
+    """Raise DTypeError where `backward` is given neither a saved object nor all of its arrays."""
+    missing = [name for name in _ARRAYS if given[name] is None]
+    if missing:
+        raise DTypeError(
+            f"{missing[0]} is missing: call backward(do, saved), with saved from forward(..., return_saved=True); or "
+            "backward(do, q, k, v, o, stats) with the options of forward"
+        )

@@ -1,0 +1,123 @@
+"""What forward functions save for their gradients: no option is forgotten, and none is given twice."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from attention_call import Call, small
+from attention_oracle import DOUBLE, HALF
+from conftest import refused
+from oracle import KINDS
+
+from numbacc import attention, gated, gemm
+from numbacc.errors import DTypeError, LayoutError, OptionError
+
+pytestmark = pytest.mark.usefixtures("poison")
+
+CASES = [
+    {"mask": "causal"},
+    {"mask": "causal_window", "scale": 0.7, "dtype": HALF},
+    {"bias": (2, 1, 5, 7), "slopes": True, "dtype": DOUBLE},
+    {"lengths": ((3, 7), (5, 0)), "mask": "causal_bottom_right"},
+    {"dropout": 0.4, "groups": 2},
+]
+
+
+def numbers(place, arrays):
+    return [place.get(array) for array in arrays]
+
+
+@pytest.mark.parametrize("layout", ["BHSD", "BSHD"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_attention_forgets_nothing(place, case, layout):
+    call = Call(place, small(**case), layout)
+    arrays, options = call.views("q", "k", "v"), call.keywords
+    (do,) = call.views("do")
+    o, saved = attention.forward(*arrays, **options, return_saved=True)
+    again, stats = attention.forward(*arrays, **options, return_stats=True)
+    assert np.array_equal(*numbers(place, (o, again)), equal_nan=True)
+    wanted = numbers(place, attention.backward(do, *arrays, o, stats, **options))
+    plan = attention.backward_plan(do, saved)
+    for found in (attention.backward(do, saved), plan(do, saved)):
+        for one, other in zip(numbers(place, found), wanted, strict=True):
+            assert np.array_equal(one, other)
+
+
+def test_attention_saves_beside_what_else_is_asked_for(place):
+    call = Call(place, small(bias=(2, 1, 5, 7), mask="causal"))
+    arrays, options = call.views("q", "k", "v"), call.keywords
+    out = tuple(place.put(np.full(shape, np.nan, np.float32)) for shape in ((2, 2, 5, 8), (2, 2, 5)))
+    o, stats, saved = attention.forward(*arrays, **options, return_stats=True, return_saved=True, out=out)
+    assert o is out[0] and stats is out[1] and saved.arrays["o"] is o
+    (do,) = call.views("do")
+    *_, dbias = attention.backward(do, saved, bias_grad=True)
+    assert dbias.shape == (2, 1, 5, 7)
+    assert repr(saved).startswith("<saved by attention.forward: q, k, v, o, stats, mask='causal', bias=")
+
+
+def test_options_of_the_gradients_are_as_forwards_where_they_are_not_given(place):
+    call = Call(place, small())
+    (do,) = call.views("do")
+    _, saved = attention.forward(
+        *call.views("q", "k", "v"), deterministic=True, workspace_limit=2**20, return_saved=True
+    )
+    plan = attention.backward_plan(do, saved)
+    assert plan.problem.options.deterministic and plan.problem.limit == 2**20
+    assert attention.backward_plan(do, saved, workspace_limit=2**21).problem.limit == 2**21
+
+
+def test_what_attention_refuses(place):
+    call = Call(place, small(mask="causal"))
+    arrays = call.views("q", "k", "v")
+    (do,) = call.views("do")
+    o, saved = attention.forward(*arrays, mask="causal", return_saved=True)
+    for wrong in ({"mask": None}, {"mask": "causal"}, {"seed": 0}, {"layout": "BHSD"}):
+        attention.backward(do, saved, **wrong)
+    refused(
+        OptionError,
+        "mask is given, and not as attention.forward",
+        run=lambda: attention.backward(do, saved, mask="causal_bottom_right"),
+    )
+    refused(OptionError, "dropout is given", run=lambda: attention.backward_plan(do, saved, dropout=0.5))
+    refused(OptionError, "k is given", run=lambda: attention.backward(do, saved, arrays[2]))
+    refused(OptionError, "bias is given", run=lambda: attention.backward(do, saved, bias=do))
+    refused(DTypeError, "stats is missing: call backward(do, saved)", run=lambda: attention.backward(do, *arrays, o))
+    refused(DTypeError, "q is missing", run=lambda: attention.backward(do, None))
+    refused(OptionError, "return_saved", run=lambda: attention.forward(*arrays, return_saved=1))
+    refused(OptionError, "page_table_k", run=lambda: attention.forward(*arrays, page_table_k=do, return_saved=True))
+    refused(OptionError, "return_amax", run=lambda: attention.forward(*arrays, return_amax=True, return_saved=True))
+    _, other = gated.forward(do, return_saved=True)
+    refused(DTypeError, "saved is what gated.forward returned", run=lambda: attention.backward(do, other))
+    refused(DTypeError, "saved is what attention.forward returned", run=lambda: gated.backward(do, saved))
+    refused(DTypeError, "saved is what gated.forward returned", run=lambda: plan_of(do, saved)(do, other))
+    refused(DTypeError, "saved is a Saved", run=lambda: gemm.linear_backward(do, other))
+
+
+def plan_of(do, saved):
+    return attention.backward_plan(do, saved)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gated_forgets_nothing(place, kind):
+    rng = np.random.default_rng(4)
+    x, dy = (place.put(rng.standard_normal(shape)) for shape in ((6, 4), (3, 4)))
+    y, saved = gated.forward(x, kind, axis=0, gate="first", return_saved=True)
+    assert np.array_equal(*numbers(place, (y, gated.forward(x, kind, axis=0, gate="first"))))
+    wanted = place.get(gated.backward(dy, x, kind, axis=0, gate="first"))
+    plan = gated.backward_plan(dy, saved)
+    for found in (gated.backward(dy, saved), gated.backward(dy, saved, kind), plan(dy, x)):
+        assert np.array_equal(place.get(found), wanted)
+    halves = x[:3], x[3:]
+    _, saved = gated.forward(halves, kind, gate="first", return_saved=True)
+    assert np.array_equal(np.concatenate(numbers(place, gated.backward(dy, saved))), wanted)
+    # In place, as without.
+    assert gated.backward(dy, gated.forward(x, kind, axis=0, return_saved=True)[1], out=x) is x
+
+
+def test_what_gated_refuses(place):
+    x, dy = (place.put(np.ones(shape, np.float32)) for shape in ((2, 4), (2, 2)))
+    _, saved = gated.forward(x, "geglu", return_saved=True)
+    refused(OptionError, "kind is given, and not as gated.forward", run=lambda: gated.backward(dy, saved, "reglu"))
+    refused(OptionError, "axis is given", run=lambda: gated.backward(dy, saved, axis=0))
+    refused(OptionError, "return_saved", run=lambda: gated.forward(x, return_saved=None))
+    refused(LayoutError, "out shares memory with x", run=lambda: gated.forward(x, out=x[:, :2], return_saved=True))
