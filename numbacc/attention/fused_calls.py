@@ -12,7 +12,7 @@ from ..device.steps import Step, Steps, WithScratch
 from ..errors import UnsupportedError
 from ..libraries.cudnn_graph import Graph
 from ..libraries.cudnn_plans import Wants
-from . import biases, versions
+from . import biases, splitting, versions
 from .fused import Drawn
 from .fusing import Fused
 from .problem import OPERANDS, Call, Problem, resolve
@@ -95,12 +95,17 @@ def _both_ways(problem: Problem) -> list[Drawn]:
     return [drawing(_on_dense(problem, direction)) for direction in directions]
 
 
-def needed(problem: Problem) -> list[Graph]:
+def needed(problem: Problem, device: int | None = None) -> list[Graph]:
     """The graphs of which a call needs plans: its own, and with dropout those that `drops` asks for.
+
+    Where a GPU is named these are its own: it may cut the keys.
 
     Raises:
         UnsupportedError: as `_drawn`.
     """
+    cut = None if device is None else splitting.cut_on(problem, device)
+    if cut:
+        return splitting.graphs(problem, cut)
     others = _both_ways(problem) if problem.options.dropout else []
     return [drawn.graph for drawn in (drawing(problem), *others)]
 
@@ -133,6 +138,11 @@ def executable(
         UnsupportedError: it has no engine for it, or needs more scratch memory than it may use.
     """
     library, device = graph_library(), problem.inputs["q"].device
+    if cut := splitting.cut_on(problem, device):
+        try:
+            return splitting.executable(problem, key, cut, close, fits)
+        except UnsupportedError:
+            pass  # it may have one for all keys at once
     fused = Fused(problem, key)
     drawn, taken = _drawn(fused)
     algorithm = library.choose(drawn.graph, Wants(), device)

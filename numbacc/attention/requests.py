@@ -52,8 +52,8 @@ class Request:
         """
         return [self._asked()[0]]
 
-    def _asked(self) -> list[Graph]:
-        """The graphs of which a call needs plans, its own first."""
+    def _asked(self, device: int | None = None) -> list[Graph]:
+        """The graphs of which a call needs plans, its own first; those of a GPU, where one is named."""
         problem = self.problem
         if not problem.geometry.batch:
             raise UnsupportedError("the batch is empty: cuDNN is not asked")
@@ -61,7 +61,7 @@ class Request:
             raise UnsupportedError(
                 f"attention of {problem.dtype} runs unfused; cuDNN is asked for float16, bfloat16 and float8"
             )
-        return needed(problem)
+        return needed(problem, device)
 
     def __repr__(self) -> str:
         call, inputs = self.problem.call, self.problem.inputs
@@ -211,7 +211,7 @@ def prepare(requests: Request | Iterable[Request], *, device: int | str | None =
     if not has_gpu():
         raise DeviceError("prepare makes plans for a GPU, and there is none")
     number, library = target_of(device), graph_library()
-    graphs = dict.fromkeys(graph for each in asked for graph in each._asked())
+    graphs = dict.fromkeys(graph for each in asked for graph in each._asked(number))
     with ThreadPoolExecutor(count) as pool:
         for made in [pool.submit(library.choose, graph, Wants(), number) for graph in graphs]:
             made.result()

@@ -17,8 +17,19 @@ import numpy as np
 
 from ..base._numba import cuda
 from ..base.dtypes import TABLE
-from .attention_moves import mend, pack, sums, unpack, unpage
-from .attention_parts import LOWEST, Parts, dropping, first_seen, larger, largest, lengths_of, scoring, total_of
+from .attention_moves import join, mend, pack, sums, unpack, unpage
+from .attention_parts import (
+    LOWEST,
+    Parts,
+    dropping,
+    first_seen,
+    larger,
+    largest,
+    lengths_of,
+    scoring,
+    stats_storer,
+    total_of,
+)
 from .attention_specs import AttentionSpec
 from .intrinsics import operands, scalar_reader
 from .specs import MAX_THREADS, Kernel, words_of
@@ -37,7 +48,7 @@ def softmax(parts: Parts) -> Kernel:
     real, store, unravel = parts.real, parts.store["weights"], operands((TABLE["int64"],), 1, 1, "int64").unravel
     lengths, score, factor, scalars = _readers(parts)
     zero, lowest, minus_infinity = real(0), real(LOWEST), real(-np.inf)
-    put_stats = _stats_storer(parts)
+    put_stats = stats_storer(parts)
 
     def kernel(ins, outs, in_steps, out_steps, shape, lower, upper, right, first, start, queries, words):
         cells = cuda.shared.array(MAX_THREADS, real)
@@ -73,17 +84,6 @@ def softmax(parts: Parts) -> Kernel:
             put_stats(outs, place + (0,), out_steps, minus_infinity if is_empty else top + real(math.log(total)))
 
     return kernel
-
-
-def _stats_storer(parts: Parts) -> Any:
-    """As `Parts.store`, of the statistics; nothing where they are not asked for."""
-    if "stats" in parts.store:
-        return parts.store["stats"]
-
-    def nothing(outs, coordinates, steps, value):
-        pass
-
-    return cuda.jit(device=True)(nothing)
 
 
 def weights(parts: Parts) -> Kernel:
@@ -178,10 +178,10 @@ def slopes(parts: Parts) -> Kernel:
     return kernel
 
 
-_MAKERS = {f.__name__: f for f in (softmax, weights, kept, slopes, sums, mend, pack, unpack, unpage)}
+_MAKERS = {f.__name__: f for f in (softmax, weights, kept, slopes, sums, mend, join, pack, unpack, unpage)}
 #: Beside the arrays and their steps: how many tuples of four integers each has, and how many integers behind them.
 _MORE = {"softmax": (1, 6), "weights": (1, 6), "kept": (1, 6), "slopes": (1, 7), "sums": (2, 1), "mend": (1, 5)}
-_MORE |= {"pack": (1, 1), "unpack": (1, 1), "unpage": (1, 2)}
+_MORE |= {"join": (1, 4), "pack": (1, 1), "unpack": (1, 1), "unpage": (1, 2)}
 
 
 def make(spec: AttentionSpec) -> Kernel:

@@ -1,16 +1,18 @@
 """The kernels around attention: packed or paged sequences to rows of their own, and back; a bias's gradient; rows
-without a key. A thread for each element.
+without a key; parts of the keys joined. A thread for each element.
 
 `shape` is that of the rows: (batch, heads, sequence, elements); `size` is how many elements that are.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ..base._numba import cuda
 from ..base.dtypes import TABLE
-from .attention_parts import LOWEST, Parts, first_seen, lengths_of
+from .attention_parts import LOWEST, Parts, first_seen, larger, lengths_of, stats_storer
 from .intrinsics import operands
 from .specs import Kernel
 
@@ -130,5 +132,38 @@ def mend(parts: Parts) -> Kernel:
                     start = start_of(ins, place + (0,), in_steps)
                     for column in range(values):
                         put(outs, (place[0], place[1], place[2] + start, np.int64(column)), out_steps, zero)
+
+    return kernel
+
+
+def join(parts: Parts) -> Kernel:
+    """Attention to all keys, of attention to parts of them: a thread for each element of the output.
+
+    Inputs: "parts", outputs of `count` parts, "levels", their statistics: `step` and `level_step` elements apart, those
+    of a part as steps say along (batch, heads, queries), then 1. Outputs: "out", and "stats" where it is asked for.
+    """
+    real, load, level = parts.real, parts.load["parts"], parts.load["levels"]
+    store, put_stats = parts.store["out"], stats_storer(parts)
+    zero, lowest, minus_infinity = real(0), real(LOWEST), real(-np.inf)
+    unravel = operands((TABLE["int64"],), 1, 1, "int64").unravel
+
+    def kernel(ins, outs, in_steps, out_steps, shape, count, step, level_step, size, words):
+        index = np.int64(cuda.blockIdx.x) * cuda.blockDim.x + cuda.threadIdx.x
+        if index < size:
+            place = unravel(index, shape)
+            row, top = place[:3], minus_infinity
+            for part in range(count):
+                top = larger(level(ins, row + (part * level_step,), in_steps), top)
+            is_empty = top < lowest
+            total = value = zero
+            if not is_empty:
+                for part in range(count):
+                    weight = real(math.exp(level(ins, row + (part * level_step,), in_steps) - top))
+                    total += weight
+                    value += weight * load(ins, row + (place[3] + part * step,), in_steps)
+                value /= total
+            store(outs, place, out_steps, value)
+            if place[3] == 0:
+                put_stats(outs, row + (0,), out_steps, minus_infinity if is_empty else top + real(math.log(total)))
 
     return kernel

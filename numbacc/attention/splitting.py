@@ -1,0 +1,223 @@
+"""Few queries on many keys: the keys are cut into parts, which cuDNN attends to side by side, and a kernel joins.
+
+cuDNN's fused kernels give each multiprocessor some queries of a head, and it walks all keys. Where that leaves most
+multiprocessors idle, parts of the keys take the place of sequences of a batch. Each part gives an output and the log of
+its sum:
+
+    o = Σ_p exp(stats_p - stats) o_p      stats = log Σ_p exp(stats_p)
+
+The keys that are left after parts of equal length are one more part. A causal mask applies to that part alone.
+
+Source of the formula: "Flash-Decoding" (Dao, Haziza, Massa, Sizov 2023).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..base.bands import Band
+from ..base.dispatch import graph_library, launcher_class
+from ..base.layout import round_up
+from ..device.steps import Step, Steps
+from ..libraries.cudnn_graph import ALIGNED, Graph, packed
+from ..libraries.cudnn_plans import Wants
+from .fused import Drawn, Form, Sketch, forward
+from .fusing import Fused
+from .problem import Problem
+from .staging import steps_of
+
+#: The first cuDNN whose kernels were right with parts for a batch: queries that all of it shares.
+_TESTED = 91900
+#: Queries of a head that one multiprocessor takes.
+_TILE = 128
+#: Parts are multiples of this many keys, and have so many at least; shorter ones cost more than they save.
+_MULTIPLE, _SHORTEST = 64, 1024
+#: What stays of the time, at most, where it is worth a launch for each sequence and one to join.
+_WORTH = 0.7
+#: Keys that are walked in the time of a launch.
+_LAUNCH = 1024
+
+
+class Cut(NamedTuple):
+    """How keys are cut.
+
+    Attributes:
+        count: parts of equal length.
+        keys: of each.
+        rest: keys behind them.
+    """
+
+    count: int
+    keys: int
+    rest: int
+
+    @property
+    def parts(self) -> int:
+        """How many there are, with the rest."""
+        return self.count + bool(self.rest)
+
+
+def cut_of(problem: Problem, multiprocessors: int) -> Cut | None:
+    """How the keys are cut, or None where they are not."""
+    found, band = problem.geometry, problem.band
+    is_causal = band.upper == 0 and band.bottom_right and found.queries <= found.keys
+    if (
+        problem.call.direction != "forward"
+        or problem.options.dropout
+        or problem.is_scaled
+        or problem.has_lengths
+        or found.is_packed
+        or found.page
+        or "alibi" in problem.inputs
+        or band.lower is not None
+        or not (band.upper is None or is_causal)
+        or found.queries == 1  # for which cuDNN has kernels that cut keys
+    ):
+        return None
+    hidden = found.queries if is_causal else 0
+    tiles = found.heads * -(-found.queries // _TILE)
+    count = min(multiprocessors // tiles, (found.keys - hidden) // _SHORTEST)
+    if count < 2:
+        return None
+    length = (found.keys - hidden) // count // _MULTIPLE * _MULTIPLE
+    cut = Cut(count, length, found.keys - count * length)
+    before = -(-found.batch * tiles // multiprocessors) * found.keys
+    after = found.batch * (cut.keys + _LAUNCH) + bool(cut.rest) * (cut.rest + _LAUNCH) + _LAUNCH
+    return cut if after <= _WORTH * before else None
+
+
+def cut_on(problem: Problem, device: int) -> Cut | None:
+    """How the keys are cut on a GPU, or None where they are not."""
+    if graph_library().version() < _TESTED:
+        return None
+    return cut_of(problem, launcher_class().limits(device).multiprocessors)
+
+
+def graphs(problem: Problem, cut: Cut) -> list[Graph]:
+    """The graphs of a problem whose keys are cut, on arrays that are aligned."""
+    key = (0,) * (len(problem.inputs) + len(problem.outputs))
+    return [drawn.graph for drawn, _ in Split(problem, key, cut).graphs()]
+
+
+class Split(Fused):
+    """The arrays and graphs of attention to parts of the keys.
+
+    Args:
+        problem, key: as of `Fused`.
+        cut: how the keys are cut.
+    """
+
+    def __init__(self, problem: Problem, key: Sequence[int], cut: Cut):
+        self._cut = cut
+        super().__init__(problem, key)
+
+    def _outputs_forward(self) -> None:
+        stage, found = self.stage, self.problem.geometry
+        width, column = self._widths[1], (found.heads, found.queries, 1)
+        #: Elements of a part's output, and of its statistics: each starts at a multiple of 16 bytes.
+        self._sizes = {"out": int(np.prod(column)) * width, "stats": round_up(int(np.prod(column)), ALIGNED // 4)}
+        for name, kind, each in (("out", self.problem.dtype, width), ("stats", np.dtype(np.float32), 1)):
+            made = stage.part(f"{name}_parts", (found.batch, self._cut.parts, self._sizes[name]), kind)
+            shape = (*column[:2], each)
+            self._take(name, made, Form(kind.name, (1, *shape), (self._sizes[name], *packed(shape))))
+
+    def _seen(self, name: str, is_rest: bool) -> tuple[Form, int, int]:
+        """Return an array of the graph of the parts, or of the rest; how many elements before it starts; and how many
+        elements the next sequence is away.
+        """
+        cut, own, batch = self._cut, self._forms[name], self.problem.geometry.batch
+        (first, *lengths), (step, *steps) = own.shape, own.strides
+        if name in self._sizes:
+            size = self._sizes[name]
+            each, start = (cut.parts * size, cut.count * size) if is_rest else (size, 0)
+            return Form(own.dtype, (batch if is_rest else cut.count, *lengths), (each, *steps)), start, cut.parts * size
+        axis, between, start = 1 if name in ("k", "v") else 2, step if first > 1 else 0, 0
+        if name == "q" or lengths[axis] == 1:
+            # The parts share queries, and a bias that is the same for all keys.
+            count, each = (cut.count, 0) if name == "q" else (1, step)
+        else:
+            lengths[axis] = cut.rest if is_rest else cut.keys
+            count, each = cut.count, cut.keys * steps[axis]
+            start = cut.count * each if is_rest else 0
+        if is_rest:
+            count, each = first, step
+        return Form(own.dtype, (count, *lengths), (each, *steps)), start, between
+
+    def graph(self, is_rest: bool) -> tuple[Drawn, list[tuple[int, ...]]]:
+        """(the graph of the parts, or of the rest; bytes to its arrays, for each run)."""
+        problem, cut, found = self.problem, self._cut, self.problem.geometry
+        forms = {name: self._seen(name, is_rest) for name in self._arrays}
+        sketch = Sketch(
+            scores=(
+                found.batch if is_rest else cut.count,
+                found.heads,
+                found.queries,
+                cut.rest if is_rest else cut.keys,
+            ),
+            band=problem.band if is_rest else Band(),
+            arrays=tuple((name, form) for name, (form, _, _) in forms.items()),
+            scale=abs(problem.scale) if self._sign else 1.0,
+        )
+        sizes = [self._arrays[name].lies.itemsize for name in forms]
+        runs = [
+            tuple([(start + b * step) * size for (_, start, step), size in zip(forms.values(), sizes, strict=True)])
+            for b in range(1 if is_rest else found.batch)
+        ]
+        return forward(sketch), runs
+
+    def graphs(self) -> list[tuple[Drawn, list[tuple[int, ...]]]]:
+        """Those of the parts and of the rest, if there is one."""
+        return [self.graph(is_rest) for is_rest in (False, True)[: 1 + bool(self._cut.rest)]]
+
+    def join(self) -> None:
+        """Add the step that makes results of the parts."""
+        stage, found, sizes = self.stage, self.problem.geometry, self._sizes
+        outputs = {name: stage.arrays[name] for name in self.problem.outputs}
+        steps: dict[str, Sequence[int]] = {name: (*steps_of(array), 0)[:4] for name, array in outputs.items()}
+        for name, seen in (("parts", "out"), ("levels", "stats")):
+            steps[name] = (self._cut.parts * sizes[seen], *self._forms[seen].strides[1:3], 1)
+        size = int(np.prod(found.stats_shape)) * found.value_width
+        stage.kernel(
+            "join",
+            {"parts": self._arrays["out"], "levels": self._arrays["stats"]},
+            outputs,
+            steps,
+            (*found.stats_shape, found.value_width, self._cut.parts, sizes["out"], sizes["stats"], size),
+            *stage.flat(size),
+            compute="float32",
+        )
+
+
+def executable(
+    problem: Problem,
+    key: Sequence[int],
+    cut: Cut,
+    close: Sequence[tuple[int, ...]],
+    fits: Callable[[Sequence[int]], bool],
+) -> Any:
+    """The executable of a problem whose keys are cut.
+
+    Raises:
+        UnsupportedError: cuDNN has no engine for it.
+    """
+    library, device = graph_library(), problem.inputs["q"].device
+    split = Split(problem, key, cut)
+    stage, texts, backend = split.stage, [], ""
+    for drawn, runs in split.graphs():
+        algorithm = library.choose(drawn.graph, Wants(), device)
+        runner = library.Runner(drawn.graph, algorithm, device, values=drawn.values)
+        stage.steps.append(Step(runner, tuple(split.operands()), runs))
+        texts.append(runner.algorithm)
+        backend = runner.backend
+    split.join()
+    return Steps(
+        stage.steps,
+        stage.scratch,
+        close,
+        fits,
+        backend=f"{backend}+kernel",
+        algorithm=f"{texts[0]}, {cut.parts} parts of the keys",
+    )
