@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 from attention_call import Call, small
 from attention_oracle import BFLOAT16, HALF, SINGLE
+from conftest import refused
 from skips import skip
 
+import numbacc
 from numbacc import attention
+from numbacc.errors import DTypeError, OptionError
 
 pytestmark = pytest.mark.usefixtures("poison")
 
@@ -72,3 +75,28 @@ def test_a_bias_that_is_copied_keeps_to_the_limit(device_place):
     case = small(dtype=HALF, bias=(2, 1, 1, 72), queries=64, keys=72, width=32, value_width=32)
     for limit in (None, 2**16):
         Call(device_place, case, bias_grad=False, workspace_limit=limit).check()
+
+
+def test_boolean_masks(place):
+    """The error's recipe makes a bias that masks."""
+    call = Call(place, small())
+    arrays = call.views("q", "k", "v")
+    mask = place.put(np.tril(np.ones((5, 7), np.bool_)))
+    recipe = "bias=numbacc.elementwise.where(mask, 0.0, -numpy.inf).astype(q.dtype)"
+    refused(DTypeError, "bias has dtype bool", recipe, run=lambda: attention.forward(*arrays, bias=mask))
+    refused(OptionError, "is unknown", recipe, run=lambda: attention.forward(*arrays, mask=mask))
+    refused(OptionError, "as bias=", run=lambda: attention.forward(*arrays, mask=arrays[0]))
+    bias = eval(recipe.removeprefix("bias="), {"numbacc": numbacc, "numpy": np, "mask": mask, "q": arrays[0]})
+    found, wanted = (place.get(attention.forward(*arrays, **more)) for more in ({"bias": bias}, {"mask": "causal"}))
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_a_mask_hides_must_be_finite(place, bad, dtype):
+    """As the docs say: a value at a masked key reaches queries that may not see it."""
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.standard_normal((1, 1, 8, 8)).astype(dtype) for _ in range(3))
+    v[0, 0, 7, 2] = bad
+    o = place.get(attention.forward(*(place.put(each) for each in (q, k, v)), mask="causal"))
+    assert np.isnan(o[0, 0, :7, 2]).all() and np.isfinite(np.delete(o, 2, axis=3)).all()

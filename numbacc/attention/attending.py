@@ -60,7 +60,9 @@ def forward(
         k, v: keys (batch, heads_kv, keys, d) and values (batch, heads_kv, keys, d_v), of q's dtype; heads are a
             multiple of heads_kv, and heads that are neighbours share one (GQA, MQA).
         mask: None; "causal": query i sees key j if j <= i; "causal_bottom_right": j <= i + keys - queries, of the
-            lengths that a sequence really has; `SlidingWindow(n)` and `CausalSlidingWindow(n)`.
+            lengths that a sequence really has; `SlidingWindow(n)` and `CausalSlidingWindow(n)`. A value at a masked
+            key is multiplied by 0, so a NaN or infinity in v reaches queries that may not see it. Of an array of
+            booleans make a bias: `numbacc.elementwise.where(mask, 0.0, -numpy.inf).astype(q.dtype)`.
         bias: array that broadcasts to (batch, heads, queries, keys), of q's dtype, or of float32
             where that has 16 bits; -inf masks.
         alibi: (heads,) slopes of float32, or of float64 as q (Press et al. 2021): the bias alibi[h] (j - i).

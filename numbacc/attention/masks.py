@@ -52,6 +52,12 @@ class CausalSlidingWindow(SlidingWindow):
     """
 
 
+#: What to do with an array of booleans, which torch calls attn_mask.
+FROM_BOOLEANS = (
+    "Of an array of booleans, True where a query sees a key, make a bias: "
+    "bias=numbacc.elementwise.where(mask, 0.0, -numpy.inf).astype(q.dtype)"
+)
+_ADDED = "An array that is added to the scores is a bias: pass it as bias="
 _NAMED = {"causal": Band(None, 0), "causal_bottom_right": Band(None, 0, bottom_right=True)}
 
 
@@ -70,5 +76,10 @@ def band_of(mask: Any) -> Band:
         return _NAMED[mask]
     raise OptionError(
         f"mask={shown(mask)} is unknown; it is None, {', '.join(map(repr, _NAMED))}, SlidingWindow(n) or "
-        f"CausalSlidingWindow(n). An array that is added to the scores is a bias{nearest(mask, _NAMED)}"
+        f"CausalSlidingWindow(n). {FROM_BOOLEANS if _is_boolean(mask) else _ADDED}{nearest(mask, _NAMED)}"
     )
+
+
+def _is_boolean(mask: Any) -> bool:
+    """Whether it is an array of booleans, of any library."""
+    return str(getattr(mask, "dtype", "")).rpartition(".")[2] == "bool"

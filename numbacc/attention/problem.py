@@ -16,7 +16,7 @@ from ..errors import DTypeError, OptionError, ShapeError
 from ..plan.base import check_out
 from ..reference.attention import compute_dtype
 from .geometry import Geometry, check_layout, geometry
-from .masks import band_of
+from .masks import FROM_BOOLEANS, band_of
 
 #: Scratch memory that a plan may use, where `workspace_limit` says nothing else.
 WORKSPACE_LIMIT = 2**30
@@ -265,7 +265,8 @@ def _check_dtypes(direction: str, arrays: dict[str, Layout], extras: dict[str, L
             "offset": ("int64",),
         }.get(name, ("float32",))
         if info(each.dtype, name).name not in allowed:
-            raise DTypeError(f"{name} has dtype {each.dtype}; it must have {' or '.join(allowed)}")
+            hint = f". {FROM_BOOLEANS}" if name == "bias" and each.dtype == np.bool_ else ""
+            raise DTypeError(f"{name} has dtype {each.dtype}; it must have {' or '.join(allowed)}{hint}")
 
 
 def _check_company(call: Call, extras: dict[str, Layout]) -> None:
