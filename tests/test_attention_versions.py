@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import attention_oracle
 import numpy as np
 import pytest
 from attention_call import Call, small
-from attention_oracle import HALF
+from attention_oracle import BFLOAT16, HALF
 from conftest import refused
 from cudnn_cases import convolution, need_planning
-from skips import skip
+from skips import skip, skip_if
 from test_attention_fused import BOTH, CASES, DEVICES, LONG, Q, plan
 
 from numbacc import attention
@@ -227,6 +228,11 @@ def test_sums_of_dq_are_added_to(pretend, device_place, monkeypatch, options):
     assert np.isnan(device_place.get(call.backward(*call.forward())["dq"]).astype(float)).any()
 
 
+def is_told(graph):
+    """Whether a graph is told where keys end."""
+    return any("n" in dict(node.tensors) for node in graph.nodes if node.kind == "matmul")
+
+
 @pytest.mark.parametrize(
     "options", [{}, {"mask": "causal"}, SHIFTED, {"dropout": 0.1}, {"deterministic": True}], ids=str
 )
@@ -238,9 +244,6 @@ def test_gradients_are_told_where_keys_end(pretend, options):
         (found, *_) = asked(k=(2, 8, keys, 64), **{"direction": "backward", **options, **more}).graphs()
         return found
 
-    def is_told(graph):
-        return any("n" in dict(node.tensors) for node in graph.nodes if node.kind == "matmul")
-
     assert is_told(graph(250, 91500)) and not is_told(graph(250, 91501))
     assert graph(250, 91501) == graph(250, NEWEST) and not is_told(graph(256, 91500))
     assert not is_told(graph(250, 91500, **FORWARD))
@@ -248,6 +251,74 @@ def test_gradients_are_told_where_keys_end(pretend, options):
     stage = fused_of(asked(k=(2, 8, 250, 64), direction="backward")).stage
     words = [step.executable._word for step in stage.steps if isinstance(step.executable, FillWords)]
     assert [int.from_bytes(word, "little") for word in words] == [128, 250]
+
+
+@pytest.mark.parametrize("version", [91900, 92800, NEWEST])
+@pytest.mark.parametrize(
+    ("queries", "keys", "options", "wanted"),
+    [
+        (64, 64, {}, True),
+        (200, 192, {"dropout": 0.1}, True),
+        (8, 320, {"bias_shape": (1, 8, 8, 320)}, True),
+        (64, 192, {"deterministic": True}, True),
+        (1, 64, {}, True),
+        (1, 128, {}, True),
+        (1, 256, {"mask": SlidingWindow(1000)}, True),
+        (1, 100, {}, False),
+        (2, 128, {}, False),
+        (64, 200, {}, False),
+        (64, 64, {"mask": "causal"}, False),
+        (64, 64, FORWARD, False),
+    ],
+    ids=str,
+)
+def test_gradients_of_very_negative_scores(pretend, version, queries, keys, options, wanted):
+    """What a tile has beyond the keys, or one query, is masked: else its scores are 0, and exp(0 - stats) infinite."""
+    pretend(version)
+    request = asked((2, 8, queries, 64), (2, 8, keys, 64), **{"direction": "backward", **options})
+    (graph, *_) = request.graphs()
+    assert is_told(graph) is wanted
+
+
+@skip_if(simulated(), "slow")
+@pytest.mark.parametrize("dtype", [HALF, BFLOAT16], ids=str)
+@pytest.mark.parametrize(
+    ("sizes", "options"),
+    [
+        ({"queries": 64, "keys": 64}, {}),
+        ({"queries": 192, "keys": 192}, {"bias": (2, 2, 192, 192)}),
+        ({"queries": 1, "keys": 64}, {}),
+        ({"queries": 1, "keys": 128}, {"groups": 2}),
+        ({"queries": 1, "keys": 192}, {"mask": "causal_bottom_right"}),
+        ({"queries": 100, "keys": 320}, {}),
+        ({"queries": 192, "keys": 192}, {"mask": "causal"}),
+        ({"queries": 192, "keys": 192}, {"mask": "window", "window": 50}),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("deterministic", [False, True], ids=["", "deterministic"])
+def test_gradients_of_very_negative_scores_are_finite(device_place, sizes, options, dtype, deterministic):
+    """Softmax does not care about a constant, here about -120, and so do its gradients."""
+    case = small(dtype=dtype, width=64, value_width=64, scale=0.125, **sizes, **options)
+    values = attention_oracle.inputs(case)
+    for array, number in ((values.q, 8), (values.k, -120)):
+        array[...] = (array.astype(np.float32) / 4).astype(dtype)
+        array[..., 0] = number
+    call = Call(device_place, case, values=values, bias_grad=False, deterministic=deterministic)
+    o, stats = call.forward()
+    assert device_place.get(stats).max() < -88
+    # Without the constant.
+    moved = values._replace(k=values.k.copy())
+    moved.k[..., 0] = 0
+    other = Call(device_place, case, values=moved, bias_grad=False, deterministic=deterministic)
+    found, wanted = call.backward(o, stats), other.backward(*other.forward())
+    for name in ("dk", "dv"):
+        one, two = (device_place.get(each[name]).astype(float) for each in (found, wanted))
+        np.testing.assert_allclose(one, two, atol=0.03 * np.abs(two).max())
+    dq = device_place.get(found["dq"]).astype(float)
+    assert np.isfinite(dq).all()
+    wanted_dq = device_place.get(wanted["dq"]).astype(float)[..., 1:]
+    np.testing.assert_allclose(dq[..., 1:], wanted_dq, atol=0.03 * np.abs(wanted_dq).max())
 
 
 @pytest.mark.parametrize("version", [90501, 90900, 91500])

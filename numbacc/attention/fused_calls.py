@@ -55,7 +55,7 @@ def _at_once(fused: Fused) -> tuple[int, int]:
     shape = fused.stage.arrays["dbias"].lies.shape if "dbias" in problem.outputs else found.scores
     heads, batches = fused.heads_within(room), found.batch
     # Of one sequence at a time: where each is full, since lengths of a slice would start off 16 bytes.
-    if not heads and shape[0] == found.batch and not fused.has_lengths:
+    if not heads and shape[0] == found.batch and not problem.has_lengths:
         heads, batches = fused.heads_within(room, 1), 1
     if heads == found.heads_kv and batches == found.batch:
         return 0, 0

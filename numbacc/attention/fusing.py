@@ -220,6 +220,8 @@ class Fused:
 
     def _of_slice(self, name: str, count: int, sequences: int) -> Form:
         form, found = self._forms[name], self.problem.geometry
+        if name.startswith("lengths") and not self.problem.has_lengths:
+            return form._replace(shape=(sequences, *form.shape[1:]))
         if name.startswith(("lengths", "starts", "page", "seed")):
             return form
         batch, heads, *rest = form.shape
@@ -243,7 +245,7 @@ class Fused:
 
     def _bytes_to(self, name: str, sequence: int, head: int, heads: int, batches: int) -> int:
         form, part = self._forms[name], self._of_slice(name, heads, batches)
-        if name in ("sums", "dq_sums"):
+        if name in ("sums", "dq_sums") or name.startswith("lengths"):
             return 0
         first = head if name in ("k", "v", "dk", "dv") else head * self.problem.geometry.group
         steps = (part.shape[0] != form.shape[0]) * sequence * form.strides[0]
@@ -266,11 +268,6 @@ class Fused:
         return not any(
             self._bytes_to(name, *start, heads, batches) % ALIGNED for name in self._arrays for start in starts
         )
-
-    @property
-    def has_lengths(self) -> bool:
-        """Whether cuDNN is told how long sequences are, or where they start."""
-        return any(name.startswith(("lengths", "starts")) for name in self._arrays)
 
     # ------------------------------------------------------------ behind it
 

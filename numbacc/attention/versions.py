@@ -136,14 +136,21 @@ def needs_zeros(problem: Problem) -> bool:
 
 
 def needs_lengths(problem: Problem) -> bool:
-    """Whether gradients need lengths though all sequences are as long as they can be: of a last tile of keys that is
-    not full, versions up to 9.15.0 are told so by nothing else."""
-    return (
-        _is_backward(problem)
-        and not problem.has_lengths
-        and problem.geometry.keys % 128 != 0
-        and graph_library().version() <= 91500
-    )
+    """Whether gradients must be told lengths though all sequences are as long as they can be.
+
+    Without lengths some kernels count scores beyond the keys, or beyond one query, as 0 instead of masking them. Where
+    a row's statistics are below -88, exp(0 - stats) is infinite, and 0 times that is NaN. On an H100 9.19 does so where
+    no key is masked, and keys fill half of the last tile of 128, or there is one query and keys fill tiles of 64.
+    Sources: pytorch's issue 196678, cudnn-frontend's pull request 628, and its issue 1072, where 9.26.0 still does it.
+
+    Versions up to 9.15.0 need lengths wherever the last tile of keys is not full.
+    """
+    if not _is_backward(problem) or problem.has_lengths:
+        return False
+    found = problem.geometry
+    if problem.band.is_full and (found.keys % 128 == 64 or (found.queries == 1 and found.keys % 64 == 0)):
+        return True
+    return found.keys % 128 != 0 and graph_library().version() <= 91500
 
 
 def hides_again(problem: Problem) -> bool:
