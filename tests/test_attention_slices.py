@@ -262,6 +262,16 @@ def test_gradients_of_biases_of_one_sequence_at_a_time(device_place):
     call.check()
 
 
+def test_slices_of_sequences_whose_lengths_are_told(device_place):
+    """Though all are as long as they can be."""
+    case = small(batch=3, heads=2, queries=16, keys=64, dtype=HALF)
+    call = Call(device_place, case, deterministic=True, workspace_limit=2 * 16 * 64 + 3 * 2 * 16 * 4 + 1024)
+    o, stats = call.forward()
+    info = attention.backward_plan(*call.views("do", "q", "k", "v"), o, stats, **call.keywords).info
+    assert info.algorithm.endswith(", 6 slices of heads") and "unfused" not in info.algorithm
+    call.check()
+
+
 @pytest.mark.parametrize("more", [
     {"bias_shape": (1, 4, 16, 16), "bias_grad": True}, {"dropout": 0.3}, {"lengths": True},
 ], ids=str)  # fmt: skip
