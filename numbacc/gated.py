@@ -64,7 +64,7 @@ def forward(
     return_saved: bool = False,
     out: Any = None,
     stream: Any = None,
-) -> Array | tuple[Array, Saved]:
+) -> Array:
     """y = a * g(b), where (a, b) are the two halves of x.
 
     Args:
@@ -74,8 +74,8 @@ def forward(
         axis: the axis that is split; without meaning for a pair.
         gate: which half passes through g. "second": y = a * g(b). "first": y = g(a) * b, as Liger and
             Hugging Face pack their weights.
-        return_saved: whether to return an object, too, that carries x and the options to `backward(dy, saved)`. x must
-            not change until then.
+        return_saved: whether to return a second object, which carries x and the options to `backward(dy, saved)`. x
+            must not change until then.
         out: array for y, of x's dtype and device and half its length along `axis`. It may be one of the
             halves' own memory; other overlap is refused.
         stream: where the work is queued; the default stream if None. Nothing waits for it.
@@ -131,10 +131,9 @@ def backward(
 
     Args:
         dy: array of y's shape, and x's dtype and device.
-        x: what `forward` returned with return_saved=True, which has kind, axis and gate, too: call
-            `backward(dy, saved)`. Or x as `forward` was given it, and then
-        kind, axis, gate: as `forward` was given them. The gradient is wrong, and nothing reports it, where one is
-            forgotten.
+        x: the saved object of `forward(..., return_saved=True)`, as in `backward(dy, saved)`. It holds x, kind, axis
+            and gate. Or x itself, with
+        kind, axis, gate: the same as in `forward`. If one is forgotten, the gradient is wrong and nothing reports it.
         out: array for dx, of x's shape, dtype and device; for a pair x, a pair. It may be x itself: in place.
         stream: as in `forward`.
 
@@ -229,10 +228,9 @@ def register(kind: str, gate: Callable[[float], float], slope: Callable[[float],
 
 
 def _opened(saved: Saved, kind: str, axis: int, gate: str) -> tuple[Any, ...]:
-    """What is saved of x, kind, axis and gate."""
-    defaults = {"kind": "swiglu", "axis": -1, "gate": "second"}
-    saved.check("gated.forward", {"kind": kind, "axis": axis, "gate": gate}, defaults)
-    return (*saved.arrays.values(), *saved.options.values())
+    """Return x, kind, axis and gate of a saved object."""
+    given = {"kind": kind, "axis": axis, "gate": gate}
+    return saved.opened("gated.forward", given, {"kind": "swiglu", "axis": -1, "gate": "second"})
 
 
 #: Kind that was registered -> direction -> formula.

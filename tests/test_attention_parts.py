@@ -104,9 +104,10 @@ def test_which_calls_cut_keys():
     assert cut_of(problem((1, 32, 128, 128), (1, 32, 16384, 128)), 132) == Cut(4, 4096, 0)
     assert cut_of(problem((1, 8, 128, 128), (1, 2, 16383, 128)), 132) == Cut(15, 1088, 63)
     found = cut_of(problem((1, 8, 128, 128), long, mask="causal_bottom_right"), 132)
-    assert found.rest >= 128 and found.count * found.keys + found.rest == 16384
+    assert found.rest >= 128 and found.full * found.keys + found.rest == 16384
     for q, k, options in (
         ((1, 64, 256, 128), (1, 64, 16384, 128), {}),  # multiprocessors are busy
+        ((1, 64, 128, 128), (1, 64, 16384, 128), {}),  # memory is
         ((1, 8, 128, 128), (1, 8, 1024, 128), {}),  # few keys
         ((32, 8, 128, 128), (32, 8, 16384, 128), {}),  # a launch for each sequence
         ((1, 8, 1, 128), long, {}),

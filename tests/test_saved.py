@@ -10,6 +10,7 @@ from conftest import refused
 from oracle import KINDS
 
 from numbacc import attention, gated, gemm
+from numbacc import elementwise as ew
 from numbacc.errors import DTypeError, LayoutError, OptionError
 
 pytestmark = pytest.mark.usefixtures("poison")
@@ -75,7 +76,7 @@ def test_what_attention_refuses(place):
         attention.backward(do, saved, **wrong)
     refused(
         OptionError,
-        "mask is given, and not as attention.forward",
+        "mask is given, and saved has another mask from attention.forward",
         run=lambda: attention.backward(do, saved, mask="causal_bottom_right"),
     )
     refused(OptionError, "dropout is given", run=lambda: attention.backward_plan(do, saved, dropout=0.5))
@@ -117,7 +118,67 @@ def test_gated_forgets_nothing(place, kind):
 def test_what_gated_refuses(place):
     x, dy = (place.put(np.ones(shape, np.float32)) for shape in ((2, 4), (2, 2)))
     _, saved = gated.forward(x, "geglu", return_saved=True)
-    refused(OptionError, "kind is given, and not as gated.forward", run=lambda: gated.backward(dy, saved, "reglu"))
+    refused(
+        OptionError,
+        "kind is given, and saved has another kind from gated.forward",
+        run=lambda: gated.backward(dy, saved, "reglu"),
+    )
     refused(OptionError, "axis is given", run=lambda: gated.backward(dy, saved, axis=0))
     refused(OptionError, "return_saved", run=lambda: gated.forward(x, return_saved=None))
     refused(LayoutError, "out shares memory with x", run=lambda: gated.forward(x, out=x[:, :2], return_saved=True))
+
+
+def elementwise_calls(place):
+    """(function, its gradient, operands of both, options that are not the defaults)."""
+    rng = np.random.default_rng(7)
+    x, other, cos, sin = (place.put(rng.standard_normal(n)) for n in ((4, 6), (4, 6), (4, 3), (4, 3)))
+    bias = place.put(rng.standard_normal(4))
+    return {
+        "dropout": (ew.dropout, ew.dropout_backward, x, (), {"p": 0.25, "seed": 3, "offset": 8}),
+        "rope": (ew.rope, ew.rope_backward, x, (cos, sin), {"interleaved": True}),
+        "bias": (ew.bias_activation, ew.bias_activation_backward, x, (bias,), {"activation": "gelu", "axis": 0}),
+        "residual": (ew.residual_activation, ew.residual_activation_backward, x, (other,), {"activation": "silu"}),
+    }
+
+
+@pytest.mark.parametrize("name", ["dropout", "rope", "bias", "residual"])
+def test_elementwise_forgets_nothing(place, name):
+    forward, backward, x, more, options = elementwise_calls(place)[name]
+    y, saved = forward(x, *more, **options, return_saved=True)
+    assert np.array_equal(place.get(y), place.get(forward(x, *more, **options)))
+    dy = place.put(np.random.default_rng(8).standard_normal((4, 6)))
+    first = () if name in ("dropout", "rope") else (x,)
+    wanted, forgotten = (
+        backward(dy, *first, *more, **options),
+        backward(dy, *first, *more, **({"seed": 3} if name == "dropout" else {"axis": 0} if name == "bias" else {})),
+    )
+    found = backward(dy, saved)
+    pairs = zip(found, wanted, strict=True) if name == "bias" else [(found, wanted)]
+    for one, two in pairs:
+        assert np.array_equal(place.get(one), place.get(two))
+    # The case that it is for.
+    one, two = (each[0] if name == "bias" else each for each in (wanted, forgotten))
+    assert not np.allclose(place.get(one), place.get(two))
+    option, wrong = {
+        "dropout": ("offset", 4),
+        "rope": ("sin", dy),
+        "bias": ("axis", 1),
+        "residual": ("activation", "elu"),
+    }[name]
+    refused(OptionError, f"{option} is given", run=lambda: backward(dy, saved, **{option: wrong}))
+    refused(OptionError, "return_saved", run=lambda: forward(x, *more, **options, return_saved=1))
+    refused(DTypeError, "saved is what elementwise", run=lambda: gated.backward(dy, saved))
+
+
+def test_what_elementwise_refuses(place):
+    x, dy = (place.put(np.ones((2, 4), np.float32)) for _ in range(2))
+    refused(DTypeError, "seed is missing", run=lambda: ew.dropout_backward(dy))
+    refused(
+        LayoutError,
+        "out shares memory with residual",
+        run=lambda: ew.residual_activation(x, dy, out=dy, return_saved=True),
+    )
+    refused(LayoutError, "out shares memory with x", run=lambda: ew.bias_activation(x, dy[0], out=x, return_saved=True))
+    # What is not kept may be overwritten.
+    y, saved = ew.dropout(x, 0.5, seed=1, out=x, return_saved=True)
+    assert y is x and place.get(ew.dropout_backward(dy, saved)).shape == (2, 4)

@@ -89,7 +89,7 @@ def forward(
             small ones are lost.
         scale_o: what o is multiplied by before it is rounded to float8.
         return_amax: whether the largest weight, and the largest |o| before scale_o, are returned, too.
-        return_saved: whether to return an object, too, that carries operands and options to `backward(do, saved)`.
+        return_saved: whether to return one more object, which carries operands and options to `backward(do, saved)`.
         deterministic: whether the same arrays must give the same bits on every run; forward always does.
         workspace_limit: bytes of scratch memory that may be used; 1 GiB if None. The unfused path takes its heads in
             slices that keep to it. What fused kernels need that is linear in the lengths they take in any case.
@@ -185,12 +185,12 @@ def backward(
 
     Args:
         do: of o's shape and dtype.
-        q: what `forward` returned with return_saved=True, which has all that follows up to max_len_kv: call
-            `backward(do, saved)`. Or q as `forward` was given it, and then
-        k, v: as `forward` was given them.
-        o, stats: what it returned with return_stats=True.
-        The others: as in `forward`, and those of the call as they were there. Gradients are wrong, and nothing reports
-            it, where one is forgotten; a saved object forgets none. Pages have no gradients.
+        q: the saved object of `forward(..., return_saved=True)`, as in `backward(do, saved)`. It holds all arguments
+            that follow, up to max_len_kv. Or q itself, with
+        k, v: the same as in `forward`.
+        o, stats: the results of `forward(..., return_stats=True)`.
+        The others: the same as in `forward`. If one is forgotten, the gradients are wrong and nothing reports it.
+            Pages are not supported.
         bias_grad: whether the bias's gradient is asked for, too. cuDNN's kernel then needs memory that is quadratic in
             the sequence length: see deterministic.
         deterministic: whether the same arrays must give the same bits on every run. cuDNN's kernel then needs 2 batch

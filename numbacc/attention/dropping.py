@@ -1,4 +1,4 @@
-"""`numbacc.attention.dropout_mask`: what attention's dropout keeps."""
+"""`numbacc.attention.dropout_mask`: the weights that attention's dropout keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What attention keeps for its gradients."""
+"""The saved object that carries attention's operands and options to its gradients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .problem import SCALES
 
 _OP = "attention.forward"
 _ARRAYS = ("q", "k", "v", "o", "stats")
-#: Options that `forward` and `backward` must be given alike, and what they are where they are not given.
+#: Options that must be the same in `forward` and `backward`, with their defaults.
 _SHARED: Mapping[str, Any] = {
     "mask": None,
     "bias": None,
@@ -29,15 +29,15 @@ _SHARED: Mapping[str, Any] = {
     "max_len_q": None,
     "max_len_kv": None,
 }
-#: Those of them that a plan is called with.
+#: Options and arrays that a call of a plan takes.
 _OF_CALLS = ("bias", "alibi", "seq_len_q", "seq_len_kv", "seed", "offset")
 
 
 def check_saves(return_saved: Any, given: Mapping[str, Any]) -> bool:
-    """Whether a call of `forward` with these arguments saves.
+    """Whether a call of `forward` with these arguments returns a saved object.
 
     Raises:
-        OptionError: return_saved is neither True nor False; such a call has no gradients.
+        OptionError: return_saved is neither True nor False; gradients do not support an argument.
     """
     if not boolean(return_saved, "return_saved"):
         return False
@@ -45,22 +45,22 @@ def check_saves(return_saved: Any, given: Mapping[str, Any]) -> bool:
         if given[name] is not None:
             raise OptionError(f"return_saved=True is for backward, which takes no {name}: leave one of the two out")
     if given["return_amax"]:
-        raise OptionError("return_saved=True is for backward, and return_amax for float8, which has no gradients")
+        raise OptionError("return_saved=True is for backward, and return_amax for float8, whose gradients do not exist")
     return True
 
 
 def saved(found: Sequence[Any], given: Mapping[str, Any]) -> Saved:
-    """What is kept of a call of `forward` with these arguments, which returned (o, stats)."""
+    """Make the saved object of a call of `forward` with these arguments and results (o, stats)."""
     arrays = (given["q"], given["k"], given["v"], *found)
     names = (*_SHARED, "deterministic", "workspace_limit")
     return Saved(_OP, dict(zip(_ARRAYS, arrays, strict=True)), {name: given[name] for name in names})
 
 
 def opened(given: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arrays and options of `backward(do, saved)`, or of its plan, out of its arguments.
+    """Return the arrays and options of `backward(do, saved)`, or of its plan, given all of its arguments.
 
     Raises:
-        DTypeError: another function has saved. OptionError: something is given, and not as it is saved.
+        DTypeError: another function made the object. OptionError: an argument differs from the saved one.
     """
     kept: Saved = given["q"]
     shared = [name for name in _SHARED if name in given]
@@ -75,7 +75,7 @@ def opened(given: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def of_call(kept: Saved) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arrays, and what else, that a plan of the gradients is called with."""
+    """Return the positional and the named arguments for a call of the gradients' plan."""
     kept.check(_OP, {}, {})
     return tuple(kept.arrays.values()), {name: kept.options[name] for name in _OF_CALLS}
 

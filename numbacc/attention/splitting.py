@@ -1,8 +1,8 @@
 """Few queries on many keys: the keys are cut into parts, which cuDNN attends to side by side, and a kernel joins.
 
-cuDNN's fused kernels give each multiprocessor some queries of a head, and it walks all keys. Where that leaves most
-multiprocessors idle, parts of the keys take the place of sequences of a batch. Each part gives an output and the log of
-its sum:
+cuDNN's fused kernels give each multiprocessor some queries of a head, and it walks all keys. If most
+multiprocessors would be idle, parts of the keys take the place of sequences of a batch. Each part gives an output and
+the log of its sum:
 
     o = Σ_p exp(stats_p - stats) o_p      stats = log Σ_p exp(stats_p)
 
@@ -35,29 +35,29 @@ _TESTED = 91900
 _TILE = 128
 #: Parts are multiples of this many keys, and have so many at least; shorter ones cost more than they save.
 _MULTIPLE, _SHORTEST = 64, 1024
-#: What stays of the time, at most, where it is worth a launch for each sequence and one to join.
+#: Keys are cut where the estimated time falls to this part or less.
 _WORTH = 0.7
-#: Keys that are walked in the time of a launch.
-_LAUNCH = 1024
+#: Keys that a multiprocessor walks in the time of a launch.
+_LAUNCH = 512
 
 
 class Cut(NamedTuple):
     """How keys are cut.
 
     Attributes:
-        count: parts of equal length.
+        full: parts of equal length.
         keys: of each.
-        rest: keys behind them.
+        rest: keys that are left.
     """
 
-    count: int
+    full: int
     keys: int
     rest: int
 
     @property
     def parts(self) -> int:
         """How many there are, with the rest."""
-        return self.count + bool(self.rest)
+        return self.full + bool(self.rest)
 
 
 def cut_of(problem: Problem, multiprocessors: int) -> Cut | None:
@@ -74,7 +74,7 @@ def cut_of(problem: Problem, multiprocessors: int) -> Cut | None:
         or "alibi" in problem.inputs
         or band.lower is not None
         or not (band.upper is None or is_causal)
-        or found.queries == 1  # for which cuDNN has kernels that cut keys
+        or found.queries == 1  # cuDNN cuts the keys of one query itself
     ):
         return None
     hidden = found.queries if is_causal else 0
@@ -84,8 +84,10 @@ def cut_of(problem: Problem, multiprocessors: int) -> Cut | None:
         return None
     length = (found.keys - hidden) // count // _MULTIPLE * _MULTIPLE
     cut = Cut(count, length, found.keys - count * length)
+    # Half of the multiprocessors read as fast as memory is: more save no time.
+    walked = max(cut.keys, 2 * found.keys * tiles // multiprocessors)
     before = -(-found.batch * tiles // multiprocessors) * found.keys
-    after = found.batch * (cut.keys + _LAUNCH) + bool(cut.rest) * (cut.rest + _LAUNCH) + _LAUNCH
+    after = found.batch * (walked + _LAUNCH) + bool(cut.rest) * (cut.rest + _LAUNCH) + _LAUNCH
     return cut if after <= _WORTH * before else None
 
 
@@ -132,16 +134,16 @@ class Split(Fused):
         (first, *lengths), (step, *steps) = own.shape, own.strides
         if name in self._sizes:
             size = self._sizes[name]
-            each, start = (cut.parts * size, cut.count * size) if is_rest else (size, 0)
-            return Form(own.dtype, (batch if is_rest else cut.count, *lengths), (each, *steps)), start, cut.parts * size
+            each, start = (cut.parts * size, cut.full * size) if is_rest else (size, 0)
+            return Form(own.dtype, (batch if is_rest else cut.full, *lengths), (each, *steps)), start, cut.parts * size
         axis, between, start = 1 if name in ("k", "v") else 2, step if first > 1 else 0, 0
         if name == "q" or lengths[axis] == 1:
             # The parts share queries, and a bias that is the same for all keys.
-            count, each = (cut.count, 0) if name == "q" else (1, step)
+            count, each = (cut.full, 0) if name == "q" else (1, step)
         else:
             lengths[axis] = cut.rest if is_rest else cut.keys
-            count, each = cut.count, cut.keys * steps[axis]
-            start = cut.count * each if is_rest else 0
+            count, each = cut.full, cut.keys * steps[axis]
+            start = cut.full * each if is_rest else 0
         if is_rest:
             count, each = first, step
         return Form(own.dtype, (count, *lengths), (each, *steps)), start, between
@@ -152,7 +154,7 @@ class Split(Fused):
         forms = {name: self._seen(name, is_rest) for name in self._arrays}
         sketch = Sketch(
             scores=(
-                found.batch if is_rest else cut.count,
+                found.batch if is_rest else cut.full,
                 found.heads,
                 found.queries,
                 cut.rest if is_rest else cut.keys,
@@ -169,7 +171,7 @@ class Split(Fused):
         return forward(sketch), runs
 
     def graphs(self) -> list[tuple[Drawn, list[tuple[int, ...]]]]:
-        """Those of the parts and of the rest, if there is one."""
+        """Return the graph of the parts, and of the rest if there is one, each with its runs."""
         return [self.graph(is_rest) for is_rest in (False, True)[: 1 + bool(self._cut.rest)]]
 
     def join(self) -> None:
@@ -201,7 +203,7 @@ def executable(
     """The executable of a problem whose keys are cut.
 
     Raises:
-        UnsupportedError: cuDNN has no engine for it.
+        UnsupportedError: cuDNN has no engine.
     """
     library, device = graph_library(), problem.inputs["q"].device
     split = Split(problem, key, cut)

@@ -136,7 +136,7 @@ def needs_zeros(problem: Problem) -> bool:
 
 
 def needs_lengths(problem: Problem) -> bool:
-    """Whether gradients must be told lengths though all sequences are as long as they can be.
+    """Whether gradients need lengths although no sequence is shorter than its arrays.
 
     Without lengths some kernels count scores beyond the keys, or beyond one query, as 0 instead of masking them. Where
     a row's statistics are below -88, exp(0 - stats) is infinite, and 0 times that is NaN. On an H100 9.19 does so where

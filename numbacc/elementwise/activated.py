@@ -10,9 +10,11 @@ from typing import Any
 
 from ..arrays import operands
 from ..arrays.operands import Array
+from ..base.checks import boolean
 from ..base.layout import Layout, normalize_axis
 from ..device.streams import handle_of
 from ..errors import ShapeError, unknown
+from ..plan.saved import Saved, check_kept
 from .gradients import gradient_row, run_backward
 from .operation import ElementwisePlan, find, planned, run
 from .rows import Meaning, Row
@@ -27,7 +29,14 @@ ACTIVATIONS = (
 
 
 def bias_activation(
-    x: Any, bias: Any, *, activation: str = "relu", axis: int = -1, out: Any = None, stream: Any = None
+    x: Any,
+    bias: Any,
+    *,
+    activation: str = "relu",
+    axis: int = -1,
+    return_saved: bool = False,
+    out: Any = None,
+    stream: Any = None,
 ) -> Array:
     """An activation of x + bias, in one pass: nothing is rounded between.
 
@@ -38,16 +47,24 @@ def bias_activation(
             softsign, sigmoid, log_sigmoid, hardsigmoid, hardswish, hardtanh, tanh, squared_relu; each with its options
             as they are by default.
         axis: the axis that the bias belongs to.
+        return_saved: whether to return a second object, which carries operands and options to
+            `bias_activation_backward(dy, saved)`. x and bias must not change until then.
         out, stream: as in `add`.
 
     Raises:
-        OptionError: an unknown activation. ShapeError: axis, the bias's shape. As `add` besides.
+        OptionError: an unknown activation. LayoutError: with return_saved, out shares memory with x or the bias.
+        ShapeError: axis, the bias's shape. As `add` besides.
 
     Example:
         >>> elementwise.bias_activation(np.array([[1.0, -3.0]]), np.array([0.5, 1.0]))
         array([[1.5, 0. ]])
     """
-    return run(_row(activation), _with_bias(x, bias, axis, stream), out, None, stream)
+    keeps = return_saved is not False and boolean(return_saved, "return_saved")
+    if keeps:
+        check_kept(("x", "bias"), (x, bias), out, handle_of(stream))
+    y: Array = run(_row(activation), _with_bias(x, bias, axis, stream), out, None, stream)
+    options = {"activation": activation, "axis": axis}
+    return (y, Saved("elementwise.bias_activation", {"x": x, "bias": bias}, options)) if keeps else y
 
 
 def bias_activation_plan(
@@ -63,13 +80,16 @@ def bias_activation_plan(
 
 
 def bias_activation_backward(
-    dy: Any, x: Any, bias: Any, *, activation: str = "relu", axis: int = -1, out: Any = None, stream: Any = None
+    dy: Any, x: Any, bias: Any = None, *, activation: str = "relu", axis: int = -1, out: Any = None, stream: Any = None
 ) -> tuple[Array, Array]:
     """The gradients with respect to x and to the bias, given dy, that with respect to the result.
 
     Args:
         dy: array of floats, of x's shape.
-        x, bias, activation, axis: those of the call.
+        x: the saved object of `bias_activation(..., return_saved=True)`, as in `bias_activation_backward(dy, saved)`.
+            It holds x, bias, activation and axis. Or x itself, with
+        bias, activation, axis: the same as in `bias_activation`. If activation is forgotten, the gradients are wrong
+            and nothing reports it.
         out: (array for dx, array for dbias).
         stream: as everywhere.
 
@@ -81,9 +101,14 @@ def bias_activation_backward(
 
     Example:
         >>> x, bias = np.array([[1.0, -3.0], [2.0, 4.0]]), np.array([0.5, 1.0])
-        >>> elementwise.bias_activation_backward(np.ones((2, 2)), x, bias)[1]
+        >>> y, saved = elementwise.bias_activation(x, bias, return_saved=True)
+        >>> elementwise.bias_activation_backward(np.ones((2, 2)), saved)[1]
         array([2., 1.])
     """
+    if isinstance(x, Saved):
+        given = {"bias": bias, "activation": activation, "axis": axis}
+        defaults = {"bias": None, "activation": "relu", "axis": -1}
+        x, bias, activation, axis = x.opened("elementwise.bias_activation", given, defaults)
     array, spread = _with_bias(x, bias, axis, stream)
     if out is not None and not (isinstance(out, (tuple, list)) and len(out) == 2):
         raise ShapeError(f"out is a {type(out).__name__}; pass a pair of arrays, for the gradients of x and bias")
@@ -96,23 +121,37 @@ def bias_activation_backward(
 
 
 def residual_activation(
-    x: Any, residual: Any, *, activation: str = "relu", out: Any = None, stream: Any = None
+    x: Any,
+    residual: Any,
+    *,
+    activation: str = "relu",
+    return_saved: bool = False,
+    out: Any = None,
+    stream: Any = None,
 ) -> Array:
     """An activation of x + residual, in one pass: nothing is rounded between.
 
     Args:
         x, residual: arrays of floats of one shape, any strides.
         activation: as in `bias_activation`.
+        return_saved: whether to return a second object, which carries operands and activation to
+            `residual_activation_backward(dy, saved)`. x and residual must not change until then.
         out, stream: as in `add`.
 
     Raises:
-        OptionError: an unknown activation. ShapeError: unequal shapes. As `add` besides.
+        OptionError: an unknown activation. LayoutError: with return_saved, out shares memory with x or the residual.
+        ShapeError: unequal shapes. As `add` besides.
 
     Example:
         >>> elementwise.residual_activation(np.array([1.0, -3.0]), np.array([0.5, 1.0]), activation="relu")
         array([1.5, 0. ])
     """
-    return run(_row(activation), _alike(x, residual, stream), out, None, stream)
+    keeps = return_saved is not False and boolean(return_saved, "return_saved")
+    if keeps:
+        check_kept(("x", "residual"), (x, residual), out, handle_of(stream))
+    y: Array = run(_row(activation), _alike(x, residual, stream), out, None, stream)
+    arrays = {"x": x, "residual": residual}
+    return (y, Saved("elementwise.residual_activation", arrays, {"activation": activation})) if keeps else y
 
 
 def residual_activation_plan(x: Any, residual: Any, *, activation: str = "relu", out: Any = None) -> ElementwisePlan:
@@ -126,12 +165,16 @@ def residual_activation_plan(x: Any, residual: Any, *, activation: str = "relu",
 
 
 def residual_activation_backward(
-    dy: Any, x: Any, residual: Any, *, activation: str = "relu", out: Any = None, stream: Any = None
+    dy: Any, x: Any, residual: Any = None, *, activation: str = "relu", out: Any = None, stream: Any = None
 ) -> Array:
     """The gradient with respect to x, which is also that with respect to the residual, given dy.
 
     Args:
-        dy: array of floats, of x's shape. The others are those of the call.
+        dy: array of floats, of x's shape.
+        x: the saved object of `residual_activation(..., return_saved=True)`, as in
+            `residual_activation_backward(dy, saved)`. It holds x, residual and activation. Or x itself, with
+        residual, activation: the same as in `residual_activation`. If activation is forgotten, the gradient is wrong
+            and nothing reports it.
         out: array for the result, like x. It may be dy itself: in place.
         stream: as everywhere.
 
@@ -139,9 +182,13 @@ def residual_activation_backward(
         as `residual_activation`.
 
     Example:
-        >>> elementwise.residual_activation_backward(np.ones(2), np.array([1.0, -3.0]), np.array([0.5, 1.0]))
+        >>> y, saved = elementwise.residual_activation(np.array([1.0, -3.0]), np.array([0.5, 1.0]), return_saved=True)
+        >>> elementwise.residual_activation_backward(np.ones(2), saved)
         array([1., 0.])
     """
+    if isinstance(x, Saved):
+        given, defaults = {"residual": residual, "activation": activation}, {"residual": None, "activation": "relu"}
+        x, residual, activation = x.opened("elementwise.residual_activation", given, defaults)
     return run_backward(_gradient(activation), (dy, *_alike(x, residual, stream)), out, stream)
 
 

@@ -19,12 +19,22 @@ from ..device.streams import handle_of
 from ..errors import DTypeError, OptionError, ShapeError
 from ..plan.base import outs_of
 from ..plan.maps import MapPlan
+from ..plan.saved import Saved
 from ..reference import dropping as reference
 from .caching import plans
 from .calling import outputs_of
 
 
-def dropout(x: Any, p: float = 0.5, *, seed: int, offset: Any = 0, out: Any = None, stream: Any = None) -> Array:
+def dropout(
+    x: Any,
+    p: float = 0.5,
+    *,
+    seed: int,
+    offset: Any = 0,
+    return_saved: bool = False,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
     """x / (1 - p) with probability 1 - p, else 0. Source: Srivastava et al. 2014, "Dropout".
 
     Element number i, in C order, is dropped by word number offset + i of the generator philox of `seed`: the same that
@@ -38,6 +48,8 @@ def dropout(x: Any, p: float = 0.5, *, seed: int, offset: Any = 0, out: Any = No
         offset: where the sequence is entered, a multiple of 4, 0 to 2^62; the next draw begins x.size
             behind it, rounded up. Or an array of one int64 on x's device, rounded down, which the GPU reads when
             it runs: a graph that is replayed drops others as often as the array is changed.
+        return_saved: whether to return a second object, which carries p, seed and offset to
+            `dropout_backward(dy, saved)`.
         out: array for the result, like x. It may be x itself: in place.
         stream: where the work is queued; the default stream if None. Nothing waits for it.
 
@@ -51,22 +63,37 @@ def dropout(x: Any, p: float = 0.5, *, seed: int, offset: Any = 0, out: Any = No
     """
     handle = handle_of(stream)
     plan, inputs, outs, scalars = _found(x, p, seed, offset, out, handle)
-    return plan.run(inputs, outs, out, handle, scalars)
+    y: Array = plan.run(inputs, outs, out, handle, scalars)
+    if return_saved is False or not checks.boolean(return_saved, "return_saved"):
+        return y
+    return y, Saved("elementwise.dropout", {}, {"p": p, "seed": seed, "offset": offset})
 
 
 def dropout_backward(
-    dy: Any, p: float = 0.5, *, seed: int, offset: Any = 0, out: Any = None, stream: Any = None
+    dy: Any, p: Any = 0.5, *, seed: int | None = None, offset: Any = 0, out: Any = None, stream: Any = None
 ) -> Array:
     """The gradient with respect to x, given dy, that with respect to dropout(x): dy dropped alike.
 
     Args:
-        dy: array of floats, of x's shape. p, seed and offset are those of the call; the others, and errors, as there.
+        dy: array of floats, of x's shape.
+        p: the saved object of `dropout(..., return_saved=True)`, as in `dropout_backward(dy, saved)`. It holds p, seed
+            and offset. Or p itself, with
+        seed, offset: the same as in `dropout`. If p or offset is forgotten, the gradient is wrong and nothing reports
+            it.
+        out, stream: as in `dropout`, and so are the errors.
 
     Example:
-        >>> elementwise.dropout_backward(np.ones(8), 0.5, seed=3)
+        >>> y, saved = elementwise.dropout(np.ones(8), 0.5, seed=3, return_saved=True)
+        >>> elementwise.dropout_backward(np.ones(8), saved)
         array([2., 0., 2., 2., 0., 2., 2., 0.])
     """
-    return dropout(dy, p, seed=seed, offset=offset, out=out, stream=stream)
+    if isinstance(p, Saved):
+        given = {"seed": seed, "offset": offset}
+        p, seed, offset = p.opened("elementwise.dropout", given, {"seed": None, "offset": 0})
+    if seed is None:
+        raise DTypeError("seed is missing: call dropout_backward(dy, saved), or give p, seed and offset as to dropout")
+    dx: Array = dropout(dy, p, seed=seed, offset=offset, out=out, stream=stream)
+    return dx
 
 
 def dropout_plan(x: Any, p: float = 0.5, *, seed: int, offset: Any = 0, out: Any = None) -> DropoutPlan:

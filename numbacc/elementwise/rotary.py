@@ -14,6 +14,7 @@ from ..base.layout import Layout, check_rank, check_same_device, dense_like, vie
 from ..device.map_executable import MapSpec
 from ..errors import DTypeError, OptionError, ShapeError
 from ..kernels.blocks import BLOCKS
+from ..plan.saved import Saved
 from ..reference import blocks as reference
 from .calling import NumberedPlan, call, find, outputs_of
 from .casting import astype
@@ -23,7 +24,16 @@ from .positions import arange
 from .table import TABLE
 
 
-def rope(x: Any, cos: Any, sin: Any, *, interleaved: bool = False, out: Any = None, stream: Any = None) -> Array:
+def rope(
+    x: Any,
+    cos: Any,
+    sin: Any,
+    *,
+    interleaved: bool = False,
+    return_saved: bool = False,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
     """Rotary position embedding: (a, b) -> (a cos - b sin, b cos + a sin), of pairs (a, b) in each row.
 
     Source: Su et al. 2021 (arXiv:2104.09864).
@@ -35,11 +45,14 @@ def rope(x: Any, cos: Any, sin: Any, *, interleaved: bool = False, out: Any = No
             (positions, 1, d/2) where heads come behind positions. `rope_tables` makes them.
         interleaved: which elements are a pair: i and i + d/2 (False, as GPT-NeoX and Llama's implementations have it),
             or 2i and 2i + 1 (as in the paper and GPT-J; half the speed in 16 bits).
+        return_saved: whether to return a second object, which carries cos, sin and interleaved to
+            `rope_backward(dy, saved)`.
         out: array for the result, like x. It may be x itself: in place.
         stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
-        an array like x; `out` if given. 16-bit floats are computed in float32 and rounded once.
+        an array like x; `out` if given. With return_saved (y, saved). 16-bit floats are computed in float32 and rounded
+        once.
 
     Raises:
         ShapeError: rank, a row of odd length, what does not broadcast. DTypeError: not of floats. LayoutError: out
@@ -49,7 +62,10 @@ def rope(x: Any, cos: Any, sin: Any, *, interleaved: bool = False, out: Any = No
         >>> elementwise.rope(np.array([1.0, 0.0]), np.array([0.0]), np.array([1.0]))
         array([0., 1.])
     """
-    return call(_rope, _NAMES, (x, cos, sin), _options("rope", interleaved), out, stream)
+    y: Array = call(_rope, _NAMES, (x, cos, sin), _options("rope", interleaved), out, stream)
+    if return_saved is False or not checks.boolean(return_saved, "return_saved"):
+        return y
+    return y, Saved("elementwise.rope", {"cos": cos, "sin": sin}, {"interleaved": interleaved})
 
 
 def rope_plan(x: Any, cos: Any, sin: Any, *, interleaved: bool = False, out: Any = None) -> NumberedPlan:
@@ -63,17 +79,26 @@ def rope_plan(x: Any, cos: Any, sin: Any, *, interleaved: bool = False, out: Any
 
 
 def rope_backward(
-    dy: Any, cos: Any, sin: Any, *, interleaved: bool = False, out: Any = None, stream: Any = None
+    dy: Any, cos: Any, sin: Any = None, *, interleaved: bool = False, out: Any = None, stream: Any = None
 ) -> Array:
     """The gradient with respect to x, given dy, that with respect to rope(x): each pair is turned back.
 
     Args:
-        dy: array as x. The others, and errors, as in `rope`.
+        dy: array as x.
+        cos: the saved object of `rope(..., return_saved=True)`, as in `rope_backward(dy, saved)`. It holds cos, sin and
+            interleaved. Or cos itself, with
+        sin, interleaved: the same as in `rope`. If interleaved is forgotten, the gradient is wrong and nothing reports
+            it.
+        out, stream: as in `rope`, and so are the errors.
 
     Example:
-        >>> elementwise.rope_backward(np.array([0.0, 1.0]), np.array([0.0]), np.array([1.0]))
+        >>> y, saved = elementwise.rope(np.ones(2), np.array([0.0]), np.array([1.0]), return_saved=True)
+        >>> elementwise.rope_backward(np.array([0.0, 1.0]), saved)
         array([1., 0.])
     """
+    if isinstance(cos, Saved):
+        given = {"sin": sin, "interleaved": interleaved}
+        cos, sin, interleaved = cos.opened("elementwise.rope", given, {"sin": None, "interleaved": False})
     return call(_rope, ("dy", *_NAMES[1:]), (dy, cos, sin), _options("rope_backward", interleaved), out, stream)
 
 

@@ -1,4 +1,4 @@
-"""What forward functions keep for their gradients: operands and options, in one object."""
+"""Objects that carry operands and options from forward functions to their gradients."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .base import outs_of
 
 
 class Saved(NamedTuple):
-    """What a function keeps for its gradients.
+    """Operands and options of a forward function, for its gradients.
 
     Attributes:
-        op: the function.
-        arrays: by the names that the gradients' function has for them; they must not change until then.
-        options: by their names.
+        op: the name of the forward function.
+        arrays: name in the signature of the gradients -> array. They must not change until then.
+        options: name -> value.
     """
 
     op: str
@@ -30,36 +30,39 @@ class Saved(NamedTuple):
         return f"<saved by {self.op}: {', '.join([*self.arrays, *options])}>"
 
     def check(self, op: str, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
-        """Raise unless a call of the gradients' function adds nothing to what is saved.
+        """Raise unless a call of the gradients repeats nothing, or the same.
 
         Args:
-            op: the function that must have saved it.
-            given: arguments of the call that are saved.
-            defaults: their values where they are not given.
+            op: the forward function of these gradients.
+            given: arguments of the call that the object has, too.
+            defaults: name -> the value of an argument that is not given.
 
         Raises:
-            DTypeError: another function saved it. OptionError: an argument is given, and not as it is saved.
+            DTypeError: another function made the object. OptionError: an argument differs.
         """
         if self.op != op:
             raise DTypeError(f"saved is what {self.op} returned; this function needs what {op} returned")
         kept = {**self.arrays, **self.options}
         for name, value in given.items():
             if not (_is(value, defaults[name]) or _is(value, kept[name])):
-                raise OptionError(
-                    f"{name} is given, and not as {op} was given it, which is saved already: leave {name} out"
-                )
+                raise OptionError(f"{name} is given, and saved has another {name} from {op}: leave {name} out")
+
+    def opened(self, op: str, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The arrays and options in order; arguments and errors as of `check`."""
+        self.check(op, given, defaults)
+        return (*self.arrays.values(), *self.options.values())
 
 
 def check_kept(names: Sequence[str], arrays: Sequence[Any], out: Any, handle: int) -> None:
-    """Raise LayoutError where `out` would be written over what is kept for the gradients."""
+    """Raise LayoutError where writing to `out` would change arrays that the gradients need."""
     for target in outs_of(out, handle) or ():
         for name, array in zip(names, arrays, strict=True):
             if operands.overlap(operands.as_array(array, name, handle), target):
-                raise LayoutError(f"out shares memory with {name}, which backward needs: pass memory of its own")
+                raise LayoutError(f"out shares memory with {name}, which backward needs: pass other memory")
 
 
 def _is(value: Any, other: Any) -> bool:
-    """Whether two arguments are the same; arrays are where they are one object."""
+    """Whether two arguments are equal. Arrays are compared by identity."""
     if value is other:
         return True
     plain = (bool, int, float, str, np.number)
