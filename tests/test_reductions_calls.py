@@ -197,3 +197,14 @@ def test_graphs(device_place, compiles, monkeypatch):
 def test_all_are_public():
     for name in FUNCTIONS:
         assert {name, f"{name}_plan"} <= {*reductions.__all__}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_strided_arrays_without_elements(place, dtype):
+    """Also where the axis along which memory is read has a length, and another has none."""
+    # NumPy's strides are 0 then.
+    whole = (numbacc if place.is_device else np).zeros((0, 16, 4, 8), dtype)
+    for x in (whole[:, ::2], whole[:, :, ::2], whole.transpose(0, 2, 1, 3), whole[:, ::2].transpose(1, 0, 2, 3)):
+        assert place.get(reductions.sum(x)) == 0 and place.get(reductions.prod(x)) == 1
+        kept = tuple(n for axis, n in enumerate(x.shape) if axis not in (0, 1, 3))
+        np.testing.assert_array_equal(place.get(reductions.sum(x, axis=(0, 1, 3))), np.zeros(kept))

@@ -128,7 +128,7 @@ def _rows(walk: Walk, width: int, repeated: tuple[int, ...], each: int) -> Launc
         # No more than run at once: those left over would run alone.
         shares = min(_BLOCKS // blocks, rounds * prod(outer) // _SHARED_ROUNDS)
     # A piece of a row is merged by itself: that bounds the errors' growth, too.
-    pieces = max(-(-rounds // _ROUNDS), min(-(-shares // prod(outer)), rounds))
+    pieces = max(-(-rounds // _ROUNDS), min(-(-shares // max(prod(outer), 1)), rounds))
     piece = -(-rounds // pieces) * round_
     pieces = -(-columns // piece)
     units = prod(outer) * pieces
