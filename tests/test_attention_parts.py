@@ -11,7 +11,7 @@ from skips import skip_if
 from numbacc import attention
 from numbacc.attention import splitting
 from numbacc.attention.splitting import Cut, cut_of
-from numbacc.base.dispatch import simulated
+from numbacc.base.dispatch import graph_library, simulated
 
 pytestmark = pytest.mark.usefixtures("poison")
 
@@ -92,6 +92,18 @@ def test_very_different_parts(cut):
     total = weights.sum(-1, keepdims=True)
     np.testing.assert_allclose(cut.get(stats), (top + np.log(total))[..., 0], rtol=1e-5)
     np.testing.assert_allclose(cut.get(o).astype(np.float64), weights / total @ v, atol=4e-3)
+
+
+def test_prepare_plans_the_parts(cut, monkeypatch):
+    library, seen = graph_library(), []
+    choose = library.choose
+    monkeypatch.setattr(library, "choose", lambda graph, *more: seen.append(graph) or choose(graph, *more))
+    attention.prepare(attention.request((1, 2, 3, 16), (1, 2, 200, 16), dtype="float16"))
+    prepared = seen[:]
+    seen.clear()
+    q, k = (cut.put(np.zeros((1, 2, n, 16), HALF)) for n in (3, 200))
+    attention.forward(q, k, k)
+    assert len(seen) == 2 and set(seen) == set(prepared)
 
 
 def problem(q, k, *, dtype="float16", **options):
