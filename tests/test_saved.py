@@ -9,9 +9,9 @@ from attention_oracle import DOUBLE, HALF
 from conftest import refused
 from oracle import KINDS
 
-from numbacc import attention, gated, gemm
+from numbacc import attention, conv, gated, gemm
 from numbacc import elementwise as ew
-from numbacc.errors import DTypeError, LayoutError, OptionError
+from numbacc.errors import DTypeError, LayoutError, OptionError, ShapeError
 
 pytestmark = pytest.mark.usefixtures("poison")
 
@@ -182,3 +182,52 @@ def test_what_elementwise_refuses(place):
     # What is not kept may be overwritten.
     y, saved = ew.dropout(x, 0.5, seed=1, out=x, return_saved=True)
     assert y is x and place.get(ew.dropout_backward(dy, saved)).shape == (2, 4)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_convolutions_forget_nothing(place, layout):
+    """Options with which the shapes fit, but for which the gradients differ."""
+    rng = np.random.default_rng(5)
+    last = layout == "NHWC"
+    x, w = (
+        place.put(rng.standard_normal(s))
+        for s in (((2, 7, 7, 4), (6, 3, 3, 2)) if last else ((2, 4, 7, 7), (6, 2, 3, 3)))
+    )
+    options = {"stride": 2, "padding": 2, "dilation": 2, "groups": 2, "layout": layout, "flip": True, "alpha": 0.5}
+    y, saved = conv.forward(x, w, **options, return_saved=True)
+    assert np.array_equal(place.get(y), place.get(conv.forward(x, w, **options)))
+    dy = place.put(rng.standard_normal(y.shape))
+    wanted = place.get(conv.backward_data(dy, w, x.shape, **options))
+    plan = conv.backward_data_plan(dy, saved)
+    for found in (conv.backward_data(dy, saved), plan(dy, w), conv.backward_data(dy, saved, x.shape, stride=2)):
+        assert np.array_equal(place.get(found), wanted)
+    forgotten = conv.backward_data(dy, w, x.shape, **{**options, "flip": False, "alpha": 1.0})
+    assert not np.allclose(place.get(forgotten), wanted)
+    wanted = place.get(conv.backward_filter(x, dy, w.shape, **options))
+    plan = conv.backward_filter_plan(saved, dy)
+    for found in (conv.backward_filter(saved, dy), plan(x, dy)):
+        assert np.array_equal(place.get(found), wanted)
+    out = place.put(np.ones(w.shape))
+    conv.backward_filter(saved, dy, beta=1.0, out=out)
+    np.testing.assert_allclose(place.get(out), wanted + 1, rtol=1e-12)
+
+
+def test_what_convolutions_refuse(place):
+    x, w = (place.put(np.ones(s, np.float32)) for s in ((1, 2, 6), (3, 2, 3)))
+    y, saved = conv.forward(x, w, layout="NCW", padding=1, return_saved=True)
+    refused(OptionError, "padding is given", run=lambda: conv.backward_data(y, saved, padding=2))
+    refused(OptionError, "x_shape is given", run=lambda: conv.backward_data(y, saved, (1, 2, 7)))
+    refused(ShapeError, "x_shape=None", run=lambda: conv.backward_data(y, w, layout="NCW"))
+    refused(ShapeError, "w_shape=None", run=lambda: conv.backward_filter(x, y, layout="NCW"))
+    refused(
+        OptionError,
+        "relu",
+        "elementwise",
+        run=lambda: conv.forward(x, w, layout="NCW", activation="relu", return_saved=True),
+    )
+    refused(OptionError, "return_saved", run=lambda: conv.forward(x, w, layout="NCW", return_saved=None))
+    refused(DTypeError, "saved is what conv.forward returned", run=lambda: attention.backward(y, saved))
+    plan = conv.backward_data_plan(
+        y, conv.forward(x, w, layout="NCW", padding=1, deterministic=True, return_saved=True)[1]
+    )
+    assert plan.info.deterministic

@@ -10,8 +10,10 @@ from ..base.dispatch import graph_library, has_gpu
 from ..base.layout import lengths_of
 from ..device.streams import handle_of
 from ..plan.cache import PlanCache, functions_of
+from ..plan.saved import Saved
 from .plans import ConvPlan
 from .problem import OPERANDS, SHAPES, Call, plain
+from .saved import check_saves, check_shape, opened, saved
 
 _INTEGERS = frozenset([int])
 
@@ -44,6 +46,7 @@ def forward(
     deterministic: bool = False,
     tune: bool = False,
     workspace_limit: int | None = None,
+    return_saved: bool = False,
     out: Any = None,
     stream: Any = None,
 ) -> Array:
@@ -73,11 +76,13 @@ def forward(
         tune: measure cuDNN's plans, and kernels of ours, the first time, wait for that, and keep the fastest, also on
             disk.
         workspace_limit: bytes of scratch memory that cuDNN may use; 1 GiB if None.
+        return_saved: whether to return a second object, which carries x, w and the options to
+            `backward_data(dy, saved)` and `backward_filter(saved, dy)`; not with an activation.
         out: where to write the result, of its shape and dtype, any strides; it shares no memory with the others.
         stream: as everywhere.
 
     Returns:
-        y, in the order of `layout`, contiguous; `out` if given.
+        y, in the order of `layout`, contiguous; `out` if given. With return_saved (y, saved).
 
     Raises:
         ShapeError: as `output_shape`; bias or out has another shape.
@@ -102,13 +107,15 @@ def forward(
         array([[[-2., -2., -2.]]])
     """
     options = (activation, stride, padding, dilation, groups, layout, flip, alpha, beta, out_dtype, compute)
-    return _run("forward", x, w, bias, out, None, (*options, deterministic, tune, workspace_limit), stream)
+    keeps = return_saved is not False and check_saves(return_saved, activation)
+    y = _run("forward", x, w, bias, out, None, (*options, deterministic, tune, workspace_limit), stream)
+    return (y, saved(locals())) if keeps else y
 
 
 def backward_data(
     dy: Any,
     w: Any,
-    x_shape: Any,
+    x_shape: Any = None,
     *,
     stride: Any = 1,
     padding: Any = 0,
@@ -133,9 +140,10 @@ def backward_data(
 
     Args:
         dy: array of the shape of the output; floats as in `forward`.
-        w: the kernels.
+        w: the saved object of `forward(..., return_saved=True)`, as in `backward_data(dy, saved)`. Or the kernels, with
         x_shape: the shape of x, which does not follow from those of dy and w where stride is not 1.
-        The others: as in `forward`, and those of the convolution as they were there.
+        The others: the same as in `forward`; a saved object holds stride to alpha, and compute. If one is forgotten,
+            and the shapes fit nevertheless, the gradient is wrong and nothing reports it.
 
     Returns:
         dx, of x_shape, contiguous; `out` if given.
@@ -144,10 +152,15 @@ def backward_data(
         ShapeError: dy has another shape than the output. The others as in `forward`; int8 has no gradients.
 
     Example:
-        >>> dy, w = np.ones((1, 1, 3)), np.array([[[1.0, 0.0, -1.0]]])
-        >>> conv.backward_data(dy, w, (1, 1, 5), layout="NCW")
+        >>> x, w = np.ones((1, 1, 5)), np.array([[[1.0, 0.0, -1.0]]])
+        >>> y, saved = conv.forward(x, w, layout="NCW", return_saved=True)
+        >>> conv.backward_data(np.ones_like(y), saved)
         array([[[ 1.,  1.,  0., -1., -1.]]])
     """
+    if isinstance(w, Saved):
+        x, w, own = opened(w, locals())
+        return backward_data(dy, w, tuple(x.shape), **own, beta=beta, out=out, stream=stream)
+    check_shape(x_shape, "x_shape")
     options = (None, stride, padding, dilation, groups, layout, flip, alpha, beta, None, compute)
     return _run("backward_data", dy, w, None, out, x_shape, (*options, deterministic, tune, workspace_limit), stream)
 
@@ -155,7 +168,7 @@ def backward_data(
 def backward_filter(
     x: Any,
     dy: Any,
-    w_shape: Any,
+    w_shape: Any = None,
     *,
     stride: Any = 1,
     padding: Any = 0,
@@ -177,11 +190,11 @@ def backward_filter(
         dw[k, c, r] = alpha Σ_n Σ_p dy[n, k, p] x[n, c, p stride + r dilation - padding] + beta out
 
     Args:
-        x: the input; floats as in `forward`.
+        x: the saved object of `forward(..., return_saved=True)`, as in `backward_filter(saved, dy)`. Or the input,
+            floats as in `forward`.
         dy: array of the shape of the output.
-        w_shape: the shape of w.
-        The others: as in `forward`, and those of the convolution as they were there. With beta=1 and out gradients add
-            up.
+        w_shape: the shape of w, which a saved object holds.
+        The others: as in `backward_data`. With beta=1 and out gradients add up.
 
     Returns:
         dw, of w_shape, contiguous; `out` if given.
@@ -190,10 +203,15 @@ def backward_filter(
         ShapeError: dy has another shape than the output. The others as in `forward`; int8 has no gradients.
 
     Example:
-        >>> x, dy = np.arange(5.0).reshape(1, 1, 5), np.ones((1, 1, 3))
-        >>> conv.backward_filter(x, dy, (1, 1, 3), layout="NCW")
+        >>> x = np.arange(5.0).reshape(1, 1, 5)
+        >>> y, saved = conv.forward(x, np.ones((1, 1, 3)), layout="NCW", return_saved=True)
+        >>> conv.backward_filter(saved, np.ones_like(y))
         array([[[3., 6., 9.]]])
     """
+    if isinstance(x, Saved):
+        x, w, own = opened(x, locals())
+        return backward_filter(x, dy, tuple(w.shape), **own, beta=beta, out=out, stream=stream)
+    check_shape(w_shape, "w_shape")
     options = (None, stride, padding, dilation, groups, layout, flip, alpha, beta, None, compute)
     return _run("backward_filter", x, dy, None, out, w_shape, (*options, deterministic, tune, workspace_limit), stream)
 
@@ -232,7 +250,7 @@ def forward_plan(
 def backward_data_plan(
     dy: Any,
     w: Any,
-    x_shape: Any,
+    x_shape: Any = None,
     *,
     stride: Any = 1,
     padding: Any = 0,
@@ -254,6 +272,10 @@ def backward_data_plan(
         >>> conv.backward_data_plan(np.ones((1, 1, 3)), np.ones((1, 1, 3)), (1, 1, 5), layout="NCW").info.op
         'conv.backward_data'
     """
+    if isinstance(w, Saved):
+        x, w, own = opened(w, locals())
+        return backward_data_plan(dy, w, tuple(x.shape), **own, beta=beta, out=out)
+    check_shape(x_shape, "x_shape")
     options = (None, stride, padding, dilation, groups, layout, flip, alpha, beta, None, compute)
     return _prepared("backward_data", dy, w, None, out, x_shape, (*options, deterministic, tune, workspace_limit))
 
@@ -261,7 +283,7 @@ def backward_data_plan(
 def backward_filter_plan(
     x: Any,
     dy: Any,
-    w_shape: Any,
+    w_shape: Any = None,
     *,
     stride: Any = 1,
     padding: Any = 0,
@@ -283,6 +305,10 @@ def backward_filter_plan(
         >>> conv.backward_filter_plan(np.ones((1, 1, 5)), np.ones((1, 1, 3)), (1, 1, 3), layout="NCW").info.op
         'conv.backward_filter'
     """
+    if isinstance(x, Saved):
+        x, w, own = opened(x, locals())
+        return backward_filter_plan(x, dy, tuple(w.shape), **own, beta=beta, out=out)
+    check_shape(w_shape, "w_shape")
     options = (None, stride, padding, dilation, groups, layout, flip, alpha, beta, None, compute)
     return _prepared("backward_filter", x, dy, None, out, w_shape, (*options, deterministic, tune, workspace_limit))
 

@@ -1,0 +1,74 @@
+"""The saved object that carries a convolution's operands and options to its gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..base.checks import boolean
+from ..errors import OptionError, ShapeError, shown
+from ..plan.saved import Saved
+
+_OP = "conv.forward"
+#: Options that must be the same in `forward` and in the gradients, with their defaults.
+_SHARED: Mapping[str, Any] = {
+    "stride": 1,
+    "padding": 0,
+    "dilation": 1,
+    "groups": 1,
+    "layout": "NCHW",
+    "flip": False,
+    "alpha": 1.0,
+    "compute": None,
+}
+#: Options of how it is computed, which the gradients may be given, too.
+_OWN: Mapping[str, Any] = {"deterministic": False, "tune": False, "workspace_limit": None}
+
+
+def check_saves(return_saved: Any, activation: Any) -> bool:
+    """Whether a call of `forward` returns a saved object.
+
+    Raises:
+        OptionError: return_saved is neither True nor False; there is an activation.
+    """
+    if not boolean(return_saved, "return_saved"):
+        return False
+    if activation is not None:
+        raise OptionError(
+            f"return_saved=True with activation={shown(activation)}: the gradients are those of the convolution alone. "
+            "Leave activation out and call its function of numbacc.elementwise after it"
+        )
+    return True
+
+
+def saved(given: Mapping[str, Any]) -> Saved:
+    """Make the saved object of a call of `forward` with these arguments."""
+    options = {name: given[name] for name in (*_SHARED, *_OWN)}
+    return Saved(_OP, {"x": given["x"], "w": given["w"]}, options)
+
+
+def opened(kept: Saved, given: Mapping[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+    """Return x, w and the options of a call of the gradients, given all of its arguments.
+
+    Raises:
+        DTypeError: another function made the object. OptionError: an argument differs from the saved one.
+    """
+    kept.check(_OP, {name: given[name] for name in _SHARED}, _SHARED)
+    x, w = kept.arrays["x"], kept.arrays["w"]
+    for name, array in (("x_shape", x), ("w_shape", w)):
+        shape = given.get(name)
+        if not (shape is None or tuple(shape) == tuple(array.shape)):
+            raise OptionError(f"{name} is given, and saved has another {name} from {_OP}: leave {name} out")
+    options = {name: kept.options[name] for name in _SHARED}
+    for name, default in _OWN.items():
+        options[name] = kept.options[name] if given[name] is default else given[name]
+    return x, w, options
+
+
+def check_shape(shape: Any, name: str) -> None:
+    """Raise ShapeError where the gradients are given neither a saved object nor a shape."""
+    if shape is None:
+        raise ShapeError(
+            f"{name}=None is not a shape: pass it with the options of forward, or the object that forward(..., "
+            "return_saved=True) returned"
+        )
