@@ -11,7 +11,7 @@ from skips import skip_if
 from numbacc import attention
 from numbacc.attention import splitting
 from numbacc.attention.splitting import Cut, cut_of
-from numbacc.base.dispatch import graph_library, simulated
+from numbacc.base.dispatch import graph_library, runtime, simulated
 
 pytestmark = pytest.mark.usefixtures("poison")
 
@@ -104,6 +104,17 @@ def test_prepare_plans_the_parts(cut, monkeypatch):
     q, k = (cut.put(np.zeros((1, 2, n, 16), HALF)) for n in (3, 200))
     attention.forward(q, k, k)
     assert len(seen) == 2 and set(seen) == set(prepared)
+
+
+@skip_if(not simulated(), "simulator")
+def test_other_gpus_and_versions_cut_nothing(monkeypatch):
+    """Queries that a batch shares were right where they were tried."""
+    asked = problem((1, 8, 128, 128), (1, 8, 16384, 128))
+    assert splitting.cut_on(asked, 0)
+    for version, capability in ((91801, (9, 0)), (92800, (8, 0)), (92800, (10, 0))):
+        monkeypatch.setattr(graph_library(), "version", lambda version=version: version)
+        monkeypatch.setattr(runtime(), "capability", lambda device, capability=capability: capability)
+        assert splitting.cut_on(asked, 0) is None
 
 
 def problem(q, k, *, dtype="float16", **options):

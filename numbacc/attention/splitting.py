@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..base.bands import Band
-from ..base.dispatch import graph_library, launcher_class
+from ..base.dispatch import graph_library, launcher_class, runtime
 from ..base.layout import round_up
 from ..device.steps import Step, Steps
 from ..libraries.cudnn_graph import ALIGNED, Graph, packed
@@ -29,8 +29,8 @@ from .fusing import Fused
 from .problem import Problem
 from .staging import steps_of
 
-#: The first cuDNN whose kernels were right with parts for a batch: queries that all of it shares.
-_TESTED = 91900
+#: The first cuDNN, and the compute capability, where kernels were right with queries that a whole batch shares.
+_TESTED, _CAPABILITY = 91900, (9, 0)
 #: Queries of a head that one multiprocessor takes.
 _TILE = 128
 #: Parts are multiples of this many keys, and have so many at least; shorter ones cost more than they save.
@@ -93,7 +93,7 @@ def cut_of(problem: Problem, multiprocessors: int) -> Cut | None:
 
 def cut_on(problem: Problem, device: int) -> Cut | None:
     """How the keys are cut on a GPU, or None where they are not."""
-    if graph_library().version() < _TESTED:
+    if graph_library().version() < _TESTED or runtime().capability(device) != _CAPABILITY:
         return None
     return cut_of(problem, launcher_class().limits(device).multiprocessors)
 
