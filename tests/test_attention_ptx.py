@@ -11,7 +11,7 @@ from numbacc.kernels.specs import KernelSpec
 
 #: Kernels that know what dropout keeps.
 _DROPPING = ("softmax", "weights", "kept", "slopes")
-ALGORITHMS = (*_DROPPING, "sums", "mend", "unpack", "pack", "unpage")
+ALGORITHMS = (*_DROPPING, "sums", "mend", "join", "unpack", "pack", "unpage")
 
 
 def spec(algorithm, dtype="float32", lengths=True, extras=True, dropout=True):
@@ -37,6 +37,7 @@ def spec(algorithm, dtype="float32", lengths=True, extras=True, dropout=True):
             [("level", "float32"), *[each for each in more if each[0].startswith("lengths")], *starts],
             [("out", dtype), ("stats", "float32")],
         ),
+        "join": ([("parts", dtype), ("levels", real)], [("out", dtype), ("stats", real)]),
     }[algorithm]
     scalars = ("uint64", "uint64", "uint64", real) if dropout and algorithm in _DROPPING else ()
     return AttentionSpec(algorithm, tuple(inputs), tuple(outputs), real, scalars)
