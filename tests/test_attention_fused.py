@@ -15,6 +15,7 @@ from numbacc.attention.fused_calls import _on_dense
 from numbacc.attention.fusing import Fused
 from numbacc.attention.masks import CausalSlidingWindow, SlidingWindow
 from numbacc.attention.problem import EXTRAS, resolve
+from numbacc.attention.splitting import Cut, graphs
 from numbacc.attention.staging import dense
 from numbacc.base.dispatch import graph_library, simulated
 from numbacc.errors import DeviceError, DTypeError, OptionError, ShapeError, UnsupportedError
@@ -139,6 +140,19 @@ def test_biases_of_float32(planner, direction, device):
     found = cudnn.supports(fused.drawn().graph, device)
     assert found, found.reason
     assert len(fused.stage.behind) == (direction == "backward")
+
+
+def test_parts_of_keys(planner):
+    """Graphs of the parts and of the rest, whose queries all parts share."""
+    bias = {"mask": "causal_bottom_right", "bias_shape": (1, 8, 3, 4000)}
+    for q, k, cut, options in (
+        ((2, 8, 128, 128), (2, 2, 16383, 128), Cut(15, 1088, 63), {}),
+        ((1, 8, 3, 64), (1, 8, 4000, 64), Cut(3, 1024, 928), bias),
+    ):
+        found = graphs(attention.request(q, k, **options).problem, cut)
+        assert len(found) == 2
+        for graph in found:
+            assert cudnn.supports(graph, "H200")
 
 
 def test_masks_can_be_dumped(planner):
