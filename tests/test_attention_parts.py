@@ -147,11 +147,12 @@ def test_which_calls_cut_keys():
 
 
 @skip_if(simulated(), "slow")
-def test_on_a_gpu_as_they_are(device_place):
-    for case in ({"mask": None}, {"mask": "causal_bottom_right"}, {"bias": (1, 4, 100, 9000)}):
-        call = Call(
-            device_place, small(batch=2, heads=4, queries=100, keys=9000, width=64, value_width=64, dtype=HALF, **case)
-        )
-        plan = attention.forward_plan(*call.views("q", "k", "v"), **call.keywords)
-        assert "parts of the keys" in plan.info.algorithm
-        call.check()
+@pytest.mark.parametrize("keys", [9000, 8192])
+@pytest.mark.parametrize("options", [{}, {"mask": "causal_bottom_right"}, {"bias": True}, {"groups": 2}], ids=str)
+def test_on_a_gpu_as_they_are(device_place, options, keys):
+    more = {"bias": (1, 4, 100, keys)} if "bias" in options else options
+    case = small(batch=2, heads=4, queries=100, keys=keys, width=64, value_width=64, dtype=HALF, **more)
+    call = Call(device_place, case)
+    plan = attention.forward_plan(*call.views("q", "k", "v"), **call.keywords)
+    assert "parts of the keys" in plan.info.algorithm
+    call.check(gradients=False)
