@@ -10,7 +10,7 @@ from attention_oracle import BFLOAT16, HALF, MASKS
 from conftest import Place
 
 import numbacc
-from numbacc import attention
+from numbacc import attention, conv
 
 pytestmark = pytest.mark.gpu
 
@@ -120,3 +120,30 @@ def test_prepared_plans_are_found(tmp_path, monkeypatch):
     q = numbacc.empty((1, 2, 65, 64), "bfloat16")
     assert "engine" in attention.backward_plan(q, q, q, q, q, numbacc.zeros((1, 2, 65))).info.algorithm
     attention.cache_clear()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("take", ["as they are", "as torch's"])
+def test_batches_of_0_whatever_their_strides(torch, take, dtype):
+    """Also torch's tensors, made of numbacc's arrays or by torch."""
+    whole, some = (numbacc.zeros((n, 16, 4, 8), dtype=dtype) for n in (0, 3))
+    views = [whole.transpose(0, 2, 1, 3), whole[:, ::2], whole[:, :, ::2], whole[::2], some[:0].transpose(0, 2, 1, 3)]
+    arrays = [torch.from_dlpack(view) for view in views] if take == "as torch's" else views
+    if take == "as torch's":
+        arrays += [torch.zeros(0, 16, 4, 8, device="cuda", dtype=getattr(torch, dtype)).transpose(1, 2)]
+    for x in arrays:
+        shape = tuple(x.shape)
+        o, saved = attention.forward(x, x, x, return_saved=True)
+        assert o.shape == shape and [each.shape for each in attention.backward(x, saved)] == [shape] * 3
+        assert attention.forward(x, x, x, out=numbacc.zeros(shape, dtype=dtype)).shape == shape
+        assert tuple(torch.from_dlpack(o).shape) == shape and numbacc.asnumpy(o).shape == shape
+    if dtype == "float32":
+        return
+    w = numbacc.zeros((64, 3, 3, 2), dtype=dtype)
+    for dy in (
+        numbacc.zeros((0, 64, 8, 8), dtype=dtype).transpose(0, 2, 3, 1),
+        numbacc.zeros((0, 16, 8, 64), dtype=dtype)[:, ::2],
+    ):
+        given = [torch.from_dlpack(each) for each in (dy, w)] if take == "as torch's" else [dy, w]
+        found = conv.backward_data(*given, (0, 10, 10, 64), groups=32, layout="NHWC")
+        assert found.shape == (0, 10, 10, 64)
