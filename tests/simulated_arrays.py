@@ -250,6 +250,10 @@ def test_a_users_own_kernel_takes_them():
     x, y = numbacc.asarray(host), numbacc.zeros((4, 3))
     scale[(1, 1), (4, 4)](x.T, y, 2)
     np.testing.assert_array_equal(y.copy_to_host(), 2 * host.T)
+    with numbacc.stream():
+        z = numbacc.asarray(host.T)
+    scale[(1, 1), (4, 4), z.stream](x.T, z, 3)
+    np.testing.assert_array_equal(z.copy_to_host(), 3 * host.T)
 
 
 def test_numbas_own_arrays_are_taken():

@@ -317,6 +317,29 @@ def test_a_users_kernel_takes_the_arrays():
     assert isinstance(source, cuda.devicearray.DeviceNDArray)
 
 
+def test_a_users_kernel_runs_on_the_streams():
+    from numba import cuda
+
+    @cuda.jit
+    def double(x):
+        i = cuda.grid(1)
+        if i < x.size:
+            x[i] *= 2
+
+    host = normal(1 << 20)
+    with numbacc.stream() as s:
+        x = numbacc.asarray(host)
+        for _ in range(50):
+            x += 1
+        double[4096, 256, x.stream](x)
+        x -= 1
+        double[4096, 256, cuda.external_stream(s.handle)](x)
+    expected = host
+    for _ in range(50):
+        expected = expected + np.float32(1)
+    np.testing.assert_array_equal(numbacc.asnumpy(x), (expected * 2 - 1) * 2)
+
+
 def test_numbas_own_arrays_are_taken():
     from numba import cuda
 

@@ -20,12 +20,9 @@ import numpy as np
 if vars(np).pop("row_stack", None):
     np.__all__.remove("row_stack")
 {before}
-from numbacc.base import _numba
+import numbacc
 
-assert not hasattr(np, "row_stack"), "it was left behind"
-
-import ptx
-from numba import cuda
+from numba import cuda, types
 
 @cuda.jit
 def double(x):
@@ -33,10 +30,30 @@ def double(x):
     if i < x.size:
         x[i] *= 2
 
-with ptx.pretended((9, 0)):
-    text, _ = cuda.compile(double.py_func, (_numba.types.float32[:],), device=False, abi="numba", cc=(9, 0))
+text, _ = cuda.compile(double.py_func, (types.float32[:],), device=False, abi="numba", cc=(9, 0))
 assert ".entry" in text
+assert not hasattr(np, "row_stack"), "it was left behind"
+
+import ptx
+
 assert ".entry" in ptx.compiled(ptx.spec("vector", "gated.forward.swiglu", "float32")).source
+"""
+#: NumPy 2.5 lacks the function, and older versions have it.
+IMPORT = """
+import sys
+import numpy as np
+
+before = hasattr(np, "row_stack")
+import numbacc
+
+assert not [name for name in sys.modules if name.partition(".")[0] in ("numba", "numba_cuda")], "Numba was imported"
+import importlib
+from numba import cuda
+
+importlib.reload(numbacc)
+module = importlib.import_module("numba.cuda.np.arrayobj")
+assert hasattr(np, "row_stack") == before
+assert module.__spec__.loader.get_source(module.__name__).startswith("#")
 """
 #: A user's kernel and numbacc's own, on a GPU.
 RUN = """
@@ -79,6 +96,10 @@ except AttributeError as error:
 @pytest.mark.parametrize("before", BEFORE.values(), ids=BEFORE)
 def test_kernels_compile_without_row_stack(before):
     subprocess.run([sys.executable, "-c", COMPILE.format(before=before)], check=True, cwd=Path(__file__).parent)
+
+
+def test_numba_is_not_imported_for_it():
+    subprocess.run([sys.executable, "-c", IMPORT], check=True)
 
 
 @pytest.mark.gpu

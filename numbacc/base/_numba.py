@@ -17,7 +17,6 @@ from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 from numba import config, cuda
 
 SIMULATED = bool(config.ENABLE_CUDASIM)
@@ -78,21 +77,6 @@ __all__ = [
     "simulator_kernel",
     "types",
 ]
-
-
-def _import_array_functions() -> None:
-    """Import the module of numba-cuda that asks for `numpy.row_stack`, which NumPy 2.5 has no more: numba-cuda 0.30.4
-    imports it when it compiles for the first time, no matter for whom."""
-    if SIMULATED or hasattr(np, "row_stack"):
-        return
-    np.row_stack = np.vstack  # what it was in NumPy 2.4
-    try:
-        importlib.import_module("numba.cuda.np.arrayobj")
-    finally:
-        del np.row_stack
-
-
-_import_array_functions()
 
 
 def kernel_signature(groups: Sequence[tuple[str, Any]]) -> Any:
@@ -203,7 +187,10 @@ def dummy_array(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int)
 
 def external_stream(handle: int) -> Any:
     """A stream handle as Numba takes it: 0 is its default stream."""
-    return cuda.external_stream(handle) if handle else 0
+    if not handle:
+        return 0
+    # Numba's simulator does not support external streams.
+    return cuda.stream() if SIMULATED else cuda.external_stream(handle)
 
 
 def device_and_address(array: Any) -> tuple[int, int]:
