@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
 import sys
 import time
 
@@ -347,46 +344,3 @@ def test_two_shared_arrays_of_one_line_are_two():
     np.testing.assert_array_equal(y, [*range(31, -1, -1), *range(100, 132)])
     written = [row.bytes for row in t.table().rows if (row.memory, row.access) == ("shared", "write")]
     assert sum(written) == 2 * 128 and not t.races
-
-
-# ---------------------------------------------------------------- where there is no simulator
-
-
-def says(code, simulate="0"):
-    """What a process prints."""
-    run = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "NUMBA_ENABLE_CUDASIM": simulate}, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    return run.stdout
-
-
-ENTERING = """
-try:
-    with numbacc.trace():
-        pass
-except numbacc.DeviceError as error:
-    print(error)
-"""
-HOW = 'os.environ["NUMBA_ENABLE_CUDASIM"] = "1"'
-
-
-@pytest.mark.parametrize(
-    "before, words",
-    [
-        # Without NVIDIA's package there is no target to compile for.
-        ("import numbacc", "compiled for a GPU|target cannot even be imported"),
-        ("import numba, os; os.environ['NUMBA_ENABLE_CUDASIM'] = '1'; import numbacc", "too late"),
-        ("import sys; sys.modules['numba'] = None; import numbacc", "pip install numba"),
-        ("import sys; sys.modules['numba.cuda.core'] = None; import numbacc", "target cannot even be imported"),
-    ],
-    ids=["compiled", "too late", "no numba", "no target"],
-)
-def test_without_a_simulator(before, words):
-    printed = says(before + ENTERING)
-    assert re.search(words, printed) and HOW in printed, printed
-
-
-def test_without_numba_in_the_simulator():
-    printed = says("import sys; sys.modules['numba'] = None; import numbacc" + ENTERING, simulate="1")
-    assert "pip install numba" in printed

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import importlib
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,9 +18,18 @@ from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any
 
-from numba import config, cuda
+from numba import cuda
 
-SIMULATED = bool(config.ENABLE_CUDASIM)
+from ..errors import DeviceError
+from .dispatch import simulated
+
+# Numba's configuration may change after `cuda` was imported.
+SIMULATED = "numba.cuda.simulator_init" in sys.modules
+if simulated() != SIMULATED:
+    raise DeviceError(
+        "NUMBA_ENABLE_CUDASIM changed after numbacc had looked for GPUs and before Numba was imported: "
+        f"Numba's CUDA simulator is {'on' if SIMULATED else 'off'} now. Restart, and set it before anything else"
+    )
 
 if SIMULATED:
     from numba import types

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,9 +16,42 @@ from typing import Any
 _PACKAGE = __name__.partition(".")[0]
 
 
+def simulator_requested() -> bool:
+    """Return whether the environment asks for Numba's CUDA simulator now, as Numba reads it."""
+    try:
+        return bool(int(os.environ.get("NUMBA_ENABLE_CUDASIM", "0")))
+    except ValueError:
+        return False  # Numba warns, and ignores the value
+
+
+@lru_cache(maxsize=1)
 def simulated() -> bool:
-    """True where Numba's CUDA simulator stands in for a GPU (NUMBA_ENABLE_CUDASIM=1)."""
-    return os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0")
+    """Return whether Numba's CUDA simulator stands in for a GPU (NUMBA_ENABLE_CUDASIM=1).
+
+    The first call decides. Numba reads the environment when it is imported: once it is, its own choice counts.
+    """
+    requested = simulator_requested()
+    found = _numbas_choice()
+    if requested and found is False:
+        warnings.warn(
+            "NUMBA_ENABLE_CUDASIM was set after Numba had been imported, so Numba's CUDA simulator is off. Set it in "
+            'the shell, or restart and run `import os; os.environ["NUMBA_ENABLE_CUDASIM"] = "1"` before anything '
+            "imports numba",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return requested if found is None else found
+
+
+def _numbas_choice() -> bool | None:
+    """Return whether Numba, where it is imported, simulates; None where it is not."""
+    if "numba.cuda.simulator_init" in sys.modules:
+        return True
+    if "numba.cuda.device_init" in sys.modules:
+        return False
+    config = sys.modules.get("numba.core.config")
+    found = getattr(config, "ENABLE_CUDASIM", None)
+    return None if found is None else bool(found)
 
 
 @lru_cache(maxsize=8)

@@ -1,7 +1,7 @@
-"""A name that numba-cuda asks NumPy for, and NumPy 2.5 has no more.
+"""`numpy.row_stack` for numba-cuda, which NumPy 2.5 removed.
 
-numba-cuda 0.30.4 reads `numpy.row_stack` when it imports a module of its own, which it does at the first compilation of
-any kernel, the user's own included. `install` waits for that import without importing Numba.
+numba-cuda 0.30.4 reads this name when it imports its module `arrayobj`: at the first compilation of any kernel, the user's
+own included. `install` waits for that import without importing Numba.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _Loader(Loader):
     def exec_module(self, module: ModuleType) -> None:
         missing = not hasattr(np, "row_stack")
         if missing:
-            np.row_stack = np.vstack  # what it was up to NumPy 2.4
+            np.row_stack = np.vstack  # the same function up to NumPy 2.4
         try:
             self._own.exec_module(module)
         finally:

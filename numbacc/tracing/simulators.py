@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from ..base.dispatch import simulated
+from ..base.dispatch import simulator_requested
 from ..errors import DeviceError
 
 _HOW = (
@@ -27,7 +27,7 @@ def require_simulator(what: str) -> None:
         if SIMULATED:
             return
         reason, cause = "in this process they are compiled for a GPU", None
-    if simulated():
+    if simulator_requested():
         reason = "NUMBA_ENABLE_CUDASIM was set after numba had been imported, too late"
     raise DeviceError(
         f"{what} works in Numba's CUDA simulator, which runs kernels in Python and needs no GPU; {reason}. {_HOW}"

@@ -1,0 +1,85 @@
+"""Whether kernels run on a GPU or in Numba's simulator, and what is said where the choice came too late."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+
+def says(code, simulate="0"):
+    """What a process prints."""
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "NUMBA_ENABLE_CUDASIM": simulate}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return run.stdout
+
+
+ENTERING = """
+try:
+    with numbacc.trace():
+        pass
+except numbacc.DeviceError as error:
+    print(error)
+"""
+HOW = 'os.environ["NUMBA_ENABLE_CUDASIM"] = "1"'
+
+
+@pytest.mark.parametrize(
+    "before, words",
+    [
+        # Without NVIDIA's package there is no target to compile for.
+        ("import numbacc", "compiled for a GPU|target cannot even be imported"),
+        ("import numba, os; os.environ['NUMBA_ENABLE_CUDASIM'] = '1'; import numbacc", "too late"),
+        ("import numba.cuda, os; os.environ['NUMBA_ENABLE_CUDASIM'] = '1'; import numbacc", "too late"),
+        ("import sys; sys.modules['numba'] = None; import numbacc", "pip install numba"),
+        ("import sys; sys.modules['numba.cuda.core'] = None; import numbacc", "target cannot even be imported"),
+    ],
+    ids=["compiled", "too late", "too late for its target", "no numba", "no target"],
+)
+def test_without_a_simulator(before, words):
+    printed = says(before + ENTERING)
+    assert re.search(words, printed) and HOW in printed, printed
+
+
+WORKING = """
+import numpy as np
+x = numbacc.asarray(np.array([1.0, 2.0], "f4"))
+print(numbacc.asnumpy(x + 1), numbacc.base.dispatch.simulated())
+"""
+
+
+@pytest.mark.parametrize("module", ["numba", "numba.cuda"])
+@pytest.mark.parametrize("value", ["1", "0"])
+def test_the_environment_changes_after_numba_was_imported(module, value):
+    """Numba has read it when it was imported: what it decided then counts."""
+    before = f"import {module}, os; os.environ['NUMBA_ENABLE_CUDASIM'] = '{value}'; import numbacc"
+    assert says(before + WORKING, simulate=str(1 - int(value))) == f"[2. 3.] {value == '0'}\n"
+
+
+def test_a_simulator_that_is_asked_for_too_late_warns():
+    code = "import numba.cuda, os, warnings; os.environ['NUMBA_ENABLE_CUDASIM'] = '1'; import numbacc\n"
+    code += "with warnings.catch_warnings(record=True) as found:\n    numbacc.has_gpu(); numbacc.has_gpu()\n"
+    printed = says(code + "print(len(found), found[0].message)")
+    assert printed.startswith("1 ") and "after Numba had been imported" in printed and HOW in printed
+
+
+@pytest.mark.parametrize("value", ["1", "0"])
+def test_the_environment_changes_between_numbacc_and_numba(value):
+    code = f"import numbacc, os; numbacc.has_gpu(); os.environ['NUMBA_ENABLE_CUDASIM'] = '{value}'; import numba.cuda"
+    printed = says(code + ENTERING, simulate=str(1 - int(value)))
+    assert "changed after numbacc" in printed and "Restart" in printed
+
+
+@pytest.mark.parametrize("value", ["", "0", "off"])
+def test_values_that_do_not_ask_for_the_simulator(value):
+    assert says("import numbacc" + WORKING, simulate=value) == "[2. 3.] False\n"
+
+
+def test_without_numba_in_the_simulator():
+    printed = says("import sys; sys.modules['numba'] = None; import numbacc" + ENTERING, simulate="1")
+    assert "pip install numba" in printed
