@@ -97,7 +97,7 @@ def run(manager, grid_point, *args):
             waiting.append(runner)
         while waiting:
             waiting = [runner for runner in waiting if runner.goes_on()]
-    except Exception:
+    except BaseException:
         for runner in waiting:
             if runner.waits:
                 runner.abandon()

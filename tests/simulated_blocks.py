@@ -34,7 +34,7 @@ def rows(patch):
     for name, value in {"_THREADS": 8, "_REGISTER_THREADS": 8, "WARP": 4, **_LAZY}.items():
         patch(row_geometry, name, value)
     patch(groups, "WARP", 4)
-    importlib.import_module("numbacc.simulator.device")._kernel.cache_clear()
+    importlib.import_module("numbacc.simulator.launches").kernel.cache_clear()
     folds(patch)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from conftest import refused
 from skips import skip_if
-from test_tracing import ENTERING, HOW, says
+from test_simulator_choice import ENTERING, HOW, says
 
 import numbacc
 from numbacc.base.dispatch import simulated

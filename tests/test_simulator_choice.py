@@ -1,4 +1,4 @@
-"""Whether kernels run on a GPU or in Numba's simulator, and what is said where the choice came too late."""
+"""The choice between a GPU and Numba's simulator, and the messages where the choice comes too late."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 
 def says(code, simulate="0"):
-    """What a process prints."""
+    """Return the output of a process."""
     run = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "NUMBA_ENABLE_CUDASIM": simulate}, capture_output=True, text=True, check=True,
@@ -32,7 +32,7 @@ HOW = 'os.environ["NUMBA_ENABLE_CUDASIM"] = "1"'
 @pytest.mark.parametrize(
     "before, words",
     [
-        # Without NVIDIA's package there is no target to compile for.
+        # numba-cuda may be missing.
         ("import numbacc", "compiled for a GPU|target cannot even be imported"),
         ("import numba, os; os.environ['NUMBA_ENABLE_CUDASIM'] = '1'; import numbacc", "too late"),
         ("import numba.cuda, os; os.environ['NUMBA_ENABLE_CUDASIM'] = '1'; import numbacc", "too late"),
@@ -56,7 +56,7 @@ print(numbacc.asnumpy(x + 1), numbacc.base.dispatch.simulated())
 @pytest.mark.parametrize("module", ["numba", "numba.cuda"])
 @pytest.mark.parametrize("value", ["1", "0"])
 def test_the_environment_changes_after_numba_was_imported(module, value):
-    """Numba has read it when it was imported: what it decided then counts."""
+    """Numba reads the environment when it is imported, and its decision counts."""
     before = f"import {module}, os; os.environ['NUMBA_ENABLE_CUDASIM'] = '{value}'; import numbacc"
     assert says(before + WORKING, simulate=str(1 - int(value))) == f"[2. 3.] {value == '0'}\n"
 

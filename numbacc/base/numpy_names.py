@@ -1,7 +1,7 @@
 """`numpy.row_stack` for numba-cuda, which NumPy 2.5 removed.
 
-numba-cuda 0.30.4 reads this name when it imports its module `arrayobj`: at the first compilation of any kernel, the user's
-own included. `install` waits for that import without importing Numba.
+numba-cuda 0.30.4 reads this name when it imports its module `arrayobj`: at the first compilation of any kernel, the
+user's own included. `install` waits for that import without importing Numba.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from ..base.dtypes import TABLE
 from .depthwise_specs import DEPTHWISE_THREADS, DepthwiseSpec, meetings
 from .intrinsics import Operand
 from .simulated import _element, _map_lanes, _unravel
-from .simulated_folds import allocating, put_numbers
+from .simulated_folds import nothing_to_do, put_numbers
 
 
 def make_tiles(spec: DepthwiseSpec, operand: Any, pieces: Any) -> dict[str, Any]:
@@ -106,8 +106,8 @@ def make_tiles(spec: DepthwiseSpec, operand: Any, pieces: Any) -> dict[str, Any]
 
     return {
         "shared": lambda count: (count, getattr(types, spec.compute), None),
-        "enter": allocating.acquire,
-        "leave": allocating.release,
+        "enter": nothing_to_do,
+        "leave": nothing_to_do,
         "split": split,
         "put": put,
         "sweep": sweep,

@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ..base._numba import cuda
-from .simulated_folds import allocating
 
 
 @cuda.jit(device=True)
 def swap(parts: Any, step: int) -> Any:
     """What the other thread of each pair has; they are so many apart."""
-    allocating.acquire()
     cells = cuda.shared.array(cuda.blockDim.x * cuda.blockDim.y, object)
-    allocating.release()
     thread = cuda.threadIdx.y * cuda.blockDim.x + cuda.threadIdx.x
     cells[thread] = parts
     cuda.syncthreads()
@@ -31,9 +28,7 @@ def meet(number: int, threads: int) -> None:
 @cuda.jit(device=True)
 def alike(number: Any) -> int:
     """Which threads of the warp, which is the block, have the same number, one bit each; all of them ask."""
-    allocating.acquire()
     cells = cuda.shared.array(cuda.blockDim.x, object)
-    allocating.release()
     cells[cuda.threadIdx.x] = number
     cuda.syncthreads()
     found = sum(1 << thread for thread in range(cuda.blockDim.x) if cells[thread] == number)

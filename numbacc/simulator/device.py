@@ -6,16 +6,13 @@ nothing to order; what is queued on one that is captured is kept, and done by ea
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from itertools import count, islice
 from typing import Any
 
 import numpy as np
 
-from ..base.casts import quiet
 from ..base.codes import MAY_OVERLAP, WRONG_ALIGNMENT
 from ..base.layout import layout_of, numpy_view
 from ..base.ownership import ARRAY_INSTEAD, NotCopied
@@ -329,21 +326,10 @@ def fill(address: int, pattern: bytes, count: int, device: int, stream: int) -> 
     queued(stream, write)
 
 
-#: Numba's simulator exchanges `cuda` in a kernel's modules while it runs there: one kernel at a time, of all threads.
-_alone = threading.RLock()
-
-
-@lru_cache(maxsize=1024)
-def _kernel(spec: Any) -> Any:
-    from ..base._numba import cuda
-    from ..kernels import registry
-
-    return cuda.jit(registry.make(spec))
-
-
 def _launch(order: Any, *arguments: Any) -> None:
-    with _alone, quiet():
-        _kernel(order.kernel)[order.grid, order.block, 0, order.shared](*arguments)
+    from . import launches  # it brings Numba
+
+    launches.run(order, *arguments)
 
 
 class Launcher:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..base._numba import simulator_api, simulator_kernel
+from . import interrupts
 
 
 class Worker(simulator_kernel.BlockThread):  # type: ignore[misc]
@@ -41,17 +42,24 @@ class Worker(simulator_kernel.BlockThread):  # type: ignore[misc]
     def _run(self) -> None:
         try:
             for point in self._points:
+                if self.abort:
+                    break
                 become(self, self._manager, point)
                 self._target()
         except Exception as error:
             self.exception = (placed(error, self), error.__traceback__)
+        except interrupts.Interrupted as error:
+            self.exception = (error, error.__traceback__)
         finally:
             del self._target
             self._rests.release()
 
     def is_waiting(self) -> bool:
         """Whether it has come to a barrier, once it does nothing; raise what it raised."""
-        self._rests.acquire()
+        while not self._rests.acquire(timeout=interrupts.PATIENCE):
+            if not self.is_alive():
+                break
+            interrupts.urge(self)  # a kernel may neither end nor come to a barrier
         if self.exception:
             raise self.exception[0].with_traceback(self.exception[1])
         return bool(self.syncthreads_blocked)
@@ -85,7 +93,12 @@ class Worker(simulator_kernel.BlockThread):  # type: ignore[misc]
 
 
 def become(worker: Any, manager: Any, point: tuple[int, ...]) -> None:
-    """Make a thread of Python's the thread `point` of a block."""
+    """Make a thread of Python's the thread `point` of a block.
+
+    Raises:
+        Interrupted: the launch was interrupted.
+    """
+    interrupts.check()
     x, y, _ = manager._block_dim
     worker.threadIdx = simulator_api.Dim3(*point)
     worker.thread_id = point[0] + x * (point[1] + y * point[2])
@@ -115,17 +128,26 @@ class Team:
     def __init__(self, manager: Any, block: Any, work: Callable[[], Any], points: Iterator[tuple[int, ...]]):
         self._make = lambda: Worker(work, manager, block, points)
         self._waiting: list[Worker] = []
+        self._running: Worker | None = None
 
     def start(self) -> bool:
         """Run all threads up to their first barriers; whether any waits there."""
-        while (worker := self._started()).is_waiting():
+        while self._ran(worker := self._started()):
             self._waiting.append(worker)
         return bool(self._waiting)  # a worker that ended has left no thread to run
 
     def _started(self) -> Worker:
-        worker = self._make()
+        interrupts.check()
+        worker = self._running = self._make()
         worker.start()
         return worker
+
+    def _ran(self, worker: Worker) -> bool:
+        """Wait until a worker rests; return whether it waits at a barrier."""
+        waits = worker.is_waiting()
+        interrupts.check()
+        self._running = None
+        return waits
 
     def step(self) -> bool:
         """Run those that wait up to their next barriers; whether any waits there. Those at barriers of their warps go
@@ -137,19 +159,25 @@ class Team:
 
     def _goes_on(self, worker: Worker) -> bool:
         """Let a worker go on up to its next barrier; whether it waits there."""
+        self._running = worker
         worker.go_on()
-        return worker.is_waiting()
+        return self._ran(worker)
 
     def at_warps(self) -> bool:
         """Whether any waits for its warp alone."""
         return any(worker.at_warp for worker in self._waiting)
 
     def abandon(self) -> None:
-        """End those that wait."""
-        for worker in self._waiting:
+        """End the threads that wait, and the one that runs where the caller was interrupted."""
+        left, running = self._waiting, self._running
+        self._waiting, self._running = [], None
+        if running is not None and running.is_alive():
+            left = [running, *left]
+        for worker in left:
             worker.abort = True
-            worker.go_on()
-        self._waiting.clear()
+            worker.go_on()  # for its present barrier, or the next
+        for worker in left:
+            interrupts.end(worker)
 
 
 def run(manager: Any, block: Any, *args: Any) -> None:

@@ -83,6 +83,7 @@ class DebuggedBlocks(simulator_kernel.BlockManager):  # type: ignore[misc]
     """A block of a launch, one thread of which may be the one that is debugged."""
 
     _f: Callable[..., Any]
+    in_caller = True
     thread: int | Index
     block: int | Index
     line: int | None

@@ -15,7 +15,7 @@ import numpy as np
 from ..base._numba import DeviceNDArray, simulator_api, simulator_kernel
 from ..errors import UnsupportedError
 from ..kernels import simulated
-from ..simulator import threads
+from ..simulator import interrupts, threads
 from .arrays import TracedArray, TracedAtomics
 from .compile_errors import sample
 from .explaining import ExplainingModule, check_arguments, explaining
@@ -217,12 +217,21 @@ def watching(recorder: Recorder, max_threads: int) -> Iterator[None]:
         tpb = tpb or _THREADS_FOR_ALL
         return kernel[max(-(-ntasks // tpb), 1), tpb, stream, sharedmem]
 
+    def called(kernel: Any, *args: Any) -> Any:
+        """As Numba's call of a kernel; an interrupt is raised when its threads have ended."""
+        if kernel._device:
+            return call(kernel, *args)
+        with interrupts.deferred():
+            return call(kernel, *args)
+
     kernels = simulator_kernel.FakeCUDAKernel
     blocks = type("Blocks", (TracedBlocks,), {"recorder": recorder, "given": []})
     before = simulator_kernel.FakeCUDAModule, simulator_kernel.BlockManager, simulated.watcher, kernels.forall
     simulator_kernel.FakeCUDAModule, simulator_kernel.BlockManager, simulated.watcher = module, blocks, touched
-    kernels.forall = forall
+    call = kernels.__call__
+    kernels.forall, kernels.__call__ = forall, called
     try:
         yield
     finally:
+        kernels.__call__ = call
         simulator_kernel.FakeCUDAModule, simulator_kernel.BlockManager, simulated.watcher, kernels.forall = before
