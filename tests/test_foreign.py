@@ -32,15 +32,6 @@ def where(request):
     return request.param
 
 
-@pytest.fixture
-def jax():
-    jax = needed("jax", "jax")
-    before = jax.config.jax_enable_x64
-    jax.config.update("jax_enable_x64", True)
-    yield jax
-    jax.config.update("jax_enable_x64", before)
-
-
 def values(dtype):
     """A few values that every dtype holds, in two dimensions."""
     return np.array([[0, 1, 1, 0], [1, 0, 1, 1], [1, 1, 0, 0]]).astype(dtype)
@@ -215,22 +206,6 @@ def test_every_dtype_that_cupy_has(cupy, dtype):
     np.testing.assert_array_equal(bits(numbacc.asnumpy(array)), bits(host))
     if dtype.type.__module__ == "numpy":
         assert cupy.from_dlpack(array).data.ptr == cupy.asarray(array).data.ptr == array._address
-
-
-@pytest.mark.parametrize("where", ["cpu", pytest.param("gpu", marks=pytest.mark.gpu)])
-@EVERY_DTYPE
-def test_every_dtype_that_jax_has(jax, where, dtype):
-    host = values(dtype)
-    try:
-        theirs = jax.device_put(host, jax.devices(where)[0])
-    except (RuntimeError, TypeError):
-        skip("foreign dtype")
-    array = numbacc.from_dlpack(theirs)
-    assert array.dtype == dtype
-    np.testing.assert_array_equal(bits(numbacc.asnumpy(array)), bits(host))
-    if where == "gpu":
-        back = jax.dlpack.from_dlpack(numbacc.asarray(host))
-        np.testing.assert_array_equal(np.asarray(back).astype(np.float32), host.astype(np.float32))
 
 
 # ---------------------------------------------------------------- producers made up for the purpose

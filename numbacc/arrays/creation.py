@@ -20,7 +20,7 @@ from ..device.devices import named, target_of
 from ..device.streams import handle_of
 from ..errors import DTypeError, LayoutError, OptionError, shown
 from . import operands, values
-from .foreign import unreadable
+from .foreign import check_is_no_tracer, unreadable
 from .operands import Array
 
 
@@ -52,6 +52,8 @@ def asarray(obj: Any, dtype: Any = None, *, device: int | str | None = None, str
     handle = handle_of(stream)
     wanted = None if dtype is None else dtypes.dtype(dtype)
     target = target_of(device)
+    if not values.is_on_host(obj):
+        check_is_no_tracer(obj, "obj")
     # In this order: torch raises KeyError when a float8 tensor is asked for the array interface.
     if not isinstance(obj, np.ndarray) and (_has(obj, "__dlpack__") or _has(obj, "__cuda_array_interface__")):
         obj = operands.as_array(obj, "obj", handle)

@@ -22,6 +22,7 @@ from ..base.layout import (
     layout,
     lengths_of,
     overlap,
+    read_only,
     row_major_strides,
 )
 from ..device.copying import copy
@@ -262,7 +263,7 @@ class DeviceArray(Operators, Methods, NumbaArray):
     def _assign(self, value: Any, handle: int, name: str = "value") -> None:
         """Write a number, or an array of the host or this GPU, into this array: see `values`."""
         if self._readonly:
-            raise LayoutError("this array is read-only")
+            raise read_only("this array")
         if isinstance(value, _NUMBERS) and is_dense(self._numbacc_layout):
             self._fill(value, handle, name)
             return

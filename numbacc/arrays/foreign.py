@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,12 +20,39 @@ def unreadable(obj: Any, name: str, error: Exception) -> DTypeError:
     )
 
 
+#: Immutable classes, whose exports may not say so: (the first part of the module's name, name).
+_IMMUTABLE = {("jax", "Array"), ("jaxlib", "ArrayImpl"), ("tensorflow", "Tensor"), ("pyarrow", "Array")}
+_TRACERS = {("jax", "Tracer")}
+
+
+@lru_cache(maxsize=256)
+def _bases(kind: type) -> frozenset[tuple[str, str]]:
+    """(the first part of the module's name, name) of a class and its bases."""
+    return frozenset((base.__module__.partition(".")[0], base.__name__) for base in kind.__mro__)
+
+
+def is_immutable(kind: type) -> bool:
+    """Return whether arrays of this class must not be written, as JAX's: JAX is not imported for it."""
+    return not _IMMUTABLE.isdisjoint(_bases(kind))
+
+
+def check_is_no_tracer(obj: Any, name: str) -> None:
+    """Raise DTypeError where JAX traces a function, and passes objects without values."""
+    if not _TRACERS.isdisjoint(_bases(type(obj))):
+        raise DTypeError(
+            f"{name} is a {type(obj).__name__} without values: jax.jit, grad or vmap traces a function, and numbacc's "
+            "functions cannot be traced. Call numbacc outside of the transformed function; inside of jax.jit call it "
+            "through jax.pure_callback, with jax.custom_vjp for its gradients"
+        )
+
+
 #: What people pass by mistake: refused before Numba is imported to look at it.
 _NO_ARRAYS = (int, float, complex, str, bytes, list, tuple, dict, set, type(None), np.generic)
 
 
 def check_is_no_value(obj: Any, name: str) -> None:
     """Raise DTypeError where an object of Python or NumPy is given instead of an array."""
+    check_is_no_tracer(obj, name)
     if isinstance(obj, _NO_ARRAYS):
         raise DTypeError(f"{name} is a {type(obj).__name__}; it must be an array: numbacc.asarray makes one")
 

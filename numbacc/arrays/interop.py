@@ -78,9 +78,9 @@ def import_array(obj: Any, name: str, handle: int) -> Taken | np.ndarray[Any, An
         if isinstance(obj, _numba.DeviceNDArray):
             return _from_numba(obj, name, handle)
         if hasattr(obj, "__dlpack__"):
-            return _from_view(obj, name, handle)
+            return _kept(obj, _from_view(obj, name, handle))
         if hasattr(obj, "__cuda_array_interface__"):
-            return _from_interface(obj, name, handle)
+            return _kept(obj, _from_interface(obj, name, handle))
     except Error:
         raise
     except Exception as error:
@@ -90,6 +90,16 @@ def import_array(obj: Any, name: str, handle: int) -> Taken | np.ndarray[Any, An
         f"{name} is a {type(obj).__name__}; it must be a NumPy array, or a GPU array (numbacc, Numba, or any "
         "with __dlpack__ or __cuda_array_interface__). numbacc.asarray makes one"
     )
+
+
+def _kept(obj: Any, found: Taken | np.ndarray[Any, Any]) -> Taken | np.ndarray[Any, Any]:
+    """An array that was taken, read-only where its class is immutable: its export may not say so."""
+    if foreign.is_immutable(obj.__class__):
+        if isinstance(found, np.ndarray):
+            found.flags.writeable = False
+        else:
+            found = (*found[:3], True)
+    return found
 
 
 def tensor_taker(kind: tensors.Kind, make: Callable[[Layout, int, Any], Any]) -> Callable[[Any, str, int], Any]:

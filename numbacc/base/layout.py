@@ -191,7 +191,9 @@ def _where(device: int) -> str:
 
 def read_only(name: str) -> LayoutError:
     """The error for an array that is to be written and must not be."""
-    return LayoutError(f"{name} is read-only; pass an array that can be written")
+    return LayoutError(
+        f"{name} is read-only (JAX's arrays always are); pass an array that can be written: numbacc.array(...) copies"
+    )
 
 
 def overlap(first: int, one: Layout, second: int, other: Layout) -> bool:
