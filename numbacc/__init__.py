@@ -22,6 +22,7 @@ import ml_dtypes
 
 from ._version import __version__
 from .arrays.creation import (
+    array,
     asarray,
     asnumpy,
     empty,
@@ -71,6 +72,7 @@ __all__ = [
     "Stream",
     "UnsupportedError",
     "__version__",
+    "array",
     "asarray",
     "asnumpy",
     "attention",

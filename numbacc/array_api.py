@@ -25,7 +25,6 @@ from .arrays.array_api_info import finfo as finfo
 from .arrays.array_api_info import iinfo as iinfo
 from .arrays.array_api_info import isdtype as isdtype
 from .arrays.array_api_info import result_type as result_type
-from .arrays.dlpack import CUDA_DEVICE as _CUDA
 from .base import dtypes as _dtypes
 from .base.checks import integer as _whole
 from .base.layout import axes_of, normalize_axis
@@ -81,23 +80,11 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: Any = N
             raise LayoutError(f"copy=False: obj is on GPU {obj.device}, and gets to device={device!r} by a copy")
         return astype(found, wanted, copy=copy is True and found is obj)
     if dtype is None and _is_python(obj):
-        obj = np.asarray(obj)
-        dtype = {"f": float32, "c": complex64}.get(obj.dtype.kind, obj.dtype)
-        found, shared = _made.asarray(obj, dtype, device=device), False
-    else:
-        found = _made.asarray(obj, dtype, device=device)
-        shared = _is_shared(found, obj)
-    if copy is False and not shared:
-        raise LayoutError("copy=False: obj is no array of this dtype on this device, and becomes one by a copy")
-    return _own.copy(found) if copy and shared else found
-
-
-def _is_shared(found: Any, obj: Any) -> Any:
-    """Whether what was made of another library's array, or NumPy's, has its memory."""
-    if isinstance(found, np.ndarray):
-        return isinstance(obj, np.ndarray) and np.may_share_memory(found, obj)
-    where = getattr(obj, "__dlpack_device__", None)
-    return where is not None and where()[0] == _CUDA
+        found = np.asarray(obj)
+        dtype = {"f": float32, "c": complex64}.get(found.dtype.kind, found.dtype)
+        if copy is not False:
+            return _made.asarray(found, dtype, device=device)
+    return _made.asarray(obj, dtype, device=device, copy=copy)
 
 
 def _placed(x: Any, device: Any) -> Any:

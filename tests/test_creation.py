@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import array
+
 import numpy as np
 import pytest
 from conftest import refused
+from foreign import OnlyDlpack
 
 import numbacc
 
@@ -33,6 +36,92 @@ def test_the_same_bytes_as_another_dtype_of_their_size(device_place, dtype, fits
         np.testing.assert_array_equal(numbacc.asnumpy(x.view(dtype)), np.arange(4, dtype=np.float32).view(dtype))
     else:
         refused(numbacc.DTypeError, "float32", dtype, "sizes", run=lambda: x.view(dtype))
+
+
+def sources(place):
+    """Return objects that become arrays, by name."""
+    host = np.arange(6, dtype=np.float32)
+    own = place.put(host)
+    swapped = np.asfortranarray(host.reshape(2, 3)).T
+    buffer = array.array("f", range(6))
+    return {
+        "list": [0.0, 1.0, 2.0, 3.0, 4.0, 5.0], "numpy": host, "read-only": np.broadcast_to(host, host.shape),
+        "transposed": swapped, "steps": np.repeat(host, 2)[::2], "dlpack": OnlyDlpack(host), "buffer": buffer,
+        "numpy's number": np.float32(3), "number": 3.0, "place": own, "view": own[::2],
+    }  # fmt: skip
+
+
+SOURCES = (
+    "list", "numpy", "read-only", "transposed", "steps", "dlpack", "buffer", "numpy's number", "number", "place",
+    "view",
+)  # fmt: skip
+
+
+def as_numpy(obj):
+    if isinstance(obj, OnlyDlpack):
+        return obj._owner
+    return np.array(numbacc.asnumpy(obj) if hasattr(obj, "shape") else obj)
+
+
+@pytest.mark.parametrize("dtype", [None, "float32", "float64", "int8"])
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_copy_shares_nothing(place, name, dtype):
+    obj = sources(place)[name]
+    before = np.array(as_numpy(obj))
+    for made in (numbacc.array(obj, dtype), numbacc.asarray(obj, dtype, copy=True)):
+        assert isinstance(made, np.ndarray) is not (numbacc.has_gpu())
+        expected = before if dtype is None else before.astype(dtype)
+        assert made.dtype == expected.dtype and made.shape == before.shape
+        np.testing.assert_array_equal(numbacc.asnumpy(made), expected)
+        made[...] = 9
+        assert (numbacc.asnumpy(made) == 9).all()
+        np.testing.assert_array_equal(as_numpy(obj), before)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_no_copy_shares_memory_or_raises(place, name):
+    obj = sources(place)[name]
+    here = numbacc.asarray(0.0).__class__ is np.ndarray
+    is_device = name in ("place", "view") and place.is_device
+    if name in ("list", "numpy's number", "number") or (not here and not is_device):
+        refused(numbacc.LayoutError, "copy=False", "by a copy", run=lambda: numbacc.asarray(obj, copy=False))
+    else:
+        made = numbacc.asarray(obj, copy=False)
+        assert made is obj if is_device else np.may_share_memory(made, np.asarray(as_view(obj)))
+    for dtype in ("float64", "int8"):
+        error = numbacc.DTypeError if is_device else numbacc.LayoutError
+        refused(error, "by a copy", run=lambda dtype=dtype: numbacc.asarray(obj, dtype, copy=False))
+
+
+def as_view(obj):
+    return obj._owner if isinstance(obj, OnlyDlpack) else obj
+
+
+def test_a_copy_is_made_only_where_it_is_needed(place):
+    host = np.arange(6, dtype=np.float32)
+    x = place.put(host)
+    assert numbacc.asarray(x) is x and numbacc.asarray(x, "float32") is x
+    assert numbacc.asarray(host, device="cpu") is host
+    assert numbacc.asarray(host, "float32", device="cpu", copy=False) is host
+    assert numbacc.asarray(host, device="cpu", copy=True) is not host
+    there = numbacc.array(x, device="cpu")
+    assert type(there) is np.ndarray and there is not x
+    np.testing.assert_array_equal(there, host)
+    np.testing.assert_array_equal(numbacc.array(x, "int16", device="cpu"), host.astype("int16"))
+    if place.is_device:
+        refused(numbacc.LayoutError, "copy=False", "cpu", run=lambda: numbacc.asarray(x, device="cpu", copy=False))
+
+
+def test_copies_keep_the_order_of_memory(place):
+    x = place.put(np.arange(6, dtype=np.float32).reshape(2, 3)).T
+    assert numbacc.array(x).strides == x.strides == (4, 12)
+    steps = place.put(np.arange(8, dtype=np.float32))[::2]
+    assert numbacc.array(steps).strides == (4,)
+
+
+@pytest.mark.parametrize("copy", [0, 1, "yes", "if needed"])
+def test_whether_to_copy_is_true_or_false(copy):
+    refused(numbacc.OptionError, "copy", run=lambda: numbacc.asarray([1.0], copy=copy))
 
 
 def test_what_is_copied_to_lies_in_one_piece(place):

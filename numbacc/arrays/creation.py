@@ -12,27 +12,34 @@ from typing import Any
 
 import numpy as np
 
-from ..base import dtypes
+from ..base import checks, dtypes
 from ..base.dispatch import has_gpu, runtime
 from ..base.layout import CPU, Layout, check_same_device, layout, lengths_of, row_major_strides
 from ..device import workspace
 from ..device.devices import named, target_of
 from ..device.streams import handle_of
 from ..errors import DTypeError, LayoutError, OptionError, shown
-from . import operands, values
+from . import lookup, operands, values
 from .foreign import check_is_no_tracer, unreadable
 from .operands import Array
 
 
-def asarray(obj: Any, dtype: Any = None, *, device: int | str | None = None, stream: Any = None) -> Array:
-    """`obj` as a device array where there is a GPU, else as a NumPy array.
+def asarray(
+    obj: Any, dtype: Any = None, *, device: int | str | None = None, copy: bool | None = None, stream: Any = None
+) -> Array:
+    """Return `obj` as a device array where there is a GPU, else as a NumPy array.
+
+    With a GPU the result of a NumPy array is a copy; without one it is the NumPy array itself. Use `numbacc.array`, or
+    copy=True, where you write to the result and still need obj.
 
     Args:
-        obj: anything NumPy takes, or a GPU array of any library (which is not copied unless dtype says so).
+        obj: anything NumPy takes, or a GPU array of any library.
         dtype: the result's dtype, bfloat16 and float8 included; obj's own if None. Values on the host are converted as
             by `elementwise.astype`: what float8 and integers cannot hold becomes the nearest number that they do.
         device: a GPU's number or "cuda:0"; "cpu" for NumPy. None: the current GPU, or NumPy without one; an array
             that is on a GPU stays there.
+        copy: True for a copy in any case, False for none: then the result shares obj's memory. None copies only
+            where obj is on another device or of another dtype.
         stream: the stream that the copy is queued on. From pinned memory (`numba.cuda.pinned_array`) the copy is
             asynchronous: do not change the source before the copy is done. From ordinary memory this
             blocks until the source is read.
@@ -41,26 +48,72 @@ def asarray(obj: Any, dtype: Any = None, *, device: int | str | None = None, str
         a device array, or a NumPy array.
 
     Raises:
-        DTypeError: the dtype is unknown, or obj is on a GPU and of another dtype.
+        DTypeError: the dtype is unknown; or obj is on a GPU and of another dtype, and copy is not True.
         DeviceError: the GPU does not exist, is full, or obj is on another one.
+        LayoutError: copy=False, and obj's memory cannot be shared.
 
     Example:
         >>> numbacc.asarray([[1, 2], [3, 4]], "float32", device="cpu")
         array([[1., 2.],
                [3., 4.]], dtype=float32)
+        >>> x = np.zeros(2)
+        >>> numbacc.asarray(x, device="cpu", copy=False) is x
+        True
     """
     handle = handle_of(stream)
     wanted = None if dtype is None else dtypes.dtype(dtype)
     target = target_of(device)
+    if copy is not None:
+        copy = checks.boolean(copy, "copy")
+    given = obj
     if not values.is_on_host(obj):
         check_is_no_tracer(obj, "obj")
     # In this order: torch raises KeyError when a float8 tensor is asked for the array interface.
     if not isinstance(obj, np.ndarray) and (_has(obj, "__dlpack__") or _has(obj, "__cuda_array_interface__")):
         obj = operands.as_array(obj, "obj", handle)
         if not isinstance(obj, np.ndarray):
-            return _from_device(obj, wanted, target, device, handle)
+            return _from_device(obj, wanted, target, device, copy, handle)
     host = values.host_array(obj, wanted, "obj")
-    return host if target == CPU else operands.to_device(host, target, handle)
+    if copy is False:
+        _check_shared(host, obj, target, given)
+    if target != CPU:
+        return operands.to_device(host, target, handle)
+    # Lists and numbers have been copied anyway.
+    return host.copy("K") if copy and not isinstance(obj, (list, tuple)) else host
+
+
+def array(obj: Any, dtype: Any = None, *, device: int | str | None = None, stream: Any = None) -> Array:
+    """Return a copy of `obj`: a device array where there is a GPU, else a NumPy array.
+
+    The result never shares obj's memory, so it can be written.
+
+    Args:
+        dtype: the result's dtype; an array on a GPU is converted there.
+        obj, device, stream: as in `asarray`.
+
+    Raises:
+        DTypeError, DeviceError: as in `asarray`.
+
+    Example:
+        >>> first = np.zeros(2)
+        >>> x = numbacc.array(first)
+        >>> x[...] = 1
+        >>> first
+        array([0., 0.])
+    """
+    return asarray(obj, dtype, device=device, copy=True, stream=stream)
+
+
+def _check_shared(host: np.ndarray[Any, Any], obj: Any, target: int, given: Any) -> None:
+    """Raise LayoutError unless an array of the host, made of `obj`, has its memory and stays on the host."""
+    if target != CPU:
+        raise LayoutError(f"copy=False: obj is in host memory, and gets to cuda:{target} by a copy")
+    try:
+        memory = np.asarray(obj, copy=False)
+    except ValueError:
+        raise LayoutError(f"copy=False: obj is a {type(given).__name__}, and becomes an array by a copy") from None
+    if host.dtype != memory.dtype:
+        raise LayoutError(f"copy=False: obj has dtype {memory.dtype}, and becomes {host.dtype} by a copy")
 
 
 def _has(obj: Any, attribute: str) -> bool:
@@ -307,17 +360,25 @@ def _count(nbytes: Any) -> int:
     return number
 
 
-def _from_device(array: Array, wanted: Any, target: int, device: int | str | None, handle: int) -> Array:
+def _from_device(
+    array: Array, wanted: Any, target: int, device: int | str | None, copy: bool | None, handle: int
+) -> Array:
     source = operands.layout_of(array)
-    if wanted is not None and wanted != source.dtype:
+    converts = wanted is not None and wanted != source.dtype
+    if converts and not copy:
         raise DTypeError(
-            f"obj is on cuda:{source.device} with dtype {source.dtype}; it cannot become {wanted} there. "
-            "Convert it with numbacc.elementwise.astype, or its own library"
+            f"obj is on cuda:{source.device} with dtype {source.dtype}, and becomes {wanted} by a copy: "
+            f"numbacc.array(obj, {wanted.name!r}) and numbacc.elementwise.astype make one"
         )
-    if device is None or target == source.device:
-        return array
-    host = array._copy_to_host(None, handle, "asarray from one device to another")
-    return host if target == CPU else operands.to_device(host, target, handle)
+    if device is not None and target != source.device:
+        if copy is False:
+            raise LayoutError(f"copy=False: obj is on cuda:{source.device}, and gets to device={device!r} by a copy")
+        host = array._copy_to_host(None, handle, "asarray from one device to another")
+        host = values.converted(host, wanted, "obj") if converts else host
+        return host if target == CPU else operands.to_device(host, target, handle)
+    if converts:
+        return lookup.function("astype")(array, wanted, stream=handle)
+    return array._compact(handle, row_major=False) if copy else array
 
 
 def _name(array: Layout) -> str:

@@ -96,8 +96,14 @@ def run(case):
 
 def made(case, shape, name):
     dtype = dtypes.dtype(name)
-    kind = case.pick(["asarray", "asarray", "full", "zeros", "empty", "empty_like"])
+    kind = case.pick(["asarray", "array", "full", "zeros", "empty", "empty_like"])
     options = case.stream()
+    if kind == "array":
+        host = on_host(case, values(case, shape, name))
+        array = case.call("numbacc.array", numbacc.array, host.view, **options)
+        assert not isinstance(array, np.ndarray) or not np.may_share_memory(array, host.view)
+        host.assert_untouched()
+        return Pair(case, array, laid_like(array, host.view))
     if kind == "asarray":
         host = on_host(case, values(case, shape, name))
         array = case.call("numbacc.asarray", numbacc.asarray, host.view, **options)

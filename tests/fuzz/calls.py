@@ -281,9 +281,8 @@ def a_draw(call, case):
 
 
 def a_creation(call, case):
-    name = case.pick(
-        ["empty", "zeros", "full", "empty_like", "asarray", "asnumpy", "from_dlpack", "stream", "release_memory"]
-    )
+    names = "empty zeros full empty_like asarray array asnumpy from_dlpack stream release_memory"
+    name = case.pick(names.split())
     call.of(f"numbacc.{name}", getattr(numbacc, name))
     if name in ("empty", "zeros", "full"):
         call.add("shape", "shape", (2, 3), True)
@@ -295,10 +294,12 @@ def a_creation(call, case):
         call.array("obj", (2, 3), "float32", "any array")
         call.add("dtype", "dtype", None)
         call.add("device", "device", None)
-    elif name == "asarray":
+    elif name in ("asarray", "array"):
         call.add("obj", "convertible", [[1.0, 2.0]], True)
         call.add("dtype", "dtype", "float32")
         call.add("device", "device", call.device())
+        if name == "asarray" and case.chance(0.5):
+            call.add("copy", "flag", True)
     elif name == "asnumpy":
         call.array("obj", (2, 3), "float32", "any array")
         if case.chance(0.5):
