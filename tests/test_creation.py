@@ -10,6 +10,8 @@ from conftest import refused
 from foreign import OnlyDlpack
 
 import numbacc
+from numbacc.base import casts
+from numbacc.base.dtypes import TABLE
 
 
 def test_an_array_like_another_is_where_that_is(place):
@@ -117,6 +119,24 @@ def test_copies_keep_the_order_of_memory(place):
     assert numbacc.array(x).strides == x.strides == (4, 12)
     steps = place.put(np.arange(8, dtype=np.float32))[::2]
     assert numbacc.array(steps).strides == (4,)
+
+
+@pytest.mark.parametrize("source", TABLE)
+@pytest.mark.parametrize("target", TABLE)
+def test_one_number_stays_an_array(source, target):
+    """NumPy's functions make scalars of arrays of rank 0, and ml_dtypes' scalars have no memory."""
+    for value in (np.ones((), TABLE[source].numpy), np.ones(3, TABLE[source].numpy)[1]):
+        found = casts.cast(value.real if target[0] != "c" else value, TABLE[target].numpy)
+        assert type(found) is np.ndarray and found.shape == () and found.dtype == TABLE[target].numpy and found == 1
+
+
+@pytest.mark.parametrize("source", TABLE)
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2"])
+def test_one_number_goes_to_a_gpu_and_back(place, name, source):
+    value = np.ones((), "float32" if source[0] == "c" else TABLE[source].numpy)
+    for made in (numbacc.asarray(value, name), numbacc.array(value, name), numbacc.full((), value, name)):
+        assert numbacc.asnumpy(made) == 1 and made.shape == () and made.dtype == TABLE[name].numpy
+    made[...] = value
 
 
 @pytest.mark.parametrize("copy", [0, 1, "yes", "if needed"])

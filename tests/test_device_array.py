@@ -54,6 +54,23 @@ def test_shapes_that_are_none(x, shape):
     refused(numbacc.ShapeError, "shape=", "integer", run=lambda: x.broadcast_to(shape))
 
 
+def test_reshape_copies_where_it_is_asked_to(x):
+    host = np.arange(6, dtype=np.float32).reshape(2, 1, 3)
+    for array, mirror in ((x, host), (x.T, host.T), (x[:, :, ::2], host[:, :, ::2])):
+        made = array.reshape(-1, copy=True)
+        np.testing.assert_array_equal(numbacc.asnumpy(made), mirror.reshape(-1))
+        np.testing.assert_array_equal(numbacc.asnumpy(np.reshape(array, (-1, 1), copy=True)), mirror.reshape(-1, 1))
+        made[...] = 9
+        np.testing.assert_array_equal(numbacc.asnumpy(x), host)
+    view = x.reshape((3, 2), copy=False)
+    view[0, 0] = 7
+    assert x[0, 0, 0] == 7
+    for copy in (None, False):
+        refused(numbacc.LayoutError, "without a copy", run=lambda copy=copy: x.T.reshape(-1, copy=copy))
+    refused(numbacc.OptionError, "copy", run=lambda: x.reshape(6, copy="yes"))
+    refused(numbacc.ShapeError, "shape", run=lambda: x.reshape(5, copy=True))
+
+
 @pytest.mark.parametrize(
     "shape", [7, (-1, 4), (-2, -3), (-1, -1), (3, 3), (), HUGE, (2**40, 2**40), (1,) * 99], ids=short
 )

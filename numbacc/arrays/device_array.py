@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import dtypes, views
+from ..base import checks, dtypes, views
 from ..base.dispatch import runtime
 from ..base.layout import (
     Layout,
@@ -152,8 +152,8 @@ class DeviceArray(Operators, Methods, NumbaArray):
             raise ShapeError(f"the array has rank {self.ndim}; mT exchanges the last two axes")
         return self._seen(views.transposed(self._numbacc_layout, (*range(self.ndim - 2), self.ndim - 1, self.ndim - 2)))
 
-    def reshape(self, *shape: Any, order: str = "C") -> DeviceArray:
-        """A view of another shape.
+    def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> DeviceArray:
+        """Return a view of another shape; with copy=True a C-contiguous copy of it, on the default stream.
 
         Raises:
             LayoutError: the strides allow no such view; copy first.
@@ -162,6 +162,8 @@ class DeviceArray(Operators, Methods, NumbaArray):
         wanted = integers_of(shape[0] if len(shape) == 1 else shape, "shape")
         if not isinstance(order, str) or order != "C":
             raise LayoutError(f'order={shown(order)} is not supported: only "C"')
+        if copy is not None and checks.boolean(copy, "copy"):
+            return self._compact(handle_of(None), row_major=True).reshape(*wanted)
         return self._seen(views.reshaped(self._numbacc_layout, wanted))
 
     def ravel(self, order: str = "C") -> DeviceArray:

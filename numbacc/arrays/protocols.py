@@ -226,7 +226,7 @@ _ANSWERS: dict[Any, Callable[..., Any]] = {
     np.ndim: lambda x: x.ndim,
     np.size: _size,
     np.transpose: _transposed,
-    np.reshape: lambda x, shape: x.reshape(shape),
+    np.reshape: lambda x, shape, order="C", copy=None: x.reshape(shape, order=order, copy=copy),
     np.ravel: lambda x, order="C": x.ravel(order),
     np.squeeze: lambda x, axis=None: x.squeeze(axis),
     np.broadcast_to: lambda x, shape: x.broadcast_to(shape),

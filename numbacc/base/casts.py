@@ -60,7 +60,7 @@ def cast(values: Any, dtype: np.dtype[Any]) -> Array:
             array = _rounded_to_odd(array)
         if _is_extended(dtype) and dtype.itemsize == 1:
             largest = np.float32(ml_dtypes.finfo(dtype).max)
-            array = np.clip(array.astype(np.float32), -largest, largest)
+            array = np.asarray(np.clip(array.astype(np.float32), -largest, largest))  # rank 0 too
         return array.astype(dtype)
 
 
