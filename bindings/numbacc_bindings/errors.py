@@ -1,5 +1,28 @@
 """The two roots of every exception that numbacc raises."""
 
+from __future__ import annotations
+
+import sys
+from types import FrameType
+from typing import Any
+
+_PACKAGES = ("numbacc", "numbacc_bindings")
+
+
+def _hide_frames() -> None:
+    """Let IPython's tracebacks leave out numbacc's frames that lead to the error: the user's own are shown.
+
+    IPython, and pytest, skip frames with a local variable of this name. It is set here, so that calls pay nothing.
+    """
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    if shell is None or shell() is None:
+        return
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).partition(".")[0] in _PACKAGES:
+            frame.f_locals["__tracebackhide__"] = True
+        frame = frame.f_back
+
 
 class Error(Exception):
     """The root of all errors raised by numbacc and its bindings.
@@ -8,6 +31,10 @@ class Error(Exception):
         >>> issubclass(numbacc.ShapeError, numbacc.Error)
         True
     """
+
+    def __new__(cls, *arguments: Any, **options: Any) -> Error:
+        _hide_frames()
+        return super().__new__(cls, *arguments, **options)
 
 
 class LibraryError(Error, RuntimeError):

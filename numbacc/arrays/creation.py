@@ -198,6 +198,11 @@ def _is_plain(shape: Any, dtype: Any) -> bool:
 @lru_cache(maxsize=4096)
 def _row_major(shape: Any, dtype: Any, device: int) -> Layout:
     """The layout of a new array, or the error of an invalid shape or dtype."""
+    if isinstance(dtype, (int, np.integer)) and isinstance(shape, (int, np.integer)):
+        raise DTypeError(
+            f"dtype={dtype} is not a dtype; pass the shape as one argument, a tuple: ({shape}, {dtype}) instead of "
+            f"{shape}, {dtype}"
+        )
     found = dtypes.dtype(dtype)
     lengths = lengths_of(shape, found.itemsize)
     return layout(lengths, row_major_strides(lengths, found.itemsize), found, device)

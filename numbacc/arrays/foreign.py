@@ -26,7 +26,7 @@ _TRACERS = {("jax", "Tracer")}
 
 
 @lru_cache(maxsize=256)
-def _bases(kind: type) -> frozenset[tuple[str, str]]:
+def _bases(kind: Any) -> frozenset[tuple[str, str]]:
     """(the first part of the module's name, name) of a class and its bases."""
     return frozenset((base.__module__.partition(".")[0], base.__name__) for base in kind.__mro__)
 
@@ -38,7 +38,8 @@ def is_immutable(kind: type) -> bool:
 
 def check_is_no_tracer(obj: Any, name: str) -> None:
     """Raise DTypeError where JAX traces a function, and passes objects without values."""
-    if not _TRACERS.isdisjoint(_bases(type(obj))):
+    kind: Any = type(obj)
+    if not _TRACERS.isdisjoint(_bases(kind)):
         raise DTypeError(
             f"{name} is a {type(obj).__name__} without values: jax.jit, grad or vmap traces a function, and numbacc's "
             "functions cannot be traced. Call numbacc outside of the transformed function; inside of jax.jit call it "

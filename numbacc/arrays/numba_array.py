@@ -12,6 +12,7 @@ from ..base import _numba, checks
 from ..base.layout import numpy_view
 from ..device.streams import handle_of
 from ..errors import ShapeError, UnsupportedError
+from . import hints
 
 
 def is_given(stream: Any) -> bool:
@@ -52,6 +53,9 @@ class NumbaArray(_numba.DeviceNDArray):  # type: ignore[misc]
         # hand the question on to NumPy's.
         if name == "__cuda_array_interface__":
             raise AttributeError(f"the CUDA array interface has no name for {self.dtype}; use DLPack (from_dlpack)")
+        instead = hints.instead_of(name)
+        if instead:
+            raise AttributeError(f"a device array has no attribute {name!r}; write {instead}", name=name)
         theirs = f"numbacc.asnumpy(x).{name} is" if hasattr(np.ndarray, name) else "numbacc.asnumpy(x) gives"
         raise AttributeError(f"a device array has no attribute {name!r}; {theirs} NumPy's", name=name)
 

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..errors import DTypeError, OptionError, shown
+from ..errors import DTypeError, OptionError, ShapeError, shown
 from . import protocols
 from .lookup import called, find, function, made_of_others, refusal
 
@@ -67,7 +67,15 @@ class Operators:
         raise refusal("in")
 
     def __bool__(self) -> bool:
-        """The truth of an array of one element. This blocks, as `item` does."""
+        """The truth of an array of one element. This blocks, as `item` does.
+
+        Raises:
+            ShapeError: it has more, or none.
+        """
+        if self.size != 1:  # type: ignore[attr-defined]
+            raise ShapeError(
+                f"the truth of an array of shape {self.shape} is ambiguous: use x.any() or x.all()"  # type: ignore[attr-defined]
+            )
         return bool(self.item())  # type: ignore[attr-defined]
 
     def __int__(self) -> int:

@@ -39,7 +39,7 @@ METHODS = {
 _STARTS = {"sum": 0, "prod": 1}
 
 #: What numbacc calls NumPy's ufuncs where the names differ.
-_UFUNCS = {
+UFUNCS = {
     "absolute": "abs", "fabs": "abs", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh",
     "arccosh": "acosh", "arctanh": "atanh", "arctan2": "atan2", "power": "pow", "true_divide": "divide",
     "rint": "round", "conjugate": "conj", "invert": "bitwise_not", "positive": "copy", "mod": "remainder",
@@ -91,7 +91,7 @@ def of_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dic
         return None, inputs, _plain(options)
     if ufunc.__name__ in _FLOATS_ONLY and not all(is_float(each) for each in inputs if hasattr(each, "dtype")):
         return None, inputs, _plain(options)  # of integers NumPy's are something else
-    return _UFUNCS.get(ufunc.__name__, ufunc.__name__), inputs, _plain(options)
+    return UFUNCS.get(ufunc.__name__, ufunc.__name__), inputs, _plain(options)
 
 
 def of_function(function: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Found:

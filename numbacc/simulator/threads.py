@@ -49,7 +49,7 @@ class Worker(simulator_kernel.BlockThread):  # type: ignore[misc]
         except Exception as error:
             self.exception = (placed(error, self), error.__traceback__)
         except interrupts.Interrupted as error:
-            self.exception = (error, error.__traceback__)
+            self.exception = (error, error.__traceback__)  # type: ignore[assignment]
         finally:
             del self._target
             self._rests.release()
