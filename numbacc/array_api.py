@@ -304,7 +304,11 @@ def broadcast_to(x: Any, /, shape: Any) -> Any:
 
 def broadcast_arrays(*arrays: Any) -> list[Any]:
     """Views repeated to one shape."""
-    shape = np.broadcast_shapes(*(x.shape for x in arrays))
+    shapes = [tuple(x.shape) for x in arrays]
+    try:
+        shape = np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ShapeError(f"arrays of the shapes {shapes} do not broadcast to one") from None
     return [_views.repeated(x, shape) for x in arrays]
 
 
@@ -335,9 +339,10 @@ def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: Any = False) -> Any:
 
 def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Any:
     """Differences of neighbours along an axis, `n` times."""
+    count = _whole(n, "n", 0)
     parts = [each for each in (prepend, x, append) if each is not None]
     found = _own.concatenate(parts, axis) if len(parts) > 1 else x
-    for _ in range(n):
+    for _ in range(count):
         last, first = (moveaxis(found, axis, 0)[part] for part in (slice(1, None), slice(None, -1)))
         found = moveaxis((_own.not_equal if found.dtype == bool else _own.subtract)(last, first), 0, axis)
     return found

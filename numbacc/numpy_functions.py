@@ -6,7 +6,6 @@ views where NumPy's are. `np.allclose` and `np.array_equal` wait for one truth v
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -18,9 +17,24 @@ from . import elementwise as ew
 from . import fft
 from .arrays import creation
 from .base.checks import integer as _whole
-from .base.layout import normalize_axis
+from .base.layout import axes_of, integers_of, is_sequence, normalize_axis
 from .errors import DTypeError, IndexRangeError, OptionError, ShapeError, shown
-from .numpy_ufuncs import UFUNCS
+from .numpy_ufuncs import (
+    UFUNCS,
+    allclose,
+    angle,
+    array_equal,
+    array_equiv,
+    arrays_of,
+    copyto,
+    isclose,
+    iscomplex,
+    isneginf,
+    isposinf,
+    isreal,
+    nan_to_num,
+    round,
+)
 
 # ---------------------------------------------------------------- making arrays
 
@@ -48,40 +62,65 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     """Of vectors and matrices as `matmul`; of more axes over the last of a and the last but one of b."""
     if out is not None:
         raise OptionError("out= of dot: numbacc.gemm.matmul has one")
-    if not (_rank(a) and _rank(b)):
+    a, b = arrays_of("dot", a, b)
+    if not (a.ndim and b.ndim):
         return ew.multiply(a, b)
     return xp.matmul(a, b) if max(a.ndim, b.ndim) <= 2 else xp.tensordot(a, b, axes=((-1,), (-min(b.ndim, 2),)))
 
 
 def inner(a: Any, b: Any) -> Any:
-    return xp.tensordot(a, b, axes=((-1,), (-1,))) if _rank(a) and _rank(b) else ew.multiply(a, b)
+    a, b = arrays_of("inner", a, b)
+    return xp.tensordot(a, b, axes=((-1,), (-1,))) if a.ndim and b.ndim else ew.multiply(a, b)
 
 
 def outer(a: Any, b: Any) -> Any:
+    a, b = arrays_of("outer", a, b)
     return ew.multiply(a.ravel()[:, None], b.ravel()[None, :])
 
 
 def vdot(a: Any, b: Any) -> Any:
+    a, b = arrays_of("vdot", a, b)
     return xp.matmul(ew.conj(a).ravel() if a.dtype.kind == "c" else a.ravel(), b.ravel())
 
 
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
-    if not isinstance(axes, int):
-        axes = tuple((each,) if isinstance(each, int) else tuple(each) for each in axes)
-    return xp.tensordot(a, b, axes=axes)
+    a, b = arrays_of("tensordot", a, b)
+    if not is_sequence(axes):
+        return xp.tensordot(a, b, axes=_whole(axes, "axes", 0, min(a.ndim, b.ndim), ShapeError))
+    if len(axes) != 2:
+        raise ShapeError(f"axes={shown(axes)} must be a number of axes, or those of a and those of b")
+    return xp.tensordot(a, b, axes=tuple(integers_of(each, "axes") for each in axes))
 
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    """Along an axis of the first, and the one as far from the end of the second."""
-    return xp.vecdot(x1, x2, axis=axis if axis < 0 else normalize_axis(axis, x1.ndim, "x1") - x1.ndim)
+    """Along this axis of each."""
+    arrays = arrays_of("vecdot", x1, x2)
+    return xp.vecdot(*(np.moveaxis(x, normalize_axis(axis, x.ndim, "an argument"), -1) for x in arrays))
 
 
 def matvec(x1: Any, x2: Any, /) -> Any:
+    x1, x2 = _of_ranks("matvec", x1, 2, x2, 1)
     return xp.matmul(x1, x2[..., None])[..., 0]
 
 
 def vecmat(x1: Any, x2: Any, /) -> Any:
+    x1, x2 = _of_ranks("vecmat", x1, 1, x2, 2)
     return xp.matmul(ew.conj(x1)[..., None, :] if x1.dtype.kind == "c" else x1[..., None, :], x2)[..., 0, :]
+
+
+def _of_ranks(name: str, x1: Any, rank1: int, x2: Any, rank2: int) -> list[Any]:
+    """Two arrays of these ranks or higher ones."""
+    found = arrays_of(name, x1, x2)
+    for x, least in zip(found, (rank1, rank2), strict=True):
+        if x.ndim < least:
+            raise ShapeError(f"an argument of {name} has shape {x.shape}; it must have {least} axes or more")
+    return found
+
+
+def _outer_of_vectors(x1: Any, x2: Any, /) -> Any:
+    if np.ndim(x1) != 1 or np.ndim(x2) != 1:
+        raise ShapeError("numpy.linalg.outer takes arrays of one axis; numpy.outer takes others as if they were flat")
+    return outer(x1, x2)
 
 
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
@@ -95,10 +134,6 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     return ew.norm(x, axis=(-2, -1), keepdims=keepdims)
 
 
-def _rank(x: Any) -> int:
-    return int(np.ndim(x))
-
-
 # ---------------------------------------------------------------- shapes
 
 
@@ -108,19 +143,32 @@ def flip(m: Any, axis: Any = None) -> Any:
 
 def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
     """Turned by so many right angles, from the first axis toward the second."""
-    one, other = (normalize_axis(axis, m.ndim, "the array") for axis in axes)
-    if one == other:
-        raise ShapeError(f"axes={axes} names an axis twice")
+    places = axes_of(axes, m.ndim, "the array", "axes")
+    if len(places) != 2:
+        raise ShapeError(f"axes={shown(axes)} must name two axes")
+    one, other = places
     turned = np.swapaxes(m, one, other)
-    return (m, flip(turned, one), flip(flip(m, one), other), flip(turned, other))[k % 4]
+    return (m[...], flip(turned, one), flip(flip(m, one), other), flip(turned, other))[_whole(k, "k") % 4]
 
 
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
-    return xp.roll(a, shift, axis=axis)
+    """By one number of places along all axes, or by one for each; those of an axis that is named twice add."""
+    shifts = integers_of(shift, "shift")
+    if axis is None:
+        return xp.roll(a, sum(shifts))
+    axes = integers_of(axis, "axis")
+    count = max(len(shifts), len(axes)) if shifts and axes else 0
+    if not {len(shifts), len(axes)} <= {1, count}:
+        raise ShapeError(f"shift={shown(shift)} is {len(shifts)} numbers for {len(axes)} axes; they must be as many")
+    totals: dict[int, int] = {}
+    for by, each in zip(shifts * (count // (len(shifts) or 1)), axes * (count // (len(axes) or 1)), strict=True):
+        where = normalize_axis(each, a.ndim, "a")
+        totals[where] = totals.get(where, 0) + by
+    return xp.roll(a, tuple(totals.values()), axis=tuple(totals))
 
 
 def tile(A: Any, reps: Any) -> Any:
-    return xp.tile(A, (reps,) if isinstance(reps, int) else tuple(reps))
+    return xp.tile(A, integers_of(reps, "reps"))
 
 
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
@@ -138,7 +186,8 @@ def atleast(rank: int) -> Callable[..., Any]:
         return x[(None,) * (rank - x.ndim - behind) + (..., *(None,) * behind)]
 
     def function(*arys: Any) -> Any:
-        return each(arys[0]) if len(arys) == 1 else tuple(map(each, arys))
+        arrays = arrays_of(f"atleast_{rank}d", *arys)
+        return each(arrays[0]) if len(arrays) == 1 else tuple(map(each, arrays))
 
     return function
 
@@ -146,35 +195,39 @@ def atleast(rank: int) -> Callable[..., Any]:
 _of_rank_1, _of_rank_2, _of_rank_3 = (atleast(rank) for rank in (1, 2, 3))
 
 
+def _parts(name: str, tup: Any) -> list[Any]:
+    """What is joined, of an array its rows."""
+    return arrays_of(name, *(xp.unstack(tup) if hasattr(tup, "_numbacc_layout") else tup))
+
+
 def vstack(tup: Sequence[Any]) -> Any:
-    return ew.concatenate([_of_rank_2(each) for each in tup], 0)
+    return ew.concatenate([_of_rank_2(each) for each in _parts("vstack", tup)], 0)
 
 
 def hstack(tup: Sequence[Any]) -> Any:
-    parts = [_of_rank_1(each) for each in tup]
+    parts = [_of_rank_1(each) for each in _parts("hstack", tup)]
     return ew.concatenate(parts, 0 if parts and parts[0].ndim == 1 else 1)
 
 
 def dstack(tup: Sequence[Any]) -> Any:
-    return ew.concatenate([_of_rank_3(each) for each in tup], 2)
+    return ew.concatenate([_of_rank_3(each) for each in _parts("dstack", tup)], 2)
 
 
 def column_stack(tup: Sequence[Any]) -> Any:
-    return ew.concatenate([each[:, None] if each.ndim == 1 else each for each in tup], 1)
+    parts = _parts("column_stack", tup)
+    return ew.concatenate([_of_rank_2(each).T if each.ndim < 2 else each for each in parts], 1)
 
 
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """Views of parts: so many, the first ones longer by one where they are not equal, or between these places."""
     where = normalize_axis(axis, ary.ndim, "the array")
     length = ary.shape[where]
-    if isinstance(indices_or_sections, (int, np.integer)):
-        count = int(indices_or_sections)
-        if count <= 0:
-            raise ShapeError(f"{count} parts; there must be one at least")
+    if is_sequence(indices_or_sections):
+        ends = [0, *integers_of(indices_or_sections, "indices_or_sections"), length]
+    else:
+        count = _whole(indices_or_sections, "indices_or_sections", 1, error=ShapeError)
         short, longer = divmod(length, count)
         ends = [k * short + min(k, longer) for k in range(count + 1)]
-    else:
-        ends = [0, *map(int, indices_or_sections), length]
     before = (slice(None),) * where
     return [ary[(*before, slice(start, end))] for start, end in pairwise(ends)]
 
@@ -191,23 +244,36 @@ def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     return split(ary, indices_or_sections, 1 if ary.ndim > 1 else 0)
 
 
-def broadcast_arrays(*args: Any) -> tuple[Any, ...]:
-    return tuple(xp.broadcast_arrays(*args))
-
-
-def meshgrid(*xi: Any, indexing: str = "xy") -> tuple[Any, ...]:
-    return tuple(xp.meshgrid(*xi, indexing=indexing))
-
-
-def append(arr: Any, values: Any, axis: Any = None) -> Any:
-    """Without axis of both as if they were flat."""
-    if axis is None:
-        return ew.concatenate([xp.reshape(each, (-1,)) for each in (arr, values)], 0)
-    return ew.concatenate([arr, values], axis)
+def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    if ary.ndim < 2:
+        raise ShapeError(f"ary has shape {ary.shape}; vsplit takes 2 axes or more")
+    return split(ary, indices_or_sections, 0)
 
 
 def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     return split(ary, indices_or_sections, 2)
+
+
+def broadcast_arrays(*args: Any) -> tuple[Any, ...]:
+    return tuple(xp.broadcast_arrays(*arrays_of("broadcast_arrays", *args)))
+
+
+def meshgrid(*xi: Any, copy: bool = True, indexing: str = "xy") -> tuple[Any, ...]:
+    """Coordinates of a grid: copies, as NumPy's, or with copy=False views."""
+    arrays = arrays_of("meshgrid", *xi)
+    for each in arrays:
+        if each.ndim > 1:
+            raise ShapeError(f"an argument of meshgrid has shape {each.shape}; each must have one axis")
+    found = xp.meshgrid(*map(_of_rank_1, arrays), indexing=indexing)
+    return tuple(xp.reshape(each, each.shape, copy=True) for each in found) if copy else tuple(found)
+
+
+def append(arr: Any, values: Any, axis: Any = None) -> Any:
+    """Without axis of both as if they were flat."""
+    arrays = arrays_of("append", arr, values)
+    if axis is None:
+        return ew.concatenate([each.ravel() for each in arrays], 0)
+    return ew.concatenate(arrays, axis)
 
 
 def diag(v: Any, k: int = 0) -> Any:
@@ -244,95 +310,44 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None) -> Any:
 # ---------------------------------------------------------------- numbers
 
 
-def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
-    """As NumPy does it: times a power of ten, to whole numbers, and back."""
-    places = _whole(decimals, "decimals")
-    whole = a.dtype.kind in "iub"
-    if not places or (whole and places > 0):
-        return ew.round(a, out=out)
-    if whole:
-        raise DTypeError(f"a has dtype {a.dtype} and decimals={places}: only floats are rounded to tens")
-    there, back = (ew.multiply, ew.divide) if places > 0 else (ew.divide, ew.multiply)
-    factor = 10.0 ** abs(places)
-    return back(ew.round(there(a, factor)), factor, out=out)
-
-
 def diff(a: Any, n: int = 1, axis: int = -1) -> Any:
-    return xp.diff(a, axis=axis, n=n)
+    return xp.diff(a, axis=normalize_axis(axis, a.ndim, "a"), n=n)
 
 
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     return xp.count_nonzero(a, axis=axis, keepdims=keepdims)
 
 
-def ptp(a: Any, axis: Any = None) -> Any:
+def ptp(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """The largest less the smallest."""
-    return ew.subtract(ew.max(a, axis=axis), ew.min(a, axis=axis))
+    return ew.subtract(ew.max(a, axis=axis, keepdims=keepdims), ew.min(a, axis=axis, keepdims=keepdims))
 
 
-def average(a: Any, axis: Any = None, weights: Any = None) -> Any:
-    """The mean, or the sum of each times its weight over that of the weights."""
+def average(a: Any, axis: Any = None, weights: Any = None, *, keepdims: bool = False) -> Any:
+    """The mean, or the sum of each times its weight over that of the weights.
+
+    Weights have a's shape, or that of the axes in their order. Where they sum to 0 the result is NaN or infinite: NumPy
+    raises ZeroDivisionError, for which the host would wait. Integers are multiplied and summed as float64.
+    """
     if weights is None:
-        return ew.mean(a, axis=axis)
-    return ew.divide(ew.sum(ew.multiply(a, weights), axis=axis), ew.sum(weights, axis=axis))
-
-
-def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
-    """x with these numbers for NaN and infinities; the dtype's largest and smallest by default."""
-    if x.dtype.kind == "c":
-        raise DTypeError(f"x has dtype {x.dtype}; nan_to_num takes real numbers")
-    out = x if not copy else ew.copy(x)
-    if x.dtype.kind in "iub":
-        return out
-    limits = xp.finfo(x.dtype)
-    high, low = limits.max if posinf is None else posinf, limits.min if neginf is None else neginf
-    for value, mask in ((nan, ew.isnan(x)), (high, ew.equal(x, math.inf)), (low, ew.equal(x, -math.inf))):
-        ew.fill(out, value, where=mask)
-    return out
-
-
-def isclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
-    """|a - b| <= atol + rtol |b|, or both the same infinity; with equal_nan both NaN, too."""
-    near = ew.less_equal(ew.abs(ew.subtract(a, b)), ew.add(ew.multiply(ew.abs(b), rtol), atol))
-    found = ew.logical_or(ew.logical_and(near, ew.isfinite(b)), ew.equal(a, b))
-    return ew.logical_or(found, ew.logical_and(ew.isnan(a), ew.isnan(b))) if equal_nan else found
-
-
-def isposinf(x: Any, out: Any = None) -> Any:
-    return ew.equal(x, math.inf, out=out)
-
-
-def isneginf(x: Any, out: Any = None) -> Any:
-    return ew.equal(x, -math.inf, out=out)
-
-
-def iscomplex(x: Any) -> Any:
-    return ew.not_equal(ew.imag(x), 0) if x.dtype.kind == "c" else xp.zeros_like(x, dtype=bool)
-
-
-def isreal(x: Any) -> Any:
-    return ew.equal(ew.imag(x), 0) if x.dtype.kind == "c" else xp.ones_like(x, dtype=bool)
-
-
-def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
-    """Written where `where` is True."""
-    ew.fill(dst, src, where=None if where is True else where)
-
-
-def allclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-    return bool(ew.all(isclose(a, b, rtol, atol, equal_nan)))
-
-
-def array_equal(a1: Any, a2: Any) -> bool:
-    return np.shape(a1) == np.shape(a2) and bool(ew.all(ew.equal(a1, a2)))
-
-
-def array_equiv(a1: Any, a2: Any) -> bool:
-    try:
-        np.broadcast_shapes(np.shape(a1), np.shape(a2))
-    except ValueError:
-        return False
-    return bool(ew.all(ew.equal(a1, a2)))
+        return ew.mean(a, axis=axis, keepdims=keepdims)
+    (a, weights), axes = arrays_of("average", a, weights), None
+    if axis is not None:
+        axes = axes_of(axis, a.ndim, "a", "axis")
+    if weights.shape != a.shape:
+        wanted = a.shape if axes is None else tuple(a.shape[d] for d in axes)
+        if axes is None or weights.shape != wanted:
+            raise ShapeError(
+                f"weights has shape {weights.shape} and a {a.shape}: weights must have a's shape, or with axis= the "
+                "lengths of these axes"
+            )
+        weights = weights.transpose(tuple(sorted(range(len(axes)), key=axes.__getitem__)))
+        weights = weights[tuple(slice(None) if d in axes else None for d in range(a.ndim))]
+    if a.dtype.kind in "iub":
+        a = ew.astype(a, np.float64)
+    products = ew.multiply(a, weights)
+    total = ew.sum(weights, axis=axes, dtype=products.dtype, keepdims=keepdims)
+    return ew.divide(ew.sum(products, axis=axes, dtype=products.dtype, keepdims=keepdims), total)
 
 
 #: NumPy's function -> what computes it.
@@ -342,18 +357,17 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
         for each in (
             zeros_like, ones_like, empty_like, full_like, dot, inner, outer, vdot, tensordot, flip, rot90, roll, tile,
             repeat, vstack, hstack, dstack, column_stack, array_split, split, hsplit, broadcast_arrays, meshgrid, diff,
-            count_nonzero, ptp, average, nan_to_num, isclose, allclose, array_equal, array_equiv, append, dsplit, diag,
-            take, round, isposinf, isneginf, iscomplex, isreal, copyto,
+            count_nonzero, ptp, average, nan_to_num, isclose, allclose, array_equal, array_equiv, append, vsplit,
+            dsplit, diag, take, round, isposinf, isneginf, iscomplex, isreal, copyto,
         )
     },
     np.atleast_1d: _of_rank_1, np.atleast_2d: _of_rank_2, np.atleast_3d: _of_rank_3,
     np.fliplr: lambda m: flip(m, 1), np.flipud: lambda m: flip(m, 0),
-    np.vsplit: lambda ary, indices_or_sections: split(ary, indices_or_sections, 0),
-    np.matrix_transpose: xp.matrix_transpose, np.astype: lambda x, dtype, /: ew.astype(x, dtype),
+    np.matrix_transpose: xp.matrix_transpose, np.angle: angle, np.astype: lambda x, dtype, /: ew.astype(x, dtype),
     np.unstack: xp.unstack, np.cumulative_sum: xp.cumulative_sum, np.cumulative_prod: xp.cumulative_prod,
-    np.linalg.matmul: xp.matmul, np.linalg.outer: lambda x1, x2, /: outer(x1, x2),
+    np.linalg.matmul: xp.matmul, np.linalg.outer: _outer_of_vectors,
     np.linalg.tensordot: lambda x1, x2, /, *, axes=2: tensordot(x1, x2, axes),
-    np.linalg.vecdot: xp.vecdot, np.linalg.vector_norm: vector_norm, np.linalg.matrix_norm: matrix_norm,
+    np.linalg.vecdot: vecdot, np.linalg.vector_norm: vector_norm, np.linalg.matrix_norm: matrix_norm,
     np.around: round, np.fix: lambda x, out=None: ew.trunc(x, out=out),
     np.vecdot: vecdot, **{getattr(np, f.__name__): f for f in (matvec, vecmat) if hasattr(np, f.__name__)},
     **UFUNCS,

@@ -1,4 +1,4 @@
-"""NumPy's ufuncs of device arrays that are made of others here: each is two or three functions one after the other."""
+"""NumPy's functions of each element, ufuncs and others, that are made of two or three of numbacc's."""
 
 from __future__ import annotations
 
@@ -9,9 +9,55 @@ from typing import Any
 import numpy as np
 
 from . import elementwise as ew
+from .arrays import creation, operands, values
+from .arrays.array_api_info import finfo
+from .base.checks import integer as _whole
 from .base.dtypes import info
+from .device.streams import handle_of
 from .elementwise.choosing import where as _chosen
-from .errors import DTypeError
+from .errors import DTypeError, OptionError, shown
+
+#: Python's numbers.
+_NUMBERS = (bool, int, float, complex)
+
+
+def is_number(value: Any) -> bool:
+    """True for a number of Python's or NumPy's, and for NumPy's arrays of rank 0, as which NumPy passes its numbers."""
+    return isinstance(value, (*_NUMBERS, np.generic)) or (isinstance(value, np.ndarray) and not value.ndim)
+
+
+def arrays_of(name: str, *given: Any) -> list[Any]:
+    """The arguments of NumPy's function of this name as arrays: numbers become arrays of rank 0 on the others' device.
+
+    Raises:
+        DTypeError: a list, text or None, by the rule of the operators.
+    """
+    like = next((each for each in given if hasattr(each, "_numbacc_layout")), None)
+    return [_array_of(name, each, like) for each in given]
+
+
+def _array_of(name: str, each: Any, like: Any) -> Any:
+    if is_number(each):
+        # A number counts with the dtype that NumPy makes an array of it in, here as there.
+        device = "cpu" if like is None else f"cuda:{like.device}"
+        return creation.full((), each, np.asarray(each).dtype, device=device)
+    if isinstance(each, np.ndarray) or hasattr(each, "_numbacc_layout"):
+        return each
+    if each is None or isinstance(each, (list, tuple, str, bytes)):
+        raise DTypeError(
+            f"{name} got {shown(each)}, a {type(each).__name__}, next to a device array; nothing is copied to the GPU "
+            "silently: numbacc.asarray makes an array of it"
+        )
+    return operands.as_array(each, name, handle_of(None))
+
+
+def number_or_array(value: Any, name: str) -> Any:
+    """An option that may be a number or an array, as it is.
+
+    Raises:
+        DTypeError: it is neither.
+    """
+    return value if is_number(value) else _array_of(f"{name}=", value, None)
 
 
 def _floats(ufunc: np.ufunc, x: Any) -> Any:
@@ -45,9 +91,24 @@ def signbit(x: Any, /, *, out: Any = None, where: Any = None) -> Any:
     return ew.less(signs, 0, out=out, where=where)
 
 
+def _dtype_of(each: Any) -> np.dtype[Any]:
+    return np.asarray(each).dtype if is_number(each) else each.dtype
+
+
 def heaviside(x1: Any, x2: Any, /, *, out: Any = None, where: Any = None) -> Any:
     """0 below 0, 1 above, x2 at 0; NaN of NaN."""
-    signs = ew.sign(_floats(np.exp, x1))
+    x1, x2 = (each if is_number(each) else arrays_of("heaviside", each)[0] for each in (x1, x2))
+    kinds = [type(each) if type(each) in (int, float, complex) else _dtype_of(each) for each in (x1, x2)]
+    dtype = _dtype_of(x2 if is_number(x1) else x1)
+    if all(each.__module__ == "numpy" for each in (_dtype_of(x1).type, _dtype_of(x2).type)):
+        try:
+            dtype = np.heaviside.resolve_dtypes((*kinds, None))[0]
+        except TypeError as error:
+            raise DTypeError(f"heaviside takes real numbers: {error}") from None
+    if is_number(x1):
+        x1 = creation.full((), x1, dtype, device=f"cuda:{x2.device}")
+    x1 = ew.astype(x1, dtype, copy=False)
+    signs = ew.sign(x1)
     found = _chosen(ew.equal(signs, 0), x2, ew.maximum(signs, 0))
     return found if out is None else ew.copy(found, out=out, where=where)
 
@@ -58,6 +119,17 @@ def float_power(x1: Any, x2: Any, /, *, out: Any = None, where: Any = None) -> A
     wide = np.complex128 if "c" in kinds else np.float64
     one, other = (ew.astype(each, wide, copy=False) if hasattr(each, "_numbacc_layout") else each for each in (x1, x2))
     return ew.pow(one, other, out=out, where=where)
+
+
+def ldexp(x1: Any, x2: Any, /, *, out: Any = None, where: Any = None) -> Any:
+    """x1 times 2 to the power of x2, integers."""
+    if is_number(x1):
+        raise DTypeError(f"x1={shown(x1)} is a number; ldexp takes an array of floats, and integers")
+    if is_number(x2):
+        x2 = _whole(x2, "x2", -(2**31), 2**31 - 1)
+    elif getattr(x2, "dtype", np.dtype("i4")).kind not in "iub":
+        raise DTypeError(f"x2 has dtype {x2.dtype}; ldexp takes integers there")
+    return ew.ldexp(x1, x2, out=out, where=where)
 
 
 def modf(x: Any, /) -> tuple[Any, Any]:
@@ -76,11 +148,141 @@ def reciprocal(x: Any, /, *, out: Any = None, where: Any = None) -> Any:
     return ew.divide(1, x, out=out, where=where)
 
 
+def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
+    """As NumPy does it: times a power of ten, to whole numbers, and back."""
+    places = _whole(decimals, "decimals")
+    if a.dtype == bool:
+        if places:
+            raise DTypeError(f"a has dtype bool and decimals={places}: convert it by a.astype(dtype)")
+        return ew.round(ew.astype(a, np.float16), out=out)  # as NumPy
+    whole = a.dtype.kind in "iub"
+    if not places or (whole and places > 0):
+        return ew.round(a, out=out)
+    if whole:
+        raise DTypeError(f"a has dtype {a.dtype} and decimals={places}: only floats are rounded to tens")
+    if not whole and abs(places) > math.log10(finfo(a.dtype).max):
+        raise OptionError(f"decimals={places} is out of range: {a.dtype} has no such power of ten")
+    there, back = (ew.multiply, ew.divide) if places > 0 else (ew.divide, ew.multiply)
+    factor = 10.0 ** abs(places)
+    return back(ew.round(there(a, factor)), factor, out=out)
+
+
+def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    """x with these numbers for NaN and infinities; the dtype's largest and smallest by default."""
+    if x.dtype.kind == "c":
+        raise DTypeError(f"x has dtype {x.dtype}; nan_to_num takes real numbers")
+    out = x if not copy else ew.copy(x)
+    if x.dtype.kind in "iub":
+        return out
+    limits = finfo(x.dtype)
+    high, low = limits.max if posinf is None else posinf, limits.min if neginf is None else neginf
+    for value, mask in ((nan, ew.isnan(x)), (high, ew.equal(x, math.inf)), (low, ew.equal(x, -math.inf))):
+        ew.fill(out, value, where=mask)
+    return out
+
+
+def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+    """|a - b| <= atol + rtol |b|, or both the same infinity; with equal_nan both NaN, too. Integers as floats."""
+    given = {"a": a, "b": b, "rtol": rtol, "atol": atol}
+    a, b, rtol, atol = (number_or_array(value, name) for name, value in given.items())
+    if type(b) in _NUMBERS:
+        b = b if type(b) is complex else float(b)
+    elif b.dtype.kind in "biu":
+        # Integers would wrap: their differences, and the absolute value of the least.
+        wide = np.result_type(b.dtype, 1.0)
+        b = wide.type(b) if is_number(b) else ew.astype(b, wide)
+    with np.errstate(invalid="ignore", over="ignore"):
+        near = ew.less_equal(abs(ew.subtract(a, b)), rtol * abs(b) + atol)
+        found = ew.logical_or(ew.logical_and(near, np.isfinite(b)), ew.equal(a, b))
+    if not equal_nan:
+        return found
+    return ew.logical_or(found, ew.logical_and(np.isnan(a), np.isnan(b)))
+
+
+def isposinf(x: Any, out: Any = None) -> Any:
+    return ew.equal(_real(x), math.inf, out=out)
+
+
+def isneginf(x: Any, out: Any = None) -> Any:
+    return ew.equal(_real(x), -math.inf, out=out)
+
+
+def _real(x: Any) -> Any:
+    if x.dtype.kind == "c":
+        raise DTypeError(f"x has dtype {x.dtype}; the signs of infinities are those of real numbers: x.real, x.imag")
+    return x
+
+
+def angle(z: Any, deg: bool = False) -> Any:
+    if deg:
+        raise OptionError("deg=True is not supported: np.degrees(np.angle(z))")
+    return ew.angle(ew.astype(z, np.float64) if z.dtype == bool else z)
+
+
+def iscomplex(x: Any) -> Any:
+    return ew.not_equal(ew.imag(x), 0) if x.dtype.kind == "c" else _filled(x, False)
+
+
+def isreal(x: Any) -> Any:
+    return ew.equal(ew.imag(x), 0) if x.dtype.kind == "c" else _filled(x, True)
+
+
+def _filled(x: Any, truth: bool) -> Any:
+    found = creation.empty_like(x, dtype=bool)
+    found[...] = truth
+    return found
+
+
+def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
+    """Written where `where` is True, by NumPy's rules of casting.
+
+    Raises:
+        DTypeError: casting forbids it. As `elementwise.fill` besides.
+    """
+    known = ("no", "equiv", "safe", "same_kind", "unsafe")
+    if casting not in known:
+        raise OptionError(f"casting={shown(casting)} is unknown; it is one of {', '.join(known)}")
+    on_device = hasattr(src, "_numbacc_layout")
+    if not on_device and not values.is_on_host(src):
+        raise DTypeError(f"src={shown(src)} is a {type(src).__name__}; it must be a number or an array")
+    # Of Python's numbers only the kind counts.
+    source = np.asarray(src).dtype if not on_device and type(src) not in _NUMBERS else getattr(src, "dtype", None)
+    exact = casting in ("no", "equiv")
+    wanted = np.dtype(type(src)) if source is None and exact else source
+    if wanted is None:
+        wanted = np.result_type(dst.dtype, type(src))
+    if not (np.can_cast(wanted, dst.dtype, casting)):
+        raise DTypeError(
+            f"src is {source or type(src).__name__} and dst {dst.dtype}: casting={shown(casting)} forbids it"
+        )
+    if where is not True and where is not False and getattr(where, "dtype", None) != np.dtype(bool):
+        raise DTypeError(f"where={shown(where)} is not an array of bool")
+    if on_device and source != dst.dtype:
+        src = ew.astype(src, dst.dtype)
+    ew.fill(dst, src, where=None if where is True else where)
+
+
+def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> bool:
+    return bool(ew.all(isclose(a, b, rtol, atol, equal_nan)))
+
+
+def array_equal(a1: Any, a2: Any) -> bool:
+    return np.shape(a1) == np.shape(a2) and bool(ew.all(ew.equal(a1, a2)))
+
+
+def array_equiv(a1: Any, a2: Any) -> bool:
+    try:
+        np.broadcast_shapes(np.shape(a1), np.shape(a2))
+    except ValueError:
+        return False
+    return bool(ew.all(ew.equal(a1, a2)))
+
+
 #: NumPy's ufunc -> what computes it.
 UFUNCS: dict[Any, Callable[..., Any]] = {
     np.degrees: _scaled(np.degrees, 180 / math.pi), np.rad2deg: _scaled(np.degrees, 180 / math.pi),
     np.radians: _scaled(np.radians, math.pi / 180), np.deg2rad: _scaled(np.radians, math.pi / 180),
     np.fabs: _of_floats(np.fabs, ew.abs), np.rint: _of_floats(np.rint, ew.round),
     np.signbit: signbit, np.heaviside: heaviside, np.float_power: float_power, np.modf: modf,
-    np.reciprocal: reciprocal,
+    np.reciprocal: reciprocal, np.ldexp: ldexp,
 }  # fmt: skip

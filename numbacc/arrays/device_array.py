@@ -114,6 +114,8 @@ class DeviceArray(Operators, Methods, NumbaArray):
             a GPU's array of another dtype. ShapeError: no broadcasting. LayoutError: this array is read-only, or its
             elements share memory. DeviceError: an array of another device. As indexing besides.
         """
+        if isinstance(value, DeviceArray) and value._storage is self._storage:
+            values.check_is_no_exchange()
         self.setitem(index, value)
 
     def setitem(self, key: Any, value: Any, stream: Any = 0) -> None:
@@ -156,7 +158,7 @@ class DeviceArray(Operators, Methods, NumbaArray):
         """Return a view of another shape; with copy=True a C-contiguous copy of it, on the default stream.
 
         Raises:
-            LayoutError: the strides allow no such view; copy first.
+            LayoutError: the strides allow no such view: pass copy=True.
             ShapeError: it is not a shape, or the sizes differ.
         """
         wanted = integers_of(shape[0] if len(shape) == 1 else shape, "shape")
@@ -167,8 +169,9 @@ class DeviceArray(Operators, Methods, NumbaArray):
         return self._seen(views.reshaped(self._numbacc_layout, wanted))
 
     def ravel(self, order: str = "C") -> DeviceArray:
-        """A one-dimensional view; errors as in `reshape`."""
-        return self.reshape(-1, order=order)
+        """The elements in one dimension: a view of a C-contiguous array, else a copy. Errors as in `reshape`."""
+        contiguous = views.is_contiguous(self._numbacc_layout) or order != "C"
+        return self.reshape(-1, order=order) if contiguous else self.flatten()
 
     def squeeze(self, axis: int | Sequence[int] | None = None) -> DeviceArray:
         """A view without the axes of length 1, or without those that `axis` names.

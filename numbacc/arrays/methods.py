@@ -67,7 +67,13 @@ class Methods:
         return (own if order == "C" else own.T).copy("C").reshape(-1)
 
     def fill(self, value: Any) -> None:
-        """Write a number everywhere, as x[...] = value does."""
+        """Write one number everywhere, as x[...] = value does.
+
+        Raises:
+            ShapeError: value is an array or a list of several.
+        """
+        if np.ndim(value):
+            raise ShapeError(f"value={shown(value)} is not one number; x[...] = value writes arrays and lists")
         self[...] = value  # type: ignore[index]
 
     def clip(self, min: Any = None, max: Any = None, out: Any = None, *, stream: Any = None) -> Any:
@@ -88,20 +94,35 @@ class Methods:
         return lookup.function("asarray")(self, device=device, stream=stream)
 
     def conj(self, *, stream: Any = None) -> Any:
-        """As `numbacc.elementwise.conj`."""
-        return lookup.function("conj")(self, stream=stream)
+        """As `numbacc.elementwise.conj`; a real array itself."""
+        own: Any = self
+        return lookup.function("conj")(self, stream=stream) if own.dtype.kind == "c" else self
 
     conjugate = conj
 
     @property
     def real(self) -> Any:
-        """As `numbacc.elementwise.real`: a copy."""
-        return lookup.function("real")(self)
+        """A view of the real parts, of a real array itself; `x.real = value` writes them."""
+        own: Any = self
+        return own._seen(*views.component(own._numbacc_layout, False)) if own.dtype.kind == "c" else self
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        self.real[...] = value
 
     @property
     def imag(self) -> Any:
-        """As `numbacc.elementwise.imag`: a copy."""
-        return lookup.function("imag")(self)
+        """A view of the imaginary parts; of a real array zeros that are read-only. `x.imag = value` writes them."""
+        own: Any = self
+        if own.dtype.kind == "c":
+            return own._seen(*views.component(own._numbacc_layout, True))
+        zeros = lookup.function("imag")(self)
+        zeros._readonly = True
+        return zeros
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        self.imag[...] = value
 
     def item(self, *index: Any) -> Any:
         """The element at an index (a number counts in C order), else that of an array of one, as a Python number.

@@ -115,9 +115,21 @@ class Operators:
 
     def __pow__(self, other: Any) -> Any:
         # As NumPy has it: a square is one product, a root one instruction.
-        if type(other) in (int, float) and other in _POWERS and protocols.is_float(self):
-            return function(_POWERS[other])(self)
-        return function("pow")(self, other) if _computes_with(other) else NotImplemented
+        if type(other) in (int, float) and other in _POWERS:
+            if protocols.is_float(self):
+                return function(_POWERS[other])(self)
+            if type(other) is int and self.dtype == np.bool_:  # type: ignore[attr-defined]
+                raise DTypeError(f"an array of bool to the power of {other}: convert it by x.astype(dtype)")
+        if not _computes_with(other):
+            return NotImplemented
+        protocols.check_power(self, other)
+        return function("pow")(self, other)
+
+    def __ipow__(self, other: Any) -> Any:
+        if not _computes_with(other):
+            return NotImplemented
+        protocols.check_power(self, other)
+        return function("pow")(self, other, out=self)
 
 
 _POWERS = {2: "square", 1: "copy", 0.5: "sqrt", -1: "reciprocal"}
@@ -169,10 +181,10 @@ def _add_operators() -> None:
         def in_place(self: Any, other: Any, computed: str = computed) -> Any:
             return function(computed)(self, other, out=self) if _computes_with(other) else NotImplemented
 
+        setattr(Operators, f"__r{name}__", reflected)
         if name != "pow":
             setattr(Operators, f"__{name}__", forward)
-        setattr(Operators, f"__r{name}__", reflected)
-        setattr(Operators, f"__i{name}__", in_place)
+            setattr(Operators, f"__i{name}__", in_place)
     for name, computed in protocols.COMPARISONS.items():
 
         def compare(self: Any, other: Any, computed: str = computed) -> Any:

@@ -46,12 +46,12 @@ UFUNCS = {
     "gammaln": "lgamma", "psi": "digamma", "expit": "sigmoid",
 }  # fmt: skip
 #: What numbacc has under a ufunc's name that is something else.
-_OTHERS = ("float_power", "real", "imag", "round", "matvec", "vecmat", "vecdot")
+_OTHERS = ("float_power", "real", "imag", "round", "matvec", "vecmat", "vecdot", "heaviside", "ldexp")
 _FLOATS_ONLY = ("fabs", "rint", "reciprocal")
 
 #: Of NumPy's functions of arrays those that are numbacc's -> its name.
 _FUNCTIONS: dict[Any, str] = {
-    np.where: "where", np.real: "real", np.imag: "imag", np.angle: "angle",
+    np.where: "where",
     np.sum: "sum", np.mean: "mean", np.var: "var", np.std: "std", np.prod: "prod", np.max: "max", np.min: "min",
     np.amax: "max", np.amin: "min", np.argmax: "argmax", np.argmin: "argmin", np.any: "any", np.all: "all",
     np.copy: "copy", np.concatenate: "concatenate", np.stack: "stack", np.clip: "clamp", np.linalg.norm: "norm",
@@ -91,7 +91,18 @@ def of_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dic
         return None, inputs, _plain(options)
     if ufunc.__name__ in _FLOATS_ONLY and not all(is_float(each) for each in inputs if hasattr(each, "dtype")):
         return None, inputs, _plain(options)  # of integers NumPy's are something else
+    if ufunc is np.power:
+        check_power(*inputs)
     return UFUNCS.get(ufunc.__name__, ufunc.__name__), inputs, _plain(options)
+
+
+def check_power(base: Any, exponent: Any) -> None:
+    """Raise OptionError where an integer's power is to be negative, as NumPy does; an array's elements are not read."""
+    whole = getattr(getattr(base, "dtype", None), "kind", "i" if isinstance(base, int) else "f") in "iub"
+    if whole and isinstance(exponent, (int, np.integer)) and exponent < 0:
+        raise OptionError(
+            f"an integer to the power of {exponent} is no integer: x.astype('float64') ** {exponent} is of floats"
+        )
 
 
 def of_function(function: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Found:
@@ -237,6 +248,8 @@ _ANSWERS: dict[Any, Callable[..., Any]] = {
     np.trace: lambda x, offset=0, axis1=0, axis2=1, dtype=None, out=None: x.trace(offset, axis1, axis2, dtype, out),
     np.linalg.diagonal: lambda x, /, *, offset=0: x.diagonal(offset, -2, -1),
     np.linalg.trace: lambda x, /, *, offset=0, dtype=None: x.trace(offset, -2, -1, dtype),
+    np.real: lambda x: x.real,
+    np.imag: lambda x: x.imag,
     np.iscomplexobj: lambda x: x.dtype.kind == "c",
     np.isrealobj: lambda x: x.dtype.kind != "c",
     np.result_type: lambda *given: np.result_type(*map(_dtype_of, given)),

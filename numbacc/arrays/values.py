@@ -6,7 +6,9 @@ Unlike NumPy's, values that are complex never become real ones.
 
 from __future__ import annotations
 
+import dis
 import numbers
+import sys
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ import numpy as np
 from ..base import dtypes
 from ..base.casts import cast
 from ..base.layout import Layout, layout_of, read_only
-from ..errors import DTypeError, Error, OptionError, ShapeError, shown
+from ..errors import DTypeError, Error, LayoutError, OptionError, ShapeError, shown
 
 _ON_HOST = (int, float, complex, np.ndarray, np.generic, list, tuple, numbers.Number)
 _NO_VALUES = (str, bytes, np.str_, np.bytes_)
@@ -154,6 +156,25 @@ def check_target(target: Any, name: str, source: Layout, source_name: str) -> No
         raise DTypeError(f"{name} has dtype {target.dtype}; {source_name} has dtype {source.dtype}")
     if not target.flags.writeable:
         raise read_only(name)
+
+
+#: What Python's own assignments to parts of an array compile to.
+_ASSIGNMENTS = {dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in dis.opmap}
+
+
+def check_is_no_exchange() -> None:
+    """Raise LayoutError where compiled code assigns a part of an array to another: two frames up, `x[i] = view`.
+
+    `numpy.random.shuffle` exchanges rows by `x[i], x[j] = x[j], x[i]`, which makes two copies of one: rows are views.
+    No array is asked whether this may be. But the code that calls is none of Python's assignments.
+    """
+    caller = sys._getframe(2)
+    if caller.f_code.co_code[caller.f_lasti] not in _ASSIGNMENTS:
+        raise LayoutError(
+            "compiled code such as numpy.random.shuffle exchanges rows of a device array. Rows are views, so one of "
+            "them would be there twice. Take the rows in a random order: "
+            "numbacc.elementwise.take(x, numbacc.asarray(rng.permutation(len(x))), axis=0)"
+        )
 
 
 def masked(name: str) -> DTypeError:

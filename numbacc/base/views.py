@@ -96,6 +96,12 @@ def diagonal(array: Layout, offset: int, axis1: int, axis2: int) -> tuple[Layout
     return _seen(array, view), view.__array_interface__["data"][0] - _BASE if view.size else 0
 
 
+def component(array: Layout, imaginary: bool) -> tuple[Layout, int]:
+    """(layout, bytes behind the array's address) of the view of the real or imaginary parts of a complex array."""
+    size = array.itemsize // 2
+    return layout(array.shape, array.strides, np.dtype(f"f{size}"), array.device), size if imaginary else 0
+
+
 def _by_numpy(array: Layout, index: Any) -> tuple[Layout, int]:
     """`part`, of any index."""
     view = _part_of(shadow(_BASE, array), index)

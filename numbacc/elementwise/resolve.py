@@ -135,6 +135,13 @@ def _floating(common: str) -> Types:
     return _keep(common)
 
 
+def as_floats(given: list[Any]) -> list[Any]:
+    """Dtypes of several arrays of integers as the floats that NumPy casts each to: int8 and uint8 meet in float16."""
+    if len(given) > 1 and all(isinstance(each, str) and kind_of(each) in "bui" for each in given):
+        return [_floating(each).common for each in given]
+    return given
+
+
 def _dividing(common: str) -> Types:
     """Of integers float64."""
     return _keep("float64" if kind_of(common) in "bui" else common)

@@ -15,7 +15,7 @@ import numpy as np
 from ..base.casts import cast
 from ..base.dtypes import TABLE
 from ..kernels.formula import Formula, Heavy
-from .resolve import RULES, WEAK, Types, mixed_integers, promoted, refused
+from .resolve import RULES, WEAK, Types, as_floats, mixed_integers, promoted, refused
 
 
 class Meaning(NamedTuple):
@@ -98,6 +98,8 @@ class Row:
         """
         meeting = [given[k] for k in self.meeting]
         rule = RULES[self.rule] if isinstance(self.rule, str) else self.rule
+        if self.rule == "float":
+            meeting = as_floats(meeting)
         found = rule(promoted(tuple(meeting)))
         mixed = mixed_integers(meeting) if "m" in self.meanings else ""
         if mixed:
