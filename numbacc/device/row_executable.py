@@ -13,8 +13,7 @@ from ..base.dispatch import launcher_class
 from ..base.dtypes import info
 from ..base.layout import Layout, Merged, View, merge_dimensions, same_layout
 from ..kernels.formula import Formula, Reduction, RowFormula
-from ..kernels.row_specs import ROW_WARPS, RowSpec, SumsSpec
-from ..kernels.row_totals import word_bytes
+from ..kernels.row_specs import ROW_WARPS, RowSpec, SumsSpec, word_bytes
 from ..kernels.specs import VECTOR_BYTES, WARP, LaunchOrder, words_of
 from .few_rows import FewRows
 from .geometry import RANKS, alignments_of, arrays_of, clusters, power_of_two, sizes_of

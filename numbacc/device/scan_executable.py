@@ -12,9 +12,8 @@ import numpy as np
 from ..base.dtypes import TABLE, info
 from ..base.layout import Layout, Merged, View, merge_dimensions, row_major_strides, same_layout
 from ..kernels.formula import Scan
-from ..kernels.look_back import HEAD_BYTES, words_of
 from ..kernels.scan_specs import ScanSpec
-from ..kernels.specs import LaunchOrder
+from ..kernels.specs import HEAD_BYTES, LaunchOrder, words_told
 from .geometry import RANKS, sizes_of
 from .passes import Passes, kernel_of
 from .scan_geometry import Launch, Walk, launch_of, told_rows
@@ -155,7 +154,7 @@ class ScanExecutable(Passes):
             return super()._executable(key, orders)
         kernel, scratch, arrays = kernel_of(order), Scratch(), len(self.inputs) + len(self.outputs)
         positions, items, piece, bits, _ = order.constants[-5:]
-        words = positions * told_rows(items, piece, bits) * words_of(order.kernel.parts, order.kernel.width)
+        words = positions * told_rows(items, piece, bits) * words_told(order.kernel.parts, order.kernel.width)
         nbytes = HEAD_BYTES + 8 * words
         number = arrays + scratch.part(nbytes)
         return Steps(

@@ -12,12 +12,12 @@ Source: Merrill and Garland 2016, "Single-pass parallel prefix scan with decoupl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 from ..base._numba import SIMULATED, cuda, types
-from ..base.dtypes import TABLE
+from .specs import HEAD_BYTES, words_told
 
 if SIMULATED:
     from .simulated_scans import make_telling, take_ticket
@@ -27,17 +27,10 @@ else:
     from .formats import I32, I64
     from .instructions import assembly
 
-__all__ = ["HEAD_BYTES", "take_ticket", "telling", "words_of"]
+__all__ = ["take_ticket", "telling"]
 
-#: Bytes before the words of parts, of which the first four count tickets.
-HEAD_BYTES = 16
 #: Nanoseconds between looks.
 _PAUSE = 64
-
-
-def words_of(names: Sequence[str], lanes: int) -> int:
-    """Words of parts of these dtypes, in so many lanes."""
-    return lanes * sum(-(-TABLE[name].itemsize // 4) for name in names)
 
 
 def telling(parts: SimpleNamespace, lanes: int) -> SimpleNamespace:
@@ -112,7 +105,7 @@ if not SIMULATED:
         return builder.or_(builder.zext(low, I64), high)
 
     def make_telling(parts: SimpleNamespace, lanes: int) -> tuple[Any, Any, Any]:
-        tools, each = parts.tools, words_of(parts.names, lanes)
+        tools, each = parts.tools, words_told(parts.names, lanes)
         # Two words at once where all places start at multiples of 16 bytes.
         pair = 2 if each % 2 == 0 else 1
         pairs = range(0, each, pair)

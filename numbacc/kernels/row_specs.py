@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ..base.dtypes import TABLE
 from .formula import Formula, Reduction, RowFormula
-from .specs import WARP
+from .specs import HEAD_BYTES, WARP, words_told
 
 #: Threads of a block of `row_maps`, at most, and blocks that fit a multiprocessor then: 64 registers per thread.
 ROW_BOUNDS = (1024, 1)
@@ -224,3 +224,9 @@ class SumsSpec(NamedTuple):
         """As in `KernelSpec`."""
         sums = self.sums and self.sums.digest(self.rows.compute, self.rows.narrow)
         return repr((self.rows.identity, sums, *self[2:]))
+
+
+def word_bytes(spec: RowSpec, blocks: int) -> int:
+    """Bytes of clear memory for the words of so many blocks."""
+    assert spec.total is not None
+    return HEAD_BYTES + 8 * blocks * words_told((spec.compute,) * len(spec.total.start), 1)

@@ -15,18 +15,12 @@ from typing import Any
 
 from ..base._numba import SIMULATED, cuda
 from .groups import CELLS, settling_warps
-from .look_back import HEAD_BYTES, telling, words_of
+from .look_back import telling
 from .row_specs import RowSpec
 from .row_stages import reduction_of
 
 #: Words that a thread of the adding block has asked for at once.
 _AHEAD = 4
-
-
-def word_bytes(spec: RowSpec, blocks: int) -> int:
-    """Bytes of clear memory for the words of so many blocks."""
-    assert spec.total is not None
-    return HEAD_BYTES + 8 * blocks * words_of((spec.compute,) * len(spec.total.start), 1)
 
 
 def _hearing(stage: SimpleNamespace, told: SimpleNamespace, many: int) -> Callable[..., Any]:

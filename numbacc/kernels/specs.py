@@ -26,6 +26,8 @@ LAUNCH_BOUNDS = (MAX_THREADS, 8)
 REGISTERS, MOST_REGISTERS = 65536, 255
 #: Threads of a warp.
 WARP = 32
+#: Bytes before the words of parts that blocks tell each other (`look_back`), of which the first four count tickets.
+HEAD_BYTES = 16
 #: Bits of the numbers whose results `tabulated` keeps in shared memory; bytes of all of them.
 PATTERN_BITS = 16
 TABLE_BYTES = 2**PATTERN_BITS * PATTERN_BITS // 8
@@ -345,6 +347,11 @@ def launch_bounds(spec: Any) -> tuple[int, int]:
     """A kernel's `LAUNCH_BOUNDS`."""
     found: tuple[int, int] = getattr(spec, "launch_bounds", LAUNCH_BOUNDS)
     return found
+
+
+def words_told(names: Sequence[str], lanes: int) -> int:
+    """Words of parts of these dtypes that blocks tell each other, in so many lanes."""
+    return lanes * sum(-(-TABLE[name].itemsize // 4) for name in names)
 
 
 def words_of(scalars: Sequence[str]) -> int:
