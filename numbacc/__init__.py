@@ -37,6 +37,7 @@ from .arrays.lookup import computing as _computing
 from .base import numpy_names as _numpy_names
 from .base.dispatch import has_gpu
 from .base.keywords import explain as _explain
+from .device.devices import portable
 from .device.graphs import Graph, graph
 from .device.streams import Stream, current_stream, stream
 from .errors import (
@@ -93,6 +94,7 @@ __all__ = [
     "gemm",
     "graph",
     "has_gpu",
+    "portable",
     "random",
     "release_memory",
     "scratch_limit",

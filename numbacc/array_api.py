@@ -17,6 +17,7 @@ import numpy as np
 
 from . import elementwise as _own
 from .arrays import creation as _made
+from .arrays import operands as _operands
 from .arrays import protocols as _views
 from .arrays.array_api_info import DEFAULTS as _DEFAULTS
 from .arrays.array_api_info import NamespaceInfo as _NamespaceInfo
@@ -201,7 +202,7 @@ def _scanned(function: Any, first: int, x: Any, axis: Any, dtype: Any, include_i
 
 def _device_of(x: Any) -> str:
     """Where an array is, as functions that make arrays take it."""
-    return f"cuda:{x.device}" if hasattr(x, "_numbacc_layout") else "cpu"
+    return _operands.device_of(x)
 
 
 # ---------------------------------------------------------------- dtypes

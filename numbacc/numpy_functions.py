@@ -15,7 +15,7 @@ import numpy as np
 from . import array_api as xp
 from . import elementwise as ew
 from . import fft
-from .arrays import creation
+from .arrays import creation, operands
 from .base.checks import integer as _whole
 from .base.layout import axes_of, integers_of, is_sequence, normalize_axis
 from .errors import DTypeError, IndexRangeError, OptionError, ShapeError, shown
@@ -88,7 +88,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     if not is_sequence(axes):
         return xp.tensordot(a, b, axes=_whole(axes, "axes", 0, min(a.ndim, b.ndim), ShapeError))
     if len(axes) != 2:
-        raise ShapeError(f"axes={shown(axes)} must be a number of axes, or those of a and those of b")
+        raise ShapeError(f"axes={shown(axes)} must be a number of axes, or a pair: the axes of a, the axes of b")
     return xp.tensordot(a, b, axes=tuple(integers_of(each, "axes") for each in axes))
 
 
@@ -152,7 +152,7 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
 
 
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
-    """By one number of places along all axes, or by one for each; those of an axis that is named twice add."""
+    """Roll by one number of places along all axes, or by one number for each. An axis that is named twice adds them."""
     shifts = integers_of(shift, "shift")
     if axis is None:
         return xp.roll(a, sum(shifts))
@@ -196,7 +196,7 @@ _of_rank_1, _of_rank_2, _of_rank_3 = (atleast(rank) for rank in (1, 2, 3))
 
 
 def _parts(name: str, tup: Any) -> list[Any]:
-    """What is joined, of an array its rows."""
+    """The arrays to be joined; an array stands for its rows."""
     return arrays_of(name, *(xp.unstack(tup) if hasattr(tup, "_numbacc_layout") else tup))
 
 
@@ -282,7 +282,7 @@ def diag(v: Any, k: int = 0) -> Any:
         return v.diagonal(k)
     if v.ndim != 1:
         raise ShapeError(f"v has rank {v.ndim} (shape {v.shape}); diag takes 1 or 2")
-    found = creation.zeros((v.size + abs(k),) * 2, v.dtype, device=f"cuda:{v.device}")
+    found = creation.zeros((v.size + abs(k),) * 2, v.dtype, device=operands.device_of(v))
     found.diagonal(k)[...] = v
     return found
 
@@ -303,7 +303,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None) -> Any:
         raise IndexRangeError(f"indices={shown(indices)} are out of range for {length} elements along axis={axis}")
     if not places.ndim:
         return ew.copy(flat[(*(slice(None),) * where, int(places), ...)], out=out)
-    device = f"cuda:{a.device}"
+    device = operands.device_of(a)
     return ew.take(flat, creation.asarray(places.astype(np.int64), device=device), axis=where, out=out)
 
 
@@ -326,8 +326,9 @@ def ptp(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 def average(a: Any, axis: Any = None, weights: Any = None, *, keepdims: bool = False) -> Any:
     """The mean, or the sum of each times its weight over that of the weights.
 
-    Weights have a's shape, or that of the axes in their order. Where they sum to 0 the result is NaN or infinite: NumPy
-    raises ZeroDivisionError, for which the host would wait. Integers are multiplied and summed as float64.
+    Weights have a's shape, or the lengths of the axes in their order. Where they sum to 0 the result is NaN or
+    infinite. NumPy raises ZeroDivisionError there, but the host would have to wait for the sum. Integers are multiplied
+    and summed as float64.
     """
     if weights is None:
         return ew.mean(a, axis=axis, keepdims=keepdims)

@@ -39,7 +39,7 @@ def arrays_of(name: str, *given: Any) -> list[Any]:
 def _array_of(name: str, each: Any, like: Any) -> Any:
     if is_number(each):
         # A number counts with the dtype that NumPy makes an array of it in, here as there.
-        device = "cpu" if like is None else f"cuda:{like.device}"
+        device = "cpu" if like is None else operands.device_of(like)
         return creation.full((), each, np.asarray(each).dtype, device=device)
     if isinstance(each, np.ndarray) or hasattr(each, "_numbacc_layout"):
         return each
@@ -106,7 +106,7 @@ def heaviside(x1: Any, x2: Any, /, *, out: Any = None, where: Any = None) -> Any
         except TypeError as error:
             raise DTypeError(f"heaviside takes real numbers: {error}") from None
     if is_number(x1):
-        x1 = creation.full((), x1, dtype, device=f"cuda:{x2.device}")
+        x1 = creation.full((), x1, dtype, device=operands.device_of(x2))
     x1 = ew.astype(x1, dtype, copy=False)
     signs = ew.sign(x1)
     found = _chosen(ew.equal(signs, 0), x2, ew.maximum(signs, 0))
@@ -161,7 +161,7 @@ def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
     if whole:
         raise DTypeError(f"a has dtype {a.dtype} and decimals={places}: only floats are rounded to tens")
     if not whole and abs(places) > math.log10(finfo(a.dtype).max):
-        raise OptionError(f"decimals={places} is out of range: {a.dtype} has no such power of ten")
+        raise OptionError(f"decimals={places} is out of range: 10**{abs(places)} does not fit {a.dtype}")
     there, back = (ew.multiply, ew.divide) if places > 0 else (ew.divide, ew.multiply)
     factor = 10.0 ** abs(places)
     return back(ew.round(there(a, factor)), factor, out=out)
@@ -209,7 +209,7 @@ def isneginf(x: Any, out: Any = None) -> Any:
 
 def _real(x: Any) -> Any:
     if x.dtype.kind == "c":
-        raise DTypeError(f"x has dtype {x.dtype}; the signs of infinities are those of real numbers: x.real, x.imag")
+        raise DTypeError(f"x has dtype {x.dtype}; only real numbers have signed infinities: pass x.real or x.imag")
     return x
 
 
@@ -237,7 +237,7 @@ def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) ->
     """Written where `where` is True, by NumPy's rules of casting.
 
     Raises:
-        DTypeError: casting forbids it. As `elementwise.fill` besides.
+        DTypeError: casting forbids it. Also as `elementwise.fill`.
     """
     known = ("no", "equiv", "safe", "same_kind", "unsafe")
     if casting not in known:

@@ -1,7 +1,7 @@
 """Where the tests run, and how arrays and calls get there.
 
-A test that takes the fixture `place` runs on NumPy arrays, on those of a GPU if there is one, or on
-simulated ones in a process started with NUMBA_ENABLE_CUDASIM=1.
+A test that takes the fixture `place` runs on NumPy arrays and, if there is a GPU, on its arrays. In a process started
+with NUMBA_ENABLE_CUDASIM=1 it runs on simulated arrays, with NUMBACC_PORTABLE=1 on portable arrays.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from numbacc import gated
 from numbacc.arrays import operands
 from numbacc.base.dispatch import has_gpu, runtime, simulated
 from numbacc.device import workspace
+from numbacc.device.devices import is_portable
 from numbacc.plan.base import Plan
 
 # JAX would take three quarters of the GPU's memory from the tests beside it.
@@ -50,6 +51,8 @@ if simulated():
     PLACES = [pytest.param("simulator", marks=pytest.mark.simulator)]
 elif has_gpu():
     PLACES = ["numpy", pytest.param("gpu", marks=pytest.mark.gpu)]
+elif is_portable():
+    PLACES = ["portable"]
 else:
     PLACES = ["numpy"]
 
@@ -107,7 +110,7 @@ def share_of_memory(request):
 
 
 class Place:
-    """Where operations run: "numpy", "simulator" or "gpu"."""
+    """Where operations run: "numpy", "portable", "simulator" or "gpu"."""
 
     def __init__(self, name):
         self.name = name

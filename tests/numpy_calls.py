@@ -149,7 +149,7 @@ def grid(template, **choices):
 
 
 def answer(line, arrays):
-    """What a line gives, or the exception that it raises."""
+    """The result of a line, or the exception that it raises."""
     try:
         return eval(line, {"np": np, **arrays})
     except Exception as error:
@@ -235,7 +235,7 @@ def compared(line, put, loose=1):
     return "", True
 
 
-#: All lines: templates, and what stands for their names.
+#: All lines, by templates and the values of their names.
 GRIDS = [
     grid("np.average(X A, weights=W)", X=EVERY, A=AXES[:6], W=("X", "v", "w", "None", "[1, 2, 3]", "2", "m", "u")),
     grid("np.average(a, A, weights=W)", A=("(0, 1)", "(1, 0)", "(0,)", "(1, 2)", "(2, 1)", "None"), W=("x", "x.T", "q[:, :2]", "q[:2]", "v", "a")),
@@ -363,13 +363,13 @@ GRIDS = [
 ]
 LINES = [*dict.fromkeys(line for lines in GRIDS for line in lines)]
 
-#: What differs by intention, or where NumPy finds out by reading the elements: numbacc would have to wait for these.
+#: Differences that are meant, and errors that NumPy finds by reading elements, for which numbacc would have to wait.
 KNOWN = [
     (r"np.average", "ZeroDivisionError"),  # NaN and infinities instead
     (r"np.take(_along_axis)?\(.*\b[wi]\b|np.take\(.*w\[", "IndexError"),  # NaN, or an element, instead
     (r"np\.power\(.*|.* \*\* .*", "Integers to negative integer powers"),  # of arrays of exponents
     (r"np\.positive\([bm]\)|\+ b", "UFuncTypeError"),  # a copy
-    (r".*astype\(.*", " for "),  # what integers cannot hold becomes the nearest that they can, in C it is undefined
+    (r".*astype\(.*", " for "),  # out of an integer's range: the nearest integer, undefined in NumPy
     (r"np\.\w+\([fb], out=\(?x.*|np\.\w+\(b, out=[fx]\)", " for "),  # computed in the result's precision
     (r"np\.full_like\(b, .*", "OverflowError"),
 ]

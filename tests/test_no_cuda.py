@@ -52,12 +52,23 @@ for family in (conv, gemm, fft):
     family.cache_clear()
 with numbacc.stream() as stream:
     stream.synchronize()
+from numbacc import attention, elementwise
+assert elementwise.softmax(x).shape == x.shape and elementwise.cumsum(x, axis=1).shape == x.shape
+with numbacc.portable():
+    p = numbacc.asarray(x)
+    assert (p + 1).shape == x.shape
+    try:
+        p + x
+    except numbacc.DeviceError:
+        pass
+    else:
+        raise AssertionError("an array of the host was taken")
 try:
-    numbacc.asarray(x, device=0)
+    numbacc.asarray(x, device=7)
 except numbacc.DeviceError:
     pass
 else:
-    raise AssertionError("there is no GPU 0")
+    raise AssertionError("there is no GPU 7")
 from numbacc.__main__ import main
 assert main(["info"]) == 0
 """

@@ -38,7 +38,7 @@ def test_every_function_is_called():
         assert re.search(rf"\.{name}\b", text) or name in ("to_device",), name
 
 
-#: What must have a result, not an error.
+#: Lines that must have a result, not an error.
 WORKS = """
     np.average(x, 0, weights=w[:2]) | np.average(x, axis=1, weights=w) | np.average(a, (2, 0), weights=q[:2, :2])
     np.average(u, weights=u) | np.average(l, axis=-1, weights=w) | np.average(f, 1, w, keepdims=True)
@@ -79,7 +79,7 @@ def test_what_is_an_error(device_place, line):
 
 @pytest.mark.parametrize("shuffle", [np.random.shuffle, np.random.default_rng(0).shuffle])
 def test_shuffles(device_place, shuffle):
-    """Numbers are exchanged as in NumPy; rows are views, of which an exchange would make two copies of one."""
+    """Numbers are exchanged as in NumPy. Rows are views, so an exchange would make two copies of one row."""
     x = device_place.put(np.arange(8.0).reshape(4, 2))
     refused(numbacc.LayoutError, "shuffle", "take", run=lambda: shuffle(x))
     v = device_place.put(np.arange(8.0))

@@ -29,7 +29,7 @@ GROUPS = [
     "test_random_copies.py test_random_reach.py test_random_graphs.py test_nextafter.py",
     "simulated_kernels.py test_uneven.py test_tabulated.py",
     "test_elementwise_calls.py test_elementwise_dtypes.py test_elementwise_plans.py test_operators.py "
-    "test_numpy_functions.py test_numpy_calls.py test_array_methods.py test_elementwise_kernels.py "
+    "test_numpy_functions.py test_numpy_calls.py test_portable.py test_array_methods.py test_elementwise_kernels.py "
     "test_elementwise_kernel_gradients.py test_formula_calls.py test_formula_python.py "
     "test_formula_outside.py",
     "test_elementwise.py test_complex.py test_elementwise_gradients.py test_rank_zero.py test_programs.py",

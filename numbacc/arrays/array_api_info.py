@@ -9,6 +9,7 @@ import numpy as np
 
 from ..base.dispatch import runtime
 from ..base.layout import MAX_RANK
+from ..device.devices import is_portable
 from ..errors import unknown
 
 _REAL, _COMPLEX = ("float32", "float64"), ("complex64", "complex128")
@@ -78,12 +79,12 @@ class NamespaceInfo:
 
     def default_device(self) -> int | None:
         """The GPU that arrays are made on; None without one."""
-        number: int | None = runtime().current_device() if self.devices() else None
-        return number
+        found = self.devices()
+        return runtime().current_device() if runtime().device_count() else found[0] if found else None
 
     def devices(self) -> list[int]:
-        """The numbers of all GPUs."""
-        return list(range(runtime().device_count()))
+        """The numbers of all GPUs, and without one 0 where arrays are portable."""
+        return list(range(runtime().device_count())) or [0] * is_portable()
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype[Any]]:
         """The dtypes of arrays that are made without one."""

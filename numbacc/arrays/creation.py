@@ -14,7 +14,7 @@ import numpy as np
 
 from ..base import checks, dtypes
 from ..base.dispatch import has_gpu, runtime
-from ..base.layout import CPU, Layout, check_same_device, layout, lengths_of, row_major_strides
+from ..base.layout import CPU, Layout, argument_of, check_same_device, layout, lengths_of, name_of, row_major_strides
 from ..device import workspace
 from ..device.devices import named, target_of
 from ..device.streams import handle_of
@@ -184,7 +184,9 @@ def empty(
     """
     handle, target = handle_of(stream), target_of(device)
     made = (_row_major if _is_plain(shape, dtype) else _row_major.__wrapped__)(shape, dtype, target)
-    return operands.host_memory(made.shape, made.dtype) if target == CPU else operands.empty_device(made, handle)
+    if target >= 0:
+        return operands.empty_device(made, handle)
+    return operands.host_memory(made.shape, made.dtype) if target == CPU else operands.empty_host(made)
 
 
 def _is_plain(shape: Any, dtype: Any) -> bool:
@@ -222,7 +224,7 @@ def empty_like(obj: Any, *, dtype: Any = None, device: int | str | None = None, 
     return empty(
         source.shape,
         source.dtype if dtype is None else dtype,
-        device=_name(source) if device is None else device,
+        device=argument_of(source.device) if device is None else device,
         stream=stream,
     )
 
@@ -329,7 +331,7 @@ def release_memory(device: int | str | None = None) -> None:
         numbacc.errors.DeviceError: device='gpu' is unknown; pass a number, "cuda:0" or "cpu"
     """
     number = named(device)
-    if has_gpu() and number != CPU:
+    if has_gpu() and (number is None or number >= 0):
         runtime().release_memory(None if device is None else target_of(device))
 
 
@@ -372,19 +374,16 @@ def _from_device(
     converts = wanted is not None and wanted != source.dtype
     if converts and not copy:
         raise DTypeError(
-            f"obj is on cuda:{source.device} with dtype {source.dtype}, and becomes {wanted} by a copy: "
+            f"obj is on {name_of(source.device)} with dtype {source.dtype}, and becomes {wanted} by a copy: "
             f"numbacc.array(obj, {wanted.name!r}) and numbacc.elementwise.astype make one"
         )
     if device is not None and target != source.device:
         if copy is False:
-            raise LayoutError(f"copy=False: obj is on cuda:{source.device}, and gets to device={device!r} by a copy")
+            where = name_of(source.device)
+            raise LayoutError(f"copy=False: obj is on {where}, and gets to device={device!r} by a copy")
         host = array._copy_to_host(None, handle, "asarray from one device to another")
         host = values.converted(host, wanted, "obj") if converts else host
         return host if target == CPU else operands.to_device(host, target, handle)
     if converts:
         return lookup.function("astype")(array, wanted, stream=handle)
     return array._compact(handle, row_major=False) if copy else array
-
-
-def _name(array: Layout) -> str:
-    return "cpu" if array.device == CPU else f"cuda:{array.device}"

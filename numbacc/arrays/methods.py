@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..base import views
+from ..base.layout import argument_of
 from ..errors import DTypeError, OptionError, ShapeError, nearest, shown
 from . import lookup, protocols
 
@@ -52,7 +53,7 @@ class Methods:
         if order == "C":
             own: Any = self
             namespace: Any = lookup.function("__array_namespace__")
-            out = namespace.empty(own.shape, dtype=own.dtype, device=f"cuda:{own.device}")
+            out = namespace.empty(own.shape, dtype=own.dtype, device=argument_of(own._numbacc_layout.device))
             return lookup.function("copy")(self, out=out, stream=stream)
         return lookup.function("copy")(self, stream=stream)
 

@@ -12,12 +12,7 @@ from ..base import _numba, checks
 from ..base.layout import numpy_view
 from ..device.streams import handle_of
 from ..errors import ShapeError, UnsupportedError
-from . import hints
-
-
-def is_given(stream: Any) -> bool:
-    """True unless a `stream=` of Numba's methods stands for the array's own: 0, or None."""
-    return stream is not None and not (type(stream) is int and stream == 0)
+from .viewing import is_given, no_attribute
 
 
 class NumbaArray(_numba.DeviceNDArray):  # type: ignore[misc]
@@ -53,11 +48,7 @@ class NumbaArray(_numba.DeviceNDArray):  # type: ignore[misc]
         # hand the question on to NumPy's.
         if name == "__cuda_array_interface__":
             raise AttributeError(f"the CUDA array interface has no name for {self.dtype}; use DLPack (from_dlpack)")
-        instead = hints.instead_of(name)
-        if instead:
-            raise AttributeError(f"a device array has no attribute {name!r}; write {instead}", name=name)
-        theirs = f"numbacc.asnumpy(x).{name} is" if hasattr(np.ndarray, name) else "numbacc.asnumpy(x) gives"
-        raise AttributeError(f"a device array has no attribute {name!r}; {theirs} NumPy's", name=name)
+        raise no_attribute(name)
 
     @property
     def stream(self) -> Any:

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from ..base.dispatch import runtime
-from ..base.layout import CPU, Layout
+from ..base.layout import CPU, PORTABLE, Layout, argument_of
 from ..base.layout import layout_of as _numpy_layout
 from ..base.layout import overlap as _overlap
 from ..device.devices import target_of
 from ..device.streams import handle_of
 from ..errors import DeviceError
-from . import values
+from . import portable, values
 from .foreign import check_is_no_value, unreadable
 
 Array = Any  #: a NumPy array or a numbacc device array
@@ -104,6 +104,11 @@ def _address(array: Array) -> int:
     return int(array.ctypes.data if isinstance(array, np.ndarray) else array._address)
 
 
+def device_of(array: Array) -> str:
+    """Where an array is, as functions that make arrays take it."""
+    return argument_of(layout_of(array).device)
+
+
 # ---------------------------------------------------------------- new arrays
 
 
@@ -125,6 +130,18 @@ def empty_layout(array: Layout) -> np.ndarray[Any, Any]:
     return np.ndarray(array.shape, array.dtype, memory, 0, array.strides)
 
 
+def empty_host(array: Layout) -> Array:
+    """An uninitialized array of a dense layout in host memory: NumPy's, or a portable one."""
+    return empty_layout(array) if array.device == CPU else portable.empty(array)
+
+
+def on_hosts(run: Callable[..., Any], inputs: Any, outs: Any, scalars: Any) -> list[Array]:
+    """The results of `run`, a plan's work in NumPy, of portable arrays."""
+    hosts = [[None if each is None else each.host for each in arrays] for arrays in (inputs, outs)]
+    found = run(*hosts, scalars)
+    return [portable.of_host(each) if out is None else out for each, out in zip(found, outs, strict=True)]
+
+
 def empty_device(array: Layout, stream: int) -> Array:
     """An uninitialized device array of a dense layout."""
     if not _makers:
@@ -139,7 +156,9 @@ _makers: list[Any] = []
 
 
 def to_device(host: np.ndarray[Any, Any], target: int, handle: int) -> Array:
-    """A copy of a NumPy array on a GPU."""
+    """A copy of a NumPy array on a GPU, or a portable one."""
+    if target == PORTABLE:
+        return portable.of_host(values.gapless(host).copy(order="K"))
     return _device_arrays().to_device(host, target, handle)
 
 

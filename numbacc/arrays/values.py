@@ -113,6 +113,15 @@ def _refusal(value: Any, dtype: np.dtype[Any], name: str, error: Exception) -> E
     return OptionError(f"{name}={shown(value)} does not fit into {dtype}: {error}")
 
 
+def check_same_dtype(given: np.dtype[Any], name: str, own: np.dtype[Any]) -> None:
+    """Raise DTypeError where a device array is written to one of another dtype."""
+    if given != own:
+        raise DTypeError(
+            f"{name} has dtype {given} and the array {own}; convert it: "
+            f"numbacc.elementwise.astype({name}, {own.name!r})"
+        )
+
+
 def broadcast(value: Any, shape: tuple[int, ...], name: str) -> Any:
     """An array without the leading axes of length 1 that `shape` lacks: it broadcasts to `shape`, as in NumPy.
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base.dtypes import words
-from ..base.layout import CPU
 from ..device.operation import Trial
 from ..device.streams import handle_of
 from ..errors import LayoutError
@@ -40,8 +39,8 @@ class AttentionPlan(Plan):
         self.math_dtype = self.accumulator_dtype = problem.compute.name
         self.empty = not any(each.size for each in self.outputs)
         #: Whether seed and offset are passed on.
-        self.takes_scalars = self.device == CPU or bool(problem.options.dropout)
-        if self.device == CPU:
+        self.takes_scalars = self.device < 0 or bool(problem.options.dropout)
+        if self.device < 0:
             self._host = HostAttention(problem)
         else:
             check_hardware(problem)
@@ -56,7 +55,7 @@ class AttentionPlan(Plan):
         """Seed and offset as executables, or the reference, take them."""
         if not self.takes_scalars:
             return ()
-        if self.device == CPU:
+        if self.device < 0:
             return seed, offset
         p = self.problem.options.dropout
         numbers = zip((seed, offset, least_kept(p), 1.0 / (1.0 - p)), scalars_of(self.problem), strict=True)

@@ -17,6 +17,8 @@ from ..errors import AxisError, DeviceError, LayoutError, ShapeError, shown
 
 #: The device of a NumPy array. GPUs are 0, 1, ...
 CPU = -1
+#: The device of arrays that are in host memory and have the rules of a GPU's: see `numbacc.portable`.
+PORTABLE = -2
 
 MAX_RANK = 8
 
@@ -60,8 +62,18 @@ class Layout:
         self.high = sum(span for span in spans if span > 0) + self.itemsize if self.size else 0
 
     def __repr__(self) -> str:
-        where = "cpu" if self.device == CPU else f"cuda:{self.device}"
+        where = name_of(self.device)
         return f"Layout(shape={self.shape}, strides={self.strides}, dtype={self.dtype}, device={where})"
+
+
+def name_of(device: int) -> str:
+    """A device as `device=` arguments name it; one that is portable passes for the first GPU."""
+    return "cpu" if device == CPU else f"cuda:{max(device, 0)}"
+
+
+def argument_of(device: int) -> str:
+    """A device as an argument for a new array there."""
+    return "portable" if device == PORTABLE else name_of(device)
 
 
 #: Interning. An evicted layout that comes back is a new object: its plan is then made again, nothing else.
@@ -186,7 +198,7 @@ def check_same_device(one: Layout, name: str, other: Layout, other_name: str) ->
 
 
 def _where(device: int) -> str:
-    return "in host memory (NumPy)" if device == CPU else f"on cuda:{device}"
+    return "in host memory (NumPy)" if device == CPU else f"on {name_of(device)}"
 
 
 def read_only(name: str) -> LayoutError:

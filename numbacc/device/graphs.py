@@ -6,7 +6,6 @@ from types import TracebackType
 from typing import Any
 
 from ..base.dispatch import has_gpu, runtime
-from ..base.layout import CPU
 from ..base.ownership import NotCopied
 from ..errors import DeviceError, OptionError
 from .devices import target_of
@@ -116,7 +115,7 @@ def graph(stream: Any = None, *, device: int | str | None = None) -> Graph:
         raise DeviceError("numbacc.graph needs a GPU: calls on NumPy arrays are not recorded. Call them directly")
     if stream is None:
         target = target_of(device)
-        if target == CPU:
+        if target < 0:
             raise DeviceError('device="cpu": numbacc.graph needs a GPU')
         return Graph(make_stream(device=target), target)
     found = make_stream(stream, device=device)

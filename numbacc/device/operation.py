@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ..base.codes import MAY_OVERLAP
 from ..base.dispatch import runtime
-from ..base.layout import CPU, Layout, check_writable, overlap, read_only
+from ..base.layout import Layout, check_writable, overlap, read_only
 from ..base.ownership import PLAN_INSTEAD, NotCopied
 from ..errors import LayoutError
 from . import workspace
@@ -206,7 +206,7 @@ class Operation(NotCopied):
 
     def ready(self, addresses: Sequence[int]) -> None:
         """Make what a run on arrays at these addresses needs; those not known yet are multiples of 256."""
-        if self.device != CPU and not self.empty:
+        if self.device >= 0 and not self.empty:
             unknown = len(self.inputs) + len(self.outputs) - len(addresses)
             given = [*addresses, *[0] * unknown]
             self.choose(given).ready(given)
@@ -232,7 +232,7 @@ class Operation(NotCopied):
         Raises:
             LayoutError: what is written is read-only, or shares memory with what is still to be read.
         """
-        if self.device == CPU:
+        if self.device < 0:
             outs = self._run_numpy(inputs, (None,) * len(self.outputs) if outs is None else outs, scalars)
             return self._answer(outs) if out is None else out
         # The path where a tenth of a microsecond counts.
@@ -291,7 +291,7 @@ class Operation(NotCopied):
     def _check_overwritten(self, inputs: Sequence[Any]) -> None:
         for number in self.overwritten:
             array = inputs[number]
-            if array._readonly if self.device != CPU else not array.flags.writeable:
+            if array._readonly if self.device >= 0 else not array.flags.writeable:
                 raise self._refused_overwriting(self.names[number])
 
     def _written(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Sequence[Any]:

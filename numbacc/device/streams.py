@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import Any
 
 from ..base.dispatch import has_gpu, runtime
-from ..base.layout import CPU
 from ..base.ownership import NotCopied
 from ..errors import DeviceError, OptionError, UnsupportedError, shown
 from . import devices
@@ -171,7 +170,7 @@ def stream(stream: Any = None, *, device: int | str | None = None) -> Stream:
         named(device)
         return found or Stream(0)
     number = target_of(device)
-    if number == CPU:
+    if number < 0:
         raise DeviceError('device="cpu" has no streams: pass the number of a GPU')
     return Stream(_unused(number), number, owned=True) if found is None else _of_device(found, number)
 

@@ -12,7 +12,7 @@ from ..arrays import operands
 from ..arrays.operands import Array
 from ..base import checks
 from ..base.dtypes import FLOATS, info, words
-from ..base.layout import CPU, Layout, check_rank, check_same_device, dense_like, layout, view
+from ..base.layout import Layout, check_rank, check_same_device, dense_like, layout, view
 from ..device.map_executable import MapSpec
 from ..device.row_kernels import dropout_launcher
 from ..device.streams import handle_of
@@ -128,7 +128,7 @@ class DropoutPlan(MapPlan):
 
     def passed(self, numbers: tuple[Any, ...]) -> tuple[Any, ...]:
         """The numbers as executables, or the reference, take them."""
-        if self.device == CPU:
+        if self.device < 0:
             return numbers
         return tuple(word for n, name in zip(numbers, self.spec.scalars, strict=True) for word in words(n, name))
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..arrays import operands
 from ..arrays.creation import empty
-from ..base.layout import CPU
+from ..base.layout import argument_of
 from ..device.streams import handle_of
 from ..errors import OptionError, ShapeError
 from ..kernels.derive import backward
@@ -138,7 +138,7 @@ def run(
     kept = tuple(1 if d in axes else n for d, n in enumerate(shape))
     seeds = seen(dys, shape, axes, keepdims, handle)
     device = operands.layout_of(arrays[0]).device
-    where = "cpu" if device == CPU else device
+    where = argument_of(device)
 
     def memory(lengths: tuple[int, ...] = kept) -> tuple[Any, ...]:
         return tuple([empty(lengths, types.compute, device=where, stream=stream) for _ in fold.start])

@@ -15,7 +15,7 @@ import numpy as np
 from ..arrays import operands
 from ..arrays.creation import empty
 from ..base.dtypes import info
-from ..base.layout import CPU
+from ..base.layout import argument_of
 from ..device.streams import handle_of
 from ..errors import ShapeError
 from ..kernels import slopes
@@ -130,7 +130,7 @@ def _summed(row: Row, given: tuple[Any, ...], out: Any, stream: Any) -> Any:
         array, repeated = given[k], _shape(given[k]) != shape
         name = str(info(array.dtype).compute) if repeated else array.dtype
         device = operands.layout_of(array).device
-        where = "cpu" if device == CPU else device
+        where = argument_of(device)
         whole.append(empty(shape, name, device=where, stream=stream) if repeated or own is None else own)
     several = with_none(whole, lacks)
     run(row, given, whole[0] if len(several) == 1 else several, None, stream)

@@ -12,7 +12,6 @@ from ..arrays import operands
 from ..arrays.operands import Array
 from ..base.dtypes import TABLE, info
 from ..base.layout import (
-    CPU,
     Layout,
     check_same_device,
     check_writable,
@@ -142,7 +141,7 @@ class JoinPlan(SeveralPlan):
         """As `SeveralPlan.run`."""
         (made,) = self.outputs
         if out is None:
-            target = operands.empty_layout(made) if self.device == CPU else operands.empty_device(made, handle)
+            target = operands.empty_host(made) if self.device < 0 else operands.empty_device(made, handle)
         else:
             target = out
             # Part by part it could be overwritten before it is read.

@@ -10,7 +10,7 @@ from ..arrays.creation import full
 from ..arrays.operands import Array
 from ..base import dtypes
 from ..base.dtypes import FLOATS, info
-from ..base.layout import CPU, Layout, check_same_device, layout, normalize_axis, row_major_strides
+from ..base.layout import Layout, argument_of, check_same_device, layout, normalize_axis, row_major_strides
 from ..errors import DTypeError, ShapeError
 from ..kernels.specs import VECTOR_BYTES
 from ..plan.base import Plan
@@ -78,7 +78,7 @@ class LossPlan(SeveralPlan):
         """As `SeveralPlan.run`."""
         x, target = arrays
         places = expanded(target, self._axis)
-        if self._rows is not None and (self.device == CPU or x._address % VECTOR_BYTES == 0):
+        if self._rows is not None and (self.device < 0 or x._address % VECTOR_BYTES == 0):
             found = self._rows.run((x, places), None, None, handle)
             result, total = found if self._with_stats else (found, found)
         else:
@@ -164,7 +164,7 @@ def as_slope(dy: Any, x: Layout, stream: Any) -> Any:
     """dy, of a number an array of rank 0 beside x."""
     if not isinstance(dy, (int, float)) or isinstance(dy, bool):
         return dy
-    return full((), dy, info(x.dtype, "x").compute, device="cpu" if x.device == CPU else x.device, stream=stream)
+    return full((), dy, info(x.dtype, "x").compute, device=argument_of(x.device), stream=stream)
 
 
 def expanded(array: Any, axis: int) -> Any:

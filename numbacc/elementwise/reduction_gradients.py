@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ..arrays import operands
 from ..arrays.creation import empty
 from ..base.dtypes import TABLE, info
-from ..base.layout import CPU, Layout, layout
+from ..base.layout import Layout, argument_of, layout
 from ..device.streams import handle_of
 from ..errors import DTypeError
 from ..kernels import reduction_slopes as slopes
@@ -53,7 +53,7 @@ class _Reduced(NamedTuple):
         """Totals of one's own, as `total`: so many."""
         kept = tuple(1 if d in self.axes else n for d, n in enumerate(self.x.shape))
         compute, device = info(self.x.dtype, "x").compute, operands.layout_of(self.x).device
-        where = "cpu" if device == CPU else device
+        where = argument_of(device)
         out = tuple([empty(kept, compute, device=where, stream=self.stream) for _ in range(results)])
         given_to = out if results > 1 else out[0]
         return reduction(self.x, *more, axis=self.axes, keepdims=True, out=given_to, stream=self.stream)

@@ -12,7 +12,6 @@ import numpy as np
 from ..arrays import operands
 from ..base.casts import cast
 from ..base.dtypes import TABLE, info, words
-from ..base.layout import CPU
 from ..errors import DTypeError, LayoutError, OptionError, shown
 from ..plan.base import Plan
 from .planning import STRONG
@@ -111,7 +110,7 @@ class WithNumbers(Plan):
         return self._passed(numbers)
 
     def _passed(self, numbers: Sequence[Any]) -> Sequence[Any]:
-        on_host, found = self.device == CPU, []
+        on_host, found = self.device < 0, []
         for value, (name, first, compute) in zip(numbers, self._numbers, strict=True):
             # What tells -0.0 from 0.0.
             written = value.tobytes() if isinstance(value, np.generic) else repr(value)

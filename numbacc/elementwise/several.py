@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..arrays import operands
-from ..base.layout import CPU, Layout, same_layout
+from ..base.layout import Layout, same_layout
 from ..base.ownership import PLAN_INSTEAD, NotCopied
 from ..device.streams import handle_of
 from ..errors import LayoutError
@@ -84,7 +84,7 @@ class SeveralPlan(NotCopied):
             op=self.op,
             dtypes=tuple(each.dtype.name for each in (*self.inputs, *self.outputs)),
             backend=infos[0].backend,
-            algorithm="reference" if self.device == CPU else "; ".join(each.algorithm for each in infos),
+            algorithm="reference" if self.device < 0 else "; ".join(each.algorithm for each in infos),
             workspace_bytes=max(each.workspace_bytes for each in infos),
             math_dtype=infos[-1].math_dtype,
             accumulator_dtype=sums[0] if sums else None,
@@ -94,5 +94,5 @@ class SeveralPlan(NotCopied):
     def __repr__(self) -> str:
         arrays = ", ".join(f"{n} {a.dtype} {a.shape}" for n, a in zip(self.names, self.inputs, strict=True))
         results = ", ".join(f"{each.dtype} {each.shape}" for each in self.outputs)
-        where = "NumPy" if self.device == CPU else f"{self.info.backend} on cuda:{self.device}"
+        where = "NumPy" if self.device < 0 else f"{self.info.backend} on cuda:{self.device}"
         return f"<plan of {self.op}: {arrays} -> {results}, {where}>"

@@ -103,7 +103,7 @@ def _single(obj: Any, name: str, handle: int) -> Any:
         raise DTypeError(f"{name} has dtype {own.dtype}; as an array it is of {', '.join(_SINGLES[name])}")
     if own.size != 1:
         raise ShapeError(f"{name} has shape {own.shape}; it must be a number or an array of one")
-    return array.item() if own.device == CPU else array
+    return array.item() if own.device < 0 else array
 
 
 def run(lists: tuple[Any, ...], step: Any, options: Options, stream: Any, *, alone: bool = False) -> None:
@@ -216,7 +216,7 @@ class StepPlan(NotCopied):
             Work(ADAMW_COUNTED, (compute,) * 7, ("step",)),
             Work(ADAMW_COUNTED, (compute,) * 6, ("step", "rate")),
         )
-        if device == CPU:
+        if device < 0:
             self._apart, self._rest = Apart(task), list(range(task.rows))
             return
         self._lists = ListExecutable(task, device)
@@ -250,8 +250,10 @@ class StepPlan(NotCopied):
         if not self._task.rows:
             return
         self._check_writable(arrays)
-        if self.device == CPU:
-            self._apart.check([array.ctypes.data for array in arrays])
+        if self.device < 0:
+            self._apart.check(
+                [array.ctypes.data if isinstance(array, np.ndarray) else array._address for array in arrays]
+            )
             self._one_by_one(ONE, arrays, options.at(step), handle)
         elif not singles:
             numbers = options.at(step)
@@ -265,7 +267,7 @@ class StepPlan(NotCopied):
 
     def prepare(self, arrays: list[Any], step: Any, options: Options) -> None:
         """Compile and load what a run on these arrays needs."""
-        if self.device == CPU:
+        if self.device < 0:
             return
         singles = self._singles(step, options)
         if self._lists.flat:
@@ -314,8 +316,10 @@ class StepPlan(NotCopied):
     def _check_writable(self, arrays: list[Any]) -> None:
         rows = self._task.rows
         written = [*arrays[:rows], *arrays[2 * rows :]]
-        if self.device == CPU:
-            fixed = [not array.flags.writeable for array in written]
+        if self.device < 0:
+            fixed = [
+                not array.flags.writeable if isinstance(array, np.ndarray) else array._readonly for array in written
+            ]
         else:
             fixed = list(map(_is_read_only, written))
         if True in fixed:
@@ -326,7 +330,7 @@ class StepPlan(NotCopied):
     def info(self) -> PlanInfo:
         """The plan's decisions. Scratch memory is what tables of the arrays' addresses take."""
         backend, algorithm, nbytes = "numpy", "reference", 0
-        if self.device != CPU:
+        if self.device >= 0:
             backend, algorithm = "kernel", "no launch: all parameters are empty"
             if self._rest:
                 algorithm = f"{len(self._rest)} launches of one parameter each"
@@ -336,6 +340,6 @@ class StepPlan(NotCopied):
         return PlanInfo(self.op, self._task.operands, backend, algorithm, nbytes, self._task.compute, None, True)
 
     def __repr__(self) -> str:
-        where = "NumPy" if self.device == CPU else f"{self.info.backend} on cuda:{self.device}"
+        where = "NumPy" if self.device < 0 else f"{self.info.backend} on cuda:{self.device}"
         of = "one parameter" if self._task.alone else f"{self._task.rows} parameters"
         return f"<plan of {self.op}: {of} of {self._task.operands[0]}, {where}>"

@@ -122,10 +122,7 @@ def _shift(x: Any, axes: Any, out: Any, stream: Any, *, inverse: bool) -> Any:
     shifts = _shifts(made, axes, inverse)
     wanted = dense_like(made, made.shape)
     if out is None:
-        result = (
-            operands.empty_layout(wanted) if isinstance(array, np.ndarray) else operands.empty_device(wanted, handle)
-        )
-        out = result
+        out = result = operands.empty_host(wanted) if made.device < 0 else operands.empty_device(wanted, handle)
     else:
         result = operands.as_array(out, "out", handle)
         _check_out(array, made, result, wanted)
@@ -134,8 +131,8 @@ def _shift(x: Any, axes: Any, out: Any, stream: Any, *, inverse: bool) -> Any:
     for pieces in product(*cuts):
         source = array[tuple(slice(start, stop) for start, stop, _ in pieces)]
         target = result[tuple(slice(start + by, stop + by) for start, stop, by in pieces)]
-        if isinstance(array, np.ndarray):
-            np.copyto(target, source)
+        if made.device < 0:
+            target[...] = source
         else:
             copy(source, target, handle)
     return out

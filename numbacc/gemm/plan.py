@@ -10,7 +10,7 @@ from ..arrays import creation, operands
 from ..base.codes import ALIGNED
 from ..base.dispatch import runtime
 from ..base.dtypes import dtype, info
-from ..base.layout import CPU, Layout, layout, row_major_strides, same_layout
+from ..base.layout import Layout, layout, row_major_strides, same_layout
 from ..device import workspace
 from ..device.operation import Trial
 from ..device.steps import Scratch, Step, Steps, ZeroBytes
@@ -68,7 +68,7 @@ class MatmulPlan(Plan):
         self._selector = Selector(resolve(call) if self._zeros else problem, copies_c)
         #: Which scales are numbers.
         self._numbers = [name for name in SCALES if getattr(problem.call, name) == NUMBER]
-        if self.device == CPU:
+        if self.device < 0:
             self._host = HostProduct(problem)
         else:
             check_hardware(problem)
@@ -236,7 +236,7 @@ class MatmulPlan(Plan):
         """`run` with arrays by name, scales that are numbers among them."""
         plan, scalars = self, ()  # type: tuple[MatmulPlan, tuple[Any, ...]]
         numbers = {name: given[name] for name in self._numbers} if self._numbers else {}
-        if self.device == CPU:
+        if self.device < 0:
             scalars = alpha, beta, numbers
         else:
             if numbers:

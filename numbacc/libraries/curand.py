@@ -188,7 +188,7 @@ def check_reach(state: State, device: int, engine: Engine | None) -> None:
 
 def check_outputs(kind: Kind, end: int, device: int, what: str) -> None:
     """Raise UnsupportedError where `what`, which ends at output (or point) `end`, is beyond what a device has right."""
-    if end > kind.host_outputs and (device == CPU or simulated()):
+    if end > kind.host_outputs and (device < 0 or simulated()):
         raise UnsupportedError(
             f"{what} is beyond the {kind.host_outputs} points of {kind.name} that cuRAND has right on the CPU: "
             "use a GPU, or sobol64"
@@ -239,7 +239,7 @@ class Engine:
     def _start(self) -> None:
         """A new generator, at position 0."""
         kind = self._kind
-        create = curand.curandCreateGeneratorHost if self._device == CPU else curand.curandCreateGenerator
+        create = curand.curandCreateGeneratorHost if self._device < 0 else curand.curandCreateGenerator
         self._handle = Handle(create, curand.curandDestroyGenerator, self._device, kind.type)
         value = self._handle.value
         with self._context():
@@ -255,7 +255,7 @@ class Engine:
         self._failed = False
 
     def _context(self) -> Any:
-        return nullcontext() if self._device == CPU else runtime().on_device(self._device)
+        return nullcontext() if self._device < 0 else runtime().on_device(self._device)
 
     def makes(self, state: State) -> bool:
         """True if this generator's sequence is that of a state, wherever in it."""
@@ -291,13 +291,13 @@ class Engine:
 
         with self._context():
             # cuRAND allocates its state when it first draws, and wherever it has to begin anew.
-            if self._device == CPU:
+            if self._device < 0:
                 draw()
             else:
                 runtime().with_room(draw, self._device)
 
     def _use(self, stream: int) -> None:
-        if stream != self._stream and self._device != CPU:
+        if stream != self._stream and self._device >= 0:
             if runtime().is_capturing(self._stream):
                 raise UnsupportedError(
                     f"stream {self._stream:#x}, on which this generator drew last, is being captured into a graph: "
@@ -329,7 +329,7 @@ class Engine:
             for start in range(0, outputs, CHEAP):
                 curand.curandGenerate(self._handle.value, address, min(CHEAP, outputs - start))
 
-        if self._device == CPU:
+        if self._device < 0:
             memory = np.empty(nbytes, np.uint8)
             generate(memory.ctypes.data)
         else:

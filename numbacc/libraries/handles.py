@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..base.dispatch import runtime
-from ..base.layout import CPU
 from ..base.ownership import NotCopied
 from ..device.contexts import call, on_device, relaxed
 
@@ -16,7 +15,7 @@ from ..device.contexts import call, on_device, relaxed
 @contextmanager
 def _current(device: int) -> Iterator[None]:
     """The device's context, and leave to do what captures forbid: with their handles, libraries allocate and free."""
-    if device == CPU:
+    if device < 0:
         yield
         return
     with on_device(device), relaxed():
@@ -35,7 +34,7 @@ class Handle(NotCopied):
         self.device = device
         self._destroy = destroy
         with _current(device):
-            if device == CPU:
+            if device < 0:
                 self.value = call(create, *arguments)
             else:
                 self.value = runtime().with_room(lambda: call(create, *arguments), device)

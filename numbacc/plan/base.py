@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import operands
-from ..base.layout import CPU, Layout, check_same_device, read_only, same_layout
+from ..base.layout import PORTABLE, Layout, check_same_device, read_only, same_layout
 from ..device.operation import Operation
 from ..device.streams import handle_of
 from ..errors import DeviceError, DTypeError, LayoutError, ShapeError
@@ -85,7 +85,7 @@ class Plan(Operation):
 
     def prepare(self, inputs: Sequence[Any], outs: Sequence[Any] | None = None) -> None:
         """Compile, load and make what a run on these arrays needs, in this thread, so that the run only launches."""
-        if self.device != CPU:
+        if self.device >= 0:
             given = [*inputs, *(outs or ())]
             self.ready([0 if array is None else array._address for array in given])
 
@@ -93,7 +93,7 @@ class Plan(Operation):
     def info(self) -> PlanInfo:
         """The plan's decisions; on a GPU for arrays that start at multiples of 256 bytes, unless it has been run."""
         name, algorithm, nbytes, deterministic = "numpy", "reference", 0, True
-        if self.device != CPU:
+        if self.device >= 0:
             name, algorithm = self.backend, "no launch: the result is empty"
             if not self.empty:
                 found = self.last or self.choose([0] * (len(self.inputs) + len(self.outputs)))
@@ -119,7 +119,7 @@ class Plan(Operation):
                 ([f"{name} " if k else "" for k, name in enumerate(self.names[first:])], self.outputs),
             )
         )
-        where = "NumPy" if self.device == CPU else f"{(self.last or self).backend} on cuda:{self.device}"
+        where = "NumPy" if self.device < 0 else f"{(self.last or self).backend} on cuda:{self.device}"
         arrow = f"{inputs} -> " if inputs else "-> "
         return f"<plan of {self.op}: {arrow}{outputs}, {where}>"
 
@@ -187,6 +187,11 @@ class Plan(Operation):
             )
 
     def _run_numpy(self, inputs: Sequence[Any], outs: Sequence[Any], scalars: Sequence[Any]) -> Sequence[Any]:
+        if self.device == PORTABLE:
+            return operands.on_hosts(self._run_hosts, inputs, outs, scalars)
+        return self._run_hosts(inputs, outs, scalars)
+
+    def _run_hosts(self, inputs: Sequence[Any], outs: Sequence[Any], scalars: Sequence[Any]) -> Sequence[Any]:
         for number, array in enumerate(outs):
             if array is not None:
                 if not array.flags.writeable:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..base.casts import cast
-from ..base.layout import CPU, numpy_view
+from ..base.layout import numpy_view
 from ..device.fold_kernels import FoldExecutable, FoldTask
 from ..device.row_executable import RowExecutable, RowTask
 from ..kernels.specs import VECTOR_BYTES
@@ -23,7 +23,7 @@ class OwnScalars(Plan):
 
     def _keep(self, scalars: Sequence[int]) -> None:
         """Take them, as words; a reference knows them by itself."""
-        self._scalars = () if self.device == CPU else tuple(scalars)
+        self._scalars = () if self.device < 0 else tuple(scalars)
 
 
 class FoldPlan(OwnScalars, FoldExecutable):

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..base.casts import cast
 from ..base.dtypes import info
-from ..base.layout import CPU, Layout, View, numpy_view, row_major_strides
+from ..base.layout import Layout, View, numpy_view, row_major_strides
 from ..device.map_executable import MapExecutable, MapSpec
 from ..kernels.specs import compute_dtype
 from .base import Plan
@@ -29,7 +29,7 @@ class MapPlan(Plan, MapExecutable):
         reads = [info(spec.inputs[view.argument].dtype).name for view in spec.reads]
         writes = [info(spec.outputs[view.argument].dtype).name for view in spec.writes]
         self.math_dtype, self.accumulator_dtype = spec.compute or compute_dtype(reads, writes), spec.accumulator
-        if self.device == CPU:
+        if self.device < 0:
             self._reads = [_viewer(spec, view, spec.inputs[view.argument]) for view in spec.reads]
             self._writes = [_viewer(spec, view, spec.outputs[view.argument]) for view in spec.writes]
             #: True if the reference's results are the outputs, one by one, not parts of them.

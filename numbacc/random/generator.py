@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays import operands
 from ..base import checks
-from ..base.layout import CPU, lengths_of
+from ..base.layout import CPU, lengths_of, name_of
 from ..device.devices import target_of
 from ..device.streams import handle_of
 from ..errors import OptionError, UnsupportedError, shown
@@ -116,7 +116,7 @@ class Generator:
                 self._on_gpu.write(found.seed, found.position)
             self._state, self._engine, self._position = found, engine, found.position
             #: As plans take them: the seed, which kernels get as a signed word, and the first output.
-            is_signed = self._device != CPU and found.seed >= 2**63
+            is_signed = self._device >= 0 and found.seed >= 2**63
             self._seed, self._start = found.seed - 2**64 * is_signed, found.offset
             #: What plans depend on.
             self._sequence = SequenceKind(found.kind, found.ordering, found.dimensions, self._device)
@@ -124,7 +124,7 @@ class Generator:
     @property
     def device(self) -> str:
         """The device of the numbers: "cpu" or "cuda:0"."""
-        return "cpu" if self._device == CPU else f"cuda:{self._device}"
+        return name_of(self._device)
 
     def __reduce__(self) -> Any:
         return _restored, (self.state, self._asked)

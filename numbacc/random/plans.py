@@ -12,7 +12,6 @@ from ..arrays import operands
 from ..base import dtypes
 from ..base.dispatch import runtime, simulated
 from ..base.layout import (
-    CPU,
     Layout,
     check_rank,
     check_same_device,
@@ -57,7 +56,7 @@ class DrawPlan(Plan):
 
     def __init__(self, op: str, draw: Draw, sequence: SequenceKind, made: Layout, out_given: bool, scalar: bool):
         super().__init__(op, ("out",), (), (made,))
-        row, host = dtypes.info(made.dtype), made.device == CPU
+        row, host = dtypes.info(made.dtype), made.device < 0
         self.out_given, self.scalar, self.empty = out_given, scalar, not made.size
         self.backend, self.math_dtype = "kernel" if draw.own else "cuRAND", row.compute or row.name
         self._draw, self._kind = draw, sequence.row
@@ -78,7 +77,7 @@ class DrawPlan(Plan):
     def info(self) -> PlanInfo:
         """The plan's decisions; on a GPU as `Plan.info`."""
         found = super().info
-        if self.device != CPU or self.empty:
+        if self.device >= 0 or self.empty:
             return found
         return replace(found, backend=self._host.backend, algorithm=self._host.algorithm)
 

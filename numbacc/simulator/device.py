@@ -6,6 +6,7 @@ nothing to order; what is queued on one that is captured is kept, and done by ea
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count, islice
