@@ -192,9 +192,13 @@ class Operand:
         self._initial = np.full([lengths[d] for d in self._order], sentinel(values.dtype))
         window = self._window(self._initial)
         window[...] = values[tuple(slice(n) for n in window.shape)]
-        self.base = place.put(self._initial)
+        self.base = self._put(self._initial)
         self.view = self.within(self.base)
         self.values = self.within(self._initial)
+
+    def _put(self, array):
+        """The base: a copy of an array, on the place."""
+        return self.place.put(array)
 
     def _window(self, base):
         """The view before broadcasting."""

@@ -7,7 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import conv_call
+import conv_oracle
+import numpy as np
+import pytest
 from conftest import Place
+from fuzz import conv as fuzz_conv
 from fuzz import worker
 from fuzz.__main__ import FAMILIES
 from fuzz.case import Case
@@ -84,3 +89,17 @@ def test_a_process_that_ends_is_a_failure_of_its_case(tmp_path):
 def test_unknown_families_are_refused():
     run = fuzz("--only", "gated,jam")
     assert run.returncode == 2 and "'jam' is no family" in run.stderr
+
+
+@pytest.mark.parametrize("direction", conv_oracle.DIRECTIONS)
+def test_sums_of_convolutions_by_taps(direction):
+    """They are those of the tests' oracle."""
+    for layout, more in (
+        ("NCHW", {"stride": (2, 1), "padding": ((0, 3), (1, 0)), "dilation": (1, 2)}),
+        ("NHWC", {"padding": "same", "flip": True}),
+        ("NDHWC", {"stride": 2}),
+    ):
+        case = conv_call.small(direction, layout, **more)
+        first, second, *_ = (None if a is None else a.astype(np.float64) for a in conv_oracle.inputs(case))
+        wanted = conv_oracle.sums(case, first, second)
+        np.testing.assert_allclose(fuzz_conv.by_taps(case, first, second), wanted, atol=1e-12)

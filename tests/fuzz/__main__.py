@@ -21,6 +21,12 @@ FAMILIES = (
 _ROOT = Path(__file__).parents[2]
 #: Seconds that a case may take before its process is ended.
 _PATIENCE = 60
+#: Seconds that the cases at work have when time is over; then they are ended, and are no failures.
+_GRACE = 15
+#: A function that refuses so many calls, and takes none, is a failure.
+_OFTEN = 20
+#: Messages of a family that are printed.
+_MESSAGES = 5
 
 
 def parsed(arguments):
@@ -31,6 +37,7 @@ def parsed(arguments):
     parser.add_argument("--only", default=",".join(FAMILIES), help="families, with commas between: %(default)s")
     parser.add_argument("--place", choices=("cpu", "gpu", "simulator"), help="by default the GPU, if there is one")
     parser.add_argument("--processes", type=int, default=1, help="how many at once (1)")
+    parser.add_argument("--brief", action="store_true", help="print of each failure a few lines, at the end")
     parser.add_argument("--json", type=Path, help="file for the figures")
     found = parser.parse_args(arguments)
     found.only = found.only.split(",")
@@ -68,9 +75,10 @@ class Process:
             "first": self.first,
             "step": self.options.processes,
             "seconds": self.end - time.monotonic(),
-            "cases": self.options.cases,
+            "cases": self.left,
             "progress": str(self.progress),
             "report": str(self.report),
+            "brief": self.options.brief,
         }
         path = [str(_ROOT), str(_ROOT / "bindings"), *filter(None, [os.environ.get("PYTHONPATH")])]
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
@@ -89,7 +97,8 @@ class Process:
         if now != self.seen:
             self.seen, self.since = now, time.monotonic()
         hung = time.monotonic() - self.since > _PATIENCE
-        if hung:
+        late = time.monotonic() > self.end + _GRACE
+        if hung or late:
             self.process.kill()
             self.process.wait()
         status = self.process.poll()
@@ -98,13 +107,19 @@ class Process:
         found = json.loads(self.report.read_text()) if self.report.exists() else {}
         self.totals.add(found)
         self.first.update(found.get("next", {}))
-        if status == 0:
+        self.done(found.get("cases", {}))
+        if status == 0 or (late and not hung):
             return True
         self.ended(status, hung, reported=found.get("done", False))
         if not self.seen.strip() or time.monotonic() > self.end:
             return True
         self.start()
         return False
+
+    def done(self, cases):
+        """So many cases fewer are left, by family."""
+        if self.options.cases is not None:
+            self.left = {family: most - cases.get(family, 0) for family, most in self.left.items()}
 
     def ended(self, status, hung, reported):
         """A process that ended by itself is a failure of the case at work."""
@@ -116,8 +131,12 @@ class Process:
             self.first[family] = int(seed) + self.options.processes
         if reported:  # it has told of its failure itself
             return
+        called = Path(f"{self.progress}.lines")
+        lines = called.read_bytes().split(b"\0")[0].decode() if seed is not None and called.exists() else ""
         text = f"FAILED {family}, seed {seed}: the process ended, {why}"
-        print(text, flush=True)
+        text = "\n".join([text, *(f"  {line}" for line in lines.splitlines())])
+        if not self.options.brief:
+            print(text, flush=True)
         alike = f"{family}: the process ended, {why}"
         self.totals.add({"failures": {alike: {"family": family, "seeds": [seed], "text": text}}})
 
@@ -126,21 +145,33 @@ class Totals:
     """Sums of what workers report."""
 
     def __init__(self):
-        self.cases, self.seconds, self.refusals, self.failures = Counter(), Counter(), {}, {}
+        self.cases, self.seconds, self.calls, self.refusals, self.failures = Counter(), Counter(), {}, {}, {}
 
     def add(self, found):
         self.cases.update(found.get("cases", {}))
         self.seconds.update(found.get("seconds", {}))
-        for family, counts in found.get("refusals", {}).items():
-            self.refusals.setdefault(family, Counter()).update(counts)
+        for name in ("calls", "refusals"):
+            for family, counts in found.get(name, {}).items():
+                getattr(self, name).setdefault(family, Counter()).update(counts)
         for alike, failure in found.get("failures", {}).items():
             known = self.failures.setdefault(alike, {**failure, "seeds": []})
             known["seeds"] += failure["seeds"]
+
+    def refused(self):
+        """A failure for each function that was called often and refused every call."""
+        for family, calls in self.calls.items():
+            messages = self.refusals.get(family, {})
+            for name, count in calls.items():
+                own = {text: n for text, n in messages.items() if text.startswith(f"{name}: ")}
+                if family != "wrong" and count >= _OFTEN and sum(own.values()) >= count:
+                    alike = f"{family}: {name} refused all of {count} calls"
+                    yield alike, {"family": family, "seeds": [None], "text": "\n".join([alike, *own])}
 
     def figures(self):
         return {
             "cases": dict(self.cases),
             "seconds": {family: round(t, 1) for family, t in self.seconds.items()},
+            "calls": {family: dict(counts) for family, counts in self.calls.items()},
             "refusals": {family: dict(counts) for family, counts in self.refusals.items()},
             "failures": [{"alike": alike, **failure} for alike, failure in self.failures.items()],
         }
@@ -162,10 +193,12 @@ def main(arguments=None):
     totals = Totals()
     for process in processes:
         totals.add({**process.totals.figures(), "failures": process.totals.failures})
+    totals.add({"failures": dict(totals.refused())})
     told = {
         "place": place,
         "seed": options.seed,
         "processes": options.processes,
+        "brief": options.brief,
         "wall_seconds": round(time.monotonic() - began, 1),
         **totals.figures(),
     }
@@ -177,17 +210,34 @@ def main(arguments=None):
 
 def report(told):
     """The figures as text."""
-    print(f"\n{'family':11} {'cases':>8} {'seconds':>8}  refused, by error")
+    print(f"\n{'family':16} {'cases':>8} {'calls':>8} {'seconds':>8}  refused, by error")
     for family, count in told["cases"].items():
-        refused = ", ".join(f"{name} {n}" for name, n in sorted(told["refusals"].get(family, {}).items()))
-        print(f"{family:11} {count:8} {told['seconds'].get(family, 0):8}  {refused}")
+        messages, by_type = told["refusals"].get(family, {}), Counter()
+        for text, n in messages.items():
+            by_type[text.split(": ")[1]] += n
+        refused = ", ".join(f"{name} {n}" for name, n in sorted(by_type.items()))
+        calls = sum(told["calls"].get(family, {}).values())
+        print(f"{family:16} {count:8} {calls:8} {told['seconds'].get(family, 0):8}  {refused}")
+        if family != "wrong":  # where any message may be
+            for text, n in Counter(messages).most_common(_MESSAGES):
+                print(f"{'':18}{n} x {text}")
     for failure in told["failures"]:
         seeds = failure["seeds"]
         print(
             f"{len(seeds)} x {failure['alike']}\n    seeds {', '.join(map(str, seeds[:8]))}{'...' * (len(seeds) > 8)}"
         )
+        if told["brief"]:
+            print("\n".join(f"    {line}" for line in brief(failure["text"])))
     count = sum(len(failure["seeds"]) for failure in told["failures"])
     print(f"{sum(told['cases'].values())} cases on {told['place']} in {told['wall_seconds']} s: {count} failed")
+
+
+def brief(text):
+    """Of a failure's text what was called last, and the last lines of what came of it."""
+    lines = text.splitlines()[1:]
+    called = [line for line in lines if line.startswith("  ") and not line.startswith(("  |", "  again:"))]
+    error = [line for line in lines if line.startswith("  |") and not line.startswith("  |   ")]
+    return [line.strip()[:600] for line in [*called[-2:], *error[-2:]]]
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from attention_oracle import FLOATS, MASKS, Case
 
 from numbacc import attention
 
-from .operands import anywhere
+from .operands import anywhere, assert_written, neighbours, result_of
 
 
 def run(case):
@@ -47,15 +47,20 @@ def run(case):
     out = None
     if case.chance(0.4):
         shape = turned(np.empty((*drawn.scores[:3], drawn.value_width), np.bool_)).shape
-        out = case.place.empty(shape, drawn.dtype, **anywhere(case, shape, True))
+        real = np.dtype(attention_oracle.oracle.compute_dtype(drawn.dtype))
+        kinds = ((shape, drawn.dtype), (drawn.scores[:3], real))
+        out = [case.place.empty(s, kind, **anywhere(case, s, True)) for s, kind in kinds]
     o, stats = forward(case, drawn, views, out, keywords, seeds, more)
-    grads = backward(case, drawn, [rows["do"].view, *views, o, stats], keywords, seeds)
+    shapes = [rows[name].values.shape for name in ("q", "k", "v")]
+    grads = backward(case, drawn, [rows["do"].view, *views, o, stats], keywords, seeds, shapes)
     case.place.settle()
-    if out is not None:
-        out.assert_untouched_around()
+    for each in out or ():
+        each.assert_untouched_around()
+        assert_written(np.array(each.now()))
+    o, stats = (o, stats) if out is None else (each.ours for each in out)
     found = {"o": turned(np.array(case.place.get(o))), "stats": np.array(case.place.get(stats))}
     for name, each in grads.items():
-        array = np.array(case.place.get(each))
+        array = each if isinstance(each, np.ndarray) else np.array(case.place.get(each))
         found[name] = array if name == "dbias" else turned(array)
     given = values._replace(**{name: turned(np.array(each.values)) for name, each in rows.items()})
     given = given._replace(bias=None if drawn.bias is None else np.array(more["bias"].values))
@@ -75,10 +80,7 @@ def forward(case, drawn, views, out, keywords, seeds, more):
     """(o, stats), by the function or its plan."""
     given = {}
     if out is not None:
-        given["out"] = (
-            out.view,
-            case.place.put(np.zeros(drawn.scores[:3], attention_oracle.oracle.compute_dtype(drawn.dtype))),
-        )
+        given["out"] = tuple(each.view for each in out)
     if case.chance(0.75):
         options = {**keywords, **seeds, **given}
         return case.call("attention.forward", attention.forward, *views, return_stats=True, **options, **case.stream())
@@ -87,11 +89,16 @@ def forward(case, drawn, views, out, keywords, seeds, more):
     return plan(*views, **arrays, **seeds, **given, **case.stream())
 
 
-def backward(case, drawn, arrays, keywords, seeds):
+def backward(case, drawn, arrays, keywords, seeds, shapes):
     """The gradients by name."""
     names = ["dq", "dk", "dv", *["dbias"] * (drawn.bias is not None)]
-    options = {**keywords, **seeds, "bias_grad": drawn.bias is not None}
+    options, outs = {**keywords, **seeds, "bias_grad": drawn.bias is not None}, None
+    if case.chance(0.5):
+        outs = neighbours(case, [*shapes, *[drawn.bias] * (drawn.bias is not None)], drawn.dtype)
+        options["out"] = tuple(each.view for each in outs)
     found = case.call("attention.backward", attention.backward, *arrays, **options, **case.stream())
+    if outs is not None:
+        found = [result_of(case, one, out) for one, out in zip(found, outs, strict=True)]
     return dict(zip(names, found, strict=True))
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections import Counter
+from contextlib import suppress
 
 import numpy as np
+
+from .memory import Buffers
 
 
 class Case:
@@ -14,13 +18,19 @@ class Case:
     Attributes:
         place: where it runs, a `operands.FuzzPlace`.
         lines: what was done so far, in words.
-        refusals: how many errors of numbacc's were seen where they belong, by type.
+        refusals: how many errors of numbacc's were seen where they belong, by function, type and message.
+        calls: how often each function was called.
+        buffers: the flat buffers that arrays of the case lie in.
+        told: called with each line, when it is written.
     """
+
+    told = None
 
     def __init__(self, family, seed, place):
         self.family, self.seed, self.place = family, seed, place
         self.rng = np.random.default_rng([seed, zlib.crc32(family.encode())])
-        self.lines, self.refusals = [], Counter()
+        self.lines, self.refusals, self.calls, self._called = [], Counter(), Counter(), family
+        self.buffers = Buffers()
 
     def pick(self, items):
         items = list(items)
@@ -50,21 +60,43 @@ class Case:
 
     def note(self, text):
         self.lines.append(text)
+        if self.told is not None:
+            self.told(text)
 
     def call(self, name, function, /, *arguments, **options):
         """Call a function, its arguments written down first."""
         words = [show(a) for a in arguments] + [f"{key}={show(value)}" for key, value in options.items()]
         self.note(f"{name}({', '.join(words)})")
+        self.calls[name] += 1
+        self._called = name
         return function(*arguments, **options)
 
     def refused(self, error):
-        self.refusals[type(error).__name__] += 1
+        """An error of the last call's that belongs there."""
+        self.refusals[f"{self._called}: {type(error).__name__}: {plain(error)}"] += 1
 
     def stream(self, probability=0.15):
         """Options that name a new stream, or none."""
         import numbacc
 
         return {"stream": numbacc.stream()} if self.chance(probability) else {}
+
+
+def plain(error):
+    """What an error says first, the same for those that differ in numbers and names alone."""
+    text = re.sub(r"(?<![A-Za-z])[-+]?\d[\d.e+x]*|'[^']*'|<[^>]*>", "#", str(error).split("\n")[0])
+    return re.sub(r"\(#(, #)*,?\)", "(#)", text)[:120]
+
+
+def address(array):
+    """Where an array of any library starts, or None."""
+    if isinstance(array, np.ndarray):
+        return array.ctypes.data
+    with suppress(Exception):  # some are no arrays
+        found = getattr(array, "_address", None) or getattr(array, "data_ptr", None) or getattr(array, "data", None)
+        found = found() if callable(found) else getattr(found, "ptr", found)
+        return found if isinstance(found, int) else None
+    return None
 
 
 def show(value):
@@ -80,6 +112,8 @@ def show(value):
             strides = f"{tuple(value.stride())} elements"
         flags = getattr(value, "flags", None)
         frozen = getattr(value, "_readonly", False) or (isinstance(value, np.ndarray) and not flags.writeable)
-        return f"<{kind.__module__}.{kind.__name__} {dtype} {shape} strides {strides}{' read-only' * frozen}>"
+        start = address(value)
+        off = f" at {start % 256} of 256 bytes" if start is not None and start % 16 else ""
+        return f"<{kind.__module__}.{kind.__name__} {dtype} {shape} strides {strides}{off}{' read-only' * frozen}>"
     text = repr(value)
     return text if len(text) <= 100 else f"{text[:40]}... ({len(text)} characters)"

@@ -21,7 +21,7 @@ from numbacc.elementwise.gradients import DIFFERENTIABLE
 from numbacc.elementwise.table import TABLE
 
 from .arguments import NAMES, Drawn, drawn, kind, wide
-from .operands import anywhere
+from .operands import anywhere, neighbours
 
 COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 #: Of complex numbers these are real.
@@ -247,8 +247,7 @@ def gradient(case):
     by = [k for k, each in enumerate(args.given) if k in args.meeting and hasattr(each, "view")]
     options, outs = {**given, **case.stream()}, None
     if case.chance(0.3):
-        outs = [case.place.empty(args.given[k].shape, dtypes.dtype(common),
-                                 **anywhere(case, args.given[k].shape, True)) for k in by]  # fmt: skip
+        outs = neighbours(case, [args.given[k].shape for k in by], dtypes.dtype(common))
         options["out"] = outs[0].view if len(outs) == 1 else tuple(o.view for o in outs)
     function = getattr(ew, f"{name}_backward")
     found = case.call(f"elementwise.{name}_backward", function, dy.view, *args.views, **options)

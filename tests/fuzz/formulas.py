@@ -18,7 +18,7 @@ from .arguments import FLOATS
 from .formula_cases import SLACK, SLOPE_SLACK, Given, call_options, compare, defined, operand
 from .formula_text import Drawing
 from .near import computed
-from .operands import anywhere
+from .operands import anywhere, neighbours
 
 
 def run(case):
@@ -52,7 +52,11 @@ def values(case):
     names = ["bool" if is_truth else args.common for is_truth in drawing.truths]
     outs = None
     if case.chance(0.4):
-        outs = [case.place.empty(args.shape, dtypes.dtype(name), **anywhere(case, args.shape, True)) for name in names]
+        kinds = [dtypes.dtype(name) for name in names]
+        if len(set(kinds)) == 1:
+            outs = neighbours(case, [args.shape] * len(kinds), kinds[0])
+        else:
+            outs = [case.place.empty(args.shape, each, **anywhere(case, args.shape, True)) for each in kinds]
         options["out"] = tuple(out.view for out in outs) if len(outs) > 1 else outs[0].view
     if case.chance(0.2):
         plan = made.plan(*args.views, *more, **options)
@@ -85,8 +89,7 @@ def gradients(case):
     dys = [operand(case, args.shape, args.common) for _ in drawing.truths]
     by, outs = [k for k, each in enumerate(args.given) if hasattr(each, "view")], None
     if case.chance(0.3):
-        outs = [case.place.empty(args.given[k].shape, dtypes.dtype(args.common),
-                                 **anywhere(case, args.given[k].shape, True)) for k in by]  # fmt: skip
+        outs = neighbours(case, [args.given[k].shape for k in by], dtypes.dtype(args.common))
         options["out"] = tuple(out.view for out in outs)
     dy = tuple(each.view for each in dys)
     answer = case.call("backward", made.backward, dy if len(dy) > 1 or case.chance(0.3) else dy[0], *args.views, *more,

@@ -9,7 +9,7 @@ import numbacc
 from numbacc import gemm
 from numbacc.base import dtypes
 
-from .operands import anywhere, foreign_kinds
+from .operands import anywhere, foreign_kinds, in_a_buffer, result_of
 
 E4, E5 = "float8_e4m3fn", "float8_e5m2"
 #: In the order of how often they are drawn: dtype of A and B, of D, compute.
@@ -68,6 +68,8 @@ def layout_of_matrix(case, writable, batch=True):
     def layout(shape):
         rank = len(shape)
         options = {"foreign": case.pick(foreign_kinds(case.place))} if foreign else {}
+        if case.chance(0.6):
+            options["memory"] = in_a_buffer(case)
         if style == "dense" or rank < 2:
             return {**options, **({"steps": (case.integer(1, 3),)} if rank == 1 and case.chance(0.3) else {})}
         last = rank - 2 if style == "columns" else rank - 1
@@ -144,8 +146,9 @@ def product(case, float8=False):
     if kind.startswith("d") or case.chance(0.5):
         layouts["aux"] = lying(case, not kind.startswith("d"))
     if float8 and case.place.is_device and case.chance(0.9):  # what Hopper takes
-        layouts["a"] = lambda shape: {}
-        layouts["b"] = lambda shape: {"order": (*range(len(shape) - 2), len(shape) - 1, len(shape) - 2)}
+        start = {"memory": in_a_buffer(case)} if case.chance(0.3) else {}
+        layouts["a"] = lambda shape: {**start}
+        layouts["b"] = lambda shape: {"order": (*range(len(shape) - 2), len(shape) - 1, len(shape) - 2), **start}
     scales = scales_for(case, shape, out_dtype, bool(beta)) if float8 else {}
     options = {"workspace_limit": case.pick([1, 4096, 2**25])} if case.chance(0.1) else {}
     call = FuzzCall(
@@ -217,18 +220,17 @@ def integers(case):
         operands.append(case.place.operand(c, **anywhere(case, c.shape, False)))
         options["c"] = operands[-1].view
         want = want + beta * operands[-1].values
+    fits, out = is_stored(left.values) and is_stored(right.values), None
     if case.chance(0.5):
-        out = case.place.empty(want.shape, np.int32)
+        out = case.place.empty(want.shape, np.dtype(np.int32), **layout_of_matrix(case, True)(want.shape))
         options["out"] = out.view
-    fits = is_stored(left.values) and is_stored(right.values)
+        fits = fits and is_stored(out.values)
     try:
         answer = case.call("gemm.matmul", gemm.matmul, left.view, right.view, alpha=alpha, beta=beta, **options)
     except numbacc.LayoutError as error:
         assert case.place.is_device or not fits, error
         case.refused(error)
         return
-    assert answer.dtype == np.int32
-    np.testing.assert_array_equal(case.place.get(answer), want)
+    np.testing.assert_array_equal(result_of(case, answer, out), want.astype(np.int32), strict=True)
     for operand in operands:
         operand.assert_untouched()
-    assert "out" not in options or answer is options["out"]

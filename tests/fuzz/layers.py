@@ -10,7 +10,7 @@ from layer_oracle import linear_by_hand, mlp_by_hand
 from numbacc import gemm
 from numbacc.base import dtypes
 
-from .operands import anywhere
+from .operands import anywhere, in_a_buffer
 
 DTYPES = ("float32", "float64", "float16", "bfloat16")
 
@@ -53,9 +53,10 @@ def run(case):
 
 
 def as_rows(case, shape):
-    """The layout of rows evenly spaced."""
+    """The layout of rows evenly spaced, which start anywhere."""
     margins = [(0, 0)] * (len(shape) - 1) + [case.pick([(0, 0), (1, 2), (4, 4)])]
-    return {"margins": margins} if case.chance(0.7) else {}
+    start = {"memory": in_a_buffer(case)} if case.chance(0.6) else {}
+    return {**start, "margins": margins} if case.chance(0.7) else start
 
 
 def lay(case, shape, dtype):
@@ -65,7 +66,7 @@ def lay(case, shape, dtype):
         return case.place.operand(values, **{**layout, "steps": [abs(s) or 1 for s in layout.get("steps", [1])]})
     layout = as_rows(case, shape)
     if len(shape) == 2 and case.chance(0.4):
-        layout = {"order": (1, 0), "margins": [case.pick([(0, 0), (2, 1)]), (0, 0)]}
+        layout |= {"order": (1, 0), "margins": [case.pick([(0, 0), (2, 1)]), (0, 0)]}
     return case.place.operand(values, **layout)
 
 

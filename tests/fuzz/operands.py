@@ -9,8 +9,11 @@ from conftest import Operand, Place, bits, sentinel
 from foreign import OnlyDlpack
 
 from numbacc import elementwise
+from numbacc.base import dtypes
 from numbacc.base.dispatch import runtime
 from numbacc.base.layout import layout
+
+from .memory import Memory
 
 
 class FuzzPlace(Place):
@@ -37,13 +40,14 @@ class FuzzOperand(Operand):
     Args:
         odd: axis of length 1 -> its stride in elements, which means nothing.
         foreign: a key of `FOREIGN`: whose array the view is.
+        memory: makes the base of a place and its values, in memory that others may share; None: an array of its own.
 
     Attributes:
         library: whose array the view is, or None.
     """
 
-    def __init__(self, place, values, odd=None, foreign=None, **where):
-        scalar = values.ndim == 0
+    def __init__(self, place, values, odd=None, foreign=None, memory=None, **where):
+        scalar, self._memory = values.ndim == 0, memory
         super().__init__(place, values[None] if scalar else values, **where)
         if scalar:
             self.shape, self.view, self.values = (), self.view.reshape(()), self.values.reshape(())
@@ -54,6 +58,9 @@ class FuzzOperand(Operand):
         self.ours = self.view
         if self.library:
             self.view = FOREIGN[foreign].wrap(self.view)
+
+    def _put(self, array):
+        return super()._put(array) if self._memory is None else self._memory(self.place, array)
 
     def assert_untouched_around(self):
         """Nothing but the view was written."""
@@ -77,19 +84,30 @@ def restrided(view, odd):
 
 # ---------------------------------------------------------------- layouts
 
+#: How elements lie: as NumPy has them, with the axes in another order, in rows or columns with gaps between, or with
+#: steps and gaps along any axis.
+STYLES = ("packed", "packed", "permuted", "permuted", "rows", "scattered", "scattered", "scattered")
 
-def anywhere(case, shape, writable, foreign=0.1):
-    """Keywords of `FuzzOperand` for an array that may lie anywhere."""
-    rank = len(shape)
-    options = {}
-    if rank and case.chance(0.75):
+
+def anywhere(case, shape, writable, foreign=0.1, style=None):
+    """Keywords of `FuzzOperand` for an array that may lie anywhere, its elements in the style that is given, if any."""
+    rank, options = len(shape), {}
+    style = style or case.pick(STYLES)
+    if rank and style != "packed":
+        options["order"] = [int(d) for d in case.rng.permutation(rank)]
+    if rank and style == "rows":
+        margins = [(0, 0)] * rank
+        margins[options["order"][-1]] = (case.integer(0, 8), case.integer(0, 8))
+        options["margins"] = margins
+    elif rank and style == "scattered":
         reach = 3 if rank < 4 else 1
         steps = [1, 1, 1, 1, -1, 2, -2, 3] + ([] if writable else [0])
-        options = {
-            "order": [int(d) for d in case.rng.permutation(rank)],
-            "steps": [case.pick(steps) for _ in range(rank)],
-            "margins": [(case.integer(0, reach), case.integer(0, reach)) for _ in range(rank)],
-        }
+        options["steps"] = [case.pick(steps) for _ in range(rank)]
+        options["margins"] = [(case.integer(0, reach), case.integer(0, reach)) for _ in range(rank)]
+    elif rank and not writable and case.chance(0.1):
+        options["steps"] = [0 if case.chance(0.5) else 1 for _ in range(rank)]
+    if case.chance(0.6):
+        options["memory"] = in_a_buffer(case)
     ones = [d for d, n in enumerate(shape) if n == 1]
     if ones and case.chance(0.3):
         options["odd"] = {d: case.pick([0, 1, -1, 3, -7, 1000003]) for d in ones}
@@ -98,9 +116,47 @@ def anywhere(case, shape, writable, foreign=0.1):
     return options
 
 
+def in_a_buffer(case, skip=None):
+    """What makes a base in a buffer of the case: 0 to 15 elements after its start, or after others there; with `skip`
+    so many elements after others.
+    """
+    is_shared = skip is not None or case.chance(0.5)
+    skip = case.integer(0, 15) if skip is None else skip
+    return lambda place, array: case.buffers.take(place, array, skip, is_shared)
+
+
 def lay(case, values, writable=False, foreign=0.1):
     """An operand of values that lies anywhere."""
     return case.place.operand(values, **anywhere(case, values.shape, writable, foreign))
+
+
+def neighbours(case, shapes, dtype):
+    """Operands for several results of a dtype: anywhere, neighbours in a flat buffer, or parts of one array."""
+    shapes = [tuple(shape) for shape in shapes]
+    kind = case.pick(["anywhere", "flat", "flat", "cut"])
+    if kind == "cut" and shapes[0] and len(set(shapes)) == 1:
+        return cut(case, shapes[0], len(shapes), dtype)
+    if kind != "flat":
+        return [case.place.empty(shape, dtype, **anywhere(case, shape, True)) for shape in shapes]
+    skips = [case.integer(0, 15), *(case.pick([0, 0, 1, 8]) for _ in shapes[1:])]
+    style, made = case.pick(["packed", "packed", "permuted"]), []
+    for shape, skip in zip(shapes, skips, strict=True):
+        where = anywhere(case, shape, True, style=style)
+        where["memory"] = lambda place, array, skip=skip: case.buffers.take(place, array, skip, True)
+        made.append(case.place.empty(shape, dtype, **where))
+    return made
+
+
+def cut(case, shape, count, dtype):
+    """Operands that lie side by side along an axis of one array, as the queries, keys and values of a projection do."""
+    axis = case.integer(0, len(shape) - 1)
+    whole = [count * n + 1 if d == axis else n for d, n in enumerate(shape)]
+    memory = case.buffers.add(Memory(case.place, whole, dtype))
+    length, made = shape[axis], []
+    for k in range(count):
+        index = (*[slice(None)] * axis, slice(k * length, (k + 1) * length))
+        made.append(case.place.empty(shape, dtype, memory=lambda _, array, index=index: memory.part(index, array)))
+    return made
 
 
 # ---------------------------------------------------------------- calls of elementwise functions
@@ -118,10 +174,22 @@ def result_of(case, answer, out):
     """A result in NumPy; where an array was given for it, nothing beside that was written."""
     case.place.settle()
     if out is None:
-        return case.place.get(answer)
-    assert answer is out.view
-    out.assert_untouched_around()
-    return np.array(out.now())
+        found = case.place.get(answer)
+    else:
+        assert answer is out.view
+        out.assert_untouched_around()
+        found = np.array(out.now())
+    assert_written(found)
+    return found
+
+
+def assert_written(found):
+    """Every element of a result was written: floats are never the sentinel, other than narrow ones, whose NaN it is."""
+    row = dtypes.info(found.dtype)
+    if (row.is_float or row.parts == 2) and found.dtype.itemsize > 1:
+        left = bits(found) == bits(np.asarray(sentinel(found.dtype)))
+        left = left.all(-1) if found.dtype.itemsize == 16 else left
+        assert not left.any(), f"{left.sum()} of {found.size} elements were not written"
 
 
 def called(case, name, *arguments, **options):

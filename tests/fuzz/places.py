@@ -16,7 +16,7 @@ from numbacc import elementwise as ew
 from numbacc.base import dtypes
 
 from .arrays import values as any_values
-from .operands import anywhere, called, lay, result_of, target_of
+from .operands import anywhere, called, in_a_buffer, lay, result_of, target_of
 
 FLOATS = test_blocks.FLOATS
 INDICES = ("int8", "int16", "int32", "int64")
@@ -275,8 +275,12 @@ def adamw(case):
     lists = test_optimizers.drawn(kinds, shapes, case.seed_of_values())
     operands = []
     for number, each in enumerate(lists):
-        dense = case.chance(0.6)
-        operands.append([case.place.operand(x) if dense else lay(case, x, number != 1, 0) for x in each])
+        way = case.pick(["dense", "flat", "flat", "anywhere"])
+        if way == "flat":  # one after the other, as in a buffer of all gradients
+            pieces = [{"memory": in_a_buffer(case, case.pick([0, 0, 0, 1]))} for _ in each]
+        else:
+            pieces = [{} if way == "dense" else anywhere(case, x.shape, number != 1, 0) for x in each]
+        operands.append([case.place.operand(x, **where) for x, where in zip(each, pieces, strict=True)])
     t, alone = case.integer(1, 1000), len(shapes) == 1
     views = [[o.view for o in each] for each in operands]
     given = [each[0] for each in views] if alone else views

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import re
 import sys
 import time
 import traceback
@@ -16,7 +15,7 @@ from conftest import poisoned
 
 import numbacc
 
-from .case import Case
+from .case import Case, plain
 from .large import as_if_large
 from .operands import FuzzPlace
 
@@ -34,27 +33,33 @@ class Worker:
         place: "numpy", "simulator" or "gpu".
         first: family -> the seed it begins with.
         step: how far apart seeds are: there may be others at work.
-        progress: file that the family and seed at work are written to, for those who see this process end.
+        progress: file that the family and seed at work are written to, for those who see this process end; beside it,
+            with ".lines" after its name, is what the case has called so far.
         report: file for the figures, written every second.
+        brief: whether failures are not printed when they occur.
     """
 
-    def __init__(self, place, first, step, progress, report):
+    def __init__(self, place, first, step, progress, report, brief=False):
         self.place, self.step = FuzzPlace(place), step
         modules = {family: importlib.import_module(f".{family}", __package__) for family in first}
         # Some families are for some places only.
         self._run = {name: m.run for name, m in modules.items() if getattr(m, "available", lambda _: True)(self.place)}
         self.next = {family: seed for family, seed in first.items() if family in self._run}
         self.used = dict.fromkeys(self.next, 0.0)
-        self.cases, self.refusals, self.failures = Counter(), {}, {}
-        self._progress = os.open(progress, os.O_WRONLY | os.O_CREAT)
-        self._report, self._told = report, time.perf_counter()
+        self.cases, self.calls, self.refusals, self.failures = Counter(), {}, {}, {}
+        self._progress, self._lines = (
+            os.open(path, os.O_WRONLY | os.O_CREAT) for path in (progress, f"{progress}.lines")
+        )
+        self._at = 0
+        self._report, self._told, self._brief = report, time.perf_counter(), brief
 
     def run(self, seconds, most):
-        """Run cases for so long, or `most` of each family."""
+        """Run cases for so long, or so many of each family: one number for all, or for each its own."""
         end = time.perf_counter() + seconds
+        most = most if isinstance(most, dict) else dict.fromkeys(self.next, most)
         with poisoned():
             while time.perf_counter() < end:
-                open_ = [family for family in self.next if most is None or self.cases[family] < most]
+                open_ = [family for family in self.next if most[family] is None or self.cases[family] < most[family]]
                 if not open_:
                     return
                 self.one(min(open_, key=self.used.__getitem__))
@@ -74,14 +79,26 @@ class Worker:
         self.next[family] += self.step
         os.pwrite(self._progress, f"{family} {seed}".ljust(80).encode(), 0)
         case, start = Case(family, seed, self.place), time.perf_counter()
+        case.told, self._at = self.told, 0
+        os.pwrite(self._lines, b"\0", 0)
+        self.cases[family] += 1
         try:
             with as_if_large(case):
                 self._run[family](case)
+            case.buffers.assert_untouched()
+            # What a kernel does late is this case's failure, not the next one's.
+            self.place.settle()
         except Exception as error:
             self.failed(case, error)
         self.used[family] += time.perf_counter() - start
-        self.cases[family] += 1
+        self.calls.setdefault(family, Counter()).update(case.calls)
         self.refusals.setdefault(family, Counter()).update(case.refusals)
+
+    def told(self, line):
+        """Write down what a case calls before it does: the process may end there."""
+        text = f"{line}\n".encode()
+        os.pwrite(self._lines, text + b"\0", self._at)
+        self._at += len(text)
 
     def failed(self, case, error):
         """Print what happened, and go on, if the GPU does."""
@@ -90,19 +107,21 @@ class Worker:
         found["seeds"].append(case.seed)
         text = described(case, error)
         found["text"] = found["text"] or text
-        if len(found["seeds"]) <= _PRINTED:
+        if len(found["seeds"]) <= _PRINTED and not self._brief:
             print(text, flush=True)
         if self.place.name == "gpu":
             try:
                 self.place.settle()
             except Exception as lost:
-                print(f"The GPU no longer answers: {lost}", flush=True)
+                found["text"] += f"\n  The GPU no longer answers: {lost}"
+                print(f"The GPU no longer answers after {case.family}, seed {case.seed}: {lost}", flush=True)
                 raise SystemExit(GPU_LOST) from None
 
     def figures(self):
         return {
             "cases": dict(self.cases),
             "seconds": {family: round(t, 2) for family, t in self.used.items()},
+            "calls": {family: dict(c) for family, c in self.calls.items() if c},
             "refusals": {family: dict(c) for family, c in self.refusals.items() if c},
             "failures": self.failures,
             "next": self.next,
@@ -124,17 +143,16 @@ def described(case, error):
 
 def signature(error):
     """The same text for errors that are alike: the type, where it was raised, and what it says but for numbers."""
-    text = re.sub(r"[-+]?\d[\d.e+x]*|'[^']*'|<[^>]*>", "#", str(error).split("\n")[0])[:120]
     frames = traceback.extract_tb((error.__cause__ or error).__traceback__)
     where = next((f for f in reversed(frames) if f.filename.startswith(_LIBRARY)), frames[-1])
-    return f"{type(error).__name__} in {os.path.basename(where.filename)}:{where.name}: {text}"
+    return f"{type(error).__name__} in {os.path.basename(where.filename)}:{where.name}: {plain(error)}"
 
 
 def main():
     asked = json.loads(sys.argv[1])
     if asked["place"] == "simulator":
         simulated_blocks.shrink(setattr)
-    worker = Worker(*(asked[name] for name in ("place", "first", "step", "progress", "report")))
+    worker = Worker(*(asked[name] for name in ("place", "first", "step", "progress", "report", "brief")))
     try:
         worker.run(asked["seconds"], asked["cases"])
     finally:
