@@ -277,6 +277,14 @@ def test_nothing(place, function):
     assert call(function, x, axis=1).shape == (0,)
 
 
+@pytest.mark.parametrize("shape", [(0, 3, 40), (3, 0, 40)])
+def test_sums_of_rows_that_are_none(place, shape):
+    """Of an array that has some, whose strides they keep."""
+    x = place.put(np.zeros((3, 3, 64), np.float32))[tuple(map(slice, shape))][..., :40]
+    for function, wanted in ((reductions.sum, 0), (reductions.logsumexp, -np.inf), (reductions.var, np.nan)):
+        np.testing.assert_array_equal(place.get(function(x)), np.float32(wanted))
+
+
 def test_norms_of_nothing(place):
     x = place.put(np.zeros((0, 3), np.float32))
     for order, wanted in ((0, 0), (3, 0), (0.5, 0), (-1, math.inf), (math.inf, 0)):

@@ -77,7 +77,8 @@ def launch_of(walk: Walk, parts: Sequence[str], most: int = _BLOCKS) -> Launch:
     kept, reduced, sizes = walk.kept, walk.reduced, walk.sizes
     inner = reduced.strides[: walk.inputs]
     along = [k for k, step in enumerate(inner) if step[-1] == 1]
-    if along and all(step[-1] in (0, 1) for step in inner):
+    # Rows that are none have no pieces: sums of nothing are columns.
+    if along and 0 not in reduced.shape and all(step[-1] in (0, 1) for step in inner):
         wide = VECTOR_BYTES // max(sizes[k] for k in along)
         if reduced.shape[-1] >= 2 * wide:
             # One by itself is taken from where it is aligned on; several must be aligned alike.
