@@ -9,10 +9,16 @@ from attention_oracle import FLOATS, MASKS, Case
 
 from numbacc import attention
 
+from .attention_memory import packed, paged
 from .operands import anywhere, assert_written, neighbours, result_of
 
 
 def run(case):
+    case.pick([whole] * 7 + [packed] * 2 + [paged])(case)
+
+
+def whole(case):
+    """Sequences in arrays that are as long as the longest."""
     drawn, layout = geometry(case), case.pick(["BHSD", "BHSD", "BSHD"])
     values = attention_oracle.inputs(drawn)
 

@@ -14,7 +14,7 @@ from test_elementwise_reductions_own import MEANINGS
 
 from numbacc.base import dtypes
 
-from . import places
+from . import blocks, empties, places
 from .operands import anywhere, called, lay, neighbours, result_of, target_of
 
 FLOATS = tuple(dtype.name for dtype in DTYPES)
@@ -23,7 +23,8 @@ FLOATS = tuple(dtype.name for dtype in DTYPES)
 def run(case):
     case.pick(
         [reduction] * 5 + [scan] * 3 + [reduction_backward, scan_backward] * 2 + [normalized] * 4
-        + [normalized_backward] * 2 + [entropy, entropy, logsumexp, own_reduction, own_reduction] + [places.run] * 10
+        + [normalized_backward] * 2 + [entropy, entropy, logsumexp, own_reduction, own_reduction]
+        + [places.run] * 10 + [blocks.run] * 4 + [empties.run] * 2
     )(case)  # fmt: skip
 
 
