@@ -197,6 +197,22 @@ def test_shapes_of_layers(place):
     refused(ShapeError, "x has rank 0", run=lambda: gemm.mlp(scalar, w, b, w, b))
 
 
+def test_strides_of_no_matrix_are_told_by_name(place):
+    """As the layer's arguments are called, and not those of the products that it is made of."""
+    whole = place.put(np.ones((2, 6, 8)))
+    x, w, bias, square = whole[0, :, :4], *(place.put(np.ones(s)) for s in ((4, 3), (3,), (3, 3)))
+    apart, wide = place.put(np.ones((8, 6)))[::2, ::2], place.put(np.ones(4))
+    refused(LayoutError, "w has strides", run=lambda: gemm.linear(x, apart))
+    refused(LayoutError, "w1 has strides", run=lambda: gemm.mlp(x, apart, bias, square, bias))
+    refused(LayoutError, "w2 has strides", run=lambda: gemm.mlp(x, place.put(np.ones((4, 4))), wide, apart, bias))
+    uneven = whole[:, :3, :4]
+    refused(LayoutError, "x has strides", "evenly spaced", run=lambda: gemm.linear(uneven, w))
+    dy, saved = place.put(np.ones((12, 6)))[::2, ::2], gemm.linear(x, w)[1]
+    refused(LayoutError, "dy has strides", run=lambda: gemm.linear_backward(dy, saved))
+    saved = gemm.mlp(x, w, bias, square, bias)[1]
+    refused(LayoutError, "dy has strides", run=lambda: gemm.mlp_backward(dy, saved))
+
+
 @pytest.mark.parametrize("activation", [None, "relu", "gelu"])
 def test_dy_is_as_y_was(place, activation):
     x, w = (place.put(np.ones(shape, np.float32)) for shape in ((3, 4), (4, 5)))

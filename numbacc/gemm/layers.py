@@ -130,7 +130,10 @@ def linear_backward(
     dz = _gradient(dy, x, handle, (*shape[:-1], w.shape[1]))
     if activation:
         dz = _derivative(dz, aux, activation, handle)
-    dx = matmul(dz, w.T, tune=tune, stream=stream)
+    try:
+        dx = matmul(dz, w.T, tune=tune, stream=stream)
+    except LayoutError as error:
+        raise _named(error, a="dy") from None
     if has_bias:
         dw, dbias = matmul(x.T, dz, epilogue="bgradb", tune=tune, stream=stream)
     else:
@@ -218,7 +221,10 @@ def mlp_backward(
     handle = handle_of(stream)
     x, w1, w2, hidden, aux, activation, shape = _saved_by(mlp, SavedMlp, saved)
     rows = _gradient(dy, x, handle, (*shape[:-1], w2.shape[1]))
-    dw2, db2 = matmul(hidden.T, rows, epilogue="bgradb", tune=tune, stream=stream)
+    try:
+        dw2, db2 = matmul(hidden.T, rows, epilogue="bgradb", tune=tune, stream=stream)
+    except LayoutError as error:
+        raise _named(error, b="dy") from None
     dhidden = matmul(rows, w2.T, aux=aux, epilogue=f"d{activation}", tune=tune, stream=stream)
     dw1, db1 = matmul(x.T, dhidden, epilogue="bgradb", tune=tune, stream=stream)
     dx = matmul(dhidden, w1.T, tune=tune, stream=stream)
@@ -245,8 +251,14 @@ def _product(arrays: tuple[Any, Any, Any], names: tuple[str, str, str], handle: 
     try:
         return matmul(x, w, bias=bias, **options)
     except Error as error:
-        found = _misfit(arrays, names, handle, options) or error
+        found = _misfit(arrays, names, handle, options) or _named(error, a=names[0], b=names[1])
     raise found
+
+
+def _named(error: Error, **names: str) -> Error:
+    """A product's error about how one of its arguments is stored, by the name that the layer has for that argument."""
+    first, _, rest = str(error).partition(" ")
+    return LayoutError(f"{names[first]} {rest}") if isinstance(error, LayoutError) and first in names else error
 
 
 def _misfit(
@@ -299,10 +311,10 @@ def _rows(array: Any, name: str, handle: int, shape: tuple[int, ...] | None = No
     matrix = (prod(own[:-1]), own[-1])
     if len(own) == 2:
         return found, own
-    if not isinstance(found, np.ndarray):
-        return found.reshape(matrix), own
     try:
-        return found.reshape(matrix, copy=False), own
+        # A device array's reshape never copies.
+        seen = found.reshape(matrix, copy=False) if isinstance(found, np.ndarray) else found.reshape(matrix)
+        return seen, own
     except ValueError:
         raise LayoutError(
             f"{name} has strides {found.strides}: its rows are not evenly spaced, so it is not a matrix. Copy it first"

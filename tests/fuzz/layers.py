@@ -7,9 +7,11 @@ import numpy as np
 from gemm_oracle import GELU_SLOPE_ERROR
 from layer_oracle import linear_by_hand, mlp_by_hand
 
+import numbacc
 from numbacc import gemm
 from numbacc.base import dtypes
 
+from .gemm import is_stored
 from .operands import anywhere, in_a_buffer
 
 DTYPES = ("float32", "float64", "float16", "bfloat16")
@@ -26,26 +28,35 @@ def run(case):
     else:
         activation, by_hand = case.pick(["gelu", "relu"]), mlp_by_hand
         shapes = [(*batch, out), (*batch, count), (count, inside), (inside,), (inside, out), (out,)]
-    operands = [None if s is None else lay(case, s, dtype) for s in shapes]
+    odd = case.integer(0, len(shapes)) if case.chance(0.2) else None  # of an operand, or of `out`
+    operands = [None if s is None else lay(case, s, dtype, k == odd) for k, s in enumerate(shapes)]
     for _ in range(1000):  # until no z is near 0, where ReLU has a corner
         dy, x, w, bias, *_ = (None if o is None else o.values.astype(np.float64) for o in operands)
         z = x @ w + (0 if bias is None else bias)
         if activation != "relu" or np.abs(z).min(initial=1) > 0.02:
             break
-        operands[1] = lay(case, shapes[1], dtype)
+        operands[1] = lay(case, shapes[1], dtype, odd == 1)
     dy, *arguments = (None if o is None else o.view for o in operands)
     options, target = case.stream(), None
     if case.chance(0.4):
-        target = case.place.empty(shapes[0], dtype, **as_rows(case, shapes[0]))
+        is_odd = odd == len(shapes)
+        there = anywhere(case, shapes[0], True) if is_odd else as_rows(case, shapes[0])
+        target = case.place.empty(shapes[0], dtype, **there)
         options["out"] = target.view
     name = "linear" if by_hand is linear_by_hand else "mlp"
-    y, saved = case.call(f"gemm.{name}", getattr(gemm, name), *arguments, activation=activation, **options)
+    try:
+        y, saved = case.call(f"gemm.{name}", getattr(gemm, name), *arguments, activation=activation, **options)
+        grads = case.call(f"gemm.{name}_backward", getattr(gemm, f"{name}_backward"), dy, saved)
+    except numbacc.LayoutError as error:
+        given = [*operands, target][odd] if odd is not None else None
+        assert given is not None and not is_matrix(given.values), error
+        case.refused(error)
+        return
     case.place.settle()
     if target is not None:
         assert y is target.view
         target.assert_written_only()
         y = target.ours
-    grads = case.call(f"gemm.{name}_backward", getattr(gemm, f"{name}_backward"), dy, saved)
     verify(case, [y, *grads], by_hand, [None if o is None else o.values for o in operands], activation, dtype)
     for operand in operands:
         if operand is not None:
@@ -59,8 +70,19 @@ def as_rows(case, shape):
     return {**start, "margins": margins} if case.chance(0.7) else start
 
 
-def lay(case, shape, dtype):
+def is_matrix(array):
+    """Whether rows of features are a matrix, without a copy."""
+    try:
+        return array.ndim > 1 and is_stored(array.reshape((-1, array.shape[-1]), copy=False))
+    except ValueError:
+        return False
+
+
+def lay(case, shape, dtype, is_odd=False):
+    """An operand as layers want it, or anywhere."""
     values = (0.7 * case.rng.standard_normal(shape)).astype(dtype)
+    if is_odd:
+        return case.place.operand(values, **anywhere(case, shape, False))
     if len(shape) == 1:
         layout = anywhere(case, shape, False) if shape[0] > 1 else {}
         return case.place.operand(values, **{**layout, "steps": [abs(s) or 1 for s in layout.get("steps", [1])]})
