@@ -14,8 +14,12 @@ import pytest
 from conftest import Place
 from fuzz import conv as fuzz_conv
 from fuzz import worker
-from fuzz.__main__ import FAMILIES
+from fuzz.__main__ import FAMILIES, Totals
 from fuzz.case import Case
+from fuzz.memory import GUARD, Buffers
+from fuzz.operands import FuzzPlace, anywhere, neighbours
+
+from numbacc.base import dtypes
 
 ROOT = Path(__file__).parents[1]
 
@@ -77,13 +81,97 @@ def test_a_process_that_ends_is_a_failure_of_its_case(tmp_path):
         "    if not started:\n"
         "        started.append(1)\n"
         "        self.process.kill(); self.process.wait(); self.progress.write_text('gated 3'.ljust(80))\n"
+        "        open(f'{self.progress}.lines', 'wb').write(b'gated.forward(x)\\n' + bytes(1) + b'before')\n"
         "fuzz.Process.start = killed\n"
         "sys.exit(fuzz.main())\n"
     )
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert run.returncode == 1, run.stdout + run.stderr
-    assert "FAILED gated, seed 3: the process ended, signal SIGKILL" in run.stdout
+    assert "FAILED gated, seed 3: the process ended, signal SIGKILL\n  gated.forward(x)\n" in run.stdout
+    assert "before" not in run.stdout
     assert json.loads(report.read_text())["cases"]["gated"] == 2
+
+
+def test_a_lost_gpu_is_a_failure_of_its_case(tmp_path, capsys):
+    """What a kernel does late is seen before the next case, and the process ends: another goes on there."""
+
+    class Lost:
+        name, is_device, is_slow, settled = "gpu", True, False, 0
+
+        def settle(self):
+            self.settled += 1
+            if self.settled > 2:
+                raise RuntimeError("CUDA_ERROR_MISALIGNED_ADDRESS")
+
+    found = worker.Worker("numpy", {"conv": 7}, 2, str(tmp_path / "progress"), str(tmp_path / "report"))
+    found.place, found._run["conv"] = Lost(), lambda case: case.call("conv.forward", float, "1")
+    with pytest.raises(SystemExit) as ended:
+        found.run(60, None)
+    assert ended.value.code == worker.GPU_LOST
+    told = capsys.readouterr().out
+    for words in ("FAILED conv, seed 11, on gpu", "conv.forward('1')", "MISALIGNED", "no longer answers after conv"):
+        assert words in told
+    figures = found.figures()
+    assert (figures["cases"], figures["next"]) == ({"conv": 3}, {"conv": 13})
+    (failure,) = figures["failures"].values()
+    assert failure["seeds"] == [11]
+
+
+def test_a_function_that_refuses_everything_is_a_failure():
+    totals = Totals()
+    calls = {"gemm": {"gemm.matmul": 40, "gemm.linear": 40}, "wrong": {"gemm.matmul": 40}}
+    refusals = {"gemm": {"gemm.matmul: LayoutError: a": 39, "gemm.linear: LayoutError: x": 30}, "wrong": {}}
+    refusals["gemm"]["gemm.linear: LayoutError: w"] = 10
+    refusals["wrong"]["gemm.matmul: LayoutError: a"] = 40
+    totals.add({"calls": calls, "refusals": refusals})
+    ((alike, failure),) = totals.refused()
+    assert alike == "gemm: gemm.linear refused all of 40 calls" and failure["family"] == "gemm"
+
+
+# ---------------------------------------------------------------- where arrays lie
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "complex128", "bool"])
+def test_what_is_written_between_arrays_of_a_buffer_is_noticed(dtype):
+    place, buffers = FuzzPlace("numpy"), Buffers()
+    values = np.zeros((2, 3), dtypes.dtype(dtype))
+    first, second = (buffers.take(place, values, skip, True) for skip in (3, 1))
+    assert np.shares_memory(first.base, second.base)
+    first[...] = second[...] = 1
+    buffers.assert_untouched()
+    memory = buffers.all[0].array.view(np.uint8).reshape(-1, first.itemsize)
+    for at in (-1, 6):  # before the first, and between the two
+        memory[GUARD + 3 + at, -1] ^= 1
+        with pytest.raises(AssertionError, match="between arrays"):
+            buffers.assert_untouched()
+        memory[GUARD + 3 + at, -1] ^= 1
+        buffers.assert_untouched()
+
+
+def test_arrays_lie_in_all_ways():
+    """Packed and off, in any order of axes, in rows with gaps, reversed, repeated, as neighbours and parts."""
+    seen, shape = set(), (3, 4, 5)
+    for seed in range(300):
+        case = Case("layouts", seed, FuzzPlace("numpy"))
+        x = case.place.operand(np.zeros(shape, np.float32), **anywhere(case, shape, False, 0)).view
+        order = np.argsort([-abs(step) for step in x.strides])
+        is_packed = x.transpose(order).flags.c_contiguous
+        kind = "reversed" if min(x.strides) < 0 else "repeated" if 0 in x.strides else "apart"
+        if is_packed:
+            kind = "packed" if x.flags.c_contiguous else "permuted"
+        seen.add((kind, x.ctypes.data % 16 != 0))
+        outs = neighbours(case, [(3, 4)] * 3, np.dtype(np.float32))
+        starts = np.diff([out.ours.ctypes.data for out in outs]).tolist()
+        kinds = {(48, 48): "neighbours", (16, 16): "columns"}
+        seen.add((kinds.get(tuple(starts), "elsewhere"), None))
+        for out in outs:
+            out.ours[...] = 1
+            out.assert_written_only()
+        case.buffers.assert_untouched()
+    ways = ("packed", "permuted", "apart", "reversed", "repeated")
+    assert seen == {(way, off) for way in ways for off in (False, True)} | {
+        (way, None) for way in ("neighbours", "columns", "elsewhere")
+    }
 
 
 def test_unknown_families_are_refused():

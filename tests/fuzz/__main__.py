@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -35,6 +36,7 @@ def parsed(arguments):
     parser.add_argument("--cases", type=int, help="at most so many of each family")
     parser.add_argument("--seed", type=int, default=0, help="of the first case of each family; the next has the next")
     parser.add_argument("--only", default=",".join(FAMILIES), help="families, with commas between: %(default)s")
+    parser.add_argument("--shares", default="", help="family:share,...: how much time compared with others (1)")
     parser.add_argument("--place", choices=("cpu", "gpu", "simulator"), help="by default the GPU, if there is one")
     parser.add_argument("--processes", type=int, default=1, help="how many at once (1)")
     parser.add_argument("--brief", action="store_true", help="print of each failure a few lines, at the end")
@@ -44,6 +46,10 @@ def parsed(arguments):
     for family in found.only:
         if family not in FAMILIES:
             parser.error(f"{family!r} is no family; the families are {', '.join(FAMILIES)}")
+    pairs = [each.partition(":") for each in found.shares.split(",") if each]
+    if not all(family in FAMILIES and re.fullmatch(r"\d*\.?\d+", share) for family, _, share in pairs):
+        parser.error(f"--shares {found.shares}: write family:share, as in conv:4,gated:0.5")
+    found.shares = {family: float(share) for family, _, share in pairs}
     return found
 
 
@@ -79,6 +85,7 @@ class Process:
             "progress": str(self.progress),
             "report": str(self.report),
             "brief": self.options.brief,
+            "shares": self.options.shares,
         }
         path = [str(_ROOT), str(_ROOT / "bindings"), *filter(None, [os.environ.get("PYTHONPATH")])]
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}

@@ -10,7 +10,7 @@ from attention_oracle import FLOATS, MASKS, Case
 from numbacc import attention
 
 from .attention_memory import packed, paged
-from .operands import anywhere, assert_written, neighbours, result_of
+from .operands import anywhere, assert_written, neighbours, result_of, ways
 
 
 def run(case):
@@ -21,6 +21,13 @@ def whole(case):
     """Sequences in arrays that are as long as the longest."""
     drawn, layout = geometry(case), case.pick(["BHSD", "BHSD", "BSHD"])
     values = attention_oracle.inputs(drawn)
+    options = {"deterministic": True} if case.chance(0.1) else {}
+    for _ in range(ways(case)):
+        once(case, drawn, layout, values, options)
+
+
+def once(case, drawn, layout, values, options):
+    """A call forward and one backward, their arrays anywhere."""
 
     def turned(array):
         return array if layout == "BHSD" else array.swapaxes(1, 2)
@@ -29,7 +36,7 @@ def whole(case):
         return case.place.operand(array, **anywhere(case, array.shape, False))
 
     rows = {name: operand(turned(getattr(values, name))) for name in ("q", "k", "v", "do")}
-    keywords = {"mask": mask_of(drawn), "scale": drawn.scale, "layout": layout}
+    keywords = {"mask": mask_of(drawn), "scale": drawn.scale, "layout": layout, **options}
     more = {}
     if drawn.bias is not None:
         more["bias"] = operand(values.bias)
@@ -40,8 +47,6 @@ def whole(case):
             numbers = np.array([pair[number] for pair in drawn.lengths], case.pick([np.int32, np.int64]))
             more[name] = operand(numbers)
     keywords |= {name: each.view for name, each in more.items()}
-    if case.chance(0.1):
-        keywords["deterministic"] = True
     seeds = {}
     if drawn.dropout:
         keywords["dropout"] = drawn.dropout

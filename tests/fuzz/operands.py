@@ -116,6 +116,11 @@ def anywhere(case, shape, writable, foreign=0.1, style=None):
     return options
 
 
+def ways(case):
+    """How often a call of a library is made, each time with arrays elsewhere: on a GPU plans take long to make."""
+    return 3 if case.place.name == "gpu" else 1
+
+
 def in_a_buffer(case, skip=None):
     """What makes a base in a buffer of the case: 0 to 15 elements after its start, or after others there; with `skip`
     so many elements after others.

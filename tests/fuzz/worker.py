@@ -37,9 +37,10 @@ class Worker:
             with ".lines" after its name, is what the case has called so far.
         report: file for the figures, written every second.
         brief: whether failures are not printed when they occur.
+        shares: family -> its share of the time, compared with a family that is not in it.
     """
 
-    def __init__(self, place, first, step, progress, report, brief=False):
+    def __init__(self, place, first, step, progress, report, brief=False, shares=None):
         self.place, self.step = FuzzPlace(place), step
         modules = {family: importlib.import_module(f".{family}", __package__) for family in first}
         # Some families are for some places only.
@@ -51,7 +52,7 @@ class Worker:
             os.open(path, os.O_WRONLY | os.O_CREAT) for path in (progress, f"{progress}.lines")
         )
         self._at = 0
-        self._report, self._told, self._brief = report, time.perf_counter(), brief
+        self._report, self._told, self._brief, self._shares = report, time.perf_counter(), brief, shares or {}
 
     def run(self, seconds, most):
         """Run cases for so long, or so many of each family: one number for all, or for each its own."""
@@ -62,7 +63,7 @@ class Worker:
                 open_ = [family for family in self.next if most[family] is None or self.cases[family] < most[family]]
                 if not open_:
                     return
-                self.one(min(open_, key=self.used.__getitem__))
+                self.one(min(open_, key=lambda family: self.used[family] / self._shares.get(family, 1)))
                 if time.perf_counter() - self._told > 1:
                     self.tell(done=False)
 
@@ -152,7 +153,7 @@ def main():
     asked = json.loads(sys.argv[1])
     if asked["place"] == "simulator":
         simulated_blocks.shrink(setattr)
-    worker = Worker(*(asked[name] for name in ("place", "first", "step", "progress", "report", "brief")))
+    worker = Worker(*(asked[name] for name in ("place", "first", "step", "progress", "report", "brief", "shares")))
     try:
         worker.run(asked["seconds"], asked["cases"])
     finally:
