@@ -93,7 +93,7 @@ def test_a_process_that_ends_is_a_failure_of_its_case(tmp_path):
 
 
 def test_a_lost_gpu_is_a_failure_of_its_case(tmp_path, capsys):
-    """What a kernel does late is seen before the next case, and the process ends: another goes on there."""
+    """The worker notices a late error before the next case and ends, so that a fresh process continues there."""
 
     class Lost:
         name, is_device, is_slow, settled = "gpu", True, False, 0
@@ -181,7 +181,7 @@ def test_unknown_families_are_refused():
 
 @pytest.mark.parametrize("direction", conv_oracle.DIRECTIONS)
 def test_sums_of_convolutions_by_taps(direction):
-    """They are those of the tests' oracle."""
+    """They equal the sums of the tests' oracle."""
     for layout, more in (
         ("NCHW", {"stride": (2, 1), "padding": ((0, 3), (1, 0)), "dilation": (1, 2)}),
         ("NHWC", {"padding": "same", "flip": True}),

@@ -198,7 +198,7 @@ def test_shapes_of_layers(place):
 
 
 def test_strides_of_no_matrix_are_told_by_name(place):
-    """As the layer's arguments are called, and not those of the products that it is made of."""
+    """The message has the name of the layer's argument, not of the product's."""
     whole = place.put(np.ones((2, 6, 8)))
     x, w, bias, square = whole[0, :, :4], *(place.put(np.ones(s)) for s in ((4, 3), (3,), (3, 3)))
     apart, wide = place.put(np.ones((8, 6)))[::2, ::2], place.put(np.ones(4))

@@ -279,7 +279,7 @@ def test_nothing(place, function):
 
 @pytest.mark.parametrize("shape", [(0, 3, 40), (3, 0, 40)])
 def test_sums_of_rows_that_are_none(place, shape):
-    """Of an array that has some, whose strides they keep."""
+    """The array is a part of one with rows, so that it keeps that one's strides."""
     x = place.put(np.zeros((3, 3, 64), np.float32))[tuple(map(slice, shape))][..., :40]
     for function, wanted in ((reductions.sum, 0), (reductions.logsumexp, -np.inf), (reductions.var, np.nan)):
         np.testing.assert_array_equal(place.get(function(x)), np.float32(wanted))

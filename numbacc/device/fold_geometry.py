@@ -77,7 +77,7 @@ def launch_of(walk: Walk, parts: Sequence[str], most: int = _BLOCKS) -> Launch:
     kept, reduced, sizes = walk.kept, walk.reduced, walk.sizes
     inner = reduced.strides[: walk.inputs]
     along = [k for k, step in enumerate(inner) if step[-1] == 1]
-    # Rows that are none have no pieces: sums of nothing are columns.
+    # Without rows there is nothing to cut into pieces: `by_columns` has a grid for empty sums.
     if along and 0 not in reduced.shape and all(step[-1] in (0, 1) for step in inner):
         wide = VECTOR_BYTES // max(sizes[k] for k in along)
         if reduced.shape[-1] >= 2 * wide:

@@ -22,9 +22,9 @@ FAMILIES = (
 _ROOT = Path(__file__).parents[2]
 #: Seconds that a case may take before its process is ended.
 _PATIENCE = 60
-#: Seconds that the cases at work have when time is over; then they are ended, and are no failures.
+#: Seconds that workers have to finish their case when time is over; then they are killed, which is no failure.
 _GRACE = 15
-#: A function that refuses so many calls, and takes none, is a failure.
+#: If a function raises an error in all of this many calls or more, that is a failure.
 _OFTEN = 20
 #: Messages of a family that are printed.
 _MESSAGES = 5
@@ -165,7 +165,7 @@ class Totals:
             known["seeds"] += failure["seeds"]
 
     def refused(self):
-        """A failure for each function that was called often and refused every call."""
+        """Yield a failure for each function that was called often and raised an error each time."""
         for family, calls in self.calls.items():
             messages = self.refusals.get(family, {})
             for name, count in calls.items():
@@ -240,7 +240,7 @@ def report(told):
 
 
 def brief(text):
-    """Of a failure's text what was called last, and the last lines of what came of it."""
+    """Return the last call and the last lines of the error from a failure's text."""
     lines = text.splitlines()[1:]
     called = [line for line in lines if line.startswith("  ") and not line.startswith(("  |", "  again:"))]
     error = [line for line in lines if line.startswith("  |") and not line.startswith("  |   ")]

@@ -42,7 +42,7 @@ def packed(case):
     lengths.insert(case.integer(0, len(lengths)), (case.integer(1, longest), case.integer(1, longest)))
     drawn = drawn_case(case, lengths, MASKS, slopes=case.chance(0.2))
     given = attention_oracle.inputs(drawn)
-    # What lies after a sequence in the padded arrays is not given.
+    # The packed arrays leave out the padding.
     parts = {name: [getattr(given, name)[b, :, : pair[name in "kv"]] for b, pair in enumerate(lengths)]
              for name in ("do", "q", "k", "v")}  # fmt: skip
     rows = {name: lay(case, np.concatenate(each, 1).swapaxes(0, 1)) for name, each in parts.items()}
@@ -87,7 +87,7 @@ def padded(drawn, tokens, starts, name):
 
 
 def paged(case):
-    """Keys and values in pages, of which some are shared."""
+    """Keys and values in pages; some pages are shared."""
     page, count, batch = case.pick([1, 2, 4, 16]), case.integer(1, 3), case.integer(1, 3)
     lengths = [(case.integer(1, 3), case.integer(1, page * count)) for _ in range(batch)]
     lengths = [(max(q for q, _ in lengths), keys) for _, keys in lengths]

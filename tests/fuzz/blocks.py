@@ -1,4 +1,4 @@
-"""Activations of sums, gradients of log-sum-exps, and filling: what stands beside products and norms."""
+"""Activations of sums, gradients of log-sum-exps, and filling."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .elementwise import mask_of
 from .operands import called, lay, neighbours, result_of, target_of
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
-#: Roundings of what is computed in, at the scale of the terms: what the tests of the functions allow.
+#: Allowed roundings of the compute dtype, at the scale of the terms.
 _ROUGH = 64
 
 
@@ -27,7 +27,7 @@ def run(case):
 
 
 def sums(case, dtype):
-    """(which, x, what is added, its values where x's are, options)."""
+    """Return which function, x, the other operand, the sum of the two in float64, and options."""
     which = case.pick(["bias", "residual"])
     shape = case.shape(case.pick([1, 2, 2, 3, 4]))
     axis = case.integer(-len(shape), len(shape) - 1)
@@ -63,7 +63,7 @@ def activated(case):
     wanted = oracle.vector(options["activation"], z)
     out, target = target_of(case, z.shape, dtype)
     name = f"{which}_activation"
-    # Plans are called with a bias that has lengths of 1 behind its axis.
+    # A plan would need the bias with trailing axes of length 1.
     function = getattr(ew, name)
     answer = case.call(f"elementwise.{name}", function, x.view, b.view, **options, **target, **case.stream())
     found = result_of(case, answer, out)

@@ -83,7 +83,7 @@ class Case:
 
 
 def plain(error):
-    """What an error says first, the same for those that differ in numbers and names alone."""
+    """Return the first line of an error without its numbers and quoted names, so that similar errors are equal."""
     text = re.sub(r"(?<![A-Za-z])[-+]?\d[\d.e+x]*|'[^']*'|<[^>]*>", "#", str(error).split("\n")[0])
     return re.sub(r"\(#(, #)*,?\)", "(#)", text)[:120]
 
@@ -92,7 +92,7 @@ def address(array):
     """Where an array of any library starts, or None."""
     if isinstance(array, np.ndarray):
         return array.ctypes.data
-    with suppress(Exception):  # some are no arrays
+    with suppress(Exception):  # not every value is an array
         found = getattr(array, "_address", None) or getattr(array, "data_ptr", None) or getattr(array, "data", None)
         found = found() if callable(found) else getattr(found, "ptr", found)
         return found if isinstance(found, int) else None

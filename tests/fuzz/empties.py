@@ -1,4 +1,4 @@
-"""Arrays without elements, and sums of nothing: what NumPy gives, or one of numbacc's errors."""
+"""Arrays without elements, and sums over them: NumPy's result, or one of numbacc's errors."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def scan(case):
 
 
 def take(case):
-    """No elements from something or nothing; what is taken from nothing is refused."""
+    """Take no elements; or some from an axis without elements, which raises an error."""
     dtype, rank = case.pick(FLOATS), case.integer(1, 3)
     axis = case.integer(0, rank - 1)
     from_nothing = case.chance(0.5)

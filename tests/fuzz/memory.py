@@ -1,7 +1,7 @@
-"""Memory that several arrays share: flat buffers of which each array takes a stretch, and arrays that are cut in parts.
+"""Memory that several arrays share: flat buffers with one array after the other, and arrays that are cut in parts.
 
-Users keep gradients in one flat buffer and queries, keys and values in one array: such arrays start anywhere, and what
-is written past one of them is another's.
+Users keep gradients in one flat buffer, and queries, keys and values in one array. Such arrays start anywhere, and a
+write past the end of one changes another.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import numpy as np
 from conftest import bits, sentinel
 
-#: Elements in front of the first array of a buffer, and after the last: what is written there is noticed.
+#: Elements in front of the first array of a buffer, and after the last. Writing there is an error.
 GUARD = 16
 #: Elements of a buffer that arrays share.
 _SHARED = 2048
 
 
 class Memory:
-    """An array whose parts are arrays of their own; what no part takes holds the sentinel, and must keep it."""
+    """An array that is cut in parts; all other elements hold the sentinel, and must keep it."""
 
     def __init__(self, place, shape, dtype):
         self.place, self.dtype = place, np.dtype(dtype)
@@ -61,7 +61,7 @@ class Buffers:
         self._shared, self.all = {}, []
 
     def take(self, place, values, skip, is_shared):
-        """The values in a flat buffer of a place: one that others share, or one of their own."""
+        """Put the values into a flat buffer of a place: the shared one, or a separate one."""
         key = place.name, values.dtype
         found = self._shared.get(key) if is_shared else None
         if found is None or not found.has_room(values.size, skip):

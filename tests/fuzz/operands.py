@@ -40,7 +40,7 @@ class FuzzOperand(Operand):
     Args:
         odd: axis of length 1 -> its stride in elements, which means nothing.
         foreign: a key of `FOREIGN`: whose array the view is.
-        memory: makes the base of a place and its values, in memory that others may share; None: an array of its own.
+        memory: makes the base from a place and its values, in memory that others may share; None: a separate array.
 
     Attributes:
         library: whose array the view is, or None.
@@ -117,13 +117,13 @@ def anywhere(case, shape, writable, foreign=0.1, style=None):
 
 
 def ways(case):
-    """How often a call of a library is made, each time with arrays elsewhere: on a GPU plans take long to make."""
+    """Return how often to call a library, each time with arrays in other places: on a GPU making a plan takes long."""
     return 3 if case.place.name == "gpu" else 1
 
 
 def in_a_buffer(case, skip=None):
-    """What makes a base in a buffer of the case: 0 to 15 elements after its start, or after others there; with `skip`
-    so many elements after others.
+    """Return the `memory` of an operand in a buffer of the case: 0 to 15 elements after its start, or after other
+    arrays there; with `skip`, that many elements after other arrays.
     """
     is_shared = skip is not None or case.chance(0.5)
     skip = case.integer(0, 15) if skip is None else skip

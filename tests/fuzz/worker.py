@@ -33,8 +33,8 @@ class Worker:
         place: "numpy", "simulator" or "gpu".
         first: family -> the seed it begins with.
         step: how far apart seeds are: there may be others at work.
-        progress: file that the family and seed at work are written to, for those who see this process end; beside it,
-            with ".lines" after its name, is what the case has called so far.
+        progress: file for the current family and seed, for those who see this process end. A file with ".lines" after
+            its name holds the calls of the case so far.
         report: file for the figures, written every second.
         brief: whether failures are not printed when they occur.
         shares: family -> its share of the time, compared with a family that is not in it.
@@ -87,7 +87,7 @@ class Worker:
             with as_if_large(case):
                 self._run[family](case)
             case.buffers.assert_untouched()
-            # What a kernel does late is this case's failure, not the next one's.
+            # An error that a kernel causes late belongs to this case, not to the next.
             self.place.settle()
         except Exception as error:
             self.failed(case, error)
