@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
+from test_elementwise_reductions_own import MEANINGS
 
 import numbacc
 from numbacc.base import dtypes
@@ -17,7 +20,8 @@ _ROWS = ("softmax", "log_softmax", "layer_norm", "rms_norm")
 
 
 def run(case):
-    case.pick([reduction] * 3 + [rows, rows_backward, scan, take, take_backward, entropy, dropout])(case)
+    ways = [rows, rows_backward, scan, take, take_backward, entropy, dropout, rope, transform, own]
+    case.pick([reduction] * 3 + [reduction_backward] * 2 + ways)(case)
 
 
 def empty(case, rank, axis=None):
@@ -54,6 +58,27 @@ def reduction(case):
         assert name not in _UNDEFINED or not is_of_nothing, f"{name} of nothing was computed"
         compared(case, answer, out, np.full(result, _OF_NOTHING.get(name, 0), np.float64), kind)
     x.assert_untouched()
+
+
+def reduction_backward(case):
+    """Gradients without elements, whatever was reduced."""
+    name, dtype, rank = case.pick([*_OF_NOTHING, "max", "min"]), case.pick(FLOATS), case.integer(1, 4)
+    shape, keepdims = empty(case, rank), case.chance(0.4)
+    kept = [axis for axis in range(rank) if shape[axis]]
+    # Of nothing there is no maximum, so that there is no gradient of one.
+    axis = case.pick([None, *range(rank)]) if name not in _UNDEFINED else case.pick(kept) if kept else 0
+    x = zeros(case, shape, dtype)
+    dy = zeros(case, np.sum(np.zeros(shape), axis=axis, keepdims=keepdims).shape, dtype)
+    out, options = target_of(case, shape, dtypes.dtype(dtype))
+    function = getattr(numbacc.elementwise, f"{name}_backward")
+    try:
+        answer = case.call(f"elementwise.{name}_backward", function, dy.view, x.view, axis=axis, keepdims=keepdims,
+                           **options, **case.stream())  # fmt: skip
+    except numbacc.ShapeError as error:
+        assert name in _UNDEFINED and not kept, error
+        case.refused(error)
+        return
+    compared(case, answer, out, np.zeros(shape), dtype)
 
 
 def rows(case):
@@ -135,3 +160,46 @@ def dropout(case):
     function = numbacc.elementwise.dropout
     answer = case.call("elementwise.dropout", function, x.view, 0.5, seed=3, **options, **case.stream())
     compared(case, answer, out, np.zeros(shape), dtype)
+
+
+def rope(case):
+    dtype = case.pick(FLOATS)
+    *places, half = empty(case, case.integer(2, 4))
+    table = "float64" if dtype == "float64" else "float32"
+    x, cos, sin = zeros(case, (*places, 2 * half), dtype), *(zeros(case, (*places, half), table) for _ in range(2))
+    out, options = target_of(case, (*places, 2 * half), dtypes.dtype(dtype))
+    compared(
+        case, called(case, "rope", x.view, cos.view, sin.view, **options), out, np.zeros((*places, 2 * half)), dtype
+    )
+
+
+def transform(case):
+    """Of no rows: only the transformed axis must have elements."""
+    rank = case.integer(2, 4)
+    shape = list(empty(case, rank, case.integer(0, rank - 2)))
+    shape[-1] = case.integer(2, 9)
+    name, dtype = case.pick([("fft", "complex64"), ("rfft", "float32"), ("ifft", "complex128"), ("irfft", "complex64")])
+    wanted = getattr(np.fft, name)(np.zeros(shape, dtype))
+    kind = {"float32": "complex64", "complex64": "float32" if name == "irfft" else "complex64"}.get(dtype, dtype)
+    x, (out, options) = zeros(case, shape, dtype), target_of(case, wanted.shape, dtypes.dtype(kind))
+    function = getattr(numbacc.fft, name)
+    found = result_of(case, case.call(f"fft.{name}", function, x.view, **options, **case.stream()), out)
+    assert (found.shape, found.dtype) == (wanted.shape, np.dtype(kind))
+
+
+def own(case):
+    """A custom reduction."""
+    which, dtype, rank = (
+        case.pick(["rms", "moments", "logsumexp"]),
+        case.pick(["float32", "float64"]),
+        case.integer(1, 3),
+    )
+    shape, axis = empty(case, rank), case.pick([None, case.integer(-rank, rank - 1)])
+    function, _, meaning = MEANINGS[which]
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        wanted = meaning(np.zeros(shape), axis=axis)
+    answer = case.call(which, function, zeros(case, shape, dtype).view, axis=axis, **case.stream())
+    several = isinstance(wanted, tuple)
+    for one, other in zip(answer if several else (answer,), wanted if several else (wanted,), strict=True):
+        compared(case, one, None, other, dtype)

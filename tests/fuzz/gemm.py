@@ -225,6 +225,7 @@ def integers(case):
         out = case.place.empty(want.shape, np.dtype(np.int32), **layout_of_matrix(case, True)(want.shape))
         options["out"] = out.view
         fits = fits and is_stored(out.values)
+    options |= case.stream()
     try:
         answer = case.call("gemm.matmul", gemm.matmul, left.view, right.view, alpha=alpha, beta=beta, **options)
     except numbacc.LayoutError as error:

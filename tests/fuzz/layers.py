@@ -46,7 +46,7 @@ def run(case):
     name = "linear" if by_hand is linear_by_hand else "mlp"
     try:
         y, saved = case.call(f"gemm.{name}", getattr(gemm, name), *arguments, activation=activation, **options)
-        grads = case.call(f"gemm.{name}_backward", getattr(gemm, f"{name}_backward"), dy, saved)
+        grads = case.call(f"gemm.{name}_backward", getattr(gemm, f"{name}_backward"), dy, saved, **case.stream())
     except numbacc.LayoutError as error:
         given = [*operands, target][odd] if odd is not None else None
         assert given is not None and not is_matrix(given.values), error
