@@ -117,6 +117,31 @@ def test_a_lost_gpu_is_a_failure_of_its_case(tmp_path, capsys):
     assert failure["seeds"] == [11]
 
 
+@pytest.mark.gpu
+def test_a_context_that_a_kernel_ends_is_lost(tmp_path):
+    """A kernel that reads from a misaligned address ends the CUDA context; the worker says which case it was."""
+    code = (
+        "import sys\n"
+        "import tests.fuzz\n"
+        "from tests.fuzz import worker\n"
+        "import numbacc\n"
+        "from numbacc import elementwise as ew\n"
+        "from numbacc.arrays.device_array import DeviceArray\n"
+        "def run(case):\n"
+        "    x = numbacc.zeros(64)\n"
+        "    y = DeviceArray(x._numbacc_layout, x._address + (case.seed == 1), x._storage)\n"
+        "    case.call('elementwise.exp', ew.exp, y)\n"
+        f"paths = {str(tmp_path / 'progress')!r}, {str(tmp_path / 'report')!r}\n"
+        "found = worker.Worker('gpu', {'gated': 0}, 1, *paths)\n"
+        "found._run['gated'] = run\n"
+        "found.run(60, 5)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode == worker.GPU_LOST, run.stdout + run.stderr
+    assert "FAILED gated, seed 1, on gpu\n  elementwise.exp(" in run.stdout
+    assert "The GPU no longer answers after gated, seed 1" in run.stdout
+
+
 def test_a_function_that_refuses_everything_is_a_failure():
     totals = Totals()
     calls = {"gemm": {"gemm.matmul": 40, "gemm.linear": 40}, "wrong": {"gemm.matmul": 40}}
