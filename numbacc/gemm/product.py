@@ -91,8 +91,8 @@ def matmul(
         UnsupportedError: the library or the GPU lacks the combination, and no composition of kernels replaces it.
         DeviceError: arrays on different devices; not enough memory.
 
-    Matrices of float8 must start at multiples of 16 bytes, and so must their rows. If D is float8, c must be stored as D
-    is: both row by row, or both column by column. A bias, a scale and amax_d may lie anywhere: where cuBLASLt cannot
+    Matrices of float8 must start at multiples of 16 bytes, and so must their rows. If D is float8, c must be stored as
+    D is: both row by row, or both column by column. A bias, a scale and amax_d may lie anywhere: where cuBLASLt cannot
     take them, it is given a copy, as `matmul_plan(...).info.algorithm` tells.
 
     The same arrays give the same bits on every call on one GPU model with one version of cuBLASLt, unless
