@@ -48,6 +48,17 @@ def test_a_case_is_its_family_and_seed():
     assert draws[0] == draws[1] != draws[2]
 
 
+def test_ways_of_a_case_differ_in_where_arrays_lie_alone():
+    shapes, strides = [], []
+    for way in range(3):
+        case = Case("fft", 8, FuzzPlace("numpy"), way)
+        shapes.append(case.shape(3))
+        case.place.operand(np.zeros(shapes[-1], np.float32), **anywhere(case, shapes[-1], False, 0))
+        strides.append(case.place.operand(np.zeros((3, 4, 5)), **anywhere(case, (3, 4, 5), False, 0)).view.strides)
+        shapes[-1] += (case.integer(0, 10**6),)
+    assert shapes[0] == shapes[1] == shapes[2] and len(set(strides)) == 3
+
+
 def test_a_failure_is_told_and_the_next_case_runs(tmp_path, capsys):
     def run(case):
         case.call("float", float, "1" * 10)
@@ -100,7 +111,7 @@ def test_a_lost_gpu_is_a_failure_of_its_case(tmp_path, capsys):
 
         def settle(self):
             self.settled += 1
-            if self.settled > 2:
+            if self.settled > 4:  # the first case is run three times
                 raise RuntimeError("CUDA_ERROR_MISALIGNED_ADDRESS")
 
     found = worker.Worker("numpy", {"conv": 7}, 2, str(tmp_path / "progress"), str(tmp_path / "report"))
@@ -109,12 +120,12 @@ def test_a_lost_gpu_is_a_failure_of_its_case(tmp_path, capsys):
         found.run(60, None)
     assert ended.value.code == worker.GPU_LOST
     told = capsys.readouterr().out
-    for words in ("FAILED conv, seed 11, on gpu", "conv.forward('1')", "MISALIGNED", "no longer answers after conv"):
+    for words in ("FAILED conv, seed 9, on gpu", "conv.forward('1')", "MISALIGNED", "no longer answers after conv"):
         assert words in told
     figures = found.figures()
-    assert (figures["cases"], figures["next"]) == ({"conv": 3}, {"conv": 13})
+    assert (figures["cases"], figures["next"]) == ({"conv": 2}, {"conv": 11})
     (failure,) = figures["failures"].values()
-    assert failure["seeds"] == [11]
+    assert failure["seeds"] == [9]
 
 
 @pytest.mark.gpu
@@ -197,6 +208,24 @@ def test_arrays_lie_in_all_ways():
     assert seen == {(way, off) for way in ways for off in (False, True)} | {
         (way, None) for way in ("neighbours", "columns", "elsewhere")
     }
+
+
+def test_an_interrupted_run_prints_its_figures():
+    code = (
+        "import json, os, signal, sys; sys.argv[1:] = ['--place', 'cpu', '--only', 'fft', '--seconds', '300']\n"
+        "from tests.fuzz import __main__ as fuzz\n"
+        "poll = fuzz.Process.poll\n"
+        "def interrupted(self):\n"
+        "    if self.report.exists() and json.loads(self.report.read_text())['cases']:\n"
+        "        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    return poll(self)\n"
+        "fuzz.Process.poll = interrupted\n"
+        "sys.exit(fuzz.main())\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "Interrupted" in run.stdout and "0 failed" in run.stdout
+    assert int(run.stdout.rpartition("fft")[2].split()[0]) > 0
 
 
 def test_unknown_families_are_refused():

@@ -104,18 +104,17 @@ class Process:
         if now != self.seen:
             self.seen, self.since = now, time.monotonic()
         hung = time.monotonic() - self.since > _PATIENCE
-        late = time.monotonic() > self.end + _GRACE
-        if hung or late:
+        if hung:
             self.process.kill()
             self.process.wait()
+        elif time.monotonic() > self.end + _GRACE:
+            self.stop()
+            return True
         status = self.process.poll()
         if status is None:
             return False
-        found = json.loads(self.report.read_text()) if self.report.exists() else {}
-        self.totals.add(found)
-        self.first.update(found.get("next", {}))
-        self.done(found.get("cases", {}))
-        if status == 0 or (late and not hung):
+        found = self.collect()
+        if status == 0:
             return True
         self.ended(status, hung, reported=found.get("done", False))
         if not self.seen.strip() or time.monotonic() > self.end:
@@ -123,10 +122,20 @@ class Process:
         self.start()
         return False
 
-    def done(self, cases):
-        """So many cases fewer are left, by family."""
+    def stop(self):
+        """Kill the worker, and keep its figures. It is not waited for: giving up a GPU can take seconds."""
+        self.process.kill()
+        self.collect()
+
+    def collect(self):
+        """Add the worker's figures to the totals; return them."""
+        found = json.loads(self.report.read_text()) if self.report.exists() else {}
+        self.totals.add(found)
+        self.first.update(found.get("next", {}))
         if self.options.cases is not None:
+            cases = found.get("cases", {})
             self.left = {family: most - cases.get(family, 0) for family, most in self.left.items()}
+        return found
 
     def ended(self, status, hung, reported):
         """A process that ended by itself is a failure of the case at work."""
@@ -190,10 +199,15 @@ def main(arguments=None):
     with tempfile.TemporaryDirectory() as folder:
         running = [Process(options, place, number, Path(folder)) for number in range(options.processes)]
         processes = list(running)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             while running:
                 running = [process for process in running if not process.poll()]
                 time.sleep(0.05)
+        except KeyboardInterrupt:
+            print("Interrupted: these are the figures until now.", flush=True)
+            for process in running:
+                process.stop()
         finally:
             for process in running:
                 process.process.kill()

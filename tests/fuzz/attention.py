@@ -10,7 +10,7 @@ from attention_oracle import FLOATS, MASKS, Case
 from numbacc import attention
 
 from .attention_memory import packed, paged
-from .operands import anywhere, assert_written, neighbours, result_of, ways
+from .operands import anywhere, assert_written, neighbours, result_of
 
 
 def run(case):
@@ -22,12 +22,6 @@ def whole(case):
     drawn, layout = geometry(case), case.pick(["BHSD", "BHSD", "BSHD"])
     values = attention_oracle.inputs(drawn)
     options = {"deterministic": True} if case.chance(0.1) else {}
-    for _ in range(ways(case)):
-        once(case, drawn, layout, values, options)
-
-
-def once(case, drawn, layout, values, options):
-    """A call forward and one backward, their arrays anywhere."""
 
     def turned(array):
         return array if layout == "BHSD" else array.swapaxes(1, 2)
@@ -56,7 +50,7 @@ def once(case, drawn, layout, values, options):
     if drawn.dropout:
         kept = case.place.get(attention.dropout_mask(*views, **keywords, **seeds))
     out = None
-    if case.chance(0.4):
+    if case.where.chance(0.4):
         shape = turned(np.empty((*drawn.scores[:3], drawn.value_width), np.bool_)).shape
         real = np.dtype(attention_oracle.oracle.compute_dtype(drawn.dtype))
         kinds = ((shape, drawn.dtype), (drawn.scores[:3], real))
@@ -104,7 +98,7 @@ def backward(case, drawn, arrays, keywords, seeds, shapes):
     """The gradients by name."""
     names = ["dq", "dk", "dv", *["dbias"] * (drawn.bias is not None)]
     options, outs = {**keywords, **seeds, "bias_grad": drawn.bias is not None}, None
-    if case.chance(0.5):
+    if case.where.chance(0.5):
         outs = neighbours(case, [*shapes, *[drawn.bias] * (drawn.bias is not None)], drawn.dtype)
         options["out"] = tuple(each.view for each in outs)
     found = case.call("attention.backward", attention.backward, *arrays, **options, **case.stream())

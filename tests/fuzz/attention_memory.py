@@ -63,7 +63,7 @@ def packed(case):
     do, *triple = (each.view for each in rows.values())
     o, stats = case.call("attention.forward", attention.forward, *triple, **options, return_stats=True, **case.stream())
     names, outs = ("dq", "dk", "dv"), None
-    if case.chance(0.5):
+    if case.where.chance(0.5):
         outs = neighbours(case, [rows[name].values.shape for name in ("q", "k", "v")], drawn.dtype)
         options["out"] = tuple(each.view for each in outs)
     grads = case.call("attention.backward", attention.backward, do, *triple, o, stats, **options, **case.stream())

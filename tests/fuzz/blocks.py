@@ -79,7 +79,7 @@ def activated_backward(case):
     (slope,) = GRADIENTS[options["activation"]](z)
     wanted, size = d * slope, np.abs(d) * (1 + np.abs(slope)) * (1 + np.abs(z))
     shapes = [z.shape, b.values.shape] if which == "bias" else [z.shape]
-    outs = neighbours(case, shapes, dtype) if case.chance(0.5) else [None] * len(shapes)
+    outs = neighbours(case, shapes, dtype) if case.where.chance(0.5) else [None] * len(shapes)
     if outs[0] is not None:
         options["out"] = tuple(out.view for out in outs) if which == "bias" else outs[0].view
     name = f"{which}_activation_backward"

@@ -12,25 +12,11 @@ import numpy as np
 from .memory import Buffers
 
 
-class Case:
-    """The random choices of a case, which follow from its family and seed alone.
+class Draws:
+    """Random choices, which follow from a seed alone."""
 
-    Attributes:
-        place: where it runs, a `operands.FuzzPlace`.
-        lines: what was done so far, in words.
-        refusals: how many errors of numbacc's were seen where they belong, by function, type and message.
-        calls: how often each function was called.
-        buffers: the flat buffers that arrays of the case lie in.
-        told: called with each line, when it is written.
-    """
-
-    told = None
-
-    def __init__(self, family, seed, place):
-        self.family, self.seed, self.place = family, seed, place
-        self.rng = np.random.default_rng([seed, zlib.crc32(family.encode())])
-        self.lines, self.refusals, self.calls, self._called = [], Counter(), Counter(), family
-        self.buffers = Buffers()
+    def __init__(self, seed):
+        self.rng = np.random.default_rng(seed)
 
     def pick(self, items):
         items = list(items)
@@ -42,6 +28,32 @@ class Case:
     def integer(self, lowest, highest):
         """An integer from `lowest` to `highest`, both included."""
         return int(self.rng.integers(lowest, highest + 1))
+
+
+class Case(Draws):
+    """The random choices of a case, which follow from its family and seed alone.
+
+    Args:
+        way: the number of the choices where arrays lie; the other choices are the same for all ways.
+
+    Attributes:
+        place: where it runs, a `operands.FuzzPlace`.
+        where: the choices where arrays lie.
+        lines: what was done so far, in words.
+        refusals: how many errors of numbacc's were seen where they belong, by function, type and message.
+        calls: how often each function was called.
+        buffers: the flat buffers that arrays of the case lie in.
+        told: called with each line, when it is written.
+    """
+
+    told = None
+
+    def __init__(self, family, seed, place, way=0):
+        self.family, self.seed, self.place = family, seed, place
+        super().__init__([seed, zlib.crc32(family.encode())])
+        self.where = Draws([seed, zlib.crc32(family.encode()), 2, way])
+        self.lines, self.refusals, self.calls, self._called = [], Counter(), Counter(), family
+        self.buffers = Buffers()
 
     def seed_of_values(self):
         return self.integer(0, 2**31)
@@ -79,7 +91,7 @@ class Case:
         """Options that name a new stream, or none."""
         import numbacc
 
-        return {"stream": numbacc.stream()} if self.chance(probability) else {}
+        return {"stream": numbacc.stream()} if self.where.chance(probability) else {}
 
 
 def plain(error):

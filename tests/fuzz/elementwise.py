@@ -246,7 +246,7 @@ def gradient(case):
                             **anywhere(case, args.shape, False))  # fmt: skip
     by = [k for k, each in enumerate(args.given) if k in args.meeting and hasattr(each, "view")]
     options, outs = {**given, **case.stream()}, None
-    if case.chance(0.3):
+    if case.where.chance(0.3):
         outs = neighbours(case, [args.given[k].shape for k in by], dtypes.dtype(common))
         options["out"] = outs[0].view if len(outs) == 1 else tuple(o.view for o in outs)
     function = getattr(ew, f"{name}_backward")

@@ -51,7 +51,7 @@ def values(case):
         return
     names = ["bool" if is_truth else args.common for is_truth in drawing.truths]
     outs = None
-    if case.chance(0.4):
+    if case.where.chance(0.4):
         kinds = [dtypes.dtype(name) for name in names]
         if len(set(kinds)) == 1:
             outs = neighbours(case, [args.shape] * len(kinds), kinds[0])
@@ -88,7 +88,7 @@ def gradients(case):
         return
     dys = [operand(case, args.shape, args.common) for _ in drawing.truths]
     by, outs = [k for k, each in enumerate(args.given) if hasattr(each, "view")], None
-    if case.chance(0.3):
+    if case.where.chance(0.3):
         outs = neighbours(case, [args.given[k].shape for k in by], dtypes.dtype(args.common))
         options["out"] = tuple(out.view for out in outs)
     dy = tuple(each.view for each in dys)

@@ -61,28 +61,29 @@ def is_stored(array):
 
 def layout_of_matrix(case, writable, batch=True):
     """A function from a shape to a layout, mostly one that matrices may have."""
-    if case.chance(0.05):
+    draws = case.where
+    if draws.chance(0.05):
         return lambda shape: anywhere(case, shape, writable)
-    style, foreign = case.pick(["dense", "rows", "columns", "columns", "padded"]), case.chance(0.1)
+    style, foreign = draws.pick(["dense", "rows", "columns", "columns", "padded"]), draws.chance(0.1)
 
     def layout(shape):
         rank = len(shape)
-        options = {"foreign": case.pick(foreign_kinds(case.place))} if foreign else {}
-        if case.chance(0.6):
+        options = {"foreign": draws.pick(foreign_kinds(case.place))} if foreign else {}
+        if draws.chance(0.6):
             options["memory"] = in_a_buffer(case)
         if style == "dense" or rank < 2:
-            return {**options, **({"steps": (case.integer(1, 3),)} if rank == 1 and case.chance(0.3) else {})}
+            return {**options, **({"steps": (draws.integer(1, 3),)} if rank == 1 and draws.chance(0.3) else {})}
         last = rank - 2 if style == "columns" else rank - 1
         others = [d for d in range(rank) if d != last]
         batches = list(range(rank - 2))
         order = others + [last]
-        if batch and case.chance(0.3):
-            order = [int(d) for d in case.rng.permutation(others)] + [last]
+        if batch and draws.chance(0.3):
+            order = [int(d) for d in draws.rng.permutation(others)] + [last]
         steps = [1] * rank
-        if batch and case.chance(0.3):
+        if batch and draws.chance(0.3):
             for d in batches:
-                steps[d] = case.pick([1, 2, 3, -1] + [0] * (not writable))
-        gap = (lambda: (case.integer(0, 3), case.integer(0, 5))) if style != "rows" else lambda: (0, 0)
+                steps[d] = draws.pick([1, 2, 3, -1] + [0] * (not writable))
+        gap = (lambda: (draws.integer(0, 3), draws.integer(0, 5))) if style != "rows" else lambda: (0, 0)
         return {**options, "order": order, "steps": steps, "margins": [gap() for _ in range(rank)]}
 
     return layout

@@ -43,20 +43,19 @@ _APART = ("conv", "attention", "random", "fft")
 
 @contextmanager
 def as_if_large(case):
-    """One case of four runs inside as large ones do, in ways that its seed decides."""
+    """One case of four runs inside as large ones do, in ways that its seed decides, which are returned as lines."""
     rng = np.random.default_rng([case.seed, zlib.crc32(case.family.encode()), 1])
     ways = [way for way in _WAYS if rng.random() < 0.4] if rng.random() < 0.25 else []
     if not ways:
-        yield
+        yield []
         return
-    case.note(f"as if {', '.join(ways)}")
     with ExitStack() as patches:
         patches.callback(_forget, case.family)
         _forget(case.family)
         for path, value in ((path, value) for way in ways for path, value in _WAYS[way].items()):
             module, name = path.rsplit(".", 1)
             patches.enter_context(mock.patch.object(importlib.import_module(f"numbacc.{module}"), name, value))
-        yield
+        yield [f"as if {', '.join(ways)}"]
 
 
 def _forget(family):

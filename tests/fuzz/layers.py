@@ -28,7 +28,7 @@ def run(case):
     else:
         activation, by_hand = case.pick(["gelu", "relu"]), mlp_by_hand
         shapes = [(*batch, out), (*batch, count), (count, inside), (inside,), (inside, out), (out,)]
-    odd = case.integer(0, len(shapes)) if case.chance(0.2) else None  # of an operand, or of `out`
+    odd = case.where.integer(0, len(shapes)) if case.where.chance(0.2) else None  # of an operand, or of `out`
     operands = [None if s is None else lay(case, s, dtype, k == odd) for k, s in enumerate(shapes)]
     for _ in range(1000):  # until no z is near 0, where ReLU has a corner
         dy, x, w, bias, *_ = (None if o is None else o.values.astype(np.float64) for o in operands)
@@ -38,7 +38,7 @@ def run(case):
         operands[1] = lay(case, shapes[1], dtype, odd == 1)
     dy, *arguments = (None if o is None else o.view for o in operands)
     options, target = case.stream(), None
-    if case.chance(0.4):
+    if case.where.chance(0.4):
         is_odd = odd == len(shapes)
         there = anywhere(case, shapes[0], True) if is_odd else as_rows(case, shapes[0])
         target = case.place.empty(shapes[0], dtype, **there)
@@ -65,9 +65,9 @@ def run(case):
 
 def as_rows(case, shape):
     """The layout of rows evenly spaced, which start anywhere."""
-    margins = [(0, 0)] * (len(shape) - 1) + [case.pick([(0, 0), (1, 2), (4, 4)])]
-    start = {"memory": in_a_buffer(case)} if case.chance(0.6) else {}
-    return {**start, "margins": margins} if case.chance(0.7) else start
+    margins = [(0, 0)] * (len(shape) - 1) + [case.where.pick([(0, 0), (1, 2), (4, 4)])]
+    start = {"memory": in_a_buffer(case)} if case.where.chance(0.6) else {}
+    return {**start, "margins": margins} if case.where.chance(0.7) else start
 
 
 def is_matrix(array):
@@ -87,8 +87,8 @@ def lay(case, shape, dtype, is_odd=False):
         layout = anywhere(case, shape, False) if shape[0] > 1 else {}
         return case.place.operand(values, **{**layout, "steps": [abs(s) or 1 for s in layout.get("steps", [1])]})
     layout = as_rows(case, shape)
-    if len(shape) == 2 and case.chance(0.4):
-        layout |= {"order": (1, 0), "margins": [case.pick([(0, 0), (2, 1)]), (0, 0)]}
+    if len(shape) == 2 and case.where.chance(0.4):
+        layout |= {"order": (1, 0), "margins": [case.where.pick([(0, 0), (2, 1)]), (0, 0)]}
     return case.place.operand(values, **layout)
 
 

@@ -39,8 +39,9 @@ class Near:
             self.off = 0.0
         elif not self.off * Near.eps < 1e-3 * max(abs(self.value), 1.0):
             self.is_rough = True
-        if math.isfinite(self.value) and abs(self.value) > 1e30 and Near.eps > 2.0**-50:
-            raise Unclear  # float32 may have no such number
+        # float32 may have no such number, or 0 for it.
+        if math.isfinite(self.value) and self.value and Near.eps > 2.0**-50 and not 1e-37 < abs(self.value) < 1e30:
+            raise Unclear
         if not math.isfinite(self.off):
             raise Unclear
 

@@ -91,42 +91,38 @@ STYLES = ("packed", "packed", "permuted", "permuted", "rows", "scattered", "scat
 
 def anywhere(case, shape, writable, foreign=0.1, style=None):
     """Keywords of `FuzzOperand` for an array that may lie anywhere, its elements in the style that is given, if any."""
-    rank, options = len(shape), {}
-    style = style or case.pick(STYLES)
+    rank, options, draws = len(shape), {}, case.where
+    style = style or draws.pick(STYLES)
     if rank and style != "packed":
-        options["order"] = [int(d) for d in case.rng.permutation(rank)]
+        options["order"] = [int(d) for d in draws.rng.permutation(rank)]
     if rank and style == "rows":
         margins = [(0, 0)] * rank
-        margins[options["order"][-1]] = (case.integer(0, 8), case.integer(0, 8))
+        margins[options["order"][-1]] = (draws.integer(0, 8), draws.integer(0, 8))
         options["margins"] = margins
     elif rank and style == "scattered":
         reach = 3 if rank < 4 else 1
         steps = [1, 1, 1, 1, -1, 2, -2, 3] + ([] if writable else [0])
-        options["steps"] = [case.pick(steps) for _ in range(rank)]
-        options["margins"] = [(case.integer(0, reach), case.integer(0, reach)) for _ in range(rank)]
-    elif rank and not writable and case.chance(0.1):
-        options["steps"] = [0 if case.chance(0.5) else 1 for _ in range(rank)]
-    if case.chance(0.6):
+        options["steps"] = [draws.pick(steps) for _ in range(rank)]
+        options["margins"] = [(draws.integer(0, reach), draws.integer(0, reach)) for _ in range(rank)]
+    elif rank and not writable and draws.chance(0.1):
+        options["steps"] = [0 if draws.chance(0.5) else 1 for _ in range(rank)]
+    if draws.chance(0.6):
         options["memory"] = in_a_buffer(case)
     ones = [d for d, n in enumerate(shape) if n == 1]
-    if ones and case.chance(0.3):
-        options["odd"] = {d: case.pick([0, 1, -1, 3, -7, 1000003]) for d in ones}
-    if case.chance(foreign):
-        options["foreign"] = case.pick(foreign_kinds(case.place))
+    if ones and draws.chance(0.3):
+        options["odd"] = {d: draws.pick([0, 1, -1, 3, -7, 1000003]) for d in ones}
+    if draws.chance(foreign):
+        options["foreign"] = draws.pick(foreign_kinds(case.place))
     return options
-
-
-def ways(case):
-    """Return how often to call a library, each time with arrays in other places: on a GPU making a plan takes long."""
-    return 3 if case.place.name == "gpu" else 1
 
 
 def in_a_buffer(case, skip=None):
     """Return the `memory` of an operand in a buffer of the case: 0 to 15 elements after its start, or after other
     arrays there; with `skip`, that many elements after other arrays.
     """
-    is_shared = skip is not None or case.chance(0.5)
-    skip = case.integer(0, 15) if skip is None else skip
+    draws = case.where
+    is_shared = skip is not None or draws.chance(0.5)
+    skip = draws.integer(0, 15) if skip is None else skip
     return lambda place, array: case.buffers.take(place, array, skip, is_shared)
 
 
@@ -137,14 +133,14 @@ def lay(case, values, writable=False, foreign=0.1):
 
 def neighbours(case, shapes, dtype):
     """Operands for several results of a dtype: anywhere, neighbours in a flat buffer, or parts of one array."""
-    shapes = [tuple(shape) for shape in shapes]
-    kind = case.pick(["anywhere", "flat", "flat", "cut"])
+    shapes, draws = [tuple(shape) for shape in shapes], case.where
+    kind = draws.pick(["anywhere", "flat", "flat", "cut"])
     if kind == "cut" and shapes[0] and len(set(shapes)) == 1:
         return cut(case, shapes[0], len(shapes), dtype)
     if kind != "flat":
         return [case.place.empty(shape, dtype, **anywhere(case, shape, True)) for shape in shapes]
-    skips = [case.integer(0, 15), *(case.pick([0, 0, 1, 8]) for _ in shapes[1:])]
-    style, made = case.pick(["packed", "packed", "permuted"]), []
+    skips = [draws.integer(0, 15), *(draws.pick([0, 0, 1, 8]) for _ in shapes[1:])]
+    style, made = draws.pick(["packed", "packed", "permuted"]), []
     for shape, skip in zip(shapes, skips, strict=True):
         where = anywhere(case, shape, True, style=style)
         where["memory"] = lambda place, array, skip=skip: case.buffers.take(place, array, skip, True)
@@ -154,7 +150,7 @@ def neighbours(case, shapes, dtype):
 
 def cut(case, shape, count, dtype):
     """Operands that lie side by side along an axis of one array, as the queries, keys and values of a projection do."""
-    axis = case.integer(0, len(shape) - 1)
+    axis = case.where.integer(0, len(shape) - 1)
     whole = [count * n + 1 if d == axis else n for d, n in enumerate(shape)]
     memory = case.buffers.add(Memory(case.place, whole, dtype))
     length, made = shape[axis], []
@@ -169,7 +165,7 @@ def cut(case, shape, count, dtype):
 
 def target_of(case, shape, dtype):
     """An operand for a result, or None where it is to be a fresh one; and the option that says so."""
-    if case.chance(0.6):
+    if case.where.chance(0.6):
         return None, {}
     out = case.place.empty(shape, np.dtype(dtype), **anywhere(case, shape, True))
     return out, {"out": out.view}

@@ -275,9 +275,9 @@ def adamw(case):
     lists = test_optimizers.drawn(kinds, shapes, case.seed_of_values())
     operands = []
     for number, each in enumerate(lists):
-        way = case.pick(["dense", "flat", "flat", "anywhere"])
+        way = case.where.pick(["dense", "flat", "flat", "anywhere"])
         if way == "flat":  # one after the other, as in a buffer of all gradients
-            pieces = [{"memory": in_a_buffer(case, case.pick([0, 0, 0, 1]))} for _ in each]
+            pieces = [{"memory": in_a_buffer(case, case.where.pick([0, 0, 0, 1]))} for _ in each]
         else:
             pieces = [{} if way == "dense" else anywhere(case, x.shape, number != 1, 0) for x in each]
         operands.append([case.place.operand(x, **where) for x, where in zip(each, pieces, strict=True)])
