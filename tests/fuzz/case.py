@@ -96,7 +96,7 @@ class Case(Draws):
 
 def plain(error):
     """Return the first line of an error without its numbers and quoted names, so that similar errors are equal."""
-    text = re.sub(r"(?<![A-Za-z])[-+]?\d[\d.e+x]*|'[^']*'|<[^>]*>", "#", str(error).split("\n")[0])
+    text = re.sub(r"(?<![A-Za-z0-9])[-+]?\d[\d.e+x]*|'[^']*'|<[^>]*>", "#", str(error).split("\n")[0])
     return re.sub(r"\(#(, #)*,?\)", "(#)", text)[:120]
 
 

@@ -39,7 +39,7 @@ class Near:
             self.off = 0.0
         elif not self.off * Near.eps < 1e-3 * max(abs(self.value), 1.0):
             self.is_rough = True
-        # float32 may have no such number, or 0 for it.
+        # float32 may be infinite or 0 here.
         if math.isfinite(self.value) and self.value and Near.eps > 2.0**-50 and not 1e-37 < abs(self.value) < 1e30:
             raise Unclear
         if not math.isfinite(self.off):
