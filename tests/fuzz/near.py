@@ -241,6 +241,8 @@ class Math:
     @staticmethod
     def copysign(one, other):
         one, other = near(one), bent(near(other), 0.0)
+        if math.isnan(other.value):  # nobody says what sign it has
+            raise Unclear
         # A slope of 0 at 0 in the first, where it bends.
         return made(np.copysign, (sign(one) * sign(other), 0.0), bent(one, 0.0), other)
 

@@ -343,7 +343,8 @@ def python_refuses(case, call):
     else:
         arguments["colour"] = "red"
     error = outcome(case, call, arguments)
-    assert type(error) is TypeError, f"{error!r} where Python itself refuses the call"
+    of_dtypes = isinstance(error, numbacc.DTypeError)  # which are TypeErrors, too
+    assert isinstance(error, TypeError) and not of_dtypes, f"{error!r} for a call with other arguments than it has"
     untouched(call)
 
 
