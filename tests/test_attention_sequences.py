@@ -81,6 +81,24 @@ def test_packed_equals_padded_equals_one_by_one(place, case):
             close(part, alone.get(name, np.zeros_like(part)), case.dtype, name)
 
 
+@pytest.mark.parametrize("dtype", [HALF, SINGLE], ids=str)
+def test_one_token_whatever_its_stride(place, dtype):
+    """The stride of an axis of length 1 means nothing: here it is negative."""
+    rng = np.random.default_rng(5)
+    host = [rng.standard_normal((1, 2, 8)).astype(dtype) for _ in range(4)]
+    starts = place.put(np.array([0, 1], np.int32))
+    more = {"seq_len_q": starts, "seq_len_kv": starts, "layout": "THD", "max_len_q": 1, "max_len_kv": 1}
+    found = []
+    for is_turned in (False, True):
+        q, k, v, do = (place.put(array)[::-1] if is_turned else place.put(array) for array in host)
+        assert (q.strides[0] < 0) is is_turned
+        o, stats = attention.forward(q, k, v, **more, return_stats=True)
+        found.append([place.get(each) for each in (o, stats, *attention.backward(do, q, k, v, o, stats, **more))])
+    np.testing.assert_allclose(found[0][0], host[2], rtol=1e-3)  # of one key all the weight
+    for plain, turned in zip(*found, strict=True):
+        np.testing.assert_array_equal(plain, turned)
+
+
 @few_plans
 @given(data=st.data())
 def test_pages_equal_a_whole(place, data):

@@ -121,13 +121,14 @@ class Fused:
                 array = stage.returned(name, width)
             # Tokens of no sequence are not written by cuDNN.
             stage.zero(array)
-        _, heads, _, _ = array.lies.shape
-        step = array.lies.strides[2] // array.lies.itemsize
+        _, heads, tokens, _ = array.lies.shape
+        head = array.lies.strides[1] // array.lies.itemsize if heads > 1 else width
+        # The stride of an axis of length 1 means nothing.
+        step = array.lies.strides[2] // array.lies.itemsize if tokens > 1 else heads * head
         starts = stage.starts(name, step, np.int64)
         known = f"starts_{'q' if name in _OF_QUERIES else 'kv'}_{step}"
         self._take(known, starts, dense_form("int64", found.batch + 1, 1, 1, 1))
         longest = found.queries if name in _OF_QUERIES else found.keys
-        head = array.lies.strides[1] // array.lies.itemsize if heads > 1 else width
         form = Form(array.lies.dtype.name, (found.batch, heads, longest, width), (longest * step, head, step, 1), known)
         self._take(name, array, form)
 
