@@ -41,7 +41,7 @@ def test_blocks(device_place, ahead, dtype, columns):
     x, row, q = (numbacc.empty(n, dtype) for n in ((ROWS, columns), columns, (2, HEADS, POSITIONS, WIDTH)))
     by_position, by_head = (numbacc.empty((*n, WIDTH // 2), compute) for n in ((POSITIONS,), (HEADS, 1)))
     tokens, places, offset = (numbacc.empty(n, "int64") for n in (ROWS, (ROWS, 1), 1))
-    of_rows = numbacc.empty(ROWS, compute)
+    of_rows, stats = numbacc.empty(ROWS, compute), numbacc.empty((ROWS, 2), compute)
     calls = (
         lambda: (ew.tril(x), ew.triu(x, k=1), ew.eye(ROWS, columns, dtype=dtype)),
         lambda: (ew.arange(4096), ew.arange(4096, dtype=dtype), ew.arange(0.5, 4096, dtype=dtype)),
@@ -54,7 +54,7 @@ def test_blocks(device_place, ahead, dtype, columns):
         lambda: (ew.rope(q, by_position, by_position), ew.rope_backward(q, by_head, by_head, interleaved=True)),
         lambda: (ew.cross_entropy(x, tokens), ew.cross_entropy(x, tokens, label_smoothing=0.1, return_stats=True)),
         lambda: ew.cross_entropy_backward(1.0, x, tokens),
-        lambda: ew.cross_entropy_backward(of_rows, x, tokens, reduction="none", stats=of_rows),
+        lambda: ew.cross_entropy_backward(of_rows, x, tokens, reduction="none", stats=stats),
         lambda: ew.logsumexp(x, axis=1),
     )
     for call in calls:

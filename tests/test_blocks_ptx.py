@@ -27,8 +27,8 @@ VECTORS = {
     "rope": "ld st",
     "rope_backward": "ld st",
     "loss_slope": "ld st",
-    "logsumexp": "ld",
-    "logsumexp_and_mean": "ld",
+    "log_sum": "ld",
+    "log_sum_and_mean": "ld",
     "gather": "ld st",
     "scatter_chunks": "ld st",
     "scatter_rows": "ld st",
@@ -67,7 +67,7 @@ def test_whole_accesses(name, dtype):
     for kernel in kernels(dtype)[name]:
         algorithm = getattr(kernel, "algorithm", "row_maps")
         # Of rows that start anywhere a thread takes 16 elements of 16 bits: some wait in memory for a register.
-        found = check(kernel, spilled=200 if algorithm == "uneven" else 0)
+        found = check(kernel, spilled=208 if algorithm == "uneven" else 0)
         if algorithm in ("vector", "fold_rows") or (kernel.width > 1 and algorithm != "uneven"):
             whole.append([widest(found, operation) for operation in VECTORS[name].split()])
             # What is narrower than what is beside it, bfloat16 beside float32's tables, has less in an access.

@@ -18,7 +18,7 @@ from numbacc.base.dispatch import runtime
 from numbacc.device import row_geometry, workspace
 from numbacc.device.streams import handle_of
 from numbacc.elementwise import loss_steps
-from numbacc.errors import LayoutError
+from numbacc.errors import IndexRangeError, LayoutError
 
 __all__ = ["small_blocks"]
 
@@ -105,24 +105,34 @@ def test_plans_of_cross_entropy(place, reduction):
 def test_cross_entropy_of_large_and_infinite_logits(place):
     x = np.array([[1e4, 0.0, -1e4], [np.inf, 0, 1], [-np.inf, 0, 0], [np.nan, 0, 1], [1, 2, 3]], np.float32)
     target = np.array([0, 1, 1, 2, 7])
-    found = place.get(ew.cross_entropy(place.put(x), place.put(target), reduction="none"))
-    np.testing.assert_allclose(found, [0, np.inf, np.log(2), np.nan, np.nan], rtol=1e-6)
+    some = slice(None) if place.is_device else slice(4)
+    found = place.get(ew.cross_entropy(place.put(x[some]), place.put(target[some]), reduction="none"))
+    np.testing.assert_allclose(found, [0, np.inf, np.log(2), np.nan, np.nan][some], rtol=1e-6)
     dx = place.get(ew.cross_entropy_backward(1.0, place.put(x[:1]), place.put(target[:1])))
     np.testing.assert_array_equal(dx, [[0, 0, 0]])
 
 
 @pytest.mark.parametrize("fewest", [1, 2**30])
 def test_cross_entropy_of_the_largest_logits(place, monkeypatch, fewest):
-    """Times log₂e they are no float32 any more."""
+    """Times log₂e they overflow float32, and so do their differences."""
     if place.is_slow:
         simulated_blocks.rows(monkeypatch.setattr)
     monkeypatch.setattr(loss_steps, "_ROWS", fewest)
     ew.cache_clear()
     own = np.array([[3.3e38, 1.0, 2.0, 0, -3.3e38, 3.3e38, 0, 0], [-3.3e38] * 8, [2.5e38] + [-3.3e38] * 7])
     x, target = np.tile(own, (3, 1)).astype(ml_dtypes.bfloat16), np.tile([0, 1, 0], 3)
-    found, stats = ew.cross_entropy(place.put(x), place.put(target), reduction="none", return_stats=True)
-    np.testing.assert_array_equal(place.get(stats), x.max(axis=1).astype(np.float32))
-    np.testing.assert_array_equal(place.get(found), np.zeros(9))
+    here, there, wanted = place.put(x), place.put(target), np.tile(np.log([2, 8, 1]), 3)
+    found, stats = ew.cross_entropy(here, there, reduction="none", return_stats=True)
+    np.testing.assert_array_equal(place.get(stats)[:, 0], x.max(axis=1).astype(np.float32))
+    np.testing.assert_allclose(place.get(stats)[:, 1], wanted, rtol=1e-6)
+    np.testing.assert_allclose(place.get(found), wanted, rtol=1e-6)
+    wide = own.astype(ml_dtypes.bfloat16).astype(float)
+    for smoothing in (0.25, 1.0):
+        found = ew.cross_entropy(here, there, reduction="none", label_smoothing=smoothing)
+        exact = [losses_of(wide, np.array([0, 1, 0]), -1, s, -100)[0] for s in (0.0, 1.0)]
+        with np.errstate(over="ignore"):
+            wanted = np.tile((1 - smoothing) * exact[0] + smoothing * exact[1], 3).astype(np.float32)
+        np.testing.assert_allclose(place.get(found), wanted, rtol=1e-6)
     ew.cache_clear()
 
 
@@ -155,7 +165,7 @@ def test_cross_entropy_of_rows_with_threads_of_their_own(place, monkeypatch, dty
             found = ew.cross_entropy(seen, place.put(target), reduction="none", label_smoothing=smoothing)
             finite = np.isfinite(values.astype(float)).all(axis=1)
             near(place.get(found)[finite], wanted[finite], compute, scale=8 + np.abs(values[finite]).max(), ulps=8)
-        total = place.get(ew.cross_entropy(seen, place.put(target), reduction="none", return_stats=True)[1])
+        total = place.get(ew.cross_entropy(seen, place.put(target), reduction="none", return_stats=True)[1]).sum(-1)
         if not isinstance(seen, np.ndarray) and not offset:
             by_rows = dtype != "float64" and columns * values.itemsize % 16 == 0
             assert ew.cross_entropy_plan(seen, place.put(target)).info.algorithm.startswith("row_maps") is by_rows
@@ -239,29 +249,38 @@ def test_a_mean_on_streams_and_in_graphs(device_place, monkeypatch):
     ew.cache_clear()
 
 
-@pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint16"])
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint16", "uint64"])
 @pytest.mark.parametrize("fewest", [1, 2**30])
-def test_targets_of_all_kinds(place, monkeypatch, dtype, fewest):
-    """Those that count from the end, name no class, or are ignored; out of arrays that lie apart, in rows of rows."""
+@pytest.mark.parametrize("smoothing", [0.0, 0.25, 1.0])
+def test_targets_of_all_kinds(place, monkeypatch, dtype, fewest, smoothing):
+    """Targets that are ignored or name no class, in strided arrays of rows of rows."""
     if place.is_slow:
         simulated_blocks.rows(monkeypatch.setattr)
     monkeypatch.setattr(loss_steps, "_ROWS", fewest)
     ew.cache_clear()
     x = np.random.default_rng(4).normal(size=(2, 5, 16)).astype(np.float32)
-    own = np.array(
-        [[3, 8, 100, 0, 7], [1, 7, 2, 5, 127]] if dtype == "uint16" else [[3, -8, -100, -1, 7], [-9, 8, 2, 0, 1]]
-    )
-    here, there = place.put(x)[:, :, 4:12], place.put(np.repeat(own.astype(dtype), 2, axis=1))[:, ::2]
-    found, stats = ew.cross_entropy(here, there, reduction="none", ignore_index=7, return_stats=True)
-    seen = x[:, :, 4:12].astype(np.float64)
-    total = np.log(np.exp(seen).sum(axis=2))
-    picked = np.take_along_axis(seen, np.where(abs(own) < 8, own, own % 8)[..., None], 2)[..., 0]
-    wanted = np.where((own < -8) | (own > 7), np.nan, np.where(own == 7, 0, total - picked))
-    np.testing.assert_allclose(place.get(found), wanted, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(place.get(stats), total, rtol=1e-6)
-    dx = ew.cross_entropy_backward(2.0, here, there, reduction="sum", ignore_index=7)
-    hot = (np.arange(8) == own[..., None]) | (np.arange(8) - 8 == own[..., None])
-    slope = np.where(own[..., None] == 7, 0, np.exp(seen - total[..., None]) - hot)
+    is_unsigned = dtype.startswith("u")
+    own = [[3, 8, 100, 0, 7], [1, 7, 2, 5, 127]] if is_unsigned else [[3, -8, -100, -1, 7], [-9, 8, 2, 0, 1]]
+    own = np.array(own).astype(dtype)
+    if dtype == "uint64":
+        own[0, 2] = 2**64 - 1
+    is_class = (own < 8) if is_unsigned else (own >= 0) & (own < 8)
+    here, there = place.put(x)[:, :, 4:12], place.put(np.repeat(own, 2, axis=1))[:, ::2]
+    options = {"ignore_index": 7, "label_smoothing": smoothing}
+    if not place.is_device:
+        refused(IndexRangeError, "from 0 to 7", run=lambda: ew.cross_entropy(here, there, **options))
+        refused(IndexRangeError, "from 0 to 7", run=lambda: ew.cross_entropy_backward(2.0, here, there, **options))
+        here, there, own, is_class = (each[is_class][None] for each in (here, there, own, is_class))
+    found, stats = ew.cross_entropy(here, there, reduction="none", return_stats=True, **options)
+    named, seen = np.where(is_class, own, 0).astype(int), place.get(here)
+    wanted, log_p = losses_of(seen, named, -1, smoothing, 7)
+    np.testing.assert_allclose(place.get(found), np.where(is_class, wanted, np.nan), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(place.get(stats).sum(-1), (seen - log_p)[..., 0], rtol=1e-6)
+    dy = place.put(np.full(own.shape, 2.0, np.float32))
+    dx = ew.cross_entropy_backward(dy, here, there, reduction="none", **options)
+    hot = (np.arange(8) == named[..., None]) * (1 - smoothing) + smoothing / 8
+    slope = np.where(named[..., None] == 7, 0, np.exp(log_p) - hot)
+    slope[~is_class] = np.nan
     np.testing.assert_allclose(place.get(dx), 2 * slope, rtol=1e-5, atol=1e-6)
     ew.cache_clear()
 

@@ -24,28 +24,34 @@ def cross_entropy(
     return_stats: bool = False,
     stream: Any = None,
 ) -> Array | tuple[Array, Array]:
-    """-log softmax(x) at the class that is right: log Σ e^x - x_t, from the logits, which are read once.
+    """Return -log softmax(x) at the right class: log Σ e^x - x_t, from the logits, which are read once.
+
+    Numbers are measured from the largest of their row, so that no offset that they have in common costs digits.
 
     With label smoothing s: (1 - s) (log Σ e^x - x_t) + s (log Σ e^x - mean of x), as torch has it. Source: Szegedy et
     al. 2015 (arXiv:1512.00567).
 
     Args:
         x: the logits, array of float32, float64, float16 or bfloat16, rank 1 to 8, any strides.
-        target: array of integers, of x's shape without the axis: the right class's number. Negative ones count from
-            the end.
+        target: array of integers, of x's shape without the axis: the right class's number, from 0 on.
         axis: the axis of the classes.
         reduction: "mean" over all that is not ignored, "sum", or "none".
         ignore_index: the target that does not count: its loss and its gradient are 0.
         label_smoothing: s, from 0 to 1.
-        return_stats: True to return log Σ e^x, too, of target's shape, which `cross_entropy_backward` is then spared.
+        return_stats: True to return stats, too, which spare `cross_entropy_backward` one pass over x: an array of
+            target's shape and a last axis of 2. `stats[..., 0]` is the largest logit of each row (0 if that is
+            infinite), `stats[..., 1]` is log Σ e^(x - largest); together they are log Σ e^x.
         stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
         the loss in float32, of float64 in that: an array of rank 0, or of target's shape; with `return_stats` (loss,
-        stats). Of a target that names no class NaN. The mean of nothing is NaN.
+        stats). The mean of nothing is NaN. On a GPU, which cannot raise without being waited for, a target that names
+        no class and is not ignored, below 0 or beyond the classes, gives NaN: as its loss, and all along its row of the
+        gradient. NumPy arrays raise there.
 
     Raises:
         ShapeError: rank, axis, target's shape. DTypeError: x is not of floats, target not of integers.
+        IndexRangeError: NumPy arrays only: a target names no class and is not ignored.
         OptionError: reduction, ignore_index, label_smoothing, stream. DeviceError: several devices.
 
     Example:
@@ -102,7 +108,7 @@ def cross_entropy_backward(
     Args:
         dy: the gradient with respect to the loss: a number, or an array of its shape, of floats.
         x, target, axis, reduction, ignore_index, label_smoothing: those of the call of `cross_entropy`.
-        stats: what that returned as stats; it is computed again if None.
+        stats: what that returned as stats; they are computed again if None.
         out: array for the result, like x. It may be x itself: in place.
         stream: as everywhere.
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..base import dtypes
 from ..base.dtypes import info
-from ..base.layout import Layout, dense_like, layout, row_major_strides, view
+from ..base.layout import Layout, View, dense_like, layout, row_major_strides, view
 from ..device.fold_kernels import FoldTask
 from ..device.map_executable import MapSpec
 from ..device.row_executable import RowTask
@@ -28,8 +28,8 @@ from ..reference.indexing import take_along_axis
 from .calling import NumberedPlan, outputs_of
 from .planning import broadcast_strides
 
-_LOSS = ("stats", "mean", "x", "target")
-_SLOPE = ("x", "stats", "dy", "target")
+#: Numbers of a row that `stats` has: the largest, and the logarithm of the sum of all exponentials measured from it.
+STATS = 2
 #: Rows from which on each has threads of its own, and no others'.
 _ROWS = 512
 
@@ -39,6 +39,19 @@ def _of_rows(x: Layout, axis: int) -> tuple[str, Layout]:
     compute = str(info(x.dtype).compute)
     shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
     return compute, dense_like(layout(shape, x.strides, dtypes.TABLE[compute].numpy, x.device), shape)
+
+
+def _stats_of(result: Layout, axis: int) -> Layout:
+    """The layout of `stats`: two numbers next to each other for each row."""
+    lengths, steps = ([*each[:axis], *each[axis + 1 :]] for each in (result.shape, result.strides))
+    return layout((*lengths, STATS), (*(STATS * step for step in steps), result.itemsize), result.dtype, result.device)
+
+
+def _each_stat(argument: int, stats: Layout, axis: int, shape: tuple[int, ...]) -> list[View]:
+    """How each of the numbers of `stats` lies in it, the same all along a row of this shape."""
+    *steps, apart = stats.strides
+    steps.insert(axis, 0)
+    return [view(argument, k * apart, steps, shape) for k in range(STATS)]
 
 
 def _has_rows(x: Layout, axis: int) -> bool:
@@ -51,12 +64,15 @@ def _row_task(
     name: str, names: Sequence[str], inputs: tuple[Layout, ...], outputs: tuple[Layout, ...], axis: int,
     reference: Callable[..., Any], scalars: tuple[str, ...] = (),
 ) -> RowTask:  # fmt: skip
-    """A formula of rows of the first input; another has an index a row, and outputs have a number."""
+    """A formula of rows of the first input; another has an index a row. Outputs have a number a row, or are `stats`."""
     x = inputs[0]
-    reads, writes = (
-        tuple(view(k, 0, broadcast_strides(each, x.shape), x.shape) for k, each in enumerate(arrays))
-        for arrays in (inputs, outputs)
-    )
+    reads = tuple(view(k, 0, broadcast_strides(each, x.shape), x.shape) for k, each in enumerate(inputs))
+    writes: list[View] = []
+    for k, each in enumerate(outputs):
+        if names[len(inputs) + k] == "stats":
+            writes += _each_stat(k, each, axis, x.shape)
+        else:
+            writes.append(view(k, 0, broadcast_strides(each, x.shape), x.shape))
     return RowTask(
         op="elementwise.cross_entropy",
         formula=ROW_FORMULAS[name + "_narrow" * (x.itemsize == 2)],
@@ -67,11 +83,11 @@ def _row_task(
         shape=x.shape,
         axis=axis,
         reads=reads,
-        writes=writes,
+        writes=tuple(writes),
         out_given=False,
         compute=str(info(x.dtype).compute),
         scalars=scalars,
-        stats=len(outputs),
+        stats=len(writes),
         indexed=len(inputs) > 1,
     )
 
@@ -79,7 +95,7 @@ def _row_task(
 def loss_rows(
     x: Layout, places: Layout, axis: int, reduction: str, ignored: int, smoothing: float, with_stats: bool
 ) -> RowPlan | None:
-    """The plan of the losses, or what they are reduced to, and of log Σ e^x, in one kernel; None where that would not
+    """The plan of the losses, or what they are reduced to, and of `stats`, in one kernel; None where that would not
     read whole accesses."""
     if not _has_rows(x, axis):
         return None
@@ -87,18 +103,17 @@ def loss_rows(
     loss = result if reduction == "none" else layout((), (), result.dtype, x.device)
 
     def losses(x: Any, places: Any) -> tuple[Any, ...]:
-        total, mean = (
-            np.expand_dims(folded.FUNCTIONS[name](x, (axis,), compute), axis) for name in ("logsumexp", "mean")
-        )
+        found = folded.log_sum_and_mean(x, (axis,), compute)
+        base, total, mean = (np.expand_dims(each, axis) for each in found)
         (value,) = take_along_axis(x, places, axis)
-        (each,) = reference.loss(total, mean, value, places, ignored, smoothing)
-        return (_reduced(each, places, reduction, ignored), total)[: 1 + with_stats]
+        (each,) = reference.loss(base, total, mean, value, places, ignored, smoothing, x.shape[axis])
+        return (_reduced(each, places, reduction, ignored), np.stack(found[:STATS], axis=-1))[: 1 + with_stats]
 
     task = _row_task(
         "smoothed_row_loss" if smoothing else "row_loss",
         ("x", "target", "losses", "stats")[: 3 + with_stats],
         (x, places),
-        (loss, result)[: 1 + with_stats],
+        (loss, _stats_of(result, axis))[: 1 + with_stats],
         axis,
         losses,
         ("int64", compute),
@@ -115,17 +130,19 @@ def _reduced(losses: Any, places: Any, reduction: str, ignored: int) -> Any:
 
 
 def log_sums(inputs: tuple[Layout, ...], outs: None, axis: int, with_mean: bool) -> FoldPlan:
+    """The plan of `stats`, and of the mean distance that label smoothing needs."""
     (x,) = inputs
     compute, result = _of_rows(x, axis)
+    outputs = (_stats_of(result, axis), result)[: 1 + with_mean]
 
     def means(seen: Any) -> tuple[Any, ...]:
-        functions = ("logsumexp", "mean") if with_mean else ("logsumexp",)
-        return tuple(folded.FUNCTIONS[name](seen, (axis,), compute) for name in functions)
+        return folded.log_sum_and_mean(seen, (axis,), compute)[: STATS + with_mean]
 
-    outputs = (result,) * (1 + with_mean)
+    *steps, apart = outputs[0].strides
     kept = [d for d in range(x.ndim) if d != axis]
-    steps, lengths = [result.strides[d] for d in kept], [x.shape[d] for d in kept]
-    name = "logsumexp" + "_and_mean" * with_mean
+    lengths = [x.shape[d] for d in kept]
+    writes = [view(0, k * apart, steps, lengths) for k in range(STATS)]
+    name = "log_sum" + "_and_mean" * with_mean
     task = FoldTask(
         op="elementwise.cross_entropy",
         formula=EXPONENTS[name + "_narrow" * (x.itemsize == 2)],
@@ -136,7 +153,7 @@ def log_sums(inputs: tuple[Layout, ...], outs: None, axis: int, with_mean: bool)
         shape=x.shape,
         axes=(axis,),
         reads=(view(0, 0, x.strides, x.shape),),
-        writes=tuple(view(k, 0, steps, lengths) for k in range(len(outputs))),
+        writes=(*writes, *[view(1, 0, [result.strides[d] for d in kept], lengths)] * with_mean),
         out_given=False,
         compute=compute,
     )
@@ -145,24 +162,31 @@ def log_sums(inputs: tuple[Layout, ...], outs: None, axis: int, with_mean: bool)
     return RowFoldPlan(task, _row_task(name, task.names, inputs, outputs, axis, means))
 
 
-def losses_of(inputs: tuple[Layout, ...], outs: None, ignored: int, smoothing: float) -> NumberedPlan:
-    total, target = inputs[0], inputs[3]
-    compute = info(total.dtype).name
-    made = layout(target.shape, row_major_strides(target.shape, total.itemsize), total.dtype, total.device)
+def losses_of(
+    inputs: tuple[Layout, ...], outs: None, axis: int, ignored: int, smoothing: float, classes: int
+) -> NumberedPlan:
+    """The plan of the losses, of `stats`, the mean that smoothing needs or any other number, x's numbers that count,
+    and targets."""
+    stats, target = inputs[0], inputs[-1]
+    compute = info(stats.dtype).name
+    made = layout(target.shape, row_major_strides(target.shape, stats.itemsize), stats.dtype, stats.device)
     spec = MapSpec(
         op="elementwise.cross_entropy",
         formula=BLOCKS["loss"],
-        reference=partial(reference.loss, ignored=ignored, smoothing=smoothing),
-        names=(*_LOSS, "loss"),
+        reference=partial(reference.loss, ignored=ignored, smoothing=smoothing, classes=classes),
+        names=("stats", "mean", "x", "target", "loss"),
         inputs=inputs,
         outputs=(made,),
         shape=target.shape,
-        reads=tuple(view(k, 0, each.strides, target.shape) for k, each in enumerate(inputs)),
+        reads=(
+            *_each_stat(0, stats, axis, target.shape),
+            *(view(1 + k, 0, each.strides, target.shape) for k, each in enumerate(inputs[1:])),
+        ),
         writes=(view(0, 0, made.strides, target.shape),),
         out_given=False,
         compute=compute,
         scalars=("int64", compute),
-        indices=(3,),
+        indices=(4,),
     )
     return NumberedPlan(spec, (ignored, smoothing))
 
@@ -200,24 +224,29 @@ def _counting(name: str, inputs: tuple[Layout, ...], dtype: Any, ignored: int, f
 def slopes(
     inputs: tuple[Layout, ...], outs: tuple[Layout, ...] | None, axis: int, ignored: int, smoothing: float
 ) -> NumberedPlan:
-    x = inputs[0]
+    """The plan of the gradient, of x, `stats`, dy and targets."""
+    x, stats, *rows = inputs
     result, compute = dense_like(x, x.shape), str(info(x.dtype).compute)
     outputs = outputs_of(result, outs)
     spec = MapSpec(
         op="elementwise.cross_entropy_backward",
         formula=BLOCKS["loss_slope"],
         reference=partial(reference.loss_slope, axis=axis, ignored=ignored, smoothing=smoothing, compute=compute),
-        names=(*_SLOPE, "out"),
+        names=("x", "stats", "dy", "target", "out"),
         inputs=inputs,
         outputs=outputs,
         shape=x.shape,
-        reads=tuple(view(k, 0, broadcast_strides(each, x.shape), x.shape) for k, each in enumerate(inputs)),
+        reads=(
+            view(0, 0, x.strides, x.shape),
+            *_each_stat(1, stats, axis, x.shape),
+            *(view(2 + k, 0, broadcast_strides(each, x.shape), x.shape) for k, each in enumerate(rows)),
+        ),
         writes=(view(0, 0, outputs[0].strides, x.shape),),
         out_given=outs is not None,
         compute=compute,
         scalars=("int64", "int64", compute, compute),
         counters=(tuple(int(d == axis) for d in range(x.ndim)),),
-        indices=(3,),
+        indices=(4,),
     )
     classes = x.shape[axis]
     return NumberedPlan(spec, (ignored, classes, 1.0 - smoothing, smoothing / classes))

@@ -24,7 +24,7 @@ from .table import TABLE
 class LossPlan(SeveralPlan):
     """A planned `cross_entropy`: the losses of all rows, and their sum or mean.
 
-    One kernel makes all where threads share a row and arrays are aligned; else log Σ e^x, the logits that count, the
+    One kernel makes all where threads share a row and arrays are aligned; else `stats`, the logits that count, the
     losses, and what they are reduced to have one each.
 
     Args:
@@ -49,11 +49,13 @@ class LossPlan(SeveralPlan):
         super().__init__("elementwise.cross_entropy", ("x", "target"), (x, target), results, plans)
 
     def _steps(self, x: Layout) -> tuple[Plan, ...]:
-        """The plans of log Σ e^x, of the logits that count, of the losses, and of what they are reduced to."""
+        """The plans of `stats`, of the logits that count, of the losses, and of what they are reduced to."""
         (ignored, smoothing), places = self._options, self._places
         stats, value = steps.log_sums((x,), None, self._axis, smoothing > 0), indexing.planned(x, places, self._axis)
-        given = (stats.outputs[0], stats.outputs[-1], *value.outputs, places)
-        each = steps.losses_of(given, None, ignored, smoothing)
+        # Without smoothing the mean is not used: any array of the same shape will do.
+        mean = (stats if smoothing else value).outputs[-1]
+        given = (stats.outputs[0], mean, *value.outputs, places)
+        each = steps.losses_of(given, None, self._axis, ignored, smoothing, x.shape[self._axis])
         (losses,) = each.outputs
         if self._reduction == "none":
             return stats, value, each
@@ -83,19 +85,18 @@ class LossPlan(SeveralPlan):
             result, total = found if self._with_stats else (found, found)
         else:
             stats, value, losses, *end = self._otherwise
-            found = stats.run((x,), None, None, handle)
-            total, mean = found if isinstance(found, tuple) else (found, found)
-            given = (total, mean, value.run((x, places), None, None, handle), places)
-            result = losses.run(given, None, None, handle)
+            found, logits = stats.run((x,), None, None, handle), value.run((x, places), None, None, handle)
+            total, mean = found if isinstance(found, tuple) else (found, logits)
+            result = losses.run((total, mean, logits, places), None, None, handle)
             if end:
                 result = end[0].run((result, places)[: len(end[0].inputs)], None, None, handle)
         if self._reduction == "none":
             result = result.squeeze(self._axis)
-        return (result, total.squeeze(self._axis)) if self._with_stats else result
+        return (result, total) if self._with_stats else result
 
 
 class LossGradientPlan(SeveralPlan):
-    """A planned `cross_entropy_backward`: log Σ e^x unless it is given, dy over the number of losses, the gradient.
+    """A planned `cross_entropy_backward`: `stats` unless they are given, dy over the number of losses, the gradient.
 
     Args:
         dy, x, target, stats: the layouts of what it is of; stats may be None.
@@ -112,7 +113,7 @@ class LossGradientPlan(SeveralPlan):
         _check_slopes(dy, x, target, stats, reduction)
         places = _expanded(target, axis)
         before = [steps.log_sums((x,), None, axis, False)] if stats is None else []
-        total = _expanded(stats, axis) if stats is not None else before[0].outputs[0]
+        total = stats if stats is not None else before[0].outputs[0]
         slope = _expanded(dy, axis) if reduction == "none" else dy
         share: list[Plan] = []
         if reduction == "mean":
@@ -152,7 +153,7 @@ class LossGradientPlan(SeveralPlan):
         dy, x, target, *known = arrays
         places = expanded(target, self._axis)
         slope = expanded(dy, self._axis) if self._reduction == "none" else dy
-        total = expanded(known[0], self._axis) if known else self._before[0].run((x,), None, None, handle)
+        total = known[0] if known else self._before[0].run((x,), None, None, handle)
         if self._share:
             count, divide = self._share
             slope = divide.run((slope, count.run((places,), None, None, handle)), None, None, handle)
@@ -196,7 +197,7 @@ def _checked(x: Layout, target: Layout, axis: Any) -> int:
 
 def _check_slopes(dy: Layout, x: Layout, target: Layout, stats: Layout | None, reduction: str) -> None:
     """Raise the fitting error unless dy, and stats where it is given, fit the others."""
-    for array, name, wanted in ((stats, "stats", target.shape), (dy, "dy", target.shape)):
+    for array, name, wanted in ((stats, "stats", (*target.shape, steps.STATS)), (dy, "dy", target.shape)):
         if array is None:
             continue
         if name == "dy" and reduction != "none":
@@ -205,7 +206,8 @@ def _check_slopes(dy: Layout, x: Layout, target: Layout, stats: Layout | None, r
                     f"dy has shape {array.shape}; the loss has shape (): pass one number, or reduction='none'"
                 )
         elif array.shape != wanted:
-            raise ShapeError(f"{name} has shape {array.shape}; target has shape {wanted}")
+            needs = "pass what cross_entropy returned as stats" if name == "stats" else "one number for each target"
+            raise ShapeError(f"{name} has shape {array.shape}; it must have shape {wanted}: {needs}")
         check_same_device(array, name, x, "x")
         if not info(array.dtype, name).is_float:
             raise DTypeError(f"{name} has dtype {array.dtype}; it must be one of {', '.join(FLOATS)}")
@@ -219,4 +221,6 @@ def everyday(x: Layout, target: Layout) -> Iterator[Plan]:
     for reduction, smoothing in (("mean", 0.0), ("mean", 0.1), ("sum", 0.0), ("none", 0.0), ("none", 0.1)):
         yield from LossPlan(x, target, axis, reduction, -100, smoothing, False).plans
     yield from LossGradientPlan(number, x, target, None, axis, "mean", -100, 0.0, None).plans
-    yield from LossGradientPlan(rows, x, target, rows, axis, "none", -100, 0.0, None).plans
+    shape = (*target.shape, steps.STATS)
+    stats = layout(shape, row_major_strides(shape, compute.itemsize), compute.numpy, x.device)
+    yield from LossGradientPlan(rows, x, target, stats, axis, "none", -100, 0.0, None).plans

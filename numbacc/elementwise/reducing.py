@@ -189,7 +189,7 @@ def _formula(name: str, x: DTypeInfo, compute: str, option: Any) -> str:
     name = _NORMS.get(option, "norm_p") if name == "norm" else name
     # What is asked for in float64 is not to be rough.
     is_narrow = x.is_float and x.itemsize == 2 and compute == "float32"
-    if name in ("var", "std", "mean_std", "logsumexp") and is_narrow:
+    if name in ("var", "std", "mean_std", "logsumexp", "log_sum") and is_narrow:
         return f"{name}_narrow"
     if x.name == "bool" and name in ("max", "min"):
         return "any" if name == "max" else "all"

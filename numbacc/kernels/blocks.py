@@ -5,31 +5,41 @@ Sources: Su et al. 2021 (arXiv:2104.09864), RoPE; Szegedy et al. 2015 (arXiv:151
 
 from __future__ import annotations
 
+import math
+
 from .arithmetic import exp
+from .exponents import distance
 from .formula import Formula
 
 
-def loss(total, mean, value, target, ignored, smoothing):
-    """log Σ e^x - (1 - s) x_t - s mean(x), where x_t is the target's; 0 of what is ignored.
+def loss(base, total, mean, value, target, ignored, smoothing):
+    """log Σ e^x - (1 - s) x_t - s mean(x), where x_t is the target's; 0 if it is ignored, NaN if there is no such class.
 
-    Where nothing is smoothed the mean has no say: it may be infinite.
+    All numbers are measured from their base, the largest: `total` is log Σ e^(x - base), `mean` is that of
+    `exponents.distance`. So nothing is rounded away of numbers that have much in common.
     """
     if target == ignored:
         return (0.0,)
+    if target < 0:
+        return (math.nan,)
     if smoothing == 0.0:
-        return (total - value,)
-    return (total - (value - smoothing * (value - mean)),)
+        return (total - (value - base),)
+    # Where the target does not count, its number may be infinite.
+    own = (1.0 - smoothing) * distance(value, base) if smoothing < 1.0 else (0.0 if value == value else value)
+    return (total - (own + smoothing * mean) * 1099511627776.0,)
 
 
-def loss_slope(x, total, dy, target, column, ignored, classes, kept, smoothed):
-    """dy (softmax(x) - what is to be predicted): `kept` at the target, `smoothed` everywhere; 0 of what is ignored.
+def loss_slope(x, base, total, dy, target, column, ignored, classes, kept, smoothed):
+    """dy (softmax(x) - p), where p is `smoothed` everywhere and `kept` is added at the target; 0 if the target is
+    ignored, NaN if there is no such class.
 
-    `total` is log Σ e^x, so that softmax(x) is e^(x - total). A target below 0 counts from the end of the classes.
+    `total` is log Σ e^(x - base), so that softmax(x) is e^(x - base - total).
     """
     if target == ignored:
         return (0.0,)
-    wanted = smoothed + kept if target == column or target + classes == column else smoothed
-    return (dy * (exp(x - total) - wanted),)
+    wanted = smoothed + kept if target == column else smoothed
+    slope = math.nan if target < 0 or target >= classes else dy
+    return (slope * (exp(x - base - total) - wanted),)
 
 
 def rope(a, b, cos, sin):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 
-from .arithmetic import exp, exp2_rough, fma, greatest
+from .arithmetic import exp, exp2_rough, fma
 from .fold_formulas import add, add_two, larger, part
 from .formula import Chunk, Reduction
 
@@ -29,100 +29,112 @@ def logsumexp(largest, factor, count):
     return (largest + math.log(factor),)
 
 
+def finite_part(largest):
+    """The largest number as the base of exponents: 0 if it is infinite, as infinity minus infinity is NaN."""
+    return largest if abs(largest) < math.inf else 0.0
+
+
+def log_sum(largest, factor, count):
+    """(base, log Σ e^(x - base)): apart, as their sum would round away the logarithm of large numbers."""
+    base = finite_part(largest)
+    return base, math.log(factor) + (largest - base)
+
+
 def largest_of_some(largest, count):
-    """(largest, what exponents are seen from): an infinite one has no difference to itself."""
-    return largest, largest if abs(largest) < math.inf else 0.0
+    """(largest, base, nothing more)."""
+    return largest, finite_part(largest), 0.0
 
 
-def seen_from(x, largest, base, none, nothing):
+def seen_from(x, largest, base, scale, none, nothing):
     """(e^(x - base),)."""
     return (exp(x - base),)
 
 
-def power_from(x, base):
-    """e^(x - b) by one multiplication that adds, and the hardware's power of 2: `base` is b log₂e.
+def origin_of(base):
+    """(base · scale, scale), as `power_from` needs them; scale is log₂e.
 
-    Its rounding, of a number as large as b, changes log Σ e^x by half a unit in its last place; of 16-bit floats sums
-    are as exact otherwise.
+    From 2^17 on, where that product is rounded by more and may overflow, scale is 1/2, and nothing is rounded: 16-bit
+    floats of this size are either equal, or so far apart that e to their difference is 0.
     """
-    return exp2_rough(fma(x, 1.4426950408889634, -base))
+    scale = 1.4426950408889634 if abs(base) < 131072.0 else 0.5
+    return base * scale, scale
+
+
+def power_from(x, origin, scale):
+    """e^(x - base) · 2^`lost_power`, by one multiplication that adds, and the hardware's power of 2."""
+    return exp2_rough(fma(x, scale, -origin))
+
+
+def lost_power(base, origin, scale):
+    """By how much `origin` was rounded down: it is the same for all of a row's powers of 2."""
+    return fma(base, scale, -origin)
 
 
 def largest_of_some_narrow(largest, count):
-    """(largest, what exponents are seen from, times log₂e)."""
-    return largest, largest * 1.4426950408889634 if abs(largest) < math.inf else 0.0
+    """(largest, `origin_of` its base)."""
+    origin, scale = origin_of(finite_part(largest))
+    return largest, origin, scale
 
 
-def seen_from_narrow(x, largest, base, none, nothing):
-    """(e^(x - base),) of 16-bit floats."""
-    return (power_from(x, base),)
+def seen_from_narrow(x, largest, origin, scale, none, nothing):
+    """(`power_from`,)."""
+    return (power_from(x, origin, scale),)
 
 
-def exponents_of_some_narrow(largest, base, factor, count):
-    """(largest, factor). Beyond 2.3e38 bases are infinite: there no factor changes the logarithm."""
-    return largest, factor if abs(base) < math.inf else 1.0
+def exponents_of_some_narrow(largest, origin, scale, factor, count):
+    """(largest, factor without `lost_power`)."""
+    return largest, factor * exp2_rough(-lost_power(finite_part(largest), origin, scale))
 
 
-def exponents_of_some(largest, base, factor, count):
+def exponents_of_some(largest, base, scale, factor, count):
     """(largest, factor)."""
     return largest, factor
 
 
-def twice(x):
-    """(x, x)."""
-    return x, x
+def distance(x, base):
+    """(x - base) / 2^40: neither a difference of the largest floats nor a sum of many overflows."""
+    return fma(x, 9.094947017729282e-13, base * -9.094947017729282e-13)
 
 
-def larger_and_sum(a, sum_a, b, sum_b):
-    """(the larger of a and b, NaN if one is, the sum)."""
-    return greatest(a, b), sum_a + sum_b
+def seen_from_with_distance(x, largest, base, scale, none, nothing, zero, no_number):
+    """(e^(x - base), `distance`)."""
+    return exp(x - base), distance(x, base)
 
 
-def largest_and_sum_of_some(largest, total, count):
-    """`largest_of_some`, and the sum."""
-    return largest, largest if abs(largest) < math.inf else 0.0, total
+def seen_from_narrow_with_distance(x, largest, origin, scale, none, nothing, zero, no_number):
+    """`seen_from_narrow`, and the distance."""
+    return power_from(x, origin, scale), distance(x, finite_part(largest))
 
 
-def seen_from_with_sum(x, largest, base, total, none, nothing, zero):
-    """(e^(x - base),)."""
-    return (exp(x - base),)
+def exponents_and_distances_of_some(largest, base, scale, factor, below, count):
+    """(largest, factor, Σ distances, count)."""
+    return largest, factor, below, count
 
 
-def seen_from_narrow_with_sum(x, largest, base, total, none, nothing, zero):
-    """`seen_from_narrow`."""
-    return (power_from(x, base),)
+def exponents_and_distances_of_some_narrow(largest, origin, scale, factor, below, count):
+    """`exponents_of_some_narrow`, Σ distances, and count."""
+    return largest, exponents_of_some_narrow(largest, origin, scale, factor, count)[1], below, count
 
 
-def exponents_and_sum_of_some(largest, base, total, factor, count):
-    """(largest, factor, total)."""
-    return largest, factor, total
+def exponent_and_distance(x):
+    """`exponent`, no distance, and one number."""
+    return x, 1.0, 0.0 if abs(x) < math.inf else x, 1.0
 
 
-def largest_and_sum_of_some_narrow(largest, total, count):
-    """`largest_of_some_narrow`, and the sum."""
-    largest, base = largest_of_some_narrow(largest, count)
-    return largest, base, total
-
-
-def exponents_and_sum_of_some_narrow(largest, base, total, factor, count):
-    """`exponents_of_some_narrow`, and the sum."""
-    return largest, factor if abs(base) < math.inf else 1.0, total
-
-
-def exponent_and_value(x):
-    """`exponent`, and x."""
-    return x, 1.0, x
-
-
-def merged_exponents_and_values(a, one, sum_a, b, other, sum_b):
-    """`merged_exponents`, and the sum."""
+def merged_exponents_and_distances(a, one, below, n, b, other, others_below, m):
+    """`merged_exponents`, and the sum of all distances to the larger number, of n + m numbers."""
     largest, factor = merged_exponents(a, one, b, other)
-    return largest, factor, sum_a + sum_b
+    is_first = a > b or a != a
+    low, moved = (b, m) if is_first else (a, n)
+    # Equal numbers may be infinite, and an empty set starts at -inf: their difference would be NaN.
+    apart = 0.0 if low == largest or moved == 0.0 else moved * distance(low, largest)
+    return largest, factor, below + others_below + apart, n + m
 
 
-def logsumexp_and_mean(largest, factor, total, count):
-    """(largest + log factor, total / count)."""
-    return largest + math.log(factor), total / count
+def log_sum_and_mean(largest, factor, below, n, count):
+    """`log_sum`, and the mean distance."""
+    base, logarithm = log_sum(largest, factor, count)
+    return base, logarithm, below / count
 
 
 def counted(value, target, ignored):
@@ -145,39 +157,40 @@ def number_of_counted(number, count, ignored):
     return (number,)
 
 
+_CHUNKS = {
+    "": Chunk(part, larger, largest_of_some, seen_from, add, exponents_of_some),
+    "_narrow": Chunk(part, larger, largest_of_some_narrow, seen_from_narrow, add, exponents_of_some_narrow),
+}
+_CHUNKS_WITH_DISTANCES = {
+    "": Chunk(part, larger, largest_of_some, seen_from_with_distance, add_two, exponents_and_distances_of_some),
+    "_narrow": Chunk(
+        part,
+        larger,
+        largest_of_some_narrow,
+        seen_from_narrow_with_distance,
+        add_two,
+        exponents_and_distances_of_some_narrow,
+    ),
+}
+
 _ALL = (
     *(
         Reduction(
-            f"logsumexp{kind}",
-            exponent,
-            start=(-math.inf, 0.0),
-            merge=merged_exponents,
-            finish=logsumexp,
-            chunk=Chunk(part, larger, middle, second, add, end),
+            name + kind, exponent, start=(-math.inf, 0.0), merge=merged_exponents, finish=finish, chunk=_CHUNKS[kind]
         )
-        for kind, middle, second, end in (
-            ("", largest_of_some, seen_from, exponents_of_some),
-            ("_narrow", largest_of_some_narrow, seen_from_narrow, exponents_of_some_narrow),
-        )
+        for name, finish in (("logsumexp", logsumexp), ("log_sum", log_sum))
+        for kind in _CHUNKS
     ),
     *(
         Reduction(
-            f"logsumexp_and_mean{kind}",
-            exponent_and_value,
-            start=(-math.inf, 0.0, 0.0),
-            merge=merged_exponents_and_values,
-            finish=logsumexp_and_mean,
-            chunk=Chunk(twice, larger_and_sum, middle, second, add, end),
+            f"log_sum_and_mean{kind}",
+            exponent_and_distance,
+            start=(-math.inf, 0.0, 0.0, 0.0),
+            merge=merged_exponents_and_distances,
+            finish=log_sum_and_mean,
+            chunk=chunk,
         )
-        for kind, middle, second, end in (
-            ("", largest_and_sum_of_some, seen_from_with_sum, exponents_and_sum_of_some),
-            (
-                "_narrow",
-                largest_and_sum_of_some_narrow,
-                seen_from_narrow_with_sum,
-                exponents_and_sum_of_some_narrow,
-            ),
-        )
+        for kind, chunk in _CHUNKS_WITH_DISTANCES.items()
     ),
     Reduction("mean_of_counted", counted, start=(0.0, 0.0), merge=add_two, finish=mean_of_counted),
     Reduction("number_of_counted", counting, start=(0.0,), merge=add, finish=number_of_counted),

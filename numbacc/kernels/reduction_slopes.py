@@ -62,8 +62,9 @@ def of_norm_inf(dy, x, norm, ties):
     return (0.0,)
 
 
-def of_logsumexp(dy, x, total):
-    return (dy * math.exp(x - total),)
+def of_logsumexp(dy, x, base, total):
+    """`total` is log Σ e^(x - base)."""
+    return (dy * math.exp(x - base - total),)
 
 
 def factor(x):

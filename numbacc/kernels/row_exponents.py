@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .arithmetic import exp, reciprocal, shared_out
+from .arithmetic import exp, exp2_rough, fma, quotient, reciprocal, shared_out
 from .blocks import loss
-from .exponents import EXPONENTS, power_from
+from .exponents import EXPONENTS, distance, finite_part, lost_power, origin_of, power_from
 from .fold_formulas import add, add_two, larger, part
 from .formula import Reduction, RowFormula
 
@@ -49,72 +49,75 @@ def _exponents(finish):
 
 
 def base_of(largest, count):
-    """(what exponents are seen from: an infinite one has no difference to itself, the same)."""
-    base = largest if abs(largest) < math.inf else 0.0
-    return base, base
+    """(the base of exponents, the same, 1), as `base_of_narrow`."""
+    base = finite_part(largest)
+    return base, base, 1.0
 
 
 def base_of_narrow(largest, count):
-    """(the base, times log₂e), see `exponents.power_from`."""
-    base = largest if abs(largest) < math.inf else 0.0
-    return base, base * 1.4426950408889634
+    """(the base of exponents, and `exponents.origin_of` it)."""
+    base = finite_part(largest)
+    origin, scale = origin_of(base)
+    return base, origin, scale
 
 
-def above_base(x, base, origin):
+def above_base(x, base, origin, scale):
     """(e^(x - base),)."""
     return (exp(x - origin),)
 
 
-def above_base_narrow(x, base, origin):
-    """(e^(x - base),)."""
-    return (power_from(x, origin),)
+def above_base_narrow(x, base, origin, scale):
+    """(e^(x - base),), but for `exponents.lost_power`."""
+    return (power_from(x, origin, scale),)
 
 
-def above_base_and_value(x, base, origin):
-    """(e^(x - base), x)."""
-    return exp(x - origin), x
+def above_base_and_distance(x, base, origin, scale):
+    """(e^(x - base), `exponents.distance`)."""
+    return exp(x - origin), distance(x, base)
 
 
-def above_base_and_value_narrow(x, base, origin):
-    """(e^(x - base), x)."""
-    return power_from(x, origin), x
+def above_base_and_distance_narrow(x, base, origin, scale):
+    """(`power_from`, its exponent / 2^40): a `distance` would need more registers."""
+    exponent = fma(x, scale, -origin)
+    return exp2_rough(exponent), exponent * 9.094947017729282e-13
 
 
-def logarithm_and_mean(total, values, count):
+def logarithm_and_mean(total, below, count):
     """(log Σ, mean)."""
-    return math.log(total), shared_out(values, count)
+    return math.log(total), shared_out(below, count)
 
 
-def logsumexp_of_row(base, origin, logarithm):
-    """(log Σ e^x,). Beyond 2.3e38 origins are infinite, and nothing is added to such a base that changes it."""
-    return (base + logarithm if abs(origin) < math.inf else base,)
+def log_sum_of_row(base, origin, scale, logarithm):
+    """(base, log Σ e^(x - base))."""
+    return base, logarithm - 0.6931471805599453 * lost_power(base, origin, scale)
 
 
-def loss_of_row(base, origin, logarithm, value, target, ignored, smoothing):
-    """(the loss, log Σ e^x)."""
-    (total,) = logsumexp_of_row(base, origin, logarithm)
-    return loss(total, total, value, target, ignored, smoothing)[0], total
+def loss_of_row(base, origin, scale, logarithm, value, target, ignored, smoothing):
+    """(the loss, `log_sum_of_row`)."""
+    base, total = log_sum_of_row(base, origin, scale, logarithm)
+    return loss(base, total, 0.0, value, target, ignored, smoothing)[0], base, total
 
 
-def smoothed_loss_of_row(base, origin, logarithm, mean, value, target, ignored, smoothing):
-    """(the loss, log Σ e^x)."""
-    (total,) = logsumexp_of_row(base, origin, logarithm)
-    return loss(total, mean, value, target, ignored, smoothing)[0], total
+def smoothed_loss_of_row(base, origin, scale, logarithm, mean, value, target, ignored, smoothing):
+    """(the loss, `log_sum_of_row`)."""
+    mean = quotient(mean - 9.094947017729282e-13 * lost_power(base, origin, scale), scale)
+    base, total = log_sum_of_row(base, origin, scale, logarithm)
+    return loss(base, total, mean, value, target, ignored, smoothing)[0], base, total
 
 
-def loss_at_once(total, value, target, ignored, smoothing):
-    """(the loss, log Σ e^x)."""
-    return loss(total, total, value, target, ignored, smoothing)[0], total
+def loss_at_once(base, total, value, target, ignored, smoothing):
+    """(the loss, base, log Σ e^(x - base))."""
+    return loss(base, total, 0.0, value, target, ignored, smoothing)[0], base, total
 
 
-def smoothed_loss_at_once(total, mean, value, target, ignored, smoothing):
-    """(the loss, log Σ e^x)."""
-    return loss(total, mean, value, target, ignored, smoothing)[0], total
+def smoothed_loss_at_once(base, total, mean, value, target, ignored, smoothing):
+    """(the loss, base, log Σ e^(x - base))."""
+    return loss(base, total, mean, value, target, ignored, smoothing)[0], base, total
 
 
-def alone(result):
-    """(result,)."""
-    return (result,)
+def both(base, total):
+    """(base, log Σ e^(x - base))."""
+    return base, total
 
 
 def loss_that_counts(loss, target, ignored, smoothing):
@@ -144,16 +147,16 @@ LOSSES = {
 }
 
 
-def _rows(kind: str, base: Any, above: Any, above_and_value: Any) -> tuple[RowFormula, ...]:
+def _rows(kind: str, base: Any, above: Any, above_and_distance: Any) -> tuple[RowFormula, ...]:
     """log Σ e^x, and losses, of rows whose exponentials are made so; each with all that long rows have in its place."""
     largest = Reduction("max", part, start=(-math.inf,), merge=larger, finish=base)
     total = Reduction("sum", above, start=(0.0,), merge=add, finish=logarithm)
-    both = Reduction("sums", above_and_value, start=(0.0, 0.0), merge=add_two, finish=logarithm_and_mean)
+    sums = Reduction("sums", above_and_distance, start=(0.0, 0.0), merge=add_two, finish=logarithm_and_mean)
     found: list[RowFormula] = []
     for name, function, second, whole, at_once in (
-        ("logsumexp", logsumexp_of_row, total, "logsumexp", alone),
-        ("row_loss", loss_of_row, total, "logsumexp", loss_at_once),
-        ("smoothed_row_loss", smoothed_loss_of_row, both, "logsumexp_and_mean", smoothed_loss_at_once),
+        ("log_sum", log_sum_of_row, total, "log_sum", both),
+        ("row_loss", loss_of_row, total, "log_sum", loss_at_once),
+        ("smoothed_row_loss", smoothed_loss_of_row, sums, "log_sum_and_mean", smoothed_loss_at_once),
     ):
         long = RowFormula(f"{name}_at_once{kind}", at_once, (EXPONENTS[whole + kind],))
         found += RowFormula(name + kind, function, (largest, second), long), long
@@ -166,8 +169,8 @@ LOG_SOFTMAX = RowFormula("log_softmax_at_once", log_softmax, (_exponents(largest
 
 #: Those that only numbers of a row are written of; of 16-bit floats they have another name.
 EXPONENT_ROWS = (
-    *_rows("", base_of, above_base, above_base_and_value),
-    *_rows("_narrow", base_of_narrow, above_base_narrow, above_base_and_value_narrow),
+    *_rows("", base_of, above_base, above_base_and_distance),
+    *_rows("_narrow", base_of_narrow, above_base_narrow, above_base_and_distance_narrow),
     SOFTMAX,
     LOG_SOFTMAX,
 )

@@ -236,9 +236,8 @@ def _picking(spec: RowSpec, offsets: Any) -> tuple[Any, Any]:
 
     def pick(asked, ins, here, columns, steps):
         index = np.int64(asked[0])
-        place = index + columns if index < 0 else index
-        is_inside = 0 <= place < columns
-        (value,) = load(ins[:1], offsets(here + (place if is_inside else 0,), steps)[:1])
+        is_inside = 0 <= index < columns
+        (value,) = load(ins[:1], offsets(here + (index if is_inside else 0,), steps)[:1])
         return value if is_inside else nothing, index
 
     return cuda.jit(device=True)(ask), cuda.jit(device=True)(pick)

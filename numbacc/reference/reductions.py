@@ -95,12 +95,31 @@ def norm(rows: Array, order: float) -> Array:
     return np.asarray(total(sizes**exponent) ** (1 / exponent))
 
 
-def logsumexp(rows: Array) -> Array:
-    """log Σ e^x, by way of the largest x; -inf of nothing."""
+def _base(rows: Array) -> Array:
+    """The largest number of each row as the base of exponents."""
     largest = rows.max(axis=-1, initial=-math.inf)
     # An infinite one has no difference to itself.
-    middle = np.where(np.isfinite(largest), largest, rows.dtype.type(0))
-    return np.asarray(np.log(total(np.exp(rows - middle[..., np.newaxis]))) + middle)
+    return np.where(np.isfinite(largest), largest, rows.dtype.type(0))
+
+
+def log_sum(rows: Array) -> tuple[Array, Array]:
+    """(base, log Σ e^(x - base)): apart, as their sum would round away the logarithm of large numbers."""
+    base = _base(rows)
+    return base, np.log(total(np.exp(rows - base[..., np.newaxis])))
+
+
+def logsumexp(rows: Array) -> Array:
+    """log Σ e^x, by way of the largest x; -inf of nothing."""
+    base, logarithm = log_sum(rows)
+    return np.asarray(logarithm + base)
+
+
+def log_sum_and_mean(x: Array, axes: tuple[int, ...], compute: str) -> tuple[Array, Array, Array]:
+    """(`log_sum`, the mean of x - base divided by 2^40, so that it is finite)."""
+    with np.errstate(all="ignore"):
+        rows, part = rows_of(x, axes, compute), np.dtype(compute).type(2.0**-40)
+        base, logarithm = log_sum(rows)
+        return base, logarithm, mean(rows * part - (base * part)[..., np.newaxis])
 
 
 def mean_of_counted(values: Array, targets: Array, ignored: int) -> Array:
@@ -131,6 +150,7 @@ def of_pairs(function: Callable[..., tuple[Array, Array]]) -> Callable[..., tupl
 #: What pairs of totals mean, as `FUNCTIONS`: gradients take them.
 PAIRS: dict[str, Callable[..., tuple[Array, ...]]] = {
     "mean_std": of_pairs(lambda rows, correction: (_middle(rows), np.sqrt(variance(rows, correction)))),
+    "log_sum": of_pairs(log_sum),
     "max_ties": of_pairs(lambda rows: ties(rows, rows.max(axis=-1))),
     "min_ties": of_pairs(lambda rows: ties(rows, rows.min(axis=-1))),
     "norm_ties": of_pairs(lambda rows: ties(np.abs(rows), norm(rows, math.inf))),
