@@ -119,10 +119,11 @@ def test_gradients_of_long_rows_are_the_same_each_time(device_place, dtype, colu
     assert all(other == wanted for other in others)
 
 
-def parts_of(dy, x, dtype):
-    """What a block has of its elements of a row."""
-    d = x - x.mean() if len(x) else x
-    return tuple(map(dtype, (len(x), x.mean() if len(x) else 0.0, d @ d, dy.sum(), dy @ d)))
+def parts_of(dy, x, dtype, middle=None):
+    """What a block has of its elements of a row, seen from a number near their mean."""
+    middle = (x.mean() if len(x) else 0.0) if middle is None else middle
+    d = x - middle
+    return tuple(map(dtype, (len(x), middle, d @ d, d.sum(), dy.sum(), dy @ d)))
 
 
 @pytest.mark.parametrize("places", [[0, 100], [20], [1, 2, 3, 40, 41, 99], [50, 50], [0, 0]])
@@ -130,16 +131,17 @@ def test_what_blocks_have_of_a_row_together(places):
     """All that a gradient needs, whichever comes first; of blocks that have no elements, too."""
     rng = np.random.default_rng(len(places))
     dy, x = rng.standard_normal(100), 5 + np.arange(100) * rng.standard_normal(100)
-    shared = ROW_FORMULAS["layer_norm_backward"].shared
-    for dtype, eps in (np.float64, 1e-13), (np.float32, 2e-6):
+    merge = ROW_FORMULAS["layer_norm_backward"].shared.merge
+    for dtype, eps in (np.float64, 1e-13), (np.float32, 4e-6):
         blocks = [parts_of(*both, dtype) for both in zip(np.split(dy, places), np.split(x, places), strict=True)]
         found = blocks[0]
         for other in blocks[1:]:
-            one, same = shared.merge(*found, *other), shared.merge(*other, *found)
+            one, same = merge(*found, *other), merge(*other, *found)
             assert np.array(one, dtype).tobytes() == np.array(same, dtype).tobytes()
             found = one
-        wanted = parts_of(dy, x, np.float64)
-        scale = [100, np.abs(x).mean(), wanted[2], np.abs(dy).sum(), np.abs(dy) @ np.abs(x)]
+        assert abs(found[1] - x.mean()) < 1e-4 * np.abs(x).mean()
+        wanted = parts_of(dy, x, np.float64, float(found[1]))
+        scale = [100, 0, wanted[2], np.abs(x).sum(), np.abs(dy).sum(), np.abs(dy) @ np.abs(x)]
         assert (np.abs(np.subtract(found, wanted)) <= eps * np.array(scale)).all()
 
 
@@ -147,7 +149,7 @@ def test_blocks_without_elements_change_nothing():
     """However far the others' mean is from theirs, which is 0: its square would be infinite."""
     shared = ROW_FORMULAS["layer_norm_backward"].shared
     for mean in (-3e19, 0.0, 3e19):
-        own = tuple(map(np.float32, (64, mean, 5.0, -2.0, 0.25)))
+        own = tuple(map(np.float32, (64, mean, 5.0, 0.5, -2.0, 0.25)))
         nothing = tuple(map(np.float32, shared.start))
         assert shared.merge(*own, *nothing) == shared.merge(*nothing, *own) == own
     assert shared.merge(*nothing, *nothing) == nothing

@@ -25,8 +25,9 @@ _SHARED_BYTES, _SHARED_NUMBERS, _SHARED_RUNS = 2 * VECTOR_BYTES, 48, 4
 _THREADS, _MOST_THREADS = MAX_THREADS, 1024
 #: Threads that a multiprocessor takes, with 64 registers each; with fewer, see `SHARED_THREADS`.
 _RESIDENT = 1024
-#: Bytes of shared memory that a block has beside rows, at most: its threads' parts, and what the GPU takes.
-_OWN_BYTES = 8192
+#: Bytes of shared memory that a block has beside rows, at most: its threads' parts, and what the GPU takes. Where
+#: threads side by side take rows side by side, each thread has its own parts.
+_OWN_BYTES, _ACROSS_BYTES = 8192, 24576
 #: Bytes of a row that a block of a cluster keeps, at most where there are blocks enough; and at least, where rows are
 #: so few that blocks of a cluster share them to keep more multiprocessors busy.
 _CLUSTER_BYTES, _SHARE_BYTES = 65536, 8192
@@ -47,7 +48,7 @@ _SUM_BYTES, _SUM_ELEMENTS, _HELD_ELEMENTS = 4 * VECTOR_BYTES, 32, 16
 _SUM_THREADS, _SUM_RESIDENT = 256, 512
 #: Rows that are on their way, at most: to a block that has rows by itself, to clusters; bytes of shared memory that a
 #: block has beside these and weights.
-_SUM_DEPTHS, _SUM_OWN_BYTES = (2, 4), 3072
+_SUM_DEPTHS, _SUM_OWN_BYTES = (2, 4), 3712
 #: Bytes of a row with weights above which blocks take rows one after the other; and of one with weights of twice as
 #: many.
 _WALK_BYTES, _WALK_WEIGHED_BYTES = 65536, 16384
@@ -310,5 +311,6 @@ def _in_shared(
 ) -> RowLaunch:
     """The launch of a block that keeps in shared memory what there is room for; `group` threads take a row."""
     threads = block[0] * block[1]
-    held = min(-(-accesses // group), (limits.shared - _OWN_BYTES) // (threads * nbytes))
+    own = _ACROSS_BYTES if form == "across" else _OWN_BYTES
+    held = min(-(-accesses // group), max(limits.shared - own, 0) // (threads * nbytes))
     return RowLaunch(form, runs, block, blocks, held, held * threads * nbytes)

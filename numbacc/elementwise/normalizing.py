@@ -28,6 +28,7 @@ from ..device.row_executable import RowTask
 from ..device.streams import handle_of
 from ..errors import DTypeError, OptionError, ShapeError, shown
 from ..kernels.row_formulas import GRADIENTS, ROW_FORMULAS, SUMS
+from ..kernels.row_norms import unit_of
 from ..plan.base import Plan, check_out, outs_of
 from ..plan.rows import GradientPlan, RowPlan
 from ..reference import normalization as reference
@@ -179,10 +180,13 @@ def _plan(
         writes=(view(0, 0, outputs[0].strides, x.shape),),
         out_given=outs is not None,
         compute=compute,
-        scalars=() if eps is None else (compute,),
+        scalars=() if eps is None else (compute, compute),
         kept=rows,
     )
-    scalars = () if eps is None else dtypes.words(eps, compute)
+    scalars: tuple[int, ...] = ()
+    if eps is not None:
+        unit = unit_of(eps, compute)
+        scalars = (*dtypes.words(eps * unit * unit, compute), *dtypes.words(unit, compute))
     if not (backward and weights):
         return RowPlan(task, scalars)
     return _gradient_plan(name.removesuffix("_backward"), task, outputs[1:], out_names[1:], scalars)
@@ -204,7 +208,8 @@ def _gradient_plan(
     name: str, task: RowTask, outputs: tuple[Layout, ...], names: tuple[str, ...], scalars: Sequence[int]
 ) -> GradientPlan:
     """The plan of the gradients of x and of weights: sums over all rows, of what is known of each row."""
-    shape, count = task.shape, 1 if name == "rms_norm" else 2
+    # Of the results of all stages, those that say what x is normalized by.
+    shape, count = task.shape, 1 if name == "rms_norm" else 4
     own = info(np.dtype(task.compute)).numpy
     stat = layout(shape[:-1], row_major_strides(shape[:-1], own.itemsize), own, task.inputs[0].device)
     steps = (*stat.strides, 0)

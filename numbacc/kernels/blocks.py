@@ -13,7 +13,7 @@ from .formula import Formula
 
 
 def loss(base, total, mean, value, target, ignored, smoothing):
-    """log Σ e^x - (1 - s) x_t - s mean(x), where x_t is the target's; 0 if it is ignored, NaN if there is no such class.
+    """log Σ e^x - (1 - s) x_t - s mean(x), where x_t is the target's; 0 if it is ignored, NaN if it is no class.
 
     All numbers are measured from their base, the largest: `total` is log Σ e^(x - base), `mean` is that of
     `exponents.distance`. So nothing is rounded away of numbers that have much in common.

@@ -65,12 +65,30 @@ def log_softmax_backward(dy: Array, y: Array, *, axis: int) -> tuple[Array]:
 
 
 def _mean(x: Array) -> Array:
-    """The mean of each row; NaN of nothing."""
-    return np.asarray(x.sum(axis=-1, keepdims=True) / x.dtype.type(x.shape[-1]))
+    """The mean of each row, whose sum may be beyond the largest float; NaN of nothing."""
+    part = x.dtype.type(2.0**-32)
+    return np.asarray((x * part).sum(axis=-1, keepdims=True) / x.dtype.type(x.shape[-1]) / part)
+
+
+def _centered(x: Array) -> Array:
+    """x - mean. Where all numbers of a row are equal that is 0, although their mean may be rounded."""
+    if not x.shape[-1]:
+        return x
+    first = x[..., :1]
+    is_even = np.isfinite(first) & (x == first).all(axis=-1, keepdims=True)
+    d = x - np.where(is_even, first, _mean(x))
+    # The mean, as it is rounded, may be far from the numbers if they are close to each other.
+    return np.asarray(d - _mean(d))
 
 
 def _factor(apart: Array, eps: float) -> Array:
-    return np.asarray(1 / np.sqrt(_mean(apart * apart) + apart.dtype.type(eps)))
+    """1 / √(mean of d² + eps). Numbers with squares that overflow are made smaller first."""
+    number, is_single = apart.dtype.type, apart.dtype == np.float32
+    largest = np.abs(apart).max(axis=-1, keepdims=True, initial=0)
+    scale = np.where(largest > (1e10 if is_single else 1e100), number(2.0 ** (-80 if is_single else -560)), number(1))
+    small = apart * scale
+    variance = (small * small).sum(axis=-1, keepdims=True) / number(apart.shape[-1])
+    return np.asarray(scale / np.sqrt(variance + number(eps) * scale * scale))
 
 
 def _scaled(normal: Array, weight: Array | None, bias: Array | None = None) -> Array:
@@ -87,7 +105,7 @@ def rms_norm(x: Array, weight: Array | None = None, *, eps: float) -> tuple[Arra
 @computed
 def layer_norm(x: Array, weight: Array | None = None, bias: Array | None = None, *, eps: float) -> tuple[Array]:
     """d r w + b, d = x - mean, r = 1 / √(mean of d² + eps)."""
-    d = x - _mean(x)
+    d = _centered(x)
     return (_scaled(d * _factor(d, eps), weight, bias),)
 
 
@@ -97,9 +115,9 @@ def _of_weights(*terms: Array) -> tuple[Array, ...]:
 
 @computed
 def rms_norm_backward(dy: Array, x: Array, weight: Array | None = None, *, eps: float) -> tuple[Array, ...]:
-    """(g r - x r³ mean of g x,) with g = dy w; and where there is a weight Σ dy x r over all rows."""
+    """(r (g - x r² mean of g x),) with g = dy w; and where there is a weight Σ dy x r over all rows."""
     r, g = _factor(x, eps), _scaled(dy, weight)
-    dx = g * r - x * (r**3 * _mean(g * x))
+    dx = r * (g - x * (r * (r * _mean(g * x))))
     return (dx,) if weight is None else (dx, *_of_weights(dy * (x * r)))
 
 
@@ -108,7 +126,7 @@ def layer_norm_backward(
     dy: Array, x: Array, weight: Array | None = None, *, eps: float, bias: bool = False
 ) -> tuple[Array, ...]:
     """(r (g - mean of g - d r² mean of g d),) with g = dy w; of a weight and a bias Σ dy d r and Σ dy, too."""
-    d = x - _mean(x)
+    d = _centered(x)
     r, g = _factor(d, eps), _scaled(dy, weight)
-    dx = r * (g - _mean(g) - d * (r * r * _mean(g * d)))
+    dx = r * (g - _mean(g) - d * (r * (r * _mean(g * d))))
     return (dx,) if weight is None else (dx, *_of_weights(dy * (d * r), *([dy] if bias else [])))
