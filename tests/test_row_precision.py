@@ -176,3 +176,24 @@ def test_long_norms_of_equal_and_of_large_numbers(device_place, dtype, kind, col
         size = max(float(r.max()), np.abs(dx).max())
         assert np.abs(got[0].astype(float) - dx).max() <= 64 * size * float(ml_dtypes.finfo(dtype).eps)
         near(got[1], dw, dtype, scale=5 * rows**0.5, ulps=64)
+
+
+# ---------------------------------------------------------------- variances
+
+
+@pytest.mark.parametrize("function", ["var", "std"])
+@pytest.mark.parametrize("dtype", ["float32", ml_dtypes.bfloat16], ids=str)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_variances_of_large_numbers(place, function, dtype, axis):
+    """Equal ones have none; where squares overflow the variance is infinite, and never NaN."""
+    with np.errstate(over="ignore"):
+        rows = [np.full((3, n), value) for n, value in ((1, 1e20), (1, 3e38), (7, 1e20), (64, 2e22), (8, -1e25))]
+        rows.append(np.tile([1e30, -1e30], (3, 4)))
+    for values in rows:
+        x = values.astype(dtype)
+        found = place.get(getattr(ew, function)(place.put(x if axis else np.ascontiguousarray(x.T)), axis=axis))
+        wide = x.astype(float)
+        if (wide == wide[:, :1]).all():
+            assert (np.abs(found.astype(float)) <= 1e-7 * np.abs(wide[:, 0]) ** (2 if function == "var" else 1)).all()
+        else:
+            assert (found == np.inf).all()

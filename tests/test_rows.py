@@ -297,6 +297,22 @@ def test_in_place(place):
     refused(numbacc.LayoutError, "overlaps", run=lambda: normalization.softmax(x[:3], out=x[1:]))
 
 
+@pytest.mark.parametrize("name, more", [("rms_norm", {}), ("layer_norm", {}), ("layer_norm", {"bias": True})])
+@pytest.mark.parametrize("shared", [0, 1])
+@pytest.mark.parametrize("step", [1, 2])
+def test_gradients_of_weights_in_place(place, name, more, shared, step):
+    """dx may be written over dy or x, of which the gradients of weights are made, too."""
+    values = np.random.default_rng(1).standard_normal((4, 80)).astype(np.float32)
+    function, weight = getattr(normalization, f"{name}_backward"), place.put(values[0, :: 1 + (step == 1)][:40].copy())
+    arrays = [place.put(each.copy())[:, : 40 * step : step] for each in (values, values[::-1])]
+    wanted = [place.get(each) for each in function(*arrays, weight, **more)]
+    outs = (arrays[shared], *(place.empty((40,), np.dtype(np.float32)).view for _ in range(1 + len(more))))
+    found = function(*arrays, weight, out=outs, **more)
+    assert found[0] is arrays[shared]
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(place.get(one), other, rtol=1e-5, atol=1e-6)
+
+
 def test_empty_arrays(place):
     for shape in ((0, 3), (3, 0)):
         x, w = place.put(np.zeros(shape, np.float32)), place.put(np.ones(shape[-1:], np.float32))

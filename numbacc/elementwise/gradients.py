@@ -6,6 +6,7 @@ these are written down here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -17,7 +18,7 @@ from ..arrays.creation import empty
 from ..base.dtypes import info
 from ..base.layout import argument_of
 from ..device.streams import handle_of
-from ..errors import ShapeError
+from ..errors import OptionError, ShapeError
 from ..kernels import slopes
 from ..kernels.derive import backward
 from ..kernels.vectorized import vectorized
@@ -85,6 +86,8 @@ def _as_python(function: Callable[..., Any], count: int) -> Callable[..., Any]:
 
 def run_backward(row: Row, arguments: tuple[Any, ...], out: Any, stream: Any) -> Any:
     """The gradients of a call: one array, or a tuple where there are several; summed where an argument was repeated."""
+    if row.name == "clamp_backward":
+        arguments = _with_bounds(*arguments)
     handle, arguments = handle_of(stream), with_rank_0(row, arguments)
     # What has DLPack alone tells its shape only when it is taken; of options `run` says that they are numbers.
     count = len(arguments) - row.options
@@ -102,6 +105,13 @@ def run_backward(row: Row, arguments: tuple[Any, ...], out: Any, stream: Any) ->
         for each, name in zip(arguments, row.names, strict=True)
     )
     return _summed(row, given, out, stream)
+
+
+def _with_bounds(dy: Any, x: Any, low: Any, high: Any) -> tuple[Any, ...]:
+    """The arguments of `clamp_backward`, with infinite bounds in the place of None."""
+    if low is None and high is None:
+        raise OptionError("min and max are both None; pass one bound or both")
+    return dy, x, -math.inf if low is None else low, math.inf if high is None else high
 
 
 def _shape(argument: Any) -> tuple[int, ...] | None:

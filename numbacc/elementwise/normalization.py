@@ -13,8 +13,8 @@ few and long that all of the GPU shares them. Gradients of weights come of the s
 to 32 KB. 16-bit floats are computed in float32 and rounded once. Sums have an order that is fixed on one GPU model: the
 same inputs give the same bits on every run.
 
-Rows of equal numbers are exactly 0 after layer_norm, whatever their size. On a GPU squares of float32 and bfloat16 do not
-overflow up to 1e34 / √n for rows of n numbers with the usual eps; with eps=0 only up to 1e19.
+Rows of equal numbers are exactly 0 after layer_norm, whatever their size. On a GPU squares of float32 and bfloat16 do
+not overflow up to 1e34 / √n for rows of n numbers with the usual eps; with eps=0 only up to 1e19.
 
 Sources: Zhang and Sennrich 2019 (arXiv:1910.07467), RMSNorm; Ba, Kiros and Hinton 2016 (arXiv:1607.06450), LayerNorm.
 """

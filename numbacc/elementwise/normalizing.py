@@ -21,6 +21,7 @@ from ..base.layout import (
     layout,
     normalize_axis,
     row_major_strides,
+    same_layout,
     view,
 )
 from ..device.fold_kernels import FoldTask
@@ -109,14 +110,27 @@ def _find(
     name: str, arrays: Sequence[Any], out: Any, handle: int, axis: Any, eps: float | None, bias: Any
 ) -> tuple[Plan, list[Any], list[Any] | None]:
     inputs = [operands.as_input(array, own, handle) for array, own in zip(arrays, _NAMES[name], strict=False)]
-    layouts = tuple([operands.layout_of(array) for array in inputs])
     outs = outs_of(out, handle)
+    if outs is not None and len(outs) > 1:
+        inputs[:2] = [_apart(array, outs[0], handle) for array in inputs[:2]]
+    layouts = tuple([operands.layout_of(array) for array in inputs])
     own = None if outs is None else tuple([operands.layout_of(array) for array in outs])
     if not isinstance(bias, (bool, np.bool_)):
         raise OptionError(f"bias={shown(bias)} is not True or False")
     if type(axis) is not int:  # 1.0 and True would be found in the cache under 1
         axis = normalize_axis(axis, max(layouts[-1].ndim, 1), _NAMES[name][-1])
     return plans.find((_plan, name, layouts, axis, eps, bool(bias), own)), inputs, outs
+
+
+def _apart(array: Any, out: Any, handle: int) -> Any:
+    """An array, copied if it is where dx is written: the gradients of weights are made of it after dx."""
+    if isinstance(array, np.ndarray) != isinstance(out, np.ndarray):
+        return array
+    if not same_layout(operands.layout_of(array), operands.layout_of(out)):
+        return array
+    if isinstance(array, np.ndarray):
+        return array.copy() if array.ctypes.data == out.ctypes.data else array
+    return array.copy(stream=handle) if array._address == out._address else array
 
 
 def _check(names: Sequence[str], inputs: Sequence[Layout], rows: int) -> Layout:

@@ -120,7 +120,8 @@ def merged_moments(n, mean, rest, squares, m, other, others_rest, others):
     middle = mean + moved
     rest += (moved - (middle - mean)) + rests * weight
     apart += rests
-    return count, middle, rest, squares + others + apart * apart * (n * weight)
+    # Multiplied in this order, a set without elements adds 0 however large the other mean is.
+    return count, middle, rest, squares + others + apart * (n * weight) * apart
 
 
 def part_of(x, correction):
@@ -141,7 +142,8 @@ def add_both(a, b, c, d):
 
 def moments_of_some(mean, lost, squares, count):
     """`moments` of several numbers, of distances to their mean as it was rounded."""
-    return count, mean, lost / count, squares - lost * lost / count
+    # Where squares overflow, the variance is infinite, and not NaN.
+    return count, mean, lost / count, squares - (lost * (lost / count) if squares < math.inf else 0.0)
 
 
 def variance(n, mean, rest, squares, count, correction):
@@ -160,7 +162,7 @@ def merged_rough_moments(n, mean, squares, m, other, others):
     count = n + m
     weight = shared_out(m, count if count > 0.0 else 1.0)
     apart = other - mean
-    return count, mean + apart * weight, squares + others + apart * apart * (n * weight)
+    return count, mean + apart * weight, squares + others + apart * (n * weight) * apart
 
 
 def square_distance(x, mean, n, middle, none):
