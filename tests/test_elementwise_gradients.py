@@ -252,3 +252,20 @@ def test_what_is_none_is_so_in_out(place):
         elementwise.multiply_backward(x, wide, wide)
     with pytest.raises(numbacc.DTypeError, match="x2 has dtype complex128"):
         elementwise.multiply_backward(x, x, place.put(np.ones((2, 3), complex)))
+
+
+def test_clamp_backward_takes_none_for_a_bound(place):
+    dy, x = place.put(np.array([1.0, 2.0, 3.0])), place.put(np.array([0.0, 1.5, 4.0]))
+    for bounds, wanted in (((1.0, None), [0, 2, 3]), ((None, 1.0), [1, 0, 0]), ((1.0, 2.0), [0, 2, 0])):
+        np.testing.assert_array_equal(place.get(elementwise.clamp_backward(dy, x, *bounds)[0]), wanted)
+    with pytest.raises(OptionError, match="both None"):
+        elementwise.clamp_backward(dy, x, None, None)
+
+
+def test_prelu_of_a_scalar_has_its_shape(place):
+    x, weight = place.put(np.array(-2.0)), place.put(np.array([0.25]))
+    y = elementwise.prelu(x, weight)
+    assert y.shape == () and place.get(y) == -0.5
+    dx, dweight = elementwise.prelu_backward(y, x, weight)
+    assert dx.shape == () and dweight.shape == (1,)
+    assert place.get(dx) == -0.125 and place.get(dweight) == 1.0

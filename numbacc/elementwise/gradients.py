@@ -88,6 +88,8 @@ def run_backward(row: Row, arguments: tuple[Any, ...], out: Any, stream: Any) ->
     """The gradients of a call: one array, or a tuple where there are several; summed where an argument was repeated."""
     if row.name == "clamp_backward":
         arguments = _with_bounds(*arguments)
+    if row.name == "prelu_backward" and _shape(arguments[1]) == () and _shape(arguments[2]) == (1,):
+        return _of_scalar(row, arguments, out, stream)
     handle, arguments = handle_of(stream), with_rank_0(row, arguments)
     # What has DLPack alone tells its shape only when it is taken; of options `run` says that they are numbers.
     count = len(arguments) - row.options
@@ -105,6 +107,16 @@ def run_backward(row: Row, arguments: tuple[Any, ...], out: Any, stream: Any) ->
         for each, name in zip(arguments, row.names, strict=True)
     )
     return _summed(row, given, out, stream)
+
+
+def _of_scalar(row: Row, arguments: tuple[Any, ...], out: Any, stream: Any) -> Any:
+    """The gradients of prelu of one number by a weight of shape (1,): dx has rank 0, as x and the result have."""
+    dy, x, weight = arguments
+    if _shape(dy) != ():
+        raise ShapeError(f"dy has shape {_shape(dy)}; the result has shape ()")
+    outs = None if out is None else (out[0].reshape((1,)), *out[1:])
+    dx, dweight = run(row, (dy.reshape((1,)), x.reshape((1,)), weight), outs, None, stream)
+    return (dx.reshape(()), dweight) if out is None else out
 
 
 def _with_bounds(dy: Any, x: Any, low: Any, high: Any) -> tuple[Any, ...]:

@@ -67,6 +67,8 @@ def make_functions(
         short = {1: "run_one", 2: "run_two"}.get(len(row.names))
         given_to = f"{short}(row, {called[1:-2]}" if short else f"run(row, {called}"
         call = f"{given_to}, out, where, stream)"
+        if name == "prelu":
+            call = call.replace("weight", "of_rank(weight, x)")
         takes_mask = f"{takes}, where: Any = None"
         source = _function(name, f"{takes_mask}, stream: Any = None", returned, call)
         source += _function(f"{name}_plan", takes_mask, "ElementwisePlan", f"find(row, {called}, out, where)")
@@ -76,7 +78,7 @@ def make_functions(
         source += _function(f"{name}_plan", takes, "ElementwisePlan", f"find(row, {called}, out, None)")
     space = compiled(name, source, {
         "row": row, "run": run, "run_one": run_one, "run_two": run_two, "find": find, "through": through,
-        "ElementwisePlan": ElementwisePlan, "wrong": keywords.wrong,
+        "ElementwisePlan": ElementwisePlan, "wrong": keywords.wrong, "of_rank": _of_rank,
     })  # fmt: skip
     function, plan = space[name], space[f"{name}_plan"]
     for each in (function, plan):
@@ -99,6 +101,12 @@ def _function(name: str, takes: str, returned: str, call: str) -> str:
     """The text of a public function. It takes all keywords, and says which of them it does not have."""
     check = f"    if others:\n        raise wrong(_{name}_, others)\n"
     return f"def {name}({takes}, **others: Any) -> {returned}:\n{check}    return {call}\n"
+
+
+def _of_rank(weight: Any, x: Any) -> Any:
+    """prelu's weight, as a number of rank 0 if it is one number and x has rank 0: the result has x's shape."""
+    is_number = getattr(x, "shape", None) == () and getattr(weight, "shape", None) == (1,)
+    return weight.reshape(()) if is_number else weight
 
 
 def _of_numbers(row: Row, options: dict[str, Any]) -> Callable[..., Any]:

@@ -99,7 +99,7 @@ def _base(rows: Array) -> Array:
     """The largest number of each row as the base of exponents."""
     largest = rows.max(axis=-1, initial=-math.inf)
     # An infinite one has no difference to itself.
-    return np.where(np.isfinite(largest), largest, rows.dtype.type(0))
+    return np.asarray(np.where(np.isfinite(largest), largest, rows.dtype.type(0)))
 
 
 def log_sum(rows: Array) -> tuple[Array, Array]:
