@@ -212,7 +212,8 @@ def test_long_rows_one_after_the_other(name, dtype, columns, blocks, sides, dept
     assert isinstance(kernel, SumsSpec) and not kernel.parts and kernel.whole
     assert (order.cluster, order.block[1], kernel.depth, kernel.held) == (blocks, sides, depth, held)
     assert 116 <= order.grid[0] <= 132 and order.shared <= 232448 - 2048
-    found = check(kernel, spilled=64)
+    # The mean in two parts needs registers; of 64 numbers and as many weights a few wait in memory.
+    found = check(kernel, spilled=192 if name == "layer_norm" else 64)
     assert order.shared + found.shared_bytes <= 232448
     assert found.source.count("cp.async.cg.shared.global") > 0 and "st.global.v4" in found.text
     # A barrier of the cluster, or a fence, waits for all that is under way: once, before the first row.

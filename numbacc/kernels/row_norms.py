@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from .arithmetic import reciprocal_root, shared_out
+from .arithmetic import reciprocal_approximate, reciprocal_root, shared_out
 from .fold_formulas import add, add_two, same
 from .formula import Reduction, RowFormula
 
@@ -100,7 +100,7 @@ def rms_backward_w(dy, x, w, factor, slope, eps, unit):
 
 def mean_of(total, count, eps, unit):
     """(Σ / n,), given the sum of x unit."""
-    return (shared_out(total, count) / unit,)
+    return (shared_out(total, count) * reciprocal_approximate(unit),)
 
 
 def value(x, eps, unit):
@@ -147,7 +147,7 @@ def layer_factor(squares, lost, count, eps, unit):
     """(the mean's rest, 1 or 0 if all numbers are equal, r), r = 1 / √(variance + eps), given the sums of `apart`."""
     rest = shared_out(lost, count)
     varies, factor = spread(shared_out(squares, count), rest, eps)
-    return rest / unit, varies, unit * factor
+    return rest * reciprocal_approximate(unit), varies, unit * factor
 
 
 def lacking(mean, rest, varies):
