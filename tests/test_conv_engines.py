@@ -59,20 +59,18 @@ def test_a_plan_from_disk_is_taken_only_if_it_is_still_trusted():
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("direction", ["forward", "backward_data", "backward_filter"])
 def test_plans_tell_where_what_is_not_finite_reaches_other_groups(direction, layout):
-    """Of narrow groups nearly all engines for tensor cores; of 8 channels a group few; of one group none."""
-    engine = {"forward": 22, "backward_data": 22, "backward_filter": 1}[direction]
-    for channels, groups in ((32, 8), (32, 32), (64, 8), (64, 1)):
+    """Of narrow groups nearly all engines for tensor cores; of one group none."""
+    engine = {"forward": 62, "backward_data": 78, "backward_filter": 1}[direction]
+    for channels, groups in ((32, 8), (32, 32), (64, 8), (512, 8), (64, 1)):
         w = (channels, channels // groups, 3, 3)
         x = (2, channels, 9, 9)
         if layout == "NHWC":
             x, w = ((shape[0], *shape[2:], shape[1]) for shape in (x, w))
         asked = conv.request(x, w, dtype="float16", groups=groups, padding=1, layout=layout, direction=direction)
-        problem = asked.problem
-        graph = lower(problem, Way(False, False), (True,) * 3).graphs[0]
-        is_narrow = groups > 1 and channels // groups < 8 and direction != "backward_filter"
+        graph = lower(asked.problem, Way(False, False), (True,) * 3).graphs[0]
+        is_narrow = groups > 1 and channels // groups < 64 and direction != "backward_filter"
         assert ("other groups" in nan_lost(graph, engine)) is is_narrow
-        others = {"forward": 72, "backward_data": 78, "backward_filter": 1}[direction]
-        assert ("other groups" in nan_lost(graph, others)) is (groups > 1 and direction != "backward_filter")
+        assert "other groups" not in nan_lost(graph, 0)
 
 
 # ---------------------------------------------------------------- transforms

@@ -190,7 +190,7 @@ def test_what_starts_anywhere_is_copied(direction, dtype):
         assert [number for number, _ in found.copies] == [k for k in range(3) if not aligned[k]]
         assert {found.graphs[0].tensors[k].alignment for k in found.graphs[0].memory} == {16}
         told = " and ".join(resolve(call).names[k] for k in range(3) if not aligned[k])
-        assert found.told(resolve(call).names) == (f"copies {told}" if told else "")
+        assert found.describe("engine 1", resolve(call).names) == "engine 1" + (f"; copies {told}" if told else "")
     if direction == "forward":
         found = lowered(call_of(direction, biased=True, activation="relu"), Way(True, True), (True, True, False, True))
         assert [number for number, _ in found.copies] == [2]

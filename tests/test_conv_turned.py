@@ -279,12 +279,12 @@ def test_it_is_measured_beside_the_gradient(device_place, monkeypatch, named):
 
 
 def test_it_is_taken_for_arrays_that_start_anywhere(device_place, preferred):
-    """Nothing is measured beside it there, nor is it beside another."""
+    """With `tune` either may win."""
     lies = {"dy": {"margins": ((0, 0), (0, 0), (0, 0), (1, 0))}}
-    for tune in (False, True):
-        call = Call(device_place, small(DIRECTION), lies, tune=tune)
-        call.check()
-        assert "as a convolution of dy" in call.plan().info.algorithm
+    call = Call(device_place, small(DIRECTION), lies)
+    call.check()
+    assert "as a convolution of dy" in call.plan().info.algorithm
+    Call(device_place, small(DIRECTION), lies, tune=True).check()
 
 
 def test_adjoint(device_place, preferred):

@@ -188,6 +188,7 @@ def test_optional_packages(machine):
 
 def test_simulator_hides_the_gpu(machine, monkeypatch):
     monkeypatch.setenv("NUMBA_ENABLE_CUDASIM", "1")
+    monkeypatch.setattr(dispatch, "simulated", lambda: True)
     report = info.gather()
     assert report["runs_on"] == "Numba's simulator"
     assert report["environment"]["NUMBA_ENABLE_CUDASIM"] == "1"

@@ -35,7 +35,10 @@ def takes_any(function):
     )
 
 
-@pytest.mark.parametrize("name", [name for name, each in FUNCTIONS.items() if not takes_any(each)])
+TAKES = [name for name, each in FUNCTIONS.items() if inspect.signature(each).parameters and not takes_any(each)]
+
+
+@pytest.mark.parametrize("name", TAKES)
 def test_every_public_function_says_what_it_takes(name):
     function = FUNCTIONS[name]
     parameters = inspect.signature(function).parameters

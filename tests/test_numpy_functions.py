@@ -45,7 +45,7 @@ UFUNCS = {
     if isinstance(each, np.ufunc)
     and each.nout == 1
     and each.nin < 3
-    and hasattr(ew, protocols._UFUNCS.get(each.__name__, each.__name__))
+    and hasattr(ew, protocols.UFUNCS.get(each.__name__, each.__name__))
 }
 
 

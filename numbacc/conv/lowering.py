@@ -86,10 +86,15 @@ class Lowered(NamedTuple):
         """How the computation differs from the call, for plans."""
         return ", ".join(part for part in (self.rearranged, self.made.name) if part)
 
-    def told(self, names: Sequence[str]) -> str:
-        """Return what plans print before the engine: `name` and the copied operands, given all operands' names."""
-        copied = [names[number] for number, _ in self.copies if number not in self.made.numbers]
-        return ", ".join(part for part in (self.name, f"copies {' and '.join(copied)}" if copied else "") if part)
+    def describe(self, engine: str, names: Sequence[str]) -> str:
+        """Return what plans print: `name`, the engine, and the copied operands, given all operands' names."""
+        copied = told_copies(names, [number for number, _ in self.copies if number not in self.made.numbers])
+        return (f"{self.name}: {engine}" if self.name else engine) + copied
+
+
+def told_copies(names: Sequence[str], numbers: Sequence[int]) -> str:
+    """Return how plans name the operands that are copied, after the algorithm."""
+    return f"; copies {' and '.join(names[number] for number in numbers)}" if numbers else ""
 
 
 def forms(problem: Problem, aligned: Sequence[bool], measured: bool = False) -> Iterator[Lowered]:

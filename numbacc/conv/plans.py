@@ -34,8 +34,8 @@ from .lowering import (
     lower_other,
     others,
     packed,
-    prefers_rearranged,
     room,
+    told_copies,
     ways,
     widened,
 )
@@ -71,15 +71,16 @@ class ConvPlan(Plan):
         ours = self._depthwise(key)
         if ours is not None and trial is None:
             return ours
-        if ours is None and self._rounds_twice(key):
-            try:
-                return self._by_floats(key)
-            except UnsupportedError:
-                pass  # rounded twice, then
-        untaken = None
+        untaken, rounds_once = None, self._rounds_once
         for lowered in forms(self.problem, key, trial is not None):
             if room(self.problem, lowered) < 0:
                 continue
+            if rounds_once and not lowered.way.activation:
+                rounds_once = False
+                try:
+                    return self._by_floats(key)
+                except UnsupportedError:
+                    pass  # then it is rounded twice
             try:
                 return self._chosen(lowered, trial, key, ours)
             except UnsupportedError as error:
@@ -107,7 +108,7 @@ class ConvPlan(Plan):
             return steps[0].executable
         if steps:
             return self._steps(steps, scratch, key, None, steps[0].executable.algorithm)
-        if not (self.problem.geometry.window.channels_last or self._rounds_twice(key)):
+        if not (self.problem.geometry.window.channels_last or self._rounds_once):
             return None
         last, named_last = len(self.inputs), self.problem.geometry.window.channels_last
         wanted = [cudnn_layout(array, named_last, True) for array in (*self.inputs, *self.outputs)]
@@ -122,21 +123,18 @@ class ConvPlan(Plan):
         steps = [
             step._replace(operands=tuple(numbers[k] if k <= last else k for k in step.operands)) for step in launches
         ]
-        names = " and ".join(self.problem.names[number] for number, _ in copies)
-        return self._steps(
-            [*into, *steps, *back], scratch, key, None, f"copies {names}: {steps[0].executable.algorithm}"
-        )
+        told = steps[0].executable.algorithm + told_copies(self.problem.names, [number for number, _ in copies])
+        return self._steps([*into, *steps, *back], scratch, key, None, told)
 
-    def _rounds_twice(self, key: tuple[bool, ...]) -> bool:
-        """Return whether cuDNN would round a 16-bit depthwise sum before a kernel applies and rounds the activation.
+    @property
+    def _rounds_once(self) -> bool:
+        """Whether a kernel must not round a 16-bit sum again after cuDNN: in depthwise convolutions with an activation.
 
-        Other convolutions keep both roundings, as torch does.
+        Other convolutions keep both roundings, as torch does. ReLU does not round.
         """
-        problem = self.problem
-        found, call = problem.geometry, problem.call
-        if call.a.itemsize != 2 or call.activation in (None, "relu") or found.window.groups != found.channels:
-            return False  # ReLU does not round
-        return not ways(problem, prefers_rearranged(problem, key))[0].activation
+        found, call = self.problem.geometry, self.problem.call
+        is_depthwise = found.window.groups == found.channels
+        return is_depthwise and call.a.itemsize == 2 and call.activation not in (None, "relu")
 
     def _by_floats(self, key: tuple[bool, ...]) -> Steps:
         """Return a convolution in wider floats: of int8 without an engine, or of 16 bits to round once, at the end.
@@ -256,7 +254,7 @@ class ConvPlan(Plan):
         numbers, steps, back = self._copied(lowered.copies, lowered.made, scratch)
         runner = library.Runner(lowered.graphs[0], algorithm, self.device)
         steps.append(Step(runner, tuple(numbers[k] for k in lowered.operands)))
-        algorithm = f"{told}: {runner.algorithm}" if (told := lowered.told(problem.names)) else runner.algorithm
+        algorithm = lowered.describe(runner.algorithm, problem.names)
         left = problem.left(lowered.way.bias, lowered.way.activation)
         algorithm = f"{algorithm}; then a kernel: {left}" if left else algorithm
         return self._steps([*steps, *back, *behind], scratch, key, runner, algorithm)

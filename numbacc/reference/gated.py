@@ -95,16 +95,19 @@ _ROOT, _ROOT_REST = 0.7071067811865476, -4.833646656726457e-17
 
 def gaussian(x: Array) -> Array:
     """e^(-x²/2) of float64, corrected for the rounding of x²."""
-    square = x * x
+    c = np.clip(x, -_FAR, _FAR)
+    square = c * c
     e = np.exp(-0.5 * square)
-    found: Array = e - e * (0.5 * product_rest(x, x, square))
+    found: Array = e - e * (0.5 * product_rest(c, c, square))
     return found
 
 
 def normal_tail(x: Array, e: Array) -> Array:
     """Φ(-x) = ½ erfc(x/√2) of float64, given e = e^(-x²/2): corrected for the rounding of x/√2, as erfc' = -2/√π e."""
-    t = x * _ROOT
-    found: Array = 0.5 * (erfc(t) - 2 / math.sqrt(math.pi) * e * (product_rest(x, _ROOT, t) + x * _ROOT_REST))
+    c = np.clip(x, -_FAR, _FAR)
+    t = c * _ROOT
+    slope = 2 / math.sqrt(math.pi) * np.fmin(np.fmax(e, 0), 1)  # finite whatever e is
+    found: Array = 0.5 * (erfc(t) - slope * (product_rest(c, _ROOT, t) + c * _ROOT_REST))
     return found
 
 
