@@ -17,6 +17,7 @@ REASONS = {
     "headers": "needs headers that numbacc's extras bring",
     "parser": "needs libclang",
     "setuptools": "needs setuptools, to build",
+    "greenlet": "needs greenlet",
     "array api": "needs array-api-compat",
     "torch": "needs torch",
     "cupy": "needs CuPy",

@@ -155,8 +155,8 @@ class RowFormula(Formula):
         fewer: the same with fewer stages, for rows that are read anew in each of them; itself where there is none.
         shared: how blocks that share a row bring together what they have found, each in both stages of what it has of
             the row: a number, the first stage's result, and the parts of the second. None where they exchange what they
-            have of each stage. Its parts are how many elements that is of, and these; it makes the results of both
-            stages of them.
+            have of each stage. Its function is given how many elements that is of, these, and the scalar arguments; it
+            makes the results of both stages of its parts.
     """
 
     __slots__ = ("fewer", "shared", "stages")

@@ -118,12 +118,14 @@ def exchanging(spec: RowSpec, gathering: Callable[..., Any]) -> tuple[Any, Any]:
     joint, real = reduction_of(spec, shared), np.dtype(spec.compute).type
     (first, find_first), (_, find_second) = (_of_group(spec, gathering, number) for number in range(2))
     send, receive = exchanging_blocks(joint, 0, 1)
-    finish, done, first_finish, first_done = joint.finish, joint.done, first.finish, first.done
+    parts_of, own_parts, finish, done = joint.first, joint.function, joint.finish, joint.done
+    first_finish, first_done = first.finish, first.done
 
     def send_row(row, many, at, more):
         # Of no elements any number will do.
         known = first_finish(first_done, find_first(row, at, more), max(many, 1), more)
-        send(((real(many),), known) + find_second(row, at, known + more), at[3], at[-1])
+        found = ((real(many),), known) + find_second(row, at, known + more)
+        send(parts_of(own_parts, found, more), at[3], at[-1])
 
     def results(columns, at, more):
         return finish(done, receive(at[3], at[-1]), columns, more)
