@@ -25,7 +25,7 @@ from numbacc.libraries.cudnn_rules import nan_lost, shortens_wrongly
 pytestmark = skip_if(simulated(), "not simulated")
 
 CHECKS = Path(__file__).parents[1] / "benchmarks" / "checks"
-FOUND = findings(sorted(CHECKS.glob("*-conv.json"))[-1])
+FOUND = {case: found for path in sorted(CHECKS.glob("*-conv.json")) for case, found in findings(path).items()}
 CASES = [case for case in cases() if case.has_engines]
 
 
