@@ -211,7 +211,9 @@ def test_engines_that_are_known_to_lose_nan(dtype, last):
     assert losing(*BIASED) == losing("add", *BIASED) == rectified | rows
     assert losing("bias") == losing("RELU_FWD") == losing("bias", "GELU_FWD") == rows
     assert losing() == (set() if last else {6})
-    assert losing(direction="backward_data") == losing(direction="backward_filter") == set()
+    is_single = dtype == "float32" and not last
+    assert losing(direction="backward_data") == ({7} if is_single else set())
+    assert losing(direction="backward_filter") == set()
 
 
 def test_what_is_behind_other_activations_is_no_relu():
