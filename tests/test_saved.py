@@ -184,6 +184,103 @@ def test_what_elementwise_refuses(place):
     assert y is x and place.get(ew.dropout_backward(dy, saved)).shape == (2, 4)
 
 
+NORMS = [
+    ("rms_norm", 0, {"eps": 0.5}),
+    ("rms_norm", 1, {"eps": 0.5}),
+    ("layer_norm", 0, {"eps": 0.5}),
+    ("layer_norm", 1, {"eps": 0.5}),
+    ("layer_norm", 2, {"eps": 0.5}),
+    ("softmax", 0, {"axis": 0}),
+    ("log_softmax", 0, {"axis": 0}),
+]
+
+
+@pytest.mark.parametrize(("name", "weights", "options"), NORMS)
+def test_norms_forget_nothing(place, name, weights, options):
+    rng = np.random.default_rng(9)
+    x, dy = (place.put(rng.standard_normal((4, 6))) for _ in range(2))
+    more = [place.put(rng.standard_normal(6)) for _ in range(weights)]
+    forward, backward = getattr(ew, name), getattr(ew, f"{name}_backward")
+    y, saved = forward(x, *more, **options, return_saved=True)
+    assert np.array_equal(*numbers(place, (y, forward(x, *more, **options))))
+    first = y if "softmax" in name else x
+    flag = {"bias": True} if weights == 2 else {}
+    wanted = several(place, backward(dy, first, *more[:1], **flag, **options))
+    option, value = next(iter(options.items()))
+    again = backward(dy, saved, **options, **flag)
+    for found in (backward(dy, saved), again):
+        found = several(place, found)
+        assert len(found) == len(wanted) == 1 + weights
+        assert all(np.array_equal(*pair) for pair in zip(found, wanted, strict=True))
+    # The case that it is for.
+    assert not np.allclose(several(place, backward(dy, first, *more[:1]))[0], wanted[0])
+    refused(OptionError, f"{option} is given", run=lambda: backward(dy, saved, **{option: value + 0.5}))
+    refused(OptionError, "return_saved", run=lambda: forward(x, *more, return_saved=1))
+    refused(DTypeError, f"saved is what elementwise.{name} returned", run=lambda: gated.backward(dy, saved))
+
+
+def several(place, found):
+    return numbers(place, found if isinstance(found, tuple) else (found,))
+
+
+def test_what_norms_refuse(place):
+    x, dy, weight = (place.put(np.ones(shape, np.float32)) for shape in ((2, 4), (2, 4), 4))
+    for norm in (ew.rms_norm, ew.layer_norm):
+        refused(LayoutError, "out shares memory with x", run=lambda norm=norm: norm(x, out=x, return_saved=True))
+    _, saved = ew.rms_norm(x, weight, return_saved=True)
+    refused(OptionError, "weight is given", run=lambda: ew.rms_norm_backward(dy, saved, dy[0]))
+    refused(DTypeError, "this function needs", run=lambda: ew.layer_norm_backward(dy, saved))
+    refused(OptionError, "axis is given", run=lambda: ew.softmax_backward(dy, softmax_of(dy), axis=0))
+    # Softmax keeps its result alone: x may be overwritten.
+    y, saved = ew.softmax(x, out=x, return_saved=True)
+    assert y is x and saved.arrays["y"] is x
+
+
+def softmax_of(x):
+    return ew.softmax(x, return_saved=True)[1]
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_cross_entropy_forgets_nothing(place, reduction, smoothing):
+    rng = np.random.default_rng(10)
+    x, target = place.put(rng.standard_normal((5, 5))), place.put(np.array([1, 0, 3, 2, 4]))
+    options = {"axis": 0, "reduction": reduction, "ignore_index": 3, "label_smoothing": smoothing}
+    loss, stats, saved = ew.cross_entropy(x, target, **options, return_stats=True, return_saved=True)
+    again, kept = ew.cross_entropy(x, target, **options, return_saved=True)
+    plain = ew.cross_entropy(x, target, **options)
+    dy = place.put(rng.standard_normal(5)) if reduction == "none" else 2.0
+    wanted = place.get(ew.cross_entropy_backward(dy, x, target, stats=stats, **options))
+    assert all(np.array_equal(place.get(loss), place.get(each), equal_nan=True) for each in (again, plain))
+    for found in (
+        ew.cross_entropy_backward(dy, saved),
+        ew.cross_entropy_backward(dy, kept),
+        ew.cross_entropy_backward(dy, saved, target, stats=stats, **options),
+    ):
+        assert np.array_equal(place.get(found), wanted)
+    for option in ("axis", "ignore_index"):
+        forgotten = {name: value for name, value in options.items() if name != option}
+        assert not np.allclose(place.get(ew.cross_entropy_backward(dy, x, target, **forgotten)), wanted)
+    assert ew.cross_entropy_backward(dy, saved, out=x) is x
+    assert np.array_equal(place.get(x), wanted)
+
+
+def test_what_cross_entropy_refuses(place):
+    x, target = place.put(np.ones((2, 4), np.float32)), place.put(np.array([0, 1]))
+    _, saved = ew.cross_entropy(x, target, label_smoothing=0.1, return_saved=True)
+    for option, wrong in {"axis": 0, "reduction": "sum", "ignore_index": 1, "label_smoothing": 0.2}.items():
+        refused(
+            OptionError,
+            f"{option} is given",
+            run=lambda option=option, wrong=wrong: ew.cross_entropy_backward(1.0, saved, **{option: wrong}),
+        )
+    refused(OptionError, "target is given", run=lambda: ew.cross_entropy_backward(1.0, saved, x))
+    refused(DTypeError, "target is missing", run=lambda: ew.cross_entropy_backward(1.0, x))
+    refused(OptionError, "return_saved", run=lambda: ew.cross_entropy(x, target, return_saved=1))
+    refused(OptionError, "return_stats", run=lambda: ew.cross_entropy(x, target, return_stats=1, return_saved=True))
+    refused(DTypeError, "this function needs", run=lambda: ew.softmax_backward(x, saved))
+
+
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_convolutions_forget_nothing(place, layout):
     """Options with which the shapes fit, but for which the gradients differ."""

@@ -8,9 +8,13 @@ from ..arrays import operands
 from ..arrays.operands import Array
 from ..base import checks
 from ..device.streams import handle_of
-from ..errors import OptionError, unknown
+from ..errors import DTypeError, OptionError, unknown
+from ..plan.saved import Saved
 from .caching import plans
 from .losses import LossGradientPlan, LossPlan, as_slope
+
+#: The options that must be the same in `cross_entropy` and in its gradient, with their defaults.
+_SHARED = {"axis": -1, "reduction": "mean", "ignore_index": -100, "label_smoothing": 0.0}
 
 
 def cross_entropy(
@@ -22,8 +26,9 @@ def cross_entropy(
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
     return_stats: bool = False,
+    return_saved: bool = False,
     stream: Any = None,
-) -> Array | tuple[Array, Array]:
+) -> Array | tuple[Any, ...]:
     """Return -log softmax(x) at the right class: log Σ e^x - x_t, from the logits, which are read once.
 
     Numbers are measured from the largest of their row, so that no offset that they have in common costs digits.
@@ -41,18 +46,21 @@ def cross_entropy(
         return_stats: True to return stats, too, which spare `cross_entropy_backward` one pass over x: an array of
             target's shape and a last axis of 2. `stats[..., 0]` is the largest logit of each row (0 if that is
             infinite), `stats[..., 1]` is log Σ e^(x - largest); together they are log Σ e^x.
+        return_saved: whether to return one more object, which carries x, target, stats and the options to
+            `cross_entropy_backward(dy, saved)`. x and target must not change until then.
         stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
-        the loss in float32, of float64 in that: an array of rank 0, or of target's shape; with `return_stats` (loss,
-        stats). The mean of nothing is NaN. On a GPU, which cannot raise without being waited for, a target that names
-        no class and is not ignored, below 0 or beyond the classes, gives NaN: as its loss, and all along its row of the
-        gradient. NumPy arrays raise there.
+        the loss in float32, of float64 in that: an array of rank 0, or of target's shape. With `return_stats` (loss,
+        stats), with `return_saved` (loss, saved), with both (loss, stats, saved). The mean of nothing is NaN. On a GPU,
+        which cannot raise without being waited for, a target that names no class and is not ignored, below 0 or beyond
+        the classes, gives NaN: as its loss, and all along its row of the gradient. NumPy arrays raise there.
 
     Raises:
         ShapeError: rank, axis, target's shape. DTypeError: x is not of floats, target not of integers.
         IndexRangeError: NumPy arrays only: a target names no class and is not ignored.
-        OptionError: reduction, ignore_index, label_smoothing, stream. DeviceError: several devices.
+        OptionError: reduction, ignore_index, label_smoothing, return_stats, return_saved, stream.
+        DeviceError: several devices.
 
     Example:
         >>> float(elementwise.cross_entropy(np.zeros((2, 4)), np.array([1, 3])).round(4))
@@ -60,9 +68,16 @@ def cross_entropy(
     """
     handle = handle_of(stream)
     given = (axis, reduction, ignore_index, label_smoothing)
-    plan, arrays = _forward(x, target, given, return_stats, handle)
+    keeps = return_saved is not False and checks.boolean(return_saved, "return_saved")
+    with_stats = checks.boolean(return_stats, "return_stats")
+    plan, arrays = _forward(x, target, given, with_stats or keeps, handle)
     found: Array | tuple[Array, Array] = plan.run(arrays, None, handle)
-    return found
+    if not keeps:
+        return found
+    loss, stats = found
+    kept = {"x": x, "target": target, "stats": stats}
+    saved = Saved("elementwise.cross_entropy", kept, dict(zip(_SHARED, given, strict=True)))
+    return (loss, stats, saved) if with_stats else (loss, saved)
 
 
 def cross_entropy_plan(
@@ -93,7 +108,7 @@ def cross_entropy_plan(
 def cross_entropy_backward(
     dy: Any,
     x: Any,
-    target: Any,
+    target: Any = None,
     *,
     axis: int = -1,
     reduction: str = "mean",
@@ -107,7 +122,10 @@ def cross_entropy_backward(
 
     Args:
         dy: the gradient with respect to the loss: a number, or an array of its shape, of floats.
-        x, target, axis, reduction, ignore_index, label_smoothing: those of the call of `cross_entropy`.
+        x: the saved object of `cross_entropy(..., return_saved=True)`, as in `cross_entropy_backward(dy, saved)`. It
+            holds x, target, stats and the options. Or x itself, with
+        target, axis, reduction, ignore_index, label_smoothing: the same as in `cross_entropy`. If an option is
+            forgotten, the gradient can be wrong and nothing reports it.
         stats: what that returned as stats; they are computed again if None.
         out: array for the result, like x. It may be x itself: in place.
         stream: as everywhere.
@@ -116,15 +134,26 @@ def cross_entropy_backward(
         an array of x's shape and dtype; `out` if given.
 
     Raises:
-        as `cross_entropy`; ShapeError, DTypeError: dy or stats. LayoutError: out overlaps, or is read-only.
+        as `cross_entropy`; ShapeError, DTypeError: dy or stats. OptionError: an argument differs from the
+        saved one. LayoutError: out overlaps, or is read-only.
 
     Example:
-        >>> x, target = np.zeros((1, 4)), np.array([1])
-        >>> elementwise.cross_entropy_backward(1.0, x, target)
+        >>> loss, saved = elementwise.cross_entropy(np.zeros((1, 4)), np.array([1]), return_saved=True)
+        >>> elementwise.cross_entropy_backward(1.0, saved)
         array([[ 0.25, -0.75,  0.25,  0.25]])
     """
     handle = handle_of(stream)
-    given = (axis, reduction, ignore_index, label_smoothing)
+    given: tuple[Any, ...] = (axis, reduction, ignore_index, label_smoothing)
+    if isinstance(x, Saved):
+        more = {"target": target, "stats": stats, **dict(zip(_SHARED, given, strict=True))}
+        defaults = {"target": None, "stats": None, **_SHARED}
+        x, target, stats, *options = x.opened("elementwise.cross_entropy", more, defaults)
+        given = tuple(options)
+    if target is None:
+        raise DTypeError(
+            "target is missing: call cross_entropy_backward(dy, saved), or give x, target and the options of "
+            "cross_entropy"
+        )
     plan, arrays, target_of_result = _backward(dy, x, target, stats, given, out, stream)
     found = plan.run(arrays, target_of_result, handle)
     return found if out is None else out

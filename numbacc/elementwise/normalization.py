@@ -24,7 +24,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..arrays.operands import Array
+from ..base.checks import boolean
+from ..device.streams import handle_of
 from ..plan.base import Plan
+from ..plan.saved import Saved, check_kept
 from .normalizing import eps_of, find, run
 
 __all__ = [
@@ -47,22 +50,24 @@ __all__ = [
 ]
 
 
-def softmax(x: Any, *, axis: int = -1, out: Any = None, stream: Any = None) -> Array:
+def softmax(x: Any, *, axis: int = -1, return_saved: bool = False, out: Any = None, stream: Any = None) -> Array:
     """Softmax: e^(x - max) / Σ e^(x - max), along an axis.
 
     Args:
         x: array of float32, float64, float16 or bfloat16, rank 1 to 8, any strides.
         axis: the axis that is summed over.
+        return_saved: whether to return a second object, which carries the result and the axis to
+            `softmax_backward(dy, saved)`. The result must not change until then.
         out: array for the result, of x's shape, dtype and device. It may be x itself: in place.
         stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
-        the result, a device array if x is one, a NumPy array if x is; `out` if given.
+        the result, a device array if x is one, a NumPy array if x is; `out` if given. With return_saved, (y, saved).
 
     Raises:
         ShapeError: rank, axis, shape of out.
         DTypeError: a dtype not named above, unequal dtypes, not an array.
-        OptionError: stream.
+        OptionError: return_saved, stream.
         LayoutError: out is read-only, overlaps an input in part, or has elements that share memory.
         DeviceError: arrays on different devices; not enough memory.
 
@@ -70,7 +75,10 @@ def softmax(x: Any, *, axis: int = -1, out: Any = None, stream: Any = None) -> A
         >>> elementwise.softmax(np.array([0.0, 0.0]))
         array([0.5, 0.5])
     """
-    return run("softmax", (x,), out, stream, axis)
+    y: Array = run("softmax", (x,), out, stream, axis)
+    if return_saved is False or not boolean(return_saved, "return_saved"):
+        return y
+    return y, Saved("elementwise.softmax", {"y": y}, {"axis": axis})
 
 
 def softmax_plan(x: Any, *, axis: int = -1, out: Any = None) -> Plan:
@@ -84,22 +92,24 @@ def softmax_plan(x: Any, *, axis: int = -1, out: Any = None) -> Plan:
     return find("softmax", (x,), out, axis)
 
 
-def log_softmax(x: Any, *, axis: int = -1, out: Any = None, stream: Any = None) -> Array:
+def log_softmax(x: Any, *, axis: int = -1, return_saved: bool = False, out: Any = None, stream: Any = None) -> Array:
     """The logarithm of softmax: x - max - log Σ e^(x - max), along an axis.
 
     Args:
         x: array of float32, float64, float16 or bfloat16, rank 1 to 8, any strides.
         axis: the axis that is summed over.
+        return_saved: whether to return a second object, which carries the result and the axis to
+            `log_softmax_backward(dy, saved)`. The result must not change until then.
         out: array for the result, of x's shape, dtype and device. It may be x itself: in place.
         stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
-        the result, a device array if x is one, a NumPy array if x is; `out` if given.
+        the result, a device array if x is one, a NumPy array if x is; `out` if given. With return_saved, (y, saved).
 
     Raises:
         ShapeError: rank, axis, shape of out.
         DTypeError: a dtype not named above, unequal dtypes, not an array.
-        OptionError: stream.
+        OptionError: return_saved, stream.
         LayoutError: out is read-only, overlaps an input in part, or has elements that share memory.
         DeviceError: arrays on different devices; not enough memory.
 
@@ -107,7 +117,10 @@ def log_softmax(x: Any, *, axis: int = -1, out: Any = None, stream: Any = None) 
         >>> elementwise.log_softmax(np.array([0.0, 0.0]))
         array([-0.69314718, -0.69314718])
     """
-    return run("log_softmax", (x,), out, stream, axis)
+    y: Array = run("log_softmax", (x,), out, stream, axis)
+    if return_saved is False or not boolean(return_saved, "return_saved"):
+        return y
+    return y, Saved("elementwise.log_softmax", {"y": y}, {"axis": axis})
 
 
 def log_softmax_plan(x: Any, *, axis: int = -1, out: Any = None) -> Plan:
@@ -126,8 +139,9 @@ def softmax_backward(dy: Any, y: Any, *, axis: int = -1, out: Any = None, stream
 
     Args:
         dy: array of y's shape, dtype and device.
-        y: array of float32, float64, float16 or bfloat16, rank 1 to 8, any strides.
-        axis: the axis that is summed over.
+        y: the saved object of `softmax(..., return_saved=True)`, as in `softmax_backward(dy, saved)`. It holds y and
+            axis. Or y itself: array of float32, float64, float16 or bfloat16, rank 1 to 8, any strides.
+        axis: the same as in `softmax`. If it is forgotten, the gradient is wrong and nothing reports it.
         out: array for the result, like y. It may be y or dy itself: in place.
         stream: as everywhere.
 
@@ -137,14 +151,17 @@ def softmax_backward(dy: Any, y: Any, *, axis: int = -1, out: Any = None, stream
     Raises:
         ShapeError: rank, axis, unequal shapes, shape of out.
         DTypeError: a dtype not named above, unequal dtypes, not an array.
-        OptionError: stream.
+        OptionError: stream, an axis that differs from the saved one.
         LayoutError: out is read-only, overlaps an input in part, or has elements that share memory.
         DeviceError: arrays on different devices; not enough memory.
 
     Example:
-        >>> elementwise.softmax_backward(np.array([1.0, 0.0]), np.array([0.5, 0.5]))
+        >>> y, saved = elementwise.softmax(np.array([0.0, 0.0]), return_saved=True)
+        >>> elementwise.softmax_backward(np.array([1.0, 0.0]), saved)
         array([ 0.25, -0.25])
     """
+    if isinstance(y, Saved):
+        y, axis = y.opened("elementwise.softmax", {"axis": axis}, {"axis": -1})
     return run("softmax_backward", (dy, y), out, stream, axis)
 
 
@@ -164,8 +181,9 @@ def log_softmax_backward(dy: Any, y: Any, *, axis: int = -1, out: Any = None, st
 
     Args:
         dy: array of y's shape, dtype and device.
-        y: array of float32, float64, float16 or bfloat16, rank 1 to 8, any strides.
-        axis: the axis that is summed over.
+        y: the saved object of `log_softmax(..., return_saved=True)`, as in `log_softmax_backward(dy, saved)`. It holds
+            y and axis. Or y itself: array of float32, float64, float16 or bfloat16, rank 1 to 8, any strides.
+        axis: the same as in `log_softmax`. If it is forgotten, the gradient is wrong and nothing reports it.
         out: array for the result, like y. It may be y or dy itself: in place.
         stream: as everywhere.
 
@@ -175,14 +193,17 @@ def log_softmax_backward(dy: Any, y: Any, *, axis: int = -1, out: Any = None, st
     Raises:
         ShapeError: rank, axis, unequal shapes, shape of out.
         DTypeError: a dtype not named above, unequal dtypes, not an array.
-        OptionError: stream.
+        OptionError: stream, an axis that differs from the saved one.
         LayoutError: out is read-only, overlaps an input in part, or has elements that share memory.
         DeviceError: arrays on different devices; not enough memory.
 
     Example:
-        >>> elementwise.log_softmax_backward(np.array([1.0, 0.0]), np.log([0.5, 0.5]))
+        >>> y, saved = elementwise.log_softmax(np.array([0.0, 0.0]), return_saved=True)
+        >>> elementwise.log_softmax_backward(np.array([1.0, 0.0]), saved)
         array([ 0.5, -0.5])
     """
+    if isinstance(y, Saved):
+        y, axis = y.opened("elementwise.log_softmax", {"axis": axis}, {"axis": -1})
     return run("log_softmax_backward", (dy, y), out, stream, axis)
 
 
@@ -197,31 +218,46 @@ def log_softmax_backward_plan(dy: Any, y: Any, *, axis: int = -1, out: Any = Non
     return find("log_softmax_backward", (dy, y), out, axis)
 
 
-def rms_norm(x: Any, weight: Any = None, *, eps: float = 1e-6, out: Any = None, stream: Any = None) -> Array:
+def rms_norm(
+    x: Any,
+    weight: Any = None,
+    *,
+    eps: float = 1e-6,
+    return_saved: bool = False,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
     """RMSNorm: x w / √(mean of x² + eps), along the last axis.
 
     Args:
         x: array of float32, float64, float16 or bfloat16, rank 1 to 8, any strides.
         weight: w, array of the last axis' length, of any of these dtypes; None for 1.
         eps: is added to the mean of squares, so that its root is not 0.
+        return_saved: whether to return a second object, which carries x, weight and eps to
+            `rms_norm_backward(dy, saved)`. x and weight must not change until then.
         out: array for the result, of x's shape, dtype and device. It may be x itself: in place.
         stream: as everywhere.
 
     Returns:
-        the result, a device array if x is one, a NumPy array if x is; `out` if given.
+        the result, a device array if x is one, a NumPy array if x is; `out` if given. With return_saved, (y, saved).
 
     Raises:
         ShapeError: rank, length of a weight, shape of out.
         DTypeError: a dtype not named above, unequal dtypes, not an array.
-        OptionError: eps, stream.
-        LayoutError: out is read-only, overlaps an input in part, or has elements that share memory.
+        OptionError: eps, return_saved, stream.
+        LayoutError: out is read-only, overlaps an input in part, or has elements that share memory; with
+            return_saved, out shares memory with x or weight.
         DeviceError: arrays on different devices; not enough memory.
 
     Example:
         >>> elementwise.rms_norm(np.array([[2.0, -2.0]]), eps=0)
         array([[ 1., -1.]])
     """
-    return run("rms_norm", (x, weight), out, stream, eps=eps_of(eps))
+    keeps = return_saved is not False and boolean(return_saved, "return_saved")
+    if keeps:
+        check_kept(("x", "weight"), (x, weight), out, handle_of(stream))
+    y: Array = run("rms_norm", (x, weight), out, stream, eps=eps_of(eps))
+    return (y, Saved("elementwise.rms_norm", {"x": x, "weight": weight}, {"eps": eps})) if keeps else y
 
 
 def rms_norm_plan(x: Any, weight: Any = None, *, eps: float = 1e-6, out: Any = None) -> Plan:
@@ -236,7 +272,14 @@ def rms_norm_plan(x: Any, weight: Any = None, *, eps: float = 1e-6, out: Any = N
 
 
 def layer_norm(
-    x: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-5, out: Any = None, stream: Any = None
+    x: Any,
+    weight: Any = None,
+    bias: Any = None,
+    *,
+    eps: float = 1e-5,
+    return_saved: bool = False,
+    out: Any = None,
+    stream: Any = None,
 ) -> Array:
     """LayerNorm: (x - mean) w / √(variance + eps) + b, along the last axis.
 
@@ -245,24 +288,33 @@ def layer_norm(
         weight: w, array of the last axis' length, of any of these dtypes; None for 1.
         bias: b, an array like weight; None for 0.
         eps: is added to the mean of squares, so that its root is not 0.
+        return_saved: whether to return a second object, which carries x, weight, eps and whether there is a bias to
+            `layer_norm_backward(dy, saved)`. x and weight must not change until then.
         out: array for the result, of x's shape, dtype and device. It may be x itself: in place.
         stream: as everywhere.
 
     Returns:
-        the result, a device array if x is one, a NumPy array if x is; `out` if given.
+        the result, a device array if x is one, a NumPy array if x is; `out` if given. With return_saved, (y, saved).
 
     Raises:
         ShapeError: rank, length of a weight, shape of out.
         DTypeError: a dtype not named above, unequal dtypes, not an array.
-        OptionError: eps, a bias without a weight, stream.
-        LayoutError: out is read-only, overlaps an input in part, or has elements that share memory.
+        OptionError: eps, a bias without a weight, return_saved, stream.
+        LayoutError: out is read-only, overlaps an input in part, or has elements that share memory; with
+            return_saved, out shares memory with x or weight.
         DeviceError: arrays on different devices; not enough memory.
 
     Example:
         >>> elementwise.layer_norm(np.array([[2.0, 6.0]]), eps=0)
         array([[-1.,  1.]])
     """
-    return run("layer_norm", (x, weight, bias), out, stream, eps=eps_of(eps))
+    keeps = return_saved is not False and boolean(return_saved, "return_saved")
+    if keeps:
+        check_kept(("x", "weight"), (x, weight), out, handle_of(stream))
+    y: Array = run("layer_norm", (x, weight, bias), out, stream, eps=eps_of(eps))
+    if not keeps:
+        return y
+    return y, Saved("elementwise.layer_norm", {"x": x, "weight": weight}, {"bias": bias is not None, "eps": eps})
 
 
 def layer_norm_plan(x: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-5, out: Any = None) -> Plan:
@@ -283,7 +335,9 @@ def rms_norm_backward(
 
     Args:
         dy: array of x's shape, dtype and device.
-        x, weight, eps: as in `rms_norm`.
+        x: the saved object of `rms_norm(..., return_saved=True)`, as in `rms_norm_backward(dy, saved)`. It holds
+            x, weight and eps. Or x itself, with
+        weight, eps: the same as in `rms_norm`. If eps is forgotten, the gradients are wrong and nothing reports it.
         out: array for dx, like x; with a weight a tuple of arrays for all results.
         stream: as everywhere.
 
@@ -293,14 +347,18 @@ def rms_norm_backward(
     Raises:
         ShapeError: rank, unequal shapes, length of a weight, shape of out.
         DTypeError: a dtype not named above, unequal dtypes, not an array.
-        OptionError: eps, stream.
+        OptionError: eps, an argument that differs from the saved one, stream.
         LayoutError: out is read-only, overlaps an input in part, or has elements that share memory.
         DeviceError: arrays on different devices; not enough memory.
 
     Example:
-        >>> elementwise.rms_norm_backward(np.array([[1.0, 0.0]]), np.array([[2.0, -2.0]]), np.ones(2), eps=0)[1]
+        >>> y, saved = elementwise.rms_norm(np.array([[2.0, -2.0]]), np.ones(2), eps=0, return_saved=True)
+        >>> elementwise.rms_norm_backward(np.array([[1.0, 0.0]]), saved)[1]
         array([1., 0.])
     """
+    if isinstance(x, Saved):
+        given, defaults = {"weight": weight, "eps": eps}, {"weight": None, "eps": 1e-6}
+        x, weight, eps = x.opened("elementwise.rms_norm", given, defaults)
     return run("rms_norm_backward", (dy, x, weight), out, stream, eps=eps_of(eps))
 
 
@@ -322,7 +380,9 @@ def layer_norm_backward(
 
     Args:
         dy: array of x's shape, dtype and device.
-        x, weight, eps: as in `layer_norm`.
+        x: the saved object of `layer_norm(..., return_saved=True)`, as in `layer_norm_backward(dy, saved)`. It holds
+            x, weight, bias and eps. Or x itself, with
+        weight, eps: the same as in `layer_norm`. If eps is forgotten, the gradients are wrong and nothing reports it.
         bias: True if there was a bias, whose gradient is wanted.
         out: array for dx, like x; with a weight a tuple of arrays for all results.
         stream: as everywhere.
@@ -333,14 +393,18 @@ def layer_norm_backward(
     Raises:
         ShapeError: rank, unequal shapes, length of a weight, shape of out.
         DTypeError: a dtype not named above, unequal dtypes, not an array.
-        OptionError: eps, a bias without a weight, stream.
+        OptionError: eps, an argument that differs from the saved one, a bias without a weight, stream.
         LayoutError: out is read-only, overlaps an input in part, or has elements that share memory.
         DeviceError: arrays on different devices; not enough memory.
 
     Example:
-        >>> elementwise.layer_norm_backward(np.array([[1.0, 0.0]]), np.array([[2.0, 6.0]]), np.ones(2), eps=0)[1]
+        >>> y, saved = elementwise.layer_norm(np.array([[2.0, 6.0]]), np.ones(2), eps=0, return_saved=True)
+        >>> elementwise.layer_norm_backward(np.array([[1.0, 0.0]]), saved)[1]
         array([-1.,  0.])
     """
+    if isinstance(x, Saved):
+        given, defaults = {"weight": weight, "bias": bias, "eps": eps}, {"weight": None, "bias": False, "eps": 1e-5}
+        x, weight, bias, eps = x.opened("elementwise.layer_norm", given, defaults)
     return run("layer_norm_backward", (dy, x, weight), out, stream, eps=eps_of(eps), bias=bias)
 
 

@@ -54,10 +54,10 @@ class Saved(NamedTuple):
 
 
 def check_kept(names: Sequence[str], arrays: Sequence[Any], out: Any, handle: int) -> None:
-    """Raise LayoutError where writing to `out` would change arrays that the gradients need."""
+    """Raise LayoutError where writing to `out` would change arrays that the gradients need. Some may be None."""
     for target in outs_of(out, handle) or ():
         for name, array in zip(names, arrays, strict=True):
-            if operands.overlap(operands.as_array(array, name, handle), target):
+            if array is not None and operands.overlap(operands.as_array(array, name, handle), target):
                 raise LayoutError(f"out shares memory with {name}, which backward needs: pass other memory")
 
 
