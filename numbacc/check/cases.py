@@ -77,8 +77,9 @@ class Case(NamedTuple):
         return self.dtype != "float32_fft" and not self.lies and not (self.dtype == "int8" and self.epilogue)
 
 
+_Shapes = dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]]
 #: name -> (x, w, options). Channels are multiples of 8 unless that is the point.
-_SHAPES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
+_SHAPES: _Shapes = {
     "1-d": ((2, 16, 50), (24, 16, 5), {"padding": 2}),
     "1-d dilated": ((2, 16, 90), (16, 16, 2), {"dilation": 32}),
     "2-d": ((2, 16, 13, 14), (24, 16, 3, 3), {"padding": 1}),
@@ -118,7 +119,7 @@ _SHAPES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "2-d tiles": ((16, 64, 60, 57), (64, 64, 3, 3), {"padding": 1}),
 }
 #: Further shapes, for NaN and overflow alone.
-_MORE_SHAPES = {
+_MORE_SHAPES: _Shapes = {
     "2-d groups of four": ((2, 32, 11, 12), (32, 4, 3, 3), {"padding": 1, "groups": 8}),
     "2-d 8 channels": ((2, 8, 16, 17), (16, 8, 4, 4), {"padding": ((3, 4), (1, 4)), "stride": (1, 3)}),
     "3-d 3 channels": ((2, 3, 7, 8, 9), (16, 3, 3, 3, 3), {"padding": 1}),
@@ -247,16 +248,8 @@ def huge() -> Iterator[Case]:
     for shape, last in product(_HUGE, (False, True)):
         x, w, options = {**_SHAPES, **_MORE_SHAPES}[shape]
         layout = _layout(len(x), last)
+        whole, end = {**options, "layout": layout}, f"{shape} {layout} float16"
         for direction in DIRECTIONS:
-            yield Case(
-                f"{direction} huge {shape} {layout} float16",
-                direction,
-                "float16",
-                x,
-                w,
-                {**options, "layout": layout},
-                values="huge",
-            )
+            yield Case(f"{direction} huge {end}", direction, "float16", x, w, whole, values="huge")
         for epilogue in ("bias", "relu", "silu"):
-            name = f"forward huge {shape} {layout} float16 {epilogue}"
-            yield Case(name, "forward", "float16", x, w, {**options, "layout": layout}, epilogue, values="huge")
+            yield Case(f"forward huge {end} {epilogue}", "forward", "float16", x, w, whole, epilogue, values="huge")
