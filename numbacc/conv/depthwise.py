@@ -91,7 +91,7 @@ def launches(problem: Problem, pairs: Sequence[tuple[int, ...]], scratch: Scratc
     Returns:
         one launch, of the problem's operands, or several steps; none where the convolution is left to cuDNN.
     """
-    if not _is_ours(problem):
+    if not is_ours(problem):
         return []
     return _filter(problem, scratch) if problem.call.direction == "backward_filter" else _convolve(problem, pairs)
 
@@ -104,10 +104,11 @@ def everyday() -> Iterator[Call]:
         found = [asked(direction=direction) for direction in OPERANDS]
         if stride == 1:
             found += [asked(bias=bias, activation=name) for bias in (False, True) for name in (None, *ACTIVATIONS)]
-        yield from (each.problem.call for each in found if _is_ours(each.problem))
+        yield from (each.problem.call for each in found if is_ours(each.problem))
 
 
-def _is_ours(problem: Problem) -> bool:
+def is_ours(problem: Problem) -> bool:
+    """Return whether the depthwise kernels compute a problem, given aligned operands."""
     found, call = problem.geometry, problem.call
     window = found.window
     if call.a.dtype.kind == "i" or not window.groups == found.channels == found.filters or window.dimensions > 2:

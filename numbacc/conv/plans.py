@@ -113,11 +113,14 @@ class ConvPlan(Plan):
         last, named_last = len(self.inputs), self.problem.geometry.window.channels_last
         wanted = [cudnn_layout(array, named_last, True) for array in (*self.inputs, *self.outputs)]
         call = self.problem.call._replace(a=wanted[0], b=wanted[1], bias=wanted[2] if last == 3 else None)
+        other = replace(self.problem, call=call, out=wanted[-1])
+        if not depthwise.is_ours(other):
+            return None
         places = zip((*self.inputs, *self.outputs), wanted, key, strict=True)
         copies = [(k, each) for k, (own, each, starts) in enumerate(places) if not is_proven(own, starts, each)]
         scratch = Scratch()
         numbers, into, back = self._copied(copies, PLAIN, scratch)
-        launches = depthwise.launches(replace(self.problem, call=call, out=wanted[-1]), (), scratch)
+        launches = depthwise.launches(other, (), scratch)
         if not launches or scratch.nbytes > (self.problem.wants.workspace_limit or 0):
             return None
         steps = [
