@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..base.checks import boolean
-from ..errors import DTypeError, OptionError
+from ..errors import ArgumentsError, OptionError
 from ..plan.saved import Saved
 from .problem import SCALES
 
@@ -81,10 +81,10 @@ def of_call(kept: Saved) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def check_complete(given: Mapping[str, Any]) -> None:
-    """Raise DTypeError where `backward` is given neither a saved object nor all of its arrays."""
+    """Raise ArgumentsError where `backward` is given neither a saved object nor all of its arrays."""
     missing = [name for name in _ARRAYS if given[name] is None]
     if missing:
-        raise DTypeError(
+        raise ArgumentsError(
             f"{missing[0]} is missing: call backward(do, saved), with saved from forward(..., return_saved=True); or "
             "backward(do, q, k, v, o, stats) with the options of forward"
         )

@@ -16,7 +16,7 @@ from ..base.layout import Layout, check_rank, check_same_device, dense_like, lay
 from ..device.map_executable import MapSpec
 from ..device.row_kernels import dropout_launcher
 from ..device.streams import handle_of
-from ..errors import DTypeError, OptionError, ShapeError
+from ..errors import ArgumentsError, DTypeError, OptionError, ShapeError
 from ..plan.base import outs_of
 from ..plan.maps import MapPlan
 from ..plan.saved import Saved
@@ -91,7 +91,9 @@ def dropout_backward(
         given = {"seed": seed, "offset": offset}
         p, seed, offset = p.opened("elementwise.dropout", given, {"seed": None, "offset": 0})
     if seed is None:
-        raise DTypeError("seed is missing: call dropout_backward(dy, saved), or give p, seed and offset as to dropout")
+        raise ArgumentsError(
+            "seed is missing: call dropout_backward(dy, saved), or give p, seed and offset as to dropout"
+        )
     dx: Array = dropout(dy, p, seed=seed, offset=offset, out=out, stream=stream)
     return dx
 

@@ -8,7 +8,7 @@ from ..arrays import operands
 from ..arrays.operands import Array
 from ..base import checks
 from ..device.streams import handle_of
-from ..errors import DTypeError, OptionError, unknown
+from ..errors import ArgumentsError, OptionError, unknown
 from ..plan.saved import Saved
 from .caching import plans
 from .losses import LossGradientPlan, LossPlan, as_slope
@@ -150,7 +150,7 @@ def cross_entropy_backward(
         x, target, stats, *options = x.opened("elementwise.cross_entropy", more, defaults)
         given = tuple(options)
     if target is None:
-        raise DTypeError(
+        raise ArgumentsError(
             "target is missing: call cross_entropy_backward(dy, saved), or give x, target and the options of "
             "cross_entropy"
         )
