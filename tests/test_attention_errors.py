@@ -15,7 +15,15 @@ from conftest import bits, refused
 
 from numbacc import attention
 from numbacc.attention import executables
-from numbacc.errors import DeviceError, DTypeError, LayoutError, OptionError, ShapeError, UnsupportedError
+from numbacc.errors import (
+    ArgumentsError,
+    DeviceError,
+    DTypeError,
+    LayoutError,
+    OptionError,
+    ShapeError,
+    UnsupportedError,
+)
 
 pytestmark = pytest.mark.usefixtures("poison")
 
@@ -232,7 +240,7 @@ def test_backward(place):
     o, stats = call.forward()
     do, q, k, v = call.views("do", "q", "k", "v")
     refused(TypeError, "stats", run=lambda: attention.backward(do, q, k, v, o))
-    refused(DTypeError, "stats", run=lambda: attention.backward(do, q, k, v, o, None))
+    refused(ArgumentsError, "stats", run=lambda: attention.backward(do, q, k, v, o, None))
     refused(ShapeError, "stats has shape", "return_stats=True", run=lambda: attention.backward(do, q, k, v, o, q))
     refused(ShapeError, "do has shape", run=lambda: attention.backward(k, q, k, v, o, stats))
     refused(ShapeError, "o has shape", run=lambda: attention.backward(do, q, k, v, k, stats))
