@@ -96,7 +96,7 @@ def test_operands_that_lie_otherwise(named, direction, lies):
     """As is said, in memory that belongs to nobody else, and never as an engine gets them."""
     (case,) = [case for case in CASES if case.name == f"{direction} 2-d {named} float16 {lies}"]
     call, how = request_of(case).problem.call, LIES[lies]
-    arrays, offsets = (call.a, call.b, call.out), worker._offsets(case, False)
+    arrays, offsets = (call.a, call.b, call.out), worker._offsets(case, request_of(case).problem)
     kernels = {"forward": 1, "backward_data": 1, "backward_filter": 2}[direction]
     for number, (array, offset) in enumerate(zip(arrays, offsets, strict=True)):
         is_meant = how.which in ("all", "kernels" if number == kernels else "images")

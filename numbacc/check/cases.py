@@ -118,8 +118,9 @@ _SHAPES: _Shapes = {
     "2-d long filters": ((2, 8, 7, 19), (16, 8, 1, 7), {"stride": (1, 2)}),
     "2-d tiles": ((16, 64, 60, 57), (64, 64, 3, 3), {"padding": 1}),
 }
-#: Further shapes, for NaN and overflow alone.
+#: These and further shapes, for NaN and overflow.
 _MORE_SHAPES: _Shapes = {
+    **_SHAPES,
     "2-d groups of four": ((2, 32, 11, 12), (32, 4, 3, 3), {"padding": 1, "groups": 8}),
     "2-d 8 channels": ((2, 8, 16, 17), (16, 8, 4, 4), {"padding": ((3, 4), (1, 4)), "stride": (1, 3)}),
     "3-d 3 channels": ((2, 3, 7, 8, 9), (16, 3, 3, 3, 3), {"padding": 1}),
@@ -232,7 +233,7 @@ def exact() -> Iterator[Case]:
 def spoilt() -> Iterator[Case]:
     """Of images with NaN: whether an engine keeps it, with all that it fuses."""
     for shape, last, dtype in product(_SPOILT, (False, True), (*_FUSED_DTYPES, "float64")):
-        x, w, options = {**_SHAPES, **_MORE_SHAPES}[shape]
+        x, w, options = _MORE_SHAPES[shape]
         layout = _layout(len(x), last)
         whole, end = {**options, "layout": layout}, f"{shape} {layout} {dtype}"
         for direction in DIRECTIONS:
@@ -246,7 +247,7 @@ def spoilt() -> Iterator[Case]:
 def huge() -> Iterator[Case]:
     """Yield float16 cases whose sums overflow: they must become infinities, so that loss scaling sees them."""
     for shape, last in product(_HUGE, (False, True)):
-        x, w, options = {**_SHAPES, **_MORE_SHAPES}[shape]
+        x, w, options = _MORE_SHAPES[shape]
         layout = _layout(len(x), last)
         whole, end = {**options, "layout": layout}, f"{shape} {layout} float16"
         for direction in DIRECTIONS:

@@ -26,7 +26,7 @@ from ..libraries import cudnn_plans
 from ..libraries.cudnn_descriptors import Site, describe
 from ..libraries.cudnn_search import algorithms
 from ..reference import conv as reference
-from .cases import LIES, Case, Lies, cases, exact, huge, spoilt
+from .cases import LIES, Case, cases, exact, huge, spoilt
 from .engines import engines, tell
 from .placing import Placed, lying, poison
 
@@ -36,12 +36,6 @@ _TF32_BITS = 11
 _KNOBS = 3
 #: The largest finite float16, and a bound beyond which a result must be infinite whatever the order of summation.
 _LARGEST, _SURELY = 65504.0, 65536 * 1.01
-#: Which operands of each direction are kernels, the result last.
-_KERNELS = {
-    "forward": (False, True, False),
-    "backward_data": (False, True, False),
-    "backward_filter": (False, False, True),
-}
 #: What stands for the engine of what a call runs.
 _CALL = "numbacc"
 #: What float32 may be computed with beside itself, with what the engines that do it say of themselves.
@@ -94,30 +88,24 @@ def request_of(case: Case) -> Request:
     )
     if not case.lies:
         return asked
-    lies, problem = LIES[case.lies], asked.problem
-    call, (a, b, out) = (
-        problem.call,
-        (
-            lying(array, last, lies) if array.ndim > 1 and _is_meant(lies, is_kernels) else array
-            for array, is_kernels in zip(
-                (problem.call.a, problem.call.b, problem.out), _KERNELS[case.direction], strict=True
-            )
-        ),
-    )
-    return Request(resolve(call._replace(a=a, b=b, out=out)))
+    problem, lies = asked.problem, LIES[case.lies]
+    operands = zip((*problem.inputs, problem.out), _is_meant(case, problem), strict=True)
+    a, b, *_, out = (lying(each, last, lies) if is_meant and each.ndim > 1 else each for each, is_meant in operands)
+    return Request(resolve(problem.call._replace(a=a, b=b, out=out)))
 
 
-def _is_meant(lies: Lies, is_kernels: bool) -> bool:
-    return lies.which in ("all", "kernels" if is_kernels else "images")
+def _is_meant(case: Case, problem: Problem) -> list[bool]:
+    """Return for each operand, inputs first, whether the case's memory layout is for it."""
+    which = LIES[case.lies].which
+    kinds = ["kernels" if number == problem.kernels else "images" for number in range(len(problem.inputs) + 1)]
+    return [which in ("all", kind) for kind in kinds]
 
 
-def _offsets(case: Case, has_bias: bool) -> tuple[int, ...]:
+def _offsets(case: Case, problem: Problem) -> tuple[int, ...]:
     """Return `Arrays.offsets` of a case."""
     if not case.lies:
-        return (0,) * (4 if has_bias else 3)
-    lies = LIES[case.lies]
-    first, second, last = (lies.offset * _is_meant(lies, is_kernels) for is_kernels in _KERNELS[case.direction])
-    return first, second, *([lies.offset] if has_bias else []), last
+        return (0,) * (len(problem.inputs) + 1)
+    return tuple(LIES[case.lies].offset * is_meant for is_meant in _is_meant(case, problem))
 
 
 def prepare(case: Case) -> Arrays:
@@ -136,7 +124,7 @@ def prepare(case: Case) -> Arrays:
     host, before = [drawn(array) for array in problem.inputs], drawn(problem.out)
     if case.values == "nan":
         _spoil(host[0], case)
-    offsets = _offsets(case, len(host) > 2)
+    offsets = _offsets(case, problem)
     device = [Placed(*each) for each in zip(host, problem.inputs, offsets[:-1], strict=True)]
     wide = [array.astype(np.float64) for array in (*host, before)]
     with np.errstate(invalid="ignore"):
