@@ -37,9 +37,6 @@ from .arrays.lookup import computing as _computing
 from .base import numpy_names as _numpy_names
 from .base.dispatch import has_gpu
 from .base.keywords import explain as _explain
-from .device.devices import portable
-from .device.graphs import Graph, graph
-from .device.streams import Stream, current_stream, stream
 from .errors import (
     CacheWarning,
     DeviceError,
@@ -51,6 +48,9 @@ from .errors import (
     ShapeError,
     UnsupportedError,
 )
+from .runtime.devices import portable
+from .runtime.graphs import Graph, graph
+from .runtime.streams import Stream, current_stream, stream
 
 if TYPE_CHECKING:
     from . import attention, conv, cudnn, elementwise, fft, gated, gemm, random

@@ -29,7 +29,7 @@ from .arrays.array_api_info import result_type as result_type
 from .base import dtypes as _dtypes
 from .base.checks import integer as _whole
 from .base.layout import axes_of, normalize_axis
-from .elementwise.choosing import clamp as _clamp
+from .elementwise.where_clamp import clamp as _clamp
 from .errors import AxisError, DTypeError, LayoutError, ShapeError, UnsupportedError, unknown
 from .gemm import matmul as _matmul
 from .numpy_ufuncs import signbit as signbit

@@ -21,11 +21,9 @@ from .base.layout import Layout, layout, row_major_strides
 from .conv import depthwise, lowering
 from .conv import plans as conv_plans
 from .conv.problem import Problem
-from .device import copying, kernel_cache
-from .device.inspection import Noted
-from .device.operation import Operation
 from .elementwise import (
     activated,
+    adamw_plan,
     casting,
     dropping,
     index_gradients,
@@ -38,15 +36,18 @@ from .elementwise import (
     reduction_gradients,
     rotary,
     scanning,
-    stepping,
 )
 from .errors import DTypeError
 from .fft import arguments, program, repacking, steps
+from .functions.gates import FORMULAS
 from .gemm import epilogue_plans
-from .kernels.formulas import FORMULAS
+from .kernels.elementwise import copy
+from .kernels.inspection import Noted
 from .libraries.curand import SequenceKind
 from .random import plans
 from .random.methods import DTYPES
+from .runtime import disk_cache
+from .runtime.operation import Operation
 
 _ROWS = 256
 #: Lengths of rows: many times 16 bytes; those that leave rows at multiples of 8, 4 and 2 bytes; and short ones.
@@ -143,7 +144,7 @@ def _conv() -> None:
     for size in (1, 2, 4, 8):
         for lengths in ((8, 64, _SIDES[0], _SIDES[0]), (64,)):
             array = _dense(lengths, f"uint{8 * size}")
-            copying.executable(array, array).choose((size, 0))
+            copy.executable(array, array).choose((size, 0))
 
 
 def _fft() -> None:
@@ -188,8 +189,8 @@ def _copies() -> None:
     for dtype in ("uint8", "uint16", "uint32", "uint64"):
         for columns in (_LONG, *_ODD, _SHORT):
             for source, target in _matrices(columns, dtype):
-                copying.executable(source, target).choose((0, 0))
-                copying.executable(target, source).choose((0, 0))
+                copy.executable(source, target).choose((0, 0))
+                copy.executable(target, source).choose((0, 0))
 
 
 def _elementwise() -> None:
@@ -212,7 +213,7 @@ def _elementwise() -> None:
                 plan.choose([0] * (len(plan.inputs) + len(plan.outputs)))
     for dtype in dtypes.FLOATS:
         for moments in dict.fromkeys((dtype, "float64" if dtype == "float64" else "float32")):
-            stepping.everyday(_dense((_LONG,), dtype), _dense((_LONG,), moments))
+            adamw_plan.everyday(_dense((_LONG,), dtype), _dense((_LONG,), moments))
 
 
 #: Functions of the family that are reduced in all floats, and their option.
@@ -303,7 +304,7 @@ def kernels(families: Iterable[str]) -> list[Any]:
         for family in families:
             FAMILIES[family]()
     # What was noted launches nothing.
-    for shared in (copying, repacking):
+    for shared in (copy, repacking):
         shared.executable.cache_clear()
     epilogue_plans.plans.clear()
     return list(dict.fromkeys(found))
@@ -311,12 +312,12 @@ def kernels(families: Iterable[str]) -> list[Any]:
 
 def compile_kernel(kernel: Any, capability: tuple[int, int]) -> bool:
     """Compile a kernel unless it is kept on disk already; True if it was compiled."""
-    from .device.launch import compile_cubin
+    from .runtime.launch import compile_cubin
 
-    key = kernel_cache.key(kernel, capability)
-    if kernel_cache.load(key) is not None:
+    key = disk_cache.key(kernel, capability)
+    if disk_cache.load(key) is not None:
         return False
-    kernel_cache.save(key, *compile_cubin(kernel, capability))
+    disk_cache.save(key, *compile_cubin(kernel, capability))
     return True
 
 
@@ -357,9 +358,9 @@ def main(argv: list[str]) -> int:
         if not has_gpu():
             print("there is no GPU: say which compute capability to compile for, as --capability 9.0")
             return 1
-        from .device import runtime
+        from .runtime import device
 
-        capability = runtime.capability(runtime.current_device())
+        capability = device.capability(device.current_device())
     tasks = [
         (kernel, capability)
         for kernel in kernels(options.families or FAMILIES)
@@ -368,7 +369,7 @@ def main(argv: list[str]) -> int:
     # Children of a process that uses a GPU cannot use it, nor need they: they start anew.
     with multiprocessing.get_context("spawn").Pool(options.processes, _start, (capability,)) as pool:
         made = sum(_shown(pool.imap_unordered(_compile, tasks, _TOGETHER), len(tasks)))
-    print(f"{made} kernels compiled, {len(tasks) - made} were there, in {kernel_cache.directory()}")
+    print(f"{made} kernels compiled, {len(tasks) - made} were there, in {disk_cache.directory()}")
     return 0
 
 

@@ -14,12 +14,12 @@ from typing import Any, Protocol
 
 from .base.checks import boolean, integer
 from .base.dispatch import simulated
-from .device.devices import target_of
 from .errors import DTypeError, UnsupportedError
 from .libraries.cudnn_devices import GPUS, Gpu, gpu_here, gpu_named
 from .libraries.cudnn_elsewhere import Support, ask
 from .libraries.cudnn_graph import Graph
 from .libraries.cudnn_plans import Wants
+from .runtime.devices import target_of
 
 __all__ = ["Support", "devices", "supports"]
 

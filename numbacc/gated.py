@@ -27,18 +27,18 @@ from .base.checks import boolean
 from .base.dtypes import FLOATS, info
 from .base.keywords import explain
 from .base.layout import Layout, View, check_rank, check_same_device, dense_like, normalize_axis, view
-from .device.map_executable import MapSpec
-from .device.streams import handle_of
 from .errors import DTypeError, OptionError, ShapeError, UnsupportedError, shown, unknown
-from .kernels.derive import NotDerived, takes_one
-from .kernels.formula import Formula
-from .kernels.formulas import FORMULAS, own_gate
-from .kernels.outside import Outside
+from .functions.formula import Formula
+from .functions.gates import FORMULAS, own_gate
+from .functions.symbolic.captured import Outside
+from .functions.symbolic.derive import NotDerived, takes_one
+from .kernels.elementwise.launch import MapSpec
 from .plan.base import check_out, outs_of
 from .plan.cache import PlanCache, functions_of
 from .plan.maps import MapPlan
 from .plan.saved import Saved, check_kept
 from .reference import gated as reference
+from .runtime.streams import handle_of
 
 KINDS = tuple(reference.KINDS)
 

@@ -22,8 +22,8 @@ from numbacc_bindings.driver import DeviceAttribute, driver
 from ._version import __version__
 from .base import dispatch
 from .base.dtypes import TABLE
-from .device import kernel_cache, runtime
-from .device.installed import COMPILER, LIBRARIES, Part, find, library_version
+from .runtime import device, disk_cache
+from .runtime.installed import COMPILER, LIBRARIES, Part, find, library_version
 
 Row = dict[str, Any]
 
@@ -125,7 +125,7 @@ def cuda_driver() -> Row:
     path, problem = attempt(find, "cuda")
     version = None
     if path:
-        number, problem = attempt(lambda: runtime.call(driver.cuDriverGetVersion))
+        number, problem = attempt(lambda: device.call(driver.cuDriverGetVersion))
         version = f"{number // 1000}.{number % 1000 // 10}" if number else None
         problem = problem or attempt(lambda: driver.cuInit(0))[1]
     return {"version": version, "path": path, "problem": problem}
@@ -133,8 +133,8 @@ def cuda_driver() -> Row:
 
 def gpu(number: int) -> Row:
     """One GPU. Asking for its free memory opens a context on it."""
-    pools = partial(runtime.device_attribute, DeviceAttribute.MEMORY_POOLS_SUPPORTED)
-    probes = (runtime.device_name, runtime.capability, runtime.memory_info, pools)
+    pools = partial(device.device_attribute, DeviceAttribute.MEMORY_POOLS_SUPPORTED)
+    probes = (device.device_name, device.capability, device.memory_info, pools)
     (name, capability, memory, has_pools), problems = zip(*(attempt(p, number) for p in probes), strict=True)
     free, total = memory or (None, None)
     return {
@@ -151,7 +151,7 @@ def gpu(number: int) -> Row:
 
 def cache() -> Row:
     """The compiled kernels kept on disk, as cuda.core's store lays them out."""
-    directory = kernel_cache.directory()
+    directory = disk_cache.directory()
     sizes = [path.stat().st_size for path in (directory / "entries").rglob("*") if path.is_file()]
     # What does not exist yet is made below the nearest that does.
     existing = next(path for path in (directory, *directory.parents) if os.path.lexists(path))
@@ -184,7 +184,7 @@ def stack(cuda: Row, gpus: list[Row]) -> str:
 def gather() -> Row:
     """Everything the report says, as plain data."""
     cuda = cuda_driver()
-    gpus = [gpu(number) for number in range(attempt(runtime.device_count)[0] or 0)]
+    gpus = [gpu(number) for number in range(attempt(device.device_count)[0] or 0)]
     extra = stack(cuda, gpus)
     here = (sys.platform, platform.machine())
     nothing = "no GPU" if here in CUDA_PLATFORMS else f"there is no CUDA for {' '.join(here)}"

@@ -13,9 +13,9 @@ from .arrays import creation, operands, values
 from .arrays.array_api_info import finfo
 from .base.checks import integer as _whole
 from .base.dtypes import info
-from .device.streams import handle_of
-from .elementwise.choosing import where as _chosen
+from .elementwise.where_clamp import where as _chosen
 from .errors import DTypeError, OptionError, shown
+from .runtime.streams import handle_of
 
 #: Python's numbers.
 _NUMBERS = (bool, int, float, complex)

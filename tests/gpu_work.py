@@ -10,7 +10,7 @@ from family_work import FAMILY
 import numbacc
 from numbacc import attention, conv, fft, gated, gemm, random
 from numbacc import elementwise as ew
-from numbacc.device import runtime
+from numbacc.runtime import device as runtime
 
 _BIG = 1 << 27
 

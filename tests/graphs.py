@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 
 import numbacc
-from numbacc.device import runtime
+from numbacc.runtime import device
 
 
 @contextmanager
@@ -20,7 +20,7 @@ def captured(stream):
 
     found, handle = SimpleNamespace(), cuda.CUstream(stream.handle)
     stream.synchronize()
-    runtime.synchronize(0, 0)
+    device.synchronize(0, 0)
     check(cuda.cuStreamBeginCapture(handle, cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))
     yield found
     graph = check(cuda.cuStreamEndCapture(handle))
@@ -36,6 +36,6 @@ def captured(stream):
 def overwrite(array, values, stream):
     """New values in the memory of an array, there when this returns."""
     fresh = numbacc.asarray(values)
-    runtime.synchronize(0, 0)
-    runtime.copy_on_device(array._address, fresh._address, fresh.nbytes, 0, stream.handle)
+    device.synchronize(0, 0)
+    device.copy_on_device(array._address, fresh._address, fresh.nbytes, 0, stream.handle)
     stream.synchronize()

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import NamedTuple
 
 from numbacc import info
-from numbacc.device import runtime
+from numbacc.runtime import device
 from numbacc_bindings.driver import DeviceAttribute, DriverError
 
 PARTS = info.COMPILER + info.LIBRARIES
@@ -82,10 +82,10 @@ def make_up(monkeypatch, tmp_path):
     monkeypatch.setattr(info, "find", machine.find)
     monkeypatch.setattr(info, "library_version", lambda part, path: machine.versions.get(part.name, "1.0"))
     monkeypatch.setattr(info, "driver", SimpleNamespace(cuDriverGetVersion=None, cuInit=machine.init))
-    monkeypatch.setattr(runtime, "call", lambda function: machine.driver_version)
-    monkeypatch.setattr(runtime, "device_count", lambda: len(machine.gpus))
-    monkeypatch.setattr(runtime, "device_name", lambda n: machine.gpus[n].name)
-    monkeypatch.setattr(runtime, "capability", lambda n: machine.gpus[n].capability)
-    monkeypatch.setattr(runtime, "memory_info", lambda n: machine.gpus[n].memory)
-    monkeypatch.setattr(runtime, "device_attribute", machine.attribute)
+    monkeypatch.setattr(device, "call", lambda function: machine.driver_version)
+    monkeypatch.setattr(device, "device_count", lambda: len(machine.gpus))
+    monkeypatch.setattr(device, "device_name", lambda n: machine.gpus[n].name)
+    monkeypatch.setattr(device, "capability", lambda n: machine.gpus[n].capability)
+    monkeypatch.setattr(device, "memory_info", lambda n: machine.gpus[n].memory)
+    monkeypatch.setattr(device, "device_attribute", machine.attribute)
     return machine

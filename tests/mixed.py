@@ -8,9 +8,9 @@ from test_operands import executable
 import numbacc
 from numbacc.arrays.operands import as_array
 from numbacc.base.dtypes import words
-from numbacc.device.streams import handle_of
-from numbacc.kernels.formula import Formula
+from numbacc.functions.formula import Formula
 from numbacc.plan.maps import MapPlan
+from numbacc.runtime.streams import handle_of
 
 DTYPES = ("float32", "int32", "bool")
 SHAPE = (24, 70)

@@ -12,7 +12,6 @@ from cudnn_cases import CASES, convolution
 from test_native_graphs import Call, Fake
 
 from numbacc import attention, conv
-from numbacc.device import native_graphs
 from numbacc.libraries import cudnn_order, stand_in
 from numbacc.libraries.choices import load, save
 from numbacc.libraries.cudnn_descriptors import Site, describe
@@ -20,6 +19,7 @@ from numbacc.libraries.cudnn_devices import GPUS
 from numbacc.libraries.cudnn_order import ahead
 from numbacc.libraries.cudnn_plans import Wants, all_engines, build, candidates, keep, proposals, restore
 from numbacc.libraries.cudnn_search import algorithms, kept_to, search
+from numbacc.runtime import native_graphs
 from numbacc_bindings import cudnn as api
 from numbacc_bindings.cudnn import CudnnError, HeurMode, KnobType, NumericalNote, Status, cudnn
 

@@ -16,19 +16,10 @@ import pytest
 
 from numbacc.base import _numba
 from numbacc.base.dtypes import TABLE
-from numbacc.device import launch
-from numbacc.kernels import registry
-from numbacc.kernels.formulas import FORMULAS
-from numbacc.kernels.specs import (
-    THREAD_BYTES,
-    TILE,
-    TILE_STEP,
-    VECTOR_BYTES,
-    KernelSpec,
-    compute_dtype,
-    launch_bounds,
-    vector_thread_bytes,
-)
+from numbacc.functions.gates import FORMULAS
+from numbacc.kernels.specs import THREAD_BYTES, TILE, TILE_STEP, KernelSpec, compute_dtype, vector_thread_bytes
+from numbacc.runtime import kernel_code, launch
+from numbacc.runtime.launch_order import VECTOR_BYTES, launch_bounds
 
 
 @contextmanager
@@ -120,7 +111,7 @@ def compiled(kernel, capability=(9, 0)):
     """The PTX of a kernel, given its spec."""
     with pretended(capability):
         ptx, _ = _numba.compile_ptx(
-            registry.make(kernel), registry.signature(kernel), capability, launch_bounds(kernel)
+            kernel_code.make(kernel), kernel_code.signature(kernel), capability, launch_bounds(kernel)
         )
     return Ptx(ptx)
 

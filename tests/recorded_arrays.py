@@ -17,7 +17,7 @@ if not recorder.installed():
     pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
 
 import numbacc
-from numbacc.device import lent, sharing
+from numbacc.runtime import foreign_owners, sharing
 
 # ---------------------------------------------------------------- exports
 
@@ -53,7 +53,7 @@ def test_exports_share_no_structure():
     assert one.structure.tensor.data == again.structure.tensor.data == x._address
     for consumer in (one, other, again):
         consumer.drop()
-    lent.collect()
+    foreign_owners.collect()
     assert x._storage.partners == ()
 
 
@@ -64,14 +64,14 @@ def test_one_of_two_consumers_on_our_stream_lets_go(log):
     x = array()
     one, other = Consumer(x, 1), Consumer(x, 1)
     one.drop()
-    lent.collect()
+    foreign_owners.collect()
     theirs = work(default, x)
     with s:
         x[...] = 2.0
     ours = log.named("fill")[-1]
     assert log.before(theirs, ours) and log.before(ours, work(default, x))
     other.drop()
-    lent.collect()
+    foreign_owners.collect()
     with s:
         x[...] = 3.0
         here = recorder.Log()
@@ -89,7 +89,7 @@ def test_a_captured_consumer_keeps_the_memory(log):
         assert x._storage.partners == ()
     consumer.drop()
     del x
-    lent.collect()
+    foreign_owners.collect()
     gc.collect()
     assert alive() is not None
     del g
@@ -108,7 +108,7 @@ def test_threads_export_one_array():
             consumer.drop()
 
     run_threads(each)
-    lent.collect()
+    foreign_owners.collect()
     assert x._storage.partners == () and x._storage.sole == 0
 
 

@@ -19,7 +19,7 @@ if not recorder.installed():
 import numbacc
 from numbacc import fft, gated
 from numbacc.base.dispatch import runtime
-from numbacc.device import executables, launch, transfers
+from numbacc.runtime import graph_capture, launch, transfers
 
 
 def test_a_graph_keeps_what_the_graphs_in_it_keep():
@@ -68,10 +68,10 @@ def test_threads_launch_one_graph_one_by_one(log, monkeypatch):
             driver.cuGraphLaunch(graph, stream)
             self.launching.release()
 
-    driver, x = executables.driver, array()
+    driver, x = graph_capture.driver, array()
     with numbacc.graph() as g:
         gated.forward(x)
-    monkeypatch.setattr(executables, "driver", Driver())
+    monkeypatch.setattr(graph_capture, "driver", Driver())
     run_threads(lambda k: g.launch(), 4)
     assert len(log.named("launch graph")) == 4
 

@@ -17,14 +17,14 @@ if not recorder.installed():
 
 import numbacc
 from numbacc import gated
-from numbacc.device import captures, lent, memory
+from numbacc.runtime import captures, foreign_owners, memory
 
 
 @pytest.fixture(autouse=True)
 def no_capture_is_left():
     yield
     gc.collect()
-    lent.collect()
+    foreign_owners.collect()
     assert not captures._captures, "a capture was left behind"
 
 
@@ -319,7 +319,7 @@ def test_a_capture_of_others_keeps_what_it_uses(log):
     numbacc.empty(3)
     assert not addresses & set(freed(log))
     graph["destroy"]()
-    lent.collect()
+    foreign_owners.collect()
     gc.collect()
     numbacc.empty(3)
     assert addresses <= set(freed(log))

@@ -17,7 +17,8 @@ if not recorder.installed():
 
 import numbacc
 from numbacc import elementwise as ew
-from numbacc.device import lent, list_executable, list_tables
+from numbacc.kernels.elementwise import multi_tensor_launch, multi_tensor_tables
+from numbacc.runtime import foreign_owners
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +27,7 @@ def no_plans():
     yield
     ew.cache_clear()
     gc.collect()
-    lent.collect()
+    foreign_owners.collect()
 
 
 def lists(count=5, stream=None):
@@ -67,7 +68,7 @@ def test_new_gradients_are_a_new_table(log):
 
 
 def test_tables_are_few_and_go_with_the_plan(log, monkeypatch):
-    monkeypatch.setattr(list_tables, "MOST_TABLES", 2)
+    monkeypatch.setattr(multi_tensor_tables, "MOST_TABLES", 2)
     p, g, m, v = lists()
     gradients = [g, *(lists()[1] for _ in range(4))]
     before = recorder.Log()
@@ -198,7 +199,7 @@ def test_a_launch_that_fails_is_told(monkeypatch):
     ew.adamw_step(*given, 1)
     (plan,) = ew.stepping.plans.known.values()
     monkeypatch.setattr(plan._lists.last, "launch", lambda *words: 700)
-    monkeypatch.setattr(list_executable.Kernel, "launch_unchecked", lambda *words: 700)
+    monkeypatch.setattr(multi_tensor_launch.Kernel, "launch_unchecked", lambda *words: 700)
     with pytest.raises(numbacc.LibraryError):
         ew.adamw_step(*given, 2)
 
@@ -301,7 +302,7 @@ def test_a_graph_of_others_has_its_tables_when_the_capture_ends(log):
     numbacc.empty(3)
     assert not tables & freed(inside)
     graph["destroy"]()
-    lent.collect()
+    foreign_owners.collect()
     gc.collect()
     numbacc.empty(3)
     assert tables <= freed(inside)

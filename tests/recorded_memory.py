@@ -14,8 +14,8 @@ if not recorder.installed():
     pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
 
 import numbacc
-from numbacc.device import memory
-from numbacc.device.streams import foreign
+from numbacc.runtime import memory
+from numbacc.runtime.streams import foreign
 
 # ---------------------------------------------------------------- a GPU that is full
 

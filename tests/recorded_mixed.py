@@ -19,7 +19,7 @@ if not recorder.installed():
 
 import numbacc
 from numbacc.base.dtypes import words
-from numbacc.device import launch
+from numbacc.runtime import launch
 
 
 def made(**where):

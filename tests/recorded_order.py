@@ -14,7 +14,7 @@ if not recorder.installed():
 
 import numbacc
 from numbacc import gated
-from numbacc.device import lent
+from numbacc.runtime import foreign_owners
 
 # ---------------------------------------------------------------- order
 
@@ -162,7 +162,7 @@ def test_a_consumer_waits_and_is_waited_for(log, version):
     gc.collect()
     assert address not in [call.arguments[0] for call in log.named("free")]
     consumer.drop()
-    lent.collect()
+    foreign_owners.collect()
     free = only([call for call in log.named("free") if call.arguments[0] == address])
     assert log.before(last, free)
 
@@ -172,7 +172,7 @@ def test_a_capsule_that_nobody_takes_frees_its_memory(log):
     address = x._address
     capsule = x.__dlpack__(stream=1, max_version=(1, 0))
     del x, capsule
-    lent.collect()
+    foreign_owners.collect()
     assert address in [call.arguments[0] for call in log.named("free")]
 
 
@@ -183,6 +183,6 @@ def test_consumers_on_our_own_stream_cost_nothing(log):
     gated.backward(y, x, out=x)
     for consumer in consumers:
         consumer.drop()
-    lent.collect()
+    foreign_owners.collect()
     gated.forward(x, out=y)
     assert not log.named("record", "wait")

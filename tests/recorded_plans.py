@@ -14,9 +14,9 @@ if not recorder.installed():
 
 import numbacc
 from numbacc.base.codes import CAPTURING, MAY_OVERLAP, WRONG_ALIGNMENT
-from numbacc.device.steps import CopyBytes, Scratch, Step, Steps, ZeroBytes
 from numbacc.gemm.epilogue_plans import map_plan
 from numbacc.plan.base import Plan
+from numbacc.runtime.steps import CopyBytes, Scratch, Step, Steps, ZeroBytes
 
 
 class Failure(Exception):

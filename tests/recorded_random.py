@@ -14,9 +14,9 @@ if not recorder.installed():
     pytest.skip("runs in a process of its own, started by test_order.py", allow_module_level=True)
 
 import numbacc
-from numbacc.device import launch, lent
-from numbacc.device.operation import Operation
 from numbacc.random import Generator
+from numbacc.runtime import foreign_owners, launch
+from numbacc.runtime.operation import Operation
 
 
 @pytest.mark.parametrize("seed", [0, 5, 2**32 + 17, 2**63 + 21, 2**64 - 1])
@@ -157,7 +157,7 @@ def test_graphs_of_others_find_the_position_written(log):
     gc.collect()
     assert position not in freed(log)
     graph["destroy"]()
-    lent.collect()
+    foreign_owners.collect()
     gc.collect()
     numbacc.empty(3)
     assert position in freed(log)

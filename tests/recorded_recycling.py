@@ -15,7 +15,7 @@ if not recorder.installed():
 
 import numbacc
 from numbacc import gated
-from numbacc.device import memory, recycling
+from numbacc.runtime import memory, recycling
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ if not recorder.installed():
 
 import numbacc
 from numbacc.base.dispatch import runtime
-from numbacc.device import contexts, launch, workspace
 from numbacc.libraries.handles import Handle
+from numbacc.runtime import contexts, launch, workspace
 from numbacc_bindings.driver import DriverError, Status, driver
 from numbacc_bindings.errors import LibraryError
 

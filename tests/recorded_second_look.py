@@ -20,7 +20,7 @@ if not recorder.installed():
 import numbacc
 from numbacc import gated
 from numbacc.base.dispatch import runtime
-from numbacc.device import captures, events, history, lent, memory, transfers
+from numbacc.runtime import captures, events, foreign_owners, memory, memory_order, transfers
 
 # ---------------------------------------------------------------- captures
 
@@ -160,7 +160,7 @@ def test_exports_do_not_pile_up():
             give_back = Consumer(x, t.handle).drop
             gated.forward(x, out=numbacc.empty((4, 4)))
             give_back()
-            lent.collect()
+            foreign_owners.collect()
     assert len(x._storage._uses) <= 3
 
 
@@ -197,8 +197,8 @@ def test_an_event_is_nobody_elses_while_it_is_waited_for(monkeypatch):
             assert event not in events._idle[0]
             return driver.cuStreamWaitEvent(stream, event, flags)
 
-    driver = history.driver
-    monkeypatch.setattr(history, "driver", Driver())
+    driver = memory_order.driver
+    monkeypatch.setattr(memory_order, "driver", Driver())
     gated.forward(x, out=numbacc.empty((4, 4), stream=s), stream=s)
     give_back()
 
@@ -207,7 +207,7 @@ def test_a_read_that_another_threads_read_overtakes_is_waited_for(log):
     """A thread has seen that an array is its stream's own; before it queues its work, another one takes the array."""
     s, t = streams(2)
     x, out = array(s), numbacc.empty((4, 4), stream=t)
-    with history.using(s.handle, 0, reads=(x,)):
+    with memory_order.using(s.handle, 0, reads=(x,)):
         gated.forward(x, out=out, stream=t)
         FAKE.cuMemsetD8Async(ctypes.c_uint64(out._address), 7, ctypes.c_size_t(4), ctypes.c_void_p(s.handle))
     late = log.named("fill")[-1]
@@ -220,16 +220,16 @@ def test_an_export_that_a_read_overtakes_has_its_partner(log, monkeypatch):
     """Another thread reads on the home stream while the consumer's waits are queued: that must not be its own again."""
     (t,) = streams(1)
     x, y = array(), numbacc.empty((4, 4))
-    before = history.History.before
+    before = memory_order.History.before
 
     def overtaken(self, stream, writes):
         waited = before(self, stream, writes)
         if stream == t.handle:
-            monkeypatch.setattr(history.History, "before", before)
+            monkeypatch.setattr(memory_order.History, "before", before)
             gated.forward(x, out=y)
         return waited
 
-    monkeypatch.setattr(history.History, "before", overtaken)
+    monkeypatch.setattr(memory_order.History, "before", overtaken)
     give_back = Consumer(x, t.handle).drop
     FAKE.cuMemsetD8Async(ctypes.c_uint64(x._address), 7, ctypes.c_size_t(4), ctypes.c_void_p(t.handle))
     theirs = log.named("fill")[-1]

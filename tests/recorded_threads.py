@@ -18,8 +18,8 @@ if not recorder.installed():
 import numbacc
 from numbacc import gated
 from numbacc.base.dispatch import runtime
-from numbacc.device import contexts, memory
-from numbacc.device.streams import _MAX_FOREIGN, foreign, handle_of
+from numbacc.runtime import contexts, memory
+from numbacc.runtime.streams import _MAX_FOREIGN, foreign, handle_of
 from numbacc_bindings.driver import driver
 
 # ---------------------------------------------------------------- threads
@@ -148,7 +148,7 @@ def test_results_of_calls_survive_finalizers(busy_collector):
 
 
 def test_a_threads_scratch_memory_goes_with_it(log):
-    from numbacc.device import workspace
+    from numbacc.runtime import workspace
 
     s = numbacc.stream()
 
@@ -163,7 +163,7 @@ def test_a_threads_scratch_memory_goes_with_it(log):
 
 
 def test_scratch_memory_has_a_limit():
-    from numbacc.device import workspace
+    from numbacc.runtime import workspace
 
     kept = numbacc.scratch_limit()
     try:
@@ -183,7 +183,7 @@ def test_scratch_memory_has_a_limit():
 
 
 def test_scratch_memory_makes_way_for_arrays():
-    from numbacc.device import workspace
+    from numbacc.runtime import workspace
 
     numbacc.release_memory()
     FAKE.fake_limit(FAKE.fake_used() + (1 << 20))

@@ -105,7 +105,7 @@ def recycles():
 
 @pytest.fixture(autouse=True)
 def as_asked(monkeypatch, recycles):
-    from numbacc.device import memory, recycling
+    from numbacc.runtime import memory, recycling
 
     for device in list(recycling._kept):
         memory._give_up_blocks(device)
@@ -115,13 +115,13 @@ def as_asked(monkeypatch, recycles):
 
 @pytest.fixture(autouse=True)
 def no_compiler(monkeypatch, as_asked):
-    from numbacc.device import launch, lent
+    from numbacc.runtime import foreign_owners, launch
 
     monkeypatch.setattr(launch, "load_function", lambda spec, device: 4096)
     FAKE.fake_clear()
     yield
     gc.collect()
-    lent.collect()
+    foreign_owners.collect()
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import numbacc
 from numbacc import gated
 from numbacc.arrays import dlpack, interop
 from numbacc.base import _numba, dtypes
-from numbacc.device import lent, streams
-from numbacc.kernels import simulated
+from numbacc.kernels.primitives import simulated
+from numbacc.runtime import foreign_owners, streams
 
 pytestmark = pytest.mark.simulator
 
@@ -124,14 +124,14 @@ def test_small_arrays_show_their_values():
 
 def assert_exports_end(before):
     gc.collect()
-    lent.collect()
-    assert lent._lent == before
+    foreign_owners.collect()
+    assert foreign_owners._lent == before
 
 
 @pytest.mark.parametrize("version", [None, (0, 8), (1, 0), (1, 1)], ids=str)
 @pytest.mark.parametrize("dtype", [np.dtype("f4"), *SHORT_FLOATS], ids=str)
 def test_dlpack_round_trip(dtype, version):
-    before = dict(lent._lent)
+    before = dict(foreign_owners._lent)
     x = numbacc.zeros((3, 4), dtype)
     view = x.T[1:, ::-1]
     taken = interop._Capsule(view.__dlpack__(max_version=version))
@@ -164,7 +164,7 @@ class Foreign:
 
 @pytest.mark.parametrize("dtype", [np.dtype("f4"), np.dtype("u1"), *SHORT_FLOATS], ids=str)
 def test_foreign_arrays_share_their_memory(dtype):
-    before = dict(lent._lent)
+    before = dict(foreign_owners._lent)
     x = numbacc.zeros((3, 4), dtype)
     y = numbacc.from_dlpack(Foreign(x.T))
     assert (y.shape, y.strides, y.dtype, y._address) == (x.T.shape, x.T.strides, dtype, x._address)
@@ -177,10 +177,10 @@ def test_foreign_arrays_share_their_memory(dtype):
 
 
 def test_a_capsule_that_nobody_takes_lets_go():
-    before = dict(lent._lent)
+    before = dict(foreign_owners._lent)
     for version in (None, (1, 0)):
         capsule = numbacc.zeros(4).__dlpack__(max_version=version)
-        assert len(lent._lent) == len(before) + 1
+        assert len(foreign_owners._lent) == len(before) + 1
         del capsule
         assert_exports_end(before)
 

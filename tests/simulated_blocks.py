@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import importlib
 
-from numbacc.device import fold_geometry, list_executable, list_tables, row_geometry, scan_geometry, scatter_geometry
-from numbacc.kernels import groups, scan_groups
+from numbacc.kernels.elementwise import multi_tensor_launch, multi_tensor_tables
+from numbacc.kernels.gather_scatter import geometry as gather_scatter_geometry
+from numbacc.kernels.primitives import block_reduce
+from numbacc.kernels.reduce import geometry
+from numbacc.kernels.rows import geometry as rows_geometry
+from numbacc.kernels.scan import geometry as scan_geometry
+from numbacc.kernels.scan import groups as scan_groups
 
 #: No GPU is to be kept busy.
 _LAZY = {"_BUSY": 0, "_BUSY_BLOCKS": 0, "_MOST_THREADS": 8, "_SUM_BLOCKS": 1, "_SUM_ROWS": 2, "_SUM_THREADS": 8}
@@ -13,8 +18,8 @@ _LAZY = {"_BUSY": 0, "_BUSY_BLOCKS": 0, "_MOST_THREADS": 8, "_SUM_BLOCKS": 1, "_
 
 def folds(patch):
     """And results that several blocks share."""
-    patch(fold_geometry, "MAX_THREADS", 8)
-    patch(fold_geometry, "_SHARED_ROUNDS", 1)
+    patch(geometry, "MAX_THREADS", 8)
+    patch(geometry, "_SHARED_ROUNDS", 1)
 
 
 def scans(patch):
@@ -32,28 +37,28 @@ def scans(patch):
 def rows(patch):
     """With warps of fewer."""
     for name, value in {"_THREADS": 8, "_REGISTER_THREADS": 8, "WARP": 4, **_LAZY}.items():
-        patch(row_geometry, name, value)
-    patch(groups, "WARP", 4)
+        patch(rows_geometry, name, value)
+    patch(block_reduce, "WARP", 4)
     importlib.import_module("numbacc.simulator.launches").kernel.cache_clear()
     folds(patch)
 
 
 def lists(patch):
-    patch(list_executable, "MAX_THREADS", 4)
+    patch(multi_tensor_launch, "MAX_THREADS", 4)
 
 
 def chunks(patch):
     """Of few elements, so that small parameters have several; wherever tests run."""
-    patch(list_tables, "_SHORTEST", 32)
-    patch(list_tables, "_LONGEST", 32)
+    patch(multi_tensor_tables, "_SHORTEST", 32)
+    patch(multi_tensor_tables, "_LONGEST", 32)
 
 
 def scatters(patch):
     """With warps of fewer, lists of few that are sorted, and chunks of two; some threads take several rows."""
     sizes = {"_FEW": 1, "BITS": 1, "_TOP": 2, "_TILE": 4, "_DIGIT": 3, "WARP": 4, "MAX_THREADS": 4}
     for name, value in sizes.items():
-        patch(scatter_geometry, name, value)
-    patch(scatter_geometry, "row_grid", lambda items, rows, each: ((-(-items // 4), min(rows, 5)), (4, 1)))
+        patch(gather_scatter_geometry, name, value)
+    patch(gather_scatter_geometry, "row_grid", lambda items, rows, each: ((-(-items // 4), min(rows, 5)), (4, 1)))
     scans(patch)
 
 

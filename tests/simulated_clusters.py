@@ -16,10 +16,10 @@ import quick_blocks
 from greenlet import greenlet
 
 from numbacc.base._numba import simulator_api, simulator_kernel, types
-from numbacc.base.replacing import replaced
-from numbacc.device import row_geometry
-from numbacc.kernels import groups
-from numbacc.kernels.specs import Limits
+from numbacc.base.monkeypatch import replaced
+from numbacc.kernels.primitives import block_reduce
+from numbacc.kernels.rows import geometry
+from numbacc.runtime.launch_order import Limits
 from numbacc.simulator import device, launches
 from numbacc.simulator.threads import become
 
@@ -193,14 +193,14 @@ def clusters(blocks, shared=49152):
 
     with pytest.MonkeyPatch.context() as patch:
         for name, value in _GROUPS.items():
-            patch.setattr(groups, name, value, raising=False)
+            patch.setattr(block_reduce, name, value, raising=False)
         # A group has as many threads, at least.
-        patch.setattr(groups, "ROW_BLOCKS", blocks)
+        patch.setattr(block_reduce, "ROW_BLOCKS", blocks)
         launches.kernel.cache_clear()
         patch.setattr(launches, "run", run_launch)
         patch.setattr(simulator_kernel.BlockManager, "run", run_together)
         patch.setattr(device.Launcher, "limits", staticmethod(lambda device: Limits(shared, blocks)))
         for name in ("_shared_sums", "_walk"):
-            patch.setattr(row_geometry, name, with_all(getattr(row_geometry, name)))
+            patch.setattr(geometry, name, with_all(getattr(geometry, name)))
         yield ran
         launches.kernel.cache_clear()

@@ -11,9 +11,9 @@ import numbacc
 from numbacc import gated
 from numbacc.base import dtypes
 from numbacc.base.dispatch import launcher_class
-from numbacc.device import copying, geometry
-from numbacc.kernels import intrinsics
-from numbacc.kernels.specs import MAX_THREADS
+from numbacc.kernels.elementwise import copy, geometry
+from numbacc.kernels.primitives import operands
+from numbacc.runtime.launch_order import MAX_THREADS
 
 pytestmark = pytest.mark.simulator
 
@@ -30,7 +30,7 @@ def anew(monkeypatch):
     """Nothing that was planned before is found again, now or later."""
 
     def clear():
-        copying.executable.cache_clear()
+        copy.executable.cache_clear()
         gated.cache_clear()
 
     clear()
@@ -76,8 +76,8 @@ COPIES = [
 def check_copy(place, algorithm, dtype, shape, source, target):
     source = place.operand(numbers(shape, np.dtype(dtype)), **source)
     target = place.empty(shape, np.dtype(dtype), **target)
-    copying.copy(source.view, target.view, 0)
-    launcher = copying.executable(source.view._numbacc_layout, target.view._numbacc_layout).last
+    copy.copy(source.view, target.view, 0)
+    launcher = copy.executable(source.view._numbacc_layout, target.view._numbacc_layout).last
     assert launcher.algorithm.startswith(algorithm)
     np.testing.assert_array_equal(bits(target.now()), bits(source.values))
     target.assert_written_only()
@@ -156,7 +156,7 @@ def test_in_place(place, layout):
 
 @pytest.fixture
 def accessors():
-    return intrinsics.accessors(dtypes.TABLE["float32"], 8, 16)
+    return operands.accessors(dtypes.TABLE["float32"], 8, 16)
 
 
 @pytest.mark.parametrize("start", [(0, 0), (1, 0), (0, 3), (2, 1), (1, 1)], ids=str)
@@ -166,7 +166,7 @@ def test_a_kernel_for_aligned_arrays_can_be_launched_on_others(place, dtype, col
     shape, kind = (3, columns), np.dtype(dtype)
     source, target = ({"margins": [(0, 0), (n, 16 - n)]} for n in start)
     aligned = [place.operand(numbers(shape, kind), margins=[(0, 0), (0, 16)]) for _ in range(2)]
-    order = copying.executable(*(o.view._numbacc_layout for o in aligned)).choose((0, 0)).launcher.order
+    order = copy.executable(*(o.view._numbacc_layout for o in aligned)).choose((0, 0)).launcher.order
     one = place.operand(numbers(shape, kind), **source)
     other = place.empty(shape, kind, **target)
     places = one.view._address, other.view._address
@@ -182,7 +182,7 @@ def test_a_kernel_for_pairs_can_be_launched_on_others(place, start):
     layouts += [{"margins": [(0, 0), (n, 2 - n)]} for n in start[1:]]
     aligned = [place.operand(numbers(shape, kind), **{**how, "margins": [(0, 2 * (1 - k)), (0, 2 * k)]})
                for k, how in enumerate(layouts)]  # fmt: skip
-    order = copying.executable(*(o.view._numbacc_layout for o in aligned)).choose((0, 0)).launcher.order
+    order = copy.executable(*(o.view._numbacc_layout for o in aligned)).choose((0, 0)).launcher.order
     assert (order.kernel.algorithm, order.kernel.width) == ("tiled", 2)
     one, other = place.operand(numbers(shape, kind), **layouts[0]), place.empty(shape, kind, **layouts[1])
     places = one.view._address, other.view._address
@@ -230,4 +230,4 @@ def test_a_kernel_that_strays_raises(anew):
     anew.setattr(geometry, "choose", lambda *a: (g := real(*a))._replace(scalars=(*g.scalars[:1], g.scalars[1] + 1)))
     source, target = numbacc.zeros(3), numbacc.zeros(3)
     with pytest.raises(IndexError, match="outside every device array"):
-        copying.copy(source, target, 0)
+        copy.copy(source, target, 0)

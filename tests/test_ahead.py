@@ -13,8 +13,8 @@ from numbacc import elementwise as ew
 from numbacc.base import dtypes
 from numbacc.base.dispatch import launching_by
 from numbacc.conv import lowering
-from numbacc.device import copying
 from numbacc.elementwise.casting import NARROW
+from numbacc.kernels.elementwise import copy
 
 ROWS, POSITIONS, HEADS, WIDTH = 256, 64, 16, 128
 
@@ -82,11 +82,11 @@ def launched_by_convolutions(call):
     """As `launched`."""
     found = []
     conv.cache_clear()
-    copying.executable.cache_clear()
+    copy.executable.cache_clear()
     with launching_by(compiling.Noted.into(found)):
         call()
     conv.cache_clear()
-    copying.executable.cache_clear()
+    copy.executable.cache_clear()
     return set(found)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ptx
 import pytest
 
-from numbacc.kernels.attention_specs import AttentionSpec
-from numbacc.kernels.lengths import between, clamped, kept, negated, raised
+from numbacc.kernels.attention.spec import AttentionSpec
+from numbacc.kernels.attention.varlen import between, clamped, kept, negated, raised
 from numbacc.kernels.specs import KernelSpec
 
 #: Kernels that know what dropout keeps.

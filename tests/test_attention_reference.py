@@ -8,7 +8,7 @@ import pytest
 from attention_oracle import BFLOAT16, DOUBLE, FLOATS, SINGLE, Case
 from hypothesis import given
 
-from numbacc.base.bands import Band
+from numbacc.base.attention_band import Band
 from numbacc.random import Generator
 from numbacc.reference import attention as reference
 from numbacc.reference.attention import Dropout, Scores

@@ -17,10 +17,10 @@ from numbacc.attention import versions
 from numbacc.attention.fusing import Fused
 from numbacc.attention.masks import CausalSlidingWindow, SlidingWindow
 from numbacc.base.dispatch import graph_library, runtime, simulated
-from numbacc.device import workspace
-from numbacc.device.steps import FillWords, ZeroBytes
 from numbacc.errors import UnsupportedError
 from numbacc.libraries.cudnn_rules import NEWEST, REFUSED, dotted, refusal
+from numbacc.runtime import workspace
+from numbacc.runtime.steps import FillWords, ZeroBytes
 
 pytestmark = pytest.mark.usefixtures("poison")
 

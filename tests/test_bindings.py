@@ -260,7 +260,7 @@ def test_wrong_arguments(stub, wrong):
 
 
 def test_compiled_launch_knows_the_launch_config():
-    from numbacc.device import native
+    from numbacc.runtime import native
 
     assert ctypes.sizeof(binding.LaunchConfig) == 8 * native.CONFIG_WORDS
     assert binding.LaunchConfig.hStream.offset == 8 * native._STREAM_IN_CONFIG

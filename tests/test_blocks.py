@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import numbacc
 from numbacc import elementwise as ew
 from numbacc.base.dispatch import simulated
-from numbacc.device import row_kernels
 from numbacc.elementwise.activated import ACTIVATIONS
+from numbacc.kernels.elementwise import other_launches
 
 FLOATS = ["float32", "float64", "float16", ml_dtypes.bfloat16]
 floats = pytest.mark.parametrize("dtype", FLOATS, ids=lambda dtype: np.dtype(dtype).name)
@@ -118,9 +118,9 @@ def test_dropout_drops_what_the_generator_drops(place, data):
 @pytest.mark.parametrize("p", [0.0, 0.5, 1.0])
 def test_dropout_in_pieces_apart(place, monkeypatch, dtype, more, p):
     """Of 16 bits a thread has four accesses, a block's width apart, up to where the array ends in one of them."""
-    monkeypatch.setattr(row_kernels, "_MANY", 1)
+    monkeypatch.setattr(other_launches, "_MANY", 1)
     if place.is_slow:
-        monkeypatch.setattr(row_kernels, "MAX_THREADS", 4)
+        monkeypatch.setattr(other_launches, "MAX_THREADS", 4)
     ew.cache_clear()
     size = 3 * (64 if place.is_slow else 2048) + more
     x = np.random.default_rng(0).normal(size=size).astype(dtype)

@@ -38,14 +38,14 @@ def words():
 
 
 def test_units_are_curands(words):
-    from numbacc.kernels.box_muller import unit
+    from numbacc.kernels.random.box_muller import unit
 
     z = words[0].astype(np.uint64) ^ words[1].astype(np.uint64) << np.uint64(21)
     np.testing.assert_array_equal(each(unit, words[0], words[1]), z * 2.0**-53 + 2.0**-54)
 
 
 def test_logarithms():
-    from numbacc.kernels.box_muller import minus_two_log
+    from numbacc.kernels.random.box_muller import minus_two_log
 
     u = np.concatenate([np.random.default_rng(2).random(3000), 1 - np.arange(60) * 2.0**-53, 2.0 ** -np.arange(55)])
     u = np.concatenate([u, np.sqrt(0.5) + np.arange(-40, 40) * 2.0**-53])
@@ -55,7 +55,7 @@ def test_logarithms():
 
 
 def test_roots():
-    from numbacc.kernels.box_muller import root
+    from numbacc.kernels.random.box_muller import root
 
     x = np.concatenate([np.random.default_rng(3).random(3000) * 75, 2.0 ** -np.arange(60), [0.0]])
     want = np.sqrt(x.astype(LONG))
@@ -63,7 +63,7 @@ def test_roots():
 
 
 def test_sines_and_cosines():
-    from numbacc.kernels.box_muller import sine_cosine_of_turns
+    from numbacc.kernels.random.box_muller import sine_cosine_of_turns
 
     v = np.concatenate([np.random.default_rng(4).random(3000), np.arange(65) / 64, np.arange(1, 65) / 64 - 2.0**-54])
     want = np.stack([np.sin(TWO_PI * v.astype(LONG)), np.cos(TWO_PI * v.astype(LONG))])
@@ -71,7 +71,7 @@ def test_sines_and_cosines():
 
 
 def test_normals(words):
-    from numbacc.kernels.box_muller import box_muller_double
+    from numbacc.kernels.random.box_muller import box_muller_double
 
     z = [words[k].astype(np.uint64) ^ words[k + 1].astype(np.uint64) << np.uint64(21) for k in (0, 2)]
     u, v = ((n * 2.0**-53 + 2.0**-54).astype(LONG) for n in z)

@@ -20,8 +20,8 @@ from numbacc.base.dispatch import simulated
 if simulated():
     skip("not simulated", allow_module_level=True)
 
-from numbacc.device import native
-from numbacc.device.builtin import bound, bound_to_arrays
+from numbacc.runtime import native
+from numbacc.runtime.builtin import bound, bound_to_arrays
 
 word = ctypes.c_uint64
 CONTEXT = 0x7F12_3456_7890
@@ -119,8 +119,8 @@ def test_a_call_may_come_when_the_interpreter_ends():
     """A finalizer's, when modules and the functions that Numba has compiled are gone."""
     code = """
 import ctypes, os, sys
-from numbacc.device import native
-from numbacc.device.builtin import bound, bound_to_arrays
+from numbacc.runtime import native
+from numbacc.runtime.builtin import bound, bound_to_arrays
 
 class Last:
     def __init__(self):
@@ -144,7 +144,7 @@ def told():
     """What is called as executables are, and answers with what its compiled function found: stream, scratch, words."""
     import numba
 
-    from numbacc.device.native_words import load_word, store_word
+    from numbacc.runtime.native_words import load_word, store_word
 
     seen = (ctypes.c_int64 * (3 + MANY_ARRAYS))()
 

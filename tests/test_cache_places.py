@@ -24,7 +24,7 @@ import warnings
 
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    from numbacc.device import kernel_cache, native
+    from numbacc.runtime import disk_cache as kernel_cache, native
 
     @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64)
     def get_current(result):

@@ -17,7 +17,7 @@ import numbacc
 from numbacc.base import casts, dtypes
 from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE, words
-from numbacc.kernels.formula import Formula
+from numbacc.functions.formula import Formula
 from numbacc.kernels.specs import KernelSpec, compute_dtype
 
 COUNT = SHAPE[0] * SHAPE[1]

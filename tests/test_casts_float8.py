@@ -21,7 +21,7 @@ from numbacc.base.layout import layout, row_major_strides
 from numbacc.compiling import Noted
 from numbacc.elementwise import casting, operation, planning
 from numbacc.errors import DTypeError, LayoutError
-from numbacc.kernels.formula import Formula
+from numbacc.functions.formula import Formula
 from numbacc.kernels.specs import KernelSpec
 
 FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
@@ -361,7 +361,7 @@ def older_gpu(monkeypatch):
     """Code is made for a GPU without the instructions; its own conversion of float16 is the CPU's."""
     from llvmlite import ir
 
-    from numbacc.kernels import float8
+    from numbacc.kernels.primitives import float8
 
     monkeypatch.setattr(float8, "capability_compiled_for", lambda: (8, 0))
     monkeypatch.setattr(

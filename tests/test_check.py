@@ -17,7 +17,7 @@ from skips import skip, skip_if
 import numbacc
 from numbacc import check
 from numbacc.__main__ import main
-from numbacc.base.bands import Band
+from numbacc.base.attention_band import Band
 from numbacc.base.dispatch import has_gpu, simulated
 from numbacc.check import attention_worker, names, summary, worker
 from numbacc.check.attention_cases import cases as attention_cases

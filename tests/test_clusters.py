@@ -10,9 +10,9 @@ from oracle import DTYPES
 from skips import needed
 from test_rows import assert_near, normal, small_blocks  # noqa: F401
 
-from numbacc.device import row_geometry
 from numbacc.elementwise import normalization, normalizing
-from numbacc.kernels.row_specs import SumsSpec
+from numbacc.kernels.rows import geometry
+from numbacc.kernels.rows.spec import SumsSpec
 
 pytestmark = [pytest.mark.simulator, pytest.mark.usefixtures("poison", "small_blocks")]
 
@@ -38,7 +38,7 @@ def share(monkeypatch):
 
     def share(way, blocks):
         for name, value in {**sizes, **WAYS[way]}.items():
-            monkeypatch.setattr(row_geometry, name, value)
+            monkeypatch.setattr(geometry, name, value)
         normalizing.plans.clear()
         return clusters(blocks)
 

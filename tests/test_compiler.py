@@ -19,9 +19,10 @@ from test_reductions_ptx import dense, orders_of
 from numbacc.base import _numba
 from numbacc.base.dispatch import simulated
 from numbacc.elementwise import normalizing, reducing, scanning
-from numbacc.kernels import registry
-from numbacc.kernels.formula import Formula
-from numbacc.kernels.specs import KernelSpec, launch_bounds
+from numbacc.functions.formula import Formula
+from numbacc.kernels.specs import KernelSpec
+from numbacc.runtime import kernel_code
+from numbacc.runtime.launch_order import launch_bounds
 
 pytestmark = skip_if(simulated(), "not simulated")
 
@@ -40,8 +41,8 @@ KERNELS = {
 def compiled(kernel, capability=(9, 0)):
     """PTX in words, without the names that Numba makes up, and without the variables of functions that are inlined."""
     with pretended(capability):
-        made = registry.make(kernel)
-        ptx, _ = _numba.compile_ptx(made, registry.signature(kernel), capability, launch_bounds(kernel))
+        made = kernel_code.make(kernel)
+        ptx, _ = _numba.compile_ptx(made, kernel_code.signature(kernel), capability, launch_bounds(kernel))
     text, names = re.sub(r"^\.common .*$|//.*$", "", ptx, flags=re.MULTILINE), {}
     return re.sub(
         r"(?:\b_ZN|_cudapy_smem)\w+", lambda name: names.setdefault(name.group(), f"name{len(names)}"), text

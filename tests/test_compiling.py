@@ -19,12 +19,12 @@ from numbacc.__main__ import main
 from numbacc.base import _numba
 from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
-from numbacc.device import kernel_cache
-from numbacc.kernels.draw_specs import AdvanceSpec, DrawSpec
-from numbacc.kernels.formula import Formula
-from numbacc.kernels.formulas import FORMULAS
+from numbacc.functions.formula import Formula
+from numbacc.functions.gates import FORMULAS
+from numbacc.kernels.random.spec import AdvanceSpec, DrawSpec
 from numbacc.kernels.specs import KernelSpec
 from numbacc.reference.conv import ACTIVATIONS
+from numbacc.runtime import disk_cache
 
 pytestmark = skip_if(simulated(), "not simulated")
 
@@ -97,7 +97,7 @@ def test_what_was_compiled_is_found_again(tmp_path, monkeypatch):
         assert compiling.compile_kernel(kernel, (9, 0))
         assert not compiling.compile_kernel(kernel, (9, 0))
         assert compiling.compile_kernel(kernel, (8, 0))
-    entry, code = kernel_cache.load(kernel_cache.key(kernel, (9, 0)))
+    entry, code = disk_cache.load(disk_cache.key(kernel, (9, 0)))
     assert code.startswith(b"\x7fELF") and entry.encode() in code
 
 

@@ -19,9 +19,9 @@ from numbacc.base.layout import layout
 from numbacc.conv.lowering import Way, copies, forms, lower_other, others, room, ways
 from numbacc.conv.problem import resolve
 from numbacc.conv.space_to_depth import Deepened, deepened, is_faster
-from numbacc.device import copying
-from numbacc.device.inspection import Noted
-from numbacc.kernels.windows_specs import WindowsSpec
+from numbacc.kernels.conv.im2col_spec import WindowsSpec
+from numbacc.kernels.elementwise import copy as copying
+from numbacc.kernels.inspection import Noted
 
 pytestmark = pytest.mark.usefixtures("poison")
 PATCHES = ((64, 224, 224, 3), (768, 16, 16, 3), {"stride": 16})

@@ -8,9 +8,9 @@ import pytest
 from numbacc import compiling, conv
 from numbacc.base.dispatch import launching_by
 from numbacc.conv.plans import ConvPlan
-from numbacc.device.inspection import Noted
 from numbacc.errors import UnsupportedError
-from numbacc.kernels.depthwise_specs import DepthwiseSpec, meetings
+from numbacc.kernels.conv.depthwise_spec import DepthwiseSpec, meetings
+from numbacc.kernels.inspection import Noted
 
 DTYPES = ("float32", "float64", "float16", "bfloat16")
 

@@ -19,9 +19,9 @@ from numbacc import conv
 from numbacc.base.dispatch import graph_library
 from numbacc.base.layout import row_major_strides
 from numbacc.conv import lowering, plans
+from numbacc.conv.dgrad_as_fprop import copied, is_faster, turned
 from numbacc.conv.lowering import Way, forms, lower_other, others, room
 from numbacc.conv.problem import resolve
-from numbacc.conv.turned import copied, is_faster, turned
 
 pytestmark = pytest.mark.usefixtures("poison")
 SINGLE, DOUBLE, HALF, BFLOAT16 = FLOATS

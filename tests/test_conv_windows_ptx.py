@@ -11,9 +11,9 @@ from test_conv_engines import engine_of
 from numbacc import compiling, conv, cudnn
 from numbacc.base.dispatch import launching_by, simulated
 from numbacc.conv.lowering import copies, others
-from numbacc.device import copying
-from numbacc.device.inspection import Noted
-from numbacc.kernels.windows_specs import WindowsSpec
+from numbacc.kernels.conv.im2col_spec import WindowsSpec
+from numbacc.kernels.elementwise import copy as copying
+from numbacc.kernels.inspection import Noted
 
 pytestmark = skip_if(simulated(), "not simulated")
 #: Rows, columns, channels and what they become.

@@ -188,11 +188,11 @@ def test_handles_refuse(way):
 def test_events_and_borrowed_memory_refuse(way):
     from numba import cuda
 
-    from numbacc.device import runtime
+    from numbacc.runtime import device
 
     borrowed = numbacc.from_dlpack(numbacc.zeros(3))._storage
     theirs = numbacc.asarray(cuda.to_device(np.zeros(3)))._storage
-    for owner in (runtime.Event(0), borrowed, theirs):
+    for owner in (device.Event(0), borrowed, theirs):
         refused(numbacc.DTypeError, type(owner).__name__, run=lambda owner=owner: way(owner))
 
 

@@ -16,10 +16,10 @@ from numbacc.base.layout import CPU
 if simulated():
     skip("not simulated", allow_module_level=True)
 
-from numbacc.device import runtime
 from numbacc.libraries import choices, cublaslt
 from numbacc.libraries.choices import Algorithm
 from numbacc.libraries.products import Matrix, Product
+from numbacc.runtime import device
 from numbacc_bindings.cublasLt import AlgoConfig, HeuristicResult, MatmulAttribute, ReductionScheme, cublasLt
 
 CONTEXT, STREAM, SCRATCH = 0x7F12_3456_7890, 0x7F12_0000_0040, 0x10_0000
@@ -82,7 +82,7 @@ def gpu(monkeypatch):
         skip("library")
     fake, real = FakeGpu(), cublasLt.address
     found = SimpleNamespace(get_current=fake.address("cuCtxGetCurrent"), context=CONTEXT)
-    monkeypatch.setattr(runtime, "gpu", lambda device: found)
+    monkeypatch.setattr(device, "gpu", lambda device: found)
     monkeypatch.setattr(cublaslt, "driver", SimpleNamespace(address=fake.address))
     monkeypatch.setattr(
         cublasLt, "address", lambda name: fake.address(name) if name == "cublasLtMatmul" else real(name)
@@ -149,7 +149,7 @@ def test_kernels_for_one_column_sum_no_gradients():
 
 @pytest.mark.parametrize("capability, expected", [((9, 0), True), ((8, 0), False)])
 def test_slow_kernels_are_known_where_they_were_measured(monkeypatch, capability, expected):
-    monkeypatch.setattr(runtime, "capability", lambda device: capability)
+    monkeypatch.setattr(device, "capability", lambda device: capability)
     wide = Matrix("bfloat16", 8192, 8192, 8192)
     product = PRODUCT._replace(a=wide, b=wide, d=wide, epilogue="GELU_BIAS")
     assert cublaslt.is_stand_in(product, Algorithm(b"", 0, "", (16, 0)), 0) is expected

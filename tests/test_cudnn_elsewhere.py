@@ -178,11 +178,11 @@ def test_devices():
 @pytest.mark.gpu
 @pytest.mark.usefixtures("planner")
 def test_gpus_of_this_process():
-    from numbacc.device import runtime
     from numbacc.libraries.cudnn_devices import gpu_here
+    from numbacc.runtime import device
 
     gpu = gpu_here(0)
-    assert gpu.capability == runtime.capability(0) and gpu.name == runtime.device_name(0)
+    assert gpu.capability == device.capability(0) and gpu.name == device.device_name(0)
     (known,) = [each for each in GPUS.values() if each.name == gpu.name] or [gpu]
     # What engines depend on; clocks, memory and the width of its bus differ from board to board.
     for field in ("capability", "multiprocessors", "threads", "blocks", "shared"):

@@ -14,8 +14,8 @@ from skips import skip
 
 import numbacc
 from numbacc import info
-from numbacc.device import runtime
-from numbacc.device.contexts import on_device
+from numbacc.runtime import device as runtime
+from numbacc.runtime.contexts import on_device
 from numbacc_bindings.cudnn import (
     AttributeName,
     DescriptorType,

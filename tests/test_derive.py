@@ -11,11 +11,12 @@ import pytest
 from skips import skip_if
 
 from numbacc.base.dispatch import simulated
-from numbacc.kernels import arithmetic, decays, formulas, functions, psi
-from numbacc.kernels.derivatives import OURS, RULES, hypot_of_three, if_any, is_less, numbers_of
-from numbacc.kernels.derive import backward, written
-from numbacc.kernels.formula import Formula
-from numbacc.kernels.specs import VECTOR_BYTES, KernelSpec
+from numbacc.functions import arithmetic, basic, digamma, exponentials, gates
+from numbacc.functions.formula import Formula
+from numbacc.functions.symbolic.derivatives import OURS, RULES, hypot_of_three, if_any, is_less, numbers_of
+from numbacc.functions.symbolic.derive import backward, written
+from numbacc.kernels.specs import KernelSpec
+from numbacc.runtime.launch_order import VECTOR_BYTES
 
 
 def with_gradient(function, name):
@@ -34,11 +35,11 @@ WHERE = {
 SEVERAL = {
     math.atan2: [(0.3, -1.2), (-2.0, 0.5)], math.hypot: [(3.0, 4.0)], math.pow: [(1.7, 2.2), (0.4, -1.5)],
     math.copysign: [(0.3, 1.2), (2.0, -0.5), (-1.5, -0.5)], math.fmod: [(7.3, 2.0), (-7.3, 2.0), (7.3, -0.9)],
-    functions.remainder: [(7.3, 2.0), (-7.3, 2.0)], functions.floor_divide: [(7.3, 2.0), (-7.3, 2.0)],
+    basic.remainder: [(7.3, 2.0), (-7.3, 2.0)], basic.floor_divide: [(7.3, 2.0), (-7.3, 2.0)],
     math.remainder: [(7.3, 2.0), (-7.3, 2.0), (6.3, -2.0)], is_less: [(0.3, 0.9), (2.0, -1.0)],
     if_any: [(2.0, 0.7)], arithmetic.minimum: [(0.3, 0.9), (2.0, -1.0)], arithmetic.fma: [(1.5, -2.0, 0.7)],
     hypot_of_three: [(3.0, 4.0, -12.0), (0.0, 0.0, 2.0)],
-    decays.weighted_ratio: [(1.5, 0.7, 0.0, 1.9, 0.0), (-0.4, 1.3, 0.0, 4.0, 0.0)],
+    exponentials.weighted_ratio: [(1.5, 0.7, 0.0, 1.9, 0.0), (-0.4, 1.3, 0.0, 4.0, 0.0)],
 }  # fmt: skip
 
 
@@ -82,8 +83,8 @@ def test_operators(operator):
         check(eval("lambda x, y: " + text.format(operator)), (1.7, 0.6), (2.2, 1.4))
 
 
-SINES = {math.sin, math.cos, math.tan, psi.trigamma}
-FUNCTIONS = {*(f for f in RULES if not isinstance(f, str)), psi.trigamma, *OURS}
+SINES = {math.sin, math.cos, math.tan, digamma.trigamma}
+FUNCTIONS = {*(f for f in RULES if not isinstance(f, str)), digamma.trigamma, *OURS}
 
 
 def test_functions_that_only_some_pythons_have():
@@ -134,14 +135,14 @@ def abs_of(x):
     return abs(x)
 
 
-@pytest.mark.parametrize("kind", formulas.GATES)
+@pytest.mark.parametrize("kind", gates.GATES)
 def test_the_gates_own_derivatives(kind):
     """In the middle, where nothing overflows, they are what is written by hand."""
-    gate = {k: getattr(formulas, k) for k in ("glu", "swiglu", "geglu", "geglu_tanh")}.get(kind, lambda b: max(b, 0.0))
+    gate = {k: getattr(gates, k) for k in ("glu", "swiglu", "geglu", "geglu_tanh")}.get(kind, lambda b: max(b, 0.0))
     derived, dy, a = with_gradient(gate, kind), 0.7, -1.3
     for b in np.linspace(-9, 9, 181) + 1e-3:
         value, slope = derived(b)
-        da, db = formulas.GATES[kind].backward(dy, a, b)
+        da, db = gates.GATES[kind].backward(dy, a, b)
         np.testing.assert_allclose([dy * value, dy * (a * slope)], [da, db], rtol=1e-11, atol=1e-15)
 
 
@@ -185,7 +186,7 @@ def test_back_from_one_result_is_the_slope_times_the_seed():
 
 @pytest.mark.parametrize("dy", [math.inf, math.nan])
 def test_what_does_not_depend_on_an_argument_gets_nothing_of_any_seed(dy):
-    for function in (formulas.relu, lambda x: max(x, 0.0), lambda x: 3.0, lambda x: math.floor(x), lambda x: x > 1.0):
+    for function in (gates.relu, lambda x: max(x, 0.0), lambda x: 3.0, lambda x: math.floor(x), lambda x: x > 1.0):
         assert backward(function, "it")(dy, -1.0) == (0.0,)
     two = backward(lambda x, y: (x * y if x > 0 else 1.0, y), "it")
     assert two(dy, 2.0, -1.0, 5.0) == (0.0, 2.0)
@@ -196,12 +197,12 @@ def test_gradients_of_the_first_arguments_alone():
     text = inspect.getsource(backward(lambda x, alpha: x * math.exp(alpha), "it", wanted=1))
     assert text.splitlines()[1:] == ["    t0 = math.exp(x1)", "    t1 = dy0 * t0", "    return t1,"]
     # What has no derivative may be computed of the others.
-    own = written(lambda x, k: x * psi.trigamma(k), "it", gradient=True, wanted=1)
-    assert own(2.0, 4.0) == (2 * psi.trigamma(4.0), psi.trigamma(4.0))
+    own = written(lambda x, k: x * digamma.trigamma(k), "it", gradient=True, wanted=1)
+    assert own(2.0, 4.0) == (2 * digamma.trigamma(4.0), digamma.trigamma(4.0))
     with pytest.raises(TypeError, match=r"no derivative of .*psi\.trigamma is known"):
-        written(lambda x, k: x * psi.trigamma(k), "it", gradient=True)
+        written(lambda x, k: x * digamma.trigamma(k), "it", gradient=True)
     with pytest.raises(TypeError, match=r"no derivative of .*psi\.trigamma is known"):
-        backward(lambda x, k: k * psi.trigamma(x), "it", wanted=1)
+        backward(lambda x, k: k * digamma.trigamma(x), "it", wanted=1)
 
 
 def polar_length(x, y):
@@ -240,8 +241,8 @@ def test_what_comes_from_outside_is_as_it_was():
     made = [with_gradient(lambda b: b * k, "it") for k in (1.0, np.float32(2.0), np.int64(3))]  # noqa: B023
     assert [each(2.0) for each in made] == [(2.0, 1.0), (4.0, 2.0), (6.0, 3.0)]
     assert with_gradient(lambda b, factor=2.0, *, more=1.0: b * factor + more, "it")(3.0) == (7.0, 2.0)
-    assert with_gradient(lambda b: formulas.swiglu(b), "it")(0.0) == (0.0, 0.5)
-    assert with_gradient(lambda b: formulas.geglu(b) if b > np.sqrt(2.0) else b * np.pi, "it")(1.0)[1] == np.pi
+    assert with_gradient(lambda b: gates.swiglu(b), "it")(0.0) == (0.0, 0.5)
+    assert with_gradient(lambda b: gates.geglu(b) if b > np.sqrt(2.0) else b * np.pi, "it")(1.0)[1] == np.pi
 
 
 def test_what_is_derived_can_be_read():
@@ -285,7 +286,7 @@ def branches_much(x):
 @pytest.mark.parametrize(
     "function, message",
     [
-        (lambda x: psi.trigamma(x), r"no derivative of .*psi.trigamma is known; line \d+ of .*test_derive.py"),
+        (lambda x: digamma.trigamma(x), r"no derivative of .*psi.trigamma is known; line \d+ of .*test_derive.py"),
         (looks_up, r"only known when it runs: math.trunc.*; line \d+ of .*test_derive.py: return table\[int\(x\)\]"),
         (loops, "loop whose length"),
         (branches_much, "ways through it|too many branches"),
@@ -348,13 +349,13 @@ def vector_spec(formula, dtype, inputs, outputs):
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize(
     "gate",
-    [lambda b: b * math.tanh(b), formulas.geglu, softplus_like, lambda b: -(b > 0) * b**3 + math.fabs(b) * np.pi],
+    [lambda b: b * math.tanh(b), gates.geglu, softplus_like, lambda b: -(b > 0) * b**3 + math.fabs(b) * np.pi],
     ids=["tanh", "geglu", "soft", "steps"],
 )
 def test_kernels_compute_in_the_dtype(gate, dtype):
     """No number of a derivative drags float32 up to float64, and nothing spills."""
     own = (lambda b: softplus_like(b, 2.0)) if gate is softplus_like else gate
-    made = formulas.own_gate("own", own)["backward"]
+    made = gates.own_gate("own", own)["backward"]
     found = ptx.compiled(vector_spec(made, dtype, 3, 2))
     assert (".f64" in found.text) == (dtype == "float64")
     if ptx.ptxas() is not None and gate is not softplus_like:

@@ -9,8 +9,8 @@ from test_arguments import HUGE, OBJECT, STREAMS
 
 import numbacc
 from numbacc.base.dispatch import simulated
-from numbacc.device import lent
 from numbacc.errors import IndexRangeError, shown
+from numbacc.runtime import foreign_owners
 
 #: What Numba's launcher and its own arrays' copies read of ours; none of it queues work.
 READ_BY_NUMBA = {
@@ -267,7 +267,7 @@ def test_what_dlpack_says_is_exported(x):
             for device in (None, x.__dlpack_device__(), list(x.__dlpack_device__())):
                 for copy in (None, False, np.False_):
                     x.__dlpack__(stream=stream, max_version=version, dl_device=device, copy=copy)
-    lent.collect()  # the last capsules, which nobody has taken
+    foreign_owners.collect()  # the last capsules, which nobody has taken
     refused(numbacc.OptionError, "copy=", run=lambda: x.__dlpack__(copy="x"))
     # DLPack's word for what cannot be done.
     refused(BufferError, "copy", run=lambda: x.__dlpack__(copy=True))

@@ -14,7 +14,7 @@ from threads import run_threads
 import numbacc
 from numbacc import conv, gated, gemm, random
 from numbacc.base.dispatch import has_gpu, simulated
-from numbacc.device import runtime
+from numbacc.runtime import device as runtime
 
 pytestmark = [
     pytest.mark.gpu,
@@ -185,7 +185,7 @@ def test_asking_for_the_current_device_opens_no_other():
 
     code = (
         "import numpy as np, numbacc\n"
-        "from numbacc import gated; from numbacc.device import contexts\n"
+        "from numbacc import gated; from numbacc.runtime import contexts\n"
         "from numba import cuda\n"
         "s = numbacc.stream(device=1)\n"
         "with s:\n"

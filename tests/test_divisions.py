@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from conftest import bits
 
-from numbacc.kernels import divisions
+from numbacc.functions import division
 
 FLOAT32 = np.dtype(np.float32)
 RNG = np.random.default_rng(5)
 MANY = 2000
 NUMPYS = {
-    divisions.floor_divide_single: np.floor_divide,
-    divisions.remainder_single: np.remainder,
-    divisions.fmod_single: np.fmod,
+    division.floor_divide_single: np.floor_divide,
+    division.remainder_single: np.remainder,
+    division.fmod_single: np.fmod,
 }
 
 
@@ -58,19 +58,19 @@ def rounded_once(x, y, z):
 @pytest.mark.parametrize("kind", PAIRS)
 @pytest.mark.parametrize("function", NUMPYS, ids=lambda function: function.__name__)
 def test_bits_are_numpys(monkeypatch, function, kind):
-    monkeypatch.setattr(divisions, "fma", rounded_once)
+    monkeypatch.setattr(division, "fma", rounded_once)
     with np.errstate(all="ignore"):
         a, b = PAIRS[kind]()
-        if function is not divisions.floor_divide_single:
+        if function is not division.floor_divide_single:
             # What is left to fmod is tested with the functions themselves.
-            easy = [divisions.is_easy(*pair) for pair in zip(a / b, b, strict=True)]
+            easy = [division.is_easy(*pair) for pair in zip(a / b, b, strict=True)]
             a, b = a[easy], b[easy]
         found = np.array([function(*pair) for pair in zip(a, b, strict=True)], np.float32)
         wanted = NUMPYS[function](a, b)
-    if function is divisions.remainder_single:
+    if function is division.remainder_single:
         wanted = np.copysign(wanted, b)
     assert a.size > 100
-    if function is divisions.floor_divide_single:
+    if function is division.floor_divide_single:
         # NumPy's own large quotients are rounded three times; these once.
         large = (np.abs(wanted) >= 2**22) & (np.abs(wanted) < np.inf)
         for x, y, whole in zip(a[large], b[large], found[large], strict=True):

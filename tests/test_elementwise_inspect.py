@@ -61,7 +61,7 @@ def test_inspect_without_an_assembler(numpy_place, monkeypatch):
     monkeypatch.setitem(sys.modules, "cuda.core", None)
     found = ew.kernel(lambda x: x * 5).inspect()
     assert found.ptx and found.registers is None and "assembler" in found.kernels[0].reason
-    monkeypatch.setattr("numbacc.device.launch.ptx_of", lambda *more: 1 / 0)
+    monkeypatch.setattr("numbacc.runtime.launch.ptx_of", lambda *more: 1 / 0)
     found = ew.kernel(lambda x: x * 6).inspect()
     assert found.ptx is None and "ZeroDivisionError" in str(found) and "def " in found.source
 
@@ -72,7 +72,7 @@ def stopwatch(monkeypatch):
     timing = types.ModuleType("timing")
     timing.copy_of = lambda nbytes: lambda: None
     timing.gpu_ms = lambda works, repeats: [work() for work in works.values()] and {"ours": 0.2, "copy": 0.1}
-    monkeypatch.setitem(sys.modules, "numbacc.device.timing", timing)
+    monkeypatch.setitem(sys.modules, "numbacc.runtime.timing", timing)
     monkeypatch.setattr(measuring, "simulated", lambda: False)
     monkeypatch.setattr(measuring, "has_gpu", lambda: True)
 

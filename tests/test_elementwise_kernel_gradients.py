@@ -14,7 +14,7 @@ from test_elementwise_kernels import DTYPES, FLOATS, capped, close, numbers, poi
 import numbacc
 from numbacc import elementwise as ew
 from numbacc.errors import DTypeError, OptionError, UnsupportedError
-from numbacc.kernels.psi import trigamma
+from numbacc.functions.digamma import trigamma
 
 
 @pytest.mark.parametrize("name", FLOATS)

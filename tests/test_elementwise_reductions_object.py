@@ -19,7 +19,7 @@ from threads import run_threads
 import numbacc
 from numbacc import elementwise as ew
 from numbacc.errors import DTypeError, OptionError, ShapeError, UnsupportedError
-from numbacc.kernels.psi import trigamma
+from numbacc.functions.digamma import trigamma
 
 pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
 scale = 3.0

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from numbacc.base.dtypes import TABLE
 from numbacc.base.layout import layout, row_major_strides
-from numbacc.device import geometry
 from numbacc.gemm.epilogue_plans import pack_plan, select_plan, sum_plan
-from numbacc.kernels.registry import module_of
-from numbacc.kernels.specs import MAX_THREADS
+from numbacc.kernels.elementwise import geometry
+from numbacc.runtime.kernel_code import module_of
+from numbacc.runtime.launch_order import MAX_THREADS
 
 DTYPES = ("float64", "float32", "bfloat16")
 LENGTHS = [1, 2, 3, 7, 8, 16, 33, 250, 1024, 4100, 65536, 10**6, 2**24 + 1, 2**31 + 7]

@@ -14,9 +14,9 @@ from skips import skip
 from numbacc import LayoutError
 from numbacc.arrays.operands import layout_of
 from numbacc.base.dispatch import simulated
-from numbacc.device import geometry, row_kernels
 from numbacc.gemm import epilogue_plans
 from numbacc.gemm.epilogue_plans import map_plan, pack_plan, select_plan, sum_plan
+from numbacc.kernels.elementwise import geometry, other_launches
 
 each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 some_layouts = settings(max_examples=20 if simulated() else settings.default.max_examples)
@@ -380,7 +380,7 @@ def test_a_mask_shares_no_memory_with_numbers(numpy_place):
 @pytest.mark.parametrize("change", ["wide", "low"])
 def test_64_bit_indices_and_more_rows_than_the_grid_has(device_place, monkeypatch, change):
     if change == "wide":
-        monkeypatch.setattr(row_kernels, "is_wide", lambda *_: True)
+        monkeypatch.setattr(other_launches, "is_wide", lambda *_: True)
     else:
         monkeypatch.setattr(geometry, "_MAX_GRID_Y", 1)
     epilogue_plans.plans.clear()

@@ -13,7 +13,7 @@ from skips import needed, skip
 
 import numbacc
 from numbacc import fft
-from numbacc.device import runtime, workspace
+from numbacc.runtime import device, workspace
 
 pytestmark = pytest.mark.gpu
 
@@ -171,7 +171,7 @@ def test_torch_arrays_go_in_as_they_are():
 @pytest.mark.fills_memory
 def test_more_than_2_to_the_31_elements():
     rows = 2**25 + 1
-    if runtime.memory_info(0)[0] < 80 << 30:
+    if device.memory_info(0)[0] < 80 << 30:
         skip("gpu memory")
     x = numbacc.full((rows, 64), 1, "complex64")
     assert fft.fft(x, norm="forward", out=x) is x

@@ -13,12 +13,12 @@ from skips import skip_if
 from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
 from numbacc.base.layout import layout
-from numbacc.device import geometry
-from numbacc.device.geometry import Given
 from numbacc.fft import repacking
 from numbacc.fft.steps import ARGUMENT, RESULT, Area, Repack
-from numbacc.kernels.repack import SCALES
-from numbacc.kernels.specs import RepackSpec
+from numbacc.kernels.elementwise import geometry
+from numbacc.kernels.elementwise.geometry import Given
+from numbacc.kernels.fft.layout import SCALES
+from numbacc.kernels.fft.spec import RepackSpec
 
 pytestmark = skip_if(simulated(), "not simulated")
 

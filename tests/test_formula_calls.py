@@ -18,10 +18,11 @@ from numbacc.elementwise.gradients import DIFFERENTIABLE
 from numbacc.elementwise.public import WHOLE_FUNCTIONS
 from numbacc.elementwise.table import TABLE
 from numbacc.errors import UnsupportedError
-from numbacc.kernels.derive import backward, written
-from numbacc.kernels.formula import Formula
-from numbacc.kernels.specs import VECTOR_BYTES, KernelSpec
-from numbacc.kernels.wholes import larger, smaller
+from numbacc.functions.formula import Formula
+from numbacc.functions.symbolic.derive import backward, written
+from numbacc.functions.symbolic.opaque_functions import larger, smaller
+from numbacc.kernels.specs import KernelSpec
+from numbacc.runtime.launch_order import VECTOR_BYTES
 
 SPECIAL = (
     0.0,

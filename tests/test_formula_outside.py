@@ -22,7 +22,7 @@ from conftest import refused
 from numbacc import elementwise as ew
 from numbacc import gated
 from numbacc.errors import UnsupportedError
-from numbacc.kernels.outside import Outside
+from numbacc.functions.symbolic.captured import Outside
 
 X = np.array([[0.5, -1.0, 2.0, 3.0]], np.float32)
 scale, table, module = 2.0, [1.0, 2.0], types.ModuleType("mine")

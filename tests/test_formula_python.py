@@ -15,10 +15,11 @@ from skips import skip_if
 from numbacc import elementwise as ew
 from numbacc.base.dispatch import simulated
 from numbacc.errors import ArgumentsError, OptionError, UnsupportedError
-from numbacc.kernels.derive import backward, written
-from numbacc.kernels.formula import Formula
-from numbacc.kernels.namesakes import NAMESAKES
-from numbacc.kernels.specs import VECTOR_BYTES, KernelSpec
+from numbacc.functions.formula import Formula
+from numbacc.functions.symbolic.derive import backward, written
+from numbacc.functions.symbolic.numpy_aliases import NAMESAKES
+from numbacc.kernels.specs import KernelSpec
+from numbacc.runtime.launch_order import VECTOR_BYTES
 
 X, Y = np.array([0.3, -0.7, 1.6, 2.4, 4.1]), np.array([0.55, 2.1, 1.25, -3.2, 4.4])
 

@@ -13,8 +13,9 @@ from skips import skip_if
 
 from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
-from numbacc.kernels import arithmetic, decays, formulas, specialize
-from numbacc.kernels.formulas import FORMULAS
+from numbacc.functions import arithmetic, exponentials, gates
+from numbacc.functions.gates import FORMULAS
+from numbacc.kernels.primitives import specialize
 
 EPS = np.finfo(np.float64).eps
 LARGEST = np.finfo(np.float64).max
@@ -73,12 +74,12 @@ each_gate = pytest.mark.parametrize("kind", GATES)
 
 def function(kind, numbers=NUMBERS):
     """g as the formulas have it."""
-    return np.array([getattr(formulas, kind)(b) for b in numbers.tolist()])
+    return np.array([getattr(gates, kind)(b) for b in numbers.tolist()])
 
 
 def pair(kind, numbers=NUMBERS):
     """g and g' as the formulas have them."""
-    return np.array([getattr(formulas, f"{kind}_pair")(b) for b in numbers.tolist()]).T
+    return np.array([getattr(gates, f"{kind}_pair")(b) for b in numbers.tolist()]).T
 
 
 def assert_close(got, wanted, scale, exponent):
@@ -121,7 +122,7 @@ def test_slopes_are_central_differences(kind):
 def test_the_slope_of_sigmoid_keeps_its_digits():
     """It is no difference from 1."""
     b = np.linspace(-700, 700, 4001)
-    value, slope = np.array([formulas.sigmoid_pair(x) for x in b]).T
+    value, slope = np.array([gates.sigmoid_pair(x) for x in b]).T
     np.testing.assert_allclose(value, expit(b), rtol=8 * EPS)
     np.testing.assert_allclose(slope, expit(b) * expit(-b), rtol=8 * EPS)
 
@@ -142,8 +143,8 @@ def test_reglu_selects():
 def test_products_with_the_gate(kind):
     forward, backward = FORMULAS[f"gated.forward.{kind}"], FORMULAS[f"gated.backward.{kind}"]
     for b in (-3.0, 0.25, 7.0):
-        g, slope = getattr(formulas, f"{kind}_pair")(b)
-        assert forward(-1.75, b) == (-1.75 * getattr(formulas, kind)(b),)
+        g, slope = getattr(gates, f"{kind}_pair")(b)
+        assert forward(-1.75, b) == (-1.75 * getattr(gates, kind)(b),)
         assert backward(0.5, -1.75, b) == (0.5 * g, 0.5 * (-1.75 * slope))
 
 
@@ -217,10 +218,12 @@ def computing_in(monkeypatch):
             x, y, z = (np.asarray(number, dtype).astype(WIDER[dtype]) for number in numbers)
             return (x * y + z).astype(dtype)
 
-        for module in (arithmetic, decays):
+        for module in (arithmetic, exponentials):
             monkeypatch.setattr(module, "fma", fma)
             monkeypatch.setattr(module, "exp", lambda x: np.exp(x.astype(np.longdouble)).astype(dtype))
-        monkeypatch.setattr(decays, "power_of_bits", lambda x: (x.view(np.uint32) << np.uint32(23)).view(np.float32))
+        monkeypatch.setattr(
+            exponentials, "power_of_bits", lambda x: (x.view(np.uint32) << np.uint32(23)).view(np.float32)
+        )
 
     return begin
 
@@ -253,8 +256,8 @@ def test_tails_oracle_is_scipys():
 @pytest.mark.parametrize(
     "gaussian, dtype",
     [
-        (decays.gaussian_single, np.float32),
-        pytest.param(decays.gaussian_double, np.float64, marks=needs_long_double),
+        (exponentials.gaussian_single, np.float32),
+        pytest.param(exponentials.gaussian_double, np.float64, marks=needs_long_double),
     ],
 )
 def test_the_density_gets_its_argument_s_rounding_error_back(gaussian, dtype, computing_in):
@@ -273,7 +276,7 @@ compiles = skip_if(simulated(), "not simulated")
 @compiles
 def test_specialize_replaces_functions_by_precision():
     narrow, wide, double = (
-        specialize.specialize(formulas.normal_pair, *precision).py_func.__globals__
+        specialize.specialize(gates.normal_pair, *precision).py_func.__globals__
         for precision in (("float32", True), ("float32", False), ("float64", False))
     )
     degrees = [names["normal_tail"].py_func.__name__ for names in (narrow, wide, double)]
@@ -281,7 +284,7 @@ def test_specialize_replaces_functions_by_precision():
     assert narrow["gaussian"].py_func.__name__ == "gaussian_approximate"
     assert narrow["gaussian"].py_func.__globals__["exp2"] is specialize.hardware.exp2_approximate
     single, exact = (
-        specialize.specialize(decays.sigmoid, *p).py_func for p in (("float32", False), ("float64", False))
+        specialize.specialize(exponentials.sigmoid, *p).py_func for p in (("float32", False), ("float64", False))
     )
     assert single.__globals__["decay"].py_func.__name__ == "decay_single"
     assert exact.__globals__["decay"].py_func.__globals__["exp"] is specialize.hardware.exp
@@ -289,9 +292,9 @@ def test_specialize_replaces_functions_by_precision():
 
 @compiles
 def test_specialize_makes_one_copy_a_precision():
-    one = specialize.specialize_for(formulas.glu, TABLE["float16"])
-    assert one is specialize.specialize_for(formulas.glu, TABLE["bfloat16"])
-    assert one is not specialize.specialize_for(formulas.glu, TABLE["float32"])
+    one = specialize.specialize_for(gates.glu, TABLE["float16"])
+    assert one is specialize.specialize_for(gates.glu, TABLE["bfloat16"])
+    assert one is not specialize.specialize_for(gates.glu, TABLE["float32"])
 
 
 def test_the_logarithm_of_one_and_a_share():

@@ -10,7 +10,6 @@ from skips import skip_if
 from numbacc.base import dtypes
 from numbacc.base.dispatch import simulated
 from numbacc.base.layout import layout, row_major_strides
-from numbacc.device import contexts, runtime
 from numbacc.errors import DeviceError, LayoutError
 from numbacc.gemm import Epilogue
 from numbacc.gemm.alignment import takes_aux
@@ -18,6 +17,7 @@ from numbacc.gemm.compose import ways
 from numbacc.gemm.hardware import check_hardware
 from numbacc.gemm.lowering import c_fits, fuses
 from numbacc.gemm.problem import Call, resolve
+from numbacc.runtime import contexts, device
 
 E4 = "float8_e4m3fn"
 
@@ -124,7 +124,7 @@ OLDEST = [
 def gpu(monkeypatch):
     """A GPU of the compute capability that is put into the list."""
     found = []
-    for module in (contexts, runtime):
+    for module in (contexts, device):
         monkeypatch.setattr(module, "capability", lambda device: found[0])
     monkeypatch.setattr(contexts, "device_name", lambda device: "GPU")
     return found

@@ -19,8 +19,8 @@ from test_gpu import slow_down
 import numbacc
 from numbacc import gemm
 from numbacc.base import dtypes
-from numbacc.device import runtime, workspace
 from numbacc.libraries import cublaslt
+from numbacc.runtime import device, workspace
 
 pytestmark = pytest.mark.gpu
 
@@ -124,7 +124,7 @@ def test_epilogues_that_older_kernels_have(dtype, kind, rows):
     """Rows that are not aligned, in 16 bits; float64's bias: what is fused there is slower than a kernel behind."""
     call = Call(PLACE, (rows, 1000, 777), kind, dtype, layouts={"b": BY_COLUMNS})
     call.verify(call.run())
-    if runtime.capability(0) == (9, 0):
+    if device.capability(0) == (9, 0):
         assert call.plan().info.backend == "cublasLt+kernel"
 
 
@@ -169,14 +169,14 @@ def test_work_goes_to_the_stream_asked_for():
 
 @pytest.mark.parametrize("late", ["a", "bias", "c"])
 def test_a_product_waits_for_its_inputs_on_other_streams(late):
-    from numbacc.device.copying import copy
+    from numbacc.kernels.elementwise.copy import copy
 
     values = {"a": normal(256, 128), "b": normal(128, 256), "bias": normal(256), "c": normal(256, 256)}
     first, second = numbacc.stream(), numbacc.stream()
     arrays = {name: numbacc.asarray(value, stream=second) for name, value in values.items()}
     arrays[late] = numbacc.zeros(values[late].shape, stream=first)
     source = numbacc.asarray(values[late])
-    runtime.synchronize(0, 0)
+    device.synchronize(0, 0)
     busy = slow_down(first)
     copy(source, arrays[late], first.handle)  # behind the slow work
     result = gemm.matmul(**arrays, beta=1.0, epilogue="bias", stream=second)
@@ -190,7 +190,7 @@ def test_products_do_not_wait():
     call.run(stream=stream)
     stream.synchronize()
     busy = slow_down(stream, 0.2)
-    mark = runtime.Event(0)
+    mark = device.Event(0)
     for _ in range(10):
         answer = call.run(stream=stream)
     mark.record(stream.handle)
@@ -345,12 +345,12 @@ def test_a_product_called_deterministic_has_the_same_bits_every_time(dtype):
 def test_many_products_do_not_leak():
     call = Call(PLACE, (64, 64, 4096), "gelu_aux_bias", "bfloat16")
     call.run()
-    runtime.synchronize(0, 0)
-    before = runtime.pool_bytes(0)[1]
+    device.synchronize(0, 0)
+    before = device.pool_bytes(0)[1]
     for _ in range(1000):
         call.run()
-    runtime.synchronize(0, 0)
-    assert runtime.pool_bytes(0)[1] == before
+    device.synchronize(0, 0)
+    assert device.pool_bytes(0)[1] == before
 
 
 def test_scratch_memory_stays_within_its_limit():

@@ -15,7 +15,7 @@ from skips import skip
 
 import numbacc
 from numbacc import fft, gated
-from numbacc.device import runtime
+from numbacc.runtime import device
 
 pytestmark = pytest.mark.gpu
 
@@ -40,7 +40,7 @@ def slow_down(stream, seconds=0.05):
     """Work on a stream that keeps it busy for a while: copies of a large array onto itself."""
     big = numbacc.empty(1 << 28, "uint8", stream=stream)
     for _ in range(int(seconds / 1e-4)):
-        runtime.copy_on_device(big._address, big._address + (1 << 27), 1 << 27, 0, stream.handle)
+        device.copy_on_device(big._address, big._address + (1 << 27), 1 << 27, 0, stream.handle)
     return big
 
 
@@ -99,7 +99,7 @@ def test_an_operation_waits_for_its_inputs_on_other_streams():
     late = numbacc.zeros(x.shape, stream=first)
     busy = slow_down(first)
     host = numbacc.asarray(x)
-    from numbacc.device.copying import copy
+    from numbacc.kernels.elementwise.copy import copy
 
     copy(host, late, first.handle)  # behind the slow work
     y = gated.forward(late, stream=second)
@@ -127,7 +127,7 @@ def test_operations_do_not_wait():
     y = gated.forward(x, stream=stream)  # compiled now
     stream.synchronize()
     busy = slow_down(stream, 0.2)
-    mark = runtime.Event(0)
+    mark = device.Event(0)
     for _ in range(10):
         gated.forward(x, out=y, stream=stream)
     mark.record(stream.handle)
@@ -144,7 +144,7 @@ def test_wait_orders_two_streams():
     array._fill(3.0, first.handle)
     second.wait(first)
     host = np.empty(1 << 16, np.float32)
-    runtime.copy_to_host(host, array._address, 0, second.handle)
+    device.copy_to_host(host, array._address, 0, second.handle)
     assert (host == 3).all()
     del busy
 
@@ -154,7 +154,7 @@ def test_wait_orders_two_streams():
 
 @pytest.mark.fills_memory
 def test_out_of_memory_says_sizes_and_the_next_call_works():
-    total = runtime.memory_info(0)[1]
+    total = device.memory_info(0)[1]
     with pytest.raises(numbacc.DeviceError, match=f"asked for {4 * total:,} bytes") as caught:
         numbacc.empty(total, "float32")
     assert f"{total:,}" in str(caught.value)
@@ -166,22 +166,22 @@ def test_out_of_memory_says_sizes_and_the_next_call_works():
 def test_the_pool_keeps_memory_and_gives_it_back_when_told():
     numbacc.release_memory()
     array = numbacc.empty(1 << 26, "uint8")
-    held, used = runtime.pool_bytes(0)
+    held, used = device.pool_bytes(0)
     assert held >= used >= 1 << 26
     del array
-    runtime.synchronize(0, 0)
-    assert runtime.pool_bytes(0)[0] >= 1 << 26
+    device.synchronize(0, 0)
+    assert device.pool_bytes(0)[0] >= 1 << 26
     numbacc.release_memory()
-    assert runtime.pool_bytes(0)[0] < held
+    assert device.pool_bytes(0)[0] < held
 
 
 @pytest.mark.fills_memory
 def test_libraries_get_what_the_pool_holds():
     numbacc.release_memory()
-    held = numbacc.empty(runtime.memory_info(0)[0] - (64 << 20), "uint8")
+    held = numbacc.empty(device.memory_info(0)[0] - (64 << 20), "uint8")
     del held
-    runtime.synchronize(0, 0)
-    assert runtime.memory_info(0)[0] < 256 << 20 < runtime.pool_bytes(0)[0]
+    device.synchronize(0, 0)
+    assert device.memory_info(0)[0] < 256 << 20 < device.pool_bytes(0)[0]
     length = 10_000_019  # a prime: cuFFT allocates tables of some hundred MB
     y = fft.fft(numbacc.full(length, 1.0, "complex64"))
     assert abs(complex(y[0]) - length) < 10
@@ -191,12 +191,12 @@ def test_libraries_get_what_the_pool_holds():
 def test_many_allocations_do_not_leak():
     x = numbacc.asarray(normal(256, 4096))
     gated.forward(x)
-    runtime.synchronize(0, 0)
-    before = runtime.pool_bytes(0)[1]
+    device.synchronize(0, 0)
+    before = device.pool_bytes(0)[1]
     for _ in range(2000):
         gated.forward(x)
-    runtime.synchronize(0, 0)
-    assert runtime.pool_bytes(0)[1] == before
+    device.synchronize(0, 0)
+    assert device.pool_bytes(0)[1] == before
 
 
 def test_pinned_memory_is_copied_without_waiting():
@@ -286,7 +286,7 @@ def test_a_planned_call_is_captured_into_a_graph():
 @pytest.mark.fills_memory
 def test_more_than_2_to_the_31_elements(kind):
     rows = (1 << 31) // 4096 + 8
-    if runtime.memory_info(0)[0] < 4 * rows * 8192:
+    if device.memory_info(0)[0] < 4 * rows * 8192:
         skip("gpu memory")
     piece = normal(1 << 12, 8192, dtype="float16")
     x = numbacc.empty((rows, 8192), "float16")

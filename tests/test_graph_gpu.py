@@ -12,7 +12,7 @@ from gpu_work import WORK, Slow, draw, poison
 
 import numbacc
 from numbacc import fft, gated, gemm, random
-from numbacc.device import runtime
+from numbacc.runtime import device
 
 pytestmark = pytest.mark.gpu
 
@@ -187,7 +187,7 @@ def test_pinned_memory_is_written_at_every_launch():
     for k in range(3):
         x[...] = k
         g.launch()
-        runtime.synchronize(0, 0)
+        device.synchronize(0, 0)
         assert (pinned == k).all()
 
 

@@ -11,7 +11,7 @@ from test_graph_gpu import COLUMNS, ROWS, assert_usable, direct, normal
 
 import numbacc
 from numbacc import fft, gated, gemm
-from numbacc.device import runtime
+from numbacc.runtime import device
 
 pytestmark = pytest.mark.gpu
 
@@ -68,7 +68,7 @@ def test_what_a_torch_graph_used_is_freed_with_it(torch):
         numbacc.release_memory()
         numbacc.empty(3)
         numbacc.release_memory()
-        return runtime.pool_bytes(0)[1]
+        return device.pool_bytes(0)[1]
 
     before = held()
     for _ in range(3):

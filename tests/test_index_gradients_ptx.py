@@ -10,7 +10,7 @@ from test_reductions_ptx import FLOATS, H200, check, dense, orders_of, widest
 
 from numbacc.base.dispatch import simulated
 from numbacc.elementwise import index_gradients
-from numbacc.kernels.scan_specs import ScanSpec
+from numbacc.kernels.scan.spec import ScanSpec
 
 pytestmark = skip_if(simulated(), "not simulated")
 

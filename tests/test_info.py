@@ -14,7 +14,7 @@ from test_bindings import STUB, compile_library, needs_compiler
 
 from numbacc import info
 from numbacc.base import dispatch
-from numbacc.device import kernel_cache, runtime
+from numbacc.runtime import device, disk_cache
 
 
 def run(*arguments, **environment):
@@ -203,9 +203,9 @@ def test_cache(machine, tmp_path):
     assert list(found.values()) == [str(tmp_path / "cache"), 0, 0, True, ""]
     assert not (tmp_path / "cache").exists()  # looking makes nothing
     for key in "ab":
-        kernel_cache.save(key * 64, "kernel", b"cubin")
+        disk_cache.save(key * 64, "kernel", b"cubin")
     found = info.gather()["cache"]
-    assert [found["entries"], found["bytes"]] == [2, 2 * len(kernel_cache.pack("kernel", b"cubin"))]
+    assert [found["entries"], found["bytes"]] == [2, 2 * len(disk_cache.pack("kernel", b"cubin"))]
 
 
 def test_cache_not_writable(machine, tmp_path, monkeypatch):
@@ -225,9 +225,9 @@ def broken(*args):
 
 PROBES = [
     *((info, name) for name in ("find", "library_version", "driver")),
-    *((runtime, name) for name in ("call", "device_count", "device_name", "capability")),
-    *((runtime, name) for name in ("memory_info", "device_attribute")),
-    *((kernel_cache, "directory"), (info.platform, "platform"), (os, "access")),
+    *((device, name) for name in ("call", "device_count", "device_name", "capability")),
+    *((device, name) for name in ("memory_info", "device_attribute")),
+    *((disk_cache, "directory"), (info.platform, "platform"), (os, "access")),
 ]
 
 

@@ -10,7 +10,7 @@ from skips import needed, skip
 import numbacc
 from numbacc import gated
 from numbacc.base import dtypes
-from numbacc.device import runtime
+from numbacc.runtime import device
 
 pytestmark = pytest.mark.gpu
 
@@ -91,10 +91,10 @@ def test_torch_streams_are_taken(torch):
 def test_the_consumers_stream_waits_for_us(torch):
     ours = numbacc.stream()
     x = numbacc.asarray(np.random.default_rng(0).standard_normal((1 << 12, 1 << 12), np.float32))
-    runtime.synchronize(0, 0)
+    device.synchronize(0, 0)
     busy = numbacc.empty(1 << 28, "uint8", stream=ours)
     for _ in range(300):
-        runtime.copy_on_device(busy._address, busy._address + (1 << 27), 1 << 27, 0, ours.handle)
+        device.copy_on_device(busy._address, busy._address + (1 << 27), 1 << 27, 0, ours.handle)
     y = gated.forward(x, stream=ours)
     seen = torch.from_dlpack(y).double()
     assert (seen - swiglu(torch, torch.from_dlpack(x))).abs().max() < 1e-5

@@ -15,9 +15,9 @@ import pytest
 from skips import skip_if
 
 from numbacc import CacheWarning
-from numbacc.device import kernel_cache
-from numbacc.kernels.formulas import FORMULAS
+from numbacc.functions.gates import FORMULAS
 from numbacc.kernels.specs import KernelSpec
+from numbacc.runtime import disk_cache
 
 SPEC = KernelSpec("vector", FORMULAS["gated.forward.glu"], ("float32",) * 2, ("float32",), 1, False, compute="float32")
 CAPABILITY = (9, 0)
@@ -46,8 +46,8 @@ def entry_file(folder):
 
 
 def test_the_directory_is_the_one_asked_for(folder):
-    assert kernel_cache.directory() == folder
-    kernel_cache.save(KEY, ENTRY, CUBIN)
+    assert disk_cache.directory() == folder
+    disk_cache.save(KEY, ENTRY, CUBIN)
     assert files_in(folder)
 
 
@@ -58,31 +58,31 @@ def test_the_default_directory(chosen, tmp_path, monkeypatch):
     if chosen is not None:
         monkeypatch.setenv("NUMBACC_CACHE_DIR", chosen)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert kernel_cache.directory() == tmp_path / "xdg" / "numbacc"
+    assert disk_cache.directory() == tmp_path / "xdg" / "numbacc"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert kernel_cache.directory() == tmp_path / "home" / ".cache" / "numbacc"
+    assert disk_cache.directory() == tmp_path / "home" / ".cache" / "numbacc"
 
 
 def test_another_directory_is_another_cache(tmp_path, monkeypatch):
-    kernel_cache.save(KEY, ENTRY, CUBIN)
+    disk_cache.save(KEY, ENTRY, CUBIN)
     monkeypatch.setenv("NUMBACC_CACHE_DIR", str(tmp_path / "other"))
-    assert kernel_cache.load(KEY) is None
+    assert disk_cache.load(KEY) is None
 
 
 # ---------------------------------------------------------------- entries
 
 
 def test_what_is_saved_is_loaded():
-    assert kernel_cache.load(KEY) is None
-    kernel_cache.save(KEY, ENTRY, CUBIN)
-    assert kernel_cache.load(KEY) == (ENTRY, CUBIN)
-    assert kernel_cache.load("cd" * 32) is None
-    kernel_cache.save(KEY, "other", b"")
-    assert kernel_cache.load(KEY) == ("other", b"")
+    assert disk_cache.load(KEY) is None
+    disk_cache.save(KEY, ENTRY, CUBIN)
+    assert disk_cache.load(KEY) == (ENTRY, CUBIN)
+    assert disk_cache.load("cd" * 32) is None
+    disk_cache.save(KEY, "other", b"")
+    assert disk_cache.load(KEY) == ("other", b"")
 
 
-PACKED = kernel_cache.pack(ENTRY, CUBIN)
+PACKED = disk_cache.pack(ENTRY, CUBIN)
 
 
 def flipped(place):
@@ -107,21 +107,21 @@ damaged = pytest.mark.parametrize("data", DAMAGED.values(), ids=DAMAGED)
 
 
 def test_an_entry_is_found_intact():
-    assert kernel_cache.unpack(PACKED) == (ENTRY, CUBIN)
+    assert disk_cache.unpack(PACKED) == (ENTRY, CUBIN)
 
 
 @damaged
 def test_a_damaged_entry_is_none(data):
-    assert kernel_cache.unpack(data) is None
+    assert disk_cache.unpack(data) is None
 
 
 @damaged
 def test_a_damaged_file_is_replaced(data, folder):
-    kernel_cache.save(KEY, ENTRY, CUBIN)
+    disk_cache.save(KEY, ENTRY, CUBIN)
     entry_file(folder).write_bytes(data)
-    assert kernel_cache.load(KEY) is None
-    kernel_cache.save(KEY, ENTRY, CUBIN)
-    assert kernel_cache.load(KEY) == (ENTRY, CUBIN)
+    assert disk_cache.load(KEY) is None
+    disk_cache.save(KEY, ENTRY, CUBIN)
+    assert disk_cache.load(KEY) == (ENTRY, CUBIN)
 
 
 # ---------------------------------------------------------------- the cache around a launch
@@ -130,7 +130,7 @@ def test_a_damaged_file_is_replaced(data, folder):
 @pytest.fixture
 def loading(monkeypatch):
     """`launch.load_function` without a GPU: the list of what it compiled, and what it loaded last."""
-    from numbacc.device import launch, runtime
+    from numbacc.runtime import device, launch
 
     compiled, loaded = [], []
 
@@ -146,9 +146,9 @@ def loading(monkeypatch):
     monkeypatch.setattr(launch, "compile_cubin", compile_cubin)
     monkeypatch.setattr(launch, "driver", driver)
     monkeypatch.setattr(launch, "relaxed", nullcontext)
-    monkeypatch.setattr(runtime, "call", call)
-    monkeypatch.setattr(runtime, "capability", lambda device: CAPABILITY)
-    monkeypatch.setattr(runtime, "on_device", lambda device: nullcontext())
+    monkeypatch.setattr(device, "call", call)
+    monkeypatch.setattr(device, "capability", lambda device: CAPABILITY)
+    monkeypatch.setattr(device, "on_device", lambda device: nullcontext())
     return lambda: (launch.load_function.__wrapped__(SPEC, 0), list(compiled), loaded[-1])
 
 
@@ -166,14 +166,14 @@ def test_a_damaged_kernel_is_compiled_again(loading, folder):
         _, compiled, (_, entry) = loading()
         assert entry == ENTRY.encode()
         assert len(compiled) == 2
-    assert kernel_cache.load(kernel_cache.key(SPEC, CAPABILITY)) == (ENTRY, CUBIN)
+    assert disk_cache.load(disk_cache.key(SPEC, CAPABILITY)) == (ENTRY, CUBIN)
 
 
 # ---------------------------------------------------------------- others at work
 
 _WRITER = """
 import sys
-from numbacc.device import kernel_cache
+from numbacc.runtime import disk_cache as kernel_cache
 number = int(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()
@@ -202,23 +202,23 @@ def test_processes_that_write_one_key_at_once_leave_a_whole_entry():
     for writer in writers:
         _, errors = writer.communicate(timeout=120)
         assert writer.returncode == 0, errors
-    entry, cubin = kernel_cache.load(KEY)
+    entry, cubin = disk_cache.load(KEY)
     assert cubin == bytes([int(entry[5:])]) * 200_000
 
 
 @pytest.fixture
 def first_failure(monkeypatch):
     """As if nothing had failed in this process so far."""
-    monkeypatch.setattr(kernel_cache, "_failures", itertools.count())
+    monkeypatch.setattr(disk_cache, "_failures", itertools.count())
 
 
 def test_a_directory_that_cannot_be_made_is_warned_of_once(tmp_path, monkeypatch, loading, first_failure):
     (tmp_path / "file").write_bytes(b"a file, not a folder")
     monkeypatch.setenv("NUMBACC_CACHE_DIR", str(tmp_path / "file" / "child"))
     with pytest.warns(CacheWarning) as caught:
-        assert kernel_cache.load(KEY) is None
-        kernel_cache.save(KEY, ENTRY, CUBIN)
-        assert kernel_cache.load(KEY) is None
+        assert disk_cache.load(KEY) is None
+        disk_cache.save(KEY, ENTRY, CUBIN)
+        assert disk_cache.load(KEY) is None
     (warning,) = caught
     for word in (tmp_path / "file" / "child", "Not a directory", "NUMBACC_CACHE_DIR"):
         assert str(word) in str(warning.message)
@@ -228,14 +228,14 @@ def test_a_directory_that_cannot_be_made_is_warned_of_once(tmp_path, monkeypatch
 
 @skip_if(getattr(os, "geteuid", lambda: 1)() == 0, "no root")
 def test_a_directory_that_cannot_be_written_is_warned_of(folder, first_failure):
-    kernel_cache.save(KEY, ENTRY, CUBIN)
+    disk_cache.save(KEY, ENTRY, CUBIN)
     for path in (*files_in(folder), *(p for p in folder.rglob("*") if p.is_dir()), folder):
         path.chmod(0o555)
     try:
-        assert kernel_cache.load(KEY) == (ENTRY, CUBIN)
+        assert disk_cache.load(KEY) == (ENTRY, CUBIN)
         with pytest.warns(CacheWarning, match=re.escape(str(folder))):
-            kernel_cache.save("cd" * 32, ENTRY, CUBIN)
-        assert kernel_cache.load("cd" * 32) is None
+            disk_cache.save("cd" * 32, ENTRY, CUBIN)
+        assert disk_cache.load("cd" * 32) is None
     finally:
         for path in (folder, *folder.rglob("*")):
             path.chmod(0o755)

@@ -12,9 +12,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from numbacc.device import installed, kernel_cache
-from numbacc.kernels.formulas import FORMULAS
+from numbacc.functions.gates import FORMULAS
 from numbacc.kernels.specs import KernelSpec
+from numbacc.runtime import disk_cache, installed
 from numbacc_bindings.driver import DriverError
 
 SPEC = KernelSpec("vector", FORMULAS["gated.forward.glu"], ("float32",) * 2, ("float32",), 1, False, compute="float32")
@@ -24,9 +24,9 @@ CAPABILITY = (9, 0)
 @pytest.fixture
 def fresh_fingerprint():
     """The digest of sources and versions is taken anew, here and after the test."""
-    kernel_cache._fingerprint.cache_clear()
-    yield kernel_cache._fingerprint.cache_clear
-    kernel_cache._fingerprint.cache_clear()
+    disk_cache._fingerprint.cache_clear()
+    yield disk_cache._fingerprint.cache_clear
+    disk_cache._fingerprint.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def fresh_fingerprint():
     ids=str,
 )
 def test_key_depends_on_the_kernel(change):
-    assert kernel_cache.key(SPEC._replace(**change), CAPABILITY) != kernel_cache.key(SPEC, CAPABILITY)
+    assert disk_cache.key(SPEC._replace(**change), CAPABILITY) != disk_cache.key(SPEC, CAPABILITY)
 
 
 def test_every_field_of_the_kernel_is_tried_above():
@@ -60,37 +60,37 @@ def test_every_field_of_the_kernel_is_tried_above():
 
 
 def test_key_depends_on_the_compute_capability():
-    keys = {kernel_cache.key(SPEC, capability) for capability in ((8, 0), (8, 6), (9, 0), (10, 0))}
+    keys = {disk_cache.key(SPEC, capability) for capability in ((8, 0), (8, 6), (9, 0), (10, 0))}
     assert len(keys) == 4
 
 
 def test_key_is_the_same_in_another_process():
     code = (
-        "from numbacc.device import kernel_cache; from numbacc.kernels.specs import KernelSpec; "
-        "from numbacc.kernels.formulas import FORMULAS; "
+        "from numbacc.runtime import disk_cache as kernel_cache; from numbacc.kernels.specs import KernelSpec; "
+        "from numbacc.functions.gates import FORMULAS; "
         f"spec = KernelSpec(*{tuple(SPEC._replace(formula=None))!r})._replace(formula=FORMULAS['gated.forward.glu']); "
         f"print(kernel_cache.key(spec, {CAPABILITY!r}))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == kernel_cache.key(SPEC, CAPABILITY)
+    assert run.stdout.strip() == disk_cache.key(SPEC, CAPABILITY)
 
 
 @pytest.mark.parametrize("name", ["numba", "numba-cuda", "llvmlite", "numpy", "cuda-core", "cuda-bindings"])
 def test_key_depends_on_the_compilers(name, fresh_fingerprint, monkeypatch):
-    before, version = kernel_cache.key(SPEC, CAPABILITY), importlib.metadata.version
+    before, version = disk_cache.key(SPEC, CAPABILITY), importlib.metadata.version
     monkeypatch.setattr(importlib.metadata, "version", lambda n: "0.0.1" if n == name else version(n))
     fresh_fingerprint()
-    assert kernel_cache.key(SPEC, CAPABILITY) != before
+    assert disk_cache.key(SPEC, CAPABILITY) != before
 
 
 def test_key_depends_on_which_compilers_are_there(fresh_fingerprint, monkeypatch):
     def missing(name):
         raise importlib.metadata.PackageNotFoundError(name)
 
-    before = kernel_cache.key(SPEC, CAPABILITY)
+    before = disk_cache.key(SPEC, CAPABILITY)
     monkeypatch.setattr(importlib.metadata, "version", missing)
     fresh_fingerprint()
-    assert kernel_cache.key(SPEC, CAPABILITY) != before
+    assert disk_cache.key(SPEC, CAPABILITY) != before
 
 
 class Toolkit:
@@ -156,7 +156,7 @@ TOOLKITS = {
 def test_key_depends_on_the_libraries_however_installed(toolkit, prepare, change, fresh_fingerprint):
     def key():
         fresh_fingerprint()
-        return kernel_cache.key(SPEC, CAPABILITY)
+        return disk_cache.key(SPEC, CAPABILITY)
 
     prepare(toolkit)
     before = key()
@@ -167,39 +167,39 @@ def test_key_depends_on_the_libraries_however_installed(toolkit, prepare, change
 
 def test_a_driver_that_makes_no_code_changes_no_key(toolkit, fresh_fingerprint):
     fresh_fingerprint()
-    before = kernel_cache.key(SPEC, CAPABILITY)
+    before = disk_cache.key(SPEC, CAPABILITY)
     toolkit.driver = 13020
     toolkit.touch("nvrtc")
     fresh_fingerprint()
-    assert kernel_cache.key(SPEC, CAPABILITY) == before
+    assert disk_cache.key(SPEC, CAPABILITY) == before
 
 
 def test_a_key_needs_no_library_and_no_pathfinder(toolkit, fresh_fingerprint, monkeypatch):
     toolkit.files.clear()
     fresh_fingerprint()
-    without_libraries = kernel_cache.key(SPEC, CAPABILITY)
+    without_libraries = disk_cache.key(SPEC, CAPABILITY)
     monkeypatch.setitem(sys.modules, "cuda.pathfinder", None)
     fresh_fingerprint()
-    assert kernel_cache.key(SPEC, CAPABILITY) == without_libraries
+    assert disk_cache.key(SPEC, CAPABILITY) == without_libraries
 
 
 @pytest.mark.parametrize(
     "source",
     [
-        *("maps.py", "specs.py", "intrinsics.py", "formats.py", "instructions.py", "specialize.py"),
-        *("casts.py", "written.py", "_numba.py", "dtypes.py", "launch.py"),
+        *("map.py", "specs.py", "operands.py", "formats.py", "instructions.py", "specialize.py"),
+        *("casts.py", "literal_typing.py", "_numba.py", "dtypes.py", "launch.py"),
     ],
 )
 def test_key_depends_on_the_source(source, fresh_fingerprint, monkeypatch):
-    before, read = kernel_cache.key(SPEC, CAPABILITY), Path.read_bytes
+    before, read = disk_cache.key(SPEC, CAPABILITY), Path.read_bytes
     monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + b"#" * (path.name == source))
     fresh_fingerprint()
-    assert kernel_cache.key(SPEC, CAPABILITY) != before
+    assert disk_cache.key(SPEC, CAPABILITY) != before
 
 
-@pytest.mark.parametrize("source", ["reductions.py", "draws.py", "formulas.py", "arithmetic.py"])
+@pytest.mark.parametrize("source", ["bias_grad.py", "draws.py", "gates.py", "arithmetic.py"])
 def test_no_other_kernel_and_no_formula_s_file_changes_the_key(source, fresh_fingerprint, monkeypatch):
-    before, read = kernel_cache.key(SPEC, CAPABILITY), Path.read_bytes
+    before, read = disk_cache.key(SPEC, CAPABILITY), Path.read_bytes
     monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + b"#" * (path.name == source))
     fresh_fingerprint()
-    assert kernel_cache.key(SPEC, CAPABILITY) == before
+    assert disk_cache.key(SPEC, CAPABILITY) == before

@@ -71,9 +71,9 @@ def test_the_first_kernel_is_of_single_precision(code):
 
 @pytest.mark.parametrize("name", NAMES[1:])
 def test_the_lines_are_in_the_source(name):
-    from numbacc.kernels import maps
+    from numbacc.kernels.elementwise import map
 
-    source = getsource(getattr(maps, name))
+    source = getsource(getattr(map, name))
     for python, _ in table(name):
         for line in python:
             assert re.search(re.escape(line).replace("…", ".*"), source), line

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from numbacc.device import host_cache
+from numbacc.runtime import host_cache
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = {"numbacc": ROOT / "numbacc", "numbacc_bindings": ROOT / "bindings" / "numbacc_bindings"}
@@ -21,8 +21,9 @@ FLOORS = (
     {"_version", "errors"},
     {"base"},
     {"reference"},
+    {"functions"},
+    {"runtime"},
     {"kernels"},
-    {"device"},
     {"arrays", "libraries"},
     {"plan", "simulator"},
     FAMILIES - {"attention"},
@@ -37,6 +38,10 @@ FLOORS = (
     {"demo"},
     {"__main__"},
 )
+
+
+#: Modules of `kernels` that lay out launches for given arrays, rather than device code.
+LAUNCHES = re.compile(r"launch(es)?$|geometry$|_tables$|_choice$|\.copy$|\.inspection$")
 
 
 def imported(source, package):
@@ -166,12 +171,12 @@ def test_there_is_no_circle():
 
 #: Sources that are not to be, beside modules that import nothing.
 WRONG = {
-    "upward": {"numbacc.kernels.a": "from ..device import b", "numbacc.device.b": ""},
+    "upward": {"numbacc.kernels.a": "from ..plan import b", "numbacc.plan.b": ""},
     "in a function": {"numbacc.base.a": "def f():\n    from ..arrays.b import c", "numbacc.arrays.b": ""},
     "to a neighbour": {"numbacc.arrays.a": "from ..libraries import b", "numbacc.libraries.b": ""},
     "to another family": {"numbacc.fft.a": "from .. import gated", "numbacc.gated": ""},
     "to the package": {"numbacc.plan.a": "from .. import empty, base", "numbacc.__init__": ""},
-    "to all of it": {"numbacc.device.a": "import numbacc", "numbacc.__init__": ""},
+    "to all of it": {"numbacc.runtime.a": "import numbacc", "numbacc.__init__": ""},
     "to a folder": {"numbacc.libraries.a": "from ..fft import plan", "numbacc.fft.__init__": ""},
 }
 
@@ -195,7 +200,13 @@ def test_circles_are_found(late):
 def test_few_import_by_name():
     """Where no test sees it: what brings Numba, what is imported late, and modules that users' kernels name."""
     allowed = numbacc_modules(
-        "__init__", "__main__", "base._numba", "base.dispatch", "bench.__init__", "tracing.compiler"
+        "__init__",
+        "__main__",
+        "base._numba",
+        "base.dispatch",
+        "bench.__init__",
+        "runtime.kernel_code",
+        "tracing.compiler",
     )
     by_name = {m for m, text in TEXTS.items() if re.search(r"\bimport_module\b|\b__import__\b", text)}
     assert by_name == {*allowed}
@@ -206,7 +217,7 @@ def test_dispatch_names_a_real_and_a_simulated_module():
     assert len(pairs) == 5
     for real, simulated in pairs:
         assert {*numbacc_modules(real, simulated)} <= GRAPH.keys()
-        assert real.startswith(("device.", "libraries.")) and simulated.startswith("simulator.")
+        assert real.startswith(("runtime.", "libraries.")) and simulated.startswith("simulator.")
     assert {folder_of(module) for module in importers("numbacc.simulator")} == {"simulator", "tracing"}
 
 
@@ -217,8 +228,8 @@ def test_one_door_to_numba_cuda():
     assert importers("numba.cuda") == {*numbacc_modules("base._numba", "base._compiler")}
     assert importers("numbacc.base._compiler") == {"numbacc.base._numba"}
     allowed = numbacc_modules(
-        "base._numba", "base._compiler", "device.builtin", "device.host_cache", "device.lent_code", "device.native",
-        "device.native_graphs", "device.native_words", "reference.c_library",
+        "base._numba", "base._compiler", "runtime.builtin", "runtime.host_cache", "runtime.foreign_code",
+        "runtime.native", "runtime.native_graphs", "runtime.native_words", "reference.c_library",
     )  # fmt: skip
     assert importers("numba", "llvmlite") <= {*allowed}
 
@@ -226,7 +237,7 @@ def test_one_door_to_numba_cuda():
 def test_what_native_imports_decides_its_cache():
     """Its constants are part of the machine code that `host_cache` keeps."""
     kept_by = {name.removesuffix(".py").replace("/", ".") for name in host_cache.SOURCES}
-    for module in numbacc_modules("device.native", "device.native_graphs"):
+    for module in numbacc_modules("runtime.native", "runtime.native_graphs"):
         assert GRAPH[module]
         assert {*GRAPH[module], module} - {*numbacc_modules(*kept_by)} == set()
 
@@ -247,22 +258,24 @@ def test_reference_knows_no_gpu():
 def test_only_families_and_what_stands_in_for_gpus_know_the_reference():
     knowing = {folder_of(module) for module in importers("numbacc.reference")}
     # A formula of the kernels brings its meaning with it.
-    assert knowing <= {*FAMILIES, "bench", "check", "kernels", "reference", "simulator"}
-    kernels = {module for module in importers("numbacc.reference") if folder_of(module) == "kernels"}
+    assert knowing <= {*FAMILIES, "bench", "check", "functions", "kernels", "reference", "simulator"}
+    kernels = {module for module in importers("numbacc.reference") if folder_of(module) in ("functions", "kernels")}
     assert kernels == {
-        *numbacc_modules("kernels.convolved", "kernels.copies", "kernels.formulas", "kernels.vectorized")
+        *numbacc_modules(
+            "kernels.conv.epilogue", "functions.symbolic.ieee_math", "functions.gates", "functions.symbolic.vectorized"
+        )
     }
 
 
 def test_kernels_know_no_validation_and_no_library():
     for module in IMPORTS:
-        if module.startswith("numbacc.kernels"):
+        if module.startswith(("numbacc.functions", "numbacc.kernels")) and not LAUNCHES.search(module):
             above = numbacc_modules("base.checks", "base.layout", "errors")
             assert not reaches(module, *above, "numbacc_bindings", "ctypes"), module
 
 
 def test_public_modules_know_no_ctypes():
-    below = numbacc_modules("base._numba", "device.native", "device.runtime")
+    below = numbacc_modules("base._numba", "runtime.native", "runtime.device")
     for module in GRAPH:
         if folder_of(module) in FAMILIES:
             assert not reaches(module, "ctypes", "numba", "llvmlite", "cuda", "numbacc_bindings", *below), module

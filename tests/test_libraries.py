@@ -12,7 +12,7 @@ import pytest
 from skips import skip
 
 from numbacc import info
-from numbacc.device import contexts, installed
+from numbacc.runtime import contexts, installed
 from numbacc_bindings import _library, cudnn, cufft, curand
 from numbacc_bindings import cublasLt as binding
 from numbacc_bindings.cublasLt import (

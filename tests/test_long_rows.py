@@ -8,8 +8,8 @@ from oracle import DTYPES
 from skips import skip
 from test_rows import FORWARD, assert_near, forward, options_of, small_blocks, values_of  # noqa: F401
 
-from numbacc.device import row_geometry
 from numbacc.elementwise import normalization, normalizing
+from numbacc.kernels.rows import geometry
 
 pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
 
@@ -26,7 +26,7 @@ def test_rows_one_after_the_other(place, monkeypatch, dtype, sides, threads, dep
     walks = dict.fromkeys((2, 4), (((sides, threads), (1, 1024)),) * 2)
     for name, value in {"WALK_BYTES": 0, "WALK_WEIGHED_BYTES": 0, "WALKS": walks, "SUM_DEPTHS": (depth, depth),
                         "SUM_BLOCKS": 3, "SUM_CLUSTERED": 8, "SUM_ROWS": 1}.items():  # fmt: skip
-        monkeypatch.setattr(row_geometry, f"_{name}", value)
+        monkeypatch.setattr(geometry, f"_{name}", value)
     normalizing.plans.clear()
     rng, rows = np.random.default_rng(columns), 37
     for name in (name for name, count in FORWARD.items() if count > 1):  # with weights

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from numbacc.base.dtypes import TABLE
 from numbacc.base.layout import View, layout
-from numbacc.device import geometry
-from numbacc.device.map_executable import MapSpec
-from numbacc.kernels.formulas import FORMULAS
-from numbacc.kernels.maps import INNER, SCALARS
-from numbacc.kernels.specs import MAX_THREADS, TILE, TILE_STEP, VECTOR_BYTES, WARP, pieces_each
+from numbacc.functions.gates import FORMULAS
+from numbacc.kernels.elementwise import geometry
+from numbacc.kernels.elementwise.launch import MapSpec
+from numbacc.kernels.elementwise.map import INNER, SCALARS
+from numbacc.kernels.specs import TILE, TILE_STEP, pieces_each
+from numbacc.runtime.launch_order import MAX_THREADS, VECTOR_BYTES, WARP
 
 DTYPES = ("float64", "float32", "bfloat16", "uint8")
 ROWS = ("vector", "uneven", "scalar")

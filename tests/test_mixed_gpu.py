@@ -12,7 +12,7 @@ from threads import run_threads
 
 import numbacc
 from numbacc.base.dispatch import has_gpu, simulated
-from numbacc.device import runtime
+from numbacc.runtime import device as runtime
 
 pytestmark = pytest.mark.gpu
 

@@ -17,13 +17,14 @@ from threads import run_threads
 import numbacc
 from numbacc.base.codes import ARRAYS, CAPTURING, FAILED, MAY_OVERLAP, WRONG_ALIGNMENT, WRONG_CONTEXT
 from numbacc.base.dispatch import simulated
-from numbacc.kernels.formulas import FORMULAS
-from numbacc.kernels.specs import KernelSpec, LaunchOrder
+from numbacc.functions.gates import FORMULAS
+from numbacc.kernels.specs import KernelSpec
+from numbacc.runtime.launch_order import LaunchOrder
 
 if simulated():
     skip("not simulated", allow_module_level=True)
 
-from numbacc.device import launch, native, native_words, runtime
+from numbacc.runtime import device, launch, native, native_words
 from numbacc_bindings.driver import LaunchConfig
 
 CONTEXT, FUNCTION, POOL, STREAM = 0x7F12_3456_7890, 0x7F00_0000_1110, 0x5550, 0x7F12_0000_0040
@@ -116,8 +117,8 @@ def driver():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(launch, "driver", fake)
         patch.setattr(launch, "load_function", lambda spec, device: FUNCTION)
-        patch.setattr(runtime, "gpu", lambda device: gpu)
-        patch.setattr(runtime, "check_capability", checked)
+        patch.setattr(device, "gpu", lambda device: gpu)
+        patch.setattr(device, "check_capability", checked)
         yield fake
 
 

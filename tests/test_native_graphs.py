@@ -16,9 +16,9 @@ from numbacc.base.dispatch import simulated
 if simulated():
     skip("not simulated", allow_module_level=True)
 
-from numbacc.device import native_graphs
-from numbacc.device.builtin import bound_to_arrays
-from numbacc.device.native_words import PAIR_WORDS
+from numbacc.runtime import native_graphs
+from numbacc.runtime.builtin import bound_to_arrays
+from numbacc.runtime.native_words import PAIR_WORDS
 from numbacc_bindings.cudnn import AttributeName, AttributeType, DescriptorType
 
 CONTEXT, PLAN, HANDLE, SCRATCH, STREAM = 0x7F12_3456_7890, 0x7F00_0000_1110, 0x5550, 0x7F00_8000_0000, 0x7F12_0000_0040

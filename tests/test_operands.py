@@ -16,9 +16,9 @@ from numbacc.base import dtypes
 from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE, words
 from numbacc.base.layout import layout, view
-from numbacc.device import row_kernels
-from numbacc.device.map_executable import MapExecutable, MapSpec
-from numbacc.kernels.formula import Formula, Reduction
+from numbacc.functions.formula import Formula, Reduction
+from numbacc.kernels.elementwise import other_launches
+from numbacc.kernels.elementwise.launch import MapExecutable, MapSpec
 from numbacc.kernels.specs import KernelSpec, compute_dtype
 
 
@@ -269,7 +269,7 @@ def reduced(reduction, inputs, outs, scalars=()):
         outputs=tuple(results), shape=results[0].shape,
         reads=tuple(view(k, 0, a.strides, a.shape)._replace(shape=a.shape) for k, a in enumerate(reads)),
         writes=tuple(view(k, 0, a.strides, a.shape)._replace(shape=a.shape) for k, a in enumerate(results)),
-        out_given=True, launcher=partial(row_kernels.reduction_launcher, "reduce_rows"), scalars=tuple(scalars),
+        out_given=True, launcher=partial(other_launches.reduction_launcher, "reduce_rows"), scalars=tuple(scalars),
     )  # fmt: skip
     return MapExecutable(spec)
 

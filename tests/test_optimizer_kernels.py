@@ -13,15 +13,15 @@ from test_optimizers import each_kind
 from numbacc import compiling
 from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
-from numbacc.device import list_tables
-from numbacc.kernels.list_specs import ListSpec
-from numbacc.kernels.optimizers import ADAMW, ADAMW_COUNTED
+from numbacc.kernels.elementwise import multi_tensor_tables
+from numbacc.kernels.elementwise.multi_tensor_spec import ListSpec
+from numbacc.kernels.elementwise.optimizers import ADAMW, ADAMW_COUNTED
 
 
 @pytest.mark.parametrize("sizes", [(1,), (5, 100), (1 << 20, 3, 1 << 14), (1 << 28, 1 << 28)])
 def test_chunks_cover_every_element_once(sizes):
     spec = ListSpec(ADAMW, ("float32",) * 4, (0, 2, 3), (), "float32", ("float32",) * 6)
-    tables = list_tables.ListTables(sizes, spec, 0)
+    tables = multi_tensor_tables.ListTables(sizes, spec, 0)
     assert tables.chunk % spec.width == 0 and tables.blocks == len(tables._numbers)
     rows = tables._rows([16 * (k + 1) for k in range(4 * len(sizes))])
     count = np.bincount(tables._numbers, minlength=len(sizes))

@@ -15,7 +15,7 @@ from threads import run_threads
 
 import numbacc
 from numbacc import gated, gemm
-from numbacc.device import runtime
+from numbacc.runtime import device
 
 pytestmark = pytest.mark.gpu
 
@@ -96,7 +96,7 @@ def test_memory_is_not_reused_while_others_read_it(slow, values, expected):
     outs = [numbacc.empty((ROWS, COLUMNS // 2), stream=s) for s in streams]
     for _ in range(5):
         x = numbacc.asarray(values)
-        runtime.synchronize(0, 0)
+        device.synchronize(0, 0)
         for s, out in zip(streams, outs, strict=True):
             slow(s, 5)
             gated.forward(x, out=out, stream=s)
@@ -131,11 +131,11 @@ def test_two_readers_run_side_by_side(slow, values):
     outs = [numbacc.empty((ROWS, COLUMNS // 2), stream=s) for s in (first, second)]
     for s, out in zip((first, second), outs, strict=True):
         gated.forward(x, out=out, stream=s)
-    runtime.synchronize(first.handle, 0)
+    device.synchronize(first.handle, 0)
     slow(first, 100)
     gated.forward(x, out=outs[0], stream=first)
     gated.forward(x, out=outs[1], stream=second)
-    mark, late = runtime.Event(0), runtime.Event(0)
+    mark, late = device.Event(0), device.Event(0)
     mark.record(second.handle)
     late.record(first.handle)
     mark.synchronize()
@@ -279,11 +279,11 @@ def test_threads_that_end_leave_nothing(values):
 
     run_threads(work)
     gc.collect()
-    runtime.synchronize(0, 0)
+    device.synchronize(0, 0)
     numbacc.release_memory()
-    before = runtime.pool_bytes(0)[1]
+    before = device.pool_bytes(0)[1]
     for _ in range(5):
         run_threads(work)
     gc.collect()
     numbacc.release_memory()
-    assert runtime.pool_bytes(0)[1] <= before
+    assert device.pool_bytes(0)[1] <= before

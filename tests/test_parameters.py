@@ -10,10 +10,10 @@ from skips import skip_if
 
 from numbacc import compiling
 from numbacc.base.dispatch import simulated
-from numbacc.kernels import registry
-from numbacc.kernels.formula import Formula
-from numbacc.kernels.formulas import SUM
+from numbacc.functions.formula import Formula
+from numbacc.functions.gates import SUM
 from numbacc.kernels.specs import KernelSpec
+from numbacc.runtime import kernel_code
 
 pytestmark = skip_if(simulated(), "not simulated")
 
@@ -22,7 +22,7 @@ SIZES = {"int32": 4, "int64": 8, "uint64": 8, "float32": 4, "float64": 8}
 
 def handed_over(spec):
     """Where a launch puts each number: pointers, then constants, then words at a multiple of 8."""
-    (_, inputs), (_, outputs), *rest = registry.parameters(spec)
+    (_, inputs), (_, outputs), *rest = kernel_code.parameters(spec)
     offsets, end = [8 * k for k in range(inputs + outputs)], 8 * (inputs + outputs)
     for name, shape in rest:
         count = 1 if shape is None else shape if isinstance(shape, int) else shape[0] * shape[1]

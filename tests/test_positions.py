@@ -15,9 +15,9 @@ import numbacc
 from numbacc import elementwise as ew
 from numbacc.base.dispatch import has_gpu, launching_by, simulated
 from numbacc.compiling import Noted, _dense
-from numbacc.device import row_kernels
 from numbacc.elementwise import caching, indexing, positions
-from numbacc.kernels.positions import POSITIONS
+from numbacc.functions.positions import POSITIONS
+from numbacc.kernels.elementwise import other_launches
 
 DTYPES = ["float32", "float64", "float16", ml_dtypes.bfloat16, "int8", "uint8", "int64", "bool", "complex64"]
 #: Where what is made is made: here without a GPU, there with one.
@@ -216,10 +216,10 @@ def test_rows_of_a_table(place):
         np.testing.assert_array_equal(place.get(ew.take(here, place.put(tokens), axis=0)), table[tokens][..., 1:])
 
 
-@pytest.fixture(params=[1, row_kernels._MANY])
+@pytest.fixture(params=[1, other_launches._MANY])
 def threads(request, monkeypatch):
     """How many fill a GPU: few, so that some are left, and as many as do."""
-    monkeypatch.setattr(row_kernels, "_MANY", request.param)
+    monkeypatch.setattr(other_launches, "_MANY", request.param)
     caching.plans.clear()
     yield
     caching.plans.clear()

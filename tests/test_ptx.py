@@ -14,9 +14,10 @@ from skips import skip, skip_if
 from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
 from numbacc.base.layout import MAX_RANK
-from numbacc.device import launch
-from numbacc.kernels.formulas import FORMULAS, SUM
-from numbacc.kernels.specs import TILE, TILE_STEP, VECTOR_BYTES, KernelSpec, compute_dtype
+from numbacc.functions.gates import FORMULAS, SUM
+from numbacc.kernels.specs import TILE, TILE_STEP, KernelSpec, compute_dtype
+from numbacc.runtime import launch
+from numbacc.runtime.launch_order import VECTOR_BYTES
 
 pytestmark = skip_if(simulated(), "not simulated")
 

@@ -10,8 +10,8 @@ from skips import skip_if
 
 from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
-from numbacc.kernels.draw_specs import DRAW_WORDS, HALVES, AdvanceSpec, DrawSpec, groups_of
-from numbacc.kernels.draws import GROUP_FORMULAS
+from numbacc.kernels.random.draws import GROUP_FORMULAS
+from numbacc.kernels.random.spec import DRAW_WORDS, HALVES, AdvanceSpec, DrawSpec, groups_of
 
 pytestmark = skip_if(simulated(), "not simulated")
 

@@ -99,7 +99,7 @@ def test_a_new_gate_is_computed_listed_and_tested_without_a_change_of_the_tests(
 @pytest.mark.parametrize("wrong", ["return b, 1.0 + 1e-3", "return b * (1 + 1e-5), 1.0"])
 def test_a_gate_whose_formula_is_wrong_is_found_out(tmp_path, wrong):
     folder = follow("A new gate", tmp_path)
-    path = folder / "numbacc" / "kernels" / "formulas.py"
+    path = folder / "numbacc" / "functions" / "gates.py"
     path.write_text(path.read_text().replace("    return b, 1.0\n", f"    {wrong}\n"))
     command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "bilinear", "tests/test_gated.py"]
     with pytest.raises(AssertionError, match="failed"):

@@ -16,8 +16,9 @@ from numbacc.base.dispatch import launching_by, simulated
 from numbacc.base.dtypes import TABLE
 from numbacc.base.layout import layout, row_major_strides
 from numbacc.elementwise import folding, normalizing, reducing
-from numbacc.kernels.row_specs import RowSpec, SumsSpec
-from numbacc.kernels.specs import FoldSpec, launch_bounds
+from numbacc.kernels.reduce.spec import FoldSpec
+from numbacc.kernels.rows.spec import RowSpec, SumsSpec
+from numbacc.runtime.launch_order import launch_bounds
 
 pytestmark = skip_if(simulated(), "not simulated")
 

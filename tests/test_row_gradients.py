@@ -9,9 +9,9 @@ from oracle import DTYPES
 from skips import skip
 from test_rows import assert_backward, assert_near, calls, few, normal, small_blocks  # noqa: F401
 
-from numbacc.device import row_geometry
 from numbacc.elementwise import normalization, normalizing
-from numbacc.kernels.row_formulas import ROW_FORMULAS
+from numbacc.kernels.rows import geometry
+from numbacc.kernels.rows.softmax import ROW_FORMULAS
 
 pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
 def one_pass(patch, **sizes):
     """Gradients of rows and weights take one pass, by one block or cluster."""
     for name, value in {"BLOCKS": 1, "CLUSTERED": 1, "ROWS": 1, **sizes}.items():
-        patch.setattr(row_geometry, f"_SUM_{name}", value)
+        patch.setattr(geometry, f"_SUM_{name}", value)
     normalizing.plans.clear()
 
 

@@ -14,9 +14,9 @@ from skips import skip
 import numbacc
 from numbacc.base.dispatch import launcher_class, simulated
 from numbacc.base.dtypes import info
-from numbacc.device import row_geometry
 from numbacc.elementwise import normalization, normalizing
-from numbacc.kernels.specs import Limits
+from numbacc.kernels.rows import geometry
+from numbacc.runtime.launch_order import Limits
 
 pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
 
@@ -207,14 +207,14 @@ def test_wherever_a_row_is_kept(place, monkeypatch, form, dtype, columns):
     if place.is_slow and (columns > 40 or form == "clusters"):
         skip("slow")
     if form != "registers":
-        monkeypatch.setattr(row_geometry, "_REGISTER_THREADS", 0)
+        monkeypatch.setattr(geometry, "_REGISTER_THREADS", 0)
     if form == "half":
-        room = row_geometry._OWN_BYTES + (128 if place.is_slow else 4096)
+        room = geometry._OWN_BYTES + (128 if place.is_slow else 4096)
         monkeypatch.setattr(launcher_class(), "limits", staticmethod(lambda device: Limits(room, 1)), raising=False)
     if form == "few":
-        monkeypatch.setattr(row_geometry, "_LONG_BYTES", 1)
+        monkeypatch.setattr(geometry, "_LONG_BYTES", 1)
     if form == "clusters":
-        monkeypatch.setattr(row_geometry, "_CLUSTER_BYTES", 4096)
+        monkeypatch.setattr(geometry, "_CLUSTER_BYTES", 4096)
     normalizing.plans.clear()
     rng = np.random.default_rng(columns)
     dy = rng.standard_normal((3, columns)).astype(dtype)
@@ -253,7 +253,7 @@ def test_special_values(place, monkeypatch, changed, columns, dtype):
     if place.is_slow and columns > 64:
         skip("slow")
     for name, value in changed.items():
-        monkeypatch.setattr(row_geometry, name, value)
+        monkeypatch.setattr(geometry, name, value)
     normalizing.plans.clear()
     nan, inf = np.nan, np.inf
     values = np.full((6, columns), -inf)
@@ -377,7 +377,7 @@ def test_plans(place):
 
 def test_few_rows_along_any_axis(place, monkeypatch):
     """Reductions that all blocks share, and an elementwise operation, of any strides."""
-    monkeypatch.setattr(row_geometry, "_LONG_BYTES", 1)
+    monkeypatch.setattr(geometry, "_LONG_BYTES", 1)
     normalizing.plans.clear()
     values = np.random.default_rng(3).standard_normal((2, 12, 3)).astype(np.float32)
     x = place.put(np.ascontiguousarray(values.T)).T

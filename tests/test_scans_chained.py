@@ -11,8 +11,8 @@ import numbacc
 from numbacc import elementwise as ew
 from numbacc.base.dispatch import runtime
 from numbacc.base.dtypes import TABLE
-from numbacc.device import workspace
-from numbacc.device.streams import handle_of
+from numbacc.runtime import workspace
+from numbacc.runtime.streams import handle_of
 
 __all__ = ["small_blocks"]
 pytestmark = pytest.mark.usefixtures("poison", "small_blocks")

@@ -7,8 +7,8 @@ from conftest import refused
 from test_arguments import STREAMS
 
 import numbacc
-from numbacc.device.streams import _MAX_FOREIGN, foreign, handle_of, owner_of
 from numbacc.errors import shown
+from numbacc.runtime.streams import _MAX_FOREIGN, foreign, handle_of, owner_of
 
 GIVEN = {"Stream": numbacc.stream, "default": lambda: 0, "handle": lambda: numbacc.stream().handle}
 

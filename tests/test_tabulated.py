@@ -16,12 +16,14 @@ from numbacc import elementwise as ew
 from numbacc.base import dtypes
 from numbacc.base.dispatch import launcher_class, launching_by, simulated
 from numbacc.base.layout import layout, row_major_strides
-from numbacc.device import geometry, inspection, tabulating
 from numbacc.elementwise import operation
 from numbacc.elementwise.table import TABLE
-from numbacc.kernels import costs
-from numbacc.kernels.arithmetic import cbrt, exp, square_root
-from numbacc.kernels.specs import TABLE_BYTES, Limits
+from numbacc.functions.arithmetic import cbrt, exp, square_root
+from numbacc.functions.symbolic import arithmetic_intensity
+from numbacc.kernels import inspection
+from numbacc.kernels.elementwise import geometry, lookup_table_choice
+from numbacc.kernels.specs import TABLE_BYTES
+from numbacc.runtime.launch_order import Limits
 
 HALVES = ("float16", "bfloat16")
 LARGE = 2**26
@@ -104,7 +106,7 @@ def test_own_kernels_too():
 @pytest.mark.parametrize(
     "given, more",
     [
-        ((dense("float16", (tabulating._LEAST - 1,)),), {}),
+        ((dense("float16", (lookup_table_choice._LEAST - 1,)),), {}),
         ((dense("float32"),), {}),
         ((dense("float16"),), {"out": (dense("float32"),)}),
         ((dense("float16", (2, LARGE), (LARGE + 8, 1)),), {}),
@@ -166,9 +168,11 @@ def test_what_is_long():
     def deep(x):
         return inside(x) + cbrt(x)
 
-    assert not costs.is_long(inside, "float32", True) and not costs.is_long(outside, "float32", True)
-    assert costs.is_long(deep, "float32", True)
-    assert costs.is_long(lambda x: math.lgamma(x), "float32", True)
+    assert not arithmetic_intensity.is_long(inside, "float32", True) and not arithmetic_intensity.is_long(
+        outside, "float32", True
+    )
+    assert arithmetic_intensity.is_long(deep, "float32", True)
+    assert arithmetic_intensity.is_long(lambda x: math.lgamma(x), "float32", True)
 
 
 # ---------------------------------------------------------------- results
@@ -179,9 +183,9 @@ def looked_up(device_place, monkeypatch):
     """A function (whether results come out of a table) that settles it for arrays of any size."""
 
     def settle(is_table):
-        monkeypatch.setattr(tabulating, "_LEAST", 1 if is_table else 2**62)
+        monkeypatch.setattr(lookup_table_choice, "_LEAST", 1 if is_table else 2**62)
         if simulated() and is_table:
-            monkeypatch.setattr(tabulating, "_THREADS", 64)
+            monkeypatch.setattr(lookup_table_choice, "_THREADS", 64)
             monkeypatch.setattr(
                 launcher_class(), "limits", staticmethod(lambda device: Limits(TABLE_BYTES, 1, 2)), raising=False
             )
@@ -236,7 +240,7 @@ def test_blocks_that_share_a_table(device_place, looked_up, monkeypatch, cluster
         skip("slow")
     if cluster > launcher_class().limits(0).cluster:
         skip("clusters")
-    monkeypatch.setattr(tabulating, "_CLUSTER", cluster)
+    monkeypatch.setattr(lookup_table_choice, "_CLUSTER", cluster)
     check_both(device_place, looked_up, ew.log, "bfloat16", 0, 2**22 + 3)
 
 

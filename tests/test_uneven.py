@@ -11,7 +11,8 @@ import numbacc
 from numbacc import gated
 from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
-from numbacc.kernels.specs import TILE, WARP, vector_thread_bytes
+from numbacc.kernels.specs import TILE, vector_thread_bytes
+from numbacc.runtime.launch_order import WARP
 
 pytestmark = pytest.mark.usefixtures("device_place")
 

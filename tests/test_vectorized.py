@@ -11,10 +11,11 @@ import sys
 import numpy as np
 import pytest
 
-from numbacc.kernels import arithmetic, derivatives, formulas
-from numbacc.kernels.copies import IEEE_MATH, copied
-from numbacc.kernels.derive import backward, written
-from numbacc.kernels.vectorized import vectorized
+from numbacc.functions import arithmetic, gates
+from numbacc.functions.symbolic import derivatives
+from numbacc.functions.symbolic.derive import backward, written
+from numbacc.functions.symbolic.ieee_math import IEEE_MATH, copied
+from numbacc.functions.symbolic.vectorized import vectorized
 from numbacc.reference import c_library
 
 TINY, LARGEST = 2.0**-1074, np.finfo(np.float64).max
@@ -164,7 +165,7 @@ def constants(x, y):
 
 
 BRANCHES = [
-    nested, ranges, looping, closing, constants, helper, formulas.relu, formulas.reglu_backward, formulas.reglu_forward,
+    nested, ranges, looping, closing, constants, helper, gates.relu, gates.reglu_backward, gates.reglu_forward,
     lambda x: x, lambda x, y: (y, x, x, -0.0), lambda x: 7, lambda x: (x > 0) + (x > 1) - (x < 0) * x,
     lambda x: -(x > 0), lambda x, y: (x < y) == (y < 1), lambda x: math.isnan(x) + math.isinf(x) * 2.0,
     lambda x: 1.0 if math.isfinite(x) and x else -1.0, lambda x: 2**70 * x + True, lambda x: math.sqrt(abs(x)) / x,
@@ -177,10 +178,10 @@ def test_branches(function):
     check(function)
 
 
-@pytest.mark.parametrize("name", [name for name in formulas.FORMULAS if name != "copy"])
+@pytest.mark.parametrize("name", [name for name in gates.FORMULAS if name != "copy"])
 def test_numbaccs_own_formulas(name):
     """Products of what differs in the last places differ a little more."""
-    check(formulas.FORMULAS[name].function, SQUARES if name.endswith("geglu") else 64, zeros=False)
+    check(gates.FORMULAS[name].function, SQUARES if name.endswith("geglu") else 64, zeros=False)
 
 
 @pytest.mark.parametrize("function", [nested, looping, helper, lambda x, y: abs(x) * min(y, 2.0) % 3 + (x > y)])

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from conftest import held_bytes
 
-from numbacc.device import workspace
+from numbacc.runtime import workspace
 
 STREAM = 7
 

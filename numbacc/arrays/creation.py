@@ -15,10 +15,10 @@ import numpy as np
 from ..base import checks, dtypes
 from ..base.dispatch import has_gpu, runtime
 from ..base.layout import CPU, Layout, argument_of, check_same_device, layout, lengths_of, name_of, row_major_strides
-from ..device import workspace
-from ..device.devices import named, target_of
-from ..device.streams import handle_of
 from ..errors import DTypeError, LayoutError, OptionError, shown
+from ..runtime import workspace
+from ..runtime.devices import named, target_of
+from ..runtime.streams import handle_of
 from . import lookup, operands, values
 from .foreign import check_is_no_tracer, unreadable
 from .operands import Array

@@ -21,9 +21,9 @@ from ..base.layout import (
     read_only,
     row_major_strides,
 )
-from ..device.copying import copy
-from ..device.streams import handle_of
 from ..errors import Error
+from ..kernels.elementwise.copy import copy
+from ..runtime.streams import handle_of
 from . import dlpack, tensors, values
 from .foreign import check_is_no_value
 from .interop import import_array, tensor_taker

@@ -14,8 +14,8 @@ from typing import Any
 from ..base import checks, dtypes
 from ..base.dispatch import runtime
 from ..base.layout import Layout, is_sequence
-from ..device import lent, partners
 from ..errors import OptionError, shown
+from ..runtime import external_streams, foreign_owners
 
 CPU_DEVICE = (1, 0)
 CUDA_DEVICE, MANAGED_DEVICE = 2, 13
@@ -93,7 +93,7 @@ class _Export:
 
     def __init__(self, words: array[int], storage: Any, stream: int | None):
         self.words, self._storage, self._stream = words, storage, stream
-        self._owner = partners.owner(stream) if stream else None
+        self._owner = external_streams.owner(stream) if stream else None
 
     def __del__(self) -> None:
         if self._stream is not None:
@@ -181,7 +181,7 @@ def export(
     name = NEW if newest is not None and newest[0] >= 1 else OLD
     if self._readonly and name == OLD:
         raise BufferError("this array is read-only, which DLPack before 1.0 cannot say")
-    lent.collect()
+    foreign_owners.collect()
     storage = self._storage
     shared = None if consumer is None else runtime().share(storage, consumer)
     words = _words_of(made, name)[:]
@@ -191,4 +191,4 @@ def export(
     words[first + 3], words[first + 4] = lengths, lengths + 8 * made.ndim
     if self._readonly:
         words[_FLAGS] = READ_ONLY
-    return lent.capsule(address, name, _Export(words, storage, shared), _DELETER[name])
+    return foreign_owners.capsule(address, name, _Export(words, storage, shared), _DELETER[name])

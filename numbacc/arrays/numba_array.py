@@ -10,8 +10,8 @@ import numpy as np
 
 from ..base import _numba, checks
 from ..base.layout import numpy_view
-from ..device.streams import handle_of
 from ..errors import ShapeError, UnsupportedError
+from ..runtime.streams import handle_of
 from .viewing import is_given, no_attribute
 
 

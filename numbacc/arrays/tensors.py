@@ -8,8 +8,8 @@ from typing import Any
 
 from ..base import dtypes
 from ..base.layout import Layout, layout
-from ..device.partners import torch_streams
 from ..errors import DTypeError
+from ..runtime.external_streams import torch_streams
 
 
 class Kind:

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..base import checks, dtypes, views
 from ..base.layout import Layout, axes_of, integers_of, layout, lengths_of
-from ..device.streams import handle_of
 from ..errors import DTypeError, LayoutError, ShapeError, UnsupportedError, shown
+from ..runtime.streams import handle_of
 from . import hints, values
 
 #: Arrays up to this many elements print their values.

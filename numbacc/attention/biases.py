@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 from ..base.layout import layout, view
-from ..device.fold_kernels import FoldExecutable, FoldTask
-from ..device.steps import Step
 from ..errors import UnsupportedError
-from ..kernels.fold_formulas import REDUCTIONS
-from ..kernels.formulas import FORMULAS
+from ..functions.gates import FORMULAS
+from ..kernels.reduce.functions import REDUCTIONS
+from ..kernels.reduce.launch import FoldExecutable, FoldTask
 from ..libraries.cudnn_graph import ALIGNED
+from ..runtime.steps import Step
 from .geometry import Geometry
 from .staging import Array, Stage
 

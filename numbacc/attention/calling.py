@@ -6,9 +6,9 @@ from typing import Any
 
 from ..arrays import operands
 from ..base.dispatch import graph_library, has_gpu
-from ..device.streams import handle_of
 from ..plan.base import outs_of
 from ..plan.cache import PlanCache, functions_of
+from ..runtime.streams import handle_of
 from .plans import AttentionPlan
 from .problem import EXTRAS, OPERANDS, SCALES, Call, Options, is_number, numbers, plain
 

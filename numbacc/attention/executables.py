@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..base.dispatch import runtime, simulated
-from ..device.steps import Steps
 from ..errors import UnsupportedError
+from ..runtime.steps import Steps
 from . import fused_calls, unfused
 from .fusing import is_worth_trying
 from .problem import Problem

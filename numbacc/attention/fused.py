@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from ..base.bands import Band
+from ..base.attention_band import Band
 from ..libraries.cudnn_graph import Drawing, Graph, Place, packed
 
 #: What stands for minus infinity: of that itself a row without a key would have differences that are NaN.

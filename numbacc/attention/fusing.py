@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..base.layout import Layout, is_dense, layout
-from ..device import copying
-from ..device.steps import FillWords, Step
-from ..kernels.formulas import FORMULAS
-from ..kernels.lengths import clamped, kept, raised
+from ..functions.gates import FORMULAS
+from ..kernels.attention.varlen import clamped, kept, raised
+from ..kernels.elementwise import copy
 from ..libraries.cudnn_graph import ALIGNED
+from ..runtime.steps import FillWords, Step
 from . import biases, scaling, versions
 from .fused import Drawn, Form, Shape, Sketch, backward, forward
 from .fused import dense as dense_form
@@ -100,7 +100,7 @@ class Fused:
         if stage.has("offset"):
             source, made = stage.arrays["offset"], stage.part("start", (1,), np.int64)
             one = layout((1,), (8,), np.dtype(np.int64), stage.device)
-            stage.add(copying.executable(one, made.lies), source, made)
+            stage.add(copy.executable(one, made.lies), source, made)
         else:
             made = stage.word("start", 1)
         self._take("start", made, dense_form("int64", 1, 1, 1, 1))
@@ -180,7 +180,7 @@ class Fused:
             made = stage.part("level", shape, np.float32)
             self._take("stats", made, form)
             if own is not None:
-                stage.behind.append(Step(copying.executable(made.lies, own.lies), (made.number, own.number)))
+                stage.behind.append(Step(copy.executable(made.lies, own.lies), (made.number, own.number)))
 
     def _outputs_backward(self) -> None:
         stage, found = self.stage, self.problem.geometry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..base.bands import Band
+from ..base.attention_band import Band
 from ..base.checks import boolean, integer
 from ..errors import OptionError, nearest, shown
 

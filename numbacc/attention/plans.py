@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base.dtypes import words
-from ..device.operation import Trial
-from ..device.streams import handle_of
 from ..errors import LayoutError
 from ..plan.base import Plan, outs_of
 from ..plan.saved import Saved
 from ..reference.attention import least_kept
+from ..runtime.operation import Trial
+from ..runtime.streams import handle_of
 from .executables import check_hardware, executable
 from .host import HostAttention
 from .problem import OPERANDS, Call, is_number, numbers, resolve, scalars_of

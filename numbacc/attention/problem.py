@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base.bands import Band
+from ..base.attention_band import Band
 from ..base.checks import boolean, integer, real, workspace_limit
 from ..base.dtypes import FLOATS, info
 from ..base.layout import Layout, check_same_device, layout, row_major_strides

@@ -12,10 +12,10 @@ from ..base.checks import boolean, integer
 from ..base.dispatch import graph_library, has_gpu
 from ..base.dtypes import dtype as dtype_of
 from ..base.layout import Layout, lengths_of
-from ..device.devices import target_of
 from ..errors import DeviceError, DTypeError, OptionError, UnsupportedError, shown, unknown
 from ..libraries.cudnn_graph import Graph
 from ..libraries.cudnn_plans import Wants
+from ..runtime.devices import target_of
 from .fused_calls import needed
 from .fusing import is_worth_trying
 from .geometry import check_rank, ordered

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..device.steps import FillWords
+from ..runtime.steps import FillWords
 from .problem import SCALES
 from .staging import Array, Stage
 

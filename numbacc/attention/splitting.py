@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base.bands import Band
+from ..base.attention_band import Band
 from ..base.dispatch import graph_library, launcher_class, runtime
 from ..base.layout import round_up
-from ..device.steps import Step, Steps
 from ..libraries.cudnn_graph import ALIGNED, Graph, packed
 from ..libraries.cudnn_plans import Wants
+from ..runtime.steps import Step, Steps
 from .fused import Drawn, Form, Sketch, forward
 from .fusing import Fused
 from .problem import Problem

@@ -12,14 +12,15 @@ import numpy as np
 
 from ..base.dispatch import launcher_class
 from ..base.layout import Layout, is_dense, layout, row_major_strides, view
-from ..device import copying
-from ..device.map_executable import Kernel, MapExecutable, mapped
-from ..device.steps import PutWord, Scratch, Step, ZeroBytes
-from ..kernels.attention_specs import AttentionSpec
-from ..kernels.formula import Formula
-from ..kernels.lengths import between, clamped, negated
-from ..kernels.specs import LaunchOrder, words_of
+from ..functions.formula import Formula
+from ..kernels.attention.spec import AttentionSpec
+from ..kernels.attention.varlen import between, clamped, negated
+from ..kernels.elementwise import copy
+from ..kernels.elementwise.launch import Kernel, MapExecutable, mapped
+from ..kernels.specs import words_of
 from ..libraries.cudnn_graph import ALIGNED
+from ..runtime.launch_order import LaunchOrder
+from ..runtime.steps import PutWord, Scratch, Step, ZeroBytes
 from .geometry import ordered
 from .problem import Problem
 
@@ -167,7 +168,7 @@ class Stage:
             return
         zeros = self.part("zeros", lies.shape, lies.dtype)
         self.zero(zeros)
-        self.add(copying.executable(zeros.lies, lies), zeros, array, offsets=(0, offset))
+        self.add(copy.executable(zeros.lies, lies), zeros, array, offsets=(0, offset))
 
     # ------------------------------------------------------------ what sequences are
 
@@ -231,7 +232,7 @@ class Stage:
         scalars: tuple[str, ...] = (),
         offsets: dict[str, int] | None = None,
     ) -> None:
-        """One of `kernels.attention`.
+        """One of `kernels.attention.unfused`.
 
         Args:
             inputs, outputs: its arrays by what they are to it.
@@ -309,7 +310,7 @@ def _copying(source: Layout, target: Layout, sign: int) -> MapExecutable:
     """A copy, or of the negative."""
     if sign < 0:
         return mapped(negated, (source,), target, ("source", "target"))
-    return copying.executable(source, target)
+    return copy.executable(source, target)
 
 
 def cropped(array: Layout, shape: Sequence[int]) -> Layout:

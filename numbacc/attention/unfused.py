@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 
 from ..base.layout import Layout, layout
+from ..functions.gates import FORMULAS
 from ..gemm.plan import MatmulPlan
 from ..gemm.problem import Call as Product
-from ..kernels.formulas import FORMULAS
-from ..kernels.lengths import clamped
-from ..kernels.specs import MAX_THREADS
+from ..kernels.attention.varlen import clamped
 from ..libraries.products import bits
+from ..runtime.launch_order import MAX_THREADS
 from . import slices
 from .problem import Problem, scalars_of
 from .slices import PRODUCTS, Slice

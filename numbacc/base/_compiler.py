@@ -58,8 +58,8 @@ from numba.cuda.target import CUDATargetContext, CUDATypingContext
 from numba.cuda.typing import templates
 
 from . import linking
-from .equal_functions import Numbers, signature_of
-from .replacing import replaced
+from .function_identity import Numbers, signature_of
+from .monkeypatch import replaced
 
 __all__ = ["load_all", "short_cuts"]
 

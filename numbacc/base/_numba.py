@@ -2,7 +2,8 @@
 
 When Numba's CUDA target is replaced by its announced successor, this is the file that changes, and `_compiler`, which
 it alone imports. It offers the `cuda` module, the class that device arrays derive from, `compile_ptx`, and the parts of
-the extension API that intrinsics and rewritten formulas are made of, which `kernels` and `base.written` alone use.
+the extension API that intrinsics and rewritten formulas are made of, which `kernels` and `base.literal_typing` alone
+use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How numbers change their dtype on the host: as kernels do it (`kernels.casts`), so that both give the same bits.
+"""Convert numbers to another dtype on the host with the same bits as kernels do (`kernels.primitives.casts`).
 
 Where NumPy and ml_dtypes say the same, they do it. But ml_dtypes rounds twice, by way of float32, and makes infinities
 and NaN of what is beyond the range of 8 bits; and what NumPy makes of a float that fits no integer differs from machine
@@ -78,7 +78,7 @@ def _saturated(x: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _rounded_to_odd(array: Array) -> Array:
-    """Numbers as the float32 that round to fewer bits as the numbers themselves do: see `kernels.casts`."""
+    """Numbers as the float32 that round to fewer bits as the numbers themselves do: see `kernels.primitives.casts`."""
     if array.dtype == np.float32:
         return array
     if array.dtype in (np.int64, np.uint64):

@@ -64,8 +64,8 @@ def _module(real: str, simulation: str) -> ModuleType:
 
 
 def runtime() -> ModuleType:
-    """Return the module that handles devices, memory and streams: `device.runtime`, or the simulator."""
-    return _module("device.runtime", "simulator.device")
+    """Return the module that handles devices, memory and streams: `runtime.device`, or the simulator."""
+    return _module("runtime.device", "simulator.device")
 
 
 _launchers: ContextVar[Any] = ContextVar("_launchers", default=None)
@@ -73,7 +73,7 @@ _launchers: ContextVar[Any] = ContextVar("_launchers", default=None)
 
 def launcher_class() -> Any:
     """The class that launches kernels whose constants stay the same from call to call."""
-    return _launchers.get() or _module("device.launch", "simulator.device").Launcher
+    return _launchers.get() or _module("runtime.launch", "simulator.device").Launcher
 
 
 @contextmanager

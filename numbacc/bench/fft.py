@@ -15,7 +15,7 @@ from numbacc_bindings.cufft import cufft
 
 from .. import fft, random
 from ..base import dtypes
-from ..device import runtime
+from ..runtime import device
 from . import peers
 from .harness import Report, add_host_times, gpu_ms
 
@@ -129,7 +129,7 @@ def _normal(shape: tuple[int, ...], dtype: str) -> Any:
         return random.Generator(seed=7).normal(size=shape, dtype=kind)
     numbers = random.Generator(seed=7).normal(size=(*shape, 2), dtype=f"float{4 * kind.itemsize}")
     found = numbacc.empty(shape, kind)
-    runtime.copy_on_device(found._address, numbers._address, found.nbytes, runtime.current_device(), 0)
+    device.copy_on_device(found._address, numbers._address, found.nbytes, device.current_device(), 0)
     return found
 
 

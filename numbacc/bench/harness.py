@@ -14,8 +14,8 @@ from typing import Any
 
 from numbacc_bindings.driver import driver
 
-from ..device import runtime
-from ..device.timing import copy_of, gpu_ms
+from ..runtime import device as runtime
+from ..runtime.timing import copy_of, gpu_ms
 
 __all__ = ["RESOLUTION", "Report", "add_bandwidth", "add_host_times", "copy_of", "gpu_ms", "host_times", "table"]
 

@@ -11,9 +11,9 @@ import numpy as np
 
 import numbacc
 
-from ..device import runtime
 from ..libraries.curand import Engine
 from ..random import KINDS, Generator
+from ..runtime import device as runtime
 from . import peers
 from .harness import RESOLUTION, Report, add_host_times, gpu_ms, host_times
 

@@ -26,7 +26,7 @@ from numbacc_bindings.cudnn import CudnnError, cudnn
 
 from .._version import __version__
 from ..base.dispatch import has_gpu
-from ..device import runtime
+from ..runtime import device
 from . import attention_cases
 from . import cases as convolutions
 
@@ -78,7 +78,7 @@ def _about(subject: str) -> dict[str, Any]:
         version = cudnn.version()
     except CudnnError:
         version = None
-    gpu = runtime.device_name(0) if has_gpu() else None
+    gpu = device.device_name(0) if has_gpu() else None
     day = time.strftime("%Y-%m-%d")
     return {"subject": subject, "gpu": gpu, "cudnn": version, "numbacc": __version__, "date": day}
 

@@ -19,12 +19,12 @@ from .. import cudnn as answers
 from ..attention.problem import EXTRAS, OPERANDS, Problem
 from ..attention.requests import Request
 from ..base.dispatch import has_gpu
-from ..device import runtime
 from ..errors import Error
 from ..libraries import cudnn as library
 from ..libraries import cudnn_plans
 from ..libraries.cudnn_descriptors import Site, describe
 from ..libraries.cudnn_search import algorithms
+from ..runtime import device
 from .attention_cases import Case, cases
 from .attention_oracle import Arrays, expected, judge
 from .engines import engines, tell
@@ -143,7 +143,7 @@ def findings(case: Case, skip: Sequence[int]) -> Iterator[dict[str, Any]]:
     assert first is not None
     (graph,), site = key.graphs, Site(library._handles.get(0))
     known = algorithms.wrong(graph, key.version)
-    with runtime.on_device(0):
+    with device.on_device(0):
         described = describe(graph, site)
     for number, configuration in enumerate(engines(described, site, _KNOBS), 1):
         if number in skip or str(configuration) == first.text:
@@ -157,7 +157,7 @@ def findings(case: Case, skip: Sequence[int]) -> Iterator[dict[str, Any]]:
         }
         yield {**told, "finding": "begins"}
         try:
-            with runtime.on_device(0):
+            with device.on_device(0):
                 algorithm = cudnn_plans.keep(configuration, cudnn_plans.build(configuration, site))
         except CudnnError as error:
             yield {**told, "finding": "refused", "detail": str(error)[-200:]}

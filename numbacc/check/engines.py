@@ -12,9 +12,9 @@ from typing import Any
 from numbacc_bindings.cudnn import HeurMode
 from numbacc_bindings.errors import LibraryError
 
-from ..device import runtime
 from ..libraries import cudnn_plans
 from ..libraries.cudnn_descriptors import Descriptor, Site
+from ..runtime import device
 
 Findings = Callable[[Any, Sequence[int]], Iterator[dict[str, Any]]]
 
@@ -23,7 +23,7 @@ def engines(described: Descriptor, site: Site, most: int) -> Iterator[cudnn_plan
     """Every engine of a graph, each with at most so many settings of its knobs: those by default, then those that the
     heuristics propose first. A heuristic may propose one engine with dozens of tiles.
     """
-    with runtime.on_device(0):
+    with device.on_device(0):
         every = list(cudnn_plans.all_engines(described, site))
         for mode in (HeurMode.A, HeurMode.FALLBACK, HeurMode.B):
             every += cudnn_plans.proposals(described, site, mode)
@@ -37,7 +37,7 @@ def engines(described: Descriptor, site: Site, most: int) -> Iterator[cudnn_plan
 def is_gone() -> bool:
     """Whether nothing runs on the GPU any more, after a kernel that read what is not there."""
     try:
-        runtime.synchronize(0, 0)
+        device.synchronize(0, 0)
     except LibraryError:
         return True
     return False

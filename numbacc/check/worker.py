@@ -19,13 +19,14 @@ from ..conv.lowering import Way, lower, lower_other, others, ways
 from ..conv.plans import ConvPlan
 from ..conv.problem import Problem, resolve
 from ..conv.requests import Request
-from ..device import runtime, workspace
 from ..errors import UnsupportedError
 from ..libraries import cudnn as library
 from ..libraries import cudnn_plans
 from ..libraries.cudnn_descriptors import Site, describe
 from ..libraries.cudnn_search import algorithms
 from ..reference import conv as reference
+from ..runtime import device as runtime
+from ..runtime import workspace
 from .cases import LIES, Case, cases, exact, huge, spoilt
 from .engines import engines, tell
 from .placing import Placed, lying, poison

@@ -8,9 +8,9 @@ from ..arrays import operands
 from ..arrays.operands import Array
 from ..base.dispatch import graph_library, has_gpu
 from ..base.layout import lengths_of
-from ..device.streams import handle_of
 from ..plan.cache import PlanCache, functions_of
 from ..plan.saved import Saved
+from ..runtime.streams import handle_of
 from .plans import ConvPlan
 from .problem import OPERANDS, SHAPES, Call, plain
 from .saved import check_saves, check_shape, opened, saved

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 from ..base.dispatch import launcher_class
 from ..base.dtypes import FLOATS, TABLE
 from ..base.layout import Layout, element_steps
-from ..device.geometry import power_of_two
-from ..device.map_executable import Kernel
-from ..device.steps import Scratch, Step
-from ..kernels.depthwise_specs import COMBINE_PARTS, DEPTHWISE_THREADS, DepthwiseSpec
-from ..kernels.specs import VECTOR_BYTES, LaunchOrder
+from ..kernels.conv.depthwise_spec import COMBINE_PARTS, DEPTHWISE_THREADS, DepthwiseSpec
+from ..kernels.elementwise.geometry import power_of_two
+from ..kernels.elementwise.launch import Kernel
 from ..reference.conv import ACTIVATIONS
+from ..runtime.launch_order import VECTOR_BYTES, LaunchOrder
+from ..runtime.steps import Scratch, Step
 from .problem import OPERANDS, Call, Problem
 from .requests import request
 
@@ -51,7 +51,7 @@ _SHARES = 1056
 
 
 class Axis(NamedTuple):
-    """How tiles lie along rows or columns: see `kernels.depthwise`.
+    """How tiles lie along rows or columns: see `kernels.conv.depthwise`.
 
     Attributes:
         tile: places of a tile.

@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..base.layout import Layout, layout, row_major_strides
-from ..device.map_executable import MapExecutable
-from ..device.steps import Scratch
+from ..kernels.elementwise.launch import MapExecutable
 from ..libraries.cudnn_graph import Drawing, Graph, Place, Spatial
 from ..libraries.cudnn_order import plain, transforms_pay
+from ..runtime.steps import Scratch
 from . import space_to_depth as depth
 from . import windowed as windows
-from .copies import PLAIN, Copies
+from .dgrad_as_fprop import Turned, is_faster, may_be_faster, turned
+from .operand_copies import PLAIN, Copies
 from .problem import Problem
-from .turned import Turned, is_faster, may_be_faster, turned
 
 #: Activation -> cuDNN's pointwise operations, and what they need to know. Its compiled hyperbolic tangent is NaN of
 #: arguments whose exponential is infinite (9.19); beyond 16 it is 1 in float32.

@@ -11,19 +11,19 @@ import numpy as np
 
 from ..base.dispatch import graph_library, runtime
 from ..base.layout import Layout, view
-from ..device import copying, workspace
-from ..device.map_executable import MapExecutable, mapped
-from ..device.operation import Trial
-from ..device.steps import Scratch, Step, Steps, ZeroBytes
 from ..errors import UnsupportedError
-from ..kernels.convolved import epilogue
+from ..kernels.conv.epilogue import epilogue
+from ..kernels.elementwise import copy
+from ..kernels.elementwise.launch import MapExecutable, mapped
 from ..libraries.choices import Algorithm
 from ..libraries.cudnn_graph import ALIGNED
 from ..libraries.cudnn_plans import Wants
 from ..plan.base import Plan
 from ..reference import conv as reference
+from ..runtime import workspace
+from ..runtime.operation import Trial
+from ..runtime.steps import Scratch, Step, Steps, ZeroBytes
 from . import depthwise
-from .copies import PLAIN, Copies
 from .lowering import (
     Lowered,
     Way,
@@ -39,6 +39,7 @@ from .lowering import (
     ways,
     widened,
 )
+from .operand_copies import PLAIN, Copies
 from .problem import Call, activations_of, resolve
 
 
@@ -291,7 +292,7 @@ class ConvPlan(Plan):
             dense = packed(out)
             part = last + 1 + scratch.part(dense.nbytes)
             steps.append(Step(ZeroBytes(dense.nbytes, self.device), (part,)))
-            steps.append(Step(copying.executable(dense, out), (part, last)))
+            steps.append(Step(copy.executable(dense, out), (part, last)))
         behind = self._behind(Way(False, False), beta or 1.0)
         return self._steps([*steps, *behind], scratch, key, None, "nothing is summed")
 

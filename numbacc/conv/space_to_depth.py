@@ -22,11 +22,11 @@ from math import prod
 
 from ..base.layout import Layout, layout, round_up, row_major_strides
 from ..base.windows import Window
-from ..device import copying
-from ..device.map_executable import MapExecutable
-from ..kernels.windows_specs import WINDOW_LANES, WindowsSpec
-from .copies import Copies, Part
+from ..kernels.conv.im2col_spec import WINDOW_LANES, WindowsSpec
+from ..kernels.elementwise import copy
+from ..kernels.elementwise.launch import MapExecutable
 from .geometry import Geometry
+from .operand_copies import Copies, Part
 from .problem import Problem
 from .windowed import FEW, GRADIENT, Walk, executable, has_few_channels, is_counted, is_near
 
@@ -128,7 +128,7 @@ class Deepened(Copies):
             steps = (first, down * row, row, across * column, column, channel)
             target = layout(shape, steps, own.dtype, own.device)
             offsets = i * up + j * left, i * down * row + j * across * column
-            parts.append(Part(copying.executable(source, target), offsets))
+            parts.append(Part(copy.executable(source, target), offsets))
         return parts
 
 

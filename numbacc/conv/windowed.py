@@ -22,13 +22,13 @@ from typing import Any, NamedTuple
 
 from ..base.layout import Layout, element_steps, layout, round_up, row_major_strides
 from ..base.windows import Window
-from ..device import copying
-from ..device.geometry import Given
-from ..device.map_executable import MapExecutable, MapSpec, moved
-from ..kernels.specs import LaunchOrder
-from ..kernels.windows_specs import WINDOW_LANES, WINDOW_THREADS, WindowsSpec
-from .copies import Copies, Part
+from ..kernels.conv.im2col_spec import WINDOW_LANES, WINDOW_THREADS, WindowsSpec
+from ..kernels.elementwise import copy
+from ..kernels.elementwise.geometry import Given
+from ..kernels.elementwise.launch import MapExecutable, MapSpec, moved
+from ..runtime.launch_order import LaunchOrder
 from .geometry import Geometry
+from .operand_copies import Copies, Part
 from .problem import Problem
 
 #: From so many channels on an engine for 16 bits has 16 bytes of each element.
@@ -184,7 +184,7 @@ class Windowed(Copies):
                 source = layout(shape, (dense.strides[0], row, *inner), own.dtype, own.device)
                 target = layout(shape, (filters, each * down, down, aside, along), own.dtype, own.device)
                 offsets = first * row, start * size + first * each * down
-                parts.append(Part(copying.executable(source, target), offsets))
+                parts.append(Part(copy.executable(source, target), offsets))
         return parts
 
 

@@ -27,9 +27,11 @@ from .activated import (
     residual_activation_backward,
     residual_activation_plan,
 )
+from .adamw_plan import StepPlan
 from .caching import cache_clear, cache_info, cache_limit
 from .casting import astype, astype_plan, copy, copy_plan
-from .choosing import clamp, clamp_plan, fill, of_numbers, where, where_plan
+from .custom_kernels import Kernel, kernel
+from .custom_reductions import Reduction, reduction
 from .dropping import dropout, dropout_backward, dropout_plan
 from .entropy import (
     cross_entropy,
@@ -47,8 +49,6 @@ from .indexing import take, take_along_axis, take_along_axis_plan, take_plan
 from .joining import concatenate, concatenate_plan, stack, stack_plan
 from .operation import ElementwisePlan
 from .optimizers import adamw_step, adamw_step_plan
-from .own import Kernel, kernel
-from .own_reductions import Reduction, reduction
 from .positions import (
     arange,
     eye,
@@ -63,8 +63,8 @@ from .positions import (
 from .public import functions_of
 from .rotary import rope, rope_backward, rope_backward_plan, rope_plan, rope_tables
 from .rows import NAMED, Row
-from .stepping import StepPlan
 from .table import TABLE
+from .where_clamp import clamp, clamp_plan, fill, of_numbers, where, where_plan
 
 _FUNCTIONS = {name: function for row in TABLE for name, function in functions_of(row, TABLE[row]).items()}
 for _name in gradients.DIFFERENTIABLE:

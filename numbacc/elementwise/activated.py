@@ -12,9 +12,9 @@ from ..arrays import operands
 from ..arrays.operands import Array
 from ..base.checks import boolean
 from ..base.layout import Layout, normalize_axis
-from ..device.streams import handle_of
 from ..errors import ShapeError, unknown
 from ..plan.saved import Saved, check_kept
+from ..runtime.streams import handle_of
 from .gradients import gradient_row, run_backward
 from .operation import ElementwisePlan, find, planned, run
 from .rows import Meaning, Row

@@ -9,12 +9,12 @@ from ..arrays import operands
 from ..arrays.operands import Array
 from ..base.dtypes import words
 from ..base.layout import Layout
-from ..device.map_executable import MapSpec
-from ..device.streams import handle_of
 from ..errors import ShapeError
+from ..kernels.elementwise.launch import MapSpec
 from ..plan.base import Plan, check_out, outs_of
 from ..plan.folds import OwnScalars
 from ..plan.maps import MapPlan
+from ..runtime.streams import handle_of
 from .caching import plans
 
 #: The kind of plan that a function has.

@@ -12,11 +12,11 @@ from ..arrays.operands import Array
 from ..base import checks, dtypes
 from ..base.layout import Layout
 from ..errors import DTypeError
-from ..kernels import functions
+from ..functions import basic
 from ..reference import activations as reference
 from .operation import ElementwisePlan, find, planned, run
-from .resolve import Types, kind_of
 from .rows import Meaning, Row
+from .type_promotion import Types, kind_of
 
 
 def astype(x: Any, dtype: Any, *, copy: bool = True, out: Any = None, where: Any = None, stream: Any = None) -> Array:
@@ -110,7 +110,7 @@ def everyday(x: Layout) -> Iterator[ElementwisePlan]:
 #: Floats that are copied and converted, not computed with.
 NARROW = ("float8_e4m3fn", "float8_e5m2")
 
-_SAME = {"fiubc8": Meaning(functions.same, reference.same)}
+_SAME = {"fiubc8": Meaning(basic.same, reference.same)}
 
 
 def _copies() -> Row:

@@ -13,14 +13,14 @@ from ..arrays.operands import Array
 from ..base import checks
 from ..base.dtypes import FLOATS, info, words
 from ..base.layout import Layout, check_rank, check_same_device, dense_like, layout, view
-from ..device.map_executable import MapSpec
-from ..device.row_kernels import dropout_launcher
-from ..device.streams import handle_of
 from ..errors import ArgumentsError, DTypeError, OptionError, ShapeError
+from ..kernels.elementwise.launch import MapSpec
+from ..kernels.elementwise.other_launches import dropout_launcher
 from ..plan.base import outs_of
 from ..plan.maps import MapPlan
 from ..plan.saved import Saved
 from ..reference import dropping as reference
+from ..runtime.streams import handle_of
 from .caching import plans
 from .calling import outputs_of
 

@@ -7,9 +7,9 @@ from typing import Any
 from ..arrays import operands
 from ..arrays.operands import Array
 from ..base import checks
-from ..device.streams import handle_of
 from ..errors import ArgumentsError, OptionError, unknown
 from ..plan.saved import Saved
+from ..runtime.streams import handle_of
 from .caching import plans
 from .losses import LossGradientPlan, LossPlan, as_slope
 

@@ -16,11 +16,11 @@ import numpy as np
 from ..arrays import operands
 from ..arrays.creation import empty
 from ..base.layout import argument_of
-from ..device.streams import handle_of
 from ..errors import OptionError, ShapeError
-from ..kernels.derive import backward
-from ..kernels.reduction_slopes import of_extreme
-from ..kernels.vectorized import vectorized
+from ..functions.symbolic.derive import backward
+from ..functions.symbolic.vectorized import vectorized
+from ..kernels.reduce.gradients import of_extreme
+from ..runtime.streams import handle_of
 from . import folding, reducing
 from .folding import Fold, choosing, unchanged
 from .gradients import run_backward

@@ -13,18 +13,18 @@ from ..arrays import operands
 from ..base.casts import cast
 from ..base.dtypes import TABLE
 from ..base.layout import Layout, layout, row_major_strides, view
-from ..device.fold_kernels import FoldTask
-from ..device.streams import handle_of
-from ..kernels.formula import Reduction
+from ..functions.formula import Reduction
+from ..kernels.reduce.launch import FoldTask
 from ..plan.base import outs_of
 from ..plan.folds import FoldPlan
+from ..runtime.streams import handle_of
 from .caching import plans
 from .planning import arrangement_of, broadcast_strides, check_given, kinds_of, out_names, resolved
 from .reducing import axes_in, checked, result_of, written
-from .resolve import Types
 from .rows import Arrangement, Meaning, Row, arranged
 from .scalars import WithNumbers, sorted_out
 from .signatures import meaning_of
+from .type_promotion import Types
 
 #: (parts, axes) -> the totals, of arrays.
 Combine = Callable[[Sequence[Any], tuple[int, ...]], list[Any]]

@@ -17,23 +17,23 @@ from ..arrays import operands
 from ..arrays.creation import empty
 from ..base.dtypes import info
 from ..base.layout import argument_of
-from ..device.streams import handle_of
 from ..errors import OptionError, ShapeError
-from ..kernels import slopes
-from ..kernels.derive import backward
-from ..kernels.vectorized import vectorized
-from ..kernels.wholes import give_gradients
+from ..functions import explicit_gradients
+from ..functions.symbolic.derive import backward
+from ..functions.symbolic.opaque_functions import give_gradients
+from ..functions.symbolic.vectorized import vectorized
 from ..reference import activations as ref
+from ..runtime.streams import handle_of
 from .casting import astype
 from .examples import EXAMPLES
 from .operation import run
 from .planning import has_gradient, lacking, with_none, without_none
 from .public import WHOLE_FUNCTIONS, make_functions
 from .reductions import sum as sum_of
-from .resolve import WEAK
 from .rows import NAMED, Meaning, Row
 from .scalars import with_rank_0
 from .table import TABLE, Entry
+from .type_promotion import WEAK
 
 #: What has no derivative, or one that is 0 everywhere.
 _STEPS = (
@@ -43,8 +43,8 @@ _STEPS = (
 )
 #: Name -> (what makes its gradients, the same of NumPy arrays, and with respect to which arguments).
 _OTHERS: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[int, ...]]] = {
-    "ldexp": (slopes.ldexp_backward, lambda dy, x, exponent: (ref.scaled(dy, exponent),), (1,)),
-    "where": (slopes.where_backward, lambda dy, c, a, b: (np.where(c, dy, 0), np.where(c, 0, dy)), (2, 3)),
+    "ldexp": (explicit_gradients.ldexp_backward, lambda dy, x, exponent: (ref.scaled(dy, exponent),), (1,)),
+    "where": (explicit_gradients.where_backward, lambda dy, c, a, b: (np.where(c, dy, 0), np.where(c, 0, dy)), (2, 3)),
 }
 
 _NUMBERS = (*WEAK, np.generic)
@@ -56,7 +56,7 @@ DIFFERENTIABLE = tuple(name for name in TABLE if name not in _STEPS.split())
 def gradient_row(row: Row) -> Row:
     """The row of a function's gradients."""
     name, arrays = row.name, len(row.names) - row.options
-    function, numpys, by = slopes.WRITTEN.get(name), None, tuple(range(1, 1 + arrays))
+    function, numpys, by = explicit_gradients.WRITTEN.get(name), None, tuple(range(1, 1 + arrays))
     if name in _OTHERS:
         function, numpys, by = _OTHERS[name]
     if function is None:

@@ -26,12 +26,12 @@ from ..base.layout import (
     normalize_axis,
     row_major_strides,
 )
-from ..device.scatter_executable import ScatterTask
-from ..device.scatter_geometry import Scatter
-from ..device.streams import handle_of
 from ..errors import DTypeError, ShapeError
+from ..kernels.gather_scatter.geometry import Scatter
+from ..kernels.gather_scatter.launch import ScatterTask
 from ..plan.scatters import ScatterPlan
 from ..reference import indexing as reference
+from ..runtime.streams import handle_of
 from .calling import call, find, outputs_of
 from .planning import broadcast_strides, check_indices
 

@@ -14,11 +14,11 @@ from ..arrays.operands import Array
 from ..base import checks
 from ..base.dtypes import info
 from ..base.layout import MAX_RANK, Layout, check_same_device, layout, normalize_axis, row_major_strides, view
-from ..device.map_executable import MapSpec
-from ..device.row_kernels import gather_launcher
-from ..device.streams import handle_of
 from ..errors import DTypeError, ShapeError
+from ..kernels.elementwise.launch import MapSpec
+from ..kernels.elementwise.other_launches import gather_launcher
 from ..reference import indexing as reference
+from ..runtime.streams import handle_of
 from .calling import NumberedPlan, call, find, outputs_of
 from .planning import broadcast_strides, check_indices
 

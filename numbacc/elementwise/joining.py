@@ -20,12 +20,12 @@ from ..base.layout import (
     overlap,
     row_major_strides,
 )
-from ..device.streams import handle_of
 from ..errors import DTypeError, LayoutError, ShapeError
+from ..runtime.streams import handle_of
 from .caching import plans
 from .casting import planned_copy
-from .resolve import promoted
-from .several import SeveralPlan
+from .composite_plan import SeveralPlan
+from .type_promotion import promoted
 
 
 def concatenate(arrays: Sequence[Any], axis: int | None = 0, *, out: Any = None, stream: Any = None) -> Array:

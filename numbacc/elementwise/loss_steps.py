@@ -12,19 +12,19 @@ import numpy as np
 from ..base import dtypes
 from ..base.dtypes import info
 from ..base.layout import Layout, View, dense_like, layout, row_major_strides, view
-from ..device.fold_kernels import FoldTask
-from ..device.map_executable import MapSpec
-from ..device.row_executable import RowTask
-from ..kernels.blocks import BLOCKS
-from ..kernels.exponents import EXPONENTS
-from ..kernels.row_exponents import LOSSES
-from ..kernels.row_formulas import ROW_FORMULAS
-from ..kernels.specs import VECTOR_BYTES
+from ..kernels.elementwise.launch import MapSpec
+from ..kernels.elementwise.transformer import BLOCKS
+from ..kernels.reduce.launch import FoldTask
+from ..kernels.reduce.logsumexp import EXPONENTS
+from ..kernels.rows.launch import RowTask
+from ..kernels.rows.losses import LOSSES
+from ..kernels.rows.softmax import ROW_FORMULAS
 from ..plan.folds import FoldPlan, RowFoldPlan
 from ..plan.rows import RowPlan
 from ..reference import blocks as reference
 from ..reference import reductions as folded
 from ..reference.indexing import take_along_axis
+from ..runtime.launch_order import VECTOR_BYTES
 from .calling import NumberedPlan, outputs_of
 from .planning import broadcast_strides
 

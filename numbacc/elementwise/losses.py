@@ -12,12 +12,12 @@ from ..base import dtypes
 from ..base.dtypes import FLOATS, info
 from ..base.layout import Layout, argument_of, check_same_device, layout, normalize_axis, row_major_strides
 from ..errors import DTypeError, ShapeError
-from ..kernels.specs import VECTOR_BYTES
 from ..plan.base import Plan
+from ..runtime.launch_order import VECTOR_BYTES
 from . import indexing, operation, reducing
 from . import loss_steps as steps
+from .composite_plan import SeveralPlan
 from .planning import check_indices
-from .several import SeveralPlan
 from .table import TABLE
 
 

@@ -83,7 +83,7 @@ def benchmark(
     """
     if simulated() or not has_gpu():
         raise DeviceError(f"benchmark of {name} needs a GPU; `python -m numbacc info` tells what is missing")
-    from ..device.timing import copy_of, gpu_ms
+    from ..runtime.timing import copy_of, gpu_ms
 
     row = dtypes.info(dtypes.dtype(dtype), "dtype")
     if not row.is_float or row.is_scaled:

@@ -25,9 +25,9 @@ from typing import Any
 
 from ..arrays.operands import Array
 from ..base.checks import boolean
-from ..device.streams import handle_of
 from ..plan.base import Plan
 from ..plan.saved import Saved, check_kept
+from ..runtime.streams import handle_of
 from .normalizing import eps_of, find, run
 
 __all__ = [

@@ -24,15 +24,15 @@ from ..base.layout import (
     same_layout,
     view,
 )
-from ..device.fold_kernels import FoldTask
-from ..device.row_executable import RowTask
-from ..device.streams import handle_of
 from ..errors import DTypeError, OptionError, ShapeError, shown
-from ..kernels.row_formulas import GRADIENTS, ROW_FORMULAS, SUMS
-from ..kernels.row_norms import unit_of
+from ..kernels.reduce.launch import FoldTask
+from ..kernels.rows.launch import RowTask
+from ..kernels.rows.norms import unit_of
+from ..kernels.rows.softmax import GRADIENTS, ROW_FORMULAS, SUMS
 from ..plan.base import Plan, check_out, outs_of
 from ..plan.rows import GradientPlan, RowPlan
 from ..reference import normalization as reference
+from ..runtime.streams import handle_of
 from .caching import plans
 
 #: Function -> the names of its arrays, those that are not needed last.

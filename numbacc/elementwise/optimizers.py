@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..device.streams import handle_of
-from . import stepping
+from ..runtime.streams import handle_of
+from . import adamw_plan
+from .adamw_plan import ONE, Options, StepPlan, counted
 from .operation import run
-from .stepping import ONE, Options, StepPlan, counted
 
 
 def adamw_step(
@@ -67,11 +67,11 @@ def adamw_step(
     handle = handle_of(stream)
     t, options = counted(step, handle), Options(rate, beta1, beta2, eps, weight_decay).checked(handle)
     if isinstance(p, (list, tuple)):
-        stepping.run((p, g, m, v), t, options, stream)
+        adamw_plan.run((p, g, m, v), t, options, stream)
     elif type(t) is int and isinstance(options.rate, float):
         run(ONE, (p, g, m, v, *options.at(t)), (p, m, v), None, stream)
     else:
-        stepping.run(([p], [g], [m], [v]), t, options, stream, alone=True)
+        adamw_plan.run(([p], [g], [m], [v]), t, options, stream, alone=True)
     return p, m, v
 
 
@@ -101,5 +101,5 @@ def adamw_step_plan(
     handle = handle_of(None)
     t, options = counted(step, handle), Options(rate, beta1, beta2, eps, weight_decay).checked(handle)
     if isinstance(p, (list, tuple)):
-        return stepping.find((p, g, m, v), t, options, alone=False)
-    return stepping.find(([p], [g], [m], [v]), t, options, alone=True)
+        return adamw_plan.find((p, g, m, v), t, options, alone=False)
+    return adamw_plan.find(([p], [g], [m], [v]), t, options, alone=True)

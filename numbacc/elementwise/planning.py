@@ -17,11 +17,11 @@ from ..base.layout import (
     row_major_strides,
     view,
 )
-from ..device.map_executable import MapSpec
 from ..errors import DTypeError, OptionError, ShapeError
+from ..kernels.elementwise.launch import MapSpec
 from ..plan.base import check_out
-from .resolve import Types, is_stored_as, kind_of
 from .rows import Arrangement, Row, formula_of
+from .type_promotion import Types, is_stored_as, kind_of
 
 #: Stands for the type of a NumPy number, whose dtype counts: (this, name of the dtype).
 STRONG = "number of"

@@ -12,15 +12,15 @@ from ..arrays.operands import Array
 from ..base import checks, dtypes
 from ..base.dtypes import info
 from ..base.layout import Layout, dense_like, layout, lengths_of, normalize_axis, row_major_strides, view
-from ..device.devices import target_of
-from ..device.map_executable import MapSpec
-from ..device.streams import handle_of
 from ..errors import DTypeError, OptionError, ShapeError
-from ..kernels.positions import POSITIONS
+from ..functions.positions import POSITIONS
+from ..kernels.elementwise.launch import MapSpec
+from ..runtime.devices import target_of
+from ..runtime.streams import handle_of
 from .caching import plans
 from .calling import NumberedPlan, call, find, outputs_of
 from .planning import check_indices
-from .resolve import kind_of
+from .type_promotion import kind_of
 
 
 def arange(

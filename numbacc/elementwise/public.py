@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any
 
 from ..base import keywords
-from ..kernels.wholes import whole
+from ..functions.symbolic.opaque_functions import whole
 from .examples import EXAMPLES
 from .operation import ElementwisePlan, find, run, run_one, run_two
-from .resolve import KINDS
 from .rows import Row
 from .table import Entry
+from .type_promotion import KINDS
 
 #: Those that formulas of one's own note as a whole: they branch, or their gradients are not what follows from how they
 #: are computed. The others are a few operations, or known to `derivatives`.

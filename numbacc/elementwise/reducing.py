@@ -12,11 +12,11 @@ from ..arrays.operands import Array
 from ..base import dtypes
 from ..base.dtypes import DTypeInfo, info, real_of
 from ..base.layout import MAX_RANK, Layout, View, axes_of, dense_like, integers_of, layout, normalize_axis, view
-from ..device.fold_kernels import FoldTask
 from ..errors import DTypeError, OptionError, ShapeError, shown
-from ..kernels.exponents import EXPONENTS
-from ..kernels.fold_formulas import REDUCTIONS
-from ..kernels.norm_formulas import NORMS
+from ..kernels.reduce.functions import REDUCTIONS
+from ..kernels.reduce.launch import FoldTask
+from ..kernels.reduce.logsumexp import EXPONENTS
+from ..kernels.reduce.norms import NORMS
 from ..plan.base import check_out
 from ..plan.folds import FoldPlan
 from ..reference.reductions import FUNCTIONS, PAIRS

@@ -14,15 +14,15 @@ from ..arrays import operands
 from ..arrays.creation import empty
 from ..base.dtypes import TABLE, info
 from ..base.layout import Layout, argument_of, layout
-from ..device.streams import handle_of
 from ..errors import DTypeError
-from ..kernels import reduction_slopes as slopes
+from ..kernels.reduce import gradients as slopes
+from ..runtime.streams import handle_of
 from . import operation, reducing
+from .custom_reductions import reduction
 from .fold_gradients import EXTREME, repeated, seen, slope_row
-from .own_reductions import reduction
 from .public import compiled
-from .resolve import kind_of
 from .rows import Row
+from .type_promotion import kind_of
 
 _FACTORS = reduction(slopes.factor, merge=slopes.factors, start=(1.0, 0.0))
 

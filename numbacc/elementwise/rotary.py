@@ -11,9 +11,9 @@ from ..arrays.operands import Array
 from ..base import checks
 from ..base.dtypes import FLOATS, info
 from ..base.layout import Layout, check_rank, check_same_device, dense_like, view
-from ..device.map_executable import MapSpec
 from ..errors import DTypeError, OptionError, ShapeError
-from ..kernels.blocks import BLOCKS
+from ..kernels.elementwise.launch import MapSpec
+from ..kernels.elementwise.transformer import BLOCKS
 from ..plan.saved import Saved
 from ..reference import blocks as reference
 from .calling import NumberedPlan, call, find, outputs_of

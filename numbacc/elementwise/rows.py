@@ -14,8 +14,8 @@ import numpy as np
 
 from ..base.casts import cast
 from ..base.dtypes import TABLE
-from ..kernels.formula import Formula, Heavy
-from .resolve import RULES, WEAK, Types, as_floats, mixed_integers, promoted, refused
+from ..functions.formula import Formula, Heavy
+from .type_promotion import RULES, WEAK, Types, as_floats, mixed_integers, promoted, refused
 
 
 class Meaning(NamedTuple):
@@ -37,7 +37,7 @@ class Row:
     Attributes:
         name: as the public function is called.
         names: of its arguments, options among them.
-        rule: a key of `resolve.RULES`, or a function like those.
+        rule: a key of `type_promotion.RULES`, or a function like those.
         meanings: kinds of dtypes ("f", "iu", ...) -> what it is for these; of single dtypes as `FORMS` calls them.
         meeting: which arguments decide the dtypes; by default all.
         rounded: True where Python's numbers are rounded to the arrays' dtype first: x == 0.1 is to hold where x was

@@ -15,8 +15,8 @@ from ..base.dtypes import TABLE, info, words
 from ..errors import DTypeError, LayoutError, OptionError, shown
 from ..plan.base import Plan
 from .planning import STRONG
-from .resolve import WEAK, Types
 from .rows import Arrangement, Row
+from .type_promotion import WEAK, Types
 
 #: How many numbers a plan remembers.
 _MOST_KNOWN = 1024

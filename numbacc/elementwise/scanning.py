@@ -20,13 +20,13 @@ from ..base.layout import (
     row_major_strides,
     view,
 )
-from ..device.scan_executable import ScanTask
-from ..device.streams import handle_of
 from ..errors import DTypeError, OptionError, ShapeError, shown
-from ..kernels.scan_formulas import SCANS
+from ..kernels.scan.functions import SCANS
+from ..kernels.scan.launch import ScanTask
 from ..plan.base import check_out
 from ..plan.scans import ProductGradientPlan, ScanPlan
 from ..reference.scans import FUNCTIONS, cumprod_backward
+from ..runtime.streams import handle_of
 from .caching import plans
 from .calling import OfOneArray, one_out
 from .reducing import types_of

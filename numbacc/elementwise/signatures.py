@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from ..base.layout import layout, row_major_strides
-from ..device.inspection import on_gpu
-from ..device.streams import handle_of
 from ..errors import ArgumentsError, OptionError, UnsupportedError, shown
-from ..kernels.copies import copied
-from ..kernels.derive import written
-from ..kernels.outside import Outside
-from ..kernels.symbols import is_truth, is_whole, traced
-from ..kernels.vectorized import vectorized
+from ..functions.symbolic.captured import Outside
+from ..functions.symbolic.derive import written
+from ..functions.symbolic.ieee_math import copied
+from ..functions.symbolic.trace import is_truth, is_whole, traced
+from ..functions.symbolic.vectorized import vectorized
+from ..kernels.inspection import on_gpu
+from ..runtime.streams import handle_of
 from .rows import Meaning, Row
 from .scalars import sorted_out
 

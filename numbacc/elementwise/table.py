@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..kernels import activations as act
-from ..kernels import angles, divisions, powers, psi
-from ..kernels import arithmetic as basic
-from ..kernels import comparisons as mixed
-from ..kernels import complex_angles as turned
-from ..kernels import complexes as com
-from ..kernels import functions as fun
-from ..kernels import neighbours as near
-from ..kernels.formula import Heavy
+from ..functions import activations as act
+from ..functions import arithmetic as basic
+from ..functions import basic as fun
+from ..functions import comparisons as mixed
+from ..functions import complex as com
+from ..functions import complex_trigonometric as turned
+from ..functions import digamma, division, powers, trigonometric
+from ..functions import nextafter as near
+from ..functions.formula import Heavy
 from ..reference import activations as ref
 from ..reference import c_library, complexes
 from .rows import NAMED, Meaning, Row
@@ -138,7 +138,7 @@ _unary("erf", "float", "The error function 2/√π ∫₀ˣ e^(-t²) dt.", heavy
 _unary("erfc", "float", "1 - erf(x), accurate where that is small, too.", heavy=(2, 4), f=(math.erfc, c_library.erfc))
 _unary("erfinv", "float", "The number whose erf is x; infinite at -1 and 1, NaN beyond.", heavy=(2,), f=(basic.erfinv, ref.inverse_error))
 _unary("lgamma", "float", "ln |Γ(x)|.", f=(math.lgamma, c_library.lgamma))
-_unary("digamma", "float", "ψ(x), the derivative of ln Γ(x).", f=(psi.digamma, ref.digamma))
+_unary("digamma", "float", "ψ(x), the derivative of ln Γ(x).", f=(digamma.digamma, ref.digamma))
 _unary("floor", "keep", "The largest whole number that is not above x; integers stay.", f=(math.floor, np.floor), iub=(fun.same, ref.same))
 _unary("ceil", "keep", "The smallest whole number that is not below x; integers stay.", f=(math.ceil, np.ceil), iub=(fun.same, ref.same))
 _unary("trunc", "keep", "x without what lies behind the point; integers stay.", f=(math.trunc, np.trunc), iub=(fun.same, ref.same))
@@ -160,7 +160,7 @@ _binary("add", "keep", "x1 + x2; of truth values either.", fiuc=(fun.add, np.add
 _binary("subtract", "keep", "x1 - x2.", fiuc=(fun.subtract, np.subtract))
 _binary("multiply", "keep", "x1 x2; of truth values both.", fiuc=(fun.multiply, np.multiply), b=(fun.both, np.multiply))
 _binary("divide", "divide", "x1 / x2; of integers in float64.", f=(fun.divide, np.divide), c=(com.divide_complex, np.divide))
-_binary("floor_divide", "keep", "The largest whole number that is not above x1 / x2; of integers 0 where x2 is 0.", f=(fun.floor_divide, np.floor_divide), n=(divisions.floor_divide_narrow, np.floor_divide), i=(fun.floor_divide_integers, np.floor_divide), u=(fun.floor_divide_unsigned, np.floor_divide))
+_binary("floor_divide", "keep", "The largest whole number that is not above x1 / x2; of integers 0 where x2 is 0.", f=(fun.floor_divide, np.floor_divide), n=(division.floor_divide_narrow, np.floor_divide), i=(fun.floor_divide_integers, np.floor_divide), u=(fun.floor_divide_unsigned, np.floor_divide))
 _binary("remainder", "keep", "x1 - x2 floor(x1 / x2), of x2's sign; of integers 0 where x2 is 0.", f=(fun.remainder, np.remainder), i=(fun.remainder_integers, np.remainder), u=(fun.remainder_unsigned, np.remainder))
 _binary("fmod", "keep", "x1 - x2 trunc(x1 / x2), of x1's sign; of integers 0 where x2 is 0.", f=(fun.fmod, np.fmod), i=(fun.fmod_integers, np.fmod), u=(fun.remainder_unsigned, np.fmod))
 _binary("pow", "keep", "x1 to the power of x2; of integers what a negative power leaves, 0 but of 1 and -1.", heavy=(4,), f=(math.pow, c_library.power), n=(powers.power, c_library.power), iu=(fun.power_integers, ref.power_of_integers), c=(com.power_complex, ref.power_of_complex))
@@ -168,7 +168,7 @@ _binary("maximum", "keep", "The larger one; NaN where either is.", f=(fun.maximu
 _binary("minimum", "keep", "The smaller one; NaN where either is.", f=(fun.minimum, np.minimum), iu=(fun.smaller, np.minimum), b=(fun.both, np.minimum))
 _binary("fmax", "keep", "The larger one; the other where one is NaN.", f=(fun.fmax, np.fmax), iu=(fun.larger, np.fmax), b=(fun.either, np.fmax))
 _binary("fmin", "keep", "The smaller one; the other where one is NaN.", f=(fun.fmin, np.fmin), iu=(fun.smaller, np.fmin), b=(fun.both, np.fmin))
-_binary("atan2", "float", "The angle of the point (x2, x1) in radians, in [-π, π].", f=(math.atan2, np.arctan2), n=(angles.atan2, np.arctan2))
+_binary("atan2", "float", "The angle of the point (x2, x1) in radians, in [-π, π].", f=(math.atan2, np.arctan2), n=(trigonometric.atan2, np.arctan2))
 _binary("hypot", "float", "√(x1² + x2²), without overflow between.", f=(math.hypot, np.hypot))
 _binary("copysign", "float", "|x1| with x2's sign.", f=(math.copysign, np.copysign))
 _binary("logaddexp", "float", "ln(e^x1 + e^x2), without overflow between.", f=(fun.logaddexp, np.logaddexp))

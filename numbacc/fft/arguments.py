@@ -109,7 +109,7 @@ def axes_and_lengths(
 
 
 def _scale(meaning: Meaning, norm: str | None, count: int) -> str:
-    """The factor that a transform is multiplied with, as a key of `kernels.repack.SCALES`."""
+    """The factor that a transform is multiplied with, as a key of `kernels.fft.layout.SCALES`."""
     if count == 1:
         return ""
     if norm == "ortho":

@@ -22,11 +22,11 @@ from ..base.layout import (
     overlap,
     read_only,
 )
-from ..device.copying import copy
-from ..device.devices import target_of
-from ..device.streams import handle_of
 from ..errors import DeviceError, LayoutError, OptionError, ShapeError
+from ..kernels.elementwise.copy import copy
 from ..plan.base import check_out
+from ..runtime.devices import target_of
+from ..runtime.streams import handle_of
 
 
 def fftfreq(n: int, d: float = 1.0, device: Any = None, *, stream: Any = None) -> Array:

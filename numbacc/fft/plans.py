@@ -12,10 +12,10 @@ from ..arrays import operands
 from ..base.codes import MAY_OVERLAP, WRONG_ALIGNMENT
 from ..base.dispatch import fourier_library, simulated
 from ..base.layout import check_writable, same_layout
-from ..device.steps import Scratch, Step, Steps
 from ..errors import LayoutError
 from ..plan.base import Plan
 from ..reference import fft as reference
+from ..runtime.steps import Scratch, Step, Steps
 from . import repacking
 from .program import Execute, Repack, Request, build
 

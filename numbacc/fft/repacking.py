@@ -1,4 +1,4 @@
-"""The launch of `kernels.repack`: on which elements, in how many dimensions."""
+"""The launch of `kernels.fft.layout`: on which elements, in how many dimensions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import numpy as np
 
 from ..base.dtypes import info
 from ..base.layout import Layout, merge_dimensions
-from ..device.geometry import Given
-from ..device.map_executable import MapExecutable, MapSpec, moved
-from ..kernels.specs import MAX_THREADS, TILE, VECTOR_BYTES, LaunchOrder, RepackSpec
+from ..kernels.elementwise.geometry import Given
+from ..kernels.elementwise.launch import MapExecutable, MapSpec, moved
+from ..kernels.fft.spec import RepackSpec
+from ..kernels.specs import TILE
+from ..runtime.launch_order import MAX_THREADS, VECTOR_BYTES, LaunchOrder
 from .steps import Repack
 
 #: Added to a padded dimension's length in the source, so that it merges with no other: see `_merge`.

@@ -24,7 +24,7 @@ class Request(NamedTuple):
         inverse: the sign of the exponent: True for +.
         axes: the transformed axes, each once; the last one is the halved one.
         lengths: points along each.
-        scale: what the result is multiplied with, a key of `kernels.repack.SCALES`.
+        scale: what the result is multiplied with, a key of `kernels.fft.layout.SCALES`.
         conjugate: "", or "before" or "after" the transform.
         math: name of the complex dtype of the transform.
         array, result: layouts.
@@ -56,11 +56,11 @@ class Area(NamedTuple):
 
 
 class Repack(NamedTuple):
-    """A pass of `kernels.repack`.
+    """A pass of `kernels.fft.layout`.
 
     Attributes:
         source, target: arrays.
-        scale: what values are multiplied with, a key of `kernels.repack.SCALES`.
+        scale: what values are multiplied with, a key of `kernels.fft.layout.SCALES`.
         conjugate: whether imaginary parts change their sign.
         ends: (axis, points) of a half spectrum's halved axis: imaginary parts that a transform to real numbers ignores
             are dropped; or empty.

@@ -8,9 +8,9 @@ from ..arrays import operands
 from ..arrays.operands import Array
 from ..base import checks
 from ..base.layout import Layout
-from ..device.streams import handle_of
 from ..errors import ShapeError
 from ..plan.cache import PlanCache, functions_of
+from ..runtime.streams import handle_of
 from .arguments import axes_and_lengths, base, integers, names_of, request
 from .plans import FftPlan
 

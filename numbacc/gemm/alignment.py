@@ -15,9 +15,9 @@ from typing import NamedTuple
 from ..base.codes import ALIGNED, ARRAYS
 from ..base.dtypes import info
 from ..base.layout import Layout, layout
-from ..device import copying
-from ..device.map_executable import MapExecutable
 from ..errors import LayoutError
+from ..kernels.elementwise import copy
+from ..kernels.elementwise.launch import MapExecutable
 from .epilogue import Epilogue
 from .lowering import AUX, BIAS, OUT, A, B, C
 from .problem import SCALES, Problem, pitch
@@ -114,7 +114,7 @@ def copies_of(problem: Problem, alignment: Sequence[int], loose: Sequence[int]) 
     if bias is not None and bias.itemsize == 2 and not _fits(bias, alignment[BIAS], needed):
         dense, source, target = _dense(bias)
         given = problem._replace(matrix_bias=dense)
-        copies.append(Copied("bias", BIAS, target.high, copying.executable(source, target)))
+        copies.append(Copied("bias", BIAS, target.high, copy.executable(source, target)))
     call = problem.call
     scales = (call.scale_a, call.scale_b, call.scale_c, call.scale_d, call.amax_d)
     for k in loose:

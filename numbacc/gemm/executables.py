@@ -8,9 +8,9 @@ from typing import Any
 
 from ..base.codes import ALIGNED, ARRAYS, MATMUL_ARRAYS, MAY_OVERLAP, WRONG_ALIGNMENT
 from ..base.dispatch import matmul_library
-from ..device import copying
-from ..device.steps import ABSENT, CopyBytes, Scratch, Step, Steps, ZeroBytes
+from ..kernels.elementwise import copy as copying
 from ..libraries.products import bits
+from ..runtime.steps import ABSENT, CopyBytes, Scratch, Step, Steps, ZeroBytes
 from . import compose
 from .alignment import alignment_of, loose_scales
 from .lowering import A, B, C, Lowered

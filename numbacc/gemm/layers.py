@@ -20,8 +20,8 @@ import numpy as np
 from ..arrays import operands
 from ..arrays.operands import Array
 from ..base.layout import check_same_device, layout, row_major_strides
-from ..device.streams import handle_of
 from ..errors import DTypeError, Error, LayoutError, OptionError, ShapeError, unknown
+from ..runtime.streams import handle_of
 from .epilogue_plans import map_plan, select_plan
 from .product import matmul
 

@@ -11,13 +11,13 @@ from ..base.codes import ALIGNED
 from ..base.dispatch import runtime
 from ..base.dtypes import dtype, info
 from ..base.layout import Layout, layout, row_major_strides, same_layout
-from ..device import workspace
-from ..device.operation import Trial
-from ..device.steps import Scratch, Step, Steps, ZeroBytes
-from ..device.streams import handle_of
 from ..errors import LayoutError, OptionError, UnsupportedError
 from ..libraries.products import bits
 from ..plan.base import Plan
+from ..runtime import workspace
+from ..runtime.operation import Trial
+from ..runtime.steps import Scratch, Step, Steps, ZeroBytes
+from ..runtime.streams import handle_of
 from .aliasing import c_is_out
 from .alignment import check_layouts
 from .arguments import array_or_number, checked_number

@@ -8,8 +8,8 @@ from typing import Any
 from ..arrays import operands
 from ..arrays.operands import Array
 from ..base.dispatch import has_gpu, matmul_library
-from ..device.streams import handle_of
 from ..plan.cache import PlanCache, functions_of
+from ..runtime.streams import handle_of
 from . import epilogue_plans
 from .arguments import array_or_number, checked_number
 from .plan import MatmulPlan

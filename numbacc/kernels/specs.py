@@ -6,26 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ..base.dtypes import TABLE
-from .formula import Formula, Reduction
+from ..functions.formula import Formula
+from ..runtime.launch_order import LAUNCH_BOUNDS, MAX_THREADS, VECTOR_BYTES
 
 #: A kernel as a Python function, ready to be compiled or simulated.
 Kernel = Callable[..., None]
 
-#: Bytes of the widest load or store.
-VECTOR_BYTES = 16
 #: Bytes that one thread of `vector` and `uneven` reads from each input, where nothing else is said.
 THREAD_BYTES = 32
 #: Numbers of all inputs that a thread has where arithmetic takes the time, at most: more do not fit into registers.
 _HEAVY_NUMBERS = 32
-#: Threads of a block, at most.
-MAX_THREADS = 128
-#: Threads of a block, and blocks that fit a multiprocessor together: the compiler gets 64 registers per thread. Left
-#: to itself it takes fewer, for more blocks, and runs slower by up to 4 %.
-LAUNCH_BOUNDS = (MAX_THREADS, 8)
-#: Registers of a multiprocessor, and of a thread, at most.
-REGISTERS, MOST_REGISTERS = 65536, 255
-#: Threads of a warp.
-WARP = 32
 #: Bytes before the words of parts that blocks tell each other (`look_back`), of which the first four count tickets.
 HEAD_BYTES = 16
 #: Bits of the numbers whose results `tabulated` keeps in shared memory; bytes of all of them.
@@ -34,23 +24,23 @@ TABLE_BYTES = 2**PATTERN_BITS * PATTERN_BITS // 8
 #: `LAUNCH_BOUNDS` of `tabulated`, and what a multiprocessor has of its memory for blocks, in percent: room for a table,
 #: and the rest for loads under way.
 _TABLE_BOUNDS, _TABLE_CARVEOUT = (1024, 1), 57
-#: Accesses of 16 bytes that a thread of `folds` has under way.
-_LOADED = 4
 #: Numbers whose parts are made together, at most: they are in registers.
 CHUNK = 16
-#: Bytes of the parts of what a thread of `folds` has under way, at most: they are in registers.
-_PARTS_BYTES = 400
 #: Rows and columns of `tiled`'s tiles, and how many of them its threads take at once.
 TILE, TILE_STEP = 32, MAX_THREADS // 32
 
 #: Kernel -> the modules that write it, where that is not `maps`.
 _MODULES = {
-    "pack_bits": ("bits",),
-    "select_bits": ("bits",),
-    "reduce_rows": ("reductions",),
-    "gather": ("gathers",),
-    "dropout": ("dropout", "philox"),
-    "tabulated": ("tabulated", "tabulated_lanes", "row_lanes"),
+    "pack_bits": ("kernels/gather_scatter/sign_masks",),
+    "select_bits": ("kernels/gather_scatter/sign_masks",),
+    "reduce_rows": ("kernels/reduce/bias_grad",),
+    "gather": ("kernels/gather_scatter/gather",),
+    "dropout": ("kernels/random/dropout", "kernels/random/philox"),
+    "tabulated": (
+        "kernels/elementwise/lookup_table",
+        "kernels/elementwise/lookup_table_lanes",
+        "kernels/rows/load_store",
+    ),
 }
 
 
@@ -131,15 +121,39 @@ class KernelSpec(NamedTuple):
         return _TABLE_BOUNDS if self.algorithm == "tabulated" else LAUNCH_BOUNDS
 
     @property
+    def has_words(self) -> bool:
+        """True if the kernel's last parameter is the words of scalar arguments."""
+        return self.algorithm not in ("pack_bits", "select_bits")
+
+    @property
     def sources(self) -> tuple[str, ...]:
-        """The modules of this folder that write the kernel."""
-        return _MODULES.get(self.algorithm, ("maps",))
+        """The modules that write the kernel, first the one that makes it: see `runtime.kernel_code`."""
+        return _MODULES.get(self.algorithm, ("kernels/elementwise/map",))
 
     @property
     def identity(self) -> str:
         """A text that tells it from every other kernel's code, wherever and whenever it was written."""
         digest = None if self.formula is None else self.formula.digest(self.compute, self.narrow)
         return repr((digest, self._replace(formula=None)))
+
+
+def map_parameters(spec: KernelSpec, inner: int, scalars: int) -> list[tuple[str, Any]]:
+    """Return the parameters of a kernel of a `KernelSpec`: see `runtime.kernel_code.parameters`.
+
+    Args:
+        spec: the kernel.
+        inner: how many dimensions are inside the outer ones.
+        scalars: how many integers follow the steps and the outer shape.
+    """
+    integer = "int64" if spec.wide else "int32"
+    counts = (len(spec.reads), len(spec.writes))
+    return [
+        *(("uint64", n) for n in counts),
+        *((integer, (n, spec.rank + inner)) for n in counts),
+        (integer, spec.rank),
+        *[(integer, None)] * scalars,
+        *[("int64", words_of(spec.scalars))] * spec.has_words,
+    ]
 
 
 def compute_dtype(reads: Sequence[str], writes: Sequence[str]) -> str:
@@ -157,196 +171,6 @@ def compute_dtype(reads: Sequence[str], writes: Sequence[str]) -> str:
         return "float64" if double else "float32"
     numbers = [row for row in rows if row.name != "bool"]
     return str((numbers or rows)[0].compute)
-
-
-class RepackSpec(NamedTuple):
-    """All that decides the code of a kernel of `repack`.
-
-    Attributes:
-        algorithm: "straight", "tiled" or "hermitian".
-        source, target: names of the dtypes of the arrays' numbers; a complex number is two of them.
-        source_parts, target_parts: 1 where an array is real, 2 where it is complex.
-        source_bytes, target_bytes: width of one load or store.
-        lanes: neighbouring elements that are taken together.
-        pieces: how many times so many one thread of `straight` takes.
-        scale: what values are multiplied with: "" for nothing, a key of `repack.SCALES`.
-        conjugate: whether imaginary parts change their sign.
-        padded: whether the target is longer than the source somewhere, and zero there.
-        rank: dimensions; of `tiled` at least 3.
-        wide: as in `KernelSpec`.
-        ends: where imaginary parts are dropped: (the halved dimension, 1 for its first element, 2 for both), or empty.
-    """
-
-    algorithm: str
-    source: str
-    target: str
-    source_parts: int
-    target_parts: int
-    source_bytes: int
-    target_bytes: int
-    lanes: int
-    pieces: int
-    scale: str
-    conjugate: bool
-    padded: bool
-    rank: int
-    wide: bool
-    ends: tuple[int, ...] = ()
-
-    @property
-    def needs_alignment(self) -> bool:
-        """As in `KernelSpec`."""
-        return self.source_bytes > TABLE[self.source].itemsize or self.target_bytes > TABLE[self.target].itemsize
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """As in `KernelSpec`."""
-        return ("repack",)
-
-    @property
-    def identity(self) -> str:
-        """As in `KernelSpec`."""
-        return repr(self)
-
-
-class FoldSpec(NamedTuple):
-    """All that decides the code of a kernel of `folds`, which reduces arrays.
-
-    Attributes:
-        algorithm: "fold_rows" or "fold_columns".
-        formula: the reduction.
-        reads, writes: names of the inputs' and outputs' dtypes; of what several passes exchange the parts' dtypes.
-        parts: names of the parts' dtypes.
-        kept, reduced: dimensions of the results, and dimensions that are reduced, at least one each.
-        wide, width, compute, scalars: as in `KernelSpec`.
-        repeated: which of the inputs are the same for neighbouring elements.
-        narrow: as in `KernelSpec`, of what the last pass stores.
-        stage: "whole", or of two passes "first" or "second".
-        ordered: whether of what follows in memory indices do, too, where the formula is given them.
-    """
-
-    algorithm: str
-    formula: Reduction
-    reads: tuple[str, ...]
-    writes: tuple[str, ...]
-    parts: tuple[str, ...]
-    kept: int
-    reduced: int
-    wide: bool
-    width: int = 1
-    compute: str = ""
-    repeated: tuple[int, ...] = ()
-    scalars: tuple[str, ...] = ()
-    narrow: bool = False
-    stage: str = "whole"
-    ordered: bool = True
-
-    @property
-    def dtypes(self) -> tuple[str, ...]:
-        """Those of all operands."""
-        return (*self.reads, *self.writes)
-
-    @property
-    def indexed(self) -> bool:
-        """True if the formula is given the elements' index."""
-        return self.formula.indexed and self.stage != "second"
-
-    @property
-    def runs(self) -> int:
-        """Accesses of each input that a thread has under way at once: 64 bytes, fewer where parts need registers."""
-        widths = [1 if k in self.repeated else self.width for k in range(len(self.reads))]
-        nbytes = sum(width * TABLE[name].itemsize for width, name in zip(widths, self.reads, strict=True))
-        parts = [max(TABLE[name].itemsize, 4) for name in self.parts]
-        most = min(max(_LOADED * VECTOR_BYTES // nbytes, 2), 16, max(_PARTS_BYTES // (self.width * sum(parts)), 1))
-        is_large = self.stage == "second" or sum(parts) > 24
-        if self.formula.chunk is None and self.formula.place is None:
-            is_large = is_large or self.indexed
-        else:
-            # All numbers are looked at twice. While those of one chunk are, or pairs, as many more are on their way.
-            at_once = CHUNK if self.formula.place is not None and not self.in_words else 2 * CHUNK
-            most = min(most, max(at_once // self.width, 1))
-        return max(int(1 << most.bit_length() - 1) >> is_large, 1)
-
-    @property
-    def in_words(self) -> bool:
-        """Whether what is looked for is looked for in pairs, which two numbers of 16 bits are in a word."""
-        is_pair = self.reads[0] in ("bfloat16", "float16") and self.width > 1 and not self.repeated
-        return is_pair and self.formula.place is not None and self.stage != "second" and self.ordered
-
-    @property
-    def access_bytes(self) -> int:
-        """Width of the widest load."""
-        return max(min(self.width * TABLE[name].itemsize, VECTOR_BYTES) for name in self.reads)
-
-    @property
-    def needs_alignment(self) -> bool:
-        """As in `KernelSpec`; of one input's rows the kernel itself finds where they are aligned."""
-        return self.width > 1 and (self.algorithm == "fold_columns" or len(self.reads) > 1)
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """As in `KernelSpec`."""
-        return ("folds", "fold_lanes", "chunks", "places", "pairs", "groups")
-
-    @property
-    def identity(self) -> str:
-        """As in `KernelSpec`."""
-        return repr((self.formula.digest(self.compute, self.narrow), self._replace(formula=None)))  # type: ignore[arg-type]
-
-
-class Limits(NamedTuple):
-    """What a GPU allows.
-
-    Attributes:
-        shared: bytes of shared memory that a block may ask for.
-        cluster: blocks that may run together, and see each other's shared memory.
-        multiprocessors: how many it has.
-    """
-
-    shared: int
-    cluster: int
-    multiprocessors: int = 132
-
-
-class LaunchOrder(NamedTuple):
-    """The description of a launch, from which a launcher is made.
-
-    Attributes:
-        kernel: which kernel: its spec.
-        device: the GPU.
-        grid, block: blocks and threads along x and y.
-        alignment: the address modulo 16 of each array.
-        pointers: (array, bytes into it) of each of the kernel's pointers.
-        constants: the integers that follow the pointers.
-        pairs: (array, low, high, output, low, high, allowed to be equal): an output's bytes may not be another
-            array's, unless the two start at one address and that is allowed.
-        words: 64-bit words of scalar arguments, which each launch brings.
-        shared: bytes of shared memory of each block, beside what the kernel has always.
-        cluster: how many blocks next to each other along x run together, and see each other's shared memory.
-    """
-
-    kernel: Any
-    device: int
-    grid: tuple[int, int]
-    block: tuple[int, int]
-    alignment: tuple[int, ...]
-    pointers: tuple[tuple[int, int], ...]
-    constants: tuple[int, ...]
-    pairs: tuple[tuple[int, ...], ...]
-    words: int = 0
-    shared: int = 0
-    cluster: int = 1
-
-    @property
-    def arguments(self) -> int:
-        """How many arrays' addresses and words a launch is given."""
-        return len(self.alignment) + self.words
-
-
-def launch_bounds(spec: Any) -> tuple[int, int]:
-    """A kernel's `LAUNCH_BOUNDS`."""
-    found: tuple[int, int] = getattr(spec, "launch_bounds", LAUNCH_BOUNDS)
-    return found
 
 
 def words_told(names: Sequence[str], lanes: int) -> int:

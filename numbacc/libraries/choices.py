@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 from numbacc_bindings.driver import DeviceAttribute
 
-from ..device import kernel_cache, runtime
+from ..runtime import device as runtime
+from ..runtime import disk_cache
 from . import measuring
 from .measuring import Launch
 
@@ -195,7 +196,7 @@ class Choices:
 
 def load(entry: str) -> Algorithm | None:
     """An algorithm measured before, by this process or another."""
-    found = kernel_cache.load(entry)
+    found = disk_cache.load(entry)
     if found is None:
         return None
     text, data = found
@@ -206,4 +207,4 @@ def load(entry: str) -> Algorithm | None:
 def save(entry: str, algorithm: Algorithm) -> None:
     """Keep an algorithm for other processes."""
     head = _HEAD.pack(algorithm.workspace_bytes, *algorithm.kind, algorithm.deterministic)
-    kernel_cache.save(entry, algorithm.text, head + algorithm.data)
+    disk_cache.save(entry, algorithm.text, head + algorithm.data)

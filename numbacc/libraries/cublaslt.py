@@ -16,8 +16,9 @@ from numbacc_bindings.driver import driver
 
 from ..base.codes import ALIGNED, ARRAYS
 from ..base.dtypes import TABLE
-from ..device import native, runtime
-from ..device.builtin import bound
+from ..runtime import device as runtime
+from ..runtime import native
+from ..runtime.builtin import bound
 from . import cublaslt_rules
 from .choices import Algorithm, Choices, Proposals, gpu_model
 from .cublaslt_rules import WRONG, Told, best

@@ -16,11 +16,12 @@ from numbacc_bindings.driver import driver
 
 from ..base.codes import check_count
 from ..base.ownership import NotCopied
-from ..device import native_graphs, runtime
-from ..device.builtin import bound_to_arrays
-from ..device.contexts import relaxed
-from ..device.memory import with_room
 from ..errors import UnsupportedError
+from ..runtime import device as runtime
+from ..runtime import native_graphs
+from ..runtime.builtin import bound_to_arrays
+from ..runtime.contexts import relaxed
+from ..runtime.memory import with_room
 from . import cudnn_plans, cudnn_search
 from .choices import Algorithm, Proposals, gpu_model
 from .cudnn_descriptors import Site, uid_of

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from numbacc_bindings.driver import DeviceAttribute
 
-from ..device import runtime
 from ..errors import unknown
+from ..runtime import device as runtime
 
 
 class Gpu(NamedTuple):

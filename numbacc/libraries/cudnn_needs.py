@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ..device import installed
+from ..runtime import installed
 from .cudnn_graph import OUTPUTS, Graph, Node, Tensor
 
 

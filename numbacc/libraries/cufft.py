@@ -13,9 +13,10 @@ from typing import Any
 from numbacc_bindings.cufft import FORWARD, INVERSE, Type, cufft
 from numbacc_bindings.driver import driver
 
-from ..device import native, runtime
-from ..device.contexts import relaxed
-from ..device.memory import with_room
+from ..runtime import device as runtime
+from ..runtime import native
+from ..runtime.contexts import relaxed
+from ..runtime.memory import with_room
 from .advanced_layout import AdvancedLayout
 from .handles import Handle
 

@@ -18,9 +18,9 @@ from numbacc_bindings.curand import Ordering, RngType, curand
 from ..base import checks
 from ..base.dispatch import runtime, simulated
 from ..base.layout import CPU
-from ..device import workspace
-from ..device.streams import owner_of
 from ..errors import LibraryError, OptionError, UnsupportedError, unknown
+from ..runtime import workspace
+from ..runtime.streams import owner_of
 from .handles import Handle
 
 

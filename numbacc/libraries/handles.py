@@ -9,7 +9,7 @@ from typing import Any
 
 from ..base.dispatch import runtime
 from ..base.ownership import NotCopied
-from ..device.contexts import call, on_device, relaxed
+from ..runtime.contexts import call, on_device, relaxed
 
 
 @contextmanager

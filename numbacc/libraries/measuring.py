@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from numbacc_bindings.driver import DeviceAttribute, EventFlag
 from numbacc_bindings.errors import LibraryError
 
-from ..device import runtime
 from ..errors import DeviceError
+from ..runtime import device as runtime
 
 #: Rounds over all works, rounds over the best, and how many those are.
 _FIRST_ROUNDS, _LAST_ROUNDS, _FINALISTS = 5, 41, 6

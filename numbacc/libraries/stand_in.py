@@ -15,8 +15,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from ..device import kernel_cache
 from ..errors import UnsupportedError
+from ..runtime import disk_cache
 
 #: What is asked for a handle writes an address that is not 0; what is asked for a number writes one.
 _HANDLES = "cuLibraryLoadData cuLibraryLoadFromFile cuLibraryGetKernel cuKernelGetFunction cuModuleLoadData "
@@ -58,7 +58,7 @@ def _built() -> Path:
     text = source()
     name = f"libcuda-{hashlib.sha256((text + os.uname().machine).encode()).hexdigest()[:16]}.so"
     try:
-        folder = kernel_cache.directory()
+        folder = disk_cache.directory()
         if (folder / name).exists():
             return folder / name
         folder.mkdir(parents=True, exist_ok=True)

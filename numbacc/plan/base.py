@@ -15,9 +15,9 @@ import numpy as np
 
 from ..arrays import operands
 from ..base.layout import PORTABLE, Layout, check_same_device, read_only, same_layout
-from ..device.operation import Operation
-from ..device.streams import handle_of
 from ..errors import DeviceError, DTypeError, LayoutError, ShapeError
+from ..runtime.operation import Operation
+from ..runtime.streams import handle_of
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ import numpy as np
 
 from ..base.casts import cast
 from ..base.layout import numpy_view
-from ..device.fold_kernels import FoldExecutable, FoldTask
-from ..device.row_executable import RowExecutable, RowTask
-from ..kernels.specs import VECTOR_BYTES
+from ..kernels.reduce.launch import FoldExecutable, FoldTask
+from ..kernels.rows.launch import RowExecutable, RowTask
+from ..runtime.launch_order import VECTOR_BYTES
 from .base import Plan
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from ..base.casts import cast
 from ..base.dtypes import info
 from ..base.layout import Layout, View, numpy_view, row_major_strides
-from ..device.map_executable import MapExecutable, MapSpec
+from ..kernels.elementwise.launch import MapExecutable, MapSpec
 from ..kernels.specs import compute_dtype
 from .base import Plan
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from ..base.casts import cast
-from ..device.fold_kernels import FoldExecutable, FoldTask
-from ..device.operation import Operation
-from ..device.row_executable import RowExecutable, RowTask
-from ..device.row_sums import RowSums
-from ..device.steps import Scratch, Step, Steps
-from ..kernels.formula import Formula
+from ..functions.formula import Formula
+from ..kernels.reduce.launch import FoldExecutable, FoldTask
+from ..kernels.rows.launch import RowExecutable, RowTask
+from ..kernels.rows.persistent_launch import RowSums
+from ..runtime.operation import Operation
+from ..runtime.steps import Scratch, Step, Steps
 from .folds import OwnScalars
 
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from ..base.casts import cast
 from ..base.layout import numpy_view, same_layout
-from ..device.operation import Operation
-from ..device.scan_executable import ScanExecutable, ScanTask
-from ..device.steps import Scratch, Step, Steps
+from ..kernels.scan.launch import ScanExecutable, ScanTask
+from ..runtime.operation import Operation
+from ..runtime.steps import Scratch, Step, Steps
 from .base import Plan
 
 

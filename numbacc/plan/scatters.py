@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..base.casts import cast
-from ..device.scatter_executable import ScatterExecutable, ScatterTask
+from ..kernels.gather_scatter.launch import ScatterExecutable, ScatterTask
 from .base import Plan
 
 

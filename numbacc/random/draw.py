@@ -14,7 +14,7 @@ class Draw(NamedTuple):
     """A draw, but for its size and its target.
 
     Attributes:
-        formula: what makes values of memory: a key of `kernels.draws.FORMULAS` and `reference.random.FORMULAS`.
+        formula: what makes values of memory: a key of `kernels.random.draws.FORMULAS` and `reference.random.FORMULAS`.
         function: cuRAND's function that fills the memory.
         arguments: its last arguments.
         words: 32-bit words of memory per value.
@@ -23,8 +23,8 @@ class Draw(NamedTuple):
         outputs: outputs of the sequence per value.
         parameters: (u, v, a, b) of the formula.
         direct: the dtype in which `function` itself writes the values, if it does.
-        own: a formula of `reference.random` and `kernels.draws` that makes the values of Philox's words; "" where there
-            is none.
+        own: a formula of `reference.random` and `kernels.random.draws` that makes the values of Philox's words; ""
+            where there is none.
         in_turns: whether it takes the words in the order of cuRAND's float64 normals.
         whole: True where memory must be filled by one call: quasi-random points, dimension by dimension.
     """

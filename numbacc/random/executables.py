@@ -17,9 +17,9 @@ from ..base.codes import WRONG_ALIGNMENT
 from ..base.dispatch import launcher_class, runtime, simulated
 from ..base.dtypes import info
 from ..base.layout import Layout, round_up
-from ..device.geometry import Given
-from ..kernels.draw_specs import DRAW_WORDS, AdvanceSpec, DrawSpec, groups_of
-from ..kernels.specs import MAX_THREADS, LaunchOrder
+from ..kernels.elementwise.geometry import Given
+from ..kernels.random.spec import DRAW_WORDS, AdvanceSpec, DrawSpec, groups_of
+from ..runtime.launch_order import MAX_THREADS, LaunchOrder
 from .draw import Draw, in_order
 
 #: Values that go through scratch memory at a time, where the sequence can be had in pieces.

@@ -11,11 +11,11 @@ import numpy as np
 from ..arrays import operands
 from ..base import checks
 from ..base.layout import CPU, lengths_of, name_of
-from ..device.devices import target_of
-from ..device.streams import handle_of
 from ..errors import OptionError, UnsupportedError, shown
 from ..libraries import curand
 from ..libraries.curand import SequenceKind, State
+from ..runtime.devices import target_of
+from ..runtime.streams import handle_of
 from .plans import plans
 from .position import Position
 

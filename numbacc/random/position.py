@@ -9,7 +9,7 @@ import numpy as np
 from ..base.dispatch import runtime
 from ..base.ownership import NotCopied
 from ..errors import UnsupportedError
-from ..kernels.draw_specs import NEXT, POSITION_WORDS, SEED
+from ..kernels.random.spec import NEXT, POSITION_WORDS, SEED
 
 #: Graphs draw from positions up to here. From there on a program would draw for months until it is at the end.
 FARTHEST = 2**63

@@ -42,7 +42,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.bands import Band
+from ..base.attention_band import Band
 from ..base.casts import cast
 from ..base.dtypes import dtype, info
 from .random import philox

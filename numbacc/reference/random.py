@@ -312,7 +312,7 @@ def _array(first: int, second: int, count: int) -> Array:
 
 
 def _words(seed: int, groups: Array) -> Array:
-    """The four words of each group of the sequence. `numbacc.kernels.philox` has the same for one group."""
+    """The four words of each group of the sequence. `numbacc.kernels.random.philox` has the same for one group."""
     made = np.empty((len(groups), 4), np.uint32)
     for start in range(0, len(groups), _CHUNK):
         _rounds(seed, groups[start : start + _CHUNK], made[start : start + _CHUNK])

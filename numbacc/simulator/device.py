@@ -17,10 +17,11 @@ import numpy as np
 from ..base.codes import MAY_OVERLAP, WRONG_ALIGNMENT
 from ..base.layout import layout_of, numpy_view
 from ..base.ownership import ARRAY_INSTEAD, NotCopied
-from ..device.captures import Capture
-from ..device.streams import check_consumer, check_producer
 from ..errors import DeviceError, UnsupportedError
-from ..kernels import simulated, specs
+from ..kernels.primitives import simulated
+from ..runtime import launch_order
+from ..runtime.captures import Capture
+from ..runtime.streams import check_consumer, check_producer
 
 
 def device_count() -> int:
@@ -218,7 +219,7 @@ def using(
     writes: Iterable[Any] = (),
     storages: Iterable[tuple[Any, bool]] = (),
 ) -> Iterator[Capture | None]:
-    """As `history.using`."""
+    """As `memory_order.using`."""
     capture = _captures.get(stream)
     used = [(a._storage, False) for a in reads if a is not None]
     used += [(a._storage, True) for a in writes if a is not None]
@@ -231,11 +232,11 @@ def using(
 
 
 def note(stream: int, device: int, reads: Iterable[Any], writes: Iterable[Any]) -> None:
-    """As `history.note`: there is nothing to order."""
+    """As `memory_order.note`: there is nothing to order."""
 
 
 class Recording:
-    """As `executables.Recording`."""
+    """As `graph_capture.Recording`."""
 
     def __init__(self, stream: int, device: int):
         if stream in _captures:
@@ -345,10 +346,10 @@ class Launcher:
         return True
 
     #: As `launch.Launcher.limits`, of the least shared memory; blocks run one after the other.
-    limits = staticmethod(lambda device: specs.Limits(49152, 1))
+    limits = staticmethod(lambda device: launch_order.Limits(49152, 1))
 
     def __init__(self, order: Any):
-        from ..kernels import registry
+        from ..runtime import kernel_code
 
         self.order = order
         constants = iter(order.constants)
@@ -360,8 +361,8 @@ class Launcher:
                 return tuple(islice(constants, shape))
             return tuple(take(shape[1]) for _ in range(shape[0]))
 
-        (_, self._inputs), _, *parameters = registry.parameters(order.kernel)
-        self._has_words = registry.takes_words(order.kernel)
+        (_, self._inputs), _, *parameters = kernel_code.parameters(order.kernel)
+        self._has_words = kernel_code.has_words(order.kernel)
         self._constants = [take(shape) for _, shape in (parameters[:-1] if self._has_words else parameters)]
 
     def launch(self, stream: int, scratch: int, arrays: Sequence[int], scalars: Sequence[int]) -> int:

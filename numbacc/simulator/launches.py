@@ -9,8 +9,8 @@ from typing import Any
 
 from ..base._numba import cuda, simulator_kernel
 from ..base.casts import quiet
-from ..base.replacing import replaced
-from ..kernels import registry
+from ..base.monkeypatch import replaced
+from ..runtime import kernel_code
 from . import interrupts, threads
 
 #: Numba's simulator exchanges `cuda` in a kernel's modules while it runs there: one kernel at a time, of all threads.
@@ -20,7 +20,7 @@ _alone = threading.RLock()
 @lru_cache(maxsize=1024)
 def kernel(spec: Any) -> Any:
     """Return the kernel of a specification, as the simulator runs it."""
-    return cuda.jit(registry.make(spec))
+    return cuda.jit(kernel_code.make(spec))
 
 
 def run(order: Any, *arguments: Any) -> None:

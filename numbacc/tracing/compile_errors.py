@@ -24,7 +24,7 @@ import numpy as np
 
 from ..base._numba import simulator_kernel
 from ..errors import UnsupportedError
-from ..kernels.copies import names_in
+from ..functions.symbolic.ieee_math import names_in
 
 
 class CompileError(NamedTuple):

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..base._numba import DeviceNDArray, simulator_api, simulator_kernel
 from ..errors import UnsupportedError
-from ..kernels import simulated
+from ..kernels.primitives import simulated
 from ..simulator import interrupts, threads
 from .arrays import TracedArray, TracedAtomics
 from .compile_errors import sample

@@ -181,7 +181,7 @@ def instruction_at(frame: FrameType) -> tuple[CodeType, Any]:
 def place_of(frame: FrameType) -> Place:
     """The line that a frame is at; of what stands in for intrinsics, that of the kernel which calls it."""
     own: FrameType | None = frame
-    while own is not None and own.f_globals.get("__name__", "").startswith("numbacc.kernels.simulated"):
+    while own is not None and own.f_globals.get("__name__", "").startswith("numbacc.kernels.primitives.simulated"):
         own = own.f_back
     frame = own or frame
     return Place(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)

@@ -1,0 +1,294 @@
+"""Formulas: what a kernel computes of one element of each array, as an ordinary Python function of numbers.
+
+A formula brings no Numba: plans are made with it, and it is compiled when a kernel is. Compiled kernels are kept under
+a digest of the formula's own code and of all that it calls, so that two formulas of one name never find each other's
+machine code, and a change of one compiles no other anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .symbolic.precision_variants import replacements
+
+#: See `Formula.heavy`.
+Heavy = Sequence[int] | Mapping[int, int | None]
+
+
+class Formula:
+    """A scalar function that kernels apply to arrays, element by element.
+
+    Attributes:
+        name: for messages and `PlanInfo`.
+        function: of as many numbers as there are operands; it returns a number or a tuple of them.
+        reference: its meaning in NumPy: takes arrays, returns a tuple of arrays. By default the function itself, number
+            by number.
+        derivative: the formula of its gradients, or None.
+        heavy: bytes of an element where its arithmetic, not memory, takes the time: threads then take more elements. As
+            a mapping it says how many numbers of all inputs a thread has at most, None for as many as usual then.
+        origin: (function, arguments) that make it again in another process; None where its name finds it, or nothing.
+        kept: which of its operands are elements as they lie in memory. Its results are then tuples: a number, whether
+            that is to be stored, and which of those elements is kept if not.
+    """
+
+    __slots__ = ("derivative", "function", "heavy", "kept", "name", "origin", "reference")
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        reference: Callable[..., tuple[Any, ...]] | None = None,
+        derivative: Formula | None = None,
+        origin: tuple[Callable[..., Formula], tuple[Any, ...]] | None = None,
+        heavy: Heavy = (),
+        kept: Sequence[int] = (),
+    ):
+        self.heavy = dict(heavy) if isinstance(heavy, Mapping) else dict.fromkeys(heavy)
+        self.kept = tuple(kept)
+        self.name, self.function, self.derivative, self.origin = name, function, derivative, origin
+        self.reference = reference or _number_by_number(function)
+
+    def __repr__(self) -> str:
+        return f"Formula({self.name!r})"
+
+    def __call__(self, *numbers: Any) -> Any:
+        """The function of numbers, in double precision."""
+        return self.function(*numbers)
+
+    def digest(self, compute: str, narrow: bool) -> str:
+        """A digest of the code that kernels run of it, as `specialize` makes it for a precision."""
+        found = digest(self.function, compute, narrow)
+        return f"{found} {self.kept}" if self.kept else found
+
+
+class Chunk(NamedTuple):
+    """How the parts of several rows are made together: cheaper than of each row, and merged.
+
+    Attributes:
+        first, merge_first: of each row a tuple, as `Reduction.function`, and of two of these one.
+        middle: (these of all rows, their number) -> a tuple.
+        second, merge_second: (the numbers of a row, its index where there is one, what `middle` returned, the parts of
+            no rows) -> a tuple, and of two of these one.
+        finish: (what `middle` returned, what `merge_second` did, the number of rows) -> the parts.
+    """
+
+    first: Callable[..., tuple[Any, ...]]
+    merge_first: Callable[..., tuple[Any, ...]]
+    middle: Callable[..., tuple[Any, ...]]
+    second: Callable[..., tuple[Any, ...]]
+    merge_second: Callable[..., tuple[Any, ...]]
+    finish: Callable[..., tuple[Any, ...]]
+
+
+class Place(NamedTuple):
+    """How the first of the best of several rows is found, and where: the parts are a number and its index.
+
+    Attributes:
+        best: (a, b) -> (the better one,), NaN if one is.
+        later: as the reduction's `merge` where the second index is larger, or the first that of nothing.
+        instruction: "max" or "min", which does so with pairs of 16-bit floats.
+    """
+
+    best: Callable[..., tuple[Any, ...]]
+    later: Callable[..., tuple[Any, ...]]
+    instruction: str
+
+
+class Reduction(Formula):
+    """A formula that makes one element of all rows of a column.
+
+    Attributes:
+        function: of the numbers of one row, its index where that is asked for, and the scalar arguments: a tuple of the
+            parts that it adds.
+        start: the parts of no rows at all, as Python numbers; of integers an infinity stands for the outermost.
+        merge: (parts, other parts) -> their parts together: associative, but for rounding.
+        finish: (parts, the number of rows, scalar arguments) -> a tuple of results.
+        parts: the parts' dtypes: names, "" for what is computed in, "real" for that of a complex number's parts,
+            "index" for that of indices.
+        indexed: True if the function is given the row's index, counted in C order where several axes are reduced.
+        chunk: how the parts of several rows are made together, None for one by one.
+        place: the same where the parts are a number and its index.
+    """
+
+    __slots__ = ("chunk", "finish", "indexed", "merge", "parts", "place", "start")
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., tuple[Any, ...]],
+        *,
+        start: tuple[float, ...],
+        merge: Callable[..., tuple[Any, ...]],
+        finish: Callable[..., tuple[Any, ...]],
+        reference: Callable[..., tuple[Any, ...]] | None = None,
+        parts: tuple[str, ...] | None = None,
+        indexed: bool = False,
+        chunk: Chunk | None = None,
+        place: Place | None = None,
+    ):
+        super().__init__(name, function, reference)
+        self.chunk, self.place = chunk, place
+        self.start, self.merge, self.finish = start, merge, finish
+        self.parts, self.indexed = ("",) * len(start) if parts is None else parts, indexed
+
+    def digest(self, compute: str, narrow: bool) -> str:
+        """As `Formula.digest`, of all its functions."""
+        functions = (self.function, self.merge, self.finish, *(self.chunk or ()), *(self.place or ())[:2])
+        digests = [digest(function, compute, narrow) for function in functions]
+        more = self.start, self.parts, self.indexed, *(self.place or ())[2:]
+        return hashlib.sha256(f"{digests} {more!r}".encode()).hexdigest()
+
+
+class RowFormula(Formula):
+    """A formula of the elements of a row, and of what is reduced from all of it.
+
+    Attributes:
+        function: of the numbers at one place of a row, the results of all stages, and the scalar arguments: a tuple.
+        stages: reductions of the row, one after the other: their functions are given the results of those before,
+            behind the numbers.
+        fewer: the same with fewer stages, for rows that are read anew in each of them; itself where there is none.
+        shared: how blocks that share a row bring together what they have found, each in both stages of what it has of
+            the row: a number, the first stage's result, and the parts of the second. None where they exchange what they
+            have of each stage. Its function is given how many elements that is of, these, and the scalar arguments; it
+            makes the results of both stages of its parts.
+    """
+
+    __slots__ = ("fewer", "shared", "stages")
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., tuple[Any, ...]],
+        stages: tuple[Reduction, ...],
+        fewer: RowFormula | None = None,
+        shared: Reduction | None = None,
+    ):
+        super().__init__(name, function)
+        self.stages, self.fewer, self.shared = stages, fewer or self, shared
+
+    def digest(self, compute: str, narrow: bool) -> str:
+        """As `Formula.digest`, of all its functions."""
+        reductions = self.stages if self.shared is None else (*self.stages, self.shared)
+        digests = [digest(self.function, compute, narrow), *(each.digest(compute, narrow) for each in reductions)]
+        return hashlib.sha256(repr(digests).encode()).hexdigest()
+
+
+class Scan(Formula):
+    """A formula that merges all elements of a row up to each.
+
+    Attributes:
+        function: of the numbers of one element: a tuple of the parts that it adds.
+        start: the parts of no elements at all, as Python numbers.
+        merge: (parts, parts of what lies behind) -> their parts together: associative, but for rounding.
+        finish: of the parts of all elements before one, and of its numbers: a tuple of results. None where the result
+            is the last of the parts of all up to it.
+    """
+
+    __slots__ = ("finish", "merge", "start")
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., tuple[Any, ...]],
+        *,
+        start: tuple[float, ...],
+        merge: Callable[..., tuple[Any, ...]],
+        finish: Callable[..., tuple[Any, ...]] | None = None,
+    ):
+        super().__init__(name, function)
+        self.start, self.merge, self.finish = start, merge, finish
+
+    def digest(self, compute: str, narrow: bool) -> str:
+        """As `Formula.digest`, of all its functions."""
+        functions = (self.function, self.merge, *([] if self.finish is None else [self.finish]))
+        digests = [digest(function, compute, narrow) for function in functions]
+        return hashlib.sha256(f"{digests} {self.start!r}".encode()).hexdigest()
+
+
+def _number_by_number(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
+    def reference(*operands: Any) -> tuple[Any, ...]:
+        arrays = np.broadcast_arrays(*operands)
+        with np.errstate(all="ignore"):
+            results = [function(*numbers) for numbers in zip(*(a.ravel() for a in arrays), strict=True)]
+        rows = [row if isinstance(row, tuple) else (row,) for row in results]
+        return tuple(np.array(column).reshape(arrays[0].shape) for column in zip(*rows, strict=True))
+
+    return reference
+
+
+# ---------------------------------------------------------------- digests
+
+
+@lru_cache(maxsize=4096)
+def digest(function: Callable[..., Any], compute: str, narrow: bool) -> str:
+    """A digest of a function's code and of everything that it refers to, for kernels of a precision.
+
+    It is of the code itself, not of the text: a comment, a name's spelling in another file, or a line more above it
+    change nothing. What cannot be followed is refused, as compiled code could outlive its meaning.
+
+    Raises:
+        TypeError: the function refers to something that is not a number, function, type or module.
+    """
+    found = hashlib.sha256(f"{compute} {narrow}".encode())
+    replaced = replacements(compute, narrow)
+    seen: dict[int, int] = {}
+    for part in _parts(function, replaced, seen):
+        found.update(part.encode() + b"\\0")
+    return found.hexdigest()
+
+
+def _parts(value: Any, replaced: Mapping[Any, Any], seen: dict[int, int]) -> Iterator[str]:
+    """The text of all that decides what a value means in a kernel."""
+    try:
+        value = replaced.get(value, value)
+    except TypeError:
+        pass  # it has no hash, and is replaced by nothing
+    value = getattr(value, "py_func", value)
+    if isinstance(value, FunctionType):
+        if id(value) in seen:  # it calls itself, or is called twice
+            yield f"again {seen[id(value)]}"
+            return
+        seen[id(value)] = len(seen)
+        yield "function"
+        yield from _parts(value.__defaults__, replaced, seen)
+        names = value.__globals__
+        yield from _code(value.__code__, names, replaced, seen)
+        for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
+            yield f"closure {name}"
+            yield from _parts(cell.cell_contents, replaced, seen)
+    elif isinstance(value, tuple):
+        yield f"tuple {len(value)}"
+        for item in value:
+            yield from _parts(item, replaced, seen)
+    elif value is None or isinstance(value, (str, bytes, bool, int, float, complex)):
+        yield f"{type(value).__name__} {value!r}"
+    elif isinstance(value, np.generic):
+        yield f"{value.dtype} {value.tobytes().hex()}"
+    elif isinstance(value, np.ndarray):
+        yield f"array {value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
+    elif isinstance(value, (type, BuiltinFunctionType, np.ufunc, ModuleType)):
+        yield f"{getattr(value, '__module__', '')} {value.__name__}"
+    else:
+        raise TypeError(
+            f"a formula refers to {value!r}, a {type(value).__name__}; use numbers, tuples of them, functions, modules"
+        )
+
+
+def _code(code: CodeType, names: dict[str, Any], replaced: Mapping[Any, Any], seen: dict[int, int]) -> Iterator[str]:
+    """The instructions of a function, the constants and the globals that they use."""
+    yield f"{code.co_code.hex()} {code.co_argcount} {code.co_flags} {code.co_varnames} {code.co_names}"
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _code(constant, names, replaced, seen)
+        else:
+            yield from _parts(constant, replaced, seen)
+    for name in code.co_names:
+        if name in names:
+            yield f"global {name}"
+            yield from _parts(names[name], replaced, seen)

@@ -1,0 +1,315 @@
+"""The scalar math of every kernel, once for all dtypes, each formula beside its derivative.
+
+These are ordinary Python functions of numbers, and run as such. A kernel gets a copy in which every number
+has the kernel's compute dtype (see `specialize`) and the names imported from `arithmetic` have that dtype's fastest
+accurate instructions.
+
+Sources: GLU, Dauphin et al. 2017 (arXiv:1612.08083); ReGLU, SwiGLU and GeGLU, Shazeer 2020
+(arXiv:2002.05202); the tanh form of GELU, Hendrycks and Gimpel 2016 (arXiv:1606.08415).
+"""
+
+from __future__ import annotations
+
+import copyreg
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from ..reference import epilogues, gated
+from .arithmetic import gaussian, magnitude, minimum, normal_tail
+from .exponentials import TANH_CUBIC, TANH_LINEAR, decay, share, sigmoid, silu, tanh_decay, tanh_gelu
+from .formula import Formula, Reduction
+from .symbolic.derive import written
+from .symbolic.vectorized import vectorized
+
+INV_SQRT_2PI = 0.3989422804014327  # 1/√(2π), so that φ(b) = INV_SQRT_2PI · exp(-b²/2)
+
+
+def shares(b, e):
+    """σ(b) and σ(b) (1 - σ(b)), neither by a subtraction that cancels.
+
+    With e = exp(-|b|), σ and 1 - σ are 1/(1+e) and e/(1+e).
+    """
+    large = share(1.0, e)
+    small = e * large
+    if b >= 0.0:
+        return large, large * small
+    return small, large * small
+
+
+def sigmoid_pair(b):
+    """σ(b) and σ'(b) = σ(b) (1 - σ(b))."""
+    return shares(b, decay(abs(b)))
+
+
+def normal_pair(b):
+    """Φ(b) and φ(b), the normal distribution and its density, from one exponential.
+
+    Φ(-|b|) = ½ erfc(|b|/√2) keeps its relative precision far out, where ½(1 + erf) would cancel.
+    """
+    x = magnitude(b)
+    e = gaussian(x)
+    tail = normal_tail(x, e)
+    if b >= 0.0:
+        return 1.0 - tail, INV_SQRT_2PI * e
+    return tail, INV_SQRT_2PI * e
+
+
+def glu(b):
+    """g = σ(b)."""
+    return sigmoid(b)
+
+
+def glu_pair(b):
+    """g = σ(b), g' = σ'(b)."""
+    return sigmoid_pair(b)
+
+
+def swiglu(b):
+    """g = b σ(b)."""
+    return silu(b)
+
+
+def swiglu_pair(b):
+    """g = b σ(b), g' = σ(b) (1 + b (1 - σ(b))) = σ(b) + b σ'(b)."""
+    s, slope = sigmoid_pair(b)
+    return b * s, s + b * slope
+
+
+def geglu(b):
+    """g = b Φ(b)."""
+    cdf, _ = normal_pair(b)
+    return b * cdf
+
+
+def geglu_pair(b):
+    """g = b Φ(b), g' = Φ(b) + b φ(b)."""
+    cdf, pdf = normal_pair(b)
+    return b * cdf, cdf + b * pdf
+
+
+def geglu_tanh(b):
+    """g = b ½(1 + tanh u) = b σ(2u), 2u = 2√(2/π)(b + 0.044715 b³)."""
+    return tanh_gelu(b)
+
+
+def geglu_tanh_pair(b):
+    """g = b σ(2u), g' = σ(2u) + b σ'(2u) (2u)'.
+
+    The square in u is bounded: from |b| = 47 on, where the bound sets in, σ(2u) is 0 or 1 to the last bit, and u'
+    would overflow where it is multiplied by 0. For the same reason b meets σ' first.
+    """
+    square = TANH_CUBIC * minimum(b * b, 2200.0)
+    s, slope = shares(b, tanh_decay(b))
+    return b * s, s + (slope * b) * (TANH_LINEAR + 3.0 * square)
+
+
+def reglu_forward(a, b):
+    """y = a max(b, 0), where max(NaN, 0) is NaN."""
+    if b <= 0.0:
+        return (a * 0.0,)
+    return (a * b,)
+
+
+def reglu_backward(dy, a, b):
+    """da = dy b and db = dy a where b > 0, else 0: a selection, so an infinite dy gives 0, not NaN."""
+    if b > 0.0:
+        return dy * b, dy * a
+    return 0.0, 0.0
+
+
+def gated_forward(gate):
+    """The map (a, b) -> (a g(b),)."""
+
+    def forward(a, b):
+        return (a * gate(b),)
+
+    return forward
+
+
+def gated_backward(gate_pair):
+    """The map (dy, a, b) -> (dy g(b), dy a g'(b)).
+
+    a meets g', which is of the order of 1, before dy does: the product a dy alone could overflow.
+    """
+
+    def backward(dy, a, b):
+        g, slope = gate_pair(b)
+        return dy * g, dy * (a * slope)
+
+    return backward
+
+
+def identity(x):
+    """x -> (x,): the map that copies strided arrays."""
+    return (x,)
+
+
+def relu(v):
+    """max(v, 0), where max(NaN, 0) is NaN."""
+    if v <= 0.0:
+        return 0.0
+    return v
+
+
+def dgelu(v, aux):
+    """v g'(aux), the gradient of GELU's tanh form, which is what gates GeGLU's."""
+    _, slope = geglu_tanh_pair(aux)
+    return (v * slope,)
+
+
+def activated(activation):
+    """The map v -> (activation(v),)."""
+
+    def forward(v):
+        return (activation(v),)
+
+    return forward
+
+
+def activated_with_aux(activation):
+    """The map v -> (activation(v), v): what the derivative will need is kept."""
+
+    def forward(v):
+        return activation(v), v
+
+    return forward
+
+
+def biased(formula):
+    """The map (v, b) -> formula(v + b)."""
+
+    def forward(v, b):
+        return formula(v + b)
+
+    return forward
+
+
+class Gate(NamedTuple):
+    """A kind of gate: the maps (a, b) -> (y,) and (dy, a, b) -> (da, db)."""
+
+    forward: Callable[..., Any]
+    backward: Callable[..., Any]
+
+
+def smooth(pair, gate=None):
+    """The gate of g(b) and g'(b), which `pair` returns; `gate` gives g alone, where that is less work."""
+    return Gate(gated_forward(gate or (lambda b: pair(b)[0])), gated_backward(pair))
+
+
+#: Kind of gate -> its maps. A new kind is a row here, and one in `reference.gated.KINDS`.
+GATES = {
+    "glu": smooth(glu_pair, glu),
+    "reglu": Gate(reglu_forward, reglu_backward),
+    "swiglu": smooth(swiglu_pair, swiglu),
+    "geglu": smooth(geglu_pair, geglu),
+    "geglu_tanh": smooth(geglu_tanh_pair, geglu_tanh),
+}
+
+_EPILOGUES = {
+    "bias": biased(identity),
+    "relu": activated(relu),
+    "relu_bias": biased(activated(relu)),
+    "gelu": activated(geglu_tanh),
+    "gelu_bias": biased(activated(geglu_tanh)),
+    "gelu_aux": activated_with_aux(geglu_tanh),
+    "gelu_aux_bias": biased(activated_with_aux(geglu_tanh)),
+    "dgelu": dgelu,
+}
+
+
+def first(function):
+    """The function that returns the first of what another does."""
+
+    def of(b):
+        return function(b)[0]
+
+    return of
+
+
+def both(one, other):
+    """The function that returns what two do."""
+
+    def of(b):
+        return one(b), other(b)
+
+    return of
+
+
+def own_gate(kind: str, gate: Callable[[Any], Any], slope: Callable[[Any], Any] | None = None) -> dict[str, Formula]:
+    """The formulas of a kind of gate that is given by g, and by g' where that is not to be derived: by direction.
+
+    Raises:
+        TypeError: g is not a formula. NotDerived: g' cannot be derived.
+    """
+    alone = first(written(gate, kind, gradient=False))
+    if slope is None:
+        pair = written(gate, kind, gradient=True)
+    else:
+        pair = both(alone, first(written(slope, f"{kind}'s slope", gradient=False)))
+    forward, backward = smooth(pair, alone)
+    ours, theirs = (vectorized(each, kind, rounds_numbers=True) for each in (forward, backward))
+    made = Formula(f"gated.backward.{kind}", backward, theirs)
+    return {"forward": Formula(f"gated.forward.{kind}", forward, ours, made), "backward": made}
+
+
+def _gated(direction: str, derivatives: dict[str, Formula]) -> dict[str, Formula]:
+    return {
+        kind: Formula(
+            f"gated.{direction}.{kind}",
+            getattr(gate, direction),
+            partial(getattr(gated, direction), kind=kind),
+            derivatives.get(kind),
+        )
+        for kind, gate in GATES.items()
+    }
+
+
+_BACKWARD = _gated("backward", {})
+_ALL = (
+    *_gated("forward", _BACKWARD).values(),
+    *_BACKWARD.values(),
+    *(Formula(name, _EPILOGUES[name.removeprefix("epilogue.")], map_) for name, map_ in epilogues.MAPS.items()),
+    Formula("copy", identity, lambda x: (x,)),
+)
+
+
+def part(x):
+    """x -> (x,): what a number adds to a sum."""
+    return (x,)
+
+
+def add(total, value):
+    """(total, value) -> (total + value,)."""
+    return (total + value,)
+
+
+def total(x, rows):
+    """(x,): a sum is not a mean."""
+    return (x,)
+
+
+#: The sum over rows.
+SUM = Reduction("sum", part, start=(0.0,), merge=add, finish=total)
+
+#: Formulas by name.
+FORMULAS = {formula.name: formula for formula in _ALL}
+
+
+def named(name: str) -> Formula:
+    """The formula of a name."""
+    return _NAMED[name]
+
+
+def _reduced(formula: Formula) -> tuple[Any, ...]:
+    """The pickled form of a formula: its name, for those of this module, or what makes it again."""
+    if formula.origin is not None:
+        return formula.origin
+    if _NAMED.get(formula.name) is not formula:
+        raise TypeError(f"{formula!r} is not one of numbacc's own formulas: it cannot be pickled")
+    return named, (formula.name,)
+
+
+_NAMED: dict[str, Formula] = {**FORMULAS, SUM.name: SUM}
+copyreg.pickle(Formula, _reduced)
+copyreg.pickle(Reduction, _reduced)

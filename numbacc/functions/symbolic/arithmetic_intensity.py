@@ -1,0 +1,69 @@
+"""Which formulas take longer than memory does: by what they call, once they are specialized."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from types import FunctionType
+from typing import Any
+
+from .. import activations
+from .ieee_math import names_in
+from .precision_variants import replacements
+
+#: What is a few instructions of `math`; all else there are 20 to 200.
+_SHORT = frozenset(
+    (
+        "ceil", "copysign", "degrees", "exp", "fabs", "floor", "fma", "isfinite", "isinf", "isnan", "radians", "sqrt",
+        "tanh", "trunc",
+    )
+)  # fmt: skip
+#: What is long beside these: of CUDA's library and of our own.
+_LONG = frozenset(
+    {
+        "cbrt",
+        "erfinv",
+        activations.softsign,
+        activations.tanhshrink_single,
+    }
+)
+
+
+@lru_cache(maxsize=4096)
+def is_long(function: Callable[..., Any], compute: str, narrow: bool) -> bool:
+    """True where a formula takes longer than an H200 has for 16 bits in and out.
+
+    Args:
+        function, compute, narrow: as `specialize` takes them.
+    """
+    return any(
+        each in _LONG or (callable(getattr(math, str(each), None)) and each not in _SHORT)
+        for each in _called(function, replacements(compute, narrow), set())
+    )
+
+
+def calls_math(function: Callable[..., Any]) -> bool:
+    """True where a formula of 16 bits calls a function of `math`, itself or in one that it calls."""
+    return any(
+        isinstance(each, str) and callable(getattr(math, each, None))
+        for each in _called(function, replacements("float32", True), set())
+    )
+
+
+def _called(value: Any, replaced: Mapping[Any, Any], seen: set[int]) -> Iterator[Any]:
+    """Everything that a function calls, those that it calls too: functions, and the names of those that CUDA has."""
+    value = getattr(value, "py_func", value)
+    if not callable(value) or id(value) in seen:
+        return
+    seen.add(id(value))
+    value = replaced.get(value, value)
+    yield value
+    if not isinstance(value, FunctionType):
+        return
+    names = names_in(value.__code__)
+    known = [value.__globals__[name] for name in names if name in value.__globals__]
+    if math in known:
+        yield from (name for name in names if hasattr(math, name))
+    for each in (*known, *(cell.cell_contents for cell in value.__closure__ or ())):
+        yield from _called(each, replaced, seen)

@@ -1,0 +1,112 @@
+"""Copies of functions that mean other things by the names they use: `math` of symbols, or without exceptions."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable
+from types import BuiltinFunctionType, CodeType, FunctionType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from ...reference.c_library import of_math
+
+__all__ = ["IEEE_CMATH", "IEEE_MATH", "copied", "names_in"]
+
+
+def names_in(code: CodeType) -> set[str]:
+    """The global names that a function uses, those of the functions inside it too."""
+    inside = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+    return set(code.co_names).union(*map(names_in, inside))
+
+
+def _nothing(value: Any) -> bool:
+    return False
+
+
+def copied(
+    function: Any,
+    convert: Callable[[Any], Any],
+    seen: dict[int, Any] | None = None,
+    keeps: Callable[[Any], bool] = _nothing,
+) -> Any:
+    """A function in which everything it refers to is converted, and so in all functions that it calls.
+
+    Args:
+        function: any value; what is no Python function comes back as `convert` has it.
+        convert: value -> what is used in its place: itself, to keep it, or to have a Python function copied. Numbers
+            that are written in it, and Python's own functions that it calls, are such values too.
+        seen: id of a function -> its copy.
+        keeps: whether a Python function that is called stays itself.
+    """
+    seen = {} if seen is None else seen
+    value = getattr(function, "py_func", function)
+    found = convert(value)
+    if found is not value or not isinstance(value, FunctionType) or keeps(value):
+        return found
+    if id(value) not in seen:
+        own: dict[str, Any] = {"__builtins__": builtins}
+        cells = tuple(type(cell)() for cell in value.__closure__ or ())
+        code = value.__code__
+        constants = tuple(convert(each) for each in code.co_consts)
+        if any(one is not other for one, other in zip(constants, code.co_consts, strict=True)):
+            code = code.replace(co_consts=constants)
+        copy = FunctionType(code, own, value.__name__, value.__defaults__, cells)
+        copy.__kwdefaults__ = value.__kwdefaults__
+        seen[id(value)] = copy
+        for cell, given in zip(cells, value.__closure__ or (), strict=True):
+            cell.cell_contents = copied(given.cell_contents, convert, seen, keeps)
+        names = value.__globals__
+        for name in names_in(code):
+            if name in names:
+                own[name] = copied(names[name], convert, seen, keeps)
+            elif hasattr(builtins, name):
+                theirs = getattr(builtins, name)
+                if convert(theirs) is not theirs:
+                    own[name] = convert(theirs)
+    return seen[id(value)]
+
+
+# ---------------------------------------------------------------- math without exceptions
+
+
+#: What gives integers in Python, which know no -0.0.
+_WHOLE = {"floor": np.floor, "ceil": np.ceil, "trunc": np.trunc}
+
+
+class _Ieee:
+    """`math` as it is on a GPU: infinity and NaN where Python's raises."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _WHOLE:
+            return _WHOLE[name]
+        value = getattr(math, name)
+        return _without_exceptions(value) if isinstance(value, BuiltinFunctionType) else value
+
+
+def _without_exceptions(function: Any) -> Callable[..., Any]:
+    name = function.__name__
+
+    def call(*numbers: Any) -> Any:
+        try:
+            # Of NumPy's floats only float64 is one of Python's, which `math.trunc` asks for.
+            found = function(*[float(each) if isinstance(each, np.floating) else each for each in numbers])
+        except (ArithmeticError, ValueError) as error:
+            of_arrays = of_math(name)
+            if of_arrays is not None:
+                return of_arrays(*map(np.float64, numbers))
+            return np.float64(math.inf if isinstance(error, OverflowError) else math.nan)
+        # What is computed with it does not raise either.
+        return np.float64(found) if type(found) is float else found
+
+    return call
+
+
+#: In the place of `math`.
+IEEE_MATH = _Ieee()
+#: In the place of `cmath`, NumPy's.
+IEEE_CMATH = SimpleNamespace(
+    **{name: getattr(np, name) for name in ("exp", "log", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh")},
+    **{f"a{name}": getattr(np, f"arc{name}") for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
+)

@@ -1,0 +1,103 @@
+"""What kernels of each precision have in the place of the functions that formulas are written with."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from .. import arithmetic as plain
+from .. import basic, complex, digamma, division, exponentials, powers, trigonometric
+from .opaque_functions import DOUBLES
+
+
+@lru_cache(maxsize=16)
+def replacements(compute: str, narrow: bool) -> Mapping[Any, Any]:
+    """The replacements of functions of `arithmetic` and `decays`: functions, or names of `hardware`.
+
+    Args:
+        compute: name of the dtype that is computed in.
+        narrow: True if what is stored is narrower: a 16-bit float keeps 8 or 11 bits, and the hardware's approximations
+            are good to 22.
+    """
+    #: What CUDA's own library has in each precision, and what is instructions of one.
+    theirs = (
+        plain.cbrt, plain.erfinv, plain.exp2, plain.reciprocal_root, plain.rint, plain.scaled, plain.stepped
+    )  # fmt: skip
+    if compute in ("float64", "complex128"):
+        double: dict[Any, Any] = {
+            **{function: f"{function.__name__}_double" for function in theirs},
+            plain.fma: "fma_double",
+            plain.multiply_then_add: "multiply_add_double",
+            plain.exp2_rough: "exp2_double",
+            plain.exp: "exp",
+            plain.gaussian: exponentials.gaussian_double,
+            plain.normal_tail: plain.normal_tail_degree_22,
+            exponentials.tanh_decay: exponentials.tanh_decay_double,
+            exponentials.quick_decay: exponentials.quick_decay_double,
+        }
+        # Those of `elementwise`, which are told when that is imported.
+        return ChainMap(double, DOUBLES)
+    single: dict[Any, Any] = {function: function.__name__ for function in theirs}
+    if compute == "float32":
+        single |= {plain.greatest: "greatest", plain.least: "least"}
+    single |= {
+        plain.fma: "fma",
+        plain.power_of_bits: "power_of_bits",
+        digamma.digamma: digamma.digamma_single,
+        basic.floor_divide: division.floor_divide_single,
+        division.floor_divide_narrow: division.floor_divide_single,
+        basic.remainder: division.remainder_single,
+        basic.fmod: division.fmod_single,
+        plain.exp2_rough: "exp2_approximate",
+        plain.shared_out: plain.shared_out_by_products,
+        plain.square_root: plain.square_root_by_products,
+        plain.reciprocal_approximate: "reciprocal_approximate",
+        plain.reciprocal_root_approximate: "reciprocal_root_approximate",
+        complex.overflows: complex.overflows_single,
+        complex.overflows_exp2: complex.overflows_exp2_single,
+        complex.large_exp: complex.large_exp_single,
+        complex.large_exp2: complex.large_exp2_single,
+        complex.square_scale: complex.square_scale_single,
+        complex.times_ln_2: complex.times_ln_2_single,
+    }
+    if narrow:
+        return {
+            **single,
+            plain.exp: "exp_approximate",
+            plain.exp2: "exp2_approximate",
+            plain.magnitude: plain.magnitude_unbounded,
+            plain.gaussian: plain.gaussian_approximate,
+            plain.reciprocal: "reciprocal_approximate",
+            plain.inverse: "inverse_approximate",
+            plain.square_root: "sqrt_approximate",
+            plain.quotient: "quotient_approximate",
+            plain.log1p_of_share: plain.log1p_of_share_degree_10,
+            plain.normal_tail: plain.normal_tail_degree_7,
+            division.floor_divide_narrow: division.floor_divide_rough,
+            powers.power: powers.power_rough,
+            powers.log2_rough: "log2_approximate",
+            powers.times_power_of_bits: "times_power_of_bits",
+            trigonometric.atan2: trigonometric.atan2_rough,
+            exponentials.share: exponentials.share_rough,
+            exponentials.sigmoid: exponentials.sigmoid_rough,
+            exponentials.silu: exponentials.silu_rough,
+            exponentials.tanh_gelu: exponentials.tanh_gelu_rough,
+            exponentials.quick_gelu: exponentials.quick_gelu_rough,
+            exponentials.weighted_ratio: exponentials.weighted_ratio_rough,
+        }
+    return {
+        **single,
+        plain.exp: "exp",
+        plain.gaussian: exponentials.gaussian_single,
+        plain.normal_tail: plain.normal_tail_degree_9,
+        exponentials.decay: exponentials.decay_single,
+        exponentials.tanh_decay: exponentials.tanh_decay_single,
+        exponentials.quick_decay: exponentials.quick_decay_single,
+        exponentials.share: exponentials.share_single,
+        exponentials.silu: exponentials.silu_single,
+        exponentials.tanh_gelu: exponentials.tanh_gelu_single,
+        exponentials.quick_gelu: exponentials.quick_gelu_single,
+        exponentials.weighted_ratio: exponentials.weighted_ratio_single,
+    }

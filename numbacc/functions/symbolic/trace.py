@@ -1,0 +1,392 @@
+"""Functions run on symbols in the place of numbers, which note what is computed of them.
+
+A function is run once for each way through its branches. What was noted can be derived (`derive`) and is written down
+again (`texts`), for kernels or for arrays (`vectorized`).
+"""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import math
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from . import derivatives
+from .captured import changing
+from .ieee_constants import Known, known_math
+from .ieee_math import copied
+from .numpy_aliases import KINDS, LATER, NAMESAKES, rounded
+from .opaque_functions import WHOLES, larger, smaller
+from .untraceable import COMBINES, OTHERS, Refused, Unknown
+
+#: Ways through a function's branches, and branches on one, at most.
+MOST_WAYS = 64
+
+#: The decisions on one way through a function, and its results.
+Way = tuple[list[tuple["Symbol", bool]], tuple[Any, ...]]
+
+BINARY = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
+    "%": operator.mod, "**": operator.pow,
+}  # fmt: skip
+COMPARED = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+
+
+class Symbol(Unknown):
+    """A number that is not known: an argument, or what is computed of others.
+
+    Attributes:
+        trace: what it was noted in.
+        made: the operator or function that it is computed by, or an argument's name.
+        parts: what of, symbols and numbers.
+        is_derived: whether its derivative is wanted, and not 0.
+    """
+
+    __slots__ = ("is_derived", "made", "parts", "trace")
+    # == compares the numbers that symbols stand for: they are told apart by `id`, and are not to be found in a set.
+    __hash__ = Unknown.__hash__
+
+    def __init__(self, trace: Trace, made: Any, parts: tuple[Any, ...], is_derived: bool):
+        self.trace, self.made, self.parts, self.is_derived = trace, made, parts, is_derived
+
+    def __bool__(self) -> bool:
+        return self.trace.decide(self)
+
+    def __neg__(self) -> Any:
+        # What is not true is 0, and -0 is that.
+        return self.trace.note("-", 0, self) if is_truth(self) else self.trace.note("neg", self)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return self.trace.note(math.fabs, self)
+
+    def __round__(self, decimals: Any = None) -> Any:
+        return self.trace.call(rounded, self, decimals or 0)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+    # Of truth values these are `and` and `or`.
+    def __and__(self, other: Any) -> Any:
+        _check_truths(self, other)
+        return other if self else False
+
+    def __or__(self, other: Any) -> Any:
+        _check_truths(self, other)
+        return True if self else other
+
+    def __xor__(self, other: Any) -> Any:
+        _check_truths(self, other)
+        return self != other
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
+
+def _check_truths(*parts: Any) -> None:
+    if not all(map(is_truth, parts)):
+        raise Refused(COMBINES)
+
+
+def _add_operators() -> None:
+    for text in (*BINARY, *COMPARED):
+        name = (BINARY | COMPARED)[text].__name__
+
+        def forward(self: Symbol, other: Any, *more: Any, text: str = text) -> Any:
+            if more:
+                raise Refused("it calls pow with a modulus, which is for integers: write x ** y % m")
+            return self.trace.note(text, self, other)
+
+        def reflected(self: Symbol, other: Any, *, text: str = text) -> Any:
+            return self.trace.note(text, other, self)
+
+        setattr(Symbol, f"__{name}__", forward)
+        if text in BINARY:
+            setattr(Symbol, f"__r{name}__", reflected)
+
+
+_add_operators()
+
+
+class Trace:
+    """What a function computes of symbols, on one way after the other.
+
+    Args:
+        arguments: how many numbers it is a function of.
+        wanted: with respect to how many of these, the first ones, it is to be derived.
+        most: how many ways there may be.
+    """
+
+    def __init__(self, arguments: int, wanted: int, most: int = MOST_WAYS):
+        self._noted: dict[Any, Symbol] = {}
+        self.arguments = tuple(self.unknown(f"x{k}", is_derived=k < wanted) for k in range(arguments))
+        self._most = most
+        self._script: list[bool] = []
+        self.taken: list[tuple[Symbol, bool]] = []
+
+    def unknown(self, name: str, *, is_derived: bool = False) -> Symbol:
+        """A number that is given."""
+        return self._symbol(name, (), is_derived)
+
+    def _symbol(self, made: Any, parts: tuple[Any, ...], is_derived: bool) -> Symbol:
+        # Numbers that are equal, 1 and 1.0 or 0.0 and -0.0, are told apart by what they look like.
+        key = (made, *(id(part) if isinstance(part, Symbol) else repr(part) for part in parts))
+        if key not in self._noted:
+            self._noted[key] = Symbol(self, made, parts, is_derived)
+        return self._noted[key]
+
+    def note(self, made: Any, *parts: Any) -> Any:
+        """What an operator or function makes of symbols and numbers."""
+        return self._symbol(made, tuple([_plain(part, "computes with") for part in parts]), any(map(is_derived, parts)))
+
+    def call(self, function: Callable[..., Any], *parts: Any) -> Any:
+        """What a function makes of symbols and numbers, as if a formula called it."""
+        return copied(function, lambda each: _of_symbols(each, self))(*parts)
+
+    def decide(self, condition: Symbol) -> bool:
+        """Which way is taken: that of the script, else the first."""
+        for known, answer in self.taken:
+            if known is condition:
+                return answer
+        number = len(self.taken)
+        if number >= self._most:
+            raise TypeError("it has a loop whose length the numbers decide, or too many branches")
+        answer = self._script[number] if number < len(self._script) else True
+        self.taken.append((condition, answer))
+        return answer
+
+    def ways(self, function: Callable[..., Any]) -> Iterator[Way]:
+        """(the decisions, the results) of each way."""
+        pending: list[list[bool]] = [[]]
+        for _ in range(self._most):
+            self._script, self.taken = pending.pop(), []
+            results = _results(function(*self.arguments))
+            yield self.taken, results
+            answers = [answer for _, answer in self.taken]
+            pending += [[*answers[:k], False] for k in range(len(self._script), len(answers))]
+            if not pending:
+                return
+        raise TypeError(f"there are more than {self._most} ways through it")
+
+
+def traced(
+    function: Callable[..., Any], wanted: int | None = 0, *, most: int = MOST_WAYS, is_open: bool = False
+) -> tuple[Trace, list[Way]]:
+    """A function run on symbols: what was noted, and all ways through it.
+
+    Args:
+        function: of numbers; parameters with defaults have these.
+        wanted: with respect to how many of its first arguments it is to be derived; None for all.
+        most: how many ways there may be.
+        is_open: whether a function that is noted as a whole, where others call it, is run itself.
+
+    Raises:
+        TypeError, or whatever the function itself raises: it cannot be run on symbols.
+    """
+    empty = inspect.Parameter.empty
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(function).parameters.values()
+    arguments = sum(each.kind in kinds and each.default is empty for each in parameters)
+    trace = Trace(arguments, arguments if wanted is None else wanted, most)
+    opened = function if is_open else None
+    ways = list(trace.ways(copied(function, lambda each: each if each is opened else _of_symbols(each, trace))))
+    counts = sorted({len(results) for _, results in ways})
+    if len(counts) > 1:
+        raise TypeError(f"it returns {counts[0]} numbers on one way and {counts[-1]} on another")
+    return trace, ways
+
+
+def _results(found: Any) -> tuple[Any, ...]:
+    results = found if isinstance(found, tuple) else (found,)
+    if not results:
+        raise TypeError("it returns no number")
+    return tuple([_plain(result, "returns") for result in results])
+
+
+#: Of integers that become floats.
+_LARGEST = int(1.7976931348623157e308)
+
+
+def _plain(part: Any, does: str) -> Any:
+    """A symbol, or a number as Python's own."""
+    if isinstance(part, Symbol):
+        return part
+    if isinstance(part, (bool, np.bool_)):
+        return bool(part)
+    if isinstance(part, (int, np.integer)):
+        if abs(int(part)) > _LARGEST:
+            raise TypeError(f"it {does} an integer that no float64 holds")
+        return int(part)
+    if isinstance(part, (float, np.floating)):
+        return float(part)
+    raise TypeError(f"it {does} a {type(part).__name__}, which is not a real number")
+
+
+def is_derived(part: Any) -> bool:
+    """Whether it is a symbol whose derivative is wanted."""
+    return isinstance(part, Symbol) and part.is_derived
+
+
+# ---------------------------------------------------------------- what functions refer to
+
+
+class _Module:
+    """A module whose functions are for symbols."""
+
+    def __init__(self, module: ModuleType, trace: Trace):
+        self._module, self._trace = module, trace
+
+    def __getattr__(self, name: str) -> Any:
+        return copied(getattr(self._module, name), lambda each: _of_symbols(each, self._trace))
+
+
+def _of_symbols(value: Any, trace: Trace) -> Any:
+    """A module, or a function that is noted as a whole, for symbols; other values as they are."""
+    if (refusing := changing(value)) is not None:
+        return refusing
+    if isinstance(value, ModuleType):
+        return _Module(value, trace)
+    if type(value) is float:
+        return Known(value)
+    if value is builtins.max or value is builtins.min:
+        return _extreme(value, larger if value is builtins.max else smaller, trace)
+    if value is builtins.isinstance or value is builtins.type:
+        return _kind if value is builtins.type else _is_of_kind
+    if value is derivatives.one_if:
+        # A truth value that is computed with is a number wherever it is written down.
+        return lambda condition: condition if isinstance(condition, Symbol) else value(condition)
+    if isinstance(value, KINDS):
+        return _numpys(value, trace)
+    return _noting(value, trace) if is_whole(value) else value
+
+
+def is_whole(value: Any) -> bool:
+    """Whether it is a function that is noted as a whole."""
+    if isinstance(value, FunctionType):
+        return derivatives.numbers_of(value) is not None
+    return isinstance(value, BuiltinFunctionType) and value.__module__ == "math"
+
+
+def _kind(*given: Any) -> Any:
+    """`type`, of symbols that of what they stand for."""
+    return (bool if is_truth(given[0]) else float) if isinstance(given[0], Symbol) else type(*given)
+
+
+def _is_of_kind(value: Any, kinds: Any) -> bool:
+    """`isinstance`, likewise."""
+    known = tuple(type if each is _kind else each for each in kinds) if isinstance(kinds, tuple) else kinds
+    stands_for = (is_truth(value) or 0.5) if isinstance(value, Symbol) else value
+    return isinstance(stands_for, type if known is _kind else known)
+
+
+def _has_symbols(parts: Iterable[Any]) -> bool:
+    return any(isinstance(part, Symbol) for part in parts)
+
+
+def _known(found: Any) -> Any:
+    return Known(found) if isinstance(found, (float, np.floating)) else found
+
+
+def _numpys(function: Any, trace: Trace) -> Callable[..., Any]:
+    """One of NumPy's functions, of symbols its namesake."""
+
+    def call(*parts: Any, **more: Any) -> Any:
+        if not _has_symbols((*parts, *more.values())):
+            return _known(function(*parts, **more))
+        name, of_numbers = function.__name__, NAMESAKES.get(function.__name__)
+        if of_numbers is None:
+            raise Refused(f"it calls numpy.{name}, which formulas do not have{LATER.get(name, '')}")
+        if more:
+            raise Refused(f"it calls numpy.{name} with {next(iter(more))}=, which formulas do not have")
+        return trace.call(of_numbers, *parts)
+
+    return call
+
+
+def _noting(function: Any, trace: Trace) -> Callable[..., Any]:
+    """The function of numbers that notes a call where these are symbols."""
+    noted = derivatives.OURS.get(function, function)
+    count, has_rule = derivatives.numbers_of(noted), derivatives.has_derivative(noted)
+    of_numbers = known_math(function) if function.__module__ == "math" else function
+
+    def call(*parts: Any, **more: Any) -> Any:
+        inner = [each for part in parts if isinstance(part, (list, tuple)) for each in part]
+        # Products are made by multiplying what is in a list.
+        if not _has_symbols((*parts, *more.values())) and (function is math.prod or not _has_symbols(inner)):
+            return _known(of_numbers(*parts, **more))
+        if (function, len(parts)) in _BY_COUNT and not more:
+            return trace.call(_BY_COUNT[function, len(parts)], *parts)
+        if noted in WHOLES and not has_rule and any(map(is_derived, parts)):
+            return copied(noted, lambda each: each if each is noted else _of_symbols(each, trace))(*parts)
+        name = f"{function.__module__}.{function.__name__}"
+        fits = len(parts) == count and not more
+        of = "" if fits or count is None else f" of {len(parts)} numbers"
+        of = f" with {next(iter(more))}=" if more else of
+        if any(map(is_derived, parts)) and not (fits and has_rule) and count is not None:
+            raise Refused(f"no derivative of {name}{of} is known")
+        if not fits:
+            hint = f": {OTHERS[function.__name__]}" if function.__name__ in OTHERS else ""
+            raise Refused(f"it calls {name}{of}, which kernels do not have{hint}")
+        return trace.note(noted, *parts)
+
+    return call
+
+
+#: (function of `math`, how many numbers it is given) -> what it is then.
+_BY_COUNT: dict[Any, Callable[..., Any]] = {
+    (math.log, 2): lambda x, base: math.log(x) / math.log(base),
+    (math.hypot, 1): math.fabs,
+    (math.hypot, 3): derivatives.hypot_of_three,
+}
+
+
+def _extreme(function: Any, of_two: Any, trace: Trace) -> Callable[..., Any]:
+    """Python's `max` or `min`, noted as what it is of two numbers after the other."""
+
+    def call(*parts: Any, **more: Any) -> Any:
+        among = parts if len(parts) != 1 else tuple(parts[0])
+        numbers = [part for part in among if not is_truth(part)]
+        if more or not numbers or not any(isinstance(part, Symbol) for part in among):
+            return function(*([among] if len(parts) == 1 else parts), **more)
+        found = among[0]
+        for part in among[1:]:
+            found = trace.note(of_two, found, part)
+        return found
+
+    return call
+
+
+# ---------------------------------------------------------------- what was noted
+
+
+def is_truth(part: Any) -> bool:
+    """True if it is a truth value."""
+    return isinstance(part, bool) or (isinstance(part, Symbol) and (part.made in COMPARED or part.made in _PREDICATES))
+
+
+_PREDICATES = (math.isnan, math.isinf, math.isfinite)
+
+
+def order(symbols: Sequence[Any]) -> Iterator[Symbol]:
+    """All symbols that these are computed of, each behind its parts."""
+    seen: set[int] = set()
+    stack = [(symbol, False) for symbol in reversed(symbols) if isinstance(symbol, Symbol)]
+    while stack:
+        symbol, is_ready = stack.pop()
+        if is_ready:
+            yield symbol
+        elif id(symbol) not in seen:
+            seen.add(id(symbol))
+            stack.append((symbol, True))
+            stack += [(part, False) for part in reversed(symbol.parts) if isinstance(part, Symbol)]

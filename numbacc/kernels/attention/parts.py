@@ -1,0 +1,187 @@
+"""What the kernels of attention are made of: elements of arrays, which keys a row sees, S, what dropout keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...base._numba import cuda
+from ...base.dtypes import TABLE
+from ..primitives.operands import operands
+from ..random.philox import words as words_of_group
+from .spec import AttentionSpec
+
+Function = Callable[..., Any]
+
+#: Scores at or below this are those of a row without a key: what cuDNN has instead of -inf, but for rounding.
+LOWEST = -3.4e38
+
+
+class Parts:
+    """The device functions that the kernels are made of.
+
+    Attributes:
+        real: the type of numbers.
+        load: by an array's name, (addresses, coordinates, steps) -> its number there.
+        store: by an array's name, (addresses, coordinates, steps, number).
+    """
+
+    def __init__(self, spec: AttentionSpec):
+        self.spec = spec
+        self.real: Any = getattr(np, spec.compute)
+        self.load = {name: self._loader(k, name, dtype) for k, (name, dtype) in enumerate(spec.inputs)}
+        self.store = {name: self._storer(k, dtype) for k, (name, dtype) in enumerate(spec.outputs)}
+
+    def _loader(self, number: int, name: str, dtype: str) -> Function:
+        whole = not TABLE[dtype].is_float
+        io = operands((TABLE[dtype],), 1, 1, "int64" if whole else self.spec.compute)
+        get, offsets, end = io.load, io.offsets, number + 1
+
+        def load(ins, coordinates, steps):
+            return get(ins[number:end], offsets(coordinates, steps[number:end]))[0]
+
+        on_device: Function = cuda.jit(device=True)(load)
+        return on_device
+
+    def _storer(self, number: int, dtype: str) -> Function:
+        io = operands((TABLE[dtype],), 1, 1, self.spec.compute)
+        put, offsets, end = io.store, io.offsets, number + 1
+
+        def store(outs, coordinates, steps, value):
+            put(outs[number:end], offsets(coordinates, steps[number:end]), (value,))
+
+        on_device: Function = cuda.jit(device=True)(store)
+        return on_device
+
+
+def lengths_of(parts: Parts) -> Function:
+    """(addresses, coordinates, steps, most) -> how many queries and keys the row's sequence has, of `most`."""
+    if "lengths_q" not in parts.load:
+
+        def all_of_them(ins, coordinates, steps, most):
+            return most
+
+        return cuda.jit(device=True)(all_of_them)  # type: ignore[no-any-return]
+    queries, keys = parts.load["lengths_q"], parts.load["lengths_kv"]
+
+    def lengths(ins, coordinates, steps, most):
+        return queries(ins, coordinates, steps), keys(ins, coordinates, steps)
+
+    return cuda.jit(device=True)(lengths)  # type: ignore[no-any-return]
+
+
+@cuda.jit(device=True)
+def first_seen(row, known, band):
+    """The first key that a row sees, and the one behind the last; none where these are equal."""
+    queries, keys = known
+    lower, upper, right = band
+    shift = row + (keys - queries) * right
+    begin, end = max(shift + lower, 0), min(shift + upper + 1, keys)
+    if row >= queries or end < begin:
+        end = begin
+    return begin, end
+
+
+def scoring(parts: Parts) -> Function:
+    """(addresses, coordinates, steps, start) -> S at the coordinates, which the row sees; `start` is query 0 there."""
+    scores, bias, alibi = parts.load["scores"], parts.load.get("bias"), parts.load.get("alibi")
+    real = parts.real
+
+    def plain(ins, c, steps, start):
+        return scores(ins, c, steps)
+
+    found = cuda.jit(device=True)(plain)
+    if bias is not None:
+        before_bias = found
+
+        def biased(ins, c, steps, start):
+            return before_bias(ins, c, steps, start) + bias(ins, c, steps)
+
+        found = cuda.jit(device=True)(biased)
+    if alibi is not None:
+        before_slopes = found
+
+        def sloped(ins, c, steps, start):
+            return before_slopes(ins, c, steps, start) + alibi(ins, c, steps) * real(c[3] - (start + c[2]))
+
+        found = cuda.jit(device=True)(sloped)
+    return found  # type: ignore[no-any-return]
+
+
+def dropping(parts: Parts) -> Function:
+    """(addresses, steps, coordinates, row, width, scalars) -> the factor of a weight: 0 or 1 / (1 - p), or 1."""
+    real = parts.real
+    one, zero, three, two = real(1), real(0), np.uint64(3), np.uint64(2)
+    if not parts.spec.scalars:
+
+        def all_kept(ins, steps, c, row, width, given):
+            return one
+
+        return cuda.jit(device=True)(all_kept)  # type: ignore[no-any-return]
+    later = parts.load.get("offset")
+
+    def at_once(ins, c, steps):
+        return 0
+
+    entered = later if later is not None else cuda.jit(device=True)(at_once)
+
+    def factor(ins, steps, c, row, width, given):
+        seed, offset, least, scale = given
+        number = offset + ((np.uint64(entered(ins, c, steps)) >> two) << two) + np.uint64(row * width + c[3])
+        drawn = words_of_group(seed, number >> two)
+        lane = number & three
+        word = drawn[0]
+        if lane == 1:
+            word = drawn[1]
+        elif lane == 2:
+            word = drawn[2]
+        elif lane == 3:
+            word = drawn[3]
+        return scale if np.uint64(word) >= least else zero
+
+    return cuda.jit(device=True)(factor)  # type: ignore[no-any-return]
+
+
+@cuda.jit(device=True)
+def larger(a, b):
+    return a if a > b or a != a else b
+
+
+@cuda.jit(device=True)
+def _sum(a, b):
+    return a + b
+
+
+def _together(merge: Function) -> Function:
+    """(cells, x) -> the x of all threads of a block merged, always in the same order."""
+
+    def together(cells, x):
+        thread, count = cuda.threadIdx.x, cuda.blockDim.x // 2
+        cells[thread] = x
+        cuda.syncthreads()
+        while count > 0:
+            if thread < count:
+                cells[thread] = merge(cells[thread], cells[thread + count])
+            cuda.syncthreads()
+            count //= 2
+        found = cells[0]
+        cuda.syncthreads()
+        return found
+
+    return cuda.jit(device=True)(together)  # type: ignore[no-any-return]
+
+
+largest, total_of = _together(larger), _together(_sum)
+
+
+def stats_storer(parts: Parts) -> Any:
+    """As `Parts.store`, of the statistics; nothing where they are not asked for."""
+    if "stats" in parts.store:
+        return parts.store["stats"]
+
+    def nothing(outs, coordinates, steps, value):
+        pass
+
+    return cuda.jit(device=True)(nothing)

@@ -1,0 +1,191 @@
+"""The kernels of attention where it is not fused: what lies between the two products, forward and backward.
+
+`softmax`, `weights` and `slopes` take a block of threads for each row of scores. Rows are counted over (batch, heads,
+queries); `shape` is of those that a launch has, `first` the number of its first row among all, by which dropout knows
+its words, `start` which of a sequence's `queries` it is: 0 but where a launch has some queries of one head. Arrays are
+walked by steps along (batch, heads, queries, keys), 0 where they are the same.
+
+Read `parts.scoring` first: it is S of what a query sees; and then `softmax`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...base._numba import cuda
+from ...base.dtypes import TABLE
+from ...runtime.launch_order import MAX_THREADS
+from ..primitives.operands import operands, scalar_reader
+from ..specs import Kernel, words_of
+from .moves import join, mend, pack, sums, unpack, unpage
+from .parts import LOWEST, Parts, dropping, first_seen, larger, largest, lengths_of, scoring, stats_storer, total_of
+from .spec import AttentionSpec
+
+
+def _readers(parts: Parts) -> tuple[Any, Any, Any, Any]:
+    """What gives a row's lengths, a score, its factor of dropout, and the launch's scalars."""
+    return lengths_of(parts), scoring(parts), dropping(parts), scalar_reader(parts.spec.scalars)
+
+
+def softmax(parts: Parts) -> Kernel:
+    """Weights, to be multiplied with values, and statistics: a row of scores is read three times.
+
+    Outputs: "weights"; "stats" where they are asked for.
+    """
+    real, store, unravel = parts.real, parts.store["weights"], operands((TABLE["int64"],), 1, 1, "int64").unravel
+    lengths, score, factor, scalars = _readers(parts)
+    zero, lowest, minus_infinity = real(0), real(LOWEST), real(-np.inf)
+    put_stats = stats_storer(parts)
+
+    def kernel(ins, outs, in_steps, out_steps, shape, lower, upper, right, first, start, queries, words):
+        cells = cuda.shared.array(MAX_THREADS, real)
+        given, thread, threads = scalars(words), cuda.threadIdx.x, cuda.blockDim.x
+        row, width = cuda.blockIdx.x, shape[3]
+        place = unravel(row, shape[:3])
+        whole = queries, width
+        begin, end = first_seen(start + place[2], lengths(ins, place + (0,), in_steps, whole), (lower, upper, right))
+        top = minus_infinity
+        column = begin + thread
+        while column < end:
+            top = larger(score(ins, place + (column,), in_steps, start), top)
+            column += threads
+        top = largest(cells, top)
+        is_empty = top < lowest
+        total = zero
+        column = begin + thread
+        while column < end:
+            if not is_empty:
+                total += real(math.exp(score(ins, place + (column,), in_steps, start) - top))
+            column += threads
+        total = total_of(cells, total)
+        column = np.int64(thread)
+        while column < width:
+            at = place + (column,)
+            weight = zero
+            if begin <= column < end and not is_empty:
+                weight = real(math.exp(score(ins, at, in_steps, start) - top)) / total
+                weight *= factor(ins, in_steps, at, first + row, width, given)
+            store(outs, at, out_steps, weight)
+            column += threads
+        if thread == 0:
+            put_stats(outs, place + (0,), out_steps, minus_infinity if is_empty else top + real(math.log(total)))
+
+    return kernel
+
+
+def weights(parts: Parts) -> Kernel:
+    """The weights again, of the statistics "level"."""
+    real, store, unravel = parts.real, parts.store["weights"], operands((TABLE["int64"],), 1, 1, "int64").unravel
+    lengths, score, factor, scalars = _readers(parts)
+    zero, lowest, load_level = real(0), real(LOWEST), parts.load["level"]
+
+    def kernel(ins, outs, in_steps, out_steps, shape, lower, upper, right, first, start, queries, words):
+        given, threads = scalars(words), cuda.blockDim.x
+        row, width = cuda.blockIdx.x, shape[3]
+        place = unravel(row, shape[:3])
+        whole = queries, width
+        begin, end = first_seen(start + place[2], lengths(ins, place + (0,), in_steps, whole), (lower, upper, right))
+        level = load_level(ins, place + (0,), in_steps)
+        if level < lowest:
+            end = begin
+        column = np.int64(cuda.threadIdx.x)
+        while column < width:
+            at, weight = place + (column,), zero
+            if begin <= column < end:
+                weight = real(math.exp(score(ins, at, in_steps, start) - level))
+                weight *= factor(ins, in_steps, at, first + row, width, given)
+            store(outs, at, out_steps, weight)
+            column += threads
+
+    return kernel
+
+
+def kept(parts: Parts) -> Kernel:
+    """Whether dropout keeps a weight: where its factor is not 0."""
+    store, unravel = parts.store["kept"], operands((TABLE["int64"],), 1, 1, "int64").unravel
+    factor, scalars, zero = dropping(parts), scalar_reader(parts.spec.scalars), parts.real(0)
+
+    def kernel(ins, outs, in_steps, out_steps, shape, lower, upper, right, first, start, queries, words):
+        given, threads = scalars(words), cuda.blockDim.x
+        row, width = cuda.blockIdx.x, shape[3]
+        place = unravel(row, shape[:3])
+        column = np.int64(cuda.threadIdx.x)
+        while column < width:
+            at = place + (column,)
+            store(outs, at, out_steps, factor(ins, in_steps, at, first + row, width, given) != zero)
+            column += threads
+
+    return kernel
+
+
+def slopes(parts: Parts) -> Kernel:
+    """dS, the gradients of the scores: of the statistics "level", of "spread" = do vᵀ, and of the rows of do and o.
+
+    Outputs: "slopes"; "sums", the same to be summed, where it is asked for. `width` elements of do and o are in
+    the steps along (batch, heads, queries, elements); `values` says how many.
+    """
+    real, store, unravel = parts.real, parts.store["slopes"], operands((TABLE["int64"],), 1, 1, "int64").unravel
+    lengths, score, factor, scalars = _readers(parts)
+    zero, lowest, load_level, spread = real(0), real(LOWEST), parts.load["level"], parts.load["spread"]
+    do, o, again = parts.load["do"], parts.load["o"], parts.store.get("sums")
+
+    def nothing(outs, coordinates, steps, value):
+        pass
+
+    keep = cuda.jit(device=True)(nothing) if again is None else again
+
+    def kernel(ins, outs, in_steps, out_steps, shape, lower, upper, right, first, start, queries, values, words):
+        cells = cuda.shared.array(MAX_THREADS, real)
+        given, thread, threads = scalars(words), cuda.threadIdx.x, cuda.blockDim.x
+        row, width = cuda.blockIdx.x, shape[3]
+        place = unravel(row, shape[:3])
+        whole = queries, width
+        begin, end = first_seen(start + place[2], lengths(ins, place + (0,), in_steps, whole), (lower, upper, right))
+        level, total = load_level(ins, place + (0,), in_steps), zero
+        column = np.int64(thread)
+        while column < values:
+            at = place + (column,)
+            total += do(ins, at, in_steps) * o(ins, at, in_steps)
+            column += threads
+        total = total_of(cells, total)
+        if level < lowest:
+            end = begin
+        column = np.int64(thread)
+        while column < width:
+            at, slope = place + (column,), zero
+            if begin <= column < end:
+                kept = factor(ins, in_steps, at, first + row, width, given)
+                # What is dropped has no slope of its own, whatever it is.
+                own = spread(ins, at, in_steps) * kept if kept != zero else zero
+                slope = real(math.exp(score(ins, at, in_steps, start) - level)) * (own - total)
+            store(outs, at, out_steps, slope)
+            keep(outs, at, out_steps, slope)
+            column += threads
+
+    return kernel
+
+
+_MAKERS = {f.__name__: f for f in (softmax, weights, kept, slopes, sums, mend, join, pack, unpack, unpage)}
+#: Beside the arrays and their steps: how many tuples of four integers each has, and how many integers behind them.
+_MORE = {"softmax": (1, 6), "weights": (1, 6), "kept": (1, 6), "slopes": (1, 7), "sums": (2, 1), "mend": (1, 5)}
+_MORE |= {"join": (1, 4), "pack": (1, 1), "unpack": (1, 1), "unpage": (1, 2)}
+
+
+def make(spec: AttentionSpec) -> Kernel:
+    """See `kernel_code.make`."""
+    return _MAKERS[spec.algorithm](Parts(spec))
+
+
+def parameters(spec: AttentionSpec) -> list[tuple[str, Any]]:
+    """See `kernel_code.parameters`."""
+    counts, (tuples, integers) = (len(spec.inputs), len(spec.outputs)), _MORE[spec.algorithm]
+    return [
+        *(("uint64", n) for n in counts),
+        *(("int64", (n, 4)) for n in counts),
+        *[("int64", 4)] * tuples,
+        *[("int64", None)] * integers,
+        ("int64", words_of(spec.scalars)),
+    ]

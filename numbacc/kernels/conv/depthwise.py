@@ -1,0 +1,200 @@
+"""The kernels of depthwise convolutions, where every channel has a kernel of its own and channels are the innermost.
+
+A thread has a few channels next to each other and, one after the other, tiles of places: it loads each element that a
+tile meets once, and adds up in registers. `across` threads side by side take channels side by side, the others of a
+block tiles that are neighbours, so that what two tiles both meet is still in the multiprocessor's cache.
+
+`counts` are the tiles in all, in a column, in a row, and the channels; `blocks` how many blocks there are along the
+channels, and how many tiles a thread takes. Steps are in elements. Along rows and columns a tile starts at the place
+number * tile - lead, and meets, first, the element number * advance + begin.
+
+Read `simulated_depthwise` first: it says in plain Python what becomes of a tile.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...base._numba import cuda
+from ...base.dtypes import TABLE
+from ..primitives.operands import operands, scalar_reader
+from ..primitives.specialize import specialize
+from ..specs import Kernel
+from .depthwise_spec import COMBINE_PARTS, DEPTHWISE_THREADS, DepthwiseSpec
+from .depthwise_tiles import tiles_of
+from .epilogue import linear
+
+
+def convolve(spec: DepthwiseSpec) -> Kernel:
+    """A convolution, or the gradient of its input; inputs: x, w, and where there are such the bias and what lies in the
+    result's place.
+
+    `w_steps` are the first tap's offset, the steps from channel to channel, row to row, tap to tap, and of the bias.
+    """
+    tiles, real = tiles_of(spec), getattr(np, spec.compute)
+    formula = linear(spec.activation or None, spec.scaled, spec.adds, spec.biased)
+    function = specialize(formula, spec.compute, spec.compute != spec.dtype)
+    load, factors_of = operands((TABLE[spec.dtype],), 1, 1, spec.compute).load, scalar_reader(("float64", "float64"))
+    put, split, sweep, enter, leave = tiles.put, tiles.split, tiles.sweep, tiles.enter, tiles.leave
+    across, width, taps, columns = spec.across, spec.width, prod(spec.taps), spec.taps[1]
+    channels, places, is_biased = across * width, DEPTHWISE_THREADS // across, spec.biased
+    size, cell, alignment = tiles.shared((taps + spec.biased) * channels)
+    side = max(DEPTHWISE_THREADS // channels, 1)
+    (rows_each, columns_each), others = spec.tile, 2 + spec.biased
+
+    def kernel(ins, outs, x_steps, y_steps, w_steps, x_sizes, y_sizes, advance, begin, lead, counts, blocks, words):
+        enter()
+        cells = cuda.shared.array(size, cell, alignment)
+        leave()
+        given, thread = factors_of(words), cuda.threadIdx.x
+        factors = real(given[0]), real(given[1])
+        group, _, block = split(cuda.blockIdx.x, 1, blocks[0])
+        first, own = block * channels, thread % channels
+        if thread < side * channels and first + own < counts[3]:
+            tap = thread // channels
+            while tap < taps:
+                at = w_steps[0] + (first + own) * w_steps[1]
+                at += (tap // columns) * w_steps[2] + (tap % columns) * w_steps[3]
+                put(cells, tap, own, load((ins[1],), (at,))[0])
+                tap += side
+            if is_biased and thread < channels:
+                put(cells, taps, own, load((ins[2],), ((first + own) * w_steps[4],))[0])
+        cuda.syncthreads()
+        lane = thread % across
+        channel = first + lane * width
+        tile = group * blocks[1] * places + thread // across
+        for _ in range(blocks[1]):
+            if tile < counts[0] and channel < counts[3]:
+                image, row, column = split(tile, counts[1], counts[2])
+                start = row * advance[0] + begin[0], column * advance[1] + begin[1]
+                place = row * rows_each - lead[0], column * columns_each - lead[1]
+                there = image * x_steps[0] + start[0] * x_steps[1] + start[1] * x_steps[2] + channel
+                at = image * y_steps[0] + place[0] * y_steps[1] + place[1] * y_steps[2] + channel
+                images = ins[:1] + ins[others:] + outs
+                sweep(
+                    function, images, (there, at), start, place, x_sizes, y_sizes, x_steps, y_steps, cells, lane,
+                    factors,
+                )  # fmt: skip
+            tile += places
+
+    return kernel
+
+
+def filter_sums(spec: DepthwiseSpec) -> Kernel:
+    """The gradient of kernels, of each block's share of places; inputs: x and dy.
+
+    Tiles cover dy exactly: a place that is not there must not meet what is infinite. The result is in the order (share,
+    tap, channel).
+    """
+    tiles = tiles_of(spec)
+    split, nothing, collect = tiles.split, tiles.nothing, tiles.collect
+    put_sums, gain, store_sums = tiles.put_sums, tiles.gain, tiles.store_sums
+    across, width, taps, half = spec.across, spec.width, prod(spec.taps), DEPTHWISE_THREADS // 2
+    (size, cell, alignment), enter, leave = tiles.shared(spec.sums * half), tiles.enter, tiles.leave
+    channels, places = across * width, DEPTHWISE_THREADS // across
+    rows_each, columns_each = spec.tile
+
+    def kernel(ins, outs, x_steps, y_steps, x_sizes, y_sizes, advance, begin, counts, blocks):
+        enter()
+        cells = cuda.shared.array(size, cell, alignment)
+        leave()
+        thread = cuda.threadIdx.x
+        group, _, block = split(cuda.blockIdx.x, 1, blocks[0])
+        channel = block * channels + (thread % across) * width
+        tile = group * blocks[1] * places + thread // across
+        sums = nothing()
+        for _ in range(blocks[1]):
+            if tile < counts[0] and channel < counts[3]:
+                image, row, column = split(tile, counts[1], counts[2])
+                start = row * advance[0] + begin[0], column * advance[1] + begin[1]
+                place = row * rows_each, column * columns_each
+                there = image * x_steps[0] + start[0] * x_steps[1] + start[1] * x_steps[2] + channel
+                at = image * y_steps[0] + place[0] * y_steps[1] + place[1] * y_steps[2] + channel
+                sums = collect(sums, ins, (there, at), start, place, x_sizes, y_sizes, x_steps, y_steps)
+            tile += places
+        # Halves of the block are added up, always in the same order, until there is one thread for each channel.
+        count = half
+        while count >= across:
+            if count <= thread and thread < 2 * count:
+                put_sums(cells, thread - count, sums)
+            cuda.syncthreads()
+            if thread < count:
+                sums = gain(cells, thread, sums)
+            cuda.syncthreads()
+            count //= 2
+        if thread < across and channel < counts[3]:
+            store_sums(outs[0], group * taps * counts[3] + channel, counts[3], sums)
+
+    return kernel
+
+
+def combine(spec: DepthwiseSpec) -> Kernel:
+    """The gradient of kernels, of all shares; inputs: their sums, and what lies in its place where that is added.
+
+    `counts` are the channels, the taps and the shares; `w_steps` as in `convolve`.
+    """
+    sums = operands((TABLE[spec.compute],), 1, 1, spec.compute)
+    own = operands((TABLE[spec.dtype],), 1, 1, spec.compute)
+    load, load_before, store = sums.load, own.load, own.store
+    real, factors_of = getattr(np, spec.compute), scalar_reader(("float64", "float64"))
+    is_scaled, adds, columns = spec.scaled, spec.adds, spec.taps[1]
+    side, zero = DEPTHWISE_THREADS // COMBINE_PARTS, real(0)
+
+    def kernel(ins, outs, w_steps, counts, words):
+        cells = cuda.shared.array(DEPTHWISE_THREADS, real)
+        given, thread = factors_of(words), cuda.threadIdx.x
+        every = counts[0] * counts[1]
+        number = np.int64(cuda.blockIdx.x) * side + thread % side
+        total, share = zero, np.int64(thread // side)
+        if number < every:
+            while share + 3 * COMBINE_PARTS < counts[2]:
+                # Four under way at once.
+                at = share * every + number
+                step = COMBINE_PARTS * every
+                first, second = load((ins[0],), (at,))[0], load((ins[0],), (at + step,))[0]
+                third, fourth = load((ins[0],), (at + 2 * step,))[0], load((ins[0],), (at + 3 * step,))[0]
+                total += (first + second) + (third + fourth)
+                share += 4 * COMBINE_PARTS
+            while share < counts[2]:
+                total += load((ins[0],), (share * every + number,))[0]
+                share += COMBINE_PARTS
+        cells[thread] = total
+        cuda.syncthreads()
+        count = DEPTHWISE_THREADS // 2
+        while count >= side:
+            if thread < count:
+                cells[thread] += cells[thread + count]
+            cuda.syncthreads()
+            count //= 2
+        if thread < side and number < every:
+            channel, tap = number % counts[0], number // counts[0]
+            at = w_steps[0] + channel * w_steps[1] + (tap // columns) * w_steps[2] + (tap % columns) * w_steps[3]
+            found = cells[thread]
+            if is_scaled:
+                found *= real(given[0])
+            if adds:
+                found += real(given[1]) * load_before((ins[1],), (at,))[0]
+            store((outs[0],), (at,), (found,))
+
+    return kernel
+
+
+_MAKERS = {"convolve": convolve, "filter": filter_sums, "combine": combine}
+
+
+def make(spec: DepthwiseSpec) -> Kernel:
+    """See `kernel_code.make`."""
+    return _MAKERS[spec.algorithm](spec)
+
+
+def parameters(spec: DepthwiseSpec) -> list[tuple[str, Any]]:
+    """See `kernel_code.parameters`."""
+    inputs, integers = {
+        "convolve": (2 + spec.biased + spec.adds, (3, 3, 5, 2, 2, 2, 2, 2, 4, 2, 2)),
+        "filter": (2, (3, 3, 2, 2, 2, 2, 4, 2)),
+        "combine": (1 + spec.adds, (4, 3, 2)),
+    }[spec.algorithm]
+    return [("uint64", inputs), ("uint64", 1), *(("int64", count) for count in integers)]

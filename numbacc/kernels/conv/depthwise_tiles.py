@@ -1,0 +1,385 @@
+"""What the kernels of depthwise convolutions are made of: a tile's sums, with all loops unrolled when compiled.
+
+In Numba's simulator the same names are plain Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from math import prod
+from types import SimpleNamespace
+from typing import Any
+
+from ...base._numba import SIMULATED
+from ...base.dtypes import TABLE
+from ..primitives.operands import Operand
+from .depthwise_spec import DEPTHWISE_THREADS, DepthwiseSpec, meetings
+
+if SIMULATED:
+    from .simulated_depthwise import make_tiles
+else:
+    from ...base._numba import cuda, intrinsic, ir, types
+    from ..primitives import formats
+    from ..primitives.formats import I32, I64, numba_type
+    from ..primitives.load_store import NO_OVERFLOW, aggregate, resized
+
+__all__ = ["Pieces", "tiles_of"]
+
+
+class Pieces:
+    """Where a block's weights lie in shared memory, of each tap in pieces of 16 bytes a thread, side by side.
+
+    Attributes:
+        size: numbers of a piece.
+        count: pieces of what a thread has of a tap.
+        channels: of a block.
+    """
+
+    def __init__(self, spec: DepthwiseSpec):
+        self._across, self._width = spec.across, spec.width
+        self.size = min(spec.width, 16 // TABLE[spec.compute].itemsize)
+        self.count, self.channels = spec.width // self.size, spec.across * spec.width
+
+    def start(self, tap: int, piece: int) -> int:
+        """Where the pieces of a tap begin."""
+        return tap * self.channels + piece * self._across * self.size
+
+    def split(self, channel: Any) -> tuple[Any, Any, Any]:
+        """(thread, piece, number in it) of a block's channel."""
+        lane, rest = channel // self._width, channel % self._width
+        return lane, rest // self.size, rest % self.size
+
+
+@lru_cache(maxsize=64)
+def tiles_of(spec: DepthwiseSpec) -> SimpleNamespace:
+    """The intrinsics of a kernel.
+
+    The sums of "filter" are a tuple in the order (row of taps, column of taps, channel). What lies outside of an image
+    is 0, and nothing is stored there.
+
+    Returns:
+        a namespace of
+        ``shared(n)``: (how many cells of shared memory hold so many numbers, their type, their alignment); ``enter()``,
+        ``leave()``: before and behind its allocation;
+        ``split(tile, rows, columns)``: (image, row, column) of a tile;
+        ``put(cells, tap, channel, number)``: a weight, or behind them a bias, into shared memory;
+        ``sweep(formula, addresses, offsets, start, place, x_sizes, y_sizes, x_steps, y_steps, cells, lane, factors)``:
+        a tile's results put there: the formula of its sums, of what lies in `addresses[1]` where there are three, of
+        the biases and the factors. Elements of the first address begin at the first offset, where the image's row and
+        column are `start`, results at the second, where they are `place`;
+        ``nothing()``: sums of "filter";
+        ``collect(sums, addresses, offsets, start, place, x_sizes, ...)``: the sums, with what a tile adds that lies in
+        dy as a whole; the rest as in `sweep`;
+        ``put_sums(cells, thread, sums)``, ``gain(cells, thread, sums)``: sums into shared memory; those there added;
+        ``store_sums(address, offset, step, sums)``: sums into memory, a tap's a step behind another's.
+    """
+    operand = Operand(TABLE[spec.dtype], spec.compute, spec.width, False)
+    return SimpleNamespace(**make_tiles(spec, operand, Pieces(spec)))
+
+
+if not SIMULATED:
+
+    class Image:
+        """An image in memory, some rows and columns of which are accessed around a place."""
+
+        def __init__(self, context: Any, builder: Any, operand: Any, address: Any, offset: Any):
+            self.context, self.builder, self.operand = context, builder, operand
+            self.words = operand.access * operand.dtype.itemsize // 4
+            self.first = builder.add(address, self._bytes(offset))
+
+        def _bytes(self, elements: Any) -> Any:
+            wide = resized(self.builder, elements, I64)
+            return self.builder.mul(wide, I64(self.operand.dtype.itemsize), flags=NO_OVERFLOW)
+
+        def along(self, step: Any, numbers: Any) -> dict[int, Any]:
+            """For each number the bytes to what is so many steps away."""
+            step = self._bytes(step)
+            return {n: self.builder.mul(step, I64(n), flags=NO_OVERFLOW) for n in numbers}
+
+        def inside(self, start: Any, size: Any, numbers: Any) -> dict[int, Any]:
+            """For each number whether what lies so many behind the start is inside of the image."""
+            first, length = (resized(self.builder, each, I32) for each in (start, size))
+            places = {n: self.builder.add(first, I32(n)) for n in numbers}
+            return {n: self.builder.icmp_unsigned("<", place, length) for n, place in places.items()}
+
+        def _where(self, condition: int, access: str, first: int) -> str:
+            """The assembly of an access where operand `condition` is not 0, with its words from operand `first` on."""
+            names = [f"${first + k}" for k in range(self.words)]
+            vector = f"v{self.words}." if self.words > 1 else ""
+            words = f"{{{', '.join(names)}}}" if self.words > 1 else names[0]
+            access = access.replace("VECTOR", f"{vector}b32").replace("WORDS", words)
+            return f"{{.reg .pred %p0;\n\tsetp.ne.b32 %p0, ${condition}, 0;\n\t@%p0 {access}\n\t}}"
+
+        def load(self, address: Any, is_inside: Any, is_constant: bool = True) -> list[Any]:
+            """The numbers of one access, of an image that a kernel does not write if constant; 0 outside."""
+            builder, words = self.builder, self.words
+            zeros = "".join(f"mov.b32 ${k}, 0;\n\t" for k in range(words))
+            text = zeros + self._where(words + 1, f"ld.global{'.nc' * is_constant}.VECTOR WORDS, [${words}];", 0)
+            result = ir.LiteralStructType([I32] * words) if words > 1 else I32
+            kind = ir.FunctionType(result, [I64, I32])
+            call = ir.InlineAsm(kind, text, ",".join(["=&r"] * words + ["l", "r"]))
+            found = builder.call(call, [address, builder.zext(is_inside, I32)], attrs=("readnone",))
+            vector = ir.Constant(formats.access_type(self.operand.dtype, self.operand.access), ir.Undefined)
+            for k in range(words):
+                word = builder.extract_value(found, k) if words > 1 else found
+                vector = builder.insert_element(vector, word, I32(k))
+            return list(formats.unpack(self.context, builder, self.operand, vector))
+
+        def store(self, address: Any, is_inside: Any, kind: Any, numbers: list[Any]) -> None:
+            """Put numbers of Numba's type `kind` there in one access, where it is inside."""
+            builder = self.builder
+            vector = formats.pack(self.context, builder, self.operand.dtype, kind, numbers)
+            text = self._where(1, "st.global.VECTOR [$0], WORDS;", 2)
+            function = ir.FunctionType(ir.VoidType(), [I64, I32] + [I32] * self.words)
+            constraints = ",".join(["l", "r", *["r"] * self.words])
+            call = ir.InlineAsm(function, text, constraints, side_effect=True)
+            given = [builder.extract_element(vector, I32(k)) for k in range(self.words)]
+            builder.call(call, [address, builder.zext(is_inside, I32), *given])
+
+    @cuda.jit(device=True)
+    def nothing_to_do():
+        """On a GPU memory is allocated when a kernel is compiled."""
+
+    def _barrier(builder: Any) -> None:
+        """Keep the compiler from taking what is in memory for what was there before."""
+        kind = ir.FunctionType(ir.VoidType(), [])
+        builder.call(ir.InlineAsm(kind, "", "~{memory}", side_effect=True), [])
+
+    def _pair(builder: Any, value: Any) -> tuple[Any, Any]:
+        return builder.extract_value(value, 0), builder.extract_value(value, 1)
+
+    def make_tiles(spec: DepthwiseSpec, operand: Any, pieces: Any) -> dict[str, Any]:
+        real, width = numba_type(spec.compute), spec.width
+        tile, (_, tap_columns) = spec.tile, spec.taps
+        places = [(p, q) for p in range(tile[0]) for q in range(tile[1])]
+        taps = types.UniTuple(real, prod(spec.taps) * width)
+        rows, columns = meetings(spec, 0), meetings(spec, 1)
+        #: For each row of places the last row of elements that it meets.
+        last_rows = {p: i for i, met in rows.items() for p, _ in met}
+
+        def loads(context: Any, builder: Any, args: Any, met: tuple[Any, Any]) -> Iterator[tuple[Any, dict[int, Any]]]:
+            """Row by row of an image, what is met in it, (row, {column: numbers}).
+
+            Given (address, offset, start, sizes, steps), and which rows and columns are met.
+            """
+            image = Image(context, builder, operand, *args[:2])
+            _, row_step, column_step = (builder.extract_value(args[4], k) for k in range(3))
+            starts, sizes = _pair(builder, args[2]), _pair(builder, args[3])
+            down, across = image.along(row_step, met[0]), image.along(column_step, met[1])
+            inside = [image.inside(starts[k], sizes[k], met[k]) for k in range(2)]
+            for i in met[0]:
+                row = builder.add(image.first, down[i], flags=NO_OVERFLOW)
+                yield (
+                    i,
+                    {
+                        j: image.load(
+                            builder.add(row, across[j], flags=NO_OVERFLOW), builder.and_(inside[0][i], inside[1][j])
+                        )
+                        for j in met[1]
+                    },
+                )
+
+        def base(context: Any, builder: Any, cells: tuple[Any, Any], lane: Any, each: int) -> Any:
+            """A pointer to a thread's first number in shared memory, given its type and value."""
+            data = context.make_array(cells[0])(context, builder, cells[1]).data
+            first = builder.bitcast(data, context.get_value_type(real).as_pointer())
+            return builder.gep(first, [builder.mul(resized(builder, lane, I64), I64(each))])
+
+        class Weights:
+            """A thread's weights, loaded from shared memory where they are needed."""
+
+            def __init__(self, context: Any, builder: Any, first: Any):
+                self._builder, self._first, self._known = builder, first, {}  # type: ignore[var-annotated]
+                self._vector = ir.VectorType(context.get_value_type(real), pieces.size)
+
+            def forget(self) -> None:
+                """Load them again from now on, where there are too many to keep in registers."""
+                if not spec.keeps_weights:
+                    self._known.clear()
+                    _barrier(self._builder)
+
+            def of(self, tap: int) -> list[Any]:
+                """The numbers of a tap."""
+                if tap not in self._known:
+                    self._known[tap] = []
+                    for piece in range(pieces.count):
+                        there = self._builder.gep(self._first, [I64(pieces.start(tap, piece))])
+                        align = pieces.size * TABLE[spec.compute].itemsize
+                        vector = self._builder.bitcast(there, self._vector.as_pointer())
+                        loaded = self._builder.load(vector, align=align)
+                        self._known[tap] += [self._builder.extract_element(loaded, I32(k)) for k in range(pieces.size)]
+                found: list[Any] = self._known[tap]
+                return found
+
+        def around(context: Any, builder: Any, args: Any) -> tuple[Image, list[Any], list[Any]]:
+            """(the image, bytes to a tile's rows and columns, which of these are inside), given as to `loads`."""
+            image = Image(context, builder, operand, *args[:2])
+            starts, sizes = _pair(builder, args[2]), _pair(builder, args[3])
+            steps = [builder.extract_value(args[4], 1 + k) for k in range(2)]
+            numbers = [range(n) for n in tile]
+            moves = [image.along(*each) for each in zip(steps, numbers, strict=True)]
+            return image, moves, [image.inside(*each) for each in zip(starts, sizes, numbers, strict=True)]
+
+        @intrinsic
+        def split(typing: Any, number: Any, rows: Any, columns: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                # Division by a number of 64 bits takes several times as long.
+                rest, tall, wide = (resized(builder, arg, I32) for arg in args)
+                above = builder.udiv(rest, wide)
+                column = builder.sub(rest, builder.mul(above, wide))
+                image = builder.udiv(above, tall)
+                row = builder.sub(above, builder.mul(image, tall))
+                found = {k: builder.zext(each, I64) for k, each in enumerate((image, row, column))}
+                return aggregate(context, builder, result, found)
+
+            result = types.UniTuple(types.int64, 3)
+            return result(number, rows, columns), generate
+
+        @intrinsic
+        def put(typing: Any, cells: Any, tap: Any, channel: Any, number: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                tap, channel = (resized(builder, arg, I64) for arg in args[1:3])
+                parts = []
+                for size in (width, pieces.size):
+                    parts.append(builder.udiv(channel, I64(size)))
+                    channel = builder.urem(channel, I64(size))
+                across = I64(pieces.start(0, 1))
+                place = builder.mul(tap, I64(pieces.channels))
+                place = builder.add(place, builder.mul(parts[1], across))
+                place = builder.add(builder.add(place, builder.mul(parts[0], I64(pieces.size))), channel)
+                builder.store(args[3], builder.gep(base(context, builder, (cells, args[0]), I64(0), 0), [place]))
+                return context.get_dummy_value()
+
+            return types.void(cells, tap, channel, number), generate
+
+        @intrinsic
+        def sweep(
+            typing: Any, formula: Any, addresses: Any, offsets: Any, start: Any, place: Any, x_sizes: Any,
+            y_sizes: Any, x_steps: Any, y_steps: Any, cells: Any, lane: Any, factors: Any,
+        ) -> Any:  # fmt: skip
+            given = [real] * (1 + spec.adds + spec.biased) + [real] * (2 * spec.scaled)
+            call = formula.get_call_type(typing, tuple(given), {})
+
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                function, number = context.get_function(formula, call), context.get_value_type(real)
+                x, *before, out = (builder.extract_value(args[1], k) for k in range(len(addresses)))
+                there, at = _pair(builder, args[2])
+                weight = Weights(context, builder, base(context, builder, (cells, args[9]), args[10], pieces.size))
+                bias = weight.of(prod(spec.taps)) if spec.biased else []
+                scalars = list(_pair(builder, args[11])) if spec.scaled else []
+                target, moves, inside = around(context, builder, (out, at, args[4], args[6], args[8]))
+                source = around(context, builder, (before[0], at, args[4], args[6], args[8])) if before else None
+                sums = {each: [number(0.0)] * width for each in places}
+
+                def finish(p: int) -> None:
+                    """Put a row of places there."""
+                    for q in range(tile[1]):
+                        own, is_in = [sums.pop((p, q))], builder.and_(inside[0][p], inside[1][q])
+                        where = builder.add(builder.add(target.first, moves[0][p]), moves[1][q])
+                        if source is not None:
+                            there = builder.add(builder.add(source[0].first, moves[0][p]), moves[1][q])
+                            own.append(source[0].load(there, is_in, False))
+                        own += [bias] * spec.biased
+                        found = [function(builder, [*each, *scalars]) for each in zip(*own, strict=True)]
+                        target.store(where, is_in, real, [builder.extract_value(each, 0) for each in found])
+
+                for p in range(tile[0]):
+                    if p not in last_rows:  # no tap meets it
+                        finish(p)
+                for i, found in loads(context, builder, (x, there, args[3], args[5], args[7]), (rows, columns)):
+                    weight.forget()
+                    for (p, r), (j, meeting) in ((pr, each) for pr in rows[i] for each in columns.items()):
+                        for q, s in meeting:
+                            factors = zip(found[j], weight.of(r * tap_columns + s), sums[p, q], strict=True)
+                            sums[p, q] = [builder.fma(*each) for each in factors]
+                    for p in [p for p, last in last_rows.items() if last == i]:
+                        finish(p)
+                return context.get_dummy_value()
+
+            arguments = (formula, addresses, offsets, start, place, x_sizes, y_sizes, x_steps, y_steps, cells, lane)
+            return types.void(*arguments, factors), generate
+
+        @intrinsic
+        def nothing(typing: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                zero = context.get_value_type(real)(0.0)
+                return aggregate(context, builder, taps, dict.fromkeys(range(len(taps)), zero))
+
+            return taps(), generate
+
+        @intrinsic
+        def collect(
+            typing: Any, sums: Any, addresses: Any, offsets: Any, start: Any, place: Any, x_sizes: Any,
+            y_sizes: Any, x_steps: Any, y_steps: Any,
+        ) -> Any:  # fmt: skip
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                (x, y), (there, at) = (_pair(builder, args[k]) for k in (1, 2))
+                found = [builder.extract_value(args[0], k) for k in range(len(taps))]
+                # A row of dy is loaded when the first row of x meets it.
+                own = loads(context, builder, (y, at, args[4], args[6], args[8]), (range(tile[0]), range(tile[1])))
+                slopes: dict[int, dict[int, Any]] = {}
+                for i, row in loads(context, builder, (x, there, args[3], args[5], args[7]), (rows, columns)):
+                    for p, r in rows[i]:
+                        while p not in slopes:
+                            slopes |= (next(own),)
+                        for j, (q, s) in ((j, each) for j, met in columns.items() for each in met):
+                            first = (r * tap_columns + s) * width
+                            for k, both in enumerate(zip(row[j], slopes[p][q], strict=True), first):
+                                found[k] = builder.fma(*both, found[k])
+                return aggregate(context, builder, taps, dict(enumerate(found)))
+
+            given = (sums, addresses, offsets, start, place, x_sizes, y_sizes, x_steps, y_steps)
+            return taps(*given), generate
+
+        def slots(context: Any, builder: Any, cells: Any, args: Any) -> list[Any]:
+            """Where a thread's sums lie in shared memory, those of all threads side by side."""
+            first, side = base(context, builder, (cells, args[0]), args[1], 1), DEPTHWISE_THREADS // 2
+            return [builder.gep(first, [I64(k * side)]) for k in range(len(taps))]
+
+        @intrinsic
+        def put_sums(typing: Any, cells: Any, thread: Any, sums: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                for k, slot in enumerate(slots(context, builder, cells, args)):
+                    builder.store(builder.extract_value(args[2], k), slot)
+                return context.get_dummy_value()
+
+            return types.void(cells, thread, sums), generate
+
+        @intrinsic
+        def gain(typing: Any, cells: Any, thread: Any, sums: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                own = [builder.extract_value(args[2], k) for k in range(len(taps))]
+                there = slots(context, builder, cells, args)
+                found = [builder.fadd(one, builder.load(slot)) for one, slot in zip(own, there, strict=True)]
+                return aggregate(context, builder, taps, dict(enumerate(found)))
+
+            return taps(cells, thread, sums), generate
+
+        @intrinsic
+        def store_sums(typing: Any, address: Any, offset: Any, step: Any, sums: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                own = Operand(TABLE[spec.compute], spec.compute, width, False)
+                image, size = Image(context, builder, own, *args[:2]), TABLE[spec.compute].itemsize
+                moves = image.along(args[2], range(prod(spec.taps)))
+                for k in range(0, len(taps), own.access):
+                    there = builder.add(builder.add(image.first, moves[k // width]), I64(k % width * size))
+                    numbers = [builder.extract_value(args[3], k + n) for n in range(own.access)]
+                    image.store(there, ir.IntType(1)(1), real, numbers)
+                return context.get_dummy_value()
+
+            return types.void(address, offset, step, sums), generate
+
+        return {
+            "shared": lambda count: (-(-count * TABLE[spec.compute].itemsize // 16), types.complex128, 16),
+            "enter": nothing_to_do,
+            "leave": nothing_to_do,
+            "split": split,
+            "put": put,
+            "sweep": sweep,
+            "nothing": nothing,
+            "collect": collect,
+            "put_sums": put_sums,
+            "gain": gain,
+            "store_sums": store_sums,
+        }

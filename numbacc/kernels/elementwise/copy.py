@@ -1,0 +1,47 @@
+"""Copies between arrays on one device, strided or not, bit for bit."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ...base.layout import Layout, View, layout
+from ...errors import DTypeError, ShapeError
+from ...functions.gates import FORMULAS
+from .launch import MapExecutable, mapped
+
+
+def copy(source: Any, target: Any, stream: int) -> Any:
+    """Queue a copy of one device array into another of its shape and dtype, and return the target.
+
+    Raises:
+        ShapeError, DTypeError: the two differ. LayoutError: they overlap in part, or the target is read-only.
+    """
+    one, other = source._numbacc_layout, target._numbacc_layout
+    if one.shape != other.shape:
+        raise ShapeError(f"cannot copy an array of shape {one.shape} into one of shape {other.shape}")
+    if one.dtype != other.dtype:
+        raise DTypeError(f"cannot copy an array of {one.dtype} into one of {other.dtype}")
+    return executable(one, other).run((source,), (target,), target, stream)
+
+
+@lru_cache(maxsize=1024)
+def executable(source: Layout, target: Layout, read: View | None = None) -> MapExecutable:
+    """The copy between layouts of one dtype, as a map of unsigned integers of the element's size.
+
+    Args:
+        source, target: of one shape, unless it is said where elements are read.
+        read: where in the source the target's elements lie, of at most 8 bytes.
+    """
+    one, other = _as_words(source), _as_words(target)
+    return mapped(FORMULAS["copy"], (one,), other, ("source", "out"), None if read is None else (read,))
+
+
+def _as_words(array: Layout) -> Layout:
+    """The layout with elements of unsigned integers; 16-byte elements as pairs of 8-byte ones."""
+    size = array.itemsize
+    if size <= 8:
+        return layout(array.shape, array.strides, np.dtype(f"uint{8 * size}"), array.device)
+    return layout((*array.shape, 2), (*array.strides, 8), np.dtype(np.uint64), array.device)

@@ -1,0 +1,381 @@
+"""Which kernel an elementwise operation runs, and on what grid: decided from strides and alignment.
+
+The dimensions that all arrays walk alike are merged first. Then, in this order:
+
+* `vector` where every array's rows are contiguous and start at the same element of a run of 16 bytes; in its place
+  `tabulated` where that is one long row of 16-bit numbers, and the formula takes longer (see `tabulating`);
+* `uneven` where rows are contiguous but start at different ones;
+* `scalar` where rows are contiguous but too short for either;
+* `tiled` where some inputs lie transposed to the outputs;
+* `strided` for all else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import gcd, prod
+from typing import Any, NamedTuple
+
+from ...base.dispatch import launcher_class
+from ...base.dtypes import info
+from ...base.layout import MAX_RANK, Merged, merge_dimensions, round_up
+from ...runtime.launch_order import MAX_THREADS, VECTOR_BYTES, WARP, LaunchOrder
+from ..specs import THREAD_BYTES, TILE, TILE_STEP, KernelSpec, compute_dtype, pieces_each, vector_thread_bytes, words_of
+from .lookup_table_choice import tabulated
+
+#: The ranks that kernels unravel: those that are usual, and one for all others.
+RANKS = (1, 2, 3, 4, MAX_RANK)
+#: CUDA's limit on blocks along y; the kernels walk further rows in steps of the grid.
+_MAX_GRID_Y = 65535
+#: Below this length along either dimension a tile is mostly empty.
+_SHORTEST_TILE = 16
+#: Shared memory that a kernel's code may have, for tiles of all that lies transposed.
+_TILED_BYTES = 48 * 1024
+
+
+class Geometry(NamedTuple):
+    """A kernel and its launch.
+
+    Attributes:
+        algorithm: name of the kernel.
+        grid, block: blocks and threads along x and y.
+        outer: the dimensions that the kernel unravels.
+        scalars: the integers that follow them.
+        width, lanes, transposed, repeated, counted: as in `KernelSpec`.
+        shared, cluster: as in `LaunchOrder`.
+    """
+
+    algorithm: str
+    grid: tuple[int, int]
+    block: tuple[int, int]
+    outer: tuple[int, ...]
+    scalars: tuple[int, ...]
+    width: int = 1
+    lanes: int = 1
+    transposed: tuple[int, ...] = ()
+    repeated: tuple[int, ...] = ()
+    counted: tuple[int, ...] = ()
+    shared: int = 0
+    cluster: int = 1
+
+
+class Given(NamedTuple):
+    """What a launcher is made for, beside the operation.
+
+    Attributes:
+        alignment: the arguments' addresses modulo 16.
+        device: the GPU.
+        pairs: as in `LaunchOrder`.
+        instead: the launch of the same operation on arrays aligned otherwise: where a kernel would have to be compiled
+            its kernel is launched. None where that is to be compiled.
+    """
+
+    alignment: tuple[int, ...]
+    device: int
+    pairs: Sequence[tuple[int, ...]] = ()
+    instead: LaunchOrder | None = None
+
+    def launcher(self, order: LaunchOrder) -> Any:
+        """The launcher of an order, or of the one instead."""
+        make = launcher_class()
+        if self.instead is not None and not make.is_loaded(order.kernel, self.device):
+            order = for_any_alignment(self.instead, self.alignment)
+        return make(order)
+
+
+def make_launcher(spec: Any, given: Given) -> Any:
+    """The launcher of a `launch.MapSpec`.
+
+    Raises:
+        DeviceError: the GPU does not know the dtype.
+    """
+    loaded, sizes, alignments = len(spec.reads), sizes_of(spec), alignments_of(spec, given.alignment)
+    walks = [
+        tuple(step // size for step in view.strides)
+        for view, size in zip((*spec.reads, *spec.writes), sizes, strict=True)
+    ]
+    # Counters follow the inputs. They are no memory, and have no alignment.
+    inputs = loaded + len(spec.counters)
+    counted = tuple(range(loaded, inputs))
+    walks[loaded:loaded] = spec.counters
+    sizes[loaded:loaded] = alignments[loaded:loaded] = [0] * len(counted)
+    merged = _with_outer_dimension(merge_dimensions(spec.shape, walks, 1, leader=inputs))
+    heavy = {} if spec.formula is None else spec.formula.heavy
+    geometry = choose(merged, inputs, sizes, alignments, heavy, counted)
+    steps = merged.strides
+    if geometry.transposed:
+        row = _row_dimension(merged, geometry.transposed)
+        steps = tuple(_move_row(step, row) for step in steps)
+    return launcher_of(spec, geometry, steps, _needs_wide(merged, geometry), given)
+
+
+def arrays_of(spec: Any) -> list[Any]:
+    """The layouts that the operands of a `launch.MapSpec` are parts of, inputs first."""
+    return [
+        *(spec.inputs[view.argument] for view in spec.reads),
+        *(spec.outputs[view.argument] for view in spec.writes),
+    ]
+
+
+def sizes_of(spec: Any) -> list[int]:
+    """Bytes of an element of each operand, inputs first."""
+    return [array.itemsize for array in arrays_of(spec)]
+
+
+def alignments_of(spec: Any, alignment: Sequence[int]) -> list[int]:
+    """The operands' addresses modulo 16, inputs first, of a `launch.MapSpec`'s arguments aligned as these."""
+    first = len(spec.inputs)
+    alignments = [alignment[view.argument] + view.offset for view in spec.reads]
+    alignments += [alignment[first + view.argument] + view.offset for view in spec.writes]
+    return [alignment % 16 for alignment in alignments]
+
+
+def launcher_of(spec: Any, geometry: Geometry, steps: Sequence[Sequence[int]], wide: bool, given: Given) -> Any:
+    """The launcher of a `launch.MapSpec` once its geometry is decided.
+
+    Args:
+        geometry: the kernel and its grid.
+        steps: each operand's strides in elements, along `geometry.outer` and the kernel's inner dimensions.
+        wide: as in `KernelSpec`.
+        spec, given: as in `make_launcher`.
+
+    Raises:
+        DeviceError: the GPU does not know the dtype.
+    """
+    rows = [info(array.dtype) for array in arrays_of(spec)]
+    names = ["uint8" if spec.as_bits and row.is_scaled else row.name for row in rows]
+    counters = len(spec.counters)
+    reads, writes = (*names[: len(spec.reads)], *["int64"] * counters), tuple(names[len(spec.reads) :])
+    # Kernels are compiled for few ranks: dimensions of length 1 fill up.
+    rank = next(rank for rank in RANKS if rank >= len(geometry.outer))
+    more = rank - len(geometry.outer)
+    kernel = KernelSpec(
+        algorithm=geometry.algorithm,
+        formula=spec.formula,
+        reads=reads,
+        writes=writes,
+        rank=rank,
+        wide=wide,
+        width=geometry.width,
+        lanes=geometry.lanes,
+        transposed=geometry.transposed,
+        repeated=geometry.repeated,
+        compute=spec.compute or compute_dtype(reads, writes),
+        scalars=spec.scalars,
+        counted=geometry.counted,
+        indices=spec.indices,
+    )
+    kernel, geometry = tabulated(kernel, geometry, given.device)
+    first = len(spec.inputs)
+    launcher = given.launcher(
+        LaunchOrder(
+            kernel=kernel,
+            device=given.device,
+            grid=geometry.grid,
+            block=geometry.block,
+            alignment=given.alignment,
+            pointers=(
+                *((view.argument, view.offset) for view in spec.reads),
+                # What is no memory has an address all the same, which is not looked at.
+                *((0, 0),) * counters,
+                *((first + view.argument, view.offset) for view in spec.writes),
+            ),
+            constants=(
+                *(n for step in steps for n in (*[0] * more, *step)),
+                *[1] * more,
+                *geometry.outer,
+                *geometry.scalars,
+            ),
+            pairs=tuple(given.pairs),
+            words=words_of(kernel.scalars),
+            shared=geometry.shared,
+            cluster=geometry.cluster,
+        )
+    )
+    launcher.algorithm = described(launcher.order)
+    return launcher
+
+
+def described(order: LaunchOrder) -> str:
+    """A launch, to be read."""
+    kernel: Any = order.kernel
+    accesses = "" if kernel.algorithm in ("scalar", "strided", "tiled") else f"{8 * kernel.access_bytes}-bit accesses, "
+    integers = f"{'64' if kernel.wide else '32'}-bit indices"
+    return f"{kernel.algorithm}, {accesses}{integers}, grid {order.grid}, block {order.block}{clusters(order)}"
+
+
+def clusters(order: LaunchOrder) -> str:
+    """What a plan's algorithm says of them."""
+    return f", clusters of {order.cluster}" if order.cluster > 1 else ""
+
+
+def for_any_alignment(order: LaunchOrder, alignment: Sequence[int]) -> LaunchOrder:
+    """The launch of the same kernel on the same arrays wherever they start, element by element where they need it.
+
+    For captures, inside which nothing should be compiled.
+    """
+    grid, constants, kernel = order.grid, order.constants, order.kernel
+    if isinstance(kernel, KernelSpec) and kernel.algorithm in ("vector", "tabulated"):
+        rows, columns, *_ = constants[-4:]
+        # All columns are the head, and there are no vectors.
+        constants = (*constants[:-2], columns, 0)
+        if kernel.algorithm == "vector":
+            grid, _ = row_grid(columns, rows, kernel.lanes // kernel.width, order.block[0])
+    elif kernel.needs_alignment:
+        constants = (*constants[:-1], 0)
+    return order._replace(grid=grid, constants=constants, alignment=tuple(alignment))
+
+
+def choose(
+    merged: Merged,
+    inputs: int,
+    sizes: Sequence[int],
+    alignments: Sequence[int],
+    heavy: Mapping[int, int | None],
+    counted: tuple[int, ...],
+) -> Geometry:
+    """The kernel and grid for merged dimensions (at least two).
+
+    Args:
+        merged: the dimensions; the operands' strides, inputs first.
+        inputs: how many of the operands are inputs.
+        sizes: bytes of each operand's elements.
+        alignments: the operands' addresses modulo 16.
+        heavy: as in `Formula`.
+        counted: as in `KernelSpec`.
+    """
+    repeated = tuple(k for k, step in enumerate(merged.strides[:inputs]) if step[-1] == 0)
+    if all(step[-1] == 1 or k in repeated for k, step in enumerate(merged.strides)):
+        return _rows(merged, inputs, sizes, alignments, repeated, heavy, counted)._replace(counted=counted)
+    transposed = tuple(k for k, step in enumerate(merged.strides) if step[-1] != 1)
+    tiles = len(transposed) * TILE * (TILE + 1) * max(sizes[k] for k in transposed)
+    if transposed[-1] < inputs and tiles <= _TILED_BYTES and _row_dimension(merged, transposed) is not None:
+        return _tiles(merged, transposed, sizes, alignments)._replace(counted=counted)
+    size = prod(merged.shape)
+    blocks = -(-size // MAX_THREADS)
+    return Geometry("strided", (blocks, 1), (MAX_THREADS, 1), merged.shape, (size,), counted=counted)
+
+
+def _rows(
+    merged: Merged,
+    inputs: int,
+    sizes: Sequence[int],
+    alignments: Sequence[int],
+    repeated: tuple[int, ...],
+    heavy: Mapping[int, int | None],
+    counted: tuple[int, ...],
+) -> Geometry:
+    """For contiguous rows: what is the same all along them counts only by its strides, what is counted not at all."""
+    columns, outer = merged.shape[-1], merged.shape[:-1]
+    rows = prod(outer)
+    straight = [k for k in range(len(sizes)) if k not in repeated and k not in counted]
+    loaded = inputs - len({*repeated, *counted})
+    own = [sizes[k] for k in straight]
+    widest, usual = max(own), max(set(own), key=lambda size: (own.count(size), size))
+    #: Bytes from row to row of each operand, to the power of two that divides all of them.
+    pitches = [
+        gcd(VECTOR_BYTES, *(n * size for n in step[:-1])) for step, size in zip(merged.strides, sizes, strict=True)
+    ]
+    # Whole accesses of what most operands are, as bfloat16 beside float32's tables, of which each is two then; more
+    # accesses of one operand do not fit into registers.
+    for size in (usual, widest) if 2 * usual == widest else (widest,):
+        width = VECTOR_BYTES // size
+        # A run of `width` elements must start at a whole access in every operand, at one element for all.
+        accesses = {k: min(width * sizes[k], VECTOR_BYTES) for k in straight}
+        starts = {(-alignments[k] % nbytes) / sizes[k] for k, nbytes in accesses.items()}
+        if len(starts) == 1 and all(pitches[k] % nbytes == 0 for k, nbytes in accesses.items()):
+            (first,) = starts
+            head = min(int(first), columns)
+            vectors = (columns - head) // width
+            if vectors and first == int(first):
+                items = columns - vectors * (width - 1)
+                lanes = vector_thread_bytes(loaded, size, widest in heavy, heavy.get(widest)) // size
+                grid, block = row_grid(items, rows, lanes // width)
+                scalars = (rows, columns, head, vectors)
+                return Geometry("vector", grid, block, outer, scalars, width, lanes, (), repeated)
+    lanes = vector_thread_bytes(loaded, widest) // widest
+    width = max(4 // widest, 1)
+    if width > 1 and columns >= WARP * THREAD_BYTES // widest:
+        # Each word is loaded once, so that there is room for more of them in registers.
+        lanes = THREAD_BYTES // widest
+    if columns >= WARP * lanes:
+        # Warps side by side along a row, or one in each of several rows where there are rows enough.
+        x = WARP if rows >= MAX_THREADS // WARP else MAX_THREADS
+        pieces = columns // (WARP * lanes)
+        rest = columns - pieces * WARP * lanes
+        warps = -(-pieces // pieces_each(loaded, width)) + (rest > WARP)
+        grid, block = row_grid(warps * WARP, rows, 1, x)
+        return Geometry("uneven", grid, block, outer, (rows, columns, pieces, rest), width, lanes, (), repeated)
+    return Geometry("scalar", *row_grid(columns, rows, 1), outer, (rows, columns))
+
+
+def row_grid(items: int, rows: int, each: int, x: int | None = None) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Blocks and threads for `rows` of `items`, `each` a thread; `x` threads along a row.
+
+    By default as many as leave few threads without work; short rows share a block.
+    """
+    if x is None:
+        # No narrower than a warp where a row fills one, so that neighbours touch neighbouring memory.
+        narrowest = min(32, 1 << (-(-items // each) - 1).bit_length())
+        sizes = [n for k in range(MAX_THREADS.bit_length()) if (n := MAX_THREADS >> k) >= narrowest]
+        x = max(sizes, key=lambda size: (min(items / round_up(items, size * each), 0.9), size))
+    y = MAX_THREADS // x
+    return (round_up(items, x * each) // (x * each), min(-(-rows // y), _MAX_GRID_Y)), (x, y)
+
+
+def power_of_two(number: int) -> int:
+    """The smallest power of two that is not less, and not less than 1."""
+    return 1 << max(number - 1, 0).bit_length()
+
+
+def _tiles(merged: Merged, transposed: tuple[int, ...], sizes: Sequence[int], alignments: Sequence[int]) -> Geometry:
+    row = _row_dimension(merged, transposed)
+    outer = [n for d, n in enumerate(merged.shape[:-1]) if d != row]
+    rows, columns = merged.shape[row or 0], merged.shape[-1]
+    # Two elements at once, where all are of two bytes and lie on words.
+    width = 2 if set(sizes) == {2} else 1
+    for k, (step, alignment) in enumerate(zip(merged.strides, alignments, strict=True)):
+        own = row if k in transposed else len(step) - 1
+        if alignment % 4 or any(n % 2 for d, n in enumerate(step) if d != own):
+            width = 1
+    tiles = (*outer, -(-rows // (TILE * width)), -(-columns // TILE))
+    lanes = TILE // TILE_STEP * width
+    return Geometry(
+        "tiled",
+        (prod(tiles), 1),
+        (TILE, TILE_STEP),
+        tiles,
+        (rows, columns, 1),
+        width=width,
+        lanes=lanes,
+        transposed=transposed,
+    )
+
+
+def _row_dimension(merged: Merged, transposed: Sequence[int]) -> int | None:
+    """The one dimension along which all `transposed` operands are contiguous, if there is one and it pays."""
+    for d in range(len(merged.shape) - 1):
+        if all(merged.strides[k][d] == 1 for k in transposed):
+            return d if min(merged.shape[d], merged.shape[-1]) >= _SHORTEST_TILE else None
+    return None
+
+
+def _move_row(step: tuple[int, ...], row: int | None) -> tuple[int, ...]:
+    """Strides with the row dimension moved next to the last."""
+    assert row is not None
+    return (*(n for d, n in enumerate(step[:-1]) if d != row), step[row], step[-1])
+
+
+def _with_outer_dimension(merged: Merged) -> Merged:
+    """At least two dimensions, since the kernels unravel at least one."""
+    if len(merged.shape) > 1:
+        return merged
+    return Merged((1, *merged.shape), tuple((0, *step) for step in merged.strides))
+
+
+def _needs_wide(merged: Merged, geometry: Geometry) -> bool:
+    """True if an offset, an index or a thread's number could pass 2^31."""
+    reach = max(sum((n - 1) * abs(step) for n, step in zip(merged.shape, row, strict=True)) for row in merged.strides)
+    threads = geometry.grid[0] * geometry.block[0]
+    # The grid's last block may reach beyond the end.
+    return max(reach, prod(merged.shape), threads * geometry.lanes) >= 2**31 - 1

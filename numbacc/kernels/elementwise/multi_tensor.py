@@ -1,0 +1,97 @@
+"""The kernel that applies a formula to lists of arrays, all of them in one launch.
+
+The arrays are cut into chunks, one for each block. Which arrays a block's chunk is of, it reads from the table of
+chunks, and where they are from the table of arrays. Where all arrays of a row start at multiples of 16 bytes, its
+threads move 16 bytes at a time; elsewhere, and at the arrays' ends, they go element by element, a few at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...base._numba import cuda
+from ...base.dtypes import TABLE
+from ..primitives.operands import operands, scalar_reader
+from ..primitives.specialize import specialize
+from ..specs import Kernel, words_of
+from .multi_tensor_spec import ListSpec
+
+#: Elements that a thread takes at once where it takes them one by one, by what is computed in: as registers allow.
+_SOME = {"float32": 4, "float64": 1}
+
+
+def _numbers(spec: ListSpec) -> Any:
+    """The device function that makes the formula's numbers of the arrays of one element and the scalar arguments."""
+    scalars = scalar_reader(spec.scalars)
+    if spec.formula.numbers is None:
+
+        def given(ins, words):
+            return scalars(words)
+
+        return cuda.jit(device=True)(given)
+    function = specialize(spec.formula.numbers, spec.compute, spec.narrow)
+    io = operands(tuple(TABLE[name] for name in spec.singles), 1, 1, spec.compute)
+    load, apply, starts = io.load, io.apply, (0,) * len(spec.singles)
+
+    def made(ins, words):
+        return apply(function, load(ins[2:], starts), scalars(words))
+
+    return cuda.jit(device=True)(made)
+
+
+def make(spec: ListSpec) -> Kernel:
+    """A block takes a chunk, so many elements of a row of arrays."""
+    rows = tuple(TABLE[name] for name in spec.operands)
+    results = tuple(rows[k] for k in spec.written)
+    width, lanes, count, row_words = spec.width, _SOME[spec.compute], len(rows), spec.row_words
+    whole, some = operands(rows, width, width, spec.compute), operands(rows, lanes, 1, spec.compute)
+    whole_out, some_out = operands(results, width, width), operands(results, lanes, 1)
+    load_lanes, store_lanes = whole.load_lanes, whole_out.store_lanes
+    map_lanes, offsets = whole.map_lanes, whole.offsets
+    load_some, store_some = some.load_some, some_out.store_some
+    load_number = operands((TABLE["int32"],), 1, 1).load
+    load_row = operands((TABLE["uint64"],), row_words, 2).load_lanes
+    each, each_result = ((1,),) * count, ((1,),) * len(results)
+    function, numbers = specialize(spec.formula.function, spec.compute, spec.narrow), _numbers(spec)
+    choose = _choosing(spec.written)
+
+    def kernel(ins, outs, chunk, words):
+        more = numbers(ins, words)
+        number = np.int64(load_number((ins[0],), (cuda.blockIdx.x,))[0])
+        row = load_row((ins[1],), (number * row_words,), 2)[0]
+        arrays, targets = row[:count], choose(row)
+        size, first, body = np.int64(row[count]), np.int64(row[count + 1]), np.int64(row[count + 2])
+        threads = np.int64(cuda.blockDim.x)
+        start = (np.int64(cuda.blockIdx.x) - first) * chunk
+        end = min(start + chunk, size)
+        at = start + cuda.threadIdx.x * width
+        while at < min(end, body):
+            values = load_lanes(arrays, offsets((at,), each), 0)
+            store_lanes(targets, offsets((at,), each_result), 0, map_lanes(function, values, more))
+            at += threads * width
+        at = max(start, body) + cuda.threadIdx.x
+        while at < end:
+            here = (end - at + threads - 1) // threads
+            values = load_some(arrays, offsets((at,), each), threads, here)
+            store_some(targets, offsets((at,), each_result), threads, map_lanes(function, values, more), here)
+            at += threads * lanes
+
+    return kernel
+
+
+def _choosing(written: Sequence[int]) -> Any:
+    """The device function that takes the fields of these numbers out of a row.
+
+    Written as text, as Numba wants the tuple's length to be known.
+    """
+    space: dict[str, Any] = {}
+    exec(f"def choose(row):\n    return ({', '.join(f'row[{k}]' for k in written)},)\n", space)
+    return cuda.jit(device=True)(space["choose"])
+
+
+def parameters(spec: ListSpec) -> Sequence[tuple[str, Any]]:
+    """See `kernel_code.parameters`: the tables and the arrays of one element; elements of a chunk; scalar arguments."""
+    return [("uint64", 2 + len(spec.singles)), ("uint64", 0), ("int64", None), ("int64", words_of(spec.scalars))]

@@ -1,0 +1,141 @@
+"""Launches of kernels whose operands are not walked alike: masks of bits, reductions over rows, what indices name,
+dropout.
+
+They are launchers of a `launch.MapSpec` as `geometry.make_launcher` makes them, given the kernel's name first.
+"""
+
+from __future__ import annotations
+
+from math import gcd, prod
+from typing import Any
+
+from ...base.layout import Merged, merge_dimensions, row_major_strides
+from ...runtime.launch_order import MAX_THREADS, VECTOR_BYTES
+from ..specs import group_lanes
+from .geometry import Geometry, Given, alignments_of, launcher_of, power_of_two, row_grid
+
+#: Blocks of `reduce_rows` are narrowed until there are so many of them, but to no fewer bytes than these.
+_BLOCKS, _BLOCK_BYTES = 512, 64
+#: Threads that fill a large GPU.
+_MANY = 2**19
+#: Accesses of 16-bit floats that a thread of `dropout` has.
+_DROPOUT_PIECES = 4
+
+
+def bits_launcher(algorithm: str, spec: Any, given: Given) -> Any:
+    """For masks of bits: rows along the grid's y; along its x one thread per byte (packing) or access (selecting)."""
+    values, steps = spec.inputs[0], _steps(spec)
+    *shape, columns = values.shape
+    rows, size, packing = prod(shape), values.itemsize, algorithm == "pack_bits"
+    floats = [k for k, array in enumerate((*spec.inputs, *spec.outputs)) if array.dtype == values.dtype]
+    access = size
+    if all(steps[k][-1] == 1 for k in floats):
+        alignments = alignments_of(spec, given.alignment)
+        distances = [8 if packing else columns, *(n for k in floats for n in steps[k][:-1])]
+        access = gcd(VECTOR_BYTES, *(alignments[k] for k in floats), *(size * n for n in distances))
+    each = 8 if packing else access // size
+    merged = merge_dimensions(shape, [step[:-1] for step in steps], 1, leader=0)
+    items = -(-columns // each)
+    # Neighbouring threads take neighbouring rows where those are next to each other in memory, and the grid, then of
+    # a block per item, is not too wide.
+    by_column = rows > 1 and 0 < abs(merged.strides[0][-1]) < abs(steps[0][-1]) and items < 2**31
+    grid, block = row_grid(items, rows, 1, 1 if by_column else None)
+    geometry = Geometry(algorithm, grid, block, merged.shape, (rows, columns, 1), access // size)
+    walks = [(*outer, step[-1]) for outer, step in zip(merged.strides, steps, strict=True)]
+    return launcher_of(spec, geometry, walks, is_wide(spec), given)
+
+
+def reduction_launcher(algorithm: str, spec: Any, given: Given) -> Any:
+    """For reductions over rows: a block per few columns, all blocks along the grid's x."""
+    steps, inputs = _steps(spec), len(spec.reads)
+    sources, targets = steps[:inputs], steps[inputs:]
+    *batch, rows, columns = spec.reads[0].shape
+    count, sizes = prod(batch), [array.itemsize for array in spec.inputs]
+    width = 1
+    if all(source[-1] == 1 for source in sources):
+        alignments = alignments_of(spec, given.alignment)
+        whole = [gcd(aligned, *(size * n for n in (columns, *source[:-1]))) // size
+                 for aligned, size, source in zip(alignments, sizes, sources, strict=False)]  # fmt: skip
+        width = gcd(VECTOR_BYTES // max(sizes), *whole)
+    access, leader = width * max(sizes), sources[0]
+    most = power_of_two(columns // width)
+    # Neighbouring threads take neighbouring rows where those are next to each other in memory.
+    x = 1 if 0 < abs(leader[-2]) < abs(leader[-1]) else min(32, most)
+    while x * access > _BLOCK_BYTES and count * columns < _BLOCKS * x * width:
+        x //= 2
+    y = min(MAX_THREADS // x, power_of_two(rows))
+    x = min(MAX_THREADS // y, most)
+    blocks = -(-columns // (x * width))
+    span = x * width if blocks > 1 else 0
+    outer = [*(source[:-2] for source in sources), *(target[:-1] for target in targets)]
+    merged = merge_dimensions(batch, outer, 1, leader=inputs) if count > 1 else Merged((), ((),) * len(steps))
+    geometry = Geometry(algorithm, (count * blocks, 1), (x, y), (*merged.shape, blocks), (rows, columns, 1), width)
+    walks = [
+        (*step, span * own[-1], *(own[-2:] if k < inputs else (0, own[-1])))
+        for k, (step, own) in enumerate(zip(merged.strides, steps, strict=True))
+    ]
+    return launcher_of(spec, geometry, walks, is_wide(spec), given)
+
+
+def _steps(spec: Any) -> list[tuple[int, ...]]:
+    """Each operand's strides in elements, 0 along axes on which there is no step."""
+    arrays = (*spec.inputs, *spec.outputs)
+    return [
+        tuple(step // array.itemsize if n > 1 else 0 for n, step in zip(spec.shape_of(each), each.strides, strict=True))
+        for each, array in zip((*spec.reads, *spec.writes), arrays, strict=True)
+    ]
+
+
+def is_wide(spec: Any) -> bool:
+    """True if an offset or an index could pass 2^31, those of the last block's threads beyond the end included."""
+    reach = [(array.high - array.low) // array.itemsize for array in (*spec.inputs, *spec.outputs)]
+    return bool(max(*reach, prod(spec.shape_of(spec.reads[0])), prod(spec.shape)) >= 2**31 - 2**16)
+
+
+def gather_launcher(length: int, apart: int, spec: Any, given: Given) -> Any:
+    """For elements that indices name, along an axis of so many elements, so many apart.
+
+    The spec's inputs are the array, seen without that axis, and the indices, both in the result's shape.
+    """
+    size, steps = spec.inputs[0].itemsize, _steps(spec)
+    merged = merge_dimensions(spec.shape, steps, 1, leader=2)
+    if len(merged.shape) == 1:
+        merged = Merged((1, *merged.shape), tuple((0, *step) for step in merged.strides))
+    (*outer, columns), (source, index, target) = merged.shape, merged.strides
+    width, is_straight = 1, source[-1] == target[-1] == 1 and not index[-1]
+    if is_straight:
+        alignments = alignments_of(spec, given.alignment)
+        distances = (columns, apart, *source[:-1], *target[:-1])
+        width = gcd(VECTOR_BYTES, alignments[0], alignments[2], *(size * n for n in distances)) // size
+    width = max(width, 1)
+    rows, items = prod(outer), columns // width
+    # Several accesses a thread, by one index, hide how long that and what it names take, where threads are left to fill
+    # a GPU.
+    most = min(rows * items // _MANY, 4) if is_straight else 1
+    pieces = next(n for n in (4, 2, 1) if n == 1 or (n <= most and items % n == 0))
+    grid, block = row_grid(items // pieces, rows, 1)
+    scalars = (rows, columns, columns // pieces, length, apart, 1)
+    geometry = Geometry("gather", grid, block, tuple(outer), scalars, width, pieces * width)
+    return launcher_of(spec, geometry, merged.strides, is_wide(spec), given)
+
+
+def dropout_launcher(spec: Any, given: Given) -> Any:
+    """For elements that have random words by their number in C order."""
+    size, steps = spec.inputs[0].itemsize, _steps(spec)
+    # By these steps dimensions stay in that order.
+    merged = merge_dimensions(spec.shape, [row_major_strides(spec.shape, 1), *steps], 1, leader=0)
+    _, source, *_, target = merged.strides
+    lanes, width = group_lanes(size), 1
+    if source == target == (1,):
+        alignments = alignments_of(spec, given.alignment)
+        width = max(gcd(VECTOR_BYTES, alignments[0], alignments[-1]) // size, 1)
+    count = prod(spec.shape)
+    # Of 16 bits one access is little beside the time that it takes: more are under way, where there are threads enough.
+    many = lanes * _DROPOUT_PIECES
+    if width == lanes == VECTOR_BYTES // 2 and 2 * count >= many * _MANY:
+        lanes = many
+    blocks = -(-count // (lanes * MAX_THREADS))
+    geometry = Geometry(
+        "dropout", (blocks, 1), (MAX_THREADS, 1), merged.shape, (count, int(source == target == (1,))), width, lanes
+    )
+    return launcher_of(spec, geometry, merged.strides[1:], is_wide(spec), given)

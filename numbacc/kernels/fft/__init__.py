@@ -1,0 +1,1 @@
+"""Kernels that convert arrays to and from the layout of a Fourier transform."""

@@ -1,0 +1,1 @@
+"""Kernels that copy what indices select, and that add gradients back to it."""

@@ -1,0 +1,190 @@
+"""The kernels that add up, for each element of dx, the rows of dy that were taken from there.
+
+`scatter_few` is for few indices: a thread looks through all that could name its element, and adds what does.
+
+The others have the list of all rows sorted (see `sorting`): those of one element are a segment of it, in their order.
+A segment may be all of the list, where one token is most of a text. So that no thread adds up a million rows, the list
+is also cut into chunks of 64 rows, of 64 chunks, and so on, wherever segments end:
+
+    level 2   [                    chunk                    ]
+    level 1   [  chunk  ][  chunk  ][  chunk  ][  chunk  ]...
+    rows      ..........aaaaaaaaaaaaaaaaaaaaaaaaaaaaaabbbbbcc
+
+`scatter_chunks` writes the sum of each chunk that is one element's alone, level by level; chunks of several elements
+nobody needs. `scatter_rows` has a thread walk the segment of its element: at each place by the widest chunk that begins
+there and ends in the segment, by single rows at both ends. Of n rows of one element it takes about 126 steps a level.
+
+Which chunks there are follows from the list's length, which are added from the segment's bounds: the order of addition
+is that of the list, whatever runs when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from ...base._numba import cuda
+from ...base.dtypes import TABLE
+from ..primitives.operands import operands
+from ..primitives.specialize import specialize
+from ..reduce.functions import add
+from ..reduce.lanes import parts_intrinsics
+from ..scan.lanes import runs_of, sweeping
+from ..specs import Kernel
+from .spec import ScatterSpec
+
+
+def _tools(spec: ScatterSpec) -> SimpleNamespace:
+    """What the kernels are written with."""
+    words = operands((TABLE[spec.word],), 1, 1)
+    parts = parts_intrinsics((spec.compute,), (np.dtype(spec.compute).type(0),), spec.compute)
+    return SimpleNamespace(
+        load_words=words.load,
+        offsets=words.offsets,
+        unravel=words.unravel,
+        nothing=parts.start(spec.width),
+        fold=parts.fold(spec.width),
+        join=parts.join,
+        present=sweeping(parts, ((0,),)).present,
+        merge=specialize(add, spec.compute, False),
+        stores=runs_of(spec.writes, "", spec.width, 1),
+    )
+
+
+def scatter_few(spec: ScatterSpec) -> Kernel:
+    """A thread for `width` elements of dx, each `number` along its axis, of `length`; `count` indices for each.
+
+    Where `whole` is 0, arrays need not be aligned: elements are then moved one by one.
+    """
+    io, width = _tools(spec), spec.width
+    offsets, unravel, nothing, join, merge = io.offsets, io.unravel, io.nothing, io.join, io.merge
+    load_index = operands((TABLE[spec.indices],), 1, 1, "int64").load
+    rows = runs_of((spec.dtype,), spec.compute, width, 1)
+    load_runs, load_loose = rows.load_runs, rows.load_loose
+    store_runs, store_loose = io.stores.store_runs, io.stores.store_loose
+
+    def kernel(ins, outs, in_steps, listed_steps, out_steps, outer, listed, rows, columns, count, length, whole):
+        item, row = cuda.grid(2)
+        column = item * width
+        if column < columns:
+            while row < rows:
+                here = unravel(row, outer) + (column,)
+                start, first, number = offsets(here, in_steps)
+                total, n = nothing(), 0
+                while n < count:
+                    there, index = offsets(unravel(n, listed), listed_steps)
+                    (named,) = load_index(ins[1:], (first + index,))
+                    if named < 0:
+                        named += length
+                    if named == number:
+                        at = ((start + there,),)
+                        values = load_runs(ins[:1], at, 0) if width == 1 or whole else load_loose(ins[:1], at, 0)
+                        total = join(merge, total, values)
+                    n += 1
+                target = (offsets(here, out_steps),)
+                if width == 1 or whole:
+                    store_runs(outs, target, total, 0, 1)
+                else:
+                    store_loose(outs, target, total, 0, 1)
+                row += cuda.gridsize(2)[1]
+
+    return kernel
+
+
+@cuda.jit(device=True)
+def four(first, step, last):
+    """Four numbers from the first on, `step` apart; instead of those behind number `last` that one."""
+    return first, first + step * min(1, last), first + step * min(2, last), first + step * last
+
+
+def _walking(spec: ScatterSpec, io: SimpleNamespace) -> Any:
+    """The device function (ins, start, part, here, end, count, apart, top, whole) -> the sum of the list's rows from
+    `here` to `end`.
+
+    Of a row it takes what lies `start` elements behind its offset, of a chunk's sum what lies `part` behind; these are
+    `apart` from each other, those of level 1 first. Chunks of 2^top rows are the widest.
+    """
+    width, bits, load_words, fold, join = spec.width, spec.bits, io.load_words, io.fold, io.join
+    nothing, present, merge = io.nothing, io.present, io.merge
+    rows, sums = (runs_of((name,), spec.compute, width, 4) for name in (spec.dtype, spec.compute))
+    load_runs, load_loose, load_sums = rows.load_runs, rows.load_loose, sums.load_runs
+    each = 1 << bits
+
+    def walk(ins, start, part, here, end, count, apart, top, whole):
+        total = nothing()
+        while here < end:
+            # The widest chunk that begins here and ends in time, and how many sums lie before those of its level.
+            shift, before = 0, 0
+            while shift < top and here & ((each << shift) - 1) == 0 and here + (each << shift) <= end:
+                if shift > 0:
+                    before += count >> shift
+                shift += bits
+            # Four of these at once, or as many as there are before what is one level up.
+            last = min((end - here) >> shift, each - ((here >> shift) & (each - 1)), 4) - 1
+            if shift == 0:
+                a, b, c, d = load_words((ins[1], ins[1], ins[1], ins[1]), four(here, 1, last))
+                at = ((start + a,), (start + b,), (start + c,), (start + d,))
+                values = load_runs(ins[:1], at, 0) if width == 1 or whole else load_loose(ins[:1], at, 0)
+            else:
+                a, b, c, d = four((before + (here >> shift)) * apart + part, apart, last)
+                values = load_sums(ins[3:], ((a,), (b,), (c,), (d,)), 0)
+            total = join(merge, total, fold(merge, present(values, (last + 1) * width - 1, 1)))
+            here += (last + 1) << shift
+        return total
+
+    return cuda.jit(device=True)(walk)
+
+
+def scatter_rows(spec: ScatterSpec) -> Kernel:
+    """A thread for `width` elements of dx, or of a chunk's sum; `number` says which segment, or which chunk.
+
+    Of chunks, of 2^bits times as many rows as the widest that are there, those that are one element's, which is none
+    `beyond`. Where `whole` is 0, arrays need not be aligned: elements are then moved one by one.
+    """
+    io, width, bits, chunks = _tools(spec), spec.width, spec.bits, spec.algorithm == "scatter_chunks"
+    offsets, unravel, load_words, walk = io.offsets, io.unravel, io.load_words, _walking(spec, io)
+    store_runs, store_loose = io.stores.store_runs, io.stores.store_loose
+
+    def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, count, apart, top, beyond, whole):
+        item, row = cuda.grid(2)
+        column = item * width
+        if column < columns:
+            while row < rows:
+                at = unravel(row, outer) + (column,)
+                start, part, number = offsets(at, in_steps)
+                if chunks:
+                    here = number << (top + bits)
+                    end = (number + 1) << (top + bits)
+                    one, other = load_words((ins[2], ins[2]), (here, end - 1))
+                    is_wanted = one == other and one < beyond
+                else:
+                    here, end = load_words((ins[2], ins[2]), (number, number + 1))
+                    is_wanted = True
+                if is_wanted:
+                    total = walk(ins, start, part, here, end, count, apart, top, whole)
+                    target = (offsets(at, out_steps),)
+                    if width == 1 or whole or chunks:
+                        store_runs(outs, target, total, 0, 1)
+                    else:
+                        store_loose(outs, target, total, 0, 1)
+                row += cuda.gridsize(2)[1]
+
+    return kernel
+
+
+def make(spec: ScatterSpec) -> Kernel:
+    """See `kernel_code.make`."""
+    return scatter_few(spec) if spec.algorithm == "scatter_few" else scatter_rows(spec)
+
+
+def parameters(spec: ScatterSpec) -> Sequence[tuple[str, Any]]:
+    """See `kernel_code.parameters`."""
+    integer, addresses = spec.word, [("uint64", len(spec.reads)), ("uint64", len(spec.writes))]
+    if spec.algorithm == "scatter_few":
+        walked = [(integer, (3, spec.rank + 1)), (integer, (2, spec.listed)), (integer, (1, spec.rank + 1))]
+        return [*addresses, *walked, (integer, spec.rank), (integer, spec.listed), *[(integer, None)] * 5]
+    walked = [(integer, (3, spec.rank + 1)), (integer, (1, spec.rank + 1))]
+    return [*addresses, *walked, (integer, spec.rank), *[(integer, None)] * 7]

@@ -1,0 +1,1 @@
+"""Device code that all kernels share: loads and stores, warp and block reductions, and their simulated twins."""

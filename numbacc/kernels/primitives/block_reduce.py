@@ -1,0 +1,395 @@
+"""How threads that share a result bring their parts together: inside a warp, in shared memory, among blocks.
+
+`parts` are those of one lane, as in `fold_lanes`. In Numba's simulator the same names are plain Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from ...base._numba import SIMULATED, cuda
+from ...runtime.launch_order import ROW_BLOCKS, WARP
+from ..rows.spec import ROW_BOUNDS
+
+if SIMULATED:
+    from .simulated_block_reduce import meet, swap
+else:
+    from ...base._numba import intrinsic, ir, types
+    from .instructions import assembly
+    from .load_store import aggregate
+
+    _I32, _I64 = ir.IntType(32), ir.IntType(64)
+
+#: Cells that a reduction needs for the parts of each warp.
+WARP_CELLS = ROW_BOUNDS[0] // WARP
+#: All that it needs: behind them those for each block that shares a row.
+CELLS = WARP_CELLS + ROW_BLOCKS
+
+
+def _merging(stage: SimpleNamespace, lanes: int) -> Callable[..., Any]:
+    """The device function parts -> those of `lanes` neighbours in a warp, a power of two; each of them has the same.
+
+    Both of a pair merge the other's: a merge gives the same whichever of its two comes first.
+    """
+    half, join, merge = lanes // 2, stage.join, stage.merge
+
+    def settle(parts):
+        return join(merge, parts, swap(parts, half))
+
+    one: Callable[..., Any] = cuda.jit(device=True)(settle)
+    if lanes == 2:
+        return one
+    fewer = _merging(stage, half)
+
+    def settle_all(parts):
+        return fewer(one(parts))
+
+    jitted: Callable[..., Any] = cuda.jit(device=True)(settle_all)
+    return jitted
+
+
+def settling_warps(stage: SimpleNamespace, warps: int, walks: bool = False) -> Any:
+    """The device function (parts, cells, place, thread, rank, group) -> the parts of a group of threads, for all of it.
+
+    Threads of a group are next to each other: a power of two up to a warp's, or whole warps, `warps` at most, which is
+    a power of two. `thread` is a thread's number in the block, `rank` that in its group; cells from `place` on are the
+    group's block's. With `walks` a block's groups of several warps, at most 15 and one for each `threadIdx.y`, do not
+    wait for each other.
+    """
+    put, take, join, merge, nothing = stage.put, stage.take, stage.join, stage.merge, stage.start(1)
+    warp, shift, whole, others = WARP, WARP.bit_length() - 1, _merging(stage, WARP), _merging(stage, warps)
+
+    def meet_all(group):
+        cuda.syncthreads()
+
+    def meet_own(group):
+        meet(cuda.threadIdx.y + 1, group)
+
+    wait_for_warps = cuda.jit(device=True)(meet_own if walks else meet_all)
+
+    def settle(parts, cells, place, thread, rank, group):
+        if group < warp:
+            half = group >> 1
+            while half > 0:
+                parts = join(merge, parts, swap(parts, half))
+                half >>= 1
+            return parts
+        parts = whole(parts)
+        if group == warp:
+            return parts
+        if thread & (warp - 1) == 0:
+            put(cells, 0, place + (thread >> shift), parts)
+        wait_for_warps(group)
+        # Threads of every warp take one part each: one after the other they would wait for each in turn.
+        number, parts = thread & (warps - 1), nothing()
+        if number < group >> shift:
+            parts = take(cells, 0, place + (np.int32(thread - rank) >> shift) + number)
+        return others(parts)
+
+    return cuda.jit(device=True)(settle)
+
+
+def settling(stage: SimpleNamespace, lanes: int, least: int = 1) -> Any:
+    """The device function that merges, lane by lane, what the threads of a group have in their cells.
+
+    Of (cells, thread, rank, group, stride): the threads of a group are `stride` apart, `rank` is a thread's number in
+    it. What they have made together is the first one's. It merges what is at least `least` threads apart, and returns
+    the half of the threads that have the rest.
+    """
+    put, take, join, merge = stage.put, stage.take, stage.join, stage.merge
+
+    def settle(cells, thread, rank, group, stride):
+        half = group // 2
+        while half * stride >= least:
+            cuda.syncthreads()
+            if rank < half:
+                other = thread + half * stride
+                for lane in range(lanes):
+                    put(cells, lane, thread, join(merge, take(cells, lane, thread), take(cells, lane, other)))
+            half //= 2
+        return half
+
+    return cuda.jit(device=True)(settle)
+
+
+def settling_columns(stage: SimpleNamespace, lanes: int) -> Any:
+    """`settling`, in its order, but threads of one warp do not wait. All of a block's threads come."""
+    put, take, join, merge, apart = stage.put, stage.take, stage.join, stage.merge, settling(stage, lanes, WARP)
+
+    def settle(cells, thread, rank, group, stride):
+        half = apart(cells, thread, rank, group, stride)
+        if half > 0:
+            for lane in range(lanes):
+                parts, step = take(cells, lane, thread), half * stride
+                while step >= stride:
+                    parts = join(merge, parts, swap(parts, step))
+                    step //= 2
+                # What other warps have in their cells is maybe still read.
+                if rank == 0:
+                    put(cells, lane, thread, parts)
+
+    return cuda.jit(device=True)(settle)
+
+
+def _joining(stage: SimpleNamespace) -> Any:
+    """The device function (cells, place, thread, blocks) -> the parts of all blocks, which are in cells from a place
+    on."""
+    take, nothing, others, most = stage.take, stage.start(1), _merging(stage, ROW_BLOCKS), ROW_BLOCKS
+
+    def joined(cells, place, thread, blocks):
+        number, parts = thread & (most - 1), nothing()
+        if number < blocks:
+            parts = take(cells, 0, place + number)
+        return others(parts)
+
+    return cuda.jit(device=True)(joined)
+
+
+def settling_blocks(stage: SimpleNamespace, is_first: bool) -> Any:
+    """The device function (parts, cells, place, thread, blocks) -> the parts of all blocks of a cluster.
+
+    Each block writes its parts into cells of all. Before the first of them `arrive` was called, so that no block writes
+    into one that has not begun.
+    """
+    joined, cells_before = _joining(stage), WARP_CELLS
+
+    def settle(parts, cells, place, thread, blocks):
+        if is_first:
+            wait()
+        place += cells_before
+        if thread < blocks:
+            put_in(cells, place + block_in_cluster(), parts, thread)
+        arrive()
+        wait()
+        return joined(cells, place, thread, blocks)
+
+    return cuda.jit(device=True)(settle)
+
+
+def exchanging_blocks(stage: SimpleNamespace, number: int, stages: int) -> tuple[Any, Any]:
+    """`settling_blocks` of groups that take row after row, in two device functions: (parts, rank, sent) sends, (rank,
+    sent) waits for the parts of all blocks and returns them. `sent` is (blocks, signals, arrived, turn, side).
+
+    What is sent is signalled where it arrives. A barrier of the cluster would wait for all that a thread has under way,
+    the last row's results and the next row, too. `turn` counts a group's rows, which have two signals of each stage by
+    turns. `arrived` are cells, for each signal those of all blocks. `rank` is a thread's number in its group, whose
+    number is `side`. A group sends of a row when all its threads have what came of the one before.
+    """
+    joined, most = _joining(stage), ROW_BLOCKS
+
+    def signal_of(turn, side):
+        return 2 * (side * stages + number) + (turn & 1)
+
+    which = cuda.jit(device=True)(signal_of)
+
+    def send_all(parts, rank, sent):
+        blocks, signals, arrived, turn, side = sent
+        signal = which(turn, side)
+        if rank == 0:
+            expect(signals, signal, parts, blocks)
+        if rank < blocks:
+            send(arrived, signal * most + block_in_cluster(), parts, rank, signals, signal)
+
+    def receive(rank, sent):
+        blocks, signals, arrived, turn, side = sent
+        signal = which(turn, side)
+        while not has_arrived(signals, signal, turn >> 1 & 1):
+            pass
+        return joined(arrived, signal * most, rank, blocks)
+
+    return cuda.jit(device=True)(send_all), cuda.jit(device=True)(receive)
+
+
+if not SIMULATED:
+
+    def _leaves(parts: Any) -> list[tuple[Any, tuple[int, int]]]:
+        """The types of parts of one lane, and where they are in the tuple."""
+        return [(kind.dtype, (p, 0)) for p, kind in enumerate(parts)]
+
+    def _words(builder: Any, number: Any) -> list[Any]:
+        """A number as words of 32 bits."""
+        kind = number.type
+        if isinstance(kind, ir.LiteralStructType):  # it is complex
+            return [word for k in range(2) for word in _words(builder, builder.extract_value(number, k))]
+        if isinstance(kind, ir.IntType) and kind.width < 32:
+            return [builder.zext(number, _I32)]
+        if kind in (ir.DoubleType(), _I64):
+            pair = builder.bitcast(number, ir.VectorType(_I32, 2))
+            return [builder.extract_element(pair, _I32(k)) for k in range(2)]
+        return [builder.bitcast(number, _I32)]
+
+    def _number(builder: Any, words: list[Any], kind: Any) -> Any:
+        if isinstance(kind, ir.LiteralStructType):
+            each, made = len(words) // 2, ir.Constant(kind, ir.Undefined)
+            for k, part in enumerate(kind.elements):
+                number = _number(builder, words[k * each : (k + 1) * each], part)
+                made = builder.insert_value(made, number, k)
+            return made
+        if isinstance(kind, ir.IntType) and kind.width < 32:
+            return builder.trunc(words[0], kind)
+        if len(words) == 1:
+            return builder.bitcast(words[0], kind)
+        pair = ir.Constant(ir.VectorType(_I32, 2), ir.Undefined)
+        for k, word in enumerate(words):
+            pair = builder.insert_element(pair, word, _I32(k))
+        return builder.bitcast(pair, kind)
+
+    @intrinsic
+    def swap(typing: Any, parts: Any, step: Any) -> Any:
+        """What the other thread of each pair has; they are so many apart, a power of two, and both in one warp."""
+        text = "shfl.sync.bfly.b32 $0, $1, $2, 31, -1;"
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            other = builder.trunc(args[1], _I32) if args[1].type.width > 32 else args[1]
+            items: dict[Any, Any] = {}
+            for _, at in _leaves(parts):
+                number = builder.extract_value(args[0], at)
+                words = [
+                    assembly(builder, _I32, text, "=r,r,r", [word, other], "convergent")
+                    for word in _words(builder, number)
+                ]
+                items[at] = _number(builder, words, number.type)
+            return aggregate(context, builder, parts, items)
+
+        return parts(parts, step), generate
+
+    @intrinsic
+    def meet(typing: Any, number: Any, threads: Any) -> Any:
+        """A barrier of whole warps of a block, so many threads; those that meet there give the same number, 1 to 15."""
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            given = [builder.trunc(n, _I32) if n.type.width > 32 else n for n in args]
+            assembly(builder, ir.VoidType(), "bar.sync $0, $1;", "r,r,~{memory}", given, "convergent")
+            return context.get_dummy_value()
+
+        return types.void(number, threads), generate
+
+    def _barrier(text: str) -> Any:
+        @intrinsic
+        def barrier(typing: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                assembly(builder, ir.VoidType(), text, "~{memory}", [], "convergent")
+                return context.get_dummy_value()
+
+            return types.void(), generate
+
+        return barrier
+
+    arrive, wait = _barrier("barrier.cluster.arrive.release;"), _barrier("barrier.cluster.wait.acquire;")
+
+    def _special(name: str) -> Any:
+        @intrinsic
+        def read(typing: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                return assembly(builder, _I32, f"mov.u32 $0, %{name};", "=r", [])
+
+            return types.int32(), generate
+
+        return read
+
+    block_in_cluster, cluster_number, clusters = map(_special, ("cluster_ctarank", "clusterid.x", "nclusterid.x"))
+
+    @intrinsic
+    def put_in(typing: Any, cells: Any, place: Any, parts: Any, block: Any) -> Any:
+        """Parts into the same cells of another block."""
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            array = context.make_array(cells)(context, builder, args[0])
+            place, block = (builder.sext(n, _I64) if n.type.width < 64 else n for n in (args[1], args[3]))
+            for _, at in _leaves(parts):
+                number = builder.extract_value(args[2], at)
+                row = builder.mul(_I64(at[0]), builder.extract_value(array.shape, 1))
+                own = builder.ptrtoint(builder.gep(array.data, [builder.add(row, place)]), _I64)
+                given = [own, builder.trunc(block, _I32)]
+                other = assembly(builder, _I64, "mapa.u64 $0, $1, $2;", "=l,l,r", given)
+                builder.store(number, builder.inttoptr(other, number.type.as_pointer()))
+            return context.get_dummy_value()
+
+        return types.void(cells, place, parts, block), generate
+
+    # ------------------------------------------------------------ signals
+
+    def _shared_address(builder: Any, pointer: Any) -> Any:
+        """The address in a block's shared memory, of 32 bits."""
+        text = "{ .reg .u64 t; cvta.to.shared.u64 t, $1; cvt.u32.u64 $0, t; }"
+        return assembly(builder, _I32, text, "=r,l", [builder.ptrtoint(pointer, _I64)])
+
+    def _place(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
+        """The address of an array's element, given its number."""
+        data = context.make_array(kind)(context, builder, array).data
+        return _shared_address(builder, builder.gep(data, [index]))
+
+    def _in_other(builder: Any, address: Any, block: Any) -> Any:
+        """The address of the same in another block."""
+        return assembly(builder, _I32, "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r", [address, block])
+
+    def _narrowed(builder: Any, number: Any) -> Any:
+        return builder.trunc(number, _I32) if number.type.width > 32 else number
+
+    @intrinsic
+    def start_signal(typing: Any, signals: Any, signal: Any) -> Any:
+        """One that all of a cluster may tell, once it has met: a thread of each block calls it."""
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            given = [_place(context, builder, signals, args[0], args[1])]
+            text = "mbarrier.init.shared::cta.b64 [$0], 1;"
+            assembly(builder, ir.VoidType(), text, "r,~{memory}", given, "convergent")
+            text = "fence.mbarrier_init.release.cluster;"
+            assembly(builder, ir.VoidType(), text, "~{memory}", [], "convergent")
+            return context.get_dummy_value()
+
+        return types.void(signals, signal), generate
+
+    @intrinsic
+    def expect(typing: Any, signals: Any, signal: Any, parts: Any, blocks: Any) -> Any:
+        """A signal comes when the parts of so many blocks are there."""
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            numbers = [builder.extract_value(args[2], at) for _, at in _leaves(parts)]
+            nbytes = 4 * sum(len(_words(builder, number)) for number in numbers)
+            given = [
+                _place(context, builder, signals, args[0], args[1]),
+                builder.mul(_narrowed(builder, args[3]), _I32(nbytes)),
+            ]
+            text = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;"
+            assembly(builder, ir.VoidType(), text, "r,r,~{memory}", given, "convergent")
+            return context.get_dummy_value()
+
+        return types.void(signals, signal, parts, blocks), generate
+
+    @intrinsic
+    def send(typing: Any, cells: Any, place: Any, parts: Any, block: Any, signals: Any, signal: Any) -> Any:
+        """`put_in`, and the other block's signal of that number is told."""
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            block = _narrowed(builder, args[3])
+            told = _in_other(builder, _place(context, builder, signals, args[4], args[5]), block)
+            columns = context.make_array(cells)(context, builder, args[0]).shape
+            place = builder.sext(args[1], _I64) if args[1].type.width < 64 else args[1]
+            for _, at in _leaves(parts):
+                row = builder.mul(_I64(at[0]), builder.extract_value(columns, 1))
+                own = _place(context, builder, cells, args[0], builder.add(row, place))
+                other = _in_other(builder, own, block)
+                for k, word in enumerate(_words(builder, builder.extract_value(args[2], at))):
+                    given = [builder.add(other, _I32(4 * k)), word, told]
+                    text = "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [$0], $1, [$2];"
+                    assembly(builder, ir.VoidType(), text, "r,r,r,~{memory}", given, "convergent")
+            return context.get_dummy_value()
+
+        return types.void(cells, place, parts, block, signals, signal), generate
+
+    @intrinsic
+    def has_arrived(typing: Any, signals: Any, signal: Any, phase: Any) -> Any:
+        """Whether a signal has come in a phase, 0 and 1 by turns."""
+        text = "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [$1], $2; selp.u32 $0, 1, 0, p; }"
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            given = [_place(context, builder, signals, args[0], args[1]), _narrowed(builder, args[2])]
+            found = assembly(builder, _I32, text, "=r,r,r,~{memory}", given, "convergent")
+            return builder.icmp_unsigned("!=", found, _I32(0))
+
+        return types.boolean(signals, signal, phase), generate

@@ -1,0 +1,188 @@
+"""Single instructions of the GPU as functions that kernels call. In Numba's simulator they are plain Python."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from ...base._numba import SIMULATED, cuda, types
+from ...runtime.launch_order import VECTOR_BYTES
+
+if SIMULATED:
+    from .simulated import hardware
+else:
+    from ...base._numba import capability_compiled_for, intrinsic, ir
+
+__all__ = ["assembly", "copies_ahead", "copy_ahead", "hardware", "tell_copies"]
+
+#: Compute capability from which on memory is copied into shared memory past a thread's registers.
+_COPIES_AHEAD_FROM = (8, 0)
+
+if not SIMULATED:
+    _I32, _I64 = ir.IntType(32), ir.IntType(64)
+    _FLOAT, _DOUBLE = ir.FloatType(), ir.DoubleType()
+
+    def assembly(builder: Any, result: Any, text: str, constraints: str, args: list[Any], what: str = "") -> Any:
+        """A call of assembly, its operands as LLVM's constraints say.
+
+        `what` is "convergent" where threads do it together, "readnone" where it is not done again for the same
+        operands.
+        """
+        kind = ir.FunctionType(result, [arg.type for arg in args])
+        text_of = ir.InlineAsm(kind, text, constraints, side_effect=what == "convergent")
+        return builder.call(text_of, args, attrs=(what,) if what else ())
+
+    def copies_ahead(nbytes: int) -> bool:
+        """Whether the GPU compiled for copies accesses this wide into shared memory past a thread's registers."""
+        return nbytes >= 4 and capability_compiled_for() >= _COPIES_AHEAD_FROM
+
+    def copy_ahead(builder: Any, source: Any, target: Any, nbytes: int) -> None:
+        """Begin to copy an access: from an address of memory, to a pointer to shared memory."""
+        # Of 16 bytes past the first cache, which has nothing to gain.
+        how = "cg" if nbytes == VECTOR_BYTES else "ca"
+        place = builder.trunc(builder.ptrtoint(target, _I64), _I32)
+        text = f"cp.async.{how}.shared.global [$0], [$1], {nbytes};"
+        assembly(builder, ir.VoidType(), text, "r,l,~{memory}", [place, source], "convergent")
+
+    def tell_copies(builder: Any, text: str) -> None:
+        """An instruction about a thread's copies under way, where there are such."""
+        if capability_compiled_for() >= _COPIES_AHEAD_FROM:
+            assembly(builder, ir.VoidType(), text, "~{memory}", [], "convergent")
+
+    #: How numbers are held in registers, and the letter for such a register in assembly.
+    _REGISTERS = {
+        types.float32: (_FLOAT, "f"),
+        types.float64: (_DOUBLE, "d"),
+        types.uint32: (_I32, "r"),
+        types.uint64: (_I64, "l"),
+    }
+
+    def _instruction(text: str, result: Any, *operands: Any, what: str = "") -> Any:
+        """An instruction of the GPU as a function of one to three numbers, their types Numba's; `what` as above."""
+        kind, letter = _REGISTERS[result]
+        constraints = ",".join([f"={letter}", *(_REGISTERS[operand][1] for operand in operands)])
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return assembly(builder, kind, text, constraints, list(args), what)
+
+        typed = result(*operands), generate
+
+        # An intrinsic has as many parameters as it is written with.
+        def one(typing: Any, x: Any) -> Any:
+            return typed
+
+        def two(typing: Any, x: Any, y: Any) -> Any:
+            return typed
+
+        def three(typing: Any, x: Any, y: Any, z: Any) -> Any:
+            return typed
+
+        return intrinsic((one, two, three)[len(operands) - 1])
+
+    def _extreme(text: str, compare: str) -> Any:
+        """The larger or smaller of two float32, NaN if one is: one instruction since compute capability 8.0."""
+
+        @intrinsic
+        def extreme(typing: Any, x: Any, y: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                if capability_compiled_for() >= (8, 0):
+                    return assembly(builder, _FLOAT, f"{text} $0, $1, $2;", "=f,f,f", list(args))
+                own = builder.or_(builder.fcmp_ordered(compare, *args), builder.fcmp_unordered("uno", args[0], args[0]))
+                return builder.select(own, *args)
+
+            return types.float32(types.float32, types.float32), generate
+
+        return extreme
+
+    @cuda.jit(device=True)
+    def _exp(x):
+        return math.exp(x)
+
+    _theirs = cuda.libdevice
+
+    @cuda.jit(device=True)
+    def _scaled(x, exponent):
+        return _theirs.ldexpf(x, np.int32(exponent))
+
+    @cuda.jit(device=True)
+    def _scaled_double(x, exponent):
+        return _theirs.ldexp(x, np.int32(exponent))
+
+    _f32, _f64, _u32, _u64 = types.float32, types.float64, types.uint32, types.uint64
+    hardware = SimpleNamespace(
+        exp=_exp,
+        cbrt=_theirs.cbrtf,
+        cbrt_double=_theirs.cbrt,
+        erfinv=_theirs.erfinvf,
+        erfinv_double=_theirs.erfinv,
+        exp2=_theirs.exp2f,
+        exp2_double=_theirs.exp2,
+        reciprocal_root=_theirs.rsqrtf,
+        reciprocal_root_double=_theirs.rsqrt,
+        rint=_theirs.rintf,
+        rint_double=_theirs.rint,
+        scaled=_scaled,
+        scaled_double=_scaled_double,
+        fma=_instruction("fma.rn.f32 $0, $1, $2, $3;", _f32, _f32, _f32, _f32, what="readnone"),
+        fma_double=_instruction("fma.rn.f64 $0, $1, $2, $3;", _f64, _f64, _f64, _f64, what="readnone"),
+        # x y + z rounded twice, as NumPy does: a rounding mode that is spelled out keeps the two apart.
+        multiply_add=_instruction(
+            "{ .reg .f32 t; mul.rn.f32 t, $1, $2; add.rn.f32 $0, t, $3; }", _f32, _f32, _f32, _f32
+        ),
+        multiply_add_double=_instruction(
+            "{ .reg .f64 t; mul.rn.f64 t, $1, $2; add.rn.f64 $0, t, $3; }", _f64, _f64, _f64, _f64
+        ),
+        greatest=_extreme("max.NaN.f32", ">"),
+        least=_extreme("min.NaN.f32", "<"),
+        # e^x as 2^(x log2 e): the constant is 0x3FB8AA3B.
+        exp_approximate=_instruction(
+            "{ .reg .f32 t; mul.ftz.f32 t, $1, 0f3FB8AA3B; ex2.approx.ftz.f32 $0, t; }", _f32, _f32, what="readnone"
+        ),
+        exp2_approximate=_instruction("ex2.approx.ftz.f32 $0, $1;", _f32, _f32),
+        log2_approximate=_instruction("lg2.approx.ftz.f32 $0, $1;", _f32, _f32, what="readnone"),
+        reciprocal_approximate=_instruction("rcp.approx.ftz.f32 $0, $1;", _f32, _f32, what="readnone"),
+        # Unlike the former with subnormal numbers.
+        inverse_approximate=_instruction("rcp.approx.f32 $0, $1;", _f32, _f32),
+        reciprocal_root_approximate=_instruction("rsqrt.approx.f32 $0, $1;", _f32, _f32),
+        # To two units in the last place, of all numbers.
+        quotient_approximate=_instruction("div.full.f32 $0, $1, $2;", _f32, _f32, _f32),
+        sqrt_approximate=_instruction("sqrt.approx.f32 $0, $1;", _f32, _f32),
+        # For |x| <= π to 2^-21, growing with x: what CUDA's __sinf and __cosf are.
+        sin_approximate=_instruction("sin.approx.f32 $0, $1;", _f32, _f32),
+        cos_approximate=_instruction("cos.approx.f32 $0, $1;", _f32, _f32),
+        # A float whose bits are those of another with a whole number added.
+        stepped=_instruction(
+            "{ .reg .b32 t; .reg .b32 n; cvt.rni.s32.f32 n, $2; mov.b32 t, $1; add.s32 t, t, n; mov.b32 $0, t; }",
+            *(_f32, _f32, _f32),
+        ),
+        stepped_double=_instruction(
+            "{ .reg .b64 t; .reg .b64 n; cvt.rni.s64.f64 n, $2; mov.b64 t, $1; add.s64 t, t, n; mov.b64 $0, t; }",
+            *(_f64, _f64, _f64),
+        ),
+        # The float whose exponent is the lowest bits of another.
+        power_of_bits=_instruction(
+            "{ .reg .b32 t; mov.b32 t, $1; shl.b32 t, t, 23; mov.b32 $0, t; }", _f32, _f32, what="readnone"
+        ),
+        # These bits added to those of the first.
+        times_power_of_bits=_instruction(
+            "{ .reg .b32 t; .reg .b32 n; mov.b32 t, $1; mov.b32 n, $2; mad.lo.s32 t, n, 8388608, t; mov.b32 $0, t; }",
+            *(_f32, _f32, _f32),
+            what="readnone",
+        ),
+        # All 64 bits of a product of 32-bit integers.
+        product=_instruction("mul.wide.u32 $0, $1, $2;", _u64, _u32, _u32),
+        # The low and the high half of a 128-bit product, and a sum, modulo 2^64.
+        product_low=_instruction("mul.lo.u64 $0, $1, $2;", _u64, _u64, _u64),
+        product_high=_instruction("mul.hi.u64 $0, $1, $2;", _u64, _u64, _u64),
+        sum_low=_instruction("add.u64 $0, $1, $2;", _u64, _u64, _u64),
+        # The float whose bits an integer has.
+        float_of_bits=_instruction("mov.b32 $0, $1;", _f32, _u32),
+        double_of_bits=_instruction("mov.b64 $0, $1;", _f64, _u64),
+        bits_of_double=_instruction("mov.b64 $0, $1;", _u64, _f64),
+        # Of the high word only: right to 20 bits.
+        reciprocal_rough=_instruction("rcp.approx.ftz.f64 $0, $1;", _f64, _f64),
+        reciprocal_root_rough=_instruction("rsqrt.approx.ftz.f64 $0, $1;", _f64, _f64),
+    )

@@ -1,0 +1,84 @@
+"""Philox4x32-10, the counter-based generator of Salmon, Moraes, Dror and Shaw 2011 (doi 10.1145/2063384.2063405).
+
+It has no state that is stepped from number to number: four words of output are a function of four words of counter
+and two of key, a scrambling so thorough that counting is enough. So any thread can have any part of the sequence, and
+a kernel makes its numbers in registers, where it needs them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...base._numba import cuda
+from ..primitives.instructions import hardware
+
+product = hardware.product
+
+ROUNDS = 10
+#: The round's multipliers, and what is added to the key's words after each round.
+_A, _B = np.uint32(0xD2511F53), np.uint32(0xCD9E8D57)
+_V, _W = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
+
+_LOW = np.uint64(0xFFFFFFFF)
+_32 = np.uint64(32)
+#: cuRAND deals the sequence to 2^16 threads, 4 words each in turn.
+_THREADS_LOG2, _THREAD = np.uint64(16), np.uint64(2**16 - 1)
+#: The bits of a group's number that count rounds of two turns.
+_ONE, _EVEN_TURNS = np.uint64(1), np.uint64(2**64 - 2**17)
+
+
+@cuda.jit(device=True)
+def low(x):
+    """The low 32 bits of a 64-bit integer."""
+    return np.uint32(x & _LOW)
+
+
+@cuda.jit(device=True)
+def high(x):
+    """The high 32 bits of a 64-bit integer."""
+    return np.uint32(x >> _32)
+
+
+@cuda.jit(device=True)
+def join(lower, upper):
+    """The 64-bit integer of two words."""
+    return np.uint64(lower) | np.uint64(upper) << _32
+
+
+@cuda.jit(device=True)
+def philox(c0, c1, c2, c3, k0, k1):
+    """Four 32-bit words from a counter of four and a key of two.
+
+    A round multiplies two of the counter's words by constants, to 64 bits each; the high halves are mixed with the
+    other two words and the key, and all four are permuted.
+    """
+    for _ in range(ROUNDS):
+        p = product(c0, _A)
+        q = product(c2, _B)
+        c0, c1, c2, c3 = np.uint32(high(q) ^ c1 ^ k0), low(q), np.uint32(high(p) ^ c3 ^ k1), low(p)
+        k0 = low(np.uint64(k0) + _V)
+        k1 = low(np.uint64(k1) + _W)
+    return c0, c1, c2, c3
+
+
+@cuda.jit(device=True)
+def words(seed, group):
+    """The words 4 `group` to 4 `group` + 3 of what cuRAND's `curandGenerate` returns for a seed.
+
+    The seed is the key. The counter's high half is the number of a thread of cuRAND's, its low half how many times
+    that thread has been at it: 65536 threads take turns.
+    """
+    turn = group >> _THREADS_LOG2
+    return philox(low(turn), high(turn), low(group & _THREAD), np.uint32(0), low(seed), high(seed))
+
+
+@cuda.jit(device=True)
+def words_in_turns(seed, group):
+    """The words of pair number `group` of cuRAND's float64 normals, counted from the sequence's start.
+
+    A thread of cuRAND's makes four of them together, of the words of two turns: of neighbouring pairs the second has
+    the same thread's next turn.
+    """
+    turn = group & _ONE
+    thread = group >> _ONE & _THREAD
+    return words(seed, (group & _EVEN_TURNS) | turn << _THREADS_LOG2 | thread)

@@ -1,0 +1,104 @@
+"""Descriptions of the kernels that make random numbers: see `specs`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...base.dtypes import TABLE
+
+#: Words of scalar arguments of a kernel of `draws`; halves of its formula's numbers, which stay.
+DRAW_WORDS, HALVES = 2, 8
+#: The 64-bit words of a position on the GPU: the seed, the current draw's first output, and the first that is unused.
+SEED, START, NEXT, POSITION_WORDS = 0, 1, 2, 3
+
+
+class DrawSpec(NamedTuple):
+    """All that decides the code of a kernel that makes random numbers.
+
+    Attributes:
+        source: where words come from: "philox"; "philox in turns", in the order of cuRAND's float64 normals; "memory".
+        formula: a key of `draws.FORMULAS` or `draws.GROUP_FORMULAS`.
+        words: 32-bit words per value.
+        dtype: name of the result's dtype; that of unsigned integers of its size where it is of integers.
+        dense: True where the result is C-contiguous.
+        rank: dimensions of the result, at least 1.
+        access_bytes: width of one store.
+        groups: groups of four words that one thread makes, an even number.
+        positioned: True where the kernel reads the seed and its first output from a position on the GPU.
+    """
+
+    source: str
+    formula: str
+    words: int
+    dtype: str
+    dense: bool
+    rank: int
+    access_bytes: int
+    groups: int
+    positioned: bool = False
+
+    @property
+    def wide(self) -> bool:
+        """True: its integers have 64 bits."""
+        return True
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """As in `KernelSpec`."""
+        return (self.dtype,)
+
+    @property
+    def needs_alignment(self) -> bool:
+        """As in `KernelSpec`."""
+        return self.access_bytes > TABLE[self.dtype].itemsize
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """As in `KernelSpec`."""
+        return (
+            "kernels/random/draws",
+            "kernels/random/position",
+            "kernels/random/spec",
+            "kernels/random/philox",
+            "kernels/random/box_muller",
+            "functions/arithmetic",
+        )
+
+    @property
+    def identity(self) -> str:
+        """As in `KernelSpec`."""
+        return repr(self)
+
+
+class AdvanceSpec(NamedTuple):
+    """The kernel that moves a position on the GPU to the next draw: see `draw_positions`."""
+
+    algorithm: str = "advance"
+
+    #: No scalar arguments: see `runtime.kernel_code.has_words`.
+    has_words = False
+
+    @property
+    def wide(self) -> bool:
+        """As in `DrawSpec`."""
+        return True
+
+    @property
+    def needs_alignment(self) -> bool:
+        """As in `KernelSpec`."""
+        return False
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """As in `KernelSpec`."""
+        return ("kernels/random/position", "kernels/random/spec")
+
+    @property
+    def identity(self) -> str:
+        """As in `KernelSpec`."""
+        return repr(self)
+
+
+def groups_of(formula: str, words: int) -> int:
+    """`DrawSpec.groups`, measured on an H200: more where the arithmetic takes longer than the memory."""
+    return 4 if words == 2 and formula in ("normal", "lognormal", "integers", "few_integers") else 2

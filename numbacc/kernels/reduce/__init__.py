@@ -1,0 +1,1 @@
+"""Kernels that reduce arrays over any of their axes, and the reductions that numbacc has."""

@@ -1,0 +1,211 @@
+"""The first of the best of several elements, found together: see `formula.Place`.
+
+In Numba's simulator the same is plain Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from ...base._numba import SIMULATED, cuda, types
+from ...base.dtypes import TABLE
+from ...functions.formula import Place
+from ..primitives.operands import Operand
+from ..primitives.specialize import specialize
+from .spec import FoldSpec
+
+if SIMULATED:
+    from .simulated import make_places
+else:
+    from ...base._numba import intrinsic, ir
+    from ..primitives import packed_16bit
+    from ..primitives.casts import converted
+    from ..primitives.formats import I32, numba_type, number_type
+    from ..primitives.load_store import aggregate, resized
+    from .block_partials import Call, tree
+
+    I1 = ir.IntType(1)
+
+
+def finding(place: Place, spec: FoldSpec, names: Sequence[str]) -> Any:
+    """The function (lanes, width, in_words) -> the device function (values, step) -> the parts of all values.
+
+    These are a number and its index in each of so many lanes. Values are runs of `width`, whose indices are `step`
+    apart.
+
+    Args:
+        place: what finds them.
+        spec: the kernel.
+        names: the parts' dtypes.
+    """
+    best, places = specialize(place.best, spec.compute, spec.narrow), make_places(place, spec, names)
+    has_nan = places.has_nan
+
+    def find(lanes: int, width: int, in_words: bool) -> Any:
+        equal, nan = places.among(lanes, width, in_words)
+
+        def of_some(values, step):
+            found = equal(best, values, step)
+            if has_nan(found):
+                # It equals nothing.
+                found = nan(found, values, step)
+            return found
+
+        return cuda.jit(device=True)(of_some)
+
+    return find
+
+
+if not SIMULATED:
+
+    def make_places(place: Any, spec: Any, names: Sequence[str]) -> SimpleNamespace:
+        kind, index = map(numba_type, names)
+        operand = Operand(TABLE[spec.reads[0]], spec.compute, 1, False)
+        # Of other dtypes there are no words.
+        pair: Any = packed_16bit.PAIRS.get(spec.reads[0])
+        # Rows are walked along one dimension.
+        is_even = spec.algorithm == "fold_rows" or spec.reduced == 1
+
+        def is_nan(builder: Any, x: Any) -> Any:
+            return I1(0) if isinstance(x.type, ir.IntType) else builder.fcmp_unordered("uno", x, x)
+
+        def is_equal(builder: Any, x: Any, y: Any) -> Any:
+            compare = builder.icmp_signed if isinstance(x.type, ir.IntType) else builder.fcmp_ordered
+            return compare("==", x, y)
+
+        def first_true(builder: Any, truths: Sequence[Any]) -> Any:
+            """The number of the first that is true, where one is."""
+            found = I32(len(truths) - 1)
+            for j in reversed(range(len(truths) - 1)):
+                found = builder.select(truths[j], I32(j), found)
+            return found
+
+        def picked(builder: Any, starts: Sequence[Any], run: Any) -> Any:
+            """The start of a run, given its number."""
+            if len(starts) == 1:
+                return starts[0]
+            if is_even:
+                apart = builder.sub(starts[1], starts[0])
+                return builder.add(starts[0], builder.mul(resized(builder, run, apart.type), apart))
+            half = builder.lshr(run, I32(1))
+            both = (picked(builder, starts[k::2], half) for k in (1, 0))
+            return builder.select(builder.trunc(run, I1), *both)
+
+        def among(lanes: int, width: int, in_words: bool) -> Any:
+            result = types.Tuple([types.UniTuple(each, lanes) for each in (kind, index)])
+            # Numbers of a run in a lane; columns of words that have lanes of their own, or lanes.
+            each, columns = width // lanes, -(-lanes // 2) if in_words else lanes
+
+            def index_of(builder: Any, args: Any, lane: int, every: int, which: Any) -> Any:
+                """The index of a lane's number, given which of its numbers it is."""
+                starts = [builder.extract_value(args[1], (1, j)) for j in range(lane, every, width)]
+                place = picked(builder, starts, builder.lshr(which, I32(each.bit_length() - 1)))
+                inside, step = (resized(builder, n, place.type) for n in (builder.and_(which, I32(each - 1)), args[2]))
+                return builder.add(place, builder.mul(inside, step))
+
+            def loaded(builder: Any, args: Any, count: int) -> list[Any]:
+                return [builder.extract_value(args[1], (0, j)) for j in range(count)]
+
+            def numbers(context: Any, builder: Any, args: Any, count: int, column: int) -> list[list[Any]]:
+                """Those of each lane of a column of words, or of that lane."""
+                found = loaded(builder, args, count)[column::columns]
+                if not in_words:
+                    return [found]
+                # Made anew each time: kept as numbers they need twice the registers.
+                found = packed_16bit.numbers_in(
+                    context, builder, operand, packed_16bit.anew(builder, found), len(found)
+                )
+                return [found] if lanes == 1 else [found[half::2] for half in range(2)]
+
+            def first_marked(builder: Any, masks: Sequence[Any]) -> list[Any]:
+                """Which of a lane's numbers is the first whose half of a word is all ones; of one lane, or two."""
+                marks = I32(0)
+                for k, mask in enumerate(masks):
+                    marks = builder.or_(marks, builder.and_(mask, I32(0x10001 << 15 - k)))
+                low = builder.shl(marks, I32(16))
+                if lanes > 1:
+                    return [packed_16bit.first_bit(builder, each) for each in (low, marks)]
+                word = packed_16bit.first_bit(builder, builder.or_(low, marks))
+                is_low = builder.and_(builder.lshr(builder.shl(marks, word), I32(15)), I32(1))
+                return [builder.sub(builder.or_(builder.shl(word, I32(1)), I32(1)), is_low)]
+
+            def compares() -> bool:
+                return in_words and packed_16bit.are_compared(pair)
+
+            @intrinsic
+            def equal(typing: Any, best: Any, values: Any, step: Any) -> Any:
+                merge, count, every = Call(typing, best, [number_type(operand)] * 2), len(values[0]), len(values[1])
+
+                def of_words(context: Any, builder: Any, args: Any) -> list[tuple[Any, Any]]:
+                    def better(one: Any, other: Any) -> Any:
+                        return packed_16bit.extreme(builder, pair, place.instruction, one, other)
+
+                    words: Sequence[Any] = loaded(builder, args, count)
+                    found: list[tuple[Any, Any]] = []
+                    for column in range(columns):
+                        own = words[column::columns]
+                        whole = packed_16bit.tree(better, own)
+                        if lanes == 1:
+                            whole = better(whole, packed_16bit.turned(builder, whole))
+                        whiches = first_marked(
+                            builder, [packed_16bit.compared(builder, pair, "eq", n, whole) for n in own]
+                        )
+                        wholes = packed_16bit.numbers_in(context, builder, operand, [whole], 1)
+                        found += zip(wholes[: len(whiches)], whiches, strict=True)
+                    return found
+
+                def of_numbers(context: Any, builder: Any, args: Any) -> list[tuple[Any, Any]]:
+                    found = []
+                    for column in range(columns):
+                        lanes_of = numbers(context, builder, args, count, column)
+                        wholes = [tree(context, builder, merge, [[number] for number in own])[0] for own in lanes_of]
+                        for own, whole in zip(numbers(context, builder, args, count, column), wholes, strict=True):
+                            found.append((whole, first_true(builder, [is_equal(builder, n, whole) for n in own])))
+                    return found
+
+                def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                    found, items = (of_words if compares() else of_numbers)(context, builder, args), {}
+                    for lane, (whole, which) in enumerate(found):
+                        items[0, lane] = converted(context, builder, whole, merge.kinds[0], kind)
+                        items[1, lane] = index_of(builder, args, lane, every, which)
+                    return aggregate(context, builder, result, items)
+
+                return result(best, values, step), generate
+
+            @intrinsic
+            def nan(typing: Any, parts: Any, values: Any, step: Any) -> Any:
+                count, every = len(values[0]), len(values[1])
+
+                def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                    found = args[0]
+                    if compares():
+                        words = loaded(builder, args, count)
+                        masks = [packed_16bit.compared(builder, pair, "nan", word, word) for word in words]
+                        whiches = [n for k in range(columns) for n in first_marked(builder, masks[k::columns])]
+                    else:
+                        all_lanes = [each for k in range(columns) for each in numbers(context, builder, args, count, k)]
+                        whiches = [first_true(builder, [is_nan(builder, n) for n in own]) for own in all_lanes]
+                    for lane, which in enumerate(whiches):
+                        where = index_of(builder, args, lane, every, which)
+                        best, known = (builder.extract_value(args[0], (k, lane)) for k in range(2))
+                        where = builder.select(is_nan(builder, best), where, known)
+                        found = builder.insert_value(found, where, (1, lane))
+                    return found
+
+                return result(parts, values, step), generate
+
+            return equal, nan
+
+        @intrinsic
+        def has_nan(typing: Any, parts: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                found = I1(0)
+                for lane in range(len(parts[0])):
+                    found = builder.or_(found, is_nan(builder, builder.extract_value(args[0], (0, lane))))
+                return found
+
+            return types.boolean(parts), generate
+
+        return SimpleNamespace(among=among, has_nan=has_nan)

@@ -1,0 +1,130 @@
+"""Parts of several elements made together: see `formula.Chunk`. In Numba's simulator the same is plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from ...base._numba import SIMULATED, cuda, types
+from ...functions.formula import Chunk
+from ..primitives.specialize import specialize
+
+if SIMULATED:
+    from .simulated import make_chunks
+else:
+    from ...base._numba import intrinsic
+    from ..primitives import packed_16bit
+    from ..primitives.casts import converted
+    from ..primitives.formats import numba_type
+    from ..primitives.load_store import aggregate
+
+
+def chunked(
+    chunk: Chunk, merge: Any, compute: str, narrow: bool, parts: Sequence[str], starts: Sequence[Any], count: str
+) -> Any:
+    """The function (lanes, most) -> the device function (values, scalars) -> the parts of all values, in so many lanes:
+    of `most` values of a lane at a time, all of them without it.
+
+    Args:
+        chunk: what makes them.
+        merge: the device function that merges them.
+        compute, narrow: as in `specialize`.
+        parts, starts, count: as in `lanes.parts_intrinsics`.
+    """
+    functions = SimpleNamespace(
+        **{name: specialize(each, compute, narrow) for name, each in chunk._asdict().items()},
+    )
+    make = make_chunks(parts, starts, count)
+
+    def fold(lanes: int, most: int | None = None) -> Any:
+        folded = make(lanes, most)
+        first, merge_first, middle = functions.first, functions.merge_first, functions.middle
+        second, merge_second, finish = functions.second, functions.merge_second, functions.finish
+
+        def of_some(values, scalars):
+            return folded(first, merge_first, middle, second, merge_second, finish, merge, values, scalars)
+
+        return cuda.jit(device=True)(of_some)
+
+    return fold
+
+
+if not SIMULATED:
+
+    class Call:
+        """A formula's call with numbers of given types."""
+
+        def __init__(self, typing: Any, formula: Any, given: Sequence[Any]):
+            self.formula, self.call = formula, formula.get_call_type(typing, tuple(given), {})
+            self.kinds = tuple(self.call.return_type)
+
+        def __call__(self, context: Any, builder: Any, numbers: Sequence[Any]) -> list[Any]:
+            found = context.get_function(self.formula, self.call)(builder, list(numbers))
+            return [builder.extract_value(found, k) for k in range(len(self.kinds))]
+
+    def tree(context: Any, builder: Any, merge: Call, rows: list[list[Any]]) -> list[Any]:
+        """Merged in a tree, branch by branch; of an odd number as it comes."""
+        whole: list[Any] = packed_16bit.tree(lambda one, other: merge(context, builder, [*one, *other]), rows)
+        return whole
+
+    def make_chunks(names: Sequence[str], starts: Sequence[Any], count: str) -> Any:
+        kinds, real = [numba_type(name) for name in names], numba_type(count)
+
+        def make(lanes: int, most: int | None) -> Any:
+            @intrinsic
+            def folded(
+                typing: Any, first: Any, merge_first: Any, middle: Any, second: Any, merge_second: Any, finish: Any,
+                join: Any, values: Any, scalars: Any,
+            ) -> Any:  # fmt: skip
+                numbers = [row.dtype for row in values]
+                begin = Call(typing, first, [*numbers, *scalars])
+                merging = Call(typing, merge_first, begin.kinds * 2)
+                between = Call(typing, middle, [*begin.kinds, real])
+                go_on = Call(typing, second, [*numbers, *between.kinds, *kinds])
+                merging_on = Call(typing, merge_second, go_on.kinds * 2)
+                end = Call(typing, finish, [*between.kinds, *go_on.kinds, real])
+                joining = Call(typing, join, kinds * 2)
+                every = len(values[0])
+                result = types.Tuple([types.UniTuple(kind, lanes) for kind in kinds])
+
+                def as_parts(context: Any, builder: Any, call: Call, given: Sequence[Any]) -> list[Any]:
+                    found = zip(call(context, builder, given), call.kinds, kinds, strict=True)
+                    return [converted(context, builder, *each) for each in found]
+
+                def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                    given, more = args[7], [builder.extract_value(args[8], k) for k in range(len(scalars))]
+                    nothing = [
+                        context.get_constant_generic(builder, kind, start.item())
+                        for kind, start in zip(kinds, starts, strict=True)
+                    ]
+
+                    def of_some(rows: list[list[Any]]) -> list[Any]:
+                        how_many = context.get_constant_generic(builder, real, len(rows))
+                        firsts = [begin(context, builder, [*row, *more]) for row in rows]
+                        whole = tree(context, builder, merging, firsts)
+                        known = between(context, builder, [*whole, how_many])
+                        seconds = [go_on(context, builder, [*row, *known, *nothing]) for row in rows]
+                        whole = tree(context, builder, merging_on, seconds)
+                        return as_parts(context, builder, end, [*known, *whole, how_many])
+
+                    items: dict[Any, Any] = {}
+                    for lane in range(lanes):
+                        rows = [
+                            [builder.extract_value(given, (k, j)) for k in range(len(values))]
+                            for j in range(lane, every, lanes)
+                        ]
+                        step = most or len(rows)
+                        found = of_some(rows[:step])
+                        for k in range(step, len(rows), step):
+                            own = of_some(rows[k : k + step])
+                            found = as_parts(context, builder, joining, [*found, *own])
+                        items |= {(p, lane): number for p, number in enumerate(found)}
+                    return aggregate(context, builder, result, items)
+
+                call = result(first, merge_first, middle, second, merge_second, finish, join, values, scalars)
+                return call, generate
+
+            return folded
+
+        return make

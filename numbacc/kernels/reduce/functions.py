@@ -1,0 +1,383 @@
+"""The reductions that numbacc brings, as scalar formulas; their meaning in NumPy is in `reference.reductions`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from ...functions.arithmetic import greatest, least, shared_out
+from ...functions.formula import Chunk, Place, Reduction
+
+
+def part(x):
+    """x -> (x,): what a number adds to a sum."""
+    return (x,)
+
+
+def add(total, value):
+    """(total, value) -> (total + value,)."""
+    return (total + value,)
+
+
+def same(x, count):
+    """(x,): the parts are the result."""
+    return (x,)
+
+
+def mean(total, count):
+    """(total / count,)."""
+    return (total / count,)
+
+
+def mean_complex(total, count):
+    """(total / count,), part by part."""
+    return (complex(total.real / count, total.imag / count),)
+
+
+def multiply(total, value):
+    """(total, value) -> (total · value,)."""
+    return (total * value,)
+
+
+def larger(a, b):
+    """The larger of two numbers, NaN if one is."""
+    return (greatest(a, b),)
+
+
+def smaller(a, b):
+    """The smaller of two numbers, NaN if one is."""
+    return (least(a, b),)
+
+
+def with_index(x, index):
+    """(x, index) -> (x, index)."""
+    return x, index
+
+
+def first_larger(a, i, b, j):
+    """The larger of two numbers and its index: NaN before all others, of equals the lower index."""
+    # Without branches: threads of a warp would take each in turn.
+    is_equal = (a == b) | ((a != a) & (b != b))
+    is_better = (b > a) | ((b != b) & (a == a)) | (is_equal & (j < i))
+    return (b, j) if is_better else (a, i)
+
+
+def first_smaller(a, i, b, j):
+    """The smaller of two numbers and its index: NaN before all others, of equals the lower index."""
+    is_equal = (a == b) | ((a != a) & (b != b))
+    is_better = (b < a) | ((b != b) & (a == a)) | (is_equal & (j < i))
+    return (b, j) if is_better else (a, i)
+
+
+def later_larger(a, i, b, j):
+    """`first_larger` where j is not less than i but of nothing: with fewer comparisons."""
+    return (b, j) if ((a == a) & (not b <= a)) | (j < i) else (a, i)
+
+
+def later_smaller(a, i, b, j):
+    """`first_smaller` where j is not less than i but of nothing."""
+    return (b, j) if ((a == a) & (not b >= a)) | (j < i) else (a, i)
+
+
+def the_index(x, index, count):
+    """(index,)."""
+    return (index,)
+
+
+def truth(x):
+    """Whether x is not 0, which NaN is not."""
+    return (x != 0,)
+
+
+def either(a, b):
+    """(a or b,)."""
+    return (a or b,)
+
+
+def both(a, b):
+    """(a and b,)."""
+    return (a and b,)
+
+
+def moments(x, correction):
+    """(1, x, 0, 0): a count, a mean, the part of the mean that is lost by rounding, the sum of squared distances."""
+    return 1.0, x, 0.0, 0.0
+
+
+def merged_moments(n, mean, rest, squares, m, other, others_rest, others):
+    """The moments of two sets together.
+
+    Chan, Golub and LeVeque 1983, "Algorithms for computing the sample variance", equation 2.1b. There a mean's rounding
+    error would be one of the variance, as many times larger as the mean is larger than the deviation.
+    """
+    count = n + m
+    # Of two sets without elements the weight is 0, not 0/0.
+    weight = shared_out(m, count if count > 0.0 else 1.0)
+    apart, rests = other - mean, others_rest - rest
+    moved = apart * weight
+    middle = mean + moved
+    rest += (moved - (middle - mean)) + rests * weight
+    apart += rests
+    # Multiplied in this order, a set without elements adds 0 however large the other mean is.
+    return count, middle, rest, squares + others + apart * (n * weight) * apart
+
+
+def part_of(x, correction):
+    """(x,), of an integer or a bool a float: a sum of a few of int64 would overflow, and of bools be none."""
+    return (x * 1.0,)
+
+
+def distances(x, mean, n, middle, rest, none):
+    """(x - mean, its square)."""
+    d = x - mean
+    return d, d * d
+
+
+def add_both(a, b, c, d):
+    """(a + c, b + d)."""
+    return a + c, b + d
+
+
+def moments_of_some(mean, lost, squares, count):
+    """`moments` of several numbers, of distances to their mean as it was rounded."""
+    # Where squares overflow, the variance is infinite, and not NaN.
+    return count, mean, lost / count, squares - (lost * (lost / count) if squares < math.inf else 0.0)
+
+
+def variance(n, mean, rest, squares, count, correction):
+    """(squares / (count - correction),), the divisor at least 0: NaN of nothing."""
+    left = count - correction
+    return (squares / (left if left > 0.0 else 0.0),)
+
+
+def rough_moments(x, correction):
+    """`moments` of 16-bit floats, which have fewer digits than a mean of float32: (1, x, 0)."""
+    return 1.0, x, 0.0
+
+
+def merged_rough_moments(n, mean, squares, m, other, others):
+    """`merged_moments` without what is lost by rounding."""
+    count = n + m
+    weight = shared_out(m, count if count > 0.0 else 1.0)
+    apart = other - mean
+    return count, mean + apart * weight, squares + others + apart * (n * weight) * apart
+
+
+def square_distance(x, mean, n, middle, none):
+    """((x - mean)²,)."""
+    return ((x - mean) * (x - mean),)
+
+
+def rough_moments_of_some(mean, squares, count):
+    """`rough_moments` of several numbers."""
+    return count, mean, squares
+
+
+def rough_variance(n, mean, squares, count, correction):
+    """As `variance`."""
+    return variance(n, mean, 0.0, squares, count, correction)
+
+
+def deviation(n, mean, rest, squares, count, correction):
+    """The square root of `variance`."""
+    return (math.sqrt(variance(n, mean, rest, squares, count, correction)[0]),)
+
+
+def rough_deviation(n, mean, squares, count, correction):
+    """The square root of `rough_variance`."""
+    return (math.sqrt(rough_variance(n, mean, squares, count, correction)[0]),)
+
+
+def moments_of_both(z, correction):
+    """`moments` of a complex number's parts: a count, for each part a mean and its rest, the sum of squares of both."""
+    return 1.0, z.real, 0.0, z.imag, 0.0, 0.0
+
+
+def merged_moments_of_both(n, x, x_rest, y, y_rest, squares, m, u, u_rest, v, v_rest, others):
+    """`merged_moments` of the real and of the imaginary parts."""
+    count, real, real_rest, one = merged_moments(n, x, x_rest, squares, m, u, u_rest, others)
+    count, imaginary, imaginary_rest, both = merged_moments(n, y, y_rest, one, m, v, v_rest, 0.0)
+    return count, real, real_rest, imaginary, imaginary_rest, both
+
+
+def variance_of_both(n, x, x_rest, y, y_rest, squares, count, correction):
+    """As `variance`."""
+    return variance(n, x, x_rest, squares, count, correction)
+
+
+def deviation_of_both(n, x, x_rest, y, y_rest, squares, count, correction):
+    """As `deviation`."""
+    return deviation(n, x, x_rest, squares, count, correction)
+
+
+def mean_and_deviation(n, mean, rest, squares, count, correction):
+    """(mean, `deviation`)."""
+    return mean + rest, deviation(n, mean, rest, squares, count, correction)[0]
+
+
+def rough_mean_and_deviation(n, mean, squares, count, correction):
+    """(mean, `rough_deviation`)."""
+    return mean, rough_deviation(n, mean, squares, count, correction)[0]
+
+
+def once(x):
+    """(x, 1): a number, and how many are equal to it."""
+    return x, 1.0
+
+
+def magnitude_once(x):
+    """(|x|, 1)."""
+    return abs(x), 1.0
+
+
+def larger_and_ties(a, n, b, m):
+    """The larger of two numbers, NaN if one is, and how many are equal to it, as all NaN are."""
+    is_equal = (a == b) | ((a != a) & (b != b))
+    is_better = (b > a) | ((b != b) & (a == a))
+    return (b if is_better else a), (n + m if is_equal else (m if is_better else n))
+
+
+def smaller_and_ties(a, n, b, m):
+    """`larger_and_ties` of the smaller one."""
+    is_equal = (a == b) | ((a != a) & (b != b))
+    is_better = (b < a) | ((b != b) & (a == a))
+    return (b if is_better else a), (n + m if is_equal else (m if is_better else n))
+
+
+def known(best, count):
+    """(best,)."""
+    return (best,)
+
+
+def is_best(x, best, nothing, none):
+    """(1,) of one that is equal to the best of several, else (0,)."""
+    return (1.0 if x == best or x != x else 0.0,)
+
+
+def is_best_magnitude(x, best, nothing, none):
+    """`is_best` of |x|."""
+    return is_best(abs(x), best, nothing, none)
+
+
+def both_parts(best, ties, count):
+    """(best, ties)."""
+    return best, ties
+
+
+def magnitude(x):
+    """(|x|,)."""
+    return (abs(x),)
+
+
+def add_two(a, b, c, d):
+    """(a + c, b + d)."""
+    return a + c, b + d
+
+
+#: Of complex numbers: the parts of nothing, and their dtypes.
+_NO_MOMENTS, _REALS = (0.0,) * 6, ("real",) * 6
+
+_ALL = (
+    Reduction("sum", part, start=(0.0,), merge=add, finish=same),
+    Reduction("mean", part, start=(0.0,), merge=add, finish=mean),
+    Reduction("mean_complex", part, start=(0.0,), merge=add, finish=mean_complex),
+    Reduction("prod", part, start=(1.0,), merge=multiply, finish=same),
+    Reduction("max", part, start=(-math.inf,), merge=larger, finish=same),
+    Reduction("min", part, start=(math.inf,), merge=smaller, finish=same),
+    Reduction(
+        "argmax",
+        with_index,
+        start=(-math.inf, math.inf),
+        merge=first_larger,
+        finish=the_index,
+        parts=("", "index"),
+        indexed=True,
+        place=Place(larger, later_larger, "max"),
+    ),
+    Reduction(
+        "argmin",
+        with_index,
+        start=(math.inf, math.inf),
+        merge=first_smaller,
+        finish=the_index,
+        parts=("", "index"),
+        indexed=True,
+        place=Place(smaller, later_smaller, "min"),
+    ),
+    Reduction("any", truth, start=(0,), merge=either, finish=same, parts=("bool",)),
+    Reduction("all", truth, start=(1,), merge=both, finish=same, parts=("bool",)),
+    *(
+        Reduction(name, first, start=(0.0,) * parts, merge=merge, finish=finish, chunk=chunk)
+        for first, parts, merge, chunk, variants in (
+            (
+                moments,
+                4,
+                merged_moments,
+                Chunk(part_of, add, mean, distances, add_both, moments_of_some),
+                {"var": variance, "std": deviation, "mean_std": mean_and_deviation},
+            ),
+            (
+                rough_moments,
+                3,
+                merged_rough_moments,
+                Chunk(part_of, add, mean, square_distance, add, rough_moments_of_some),
+                {
+                    "var_narrow": rough_variance,
+                    "std_narrow": rough_deviation,
+                    "mean_std_narrow": rough_mean_and_deviation,
+                },
+            ),
+        )
+        for name, finish in variants.items()
+    ),
+    *(
+        Reduction(name, moments_of_both, start=_NO_MOMENTS, merge=merged_moments_of_both, finish=finish, parts=_REALS)
+        for name, finish in (("var_complex", variance_of_both), ("std_complex", deviation_of_both))
+    ),
+    *(
+        Reduction(
+            name,
+            first,
+            start=(start, 0.0),
+            merge=merge,
+            finish=both_parts,
+            chunk=Chunk(of_one, best, known, second, add, both_parts),
+        )
+        for name, first, start, merge, of_one, best, second in (
+            ("max_ties", once, -math.inf, larger_and_ties, part, larger, is_best),
+            ("min_ties", once, math.inf, smaller_and_ties, part, smaller, is_best),
+            ("norm_ties", magnitude_once, 0.0, larger_and_ties, magnitude, larger, is_best_magnitude),
+            ("norm_least_ties", magnitude_once, math.inf, smaller_and_ties, magnitude, smaller, is_best_magnitude),
+        )
+    ),
+)
+
+#: Reductions by name.
+REDUCTIONS = {reduction.name: reduction for reduction in _ALL}
+
+
+@lru_cache(maxsize=64)
+def side_by_side(merge: Callable[..., tuple[Any, ...]], parts: int) -> Callable[..., tuple[Any, ...]]:
+    """What merges several parts, each as `merge` does one.
+
+    Written as text, as the number of its parameters is not known here.
+    """
+    if parts == 1:
+        return merge
+    one, other = ([f"{name}{k}" for k in range(parts)] for name in "ab")
+    merged = ", ".join(f"merge({a}, {b})[0]" for a, b in zip(one, other, strict=True))
+    space: dict[str, Any] = {"merge": merge}
+    exec(f"def beside({', '.join([*one, *other])}):\n    return {merged}\n", space)
+    beside: Callable[..., tuple[Any, ...]] = space["beside"]
+    return beside
+
+
+def named(name: str) -> Reduction:
+    """The reduction of a name, as pickles have it."""
+    return REDUCTIONS[name]
+
+
+for _reduction in _ALL:
+    _reduction.origin = (named, (_reduction.name,))

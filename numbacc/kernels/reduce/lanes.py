@@ -1,0 +1,386 @@
+"""What reductions are made of: loads of several accesses at once, parts of many lanes, parts in shared memory.
+
+A lane is one element of what a thread loads at once. `parts` are a tuple with, for each part of a reduction, a tuple of
+its numbers in all lanes. In Numba's simulator the same names are plain Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from ...base._numba import SIMULATED, cuda, types
+from ...base.casts import cast
+from ...base.dtypes import TABLE, real_of
+from ..primitives.operands import Operand
+from .spec import FoldSpec
+
+if SIMULATED:
+    from .simulated import make_loads, make_parts
+else:
+    from ...base._numba import intrinsic, ir
+    from ..primitives import formats
+    from ..primitives.casts import converted
+    from ..primitives.formats import I64, numba_type
+    from ..primitives.load_store import address_of, aggregate, lane_address, lanes_type, load_one, pointer_to, resized
+
+    I1, I8 = ir.IntType(1), ir.IntType(8)
+
+__all__ = ["loads", "make_loads", "parts_of"]
+
+
+@lru_cache(maxsize=256)
+def loads(spec: FoldSpec, width: int, runs: int) -> SimpleNamespace:
+    """The intrinsics that load a kernel's inputs.
+
+    Args:
+        spec: the kernel.
+        width: elements next to each other that are taken together.
+        runs: how many times so many.
+
+    Returns:
+        a namespace of
+        ``load_runs(addresses, at, step)``: `runs` times `width` numbers of each input, given for each run the offsets
+        into all inputs; behind them, where the reduction is indexed, their indices: the last of the offsets, `step`
+        more in each lane of a run;
+        ``load_words(addresses, at, step)``: the same of an input of 16 bits, in words of two numbers;
+        ``load_loose(addresses, at, step)``: as `load_runs` where nothing need be aligned.
+    """
+    # What a first pass has made is merged as it is.
+    compute = "" if spec.stage == "second" else spec.compute
+    found = tuple(Operand(TABLE[name], compute, width, k in spec.repeated) for k, name in enumerate(spec.reads))
+    return SimpleNamespace(**make_loads(found, width, runs, index_dtype(spec) if spec.indexed else ""))
+
+
+def parts_of(spec: FoldSpec) -> SimpleNamespace:
+    """The intrinsics for the parts of a kernel's reduction."""
+    starts = tuple(cast(start, np.dtype(name))[()] for start, name in zip(spec.formula.start, spec.parts, strict=True))
+    # The count is real beside complex numbers.
+    return parts_intrinsics(spec.parts, starts, real_of(spec.compute))
+
+
+def parts_intrinsics(names: Sequence[str], starts: Sequence[Any], count: str) -> SimpleNamespace:
+    """The intrinsics for the parts of a reduction.
+
+    Args:
+        names: the parts' dtypes.
+        starts: the parts of nothing.
+        count: name of the dtype that `finish` is given the count in.
+
+    Returns:
+        a namespace of
+        ``start(lanes)()``: the parts of nothing in so many lanes;
+        ``first(function, values, scalars)``: the parts of numbers, lane by lane;
+        ``fold(lanes)(merge, parts)``: those of more lanes merged to so many, neighbours last;
+        ``fold_some(merge, parts, inside)``: those of equal runs of lanes merged to one, of the runs that are inside;
+        ``join(merge, parts, others)``: merged lane by lane;
+        ``put(cells, lane, thread, parts)``, ``take(cells, lane, thread)``: parts into shared memory, from that lane on,
+        and out of it as parts of one lane;
+        ``gain(merge, cells, thread, parts)``: parts merged with what is there, from the first lane on;
+        ``finish(function, parts, count, scalars)``: the results of the first lane of parts;
+        ``cell``: the type of a cell of shared memory; ``enter()``, ``leave()``: before and behind its allocation;
+        ``names``, ``starts``, ``count``: as given.
+    """
+    size = max(TABLE[name].itemsize for name in names)
+    cell = object if SIMULATED else types.complex128 if size > 8 else types.uint64 if size > 4 else types.uint32
+    return SimpleNamespace(
+        cell=cell, names=tuple(names), starts=starts, count=count, **make_parts(names, starts, count)
+    )
+
+
+def index_dtype(spec: FoldSpec) -> str:
+    """Name of the dtype of indices."""
+    return "int64" if spec.wide else "int32"
+
+
+if not SIMULATED:
+
+    def numbers_of(context: Any, builder: Any, operand: Any, bits: Any, width: int) -> list[Any]:
+        """The numbers of one access, or of one element."""
+        if width == 1:
+            return [formats.widen(context, builder, operand, bits)]
+        return list(formats.unpack(context, builder, operand, bits))
+
+    def words_at(builder: Any, operand: Any, address: Any, width: int) -> list[Any]:
+        """The words of `width` elements of 16 bits that lie next to each other in one access."""
+        kind = formats.access_type(operand.dtype, width)
+        vector = builder.load(pointer_to(builder, address, kind), align=width * operand.dtype.itemsize)
+        return [builder.extract_element(vector, formats.I32(k)) for k in range(kind.count)]
+
+    def run_at(context: Any, builder: Any, operand: Any, address: Any, width: int, is_loose: bool) -> list[Any]:
+        """The numbers of `width` elements that lie next to each other."""
+        itemsize = operand.dtype.itemsize
+        if operand.repeated:
+            return [load_one(context, builder, operand, address)] * width
+        if is_loose or width == 1:
+            lanes = [lane_address(builder, address, I64(0), lane, width, itemsize) for lane in range(width)]
+            return [load_one(context, builder, operand, lane) for lane in lanes]
+        found, kind = [], formats.access_type(operand.dtype, operand.access)
+        for start in range(0, width, operand.access):
+            pointer = pointer_to(builder, lane_address(builder, address, I64(0), start, width, itemsize), kind)
+            vector = builder.load(pointer, align=operand.access * itemsize)
+            found += numbers_of(context, builder, operand, vector, operand.access)
+        return found
+
+    def put_run(context: Any, builder: Any, operand: Any, kind: Any, address: Any, numbers: list[Any]) -> None:
+        """Put numbers of Numba's type `kind` next to each other, in the operand's accesses."""
+        dtype, access = operand.dtype, operand.access
+        for start in range(0, len(numbers), access):
+            if access == 1:
+                bits = formats.narrow(context, builder, dtype, kind, numbers[start])
+            else:
+                bits = formats.pack(context, builder, dtype, kind, numbers[start : start + access])
+            place = builder.add(address, I64(start * dtype.itemsize))
+            align = access * dtype.itemsize if access > 1 else dtype.itemsize // dtype.parts
+            builder.store(bits, pointer_to(builder, place, bits.type), align=align)
+
+    def make_loads(rows: Sequence[Any], width: int, runs: int, index: str) -> dict[str, Any]:
+        def loading(is_loose: bool = False, in_words: bool = False) -> Any:
+            @intrinsic
+            def load(typing: Any, addresses: Any, at: Any, step: Any) -> Any:
+                kinds = list(lanes_type(rows, len(rows), runs * width))
+                if in_words:
+                    kinds = [types.UniTuple(types.uint32, runs * width // 2)]
+                if index:
+                    kinds.append(types.UniTuple(numba_type(index), runs * width))
+                result = types.Tuple(kinds)
+
+                def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                    items: dict[Any, Any] = {}
+                    for run in range(runs):
+                        offsets = builder.extract_value(args[1], run)
+                        for k, operand in enumerate(rows):
+                            address = address_of(builder, (args[0], offsets), k, operand.dtype.itemsize)
+                            if in_words:
+                                numbers = words_at(builder, operand, address, width)
+                            else:
+                                numbers = run_at(context, builder, operand, address, width, is_loose)
+                            items |= {(k, run * len(numbers) + lane): n for lane, n in enumerate(numbers)}
+                        if index:
+                            place = builder.extract_value(offsets, len(rows))
+                            more = resized(builder, args[2], place.type)
+                            for lane in range(width):
+                                items[len(rows), run * width + lane] = place
+                                place = builder.add(place, more)
+                    return aggregate(context, builder, result, items)
+
+                return result(addresses, at, step), generate
+
+            return load
+
+        return {"load_runs": loading(), "load_words": loading(in_words=True), "load_loose": loading(is_loose=True)}
+
+    def make_parts(names: Sequence[str], starts: Sequence[Any], count: str) -> dict[str, Any]:
+        kinds = [numba_type(name) for name in names]
+
+        def parts_type(lanes: int) -> Any:
+            return types.Tuple([types.UniTuple(kind, lanes) for kind in kinds])
+
+        def constants(context: Any, builder: Any) -> list[Any]:
+            return [
+                context.get_constant_generic(builder, kind, value.item())
+                for kind, value in zip(kinds, starts, strict=True)
+            ]
+
+        def unpacked(builder: Any, parts: Any, lanes: int) -> list[list[Any]]:
+            """The parts of each lane."""
+            return [[builder.extract_value(parts, (p, lane)) for p in range(len(kinds))] for lane in range(lanes)]
+
+        def packed(context: Any, builder: Any, lanes: list[list[Any]]) -> Any:
+            items = {(p, lane): number for lane, numbers in enumerate(lanes) for p, number in enumerate(numbers)}
+            return aggregate(context, builder, parts_type(len(lanes)), items)
+
+        def called(context: Any, builder: Any, formula: Any, call: Any, numbers: list[Any]) -> list[Any]:
+            """The parts that a formula returns."""
+            answer, result = context.get_function(formula, call)(builder, numbers), call.return_type
+            if not isinstance(result, types.BaseTuple):
+                return [converted(context, builder, answer, result, kinds[0])]
+            found = [builder.extract_value(answer, p) for p in range(len(result))]
+            return [converted(context, builder, *each) for each in zip(found, result, kinds, strict=True)]
+
+        def start(lanes: int) -> Any:
+            @intrinsic
+            def nothing(typing: Any) -> Any:
+                def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                    return packed(context, builder, [constants(context, builder)] * lanes)
+
+                return parts_type(lanes)(), generate
+
+            return nothing
+
+        @intrinsic
+        def first(typing: Any, function: Any, values: Any, scalars: Any) -> Any:
+            lanes = len(values[0])
+            call = None
+            if not isinstance(function, types.NoneType):
+                call = function.get_call_type(typing, (*(row.dtype for row in values), *scalars), {})
+
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                if call is None:  # they are parts
+                    return args[1]
+                more, found = [builder.extract_value(args[2], k) for k in range(len(scalars))], []
+                for lane in range(lanes):
+                    numbers = [builder.extract_value(args[1], (k, lane)) for k in range(len(values))]
+                    found.append(called(context, builder, function, call, [*numbers, *more]))
+                return packed(context, builder, found)
+
+            return parts_type(lanes)(function, values, scalars), generate
+
+        def merging(typing: Any, merge: Any) -> Any:
+            return merge.get_call_type(typing, (*kinds, *kinds), {})
+
+        def merged(context: Any, builder: Any, merge: Any, call: Any, numbers: list[list[Any]]) -> list[Any]:
+            """Parts merged in a tree, branch by branch, so that little is kept in registers."""
+            if len(numbers) == 1:
+                return numbers[0]
+            one, other = (merged(context, builder, merge, call, each) for each in (numbers[::2], numbers[1::2]))
+            return called(context, builder, merge, call, [*one, *other])
+
+        def fold(lanes: int) -> Any:
+            @intrinsic
+            def folded(typing: Any, merge: Any, parts: Any) -> Any:
+                call = merging(typing, merge)
+
+                def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                    found = unpacked(builder, args[1], len(parts[0]))
+                    ends = [merged(context, builder, merge, call, found[lane::lanes]) for lane in range(lanes)]
+                    return packed(context, builder, ends)
+
+                return parts_type(lanes)(merge, parts), generate
+
+            return folded
+
+        @intrinsic
+        def fold_some(typing: Any, merge: Any, parts: Any, inside: Any) -> Any:
+            call, each = merging(typing, merge), len(parts[0]) // len(inside)
+
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                found, nothing = unpacked(builder, args[1], len(parts[0])), constants(context, builder)
+                ends = []
+                for run in range(len(inside)):
+                    own = merged(context, builder, merge, call, found[run * each : (run + 1) * each])
+                    is_in = builder.extract_value(args[2], run)
+                    ends.append([builder.select(is_in, *both) for both in zip(own, nothing, strict=True)])
+                return packed(context, builder, [merged(context, builder, merge, call, ends)])
+
+            return parts_type(1)(merge, parts, inside), generate
+
+        @intrinsic
+        def join(typing: Any, merge: Any, parts: Any, others: Any) -> Any:
+            call, lanes = merging(typing, merge), len(parts[0])
+
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                pairs = zip(unpacked(builder, args[1], lanes), unpacked(builder, args[2], lanes), strict=True)
+                found = [called(context, builder, merge, call, [*one, *other]) for one, other in pairs]
+                return packed(context, builder, found)
+
+            return parts(merge, parts, others), generate
+
+        def cell(context: Any, builder: Any, cells: Any, args: Any, part: int, kind: Any) -> Any:
+            """A pointer to what a part has in shared memory, in the lane and of the thread that follow the cells."""
+            array = context.make_array(cells)(context, builder, args[0])
+            lanes = builder.sdiv(builder.extract_value(array.shape, 0), I64(len(kinds)))
+            lane, thread = (resized(builder, each, I64) for each in args[1:3])
+            slot = builder.add(builder.mul(I64(part), lanes), lane)
+            threads = builder.extract_value(array.shape, 1)
+            pointer = builder.gep(array.data, [builder.add(builder.mul(slot, threads), thread)])
+            return builder.bitcast(pointer, kind.as_pointer())
+
+        def given(context: Any, builder: Any, cells: Any, at: Any, numbers: list[Any]) -> None:
+            for p, number in enumerate(numbers):
+                value = builder.zext(number, I8) if number.type == I1 else number
+                builder.store(value, cell(context, builder, cells, at, p, value.type))
+
+        @intrinsic
+        def put(typing: Any, cells: Any, lane: Any, thread: Any, parts: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                for k, numbers in enumerate(unpacked(builder, args[3], len(parts[0]))):
+                    at = (args[0], builder.add(resized(builder, args[1], I64), I64(k)), args[2])
+                    given(context, builder, cells, at, numbers)
+                return context.get_dummy_value()
+
+            return types.void(cells, lane, thread, parts), generate
+
+        def taken(context: Any, builder: Any, cells: Any, at: Any) -> list[Any]:
+            found = []
+            for p, kind in enumerate(kinds):
+                stored = I8 if kind == types.boolean else context.get_value_type(kind)
+                value = builder.load(cell(context, builder, cells, at, p, stored))
+                found.append(builder.trunc(value, I1) if kind == types.boolean else value)
+            return found
+
+        @intrinsic
+        def take(typing: Any, cells: Any, lane: Any, thread: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                return packed(context, builder, [taken(context, builder, cells, args)])
+
+            return parts_type(1)(cells, lane, thread), generate
+
+        @intrinsic
+        def gain(typing: Any, merge: Any, cells: Any, thread: Any, parts: Any) -> Any:
+            call = merging(typing, merge)
+
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                for lane, numbers in enumerate(unpacked(builder, args[3], len(parts[0]))):
+                    at = (args[1], I64(lane), args[2])
+                    both = [*taken(context, builder, cells, at), *numbers]
+                    given(context, builder, cells, at, called(context, builder, merge, call, both))
+                return context.get_dummy_value()
+
+            return types.void(merge, cells, thread, parts), generate
+
+        @intrinsic
+        def finish(typing: Any, function: Any, parts: Any, count: Any, scalars: Any) -> Any:
+            real = numba_type(counted)
+            call = None
+            if not isinstance(function, types.NoneType):
+                call = function.get_call_type(typing, (*kinds, real, *scalars), {})
+            answer = types.Tuple(kinds) if call is None else call.return_type
+            result = answer if isinstance(answer, types.BaseTuple) else types.Tuple([answer])
+
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                numbers = [builder.extract_value(args[1], (p, 0)) for p in range(len(kinds))]
+                if call is not None:
+                    numbers.append(converted(context, builder, args[2], count, real))
+                    numbers += [builder.extract_value(args[3], k) for k in range(len(scalars))]
+                    found = context.get_function(function, call)(builder, numbers)
+                    if isinstance(answer, types.BaseTuple):
+                        return found
+                    numbers = [found]
+                return aggregate(context, builder, result, dict(enumerate(numbers)))
+
+            return result(function, parts, count, scalars), generate
+
+        counted = count
+
+        @cuda.jit(device=True)
+        def nothing_to_do():
+            """On a GPU memory is allocated when a kernel is compiled."""
+
+        return {
+            # What other intrinsics of parts are written with.
+            "tools": SimpleNamespace(
+                parts_type=parts_type,
+                constants=constants,
+                unpacked=unpacked,
+                packed=packed,
+                called=called,
+                merging=merging,
+                taken=taken,
+            ),
+            "enter": nothing_to_do,
+            "leave": nothing_to_do,
+            "start": start,
+            "first": first,
+            "fold": fold,
+            "fold_some": fold_some,
+            "join": join,
+            "put": put,
+            "gain": gain,
+            "take": take,
+            "finish": finish,
+        }

@@ -1,0 +1,291 @@
+"""The kernels that reduce arrays over any of their axes: out[i] = finish(x[i, 0] + x[i, 1] + ..., count).
+
+Dimensions are those that are kept, `kept`, then those that are reduced, `reduced`. `fold_rows` is for inputs that are
+contiguous along what is reduced: neighbouring threads take neighbouring elements of a row. `fold_columns` is for all
+others: neighbouring threads take neighbouring columns where these lie next to each other in memory, else neighbouring
+elements of what is reduced.
+
+Each thread has several accesses under way, merges what they bring in a tree, and that with what it has so far, in two
+levels; the threads of one result merge theirs in shared memory, the upper half of them into the lower until one is
+left. Blocks along the grid's y share a result: they write parts, which a second pass merges. So errors grow like the
+logarithm of the length, and the order is always the same, and with it the results' bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from ...base._numba import cuda
+from ...base.dtypes import TABLE
+from ...runtime.launch_order import MAX_THREADS, WARP
+from ..primitives.block_reduce import settling, settling_columns, settling_warps
+from ..primitives.operands import operands, scalar_reader
+from ..primitives.specialize import specialize
+from ..specs import CHUNK, Kernel, words_of
+from .arg_reduce import finding
+from .block_partials import chunked
+from .lanes import loads, parts_of
+from .spec import FoldSpec
+
+#: Elements from which on parts are made together, where a reduction has a way to.
+_FEWEST = 4
+#: Warps of a block, at most.
+_WARPS = MAX_THREADS // WARP
+#: Bytes of parts that threads of a warp exchange, at most: more would leave no registers for all else.
+_REGISTER_BYTES = 16
+
+
+def spreading(offsets: Any, unravel: Any, runs: int) -> Callable[..., Any]:
+    """The device function (here, item, step, reduced, steps) -> the operands' offsets for each of `runs` items, `step`
+    apart."""
+
+    def place(here, item, step, reduced, steps):
+        return (offsets(here + unravel(item, reduced), steps),)
+
+    one = cuda.jit(device=True)(place)
+    if runs == 1:
+        return one  # type: ignore[no-any-return]
+    others = spreading(offsets, unravel, runs - 1)
+
+    def spread(here, item, step, reduced, steps):
+        return one(here, item, step, reduced, steps) + others(here, item + step, step, reduced, steps)
+
+    jitted: Callable[..., Any] = cuda.jit(device=True)(spread)
+    return jitted
+
+
+def _gathering(spec: FoldSpec, io: SimpleNamespace, width: int, runs: int, lanes: int, is_loose: bool = False) -> Any:
+    """The device function (ins, here, item, step, reduced, steps, lane_step, more) -> the parts, in `lanes` lanes, of
+    the runs at item, item + step, ..."""
+    load = loads(spec, width, runs)
+    load_runs = load.load_loose if is_loose else load.load_runs
+    spread = spreading(io.offsets, io.unravel, runs)
+    first, function, merge, fold = io.first, io.function, io.merge, io.fold(lanes)
+    if io.chunk is not None and width * runs >= _FEWEST * lanes:
+        together = io.chunk(lanes, max(CHUNK // lanes, 1))
+
+        def gather_chunk(ins, here, item, step, reduced, steps, lane_step, more):
+            return together(load_runs(ins, spread(here, item, step, reduced, steps), lane_step), more)
+
+        return cuda.jit(device=True)(gather_chunk)
+
+    if io.find is not None and width * runs >= _FEWEST * lanes:
+        in_words = spec.in_words
+        find, load_all = io.find(lanes, width, in_words), load.load_words if in_words else load_runs
+
+        def gather_place(ins, here, item, step, reduced, steps, lane_step, more):
+            return find(load_all(ins, spread(here, item, step, reduced, steps), lane_step), lane_step)
+
+        return cuda.jit(device=True)(gather_place)
+
+    def gather(ins, here, item, step, reduced, steps, lane_step, more):
+        at = spread(here, item, step, reduced, steps)
+        return fold(merge, first(function, load_runs(ins, at, lane_step), more))
+
+    return cuda.jit(device=True)(gather)
+
+
+def _gathering_all(spec: FoldSpec, io: SimpleNamespace, lanes: int, runs: int, is_edge: bool = False) -> Any:
+    """The device function (parts, ins, here, item, step, end, reduced, steps, lane_step, more) -> (the parts and those
+    of all runs at item, item + step, ... before `end`, the item behind them): as many as may be under way at a time,
+    then half as many, and so on. What is no edge has parts of nothing, or of what lies before it."""
+    gather, join, merge = _gathering(spec, io, spec.width, runs, lanes), io.join, io.merge if is_edge else io.later
+
+    def gather_all(parts, ins, here, item, step, end, reduced, steps, lane_step, more):
+        while item + (runs - 1) * step < end:
+            parts = join(merge, parts, gather(ins, here, item, step, reduced, steps, lane_step, more))
+            item += runs * step
+        return parts, item
+
+    these = cuda.jit(device=True)(gather_all)
+    if runs == 1:
+        return these
+    fewer = _gathering_all(spec, io, lanes, runs // 2)
+
+    def gather_rest(parts, ins, here, item, step, end, reduced, steps, lane_step, more):
+        parts, item = these(parts, ins, here, item, step, end, reduced, steps, lane_step, more)
+        return fewer(parts, ins, here, item, step, end, reduced, steps, lane_step, more)
+
+    return cuda.jit(device=True)(gather_rest)
+
+
+def _settling_rows(io: SimpleNamespace, nbytes: int) -> Any:
+    """The device function (cells, place, thread, rank, group) -> the parts of a group of threads, for the first of it.
+
+    They have `nbytes` each in their cells; cells from `place` on are free. Where registers have room, they meet there.
+    """
+    take, settle_cells, settle_warps = io.take, settling(io, 1), settling_warps(io, _WARPS)
+
+    def through_warps(cells, place, thread, rank, group):
+        return settle_warps(take(cells, 0, thread), cells, place, thread, rank, group)
+
+    def through_cells(cells, place, thread, rank, group):
+        settle_cells(cells, thread, rank, group, 1)
+        return take(cells, 0, thread)
+
+    return cuda.jit(device=True)(through_warps if nbytes <= _REGISTER_BYTES else through_cells)
+
+
+def fold_rows(spec: FoldSpec, io: SimpleNamespace) -> Kernel:
+    """A row for x threads, blockDim.y rows for a block: accesses of 16 bytes, wherever a row starts.
+
+    The last of the `reduced` dimensions counts a row's pieces of `piece` elements: `units` of them, and of the outer
+    reduced dimensions', make up a result. What lies before the first 16-byte boundary of a piece, and behind the last,
+    is taken element by element; where there are several inputs and `whole` is 0, all is. Inputs that are the same all
+    along a row are `repeated`, and do not count there.
+    """
+    put, gain, finish, merge = io.put, io.gain, io.finish, io.merge
+    offsets, unravel, scalars, store, done = io.offsets, io.unravel, io.scalars, io.store, io.done
+    enter, leave, cell = io.enter, io.leave, io.cell
+    width, runs, slots = spec.width, spec.runs, len(spec.parts)
+    is_alone = len(spec.reads) - len(spec.repeated) == 1
+    gather, gather_edge = (
+        _gathering_all(spec, io, 1, runs),
+        _gathering_all(spec._replace(width=1), io, 1, 1, is_edge=True),
+    )
+    start, settle = io.start(1), _settling_rows(io, sum(TABLE[name].itemsize for name in spec.parts))
+    room = MAX_THREADS + _WARPS
+    lead = next(k for k in range(len(spec.reads)) if k not in spec.repeated)
+    itemsize = TABLE[spec.reads[lead]].itemsize
+
+    def kernel(ins, outs, in_steps, out_steps, kept, reduced, positions, columns, piece, units, count, whole, words):
+        more = scalars(words)
+        enter()
+        cells = cuda.shared.array((slots, room), cell)
+        leave()
+        rank, threads = cuda.threadIdx.x, cuda.blockDim.x
+        thread = cuda.threadIdx.y * threads + rank
+        position = cuda.blockIdx.x * cuda.blockDim.y + cuda.threadIdx.y
+        inside = position < positions
+        target = unravel(position if inside else 0, kept)
+        lane_step, line = in_steps[-1][-1], (columns,)
+        put(cells, 0, thread, start())
+        unit = cuda.blockIdx.y
+        while inside and unit < units:
+            place = unravel(unit, reduced)
+            row, left = target + place[:-1], place[-1] * piece
+            right = min(left + piece, columns)
+            # Where accesses begin, and what lies behind them.
+            body, behind = left, right if width == 1 else left
+            if width > 1 and (is_alone or whole):
+                # The address in elements says how many are missing to the next access.
+                at = offsets(row + (left,), in_steps)
+                body = min(left + -(np.int64(ins[lead]) // itemsize + at[lead]) % width, right)
+                behind = body + (right - body) // width * width
+            first, step = body + rank * width, threads * width
+            found, _ = gather(start(), ins, row, first, step, behind, line, in_steps, lane_step, more)
+            if width > 1:
+                found, _ = gather_edge(found, ins, row, left + rank, threads, body, line, in_steps, lane_step, more)
+                found, _ = gather_edge(found, ins, row, behind + rank, threads, right, line, in_steps, lane_step, more)
+            gain(merge, cells, thread, found)
+            unit += cuda.gridDim.y
+        found = settle(cells, MAX_THREADS, thread, rank, threads)
+        if rank == 0 and inside:
+            results = finish(done, found, count, more)
+            store(outs, offsets(target + (cuda.blockIdx.y,), out_steps), results)
+
+    return kernel
+
+
+def fold_columns(spec: FoldSpec, io: SimpleNamespace) -> Kernel:
+    """A block of x times y threads reduces x accesses of neighbouring columns, as wide as is aligned.
+
+    The last of the `kept` dimensions counts accesses; there are `positions` of them in all. The threads of a column
+    take elements y, y + blockDim.y, ... of the `span` that the block has of all `items`, `piece` at a time. Where
+    `whole` is 0, inputs need not be aligned: elements are then loaded one by one.
+    """
+    put, gain, take, join, finish, merge = io.put, io.gain, io.take, io.join, io.finish, io.merge
+    offsets, unravel, scalars, store, done = io.offsets, io.unravel, io.scalars, io.store, io.done
+    enter, leave, cell = io.enter, io.leave, io.cell
+    width, runs, slots = spec.width, spec.runs, len(spec.parts) * spec.width
+    gather, gather_loose = _gathering_all(spec, io, width, runs), _gathering(spec, io, width, 1, width, is_loose=True)
+    start, settle = io.start(width), settling_columns(io, width)
+
+    def kernel(ins, outs, in_steps, out_steps, kept, reduced, positions, items, span, piece, count, whole, words):
+        more = scalars(words)
+        enter()
+        cells = cuda.shared.array((slots, MAX_THREADS), cell)
+        leave()
+        rank, height = cuda.threadIdx.y, cuda.blockDim.y
+        thread = rank * cuda.blockDim.x + cuda.threadIdx.x
+        position = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
+        inside = position < positions
+        target = unravel(position if inside else 0, kept)
+        outer, column = target[:-1], target[-1] * width
+        here = outer + (column,)
+        put(cells, 0, thread, start())
+        item = cuda.blockIdx.y * span
+        last = min(items, item + span)
+        while inside and item < last:
+            found, place, end = start(), item + rank, min(last, item + piece)
+            if width == 1 or whole:
+                found, _ = gather(found, ins, here, place, height, end, reduced, in_steps, 0, more)
+            else:
+                while place < end:
+                    found = join(merge, found, gather_loose(ins, here, place, height, reduced, in_steps, 0, more))
+                    place += height
+            gain(merge, cells, thread, found)
+            item += piece
+        settle(cells, thread, rank, height, cuda.blockDim.x)
+        if rank == 0 and inside:
+            for lane in range(width):
+                results = finish(done, take(cells, lane, thread), count, more)
+                store(outs, offsets(outer + (column + lane, cuda.blockIdx.y), out_steps), results)
+
+    return kernel
+
+
+_MAKERS = {f.__name__: f for f in (fold_rows, fold_columns)}
+#: Integers behind `kept` and `reduced`.
+_SCALARS = 6
+
+
+def make(spec: FoldSpec) -> Kernel:
+    """See `kernel_code.make`."""
+    formula = spec.formula
+    functions = (formula.function, formula.merge, formula.finish)
+    function, merge, done = (specialize(each, spec.compute, spec.narrow) for each in functions)
+    reads, writes = (tuple(TABLE[name] for name in names) for names in (spec.reads, spec.writes))
+    own = operands(reads, 1, 1, spec.compute)
+    parts = parts_of(spec)
+    chunk = find = None
+    later = merge
+    if formula.chunk is not None and spec.stage != "second":
+        chunk = chunked(formula.chunk, merge, spec.compute, spec.narrow, spec.parts, parts.starts, parts.count)
+    # The first that is found is the one with the lowest index only where indices are in order.
+    if formula.place is not None and spec.stage != "second" and spec.ordered:
+        find = finding(formula.place, spec, spec.parts)
+        later = specialize(formula.place.later, spec.compute, spec.narrow)
+    io = SimpleNamespace(
+        **vars(parts),
+        chunk=chunk,
+        find=find,
+        offsets=own.offsets,
+        unravel=own.unravel,
+        store=operands(writes, 1, 1).store,
+        scalars=scalar_reader(spec.scalars),
+        # What one pass makes is what the other merges.
+        function=None if spec.stage == "second" else function,
+        merge=merge,
+        later=later,
+        done=None if spec.stage == "first" else done,
+    )
+    return _MAKERS[spec.algorithm](spec, io)
+
+
+def parameters(spec: FoldSpec) -> Sequence[tuple[str, Any]]:
+    """See `kernel_code.parameters`."""
+    integer, inputs, outputs = "int64" if spec.wide else "int32", len(spec.reads), len(spec.writes)
+    return [
+        *(("uint64", n) for n in (inputs, outputs)),
+        (integer, (inputs + spec.indexed, spec.kept + spec.reduced)),
+        (integer, (outputs, spec.kept + 1)),
+        (integer, spec.kept),
+        (integer, spec.reduced),
+        *[(integer, None)] * _SCALARS,
+        ("int64", words_of(spec.scalars)),
+    ]

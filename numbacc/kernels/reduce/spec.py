@@ -1,0 +1,108 @@
+"""The description of a kernel that reduces arrays."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...base.dtypes import TABLE
+from ...functions.formula import Reduction
+from ...runtime.launch_order import VECTOR_BYTES
+from ..specs import CHUNK
+
+#: Accesses of 16 bytes that a thread of `folds` has under way.
+_LOADED = 4
+#: Bytes of the parts of what a thread of `folds` has under way, at most: they are in registers.
+_PARTS_BYTES = 400
+
+
+class FoldSpec(NamedTuple):
+    """All that decides the code of a kernel of `folds`, which reduces arrays.
+
+    Attributes:
+        algorithm: "fold_rows" or "fold_columns".
+        formula: the reduction.
+        reads, writes: names of the inputs' and outputs' dtypes; of what several passes exchange the parts' dtypes.
+        parts: names of the parts' dtypes.
+        kept, reduced: dimensions of the results, and dimensions that are reduced, at least one each.
+        wide, width, compute, scalars: as in `KernelSpec`.
+        repeated: which of the inputs are the same for neighbouring elements.
+        narrow: as in `KernelSpec`, of what the last pass stores.
+        stage: "whole", or of two passes "first" or "second".
+        ordered: whether of what follows in memory indices do, too, where the formula is given them.
+    """
+
+    algorithm: str
+    formula: Reduction
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    parts: tuple[str, ...]
+    kept: int
+    reduced: int
+    wide: bool
+    width: int = 1
+    compute: str = ""
+    repeated: tuple[int, ...] = ()
+    scalars: tuple[str, ...] = ()
+    narrow: bool = False
+    stage: str = "whole"
+    ordered: bool = True
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """Those of all operands."""
+        return (*self.reads, *self.writes)
+
+    @property
+    def indexed(self) -> bool:
+        """True if the formula is given the elements' index."""
+        return self.formula.indexed and self.stage != "second"
+
+    @property
+    def runs(self) -> int:
+        """Accesses of each input that a thread has under way at once: 64 bytes, fewer where parts need registers."""
+        widths = [1 if k in self.repeated else self.width for k in range(len(self.reads))]
+        nbytes = sum(width * TABLE[name].itemsize for width, name in zip(widths, self.reads, strict=True))
+        parts = [max(TABLE[name].itemsize, 4) for name in self.parts]
+        most = min(max(_LOADED * VECTOR_BYTES // nbytes, 2), 16, max(_PARTS_BYTES // (self.width * sum(parts)), 1))
+        is_large = self.stage == "second" or sum(parts) > 24
+        if self.formula.chunk is None and self.formula.place is None:
+            is_large = is_large or self.indexed
+        else:
+            # All numbers are looked at twice. While those of one chunk are, or pairs, as many more are on their way.
+            at_once = CHUNK if self.formula.place is not None and not self.in_words else 2 * CHUNK
+            most = min(most, max(at_once // self.width, 1))
+        return max(int(1 << most.bit_length() - 1) >> is_large, 1)
+
+    @property
+    def in_words(self) -> bool:
+        """Whether what is looked for is looked for in pairs, which two numbers of 16 bits are in a word."""
+        is_pair = self.reads[0] in ("bfloat16", "float16") and self.width > 1 and not self.repeated
+        return is_pair and self.formula.place is not None and self.stage != "second" and self.ordered
+
+    @property
+    def access_bytes(self) -> int:
+        """Width of the widest load."""
+        return max(min(self.width * TABLE[name].itemsize, VECTOR_BYTES) for name in self.reads)
+
+    @property
+    def needs_alignment(self) -> bool:
+        """As in `KernelSpec`; of one input's rows the kernel itself finds where they are aligned."""
+        return self.width > 1 and (self.algorithm == "fold_columns" or len(self.reads) > 1)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """As in `KernelSpec`."""
+        return (
+            "kernels/reduce/reduce",
+            "kernels/reduce/spec",
+            "kernels/reduce/lanes",
+            "kernels/reduce/block_partials",
+            "kernels/reduce/arg_reduce",
+            "kernels/primitives/packed_16bit",
+            "kernels/primitives/block_reduce",
+        )
+
+    @property
+    def identity(self) -> str:
+        """As in `KernelSpec`."""
+        return repr((self.formula.digest(self.compute, self.narrow), self._replace(formula=None)))  # type: ignore[arg-type]

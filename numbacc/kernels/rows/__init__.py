@@ -1,0 +1,1 @@
+"""Kernels that read whole rows: softmax, norms and losses."""

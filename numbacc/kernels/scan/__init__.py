@@ -1,0 +1,1 @@
+"""Kernels that scan along an axis, such as cumsum."""

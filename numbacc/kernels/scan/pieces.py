@@ -1,0 +1,143 @@
+"""What a block keeps of a column's piece in shared memory: it is read once from the array.
+
+Each thread reads there only what it has put there itself, so that it waits for none. In Numba's simulator the same
+names are plain Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from ...base._numba import SIMULATED, types
+from ...base.dtypes import TABLE
+from ..primitives.operands import Operand
+from .spec import ScanSpec
+
+if SIMULATED:
+    from .simulated import make_pieces
+else:
+    from ...base._numba import intrinsic, ir
+    from ..primitives import formats
+    from ..primitives.formats import I32, I64
+    from ..primitives.instructions import copies_ahead, copy_ahead, tell_copies
+    from ..primitives.load_store import address_of, aggregate, lanes_type, pointer_to, resized
+    from ..reduce.lanes import numbers_of
+    from ..rows.load_store import kept_place
+
+__all__ = ["keeping"]
+
+
+class Cell(NamedTuple):
+    """An access of one input.
+
+    Attributes:
+        operand: the input's number.
+        start, many: its first element, and how many it has.
+        before: bytes of a thread's accesses before it.
+        nbytes: its own.
+    """
+
+    operand: int
+    start: int
+    many: int
+    before: int
+    nbytes: int
+
+
+@lru_cache(maxsize=64)
+def keeping(spec: ScanSpec) -> SimpleNamespace:
+    """The intrinsics that keep a kernel's inputs.
+
+    Returns:
+        a namespace of
+        ``bring(addresses, at, tile, slot, thread)``: begin to copy a thread's access of each input, given the offsets
+        into all, to its place number `slot`; ``bring_loose``: the same where nothing need be aligned; ``arrived()``:
+        until all of a thread's are there;
+        ``take(tile, slot, thread)``: `width` numbers of each input from there.
+    """
+    rows, cells, before = [Operand(TABLE[name], spec.compute, spec.width, False) for name in spec.reads], [], 0
+    for k, operand in enumerate(rows):
+        for start in range(0, spec.width, operand.access):
+            cells.append(Cell(k, start, operand.access, before, operand.access * operand.dtype.itemsize))
+            before += cells[-1].nbytes
+    return SimpleNamespace(**make_pieces(rows, cells, spec.width, spec.threads))
+
+
+if not SIMULATED:
+
+    def make_pieces(rows: Sequence[Any], cells: Sequence[Any], width: int, threads: int) -> dict[str, Any]:
+        whole = sum(cell.nbytes for cell in cells)
+
+        def pointer(builder: Any, slot: Any, thread: Any, cell: Cell, kind: Any) -> Any:
+            """To an access in shared memory: those of neighbouring threads lie next to each other."""
+            slot, thread = (resized(builder, each, I32) for each in (slot, thread))
+            before = builder.add(builder.mul(slot, I32(threads * whole)), I32(threads * cell.before))
+            start = builder.add(before, builder.mul(thread, I32(cell.nbytes)))
+            return builder.bitcast(builder.gep(kept_place(builder), [I32(0), start]), ir.PointerType(kind, addrspace=3))
+
+        def kind_of(cell: Cell) -> Any:
+            dtype = rows[cell.operand].dtype
+            return formats.access_type(dtype, cell.many) if cell.many > 1 else formats.memory_type(dtype)
+
+        def copied(builder: Any, source: Any, target: Any, kind: Any, align: int, nbytes: int) -> None:
+            if copies_ahead(align):
+                for start in range(0, nbytes, align):
+                    place = builder.add(builder.ptrtoint(target, I64), I64(start))
+                    place = builder.inttoptr(place, ir.PointerType(kind, addrspace=3))
+                    copy_ahead(builder, builder.add(source, I64(start)), place, align)
+            else:
+                builder.store(builder.load(pointer_to(builder, source, kind), align=align), target, align=align)
+
+        def bringing(is_loose: bool) -> Any:
+            @intrinsic
+            def bring(typing: Any, addresses: Any, at: Any, tile: Any, slot: Any, thread: Any) -> Any:
+                def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                    for cell in cells:
+                        dtype, kind = rows[cell.operand].dtype, kind_of(cell)
+                        address = address_of(builder, args[:2], cell.operand, dtype.itemsize)
+                        source = builder.add(address, I64(cell.start * dtype.itemsize))
+                        target = pointer(builder, args[3], args[4], cell, kind)
+                        # A complex number is aligned as its parts are.
+                        least = dtype.itemsize // dtype.parts
+                        if not is_loose or cell.many == 1:
+                            copied(builder, source, target, kind, cell.nbytes if cell.many > 1 else least, cell.nbytes)
+                            continue
+                        one = formats.memory_type(dtype)
+                        first = builder.bitcast(target, ir.PointerType(one, addrspace=3))
+                        for k in range(cell.many):
+                            place = builder.gep(first, [I32(k)])
+                            there = builder.add(source, I64(k * dtype.itemsize))
+                            copied(builder, there, place, one, least, dtype.itemsize)
+                    return context.get_dummy_value()
+
+                return types.void(addresses, at, tile, slot, thread), generate
+
+            return bring
+
+        @intrinsic
+        def arrived(typing: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                tell_copies(builder, "cp.async.wait_all;")
+                return context.get_dummy_value()
+
+            return types.void(), generate
+
+        @intrinsic
+        def take(typing: Any, tile: Any, slot: Any, thread: Any) -> Any:
+            result = lanes_type(rows, len(rows), width)
+
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                items: dict[Any, Any] = {}
+                for cell in cells:
+                    operand = rows[cell.operand]
+                    bits = builder.load(pointer(builder, args[1], args[2], cell, kind_of(cell)), align=cell.nbytes)
+                    numbers = numbers_of(context, builder, operand, bits, cell.many)
+                    items |= {(cell.operand, cell.start + j): number for j, number in enumerate(numbers)}
+                return aggregate(context, builder, result, items)
+
+            return result(tile, slot, thread), generate
+
+        return {"bring": bringing(False), "bring_loose": bringing(True), "arrived": arrived, "take": take}

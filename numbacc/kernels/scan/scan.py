@@ -1,0 +1,348 @@
+"""The kernels that scan along an axis: y[i] = x[0] + ... + x[i], for any associative merge of parts.
+
+`scan_rows` is for arrays that are contiguous along the axis: neighbouring threads take neighbouring elements of a row.
+`scan_columns` is for all others: neighbouring threads take neighbouring columns; `scan_chained` where many blocks share
+each of them.
+
+A block takes a row tile by tile; full tiles, almost all, have code of their own that looks for no end. Each thread
+merges its own elements in order, the threads of a row exchange what they have made, in log2(32) steps within a warp and
+by shared memory beyond, and what a tile has made is carried to the next. Of few long rows, and of few columns that do
+not lie together, blocks along the grid's y take a piece each, in three passes: what each piece makes, the scan of
+these, the scan of each piece behind those before it. The order is always the same, and with it the results' bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from ...base._numba import cuda
+from ...base.casts import cast
+from ...base.dtypes import TABLE
+from ..primitives.operands import operands
+from ..primitives.specialize import specialize
+from ..reduce.lanes import parts_intrinsics
+from ..specs import Kernel
+from .chained import scan_chained
+from .groups import BUFFERS, finishing, placing, settling
+from .lanes import runs_of, sweeping
+from .spec import ScanSpec
+
+
+def _edging(io: SimpleNamespace, spec: ScanSpec) -> Any:
+    """The device function (carry, ins, here, first, count, inner, number, steps) -> (the results of the `count`
+    elements from `first` on, fewer than an access has; what they and all before make)."""
+    offsets, unravel, width, inputs = io.offsets, io.unravel, spec.width, spec.inputs
+    lanes = sweeping(io, (tuple(range(width)),))
+    load = operands(tuple(TABLE[name] for name in spec.reads[:inputs]), width, width, spec.compute).load_some
+    first_parts, function, merge, sign = io.first, io.function, io.merge, io.sign
+    sweep, present, raised, ends = lanes.sweep, lanes.present, lanes.raised, lanes.ends
+    finish = finishing(io, lanes, spec)
+
+    def edge(carry, ins, here, first, count, inner, number, steps):
+        at = offsets(here + unravel(first, inner) + (number,), steps)
+        values = load(ins[:inputs], at[:inputs], sign, count)
+        parts = sweep(merge, present(first_parts(function, values, ()), count - 1, 1))
+        parts = raised(merge, carry, parts)
+        return finish(carry, parts, values), ends(parts)
+
+    return cuda.jit(device=True)(edge)
+
+
+def _row_tile(spec: ScanSpec, io: SimpleNamespace, is_full: bool) -> Any:
+    """The device function (cells, slot, thread, carry, ...) -> what lies before the next tile, given what lies before
+    this one, whose results it stores. The other arguments are named as in the kernel.
+
+    `is_full` if all accesses are there, and aligned; else those up to `last` are, one for each thread: what is left is
+    little, and so is the code for it.
+    """
+    width, runs, sign = spec.width, spec.runs if is_full else 1, io.sign
+    order = range(width)[::sign]
+    chains = tuple(tuple(run * width + j for j in order) for run in range(runs))
+    lanes = sweeping(io, chains)
+    io = SimpleNamespace(**{**vars(io), "take_all": lanes.take_all})
+    place, settle = placing(io, sign, runs, is_full), settling(io, runs, 2 * spec.runs, spec.near, 1)
+    finish, step = finishing(io, lanes, spec), spec.near * width
+    sweep, ends, raised, present, chained = lanes.sweep, lanes.ends, lanes.raised, lanes.present, lanes.chained
+    first, function, merge = io.first, io.function, io.merge
+    load_runs, store_runs = (io.load_runs, io.store_runs) if is_full else (io.load_one, io.store_one)
+    load_loose, store_loose = io.load_loose, io.store_loose
+    stores, is_aligned = spec.stage != "first", is_full or width == 1
+
+    def tile(
+        cells,
+        slot,
+        thread,
+        carry,
+        ins,
+        outs,
+        here,
+        base,
+        last,
+        begin,
+        inner,
+        number,
+        in_steps,
+        out_steps,
+        inside,
+        whole,
+    ):
+        rank = cuda.threadIdx.x
+        item = base + rank * width
+        at = place(here, item, step, last, begin, inner, number, in_steps)
+        values = load_runs(ins, at, 0) if is_aligned or whole else load_loose(ins, at, 0)
+        parts = sweep(merge, first(function, values, ()))
+        own = ends(parts) if is_full else present(ends(parts), last - item, step)
+        before, totals = settle(cells, slot, thread, rank, own)
+        before, carry = chained(merge, carry, before, totals)
+        if stores:
+            made = finish(before, raised(merge, before, parts), values)
+            at = place(here, item, step, last, begin, inner, number, out_steps)
+            left_over = -1
+            if inside:
+                left_over = 0 if is_full else last - item
+            if is_aligned or whole:
+                store_runs(outs, at, made, left_over, 0)
+            else:
+                store_loose(outs, at, made, left_over, 0)
+        return carry
+
+    return cuda.jit(device=True)(tile)
+
+
+def scan_rows(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
+    """A row, or a piece of `piece` elements of one, for x threads; blockDim.y rows for a block.
+
+    Accesses are of `width` elements, wherever a row starts; what lies before the first of them, and behind the last, is
+    taken element by element. Where `whole` is 0 the arrays are not aligned alike, and all is. Rows that share a block
+    have an access at least; `sure` elements of each are in whole accesses.
+    """
+    width, runs, inputs, sign, reverse = spec.width, spec.runs, spec.inputs, io.sign, spec.reverse
+    slots, group, rows = BUFFERS * runs * len(spec.parts), spec.near, spec.threads // spec.near
+    step, threads = group * width, spec.threads
+    edge, tile, full_tile = _edging(io, spec), _row_tile(spec, io, False), _row_tile(spec, io, True)
+    offsets, unravel, start = io.offsets, io.unravel, io.start
+    store_some = operands(tuple(TABLE[name] for name in spec.writes), width, width).store_some
+    load_carry, store_carry, nothing = io.load_carry, io.store_carry, start(1)
+    enter, leave, cell = io.enter, io.leave, io.cell
+    itemsize = TABLE[spec.reads[0]].itemsize
+    # Of several parts the last is the result, unless a formula makes it of them.
+    results = len(spec.parts) - 1 if spec.formula.finish is None and spec.stage in ("whole", "last") else 0
+    carries, stores = spec.stage == "last", spec.stage != "first"
+
+    def kernel(ins, outs, in_steps, out_steps, outer, inner, positions, columns, piece, sure, whole):
+        enter()
+        cells = cuda.shared.array((slots, threads), cell)
+        leave()
+        rank, number = cuda.threadIdx.x, cuda.blockIdx.y
+        thread = cuda.threadIdx.y * group + rank
+        position = cuda.blockIdx.x * rows + cuda.threadIdx.y
+        inside = position < positions
+        here = unravel(position if inside else 0, outer)
+        if reverse:
+            right = columns - number * piece
+            left = max(right - piece, 0)
+        else:
+            left = number * piece
+            right = min(left + piece, columns)
+        carry = nothing()
+        if carries and number > 0:
+            at = offsets(here + unravel(0, inner) + (number - 1,), in_steps)
+            carry = load_carry(ins[inputs:], (at[inputs:],), 0)
+        # Where accesses begin, and what lies behind them.
+        body = left
+        if width > 1 and whole:
+            # The address in elements says how many are missing to the next access.
+            at = offsets(here + unravel(left, inner) + (number,), in_steps)
+            body = min(left + -(np.int64(ins[0]) // itemsize + at[0]) % width, right)
+        behind = body + (right - body) // width * width
+        if width > 1:
+            ahead = right - 1 if reverse else left
+            count = right - behind if reverse else body - left
+            if count > 0:
+                found, carry = edge(carry, ins, here, ahead, count, inner, number, in_steps)
+            if stores:
+                # All have read what is written: in place it would be read again.
+                cuda.syncthreads()
+                if rank == 0 and inside and count > 0:
+                    at = offsets(here + unravel(ahead, inner) + (number,), out_steps)
+                    store_some(outs, at, sign, found[results:], count)
+        begin, last = behind - width if reverse else body, behind - body - width
+        # Rows that share a block take as many tiles as the longest could, and as many full ones as all have.
+        base, end, full, slot = 0, behind - body, behind - body, 0
+        if rows > 1:
+            end, full = columns, sure
+        if width > 1 and not whole:
+            full = 0
+        while base + runs * step <= full:
+            carry = full_tile(
+                cells, slot, thread, carry, ins, outs, here, base, last, begin, inner, number, in_steps, out_steps,
+                inside, 1,
+            )  # fmt: skip
+            base += runs * step
+            slot = runs - slot
+        while base < end:
+            carry = tile(
+                cells, slot, thread, carry, ins, outs, here, base, last, begin, inner, number, in_steps, out_steps,
+                inside, whole,
+            )  # fmt: skip
+            base += step
+            slot = runs - slot
+        if width > 1 and rank == 0:
+            ahead = body - 1 if reverse else behind
+            count = body - left if reverse else right - behind
+            if count > 0:
+                found, carry = edge(carry, ins, here, ahead, count, inner, number, in_steps)
+                if stores and inside:
+                    at = offsets(here + unravel(ahead, inner) + (number,), out_steps)
+                    store_some(outs, at, sign, found[results:], count)
+        if not stores and rank == 0:
+            at = offsets(here + unravel(0, inner) + (number,), out_steps)
+            store_carry(outs, (at,), carry, 0 if inside else -1, 1)
+
+    return kernel
+
+
+def _column_tile(spec: ScanSpec, io: SimpleNamespace, is_full: bool) -> Any:
+    """The device function (cells, slot, carry, ...) -> what lies before the next tile: as `_row_tile`, of columns."""
+    width, runs = spec.width, spec.runs if is_full else 1
+    chains = tuple(tuple(run * width + j for run in range(runs)) for j in range(width))
+    lanes = sweeping(io, chains)
+    io = SimpleNamespace(**{**vars(io), "take_all": lanes.take_all})
+    stride = spec.near
+    place, settle = placing(io, 1, runs, is_full), settling(io, width, 2 * width, spec.threads // stride, stride)
+    finish = finishing(io, lanes, spec)
+    sweep, ends, raised, join = lanes.sweep, lanes.ends, lanes.raised, io.join
+    first, function, merge = io.first, io.function, io.merge
+    load_runs, store_runs = (io.load_runs, io.store_runs) if is_full else (io.load_one, io.store_one)
+    load_loose, store_loose = io.load_loose, io.store_loose
+    stores, is_aligned = spec.stage != "first", is_full or width == 1
+
+    def tile(cells, slot, carry, ins, outs, here, base, last, inner, number, in_steps, out_steps, inside, whole):
+        rank = cuda.threadIdx.y
+        thread, item = rank * stride + cuda.threadIdx.x, base + rank * runs
+        at = place(here, item, 1, last, 0, inner, number, in_steps)
+        values = load_runs(ins, at, 0) if is_aligned or whole else load_loose(ins, at, 0)
+        parts = sweep(merge, first(function, values, ()))
+        before, totals = settle(cells, slot, thread, rank, ends(parts))
+        if stores:
+            before = join(merge, carry, before)
+            made = finish(before, raised(merge, before, parts), values)
+            at = place(here, item, 1, last, 0, inner, number, out_steps)
+            left = -1
+            if inside:
+                left = 0 if is_full else last - item
+            if is_aligned or whole:
+                store_runs(outs, at, made, left, 0)
+            else:
+                store_loose(outs, at, made, left, 0)
+        return join(merge, carry, totals)
+
+    return cuda.jit(device=True)(tile)
+
+
+def scan_columns(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
+    """x accesses of neighbouring columns for a block of x times y threads; each takes `runs` elements of a column.
+
+    The last of the `outer` dimensions counts accesses; there are `positions` of them in all. A block has `piece` of all
+    `items` of its columns. Where `whole` is 0, arrays need not be aligned: elements are then moved one by one.
+    """
+    width, runs, inputs, stride = spec.width, spec.runs, spec.inputs, spec.near
+    slots, threads = BUFFERS * width * len(spec.parts), spec.threads
+    ranks = threads // stride
+    tile, full_tile = _column_tile(spec, io, False), _column_tile(spec, io, True)
+    offsets, unravel, nothing = io.offsets, io.unravel, io.start(width)
+    load_carry, store_carry = io.load_carry, io.store_carry
+    enter, leave, cell = io.enter, io.leave, io.cell
+    carries, stores = spec.stage == "last", spec.stage != "first"
+
+    def kernel(ins, outs, in_steps, out_steps, outer, inner, positions, items, piece, sure, whole):
+        enter()
+        cells = cuda.shared.array((slots, threads), cell)
+        leave()
+        rank, number = cuda.threadIdx.y, cuda.blockIdx.y
+        position = cuda.blockIdx.x * stride + cuda.threadIdx.x
+        inside = position < positions
+        target = unravel(position if inside else 0, outer)
+        here = target[:-1] + (target[-1] * width,)
+        base, slot = number * piece, 0
+        last = min(base + piece, items) - 1
+        carry = nothing()
+        if carries and number > 0:
+            at = offsets(here + unravel(0, inner) + (number - 1,), in_steps)
+            carry = load_carry(ins[inputs:], (at[inputs:],), 0)
+        full = last + 1
+        if width > 1 and not whole:
+            full = 0
+        while base + runs * ranks <= full:
+            carry = full_tile(
+                cells, slot, carry, ins, outs, here, base, last, inner, number, in_steps, out_steps, inside, 1
+            )
+            base += runs * ranks
+            slot = width - slot
+        while base <= last:
+            carry = tile(
+                cells, slot, carry, ins, outs, here, base, last, inner, number, in_steps, out_steps, inside, whole
+            )
+            base += ranks
+            slot = width - slot
+        if not stores and rank == 0:
+            at = offsets(here + unravel(0, inner) + (number,), out_steps)
+            store_carry(outs, (at,), carry, 0 if inside else -1, 1)
+
+    return kernel
+
+
+_MAKERS = {f.__name__: f for f in (scan_rows, scan_columns, scan_chained)}
+#: Integers behind `outer` and `inner`.
+_SCALARS = 5
+
+
+def make(spec: ScanSpec) -> Kernel:
+    """See `kernel_code.make`."""
+    formula = spec.formula
+    starts = tuple(cast(start, np.dtype(name))[()] for start, name in zip(formula.start, spec.parts, strict=True))
+    # What passes exchange is one number a row, or one of each of the columns next to each other.
+    carried = runs_of(spec.parts, "", 1 if spec.algorithm == "scan_rows" else spec.width, 1)
+    # What the first pass has made is scanned as it is.
+    compute = "" if spec.stage == "second" else spec.compute
+    loads, one_load = (runs_of(spec.reads[: spec.inputs], compute, spec.width, runs) for runs in (spec.runs, 1))
+    stores = one_store = carried
+    if spec.stage != "first":
+        results = spec.writes[: spec.outputs]
+        stores, one_store = (runs_of(results, "", spec.width, runs) for runs in (spec.runs, 1))
+    own = operands(tuple(TABLE[name] for name in spec.reads), 1, 1)
+    function, merge = (specialize(each, spec.compute, False) for each in (formula.function, formula.merge))
+    io = SimpleNamespace(
+        **vars(parts_intrinsics(spec.parts, starts, spec.parts[0])),
+        offsets=own.offsets,
+        unravel=own.unravel,
+        map_lanes=own.map_lanes,
+        function=None if spec.stage == "second" else function,
+        merge=merge,
+        sign=-1 if spec.reverse else 1,
+        load_runs=loads.load_runs,
+        store_runs=stores.store_runs,
+        load_one=one_load.load_runs,
+        load_loose=one_load.load_loose,
+        store_one=one_store.store_runs,
+        store_loose=one_store.store_loose,
+        load_carry=carried.load_loose,
+        store_carry=carried.store_loose,
+    )
+    return _MAKERS[spec.algorithm](spec, io)
+
+
+def parameters(spec: ScanSpec) -> Sequence[tuple[str, Any]]:
+    """See `kernel_code.parameters`."""
+    integer, counts = "int64" if spec.wide else "int32", (len(spec.reads), len(spec.writes))
+    return [
+        *(("uint64", n) for n in counts),
+        *((integer, (n, spec.outer + spec.inner + 1)) for n in counts),
+        (integer, spec.outer),
+        (integer, spec.inner),
+        *[(integer, None)] * _SCALARS,
+    ]

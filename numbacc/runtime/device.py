@@ -1,0 +1,80 @@
+"""The real GPU, over the CUDA driver: everything that `simulator` offers alike for Numba's simulator.
+
+`runtime()` says which of the two is in force. Addresses, streams and devices are plain integers here.
+"""
+
+from __future__ import annotations
+
+from numbacc_bindings.driver import driver
+
+from . import captures
+from .contexts import (
+    call,
+    capability,
+    check_capability,
+    current_device,
+    device_attribute,
+    device_count,
+    device_name,
+    device_of_stream,
+    on_device,
+    require_device,
+)
+from .events import Event, create_stream, synchronize, wait
+from .graph_capture import Recording
+from .memory import Storage, allocate, gpu, memory_info, pool_bytes, release_memory, with_room
+from .memory_order import note, using
+from .sharing import borrow, order_outside, settle, share
+from .transfers import copy_from_host, copy_on_device, copy_to_host, fill, pointer_attribute
+
+__all__ = [
+    "Event",
+    "Recording",
+    "Storage",
+    "allocate",
+    "borrow",
+    "call",
+    "capability",
+    "check_capability",
+    "check_launch",
+    "copy_from_host",
+    "copy_on_device",
+    "copy_to_host",
+    "create_stream",
+    "current_device",
+    "device_attribute",
+    "device_count",
+    "device_name",
+    "device_of_stream",
+    "fill",
+    "gpu",
+    "is_capturing",
+    "memory_info",
+    "note",
+    "on_device",
+    "order_outside",
+    "pointer_attribute",
+    "pool_bytes",
+    "release_memory",
+    "require_device",
+    "settle",
+    "share",
+    "synchronize",
+    "using",
+    "wait",
+    "with_room",
+]
+
+
+def check_launch(status: int) -> None:
+    """Raise DriverError unless a launch's status is 0."""
+    driver.check("cuLaunchKernelEx", status)
+
+
+def is_capturing(stream: int) -> bool:
+    """True while the stream's work is recorded into a graph.
+
+    Raises:
+        UnsupportedError: as `captures.capture_on`.
+    """
+    return captures.capture_on(stream)[0] != 0

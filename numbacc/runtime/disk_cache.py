@@ -1,0 +1,141 @@
+"""Compiled kernels, kept on disk between processes.
+
+An entry's key covers everything that its machine code depends on: the source of the kernels, which kernel,
+compute capability, and the compilers that are installed. Entries carry a checksum; one that does not match is
+compiled again.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import importlib.metadata
+import itertools
+import os
+import sys
+import warnings
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ..errors import CacheWarning
+from . import installed
+
+_MAGIC = b"numbacc1"
+
+#: Distributions that have a part in turning Python into machine code; `installed.compilers` knows the libraries.
+_COMPILERS = ("numba", "numba-cuda", "llvmlite", "numpy", "cuda-core", "cuda-bindings")
+
+
+def directory() -> Path:
+    """Where compiled code is kept: $NUMBACC_CACHE_DIR, else a folder in the user's cache.
+
+    Raises:
+        FileNotFoundError: the user has no home directory.
+    """
+    chosen = os.environ.get("NUMBACC_CACHE_DIR")
+    if chosen:
+        return Path(chosen)
+    variable, below = ("LOCALAPPDATA", "AppData/Local") if sys.platform == "win32" else ("XDG_CACHE_HOME", ".cache")
+    base = os.environ.get(variable)
+    try:
+        return Path(base or Path.home() / below) / "numbacc"
+    except RuntimeError as error:  # an unknown user, and no $HOME
+        raise FileNotFoundError(errno.ENOENT, f"the user has no home directory ({error})", "~") from None
+
+
+#: How often `warn_of` was called.
+_failures = itertools.count()
+
+
+def warn_of(error: OSError) -> None:
+    """Warn, once per process, that compiled code cannot be kept: a cache that fails is not an error."""
+    if next(_failures):
+        return
+    try:
+        where = f" in {directory()}"
+    except OSError:
+        where = ""
+    warnings.warn(
+        f"numbacc cannot keep compiled code{where}: {error}. It works, but each process compiles anew; "
+        "set NUMBACC_CACHE_DIR to a folder that can be written",
+        CacheWarning,
+        stacklevel=3,
+    )
+
+
+_PACKAGE = Path(__file__).parents[1]
+
+#: What the code of all kernels depends on. Scalar functions are not here, since each has a digest of its own.
+_SOURCES = (
+    *(f"base/{name}" for name in ("_compiler", "_numba", "dtypes", "function_identity", "linking", "literal_typing")),
+    *("runtime/kernel_code", "runtime/launch", "runtime/launch_order", "kernels/specs"),
+    *sorted(f"kernels/primitives/{path.stem}" for path in (_PACKAGE / "kernels" / "primitives").glob("*.py")),
+)
+
+
+@lru_cache(maxsize=16)
+def _fingerprint(sources: tuple[str, ...]) -> bytes:
+    """A digest of the source of a kind of kernels and of the compilers' versions."""
+    digest = hashlib.sha256(_MAGIC + sys.version.encode())
+    for name in (*_SOURCES, *sources):
+        digest.update(name.encode() + (_PACKAGE / f"{name}.py").read_bytes())
+    for name in _COMPILERS:
+        try:
+            digest.update(f"{name}={importlib.metadata.version(name)}".encode())
+        except importlib.metadata.PackageNotFoundError:
+            pass
+    for identity in installed.compilers():
+        digest.update(f"{identity}\n".encode())
+    return digest.digest()
+
+
+def key(spec: Any, capability: tuple[int, int]) -> str:
+    """The key of a kernel, given all that decides its code."""
+    return hashlib.sha256(_fingerprint(spec.sources) + f"{spec.identity} {capability}".encode()).hexdigest()
+
+
+def pack(entry: str, cubin: bytes) -> bytes:
+    """An entry: magic, checksum of the rest, length of the entry point's name, name, machine code."""
+    name = entry.encode()
+    body = len(name).to_bytes(4, "little") + name + cubin
+    return _MAGIC + hashlib.sha256(body).digest() + body
+
+
+def unpack(data: bytes) -> tuple[str, bytes] | None:
+    """(entry point, machine code), or None where the entry is damaged."""
+    checksum, body = data[len(_MAGIC) : len(_MAGIC) + 32], data[len(_MAGIC) + 32 :]
+    if not data.startswith(_MAGIC) or hashlib.sha256(body).digest() != checksum:
+        return None
+    length = int.from_bytes(body[:4], "little")
+    return body[4 : 4 + length].decode(), body[4 + length :]
+
+
+def load(entry_key: str) -> tuple[str, bytes] | None:
+    """The kernel under a key, or None where there is none that can be trusted."""
+    try:
+        data = _store().get(entry_key)
+    except OSError as error:
+        warn_of(error)
+        return None
+    return None if data is None else unpack(data)
+
+
+def save(entry_key: str, entry: str, cubin: bytes) -> None:
+    """Keep a kernel. A cache that cannot be written (read-only home, full disk) is warned of, and no error."""
+    try:
+        _store()[entry_key] = pack(entry, cubin)
+    except OSError as error:
+        warn_of(error)
+
+
+def _store():  # type: ignore[no-untyped-def]
+    return _store_at(directory())
+
+
+@lru_cache(maxsize=4)
+def _store_at(path: Path):  # type: ignore[no-untyped-def]
+    # cuda.core's store: one file per entry, written aside and renamed, least recently read evicted.
+    from cuda.core.utils import FileStreamProgramCache
+
+    return FileStreamProgramCache(path, max_size_bytes=256 * 2**20)

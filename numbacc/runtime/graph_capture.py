@@ -1,0 +1,116 @@
+"""Captured graphs on the GPU: from the begin of a capture to launches of what it recorded."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from typing import Any
+
+from numbacc_bindings.driver import STREAM_SET_CAPTURE_DEPENDENCIES, CaptureMode, DriverError, driver
+
+from ..errors import UnsupportedError
+from . import captures
+from .captures import Capture
+from .contexts import call, on_device, relaxed
+from .events import Event, wait
+from .memory import keep_until, with_room
+from .memory_order import home_of_captures, using
+
+
+class Recording:
+    """A capture, and when it has ended, the graph that it recorded, ready to be launched."""
+
+    def __init__(self, stream: int, device: int):
+        self._stream, self._device = stream, device
+        self._graph = self._executable = 0
+        # The driver wants the launches of one graph to come one after the other.
+        self._lock: Any = threading.Lock()
+        #: Behind the last launch.
+        self._last: Event | None = None
+        with on_device(device):
+            if captures.capture_on(stream)[0]:
+                raise UnsupportedError(f"stream {stream:#x} is being captured already: end that graph first")
+            before = Event(device)
+            before.record(stream)
+            self._capture = Capture(device, home_of_captures(device), stream, wait, before)
+            # Relaxed: this thread may load kernels and make plans meanwhile. No work of others is drawn in, since the
+            # stream is one that nothing waits for implicitly.
+            driver.cuStreamBeginCapture_v2(stream, CaptureMode.RELAXED)
+            self._number = captures.capture_on(stream)[0]
+        captures.begun(self._number, self._capture)
+
+    def end(self) -> None:
+        """End the capture, and make what it recorded executable.
+
+        Raises:
+            UnsupportedError: something in the capture broke it.
+        """
+        try:
+            with on_device(self._device):
+                try:
+                    graph = self._end_capture()
+                except DriverError as error:
+                    raise UnsupportedError(
+                        f"what was captured is not a graph ({error}): either a call inside broke the capture, or a "
+                        "stream that took part by waiting for the captured one was not waited for by it in the end"
+                    ) from error
+                # Kept beside the executable, for captures that this one becomes a part of.
+                self._graph = graph
+                with relaxed():
+                    self._executable = with_room(
+                        lambda: call(driver.cuGraphInstantiateWithFlags, graph, 0), self._device
+                    )
+        finally:
+            self._finish()
+
+    def abandon(self) -> None:
+        """End the capture and forget it."""
+        try:
+            with on_device(self._device):
+                driver.cuGraphDestroy(self._end_capture())
+        except DriverError:
+            pass  # it was broken, and is what the exception on its way is about
+        finally:
+            self._finish()
+
+    def _end_capture(self) -> int:
+        graph = ctypes.c_uint64()
+        driver.cuStreamEndCapture(self._stream, ctypes.addressof(graph))
+        return graph.value
+
+    def _finish(self) -> None:
+        self._capture.end()
+        self._lock = self._capture.locked(self._lock)
+        captures.ended(self._number)
+
+    def launch(self, stream: int) -> None:
+        """Queue the graph, in the order of all memory that it uses."""
+        used = self._capture.used.values()
+        with self._lock, using(stream, self._device, storages=used) as outer:
+            if outer is not None:
+                outer.include(self, self._capture)
+                self._join(stream)
+                return
+            driver.cuGraphLaunch(self._executable, stream)
+            self._last = Event(self._device)
+            driver.cuEventRecord(self._last.handle, stream)
+
+    def _join(self, stream: int) -> None:
+        """Become a node of the graph that is being captured on a stream."""
+        words = (ctypes.c_uint64 * 6)()
+        status, number, graph, nodes, count, node = (ctypes.addressof(words) + 8 * k for k in range(6))
+        driver.cuStreamGetCaptureInfo_v2(stream, status, number, graph, nodes, count)
+        driver.cuGraphAddChildGraphNode(node, words[2], words[3], words[4], self._graph)
+        driver.cuStreamUpdateCaptureDependencies(stream, node, 1, STREAM_SET_CAPTURE_DEPENDENCIES)
+
+    def __del__(self) -> None:
+        try:
+            if self._executable:
+                # A launch under way goes on.
+                driver.cuGraphExecDestroy(self._executable)
+                if self._last is not None:
+                    keep_until(self._last, self._capture)
+            if self._graph:
+                driver.cuGraphDestroy(self._graph)
+        except Exception:
+            pass  # interpreter exit, as in Storage

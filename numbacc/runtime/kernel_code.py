@@ -1,0 +1,40 @@
+"""Find a kernel's code by its spec: what launchers compile or simulate.
+
+The first of a spec's `sources` is the module that makes its kernel. That module has two functions: `make(spec)` returns
+the kernel as a Python function, and `parameters(spec)` describes the kernel's parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+from ..base._numba import kernel_signature
+
+
+def module_of(spec: Any) -> Any:
+    """Return the module of a kernel. It is imported now, because that takes as long as compiling a kernel."""
+    return import_module(f"numbacc.{spec.sources[0].replace('/', '.')}")
+
+
+def make(spec: Any) -> Any:
+    """Return the kernel that `spec` describes: a Python function, ready to be compiled or simulated."""
+    return module_of(spec).make(spec)
+
+
+def parameters(spec: Any) -> Sequence[tuple[str, Any]]:
+    """Return the types and shapes of the parameters of `make(spec)`, as `_numba.kernel_signature` takes them."""
+    found: Sequence[tuple[str, Any]] = module_of(spec).parameters(spec)
+    return found
+
+
+def has_words(spec: Any) -> bool:
+    """Return True if the last parameter of `make(spec)` is the words of scalar arguments."""
+    found: bool = getattr(spec, "has_words", True)
+    return found
+
+
+def signature(spec: Any) -> Any:
+    """Return the Numba signature of `make(spec)`."""
+    return kernel_signature(parameters(spec))

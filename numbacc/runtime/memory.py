@@ -1,0 +1,319 @@
+"""GPU memory: each device's pool, allocations and when they are freed."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import gc
+import threading
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from numbacc_bindings import driver as cuda
+from numbacc_bindings.driver import DriverError, driver
+
+from ..base.codes import CAPTURING
+from ..errors import DeviceError, LibraryError, UnsupportedError
+from . import captures, contexts, foreign_owners, recycling, workspace
+from .contexts import call, device_attribute, device_name, on_device, on_stream, primary_context, relaxed
+from .events import Event, wait
+from .memory_order import History, capture_of
+from .streams import foreign, owner_of
+
+Made = TypeVar("Made")
+
+
+def _in_words(nbytes: int) -> int:
+    """Bytes of whole words of 4, as memory comes: kernels load whole ones (`kernels.primitives.unaligned_vector`)."""
+    return nbytes + -nbytes % 4
+
+
+def _create_pool(device: int) -> int:
+    """The device's one pool. It keeps what is freed, for the next allocation, until `release_memory`."""
+    with on_device(device):
+        if not device_attribute(cuda.DeviceAttribute.MEMORY_POOLS_SUPPORTED, device):
+            raise DeviceError(
+                f"cuda:{device} ({device_name(device)}) has no stream-ordered memory pools, "
+                "which numbacc allocates from"
+            )
+        properties = cuda.MemoryPoolProperties(
+            allocType=cuda.ALLOCATION_TYPE_PINNED,
+            location=cuda.MemoryLocation(cuda.LOCATION_TYPE_DEVICE, device),
+        )
+        pool = call(driver.cuMemPoolCreate, ctypes.addressof(properties))
+        threshold = ctypes.c_uint64(2**64 - 1)
+        driver.cuMemPoolSetAttribute(pool, cuda.MemoryPoolAttribute.RELEASE_THRESHOLD, ctypes.addressof(threshold))
+        return pool
+
+
+def pool_bytes(device: int) -> tuple[int, int]:
+    """(bytes that the pool holds of the GPU's memory, bytes of them in use)."""
+    with on_device(device):
+        return (
+            _read_pool(device, cuda.MemoryPoolAttribute.RESERVED_MEM_CURRENT),
+            _read_pool(device, cuda.MemoryPoolAttribute.USED_MEM_CURRENT) - recycling.bytes_of(device),
+        )
+
+
+def _read_pool(device: int, attribute: cuda.MemoryPoolAttribute) -> int:
+    value = ctypes.c_uint64()
+    driver.cuMemPoolGetAttribute(_gpus[device].pool, attribute, ctypes.addressof(value))
+    return int(value.value)
+
+
+def release_memory(device: int | None = None) -> None:
+    """Give the pools' unused memory back to the GPU, for other libraries: of one device, or all that were used.
+
+    Raises:
+        UnsupportedError: a graph is being captured, which waiting would break.
+    """
+    if captures.any_active():
+        raise UnsupportedError("release_memory waits for the GPU, which would break the capture that is going on")
+    for each in list(_gpus) if device is None else [device]:
+        with on_device(each):
+            _make_way(each)
+
+
+def _make_way(device: int) -> None:
+    """Free what nobody needs, scratch memory too, and give it back to the GPU. The device's context is current."""
+    foreign_owners.collect()
+    workspace.release(device)
+    _give_up_blocks(device)
+    # Waiting for all would break a capture. Other libraries may have one of which nothing is known here: this is done
+    # where the alternative is to fail, or where the user asks for it.
+    if not captures.any_active():
+        driver.cuCtxSynchronize()
+    driver.cuMemPoolTrimTo(_gpus[device].pool, 0)
+
+
+def memory_info(device: int) -> tuple[int, int]:
+    """(free, total) bytes of the GPU's memory."""
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    with on_device(device):
+        driver.cuMemGetInfo_v2(ctypes.addressof(free), ctypes.addressof(total))
+    return free.value, total.value
+
+
+class Storage(History):
+    """One allocation, freed when nothing refers to it any more, behind all work that uses it.
+
+    Attributes:
+        address: where it starts; 0 where nbytes is 0.
+        device, stream, sole: see `History`.
+    """
+
+    __slots__ = ("address", "nbytes")
+
+    def __init__(self, address: int, nbytes: int, device: int, stream: int):
+        self.address, self.nbytes = address, nbytes
+        self.device = device
+        self.stream = self.sole = stream
+        self._uses = self.partners = ()
+        if foreign:
+            self._stream_owner = owner_of(stream)
+
+    def __del__(self) -> None:
+        if self.address:
+            try:
+                if self.sole == 0 and recycling.keep(self.device, self.nbytes, self.address):
+                    return
+                if self.sole is None or _gpus[self.device].free(self.address, self.stream):
+                    _Freed(self).free()
+            except Exception:
+                pass  # the driver may be shutting down, which frees all
+
+
+@atexit.register
+def _let_all_be() -> None:
+    """The compiled code that frees memory may be gone before the last array is; the end of the process frees all."""
+    del Storage.__del__
+    contexts._is_current.clear()
+
+
+class _Gpu:
+    """A device's context and pool, with the native functions bound to them."""
+
+    def __init__(self, device: int):
+        from . import native
+        from .builtin import bound
+
+        self.context = primary_context(device)
+        self.pool = _create_pool(device)
+        self.get_current = driver.address("cuCtxGetCurrent")
+        contexts._is_current[:] = [bound(native.is_current, self.get_current)]
+        words = (self.get_current, self.context, *map(driver.address, _POOL_FUNCTIONS), self.pool)
+        self._words = (ctypes.c_uint64 * len(words))(*words)
+        #: (nbytes, stream) -> address, or a negative code
+        self.allocate = bound(native.allocate, ctypes.addressof(self._words))
+        #: `native.execute` but for its first parameter
+        self.execute = bound(native.execute, self.get_current)
+        #: (address, stream) -> 0, or a code
+        self.free = bound(native.free, ctypes.addressof(self._words))
+
+
+#: What the native functions call, as they have it in a row.
+_POOL_FUNCTIONS = ("cuStreamIsCapturing", "cuMemAllocFromPoolAsync", "cuMemFreeAsync")
+
+
+class _Gpus(dict[int, _Gpu]):
+    """Device -> its context and pool, opened when first asked for."""
+
+    def __missing__(self, device: int) -> _Gpu:
+        with _opening:
+            if device not in self:
+                self[device] = _Gpu(device)
+        return self[device]
+
+
+_opening = threading.Lock()
+_gpus = _Gpus()
+
+
+def gpu(device: int) -> Any:
+    """The device's context and pool."""
+    return _gpus[device]
+
+
+#: What could not be freed yet: a stream that it was used on is being captured, or the GPU is at work on it.
+_deferred: deque[Any] = deque()
+
+
+class _Freed:
+    """Memory that nothing refers to any more, to be freed behind work on several streams, or in another context."""
+
+    __slots__ = ("_address", "_device", "_stream", "_stream_owner", "_uses", "partners")
+
+    def __init__(self, storage: Storage):
+        self._address, self._device, self._stream = storage.address, storage.device, storage.stream
+        self._uses, self.partners = storage._uses, storage.partners
+        self._stream_owner = getattr(storage, "_stream_owner", None)
+
+    def free(self) -> None:
+        """Free it now, or where a capture forbids that, later."""
+        with on_device(self._device):
+            if any(_is_captured(stream) for stream in (self._stream, *self.partners)):
+                # Freeing inside a capture would become part of the graph; an allocation after it does this.
+                _deferred.append(self)
+                return
+            for use in self._uses:
+                if use.stream != self._stream:
+                    driver.cuStreamWaitEvent(self._stream, use.event.handle, 0)
+            for partner in self.partners:
+                wait(self._stream, partner, self._device)
+            driver.cuMemFreeAsync(self._address, self._stream)
+
+
+class _Kept:
+    """An owner that must live until the GPU is past a point: of host memory, or of other libraries'."""
+
+    __slots__ = ("_event", "_owner")
+
+    def __init__(self, event: Event, owner: object):
+        self._event, self._owner = event, owner
+
+    def free(self) -> None:
+        """Let go of it now, or later."""
+        if not self._event.is_done():
+            _deferred.append(self)
+
+
+def keep_until(event: Event, owner: object) -> None:
+    """Keep an object until the GPU is past a point."""
+    _deferred.append(_Kept(event, owner))
+    # Not only allocations let go of it, which may never come; two at a time are done faster than they come in.
+    _free_deferred(2)
+
+
+def _free_deferred(most: int | None = None) -> None:
+    # What is let go of may be plans of libraries, which free memory of their own.
+    with relaxed():
+        for _ in range(len(_deferred) if most is None else most):
+            try:
+                freed = _deferred.popleft()
+            except IndexError:
+                return  # another thread was faster
+            with contextlib.suppress(LibraryError):  # as in `Storage.__del__`: no failure of who allocates now
+                freed.free()
+            del freed
+
+
+def allocate(nbytes: int, device: int, stream: int) -> Any:
+    """Memory from the device's pool, usable in the order of `stream`; of a stream that is captured, the graph's own.
+
+    Raises:
+        DeviceError: not enough GPU memory, also after garbage was collected and queued work awaited.
+    """
+    if _deferred:
+        _free_deferred()
+    if foreign_owners.head.value:
+        foreign_owners.collect()
+    if not stream and 0 < nbytes <= recycling.LARGEST and not captures.may_capture()(0):
+        kept = recycling.take(device, nbytes)
+        if kept > 0:
+            return Storage(kept, nbytes, device, 0)
+        if kept:
+            _give_up_blocks(device)
+    address = _gpus[device].allocate(_in_words(nbytes), stream) if nbytes else 0
+    if address >= 0:
+        return Storage(address, nbytes, device, stream)
+    with on_stream(stream, device):
+        capture = capture_of(stream, device) if address == CAPTURING else None
+        if capture is None:
+            return Storage(_allocate_slowly(nbytes, device, stream), nbytes, device, stream)
+        block = capture.spare(nbytes)
+        if block is None:
+            with relaxed():
+                address = _allocate_slowly(nbytes, device, capture.home)
+            block = Storage(address, nbytes, device, capture.home)
+        return capture.lend(block, stream)
+
+
+def _give_up_blocks(device: int) -> None:
+    """Free the blocks that are kept for the next allocation."""
+    for nbytes, address in recycling.given_up(device):
+        Storage(address, nbytes, device, 0)  # dropped at once, as an array's is
+
+
+def _allocate_slowly(nbytes: int, device: int, stream: int) -> int:
+    try:
+        whole = _in_words(nbytes)
+        return with_room(lambda: call(driver.cuMemAllocFromPoolAsync, whole, _gpus[device].pool, stream), device)
+    except DriverError as error:
+        if not error.out_of_memory:
+            raise
+    free, total = memory_info(device)
+    held, used = pool_bytes(device)
+    raise DeviceError(
+        f"out of memory on cuda:{device}: asked for {nbytes:,} bytes; of {total:,} bytes {free:,} are "
+        f"free, numbacc's pool holds {held:,} and uses {used:,} of them. Delete arrays you no longer need, "
+        "or work in smaller pieces"
+    )
+
+
+def with_room(make: Callable[[], Made], device: int) -> Made:
+    """`make()`, which takes memory of a GPU; again, where that is short, when what nobody needs has made way.
+
+    The device's context is current.
+
+    Raises:
+        LibraryError: what `make` raises, if for another reason, or in the end.
+    """
+    for make_way in (gc.collect, partial(_make_way, device)):
+        try:
+            return make()
+        except LibraryError as error:
+            if not error.out_of_memory:
+                raise
+        make_way()
+    return make()
+
+
+def _is_captured(stream: int) -> bool:
+    """True while the stream's work is recorded into a graph, or another's that it would have to wait for."""
+    try:
+        return captures.capture_on(stream)[0] != 0
+    except UnsupportedError:
+        return True

@@ -1,0 +1,255 @@
+"""The calls of every operation - launch, allocate, free, and those of libraries - compiled by Numba for the host.
+
+Through ctypes a launch costs a microsecond more than the driver itself takes, and checking and packing its
+arguments in Python several more; here they are machine code. Everything is an integer: addresses of the
+driver's functions, handles, pointers. Each function first compares the thread's current context with the one
+wanted, and returns `WRONG_CONTEXT` where it differs, or `CAPTURING` where the stream is being captured into a graph,
+which must be told what it uses. A negative result means that nothing was done, and why: see `codes`.
+"""
+
+from __future__ import annotations
+
+from numba import njit, types
+
+from ..base.codes import ALIGNED, ARRAYS, CAPTURING, FAILED, MATMUL_ARRAYS, MAY_OVERLAP, WRONG_ALIGNMENT, WRONG_CONTEXT
+from .host_cache import compiled
+from .native_words import (
+    arrays_may_overlap,
+    context_is_current,
+    invoke,
+    load_word,
+    stack_words,
+    store_word,
+    stream_is_capturing,
+)
+
+#: Bytes of packed kernel arguments, at most: what every GPU takes.
+ARGUMENT_BYTES = 4096
+
+#: A launch template is a row of 64-bit words: these,
+#: (IS_CAPTURING is 0 where the stream has been checked.)
+GET_CURRENT, CONTEXT, IS_CAPTURING, LAUNCH, FUNCTION, COUNT, POINTERS, CONSTANTS, SCALARS, SIZE, PAIRS = range(11)
+#: then the CUlaunchConfig, each of COUNT arrays' address modulo 16, (array, bytes into it) for each of the kernel's
+#: POINTERS, the packed constants as 64-bit words, and for each two arrays that may not share bytes
+#: (array, low, high, output, low, high, allowed to be equal). Scalar arguments follow the arrays in each call.
+CONFIG = PAIRS + 1
+CONFIG_WORDS = 7
+ALIGNMENT = CONFIG + CONFIG_WORDS
+_STREAM_IN_CONFIG = 4  # CUlaunchConfig.hStream is at byte 32
+
+_PARAM_END, _PARAM_BUFFER, _PARAM_SIZE = 0, 1, 2  # CU_LAUNCH_PARAM_*
+_int = types.int64
+
+_word = stack_words(1)
+_config_words = stack_words(CONFIG_WORDS)
+_argument_words = stack_words(ARGUMENT_BYTES // 8)
+_extra_words = stack_words(5)
+
+
+@compiled(_int(*[_int] * 4))
+def launch(template, stream, scratch, arrays):
+    """Launch a template's kernel on arrays, whose addresses are in memory, scalars behind them: a CUresult, or a code.
+
+    Kernels have no scratch memory.
+    """
+    if not context_is_current(load_word(template, GET_CURRENT), load_word(template, CONTEXT)):
+        return WRONG_CONTEXT
+    count = load_word(template, COUNT)
+    for k in range(count):
+        if load_word(arrays, k) & 15 != load_word(template, ALIGNMENT + k):
+            return WRONG_ALIGNMENT
+    pointers, words, scalars = (
+        load_word(template, POINTERS),
+        load_word(template, CONSTANTS),
+        load_word(template, SCALARS),
+    )
+    starts = ALIGNMENT + count
+    constants = starts + 2 * pointers
+    if arrays_may_overlap(template + 8 * (constants + words), load_word(template, PAIRS), arrays):
+        return MAY_OVERLAP
+    is_capturing = load_word(template, IS_CAPTURING)
+    if is_capturing != 0 and stream_is_capturing(is_capturing, stream):
+        return CAPTURING
+    arguments = _argument_words()
+    for k in range(pointers):
+        start = starts + 2 * k
+        base = load_word(arrays, load_word(template, start))
+        store_word(arguments, k, base + load_word(template, start + 1))
+    for k in range(words):
+        store_word(arguments, pointers + k, load_word(template, constants + k))
+    for k in range(scalars):
+        store_word(arguments, pointers + words + k, load_word(arrays, count + k))
+    config = _config_words()
+    for k in range(CONFIG_WORDS):
+        store_word(config, k, load_word(template, CONFIG + k))
+    store_word(config, _STREAM_IN_CONFIG, stream)
+    size_word = _word()
+    store_word(size_word, 0, load_word(template, SIZE))
+    extra = _extra_words()
+    for k, word in enumerate((_PARAM_BUFFER, arguments, _PARAM_SIZE, size_word, _PARAM_END)):
+        store_word(extra, k, word)
+    return invoke(load_word(template, LAUNCH), (config, load_word(template, FUNCTION), 0, extra))
+
+
+@compiled(_int(*[_int] * 9))
+def execute(get_current, context, is_capturing, function, handle, stream, source, target, option):
+    """Call a library's function that works from one address to another, on a stream that it knows.
+
+    Its status, WRONG_CONTEXT, or, unless is_capturing is 0, CAPTURING. An int parameter takes the low half of its word;
+    a function with fewer parameters leaves the last unread, as C's calling conventions let it.
+    """
+    if not context_is_current(get_current, context):
+        return WRONG_CONTEXT
+    if is_capturing != 0 and stream_is_capturing(is_capturing, stream):
+        return CAPTURING
+    return invoke(function, (handle, source, target, option))
+
+
+@compiled(_int(_int, _int))
+def is_current(get_current, context):
+    """1 where the context is the thread's current one, else 0."""
+    return 1 if context_is_current(get_current, context) else 0
+
+
+@compiled(_int(_int, _int))
+def is_capturing(is_capturing, stream):
+    """1 where the stream is being captured, or may not even be asked since another is, else 0."""
+    return 1 if stream_is_capturing(is_capturing, stream) else 0
+
+
+#: What allocating and freeing need of a GPU: a row of these words.
+POOL_GET_CURRENT, POOL_CONTEXT, POOL_IS_CAPTURING, POOL_ALLOCATE, POOL_FREE, POOL = range(6)
+
+
+@njit(inline="always")
+def _refusal(gpu, stream):
+    """Why nothing can be allocated or freed on a stream now: WRONG_CONTEXT, CAPTURING, or 0."""
+    if not context_is_current(load_word(gpu, POOL_GET_CURRENT), load_word(gpu, POOL_CONTEXT)):
+        return WRONG_CONTEXT
+    return CAPTURING if stream_is_capturing(load_word(gpu, POOL_IS_CAPTURING), stream) else 0
+
+
+@compiled(_int(*[_int] * 3))
+def allocate(gpu, nbytes, stream):
+    """Allocate from a GPU's pool: the address, WRONG_CONTEXT, CAPTURING, or FAILED - CUresult."""
+    refusal = _refusal(gpu, stream)
+    if refusal != 0:
+        return refusal
+    result = _word()
+    store_word(result, 0, 0)
+    status = invoke(load_word(gpu, POOL_ALLOCATE), (result, nbytes, load_word(gpu, POOL), stream))
+    return FAILED - status if status else load_word(result, 0)
+
+
+@compiled(_int(*[_int] * 3))
+def free(gpu, pointer, stream):
+    """Free in the order of a stream: a CUresult, WRONG_CONTEXT, or CAPTURING."""
+    refusal = _refusal(gpu, stream)
+    return refusal if refusal != 0 else invoke(load_word(gpu, POOL_FREE), (pointer, stream))
+
+
+#: A matmul template is a row of 64-bit words: these,
+(
+    MATMUL_GET_CURRENT,
+    MATMUL_CONTEXT,
+    MATMUL_FUNCTION,
+    MATMUL_SET_ATTRIBUTE,
+    MATMUL_IS_CAPTURING,  # 0: the arrays and the stream have been checked
+    MATMUL_HANDLE,
+    MATMUL_DESCRIPTOR,
+    MATMUL_ALGO,
+    MATMUL_WORKSPACE_BYTES,
+    MATMUL_ONE,  # the bits of 1 and 0 in the scale type
+    MATMUL_ZERO,
+    MATMUL_FIRST,  # which array is cuBLASLt's A: 0 or 1; B is the other
+    MATMUL_LAYOUTS,  # of A, B, C, D
+) = range(13)
+MATMUL_POINTERS = MATMUL_LAYOUTS + 4  # how many pointers are attributes of the descriptor
+MATMUL_PAIRS = MATMUL_POINTERS + 1
+MATMUL_ALIGNMENT = MATMUL_PAIRS + 1
+#: the greatest power of two up to ALIGNED that divides each of the first ARRAYS arrays' addresses, and then for each
+#: pointer in the descriptor (array, attribute, the value it has), and the pairs as in a launch template.
+MATMUL_ATTRIBUTES = MATMUL_ALIGNMENT + ARRAYS
+
+_matmul_words = stack_words(MATMUL_ARRAYS)
+_alpha_word = stack_words(1)
+_beta_word = stack_words(1)
+_value_word = stack_words(1)
+
+
+@njit(inline="always")
+def _queue_matmul(template, stream, workspace, alpha_address, beta_address, arrays):
+    """As `matmul`, with the arrays' addresses and the two factors in memory."""
+    if not context_is_current(load_word(template, MATMUL_GET_CURRENT), load_word(template, MATMUL_CONTEXT)):
+        return WRONG_CONTEXT
+    is_capturing = load_word(template, MATMUL_IS_CAPTURING)
+    for k in range(ARRAYS):
+        address = load_word(arrays, k) | ALIGNED
+        if is_capturing != 0 and address & -address != load_word(template, MATMUL_ALIGNMENT + k):
+            return WRONG_ALIGNMENT
+    pointers = load_word(template, MATMUL_POINTERS)
+    attribute = template + 8 * MATMUL_ATTRIBUTES
+    if arrays_may_overlap(attribute + 24 * pointers, load_word(template, MATMUL_PAIRS), arrays):
+        return MAY_OVERLAP
+    if is_capturing != 0 and stream_is_capturing(is_capturing, stream):
+        return CAPTURING
+    workspace_bytes = load_word(template, MATMUL_WORKSPACE_BYTES)
+    descriptor = load_word(template, MATMUL_DESCRIPTOR)
+    for _ in range(pointers):
+        value = load_word(arrays, load_word(attribute, 0))
+        if value != load_word(attribute, 2):
+            word = _value_word()
+            store_word(word, 0, value)
+            status = invoke(load_word(template, MATMUL_SET_ATTRIBUTE), (descriptor, load_word(attribute, 1), word, 8))
+            if status:
+                return status
+            store_word(attribute, 2, value)
+        attribute += 24
+    first = load_word(template, MATMUL_FIRST)
+    layouts = template + 8 * MATMUL_LAYOUTS
+    return invoke(
+        load_word(template, MATMUL_FUNCTION),
+        (
+            load_word(template, MATMUL_HANDLE),
+            descriptor,
+            alpha_address,
+            load_word(arrays, first),
+            load_word(layouts, 0),
+            load_word(arrays, 1 - first),
+            load_word(layouts, 1),
+            beta_address,
+            load_word(arrays, 2),
+            load_word(layouts, 2),
+            load_word(arrays, 3),
+            load_word(layouts, 3),
+            load_word(template, MATMUL_ALGO),
+            workspace,
+            workspace_bytes,
+            stream,
+        ),
+    )
+
+
+@compiled(_int(*[_int] * (5 + MATMUL_ARRAYS)))
+def matmul(template, stream, workspace, alpha, beta, a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10):
+    """Queue a template's product of arrays at the addresses a0 ...: a cublasStatus_t, or a code.
+
+    Alpha and beta come as the bits of the scale type's numbers. The descriptor belongs to the calling thread.
+    """
+    arrays = _matmul_words()
+    for k, address in enumerate((a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10)):
+        store_word(arrays, k, address)
+    alpha_address, beta_address = _alpha_word(), _beta_word()
+    store_word(alpha_address, 0, alpha)
+    store_word(beta_address, 0, beta)
+    return _queue_matmul(template, stream, workspace, alpha_address, beta_address, arrays)
+
+
+@compiled(_int(*[_int] * 7))
+def matmul_plain(template, stream, a, b, out, bias, aux):
+    """`matmul` with alpha 1, beta 0, no scales and no scratch memory: every argument less makes a call cheaper."""
+    arrays = _matmul_words()
+    for k, address in enumerate((a, b, out, out, bias, aux, 0, 0, 0, 0, 0)):
+        store_word(arrays, k, address)
+    one, zero = template + 8 * MATMUL_ONE, template + 8 * MATMUL_ZERO
+    return _queue_matmul(template, stream, 0, one, zero, arrays)

@@ -1,0 +1,63 @@
+"""The time that work takes on a GPU, and copies to compare it with: medians of many repeats, measured with events."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from numbacc_bindings.driver import DeviceAttribute, EventFlag
+
+from . import device as runtime
+
+#: Work of this length before each measurement brings the clocks up.
+_WARM_UP_S = 0.02
+
+
+def gpu_ms(
+    works: Mapping[str, Callable[[], Any]], *, repeats: int = 30, seconds: float | None = None
+) -> dict[str, float]:
+    """Median GPU time of each work in milliseconds, over `repeats` rounds in which they take turns.
+
+    Where `seconds` are given there are fewer rounds of works that take long, as many as take so long, but three.
+
+    Taking turns, each round in another order, keeps a drift of the clocks out of the ratios. Before each work the L2
+    cache is flushed, so that all start alike: what one leaves there would be found, or have to be written back, by
+    the next. Everything runs on the legacy default stream.
+    """
+    device = runtime.current_device()
+    flush = runtime.allocate(2 * runtime.device_attribute(DeviceAttribute.L2_CACHE_SIZE, device), device, 0)
+    start = time.perf_counter()
+    rounds = 0
+    while time.perf_counter() - start < _WARM_UP_S or rounds < 3:
+        for work in works.values():
+            work()
+        runtime.synchronize(0, device)
+        rounds += 1
+    if seconds is not None:
+        round_s = (time.perf_counter() - start) / rounds
+        repeats = min(repeats, max(3, int(seconds / round_s)))
+    order = list(works)
+    spans: dict[str, list[tuple[runtime.Event, runtime.Event]]] = {name: [] for name in works}
+    for _ in range(repeats):
+        order.append(order.pop(0))
+        for name in order:
+            first, last = (runtime.Event(device, EventFlag.DEFAULT) for _ in range(2))
+            runtime.fill(flush.address, b"\0", flush.nbytes, device, 0)
+            first.record(0)
+            works[name]()
+            last.record(0)
+            spans[name].append((first, last))
+    runtime.synchronize(0, device)
+    return {name: statistics.median(b.elapsed_ms(a) for a, b in pairs) for name, pairs in spans.items()}
+
+
+def copy_of(nbytes: int) -> Callable[[], None]:
+    """A device-to-device copy that reads and writes `nbytes` altogether."""
+    device = runtime.current_device()
+    half = max(nbytes // 2, 1)
+    source, target = (runtime.allocate(half, device, 0) for _ in range(2))
+    # Memory never written can read faster than real data.
+    runtime.fill(source.address, b"\x5a\xa5\x3c\xc3", half // 4, device, 0)
+    return lambda: runtime.copy_on_device(target.address, source.address, half, device, 0)

@@ -1,0 +1,145 @@
+"""Copies between host and GPU, on the GPU, and fills: queued on streams, without regard to order."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+
+from numbacc_bindings import driver as cuda
+from numbacc_bindings.driver import driver
+
+from ..errors import UnsupportedError
+from .captures import Capture
+from .contexts import check_stream, on_stream
+from .events import Event
+from .memory import gpu, keep_until
+from .memory_order import capture_of
+
+
+@lru_cache(maxsize=64)
+def _compiled(function: str, device: int) -> Callable[[int, int, int, int, int], int]:
+    """A function of the driver with up to four integers, called by compiled code, which does not look at the second.
+
+    Its status, or a negative code where nothing was done.
+    """
+    made = gpu(device)
+    return partial(made.execute, made.context, 0, driver.address(function))
+
+
+def _copy(function: str, device: int, target: int, source: int, nbytes: int, stream: int) -> None:
+    """Queue a copy by one of the driver's functions. The device's context is current."""
+    status = _compiled(function, device)(target, 0, source, nbytes, stream)
+    if status < 0:
+        getattr(driver, function)(target, source, nbytes, stream)
+    elif status:
+        driver.check(function, status)
+
+
+def _synchronize(device: int, stream: int) -> None:
+    """Wait for a stream. The device's context is current."""
+    if _compiled("cuStreamSynchronize", device)(stream, 0, 0, 0, 0):
+        driver.cuStreamSynchronize(stream)  # which says why
+
+
+def pointer_attribute(attribute: cuda.PointerAttribute, address: int, device: int) -> int | None:
+    """An attribute that CUDA has of an address; None for ordinary memory. The device's context is current."""
+    value = ctypes.c_int()
+    status = _compiled("cuPointerGetAttribute", device)(ctypes.addressof(value), 0, attribute, address, 0)
+    return None if status else value.value
+
+
+def _address(host: Any) -> int:
+    """Where a host array starts."""
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(host))  # a third of what NumPy's own answer takes
+    except (BufferError, TypeError, ValueError):  # read-only, of ml_dtypes, in Fortran's order
+        return int(host.ctypes.data)
+
+
+def _is_pinned(address: int, device: int) -> bool:
+    return pointer_attribute(cuda.PointerAttribute.MEMORY_TYPE, address, device) == cuda.MemoryType.HOST
+
+
+def copy_from_host(storage: Any, address: int, host: np.ndarray[Any, Any], stream: int) -> None:
+    """Queue a copy of a contiguous host array. From pinned memory it returns at once, else when copied out.
+
+    A graph reads the host array at every launch, and keeps it.
+    """
+    with on_stream(stream, storage.device):
+        capture = capture_of(stream, storage.device)
+        source = _address(host)
+        _copy("cuMemcpyHtoDAsync_v2", storage.device, address, source, host.nbytes, stream)
+        if capture is not None:
+            capture.keep(host)
+        elif _is_pinned(source, storage.device):
+            # As long as it is read, which may be longer than the array is held, or much shorter.
+            behind = Event(storage.device)
+            behind.record(stream)
+            keep_until(behind, host)
+
+
+def copy_to_host(
+    host: np.ndarray[Any, Any],
+    address: int,
+    device: int,
+    stream: int,
+    capture: Capture | None = None,
+    *,
+    call: str = "a copy",
+    ordinary: bool = False,
+) -> None:
+    """Queue a copy into a contiguous host array. Into pinned memory it returns at once, else when it is done.
+
+    A graph writes the host array at every launch, and keeps it. The device's context is current, as inside `using`.
+
+    Args:
+        capture: the one that records the stream's work, None where there is none.
+        call: what the user called, for messages.
+        ordinary: whether the host array is known not to be pinned: CUDA need not be asked.
+
+    Raises:
+        UnsupportedError: the stream is being captured, and the host array is not pinned.
+    """
+    check_stream(stream, device)
+    target = _address(host)
+    pinned = not ordinary and _is_pinned(target, device)
+    if capture is not None:
+        if not pinned:
+            raise UnsupportedError(
+                f"{call} inside a graph's capture, where nothing has been computed yet: do it after g.launch(), or "
+                "copy into pinned memory: numbacc.asnumpy(x, out=cuda.pinned_array(...))"
+            )
+        capture.keep(host)
+    _copy("cuMemcpyDtoHAsync_v2", device, target, address, host.nbytes, stream)
+    if not pinned:
+        _synchronize(device, stream)
+    elif capture is None:
+        behind = Event(device)
+        behind.record(stream)
+        keep_until(behind, host)
+
+
+def copy_on_device(target: int, source: int, nbytes: int, device: int, stream: int) -> None:
+    with on_stream(stream, device):
+        _copy("cuMemcpyDtoDAsync_v2", device, target, source, nbytes, stream)
+
+
+def fill(address: int, pattern: bytes, count: int, device: int, stream: int) -> None:
+    """Queue `count` repetitions of a pattern of 1, 2, 4, 8 or 16 bytes."""
+    value = int.from_bytes(pattern[:4], "little")
+    with on_stream(stream, device):
+        if len(set(pattern)) == 1:
+            driver.cuMemsetD8Async(address, pattern[0], count * len(pattern), stream)
+        elif len(pattern) == 2:
+            driver.cuMemsetD16Async(address, value, count, stream)
+        elif len(pattern) == 4:
+            driver.cuMemsetD32Async(address, value, count, stream)
+        else:
+            # Each 32-bit column of the pattern is a strided column of words.
+            for start in range(0, len(pattern), 4):
+                word = int.from_bytes(pattern[start : start + 4], "little")
+                driver.cuMemsetD2D32Async(address + start, len(pattern), word, 1, count, stream)
