@@ -1,4 +1,4 @@
-"""`python -m numbacc check`: its cases, and what it calls right. Engines run on a GPU only."""
+"""`python -m tools.check`: its cases, and what it calls right. Engines run on a GPU only."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from cudnn_cases import need_planning
 from skips import skip, skip_if
 
 import numbacc
-from numbacc import check
-from numbacc.__main__ import main
 from numbacc.base.bands import Band
 from numbacc.base.dispatch import has_gpu, simulated
-from numbacc.check import attention_worker, names, summary, worker
-from numbacc.check.attention_cases import cases as attention_cases
-from numbacc.check.attention_oracle import judge as judge_attention
-from numbacc.check.cases import DTYPES, LIES, cases, exact, huge, spoilt
-from numbacc.check.worker import _ours, judge, judge_nan, prepare, request_of
 from numbacc.conv.lowering import Way, lower, ways
 from numbacc.conv.plans import ConvPlan
 from numbacc.libraries.cudnn_rules import nan_lost
 from numbacc.libraries.cudnn_search import algorithms
 from numbacc.reference import attention as reference
+from tools.check import __main__ as check
+from tools.check import attention_worker
+from tools.check import conv_worker as worker
+from tools.check.__main__ import main, names, summary
+from tools.check.attention_cases import cases as attention_cases
+from tools.check.attention_oracle import judge as judge_attention
+from tools.check.conv_cases import DTYPES, LIES, cases, exact, huge, spoilt
+from tools.check.conv_worker import _ours, judge, judge_nan, prepare, request_of
 
 pytestmark = skip_if(simulated(), "not simulated")
 CASES, ATTENTION = list(cases()), list(attention_cases())
@@ -55,7 +56,7 @@ def test_parts_are_all_together():
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
     for wrong in ("0/3", "4/3", "1", "a/b"):
         with pytest.raises(SystemExit):
-            main(["check", "conv", "--part", wrong])
+            main(["conv", "--part", wrong])
 
 
 def test_what_calls_run_is_checked_too():
@@ -317,7 +318,7 @@ def test_a_statistic_that_is_not_told_is_seen():
 def test_attention_is_planned_without_a_gpu(capsys, tmp_path):
     need_planning()
     name, report = "forward bfloat16 bottom right, pages of 64, 1 queries", tmp_path / "report.json"
-    assert main(["check", "attention", "--only", name, "--workers", "1", "--json", str(report)]) == 0
+    assert main(["attention", "--only", name, "--workers", "1", "--json", str(report)]) == 0
     told = capsys.readouterr().out
     assert "there is no GPU" in told and "1 planned" in told
     about, (case, engines) = json.loads(report.read_text()).items()
@@ -396,5 +397,5 @@ def test_the_worst_of_an_engine_is_told():
 
 @skip_if(has_gpu(), "no gpu")
 def test_the_command_says_that_it_needs_a_gpu(capsys):
-    assert main(["check", "conv"]) == 1
+    assert main(["conv"]) == 1
     assert "needs a GPU" in capsys.readouterr().out

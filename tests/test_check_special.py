@@ -9,12 +9,12 @@ import pytest
 from skips import skip_if
 
 from numbacc.base.dispatch import simulated
-from numbacc.check import worker
-from numbacc.check.cases import exact, spoilt
-from numbacc.check.worker import Attempt, findings, judge, judge_nan, prepare, request_of
 from numbacc.conv.lowering import Way, ways
 from numbacc.reference.conv import ACTIVATIONS
 from numbacc_bindings.cudnn import NumericalNote
+from tools.check import conv_worker as worker
+from tools.check.conv_cases import exact, spoilt
+from tools.check.conv_worker import Attempt, findings, judge, judge_nan, prepare, request_of
 
 pytestmark = skip_if(simulated(), "not simulated")
 PLAIN, WHOLE = Way(False, False), Way(True, True)

@@ -33,7 +33,7 @@ FLOORS = (
     {"numpy_ufuncs"},
     {"array_api"},
     {"numpy_functions"},
-    {"bench", "check", "compiling", "info", "notebook_copies"},
+    {"compiling", "info", "notebook_copies"},
     {"demo"},
     {"__main__"},
 )
@@ -194,9 +194,7 @@ def test_circles_are_found(late):
 
 def test_few_import_by_name():
     """Where no test sees it: what brings Numba, what is imported late, and modules that users' kernels name."""
-    allowed = numbacc_modules(
-        "__init__", "__main__", "base._numba", "base.dispatch", "bench.__init__", "tracing.compiler"
-    )
+    allowed = numbacc_modules("__init__", "__main__", "base._numba", "base.dispatch", "tracing.compiler")
     by_name = {m for m, text in TEXTS.items() if re.search(r"\bimport_module\b|\b__import__\b", text)}
     assert by_name == {*allowed}
 
@@ -247,7 +245,7 @@ def test_reference_knows_no_gpu():
 def test_only_families_and_what_stands_in_for_gpus_know_the_reference():
     knowing = {folder_of(module) for module in importers("numbacc.reference")}
     # A formula of the kernels brings its meaning with it.
-    assert knowing <= {*FAMILIES, "bench", "check", "kernels", "reference", "simulator"}
+    assert knowing <= {*FAMILIES, "kernels", "reference", "simulator"}
     kernels = {module for module in importers("numbacc.reference") if folder_of(module) == "kernels"}
     assert kernels == {
         *numbacc_modules("kernels.convolved", "kernels.copies", "kernels.formulas", "kernels.vectorized")
@@ -268,7 +266,11 @@ def test_public_modules_know_no_ctypes():
             assert not reaches(module, "ctypes", "numba", "llvmlite", "cuda", "numbacc_bindings", *below), module
 
 
-@pytest.mark.parametrize("folder", ["numbacc", "bindings", "tests"])
+def test_what_is_installed_knows_no_benchmarks_and_tools():
+    assert not importers("benchmarks", "tools", "tests")
+
+
+@pytest.mark.parametrize("folder", ["numbacc", "bindings", "benchmarks", "tools", "tests"])
 def test_files_are_short(folder):
     lengths = {str(p.relative_to(ROOT)): len(p.read_text().splitlines()) for p in (ROOT / folder).rglob("*.py")}
     assert {name: length for name, length in lengths.items() if length > 1000} == {}

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 import numbacc
+from numbacc import elementwise
+from numbacc.random import Generator
 
-from .. import elementwise
-from ..random import Generator
 from . import peers
-from .checking import wide
-from .harness import Report, add_bandwidth, copy_of
+from .harness import Report, add_bandwidth, copy_of, wide
 
 _SIZE = 2**27
 _COLUMNS = (128, 1024, 4096, 16384, 131072)

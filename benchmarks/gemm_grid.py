@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numbacc
+from numbacc import gemm
+from numbacc.base import dtypes
 
-from .. import gemm
-from ..base import dtypes
 from . import peers
 from .harness import RESOLUTION, Report, gpu_ms
 

@@ -1,9 +1,11 @@
-"""Benchmarks: `python -m numbacc bench gemm fft`. Every figure is a ratio inside one run, of checked results."""
+"""Run benchmarks on the GPU at hand: `python -m benchmarks gemm fft`, in a checkout of the repository."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import sys
+from collections.abc import Sequence
 
 #: What can be benchmarked: the modules of this package that have a `run` function.
 SUBJECTS = {
@@ -29,10 +31,10 @@ def _listed() -> str:
     return "\n".join(["What can be measured:", *(f"  {name:11s} {what}" for name, what in SUBJECTS.items())])
 
 
-def main(argv: list[str]) -> int:
-    """The command line of `python -m numbacc bench`."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m numbacc bench",
+        prog="python -m benchmarks",
         description=__doc__,
         epilog=_listed(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -53,17 +55,17 @@ def main(argv: list[str]) -> int:
     if unknown := set(options.subjects) - SUBJECTS.keys():
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(SUBJECTS)}")
 
-    from ..base.dispatch import has_gpu, simulated
+    from numbacc.base.dispatch import has_gpu, simulated
 
     if simulated() or not has_gpu():
-        print("bench needs a GPU; `python -m numbacc info` tells what is missing")
+        print("benchmarks need a GPU; `python -m numbacc info` says what is missing")
         return 1
     from .harness import Report
 
     report = Report(only=options.only)
     try:
         for subject in options.subjects:
-            importlib.import_module(f".{subject}", __name__).run(report, quick=options.quick)
+            importlib.import_module(f".{subject}", __package__).run(report, quick=options.quick)
     finally:  # what was measured, also where it was interrupted
         if options.json and report.figures:
             report.write(options.json)
@@ -72,3 +74,7 @@ def main(argv: list[str]) -> int:
         return 1
     print(report.summary())
     return 0 if report.all_right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

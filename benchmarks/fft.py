@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import numbacc
+from numbacc import fft, random
+from numbacc.base import dtypes
+from numbacc.device import runtime
 from numbacc_bindings.cufft import cufft
 
-from .. import fft, random
-from ..base import dtypes
-from ..device import runtime
 from . import peers
 from .harness import Report, add_host_times, gpu_ms
 

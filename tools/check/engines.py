@@ -9,12 +9,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from numbacc.device import runtime
+from numbacc.libraries import cudnn_plans
+from numbacc.libraries.cudnn_descriptors import Descriptor, Site
 from numbacc_bindings.cudnn import HeurMode
 from numbacc_bindings.errors import LibraryError
-
-from ..device import runtime
-from ..libraries import cudnn_plans
-from ..libraries.cudnn_descriptors import Descriptor, Site
 
 Findings = Callable[[Any, Sequence[int]], Iterator[dict[str, Any]]]
 

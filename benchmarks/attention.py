@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import numbacc
+from numbacc import attention
 
-from .. import attention
 from . import peers
 from .harness import RESOLUTION, Report, add_bandwidth, add_host_times, copy_of, gpu_ms
 

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 import numbacc
+from numbacc import elementwise
+from numbacc.elementwise.gradients import DIFFERENTIABLE
+from numbacc.elementwise.table import TABLE
+from numbacc.random import Generator
 
-from .. import elementwise
-from ..elementwise.gradients import DIFFERENTIABLE
-from ..elementwise.table import TABLE
-from ..random import Generator
-from . import own, peers
-from .checking import is_right
-from .harness import Report, add_bandwidth, add_host_times, copy_of
+from . import custom_kernels, peers
+from .harness import Report, add_bandwidth, add_host_times, copy_of, is_right
 
 _SIZE, _QUICK_SIZE, _SIDE = 2**28, 2**26, 8192
 _NARROW = ("float32", "float16", "bfloat16")
@@ -50,7 +49,7 @@ def run(report: Report, *, quick: bool = False) -> None:
     for dtype in _NARROW:
         _broadcast(report, dtype, torch, quick)
     for dtype in ("float32", "bfloat16"):
-        own.add_own(report, dtype, size // 2, torch, cupy, quick)
+        custom_kernels.add_own(report, dtype, size // 2, torch, cupy, quick)
     if report.wants("host time"):
         _host(report, torch)
 

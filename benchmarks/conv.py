@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import numbacc
+from numbacc import conv, elementwise
+from numbacc.base import dtypes
 
-from .. import conv, elementwise
-from ..base import dtypes
 from . import peers
 from .harness import RESOLUTION, Report, add_host_times, gpu_ms
 

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
-from ..attention import CausalSlidingWindow
+from numbacc.attention import CausalSlidingWindow
+
 from .attention_cases import Case
 
 Arrays = dict[str, Any]

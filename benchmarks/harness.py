@@ -1,4 +1,7 @@
-"""Timing and reporting. Times are medians of many repeats, measured with events on the GPU."""
+"""Time work, check results and report figures.
+
+Times are medians of many repeats, measured with events on the GPU. Results are checked by NumPy in float64.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+import numbacc
+from numbacc.device import runtime
+from numbacc.device.timing import copy_of, gpu_ms
 from numbacc_bindings.driver import driver
 
-from ..device import runtime
-from ..device.timing import copy_of, gpu_ms
-
-__all__ = ["RESOLUTION", "Report", "add_bandwidth", "add_host_times", "copy_of", "gpu_ms", "host_times", "table"]
+__all__ = [
+    "RESOLUTION", "Report", "add_bandwidth", "add_host_times", "copy_of", "gpu_ms", "host_times", "is_close",
+    "is_right", "wide",
+]  # fmt: skip
 
 #: Two medians of the same work in one run differ by up to so much: see the figure of that name.
 RESOLUTION = 0.005
@@ -168,9 +176,14 @@ class Report:
         return "\n".join([*lines, *("  not: " + _line(figure) for figure in broken)])
 
     def write(self, path: str) -> None:
-        with open(path, "w") as file:
-            json.dump({**self.environment, "figures": self.figures}, file, indent=1)
-            file.write("\n")
+        Path(path).write_text(as_json(self.environment, self.figures))
+
+
+def as_json(environment: Mapping[str, Any], figures: Sequence[Mapping[str, Any]]) -> str:
+    """Return the text of a results file: the machine and the versions, then one figure on each line."""
+    head = json.dumps(dict(environment), indent=1).removesuffix("\n}")
+    lines = ",\n".join(f"  {json.dumps(figure)}" for figure in figures)
+    return f'{head},\n "figures": [\n{lines}\n ]\n}}\n'
 
 
 def _line(figure: dict[str, Any]) -> str:
@@ -191,9 +204,46 @@ def _line(figure: dict[str, Any]) -> str:
     return "  ".join(parts)
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """A plain table, columns as wide as they must be."""
-    cells = [[str(cell) for cell in row] for row in [head, *rows]]
-    widths = [max(len(row[k]) for row in cells) for k in range(len(head))]
-    lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in cells]
-    return "\n".join([lines[0], "  ".join("-" * w for w in widths), *lines[1:]])
+# ---------------------------------------------------------------- right or wrong
+
+#: So many results are looked at.
+_FEW = 1 << 16
+
+
+def is_right(function: Callable[..., Any], given: tuple[Any, ...], out: Any) -> bool:
+    """Return True if the first results of an elementwise function agree with NumPy in float64.
+
+    Args:
+        given: arrays and numbers that it was called with.
+        out: its result, or a tuple of results; device arrays, of numbacc or another library.
+    """
+    host = [x if isinstance(x, float) else numbacc.asnumpy(x[:_FEW]).astype(np.float64) for x in given]
+    wanted = function(*host)
+    if not isinstance(out, (tuple, list)):
+        return _close(numbacc.asnumpy(out[:_FEW]), wanted)
+    return all(_close(numbacc.asnumpy(o[:_FEW]), w) for o, w in zip(out, wanted, strict=True))
+
+
+def _close(found: Any, wanted: Any) -> bool:
+    if found.dtype == np.bool_:
+        return bool((found == wanted).all())
+    eps = {2: 2.0**-7, 4: 2.0**-23}[found.dtype.itemsize]
+    with np.errstate(all="ignore"):
+        # Where NumPy's float64 is beyond a narrower dtype, that has infinity.
+        narrow = wanted.astype(found.dtype).astype(np.float64)
+    return bool(np.isclose(found.astype(np.float64), narrow, rtol=64 * eps, atol=64 * eps, equal_nan=True).all())
+
+
+def wide(array: Any) -> Any:
+    """An array of any library in NumPy, in float64."""
+    return numbacc.asnumpy(array).astype(np.float64)
+
+
+def is_close(found: Any, wanted: Any, size: float = 1.0) -> bool:
+    """Return True if results agree with NumPy in float64.
+
+    Args:
+        size: the magnitude of the sums, which scales the absolute tolerance.
+    """
+    eps = {2: 2.0**-7, 4: 2.0**-20}.get(found.dtype.itemsize, 2.0**-20)
+    return bool(np.isclose(wide(found), wanted, rtol=eps, atol=eps * size).all())

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
-from ..attention import CausalSlidingWindow, SlidingWindow
+from numbacc.attention import CausalSlidingWindow, SlidingWindow
 
 DIRECTIONS = ("forward", "backward")
 DTYPES = ("float16", "bfloat16")

@@ -10,11 +10,11 @@ import ml_dtypes
 import numpy as np
 
 import numbacc
+from numbacc import gemm
+from numbacc.base import dtypes
+from numbacc.base.layout import Layout
+from numbacc.gemm.epilogue_plans import map_plan
 
-from .. import gemm
-from ..base import dtypes
-from ..base.layout import Layout
-from ..gemm.epilogue_plans import map_plan
 from . import gemm_grid, peers
 from .gemm_grid import STORED
 from .harness import RESOLUTION, Report, add_host_times, gpu_ms, host_times

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 import numbacc
+from numbacc import elementwise
+from numbacc.random import Generator
 
-from .. import elementwise
-from ..random import Generator
 from . import peers
 from .harness import RESOLUTION, Report, add_host_times, copy_of, gpu_ms
 

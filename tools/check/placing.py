@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 import numbacc
+from numbacc.base.layout import Layout, layout
 
-from ..base.layout import Layout, layout
-from .cases import Lies
+from .conv_cases import Lies
 
 #: Elements before and behind an array that must stay as they are: of 16 bits a multiple of 16 bytes.
 _MARGIN = 64

@@ -12,13 +12,13 @@ import ml_dtypes
 import numpy as np
 
 import numbacc
+from numbacc import gated
+from numbacc.base import dtypes
+from numbacc.random import Generator
+from numbacc.reference import gated as reference
 
-from .. import gated
-from ..base import dtypes
-from ..random import Generator
-from ..reference import gated as reference
 from . import peers
-from .harness import RESOLUTION, Report, add_host_times, copy_of, gpu_ms, table
+from .harness import RESOLUTION, Report, add_host_times, copy_of, gpu_ms
 
 
 class Case(NamedTuple):
@@ -278,20 +278,3 @@ def _own(report: Report, case: Case, dtype: str, torch: Any, quick: bool) -> Non
             name=name, right=True, ms=times["ours"], error=error, bandwidth=times["copy"] / times["ours"], ratio=ratio,
             peers={"built-in": times["built-in"]}, bound=1.0, holds=ratio <= 1.0 + 2 * RESOLUTION,
         )  # fmt: skip
-
-
-def bandwidth_table() -> str:
-    """A small table for people: part of copy bandwidth reached by each kind, bfloat16, both directions."""
-    report = Report(quiet=True)
-    case = CASES[0]._replace(peers=False)
-    x, dy = _arrays(case, "bfloat16")
-    for kind in gated.KINDS:
-        for direction in ("forward", "backward"):
-            _bandwidth(report, case, "bfloat16", kind, direction, x, dy, peers.import_torch(), quick=True)
-    rows = [
-        (f["kind"], f["direction"], f"{f['TB_per_s']:.2f}", f"{f['ratio']:.0%}")
-        if f["right"]
-        else (f["kind"], f["direction"], "wrong result", f"error {f['error']:.1e}")
-        for f in report.figures
-    ]
-    return table(("kind", "direction", "TB/s", "of copy"), rows)

@@ -8,12 +8,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numbacc
+from numbacc import elementwise
+from numbacc.random import Generator
 
-from .. import elementwise
-from ..random import Generator
 from . import peers
-from .checking import is_close, is_right, wide
-from .harness import RESOLUTION, Report, copy_of, gpu_ms
+from .harness import RESOLUTION, Report, copy_of, gpu_ms, is_close, is_right, wide
 
 #: The length of rows that are reduced, and how many results are looked at.
 _COLUMNS, _FEW = 4096, 4

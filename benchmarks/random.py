@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import numbacc
+from numbacc.device import runtime
+from numbacc.libraries.curand import Engine
+from numbacc.random import KINDS, Generator
 
-from ..device import runtime
-from ..libraries.curand import Engine
-from ..random import KINDS, Generator
 from . import peers
 from .harness import RESOLUTION, Report, add_host_times, gpu_ms, host_times
 

@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import numbacc
+from numbacc import elementwise
+from numbacc.random import Generator
 
-from .. import elementwise
-from ..random import Generator
 from . import peers
-from .checking import is_close, wide
-from .harness import Report, add_bandwidth, copy_of
+from .harness import Report, add_bandwidth, copy_of, is_close, wide
 
 _SIZE, _LARGE = 2**27, 2**28
 #: Rows and columns of a table of embeddings, and how many are taken.

@@ -1,10 +1,10 @@
-"""`python -m numbacc check conv`, or `attention`: every engine of cuDNN's against the reference, on a GPU.
+"""Run every engine of cuDNN against the reference, on a GPU: `python -m tools.check conv`, or `attention`.
 
 There are three further checks of convolutions: `activations` measures their errors after exact sums, `nan` looks
 whether engines keep NaN and do not carry it to other groups, `overflow` whether sums beyond float16 become infinities.
 
 An engine that gives wrong numbers, or ends the process, is found here and goes into `libraries.cudnn_rules`. The work
-is done in processes of their own, each of which is started again where an engine ends it. Without a GPU `attention` is
+is done in separate processes. Where an engine ends a process, another one continues. Without a GPU `attention` is
 planned for one that is not there, and not run.
 """
 
@@ -22,33 +22,34 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from numbacc._version import __version__
+from numbacc.base.dispatch import has_gpu
+from numbacc.device import runtime
 from numbacc_bindings.cudnn import CudnnError, cudnn
 
-from .._version import __version__
-from ..base.dispatch import has_gpu
-from ..device import runtime
-from . import attention_cases
-from . import cases as convolutions
+from . import attention_cases, conv_cases
 
 #: Subject -> the module of this package that does its work, and the cases.
 _SUBJECTS: dict[str, tuple[str, Callable[[], Iterator[Any]]]] = {
-    "conv": ("worker", convolutions.cases),
-    "activations": ("worker", convolutions.exact),
-    "nan": ("worker", convolutions.spoilt),
-    "overflow": ("worker", convolutions.huge),
+    "conv": ("conv_worker", conv_cases.cases),
+    "activations": ("conv_worker", conv_cases.exact),
+    "nan": ("conv_worker", conv_cases.spoilt),
+    "overflow": ("conv_worker", conv_cases.huge),
     "attention": ("attention_worker", attention_cases.cases),
 }
 #: Those that are planned where there is no GPU.
 _PLANNED = ("attention",)
 #: What stands before the cases in a file of findings; the first files are without it.
 _ABOUT = "about"
+#: Workers start in the root of the checkout, where Python finds this package.
+_ROOT = Path(__file__).parents[2]
 #: Most time goes to compiling; each process takes half a gigabyte of the GPU's memory.
 _WORKERS = max(1, min(12, (os.cpu_count() or 1) - 2))
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; its exit status is 1 where an engine that may be taken is wrong."""
-    parser = argparse.ArgumentParser(prog="numbacc check", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tools.check", description=__doc__.split("\n")[0])
     parser.add_argument("subject", choices=_SUBJECTS)
     parser.add_argument("--only", nargs="+", default=[""], help="only cases whose name has one of these in it")
     parser.add_argument("--part", type=_part, default=(1, 1), help="of these the k-th of n parts, as k/n")
@@ -58,7 +59,7 @@ def main(argv: Sequence[str]) -> int:
     chosen = parser.parse_args(argv)
     if not has_gpu():
         if chosen.subject not in _PLANNED:
-            print("numbacc check runs engines of cuDNN, and needs a GPU; there is none")
+            print("tools.check runs engines of cuDNN, and needs a GPU; there is none")
             return 1
         print("there is no GPU: nothing is run; cuDNN is asked for a plan of each case, for an H200")
     every = names(chosen.subject, chosen.only, chosen.part)
@@ -128,7 +129,8 @@ def _collect(module: str, left: list[str], deadline: float) -> list[dict[str, An
     skip: dict[str, list[int]] = {}
     while left and time.monotonic() < deadline:
         command = [sys.executable, "-m", f"{__package__}.{module}"]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        with subprocess.Popen(command, cwd=_ROOT, **pipes) as process:
             assert process.stdin is not None and process.stdout is not None
             process.stdin.write(json.dumps({"cases": left, "skip": skip, "seconds": deadline - time.monotonic()}))
             process.stdin.close()
@@ -214,3 +216,7 @@ def _tell(found: Sequence[dict[str, Any]]) -> int:
         known = " (known)" if each.get("known") else ""
         print(f"{each['finding']}{known}: {each['case']}: {each['engine']}: {each['detail']}")
     return int(any(not each.get("known") for each in bad if each["finding"] != "failed"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -11,20 +11,20 @@ from typing import Any
 import numpy as np
 
 import numbacc
+from numbacc import attention
+from numbacc import cudnn as answers
+from numbacc.attention.problem import EXTRAS, OPERANDS, Problem
+from numbacc.attention.requests import Request
+from numbacc.base.dispatch import has_gpu
+from numbacc.device import runtime
+from numbacc.errors import Error
+from numbacc.libraries import cudnn as library
+from numbacc.libraries import cudnn_plans
+from numbacc.libraries.cudnn_descriptors import Site, describe
+from numbacc.libraries.cudnn_search import algorithms
 from numbacc_bindings.cudnn import CudnnError
 from numbacc_bindings.errors import LibraryError
 
-from .. import attention
-from .. import cudnn as answers
-from ..attention.problem import EXTRAS, OPERANDS, Problem
-from ..attention.requests import Request
-from ..base.dispatch import has_gpu
-from ..device import runtime
-from ..errors import Error
-from ..libraries import cudnn as library
-from ..libraries import cudnn_plans
-from ..libraries.cudnn_descriptors import Site, describe
-from ..libraries.cudnn_search import algorithms
 from .attention_cases import Case, cases
 from .attention_oracle import Arrays, expected, judge
 from .engines import engines, tell

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import numbacc
+from numbacc.base.dispatch import runtime
+from numbacc.random import Generator
 
-from ..base.dispatch import runtime
-from ..random import Generator
-from . import peers, twins
+from . import peers, torch_programs
 from .harness import Report
 
-FOLDER = Path(__file__).parents[2] / "notebooks" / "programs"
+FOLDER = Path(__file__).parents[1] / "notebooks" / "programs"
 _STEPS, _PATHS = 100, 2**18
 
 
@@ -138,8 +138,8 @@ def _adam(program: ModuleType) -> Case:
             return call
 
         return {
-            "torch, by hand": partial(work, twins.train_by_hand),
-            "torch, autograd and optim.Adam": partial(work, twins.train_by_autograd),
+            "torch, by hand": partial(work, torch_programs.train_by_hand),
+            "torch, autograd and optim.Adam": partial(work, torch_programs.train_by_autograd),
         }
 
     # Steps of Adam amplify roundings where a gradient is near 0.
@@ -151,7 +151,7 @@ def _denoise(program: ModuleType) -> Case:
     noisy = wanted + 1.5 * Generator(seed=1).normal(size=wanted.shape, dtype="float32")
 
     def theirs(torch: Any) -> dict[str, Callable[[], Callable[[], Any]]]:
-        return {"torch": lambda: partial(twins.denoise, torch, torch.from_dlpack(noisy))}
+        return {"torch": lambda: partial(torch_programs.denoise, torch, torch.from_dlpack(noisy))}
 
     return Case("denoise", 1, lambda: program.denoise(noisy), theirs, partial(_alike, most=(1e-2,)))
 
@@ -167,7 +167,7 @@ def _options(program: ModuleType) -> Case:
 
     def theirs(torch: Any) -> dict[str, Callable[[], Callable[[], Any]]]:
         tensors = torch.from_dlpack(share), torch.from_dlpack(strike)
-        return {"torch": lambda: partial(twins.options, torch, *tensors, 0.2, _PATHS)}
+        return {"torch": lambda: partial(torch_programs.options, torch, *tensors, 0.2, _PATHS)}
 
     # Of paths the peers draw others.
     return Case("options", 1, ours, theirs, partial(_alike, most=(1e-5, 1e-5, 1e-2)))

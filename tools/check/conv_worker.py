@@ -10,23 +10,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from numbacc import conv
+from numbacc.base.layout import Layout
+from numbacc.conv.lowering import Way, lower, lower_other, others, ways
+from numbacc.conv.plans import ConvPlan
+from numbacc.conv.problem import Problem, resolve
+from numbacc.conv.requests import Request
+from numbacc.device import runtime, workspace
+from numbacc.errors import UnsupportedError
+from numbacc.libraries import cudnn as library
+from numbacc.libraries import cudnn_plans
+from numbacc.libraries.cudnn_descriptors import Site, describe
+from numbacc.libraries.cudnn_search import algorithms
+from numbacc.reference import conv as reference
 from numbacc_bindings.cudnn import CudnnError, NumericalNote, cudnn
 from numbacc_bindings.errors import LibraryError
 
-from .. import conv
-from ..base.layout import Layout
-from ..conv.lowering import Way, lower, lower_other, others, ways
-from ..conv.plans import ConvPlan
-from ..conv.problem import Problem, resolve
-from ..conv.requests import Request
-from ..device import runtime, workspace
-from ..errors import UnsupportedError
-from ..libraries import cudnn as library
-from ..libraries import cudnn_plans
-from ..libraries.cudnn_descriptors import Site, describe
-from ..libraries.cudnn_search import algorithms
-from ..reference import conv as reference
-from .cases import LIES, Case, cases, exact, huge, spoilt
+from .conv_cases import LIES, Case, cases, exact, huge, spoilt
 from .engines import engines, tell
 from .placing import Placed, lying, poison
 
