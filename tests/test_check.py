@@ -28,21 +28,21 @@ from tools.check import conv_worker as worker
 from tools.check.__main__ import main, names, summary
 from tools.check.attention_cases import cases as attention_cases
 from tools.check.attention_oracle import judge as judge_attention
-from tools.check.conv_cases import DTYPES, LIES, cases, exact, huge, spoilt
-from tools.check.conv_worker import _ours, judge, judge_nan, prepare, request_of
+from tools.check.conv_cases import DTYPES, MEMORY_LAYOUTS, activation_cases, cases, nan_cases, overflow_cases
+from tools.check.conv_worker import _numbacc_attempts, judge, judge_nan, prepare, request_of
 
 pytestmark = skip_if(simulated(), "not simulated")
 CASES, ATTENTION = list(cases()), list(attention_cases())
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "checks"
 PLAIN = Way(False, False)
-EXACT, SPOILT, HUGE = list(exact()), list(spoilt()), list(huge())
+ACTIVATION, NAN, OVERFLOW = list(activation_cases()), list(nan_cases()), list(overflow_cases())
 
 
 def test_cases_have_names_of_their_own():
     assert len({case.name for case in CASES}) == len(CASES)
     assert names("conv") == [case.name for case in CASES]
     # A worker knows a case by its name, whatever is checked.
-    every = [*CASES, *EXACT, *SPOILT, *HUGE]
+    every = [*CASES, *ACTIVATION, *NAN, *OVERFLOW]
     assert len({case.name for case in every}) == len(every)
     only = names("conv", ["depthwise"])
     assert only and all("depthwise" in name for name in only) and len(only) < len(CASES)
@@ -64,7 +64,7 @@ def test_what_calls_run_is_checked_too():
 
     def ours(name):
         (case,) = [case for case in CASES if case.name == name]
-        return [attempt.told["engine"] for attempt in _ours(prepare(case), case)]
+        return [attempt.record["engine"] for attempt in _numbacc_attempts(prepare(case), case)]
 
     assert ours("forward 2-d NHWC float16 relu") == ["numbacc"]
     for dtype in ("float32", "float32_fft", "tf32"):
@@ -73,7 +73,7 @@ def test_what_calls_run_is_checked_too():
     for out in ("int32", "float32"):
         for epilogue in ("", " bias", " relu"):
             assert ours(f"forward 2-d NHWC int8 {out}{epilogue}") == ["numbacc", "numbacc by floats"]
-    engines = [case for case in CASES if not (case.has_engines or case.lies)]
+    engines = [case for case in CASES if not (case.has_engines or case.memory_layout)]
     assert {case.dtype for case in engines} == {"float32_fft", "int8"} and len(engines) < 100
 
 
@@ -90,13 +90,13 @@ def test_a_rounded_result_is_right_and_a_wrong_one_is_not(case):
         assert not judge(arrays, found, PLAIN, frozenset())[0]
 
 
-@pytest.mark.parametrize("lies", LIES)
+@pytest.mark.parametrize("memory_layout", MEMORY_LAYOUTS)
 @pytest.mark.parametrize("direction", ["forward", "backward_data", "backward_filter"])
 @pytest.mark.parametrize("named", ["NCHW", "NHWC"])
-def test_operands_that_lie_otherwise(named, direction, lies):
+def test_operands_that_lie_otherwise(named, direction, memory_layout):
     """As is said, in memory that belongs to nobody else, and never as an engine gets them."""
-    (case,) = [case for case in CASES if case.name == f"{direction} 2-d {named} float16 {lies}"]
-    call, how = request_of(case).problem.call, LIES[lies]
+    (case,) = [case for case in CASES if case.name == f"{direction} 2-d {named} float16 {memory_layout}"]
+    call, how = request_of(case).problem.call, MEMORY_LAYOUTS[memory_layout]
     arrays, offsets = (call.a, call.b, call.out), worker._offsets(case, request_of(case).problem)
     kernels = {"forward": 1, "backward_data": 1, "backward_filter": 2}[direction]
     for number, (array, offset) in enumerate(zip(arrays, offsets, strict=True)):
@@ -117,15 +117,15 @@ def test_operands_that_lie_otherwise(named, direction, lies):
 
 
 def test_every_direction_and_dtype_is_checked_wherever_operands_lie():
-    kinds = {(case.direction, case.dtype, case.lies) for case in CASES if case.lies}
+    kinds = {(case.direction, case.dtype, case.memory_layout) for case in CASES if case.memory_layout}
     dtypes = [dtype for dtype in DTYPES if dtype != "float32_fft"]
-    every = product(("forward", "backward_data", "backward_filter"), dtypes, LIES)
+    every = product(("forward", "backward_data", "backward_filter"), dtypes, MEMORY_LAYOUTS)
     assert kinds == {kind for kind in every if kind[:2] == ("forward", "int8") or kind[1] != "int8"}
 
 
 def test_an_overflow_that_is_no_infinity_is_wrong():
     """Nor is NaN one; what is about as large as the largest number may be either."""
-    case = next(case for case in HUGE if case.direction == "forward")
+    case = next(case for case in OVERFLOW if case.direction == "forward")
     arrays = prepare(case)
     wanted = arrays.wanted[False]
     assert (np.abs(wanted) > 66000).mean() > 0.2 and (np.abs(wanted) < 60000).mean() > 0.2
@@ -144,7 +144,7 @@ def test_an_overflow_that_is_no_infinity_is_wrong():
 @pytest.mark.parametrize("direction", ["forward", "backward_data", "backward_filter"])
 @pytest.mark.parametrize("named", ["NCHW", "NHWC"])
 def test_what_reaches_other_groups_is_told_from_what_does_not(named, direction):
-    (case,) = [case for case in SPOILT if case.name == f"{direction} nan 2-d groups of four {named} float16"]
+    (case,) = [case for case in NAN if case.name == f"{direction} nan 2-d groups of four {named} float16"]
     arrays = prepare(case)
     found = arrays.wanted[False].astype(np.float16)
     assert judge_nan(arrays, found, PLAIN)[0] == "kept"
@@ -171,9 +171,9 @@ def ways_of(case, rough=False):
 
 GRAPHS = {
     "conv": (CASES, ways_of),
-    "activations": (EXACT, ways_of),
-    "nan": (SPOILT, ways_of),
-    "overflow": (HUGE, ways_of),
+    "activations": (ACTIVATION, ways_of),
+    "nan": (NAN, ways_of),
+    "overflow": (OVERFLOW, ways_of),
     "attention": (
         ATTENTION,
         lambda case: dict.fromkeys(("", attention_worker.NOT_CHOSEN), attention_worker.request_of(case).graphs()[0]),
@@ -199,7 +199,7 @@ def test_what_was_found_wrong_is_not_taken(subject):
     for path in sorted(RESULTS.glob(f"*-{subject}.json")):
         found |= check.findings(path)
     # What calls do with operands that lie otherwise, and half of NaN, has run in part.
-    needed = {case.name for case in all_cases if not getattr(case, "lies", "")}
+    needed = {case.name for case in all_cases if not getattr(case, "memory_layout", "")}
     assert needed <= set(found) or (subject == "nan" and set(found) <= needed)
     taken = []
     for case in (case for case in all_cases if case.name in found):
@@ -209,7 +209,7 @@ def test_what_was_found_wrong_is_not_taken(subject):
             way, _, engine = key.rpartition(" ")
             if finding.startswith(("right", "refused", "kept", "spread")):
                 continue
-            if engine.isdigit() and getattr(case, "lies", ""):
+            if engine.isdigit() and getattr(case, "memory_layout", ""):
                 continue  # no engine gets such operands any more
             is_engine = engine.isdigit()  # our own kernels have no number
             if is_engine and way not in graphs:
@@ -371,7 +371,7 @@ class Ended:
 def test_another_worker_goes_on_where_one_has_failed(monkeypatch, tells, skipped):
     worker = Ended(tells)
     monkeypatch.setattr(check.subprocess, "Popen", worker)
-    found = check._collect("worker", ["a"], time.monotonic() + 60)
+    found = check._run_worker("worker", ["a"], time.monotonic() + 60)
     # The first engine, which each tells of, once.
     assert [each["finding"] for each in found] == ["right", *(finding for finding, _ in tells)]
     assert [each["skip"].get("a", []) for each in worker.given] == skipped

@@ -32,9 +32,9 @@ from . import attention_cases, conv_cases
 #: Subject -> the module of this package that does its work, and the cases.
 _SUBJECTS: dict[str, tuple[str, Callable[[], Iterator[Any]]]] = {
     "conv": ("conv_worker", conv_cases.cases),
-    "activations": ("conv_worker", conv_cases.exact),
-    "nan": ("conv_worker", conv_cases.spoilt),
-    "overflow": ("conv_worker", conv_cases.huge),
+    "activations": ("conv_worker", conv_cases.activation_cases),
+    "nan": ("conv_worker", conv_cases.nan_cases),
+    "overflow": ("conv_worker", conv_cases.overflow_cases),
     "attention": ("attention_worker", attention_cases.cases),
 }
 #: Those that are planned where there is no GPU.
@@ -63,14 +63,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 1
         print("there is no GPU: nothing is run; cuDNN is asked for a plan of each case, for an H200")
     every = names(chosen.subject, chosen.only, chosen.part)
-    found, done = _share(chosen.subject, every, chosen.seconds, chosen.workers)
+    found, done = _run_workers(chosen.subject, every, chosen.seconds, chosen.workers)
     if chosen.json:
-        told = {_ABOUT: _about(chosen.subject), **summary(found)}
-        lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(each)}" for key, each in told.items())
+        record = {_ABOUT: _about(chosen.subject), **summary(found)}
+        lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(each)}" for key, each in record.items())
         chosen.json.write_text(f"{{\n{lines}\n}}\n")
     if done < len(every):
         print(f"{done} of {len(every)} cases were done in {chosen.seconds:g} s")
-    return _tell(found)
+    return _report(found)
 
 
 def _about(subject: str) -> dict[str, Any]:
@@ -106,23 +106,27 @@ def names(subject: str, only: Sequence[str] = ("",), part: tuple[int, int] = (1,
     return every[number - 1 :: count]
 
 
-def _share(subject: str, every: Sequence[str], seconds: float, workers: int) -> tuple[list[dict[str, Any]], int]:
+def _run_workers(subject: str, every: Sequence[str], seconds: float, workers: int) -> tuple[list[dict[str, Any]], int]:
     """(what the workers found, in the order of the cases, how many of these were done)."""
     deadline, (module, cases) = time.monotonic() + seconds, _SUBJECTS[subject]
     # Unusual memory layouts may end the CUDA context, so each one gets a separate process per direction and dtype.
-    apart = {case.name: (case.lies, case.direction, case.dtype) for case in cases() if getattr(case, "lies", "")}
+    apart = {
+        case.name: (case.memory_layout, case.direction, case.dtype)
+        for case in cases()
+        if getattr(case, "memory_layout", "")
+    }
     kinds: dict[Any, list[str]] = {}
     for name in (name for name in every if name in apart):
         kinds.setdefault(apart[name], []).append(name)
     rest = [name for name in every if name not in apart]
     shares = [share for share in (*(rest[start::workers] for start in range(workers)), *kinds.values()) if share]
     with ThreadPoolExecutor(workers) as pool:
-        found = [each for some in pool.map(lambda share: _collect(module, share, deadline), shares) for each in some]
+        found = [each for some in pool.map(lambda share: _run_worker(module, share, deadline), shares) for each in some]
     places = {name: place for place, name in enumerate(every)}
     return sorted(found, key=lambda each: places[each["case"]]), len(every) - sum(map(len, shares))
 
 
-def _collect(module: str, left: list[str], deadline: float) -> list[dict[str, Any]]:
+def _run_worker(module: str, left: list[str], deadline: float) -> list[dict[str, Any]]:
     """What a worker found; what it was at when it ended is a finding, too."""
     # One that is started again tells of its last case's engines again.
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
@@ -137,31 +141,31 @@ def _collect(module: str, left: list[str], deadline: float) -> list[dict[str, An
             at: dict[str, Any] | None = None
             has_failed = False
             for line in process.stdout:
-                told = json.loads(line)
-                if told["finding"] == "begins":
-                    at = told
+                record = json.loads(line)
+                if record["finding"] == "begins":
+                    at = record
                     continue
                 at = None
-                if told["finding"] == "case done":
-                    left.remove(told["case"])
+                if record["finding"] == "case done":
+                    left.remove(record["case"])
                 else:
-                    found[_which(told)] = told
-                    if told["finding"] == "failed":  # maybe the last that its context did
+                    found[_key(record)] = record
+                    if record["finding"] == "failed":  # maybe the last that its context did
                         has_failed = True
-                        skip.setdefault(told["case"], []).append(told["number"])
+                        skip.setdefault(record["case"], []).append(record["number"])
             process.wait()
         if at is None:
             if process.returncode and has_failed:
                 continue  # the next one leaves out what failed
             break
-        found[_which(at)] = {**at, "finding": "ended the process", "detail": f"exit status {process.returncode}"}
+        found[_key(at)] = {**at, "finding": "ended the process", "detail": f"exit status {process.returncode}"}
         skip.setdefault(at["case"], []).append(at["number"])
     return list(found.values())
 
 
-def _which(told: dict[str, Any]) -> tuple[Any, ...]:
+def _key(record: dict[str, Any]) -> tuple[Any, ...]:
     """What a finding is of."""
-    return told["case"], told["number"], *told["way"]
+    return record["case"], record["number"], *record["way"]
 
 
 #: Findings from the best to the worst.
@@ -204,7 +208,7 @@ def _rank(each: dict[str, Any]) -> tuple[int, float]:
     return _ORDER.index(each["finding"]), float(over) if each["finding"] in ("right", "wrong") else 0.0
 
 
-def _tell(found: Sequence[dict[str, Any]]) -> int:
+def _report(found: Sequence[dict[str, Any]]) -> int:
     counts = Counter(each["finding"] for each in found)
     print(", ".join(f"{count} {name}" for name, count in sorted(counts.items())) or "nothing was run")
     bad = [

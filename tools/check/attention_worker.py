@@ -27,7 +27,7 @@ from numbacc_bindings.errors import LibraryError
 
 from .attention_cases import Case, cases
 from .attention_oracle import Arrays, expected, judge
-from .engines import engines, tell
+from .engines import engines, serve
 
 #: How many settings of an engine's knobs are tried: each is compiled, which takes half a second or more.
 _KNOBS = 2
@@ -62,17 +62,17 @@ def options_of(case: Case) -> dict[str, Any]:
 def drawn(case: Case, problem: Problem) -> Arrays:
     """The inputs in NumPy, but for what forward gives."""
     rng, found = np.random.default_rng(len(case.name)), {}
-    for name, lies in problem.inputs.items():
+    for name, layout in problem.inputs.items():
         if name in ("seq_len_q", "seq_len_kv"):
             lengths = [pair[name == "seq_len_kv"] for pair in case.lengths]
             values: Any = np.cumsum([0, *lengths]) if problem.geometry.is_packed else np.array(lengths)
         elif name.startswith("page_table"):
-            values = rng.permutation(problem.geometry.sheets)[: lies.size].reshape(lies.shape)
+            values = rng.permutation(problem.geometry.sheets)[: layout.size].reshape(layout.shape)
         elif name == "alibi":
-            values = 2.0 ** -np.arange(1, lies.size + 1)
+            values = 2.0 ** -np.arange(1, layout.size + 1)
         else:
-            values = rng.standard_normal(lies.shape)
-        found[name] = values.astype(lies.dtype)
+            values = rng.standard_normal(layout.shape)
+        found[name] = values.astype(layout.dtype)
     return found | {name: np.array([number], np.float32) for name, number in case.scales.items()}
 
 
@@ -112,7 +112,7 @@ class Work:
 
     def run(self) -> tuple[Arrays, Any]:
         """The results, and what the plan says of itself."""
-        poison = {name: np.full(lies.shape, np.nan, lies.dtype) for name, lies in self.problem.outputs.items()}
+        poison = {name: np.full(layout.shape, np.nan, layout.dtype) for name, layout in self.problem.outputs.items()}
         outs, extras = tuple(numbacc.asarray(each) for each in poison.values()), self._extras()
         rows = [self.device[name] for name in OPERANDS[self.case.direction]]
         is_forward = self.case.direction == "forward"
@@ -128,15 +128,15 @@ def findings(case: Case, skip: Sequence[int]) -> Iterator[dict[str, Any]]:
     if not has_gpu():
         yield planned(case)
         return
-    told: dict[str, Any] = {"case": case.name, "number": 0, "engine": "engine chosen", "way": []}
-    yield {**told, "finding": "begins"}
+    record: dict[str, Any] = {"case": case.name, "number": 0, "engine": "engine chosen", "way": []}
+    yield {**record, "finding": "begins"}
     attention.cache_clear()
     if 0 in skip:
         return
     work = Work(case)
-    told = tried(work, told)
-    yield told
-    if told["finding"] == "failed" or "unfused" in told["engine"]:
+    record = tried(work, record)
+    yield record
+    if record["finding"] == "failed" or "unfused" in record["engine"]:
         return
     # The graph of this very call was looked for last.
     key, first = algorithms.items()[-1]
@@ -148,46 +148,46 @@ def findings(case: Case, skip: Sequence[int]) -> Iterator[dict[str, Any]]:
     for number, configuration in enumerate(engines(described, site, _KNOBS), 1):
         if number in skip or str(configuration) == first.text:
             continue
-        told = {
+        record = {
             "case": case.name,
             "number": number,
             "engine": str(configuration),
             "way": [NOT_CHOSEN],
             "known": configuration.engine in known,
         }
-        yield {**told, "finding": "begins"}
+        yield {**record, "finding": "begins"}
         try:
             with runtime.on_device(0):
                 algorithm = cudnn_plans.keep(configuration, cudnn_plans.build(configuration, site))
         except CudnnError as error:
-            yield {**told, "finding": "refused", "detail": str(error)[-200:]}
+            yield {**record, "finding": "refused", "detail": str(error)[-200:]}
             continue
         attention.cache_clear()
         algorithms.put(key, algorithm)
-        yield tried(work, told)
+        yield tried(work, record)
 
 
-def tried(work: Work, told: dict[str, Any]) -> dict[str, Any]:
+def tried(work: Work, record: dict[str, Any]) -> dict[str, Any]:
     """What came of running a case twice."""
     try:
         (first, info), (again, _) = work.run(), work.run()
     except (Error, LibraryError) as error:
-        return {**told, "finding": "failed", "detail": str(error)[-200:]}
+        return {**record, "finding": "failed", "detail": str(error)[-200:]}
     right, over = judge(work.wanted, first)
-    if told["number"] == 0:
-        told = {**told, "engine": info.algorithm}
+    if record["number"] == 0:
+        record = {**record, "engine": info.algorithm}
     if info.deterministic and any(first[name].tobytes() != again[name].tobytes() for name in first):
-        told = {**told, "unstable": True}
-    return {**told, "finding": "right" if right else "wrong", "detail": f"{over:.3g} of what is allowed"}
+        record = {**record, "unstable": True}
+    return {**record, "finding": "right" if right else "wrong", "detail": f"{over:.3g} of what is allowed"}
 
 
 def planned(case: Case) -> dict[str, Any]:
     """What cuDNN says of a case for a GPU that is not there."""
     found = answers.supports(request_of(case), _ELSEWHERE)
-    told = {"case": case.name, "number": 0, "way": [], "engine": found.engine or "engine none"}
+    record = {"case": case.name, "number": 0, "way": [], "engine": found.engine or "engine none"}
     detail = f"{found.workspace_bytes} bytes of workspace" if found else found.reason[-200:]
-    return {**told, "finding": "planned" if found else "no plan", "detail": detail}
+    return {**record, "finding": "planned" if found else "no plan", "detail": detail}
 
 
 if __name__ == "__main__":
-    tell(cases(), findings)
+    serve(cases(), findings)

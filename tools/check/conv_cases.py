@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 DIRECTIONS = ("forward", "backward_data", "backward_filter")
 
 
-class Lies(NamedTuple):
+class MemoryLayout(NamedTuple):
     """A memory layout that cuDNN never gets: with gaps, misaligned, or with another order of axes.
 
     Attributes:
@@ -26,18 +26,18 @@ class Lies(NamedTuple):
     which: str = "images"
 
 
-LIES = {
-    "with gaps": Lies(gap=8),
-    "with odd gaps": Lies(gap=3),
-    "pixels first": Lies("PN", 8),
-    "misaligned": Lies(offset=1, which="all"),
-    "misaligned with odd gaps": Lies(gap=3, offset=3),
-    "channels first": Lies("NC"),
-    "channels last": Lies("NPC"),
-    "kernels channels first": Lies("NC", which="kernels"),
-    "kernels channels last": Lies("NPC", which="kernels"),
-    "kernels pixels first": Lies("PN", which="kernels"),
-    "all pixels first, misaligned": Lies("PCN", offset=1, which="all"),
+MEMORY_LAYOUTS = {
+    "with gaps": MemoryLayout(gap=8),
+    "with odd gaps": MemoryLayout(gap=3),
+    "pixels first": MemoryLayout("PN", 8),
+    "misaligned": MemoryLayout(offset=1, which="all"),
+    "misaligned with odd gaps": MemoryLayout(gap=3, offset=3),
+    "channels first": MemoryLayout("NC"),
+    "channels last": MemoryLayout("NPC"),
+    "kernels channels first": MemoryLayout("NC", which="kernels"),
+    "kernels channels last": MemoryLayout("NPC", which="kernels"),
+    "kernels pixels first": MemoryLayout("PN", which="kernels"),
+    "all pixels first, misaligned": MemoryLayout("PCN", offset=1, which="all"),
 }
 DTYPES = ("float32", "tf32", "float32_fft", "float16", "bfloat16", "float64", "int8")
 
@@ -52,7 +52,7 @@ class Case(NamedTuple):
         options: of `numbacc.conv`.
         epilogue: of forward: "", "bias" or an activation behind a bias.
         out: dtype of the result of int8.
-        lies: a key of LIES, or "" for packed operands in the layout's order.
+        memory_layout: a key of MEMORY_LAYOUTS, or "" for packed operands in the layout's order.
         alone: whether the activation has no bias before it.
         values: of operands: "short" where every sum is exact in any float, so that what follows alone has errors; "nan"
             where an image has a NaN and, if it stays what it is, an infinity; "huge" where many results exceed
@@ -67,14 +67,14 @@ class Case(NamedTuple):
     options: dict[str, Any]
     epilogue: str = ""
     out: str = ""
-    lies: str = ""
+    memory_layout: str = ""
     alone: bool = False
     values: str = ""
 
     @property
     def has_engines(self) -> bool:
         """Whether cuDNN's engines for it are not those of another case, with or without our kernels around."""
-        return self.dtype != "float32_fft" and not self.lies and not (self.dtype == "int8" and self.epilogue)
+        return self.dtype != "float32_fft" and not self.memory_layout and not (self.dtype == "int8" and self.epilogue)
 
 
 _Shapes = dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]]
@@ -126,47 +126,63 @@ _MORE_SHAPES: _Shapes = {
     "3-d 3 channels": ((2, 3, 7, 8, 9), (16, 3, 3, 3, 3), {"padding": 1}),
 }
 _EPILOGUES = ("bias", "relu", "gelu", "silu", "tanh", "elu")
-_FOLLOWED_DTYPES = ("float32", "float16", "bfloat16")
+_EPILOGUE_DTYPES = ("float32", "float16", "bfloat16")
 #: Shapes with an epilogue; float64 has none in cuDNN.
-_FOLLOWED = ("2-d", "2-d groups", "2-d depthwise", "2-d added", "3-d")
+_EPILOGUE_SHAPES = ("2-d", "2-d groups", "2-d depthwise", "2-d added", "3-d")
 #: Of int8, where all that follows is ours: in int32 no more than a bias and ReLU.
-_FOLLOWED_WHOLE = ("2-d", "2-d uneven padding", "3-d")
-_EPILOGUES_WHOLE = {"int32": ("bias", "relu"), "float32": _EPILOGUES}
+_INT8_EPILOGUE_SHAPES = ("2-d", "2-d uneven padding", "3-d")
+_INT8_EPILOGUES = {"int32": ("bias", "relu"), "float32": _EPILOGUES}
 #: Shapes that are computed by Fourier transforms, where there are such; the last is of many tiles of these, and many
 #: channels, and of the dtypes that this is for alone.
-_TRANSFORMED = ("2-d", "2-d groups", "2-d uneven padding", "2-d flip", "2-d tiles")
-_TILES, _OF_TILES = "2-d tiles", ("float32", "float32_fft")
+_FFT_SHAPES = ("2-d", "2-d groups", "2-d uneven padding", "2-d flip", "2-d tiles")
+_MANY_TILES, _MANY_TILES_DTYPES = "2-d tiles", ("float32", "float32_fft")
 #: (shape, whether channels are last) of the cases with other memory layouts, and their epilogues.
-_LYING = (("2-d", False), ("2-d", True), ("2-d added", True), ("2-d depthwise", True), ("3-d uneven padding", False))
-_LYING_EPILOGUES = ("bias", "relu", "gelu", "relu alone", "gelu alone")
+_LAYOUT_SHAPES = (
+    ("2-d", False),
+    ("2-d", True),
+    ("2-d added", True),
+    ("2-d depthwise", True),
+    ("3-d uneven padding", False),
+)
+_LAYOUT_EPILOGUES = ("bias", "relu", "gelu", "relu alone", "gelu alone")
 #: Shapes and activations of the cases without a bias.
-_ALONE, _ALONE_EPILOGUES = ("2-d", "2-d added", "3-d"), ("relu", "gelu", "tanh", "elu")
+_NO_BIAS_SHAPES, _NO_BIAS_EPILOGUES = ("2-d", "2-d added", "3-d"), ("relu", "gelu", "tanh", "elu")
 
 
 def cases() -> Iterator[Case]:
-    """All of them."""
+    """Yield the cases of `conv`."""
     yield from _dense()
-    yield from _lying()
+    yield from _other_layouts()
 
 
-def _lying() -> Iterator[Case]:
+def _other_layouts() -> Iterator[Case]:
     """Yield activations without a bias, then operands with memory layouts that a call must copy."""
-    for shape, last, dtype, epilogue in product(_ALONE, (False, True), _FOLLOWED_DTYPES, _ALONE_EPILOGUES):
+    for shape, last, dtype, epilogue in product(_NO_BIAS_SHAPES, (False, True), _EPILOGUE_DTYPES, _NO_BIAS_EPILOGUES):
         x, w, options = _SHAPES[shape]
         whole = {**options, "layout": _layout(len(x), last)}
         name = f"forward {shape} {whole['layout']} {dtype} {epilogue} alone"
         yield Case(name, "forward", dtype, x, w, whole, epilogue, alone=True)
-    for (shape, last), lies, dtype in product(_LYING, LIES, DTYPES):
+    for (shape, last), memory_layout, dtype in product(_LAYOUT_SHAPES, MEMORY_LAYOUTS, DTYPES):
         x, w, options = _SHAPES[shape]
         if dtype == "float32_fft" or (dtype == "int8" and "beta" in options):
             continue
         whole = {**options, "layout": _layout(len(x), last)}
-        end = f"{shape} {whole['layout']} {dtype} {lies}"
+        end = f"{shape} {whole['layout']} {dtype} {memory_layout}"
         for direction in DIRECTIONS if dtype != "int8" else ("forward",):
-            yield Case(f"{direction} {end}", direction, dtype, x, w, whole, lies=lies)
-        for told in _LYING_EPILOGUES if dtype in _FOLLOWED_DTYPES and shape == "2-d" else ():
-            epilogue, _, alone = told.partition(" ")
-            yield Case(f"forward {end} {told}", "forward", dtype, x, w, whole, epilogue, lies=lies, alone=bool(alone))
+            yield Case(f"{direction} {end}", direction, dtype, x, w, whole, memory_layout=memory_layout)
+        for suffix in _LAYOUT_EPILOGUES if dtype in _EPILOGUE_DTYPES and shape == "2-d" else ():
+            epilogue, _, alone = suffix.partition(" ")
+            yield Case(
+                f"forward {end} {suffix}",
+                "forward",
+                dtype,
+                x,
+                w,
+                whole,
+                epilogue,
+                memory_layout=memory_layout,
+                alone=bool(alone),
+            )
 
 
 def _layout(rank: int, last: bool) -> str:
@@ -176,35 +192,37 @@ def _layout(rank: int, last: bool) -> str:
 
 
 def _dense() -> Iterator[Case]:
-    """Of arrays without gaps."""
+    """Yield cases of contiguous arrays."""
     for shape, (x, w, options) in _SHAPES.items():
         for dtype, last in product(DTYPES, (False, True)):
             layout = _layout(len(x), last)
             whole = {**options, "layout": layout}
             if dtype == "int8" and ("alpha" in options or "beta" in options):
                 continue  # int8 is convolved as it is
-            if (dtype == "float32_fft" and shape not in _TRANSFORMED) or (shape == _TILES and dtype not in _OF_TILES):
+            if (dtype == "float32_fft" and shape not in _FFT_SHAPES) or (
+                shape == _MANY_TILES and dtype not in _MANY_TILES_DTYPES
+            ):
                 continue
             for direction in DIRECTIONS if dtype != "int8" else ("forward",):
                 for out in ("int32", "float32") if dtype == "int8" else ("",):
                     name = f"{direction} {shape} {layout} {dtype} {out}".strip()
                     yield Case(name, direction, dtype, x, w, whole, out=out)
-            if dtype in _FOLLOWED_DTYPES and shape in _FOLLOWED:
+            if dtype in _EPILOGUE_DTYPES and shape in _EPILOGUE_SHAPES:
                 for epilogue in _EPILOGUES:
                     name = f"forward {shape} {layout} {dtype} {epilogue}"
                     yield Case(name, "forward", dtype, x, w, whole, epilogue)
-            if dtype == "int8" and shape in _FOLLOWED_WHOLE:
-                for out, epilogues in _EPILOGUES_WHOLE.items():
+            if dtype == "int8" and shape in _INT8_EPILOGUE_SHAPES:
+                for out, epilogues in _INT8_EPILOGUES.items():
                     for epilogue in epilogues:
                         name = f"forward {shape} {layout} {dtype} {out} {epilogue}"
                         yield Case(name, "forward", dtype, x, w, whole, epilogue, out)
 
 
-#: Activations, the linear ones among them, each tried behind sums that are exact.
-_EVERY = ("relu", "leaky_relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "elu")
+#: All activations.
+_ACTIVATIONS = ("relu", "leaky_relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "elu")
 _FUSED_DTYPES = ("float32", "tf32", "float16", "bfloat16")
-#: Shapes of which NaN is looked for.
-_SPOILT = (
+#: Shapes for the NaN check.
+_NAN_SHAPES = (
     "2-d",
     "2-d 1x1",
     "2-d strided",
@@ -215,38 +233,38 @@ _SPOILT = (
     "1-d groups of one",
 )
 #: Shapes for the overflow check.
-_HUGE = (
+_OVERFLOW_SHAPES = (
     *("1-d", "1-d depthwise", "2-d", "2-d 1x1", "2-d strided", "2-d 3 channels", "2-d 7 channels", "2-d 8 channels"),
     *("2-d groups", "2-d groups of four", "2-d depthwise", "3-d", "3-d 3 channels"),
 )
 
 
-def exact() -> Iterator[Case]:
-    """Of every activation, behind sums that are exact: whether it is as exact as its dtype."""
+def activation_cases() -> Iterator[Case]:
+    """Yield a case for each activation, after sums that are exact: only the activation has errors."""
     x, w = (2, 8, 19, 18), (16, 8, 1, 1)
-    for last, dtype, epilogue, alone in product((False, True), _FUSED_DTYPES, _EVERY, (False, True)):
+    for last, dtype, epilogue, alone in product((False, True), _FUSED_DTYPES, _ACTIVATIONS, (False, True)):
         layout = _layout(len(x), last)
         name = f"forward short {layout} {dtype} {epilogue}{' alone' * alone}"
         yield Case(name, "forward", dtype, x, w, {"layout": layout}, epilogue, alone=alone, values="short")
 
 
-def spoilt() -> Iterator[Case]:
-    """Of images with NaN: whether an engine keeps it, with all that it fuses."""
-    for shape, last, dtype in product(_SPOILT, (False, True), (*_FUSED_DTYPES, "float64")):
+def nan_cases() -> Iterator[Case]:
+    """Yield images with NaN: an engine must keep it, whatever it fuses."""
+    for shape, last, dtype in product(_NAN_SHAPES, (False, True), (*_FUSED_DTYPES, "float64")):
         x, w, options = _MORE_SHAPES[shape]
         layout = _layout(len(x), last)
         whole, end = {**options, "layout": layout}, f"{shape} {layout} {dtype}"
         for direction in DIRECTIONS:
             yield Case(f"{direction} nan {end}", direction, dtype, x, w, whole, values="nan")
-        for epilogue, alone in product(("bias", *_EVERY), (False, True)) if dtype != "float64" else ():
+        for epilogue, alone in product(("bias", *_ACTIVATIONS), (False, True)) if dtype != "float64" else ():
             if not (alone and epilogue == "bias"):
                 name = f"forward nan {end} {epilogue}{' alone' * alone}"
                 yield Case(name, "forward", dtype, x, w, whole, epilogue, alone=alone, values="nan")
 
 
-def huge() -> Iterator[Case]:
+def overflow_cases() -> Iterator[Case]:
     """Yield float16 cases whose sums overflow: they must become infinities, so that loss scaling sees them."""
-    for shape, last in product(_HUGE, (False, True)):
+    for shape, last in product(_OVERFLOW_SHAPES, (False, True)):
         x, w, options = _MORE_SHAPES[shape]
         layout = _layout(len(x), last)
         whole, end = {**options, "layout": layout}, f"{shape} {layout} float16"

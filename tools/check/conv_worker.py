@@ -26,9 +26,9 @@ from numbacc.reference import conv as reference
 from numbacc_bindings.cudnn import CudnnError, NumericalNote, cudnn
 from numbacc_bindings.errors import LibraryError
 
-from .conv_cases import LIES, Case, cases, exact, huge, spoilt
-from .engines import engines, tell
-from .placing import Placed, lying, poison
+from .conv_cases import MEMORY_LAYOUTS, Case, activation_cases, cases, nan_cases, overflow_cases
+from .engines import engines, serve
+from .poisoned import PoisonedArray, poison, with_layout
 
 #: Bits of the significand that float32 keeps on tensor cores.
 _TF32_BITS = 11
@@ -59,7 +59,7 @@ class Arrays(NamedTuple):
 
     problem: Problem
     host: list[Any]
-    device: list[Placed]
+    device: list[PoisonedArray]
     before: Any
     wanted: dict[bool, Any]
     scale: dict[bool, Any]
@@ -86,26 +86,28 @@ def request_of(case: Case) -> Request:
         compute=case.dtype if case.dtype in _COMPUTE else None,
         out_dtype=case.out or None,
     )
-    if not case.lies:
+    if not case.memory_layout:
         return asked
-    problem, lies = asked.problem, LIES[case.lies]
+    problem, memory = asked.problem, MEMORY_LAYOUTS[case.memory_layout]
     operands = zip((*problem.inputs, problem.out), _is_meant(case, problem), strict=True)
-    a, b, *_, out = (lying(each, last, lies) if is_meant and each.ndim > 1 else each for each, is_meant in operands)
+    a, b, *_, out = (
+        with_layout(each, last, memory) if is_meant and each.ndim > 1 else each for each, is_meant in operands
+    )
     return Request(resolve(problem.call._replace(a=a, b=b, out=out)))
 
 
 def _is_meant(case: Case, problem: Problem) -> list[bool]:
     """Return for each operand, inputs first, whether the case's memory layout is for it."""
-    which = LIES[case.lies].which
+    which = MEMORY_LAYOUTS[case.memory_layout].which
     kinds = ["kernels" if number == problem.kernels else "images" for number in range(len(problem.inputs) + 1)]
     return [which in ("all", kind) for kind in kinds]
 
 
 def _offsets(case: Case, problem: Problem) -> tuple[int, ...]:
     """Return `Arrays.offsets` of a case."""
-    if not case.lies:
+    if not case.memory_layout:
         return (0,) * (len(problem.inputs) + 1)
-    return tuple(LIES[case.lies].offset * is_meant for is_meant in _is_meant(case, problem))
+    return tuple(MEMORY_LAYOUTS[case.memory_layout].offset * is_meant for is_meant in _is_meant(case, problem))
 
 
 def prepare(case: Case) -> Arrays:
@@ -123,9 +125,9 @@ def prepare(case: Case) -> Arrays:
 
     host, before = [drawn(array) for array in problem.inputs], drawn(problem.out)
     if case.values == "nan":
-        _spoil(host[0], case)
+        _insert_nan(host[0], case)
     offsets = _offsets(case, problem)
-    device = [Placed(*each) for each in zip(host, problem.inputs, offsets[:-1], strict=True)]
+    device = [PoisonedArray(*each) for each in zip(host, problem.inputs, offsets[:-1], strict=True)]
     wide = [array.astype(np.float64) for array in (*host, before)]
     with np.errstate(invalid="ignore"):
         wanted, scale = (
@@ -135,7 +137,7 @@ def prepare(case: Case) -> Arrays:
     return Arrays(problem, host, device, before, wanted, scale, case.values, offsets)
 
 
-def _spoil(image: Any, case: Case) -> None:
+def _insert_nan(image: Any, case: Case) -> None:
     """Put a NaN into the first image, and an infinity into the second, where nothing makes a number or NaN of it."""
     middle = tuple(n // 2 for n in image.shape[1:])
     image[(0, *middle)] = np.nan
@@ -237,7 +239,7 @@ def run(arrays: Arrays, executable: Any, numbers: Sequence[int] | None = None) -
     """
     problem, device, stream = arrays.problem, 0, 0
     before = arrays.before if problem.call.beta else poison(problem.out.shape, problem.out.dtype)
-    out = Placed(before, problem.out, arrays.offsets[-1])
+    out = PoisonedArray(before, problem.out, arrays.offsets[-1])
     known = [array.address for array in (*arrays.device, out)]
     given = known if numbers is None else [known[k] for k in numbers]
     runtime.synchronize(stream, device)
@@ -258,42 +260,44 @@ def findings(case: Case, skip: Sequence[int]) -> Iterator[dict[str, Any]]:
     """What each engine does with a case, and what we do; the numbers in `skip` are left out."""
     arrays = prepare(case)
     number = 0
-    for attempt in itertools.chain(_of_engines(arrays) if case.has_engines else (), _ours(arrays, case)):
+    for attempt in itertools.chain(
+        _engine_attempts(arrays) if case.has_engines else (), _numbacc_attempts(arrays, case)
+    ):
         number += 1
-        told = {"case": case.name, "number": number, **attempt.told}
+        record = {"case": case.name, "number": number, **attempt.record}
         if number in skip:
             continue
-        yield {**told, "finding": "begins"}
+        yield {**record, "finding": "begins"}
         try:
             executable = attempt.make()
         except (CudnnError, UnsupportedError) as error:
-            finding = "no plan" if told["engine"] == _CALL else "refused"
-            yield {**told, "finding": finding, "detail": str(error)[-200:]}
+            finding = "no plan" if record["engine"] == _CALL else "refused"
+            yield {**record, "finding": finding, "detail": str(error)[-200:]}
             continue
         try:
             first, again = (run(arrays, executable, attempt.numbers) for _ in range(2))
         except LibraryError as error:
-            yield {**told, "finding": "failed", "detail": str(error)[-200:]}
+            yield {**record, "finding": "failed", "detail": str(error)[-200:]}
             continue
         (values, is_tidy), (same, _) = first, again
         if case.values == "nan":
             finding, detail = judge_nan(arrays, values, attempt.way)
             is_told = ("other groups" if finding == "leaked" else "NaN") in executable.algorithm
-            yield {**told, "known": told["known"] or is_told, "finding": finding, "detail": detail}
+            yield {**record, "known": record["known"] or is_told, "finding": finding, "detail": detail}
             continue
         right, over = (
             judge(arrays, values, attempt.way, attempt.notes, attempt.is_ours) if is_tidy else (False, math.inf)
         )
         if executable.deterministic and values.tobytes() != same.tobytes():
-            told["unstable"] = True
-        yield {**told, "finding": "right" if right else "wrong", "detail": f"{over:.3g} of what is allowed"}
+            record["unstable"] = True
+        yield {**record, "finding": "right" if right else "wrong", "detail": f"{over:.3g} of what is allowed"}
 
 
 class Attempt(NamedTuple):
     """One way to compute a case.
 
     Attributes:
-        told: what findings say of it.
+        record: the entries of its findings.
         make: gives the executable.
         numbers: as in `run`.
         way: what it does of an epilogue.
@@ -301,7 +305,7 @@ class Attempt(NamedTuple):
         is_ours: whether kernels of ours may come behind.
     """
 
-    told: dict[str, Any]
+    record: dict[str, Any]
     make: Callable[[], Any]
     numbers: Sequence[int] | None
     way: Way
@@ -309,7 +313,7 @@ class Attempt(NamedTuple):
     is_ours: bool = False
 
 
-def _of_engines(arrays: Arrays) -> Iterator[Attempt]:
+def _engine_attempts(arrays: Arrays) -> Iterator[Attempt]:
     """Every engine of cuDNN's."""
     site = Site(library._handles.get(0))
     taken = ways(arrays.problem)
@@ -324,13 +328,15 @@ def _of_engines(arrays: Arrays) -> Iterator[Attempt]:
         for configuration in engines(described, site, _KNOBS):
             if arrays.values == "huge" and NumericalNote.REDUCED_PRECISION_REDUCTION in configuration.notes:
                 continue  # no call takes it: parts of its sums are 16 bits wide, and overflow
-            told = {
+            record = {
                 "engine": str(configuration),
                 "way": [name for name, is_done in way._asdict().items() if is_done],
                 "notes": sorted(configuration.notes),
                 "known": way not in taken or configuration.engine in known,
             }
-            yield Attempt(told, partial(_built, configuration, graph, site), lowered.operands, way, configuration.notes)
+            yield Attempt(
+                record, partial(_built, configuration, graph, site), lowered.operands, way, configuration.notes
+            )
 
 
 def _built(configuration: cudnn_plans.Configuration, graph: Any, site: Site) -> Any:
@@ -339,7 +345,7 @@ def _built(configuration: cudnn_plans.Configuration, graph: Any, site: Site) -> 
     return library.Runner(graph, cudnn_plans.keep(configuration, built), 0)
 
 
-def _ours(arrays: Arrays, case: Case) -> Iterator[Attempt]:
+def _numbacc_attempts(arrays: Arrays, case: Case) -> Iterator[Attempt]:
     """What a call runs; and what it would run instead, with cuDNN as one of several steps."""
     problem, plan = arrays.problem, ConvPlan(arrays.problem.call)
     sizes = [array.itemsize for array in (*problem.inputs, problem.out)]
@@ -358,4 +364,4 @@ def _ours(arrays: Arrays, case: Case) -> Iterator[Attempt]:
 
 
 if __name__ == "__main__":
-    tell(itertools.chain(cases(), exact(), spoilt(), huge()), findings)
+    serve(itertools.chain(cases(), activation_cases(), nan_cases(), overflow_cases()), findings)

@@ -1,4 +1,4 @@
-"""What the processes that run engines share: which engines a graph has, and how findings are told."""
+"""The parts that both workers share: the engines of a graph, and how a worker reports its findings."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def is_gone() -> bool:
     return False
 
 
-def tell(cases: Iterable[Any], findings: Findings) -> None:
-    """Do what standard input says, and tell findings, a line of JSON each.
+def serve(cases: Iterable[Any], findings: Findings) -> None:
+    """Run the cases that standard input names, and print the findings, one line of JSON each.
 
     Args:
         cases: all of them, each with a name; asked for are those named, and for some the numbers of engines that are
@@ -54,8 +54,8 @@ def tell(cases: Iterable[Any], findings: Findings) -> None:
     wanted, deadline = set(asked["cases"]), time.monotonic() + asked["seconds"]
     for case in cases:
         if case.name in wanted and time.monotonic() < deadline:
-            for told in findings(case, asked["skip"].get(case.name, ())):
-                print(json.dumps(told), flush=True)
-                if told["finding"] == "failed" and is_gone():
+            for record in findings(case, asked["skip"].get(case.name, ())):
+                print(json.dumps(record), flush=True)
+                if record["finding"] == "failed" and is_gone():
                     sys.exit(1)  # another process goes on
             print(json.dumps({"case": case.name, "finding": "case done"}), flush=True)

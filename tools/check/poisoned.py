@@ -1,4 +1,4 @@
-"""Arrays that lie in poisoned memory, with gaps or in an unusual order of axes."""
+"""Arrays in poisoned memory, with gaps or in an unusual order of axes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import numbacc
 from numbacc.base.layout import Layout, layout
 
-from .conv_cases import Lies
+from .conv_cases import MemoryLayout
 
 #: Elements before and behind an array that must stay as they are: of 16 bits a multiple of 16 bytes.
 _MARGIN = 64
@@ -21,25 +21,25 @@ def poison(shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
     return np.full(shape, -77777 if dtype.kind == "i" else np.nan).astype(dtype)
 
 
-def lying(array: Layout, named: str, lies: Lies) -> Layout:
-    """Return an array's layout with the memory layout `lies`.
+def with_layout(array: Layout, named: str, memory: MemoryLayout) -> Layout:
+    """Return an array's layout with the memory layout `memory`.
 
     Args:
         array: an image, or kernels with K in the place of N.
         named: its axes, as `numbacc.conv` names layouts.
     """
     pixels = [k for k, letter in enumerate(named) if letter not in "NC"]
-    ahead = [k for letter in lies.order for k in (pixels if letter == "P" else [named.index(letter)])]
+    ahead = [k for letter in memory.order for k in (pixels if letter == "P" else [named.index(letter)])]
     order = [*ahead, *(k for k in range(array.ndim) if k not in ahead)]
     strides, reach = [0] * array.ndim, 1
     for place, k in enumerate(reversed(order)):
         strides[k] = reach * array.itemsize
         # Elements next to each other stay so.
-        reach = array.shape[k] * reach + lies.gap * (place > 0 or named.endswith("C"))
+        reach = array.shape[k] * reach + memory.gap * (place > 0 or named.endswith("C"))
     return layout(array.shape, tuple(strides), array.dtype, array.device)
 
 
-class Placed:
+class PoisonedArray:
     """Values on the GPU, laid out as is said, poison around and between them.
 
     Args:
