@@ -1,6 +1,6 @@
 """Write the table of functions in docs/elementwise.md: dtypes, errors, and speed by the newest results on a GPU.
 
-python benchmarks/functions.py
+Run as `python -m benchmarks.functions`, after results were added. A test compares.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+sys.path.insert(0, str(ROOT / "tests"))
 
 from test_elementwise import LIMITS  # noqa: E402
 

@@ -1,6 +1,6 @@
 """Draws docs/measured.svg from the newest results: the time that others take, over numbacc's, on the same work.
 
-Run as `python benchmarks/plot.py`, after results were added. A test draws it again and compares.
+Run as `python -m benchmarks.plot`, after results were added. A test draws it again and compares.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Measure the errors of elementwise functions in units in the last place, on the GPU at hand or in NumPy.
 
-python benchmarks/ulp.py --json benchmarks/results/2026-11-23-h200-ulp.json
+python -m benchmarks.ulp --json benchmarks/results/2026-11-23-h200-ulp.json
 
 What is exact comes from the tests' oracle: in float64 for float32 and 16 bits, to 50 digits for float64. Of functions
 of one number all 65,536 of 16 bits are tried; of float32, bit patterns evenly over all, the neighbours of special
@@ -23,7 +23,7 @@ import ml_dtypes
 import numpy as np
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [path for path in (str(ROOT), str(ROOT / "bindings"), str(ROOT / "tests")) if path not in sys.path]
+sys.path[:0] = [path for path in (str(ROOT / "bindings"), str(ROOT / "tests")) if path not in sys.path]
 
 import elementwise_oracle as oracle  # noqa: E402
 from test_elementwise import CANCELS, NAMES, VANISHES, arrays_of, options_of  # noqa: E402
@@ -33,8 +33,9 @@ from test_elementwise import OPTIONS as ORACLES_OPTIONS  # noqa: E402
 import numbacc  # noqa: E402
 from numbacc import elementwise  # noqa: E402
 from numbacc.base.dispatch import has_gpu, simulated  # noqa: E402
-from numbacc.bench.harness import Report  # noqa: E402
 from numbacc.elementwise.table import TABLE  # noqa: E402
+
+from .harness import Report  # noqa: E402
 
 #: What CUDA's documentation has as the largest error of its function in float32, in ulp beside the rounded exact
 #: result: CUDA Programming Guide, "Mathematical Functions", float; of lgamma outside (-10.001, -2.264). Others round

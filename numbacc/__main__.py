@@ -1,4 +1,4 @@
-"""The command line: `python -m numbacc info | demo | notebooks | compile | bench | check`, or `numbacc info`."""
+"""The command line: `python -m numbacc info | demo | notebooks | compile`, or `numbacc info`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ USAGE = """usage: numbacc COMMAND, or python -m numbacc COMMAND
   demo             train a small gated network on real data, on the GPU if there is one
   notebooks DIR    copy the notebooks, with what they read, to a folder
   compile FAMILY   compile kernels ahead of their first use; without FAMILY: those of all families
-  bench SUBJECT    measure against copy bandwidth and other libraries (needs a GPU); without SUBJECT: which there are
-  check SUBJECT    run every engine of cuDNN's against the reference (needs a GPU): conv, attention,
-                   activations or nan
   --version        the version of numbacc
 """
+
+#: Commands that left the package -> how they are run in a checkout of the repository.
+MOVED = {"bench": "python -m benchmarks", "check": "python -m tools.check"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -27,7 +27,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if command == "--version":
         print(f"numbacc {__version__}")
         return 0
-    if command not in ("info", "demo", "notebooks", "bench", "check", "compile"):
+    if command in MOVED:
+        print(f"`{command}` has moved: in a checkout of the repository, run {' '.join([MOVED[command], *rest])}")
+        return 2
+    if command not in ("info", "demo", "notebooks", "compile"):
         print(USAGE, end="")
         return 0 if command in ("-h", "--help") else 2
     module = {"compile": "compiling", "notebooks": "notebook_copies"}.get(command, command)

@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,8 +30,8 @@ import numbacc
 
 from . import gated, gemm
 from .base import dispatch
-from .bench.harness import table
 from .gemm.layers import SavedLinear
+from .random import Generator
 
 Array = NDArray[Any]
 Parameters = dict[str, Array]  #: W1, b1, W2, b2; gradients have the same keys
@@ -210,6 +211,34 @@ def what_ran_where(parameters: Parameters, data: Digits, kind: str) -> str:
     return table(("step", "operation", "backend", "algorithm", "math", "device"), rows)
 
 
+def bandwidth_table(rows: int = 8192, columns: int = 14336) -> str:
+    """Time each gated activation in bfloat16 on the GPU: in TB/s, and as a share of the speed of a copy."""
+    from .runtime.timing import copy_of, gpu_ms
+
+    draws = Generator("philox", seed=7)
+    x, dx = (draws.normal(size=(rows, 2 * columns), dtype="bfloat16") for _ in range(2))
+    y, dy = (draws.normal(size=(rows, columns), dtype="bfloat16") for _ in range(2))
+    lines = []
+    for kind in gated.KINDS:
+        for direction, call, arrays in (
+            ("forward", partial(gated.forward, x, kind, out=y), (x, y)),
+            ("backward", partial(gated.backward, dy, x, kind, out=dx), (dy, x, dx)),
+        ):
+            moved = sum(array.nbytes for array in arrays)
+            times = gpu_ms({"gated": call, "copy": copy_of(moved)}, repeats=10)
+            speed, share = moved / times["gated"] * 1e-9, times["copy"] / times["gated"]
+            lines.append((kind, direction, f"{speed:.2f}", f"{share:.0%}"))
+    return table(("kind", "direction", "TB/s", "of copy"), lines)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Return a plain text table whose columns are as wide as their longest cells."""
+    cells = [[str(cell) for cell in row] for row in [head, *rows]]
+    widths = [max(len(row[k]) for row in cells) for k in range(len(head))]
+    lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in cells]
+    return "\n".join([lines[0], "  ".join("-" * w for w in widths), *lines[1:]])
+
+
 def main(argv: list[str]) -> int:
     """Run the demo. Its exit status is 0 where accuracy and gradients are good, 1 if not, 2 if simulated."""
     options, verdict = _parse(argv), {True: "pass", False: "FAIL"}
@@ -243,8 +272,6 @@ def main(argv: list[str]) -> int:
 
     print(f"\nwhat ran where\n{what_ran_where(parameters, data, kind)}")
     if dispatch.has_gpu():
-        from .bench.gated import bandwidth_table
-
         print(f"\n{bandwidth_table()}")
     return 0 if accurate and correct else 1
 

@@ -1,6 +1,9 @@
-"""The benches report nothing of a wrong result: what their checks see, on arrays of the CPU."""
+"""Benchmarks report nothing of a wrong result: what their checks see, on arrays of the CPU. How results are kept."""
 
 from __future__ import annotations
+
+import json
+import re
 
 import numpy as np
 import oracle
@@ -8,9 +11,10 @@ import pytest
 from conftest import doubled
 from skips import needed
 
+from benchmarks import gated as bench
+from benchmarks import keep, peers
+from benchmarks.harness import as_json
 from numbacc import gated
-from numbacc.bench import gated as bench
-from numbacc.bench import peers
 
 #: The exact result by NumPy, and by torch.
 LIBRARIES = ("numpy", "torch")
@@ -82,3 +86,51 @@ def test_torchs_exact_results_are_the_oracles(direction, kind):
 def test_cases_are_split_in_two():
     for case in bench.CASES:
         assert doubled(bench._half(case), case.axis) == case.shape
+
+
+# ---------------------------------------------------------------- results
+
+STORED = sorted(keep.RESULTS.glob("*.json"))
+
+
+def test_there_is_one_file_for_each_subject_and_gpu():
+    names = [re.fullmatch(r"\d{4}-\d\d-\d\d[a-z]?-(h\d+-[a-z-]+)", path.stem)[1] for path in STORED]
+    assert len(set(names)) == len(names) >= 14
+    assert all(keep.stored(name.partition("-")[2], name.partition("-")[0]) in STORED for name in names)
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
+def test_stored_results_name_each_figure_once_and_its_run(path):
+    results = json.loads(path.read_text())
+    figures, runs = results.pop("figures"), results.get("earlier_runs", [])
+    assert len({figure["name"] for figure in figures}) == len(figures)
+    used = {figure["earlier_run"] for figure in figures if "earlier_run" in figure}
+    assert used == set(range(len(runs))) and path.stem.startswith(results["date"])
+    assert all(run["date"] <= results["date"] for run in runs)
+    assert path.read_text() == as_json(results, figures)
+
+
+def test_new_results_replace_figures_of_the_same_name(tmp_path):
+    def results(date, **figures):
+        told = [{"name": name, "ms": ms} for name, ms in figures.items()]
+        return {"gpu": "NVIDIA H200", "date": date, "commit": date[-2:], "figures": told}
+
+    def found(path):
+        read = json.loads(path.read_text())
+        return {f["name"]: (f["ms"], {**read, **read["earlier_runs"][f["earlier_run"]]}["commit"])
+                if "earlier_run" in f else (f["ms"], read["commit"]) for f in read["figures"]}  # fmt: skip
+
+    path = keep.keep(results("2026-01-01", a=1, b=2, c=3), "rows", tmp_path)
+    assert path.name == "2026-01-01-h200-rows.json"
+    path = keep.keep(results("2026-01-02", b=4), "rows", tmp_path)
+    assert found(path) == {"a": (1, "01"), "c": (3, "01"), "b": (4, "02")}
+    path = keep.keep(results("2026-01-02", a=5), "rows", tmp_path)
+    assert path.name == "2026-01-02b-h200-rows.json"
+    keep.keep(results("2026-01-02", a=5), "row-gradients", tmp_path)
+    path = keep.keep(results("2026-01-03", d=6), "rows", tmp_path)
+    assert found(path) == {"c": (3, "01"), "b": (4, "02"), "a": (5, "02"), "d": (6, "03")}
+    path = keep.keep(results("2026-01-04", c=7), "rows", tmp_path)
+    assert len(json.loads(path.read_text())["earlier_runs"]) == 3  # runs without a figure are dropped
+    assert sorted(each.name for each in tmp_path.iterdir()) == [
+        "2026-01-02-h200-row-gradients.json", "2026-01-04-h200-rows.json",
+    ]  # fmt: skip

@@ -5,6 +5,7 @@ Without a GPU nothing is timed: each work runs once.
 
 from __future__ import annotations
 
+import importlib
 import math
 import os
 import sys
@@ -15,12 +16,13 @@ import pytest
 from scipy import special
 from skips import needed, skip
 
-from numbacc import bench, elementwise
+from benchmarks import __main__ as command
+from benchmarks import blocks, custom_kernels, harness, peers, programs, row_gradients, rows, startup, torch_programs
+from benchmarks import conv as conv_bench
+from benchmarks import elementwise as elementwise_bench
+from benchmarks import gated as gated_bench
+from numbacc import elementwise
 from numbacc.base.dispatch import has_gpu, simulated
-from numbacc.bench import blocks, checking, harness, own, peers, programs, row_gradients, rows, startup, twins
-from numbacc.bench import conv as conv_bench
-from numbacc.bench import elementwise as elementwise_bench
-from numbacc.bench import gated as gated_bench
 
 #: Sizes of blocks of which all elements are looked at.
 _SMALL_BLOCKS = {"_SIZE": 64, "_LARGE": 64, "_COLUMNS": 8, "_CLASSES": (4, 16), "_TABLE": (5, 8), "_TOKENS": 6}
@@ -40,15 +42,15 @@ def report(place, monkeypatch):
     if place.name == "numpy" and has_gpu() and not simulated():
         skip("no gpu")  # numbers are drawn on the GPU
     if place.name != "gpu":
-        for module in (harness, own, gated_bench):
+        for module in (harness, custom_kernels, gated_bench):
             monkeypatch.setattr(module, "gpu_ms", timed_once)
-        for module in (own, gated_bench, elementwise_bench, rows, row_gradients, blocks):
+        for module in (custom_kernels, gated_bench, elementwise_bench, rows, row_gradients, blocks):
             monkeypatch.setattr(module, "copy_of", lambda nbytes: lambda: None)
         monkeypatch.setattr(programs, "_wait", lambda: None)
     side = 4 if place.is_slow else 64
     for name, value in (("_SIZE", side**2), ("_QUICK_SIZE", side**2), ("_SIDE", side)):
         monkeypatch.setattr(elementwise_bench, name, value)
-    monkeypatch.setattr(own, "_COLUMNS", side)
+    monkeypatch.setattr(custom_kernels, "_COLUMNS", side)
     monkeypatch.setattr(rows, "_SIZE", side**2)
     monkeypatch.setattr(rows, "_COLUMNS", (side,))
     monkeypatch.setattr(rows, "_CLASSES", (side,))
@@ -91,17 +93,17 @@ def test_elementwise(place, report):
 
 
 def test_own_kernels_and_reductions(place, report):
-    size = own._COLUMNS * 4
+    size = custom_kernels._COLUMNS * 4
     for dtype in ("float32", "bfloat16"):
-        own.add_own(report, dtype, size, peers.import_torch(), peers.import_cupy(), quick=True)
+        custom_kernels.add_own(report, dtype, size, peers.import_torch(), peers.import_cupy(), quick=True)
     found = all_right(report)
-    assert len(found) == 2 * (len(own.CASES) + len(own.ROW_CASES))
-    assert f"own reduction logsumexp bfloat16, 4 x {own._COLUMNS}" in found
+    assert len(found) == 2 * (len(custom_kernels.CASES) + len(custom_kernels.ROW_CASES))
+    assert f"own reduction logsumexp bfloat16, 4 x {custom_kernels._COLUMNS}" in found
     for figure in report.figures:
         assert figure["ms"] > 0 and figure["bound"] == 1.0 and "holds" in figure
 
 
-@pytest.mark.parametrize("case", own.CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", custom_kernels.CASES, ids=lambda case: case.name)
 def test_own_formulas_are_those_of_the_peers(case):
     """In NumPy's functions, whose names torch and CuPy share; and a wrong one is seen."""
     arrays = [np.random.default_rng(k).uniform(0, 1, 50).astype(np.float32) for k in range(case.arrays)]
@@ -109,13 +111,13 @@ def test_own_formulas_are_those_of_the_peers(case):
     found = case.theirs(np)(*given)
     assert len(found if isinstance(found, tuple) else (found,)) == case.results
     assert len(case.text[0].split()) == case.arrays and len(case.text[1].split()) == case.results
-    assert checking.is_right(kernel, given, found)
+    assert harness.is_right(kernel, given, found)
     first = found[0] if isinstance(found, tuple) else found
     first[7] += 0.01
-    assert not checking.is_right(kernel, given, found)
+    assert not harness.is_right(kernel, given, found)
 
 
-@pytest.mark.parametrize("case", own.ROW_CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", custom_kernels.ROW_CASES, ids=lambda case: case.name)
 def test_own_reductions_are_those_of_the_peers(place, report, monkeypatch, case):
     """In NumPy's and SciPy's functions; numbers that are large, too, overflow nowhere; and a wrong one is seen."""
     library = SimpleNamespace(sqrt=np.sqrt, logsumexp=special.logsumexp)
@@ -123,12 +125,12 @@ def test_own_reductions_are_those_of_the_peers(place, report, monkeypatch, case)
     reduction = elementwise.reduction(case.function, **case.options)
     found = place.get(reduction(place.put(x), axis=1))
     np.testing.assert_allclose(found, case.theirs(library)(x), rtol=1e-12)
-    monkeypatch.setattr(own.elementwise, "reduction", lambda function, **_: wrong)
+    monkeypatch.setattr(custom_kernels.elementwise, "reduction", lambda function, **_: wrong)
 
     def wrong(x, axis, out=None):
         return reduction(x, axis=axis) + (0.1 if out is not None else 0)
 
-    own._reduction(report, case, "wrong", "float32", own._COLUMNS, None, True)
+    custom_kernels._reduction(report, case, "wrong", "float32", custom_kernels._COLUMNS, None, True)
     assert report.figures == [{"name": "wrong", "right": False}]
 
 
@@ -160,11 +162,10 @@ def test_blocks_see_what_is_wrong(numpy_place, report):
     for label, make in blocks._cases():
         case = make()
         found = case.ours()
-        own = found[0] if isinstance(found, tuple) else found
-        own = np.asarray(own).copy()
-        place = (0,) * own.ndim if "rope" not in label else tuple(n - 1 for n in own.shape)
-        own[place if "take" not in label and "one_hot" not in label else (-1, 0)] = 7
-        wrong = (own, *found[1:]) if isinstance(found, tuple) else own
+        first = np.array(found[0] if isinstance(found, tuple) else found)
+        place = (0,) * first.ndim if "rope" not in label else tuple(n - 1 for n in first.shape)
+        first[place if "take" not in label and "one_hot" not in label else (-1, 0)] = 7
+        wrong = (first, *found[1:]) if isinstance(found, tuple) else first
         assert case.is_right(case.ours()) and not case.is_right(wrong), label
         if "float8" not in label:
             assert case.is_alike is None or (case.is_alike(case.ours()) and not case.is_alike(wrong)), label
@@ -267,7 +268,9 @@ def test_torchs_digits_are_those_by_hand():
     """Autograd and `torch.optim.Adam` do what is written out."""
     torch = needed("torch", "torch")
     x, labels = torch.rand(30, 64), torch.arange(30) % 10
-    (hand, _), (auto, _) = (train(torch, x, labels, 5) for train in (twins.train_by_hand, twins.train_by_autograd))
+    (hand, _), (auto, _) = (
+        train(torch, x, labels, 5) for train in (torch_programs.train_by_hand, torch_programs.train_by_autograd)
+    )
     for a, b in zip(hand, auto, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
 
@@ -317,13 +320,13 @@ def test_from_source_nothing_is_on_disk():
 
 
 def test_subjects_are_modules_that_run():
-    for name in bench.SUBJECTS:
-        assert callable(__import__(f"numbacc.bench.{name}", fromlist=["run"]).run)
+    for name in command.SUBJECTS:
+        assert callable(importlib.import_module(f"benchmarks.{name}").run)
 
 
 def test_help_lists_subjects_and_options(capsys):
     with pytest.raises(SystemExit):
-        bench.main(["--help"])
+        command.main(["--help"])
     out = capsys.readouterr().out
-    assert all(f"\n  {name} " in out for name in bench.SUBJECTS)
+    assert all(f"\n  {name} " in out for name in command.SUBJECTS)
     assert all(option in out for option in ("--json", "--only", "--quick"))

@@ -1,4 +1,4 @@
-"""`python -m numbacc check`: its cases, and what it calls right. Engines run on a GPU only."""
+"""`python -m tools.check`: its cases, and what it calls right. Engines run on a GPU only."""
 
 from __future__ import annotations
 
@@ -15,33 +15,34 @@ from cudnn_cases import need_planning
 from skips import skip, skip_if
 
 import numbacc
-from numbacc import check
-from numbacc.__main__ import main
 from numbacc.base.attention_band import Band
 from numbacc.base.dispatch import has_gpu, simulated
-from numbacc.check import attention_worker, names, summary, worker
-from numbacc.check.attention_cases import cases as attention_cases
-from numbacc.check.attention_oracle import judge as judge_attention
-from numbacc.check.cases import DTYPES, LIES, cases, exact, huge, spoilt
-from numbacc.check.worker import _ours, judge, judge_nan, prepare, request_of
 from numbacc.conv.lowering import Way, lower, ways
 from numbacc.conv.plans import ConvPlan
 from numbacc.libraries.cudnn_rules import nan_lost
 from numbacc.libraries.cudnn_search import algorithms
 from numbacc.reference import attention as reference
+from tools.check import __main__ as check
+from tools.check import attention_worker
+from tools.check import conv_worker as worker
+from tools.check.__main__ import main, names, summary
+from tools.check.attention_cases import cases as attention_cases
+from tools.check.attention_oracle import judge as judge_attention
+from tools.check.conv_cases import DTYPES, MEMORY_LAYOUTS, activation_cases, cases, nan_cases, overflow_cases
+from tools.check.conv_worker import _numbacc_attempts, judge, judge_nan, prepare, request_of
 
 pytestmark = skip_if(simulated(), "not simulated")
 CASES, ATTENTION = list(cases()), list(attention_cases())
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "checks"
 PLAIN = Way(False, False)
-EXACT, SPOILT, HUGE = list(exact()), list(spoilt()), list(huge())
+ACTIVATION, NAN, OVERFLOW = list(activation_cases()), list(nan_cases()), list(overflow_cases())
 
 
 def test_cases_have_names_of_their_own():
     assert len({case.name for case in CASES}) == len(CASES)
     assert names("conv") == [case.name for case in CASES]
     # A worker knows a case by its name, whatever is checked.
-    every = [*CASES, *EXACT, *SPOILT, *HUGE]
+    every = [*CASES, *ACTIVATION, *NAN, *OVERFLOW]
     assert len({case.name for case in every}) == len(every)
     only = names("conv", ["depthwise"])
     assert only and all("depthwise" in name for name in only) and len(only) < len(CASES)
@@ -55,7 +56,7 @@ def test_parts_are_all_together():
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
     for wrong in ("0/3", "4/3", "1", "a/b"):
         with pytest.raises(SystemExit):
-            main(["check", "conv", "--part", wrong])
+            main(["conv", "--part", wrong])
 
 
 def test_what_calls_run_is_checked_too():
@@ -63,7 +64,7 @@ def test_what_calls_run_is_checked_too():
 
     def ours(name):
         (case,) = [case for case in CASES if case.name == name]
-        return [attempt.told["engine"] for attempt in _ours(prepare(case), case)]
+        return [attempt.record["engine"] for attempt in _numbacc_attempts(prepare(case), case)]
 
     assert ours("forward 2-d NHWC float16 relu") == ["numbacc"]
     for dtype in ("float32", "float32_fft", "tf32"):
@@ -72,7 +73,7 @@ def test_what_calls_run_is_checked_too():
     for out in ("int32", "float32"):
         for epilogue in ("", " bias", " relu"):
             assert ours(f"forward 2-d NHWC int8 {out}{epilogue}") == ["numbacc", "numbacc by floats"]
-    engines = [case for case in CASES if not (case.has_engines or case.lies)]
+    engines = [case for case in CASES if not (case.has_engines or case.memory_layout)]
     assert {case.dtype for case in engines} == {"float32_fft", "int8"} and len(engines) < 100
 
 
@@ -89,13 +90,13 @@ def test_a_rounded_result_is_right_and_a_wrong_one_is_not(case):
         assert not judge(arrays, found, PLAIN, frozenset())[0]
 
 
-@pytest.mark.parametrize("lies", LIES)
+@pytest.mark.parametrize("memory_layout", MEMORY_LAYOUTS)
 @pytest.mark.parametrize("direction", ["forward", "backward_data", "backward_filter"])
 @pytest.mark.parametrize("named", ["NCHW", "NHWC"])
-def test_operands_that_lie_otherwise(named, direction, lies):
+def test_operands_that_lie_otherwise(named, direction, memory_layout):
     """As is said, in memory that belongs to nobody else, and never as an engine gets them."""
-    (case,) = [case for case in CASES if case.name == f"{direction} 2-d {named} float16 {lies}"]
-    call, how = request_of(case).problem.call, LIES[lies]
+    (case,) = [case for case in CASES if case.name == f"{direction} 2-d {named} float16 {memory_layout}"]
+    call, how = request_of(case).problem.call, MEMORY_LAYOUTS[memory_layout]
     arrays, offsets = (call.a, call.b, call.out), worker._offsets(case, request_of(case).problem)
     kernels = {"forward": 1, "backward_data": 1, "backward_filter": 2}[direction]
     for number, (array, offset) in enumerate(zip(arrays, offsets, strict=True)):
@@ -116,15 +117,15 @@ def test_operands_that_lie_otherwise(named, direction, lies):
 
 
 def test_every_direction_and_dtype_is_checked_wherever_operands_lie():
-    kinds = {(case.direction, case.dtype, case.lies) for case in CASES if case.lies}
+    kinds = {(case.direction, case.dtype, case.memory_layout) for case in CASES if case.memory_layout}
     dtypes = [dtype for dtype in DTYPES if dtype != "float32_fft"]
-    every = product(("forward", "backward_data", "backward_filter"), dtypes, LIES)
+    every = product(("forward", "backward_data", "backward_filter"), dtypes, MEMORY_LAYOUTS)
     assert kinds == {kind for kind in every if kind[:2] == ("forward", "int8") or kind[1] != "int8"}
 
 
 def test_an_overflow_that_is_no_infinity_is_wrong():
     """Nor is NaN one; what is about as large as the largest number may be either."""
-    case = next(case for case in HUGE if case.direction == "forward")
+    case = next(case for case in OVERFLOW if case.direction == "forward")
     arrays = prepare(case)
     wanted = arrays.wanted[False]
     assert (np.abs(wanted) > 66000).mean() > 0.2 and (np.abs(wanted) < 60000).mean() > 0.2
@@ -143,7 +144,7 @@ def test_an_overflow_that_is_no_infinity_is_wrong():
 @pytest.mark.parametrize("direction", ["forward", "backward_data", "backward_filter"])
 @pytest.mark.parametrize("named", ["NCHW", "NHWC"])
 def test_what_reaches_other_groups_is_told_from_what_does_not(named, direction):
-    (case,) = [case for case in SPOILT if case.name == f"{direction} nan 2-d groups of four {named} float16"]
+    (case,) = [case for case in NAN if case.name == f"{direction} nan 2-d groups of four {named} float16"]
     arrays = prepare(case)
     found = arrays.wanted[False].astype(np.float16)
     assert judge_nan(arrays, found, PLAIN)[0] == "kept"
@@ -170,9 +171,9 @@ def ways_of(case, rough=False):
 
 GRAPHS = {
     "conv": (CASES, ways_of),
-    "activations": (EXACT, ways_of),
-    "nan": (SPOILT, ways_of),
-    "overflow": (HUGE, ways_of),
+    "activations": (ACTIVATION, ways_of),
+    "nan": (NAN, ways_of),
+    "overflow": (OVERFLOW, ways_of),
     "attention": (
         ATTENTION,
         lambda case: dict.fromkeys(("", attention_worker.NOT_CHOSEN), attention_worker.request_of(case).graphs()[0]),
@@ -198,7 +199,7 @@ def test_what_was_found_wrong_is_not_taken(subject):
     for path in sorted(RESULTS.glob(f"*-{subject}.json")):
         found |= check.findings(path)
     # What calls do with operands that lie otherwise, and half of NaN, has run in part.
-    needed = {case.name for case in all_cases if not getattr(case, "lies", "")}
+    needed = {case.name for case in all_cases if not getattr(case, "memory_layout", "")}
     assert needed <= set(found) or (subject == "nan" and set(found) <= needed)
     taken = []
     for case in (case for case in all_cases if case.name in found):
@@ -208,7 +209,7 @@ def test_what_was_found_wrong_is_not_taken(subject):
             way, _, engine = key.rpartition(" ")
             if finding.startswith(("right", "refused", "kept", "spread")):
                 continue
-            if engine.isdigit() and getattr(case, "lies", ""):
+            if engine.isdigit() and getattr(case, "memory_layout", ""):
                 continue  # no engine gets such operands any more
             is_engine = engine.isdigit()  # our own kernels have no number
             if is_engine and way not in graphs:
@@ -317,7 +318,7 @@ def test_a_statistic_that_is_not_told_is_seen():
 def test_attention_is_planned_without_a_gpu(capsys, tmp_path):
     need_planning()
     name, report = "forward bfloat16 bottom right, pages of 64, 1 queries", tmp_path / "report.json"
-    assert main(["check", "attention", "--only", name, "--workers", "1", "--json", str(report)]) == 0
+    assert main(["attention", "--only", name, "--workers", "1", "--json", str(report)]) == 0
     told = capsys.readouterr().out
     assert "there is no GPU" in told and "1 planned" in told
     about, (case, engines) = json.loads(report.read_text()).items()
@@ -370,7 +371,7 @@ class Ended:
 def test_another_worker_goes_on_where_one_has_failed(monkeypatch, tells, skipped):
     worker = Ended(tells)
     monkeypatch.setattr(check.subprocess, "Popen", worker)
-    found = check._collect("worker", ["a"], time.monotonic() + 60)
+    found = check._run_worker("worker", ["a"], time.monotonic() + 60)
     # The first engine, which each tells of, once.
     assert [each["finding"] for each in found] == ["right", *(finding for finding, _ in tells)]
     assert [each["skip"].get("a", []) for each in worker.given] == skipped
@@ -396,5 +397,5 @@ def test_the_worst_of_an_engine_is_told():
 
 @skip_if(has_gpu(), "no gpu")
 def test_the_command_says_that_it_needs_a_gpu(capsys):
-    assert main(["check", "conv"]) == 1
+    assert main(["conv"]) == 1
     assert "needs a GPU" in capsys.readouterr().out

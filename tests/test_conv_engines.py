@@ -11,9 +11,6 @@ from test_conv_lowering import NOTHING, PLAIN, call_of, modes
 
 from numbacc import conv, cudnn
 from numbacc.base.dispatch import simulated
-from numbacc.check import findings
-from numbacc.check.cases import cases
-from numbacc.check.worker import request_of
 from numbacc.conv.lowering import Way, forms, lower, ways
 from numbacc.conv.problem import resolve
 from numbacc.cudnn import _left
@@ -21,6 +18,9 @@ from numbacc.libraries import cudnn_search
 from numbacc.libraries.choices import Algorithm
 from numbacc.libraries.cudnn_plans import Wants
 from numbacc.libraries.cudnn_rules import nan_lost, shortens_wrongly
+from tools.check.__main__ import findings
+from tools.check.conv_cases import cases
+from tools.check.conv_worker import request_of
 
 pytestmark = skip_if(simulated(), "not simulated")
 

@@ -12,13 +12,13 @@ from skips import skip
 import numbacc
 from numbacc import conv, cudnn
 from numbacc.base.dispatch import simulated
-from numbacc.check.cases import DIRECTIONS, cases
-from numbacc.check.worker import request_of
 from numbacc.libraries import cudnn_elsewhere, cudnn_needs
 from numbacc.libraries.cudnn_devices import GPUS, gpu_named
 from numbacc.libraries.cudnn_graph import Drawing
 from numbacc.libraries.cudnn_plans import Rejected, Wants
 from numbacc.reference.conv import ACTIVATIONS
+from tools.check.conv_cases import DIRECTIONS, cases
+from tools.check.conv_worker import request_of
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_sums_of_int8_have_plans_everywhere(channels, dtype, layout, device):
 @needs_planner
 @pytest.mark.parametrize("device", ["T4", "A100", "H200", "B200"])
 def test_all_kinds_of_convolutions_have_plans(device):
-    """Those whose engines `numbacc check conv` runs, as `numbacc.conv` asks for them: the same on each GPU."""
+    """Those whose engines `python -m tools.check conv` runs, as `numbacc.conv` asks for them: the same on each GPU."""
     part = [case for case in cases() if case.has_engines][::11]
     kinds = {(case.direction, case.dtype, case.options["layout"].endswith("C")) for case in part}
     assert len(kinds) > 25 and {case.epilogue for case in part} >= {"", "bias", "relu", "gelu", "tanh", "elu"}

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
-from types import ModuleType
 
 import numpy as np
 import pytest
+from skips import skip
 
 import numbacc
 from numbacc import demo, gated, gemm
 from numbacc.base import dispatch
+from numbacc.runtime import timing
+
+BANDWIDTH_TABLE = demo.bandwidth_table
 
 
 @pytest.fixture(scope="module")
@@ -20,10 +23,8 @@ def digits() -> demo.Digits:
 
 @pytest.fixture(autouse=True)
 def bandwidth(monkeypatch):
-    """In place of the benchmark, which has tests of its own and takes its time on a GPU."""
-    module = ModuleType("numbacc.bench.gated")
-    module.bandwidth_table = lambda: "table of bandwidths"
-    monkeypatch.setitem(sys.modules, module.__name__, module)
+    """Replace the table of bandwidths, which is slow on a GPU. Other tests cover it."""
+    monkeypatch.setattr(demo, "bandwidth_table", lambda: "table of bandwidths")
 
 
 def test_split_is_disjoint_and_standardised_by_the_training_images(digits):
@@ -159,6 +160,35 @@ def test_bandwidth_follows_on_a_gpu_only(monkeypatch, capsys, gpu):
     monkeypatch.setattr(dispatch, "has_gpu", lambda: gpu)
     demo.main(["--epochs", "1"])
     assert ("table of bandwidths" in capsys.readouterr().out) == gpu
+
+
+def shares(text):
+    """(kind, direction) -> the share of a copy's speed, in percent."""
+    lines = [line.split() for line in text.splitlines()[2:]]
+    return {(kind, direction): int(share.removesuffix("%")) for kind, direction, _, share in lines}
+
+
+def test_bandwidths_are_of_all_bytes_that_are_moved(monkeypatch):
+    """A clock that knows each copy's bytes: work that takes twice as long has half the speed."""
+    if dispatch.has_gpu():
+        skip("no gpu")
+    copied = []
+
+    def timed(works, *, repeats):
+        works["gated"]()
+        return {"gated": 2.0, "copy": 1.0}
+
+    monkeypatch.setattr(timing, "gpu_ms", timed)
+    monkeypatch.setattr(timing, "copy_of", copied.append)
+    text = BANDWIDTH_TABLE(4, 8)
+    assert shares(text) == {(kind, way): 50 for kind in gated.KINDS for way in ("forward", "backward")}
+    assert copied == [2 * (64 + 32), 2 * (32 + 64 + 64)] * len(gated.KINDS)
+
+
+@pytest.mark.gpu
+def test_bandwidths_on_a_gpu():
+    found = shares(BANDWIDTH_TABLE(4096, 8192))
+    assert len(found) == 2 * len(gated.KINDS) and all(40 < share < 130 for share in found.values())
 
 
 def test_low_accuracy_fails(monkeypatch, capsys):

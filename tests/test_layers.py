@@ -34,7 +34,7 @@ FLOORS = (
     {"numpy_ufuncs"},
     {"array_api"},
     {"numpy_functions"},
-    {"bench", "check", "compiling", "info", "notebook_copies"},
+    {"compiling", "info", "notebook_copies"},
     {"demo"},
     {"__main__"},
 )
@@ -200,13 +200,7 @@ def test_circles_are_found(late):
 def test_few_import_by_name():
     """Where no test sees it: what brings Numba, what is imported late, and modules that users' kernels name."""
     allowed = numbacc_modules(
-        "__init__",
-        "__main__",
-        "base._numba",
-        "base.dispatch",
-        "bench.__init__",
-        "runtime.kernel_code",
-        "tracing.compiler",
+        "__init__", "__main__", "base._numba", "base.dispatch", "runtime.kernel_code", "tracing.compiler"
     )
     by_name = {m for m, text in TEXTS.items() if re.search(r"\bimport_module\b|\b__import__\b", text)}
     assert by_name == {*allowed}
@@ -228,8 +222,8 @@ def test_one_door_to_numba_cuda():
     assert importers("numba.cuda") == {*numbacc_modules("base._numba", "base._compiler")}
     assert importers("numbacc.base._compiler") == {"numbacc.base._numba"}
     allowed = numbacc_modules(
-        "base._numba", "base._compiler", "runtime.builtin", "runtime.host_cache", "runtime.foreign_code",
-        "runtime.native", "runtime.native_graphs", "runtime.native_words", "reference.c_library",
+        "base._numba", "base._compiler", "device.builtin", "device.host_cache", "device.lent_code", "device.native",
+        "device.native_graphs", "device.native_words", "reference.c_library",
     )  # fmt: skip
     assert importers("numba", "llvmlite") <= {*allowed}
 
@@ -237,7 +231,7 @@ def test_one_door_to_numba_cuda():
 def test_what_native_imports_decides_its_cache():
     """Its constants are part of the machine code that `host_cache` keeps."""
     kept_by = {name.removesuffix(".py").replace("/", ".") for name in host_cache.SOURCES}
-    for module in numbacc_modules("runtime.native", "runtime.native_graphs"):
+    for module in numbacc_modules("device.native", "device.native_graphs"):
         assert GRAPH[module]
         assert {*GRAPH[module], module} - {*numbacc_modules(*kept_by)} == set()
 
@@ -258,12 +252,10 @@ def test_reference_knows_no_gpu():
 def test_only_families_and_what_stands_in_for_gpus_know_the_reference():
     knowing = {folder_of(module) for module in importers("numbacc.reference")}
     # A formula of the kernels brings its meaning with it.
-    assert knowing <= {*FAMILIES, "bench", "check", "functions", "kernels", "reference", "simulator"}
+    assert knowing <= {*FAMILIES, "functions", "kernels", "reference", "simulator"}
     kernels = {module for module in importers("numbacc.reference") if folder_of(module) in ("functions", "kernels")}
     assert kernels == {
-        *numbacc_modules(
-            "kernels.conv.epilogue", "functions.symbolic.ieee_math", "functions.gates", "functions.symbolic.vectorized"
-        )
+        *numbacc_modules("kernels.convolved", "kernels.copies", "kernels.formulas", "kernels.vectorized")
     }
 
 
@@ -275,13 +267,17 @@ def test_kernels_know_no_validation_and_no_library():
 
 
 def test_public_modules_know_no_ctypes():
-    below = numbacc_modules("base._numba", "runtime.native", "runtime.device")
+    below = numbacc_modules("base._numba", "device.native", "device.runtime")
     for module in GRAPH:
         if folder_of(module) in FAMILIES:
             assert not reaches(module, "ctypes", "numba", "llvmlite", "cuda", "numbacc_bindings", *below), module
 
 
-@pytest.mark.parametrize("folder", ["numbacc", "bindings", "tests"])
+def test_what_is_installed_knows_no_benchmarks_and_tools():
+    assert not importers("benchmarks", "tools", "tests")
+
+
+@pytest.mark.parametrize("folder", ["numbacc", "bindings", "benchmarks", "tools", "tests"])
 def test_files_are_short(folder):
     lengths = {str(p.relative_to(ROOT)): len(p.read_text().splitlines()) for p in (ROOT / folder).rglob("*.py")}
     assert {name: length for name, length in lengths.items() if length > 1000} == {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from functools import partial
 from pathlib import Path
@@ -13,22 +12,13 @@ import numpy as np
 import pytest
 from skips import skip
 
+from benchmarks import functions, ulp
 from numbacc import elementwise
 from numbacc.elementwise.gradients import DIFFERENTIABLE
 from numbacc.elementwise.table import TABLE
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 FLOAT32 = np.dtype(np.float32)
-
-
-def script(name):
-    spec = importlib.util.spec_from_file_location(f"benchmarks_{name}", BENCHMARKS / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-ulp, functions = script("ulp"), script("functions")
 
 
 def test_every_differentiable_function_is_measured():
@@ -124,7 +114,7 @@ def test_committed_errors_are_allowed():
 
 def test_the_docs_have_the_committed_results():
     page = (BENCHMARKS.parent / "docs" / "elementwise.md").read_text()
-    assert functions.written(page) == page, "run python benchmarks/functions.py"
+    assert functions.written(page) == page, "run python -m benchmarks.functions"
 
 
 def test_the_table_of_results(tmp_path):

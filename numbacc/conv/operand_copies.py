@@ -26,7 +26,7 @@ class Copies:
 
     Attributes:
         name: what plans say before the engine where cuDNN gets another convolution.
-        title: the same, as `numbacc check conv` says it.
+        title: the same, as `python -m tools.check conv` says it.
         numbers: the operands that are always copied, inputs first.
     """
 

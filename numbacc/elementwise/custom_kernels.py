@@ -235,7 +235,7 @@ class Kernel(Own):
     def benchmark(
         self, shape: int | Sequence[int], dtype: Any = "float32", *, repeats: int = 30, **numbers: float
     ) -> Benchmark:
-        """The speed of a call on a GPU, and of a copy of the same bytes: as `python -m numbacc bench` has it.
+        """Measure the speed of a call on a GPU, and of a copy of the same bytes.
 
         Args:
             shape, dtype: of the arguments: arrays of normal numbers, without gaps.

@@ -95,7 +95,7 @@ def _each(engines: Iterable[int], case: Callable[[Any], bool]) -> list[Wrong]:
     return [Wrong(engine, case, 91900) for engine in engines]
 
 
-#: Seen on an H200 with cuDNN 9.19 by `python -m numbacc check conv`; no version is known that mends them. Engines that
+#: Seen on an H200 with cuDNN 9.19 by `python -m tools.check conv`; no version is known that mends them. Engines that
 #: round a sum to 16 bits before something is added to it count: they are off by many units where terms cancel.
 WRONG = (
     *_each((1, 18, 20), partial(_uneven, "backward_filter")),
