@@ -222,8 +222,8 @@ def test_one_door_to_numba_cuda():
     assert importers("numba.cuda") == {*numbacc_modules("base._numba", "base._compiler")}
     assert importers("numbacc.base._compiler") == {"numbacc.base._numba"}
     allowed = numbacc_modules(
-        "base._numba", "base._compiler", "device.builtin", "device.host_cache", "device.lent_code", "device.native",
-        "device.native_graphs", "device.native_words", "reference.c_library",
+        "base._numba", "base._compiler", "runtime.builtin", "runtime.host_cache", "runtime.foreign_code",
+        "runtime.native", "runtime.native_graphs", "runtime.native_words", "reference.c_library",
     )  # fmt: skip
     assert importers("numba", "llvmlite") <= {*allowed}
 
@@ -231,7 +231,7 @@ def test_one_door_to_numba_cuda():
 def test_what_native_imports_decides_its_cache():
     """Its constants are part of the machine code that `host_cache` keeps."""
     kept_by = {name.removesuffix(".py").replace("/", ".") for name in host_cache.SOURCES}
-    for module in numbacc_modules("device.native", "device.native_graphs"):
+    for module in numbacc_modules("runtime.native", "runtime.native_graphs"):
         assert GRAPH[module]
         assert {*GRAPH[module], module} - {*numbacc_modules(*kept_by)} == set()
 
@@ -255,7 +255,9 @@ def test_only_families_and_what_stands_in_for_gpus_know_the_reference():
     assert knowing <= {*FAMILIES, "functions", "kernels", "reference", "simulator"}
     kernels = {module for module in importers("numbacc.reference") if folder_of(module) in ("functions", "kernels")}
     assert kernels == {
-        *numbacc_modules("kernels.convolved", "kernels.copies", "kernels.formulas", "kernels.vectorized")
+        *numbacc_modules(
+            "kernels.conv.epilogue", "functions.symbolic.ieee_math", "functions.gates", "functions.symbolic.vectorized"
+        )
     }
 
 
@@ -267,7 +269,7 @@ def test_kernels_know_no_validation_and_no_library():
 
 
 def test_public_modules_know_no_ctypes():
-    below = numbacc_modules("base._numba", "device.native", "device.runtime")
+    below = numbacc_modules("base._numba", "runtime.native", "runtime.device")
     for module in GRAPH:
         if folder_of(module) in FAMILIES:
             assert not reaches(module, "ctypes", "numba", "llvmlite", "cuda", "numbacc_bindings", *below), module
