@@ -330,3 +330,37 @@ def test_what_convolutions_refuse(place):
         y, conv.forward(x, w, layout="NCW", padding=1, deterministic=True, return_saved=True)[1]
     )
     assert plan.info.deterministic
+
+
+NOTHING_IS_WRITTEN = [
+    ("softmax", lambda x, **more: ew.softmax(x, **more)),
+    ("log_softmax", lambda x, **more: ew.log_softmax(x, **more)),
+    ("dropout", lambda x, **more: ew.dropout(x, 0.5, seed=1, **more)),
+    ("rope", lambda x, **more: ew.rope(x, x[:, :2], x[:, 2:], **more)),
+    ("rms_norm", lambda x, **more: ew.rms_norm(x, **more)),
+    ("layer_norm", lambda x, **more: ew.layer_norm(x, **more)),
+    ("bias_activation", lambda x, **more: ew.bias_activation(x, x[0], **more)),
+    ("residual_activation", lambda x, **more: ew.residual_activation(x, x, **more)),
+    ("gated", lambda x, **more: gated.forward((x, x), **more)),
+    (
+        "conv",
+        lambda x, **more: conv.forward(x.reshape(1, 2, 4), x[:, :2].copy().reshape(2, 2, 1), layout="NCW", **more),
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "call"), NOTHING_IS_WRITTEN, ids=[name for name, _ in NOTHING_IS_WRITTEN])
+@pytest.mark.parametrize("wrong", [1, None, "yes"])
+def test_nothing_is_written_where_return_saved_is_wrong(place, name, call, wrong):
+    x = place.put(np.random.default_rng(11).standard_normal((2, 4)))
+    out = place.put(np.full((2, 4) if name != "conv" else (1, 2, 4), np.nan))
+    refused(OptionError, f"return_saved={wrong!r}", run=lambda: call(x, out=out, return_saved=wrong))
+    assert np.isnan(place.get(out)).all()
+
+
+def test_attention_writes_nothing_where_return_stats_is_wrong(place):
+    q, k, v = Call(place, small()).views("q", "k", "v")
+    out = tuple(place.put(np.full(shape, np.nan, np.float32)) for shape in ((2, 2, 5, 8), (2, 2, 5)))
+    options = {"return_stats": 1, "return_saved": True, "out": out}
+    refused(OptionError, "return_stats=1", run=lambda: attention.forward(q, k, v, **options))
+    assert all(np.isnan(each).all() for each in numbers(place, out))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..base.checks import boolean
 from ..errors import OptionError, ShapeError, shown
-from ..plan.saved import Saved
+from ..plan.saved import Saved, saves
 
 _OP = "conv.forward"
 #: Options that must be the same in `forward` and in the gradients, with their defaults.
@@ -31,7 +30,7 @@ def check_saves(return_saved: Any, activation: Any) -> bool:
     Raises:
         OptionError: return_saved is neither True nor False; there is an activation.
     """
-    if not boolean(return_saved, "return_saved"):
+    if not saves(return_saved):
         return False
     if activation is not None:
         raise OptionError(
