@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import OptionError, ShapeError, shown
+from ..errors import ArgumentsError, OptionError, shown
 from ..plan.saved import Saved, saves
 
 _OP = "conv.forward"
@@ -65,9 +65,9 @@ def opened(kept: Saved, given: Mapping[str, Any]) -> tuple[Any, Any, dict[str, A
 
 
 def check_shape(shape: Any, name: str) -> None:
-    """Raise ShapeError where the gradients are given neither a saved object nor a shape."""
+    """Raise ArgumentsError where the gradients are given neither a saved object nor a shape."""
     if shape is None:
-        raise ShapeError(
-            f"{name}=None is not a shape: pass it with the options of forward, or the object that forward(..., "
+        raise ArgumentsError(
+            f"{name} is missing: pass it with the options of forward, or the object that forward(..., "
             "return_saved=True) returned"
         )
