@@ -23,7 +23,6 @@ from typing import Any
 
 from .arrays import operands
 from .arrays.operands import Array
-from .base.checks import boolean
 from .base.dtypes import FLOATS, info
 from .base.keywords import explain
 from .base.layout import Layout, View, check_rank, check_same_device, dense_like, normalize_axis, view
@@ -36,7 +35,7 @@ from .kernels.elementwise.launch import MapSpec
 from .plan.base import check_out, outs_of
 from .plan.cache import PlanCache, functions_of
 from .plan.maps import MapPlan
-from .plan.saved import Saved, check_kept
+from .plan.saved import Saved, check_kept, saves
 from .reference import gated as reference
 from .runtime.streams import handle_of
 
@@ -99,7 +98,7 @@ def forward(
         >>> gated.forward(np.array([3.0, -2.0, 1.0, 2.0]), "reglu")  # a is [3, -2], b is [1, 2]
         array([ 3., -4.])
     """
-    if return_saved is False or not boolean(return_saved, "return_saved"):
+    if not saves(return_saved):
         return _call("forward", (x,), kind, axis, gate, out, stream)
     pair = x if isinstance(x, (tuple, list)) else (x,)
     check_kept(("x",) * len(pair), pair, out, handle_of(stream))

@@ -316,8 +316,8 @@ def test_what_convolutions_refuse(place):
     y, saved = conv.forward(x, w, layout="NCW", padding=1, return_saved=True)
     refused(OptionError, "padding is given", run=lambda: conv.backward_data(y, saved, padding=2))
     refused(OptionError, "x_shape is given", run=lambda: conv.backward_data(y, saved, (1, 2, 7)))
-    refused(ShapeError, "x_shape=None", run=lambda: conv.backward_data(y, w, layout="NCW"))
-    refused(ShapeError, "w_shape=None", run=lambda: conv.backward_filter(x, y, layout="NCW"))
+    refused(ArgumentsError, "x_shape is missing", run=lambda: conv.backward_data(y, w, layout="NCW"))
+    refused(ArgumentsError, "w_shape is missing", run=lambda: conv.backward_filter(x, y, layout="NCW"))
     refused(
         OptionError,
         "relu",
@@ -330,3 +330,287 @@ def test_what_convolutions_refuse(place):
         y, conv.forward(x, w, layout="NCW", padding=1, deterministic=True, return_saved=True)[1]
     )
     assert plan.info.deterministic
+
+
+NOTHING_IS_WRITTEN = [
+    ("softmax", lambda x, **more: ew.softmax(x, **more)),
+    ("log_softmax", lambda x, **more: ew.log_softmax(x, **more)),
+    ("dropout", lambda x, **more: ew.dropout(x, 0.5, seed=1, **more)),
+    ("rope", lambda x, **more: ew.rope(x, x[:, :2], x[:, 2:], **more)),
+    ("rms_norm", lambda x, **more: ew.rms_norm(x, **more)),
+    ("layer_norm", lambda x, **more: ew.layer_norm(x, **more)),
+    ("bias_activation", lambda x, **more: ew.bias_activation(x, x[0], **more)),
+    ("residual_activation", lambda x, **more: ew.residual_activation(x, x, **more)),
+    ("gated", lambda x, **more: gated.forward((x, x), **more)),
+    (
+        "conv",
+        lambda x, **more: conv.forward(x.reshape(1, 2, 4), x[:, :2].copy().reshape(2, 2, 1), layout="NCW", **more),
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "call"), NOTHING_IS_WRITTEN, ids=[name for name, _ in NOTHING_IS_WRITTEN])
+@pytest.mark.parametrize("wrong", [1, None, "yes"])
+def test_nothing_is_written_where_return_saved_is_wrong(place, name, call, wrong):
+    x = place.put(np.random.default_rng(11).standard_normal((2, 4)))
+    out = place.put(np.full((2, 4) if name != "conv" else (1, 2, 4), np.nan))
+    refused(OptionError, f"return_saved={wrong!r}", run=lambda: call(x, out=out, return_saved=wrong))
+    assert np.isnan(place.get(out)).all()
+
+
+def test_attention_writes_nothing_where_return_stats_is_wrong(place):
+    q, k, v = Call(place, small()).views("q", "k", "v")
+    out = tuple(place.put(np.full(shape, np.nan, np.float32)) for shape in ((2, 2, 5, 8), (2, 2, 5)))
+    options = {"return_stats": 1, "return_saved": True, "out": out}
+    refused(OptionError, "return_stats=1", run=lambda: attention.forward(q, k, v, **options))
+    assert all(np.isnan(each).all() for each in numbers(place, out))
+
+
+#: (function, number of its arrays, options that are not the defaults, a wrong one).
+PARAMETERS = [
+    ("leaky_relu", 1, {"negative_slope": 0.3}, {"negative_slope": 0.2}),
+    ("elu", 1, {"alpha": 2.5}, {"alpha": 2.0}),
+    ("celu", 1, {"alpha": 2.5}, {"alpha": 2.0}),
+    ("softplus", 1, {"beta": 0.5, "threshold": 0.2}, {"threshold": 0.1}),
+    ("hardtanh", 1, {"min_val": -0.25, "max_val": 0.5}, {"max_val": 2.0}),
+    ("softshrink", 1, {"lambd": 1.0}, {"lambd": 2.0}),
+    ("hardshrink", 1, {"lambd": 1.0}, {"lambd": 2.0}),
+    ("addcmul", 3, {"value": 0.25}, {"value": 2.0}),
+    ("addcdiv", 3, {"value": 0.25}, {"value": 2.0}),
+]
+
+
+def slope_of(name, x, options):
+    """The derivative of a function of one array, as mathematics has it."""
+    if name == "leaky_relu":
+        return np.where(x > 0, 1, options["negative_slope"])
+    if name == "elu":
+        return np.where(x > 0, 1, options["alpha"] * np.exp(x))
+    if name == "celu":
+        return np.where(x > 0, 1, np.exp(x / options["alpha"]))
+    if name == "softplus":
+        scaled = options["beta"] * x
+        return np.where(scaled > options["threshold"], 1, 1 / (1 + np.exp(-scaled)))
+    if name == "hardtanh":
+        return (x > options["min_val"]) & (x < options["max_val"])
+    return np.abs(x) > options["lambd"]
+
+
+@pytest.mark.parametrize(("name", "count", "options", "wrong"), PARAMETERS, ids=[each[0] for each in PARAMETERS])
+def test_parameters_are_not_forgotten(place, name, count, options, wrong):
+    rng = np.random.default_rng(12)
+    hosts, seed = [rng.standard_normal((4, 6)) + (k == 2) * 3 for k in range(count)], rng.standard_normal((4, 6))
+    arrays, dy = [place.put(each) for each in hosts], place.put(seed)
+    forward, backward = getattr(ew, name), getattr(ew, f"{name}_backward")
+    y, saved = forward(*arrays, **options, return_saved=True)
+    assert np.array_equal(*numbers(place, (y, forward(*arrays, **options))))
+    found = several(place, backward(dy, saved))
+    value = options.get("value")
+    if name == "addcmul":
+        wanted = [seed, seed * value * hosts[2], seed * value * hosts[1]]
+    elif name == "addcdiv":
+        wanted = [seed, seed * value / hosts[2], -seed * value * hosts[1] / hosts[2] ** 2]
+    else:
+        wanted = [seed * slope_of(name, hosts[0], options)]
+    assert len(found) == len(wanted)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+    again = several(place, backward(dy, saved, *arrays[1:], **options))
+    assert all(np.array_equal(*pair) for pair in zip(found, again, strict=True))
+    # The case that it is for.
+    forgotten = several(place, backward(dy, *arrays))
+    assert not np.allclose(forgotten[-1], wanted[-1])
+    (option,) = wrong
+    refused(OptionError, f"{option} is given", run=lambda: backward(dy, saved, **wrong))
+    refused(OptionError, "return_saved=1", run=lambda: forward(*arrays, return_saved=1))
+    refused(DTypeError, f"saved is what elementwise.{name} returned", run=lambda: gated.backward(dy, saved))
+    # A saved array is not overwritten. Gradients have no `where`.
+    for array, called in zip(arrays, ("x", "x1", "x2"), strict=False):
+        kept = place.get(array).copy()
+        refused(
+            LayoutError,
+            f"out shares memory with {called}",
+            run=lambda array=array: forward(*arrays, out=array, return_saved=True),
+        )
+        assert np.array_equal(place.get(array), kept)
+    mask = place.put(np.ones((4, 6), bool))
+    refused(OptionError, "where", run=lambda: forward(*arrays, out=y, where=mask, return_saved=True))
+    # In place, as without.
+    if count == 1:
+        assert backward(dy, saved, out=arrays[0]) is arrays[0]
+        np.testing.assert_allclose(place.get(arrays[0]), wanted[0], rtol=1e-12, atol=1e-12)
+
+
+def test_numbers_among_operands_are_saved(place):
+    x = place.put(np.array([[1.0, -2.0]]))
+    y, saved = ew.addcmul(x, 3.0, x, value=0.5, out=place.put(np.zeros((1, 2))), return_saved=True)
+    dx, dx2 = ew.addcmul_backward(x, saved)
+    assert place.get(y).tolist() == [[2.5, -5.0]]
+    assert place.get(dx).tolist() == [[1.0, -2.0]] and place.get(dx2).tolist() == [[1.5, -3.0]]
+    refused(ArgumentsError, "x1 is missing: call addcmul_backward(dy, saved)", run=lambda: ew.addcmul_backward(x, x))
+    refused(ArgumentsError, "x2 is missing", run=lambda: ew.addcdiv_backward(x, x, x))
+
+
+#: (function, options, those without which the gradient is silently another).
+REDUCTIONS = [
+    ("var", {"axis": 1, "correction": 1}, ["correction"]),
+    ("var", {"axis": (0, 2), "correction": 0.5, "keepdims": True}, ["correction"]),
+    ("std", {"axis": -1, "correction": 1}, ["correction"]),
+    ("std", {"correction": 2}, ["correction"]),
+    ("norm", {"axis": 0, "ord": 3}, ["ord"]),
+    ("norm", {"axis": 0, "ord": 1, "keepdims": True}, ["ord"]),
+    ("norm", {"ord": float("inf")}, ["ord"]),
+    ("logsumexp", {"axis": 2}, []),
+    ("logsumexp", {"axis": (1, 0), "keepdims": True}, []),
+]
+
+
+def gradient_of_reduction(name, x, dy, axis=None, keepdims=False, correction=0, ord=2):
+    """By the formulas of textbooks, in NumPy."""
+    axes = tuple(range(x.ndim)) if axis is None else axis
+    if not keepdims:
+        dy = np.expand_dims(dy, axes)
+    count = x.size // dy.size
+    if name == "logsumexp":
+        return dy * np.exp(x) / np.exp(x).sum(axes, keepdims=True)
+    if name == "norm":
+        if ord == float("inf"):
+            return dy * np.sign(x) * (np.abs(x) == np.abs(x).max(axes, keepdims=True))
+        total = (np.abs(x) ** ord).sum(axes, keepdims=True) ** (1 / ord)
+        return dy * np.sign(x) * (np.abs(x) / total) ** (ord - 1)
+    distance = x - x.mean(axes, keepdims=True)
+    if name == "var":
+        return 2 * dy * distance / (count - correction)
+    return dy * distance / ((count - correction) * x.std(axes, ddof=correction, keepdims=True))
+
+
+@pytest.mark.parametrize(("name", "options", "silent"), REDUCTIONS, ids=str)
+def test_reductions_forget_nothing(place, name, options, silent):
+    rng = np.random.default_rng(13)
+    host = rng.standard_normal((3, 4, 5))
+    x, forward, backward = place.put(host), getattr(ew, name), getattr(ew, f"{name}_backward")
+    y, saved = forward(x, **options, return_saved=True)
+    assert np.array_equal(*numbers(place, (y, forward(x, **options))))
+    seed = rng.standard_normal(y.shape)
+    dy = place.put(seed)
+    found = place.get(backward(dy, saved))
+    wanted = gradient_of_reduction(name, host, seed, **options)
+    np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-12)
+    assert np.array_equal(place.get(backward(dy, saved, **options)), found)
+    # The case that it is for: without other options shapes differ, and the call raises.
+    for option in silent:
+        forgotten = {each: value for each, value in options.items() if each != option}
+        assert not np.allclose(place.get(backward(dy, x, **forgotten)), wanted)
+    for option in options.keys() - set(silent):
+        forgotten = {each: value for each, value in options.items() if each != option}
+        refused(ShapeError, "dy has shape", run=lambda forgotten=forgotten: backward(dy, x, **forgotten))
+        refused(OptionError, f"{option} is given", run=lambda option=option: backward(dy, saved, **{option: 7}))
+    refused(OptionError, "return_saved=1", run=lambda: forward(x, return_saved=1))
+    refused(DTypeError, f"saved is what elementwise.{name} returned", run=lambda: gated.backward(dy, saved))
+    assert backward(dy, saved, out=x) is x
+    assert np.array_equal(place.get(x), found)
+
+
+def test_reductions_of_integers_have_no_gradient(place):
+    x = place.put(np.array([1, 2]))
+    y, saved = ew.norm(x, return_saved=True)
+    refused(DTypeError, "x has dtype int64; norm_backward takes floats", run=lambda: ew.norm_backward(y, saved))
+
+
+def gradient_of_scan(name, x, dy, reverse):
+    """Gradients of rows by the definition: every y depends on every x before it."""
+    if reverse:
+        return gradient_of_scan(name, x[..., ::-1], dy[..., ::-1], False)[..., ::-1]
+    dx = np.zeros(x.shape)
+    for j in range(x.shape[-1]):
+        for i in range(j, x.shape[-1]):
+            others = np.delete(x[..., : i + 1], j, -1)
+            dx[..., j] += dy[..., i] * (others.prod(-1) if name == "cumprod" else 1)
+    return dx
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cumprod"])
+@pytest.mark.parametrize("axis", [0, -1, None])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_scans_forget_nothing(place, name, axis, reverse):
+    rng = np.random.default_rng(14)
+    host = rng.standard_normal((3, 4))
+    x, forward, backward = place.put(host), getattr(ew, name), getattr(ew, f"{name}_backward")
+    options = {"axis": axis, "reverse": reverse}
+    y, saved = forward(x, **options, return_saved=True)
+    assert np.array_equal(*numbers(place, (y, forward(x, **options))))
+    seed = rng.standard_normal(y.shape)
+    dy = place.put(seed)
+    rows = (host.reshape(-1), seed) if axis is None else (np.moveaxis(each, axis, -1) for each in (host, seed))
+    wanted = gradient_of_scan(name, *rows, reverse)
+    wanted = wanted.reshape(3, 4) if axis is None else np.moveaxis(wanted, -1, axis)
+    out = place.put(np.full((3, 4), np.nan))
+    found = backward(dy, saved)
+    assert found.shape == (3, 4)
+    np.testing.assert_allclose(place.get(found), wanted, rtol=1e-12, atol=1e-12)
+    assert np.array_equal(place.get(backward(dy, saved, **options)), place.get(found))
+    assert backward(dy, saved, out=out) is out
+    assert np.array_equal(place.get(out), place.get(found))
+    operands = [] if name == "cumsum" else [x]
+    if reverse and axis is not None:
+        # The case that it is for.
+        assert not np.allclose(place.get(backward(dy, *operands, axis=axis)), wanted)
+    if not reverse:
+        refused(OptionError, "reverse is given", run=lambda: backward(dy, saved, reverse=True))
+    refused(OptionError, "axis is given", run=lambda: backward(dy, saved, axis=1))
+    refused(OptionError, "return_saved=1", run=lambda: forward(x, return_saved=1))
+    refused(ArgumentsError, f"axis is missing: call {name}_backward(dy, saved)", run=lambda: backward(dy, *operands))
+    refused(DTypeError, f"saved is what elementwise.{name} returned", run=lambda: gated.backward(dy, saved))
+    if axis is None:
+        refused(ShapeError, "out has shape (12,)", run=lambda: backward(dy, saved, out=out.reshape(-1)))
+        refused(LayoutError, "not C-contiguous", run=lambda: backward(dy, saved, out=place.put(np.ones((4, 3))).T))
+
+
+def test_scans_save_what_they_need_alone(place):
+    host = np.arange(1.0, 7.0, dtype=np.float32).reshape(2, 3)
+    x = place.put(host)
+    # The sums need nothing of x but its shape and dtype: it may be overwritten.
+    y, saved = ew.cumsum(x, axis=1, dtype="float64", out=None, return_saved=True)
+    dx = ew.cumsum_backward(y, saved)
+    assert dx.dtype == np.float32 and place.get(dx).tolist() == [[10.0, 9.0, 6.0], [28.0, 24.0, 15.0]]
+    assert not saved.arrays
+    y, saved = ew.cumsum(x, axis=1, out=x, return_saved=True)
+    assert y is x and place.get(ew.cumsum_backward(x, saved)).tolist() == [[10.0, 9.0, 6.0], [28.0, 24.0, 15.0]]
+    refused(LayoutError, "out shares memory with x", run=lambda: ew.cumprod(x, out=x, axis=0, return_saved=True))
+    # A transposed x in one row, and one element.
+    columns = place.put(np.array([[2.0, 3.0], [4.0, 5.0]])).T
+    y, saved = ew.cumprod(columns, return_saved=True)
+    dx = ew.cumprod_backward(place.put(np.array([0.0, 1.0, 0.0, 0.0])), saved)
+    assert place.get(dx).tolist() == [[4.0, 2.0], [0.0, 0.0]]
+    y, saved = ew.cumsum(place.put(np.array(2.0)), return_saved=True)
+    assert ew.cumsum_backward(y, saved).shape == ()
+    y, saved = ew.cumsum(place.put(np.array([1, 2])), axis=0, return_saved=True)
+    dy = place.put(np.ones(2))
+    refused(DTypeError, "x has dtype int64; cumsum_backward takes", run=lambda: ew.cumsum_backward(dy, saved))
+    refused(DTypeError, "saved is a", run=lambda: ew.cumsum_backward(dy, dy, axis=0))
+    refused(OptionError, "dtype is given", run=lambda: ew.cumsum_backward(dy, saved, dtype="float32"))
+
+
+def test_gathers_forget_nothing(place):
+    rng = np.random.default_rng(15)
+    x, seed, indices = rng.standard_normal((4, 4)), rng.standard_normal((4, 4)), rng.integers(0, 4, (4, 4))
+    wanted = np.zeros((4, 4))
+    for i, j in np.ndindex(4, 4):
+        wanted[indices[i, j], j] += seed[i, j]
+    dy, chosen = place.put(seed), place.put(indices)
+    y, saved = ew.take_along_axis(place.put(x), chosen, axis=0, return_saved=True)
+    assert np.array_equal(place.get(y), np.take_along_axis(x, indices, 0))
+    out = place.put(np.full((4, 4), np.nan))
+    for found in (
+        ew.take_along_axis_backward(dy, saved),
+        ew.take_along_axis_backward(dy, saved, chosen, axis=0),
+        ew.take_along_axis_backward(dy, saved, out=out),
+    ):
+        np.testing.assert_allclose(place.get(found), wanted, rtol=1e-12, atol=1e-12)
+    # The case that it is for.
+    assert not np.allclose(place.get(ew.take_along_axis_backward(dy, (4, 4), chosen)), wanted)
+    refused(OptionError, "axis is given", run=lambda: ew.take_along_axis_backward(dy, saved, axis=1))
+    refused(OptionError, "indices is given", run=lambda: ew.take_along_axis_backward(dy, saved, dy))
+    refused(ArgumentsError, "indices is missing", run=lambda: ew.take_along_axis_backward(dy, dy))
+    refused(OptionError, "return_saved=1", run=lambda: ew.take_along_axis(dy, chosen, return_saved=1))
+    refused(DTypeError, "this function needs", run=lambda: ew.cumsum_backward(dy, saved))

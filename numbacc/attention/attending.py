@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..arrays.operands import Array
-from ..base.checks import boolean
-from ..plan.saved import Saved
+from ..plan.saved import Saved, saves
 from .calling import NO_EXTRAS, NO_SCALES, prepared, run
 from .plans import AttentionPlan
-from .saved import check_complete, check_saves, opened, saved
+from .saved import check_complete, check_saved, opened, saved
 
 
 def forward(
@@ -131,7 +130,8 @@ def forward(
     extras = NO_EXTRAS
     if not (bias is None is alibi is seq_len_q is seq_len_kv is page_table_k is page_table_v):
         extras = (bias, alibi, seq_len_q, seq_len_kv, page_table_k, page_table_v)
-    given = None if return_saved is False or not check_saves(return_saved, locals()) else locals()
+    given = locals() if saves(return_saved) else None
+    with_stats = False if given is None else check_saved(given)
     options = (
         mask, scale, dropout, layout, max_len_q, max_len_kv, return_stats if given is None else True, False,
         deterministic, workspace_limit, return_amax,
@@ -144,7 +144,7 @@ def forward(
     if given is None:
         return found
     kept = saved(found, given)
-    return (*found, kept) if boolean(return_stats, "return_stats") else (found[0], kept)
+    return (*found, kept) if with_stats else (found[0], kept)
 
 
 def backward(

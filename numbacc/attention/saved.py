@@ -33,20 +33,18 @@ _SHARED: Mapping[str, Any] = {
 _OF_CALLS = ("bias", "alibi", "seq_len_q", "seq_len_kv", "seed", "offset")
 
 
-def check_saves(return_saved: Any, given: Mapping[str, Any]) -> bool:
-    """Whether a call of `forward` with these arguments returns a saved object.
+def check_saved(given: Mapping[str, Any]) -> bool:
+    """Whether a call of `forward` with these arguments and a saved object returns stats, too.
 
     Raises:
-        OptionError: return_saved is neither True nor False; gradients do not support an argument.
+        OptionError: return_stats is neither True nor False; gradients do not support an argument.
     """
-    if not boolean(return_saved, "return_saved"):
-        return False
     for name in ("page_table_k", "page_table_v", *SCALES):
         if given[name] is not None:
             raise OptionError(f"return_saved=True is for backward, which takes no {name}: leave one of the two out")
     if given["return_amax"]:
         raise OptionError("return_saved=True is for backward, and return_amax for float8, whose gradients do not exist")
-    return True
+    return boolean(given["return_stats"], "return_stats")
 
 
 def saved(found: Sequence[Any], given: Mapping[str, Any]) -> Saved:

@@ -107,7 +107,7 @@ def forward(
         array([[[-2., -2., -2.]]])
     """
     options = (activation, stride, padding, dilation, groups, layout, flip, alpha, beta, out_dtype, compute)
-    keeps = return_saved is not False and check_saves(return_saved, activation)
+    keeps = check_saves(return_saved, activation)
     y = _run("forward", x, w, bias, out, None, (*options, deterministic, tune, workspace_limit), stream)
     return (y, saved(locals())) if keeps else y
 

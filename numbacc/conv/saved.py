@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..base.checks import boolean
-from ..errors import OptionError, ShapeError, shown
-from ..plan.saved import Saved
+from ..errors import ArgumentsError, OptionError, shown
+from ..plan.saved import Saved, saves
 
 _OP = "conv.forward"
 #: Options that must be the same in `forward` and in the gradients, with their defaults.
@@ -31,7 +30,7 @@ def check_saves(return_saved: Any, activation: Any) -> bool:
     Raises:
         OptionError: return_saved is neither True nor False; there is an activation.
     """
-    if not boolean(return_saved, "return_saved"):
+    if not saves(return_saved):
         return False
     if activation is not None:
         raise OptionError(
@@ -66,9 +65,9 @@ def opened(kept: Saved, given: Mapping[str, Any]) -> tuple[Any, Any, dict[str, A
 
 
 def check_shape(shape: Any, name: str) -> None:
-    """Raise ShapeError where the gradients are given neither a saved object nor a shape."""
+    """Raise ArgumentsError where the gradients are given neither a saved object nor a shape."""
     if shape is None:
-        raise ShapeError(
-            f"{name}=None is not a shape: pass it with the options of forward, or the object that forward(..., "
+        raise ArgumentsError(
+            f"{name} is missing: pass it with the options of forward, or the object that forward(..., "
             "return_saved=True) returned"
         )

@@ -10,10 +10,9 @@ from typing import Any
 
 from ..arrays import operands
 from ..arrays.operands import Array
-from ..base.checks import boolean
 from ..base.layout import Layout, normalize_axis
 from ..errors import ShapeError, unknown
-from ..plan.saved import Saved, check_kept
+from ..plan.saved import Saved, check_kept, saves
 from ..runtime.streams import handle_of
 from .gradients import gradient_row, run_backward
 from .operation import ElementwisePlan, find, planned, run
@@ -59,7 +58,7 @@ def bias_activation(
         >>> elementwise.bias_activation(np.array([[1.0, -3.0]]), np.array([0.5, 1.0]))
         array([[1.5, 0. ]])
     """
-    keeps = return_saved is not False and boolean(return_saved, "return_saved")
+    keeps = saves(return_saved)
     if keeps:
         check_kept(("x", "bias"), (x, bias), out, handle_of(stream))
     y: Array = run(_row(activation), _with_bias(x, bias, axis, stream), out, None, stream)
@@ -146,7 +145,7 @@ def residual_activation(
         >>> elementwise.residual_activation(np.array([1.0, -3.0]), np.array([0.5, 1.0]), activation="relu")
         array([1.5, 0. ])
     """
-    keeps = return_saved is not False and boolean(return_saved, "return_saved")
+    keeps = saves(return_saved)
     if keeps:
         check_kept(("x", "residual"), (x, residual), out, handle_of(stream))
     y: Array = run(_row(activation), _alike(x, residual, stream), out, None, stream)

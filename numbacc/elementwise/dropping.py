@@ -18,7 +18,7 @@ from ..kernels.elementwise.launch import MapSpec
 from ..kernels.elementwise.other_launches import dropout_launcher
 from ..plan.base import outs_of
 from ..plan.maps import MapPlan
-from ..plan.saved import Saved
+from ..plan.saved import Saved, saves
 from ..reference import dropping as reference
 from ..runtime.streams import handle_of
 from .caching import plans
@@ -61,12 +61,10 @@ def dropout(
         >>> elementwise.dropout(np.ones(8), 0.5, seed=3)
         array([2., 0., 2., 2., 0., 2., 2., 0.])
     """
-    handle = handle_of(stream)
+    keeps, handle = saves(return_saved), handle_of(stream)
     plan, inputs, outs, scalars = _found(x, p, seed, offset, out, handle)
     y: Array = plan.run(inputs, outs, out, handle, scalars)
-    if return_saved is False or not checks.boolean(return_saved, "return_saved"):
-        return y
-    return y, Saved("elementwise.dropout", {}, {"p": p, "seed": seed, "offset": offset})
+    return (y, Saved("elementwise.dropout", {}, {"p": p, "seed": seed, "offset": offset})) if keeps else y
 
 
 def dropout_backward(

@@ -8,7 +8,7 @@ from ..arrays import operands
 from ..arrays.operands import Array
 from ..base import checks
 from ..errors import ArgumentsError, OptionError, unknown
-from ..plan.saved import Saved
+from ..plan.saved import Saved, saves
 from ..runtime.streams import handle_of
 from .caching import plans
 from .losses import LossGradientPlan, LossPlan, as_slope
@@ -68,7 +68,7 @@ def cross_entropy(
     """
     handle = handle_of(stream)
     given = (axis, reduction, ignore_index, label_smoothing)
-    keeps = return_saved is not False and checks.boolean(return_saved, "return_saved")
+    keeps = saves(return_saved)
     with_stats = checks.boolean(return_stats, "return_stats")
     plan, arrays = _forward(x, target, given, with_stats or keeps, handle)
     found: Array | tuple[Array, Array] = plan.run(arrays, None, handle)

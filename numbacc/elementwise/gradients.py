@@ -189,17 +189,34 @@ def _text(name: str, entry: Entry) -> str:
     arrays = [each for each in entry.row.names if each not in entry.options]
     returned = "dx, the gradient" if len(arrays) == 1 else f"the gradients with respect to {', '.join(arrays)}"
     arguments, _ = EXAMPLES[name]
+    call, given = (f"{name}({arguments})", arguments)
+    if entry.options:
+        call, given = f"{name}({arguments}, return_saved=True)", "saved"
     return (
         f"{returned}, given dy, that with respect to {name}({', '.join(arrays)}): {entry.says}\n\n"
         f"Args:\n    dy: array of floats, of {name}'s shape.\n"
-        f"    {', '.join(entry.row.names)}: as in `{name}`.\n"
+        f"{_operands(name, arrays, entry)}"
         "    out: array for the result, of its shape, dtype and device; where there are several a tuple, with None\n"
         "        where the result has it.\n"
         "    stream: as everywhere.\n\n"
         "Returns:\n    an array of x's dtype; where there are several arguments a tuple, of those that are arrays,\n"
         "    with None for integers and bool. What was repeated in the call gets the sum.\n\n"
         f"Raises:\n    as `{name}`.\n\n"
-        f"Example:\n    >>> y = elementwise.{name}({arguments})\n"
-        f"    >>> dx = elementwise.{name}_backward(np.ones(y.shape), {arguments})\n"
+        f"Example:\n    >>> y{', saved' * bool(entry.options)} = elementwise.{call}\n"
+        f"    >>> dx = elementwise.{name}_backward(np.ones(y.shape), {given})\n"
         f"    >>> (dx[0] if isinstance(dx, tuple) else dx).shape == y.shape\n    True\n"
+    )
+
+
+def _operands(name: str, arrays: list[str], entry: Entry) -> str:
+    """The lines of a gradient's docstring on x and the arguments after it."""
+    if not entry.options:
+        return f"    {', '.join(entry.row.names)}: as in `{name}`.\n"
+    first, *more = arrays
+    options = list(entry.options)
+    return (
+        f"    {first}: the saved object of `{name}(..., return_saved=True)`, as in\n"
+        f"        `{name}_backward(dy, saved)`. It holds {', '.join([*arrays, *options])}. Or {first} itself, with\n"
+        f"    {', '.join([*more, *options])}: the same as in `{name}`. If {' or '.join(options)} is forgotten, the\n"
+        "        gradient is wrong and nothing reports it.\n"
     )

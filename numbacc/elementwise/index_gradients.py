@@ -26,9 +26,10 @@ from ..base.layout import (
     normalize_axis,
     row_major_strides,
 )
-from ..errors import DTypeError, ShapeError
+from ..errors import ArgumentsError, DTypeError, ShapeError
 from ..kernels.gather_scatter.geometry import Scatter
 from ..kernels.gather_scatter.launch import ScatterTask
+from ..plan.saved import Saved
 from ..plan.scatters import ScatterPlan
 from ..reference import indexing as reference
 from ..runtime.streams import handle_of
@@ -89,34 +90,46 @@ def take_backward_plan(dy: Any, x: Any, indices: Any, *, axis: int | None = None
 
 
 def take_along_axis_backward(
-    dy: Any, x: Any, indices: Any, *, axis: int = -1, out: Any = None, stream: Any = None
+    dy: Any, x: Any, indices: Any = None, *, axis: int = -1, out: Any = None, stream: Any = None
 ) -> Array:
     """The gradient with respect to x, given dy, that with respect to y = take_along_axis(x, indices):
     dx[i, j, k] = Σ dy[i, n, k] of all n with indices[i, n, k] = j.
 
     Args:
         dy: array of float32, float64, float16 or bfloat16, of y's shape, any strides.
-        x: the array that was taken from, of dy's dtype, of which only the shape counts; or its shape, a tuple.
+        x: the saved object of `take_along_axis(..., return_saved=True)`, as in `take_along_axis_backward(dy, saved)`.
+            It holds x's shape, indices and axis. Or x itself, an array of dy's dtype (only its shape is used), or
+            its shape, a tuple; with
         indices: array of integers of x's rank, as in the forward call. Those beyond the axis add nothing.
-        axis: that of the forward call.
+        axis: that of the forward call. If it is forgotten, the gradient can be wrong and nothing reports it.
         out, stream: as in `take_backward`.
 
     Returns:
         the gradient, as `take_backward` returns it; where x was repeated by broadcasting the sum of all repetitions.
 
     Raises:
-        as `take_backward`; ShapeError: another rank, what does not broadcast.
+        as `take_backward`; ShapeError: another rank, what does not broadcast. OptionError: an argument that differs
+        from the saved one. ArgumentsError: neither a saved object nor indices.
 
     Of up to 32 indices for an element of x, one for each repetition, each thread looks through them all: the time of
     as many reads, mostly from the cache, for each element of dx. Of more, all of dy's elements are sorted by where they
     belong, with scratch memory of some 16 bytes for each of them, and 4 for each of x's.
 
     Example:
-        >>> dy, indices = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[0, 0], [2, 1]])
-        >>> elementwise.take_along_axis_backward(dy, (2, 3), indices)
+        >>> x, indices = np.ones((2, 3)), np.array([[0, 0], [2, 1]])
+        >>> y, saved = elementwise.take_along_axis(x, indices, axis=1, return_saved=True)
+        >>> elementwise.take_along_axis_backward(np.array([[1.0, 2.0], [3.0, 4.0]]), saved)
         array([[3., 0., 0.],
                [0., 4., 3.]])
     """
+    if isinstance(x, Saved):
+        given, defaults = {"indices": indices, "axis": axis}, {"indices": None, "axis": -1}
+        indices, x, axis = x.opened("elementwise.take_along_axis", given, defaults)
+    if indices is None:
+        raise ArgumentsError(
+            "indices is missing: call take_along_axis_backward(dy, saved), with saved from take_along_axis(..., "
+            "return_saved=True); or give x, indices and axis as to take_along_axis"
+        )
     shape = _shape_of(x, dy, stream)
     return call(_along, _NAMES, (dy, indices), (shape, checks.integer(axis, "axis")), out, stream)
 

@@ -17,6 +17,7 @@ from ..base.layout import MAX_RANK, Layout, check_same_device, layout, normalize
 from ..errors import DTypeError, ShapeError
 from ..kernels.elementwise.launch import MapSpec
 from ..kernels.elementwise.other_launches import gather_launcher
+from ..plan.saved import Saved, saves
 from ..reference import indexing as reference
 from ..runtime.streams import handle_of
 from .calling import NumberedPlan, call, find, outputs_of
@@ -62,21 +63,25 @@ def take_plan(x: Any, indices: Any, *, axis: int | None = None, out: Any = None)
     return find(_take, _NAMES, (_flat(x, axis, None), indices), _axis(axis), out)
 
 
-def take_along_axis(x: Any, indices: Any, *, axis: int = -1, out: Any = None, stream: Any = None) -> Array:
+def take_along_axis(
+    x: Any, indices: Any, *, axis: int = -1, return_saved: bool = False, out: Any = None, stream: Any = None
+) -> Array:
     """y[i, j, k] = x[i, indices[i, j, k], k]: elements along an axis, other ones at every place.
 
     Args:
         x: array of any dtype with arithmetic, rank 1 to 8, any strides.
         indices: array of integers of x's rank. Along all other axes both broadcast. Negative ones count from the end.
         axis: the axis that they are indices of.
+        return_saved: whether to return a second object, which carries x's shape, the indices and axis to
+            `take_along_axis_backward(dy, saved)`. The indices must not change until then.
         out, stream: as in `take`.
 
     Returns:
         an array of the shape of `indices`, broadcast with x's along the other axes. Of indices beyond the axis as
-        `take`.
+        `take`. With return_saved, (y, saved).
 
     Raises:
-        as `take`; ShapeError: another rank, what does not broadcast.
+        as `take`; ShapeError: another rank, what does not broadcast. OptionError: return_saved.
 
     Example:
         >>> x = np.array([[1.0, 5.0, 3.0], [4.0, 2.0, 6.0]])
@@ -84,7 +89,12 @@ def take_along_axis(x: Any, indices: Any, *, axis: int = -1, out: Any = None, st
         array([[5.],
                [6.]])
     """
-    return call(_along, _NAMES, (x, indices), (checks.integer(axis, "axis"),), out, stream)
+    keeps = saves(return_saved)
+    y: Array = call(_along, _NAMES, (x, indices), (checks.integer(axis, "axis"),), out, stream)
+    if not keeps:
+        return y
+    shape = tuple(operands.as_input(x, "x", handle_of(stream)).shape)
+    return y, Saved("elementwise.take_along_axis", {"indices": indices}, {"x_shape": shape, "axis": axis})
 
 
 def take_along_axis_plan(x: Any, indices: Any, *, axis: int = -1, out: Any = None) -> GatherPlan:

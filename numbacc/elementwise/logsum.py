@@ -7,6 +7,7 @@ from typing import Any
 
 from ..arrays.operands import Array
 from ..plan.folds import FoldPlan
+from ..plan.saved import Saved, saves
 from .reducing import find, run
 
 
@@ -15,6 +16,7 @@ def logsumexp(
     *,
     axis: int | Sequence[int] | None = None,
     keepdims: bool = False,
+    return_saved: bool = False,
     out: Any = None,
     stream: Any = None,
 ) -> Array:
@@ -24,11 +26,13 @@ def logsumexp(
         x: array of floats of 16 bits and more, integers or bool, rank 0 to 8, any strides. It is read once.
         axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
         keepdims: True if these axes stay, with length 1.
+        return_saved: whether to return a second object, which carries x and the options to
+            `logsumexp_backward(dy, saved)`. x must not change until then.
         out: array for the result, of its shape, dtype and device; it shares no memory with x.
         stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
-        an array of x's dtype, float64 of integers and bool; `out` if given.
+        an array of x's dtype, float64 of integers and bool; `out` if given. With return_saved, (y, saved).
 
     Raises:
         as `mean`.
@@ -37,7 +41,9 @@ def logsumexp(
         >>> elementwise.logsumexp(np.array([1000.0, 1000.0]))
         array(1000.69314718)
     """
-    return run("logsumexp", x, axis, keepdims, None, out, stream)
+    keeps = saves(return_saved)
+    y: Array = run("logsumexp", x, axis, keepdims, None, out, stream)
+    return (y, Saved("elementwise.logsumexp", {"x": x}, {"axis": axis, "keepdims": keepdims})) if keeps else y
 
 
 def logsumexp_plan(

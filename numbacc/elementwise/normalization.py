@@ -24,9 +24,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..arrays.operands import Array
-from ..base.checks import boolean
 from ..plan.base import Plan
-from ..plan.saved import Saved, check_kept
+from ..plan.saved import Saved, check_kept, saves
 from ..runtime.streams import handle_of
 from .normalizing import eps_of, find, run
 
@@ -75,10 +74,9 @@ def softmax(x: Any, *, axis: int = -1, return_saved: bool = False, out: Any = No
         >>> elementwise.softmax(np.array([0.0, 0.0]))
         array([0.5, 0.5])
     """
+    keeps = saves(return_saved)
     y: Array = run("softmax", (x,), out, stream, axis)
-    if return_saved is False or not boolean(return_saved, "return_saved"):
-        return y
-    return y, Saved("elementwise.softmax", {"y": y}, {"axis": axis})
+    return (y, Saved("elementwise.softmax", {"y": y}, {"axis": axis})) if keeps else y
 
 
 def softmax_plan(x: Any, *, axis: int = -1, out: Any = None) -> Plan:
@@ -117,10 +115,9 @@ def log_softmax(x: Any, *, axis: int = -1, return_saved: bool = False, out: Any 
         >>> elementwise.log_softmax(np.array([0.0, 0.0]))
         array([-0.69314718, -0.69314718])
     """
+    keeps = saves(return_saved)
     y: Array = run("log_softmax", (x,), out, stream, axis)
-    if return_saved is False or not boolean(return_saved, "return_saved"):
-        return y
-    return y, Saved("elementwise.log_softmax", {"y": y}, {"axis": axis})
+    return (y, Saved("elementwise.log_softmax", {"y": y}, {"axis": axis})) if keeps else y
 
 
 def log_softmax_plan(x: Any, *, axis: int = -1, out: Any = None) -> Plan:
@@ -253,7 +250,7 @@ def rms_norm(
         >>> elementwise.rms_norm(np.array([[2.0, -2.0]]), eps=0)
         array([[ 1., -1.]])
     """
-    keeps = return_saved is not False and boolean(return_saved, "return_saved")
+    keeps = saves(return_saved)
     if keeps:
         check_kept(("x", "weight"), (x, weight), out, handle_of(stream))
     y: Array = run("rms_norm", (x, weight), out, stream, eps=eps_of(eps))
@@ -308,7 +305,7 @@ def layer_norm(
         >>> elementwise.layer_norm(np.array([[2.0, 6.0]]), eps=0)
         array([[-1.,  1.]])
     """
-    keeps = return_saved is not False and boolean(return_saved, "return_saved")
+    keeps = saves(return_saved)
     if keeps:
         check_kept(("x", "weight"), (x, weight), out, handle_of(stream))
     y: Array = run("layer_norm", (x, weight, bias), out, stream, eps=eps_of(eps))

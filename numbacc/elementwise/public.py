@@ -8,10 +8,14 @@ from functools import partial
 from typing import Any
 
 from ..base import keywords
+from ..errors import ArgumentsError, OptionError
 from ..functions.symbolic.opaque_functions import whole
+from ..plan.saved import Saved, check_kept, saves
+from ..runtime.streams import handle_of
 from .examples import EXAMPLES
 from .operation import ElementwisePlan, find, run, run_one, run_two
 from .rows import Row
+from .scalars import is_number
 from .table import Entry
 from .type_promotion import KINDS
 
@@ -63,22 +67,36 @@ def make_functions(
     called = f"({', '.join(row.names)},)"
     takes = f"{', '.join(f'{each}: Any' for each in arrays)}, *, {given}out: Any = None"
     returned = "tuple[Array, ...]" if row.is_tuple else "Array"
+    before = ""
     if through is None:
         short = {1: "run_one", 2: "run_two"}.get(len(row.names))
         given_to = f"{short}(row, {called[1:-2]}" if short else f"run(row, {called}"
         call = f"{given_to}, out, where, stream)"
         if name == "prelu":
             call = call.replace("weight", "of_rank(weight, x)")
-        takes_mask = f"{takes}, where: Any = None"
-        source = _function(name, f"{takes_mask}, stream: Any = None", returned, call)
-        source += _function(f"{name}_plan", takes_mask, "ElementwisePlan", f"find(row, {called}, out, where)")
+        takes_mask, takes_all = f"{takes}, where: Any = None", f"{takes}, where: Any = None, stream: Any = None"
+        if options:
+            saving = f"saving(row, {called}, {len(options)}, out, where, stream)"
+            before = f"    if return_saved is not False and saves(return_saved):\n        return {saving}\n"
+            takes_all = takes_all.replace("out: Any", "return_saved: bool = False, out: Any", 1)
+        source = _function(name, takes_all, returned, before, call)
+        source += _function(f"{name}_plan", takes_mask, "ElementwisePlan", "", f"find(row, {called}, out, where)")
     else:
         call = f"through(row, {called}, out, stream)"
-        source = _function(name, f"{takes}, stream: Any = None", returned, call)
-        source += _function(f"{name}_plan", takes, "ElementwisePlan", f"find(row, {called}, out, None)")
+        takes_all = f"{takes}, stream: Any = None"
+        if options:
+            before = _opening(arrays[1:], options)
+            # If x is a saved object, it holds the other arrays.
+            for each in arrays[2:]:
+                takes_all = takes_all.replace(f"{each}: Any", f"{each}: Any = None", 1)
+        source = _function(name, takes_all, returned, before, call)
+        source += _function(f"{name}_plan", takes, "ElementwisePlan", "", f"find(row, {called}, out, None)")
     space = compiled(name, source, {
         "row": row, "run": run, "run_one": run_one, "run_two": run_two, "find": find, "through": through,
         "ElementwisePlan": ElementwisePlan, "wrong": keywords.wrong, "of_rank": _of_rank,
+        "saves": saves, "saving": _saving, "Saved": Saved, "missing": _missing,
+        "defaults": {**dict.fromkeys(arrays[2:]), **options},
+        "of": f"elementwise.{name.removesuffix('_backward')}",
     })  # fmt: skip
     function, plan = space[name], space[f"{name}_plan"]
     for each in (function, plan):
@@ -97,10 +115,47 @@ def make_functions(
     return {name: function, f"{name}_plan": plan}
 
 
-def _function(name: str, takes: str, returned: str, call: str) -> str:
+def _function(name: str, takes: str, returned: str, before: str, call: str) -> str:
     """The text of a public function. It takes all keywords, and says which of them it does not have."""
     check = f"    if others:\n        raise wrong(_{name}_, others)\n"
-    return f"def {name}({takes}, **others: Any) -> {returned}:\n{check}    return {call}\n"
+    return f"def {name}({takes}, **others: Any) -> {returned}:\n{check}{before}    return {call}\n"
+
+
+def _opening(arrays: list[str], options: dict[str, Any]) -> str:
+    """The text that takes the arguments of a gradient, arrays and options, from a saved object in the first's place."""
+    first, more = arrays[0], [*arrays[1:], *options]
+    given = ", ".join(f"{each!r}: {each}" for each in more)
+    text = f"    if isinstance({first}, Saved):\n"
+    text += f"        {', '.join([first, *more])} = {first}.opened(of, {{{given}}}, defaults)\n"
+    for each in arrays[1:]:
+        text += f"    if {each} is None:\n        raise missing({each!r}, row)\n"
+    return text
+
+
+def _saving(row: Row, arguments: tuple[Any, ...], options: int, out: Any, where: Any, stream: Any) -> tuple[Any, Saved]:
+    """The result of a function, and the saved object for its gradients.
+
+    Args:
+        row, arguments, out, where, stream: as `run` takes them.
+        options: how many of the last arguments are options.
+    """
+    if where is not None:
+        raise OptionError("return_saved=True with where=: backward has no where=. Leave one of the two out")
+    count = len(arguments) - options
+    names, arrays = row.names[:count], arguments[:count]
+    check_kept(names, [None if is_number(each) else each for each in arrays], out, handle_of(stream))
+    kept = dict(zip(row.names[count:], arguments[count:], strict=True))
+    saved = Saved(f"elementwise.{row.name}", dict(zip(names, arrays, strict=True)), kept)
+    return run(row, arguments, out, None, stream), saved
+
+
+def _missing(name: str, row: Row) -> ArgumentsError:
+    """The error of a gradient that is given neither a saved object nor all arrays."""
+    of = row.name.removesuffix("_backward")
+    return ArgumentsError(
+        f"{name} is missing: call {row.name}(dy, saved), with saved from {of}(..., return_saved=True); or give all "
+        f"arrays and the options of {of}"
+    )
 
 
 def _of_rank(weight: Any, x: Any) -> Any:
@@ -168,6 +223,11 @@ def _text(name: str, entry: Entry) -> str:
     else:
         lines.append(f"    {several}: array of up to 8 dimensions, any strides.")
     lines += [f"    {option}: a number; {default!r} by default." for option, default in entry.options.items()]
+    if entry.options:
+        lines += [
+            "    return_saved: whether to return a second object, which carries arrays and options to",
+            f"        `{name}_backward(dy, saved)`. The arrays must not change until then.",
+        ]
     lines += [
         "    out: array for the result, of its shape and device, and its dtype or a wider kind. It may be an",
         "        argument: in place. Overlap in part is refused.",
@@ -189,6 +249,13 @@ def _text(name: str, entry: Entry) -> str:
         "Example:",
     ]
     arguments, printed = EXAMPLES[name]
+    if entry.options:
+        at = lines.index("Raises:") - 1
+        lines.insert(at, "    With return_saved, (y, saved).")
+        at = lines.index("Floats of 16 bits are computed in float32, and rounded once.") - 1
+        lines.insert(
+            at, "    With return_saved, LayoutError: out shares memory with an argument. OptionError: `where` is given."
+        )
     lines.append(f"    >>> elementwise.{name}({arguments})")
     lines += [f"    {line}" for line in printed.splitlines()]
     return "\n".join(lines) + "\n"

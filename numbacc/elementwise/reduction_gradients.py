@@ -16,6 +16,7 @@ from ..base.dtypes import TABLE, info
 from ..base.layout import Layout, argument_of, layout
 from ..errors import DTypeError
 from ..kernels.reduce import gradients as slopes
+from ..plan.saved import Saved
 from ..runtime.streams import handle_of
 from . import operation, reducing
 from .custom_reductions import reduction
@@ -188,6 +189,8 @@ _OPTIONS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
     "std": ("correction", "0", reducing.correction_of),
     "norm": ("ord", "2", reducing.order_of),
 }
+#: Functions that return saved objects: without an option of theirs a gradient is another, or raises.
+_SAVING = ("var", "std", "norm", "logsumexp")
 
 
 def functions() -> dict[str, Callable[..., Any]]:
@@ -199,13 +202,22 @@ def _function(name: str) -> Callable[..., Any]:
     option, default, form = _OPTIONS.get(name, ("", "", None))
     takes = f"{option}: float = {default}, " if option else ""
     given = f"form({option})" if option else "None"
+    names = ["axis", *[option] * bool(option), "keepdims"]
+    defaults = {"axis": None, **({option: int(default)} if option else {}), "keepdims": False}
+    opening = (
+        "    if isinstance(x, Saved):\n"
+        f"        x, {', '.join(names)} = x.opened('elementwise.{name}', "
+        f"{{{', '.join(f'{each!r}: {each}' for each in names)}}}, defaults)\n"
+    )
     source = (
         f"def {name}_backward(\n"
         f"    dy: Any, x: Any, *, axis: int | Sequence[int] | None = None, {takes}keepdims: bool = False, "
         "out: Any = None, stream: Any = None\n) -> Array:\n"
+        f"{opening if name in _SAVING else ''}"
         f'    return run("{name}", dy, x, axis, {given}, keepdims, out, stream)\n'
     )
-    made: Callable[..., Any] = compiled(f"{name}_backward", source, {"run": _run, "form": form})[f"{name}_backward"]
+    space = {"run": _run, "form": form, "Saved": Saved, "defaults": defaults}
+    made: Callable[..., Any] = compiled(f"{name}_backward", source, space)[f"{name}_backward"]
     made.__doc__ = _text(name, option)
     return made
 
@@ -215,17 +227,30 @@ def _text(name: str, option: str) -> str:
     gradient = _GRADIENTS[name]
     x, printed = gradient.example
     told = f"axis, {option}, keepdims" if option else "axis, keepdims"
+    array = "array of floats of 16 bits and more, rank 0 to 8, any strides"
+    operands = f"    x: {array}.\n    {told}: as in `{name}`.\n"
+    example = f"    >>> elementwise.{name}_backward(np.array(1.0), np.array({x}))\n"
+    if name in _SAVING:
+        danger = f" If {option} is forgotten, the\n        gradient is wrong and nothing reports it." if option else ""
+        operands = (
+            f"    x: the saved object of `{name}(..., return_saved=True)`, as in `{name}_backward(dy, saved)`. It\n"
+            f"        holds x, {told}. Or x itself: {array}.\n"
+            f"    {told}: the same as in `{name}`.{danger}\n"
+        )
+        example = (
+            f"    >>> y, saved = elementwise.{name}(np.array({x}), return_saved=True)\n"
+            f"    >>> elementwise.{name}_backward(np.array(1.0), saved)\n"
+        )
     return (
         f"The gradient with respect to x, given dy, that with respect to {name}(x): {gradient.says}.\n\n"
         f"Args:\n    dy: array of floats, of the shape of {name}(x, ...) with the same options.\n"
-        "    x: array of floats of 16 bits and more, rank 0 to 8, any strides.\n"
-        f"    {told}: as in `{name}`.\n"
+        f"{operands}"
         "    out: array for the result, of x's shape, its dtype and device; it may be x.\n"
         "    stream: as everywhere.\n\n"
         "Returns:\n    dx, an array of x's shape and dtype; `out` if given. Floats of 16 bits are computed in float32\n"
         "    and rounded once.\n\n"
         f"Raises:\n    as `{name}`; DTypeError of integers and complex numbers; ShapeError of another shape of dy.\n\n"
-        f"Example:\n    >>> elementwise.{name}_backward(np.array(1.0), np.array({x}))\n    {printed}\n"
+        f"Example:\n{example}    {printed}\n"
     )
 
 

@@ -14,7 +14,7 @@ from ..base.layout import Layout, check_rank, check_same_device, dense_like, vie
 from ..errors import DTypeError, OptionError, ShapeError
 from ..kernels.elementwise.launch import MapSpec
 from ..kernels.elementwise.transformer import BLOCKS
-from ..plan.saved import Saved
+from ..plan.saved import Saved, saves
 from ..reference import blocks as reference
 from .calling import NumberedPlan, call, find, outputs_of
 from .casting import astype
@@ -62,10 +62,9 @@ def rope(
         >>> elementwise.rope(np.array([1.0, 0.0]), np.array([0.0]), np.array([1.0]))
         array([0., 1.])
     """
+    keeps = saves(return_saved)
     y: Array = call(_rope, _NAMES, (x, cos, sin), _options("rope", interleaved), out, stream)
-    if return_saved is False or not checks.boolean(return_saved, "return_saved"):
-        return y
-    return y, Saved("elementwise.rope", {"cos": cos, "sin": sin}, {"interleaved": interleaved})
+    return (y, Saved("elementwise.rope", {"cos": cos, "sin": sin}, {"interleaved": interleaved})) if keeps else y
 
 
 def rope_plan(x: Any, cos: Any, sin: Any, *, interleaved: bool = False, out: Any = None) -> NumberedPlan:

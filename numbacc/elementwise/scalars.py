@@ -35,7 +35,7 @@ def sorted_out(row: Row, arguments: tuple[Any, ...], handle: int) -> tuple[list[
     for k, (argument, name) in enumerate(zip(arguments, row.names, strict=True)):
         if on_gpu and type(argument) is np.ndarray and not argument.ndim:
             argument = argument[()]  # one number, as NumPy hands its own over
-        if isinstance(argument, np.bool_) or (k in row.truths and isinstance(argument, (*WEAK, np.generic))):
+        if isinstance(argument, np.bool_) or (k in row.truths and is_number(argument)):
             argument = bool(argument)
         if type(argument) in WEAK:
             keys.append(type(argument))
@@ -69,6 +69,11 @@ def with_rank_0(row: Row, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         if isinstance(each, np.generic):
             found[k] = operands.as_input(np.bool_(each) if k in row.truths else each, name, 0)
     return tuple(found)
+
+
+def is_number(argument: Any) -> bool:
+    """Whether an argument of a call is a number, Python's or NumPy's."""
+    return isinstance(argument, (*WEAK, np.generic))
 
 
 class WithNumbers(Plan):

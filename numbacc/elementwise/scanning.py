@@ -8,7 +8,7 @@ import numpy as np
 
 from ..arrays import operands
 from ..arrays.operands import Array
-from ..base.dtypes import FLOATS, info
+from ..base.dtypes import FLOATS, TABLE, info
 from ..base.layout import (
     MAX_RANK,
     Layout,
@@ -20,10 +20,12 @@ from ..base.layout import (
     row_major_strides,
     view,
 )
-from ..errors import DTypeError, OptionError, ShapeError, shown
+from ..base.views import is_contiguous
+from ..errors import ArgumentsError, DTypeError, LayoutError, OptionError, ShapeError, shown
 from ..kernels.scan.functions import SCANS
 from ..kernels.scan.launch import ScanTask
 from ..plan.base import check_out
+from ..plan.saved import Saved
 from ..plan.scans import ProductGradientPlan, ScanPlan
 from ..reference.scans import FUNCTIONS, cumprod_backward
 from ..runtime.streams import handle_of
@@ -76,6 +78,43 @@ def _is_reversed(value: Any) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise OptionError(f"reverse={shown(value)} is not True or False")
     return bool(value)
+
+
+def missing(name: str) -> ArgumentsError:
+    """Return the error of a gradient that is given neither a saved object nor an axis."""
+    return ArgumentsError(
+        f"axis is missing: call {name}_backward(dy, saved), with saved from {name}(..., return_saved=True); or give "
+        f"axis and reverse as to {name}"
+    )
+
+
+def opened(saved: Any, axis: Any, dtype: Any, reverse: Any) -> tuple[Any, np.dtype[Any], Any, tuple[int, ...]]:
+    """Return axis, x's dtype, reverse and x's shape of a call of `cumsum`, given the options of its gradient."""
+    if not isinstance(saved, Saved):
+        raise DTypeError(f"saved is a {type(saved).__name__}; pass what cumsum(..., return_saved=True) returned")
+    given = {"axis": axis, "dtype": None if dtype is None else info(dtype).name, "reverse": reverse}
+    saved.check("elementwise.cumsum", given, {"axis": None, "dtype": None, "reverse": False})
+    kept = saved.options
+    row = TABLE[kept["dtype"]]
+    if not (row.is_float or row.parts == 2):
+        raise DTypeError(
+            f"x has dtype {row.name}; cumsum_backward takes floats and complex numbers: elementwise.astype converts"
+        )
+    return kept["axis"], row.numpy, kept["reverse"], kept["x_shape"]
+
+
+def flattened_out(out: Any, shape: tuple[int, ...], handle: int) -> Array:
+    """Return a view of `out`, the gradient of a flattened array of this shape, in one dimension.
+
+    Raises:
+        ShapeError: it has another shape. LayoutError: it is not C-contiguous.
+    """
+    array = operands.as_array(out, "out", handle)
+    if tuple(array.shape) != shape:
+        raise ShapeError(f"out has shape {tuple(array.shape)}; x has shape {shape}")
+    if not is_contiguous(operands.layout_of(array)):
+        raise LayoutError("out is not C-contiguous; the gradient of a call with axis=None is written as one row")
+    return array.reshape(-1)
 
 
 def run_gradient(dy: Any, x: Any, axis: Any, reverse: Any, out: Any, stream: Any) -> Array:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..arrays.operands import Array
 from ..plan.folds import FoldPlan
+from ..plan.saved import Saved, saves
 from .reducing import dtype_of, find, order_of, run, spread_of
 
 
@@ -184,6 +185,7 @@ def var(
     dtype: Any = None,
     correction: float = 0,
     keepdims: bool = False,
+    return_saved: bool = False,
     out: Any = None,
     stream: Any = None,
 ) -> Array:
@@ -198,16 +200,18 @@ def var(
             integers float64. Not of complex numbers.
         correction: what is subtracted from n: 0 for the variance of these numbers, 1 for an estimate of that of a
             larger set that they were drawn from.
+        return_saved: whether to return a second object, which carries x and the options to
+            `var_backward(dy, saved)`. x must not change until then.
         out: array for the result, of its shape, dtype and device; it shares no memory with x.
         stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
-        the variance, as `sum` returns it; of complex numbers real.
+        the variance, as `sum` returns it; of complex numbers real. With return_saved, (y, saved).
 
     Raises:
         ShapeError: rank, axis, shape of out.
         DTypeError: a dtype not named above, not an array.
-        OptionError: correction, keepdims or stream.
+        OptionError: correction, keepdims, return_saved or stream.
         LayoutError: out is read-only, overlaps x, or has elements that share memory.
         DeviceError: arrays on different devices; not enough memory.
 
@@ -218,7 +222,10 @@ def var(
         >>> elementwise.var(np.array([[1.0, 2.0], [3.0, 4.0]]), correction=1, axis=1)
         array([0.5, 0.5])
     """
-    return run("var", x, axis, keepdims, spread_of(correction, dtype), out, stream)
+    keeps = saves(return_saved)
+    y: Array = run("var", x, axis, keepdims, spread_of(correction, dtype), out, stream)
+    options = {"axis": axis, "correction": correction, "keepdims": keepdims}
+    return (y, Saved("elementwise.var", {"x": x}, options)) if keeps else y
 
 
 def var_plan(
@@ -247,6 +254,7 @@ def std(
     dtype: Any = None,
     correction: float = 0,
     keepdims: bool = False,
+    return_saved: bool = False,
     out: Any = None,
     stream: Any = None,
 ) -> Array:
@@ -261,16 +269,18 @@ def std(
             integers float64. Not of complex numbers.
         correction: what is subtracted from n: 0 for the deviation of these numbers, 1 for an estimate of that of a
             larger set that they were drawn from.
+        return_saved: whether to return a second object, which carries x and the options to
+            `std_backward(dy, saved)`. x must not change until then.
         out: array for the result, of its shape, dtype and device; it shares no memory with x.
         stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
-        the deviation, as `sum` returns it; of complex numbers real.
+        the deviation, as `sum` returns it; of complex numbers real. With return_saved, (y, saved).
 
     Raises:
         ShapeError: rank, axis, shape of out.
         DTypeError: a dtype not named above, not an array.
-        OptionError: correction, keepdims or stream.
+        OptionError: correction, keepdims, return_saved or stream.
         LayoutError: out is read-only, overlaps x, or has elements that share memory.
         DeviceError: arrays on different devices; not enough memory.
 
@@ -278,7 +288,10 @@ def std(
         >>> elementwise.std(np.array([[1.0, 2.0], [3.0, 6.0]]))
         array(1.87082869)
     """
-    return run("std", x, axis, keepdims, spread_of(correction, dtype), out, stream)
+    keeps = saves(return_saved)
+    y: Array = run("std", x, axis, keepdims, spread_of(correction, dtype), out, stream)
+    options = {"axis": axis, "correction": correction, "keepdims": keepdims}
+    return (y, Saved("elementwise.std", {"x": x}, options)) if keeps else y
 
 
 def std_plan(
@@ -306,6 +319,7 @@ def norm(
     axis: int | Sequence[int] | None = None,
     ord: float = 2,
     keepdims: bool = False,
+    return_saved: bool = False,
     out: Any = None,
     stream: Any = None,
 ) -> Array:
@@ -317,16 +331,19 @@ def norm(
         axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
         keepdims: True if these axes stay, with length 1.
         ord: p: any number. math.inf is for max |x|, -math.inf for min |x|, 0 for how many are not 0.
+        return_saved: whether to return a second object, which carries x and the options to
+            `norm_backward(dy, saved)`. x must not change until then.
         out: array for the result, of its shape, dtype and device; it shares no memory with x.
         stream: where the work is queued; the default stream if None. Nothing waits for it.
 
     Returns:
         the norm, as `sum` returns it; of complex numbers real. Of nothing 0, infinity of a negative order.
+        With return_saved, (y, saved).
 
     Raises:
         ShapeError: rank, axis, shape of out; -math.inf of nothing.
         DTypeError: a dtype not named above, not an array.
-        OptionError: ord, keepdims or stream.
+        OptionError: ord, keepdims, return_saved or stream.
         LayoutError: out is read-only, overlaps x, or has elements that share memory.
         DeviceError: arrays on different devices; not enough memory.
 
@@ -338,7 +355,9 @@ def norm(
         >>> elementwise.norm(np.array([3.0, -4.0]), ord=1)
         array(7.)
     """
-    return run("norm", x, axis, keepdims, order_of(ord), out, stream)
+    keeps = saves(return_saved)
+    y: Array = run("norm", x, axis, keepdims, order_of(ord), out, stream)
+    return (y, Saved("elementwise.norm", {"x": x}, {"axis": axis, "ord": ord, "keepdims": keepdims})) if keeps else y
 
 
 def norm_plan(

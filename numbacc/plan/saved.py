@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import operands
+from ..base.checks import boolean
 from ..errors import DTypeError, LayoutError, OptionError, shown
 from .base import outs_of
 
@@ -51,6 +52,15 @@ class Saved(NamedTuple):
         """The arrays and options in order; arguments and errors as of `check`."""
         self.check(op, given, defaults)
         return (*self.arrays.values(), *self.options.values())
+
+
+def saves(return_saved: Any) -> bool:
+    """Whether a forward function returns a saved object. Call it before anything is written.
+
+    Raises:
+        OptionError: return_saved is neither True nor False.
+    """
+    return return_saved is not False and boolean(return_saved, "return_saved")
 
 
 def check_kept(names: Sequence[str], arrays: Sequence[Any], out: Any, handle: int) -> None:

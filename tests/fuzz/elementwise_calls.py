@@ -32,6 +32,12 @@ def masked(call, shape, dtype):
         call.add("where", "mask", call.operands[-1].view)
 
 
+def saving(call):
+    """Let it be a call of a function that can return a saved object, whose plan cannot."""
+    if not call.name.endswith("_plan"):
+        call.add("return_saved", "flag", False)
+
+
 def integers(call, name, shape, most, kind="indices", dtype="int64"):
     operand = call.place.operand(call.case.rng.integers(0, most, shape).astype(dtype))
     call.operands.append(operand)
@@ -50,6 +56,7 @@ def a_function(call, case):
         call.array(each, (3, 4), dtype, kind, not is_bound, fixed=False)
     if name == "leaky_relu":
         call.add("negative_slope", "scalar", 0.1)
+        saving(call)
     if name == "astype":
         call.add("dtype", "dtype", "float32", True)
         dtype = "float32"
@@ -79,6 +86,7 @@ def a_reduction(call, case):
         call.add("dtype", "dtype", None)
     if name == "norm":
         call.add("ord", "order", 2)
+        saving(call)
     result = {"argmax": "int64", "any": "bool"}.get(name, dtype)
     call.maybe_out(() if axis is None else (4,), result) if axis == 0 else None
 
@@ -90,6 +98,7 @@ def a_scan(call, case):
     call.add("axis", "axis or None", 1)
     call.add("dtype", "dtype", None)
     call.add("reverse", "flag", False)
+    saving(call)
     call.maybe_out((3, 4), dtype)
 
 
@@ -110,6 +119,7 @@ def a_row(call, case):
         elif name == "layer_norm":
             call.add("bias", "flag", False)
     if not back:
+        saving(call)
         call.maybe_out((3, 4), dtype)
 
 
@@ -136,6 +146,8 @@ def a_gather(call, case):
     call.array("x", (3, 4), "float32", fixed=False)
     integers(call, "indices", (3, 2) if along else (2,), 3)
     call.add("axis", "axis" if along else "axis or None", 1)
+    if along:
+        saving(call)
     call.maybe_out((3, 2), "float32")
 
 
