@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..base.checks import boolean
-from ..errors import OptionError, ShapeError, shown
+from ..errors import ArgumentsError, OptionError, shown
 from ..plan.saved import Saved
 
 _OP = "conv.forward"
@@ -23,6 +23,11 @@ _SHARED: Mapping[str, Any] = {
 }
 #: Options of how it is computed, which the gradients may be given, too.
 _OWN: Mapping[str, Any] = {"deterministic": False, "tune": False, "workspace_limit": None}
+#: Of the gradients (the shape that they need without a saved object, how to call them with one, and without).
+_CALLS = {
+    "backward_data": ("x_shape", "backward_data(dy, saved)", "backward_data(dy, w, x_shape)"),
+    "backward_filter": ("w_shape", "backward_filter(saved, dy)", "backward_filter(x, dy, w_shape)"),
+}
 
 
 def check_saves(return_saved: Any, activation: Any) -> bool:
@@ -65,10 +70,11 @@ def opened(kept: Saved, given: Mapping[str, Any]) -> tuple[Any, Any, dict[str, A
     return x, w, options
 
 
-def check_shape(shape: Any, name: str) -> None:
-    """Raise ShapeError where the gradients are given neither a saved object nor a shape."""
+def check_shape(shape: Any, direction: str) -> None:
+    """Raise ArgumentsError where the gradients are given neither a saved object nor a shape."""
     if shape is None:
-        raise ShapeError(
-            f"{name}=None is not a shape: pass it with the options of forward, or the object that forward(..., "
-            "return_saved=True) returned"
+        name, short, full = _CALLS[direction]
+        raise ArgumentsError(
+            f"{name} is missing: call {short}, with saved from forward(..., return_saved=True); or {full} with the "
+            "options of forward"
         )
