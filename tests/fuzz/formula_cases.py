@@ -19,6 +19,8 @@ from .operands import anywhere
 #: How many roundings more than the first-order bound: what is of second order, and functions that are off by some ulps.
 SLACK = 16
 SLOPE_SLACK = 4096
+#: Elements of a call, at most: Python takes some 100 µs for each, and a process may not take a minute for a case.
+MOST = 10_000
 
 
 def defined(case, drawing):
@@ -51,7 +53,7 @@ class Given:
     """
 
     def __init__(self, case, count, floats):
-        shapes, self.shape = shapes_of(case, count)
+        shapes, self.shape = shapes_of(case, count, MOST)
         names = [case.pick(FLOATS)] * count
         if not floats and case.chance(0.3):
             names = [case.pick([*FLOATS, "int8", "int16", "int32", "int64", "uint8", "bool"]) for _ in range(count)]
