@@ -63,7 +63,7 @@ def test_ways_of_a_case_differ_in_where_arrays_lie_alone():
 
 
 def test_python_computes_small_formulas_alone():
-    """On a GPU shapes have up to 160,000 elements, for which Python's arithmetic takes too long."""
+    """Shapes on a GPU have up to 160,000 elements. Python's arithmetic takes too long for these."""
     place = SimpleNamespace(name="gpu", is_slow=False)
     sizes = []
     for seed in range(300):

@@ -34,8 +34,8 @@ class Band:
     def within(self, queries: int, keys: int) -> Band:
         """The band of so many queries and keys, or fewer, without bounds that hide nothing there.
 
-        Sums of those with places might not fit 32 bits. A window on both sides that hides nothing is no window. A
-        narrower one keeps both bounds, and "causal" of a single key stays causal: libraries support those together.
+        Sums of those with places might not fit 32 bits. A window on both sides that hides nothing loses both
+        bounds. A narrower one keeps both, and "causal" of a single key stays causal: libraries support those together.
         """
         before, behind = (keys, queries) if self.bottom_right else (queries, keys)
         if self.lower is not None and self.upper and self.lower <= 1 - before and self.upper >= behind - 1:

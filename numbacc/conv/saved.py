@@ -23,7 +23,7 @@ _SHARED: Mapping[str, Any] = {
 }
 #: Options of how it is computed, which the gradients may be given, too.
 _OWN: Mapping[str, Any] = {"deterministic": False, "tune": False, "workspace_limit": None}
-#: Of the gradients (the shape that they need without a saved object, how to call them with one, and without).
+#: direction -> (the shape that a call without a saved object needs, the call with one, the call without one).
 _CALLS = {
     "backward_data": ("x_shape", "backward_data(dy, saved)", "backward_data(dy, w, x_shape)"),
     "backward_filter": ("w_shape", "backward_filter(saved, dy)", "backward_filter(x, dy, w_shape)"),

@@ -65,7 +65,7 @@ def number(case, function, common):
 
 
 def shapes_of(case, count, most=math.inf):
-    """Shapes that broadcast, and what to, which has at most so many elements."""
+    """Shapes that broadcast, and the shape that they broadcast to, with at most `most` elements."""
     whole = case.shape(case.pick([0, 1, 1, 2, 2, 3, 3, 4, 8]))
     while math.prod(whole) > most:
         whole = tuple(-(-n // 2) for n in whole)
