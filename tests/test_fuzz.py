@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import subprocess
@@ -22,6 +23,7 @@ from fuzz.case import Case
 from fuzz.memory import GUARD, Buffers
 from fuzz.operands import FuzzPlace, anywhere, neighbours
 
+from numbacc import elementwise as ew
 from numbacc.base import dtypes
 
 ROOT = Path(__file__).parents[1]
@@ -72,6 +74,14 @@ def test_python_computes_small_formulas_alone():
         assert np.broadcast_shapes(*bounded[0]) == bounded[1] and len(bounded[1]) == len(free[1])
     assert max(small for small, _ in sizes) <= formula_cases.MOST < max(large for _, large in sizes)
     assert all(small == large for small, large in sizes if large <= formula_cases.MOST)
+
+
+def test_integers_of_formulas_become_numpys_floats():
+    integers = ("int8", "int16", "int32", "int64", "uint8", "bool")
+    for one, other in itertools.product(integers, repeat=2):
+        wanted = np.hypot(np.ones(1, one), np.ones(1, other)).dtype
+        assert formula_cases.meeting([one, other]) == wanted, (one, other)
+        assert ew.kernel(lambda x, y: x + y)(np.ones(1, one), np.ones(1, other)).dtype == wanted
 
 
 def test_a_failure_is_told_and_the_next_case_runs(tmp_path, capsys):

@@ -39,7 +39,11 @@ def defined(case, drawing):
 def meeting(names):
     """The dtype of the results of arguments of these; that of the arrays where numbers stand beside."""
     found = met(*names)
-    return found if kind(found) == "f" else {1: "float16", 2: "float32"}.get(dtypes.dtype(found).itemsize, "float64")
+    if kind(found) == "f":
+        return found
+    # As NumPy's functions of floats do: int8 and uint8 both fit into float16, their common int16 does not.
+    widest = max(dtypes.dtype(each).itemsize for each in names if isinstance(each, str))
+    return {1: "float16", 2: "float32"}.get(widest, "float64")
 
 
 class Given:
