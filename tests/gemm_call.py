@@ -166,8 +166,8 @@ class Call:
         assert out.dtype == self.out_dtype
         composed, slack = False, {}
         if self.place.is_device:
-            # The plan does not say what follows a product of nothing; a sum may be of rounded results.
-            unsaid = self.inputs.a.shape[-1] == 0 or self.kind in ("drelu_bgrad", "dgelu_bgrad")
+            # The plan does not say what follows an empty product or alpha=0; a sum may be of rounded results.
+            unsaid = self.inputs.a.shape[-1] == 0 or self.alpha == 0 or self.kind in ("drelu_bgrad", "dgelu_bgrad")
             composed = unsaid or self.plan().info.backend.endswith("+kernel")
         if self.place.name == "gpu":
             slack["fused_gelu"] = True

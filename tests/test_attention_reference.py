@@ -176,6 +176,32 @@ def test_bands_know_their_empty_rows():
                     assert not seen or whole == (min(seen), max(seen) + 1)
 
 
+@pytest.mark.parametrize("bottom_right", [False, True])
+def test_bounds_that_hide_nothing_are_left_out(bottom_right):
+    for queries, keys in ((1, 1), (1, 7), (2, 2), (4, 9), (9, 4), (5, 5)):
+        for before in range(15):
+            for after in range(15):
+                band = Band(-before, after, bottom_right)
+                within = band.within(queries, keys)
+                seen, ranges = (
+                    [each.keys_of(row, row, queries, keys) for row in range(queries)] for each in (band, within)
+                )
+                assert ranges == seen
+                hides = seen != [(0, keys)] * queries
+                assert not (hides and within.is_full)
+                if after and not hides:
+                    assert within.is_full
+    # Sequences may be shorter than the arrays; each still sees what it saw.
+    for queries, keys in ((3, 6), (6, 3)):
+        for length in range(1, 9):
+            band = Band(1 - length, length - 1, bottom_right)
+            within = band.within(queries, keys)
+            for rows in range(1, queries + 1):
+                for columns in range(1, keys + 1):
+                    for row in range(rows):
+                        assert within.keys_of(row, row, rows, columns) == band.keys_of(row, row, rows, columns)
+
+
 def test_memory_is_that_of_a_block(monkeypatch):
     """No array of all scores is made."""
     largest, masked = [], reference._masked

@@ -86,6 +86,7 @@ def test_a_relu_that_gives_0_for_nan_is_seen():
         ("engine 41", "kept", False),
         ("engine 41", "lost", False),
         ("engine 11; its ReLU gives 0 for NaN", "lost", True),
+        ("engine 47; it loses some infinities of images", "lost", True),
     ],
 )
 def test_what_is_told_of_nan(monkeypatch, algorithm, finding, known):

@@ -199,7 +199,7 @@ BIASED = ("bias", "RELU_FWD")
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_engines_that_are_known_to_lose_nan(dtype, last):
-    """As they were seen on an H200: in the ReLU behind a bias, and of channels that are not the innermost."""
+    """As an H200 and an H100 showed: with a bias and ReLU, or with channels that are not the innermost axis."""
     every = range(100)
 
     def losing(*epilogue, direction="forward"):
@@ -207,10 +207,12 @@ def test_engines_that_are_known_to_lose_nan(dtype, last):
         return {engine for engine in every if nan_lost(graph, engine)}
 
     rows = set() if last else {14}
-    rectified = {0, 11, 12, 13, 35, 36}
+    rectified = {0, 11, 12, 13, 35, 36, *([39] if dtype == "float32" else [])}
     assert losing(*BIASED) == losing("add", *BIASED) == rectified | rows
-    assert losing("bias") == losing("RELU_FWD") == losing("bias", "GELU_FWD") == rows
-    assert losing() == (set() if last else {6})
+    assert losing("RELU_FWD") == losing("bias", "GELU_FWD") == rows
+    # These lose infinities. numbacc never uses them for float16, where sums beyond 65504 are wrong.
+    assert losing("bias") == rows | ({32} if dtype == "float32" else set())
+    assert losing() == (set() if last else {6}) | ({47} if dtype == "float32" else set())
     is_single = dtype == "float32" and not last
     assert losing(direction="backward_data") == ({7} if is_single else set())
     assert losing(direction="backward_filter") == set()

@@ -17,6 +17,31 @@ from numbacc.base.dispatch import simulated
 
 pytestmark = pytest.mark.usefixtures("poison")
 
+# ---------------------------------------------------------------- the oracle
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_the_oracle_takes_plain_sums_and_nothing_worse(single):
+    """A plain sum of a prime number of equal terms is right, twiddles with fewer digits are not."""
+    real, wide = (np.float32, np.complex64) if single else (np.float64, np.complex128)
+    n = 103
+    k = np.arange(n)
+    twiddles = np.exp(-2j * np.pi * (np.outer(k, k) % n) / n)
+    equal, others = np.full(n, 4, real), values((n,), np.dtype(real))
+
+    def summed(factors, x):
+        scaled = x * real(1 / np.sqrt(n))
+        total = np.zeros(n, wide)
+        for j in k:
+            total = total + factors[:, j].astype(wide) * scaled[j]
+        return total
+
+    verify("fft", summed(twiddles, equal), equal, norm="ortho")
+    coarse = np.round(twiddles * 2.0**15) / 2.0**15 if single else twiddles.astype(np.complex64)
+    with pytest.raises(AssertionError, match="roundings off"):
+        verify("fft", summed(coarse, others), others, norm="ortho")
+
+
 # ---------------------------------------------------------------- every combination
 
 

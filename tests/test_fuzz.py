@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import conv_call
 import conv_oracle
@@ -13,12 +16,14 @@ import numpy as np
 import pytest
 from conftest import Place
 from fuzz import conv as fuzz_conv
-from fuzz import worker
+from fuzz import formula_cases, worker
 from fuzz.__main__ import FAMILIES, Totals
+from fuzz.arguments import shapes_of
 from fuzz.case import Case
 from fuzz.memory import GUARD, Buffers
 from fuzz.operands import FuzzPlace, anywhere, neighbours
 
+from numbacc import elementwise as ew
 from numbacc.base import dtypes
 
 ROOT = Path(__file__).parents[1]
@@ -57,6 +62,26 @@ def test_ways_of_a_case_differ_in_where_arrays_lie_alone():
         strides.append(case.place.operand(np.zeros((3, 4, 5)), **anywhere(case, (3, 4, 5), False, 0)).view.strides)
         shapes[-1] += (case.integer(0, 10**6),)
     assert shapes[0] == shapes[1] == shapes[2] and len(set(strides)) == 3
+
+
+def test_python_computes_small_formulas_alone():
+    """Shapes on a GPU have up to 160,000 elements. Python's arithmetic takes too long for these."""
+    place = SimpleNamespace(name="gpu", is_slow=False)
+    sizes = []
+    for seed in range(300):
+        bounded, free = (shapes_of(Case("formulas", seed, place), 3, *most) for most in ((formula_cases.MOST,), ()))
+        sizes.append((math.prod(bounded[1]), math.prod(free[1])))
+        assert np.broadcast_shapes(*bounded[0]) == bounded[1] and len(bounded[1]) == len(free[1])
+    assert max(small for small, _ in sizes) <= formula_cases.MOST < max(large for _, large in sizes)
+    assert all(small == large for small, large in sizes if large <= formula_cases.MOST)
+
+
+def test_integers_of_formulas_become_numpys_floats():
+    integers = ("int8", "int16", "int32", "int64", "uint8", "bool")
+    for one, other in itertools.product(integers, repeat=2):
+        wanted = np.hypot(np.ones(1, one), np.ones(1, other)).dtype
+        assert formula_cases.meeting([one, other]) == wanted, (one, other)
+        assert ew.kernel(lambda x, y: x + y)(np.ones(1, one), np.ones(1, other)).dtype == wanted
 
 
 def test_a_failure_is_told_and_the_next_case_runs(tmp_path, capsys):

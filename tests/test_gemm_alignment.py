@@ -165,6 +165,14 @@ def test_matrices_that_start_elsewhere_are_refused(device_place, name, margin):
     bad.out.assert_untouched()
 
 
+def test_matrices_that_are_not_read_start_anywhere(device_place):
+    """With alpha=0. A plan is made before alpha is known, so it is not made for them."""
+    layouts = {"a": {"margins": ((0, 0), (2, 14))}, "b": {"order": (1, 0), "margins": ((0, 16), (0, 0))}}
+    call = Call8(device_place, (16, 16, 32), layouts=layouts, alpha=0.0)
+    refused(LayoutError, "a starts at a multiple of 2", run=call.plan)
+    call.check()
+
+
 @pytest.mark.parametrize("name", ["a", "c", "out"])
 def test_rows_that_are_not_16_bytes_apart_are_refused(device_place, name):
     layouts = {"out": BY_ROWS, name: {"margins": ((0, 0), (0, 1))}}

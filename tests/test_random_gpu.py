@@ -218,7 +218,7 @@ def test_more_than_2_to_the_32_values(where):
         graph.launch()
     else:
         g.dropout_mask(0.5, out=out)
-    for start in (0, (1 << 31) - 50, (1 << 32) - 50, n - 100):
+    for start in (0, (1 << 31) - 50, n - 100):  # the last go over 2**32
         want = Generator("philox", 2, first + start, "cpu").dropout_mask(0.5, 100, dtype="bool")
         np.testing.assert_array_equal(numbacc.asnumpy(out[start : start + 100]), want)
     assert g.state.position == first + n
@@ -229,7 +229,7 @@ def test_more_than_2_to_the_32_values_of_curand_in_pieces():
     n = (1 << 32) + 7
     out = numbacc.empty(n, "float16")
     Generator("xorwow", 2).random(out=out)
-    for start in (0, (1 << 24) - 50, (1 << 32) - 50, n - 100):
+    for start in (0, (1 << 24) - 50, n - 100):  # the last go over 2**32
         want = Generator("xorwow", 2, start, "cpu").random(100, dtype="float16")
         np.testing.assert_array_equal(numbacc.asnumpy(out[start : start + 100]), want)
 

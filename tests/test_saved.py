@@ -175,6 +175,11 @@ def test_elementwise_forgets_nothing(place, name):
 def test_what_elementwise_refuses(place):
     x, dy = (place.put(np.ones((2, 4), np.float32)) for _ in range(2))
     refused(ArgumentsError, "seed is missing", run=lambda: ew.dropout_backward(dy))
+    for function, name in (
+        (ew.bias_activation_backward, "bias"), (ew.residual_activation_backward, "residual"), (ew.rope_backward, "sin"),
+    ):  # fmt: skip
+        words = f"{name} is missing: call {function.__name__}(dy, saved), or give"
+        refused(ArgumentsError, words, run=lambda function=function: function(dy, x))
     refused(
         LayoutError,
         "out shares memory with residual",
@@ -316,8 +321,12 @@ def test_what_convolutions_refuse(place):
     y, saved = conv.forward(x, w, layout="NCW", padding=1, return_saved=True)
     refused(OptionError, "padding is given", run=lambda: conv.backward_data(y, saved, padding=2))
     refused(OptionError, "x_shape is given", run=lambda: conv.backward_data(y, saved, (1, 2, 7)))
-    refused(ArgumentsError, "x_shape is missing", run=lambda: conv.backward_data(y, w, layout="NCW"))
-    refused(ArgumentsError, "w_shape is missing", run=lambda: conv.backward_filter(x, y, layout="NCW"))
+    for run, name, arrays in (
+        (conv.backward_data, "x_shape", (y, w)), (conv.backward_data_plan, "x_shape", (y, w)),
+        (conv.backward_filter, "w_shape", (x, y)), (conv.backward_filter_plan, "w_shape", (x, y)),
+    ):  # fmt: skip
+        words = f"{name} is missing: call {run.__name__.removesuffix('_plan')}(", "saved", "return_saved=True"
+        refused(ArgumentsError, *words, run=lambda run=run, arrays=arrays: run(*arrays, layout="NCW"))
     refused(
         OptionError,
         "relu",

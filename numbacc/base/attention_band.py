@@ -34,8 +34,12 @@ class Band:
     def within(self, queries: int, keys: int) -> Band:
         """The band of so many queries and keys, or fewer, without bounds that hide nothing there.
 
-        Sums of those with places might not fit 32 bits.
+        Sums of those with places might not fit 32 bits. A window on both sides that hides nothing loses both
+        bounds. A narrower one keeps both, and "causal" of a single key stays causal: libraries support those together.
         """
+        before, behind = (keys, queries) if self.bottom_right else (queries, keys)
+        if self.lower is not None and self.upper and self.lower <= 1 - before and self.upper >= behind - 1:
+            return replace(self, lower=None, upper=None)
         reach = queries + keys
         lower = None if self.lower is None or self.lower <= -reach else self.lower
         upper = None if self.upper is None or self.upper >= reach else self.upper

@@ -149,7 +149,8 @@ def backward_data(
         dx, of x_shape, contiguous; `out` if given.
 
     Raises:
-        ShapeError: dy has another shape than the output. The others as in `forward`; int8 has no gradients.
+        ShapeError: dy has another shape than the output. ArgumentsError: there is neither saved nor x_shape. The
+        others as in `forward`; int8 has no gradients.
 
     Example:
         >>> x, w = np.ones((1, 1, 5)), np.array([[[1.0, 0.0, -1.0]]])
@@ -160,7 +161,7 @@ def backward_data(
     if isinstance(w, Saved):
         x, w, own = opened(w, locals())
         return backward_data(dy, w, tuple(x.shape), **own, beta=beta, out=out, stream=stream)
-    check_shape(x_shape, "x_shape")
+    check_shape(x_shape, "backward_data")
     options = (None, stride, padding, dilation, groups, layout, flip, alpha, beta, None, compute)
     return _run("backward_data", dy, w, None, out, x_shape, (*options, deterministic, tune, workspace_limit), stream)
 
@@ -200,7 +201,8 @@ def backward_filter(
         dw, of w_shape, contiguous; `out` if given.
 
     Raises:
-        ShapeError: dy has another shape than the output. The others as in `forward`; int8 has no gradients.
+        ShapeError: dy has another shape than the output. ArgumentsError: there is neither saved nor w_shape. The
+        others as in `forward`; int8 has no gradients.
 
     Example:
         >>> x = np.arange(5.0).reshape(1, 1, 5)
@@ -211,7 +213,7 @@ def backward_filter(
     if isinstance(x, Saved):
         x, w, own = opened(x, locals())
         return backward_filter(x, dy, tuple(w.shape), **own, beta=beta, out=out, stream=stream)
-    check_shape(w_shape, "w_shape")
+    check_shape(w_shape, "backward_filter")
     options = (None, stride, padding, dilation, groups, layout, flip, alpha, beta, None, compute)
     return _run("backward_filter", x, dy, None, out, w_shape, (*options, deterministic, tune, workspace_limit), stream)
 
@@ -275,7 +277,7 @@ def backward_data_plan(
     if isinstance(w, Saved):
         x, w, own = opened(w, locals())
         return backward_data_plan(dy, w, tuple(x.shape), **own, beta=beta, out=out)
-    check_shape(x_shape, "x_shape")
+    check_shape(x_shape, "backward_data")
     options = (None, stride, padding, dilation, groups, layout, flip, alpha, beta, None, compute)
     return _prepared("backward_data", dy, w, None, out, x_shape, (*options, deterministic, tune, workspace_limit))
 
@@ -308,7 +310,7 @@ def backward_filter_plan(
     if isinstance(x, Saved):
         x, w, own = opened(x, locals())
         return backward_filter_plan(x, dy, tuple(w.shape), **own, beta=beta, out=out)
-    check_shape(w_shape, "w_shape")
+    check_shape(w_shape, "backward_filter")
     options = (None, stride, padding, dilation, groups, layout, flip, alpha, beta, None, compute)
     return _prepared("backward_filter", x, dy, None, out, w_shape, (*options, deterministic, tune, workspace_limit))
 

@@ -22,6 +22,11 @@ _SHARED: Mapping[str, Any] = {
 }
 #: Options of how it is computed, which the gradients may be given, too.
 _OWN: Mapping[str, Any] = {"deterministic": False, "tune": False, "workspace_limit": None}
+#: direction -> (the shape that a call without a saved object needs, the call with one, the call without one).
+_CALLS = {
+    "backward_data": ("x_shape", "backward_data(dy, saved)", "backward_data(dy, w, x_shape)"),
+    "backward_filter": ("w_shape", "backward_filter(saved, dy)", "backward_filter(x, dy, w_shape)"),
+}
 
 
 def check_saves(return_saved: Any, activation: Any) -> bool:
@@ -64,10 +69,11 @@ def opened(kept: Saved, given: Mapping[str, Any]) -> tuple[Any, Any, dict[str, A
     return x, w, options
 
 
-def check_shape(shape: Any, name: str) -> None:
+def check_shape(shape: Any, direction: str) -> None:
     """Raise ArgumentsError where the gradients are given neither a saved object nor a shape."""
     if shape is None:
+        name, short, full = _CALLS[direction]
         raise ArgumentsError(
-            f"{name} is missing: pass it with the options of forward, or the object that forward(..., "
-            "return_saved=True) returned"
+            f"{name} is missing: call {short}, with saved from forward(..., return_saved=True); or {full} with the "
+            "options of forward"
         )

@@ -11,7 +11,7 @@ from typing import Any
 from ..arrays import operands
 from ..arrays.operands import Array
 from ..base.layout import Layout, normalize_axis
-from ..errors import ShapeError, unknown
+from ..errors import ArgumentsError, ShapeError, unknown
 from ..plan.saved import Saved, check_kept, saves
 from ..runtime.streams import handle_of
 from .gradients import gradient_row, run_backward
@@ -108,6 +108,10 @@ def bias_activation_backward(
         given = {"bias": bias, "activation": activation, "axis": axis}
         defaults = {"bias": None, "activation": "relu", "axis": -1}
         x, bias, activation, axis = x.opened("elementwise.bias_activation", given, defaults)
+    if bias is None:
+        raise ArgumentsError(
+            "bias is missing: call bias_activation_backward(dy, saved), or give x, bias, activation and axis"
+        )
     array, spread = _with_bias(x, bias, axis, stream)
     if out is not None and not (isinstance(out, (tuple, list)) and len(out) == 2):
         raise ShapeError(f"out is a {type(out).__name__}; pass a pair of arrays, for the gradients of x and bias")
@@ -188,6 +192,10 @@ def residual_activation_backward(
     if isinstance(x, Saved):
         given, defaults = {"residual": residual, "activation": activation}, {"residual": None, "activation": "relu"}
         x, residual, activation = x.opened("elementwise.residual_activation", given, defaults)
+    if residual is None:
+        raise ArgumentsError(
+            "residual is missing: call residual_activation_backward(dy, saved), or give x, residual and activation"
+        )
     return run_backward(_gradient(activation), (dy, *_alike(x, residual, stream)), out, stream)
 
 

@@ -11,7 +11,7 @@ from ..arrays.operands import Array
 from ..base import checks
 from ..base.dtypes import FLOATS, info
 from ..base.layout import Layout, check_rank, check_same_device, dense_like, view
-from ..errors import DTypeError, OptionError, ShapeError
+from ..errors import ArgumentsError, DTypeError, OptionError, ShapeError
 from ..kernels.elementwise.launch import MapSpec
 from ..kernels.elementwise.transformer import BLOCKS
 from ..plan.saved import Saved, saves
@@ -98,6 +98,8 @@ def rope_backward(
     if isinstance(cos, Saved):
         given = {"sin": sin, "interleaved": interleaved}
         cos, sin, interleaved = cos.opened("elementwise.rope", given, {"sin": None, "interleaved": False})
+    if sin is None:
+        raise ArgumentsError("sin is missing: call rope_backward(dy, saved), or give cos, sin and interleaved")
     return call(_rope, ("dy", *_NAMES[1:]), (dy, cos, sin), _options("rope_backward", interleaved), out, stream)
 
 

@@ -141,11 +141,21 @@ def _forward_rows(is_fused: bool, what: Any) -> bool:
     return is_fused == (len(what.nodes) > 1) and node.kind == "convolve_forward" and image.strides[1] != 1
 
 
-#: What is known of engines that lose NaN: (numbers, whether they do so of a graph, what they do), seen on an H200 with
-#: cuDNN 9.19. They are taken all the same, as torch takes them: fused, a bias and ReLU cost no pass over the result.
-#: cuDNN's own attribute for this is out of use, and with it the same engines take a graph.
+def _behind_float32(modes: Sequence[str], what: Any) -> bool:
+    """As `_behind`, of images of float32."""
+    node = what.nodes[0]
+    return node.kind == "convolve_forward" and _dtype(what, node, "x") == "float32" and _behind(modes, what)
+
+
+#: Engines that lose NaN or infinities: (numbers, whether they do so with a graph, a text for users), seen on an H200 or
+#: an H100 with cuDNN 9.19. numbacc uses them all the same, as torch does: a fused bias and ReLU need no pass over the
+#: result. cuDNN's own attribute for this is out of use, and with it the same engines take a graph.
 LOSES_NAN: tuple[tuple[tuple[int, ...], Callable[[Any], bool], str], ...] = (
     ((0, 11, 12, 13, 35, 36), partial(_behind, ("ADD", "RELU_FWD")), "its ReLU gives 0 for NaN"),
+    ((39,), partial(_behind_float32, ("ADD", "RELU_FWD")), "its ReLU gives 0 for NaN"),
+    # WRONG has them for float16.
+    ((47,), partial(_of, "forward", ("float32",)), "it loses some infinities of images"),
+    ((32,), partial(_behind_float32, ("ADD",)), "it loses some infinities of images"),
     ((6,), partial(_forward_rows, False), "it loses some NaN of images"),
     ((14,), partial(_forward_rows, True), "it loses some NaN of images"),
     ((7,), partial(_rows_of, "backward_data", ("float32",)), "it loses some NaN of images"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import elementwise_oracle as oracle
 import numpy as np
 from test_elementwise import arrays_of
@@ -62,9 +64,11 @@ def number(case, function, common):
     return case.integer(-5, 5) if kind(common) in "ui" else case.pick([case.integer(-5, 5), 0.75, -2.5, 0.1, 3.0])
 
 
-def shapes_of(case, count):
-    """Shapes that broadcast, and what to."""
+def shapes_of(case, count, most=math.inf):
+    """Shapes that broadcast, and the shape that they broadcast to, with at most `most` elements."""
     whole = case.shape(case.pick([0, 1, 1, 2, 2, 3, 3, 4, 8]))
+    while math.prod(whole) > most:
+        whole = tuple(-(-n // 2) for n in whole)
     found = [whole] * count
     if count > 1 and case.chance(0.5):
         for k in range(count):

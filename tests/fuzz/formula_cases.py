@@ -19,6 +19,8 @@ from .operands import anywhere
 #: How many roundings more than the first-order bound: what is of second order, and functions that are off by some ulps.
 SLACK = 16
 SLOPE_SLACK = 4096
+#: Elements of a call, at most: Python takes some 100 µs for each, and a process may not take a minute for a case.
+MOST = 10_000
 
 
 def defined(case, drawing):
@@ -37,7 +39,11 @@ def defined(case, drawing):
 def meeting(names):
     """The dtype of the results of arguments of these; that of the arrays where numbers stand beside."""
     found = met(*names)
-    return found if kind(found) == "f" else {1: "float16", 2: "float32"}.get(dtypes.dtype(found).itemsize, "float64")
+    if kind(found) == "f":
+        return found
+    # As NumPy's functions of floats do: int8 and uint8 both fit into float16, their common int16 does not.
+    widest = max(dtypes.dtype(each).itemsize for each in names if isinstance(each, str))
+    return {1: "float16", 2: "float32"}.get(widest, "float64")
 
 
 class Given:
@@ -51,7 +57,7 @@ class Given:
     """
 
     def __init__(self, case, count, floats):
-        shapes, self.shape = shapes_of(case, count)
+        shapes, self.shape = shapes_of(case, count, MOST)
         names = [case.pick(FLOATS)] * count
         if not floats and case.chance(0.3):
             names = [case.pick([*FLOATS, "int8", "int16", "int32", "int64", "uint8", "bool"]) for _ in range(count)]
