@@ -17,7 +17,7 @@ from numbacc.runtime import kernel_code
 
 pytestmark = skip_if(simulated(), "not simulated")
 
-SIZES = {"int32": 4, "int64": 8, "uint64": 8, "float32": 4, "float64": 8}
+SIZES = {"int32": 4, "int64": 8, "uint64": 8, "words": 8, "float32": 4, "float64": 8}
 
 
 def handed_over(spec):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ..base.dtypes import TABLE
 from ..functions.formula import Formula
-from ..runtime.launch_order import LAUNCH_BOUNDS, MAX_THREADS, VECTOR_BYTES
+from ..runtime.launch_order import LAUNCH_BOUNDS, MAX_THREADS, VECTOR_BYTES, WORDS
 
 #: A kernel as a Python function, ready to be compiled or simulated.
 Kernel = Callable[..., None]
@@ -121,11 +121,6 @@ class KernelSpec(NamedTuple):
         return _TABLE_BOUNDS if self.algorithm == "tabulated" else LAUNCH_BOUNDS
 
     @property
-    def has_words(self) -> bool:
-        """True if the kernel's last parameter is the words of scalar arguments."""
-        return self.algorithm not in ("pack_bits", "select_bits")
-
-    @property
     def sources(self) -> tuple[str, ...]:
         """The modules that write the kernel, first the one that makes it: see `runtime.kernel_code`."""
         return _MODULES.get(self.algorithm, ("kernels/elementwise/map",))
@@ -137,13 +132,14 @@ class KernelSpec(NamedTuple):
         return repr((digest, self._replace(formula=None)))
 
 
-def map_parameters(spec: KernelSpec, inner: int, scalars: int) -> list[tuple[str, Any]]:
+def map_parameters(spec: KernelSpec, inner: int, scalars: int, has_words: bool = True) -> list[tuple[str, Any]]:
     """Return the parameters of a kernel of a `KernelSpec`: see `runtime.kernel_code.parameters`.
 
     Args:
         spec: the kernel.
         inner: how many dimensions are inside the outer ones.
         scalars: how many integers follow the steps and the outer shape.
+        has_words: True if the last parameter is the words of scalar arguments.
     """
     integer = "int64" if spec.wide else "int32"
     counts = (len(spec.reads), len(spec.writes))
@@ -152,7 +148,7 @@ def map_parameters(spec: KernelSpec, inner: int, scalars: int) -> list[tuple[str
         *((integer, (n, spec.rank + inner)) for n in counts),
         (integer, spec.rank),
         *[(integer, None)] * scalars,
-        *[("int64", words_of(spec.scalars))] * spec.has_words,
+        *[(WORDS, words_of(spec.scalars))] * has_words,
     ]
 
 

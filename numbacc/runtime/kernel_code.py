@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from ..base._numba import kernel_signature
+from .launch_order import WORDS
 
 
 def module_of(spec: Any) -> Any:
@@ -29,12 +30,6 @@ def parameters(spec: Any) -> Sequence[tuple[str, Any]]:
     return found
 
 
-def has_words(spec: Any) -> bool:
-    """Return True if the last parameter of `make(spec)` is the words of scalar arguments."""
-    found: bool = getattr(spec, "has_words", True)
-    return found
-
-
 def signature(spec: Any) -> Any:
     """Return the Numba signature of `make(spec)`."""
-    return kernel_signature(parameters(spec))
+    return kernel_signature([("int64" if name == WORDS else name, shape) for name, shape in parameters(spec)])

@@ -15,6 +15,8 @@ LAUNCH_BOUNDS = (MAX_THREADS, 8)
 REGISTERS, MOST_REGISTERS = 65536, 255
 #: Threads of a warp.
 WARP = 32
+#: The type of scalar arguments among the parameters of a kernel: words of 64 bits, which come last.
+WORDS = "words"
 #: Blocks that a row has, at most: of a cluster every GPU that knows clusters takes so many.
 ROW_BLOCKS = 8
 

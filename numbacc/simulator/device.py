@@ -362,7 +362,7 @@ class Launcher:
             return tuple(take(shape[1]) for _ in range(shape[0]))
 
         (_, self._inputs), _, *parameters = kernel_code.parameters(order.kernel)
-        self._has_words = kernel_code.has_words(order.kernel)
+        self._has_words = parameters[-1][0] == launch_order.WORDS
         self._constants = [take(shape) for _, shape in (parameters[:-1] if self._has_words else parameters)]
 
     def launch(self, stream: int, scratch: int, arrays: Sequence[int], scalars: Sequence[int]) -> int:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...base._numba import cuda
 from ...base.dtypes import TABLE
-from ...runtime.launch_order import MAX_THREADS
+from ...runtime.launch_order import MAX_THREADS, WORDS
 from ..primitives.operands import operands, scalar_reader
 from ..specs import Kernel, words_of
 from .moves import join, mend, pack, sums, unpack, unpage
@@ -187,5 +187,5 @@ def parameters(spec: AttentionSpec) -> list[tuple[str, Any]]:
         *(("int64", (n, 4)) for n in counts),
         *[("int64", 4)] * tuples,
         *[("int64", None)] * integers,
-        ("int64", words_of(spec.scalars)),
+        (WORDS, words_of(spec.scalars)),
     ]

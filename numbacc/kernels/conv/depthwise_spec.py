@@ -53,9 +53,6 @@ class DepthwiseSpec(NamedTuple):
     scaled: bool = False
     adds: bool = False
 
-    #: No scalar arguments: see `runtime.kernel_code.has_words`.
-    has_words = False
-
     @property
     def wide(self) -> bool:
         """True: the integers of a launch have 64 bits. Places are counted in 32."""

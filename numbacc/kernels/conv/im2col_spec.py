@@ -21,9 +21,6 @@ class WindowsSpec(NamedTuple):
     channels: int
     pitch: int
 
-    #: No scalar arguments: see `runtime.kernel_code.has_words`.
-    has_words = False
-
     @property
     def wide(self) -> bool:
         """True: the integers of a launch have 64 bits. What is within an image is counted in 32."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...base._numba import cuda
 from ...base.dtypes import TABLE
+from ...runtime.launch_order import WORDS
 from ..primitives.operands import operands, scalar_reader
 from ..primitives.specialize import specialize
 from ..specs import Kernel, words_of
@@ -94,4 +95,4 @@ def _choosing(written: Sequence[int]) -> Any:
 
 def parameters(spec: ListSpec) -> Sequence[tuple[str, Any]]:
     """See `kernel_code.parameters`: the tables and the arrays of one element; elements of a chunk; scalar arguments."""
-    return [("uint64", 2 + len(spec.singles)), ("uint64", 0), ("int64", None), ("int64", words_of(spec.scalars))]
+    return [("uint64", 2 + len(spec.singles)), ("uint64", 0), ("int64", None), (WORDS, words_of(spec.scalars))]

@@ -41,9 +41,6 @@ class RepackSpec(NamedTuple):
     wide: bool
     ends: tuple[int, ...] = ()
 
-    #: No scalar arguments: see `runtime.kernel_code.has_words`.
-    has_words = False
-
     @property
     def needs_alignment(self) -> bool:
         """As in `KernelSpec`."""

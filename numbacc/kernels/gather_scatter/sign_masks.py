@@ -123,4 +123,4 @@ def make(spec: KernelSpec) -> Kernel:
 
 def parameters(spec: KernelSpec) -> list[tuple[str, Any]]:
     """Return the kernel's parameters: see `runtime.kernel_code`."""
-    return map_parameters(spec, 1, 3)
+    return map_parameters(spec, 1, 3, has_words=False)

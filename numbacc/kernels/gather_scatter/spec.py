@@ -30,9 +30,6 @@ class SortSpec(NamedTuple):
     rank: int
     wide: bool
 
-    #: No scalar arguments: see `runtime.kernel_code.has_words`.
-    has_words = False
-
     @property
     def needs_alignment(self) -> bool:
         """False: accesses are of one element."""
@@ -104,9 +101,6 @@ class ScatterSpec(NamedTuple):
     compute: str
     width: int
     bits: int
-
-    #: No scalar arguments: see `runtime.kernel_code.has_words`.
-    has_words = False
 
     @property
     def word(self) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...base._numba import cuda
 from ...base.dtypes import TABLE, DTypeInfo
+from ...runtime.launch_order import WORDS
 from ..primitives.instructions import hardware
 from ..primitives.operands import accessors
 from ..specs import Kernel
@@ -372,5 +373,5 @@ def parameters(spec: DrawSpec) -> list[tuple[str, Any]]:
         ("int64", HALVES),
         *[("int64", spec.rank)] * 2,
         ("int64", None),
-        ("int64", DRAW_WORDS),
+        (WORDS, DRAW_WORDS),
     ]

@@ -75,9 +75,6 @@ class AdvanceSpec(NamedTuple):
 
     algorithm: str = "advance"
 
-    #: No scalar arguments: see `runtime.kernel_code.has_words`.
-    has_words = False
-
     @property
     def wide(self) -> bool:
         """As in `DrawSpec`."""

@@ -21,7 +21,7 @@ import numpy as np
 
 from ...base._numba import cuda
 from ...base.dtypes import TABLE
-from ...runtime.launch_order import MAX_THREADS, WARP
+from ...runtime.launch_order import MAX_THREADS, WARP, WORDS
 from ..primitives.block_reduce import settling, settling_columns, settling_warps
 from ..primitives.operands import operands, scalar_reader
 from ..primitives.specialize import specialize
@@ -287,5 +287,5 @@ def parameters(spec: FoldSpec) -> Sequence[tuple[str, Any]]:
         (integer, spec.kept),
         (integer, spec.reduced),
         *[(integer, None)] * _SCALARS,
-        ("int64", words_of(spec.scalars)),
+        (WORDS, words_of(spec.scalars)),
     ]

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...base._numba import cuda
 from ...base.dtypes import TABLE
-from ...runtime.launch_order import ROW_BLOCKS
+from ...runtime.launch_order import ROW_BLOCKS, WORDS
 from ..primitives import block_reduce
 from ..primitives.block_reduce import WARP_CELLS
 from ..primitives.operands import operands, scalar_reader
@@ -360,5 +360,5 @@ def parameters(spec: SumsSpec) -> Sequence[tuple[str, Any]]:
         (integer, (len(row.writes), row.rank + 1)),
         (integer, row.rank),
         *[(integer, None)] * _SCALARS,
-        ("int64", words_of(row.scalars)),
+        (WORDS, words_of(row.scalars)),
     ]

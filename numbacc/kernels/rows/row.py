@@ -16,6 +16,7 @@ import numpy as np
 
 from ...base._numba import cuda
 from ...base.dtypes import TABLE
+from ...runtime.launch_order import WORDS
 from ..primitives import block_reduce
 from ..primitives.block_reduce import CELLS
 from ..primitives.operands import operands, scalar_reader
@@ -329,5 +330,5 @@ def parameters(spec: RowSpec) -> Sequence[tuple[str, Any]]:
         *((integer, (n, spec.rank + 1)) for n in counts),
         (integer, spec.rank),
         *[(integer, None)] * _SCALARS,
-        ("int64", words_of(spec.scalars)),
+        (WORDS, words_of(spec.scalars)),
     ]

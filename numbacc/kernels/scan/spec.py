@@ -47,9 +47,6 @@ class ScanSpec(NamedTuple):
     reverse: bool = False
     stage: str = "whole"
 
-    #: No scalar arguments: see `runtime.kernel_code.has_words`.
-    has_words = False
-
     @property
     def inputs(self) -> int:
         """How many arrays are scanned."""
