@@ -64,6 +64,21 @@ settings.register_profile(
 settings.load_profile("numbacc")
 
 
+def in_parts(count, examples=_EXAMPLES):
+    """A mark of tests with `given`: on a GPU each has this many `part`s, in which some of the examples run.
+
+    There new kernels are compiled for most examples: one test with all of them would keep one process busy for a
+    minute, when others are done.
+    """
+    parts = count if has_gpu() and not simulated() else 1
+
+    def mark(test):
+        test = settings(max_examples=-(-examples // parts))(test)
+        return pytest.mark.parametrize("part", range(parts))(test)
+
+    return mark
+
+
 def pytest_collection_modifyitems(items):
     """What runs whole files in processes of its own comes first, so that no worker has it left when others are done."""
     items.sort(key=lambda item: item.path.stem != "test_simulator")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from conftest import in_parts
 from hypothesis import given
 from oracle import DTYPES
 from skips import skip
-from test_rows import assert_backward, assert_near, calls, few, normal, small_blocks  # noqa: F401
+from test_rows import FEW, assert_backward, assert_near, calls, normal, small_blocks  # noqa: F401
 
 from numbacc.device import row_geometry
 from numbacc.elementwise import normalization, normalizing
@@ -23,9 +24,9 @@ def one_pass(patch, **sizes):
     normalizing.plans.clear()
 
 
+@in_parts(8, FEW)
 @given(calls().filter(lambda drawn: drawn["many"] > 1))
-@few
-def test_backward_of_any_array_in_one_pass(place, drawn):
+def test_backward_of_any_array_in_one_pass(place, part, drawn):
     """As many rows as there are bring what they have to the weights' gradients at once."""
     with pytest.MonkeyPatch.context() as patch:
         one_pass(patch, THREADS=8 if place.is_slow else 64)
