@@ -10,6 +10,7 @@ import fcntl
 import gc
 import os
 import tempfile
+from collections import defaultdict
 from contextlib import contextmanager
 from importlib.util import find_spec
 
@@ -65,10 +66,9 @@ settings.load_profile("numbacc")
 
 
 def in_parts(count, examples=_EXAMPLES):
-    """A mark of tests with `given`: on a GPU each has this many `part`s, in which some of the examples run.
+    """Mark a test with `given`: on a GPU it becomes this many tests, `part`s, which share the examples.
 
-    There new kernels are compiled for most examples: one test with all of them would keep one process busy for a
-    minute, when others are done.
+    Most examples compile kernels there. A single test would keep one process busy for a minute after the others end.
     """
     parts = count if has_gpu() and not simulated() else 1
 
@@ -79,9 +79,38 @@ def in_parts(count, examples=_EXAMPLES):
     return mark
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """What runs whole files in processes of its own comes first, so that no worker has it left when others are done."""
+    """Sort `test_simulator` to the front, and mark combinations of parameters as slow.
+
+    `test_simulator` runs whole files, so no worker must start it when others are done. A case is slow if it differs
+    from the first in more than one parameter, and earlier cases have all its values.
+    """
     items.sort(key=lambda item: item.path.stem != "test_simulator")
+    tests = defaultdict(list)
+    for item in items:
+        if hasattr(item, "callspec") and (simulated() or item.get_closest_marker("each_alone")):
+            tests[item.path, item.originalname].append(item)
+    for cases in tests.values():
+        first = seen = parameters(cases[0])
+        for case in cases:
+            own = parameters(case)
+            if len(own - first) > 1 and own <= seen:
+                case.add_marker("slow")
+            else:
+                seen = seen | own
+
+
+def parameters(case):
+    """Return names and value of each `parametrize` of a test's case."""
+    mark, found = case.get_closest_marker("each_alone"), set()
+    apart = mark is not None and mark.kwargs.get("names_apart", False)
+    for each in case.iter_markers("parametrize"):
+        names = each.args[0] if each.args else each.kwargs["argnames"]
+        names = [name.strip() for name in names.split(",")] if isinstance(names, str) else [*names]
+        for group in [[name] for name in names] if apart else [names]:
+            found.add((*group, *(id(case.callspec.params[name]) for name in group)))
+    return found
 
 
 def pytest_runtest_setup(item):
@@ -153,14 +182,14 @@ def place(request):
     return Place(request.param)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def device_place(place):
     if not place.is_device:
         skip("device")
     return place
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def numpy_place(place):
     if place.is_device:
         skip("numpy")

@@ -132,7 +132,7 @@ def test_own_reductions_are_those_of_the_peers(place, report, monkeypatch, case)
     assert report.figures == [{"name": "wrong", "right": False}]
 
 
-#: Parts of `rows.run`, which on a GPU compiles for most of a minute: what is in a label, and of those there one.
+#: `rows.run` compiles for most of a minute on a GPU. Each part has labels that contain the key, among them the value.
 ROWS = {
     "over axis 1": "cumsum bfloat16 over axis 1",
     "over axis 0": "var float32 over axis 0",

@@ -12,6 +12,7 @@ from numbacc.device.inspection import Noted
 from numbacc.errors import UnsupportedError
 from numbacc.kernels.depthwise_specs import DepthwiseSpec, meetings
 
+pytestmark = pytest.mark.each_alone
 DTYPES = ("float32", "float64", "float16", "bfloat16")
 
 

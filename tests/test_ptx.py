@@ -18,7 +18,7 @@ from numbacc.device import launch
 from numbacc.kernels.formulas import FORMULAS, SUM
 from numbacc.kernels.specs import TILE, TILE_STEP, VECTOR_BYTES, KernelSpec, compute_dtype
 
-pytestmark = skip_if(simulated(), "not simulated")
+pytestmark = [skip_if(simulated(), "not simulated"), pytest.mark.each_alone(names_apart=True)]
 
 H200 = (9, 0)
 CAPABILITIES = ((7, 5), (8, 0), H200, (10, 0))

@@ -19,7 +19,7 @@ from numbacc.elementwise import folding, normalizing, reducing
 from numbacc.kernels.row_specs import RowSpec, SumsSpec
 from numbacc.kernels.specs import FoldSpec, launch_bounds
 
-pytestmark = skip_if(simulated(), "not simulated")
+pytestmark = [skip_if(simulated(), "not simulated"), pytest.mark.each_alone]
 
 H200 = (9, 0)
 FLOATS = tuple(dtype.name for dtype in DTYPES)

@@ -164,7 +164,7 @@ def test_ranks_up_to_eight(place):
     refused(numbacc.ShapeError, "rank 9", "0 to 8", run=lambda: ew.cumsum(place.put(np.ones((1,) * 9))))
 
 
-#: No larger than what takes several blocks, several tiles, and several passes: the oracle adds in long double.
+#: Large enough for several blocks, tiles and passes, but no larger: the oracle adds in long double.
 SHAPES = [
     ((1, 1 << 18), 1), ((3, 100003), 1), ((300, 1000), 1), ((300, 1000), 0), ((100003, 3), 0), ((50000, 16), 0),
     ((70000, 7), 1), ((5, 4096, 8), 1), ((5, 131072), 1), ((65536, 5), 0), ((257, 4099), 0), (((1 << 19) + 3,), 0),

@@ -55,10 +55,31 @@ GROUPS = [
 ]
 
 
-@pytest.mark.parametrize("files", GROUPS)
-def test_in_the_simulator(files):
+#: The slow tests of several groups at a time, since some groups have few.
+SLOW = [" ".join(GROUPS[k::6]) for k in range(6)]
+
+
+@pytest.mark.parametrize(
+    "files, which",
+    [
+        *((files, "not slow") for files in GROUPS),
+        *(pytest.param(files, "slow", marks=pytest.mark.slow) for files in SLOW),
+    ],
+)
+def test_in_the_simulator(files, which):
     paths = [str(HERE / name) for name in files.split()]
-    command = [sys.executable, "-m", "pytest", "-q", "--disable-warnings", "-p", "no:cacheprovider", *paths]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-m",
+        which,
+        "--disable-warnings",
+        "-p",
+        "no:cacheprovider",
+        *paths,
+    ]
     run = subprocess.run(
         command, env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}, cwd=HERE.parent, capture_output=True, text=True
     )
