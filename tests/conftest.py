@@ -92,13 +92,18 @@ def pytest_collection_modifyitems(items):
         if hasattr(item, "callspec") and (simulated() or item.get_closest_marker("each_alone")):
             tests[item.path, item.originalname].append(item)
     for cases in tests.values():
-        first = seen = parameters(cases[0])
-        for case in cases:
-            own = parameters(case)
-            if len(own - first) > 1 and own <= seen:
-                case.add_marker("slow")
-            else:
-                seen = seen | own
+        for number in slow_ones([parameters(case) for case in cases]):
+            cases[number].add_marker("slow")
+
+
+def slow_ones(cases):
+    """Yield the numbers of the slow cases, each of which is given as the set of its values."""
+    first = seen = cases[0]
+    for number, own in enumerate(cases):
+        if len(own - first) > 1 and own <= seen:
+            yield number
+        else:
+            seen = seen | own
 
 
 def parameters(case):
