@@ -58,7 +58,7 @@ else:
     PLACES = ["numpy"]
 
 # Where kernels are simulated a call takes up to a second, as does a new kernel on a GPU.
-_EXAMPLES = 100 if simulated() else 100 if has_gpu() else 400
+_EXAMPLES = 100 if simulated() or has_gpu() else 200
 settings.register_profile(
     "numbacc", max_examples=_EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
