@@ -96,6 +96,12 @@ def pytest_collection_modifyitems(items):
             cases[number].add_marker("slow")
 
 
+def pytest_collection_finish():
+    """Leave all that there is by now to no collection: each would look at Numba and thousands of tests."""
+    gc.collect()
+    gc.freeze()
+
+
 def slow_ones(cases):
     """Yield the numbers of the slow cases, each of which is given as the set of its values."""
     first = seen = cases[0]
