@@ -55,14 +55,14 @@ GROUPS = [
 ]
 
 
-#: The slow tests of several groups at a time, since some groups have few.
-SLOW = [" ".join(GROUPS[k::6]) for k in range(6)]
+#: Groups share processes, each of which takes seconds to start.
+FAST, SLOW = ([" ".join(GROUPS[k::count]) for k in range(count)] for count in (9, 6))
 
 
 @pytest.mark.parametrize(
     "files, which",
     [
-        *((files, "not slow") for files in GROUPS),
+        *((files, "not slow") for files in FAST),
         *(pytest.param(files, "slow", marks=pytest.mark.slow) for files in SLOW),
     ],
 )
