@@ -204,12 +204,13 @@ def test_lengths_of_rows(place, dtype, columns):
 @pytest.mark.parametrize("dtype", [DTYPES[0], DTYPES[3]], ids=str)
 def test_wherever_a_row_is_kept(device_place, monkeypatch, form, dtype, columns):
     """In registers, in shared memory, half of it, in that of several blocks, nowhere: chosen here, not by length."""
-    if device_place.is_slow and (columns > 40 or form == "clusters"):
+    place = device_place
+    if place.is_slow and (columns > 40 or form == "clusters"):
         skip("slow")
     if form != "registers":
         monkeypatch.setattr(row_geometry, "_REGISTER_THREADS", 0)
     if form == "half":
-        room = row_geometry._OWN_BYTES + (128 if device_place.is_slow else 4096)
+        room = row_geometry._OWN_BYTES + (128 if place.is_slow else 4096)
         monkeypatch.setattr(launcher_class(), "limits", staticmethod(lambda device: Limits(room, 1)), raising=False)
     if form == "few":
         monkeypatch.setattr(row_geometry, "_LONG_BYTES", 1)
@@ -223,9 +224,7 @@ def test_wherever_a_row_is_kept(device_place, monkeypatch, form, dtype, columns)
         wide, options = [v.astype(float) for v in values], options_of(name)
         wanted = forward(name, wide, **options)
         assert_near(
-            device_place.get(getattr(normalization, name)(*map(device_place.put, values), **options)),
-            wanted,
-            np.abs(wanted).max(),
+            place.get(getattr(normalization, name)(*map(place.put, values), **options)), wanted, np.abs(wanted).max()
         )
         if "softmax" in name:
             values[0] = wanted.astype(dtype)
@@ -238,9 +237,9 @@ def test_wherever_a_row_is_kept(device_place, monkeypatch, form, dtype, columns)
             g = dy * wide[1]
             wanted = r * (g - d * (r * r * (g * d).mean(-1, keepdims=True)))
             wanted -= r * g.mean(-1, keepdims=True) if name == "layer_norm" else 0
-        got = getattr(normalization, f"{name}_backward")(*map(device_place.put, (dy, *values[:2])), **options)
+        got = getattr(normalization, f"{name}_backward")(*map(place.put, (dy, *values[:2])), **options)
         got = got[0] if isinstance(got, tuple) else got
-        assert_near(device_place.get(got), wanted, 10 * np.abs(wanted).max())
+        assert_near(place.get(got), wanted, 10 * np.abs(wanted).max())
     normalizing.plans.clear()
 
 
