@@ -10,6 +10,7 @@ import fcntl
 import gc
 import os
 import tempfile
+from collections import defaultdict
 from contextlib import contextmanager
 from importlib.util import find_spec
 
@@ -57,16 +58,70 @@ else:
     PLACES = ["numpy"]
 
 # Where kernels are simulated a call takes up to a second, as does a new kernel on a GPU.
-_EXAMPLES = 100 if simulated() else 100 if has_gpu() else 400
+_EXAMPLES = 100 if simulated() or has_gpu() else 200
 settings.register_profile(
     "numbacc", max_examples=_EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("numbacc")
 
 
+def in_parts(count, examples=_EXAMPLES):
+    """Mark a test with `given`: on a GPU it becomes this many tests, `part`s, which share the examples.
+
+    Most examples compile kernels there. A single test would keep one process busy for a minute after the others end.
+    """
+    parts = count if has_gpu() and not simulated() else 1
+
+    def mark(test):
+        test = settings(max_examples=-(-examples // parts))(test)
+        return pytest.mark.parametrize("part", range(parts))(test)
+
+    return mark
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """What runs whole files in processes of its own comes first, so that no worker has it left when others are done."""
+    """Sort `test_simulator` to the front, and mark combinations of parameters as slow.
+
+    `test_simulator` runs whole files, so no worker must start it when others are done. A case is slow if it differs
+    from the first in more than one parameter, and earlier cases have all its values.
+    """
     items.sort(key=lambda item: item.path.stem != "test_simulator")
+    tests = defaultdict(list)
+    for item in items:
+        if hasattr(item, "callspec") and (simulated() or item.get_closest_marker("each_alone")):
+            tests[item.path, item.originalname].append(item)
+    for cases in tests.values():
+        for number in slow_ones([parameters(case) for case in cases]):
+            cases[number].add_marker("slow")
+
+
+def pytest_collection_finish():
+    """Leave all that there is by now to no collection: each would look at Numba and thousands of tests."""
+    gc.collect()
+    gc.freeze()
+
+
+def slow_ones(cases):
+    """Yield the numbers of the slow cases, each of which is given as the set of its values."""
+    first = seen = cases[0]
+    for number, own in enumerate(cases):
+        if len(own - first) > 1 and own <= seen:
+            yield number
+        else:
+            seen = seen | own
+
+
+def parameters(case):
+    """Return names and value of each `parametrize` of a test's case."""
+    mark, found = case.get_closest_marker("each_alone"), set()
+    apart = mark is not None and mark.kwargs.get("names_apart", False)
+    for each in case.iter_markers("parametrize"):
+        names = each.args[0] if each.args else each.kwargs["argnames"]
+        names = [name.strip() for name in names.split(",")] if isinstance(names, str) else [*names]
+        for group in [[name] for name in names] if apart else [names]:
+            found.add((*group, *(id(case.callspec.params[name]) for name in group)))
+    return found
 
 
 def pytest_runtest_setup(item):
@@ -138,14 +193,14 @@ def place(request):
     return Place(request.param)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def device_place(place):
     if not place.is_device:
         skip("device")
     return place
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def numpy_place(place):
     if place.is_device:
         skip("numpy")

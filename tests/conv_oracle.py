@@ -1,9 +1,9 @@
 """What convolutions must give, how far off a result may be, and random ones. Independent of numbacc.
 
-**Values.** Channel by channel with SciPy's sums, which know no stride, dilation or groups: kernels and gradients get
-zeros between their elements, inputs get zeros around them, and of the sums every so many are kept. They are evaluated
-twice: the *oracle* in a wider dtype (float64; long double for float64 inputs), from the exact values of the inputs, the
-*trusted* version in the dtype of the arithmetic.
+**Values.** The sums are made tap by tap: the elements that all windows have there, found by their indices, times the
+kernels' elements. A test compares them with loops over every index. They are evaluated twice: the *oracle* in a wider
+dtype (float64; long double for float64 inputs), from the exact values of the inputs, the *trusted* version in the dtype
+of the arithmetic.
 
 **Tolerance.** As for matrix products (`gemm_oracle`): error(ours, oracle) must stay under 2 x error(trusted, oracle) +
 two roundings of the arithmetic at the scale of the sum of the magnitudes. Results of integers are exact. An engine of
@@ -14,14 +14,12 @@ N. J. Higham and T. Mary, "A new approach to probabilistic rounding error analys
 from __future__ import annotations
 
 import math
-from itertools import product
 from typing import Any, NamedTuple
 
 import gemm_oracle
 import numpy as np
 import oracle
 from hypothesis import strategies as st
-from scipy import signal
 
 DIRECTIONS = ("forward", "backward_data", "backward_filter")
 LAYOUTS = ("NCW", "NWC", "NCHW", "NHWC", "NCDHW", "NDHWC")
@@ -171,52 +169,40 @@ def inputs(case):
 # ---------------------------------------------------------------- sums
 
 
-def _spread(array, steps, lengths):
-    """An array (a, b, ...) with its last dimensions' elements so many apart, and zeros between and behind them."""
-    found = np.zeros((*array.shape[:2], *lengths), array.dtype)
-    slices = (slice(0, (n - 1) * step + 1, step) for n, step in zip(array.shape[2:], steps, strict=True))
-    found[(..., *slices)] = array
-    return found
-
-
-def _every(array, steps):
-    return array[(..., *(slice(None, None, step) for step in steps))]
-
-
 def sums(case, first, second):
     """The sums of products of arrays in the case's layout, without what follows them."""
     last = case.layout.endswith("C")
     first, second = (np.moveaxis(a, -1, 1) if last else a for a in (first, second))
+    batch, groups, channels, filters = case.batch, case.groups, case.channels, case.filters
     starts = (before for before, _ in case.zeros)
     inside = (..., *(slice(start, start + n) for start, n in zip(starts, case.lengths, strict=True)))
-    whole = np.zeros((case.batch, case.groups * case.channels, *case.padded), first.dtype)
-    between = tuple((p - 1) * s + 1 for p, s in zip(case.places, case.steps, strict=True))
+    whole = np.zeros((batch, groups, channels, *case.padded), first.dtype)
+    kernels = np.zeros((groups, filters, channels, *case.taps), first.dtype)
+    slopes = np.zeros((batch, groups, filters, math.prod(case.places)), first.dtype)
     if case.direction != "backward_data":
-        whole[inside] = first
-    if case.direction == "backward_filter":
-        slopes = _spread(second, case.steps, between)
-    else:
-        taps = np.flip(second, range(2, second.ndim)) if case.flip else second
-        kernels = _spread(taps, case.apart, case.reach)
-    pairs = product(range(case.batch), range(case.groups), range(case.channels), range(case.filters))
-    places = ((n, g * case.channels + c, g * case.filters + k, c) for n, g, c, k in pairs)
-    if case.direction == "forward":
-        found = np.zeros((case.batch, case.groups * case.filters, *case.places), first.dtype)
-        for n, i, k, c in places:
-            found[n, k] += _every(signal.correlate(whole[n, i], kernels[k, c], "valid", "direct"), case.steps)
-    elif case.direction == "backward_data":
-        slopes = _spread(first, case.steps, between)
-        for n, i, k, c in places:
-            full = signal.convolve(slopes[n, k], kernels[k, c], "full", "direct")
-            whole[n, i][tuple(map(slice, full.shape))] += full
-        found = whole[inside]
-    else:
-        found = np.zeros((case.groups * case.filters, case.channels, *case.taps), first.dtype)
-        # What no window reaches is cut off.
-        met = tuple(slice(0, b + r - 1) for b, r in zip(between, case.reach, strict=True))
-        for n, i, k, c in places:
-            found[k, c] += _every(signal.correlate(whole[n, i][met], slopes[n, k], "valid", "direct"), case.apart)
-        found = np.flip(found, range(2, found.ndim)) if case.flip else found
+        whole[inside] = first.reshape(whole[inside].shape)
+    if case.direction != "backward_filter":
+        kernels[...] = second.reshape(kernels.shape)
+    if case.direction != "forward":
+        slopes[...] = (first if case.direction == "backward_data" else second).reshape(slopes.shape)
+    for tap in np.ndindex(*case.taps):
+        # Where the windows have this tap: those elements of each dimension.
+        walks = zip(tap, case.places, case.steps, case.apart, strict=True)
+        met = (..., *np.ix_(*(np.arange(places) * step + t * apart for t, places, step, apart in walks)))
+        own = (..., *(n - 1 - t if case.flip else t for n, t in zip(case.taps, tap, strict=True)))
+        if case.direction == "forward":
+            slopes += kernels[own] @ whole[met].reshape(batch, groups, channels, slopes.shape[-1])
+        elif case.direction == "backward_data":
+            whole[met] += (kernels[own].swapaxes(1, 2) @ slopes).reshape(whole[met].shape)
+        else:
+            pixels = whole[met].reshape(batch, groups, channels, slopes.shape[-1])
+            kernels[own] = (slopes @ pixels.swapaxes(2, 3)).sum(0)
+    found = {"forward": slopes, "backward_data": whole[inside], "backward_filter": kernels}[case.direction]
+    shape = {
+        "forward": (batch, groups * filters, *case.places),
+        "backward_data": (batch, groups * channels, *case.lengths),
+    }
+    found = found.reshape(shape.get(case.direction, (groups * filters, channels, *case.taps)))
     return np.moveaxis(found, 1, -1) if last else found
 
 

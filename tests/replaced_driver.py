@@ -30,9 +30,10 @@ class Replacement(NamedTuple):
     def _variable(self) -> str:
         return f"NUMBACC_{self.plugin.upper()}"
 
-    def run(self, file: str) -> None:
-        """Run a file of tests in a process with this driver."""
-        report = self._python("-m", "pytest", "-q", "-p", self.plugin, "-p", "no:cacheprovider", str(HERE / file))
+    def run(self, *files: str) -> None:
+        """Run files of tests in a process with this driver."""
+        paths = [str(HERE / file) for file in files]
+        report = self._python("-m", "pytest", "-q", "-p", self.plugin, "-p", "no:cacheprovider", *paths)
         assert " passed" in report, report
 
     def run_code(self, code: str) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from attention_call import Call, small
 from attention_oracle import DOUBLE, FLOATS, HALF, MASKS, SINGLE
-from conftest import bits, memory_layouts
+from conftest import bits, in_parts, memory_layouts
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,8 +19,9 @@ from numbacc.errors import UnsupportedError
 pytestmark = pytest.mark.usefixtures("poison")
 
 
+@in_parts(8)
 @given(case=attention_oracle.cases(longest=4 if simulated() else 9), layout=st.sampled_from(["BHSD", "BSHD"]))
-def test_random(place, case, layout):
+def test_random(place, part, case, layout):
     Call(place, case, layout).check()
 
 

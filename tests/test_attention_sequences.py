@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from attention_call import Call, mask_of, small
 from attention_oracle import DOUBLE, FLOATS, HALF, MASKS, SINGLE
+from conftest import in_parts
 from foreign import OnlyDlpack
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -44,9 +45,9 @@ def sequences(draw):
     )  # fmt: skip
 
 
-@few_plans
+@in_parts(3, few_plans.max_examples)
 @given(case=sequences())
-def test_packed_equals_padded_equals_one_by_one(place, case):
+def test_packed_equals_padded_equals_one_by_one(place, part, case):
     """Output, statistics and gradients, whatever the mask: its diagonal is each sequence's own."""
     padded = Call(place, case).check()
     given = attention_oracle.inputs(case)

@@ -14,7 +14,7 @@ from test_reductions_ptx import check, widest
 from numbacc import compiling
 from numbacc.base.dispatch import simulated
 
-pytestmark = skip_if(simulated(), "not simulated")
+pytestmark = [skip_if(simulated(), "not simulated"), pytest.mark.each_alone]
 
 #: Formulas and kernels -> what is read, or written, 16 bytes at a time where arrays allow it.
 VECTORS = {

@@ -1,4 +1,4 @@
-"""Convolutions in NumPy against SciPy's sums, differences and each other; what geometry gives and refuses."""
+"""Convolutions in NumPy against sums tap by tap, differences and each other; what geometry gives and refuses."""
 
 from __future__ import annotations
 

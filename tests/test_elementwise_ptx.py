@@ -16,7 +16,7 @@ from numbacc.compiling import Noted
 from numbacc.elementwise import gradients, operation, planning
 from numbacc.elementwise.table import TABLE
 
-pytestmark = skip_if(simulated(), "not simulated")
+pytestmark = [skip_if(simulated(), "not simulated"), pytest.mark.each_alone]
 
 #: What reduces large angles: CUDA's own functions do it in float64, with a table in local memory.
 ANGLES = {"sin", "cos", "tan", "sin_backward", "cos_backward", "tan_backward", "digamma_backward"}

@@ -12,7 +12,7 @@ from numbacc.base.dispatch import simulated
 from numbacc.elementwise import index_gradients
 from numbacc.kernels.scan.spec import ScanSpec
 
-pytestmark = skip_if(simulated(), "not simulated")
+pytestmark = [skip_if(simulated(), "not simulated"), pytest.mark.each_alone]
 
 #: What is launched for many tokens of a vocabulary of some ten thousand, beside scans.
 MANY = [*("count", "place") * 2, "bounds", *["scatter_chunks"] * 3, "scatter_rows"]

@@ -17,11 +17,11 @@ pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
 @pytest.mark.parametrize("columns", [60, 2049, 20000, 131072])
 @pytest.mark.parametrize("sides, threads, depth", [(1, 32, 1), (1, 512, 3), (1, 1024, 2), (2, 256, 2), (4, 256, 1)])
 @pytest.mark.parametrize("dtype", [DTYPES[0], DTYPES[3]], ids=str)
-def test_rows_one_after_the_other(place, monkeypatch, dtype, sides, threads, depth, columns):
+def test_rows_one_after_the_other(device_place, monkeypatch, dtype, sides, threads, depth, columns):
     """The next one on its way while one is normalized, by groups side by side; more rows than groups, and in place."""
-    if place.is_slow and columns > 64:
+    if device_place.is_slow and columns > 64:
         skip("slow")
-    if place.is_slow:
+    if device_place.is_slow:
         threads = max(threads // 128, 4)
     walks = dict.fromkeys((2, 4), (((sides, threads), (1, 1024)),) * 2)
     for name, value in {"WALK_BYTES": 0, "WALK_WEIGHED_BYTES": 0, "WALKS": walks, "SUM_DEPTHS": (depth, depth),
@@ -32,12 +32,12 @@ def test_rows_one_after_the_other(place, monkeypatch, dtype, sides, threads, dep
     for name in (name for name, count in FORWARD.items() if count > 1):  # with weights
         values = values_of(rng, name, (rows, columns), dtype)
         wide, options = [v.astype(float) for v in values], options_of(name)
-        wanted, arrays = forward(name, wide, **options), [place.put(v) for v in values]
+        wanted, arrays = forward(name, wide, **options), [device_place.put(v) for v in values]
         function = getattr(normalization, name)
-        assert_near(place.get(function(*arrays, **options)), wanted, np.abs(wanted).max())
+        assert_near(device_place.get(function(*arrays, **options)), wanted, np.abs(wanted).max())
         # Threads that share a row are no fewer than a warp.
-        if place.is_device and (place.is_slow or columns > 60):
+        if device_place.is_slow or columns > 60:
             assert "row_sums" in getattr(normalization, f"{name}_plan")(*arrays, **options).info.algorithm
         assert function(*arrays, out=arrays[0], **options) is arrays[0]
-        assert_near(place.get(arrays[0]), wanted, np.abs(wanted).max())
+        assert_near(device_place.get(arrays[0]), wanted, np.abs(wanted).max())
     normalizing.plans.clear()

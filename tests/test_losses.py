@@ -138,7 +138,7 @@ def test_cross_entropy_of_the_largest_logits(place, monkeypatch, fewest):
 
 
 @floats
-@pytest.mark.parametrize("columns", [1, 6, 8, 64, 1000, 4096])
+@pytest.mark.parametrize("columns", [8, 1, 6, 64, 1000, 4096])
 @pytest.mark.parametrize("is_short", [True, False], ids=["short", "long"])
 def test_cross_entropy_of_rows_with_threads_of_their_own(place, monkeypatch, dtype, columns, is_short):
     """Short rows are kept in registers, long ones are read once; those that start anywhere take another way."""

@@ -13,10 +13,11 @@ from numpy_calls import HOST, LINES, compared, is_known
 import numbacc
 from numbacc import numpy_functions
 from numbacc.arrays import methods, protocols
+from numbacc.base.dispatch import simulated
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 #: Parts that all lines are run in. In the simulator, and on a GPU, which compiles kernels, one line in so many is run.
-PARTS, FEWER = 16, 6
+PARTS, FEWER = 16, 7 if simulated() else 11
 
 
 @pytest.mark.parametrize("part", range(PARTS))

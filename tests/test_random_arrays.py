@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import bits
-from hypothesis import given, settings
+from conftest import bits, in_parts, memory_layouts
+from hypothesis import given
 from hypothesis import strategies as st
 from skips import skip
 
@@ -86,12 +86,10 @@ def test_what_numpys_generators_know(place):
         Generator(True, device=device)
 
 
+@in_parts(4, 25 if simulated() else 150)
 @given(data=st.data())
-@settings(max_examples=25 if simulated() else 150)
-def test_out_of_any_strides(place, data):
+def test_out_of_any_strides(place, part, data):
     """The values are those of a fresh array, and nothing around them is written."""
-    from conftest import memory_layouts
-
     name, dtype = data.draw(st.sampled_from(CASES))
     shape = tuple(data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=4)))
     offset = data.draw(st.integers(0, 5))
@@ -126,7 +124,7 @@ def test_many_values_go_through_scratch_memory_in_pieces(place, kind, name, dtyp
 
 
 @pytest.mark.parametrize("name, dtype", [("normal", "float64"), ("lognormal", "float32"), ("bits", "uint32")])
-@pytest.mark.parametrize("kind", ["philox", "xorwow", "mtgp32", "sobol32"])
+@pytest.mark.parametrize("kind", ["xorwow", "philox", "mtgp32", "sobol32"])
 def test_views_of_a_flat_buffer(place, kind, name, dtype):
     """They start at any element. cuRAND's host generator stores some numbers 16 bytes at a time, and died there."""
     if place.is_slow and kind != "xorwow":

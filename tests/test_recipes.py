@@ -90,13 +90,15 @@ def test_a_new_gate_is_computed_listed_and_tested_without_a_change_of_the_tests(
     folder = follow("A new gate", tmp_path)
     for simulation in ("0", "1"):
         run(folder, "-c", SHOW.format(folder=str(folder)), NUMBA_ENABLE_CUDASIM=simulation)
-    tests = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "bilinear")
+    tests = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "bilinear", "-m", "slow or not slow")
     out = run(folder, *tests, "tests/test_gated.py", "tests/test_reference.py", "tests/test_ptx.py")
     assert int(re.search(r"(\d+) passed", out).group(1)) > 20
     assert "bilinear" in run(folder, "-m", "numbacc", "demo", "--help")
 
 
-@pytest.mark.parametrize("wrong", ["return b, 1.0 + 1e-3", "return b * (1 + 1e-5), 1.0"])
+@pytest.mark.parametrize(
+    "wrong", ["return b, 1.0 + 1e-3", pytest.param("return b * (1 + 1e-5), 1.0", marks=pytest.mark.slow)]
+)
 def test_a_gate_whose_formula_is_wrong_is_found_out(tmp_path, wrong):
     folder = follow("A new gate", tmp_path)
     path = folder / "numbacc" / "functions" / "gates.py"

@@ -8,12 +8,11 @@ from functools import partial
 import numpy as np
 import pytest
 from conftest import refused
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import DTYPES
 from skips import skip_if
 from test_reductions_ptx import check, dense, orders_of, widest
-from test_rows import few
 
 import numbacc
 from numbacc import elementwise as ew
@@ -146,7 +145,7 @@ def reduced(draw):
 
 
 @each_call
-@few
+@settings(max_examples=12 if simulated() else 25)
 @given(reduced())
 def test_any_array(place, call, drawn):
     shape, axis, keepdims, dtype, lying, seed = drawn

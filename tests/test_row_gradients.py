@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from conftest import in_parts
 from hypothesis import given
 from oracle import DTYPES
 from skips import skip
-from test_rows import assert_backward, assert_near, calls, few, normal, small_blocks  # noqa: F401
+from test_rows import FEW, assert_backward, assert_near, calls, normal, small_blocks  # noqa: F401
 
 from numbacc.elementwise import normalization, normalizing
 from numbacc.kernels.rows import geometry
@@ -23,13 +24,13 @@ def one_pass(patch, **sizes):
     normalizing.plans.clear()
 
 
+@in_parts(8, FEW)
 @given(calls().filter(lambda drawn: drawn["many"] > 1))
-@few
-def test_backward_of_any_array_in_one_pass(place, drawn):
+def test_backward_of_any_array_in_one_pass(device_place, part, drawn):
     """As many rows as there are bring what they have to the weights' gradients at once."""
     with pytest.MonkeyPatch.context() as patch:
-        one_pass(patch, THREADS=8 if place.is_slow else 64)
-        assert_backward(place, drawn)
+        one_pass(patch, THREADS=8 if device_place.is_slow else 64)
+        assert_backward(device_place, drawn)
     normalizing.plans.clear()
 
 
@@ -67,39 +68,39 @@ def test_gradients_of_many_rows(place, columns, dtype):
      (128, 4, 60), (128, 4, 1024), (128, 4, 4096)],
 )  # fmt: skip
 @pytest.mark.parametrize("dtype", [DTYPES[0], DTYPES[3]], ids=str)
-def test_gradients_in_one_pass(place, monkeypatch, dtype, threads, depth, columns):
+def test_gradients_in_one_pass(device_place, monkeypatch, dtype, threads, depth, columns):
     """Rows on their way while others are worked on: fewer blocks than rows, groups of threads without a row."""
-    if place.is_slow and columns > 64:
+    if device_place.is_slow and columns > 64:
         skip("slow")
     one_pass(monkeypatch, THREADS=threads, RESIDENT=threads, DEPTHS=(depth, depth))
     for kind, more in (("rms", {}), ("layer", {}), ("layer", {"bias": True}))[:: 1 if columns < 100 else 2]:
-        assert_gradients(place, (45 if place.is_slow else 601, columns), dtype, kind, more, "row_sums")
+        assert_gradients(device_place, (45 if device_place.is_slow else 601, columns), dtype, kind, more, "row_sums")
     normalizing.plans.clear()
 
 
 @pytest.mark.parametrize("columns", [16388, 20001, 50000, 131072])
 @pytest.mark.parametrize("dtype", [DTYPES[0], DTYPES[3]], ids=str)
-def test_gradients_of_long_rows(place, monkeypatch, dtype, columns):
+def test_gradients_of_long_rows(device_place, monkeypatch, dtype, columns):
     """Blocks of a cluster share a row: two, four or eight, and the last ones have less of it."""
-    if place.is_slow:
+    if device_place.is_slow:
         skip("slow")
     one_pass(monkeypatch)
     for kind, more in (("rms", {}), ("layer", {"bias": True})):
-        assert_gradients(place, (37, columns), dtype, kind, more, "row_sums")
+        assert_gradients(device_place, (37, columns), dtype, kind, more, "row_sums")
     normalizing.plans.clear()
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 5, 16])
 @pytest.mark.parametrize("columns", [32768, 65536, 100008, 131072])
 @pytest.mark.parametrize("dtype", [DTYPES[0], DTYPES[3]], ids=str)
-def test_gradients_of_few_long_rows(place, monkeypatch, dtype, columns, rows):
+def test_gradients_of_few_long_rows(device_place, monkeypatch, dtype, columns, rows):
     """As many as a cluster has on their way, fewer and more; more or fewer for one cluster than for another."""
-    if place.is_slow:
+    if device_place.is_slow:
         skip("slow")
     one_pass(monkeypatch, CLUSTERED=24, BLOCKS=24, ROWS=1) if rows == 16 else one_pass(monkeypatch)
     for kind, more in (("rms", {}), ("layer", {}), ("layer", {"bias": True})):
         # The weights' gradients of one row are no sums.
-        assert_gradients(place, (rows, columns), dtype, kind, more, "row_sums" if rows > 1 else "", dtype)
+        assert_gradients(device_place, (rows, columns), dtype, kind, more, "row_sums" if rows > 1 else "", dtype)
     normalizing.plans.clear()
 
 

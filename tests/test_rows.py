@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import simulated_blocks
-from conftest import bits, memory_layouts, refused
+from conftest import bits, in_parts, memory_layouts, refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import DTYPES, spacing
@@ -20,7 +20,7 @@ from numbacc.runtime.launch_order import Limits
 
 pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
 
-few = settings(max_examples=30 if simulated() else settings.default.max_examples)
+FEW = 30 if simulated() else settings.default.max_examples
 each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 
 
@@ -128,9 +128,9 @@ def options_of(name, axis=-1):
     return {"axis": axis} if "softmax" in name else {"eps": 1e-3}
 
 
+@in_parts(4, FEW)
 @given(calls())
-@few
-def test_forward_of_any_array(place, drawn):
+def test_forward_of_any_array(place, part, drawn):
     name, shape, dtype, axis = (drawn[key] for key in ("name", "shape", "dtype", "axis"))
     values = values_of(np.random.default_rng(drawn["seed"]), name, shape, dtype)[: drawn["many"]]
     x, out = place.operand(values[0], **drawn["layouts"][0]), place.empty(shape, dtype, **drawn["layouts"][1])
@@ -150,9 +150,9 @@ def test_forward_of_any_array(place, drawn):
     x.assert_untouched()
 
 
+@in_parts(5, FEW)
 @given(calls())
-@few
-def test_backward_of_any_array(place, drawn):
+def test_backward_of_any_array(place, part, drawn):
     assert_backward(place, drawn)
 
 
@@ -202,8 +202,9 @@ def test_lengths_of_rows(place, dtype, columns):
 @pytest.mark.parametrize("columns", [40, 4000, 4100, 33333])
 @pytest.mark.parametrize("form", ["registers", "shared", "half", "clusters", "few"])
 @pytest.mark.parametrize("dtype", [DTYPES[0], DTYPES[3]], ids=str)
-def test_wherever_a_row_is_kept(place, monkeypatch, form, dtype, columns):
+def test_wherever_a_row_is_kept(device_place, monkeypatch, form, dtype, columns):
     """In registers, in shared memory, half of it, in that of several blocks, nowhere: chosen here, not by length."""
+    place = device_place
     if place.is_slow and (columns > 40 or form == "clusters"):
         skip("slow")
     if form != "registers":

@@ -28,7 +28,7 @@ def is_chained(plan):
 
 
 #: Rows of pieces of several units, and of none; columns of several strips, of parts of one, of accesses of one element.
-LONG = [(157, 8), (90, 36), (61, 15)], [(300_001, 16), (150_000, 132), (70_003, 65), (40_000, 1000)]
+LONG = [(157, 8), (90, 36), (61, 15)], [(300_001, 16), (120_000, 36), (24_003, 132), (30_003, 65)]
 
 
 @pytest.mark.parametrize("reverse", [False, True])

@@ -13,7 +13,7 @@ from numbacc.base.dtypes import TABLE
 from numbacc.base.layout import layout
 from numbacc.elementwise import scanning
 
-pytestmark = skip_if(simulated(), "not simulated")
+pytestmark = [skip_if(simulated(), "not simulated"), pytest.mark.each_alone]
 
 #: A matrix along rows and along columns, few columns, and one long row.
 CASES = [((8192, 4096), 1), ((8192, 4096), 0), ((1 << 20, 64), 0), ((1 << 24,), 0)]

@@ -55,10 +55,31 @@ GROUPS = [
 ]
 
 
-@pytest.mark.parametrize("files", GROUPS)
-def test_in_the_simulator(files):
+#: Groups share processes, each of which takes seconds to start.
+FAST, SLOW = ([" ".join(GROUPS[k::count]) for k in range(count)] for count in (9, 6))
+
+
+@pytest.mark.parametrize(
+    "files, which",
+    [
+        *((files, "not slow") for files in FAST),
+        *(pytest.param(files, "slow", marks=pytest.mark.slow) for files in SLOW),
+    ],
+)
+def test_in_the_simulator(files, which):
     paths = [str(HERE / name) for name in files.split()]
-    command = [sys.executable, "-m", "pytest", "-q", "--disable-warnings", "-p", "no:cacheprovider", *paths]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-m",
+        which,
+        "--disable-warnings",
+        "-p",
+        "no:cacheprovider",
+        *paths,
+    ]
     run = subprocess.run(
         command, env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}, cwd=HERE.parent, capture_output=True, text=True
     )

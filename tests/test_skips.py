@@ -1,12 +1,14 @@
-"""Skips have names, all in `skips`: whoever reads a report finds there what is needed."""
+"""Skips have names, all in `skips`: a report says what a test needs. Slow tests repeat fast ones."""
 
 from __future__ import annotations
 
 import ast
+from itertools import product
 from pathlib import Path
 
 import pytest
 import skips
+from conftest import slow_ones
 
 FOLDER = Path(__file__).parent
 #: Files that run in processes of their own, or are what names the skips.
@@ -59,3 +61,16 @@ def test_every_name_is_used():
 )
 def test_names_are_found(source, found):
     assert sorted(map(str, names_in(source))) == sorted(map(str, found))
+
+
+def test_fast_cases_have_each_value_beside_the_first_ones():
+    cases = [set(case) for case in product("abc", "xyz", "12")]
+    slow = [*slow_ones(cases)]
+    fast = [case for k, case in enumerate(cases) if k not in slow]
+    assert fast == [set("ax1"), set("ax2"), set("ay1"), set("az1"), set("bx1"), set("cx1")]
+
+
+def test_cases_with_new_values_are_fast():
+    """Also where a value never comes with the first ones."""
+    cases = [set("ax"), set("ay"), set("bx"), set("by"), set("cz"), set("cy"), set("dy")]
+    assert [*slow_ones(cases)] == [3, 5]
