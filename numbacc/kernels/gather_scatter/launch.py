@@ -17,8 +17,8 @@ from ...runtime.launch_order import LaunchOrder
 from ...runtime.steps import ABSENT, Scratch, Step, Steps
 from ..elementwise.geometry import RANKS
 from ..elementwise.multi_launch import Passes, kernel_of
-from ..scan.functions import SCANS
 from ..scan.launch import ScanExecutable, ScanTask
+from ..scan.spec import SCANS
 from . import geometry
 from .geometry import Rows, Scatter
 from .spec import ScatterSpec, SortSpec
