@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 
 from numbacc.kernels.elementwise import multi_tensor_launch, multi_tensor_tables
-from numbacc.kernels.gather_scatter import geometry as gather_scatter_geometry
+from numbacc.kernels.gather_scatter import launch as scatter_launch
 from numbacc.kernels.primitives import block_reduce
 from numbacc.kernels.reduce import geometry
 from numbacc.kernels.rows import geometry as rows_geometry
@@ -57,8 +57,8 @@ def scatters(patch):
     """With warps of fewer, lists of few that are sorted, and chunks of two; some threads take several rows."""
     sizes = {"_FEW": 1, "BITS": 1, "_TOP": 2, "_TILE": 4, "_DIGIT": 3, "WARP": 4, "MAX_THREADS": 4}
     for name, value in sizes.items():
-        patch(gather_scatter_geometry, name, value)
-    patch(gather_scatter_geometry, "row_grid", lambda items, rows, each: ((-(-items // 4), min(rows, 5)), (4, 1)))
+        patch(scatter_launch, name, value)
+    patch(scatter_launch, "row_grid", lambda items, rows, each: ((-(-items // 4), min(rows, 5)), (4, 1)))
     scans(patch)
 
 
