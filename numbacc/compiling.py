@@ -35,7 +35,7 @@ from .elementwise import (
     reducing,
     reduction_gradients,
     rotary,
-    scanning,
+    scans,
 )
 from .errors import DTypeError
 from .fft import arguments, program, repacking, steps
@@ -240,7 +240,7 @@ def _reductions() -> None:
                 plan.choose([0] * (len(plan.inputs) + len(plan.outputs)))
             for x, axis in ((matrix, 0), (matrix, 1), (_dense((_ROWS * columns,), dtype), 0)):
                 for name, reverse in (("cumsum", False), ("cumsum", True), ("cumprod", False)):
-                    scanning.planned(name, x, axis, reverse=reverse).choose((0, 0))
+                    scans.planned(name, x, axis, reverse=reverse).choose((0, 0))
 
 
 #: Lengths of the axes of queries: batch, heads or positions, positions or heads, a head.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib
 
 from numbacc.kernels.elementwise import multi_tensor_launch, multi_tensor_tables
-from numbacc.kernels.gather_scatter import geometry as gather_scatter_geometry
+from numbacc.kernels.gather_scatter import launch as scatter_launch
 from numbacc.kernels.primitives import block_reduce
 from numbacc.kernels.reduce import geometry
 from numbacc.kernels.rows import geometry as rows_geometry
-from numbacc.kernels.scan import geometry as scan_geometry
-from numbacc.kernels.scan import groups as scan_groups
+from numbacc.kernels.scan import launch as scan_launch
+from numbacc.kernels.scan import scan as scan_kernels
 
 #: No GPU is to be kept busy.
 _LAZY = {"_BUSY": 0, "_BUSY_BLOCKS": 0, "_MOST_THREADS": 8, "_SUM_BLOCKS": 1, "_SUM_ROWS": 2, "_SUM_THREADS": 8}
@@ -24,14 +24,14 @@ def folds(patch):
 
 def scans(patch):
     """Of two warps, which share rows of a few tiles."""
-    patch(scan_geometry, "MAX_THREADS", 8)
-    patch(scan_geometry, "_SHARED_ROUNDS", 1)
-    patch(scan_geometry, "_FEW_TILES", 0)
+    patch(scan_launch, "MAX_THREADS", 8)
+    patch(scan_launch, "_SHARED_ROUNDS", 1)
+    patch(scan_launch, "_FEW_TILES", 0)
     sizes = {"_LONE_THREADS": 8, "_CHAINED_THREADS": 8, "_CHAINED_BYTES": 512, "_STRIP_BYTES": (32, 32), "_FAN": 4}
     for name, value in sizes.items():
-        patch(scan_geometry, name, value)
-    patch(scan_groups, "WARP", 4)
-    patch(scan_geometry, "_NEAR", 4)
+        patch(scan_launch, name, value)
+    patch(scan_kernels, "WARP", 4)
+    patch(scan_launch, "_NEAR", 4)
 
 
 def rows(patch):
@@ -57,8 +57,8 @@ def scatters(patch):
     """With warps of fewer, lists of few that are sorted, and chunks of two; some threads take several rows."""
     sizes = {"_FEW": 1, "BITS": 1, "_TOP": 2, "_TILE": 4, "_DIGIT": 3, "WARP": 4, "MAX_THREADS": 4}
     for name, value in sizes.items():
-        patch(gather_scatter_geometry, name, value)
-    patch(gather_scatter_geometry, "row_grid", lambda items, rows, each: ((-(-items // 4), min(rows, 5)), (4, 1)))
+        patch(scatter_launch, name, value)
+    patch(scatter_launch, "row_grid", lambda items, rows, each: ((-(-items // 4), min(rows, 5)), (4, 1)))
     scans(patch)
 
 

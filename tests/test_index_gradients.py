@@ -14,7 +14,7 @@ import numbacc
 from numbacc import elementwise as ew
 from numbacc.base.dispatch import launcher_class, runtime, simulated
 from numbacc.elementwise import caching
-from numbacc.kernels.gather_scatter import geometry
+from numbacc.kernels.gather_scatter import launch
 
 pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
 
@@ -245,7 +245,7 @@ def test_plans(place, tokens):
     np.testing.assert_array_equal(place.get(plan(dy, indices)), wanted)
     assert plan.info.op == "elementwise.take_backward" and plan.info.deterministic
     assert (plan.info.math_dtype, plan.info.accumulator_dtype) == ("float32", "float32")
-    assert (plan.info.workspace_bytes > 0) == (place.is_device and tokens > geometry._FEW)
+    assert (plan.info.workspace_bytes > 0) == (place.is_device and tokens > launch._FEW)
     refused(numbacc.LayoutError, "dy, indices", run=lambda: plan(dy))
     out = place.empty((3, 4), np.dtype(np.float32))
     ew.take_backward_plan(dy, (3, 4), indices, axis=0, out=out.view)(dy, indices, out=out.view)
@@ -341,11 +341,11 @@ def test_what_cannot_be_taken_back(place):
 
 def test_how_lists_are_cut(monkeypatch):
     for name, value in (("_FEW", 32), ("BITS", 6), ("_TOP", 4), ("_TILE", 256), ("_DIGIT", 10), ("WARP", 32)):
-        monkeypatch.setattr(geometry, name, value)
-    assert [geometry.levels(n) for n in (255, 256, 1 << 20)] == [[], [4], [16384, 256, 4]]
+        monkeypatch.setattr(launch, name, value)
+    assert [launch.levels(n) for n in (255, 256, 1 << 20)] == [[], [4], [16384, 256, 4]]
     for count in (33, 300, 1 << 14, (1 << 20) + 1):
         for numbers, passes in ((1, 1), (1023, 1), (1024, 2), (50257, 2), (262144, 2), (1 << 20, 3), (1 << 31, 4)):
-            sort = geometry.sorting(count, numbers)
+            sort = launch.sorting(count, numbers)
             assert len(sort.shifts) == passes and sort.bins <= 1024 and sort.blocks <= 1024
             # Digits are as wide as shifts are apart, and hold the number of what names nothing.
             assert all(b - a == sort.bins.bit_length() - 1 for a, b in zip(sort.shifts, sort.shifts[1:], strict=False))

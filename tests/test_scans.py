@@ -17,7 +17,7 @@ from numbacc import elementwise as ew
 from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE, info
 from numbacc.elementwise import caching
-from numbacc.kernels.scan import geometry
+from numbacc.kernels.scan import launch
 
 pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
 
@@ -42,7 +42,7 @@ def small_blocks():
 def alone(monkeypatch):
     """No two blocks share a row."""
     caching.plans.clear()
-    monkeypatch.setattr(geometry, "_FEW", 1 << 30)
+    monkeypatch.setattr(launch, "_FEW", 1 << 30)
     yield
     caching.plans.clear()
 
@@ -231,8 +231,8 @@ def test_more_threads_take_columns_alone(device_place, monkeypatch, columns, blo
     if device_place.is_slow and columns > 8:
         skip("slow")
     caching.plans.clear()
-    monkeypatch.setattr(geometry, "_BLOCKS", blocks)
-    monkeypatch.setattr(geometry, "_LONE_THREADS", 1 << 20)
+    monkeypatch.setattr(launch, "_BLOCKS", blocks)
+    monkeypatch.setattr(launch, "_LONE_THREADS", 1 << 20)
     rng = np.random.default_rng(columns + blocks)
     long = 75 if device_place.is_slow else 5_003
     shape = (long, columns)

@@ -11,7 +11,7 @@ from test_reductions_ptx import FLOATS, H200, check, dense, orders_of, widest
 from numbacc.base.dispatch import simulated
 from numbacc.base.dtypes import TABLE
 from numbacc.base.layout import layout
-from numbacc.elementwise import scanning
+from numbacc.elementwise import scans
 
 pytestmark = [skip_if(simulated(), "not simulated"), pytest.mark.each_alone]
 
@@ -24,7 +24,7 @@ CASES = [((8192, 4096), 1), ((8192, 4096), 0), ((1 << 20, 64), 0), ((1 << 24,), 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_what_is_contiguous_moves_16_bytes_at_a_time(dtype, shape, axis, reverse):
     """Of columns that are taken by one block each as many elements as have parts of 16 bytes."""
-    for order in orders_of(scanning.planned("cumsum", dense(shape, dtype), axis, reverse=reverse)):
+    for order in orders_of(scans.planned("cumsum", dense(shape, dtype), axis, reverse=reverse)):
         # What full tiles need stays in registers; at edges some waits in memory.
         found = check(order.kernel, spilled=160)
         if order.kernel.stage == "chained":
@@ -46,7 +46,7 @@ def test_what_is_contiguous_moves_16_bytes_at_a_time(dtype, shape, axis, reverse
 @pytest.mark.parametrize("name", ["cumsum", "cumprod"])
 def test_everywhere(name, capability):
     for shape, axis in (((64, 1 << 20), 0), ((64, 1 << 20), 1), ((1 << 20, 64), 0)):
-        for order in orders_of(scanning.planned(name, dense(shape, "float16"), axis)):
+        for order in orders_of(scans.planned(name, dense(shape, "float16"), axis)):
             check(order.kernel, capability, spilled=160)
 
 
@@ -54,7 +54,7 @@ def test_everywhere(name, capability):
 @pytest.mark.parametrize("name", ["cumsum", "cumprod"])
 def test_other_dtypes(name, dtype):
     for shape, axis in CASES[:2]:
-        for order in orders_of(scanning.planned(name, dense(shape, dtype), axis)):
+        for order in orders_of(scans.planned(name, dense(shape, dtype), axis)):
             # Integers of 64 bits in all lanes: some wait in memory for a place in a register.
             check(order.kernel, spilled=256)
 
@@ -62,7 +62,7 @@ def test_other_dtypes(name, dtype):
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("shape, axis", CASES, ids=str)
 def test_the_gradient_of_products(dtype, shape, axis):
-    for order in orders_of(scanning.planned_gradient(dense(shape, dtype), axis)):
+    for order in orders_of(scans.planned_gradient(dense(shape, dtype), axis)):
         check(order.kernel, spilled=256)
         kernel = order.kernel
         if kernel.algorithm == "scan_columns":  # the parts of a thread's columns have 16 bytes
@@ -74,7 +74,7 @@ def test_the_gradient_of_products(dtype, shape, axis):
 def test_what_is_flattened_and_what_is_strided():
     x = layout((64, 32, 16), (8, 64 * 8 * 16, 64 * 8), np.dtype(np.float32), 0)
     for axis in (None, 0, 1):
-        for order in orders_of(scanning.planned("cumsum", x, axis)):
+        for order in orders_of(scans.planned("cumsum", x, axis)):
             # What 32 warps have made is joined by each thread, where all of a warp take one column.
             check(order.kernel, spilled=32)
             if order.kernel.stage != "second":
@@ -86,9 +86,9 @@ def test_rows_that_start_anywhere_are_as_wide(name, address):
     """Where results start as x does, each access is of 16 bytes; else as wide as both are aligned."""
     x = dense((1000, 4097), name)
     if name != "int32":
-        (order,) = orders_of(scanning.planned("cumsum", x, 1), (address, address))
+        (order,) = orders_of(scans.planned("cumsum", x, 1), (address, address))
         assert order.kernel.width * x.itemsize == 16
-    (order,) = orders_of(scanning.planned("cumsum", x, 1), (address, 0))
+    (order,) = orders_of(scans.planned("cumsum", x, 1), (address, 0))
     assert order.kernel.width == 1
 
 
@@ -101,7 +101,7 @@ def test_rows_that_start_anywhere_are_as_wide(name, address):
 def test_few_rows_are_shared(shape, axis, stages):
     """A GPU of 132 multiprocessors, eight blocks each, is busy."""
     for dtype in ("float32", "bfloat16"):
-        orders = orders_of(scanning.planned("cumsum", dense(shape, dtype), axis))
+        orders = orders_of(scans.planned("cumsum", dense(shape, dtype), axis))
         assert [order.kernel.stage for order in orders] == stages.split()
         assert all(order.grid[0] * order.grid[1] >= 256 for order in orders[::2]), [order.grid for order in orders]
         # The passes before and behind see the same pieces.
@@ -112,7 +112,7 @@ def test_few_rows_are_shared(shape, axis, stages):
 @pytest.mark.parametrize("shape", [(1024, 4096), (256, 16384), (1024, 131072), (64, 256, 8192)], ids=str)
 def test_columns_are_taken_by_one_block_where_that_keeps_a_gpu_busy(dtype, shape):
     """Or where they are short; by more threads of fewer columns, of 64 bytes of a row at least, in registers."""
-    (order,) = orders_of(scanning.planned("cumsum", dense(shape, dtype), len(shape) - 2))
+    (order,) = orders_of(scans.planned("cumsum", dense(shape, dtype), len(shape) - 2))
     kernel, (x, y) = order.kernel, order.block
     assert (kernel.algorithm, kernel.stage, order.grid[1]) == ("scan_columns", "whole", 1)
     assert x * kernel.width * TABLE[dtype].itemsize >= 64 and x * y == kernel.threads <= 1024
@@ -123,9 +123,9 @@ def test_columns_are_taken_by_one_block_where_that_keeps_a_gpu_busy(dtype, shape
 @pytest.mark.parametrize("dtype", [*FLOATS, "int8", "int64", "complex64", "complex128"])
 def test_blocks_that_share_columns_fit_a_multiprocessor(dtype):
     """Three of them, by registers and by shared memory: as much is on its way as memory takes to answer."""
-    plans = [scanning.planned("cumprod", dense((1 << 20, 128), dtype), 0)]
+    plans = [scans.planned("cumprod", dense((1 << 20, 128), dtype), 0)]
     if dtype in FLOATS:
-        plans.append(scanning.planned_gradient(dense((1 << 20, 128), dtype), 0))
+        plans.append(scans.planned_gradient(dense((1 << 20, 128), dtype), 0))
     for order in [order for plan in plans for order in orders_of(plan)]:
         found, kernel = check(order.kernel, spilled=64), order.kernel
         assert kernel.stage == "chained" and kernel.threads == 256
@@ -137,15 +137,15 @@ def test_blocks_that_share_columns_fit_a_multiprocessor(dtype):
 
 @pytest.mark.parametrize("columns, width", [(128, 8), (4, 4), (132, 4), (130, 2), (129, 1)])
 def test_accesses_of_shared_columns_are_as_wide_as_rows_are_aligned(columns, width):
-    (order,) = orders_of(scanning.planned("cumsum", dense((8, 1 << 16, columns), "bfloat16"), 1))[:1]
+    (order,) = orders_of(scans.planned("cumsum", dense((8, 1 << 16, columns), "bfloat16"), 1))[:1]
     assert (order.kernel.stage, order.kernel.width) == ("first" if columns == 4 else "chained", width)
 
 
 def test_indices_of_64_bits_where_they_are_needed():
     for shape, wide in (((1 << 30,), False), ((1 << 33,), True)):
-        orders = orders_of(scanning.planned("cumsum", dense(shape, "float16"), 0))
+        orders = orders_of(scans.planned("cumsum", dense(shape, "float16"), 0))
         assert {order.kernel.wide for order in orders} == {wide}
-    (chained,) = orders_of(scanning.planned("cumsum", dense((1 << 26, 128), "float16"), 0))
+    (chained,) = orders_of(scans.planned("cumsum", dense((1 << 26, 128), "float16"), 0))
     assert chained.kernel.wide and chained.kernel.stage == "chained"
     for order in (*orders, chained):
         check(order.kernel, spilled=256)

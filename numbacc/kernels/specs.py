@@ -31,8 +31,8 @@ TILE, TILE_STEP = 32, MAX_THREADS // 32
 
 #: Kernel -> the modules that write it, where that is not `maps`.
 _MODULES = {
-    "pack_bits": ("kernels/gather_scatter/sign_masks",),
-    "select_bits": ("kernels/gather_scatter/sign_masks",),
+    "pack_bits": ("kernels/elementwise/sign_masks",),
+    "select_bits": ("kernels/elementwise/sign_masks",),
     "reduce_rows": ("kernels/reduce/bias_grad",),
     "gather": ("kernels/gather_scatter/gather",),
     "dropout": ("kernels/random/dropout", "kernels/random/philox"),

@@ -48,7 +48,7 @@ def _along(function: np.ufunc, x: Array, axes: tuple[int, ...], compute: str, re
 
 def cumprod_backward(dy: Array, x: Array, axis: int, compute: str, reverse: bool) -> Array:
     """The gradient of a product of all up to each element: what lies before an element, times what dy and all behind it
-    make of 1: see `kernels.scan.functions`."""
+    make of 1: see `kernels.scan.spec`."""
     own = np.dtype(compute)
     dy, x = (np.moveaxis(cast(array, own), axis, -1) for array in (dy, x))
     # From the last element of the products to the first.

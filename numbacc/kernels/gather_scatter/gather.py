@@ -1,6 +1,6 @@
 """The kernel that copies elements which indices name: y[i, j] = x[i, index[i, j]], along an axis of x.
 
-Arrays and steps are as in `maps`; x's own steps leave that axis out. Where `whole` is 0, arrays need not be aligned:
+Arrays and steps are as in `map`; x's own steps leave that axis out. Where `whole` is 0, arrays need not be aligned:
 elements are then taken one by one.
 """
 

@@ -2,7 +2,7 @@
 
 `scatter_few` is for few indices: a thread looks through all that could name its element, and adds what does.
 
-The others have the list of all rows sorted (see `sorting`): those of one element are a segment of it, in their order.
+The others have the list of all rows sorted (see `sort`): those of one element are a segment of it, in their order.
 A segment may be all of the list, where one token is most of a text. So that no thread adds up a million rows, the list
 is also cut into chunks of 64 rows, of 64 chunks, and so on, wherever segments end:
 

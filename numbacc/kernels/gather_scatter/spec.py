@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ...base.dtypes import TABLE
 
-#: The widest digit that `sorting` sorts by, in bits: its counts are in shared memory.
+#: The widest digit that `sort` sorts by, in bits: its counts are in shared memory.
 DIGIT_BITS = 10
 
 
@@ -16,7 +16,7 @@ def _word(wide: bool) -> str:
 
 
 class SortSpec(NamedTuple):
-    """All that decides the code of a kernel of `sorting`.
+    """All that decides the code of a kernel of `sort`.
 
     Attributes:
         algorithm: "count", "place" or "bounds".
@@ -78,7 +78,7 @@ class SortSpec(NamedTuple):
 
 
 class ScatterSpec(NamedTuple):
-    """All that decides the code of a kernel of `scatters`.
+    """All that decides the code of a kernel of `scatter`.
 
     Attributes:
         algorithm: "scatter_few", "scatter_chunks" or "scatter_rows".

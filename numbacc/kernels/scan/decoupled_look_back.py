@@ -16,11 +16,14 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from ...base._numba import SIMULATED, cuda, types
+from ...base.dtypes import TABLE
 from ..specs import HEAD_BYTES, words_told
 
 if SIMULATED:
-    from .simulated import make_telling, take_ticket
+    from ..primitives.simulated import _element
 else:
     from ...base._numba import intrinsic, ir
     from ..primitives.formats import I32, I64
@@ -60,7 +63,54 @@ def telling(parts: SimpleNamespace, lanes: int) -> SimpleNamespace:
     return SimpleNamespace(tell=tell, look=cuda.jit(device=True)(look), ask=read, wait=waited, clear=clear)
 
 
-if not SIMULATED:
+if SIMULATED:
+
+    def take_ticket(address: Any) -> int:
+        """See the GPU's."""
+        cell = _element(address, 0, TABLE["int32"], 1, True)
+        cell[0] += 1
+        return int(cell[0]) - 1
+
+    def make_telling(parts: SimpleNamespace, lanes: int) -> tuple[Any, Any, Any]:
+        """See `telling`."""
+        tools, dtypes = parts.tools, [np.dtype(name) for name in parts.names]
+        counts, there = [-(-dtype.itemsize // 4) for dtype in dtypes], np.uint64(1 << 32)
+        each = lanes * sum(counts)
+
+        def words_at(address: int, row: int, count: int, place: int, is_written: bool) -> Any:
+            # Behind two words of the head.
+            first = 2 + (row * count + place) * each
+            return iter([_element(address, first + k, TABLE["uint64"], 1, is_written) for k in range(each)])
+
+        def read(address: int, row: int, count: int, place: int) -> Any:
+            words, numbers = words_at(address, row, count, place, False), []
+            for _ in range(lanes):
+                lane = []
+                for dtype, many in zip(dtypes, counts, strict=True):
+                    found = np.array([next(words)[0] for _ in range(many)])
+                    # Blocks run one after the other: what is not there yet never will be.
+                    if not (found & there).all():
+                        raise RuntimeError("a block waits for one that has not begun")
+                    lane.append(found.astype(np.uint32).view(np.uint8)[: dtype.itemsize].view(dtype)[0])
+                numbers.append(tuple(lane))
+            return tools.by_part(numbers), True
+
+        def tell(address: int, row: int, count: int, place: int, given: Any) -> None:
+            words = words_at(address, row, count, place, True)
+            for numbers in tools.by_lane(given):
+                for number, dtype, many in zip(numbers, dtypes, counts, strict=True):
+                    bits = np.zeros(4 * many, np.uint8)
+                    bits[: dtype.itemsize] = np.asarray(number, dtype).reshape(1).view(np.uint8)
+                    for half in bits.view(np.uint32):
+                        next(words)[0] = np.uint64(half) | there
+
+        def clear(address: int, row: int, count: int, place: int) -> None:
+            for word in words_at(address, row, count, place, True):
+                word[0] = 0
+
+        return read, tell, clear
+
+else:
     #: Nothing is moved across it.
     _ORDERED = "~{memory}"
     #: Above the 32 bits of a number.

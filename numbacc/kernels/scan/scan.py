@@ -9,27 +9,199 @@ merges its own elements in order, the threads of a row exchange what they have m
 by shared memory beyond, and what a tile has made is carried to the next. Of few long rows, and of few columns that do
 not lie together, blocks along the grid's y take a piece each, in three passes: what each piece makes, the scan of
 these, the scan of each piece behind those before it. The order is always the same, and with it the results' bits.
+
+Blocks that share columns read them once: a block takes a piece of some columns into shared memory, adds it up, and
+tells the others. What lies before it is made of the same parts in the same order, whoever is first, and with it the
+results' bits: of all units of `fan` times `fan` pieces before, of which the last piece of each tells what it and all
+before make; of the groups of `fan` pieces in its own unit, of which the last piece of each tells what the group makes;
+and of the pieces in its own group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from ...base._numba import cuda
+from ...base._numba import SIMULATED, cuda, types
 from ...base.casts import cast
 from ...base.dtypes import TABLE
+from ...runtime.launch_order import WARP
 from ..primitives.operands import operands
 from ..primitives.specialize import specialize
 from ..reduce.lanes import parts_intrinsics
+from ..rows.load_store import kept_memory
 from ..specs import Kernel
-from .chained import scan_chained
-from .groups import BUFFERS, finishing, placing, settling
-from .lanes import runs_of, sweeping
+from .decoupled_look_back import take_ticket, telling
+from .lanes import exchanging, keeping, runs_of, sweeping
 from .spec import ScanSpec
+
+#: Buffers of what threads exchange in shared memory: two in turn, so that one barrier a tile is enough; the simulator's
+#: warps have one more.
+BUFFERS = 3 if SIMULATED else 2
+
+
+def placing(io: SimpleNamespace, sign: int, runs: int, is_full: bool) -> Callable[..., Any]:
+    """The device function (here, item, step, last, start, inner, number, steps) -> the operands' offsets at items item,
+    item + step, ..., counted from `start`: at the last one instead of those behind it, unless all are there."""
+    offsets, unravel = io.offsets, io.unravel
+
+    def place(here, item, step, last, start, inner, number, steps):
+        there = item if is_full else min(item, last)
+        return (offsets(here + unravel(start + sign * there, inner) + (number,), steps),)
+
+    one = cuda.jit(device=True)(place)
+    if runs == 1:
+        return one  # type: ignore[no-any-return]
+    others = placing(io, sign, runs - 1, is_full)
+
+    def place_all(here, item, step, last, start, inner, number, steps):
+        first = one(here, item, step, last, start, inner, number, steps)
+        return first + others(here, item + step, step, last, start, inner, number, steps)
+
+    jitted: Callable[..., Any] = cuda.jit(device=True)(place_all)
+    return jitted
+
+
+def finishing(io: SimpleNamespace, lanes: SimpleNamespace, spec: ScanSpec) -> Any:
+    """The device function (what lies ahead of each chain, the parts of all up to each lane, its numbers) -> results, or
+    the parts where they hold them."""
+    map_lanes, before = io.map_lanes, lanes.before
+
+    def as_they_are(ahead, parts, values):
+        return parts
+
+    if spec.formula.finish is None or spec.stage in ("first", "second"):
+        return cuda.jit(device=True)(as_they_are)
+    done = specialize(spec.formula.finish, spec.compute, False)
+
+    def finish(ahead, parts, values):
+        return map_lanes(done, before(ahead, parts) + values, ())
+
+    return cuda.jit(device=True)(finish)
+
+
+def _sweeping_warp(io: SimpleNamespace, chains: int, spare: int, stride: int, reach: int, many: int) -> Any:
+    """The device function (cells, thread, place, own) -> own parts behind those of `many` threads of a warp at most.
+
+    These are `stride` apart, and `place` is a thread's number among them. Each step has twice the reach.
+    """
+    join, merge = io.join, io.merge
+    exchange = exchanging(io, chains)
+
+    def nothing(cells, thread, place, own):
+        return own
+
+    if reach >= many:
+        return cuda.jit(device=True)(nothing)
+    further = _sweeping_warp(io, chains, spare, stride, 2 * reach, many)
+
+    def steps(cells, thread, place, own):
+        other = exchange(cells, spare, thread, thread - reach * stride, own)
+        if place >= reach:
+            own = join(merge, other, own)
+        return further(cells, thread, place, own)
+
+    return cuda.jit(device=True)(steps)
+
+
+def _joining_warps(io: SimpleNamespace, step: int, other: int, warps: int) -> Any:
+    """The device function (cells, slot, source, warp, past, total) -> (what the warps before `warp` have made, what all
+    have), given the same of those before `other`; `source` is the thread that has what the first one made."""
+    join, merge, take_all = io.join, io.merge, io.take_all
+
+    def nothing(cells, slot, source, warp, past, total):
+        return past, total
+
+    if other == warps:
+        return cuda.jit(device=True)(nothing)
+    further = _joining_warps(io, step, other + 1, warps)
+
+    def steps(cells, slot, source, warp, past, total):
+        if other == warp:
+            past = total
+        total = join(merge, total, take_all(cells, slot, source + other * step))
+        return further(cells, slot, source, warp, past, total)
+
+    return cuda.jit(device=True)(steps)
+
+
+def _sharing_warps(io: SimpleNamespace, chains: int, spare: int, stride: int, many: int, warps: int) -> Any:
+    """The device function (cells, slot, source, warp, thread, place) -> (what the warps before `warp` have made, what
+    all have): as `_joining_warps`, but the `many` threads of a row in each warp join a share of the warps each, and
+    exchange what they have."""
+    start, join, merge = io.start(chains), io.join, io.merge
+    exchange, share = exchanging(io, chains), warps // many
+    sweep_warp = _sweeping_warp(io, chains, spare, stride, 1, many)
+    join_share = _joining_warps(io, many * stride, 0, share)
+
+    def steps(cells, slot, source, warp, thread, place):
+        first = place * share
+        past, own = join_share(cells, slot, source + first * many * stride, warp - first, start(), start())
+        own = sweep_warp(cells, thread, place, own)
+        other = exchange(cells, spare, thread, thread - stride, own)
+        if place > 0:
+            past = join(merge, other, past)
+        # Of the threads of the row in this warp the one whose share has the warp itself knows what lies before.
+        row = thread - place * stride
+        past = exchange(cells, spare, thread, row + warp // share * stride, past)
+        return past, exchange(cells, spare, thread, row + (many - 1) * stride, own)
+
+    return cuda.jit(device=True)(steps)
+
+
+def _joining_all(io: SimpleNamespace, chains: int, spare: int, stride: int, many: int, warps: int) -> Any:
+    """As `_sharing_warps`, but each thread joins all warps."""
+    start, join_warps = io.start(chains), _joining_warps(io, many * stride, 0, warps)
+
+    def steps(cells, slot, source, warp, thread, place):
+        return join_warps(cells, slot, source, warp, start(), start())
+
+    return cuda.jit(device=True)(steps)
+
+
+def settling(io: SimpleNamespace, chains: int, spare: int, group: int, stride: int) -> Any:
+    """The device function (cells, slot, thread, rank, own) -> (what the threads of lower rank have made, what all did).
+
+    There are `group` threads, `stride` apart, and `rank` is a thread's number among them; both are powers of two. From
+    the slot `spare` on there are cells that no tile puts its parts into.
+    """
+    start, put, join, merge = io.start(chains), io.put, io.join, io.merge
+    exchange = exchanging(io, chains)
+    # Ranks of one warp.
+    many = min(group, max(WARP // stride, 1))
+    warps = group // many
+    sweep_warp = _sweeping_warp(io, chains, spare, stride, 1, many)
+    joining = _sharing_warps if 1 < many < warps else _joining_all
+    join_warps = joining(io, chains, spare, stride, many, warps)
+
+    def settle(cells, slot, thread, rank, own):
+        place = rank % many
+        own = sweep_warp(cells, thread, place, own)
+        before = start()
+        if many > 1:
+            other = exchange(cells, spare, thread, thread - stride, own)
+            if place > 0:
+                before = other
+        if many == group:
+            total = own
+            if many > 1:
+                total = exchange(cells, spare, thread, thread + (many - 1 - place) * stride, own)
+        else:
+            if place == many - 1:
+                put(cells, slot, thread, own)
+            cuda.syncthreads()
+            source = thread - (rank - many + 1) * stride
+            past, total = join_warps(cells, slot, source, rank // many, thread, place)
+            before = join(merge, past, before)
+        return before, total
+
+    return cuda.jit(device=True)(settle)
+
+
+# ---------------------------------------------------------------- rows and columns
 
 
 def _edging(io: SimpleNamespace, spec: ScanSpec) -> Any:
@@ -295,6 +467,146 @@ def scan_columns(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
 
     return kernel
 
+
+# ---------------------------------------------------------------- columns that blocks share
+
+
+def _bringing(spec: ScanSpec, io: SimpleNamespace) -> Any:
+    """The device function (tile, count, thread, ins, here, item, inner, steps, whole): the `count` accesses from `item`
+    on are in shared memory."""
+    kept, offsets, unravel, is_aligned = keeping(spec), io.offsets, io.unravel, spec.width == 1
+    bring, bring_loose, arrived = kept.bring, kept.bring_loose, kept.arrived
+
+    def bring_all(tile, count, thread, ins, here, item, inner, steps, whole):
+        if is_aligned or whole:
+            for k in range(count):
+                bring(ins, offsets(here + unravel(item + k, inner) + (0,), steps), tile, k, thread)
+        else:
+            for k in range(count):
+                bring_loose(ins, offsets(here + unravel(item + k, inner) + (0,), steps), tile, k, thread)
+        arrived()
+
+    return cuda.jit(device=True)(bring_all)
+
+
+def _adding(spec: ScanSpec, io: SimpleNamespace) -> Any:
+    """The device function (tile, count, thread) -> the parts of the `count` accesses that a thread has kept."""
+    take, nothing, join = keeping(spec).take, io.start(spec.width), io.join
+    first, function, merge = io.first, io.function, io.merge
+
+    def add(tile, count, thread):
+        own = nothing()
+        for k in range(count):
+            own = join(merge, own, first(function, take(tile, k, thread), ()))
+        return own
+
+    return cuda.jit(device=True)(add)
+
+
+def _storing(spec: ScanSpec, io: SimpleNamespace, lanes: SimpleNamespace, put: Any) -> Any:
+    """The device function (tile, count, thread, ahead, outs, here, item, inner, steps): the results of the `count`
+    accesses from `item` on that a thread has kept, given what lies ahead of them, are `put` where they belong."""
+    take, nothing, join, finish = keeping(spec).take, io.start(spec.width), io.join, finishing(io, lanes, spec)
+    first, function, merge, offsets, unravel = io.first, io.function, io.merge, io.offsets, io.unravel
+
+    def store(tile, count, thread, ahead, outs, here, item, inner, steps):
+        # A thread's own are added up by themselves: what lies ahead may be far larger than they are.
+        own, before = nothing(), ahead
+        for k in range(count):
+            values = take(tile, k, thread)
+            own = join(merge, own, first(function, values, ()))
+            up = join(merge, ahead, own)
+            made = finish(before, up, values)
+            put(outs, (offsets(here + unravel(item + k, inner) + (0,), steps),), made, 0, 0)
+            before = up
+
+    return cuda.jit(device=True)(store)
+
+
+def scan_chained(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
+    """x accesses of neighbouring columns for a block of x times y threads; each takes `runs` elements of a column.
+
+    The last of the `outer` dimensions counts accesses; there are `positions` of them in all. A block has `piece` of all
+    `items` of its columns; `fan` is 2 to the `bits`. Where `whole` is 0, arrays need not be aligned: elements are then
+    moved one by one. The last of `outs` are words of `look_back`: for each access a row of parts of each piece, then of
+    each group, then of each unit.
+    """
+    width, runs, stride, threads = spec.width, spec.runs, spec.near, spec.threads
+    ranks = threads // stride
+    # One buffer, and in the simulator another one: a barrier lies between all uses.
+    slots = (BUFFERS - 1) * width * len(spec.parts)
+    lanes = sweeping(io, tuple((lane,) for lane in range(width)))
+    io = SimpleNamespace(**{**vars(io), "take_all": lanes.take_all})
+    settle = settling(io, width, width, ranks, stride)
+    told, nothing, join, merge, unravel = telling(io, width), io.start(width), io.join, io.merge, io.unravel
+    bring, add, tell, look = _bringing(spec, io), _adding(spec, io), told.tell, told.look
+    store, store_loose = (_storing(spec, io, lanes, put) for put in (io.store_one, io.store_loose))
+    enter, leave, cell, is_aligned, length = io.enter, io.leave, io.cell, width == 1, ranks * runs
+
+    def kernel(ins, outs, in_steps, out_steps, outer, inner, positions, items, piece, bits, whole):
+        tile = kept_memory()
+        enter()
+        cells = cuda.shared.array((slots, threads), cell)
+        begun = cuda.shared.array(1, types.int32)
+        leave()
+        rank, words = cuda.threadIdx.y, outs[-1]
+        thread = rank * stride + cuda.threadIdx.x
+        if thread == 0:
+            begun[0] = take_ticket(words)
+        cuda.syncthreads()
+        # Strips of columns begin their pieces of one number one after the other.
+        strips = -(-positions // stride)
+        number = begun[0] // strips
+        position = (begun[0] - number * strips) * stride + cuda.threadIdx.x
+        inside = position < positions
+        target = unravel(position if inside else 0, outer)
+        here = target[:-1] + (target[-1] * width,)
+        item = number * length + rank * runs
+        count = min(items - item, runs) if inside else 0
+        bring(tile, count, thread, ins, here, item, inner, in_steps, whole)
+        before, own = settle(cells, 0, thread, rank, add(tile, count, thread))
+        tells = inside and rank == 0
+        if tells:
+            tell(words, number, positions, position, own)
+        last = (1 << bits) - 1
+        pieces = (items + length - 1) // length
+        groups = (pieces + last) >> bits
+        group = number >> bits
+        unit = group >> bits
+        place, rest = number & last, group & last
+        # What each thread of a column looks at.
+        share = (last + ranks) // ranks
+        # The pieces before it in its group.
+        near, most = nothing(), place if inside else 0
+        for k in range(rank * share, min(rank * share + share, most)):
+            near = join(merge, near, look(words, number - place + k, positions, position))
+        cuda.syncthreads()
+        _, near = settle(cells, 0, thread, rank, near)
+        if tells and place == last:
+            tell(words, pieces + group, positions, position, join(merge, near, own))
+        # All units before, and the groups before it in its unit.
+        far, most = nothing(), rest + 1 if inside else 0
+        for k in range(rank * share, min(rank * share + share, most)):
+            row = pieces + group - rest + k - 1
+            if k == 0:
+                row = pieces + groups + unit - 1
+            if k > 0 or unit > 0:
+                far = join(merge, far, look(words, row, positions, position))
+        cuda.syncthreads()
+        _, far = settle(cells, 0, thread, rank, far)
+        ahead = join(merge, far, near)
+        if tells and place == last and rest == last:
+            tell(words, pieces + groups + unit, positions, position, join(merge, ahead, own))
+        ahead = join(merge, ahead, before)
+        if is_aligned or whole:
+            store(tile, count, thread, ahead, outs, here, item, inner, out_steps)
+        else:
+            store_loose(tile, count, thread, ahead, outs, here, item, inner, out_steps)
+
+    return kernel
+
+
+# ---------------------------------------------------------------- all
 
 _MAKERS = {f.__name__: f for f in (scan_rows, scan_columns, scan_chained)}
 #: Integers behind `outer` and `inner`.

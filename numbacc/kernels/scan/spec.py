@@ -1,19 +1,74 @@
-"""The description of the kernels that scan rows: see `specs`, which knows all others."""
+"""The scans that numbacc brings, as scalar formulas, and the description of the kernels that scan: see `specs`.
+
+What the scans mean in NumPy is in `reference.scans`. The first parts that are merged lie before the second. Sums start
+with -0, which leaves a zero's sign as it is.
+
+The gradient of y = cumprod(x) is dx[j] = Σ over i >= j of dy[i] times all x up to i but x[j]: what lies before j, times
+dy[j] + u[j + 1], where u[j] = x[j] (dy[j] + u[j + 1]) is a recurrence from the last element to the first. Nothing is
+divided by x, which may be 0.
+"""
 
 from __future__ import annotations
 
+import copyreg
+from operator import attrgetter
 from typing import NamedTuple
 
 from ...base.dtypes import TABLE
 from ...functions.formula import Scan
 from ...runtime.launch_order import LAUNCH_BOUNDS, MAX_THREADS, WARP
+from ..reduce.functions import add, multiply, part
+
+
+def alone(before, x):
+    """(what all before make,)."""
+    return (before,)
+
+
+def affine(x, dy, before):
+    """(x, x dy): the function u -> x u + x dy."""
+    return x, x * dy
+
+
+def chained(a, b, c, d):
+    """u -> c (a u + b) + d."""
+    return a * c, b * c + d
+
+
+def gradient(a, b, x, dy, before):
+    """(before (dy + u),), where u is what the functions of all behind make of 0."""
+    return (before * (dy + b),)
+
+
+_ALL = (
+    Scan("cumsum", part, start=(-0.0,), merge=add),
+    Scan("cumprod", part, start=(1.0,), merge=multiply),
+    Scan("cumprod_before", part, start=(1.0,), merge=multiply, finish=alone),
+    Scan("cumprod_backward", affine, start=(1.0, 0.0), merge=chained, finish=gradient),
+)
+
+#: Scans by name.
+SCANS = {scan.name: scan for scan in _ALL}
+
+
+def named(name: str) -> Scan:
+    """The scan of a name, as pickles have it."""
+    return SCANS[name]
+
+
+for _scan in _ALL:
+    _scan.origin = (named, (_scan.name,))
+copyreg.pickle(Scan, attrgetter("origin"))
+
+
+# ---------------------------------------------------------------- kernels
 
 #: Threads of `scan_chained` that a multiprocessor has together: what they keep fills its shared memory.
 CHAINED_THREADS = 768
 
 
 class ScanSpec(NamedTuple):
-    """All that decides the code of a kernel of `scans`.
+    """All that decides the code of a kernel of `scan`.
 
     Attributes:
         algorithm: "scan_rows", "scan_columns" or "scan_chained".
@@ -90,10 +145,7 @@ class ScanSpec(NamedTuple):
         """The modules of this folder that write the kernel."""
         return (
             "kernels/scan/scan",
-            "kernels/scan/chained",
-            "kernels/scan/pieces",
             "kernels/scan/decoupled_look_back",
-            "kernels/scan/groups",
             "kernels/scan/lanes",
             "kernels/rows/load_store",
             "kernels/reduce/lanes",

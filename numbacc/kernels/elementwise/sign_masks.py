@@ -1,7 +1,7 @@
 """The kernels that keep signs of numbers, one bit per number, and that select by such bits: ReLU forward and backward.
 
 Bit c % 8, counted from the least significant, of a row's byte c // 8 belongs to column c, as in
-`np.packbits(bitorder="little")`. Arrays and steps are as in `maps`; a mask's last dimension is its bytes. Where `whole`
+`np.packbits(bitorder="little")`. Arrays and steps are as in `map`; a mask's last dimension is its bytes. Where `whole`
 is 0, arrays need not be aligned: elements are then taken one by one.
 """
 
