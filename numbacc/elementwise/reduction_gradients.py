@@ -18,9 +18,8 @@ from ..errors import DTypeError
 from ..kernels.reduce import gradients as slopes
 from ..plan.saved import Saved
 from ..runtime.streams import handle_of
-from . import operation, reducing
-from .custom_reductions import reduction
-from .fold_gradients import EXTREME, repeated, seen, slope_row
+from . import operation, reduction_plan
+from .custom_reductions import EXTREME, reduction, repeated, seen, slope_row
 from .public import compiled
 from .rows import Row
 from .type_promotion import kind_of
@@ -44,11 +43,11 @@ class _Reduced(NamedTuple):
     option: Any
 
     def total(self, name: str, option: Any = None) -> Any:
-        return reducing.total(name, self.x, self.axes, option, self.stream)
+        return reduction_plan.total(name, self.x, self.axes, option, self.stream)
 
     def pair(self, name: str, option: Any = None) -> tuple[Any, ...]:
         """Two totals that x is read for once."""
-        return reducing.totals(name, self.x, self.axes, option, self.stream)
+        return reduction_plan.totals(name, self.x, self.axes, option, self.stream)
 
     def own(self, reduction: Any, results: int, *more: Any) -> Any:
         """Totals of one's own, as `total`: so many."""
@@ -163,12 +162,12 @@ _GRADIENTS: dict[Any, _Gradient] = {
 def _run(name: str, dy: Any, x: Any, axis: Any, option: Any, keepdims: Any, out: Any, stream: Any) -> Any:
     """The gradient of a reduction. `option` in one form."""
     handle = handle_of(stream)
-    axis, keepdims = reducing.checked(axis, keepdims)
+    axis, keepdims = reduction_plan.checked(axis, keepdims)
     x = operands.as_input(x, "x", handle)
     shape, dtype = tuple(x.shape), info(x.dtype, "x").name
     if kind_of(dtype) != "f":
         raise DTypeError(f"x has dtype {dtype}; {name}_backward takes floats: elementwise.astype converts")
-    axes = reducing.axes_in(axis, len(shape), "x")
+    axes = reduction_plan.axes_in(axis, len(shape), "x")
     (seed,) = seen((dy,), shape, axes, keepdims, handle)
     is_usual = name != "norm" or option == 2
     found = _GRADIENTS[name] if is_usual else _GRADIENTS.get((name, option), _GRADIENTS[name, None])
@@ -185,9 +184,9 @@ def _of_nothing(row: Row, x: Any) -> tuple[Any, ...]:
 
 #: Function -> its option, what that is called and is by default, and what brings it into one form.
 _OPTIONS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
-    "var": ("correction", "0", reducing.correction_of),
-    "std": ("correction", "0", reducing.correction_of),
-    "norm": ("ord", "2", reducing.order_of),
+    "var": ("correction", "0", reduction_plan.correction_of),
+    "std": ("correction", "0", reduction_plan.correction_of),
+    "norm": ("ord", "2", reduction_plan.order_of),
 }
 #: Functions that return saved objects: without an option of theirs a gradient is another, or raises.
 _SAVING = ("var", "std", "norm", "logsumexp")

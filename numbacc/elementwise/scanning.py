@@ -31,7 +31,7 @@ from ..reference.scans import FUNCTIONS, cumprod_backward
 from ..runtime.streams import handle_of
 from .caching import plans
 from .calling import OfOneArray, one_out
-from .reducing import types_of
+from .reduction_plan import types_of
 
 _BACKWARD = "_backward"
 
@@ -42,7 +42,7 @@ def run(name: str, x: Any, axis: Any, dtype: Any, reverse: Any, out: Any, stream
     Args:
         name: a key of `reference.scans.FUNCTIONS`, or of a gradient.
         x, axis, reverse, out, stream: as the function's docstring says.
-        dtype: `reducing.dtype_of` what it says of that.
+        dtype: `reduction_plan.dtype_of` what it says of that.
     """
     is_usual = type(reverse) is bool and (axis is None or type(axis) is int)
     return _CALLS.run(name, x, (axis, dtype, reverse), is_usual, out, stream)

@@ -23,7 +23,7 @@ from ..base.dtypes import info
 from ..plan.saved import Saved, check_kept, saves
 from ..plan.scans import ProductGradientPlan, ScanPlan
 from ..runtime.streams import handle_of
-from .reducing import dtype_of
+from .reduction_plan import dtype_of
 from .scanning import find, find_gradient, flattened_out, missing, opened, run, run_gradient
 
 __all__ = [
