@@ -27,7 +27,6 @@ from ..functions.symbolic.derive import backward
 from ..functions.symbolic.vectorized import vectorized
 from ..kernels.inspection import Inspection, inspected
 from ..kernels.reduce import functions
-from ..kernels.reduce.gradients import of_extreme
 from ..kernels.reduce.launch import FoldTask
 from ..plan.base import outs_of
 from ..runtime.streams import handle_of
@@ -336,6 +335,11 @@ def slope_row(name: str, slope: Callable[..., Any], totals: str = "", numbers: s
         options=len(numbers.split()),
     )
     return NAMED.setdefault(made.name, made)
+
+
+def of_extreme(dy, x, extreme, ties):
+    """All that are equal to the extreme share it, as all NaN do where one makes it NaN."""
+    return (dy / ties if x == extreme or (x != x and extreme != extreme) else 0.0,)
 
 
 #: Of an extreme, and how many are equal to it.

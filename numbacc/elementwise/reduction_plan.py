@@ -28,7 +28,6 @@ from ..errors import DTypeError, OptionError, ShapeError, shown
 from ..kernels.reduce.functions import REDUCTIONS
 from ..kernels.reduce.launch import FoldExecutable, FoldTask
 from ..kernels.reduce.logsumexp import EXPONENTS
-from ..kernels.reduce.norms import NORMS
 from ..plan.base import OwnScalars, check_out
 from ..reference.reductions import FUNCTIONS, PAIRS
 from .calling import OfOneArray
@@ -62,7 +61,7 @@ class FoldPlan(OwnScalars, FoldExecutable):
         return made
 
 
-_FORMULAS = REDUCTIONS | EXPONENTS | NORMS
+_FORMULAS = REDUCTIONS | EXPONENTS
 #: What has no value of nothing.
 _EXTREMES = ("max", "min", "argmax", "argmin")
 _INDICES = ("argmax", "argmin")
