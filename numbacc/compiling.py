@@ -32,8 +32,8 @@ from .elementwise import (
     normalizing,
     operation,
     positions,
-    reducing,
     reduction_gradients,
+    reduction_plan,
     rotary,
     scans,
 )
@@ -233,7 +233,7 @@ def _reductions() -> None:
             matrix, row = _dense((_ROWS, columns), dtype), _dense((columns,), dtype)
             for axis in (0, 1, None):
                 for name, option in _REDUCTIONS.items():
-                    reducing.planned(name, matrix, axis, option).choose((0, 0))
+                    reduction_plan.planned(name, matrix, axis, option).choose((0, 0))
             _choose(reduction_gradients.everyday(matrix))
             for name, arrays in normalizing.everyday(matrix, row):
                 plan = normalizing.planned(name, arrays)

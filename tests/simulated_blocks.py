@@ -7,7 +7,7 @@ import importlib
 from numbacc.kernels.elementwise import multi_tensor_launch, multi_tensor_tables
 from numbacc.kernels.gather_scatter import launch as scatter_launch
 from numbacc.kernels.primitives import block_reduce
-from numbacc.kernels.reduce import geometry
+from numbacc.kernels.reduce import launch
 from numbacc.kernels.rows import geometry as rows_geometry
 from numbacc.kernels.scan import launch as scan_launch
 from numbacc.kernels.scan import scan as scan_kernels
@@ -18,8 +18,8 @@ _LAZY = {"_BUSY": 0, "_BUSY_BLOCKS": 0, "_MOST_THREADS": 8, "_SUM_BLOCKS": 1, "_
 
 def folds(patch):
     """And results that several blocks share."""
-    patch(geometry, "MAX_THREADS", 8)
-    patch(geometry, "_SHARED_ROUNDS", 1)
+    patch(launch, "MAX_THREADS", 8)
+    patch(launch, "_SHARED_ROUNDS", 1)
 
 
 def scans(patch):

@@ -15,7 +15,7 @@ from numbacc import compiling, elementwise
 from numbacc.base.dispatch import launching_by, simulated
 from numbacc.base.dtypes import TABLE
 from numbacc.base.layout import layout, row_major_strides
-from numbacc.elementwise import folding, normalizing, reducing
+from numbacc.elementwise import custom_reductions, normalizing, reduction_plan
 from numbacc.kernels.reduce.spec import FoldSpec
 from numbacc.kernels.rows.spec import RowSpec, SumsSpec
 from numbacc.runtime.launch_order import launch_bounds
@@ -81,7 +81,7 @@ def widest(found, operation="ld"):
 @pytest.mark.parametrize("axis", [0, 1])
 def test_reductions_of_matrices(function, dtype, axis):
     """Rows are read 16 bytes at a time, four times before the first is used; columns too, unless parts are many."""
-    plan = reducing.planned(function, dense((8192, 4096), dtype), axis, REDUCTIONS[function])
+    plan = reduction_plan.planned(function, dense((8192, 4096), dtype), axis, REDUCTIONS[function])
     first = orders_of(plan)[0].kernel
     # Four parts of float64 are more than 64 registers hold beside all else.
     found = check(first, spilled=32 if (function, dtype) == ("var", "float64") else 0)
@@ -96,7 +96,7 @@ def test_reductions_of_matrices(function, dtype, axis):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64", "complex64"])
 @pytest.mark.parametrize("order", [0.0, 1.0, 3.0, math.inf, -math.inf])
 def test_norms_of_other_orders(order, dtype, axis):
-    for launch in orders_of(reducing.planned("norm", dense((8192, 1024), dtype), axis, order)):
+    for launch in orders_of(reduction_plan.planned("norm", dense((8192, 1024), dtype), axis, order)):
         check(launch.kernel, spilled=96, calls=(order, dtype) == (3.0, "float64"))
 
 
@@ -104,7 +104,7 @@ def test_norms_of_other_orders(order, dtype, axis):
 @pytest.mark.parametrize("function", ["sum", "argmin", "var"])
 def test_reductions_everywhere(function, capability):
     for axis in (0, 1):
-        plan = reducing.planned(function, dense((64, 1 << 20), "float16"), axis, REDUCTIONS[function])
+        plan = reduction_plan.planned(function, dense((64, 1 << 20), "float16"), axis, REDUCTIONS[function])
         for order in orders_of(plan):
             check(order.kernel, capability)
 
@@ -115,7 +115,7 @@ def test_reductions_everywhere(function, capability):
 def test_reductions_of_other_dtypes(function, dtype, axis):
     if dtype.startswith("complex") and function not in ("sum", "all", "var", "norm"):
         return
-    for order in orders_of(reducing.planned(function, dense((512, 1024), dtype), axis, REDUCTIONS.get(function))):
+    for order in orders_of(reduction_plan.planned(function, dense((512, 1024), dtype), axis, REDUCTIONS.get(function))):
         # Parts wider than elements: some wait in memory for a place in a register, four of float64 for each of
         # 16 bytes, and six for each complex number of 16 bytes, most of all.
         most = 192 if dtype == "complex128" else 160 if order.kernel.width == 16 else 64
@@ -125,7 +125,7 @@ def test_reductions_of_other_dtypes(function, dtype, axis):
 def test_second_passes_are_small():
     for function, option in REDUCTIONS.items():
         for dtype in ("float32", "float64"):
-            first, second = orders_of(reducing.planned(function, dense((1 << 24,), dtype), None, option))
+            first, second = orders_of(reduction_plan.planned(function, dense((1 << 24,), dtype), None, option))
             assert isinstance(first.kernel, FoldSpec) and (first.kernel.stage, second.kernel.stage) == (
                 "first",
                 "second",
@@ -135,7 +135,7 @@ def test_second_passes_are_small():
 
 def test_indices_of_64_bits_where_they_are_needed():
     for shape, wide in (((1 << 30,), False), ((1 << 33,), True)):
-        order = orders_of(reducing.planned("argmax", dense(shape, "uint8"), None, None))[0]
+        order = orders_of(reduction_plan.planned("argmax", dense(shape, "uint8"), None, None))[0]
         assert order.kernel.wide is wide and order.kernel.parts[1] == ("int64" if wide else "int32")
     check(order.kernel, spilled=64)
 
@@ -147,7 +147,7 @@ def test_indices_of_64_bits_where_they_are_needed():
 def test_many_blocks_have_equal_shares(shape, axis):
     """A GPU of 132 multiprocessors, eight blocks each, is busy, and no block has much more to do than another."""
     for dtype in ("float32", "bfloat16"):
-        order = orders_of(reducing.planned("sum", dense(shape, dtype), axis, None))[0]
+        order = orders_of(reduction_plan.planned("sum", dense(shape, dtype), axis, None))[0]
         blocks = order.grid[0] * order.grid[1]
         results = shape[1 - axis]
         if shape[axis] > 1:
@@ -338,7 +338,7 @@ def own_orders(name, dtype, axis, shape=(8192, 4096), second=None):
     own, count = OWN[name]
     given = [dense(shape, dtype), *[second or dense(shape, dtype)] * (count - 1)]
     options = len(own._fold.row.names) - count
-    return orders_of(folding.planned(own._fold, (*given, *[float] * options), axis))
+    return orders_of(custom_reductions.planned(own._fold, (*given, *[float] * options), axis))
 
 
 @pytest.mark.parametrize("name", OWN)

@@ -16,8 +16,8 @@ from ..plan.saved import Saved, check_kept, saves
 from ..runtime.streams import handle_of
 from .gradients import gradient_row, run_backward
 from .operation import ElementwisePlan, find, planned, run
+from .reductions import sum as sum_of
 from .rows import Meaning, Row
-from .sums import sum as sum_of
 from .table import TABLE
 
 #: The activations, with their options as they are by default.

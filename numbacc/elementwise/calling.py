@@ -11,8 +11,7 @@ from ..base.dtypes import words
 from ..base.layout import Layout
 from ..errors import ShapeError
 from ..kernels.elementwise.launch import MapSpec
-from ..plan.base import Plan, check_out, outs_of
-from ..plan.folds import OwnScalars
+from ..plan.base import OwnScalars, Plan, check_out, outs_of
 from ..plan.maps import MapPlan
 from ..runtime.streams import handle_of
 from .caching import plans

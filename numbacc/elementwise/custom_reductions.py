@@ -1,24 +1,427 @@
-"""Reductions of one's own: a map of numbers, what merges its results along axes, and what follows."""
+"""Reductions of one's own: a map of numbers, what merges its results along axes, and what follows.
+
+Gradients are dx = dy · after'(totals) · map'(x), by elementwise kernels. Of largest and smallest parts only those that
+are equal to the total have a share in dy.
+"""
 
 from __future__ import annotations
 
+import ast
 import inspect
 import math
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
-from typing import Any
+from functools import cached_property, lru_cache, partial
+from math import prod
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import OptionError, UnsupportedError, shown, unknown
+from ..arrays import operands
+from ..arrays.creation import empty
+from ..base.casts import cast
+from ..base.dtypes import TABLE
+from ..base.layout import Layout, argument_of, layout, row_major_strides, view
+from ..errors import OptionError, ShapeError, UnsupportedError, shown, unknown
+from ..functions.formula import Reduction as ReductionFormula
+from ..functions.symbolic.derive import backward
+from ..functions.symbolic.vectorized import vectorized
 from ..kernels.inspection import Inspection, inspected
 from ..kernels.reduce import functions
-from . import fold_gradients, folding
-from .fold_gradients import Gradient, gradient_of, opened
-from .folding import After, Combine, Fold, ReductionPlan, by_ufunc, choosing, in_a_tree, unchanged
+from ..kernels.reduce.launch import FoldTask
+from ..plan.base import outs_of
+from ..runtime.streams import handle_of
+from . import reduction_plan
+from .caching import plans
+from .gradients import run_backward
 from .measuring import Benchmark, benchmark
-from .rows import Meaning, Row
+from .operation import run as run_map
+from .planning import arrangement_of, broadcast_strides, check_given, kinds_of, out_names, resolved
+from .reduction_plan import FoldPlan, axes_in, checked, result_of, written
+from .rows import NAMED, Arrangement, Meaning, Row, arranged
+from .scalars import WithNumbers, sorted_out
 from .signatures import Own, meaning_of, python_function, taken_by
+from .type_promotion import Types
+
+# ---------------------------------------------------------------- how a call becomes a plan
+
+#: (parts, axes) -> the totals, of arrays.
+Combine = Callable[[Sequence[Any], tuple[int, ...]], list[Any]]
+
+
+class After(NamedTuple):
+    """What follows a reduction.
+
+    Attributes:
+        meaning: of the totals, of the count if it `takes_count`, and of options: a tuple of results.
+        takes_count: whether it is given how many elements there were.
+        options: the numbers of the arguments that it is given.
+        results: for each result "bool", or "" for what the map's dtypes say.
+    """
+
+    meaning: Meaning
+    takes_count: bool
+    options: tuple[int, ...]
+    results: tuple[str, ...]
+
+
+class Fold:
+    """A reduction of one's own.
+
+    Attributes:
+        row: the map, of all arguments; its results are the parts.
+        start: the parts of nothing.
+        merge: (parts, other parts) -> their parts together, of numbers.
+        combine: the same of arrays: (parts, axes) -> the totals, in float64.
+        after: what follows.
+    """
+
+    __slots__ = ("after", "combine", "merge", "row", "start")
+
+    def __init__(
+        self,
+        row: Row,
+        start: tuple[float, ...],
+        merge: Callable[..., tuple[Any, ...]],
+        combine: Combine,
+        after: After,
+    ):
+        self.row, self.start, self.merge, self.combine, self.after = row, start, merge, combine, after
+
+    def ending(self, after: After) -> Fold:
+        """The same with something else behind it."""
+        return Fold(self.row, self.start, self.merge, self.combine, after)
+
+
+def run(fold: Fold, arguments: tuple[Any, ...], axis: Any, keepdims: Any, out: Any, stream: Any) -> Any:
+    """The results of a reduction.
+
+    Args:
+        fold: what it is.
+        arguments: arrays and numbers, as the names of its row say.
+        axis, keepdims, out, stream: as its docstring says.
+    """
+    handle = handle_of(stream)
+    plan, arrays, outs, numbers = _find(fold, arguments, axis, keepdims, out, handle)
+    return plan.run(arrays, outs, out, handle, plan.scalars(numbers))
+
+
+def find(fold: Fold, arguments: tuple[Any, ...], axis: Any, keepdims: Any, out: Any) -> ReductionPlan:
+    """The plan that `run` runs."""
+    plan, arrays, outs, _ = _find(fold, arguments, axis, keepdims, out, handle_of(None))
+    plan.prepare(arrays, outs)
+    return plan
+
+
+def planned(fold: Fold, given: tuple[Any, ...], axis: Any, keepdims: Any = False) -> ReductionPlan:
+    """A plan of arrays (layouts) that need not exist and numbers (their types), in no cache."""
+    return _plan(fold, given, *checked(axis, keepdims), None)
+
+
+class ReductionPlan(WithNumbers, FoldPlan):
+    """A planned reduction of one's own. Call it with arrays and numbers like those it was made for."""
+
+    def __init__(self, row: Row, task: FoldTask, given: tuple[Any, ...], types: Types, arrangement: Arrangement):
+        super().__init__(task)
+        self._expect(row, kinds_of(given), types, arrangement)
+
+
+def _find(
+    fold: Fold, arguments: tuple[Any, ...], axis: Any, keepdims: Any, out: Any, handle: int
+) -> tuple[ReductionPlan, list[Any], list[Any] | None, list[Any]]:
+    """The plan of a call, its arrays, its results' arrays, its numbers."""
+    keys, arrays, numbers = sorted_out(fold.row, arguments, handle)
+    outs = outs_of(out, handle)
+    own = None if outs is None else tuple(map(operands.layout_of, outs))
+    return plans.find((_plan, fold, tuple(keys), *checked(axis, keepdims), own)), arrays, outs, numbers
+
+
+def _plan(
+    fold: Fold, given: tuple[Any, ...], axis: Any, keepdims: bool, outs: tuple[Layout, ...] | None
+) -> ReductionPlan:
+    """Validation, and how the operands lie. Everything here depends on layouts, types and options alone."""
+    row = fold.row
+    named, dtypes, types, shape = resolved(row, given)
+    inputs = tuple(array for _, array in named)
+    axes = axes_in(axis, len(shape), named[0][0] if len(named) == 1 else "the arrays")
+    # In the memory order of the first array of the full shape.
+    strides = next((array.strides for array in inputs if array.shape == shape), row_major_strides(shape, 1))
+    seen = layout(shape, strides, inputs[0].dtype, inputs[0].device)
+    names = [name or types.result for name in fold.after.results]
+    results = [result_of(seen, axes, keepdims, TABLE[name].numpy) for name in names]
+    outputs, called = tuple(results) if outs is None else outs, out_names(len(results))
+    check_given(outputs, results, called)
+    arrangement = arrangement_of(row, given, dtypes, types, tuple(range(len(fold.start))))
+    task = FoldTask(
+        op=f"elementwise.{row.name}",
+        formula=_formula(fold, arrangement),
+        reference=partial(_reference, fold, arrangement, axes),
+        names=(*(name for name, _ in named), *called),
+        inputs=inputs,
+        outputs=outputs,
+        shape=shape,
+        axes=axes,
+        reads=tuple(view(k, 0, broadcast_strides(array, shape), shape) for k, array in enumerate(inputs)),
+        writes=tuple(written(k, array, axes, keepdims) for k, array in enumerate(outputs)),
+        out_given=outs is not None,
+        compute=types.compute,
+        scalars=(types.compute,) * len(arrangement.numbers),
+    )
+    return ReductionPlan(row, task, given, types, arrangement)
+
+
+# ---------------------------------------------------------------- what it computes
+
+
+@lru_cache(maxsize=4096)
+def _formula(fold: Fold, arrangement: Arrangement) -> ReductionFormula:
+    """The reduction as kernels have it: each of its functions is given all numbers, behind what it is of."""
+    row, after, parts = fold.row, fold.after, len(fold.start)
+    totals, numbers = [f"total{k}" for k in range(parts)], [f"x{k}" for k in arrangement.numbers]
+    taken = [*totals, *["count"] * after.takes_count, *(f"x{k}" for k in after.options)]
+    return ReductionFormula(
+        f"elementwise.{row.name}",
+        arranged(row.meanings["f"].scalar, arrangement, ("",) * parts),
+        start=fold.start,
+        merge=fold.merge,
+        finish=choosing(after.meaning.scalar, [*totals, "count", *numbers], taken),
+    )
+
+
+def choosing(function: Callable[..., Any], given: Sequence[str], taken: Sequence[str]) -> Callable[..., Any]:
+    """A function of more numbers, `given` by name, that hands on those that are `taken`.
+
+    Written as text, as the number of its parameters is not known here.
+    """
+    if list(given) == list(taken):
+        return function
+    space: dict[str, Any] = {"function": function}
+    exec(f"def choosing({', '.join(given)}):\n    return function({', '.join(taken)})\n", space)
+    chosen: Callable[..., Any] = space["choosing"]
+    return chosen
+
+
+@lru_cache(maxsize=64)
+def unchanged(parts: int) -> After:
+    """Totals that are the results."""
+    names = ", ".join(f"total{k}" for k in range(parts))
+    meaning, results = meaning_of(eval(f"lambda {names}: ({names},)"), "the totals")
+    return After(meaning, False, (), tuple(results))
+
+
+def _reference(fold: Fold, arrangement: Arrangement, axes: tuple[int, ...], *seen: Any) -> tuple[Any, ...]:
+    """The same in NumPy: of what kernels compute with, in float64, rounded once."""
+    row, after, compute = fold.row, fold.after, TABLE[arrangement.compute].numpy
+    given: list[Any] = [None] * len(row.names)
+    for k, value in zip((*arrangement.arrays, *arrangement.numbers), seen, strict=True):
+        given[k] = cast(value, compute) if k in row.meeting else value
+    totals = fold.combine(row.meanings["f"].numpy(*given), axes)
+    count = prod(seen[0].shape[d] for d in axes)
+    options = [given[k] for k in after.options]
+    results: tuple[Any, ...] = after.meaning.numpy(*totals, *[count] * after.takes_count, *options)
+    return results
+
+
+def by_ufunc(function: np.ufunc, start: float) -> Combine:
+    """A `Fold.combine` of one of NumPy's functions of two numbers."""
+
+    def combine(parts: Sequence[Any], axes: tuple[int, ...]) -> list[Any]:
+        with np.errstate(all="ignore"):
+            return [function.reduce(part, axis=axes, initial=start) for part in parts]
+
+    return combine
+
+
+def in_a_tree(merge: Callable[..., Sequence[Any]], start: tuple[float, ...]) -> Combine:
+    """A `Fold.combine` of a function of arrays, by halves."""
+
+    def combine(parts: Sequence[Any], axes: tuple[int, ...]) -> list[Any]:
+        shape, first = parts[0].shape, range(len(axes))
+        count, kept = prod(shape[d] for d in axes), [n for d, n in enumerate(shape) if d not in axes]
+        found = [np.moveaxis(part, axes, tuple(first)).reshape(count, *kept) for part in parts]
+        if not count:
+            return [np.full(kept, number) for number in start]
+        while count > 1:
+            half = count // 2
+            both = merge(*(part[:half] for part in found), *(part[half : 2 * half] for part in found))
+            found = [np.concatenate([one, part[2 * half :]]) for one, part in zip(both, found, strict=True)]
+            count -= half
+        return [part[0] for part in found]
+
+    return combine
+
+
+# ---------------------------------------------------------------- gradients
+
+
+class Gradient(NamedTuple):
+    """The gradient of a reduction of one's own.
+
+    Attributes:
+        extreme: "max" or "min" where parts are merged so; "" of sums.
+        after: of (dy, totals, count, options) the gradients with respect to the totals; None where these are dy.
+        totals: what computes these, in the dtype that is computed in; None where they are not needed.
+        map: of (those, arguments) the gradients with respect to the arguments.
+        written: its functions of numbers.
+    """
+
+    extreme: str
+    after: Row | None
+    totals: Fold | None
+    map: Row
+    written: tuple[Callable[..., Any], ...]
+
+
+def gradient_of(
+    fold: Fold, extreme: str, mapped: Callable[..., Any], after: Callable[..., Any] | None, taken: Sequence[int]
+) -> Gradient:
+    """The gradient of a fold that sums, or finds extremes.
+
+    Args:
+        fold, extreme: it, and as in `Gradient`.
+        mapped, after: the functions that it was made of; None where nothing follows.
+        taken: the numbers of the arguments that the former takes.
+
+    Raises:
+        NotDerived: something has no derivative.
+    """
+    row, parts = fold.row, len(fold.start)
+    name, count = row.name, len(row.names) - row.options
+    seeds = [f"dy{k}" for k in range(parts)]
+    inner = backward(mapped, name, wanted=count, is_chosen=bool(extreme))
+    given = [*seeds, *(f"x{k}" for k in range(len(row.names)))]
+    scalar = choosing(inner, given, [*seeds, *(f"x{k}" for k in taken)])
+    by = range(parts, parts + count)
+    gradient = _row(name, scalar, [*("dy" for _ in seeds), *row.names], parts + count, by, row.options)
+    if after is None:
+        return Gradient(extreme, None, None, gradient, (inner,))
+    results, own = len(fold.after.results), fold.after.options
+    scalar = backward(after, f"{name}'s after", wanted=parts)
+    used = {each.id for each in ast.walk(ast.parse(inspect.getsource(scalar))) if isinstance(each, ast.Name)}
+    numbers = ["count"] * fold.after.takes_count + [row.names[k] for k in own]
+    names = [*("dy" for _ in range(results)), *(f"total {k}" for k in range(parts)), *numbers]
+    outer = _row(name, scalar, names, results + parts, [""] * parts, len(numbers))
+    is_needed = not used.isdisjoint(f"x{k}" for k in range(parts))
+    totals = fold.ending(unchanged(parts)) if is_needed else None
+    return Gradient(extreme, outer, totals, gradient, (scalar, inner))
+
+
+def _row(
+    name: str, scalar: Callable[..., Any], names: Sequence[str], meeting: int, results: Sequence[Any], options: int
+) -> Row:
+    meaning = Meaning(scalar, vectorized(scalar, f"{name}'s backward", rounds_numbers=True))
+    return Row(
+        f"{name}.backward",
+        names,
+        "keep",
+        {"f": meaning},
+        meeting=range(meeting),
+        results=results,
+        is_tuple=True,
+        options=options,
+    )
+
+
+def slope_row(name: str, slope: Callable[..., Any], totals: str = "", numbers: str = "") -> Row:
+    """The row of what a reduction's gradient is: of dy, x, arrays of totals, and numbers, all by name."""
+    arrays = ("dy", "x", *totals.split())
+    meaning = Meaning(slope, vectorized(slope, f"{name}_backward"))
+    made = Row(
+        f"gradient of {name}",
+        (*arrays, *numbers.split()),
+        "keep",
+        {"f": meaning},
+        meeting=range(len(arrays)),
+        results=(1,),
+        options=len(numbers.split()),
+    )
+    return NAMED.setdefault(made.name, made)
+
+
+def of_extreme(dy, x, extreme, ties):
+    """All that are equal to the extreme share it, as all NaN do where one makes it NaN."""
+    return (dy / ties if x == extreme or (x != x and extreme != extreme) else 0.0,)
+
+
+#: Of an extreme, and how many are equal to it.
+EXTREME = slope_row("extreme", of_extreme, "extreme ties")
+
+
+def run_gradient(
+    fold: Fold,
+    gradient: Gradient,
+    dys: Sequence[Any],
+    arguments: tuple[Any, ...],
+    axis: Any,
+    keepdims: Any,
+    out: Any,
+    stream: Any,
+) -> Any:
+    """The gradients of a call, given those with respect to its results."""
+    handle, row = handle_of(stream), fold.row
+    axis, keepdims = checked(axis, keepdims)
+    keys, arrays, _ = sorted_out(row, arguments, handle)
+    _, _, types, shape = resolved(row, tuple(keys))
+    axes = axes_in(axis, len(shape), "the arrays")
+    kept = tuple(1 if d in axes else n for d, n in enumerate(shape))
+    seeds = seen(dys, shape, axes, keepdims, handle)
+    device = operands.layout_of(arrays[0]).device
+    where = argument_of(device)
+
+    def memory(lengths: tuple[int, ...] = kept) -> tuple[Any, ...]:
+        return tuple([empty(lengths, types.compute, device=where, stream=stream) for _ in fold.start])
+
+    if gradient.after is not None:
+        totals: Sequence[Any] = [0.0] * len(fold.start)
+        if gradient.totals is not None:
+            totals = run(gradient.totals, arguments, axis, True, memory(), stream)
+        count = [float(prod(shape[d] for d in axes))] * fold.after.takes_count
+        options = [arguments[k] for k in fold.after.options]
+        seeds = run_map(gradient.after, (*seeds, *totals, *count, *options), memory(), None, stream)
+    slopes = [repeated(seed, shape) for seed in seeds]
+    if gradient.extreme:
+        # Computed anew, in another kernel, parts might be rounded otherwise, and none be equal to its total.
+        parts = memory(shape)
+        run_map(row, arguments, parts if len(parts) > 1 else parts[0], None, stream)
+        for slope, part in zip(slopes if 0 not in shape else (), parts, strict=False):
+            found = reduction_plan.totals(f"{gradient.extreme}_ties", part, axes, None, stream)
+            run_map(EXTREME, (slope, part, *found), part, None, stream)
+        slopes = list(parts)
+    return run_backward(gradient.map, (*slopes, *arguments), out, stream)
+
+
+def seen(dys: Sequence[Any], shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool, handle: int) -> list[Any]:
+    """dy of each result with the axes that were reduced, of length 1."""
+    wanted = tuple(1 if d in axes else n for d, n in enumerate(shape) if keepdims or d not in axes)
+    found = []
+    for k, dy in enumerate(dys):
+        name = "dy" if len(dys) == 1 else f"dy[{k}]"
+        array = operands.as_input(dy, name, handle)
+        if tuple(array.shape) != wanted:
+            raise ShapeError(f"{name} has shape {tuple(array.shape)}; the result has shape {wanted}")
+        if axes and not keepdims:
+            array = array[tuple(None if d in axes else slice(None) for d in range(len(shape)))]
+        found.append(array)
+    return found
+
+
+def repeated(array: Any, shape: tuple[int, ...]) -> Any:
+    """An array broadcast to a shape."""
+    return np.broadcast_to(array, shape) if isinstance(array, np.ndarray) else array.broadcast_to(shape)
+
+
+def opened(dy: Any, fold: Fold) -> tuple[Any, ...]:
+    """dy of each result.
+
+    Raises:
+        OptionError: they are not as many.
+    """
+    dys, wanted = tuple(dy) if isinstance(dy, (tuple, list)) else (dy,), len(fold.after.results)
+    if len(dys) != wanted:
+        raise OptionError(f"dy is {len(dys)} arrays; {fold.row.name} has {wanted} results")
+    return dys
+
+
+# ---------------------------------------------------------------- what users make
 
 #: Name -> (what merges two numbers, the start, NumPy's).
 _MERGES: dict[str, tuple[Callable[..., tuple[Any, ...]], float, np.ufunc]] = {
@@ -230,7 +633,7 @@ class Reduction(Own):
             DeviceError: arrays on different devices; not enough memory.
         """
         bound = self._bound(arguments, options)
-        return folding.run(self._fold, bound, axis, keepdims, out, stream)
+        return run(self._fold, bound, axis, keepdims, out, stream)
 
     def backward(
         self,
@@ -261,7 +664,7 @@ class Reduction(Own):
         """
         bound = self._bound(arguments, options)
         fold = self._fold
-        return fold_gradients.run(fold, self._gradient, opened(dy, fold), bound, axis, keepdims, out, stream)
+        return run_gradient(fold, self._gradient, opened(dy, fold), bound, axis, keepdims, out, stream)
 
     def plan(
         self,
@@ -273,7 +676,7 @@ class Reduction(Own):
     ) -> ReductionPlan:
         """The plan of a call with these arguments: call it with all of them in order, options too."""
         bound = self._bound(arguments, options)
-        return folding.find(self._fold, bound, axis, keepdims, out)
+        return find(self._fold, bound, axis, keepdims, out)
 
     # ------------------------------------------------------------ what it became
 
@@ -306,7 +709,7 @@ class Reduction(Own):
         keys, addresses = self._inspected(fold.row, arguments, options, _USUAL_SHAPE)
         if axis is None and not (arguments or options):
             axis = -1
-        plan = folding.planned(fold, keys, axis, keepdims)
+        plan = planned(fold, keys, axis, keepdims)
         return inspected(self.__name__, self._source(), plan, addresses)
 
     def benchmark(

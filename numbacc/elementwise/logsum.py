@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..arrays.operands import Array
-from ..plan.folds import FoldPlan
 from ..plan.saved import Saved, saves
-from .reducing import find, run
+from .reduction_plan import FoldPlan, find, run
 
 
 def logsumexp(

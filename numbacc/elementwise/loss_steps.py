@@ -16,10 +16,9 @@ from ..kernels.elementwise.launch import MapSpec
 from ..kernels.elementwise.transformer import BLOCKS
 from ..kernels.reduce.launch import FoldTask
 from ..kernels.reduce.logsumexp import EXPONENTS
-from ..kernels.rows.launch import RowTask
+from ..kernels.rows.launch import RowExecutable, RowTask
 from ..kernels.rows.losses import LOSSES
 from ..kernels.rows.softmax import ROW_FORMULAS
-from ..plan.folds import FoldPlan, RowFoldPlan
 from ..plan.rows import RowPlan
 from ..reference import blocks as reference
 from ..reference import reductions as folded
@@ -27,11 +26,29 @@ from ..reference.indexing import take_along_axis
 from ..runtime.launch_order import VECTOR_BYTES
 from .calling import NumberedPlan, outputs_of
 from .planning import broadcast_strides
+from .reduction_plan import FoldPlan
 
 #: Numbers of a row that `stats` has: the largest, and the logarithm of the sum of all exponentials measured from it.
 STATS = 2
 #: Rows from which on each has threads of its own, and no others'.
 _ROWS = 512
+
+
+class RowFoldPlan(FoldPlan):
+    """A planned reduction along many rows, which threads that share a row bring together in registers.
+
+    Args:
+        task: what it is.
+        rows: the same as a task of rows: only where arrays are aligned so that accesses are as wide as can be.
+    """
+
+    def __init__(self, task: FoldTask, rows: RowTask):
+        super().__init__(task)
+        self._by_rows = RowExecutable(rows)
+
+    def _make(self, key: Any, trial: Any) -> Any:
+        wide = self._by_rows.access_bytes(key) == VECTOR_BYTES
+        return self._by_rows.choose(key) if wide else super()._make(key, trial)
 
 
 def _of_rows(x: Layout, axis: int) -> tuple[str, Layout]:

@@ -14,7 +14,7 @@ from ..base.layout import Layout, argument_of, check_same_device, layout, normal
 from ..errors import DTypeError, ShapeError
 from ..plan.base import Plan
 from ..runtime.launch_order import VECTOR_BYTES
-from . import indexing, operation, reducing
+from . import indexing, operation, reduction_plan
 from . import loss_steps as steps
 from .composite_plan import SeveralPlan
 from .planning import check_indices
@@ -60,7 +60,7 @@ class LossPlan(SeveralPlan):
         if self._reduction == "none":
             return stats, value, each
         if self._reduction == "sum":
-            return stats, value, each, reducing.planned("sum", losses, None, None)
+            return stats, value, each, reduction_plan.planned("sum", losses, None, None)
         return stats, value, each, steps.mean_of((losses, places), None, ignored)
 
     @cached_property

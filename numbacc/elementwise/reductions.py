@@ -9,35 +9,13 @@ run. Sums are merged as a tree, so that their error grows with the logarithm of 
 
 from __future__ import annotations
 
-from .extremes import (
-    all,
-    all_plan,
-    any,
-    any_plan,
-    argmax,
-    argmax_plan,
-    argmin,
-    argmin_plan,
-    max,
-    max_plan,
-    min,
-    min_plan,
-)
+from collections.abc import Sequence
+from typing import Any
+
+from ..arrays.operands import Array
+from ..plan.saved import Saved, saves
 from .logsum import logsumexp, logsumexp_plan
-from .sums import (
-    mean,
-    mean_plan,
-    norm,
-    norm_plan,
-    prod,
-    prod_plan,
-    std,
-    std_plan,
-    sum,
-    sum_plan,
-    var,
-    var_plan,
-)
+from .reduction_plan import FoldPlan, dtype_of, find, order_of, run, spread_of
 
 __all__ = [
     "all",
@@ -67,3 +45,694 @@ __all__ = [
     "var",
     "var_plan",
 ]
+
+
+# ---------------------------------------------------------------- sums, products, norms
+
+
+def sum(
+    x: Any,
+    *,
+    axis: int | Sequence[int] | None = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
+    """Σ x, the sum; 0 of nothing.
+
+    Args:
+        x: array of floats of 16 bits and more, integers, complex numbers or bool, rank 0 to 8, any strides.
+        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
+        keepdims: True if these axes stay, with length 1.
+        dtype: the result's dtype, which is also computed in, but float32 for 16-bit floats. By default x's; of bool and
+            integers int64, of unsigned ones uint64.
+        out: array for the result, of its shape, dtype and device; it shares no memory with x.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Returns:
+        the sum, a device array if x is one, a NumPy array if x is; `out` if given.
+
+    Raises:
+        ShapeError: rank, axis, shape of out.
+        DTypeError: a dtype not named above, not an array.
+        OptionError: keepdims or stream.
+        LayoutError: out is read-only, overlaps x, or has elements that share memory.
+        DeviceError: arrays on different devices; not enough memory.
+
+    Integers wrap. 16-bit floats are added in float32 and rounded once.
+
+    Example:
+        >>> elementwise.sum(np.array([[1.0, 2.0], [3.0, 4.0]]), axis=1)
+        array([3., 7.])
+    """
+    return run("sum", x, axis, keepdims, dtype_of(dtype), out, stream)
+
+
+def sum_plan(
+    x: Any,
+    *,
+    axis: int | Sequence[int] | None = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    out: Any = None,
+) -> FoldPlan:
+    """The plan that `sum` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
+
+    Example:
+        >>> x = np.array([[1.0, 2.0], [3.0, 4.0]])
+        >>> elementwise.sum_plan(x, axis=0)(x)
+        array([4., 6.])
+    """
+    return find("sum", x, axis, keepdims, dtype_of(dtype), out)
+
+
+def mean(
+    x: Any,
+    *,
+    axis: int | Sequence[int] | None = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
+    """Σ x / n, the mean; NaN of nothing.
+
+    Args:
+        x: array of floats of 16 bits and more, integers, complex numbers or bool, rank 0 to 8, any strides.
+        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
+        keepdims: True if these axes stay, with length 1.
+        dtype: the result's dtype, which is also computed in, but float32 for 16-bit floats. By default x's; of bool and
+            integers float64.
+        out: array for the result, of its shape, dtype and device; it shares no memory with x.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Returns:
+        the mean, as `sum` returns it.
+
+    Raises:
+        ShapeError: rank, axis, shape of out.
+        DTypeError: a dtype not named above, not an array.
+        OptionError: keepdims or stream.
+        LayoutError: out is read-only, overlaps x, or has elements that share memory.
+        DeviceError: arrays on different devices; not enough memory.
+
+    Example:
+        >>> elementwise.mean(np.array([[1.0, 2.0], [3.0, 4.0]]))
+        array(2.5)
+    """
+    return run("mean", x, axis, keepdims, dtype_of(dtype), out, stream)
+
+
+def mean_plan(
+    x: Any,
+    *,
+    axis: int | Sequence[int] | None = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    out: Any = None,
+) -> FoldPlan:
+    """The plan that `mean` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
+
+    Example:
+        >>> x = np.array([[1.0, 2.0], [3.0, 4.0]])
+        >>> elementwise.mean_plan(x, axis=0)(x)
+        array([2., 3.])
+    """
+    return find("mean", x, axis, keepdims, dtype_of(dtype), out)
+
+
+def prod(
+    x: Any,
+    *,
+    axis: int | Sequence[int] | None = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
+    """Π x, the product; 1 of nothing.
+
+    Args:
+        x: array of floats of 16 bits and more, integers, complex numbers or bool, rank 0 to 8, any strides.
+        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
+        keepdims: True if these axes stay, with length 1.
+        dtype: the result's dtype, which is also computed in, but float32 for 16-bit floats. By default x's; of bool and
+            integers int64, of unsigned ones uint64.
+        out: array for the result, of its shape, dtype and device; it shares no memory with x.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Returns:
+        the product, as `sum` returns it.
+
+    Raises:
+        ShapeError: rank, axis, shape of out.
+        DTypeError: a dtype not named above, not an array.
+        OptionError: keepdims or stream.
+        LayoutError: out is read-only, overlaps x, or has elements that share memory.
+        DeviceError: arrays on different devices; not enough memory.
+
+    Example:
+        >>> elementwise.prod(np.array([[1.0, 2.0], [3.0, 4.0]]))
+        array(24.)
+    """
+    return run("prod", x, axis, keepdims, dtype_of(dtype), out, stream)
+
+
+def prod_plan(
+    x: Any,
+    *,
+    axis: int | Sequence[int] | None = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    out: Any = None,
+) -> FoldPlan:
+    """The plan that `prod` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
+
+    Example:
+        >>> x = np.array([[1.0, 2.0], [3.0, 4.0]])
+        >>> elementwise.prod_plan(x, axis=0)(x)
+        array([3., 8.])
+    """
+    return find("prod", x, axis, keepdims, dtype_of(dtype), out)
+
+
+def var(
+    x: Any,
+    *,
+    axis: int | Sequence[int] | None = None,
+    dtype: Any = None,
+    correction: float = 0,
+    keepdims: bool = False,
+    return_saved: bool = False,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
+    """Σ |x - x̄|² / max(n - correction, 0), with the mean x̄: the variance; NaN of nothing.
+
+    Args:
+        x: array of floats of 16 bits and more, complex numbers, integers or bool (both taken for float64), rank 0 to 8,
+            any strides.
+        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
+        keepdims: True if these axes stay, with length 1.
+        dtype: the result's dtype, which is also computed in, but float32 for 16-bit floats. By default x's; of bool and
+            integers float64. Not of complex numbers.
+        correction: what is subtracted from n: 0 for the variance of these numbers, 1 for an estimate of that of a
+            larger set that they were drawn from.
+        return_saved: whether to return a second object, which carries x and the options to
+            `var_backward(dy, saved)`. x must not change until then.
+        out: array for the result, of its shape, dtype and device; it shares no memory with x.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Returns:
+        the variance, as `sum` returns it; of complex numbers real. With return_saved, (y, saved).
+
+    Raises:
+        ShapeError: rank, axis, shape of out.
+        DTypeError: a dtype not named above, not an array.
+        OptionError: correction, keepdims, return_saved or stream.
+        LayoutError: out is read-only, overlaps x, or has elements that share memory.
+        DeviceError: arrays on different devices; not enough memory.
+
+    It is merged from the counts, means and squares of parts, which is stable: Chan, Golub and LeVeque 1983, "Algorithms
+    for computing the sample variance".
+
+    Example:
+        >>> elementwise.var(np.array([[1.0, 2.0], [3.0, 4.0]]), correction=1, axis=1)
+        array([0.5, 0.5])
+    """
+    keeps = saves(return_saved)
+    y: Array = run("var", x, axis, keepdims, spread_of(correction, dtype), out, stream)
+    options = {"axis": axis, "correction": correction, "keepdims": keepdims}
+    return (y, Saved("elementwise.var", {"x": x}, options)) if keeps else y
+
+
+def var_plan(
+    x: Any,
+    *,
+    axis: int | Sequence[int] | None = None,
+    dtype: Any = None,
+    correction: float = 0,
+    keepdims: bool = False,
+    out: Any = None,
+) -> FoldPlan:
+    """The plan that `var` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
+
+    Example:
+        >>> x = np.array([[1.0, 2.0], [3.0, 4.0]])
+        >>> elementwise.var_plan(x, axis=0)(x)
+        array([1., 1.])
+    """
+    return find("var", x, axis, keepdims, spread_of(correction, dtype), out)
+
+
+def std(
+    x: Any,
+    *,
+    axis: int | Sequence[int] | None = None,
+    dtype: Any = None,
+    correction: float = 0,
+    keepdims: bool = False,
+    return_saved: bool = False,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
+    """The square root of `var`: the standard deviation.
+
+    Args:
+        x: array of floats of 16 bits and more, complex numbers, integers or bool (both taken for float64), rank 0 to 8,
+            any strides.
+        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
+        keepdims: True if these axes stay, with length 1.
+        dtype: the result's dtype, which is also computed in, but float32 for 16-bit floats. By default x's; of bool and
+            integers float64. Not of complex numbers.
+        correction: what is subtracted from n: 0 for the deviation of these numbers, 1 for an estimate of that of a
+            larger set that they were drawn from.
+        return_saved: whether to return a second object, which carries x and the options to
+            `std_backward(dy, saved)`. x must not change until then.
+        out: array for the result, of its shape, dtype and device; it shares no memory with x.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Returns:
+        the deviation, as `sum` returns it; of complex numbers real. With return_saved, (y, saved).
+
+    Raises:
+        ShapeError: rank, axis, shape of out.
+        DTypeError: a dtype not named above, not an array.
+        OptionError: correction, keepdims, return_saved or stream.
+        LayoutError: out is read-only, overlaps x, or has elements that share memory.
+        DeviceError: arrays on different devices; not enough memory.
+
+    Example:
+        >>> elementwise.std(np.array([[1.0, 2.0], [3.0, 6.0]]))
+        array(1.87082869)
+    """
+    keeps = saves(return_saved)
+    y: Array = run("std", x, axis, keepdims, spread_of(correction, dtype), out, stream)
+    options = {"axis": axis, "correction": correction, "keepdims": keepdims}
+    return (y, Saved("elementwise.std", {"x": x}, options)) if keeps else y
+
+
+def std_plan(
+    x: Any,
+    *,
+    axis: int | Sequence[int] | None = None,
+    dtype: Any = None,
+    correction: float = 0,
+    keepdims: bool = False,
+    out: Any = None,
+) -> FoldPlan:
+    """The plan that `std` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
+
+    Example:
+        >>> x = np.array([[1.0, 2.0], [3.0, 6.0]])
+        >>> elementwise.std_plan(x, axis=0)(x)
+        array([1., 2.])
+    """
+    return find("std", x, axis, keepdims, spread_of(correction, dtype), out)
+
+
+def norm(
+    x: Any,
+    *,
+    axis: int | Sequence[int] | None = None,
+    ord: float = 2,
+    keepdims: bool = False,
+    return_saved: bool = False,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
+    """The vector norm (Σ |x|^p)^(1/p) of the order p, as `numpy.linalg.norm` has it of vectors.
+
+    Args:
+        x: array of floats of 16 bits and more, complex numbers, integers or bool (both taken for float64), rank 0 to 8,
+            any strides.
+        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
+        keepdims: True if these axes stay, with length 1.
+        ord: p: any number. math.inf is for max |x|, -math.inf for min |x|, 0 for how many are not 0.
+        return_saved: whether to return a second object, which carries x and the options to
+            `norm_backward(dy, saved)`. x must not change until then.
+        out: array for the result, of its shape, dtype and device; it shares no memory with x.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Returns:
+        the norm, as `sum` returns it; of complex numbers real. Of nothing 0, infinity of a negative order.
+        With return_saved, (y, saved).
+
+    Raises:
+        ShapeError: rank, axis, shape of out; -math.inf of nothing.
+        DTypeError: a dtype not named above, not an array.
+        OptionError: ord, keepdims, return_saved or stream.
+        LayoutError: out is read-only, overlaps x, or has elements that share memory.
+        DeviceError: arrays on different devices; not enough memory.
+
+    Powers are not scaled: squares of float32 overflow beyond 1.8e19.
+
+    Example:
+        >>> elementwise.norm(np.array([3.0, -4.0]))
+        array(5.)
+        >>> elementwise.norm(np.array([3.0, -4.0]), ord=1)
+        array(7.)
+    """
+    keeps = saves(return_saved)
+    y: Array = run("norm", x, axis, keepdims, order_of(ord), out, stream)
+    return (y, Saved("elementwise.norm", {"x": x}, {"axis": axis, "ord": ord, "keepdims": keepdims})) if keeps else y
+
+
+def norm_plan(
+    x: Any,
+    *,
+    axis: int | Sequence[int] | None = None,
+    ord: float = 2,
+    keepdims: bool = False,
+    out: Any = None,
+) -> FoldPlan:
+    """The plan that `norm` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
+
+    Example:
+        >>> x = np.array([[3.0, 4.0], [5.0, 12.0]])
+        >>> elementwise.norm_plan(x, axis=1)(x)
+        array([ 5., 13.])
+    """
+    return find("norm", x, axis, keepdims, order_of(ord), out)
+
+
+# ---------------------------------------------------------------- extremes, where they are, truth
+
+
+def max(
+    x: Any,
+    *,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool = False,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
+    """The largest number.
+
+    Args:
+        x: array of floats of 16 bits and more, integers or bool, rank 0 to 8, any strides.
+        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
+        keepdims: True if these axes stay, with length 1.
+        out: array for the result, of its shape, dtype and device; it shares no memory with x.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Returns:
+        the maximum, of x's dtype, a device array if x is one, a NumPy array if x is; `out` if given.
+
+    Raises:
+        ShapeError: rank, axis, shape of out; nothing is reduced, which has no maximum.
+        DTypeError: a dtype not named above, not an array.
+        OptionError: keepdims or stream.
+        LayoutError: out is read-only, overlaps x, or has elements that share memory.
+        DeviceError: arrays on different devices; not enough memory.
+
+    NaN is the result where there is one.
+
+    Example:
+        >>> elementwise.max(np.array([[1.0, 5.0], [3.0, 4.0]]), axis=1)
+        array([5., 4.])
+    """
+    return run("max", x, axis, keepdims, None, out, stream)
+
+
+def max_plan(
+    x: Any,
+    *,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool = False,
+    out: Any = None,
+) -> FoldPlan:
+    """The plan that `max` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
+
+    Example:
+        >>> x = np.array([[1.0, 5.0], [3.0, 4.0]])
+        >>> elementwise.max_plan(x, axis=0)(x)
+        array([3., 5.])
+    """
+    return find("max", x, axis, keepdims, None, out)
+
+
+def min(
+    x: Any,
+    *,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool = False,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
+    """The smallest number.
+
+    Args:
+        x: array of floats of 16 bits and more, integers or bool, rank 0 to 8, any strides.
+        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
+        keepdims: True if these axes stay, with length 1.
+        out: array for the result, of its shape, dtype and device; it shares no memory with x.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Returns:
+        the minimum, as `max` returns it.
+
+    Raises:
+        ShapeError: rank, axis, shape of out; nothing is reduced, which has no minimum.
+        DTypeError: a dtype not named above, not an array.
+        OptionError: keepdims or stream.
+        LayoutError: out is read-only, overlaps x, or has elements that share memory.
+        DeviceError: arrays on different devices; not enough memory.
+
+    NaN is the result where there is one.
+
+    Example:
+        >>> elementwise.min(np.array([[1.0, 5.0], [3.0, 4.0]]), axis=1)
+        array([1., 3.])
+    """
+    return run("min", x, axis, keepdims, None, out, stream)
+
+
+def min_plan(
+    x: Any,
+    *,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool = False,
+    out: Any = None,
+) -> FoldPlan:
+    """The plan that `min` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
+
+    Example:
+        >>> x = np.array([[1.0, 5.0], [3.0, 4.0]])
+        >>> elementwise.min_plan(x, axis=0)(x)
+        array([1., 4.])
+    """
+    return find("min", x, axis, keepdims, None, out)
+
+
+def argmax(
+    x: Any,
+    *,
+    axis: int | None = None,
+    keepdims: bool = False,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
+    """The index of the largest number.
+
+    Args:
+        x: array of floats of 16 bits and more, integers or bool, rank 0 to 8, any strides.
+        axis: the axis that is reduced; None for all: the index is then that into the elements in C order.
+        keepdims: True if what is reduced stays, with length 1.
+        out: array for the result, of its shape, dtype and device; it shares no memory with x.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Returns:
+        the index, int64, as `max` returns it.
+
+    Raises:
+        ShapeError: rank, axis, shape of out; nothing is reduced.
+        DTypeError: a dtype not named above, not an array.
+        OptionError: keepdims or stream.
+        LayoutError: out is read-only, overlaps x, or has elements that share memory.
+        DeviceError: arrays on different devices; not enough memory.
+
+    NaN counts as largest. Of equal numbers the first counts.
+
+    Example:
+        >>> elementwise.argmax(np.array([[1.0, 5.0], [3.0, 4.0]]))
+        array(1)
+    """
+    return run("argmax", x, axis, keepdims, None, out, stream)
+
+
+def argmax_plan(
+    x: Any,
+    *,
+    axis: int | None = None,
+    keepdims: bool = False,
+    out: Any = None,
+) -> FoldPlan:
+    """The plan that `argmax` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
+
+    Example:
+        >>> x = np.array([[1.0, 5.0], [3.0, 4.0]])
+        >>> elementwise.argmax_plan(x, axis=0)(x)
+        array([1, 0])
+    """
+    return find("argmax", x, axis, keepdims, None, out)
+
+
+def argmin(
+    x: Any,
+    *,
+    axis: int | None = None,
+    keepdims: bool = False,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
+    """The index of the smallest number.
+
+    Args:
+        x: array of floats of 16 bits and more, integers or bool, rank 0 to 8, any strides.
+        axis: the axis that is reduced; None for all: the index is then that into the elements in C order.
+        keepdims: True if what is reduced stays, with length 1.
+        out: array for the result, of its shape, dtype and device; it shares no memory with x.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Returns:
+        the index, int64, as `max` returns it.
+
+    Raises:
+        ShapeError: rank, axis, shape of out; nothing is reduced.
+        DTypeError: a dtype not named above, not an array.
+        OptionError: keepdims or stream.
+        LayoutError: out is read-only, overlaps x, or has elements that share memory.
+        DeviceError: arrays on different devices; not enough memory.
+
+    NaN counts as smallest. Of equal numbers the first counts.
+
+    Example:
+        >>> elementwise.argmin(np.array([[1.0, 5.0], [3.0, 4.0]]))
+        array(0)
+    """
+    return run("argmin", x, axis, keepdims, None, out, stream)
+
+
+def argmin_plan(
+    x: Any,
+    *,
+    axis: int | None = None,
+    keepdims: bool = False,
+    out: Any = None,
+) -> FoldPlan:
+    """The plan that `argmin` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
+
+    Example:
+        >>> x = np.array([[1.0, 5.0], [3.0, 4.0]])
+        >>> elementwise.argmin_plan(x, axis=0)(x)
+        array([0, 1])
+    """
+    return find("argmin", x, axis, keepdims, None, out)
+
+
+def any(
+    x: Any,
+    *,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool = False,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
+    """Whether some number is not 0; False of nothing.
+
+    Args:
+        x: array of floats of 16 bits and more, integers, complex numbers or bool, rank 0 to 8, any strides.
+        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
+        keepdims: True if these axes stay, with length 1.
+        out: array for the result, of its shape, dtype and device; it shares no memory with x.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Returns:
+        the truth, bool, as `max` returns it.
+
+    Raises:
+        ShapeError: rank, axis, shape of out.
+        DTypeError: a dtype not named above, not an array.
+        OptionError: keepdims or stream.
+        LayoutError: out is read-only, overlaps x, or has elements that share memory.
+        DeviceError: arrays on different devices; not enough memory.
+
+    NaN is not 0.
+
+    Example:
+        >>> elementwise.any(np.array([0.0, 2.0]))
+        array(True)
+    """
+    return run("any", x, axis, keepdims, None, out, stream)
+
+
+def any_plan(
+    x: Any,
+    *,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool = False,
+    out: Any = None,
+) -> FoldPlan:
+    """The plan that `any` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
+
+    Example:
+        >>> x = np.array([[0, 1], [0, 2]])
+        >>> elementwise.any_plan(x, axis=0)(x)
+        array([False,  True])
+    """
+    return find("any", x, axis, keepdims, None, out)
+
+
+def all(
+    x: Any,
+    *,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool = False,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
+    """Whether no number is 0; True of nothing.
+
+    Args:
+        x: array of floats of 16 bits and more, integers, complex numbers or bool, rank 0 to 8, any strides.
+        axis: the axes that are reduced: None for all, an integer, or a tuple of integers.
+        keepdims: True if these axes stay, with length 1.
+        out: array for the result, of its shape, dtype and device; it shares no memory with x.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Returns:
+        the truth, bool, as `max` returns it.
+
+    Raises:
+        ShapeError: rank, axis, shape of out.
+        DTypeError: a dtype not named above, not an array.
+        OptionError: keepdims or stream.
+        LayoutError: out is read-only, overlaps x, or has elements that share memory.
+        DeviceError: arrays on different devices; not enough memory.
+
+    NaN is not 0.
+
+    Example:
+        >>> elementwise.all(np.array([0.0, 2.0]))
+        array(False)
+    """
+    return run("all", x, axis, keepdims, None, out, stream)
+
+
+def all_plan(
+    x: Any,
+    *,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool = False,
+    out: Any = None,
+) -> FoldPlan:
+    """The plan that `all` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
+
+    Example:
+        >>> x = np.array([[0, 1], [3, 2]])
+        >>> elementwise.all_plan(x, axis=0)(x)
+        array([False,  True])
+    """
+    return find("all", x, axis, keepdims, None, out)

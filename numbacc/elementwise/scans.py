@@ -50,7 +50,7 @@ from ..runtime.steps import Scratch, Step, Steps
 from ..runtime.streams import handle_of
 from .caching import plans
 from .calling import OfOneArray, one_out
-from .reducing import dtype_of, types_of
+from .reduction_plan import dtype_of, types_of
 
 __all__ = [
     "cumprod",

@@ -33,7 +33,7 @@ TILE, TILE_STEP = 32, MAX_THREADS // 32
 _MODULES = {
     "pack_bits": ("kernels/elementwise/sign_masks",),
     "select_bits": ("kernels/elementwise/sign_masks",),
-    "reduce_rows": ("kernels/reduce/bias_grad",),
+    "reduce_rows": ("kernels/elementwise/bias_grad",),
     "gather": ("kernels/gather_scatter/gather",),
     "dropout": ("kernels/random/dropout", "kernels/random/philox"),
     "tabulated": (

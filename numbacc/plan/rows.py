@@ -16,7 +16,7 @@ from ..kernels.rows.launch import RowExecutable, RowTask
 from ..kernels.rows.persistent_launch import RowSums
 from ..runtime.operation import Operation
 from ..runtime.steps import Scratch, Step, Steps
-from .folds import OwnScalars
+from .base import OwnScalars
 
 
 class _Rows(OwnScalars):

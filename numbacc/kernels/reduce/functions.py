@@ -135,11 +135,6 @@ def distances(x, mean, n, middle, rest, none):
     return d, d * d
 
 
-def add_both(a, b, c, d):
-    """(a + c, b + d)."""
-    return a + c, b + d
-
-
 def moments_of_some(mean, lost, squares, count):
     """`moments` of several numbers, of distances to their mean as it was rounded."""
     # Where squares overflow, the variance is infinite, and not NaN.
@@ -276,6 +271,36 @@ def add_two(a, b, c, d):
     return a + c, b + d
 
 
+def is_something(x):
+    """(1,) of what is not 0."""
+    return (0.0 if x == 0.0 else 1.0,)
+
+
+def magnitude_to(x, order):
+    """(|x|^order,)."""
+    return (math.pow(abs(x), order),)
+
+
+def root_of(total, count, order):
+    """(total^(1/order),)."""
+    return (math.pow(total, 1.0 / order),)
+
+
+def square(x):
+    """(x²,)."""
+    return (x * x,)
+
+
+def square_magnitude(z):
+    """(|z|²,)."""
+    return (z.real * z.real + z.imag * z.imag,)
+
+
+def root(total, count):
+    """(√total,)."""
+    return (math.sqrt(total),)
+
+
 #: Of complex numbers: the parts of nothing, and their dtypes.
 _NO_MOMENTS, _REALS = (0.0,) * 6, ("real",) * 6
 
@@ -315,7 +340,7 @@ _ALL = (
                 moments,
                 4,
                 merged_moments,
-                Chunk(part_of, add, mean, distances, add_both, moments_of_some),
+                Chunk(part_of, add, mean, distances, add_two, moments_of_some),
                 {"var": variance, "std": deviation, "mean_std": mean_and_deviation},
             ),
             (
@@ -350,6 +375,19 @@ _ALL = (
             ("min_ties", once, math.inf, smaller_and_ties, part, smaller, is_best),
             ("norm_ties", magnitude_once, 0.0, larger_and_ties, magnitude, larger, is_best_magnitude),
             ("norm_least_ties", magnitude_once, math.inf, smaller_and_ties, magnitude, smaller, is_best_magnitude),
+        )
+    ),
+    # Norms; "_complex" of complex numbers, whose norms are real.
+    *(
+        Reduction(f"norm_{name}{which}", first, start=(start,), merge=merge, finish=finish, parts=parts)
+        for which, parts, second_power in (("", ("",), square), ("_complex", ("real",), square_magnitude))
+        for name, first, start, merge, finish in (
+            ("0", is_something, 0.0, add, same),
+            ("1", magnitude, 0.0, add, same),
+            ("2", second_power, 0.0, add, root),
+            ("p", magnitude_to, 0.0, add, root_of),
+            ("inf", magnitude, 0.0, larger, same),
+            ("least", magnitude, math.inf, smaller, same),
         )
     ),
 )
