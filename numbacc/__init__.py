@@ -48,9 +48,8 @@ from .errors import (
     ShapeError,
     UnsupportedError,
 )
-from .runtime.devices import portable
 from .runtime.graphs import Graph, graph
-from .runtime.streams import Stream, current_stream, stream
+from .runtime.streams import Stream, current_stream, portable, stream
 
 if TYPE_CHECKING:
     from . import attention, conv, cudnn, elementwise, fft, gated, gemm, random

@@ -364,7 +364,7 @@ def main(argv: list[str]) -> int:
     tasks = [
         (kernel, capability)
         for kernel in kernels(options.families or FAMILIES)
-        if all(dtypes.TABLE[name].oldest_capability <= capability for name in getattr(kernel, "dtypes", ()))
+        if all(dtypes.TABLE[name].oldest_capability <= capability for name in kernel.dtypes)
     ]
     # Children of a process that uses a GPU cannot use it, nor need they: they start anew.
     with multiprocessing.get_context("spawn").Pool(options.processes, _start, (capability,)) as pool:

@@ -19,7 +19,7 @@ from .libraries.cudnn_devices import GPUS, Gpu, gpu_here, gpu_named
 from .libraries.cudnn_elsewhere import Support, ask
 from .libraries.cudnn_graph import Graph
 from .libraries.cudnn_plans import Wants
-from .runtime.devices import target_of
+from .runtime.streams import target_of
 
 __all__ = ["Support", "devices", "supports"]
 

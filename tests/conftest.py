@@ -27,7 +27,7 @@ from numbacc.arrays import operands
 from numbacc.base.dispatch import has_gpu, runtime, simulated
 from numbacc.plan.base import Plan
 from numbacc.runtime import workspace
-from numbacc.runtime.devices import is_portable
+from numbacc.runtime.streams import is_portable
 
 # JAX would take three quarters of the GPU's memory from the tests beside it.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")

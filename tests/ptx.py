@@ -19,7 +19,7 @@ from numbacc.base.dtypes import TABLE
 from numbacc.functions.gates import FORMULAS
 from numbacc.kernels.specs import THREAD_BYTES, TILE, TILE_STEP, KernelSpec, compute_dtype, vector_thread_bytes
 from numbacc.runtime import kernel_code, launch
-from numbacc.runtime.launch_order import VECTOR_BYTES, launch_bounds
+from numbacc.runtime.launch_order import VECTOR_BYTES
 
 
 @contextmanager
@@ -111,7 +111,7 @@ def compiled(kernel, capability=(9, 0)):
     """The PTX of a kernel, given its spec."""
     with pretended(capability):
         ptx, _ = _numba.compile_ptx(
-            kernel_code.make(kernel), kernel_code.signature(kernel), capability, launch_bounds(kernel)
+            kernel_code.make(kernel), kernel_code.signature(kernel), capability, kernel.launch_bounds
         )
     return Ptx(ptx)
 

@@ -15,7 +15,7 @@ if not recorder.installed():
 
 import numbacc
 from numbacc import gated
-from numbacc.runtime import memory, recycling
+from numbacc.runtime import memory
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def known():
         numbacc.empty((4, 8))
         numbacc.empty((4, 4))
     for nbytes in (128, 64):
-        assert len(recycling._kept[0][nbytes]) == 1
+        assert len(memory._kept_blocks[0][nbytes]) == 1
     yield
 
 
@@ -58,7 +58,7 @@ def test_blocks_of_other_streams_are_freed(log):
     address = x._address
     del x
     assert address in [call.arguments[0] for call in log.named("free")]
-    assert numbacc.empty((4, 8), stream=s)._address not in recycling._kept[0][128]
+    assert numbacc.empty((4, 8), stream=s)._address not in memory._kept_blocks[0][128]
 
 
 def test_a_block_that_two_streams_used_is_freed_behind_both(log):
@@ -79,10 +79,10 @@ def test_what_a_consumer_holds_is_kept_when_it_lets_go(log):
     held = Consumer(x, 0)
     del x
     gc.collect()
-    assert address not in recycling._kept[0][128]
+    assert address not in memory._kept_blocks[0][128]
     held.drop()
     numbacc.empty(3)
-    assert address in recycling._kept[0][128] and not log.named("free")
+    assert address in memory._kept_blocks[0][128] and not log.named("free")
 
 
 def test_what_a_consumer_uses_on_its_own_stream_is_freed_behind_that(log):
@@ -100,11 +100,11 @@ def test_what_a_consumer_uses_on_its_own_stream_is_freed_behind_that(log):
 
 def test_captures_take_no_blocks(log):
     """A graph's memory is its own: it is used when the graph is launched."""
-    kept = list(recycling._kept[0][128])
+    kept = list(memory._kept_blocks[0][128])
     assert kept
     with numbacc.graph() as g:
         y = numbacc.empty((4, 8))
-    assert y._address not in kept and recycling._kept[0][128] == kept
+    assert y._address not in kept and memory._kept_blocks[0][128] == kept
     del y, g
 
 
@@ -115,7 +115,7 @@ def test_what_a_graph_uses_is_not_given_away(log):
         gated.forward(x)
     del x
     gc.collect()
-    assert address not in recycling._kept[0][128]
+    assert address not in memory._kept_blocks[0][128]
     made = [numbacc.empty((4, 8)) for _ in range(6)]
     assert address not in [each._address for each in made]
     g.launch()
@@ -130,15 +130,15 @@ def test_beside_a_capture_of_others_the_driver_decides(log):
 
 
 def test_releasing_memory_frees_the_blocks(log):
-    kept = {address for blocks in recycling._kept[0].values() for address in blocks}
+    kept = {address for blocks in memory._kept_blocks[0].values() for address in blocks}
     assert kept
     numbacc.release_memory()
     assert kept <= {call.arguments[0] for call in log.named("free")}
-    assert not recycling.bytes_of(0)
+    assert not memory.kept_bytes(0)
 
 
 def test_blocks_make_way_where_memory_is_short(log):
-    kept = {address for blocks in recycling._kept[0].values() for address in blocks}
+    kept = {address for blocks in memory._kept_blocks[0].values() for address in blocks}
     FAKE.fake_limit(1)
     try:
         with pytest.raises(numbacc.DeviceError, match="out of memory"):
@@ -149,20 +149,20 @@ def test_blocks_make_way_where_memory_is_short(log):
 
 
 def test_few_blocks_of_few_sizes_are_kept():
-    made = [numbacc.empty((4, 8)) for _ in range(3 * recycling.MOST)]
+    made = [numbacc.empty((4, 8)) for _ in range(3 * memory.KEPT_BLOCKS)]
     made.clear()
-    assert len(recycling._kept[0][128]) == recycling.MOST
-    for n in range(1, 3 * recycling.SIZES):
+    assert len(memory._kept_blocks[0][128]) == memory.KEPT_BLOCKS
+    for n in range(1, 3 * memory.KEPT_SIZES):
         numbacc.empty(n, "uint8")
-        assert len(recycling._kept.get(0, ())) <= recycling.SIZES
+        assert len(memory._kept_blocks.get(0, ())) <= memory.KEPT_SIZES
     # Sizes that are asked for no more make way.
     addresses = [numbacc.empty(1000, "uint8")._address for _ in range(4)]
     assert addresses[2] == addresses[3]
-    large = numbacc.empty(recycling.LARGEST + 1, "uint8")
+    large = numbacc.empty(memory.KEPT_BYTES + 1, "uint8")
     nbytes = large.nbytes
     del large
-    assert nbytes not in recycling._kept.get(0, ())
-    assert recycling.bytes_of(0) <= recycling.SIZES * recycling.MOST * recycling.LARGEST
+    assert nbytes not in memory._kept_blocks.get(0, ())
+    assert memory.kept_bytes(0) <= memory.KEPT_SIZES * memory.KEPT_BLOCKS * memory.KEPT_BYTES
 
 
 def test_what_is_kept_while_sizes_are_given_up_is_not_lost(monkeypatch):
@@ -171,27 +171,27 @@ def test_what_is_kept_while_sizes_are_given_up_is_not_lost(monkeypatch):
     class Racing(list):
         def append(self, address):
             super().append(address)
-            drained.extend(recycling.given_up(0) if drains else [])
+            drained.extend(memory.kept_given_up(0) if drains else [])
             if not drains:
-                recycling._kept.pop(0)
+                memory._kept_blocks.pop(0)
 
     for drains in (False, True):
         drained, blocks = [], Racing()
-        recycling._kept[0] = {128: blocks}
-        assert recycling.keep(0, 128, 4096) == drains
+        memory._kept_blocks[0] = {128: blocks}
+        assert memory.keep_block(0, 128, 4096) == drains
         assert drained == ([(128, 4096)] if drains else []) and not blocks
 
 
 def test_the_pools_figures_leave_blocks_out(monkeypatch):
     monkeypatch.setattr(memory, "_read_pool", lambda device, attribute: 1000)
-    assert memory.pool_bytes(0) == (1000, 1000 - recycling.bytes_of(0))
+    assert memory.pool_bytes(0) == (1000, 1000 - memory.kept_bytes(0))
 
 
 def test_gpus_have_blocks_of_their_own(log):
     x = numbacc.empty((4, 8), device=1)
     address = x._address
     del x
-    assert recycling._kept[1][128] == [address]
+    assert memory._kept_blocks[1][128] == [address]
     assert numbacc.empty((4, 8), device=0)._address != address
     assert numbacc.empty((4, 8), device=1)._address == address
 

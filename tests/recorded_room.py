@@ -70,8 +70,8 @@ def test_machine_code_is_loaded_when_memory_has_made_way(monkeypatch):
     load = Scarce(1, DriverError("full", status=Status.ERROR_OUT_OF_MEMORY, out_of_memory=True))
     monkeypatch.setattr(driver, "cuModuleLoadData", load)
     monkeypatch.setattr(driver, "cuModuleGetFunction", lambda *arguments: None)
-    monkeypatch.setattr(launch.kernel_cache, "key", lambda *arguments: "0" * 64)
-    monkeypatch.setattr(launch.kernel_cache, "load", lambda key: ("entry", b"code"))
+    monkeypatch.setattr(launch.disk_cache, "key", lambda *arguments: "0" * 64)
+    monkeypatch.setattr(launch.disk_cache, "load", lambda key: ("entry", b"code"))
     load_function(None, 0)
     assert load.calls == 2
 

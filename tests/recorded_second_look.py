@@ -20,7 +20,7 @@ if not recorder.installed():
 import numbacc
 from numbacc import gated
 from numbacc.base.dispatch import runtime
-from numbacc.runtime import captures, events, foreign_owners, memory, memory_order, transfers
+from numbacc.runtime import captures, foreign_owners, memory, memory_order, transfers
 
 # ---------------------------------------------------------------- captures
 
@@ -29,7 +29,7 @@ def test_memory_dropped_in_a_broken_capture_is_freed_behind_it(log):
     s = numbacc.stream()
     x = array(s)
     address = x._address
-    event = events.Event(0)
+    event = memory_order.Event(0)
     event.record(0)
     with pytest.raises(numbacc.UnsupportedError), numbacc.graph(s):
         FAKE.cuStreamWaitEvent(ctypes.c_void_p(s.handle), ctypes.c_void_p(event.handle), 0)
@@ -194,7 +194,7 @@ def test_an_event_is_nobody_elses_while_it_is_waited_for(monkeypatch):
             return getattr(driver, name)
 
         def cuStreamWaitEvent(self, stream, event, flags):
-            assert event not in events._idle[0]
+            assert event not in memory_order._idle[0]
             return driver.cuStreamWaitEvent(stream, event, flags)
 
     driver = memory_order.driver

@@ -19,7 +19,7 @@ if not recorder.installed():
 import numbacc
 from numbacc import fft, gated
 from numbacc.arrays import operands
-from numbacc.runtime import external_streams
+from numbacc.runtime.streams import torch_streams
 
 
 class Device(NamedTuple):
@@ -76,9 +76,9 @@ def torch(monkeypatch):
         _C=SimpleNamespace(_cuda_getCurrentRawStream=lambda device: current.handle),
     )
     monkeypatch.setitem(sys.modules, "torch", module)
-    external_streams.torch_streams.cache_clear()
+    torch_streams.cache_clear()
     yield module
-    external_streams.torch_streams.cache_clear()
+    torch_streams.cache_clear()
 
 
 def test_tensors_on_the_default_stream_wait_for_nothing(torch, log):

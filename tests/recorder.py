@@ -105,12 +105,12 @@ def recycles():
 
 @pytest.fixture(autouse=True)
 def as_asked(monkeypatch, recycles):
-    from numbacc.runtime import memory, recycling
+    from numbacc.runtime import memory
 
-    for device in list(recycling._kept):
+    for device in list(memory._kept_blocks):
         memory._give_up_blocks(device)
     if not recycles:
-        monkeypatch.setattr(recycling, "LARGEST", 0)
+        monkeypatch.setattr(memory, "KEPT_BYTES", 0)
 
 
 @pytest.fixture(autouse=True)

@@ -144,7 +144,7 @@ def told():
     """What is called as executables are, and answers with what its compiled function found: stream, scratch, words."""
     import numba
 
-    from numbacc.runtime.native_words import load_word, store_word
+    from numbacc.runtime.native import load_word, store_word
 
     seen = (ctypes.c_int64 * (3 + MANY_ARRAYS))()
 

@@ -22,7 +22,6 @@ from numbacc.elementwise import normalizing, reduction_plan, scans
 from numbacc.functions.formula import Formula
 from numbacc.kernels.specs import KernelSpec
 from numbacc.runtime import kernel_code
-from numbacc.runtime.launch_order import launch_bounds
 
 pytestmark = skip_if(simulated(), "not simulated")
 
@@ -42,7 +41,7 @@ def compiled(kernel, capability=(9, 0)):
     """PTX in words, without the names that Numba makes up, and without the variables of functions that are inlined."""
     with pretended(capability):
         made = kernel_code.make(kernel)
-        ptx, _ = _numba.compile_ptx(made, kernel_code.signature(kernel), capability, launch_bounds(kernel))
+        ptx, _ = _numba.compile_ptx(made, kernel_code.signature(kernel), capability, kernel.launch_bounds)
     text, names = re.sub(r"^\.common .*$|//.*$", "", ptx, flags=re.MULTILINE), {}
     return re.sub(
         r"(?:\b_ZN|_cudapy_smem)\w+", lambda name: names.setdefault(name.group(), f"name{len(names)}"), text

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import ctypes
 import importlib.metadata
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +14,15 @@ from types import SimpleNamespace
 
 import pytest
 
+from numbacc import compiling
 from numbacc.functions.gates import FORMULAS
+from numbacc.kernels.attention.spec import AttentionSpec
+from numbacc.kernels.conv import epilogue
+from numbacc.kernels.conv.depthwise_spec import DepthwiseSpec
+from numbacc.kernels.rows.spec import SumsSpec
 from numbacc.kernels.specs import KernelSpec
 from numbacc.runtime import disk_cache, installed
+from numbacc.runtime.launch_order import Spec
 from numbacc_bindings.driver import DriverError
 
 SPEC = KernelSpec("vector", FORMULAS["gated.forward.glu"], ("float32",) * 2, ("float32",), 1, False, compute="float32")
@@ -203,3 +211,93 @@ def test_no_other_kernel_and_no_formula_s_file_changes_the_key(source, fresh_fin
     monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + b"#" * (path.name == source))
     fresh_fingerprint()
     assert disk_cache.key(SPEC, CAPABILITY) == before
+
+
+# ---------------------------------------------------------------- of every kind of kernels
+
+
+PACKAGE = Path(disk_cache.__file__).parents[1]
+#: What compiles every kernel, whichever it is.
+COMPILING = {"base/_compiler", "base/_numba", "base/dtypes", "base/linking", "base/function_identity"}
+COMPILING |= {"runtime/kernel_code", "runtime/launch", "runtime/launch_order", "kernels/specs"}
+
+
+@pytest.fixture(scope="module")
+def specs():
+    """One of each kind, by the module that makes it."""
+    found = {spec.module: spec for spec in compiling.kernels(compiling.FAMILIES)}
+    softmax = AttentionSpec("softmax", (("s", "float32"),), (("p", "float16"),), "float32")
+    more = (softmax, SumsSpec(found["kernels/rows/row"], None, 0, 2, 256, 1, True))
+    return {**found, **{spec.module: spec for spec in more}}
+
+
+def modules_of(module):
+    """The modules below numbacc that a module imports, by `ast`."""
+    package = module.split("/")[:-1]
+    for node in ast.walk(ast.parse((PACKAGE / f"{module}.py").read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = [*package[: len(package) - node.level + 1], *(node.module.split(".") if node.module else [])]
+            paths = ["/".join(base), *("/".join([*base, alias.name]) for alias in node.names)]
+            yield from (path for path in paths if (PACKAGE / f"{path}.py").is_file())
+
+
+def test_every_kernel_s_sources_are_all_that_it_imports(specs):
+    for module in specs:
+        sources = disk_cache.sources(module)
+        assert {module, *COMPILING} <= sources.keys()
+        imported = {path for source in sources for path in modules_of(source)}
+        assert {path for path in imported if path.startswith(("base/", "kernels/"))} <= sources.keys(), module
+        assert {path for path in sources if path.startswith(("base/", "kernels/"))} <= imported | {module}, module
+        assert all(sources[path] == (PACKAGE / f"{path}.py").read_bytes() for path in sources)
+
+
+def test_modules_that_make_kernels_are_named_by_specs(specs):
+    makers = {
+        "/".join(path.relative_to(PACKAGE).with_suffix("").parts)
+        for path in (PACKAGE / "kernels").rglob("*.py")
+        if {"make", "parameters"} <= {getattr(node, "name", "") for node in ast.parse(path.read_text()).body}
+    }
+    assert specs.keys() == makers
+
+
+def test_scalar_functions_of_kernels_have_digests(specs):
+    """A kernel's module imports none itself: its spec's formula is what the key has them of."""
+    known = {
+        # They say what a formula is, and how it becomes code.
+        *("functions/formula", "functions/symbolic/ieee_math", "functions/symbolic/precision_variants")
+    }
+    direct = {
+        (source, path)
+        for module in specs
+        for source in disk_cache.sources(module)
+        for path in modules_of(source)
+        if path.startswith("functions/") and path not in known
+    }
+    # The simulator's own; what `DepthwiseSpec.identity` has a digest of; formulas, which others know by their names.
+    allowed = {"kernels/primitives/simulated", "kernels/conv/epilogue", "kernels/reduce/functions"}
+    assert {source for source, _ in direct} == allowed
+
+
+def test_a_depthwise_key_depends_on_the_activation_s_code(monkeypatch):
+    spec = DepthwiseSpec("convolve", "float32", "float32", activation="relu")
+    before = disk_cache.key(spec, CAPABILITY)
+    monkeypatch.setitem(epilogue._ACTIVATIONS, "relu", lambda v: v if v > 1 else 1)
+    epilogue.linear.cache_clear()
+    try:
+        assert disk_cache.key(spec, CAPABILITY) != before
+    finally:
+        monkeypatch.undo()
+        epilogue.linear.cache_clear()
+    assert disk_cache.key(spec, CAPABILITY) == before
+
+
+def test_specs_stay_what_they_are(specs):
+    """Copied, sent to another process, and written down."""
+    for module, spec in specs.items():
+        assert isinstance(spec, Spec) and not hasattr(spec, "__dict__"), module
+        for other in (spec._replace(), pickle.loads(pickle.dumps(spec))):
+            assert type(other) is type(spec) and other.module == module and other.identity == spec.identity
+        assert " at 0x" not in spec.identity and type(spec).__name__ in spec.identity
+        threads, blocks = spec.launch_bounds
+        assert 0 < threads <= 1024 and blocks >= 1 and isinstance(spec.dtypes, tuple) and 0 < spec.carveout <= 100
+        assert {type(value) for value in (spec.wide, spec.narrow, spec.needs_alignment, spec.is_dynamic)} == {bool}

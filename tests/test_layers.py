@@ -222,8 +222,8 @@ def test_one_door_to_numba_cuda():
     assert importers("numba.cuda") == {*numbacc_modules("base._numba", "base._compiler")}
     assert importers("numbacc.base._compiler") == {"numbacc.base._numba"}
     allowed = numbacc_modules(
-        "base._numba", "base._compiler", "runtime.builtin", "runtime.host_cache", "runtime.foreign_code",
-        "runtime.native", "runtime.native_graphs", "runtime.native_words", "reference.c_library",
+        "base._numba", "base._compiler", "runtime.builtin", "runtime.host_cache",
+        "runtime.native", "runtime.native_graphs", "reference.c_library",
     )  # fmt: skip
     assert importers("numba", "llvmlite") <= {*allowed}
 

@@ -24,7 +24,7 @@ from numbacc.runtime.launch_order import LaunchOrder
 if simulated():
     skip("not simulated", allow_module_level=True)
 
-from numbacc.runtime import device, launch, native, native_words
+from numbacc.runtime import device, launch, native
 from numbacc_bindings.driver import LaunchConfig
 
 CONTEXT, FUNCTION, POOL, STREAM = 0x7F12_3456_7890, 0x7F00_0000_1110, 0x5550, 0x7F12_0000_0040
@@ -213,7 +213,7 @@ def test_the_template_is_laid_out_as_documented(driver):
     assert alignment == (4, 8)
     assert rest[:4] == (1, 8, 0, 24)
     assert struct.pack("<2q", *rest[4:6]) == struct.pack("<4i", 3, -1, 5, 0)
-    assert rest[6:][: native_words.PAIR_WORDS] == pair
+    assert rest[6:][: native.PAIR_WORDS] == pair
     assert ctypes.sizeof(LaunchConfig) == 8 * native.CONFIG_WORDS
 
 

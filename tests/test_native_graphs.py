@@ -18,7 +18,7 @@ if simulated():
 
 from numbacc.runtime import native_graphs
 from numbacc.runtime.builtin import bound_to_arrays
-from numbacc.runtime.native_words import PAIR_WORDS
+from numbacc.runtime.native import PAIR_WORDS
 from numbacc_bindings.cudnn import AttributeName, AttributeType, DescriptorType
 
 CONTEXT, PLAN, HANDLE, SCRATCH, STREAM = 0x7F12_3456_7890, 0x7F00_0000_1110, 0x5550, 0x7F00_8000_0000, 0x7F12_0000_0040

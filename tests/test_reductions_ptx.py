@@ -18,7 +18,6 @@ from numbacc.base.layout import layout, row_major_strides
 from numbacc.elementwise import custom_reductions, normalizing, reduction_plan
 from numbacc.kernels.reduce.spec import FoldSpec
 from numbacc.kernels.rows.spec import RowSpec, SumsSpec
-from numbacc.runtime.launch_order import launch_bounds
 
 pytestmark = [skip_if(simulated(), "not simulated"), pytest.mark.each_alone]
 
@@ -68,7 +67,7 @@ def check(kernel, capability=H200, spilled=0, calls=False):
         assert ".f64" not in found.text
     if ptx.ptxas() is not None and capability == H200 and not calls:
         registers, bytes_spilled = found.usage(capability)
-        assert registers <= 65536 // math.prod(launch_bounds(kernel)) and bytes_spilled <= spilled
+        assert registers <= 65536 // math.prod(kernel.launch_bounds) and bytes_spilled <= spilled
     return found
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..base.dispatch import runtime
 from ..base.layout import MAX_RANK
 from ..errors import unknown
-from ..runtime.devices import is_portable
+from ..runtime.streams import is_portable
 
 _REAL, _COMPLEX = ("float32", "float64"), ("complex64", "complex128")
 _SIGNED, _UNSIGNED = ("int8", "int16", "int32", "int64"), ("uint8", "uint16", "uint32", "uint64")

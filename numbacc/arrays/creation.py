@@ -17,8 +17,7 @@ from ..base.dispatch import has_gpu, runtime
 from ..base.layout import CPU, Layout, argument_of, check_same_device, layout, lengths_of, name_of, row_major_strides
 from ..errors import DTypeError, LayoutError, OptionError, shown
 from ..runtime import workspace
-from ..runtime.devices import named, target_of
-from ..runtime.streams import handle_of
+from ..runtime.streams import handle_of, named, target_of
 from . import lookup, operands, values
 from .foreign import check_is_no_tracer, unreadable
 from .operands import Array

@@ -15,7 +15,7 @@ from ..base import checks, dtypes
 from ..base.dispatch import runtime
 from ..base.layout import Layout, is_sequence
 from ..errors import OptionError, shown
-from ..runtime import external_streams, foreign_owners
+from ..runtime import foreign_owners, streams
 
 CPU_DEVICE = (1, 0)
 CUDA_DEVICE, MANAGED_DEVICE = 2, 13
@@ -93,7 +93,7 @@ class _Export:
 
     def __init__(self, words: array[int], storage: Any, stream: int | None):
         self.words, self._storage, self._stream = words, storage, stream
-        self._owner = external_streams.owner(stream) if stream else None
+        self._owner = streams.library_owner(stream) if stream else None
 
     def __del__(self) -> None:
         if self._stream is not None:

@@ -19,7 +19,7 @@ from ..base import _numba, dtypes
 from ..base.dispatch import runtime
 from ..base.layout import CPU, Layout, layout, row_major_strides
 from ..errors import DeviceError, DTypeError, Error, LayoutError
-from ..runtime import external_streams
+from ..runtime import streams
 from . import dlpack, foreign, tensors
 from .dlpack import CUDA_DEVICE, HOST_DEVICES, MANAGED_DEVICE
 
@@ -148,7 +148,7 @@ def _from_view(obj: Any, name: str, handle: int) -> Taken | np.ndarray[Any, Any]
         dtype, device, shape, steps = view.dtype, view.device_id, view.shape, view.strides
     except (BufferError, NotImplementedError, RuntimeError, TypeError, ValueError):
         dtype, device = None, -1
-    producer = None if dtype is None or device < 0 else external_streams.stream_of(obj, device)
+    producer = None if dtype is None or device < 0 else streams.library_stream_of(obj, device)
     if producer is None:
         try:
             return _from_dlpack(obj, name, handle)
@@ -212,7 +212,7 @@ def _from_dlpack(obj: Any, name: str, handle: int) -> Taken | np.ndarray[Any, An
         order = runtime().order_outside(handle, device)
         capsule = _Capsule(_dlpack(obj, order or 1))
     address, made = capsule.describe(name, capsule.structure.tensor.device.device_id)
-    return _wrap(capsule, address, made, name, order, external_streams.stream_of(obj, device), capsule.readonly)
+    return _wrap(capsule, address, made, name, order, streams.library_stream_of(obj, device), capsule.readonly)
 
 
 def _from_interface(obj: Any, name: str, handle: int) -> Taken:
@@ -220,7 +220,7 @@ def _from_interface(obj: Any, name: str, handle: int) -> Taken:
     found = foreign.interface_of(obj, name)
     device = _device_of(found.address, name)
     made = layout(found.shape, found.strides, found.dtype, device)
-    producer = external_streams.stream_of(obj, device) if found.stream is None else found.stream
+    producer = streams.library_stream_of(obj, device) if found.stream is None else found.stream
     return _wrap(obj, found.address, made, name, handle, producer or 0, found.readonly)
 
 

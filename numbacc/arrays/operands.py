@@ -18,8 +18,7 @@ from ..base.layout import CPU, PORTABLE, Layout, argument_of
 from ..base.layout import layout_of as _numpy_layout
 from ..base.layout import overlap as _overlap
 from ..errors import DeviceError
-from ..runtime.devices import target_of
-from ..runtime.streams import handle_of
+from ..runtime.streams import handle_of, target_of
 from . import portable, values
 from .foreign import check_is_no_value, unreadable
 

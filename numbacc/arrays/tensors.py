@@ -9,7 +9,7 @@ from typing import Any
 from ..base import dtypes
 from ..base.layout import Layout, layout
 from ..errors import DTypeError
-from ..runtime.external_streams import torch_streams
+from ..runtime.streams import torch_streams
 
 
 class Kind:

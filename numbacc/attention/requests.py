@@ -15,7 +15,7 @@ from ..base.layout import Layout, lengths_of
 from ..errors import DeviceError, DTypeError, OptionError, UnsupportedError, shown, unknown
 from ..libraries.cudnn_graph import Graph
 from ..libraries.cudnn_plans import Wants
-from ..runtime.devices import target_of
+from ..runtime.streams import target_of
 from .fused_calls import needed
 from .fusing import is_worth_trying
 from .geometry import check_rank, ordered

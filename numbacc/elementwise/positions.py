@@ -15,8 +15,7 @@ from ..base.layout import Layout, dense_like, layout, lengths_of, normalize_axis
 from ..errors import DTypeError, OptionError, ShapeError
 from ..functions.positions import POSITIONS
 from ..kernels.elementwise.launch import MapSpec
-from ..runtime.devices import target_of
-from ..runtime.streams import handle_of
+from ..runtime.streams import handle_of, target_of
 from .caching import plans
 from .calling import NumberedPlan, call, find, outputs_of
 from .planning import check_indices

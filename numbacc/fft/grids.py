@@ -25,8 +25,7 @@ from ..base.layout import (
 from ..errors import DeviceError, LayoutError, OptionError, ShapeError
 from ..kernels.elementwise.copy import copy
 from ..plan.base import check_out
-from ..runtime.devices import target_of
-from ..runtime.streams import handle_of
+from ..runtime.streams import handle_of, target_of
 
 
 def fftfreq(n: int, d: float = 1.0, device: Any = None, *, stream: Any = None) -> Array:

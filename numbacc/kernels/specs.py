@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ..base.dtypes import TABLE
 from ..functions.formula import Formula
-from ..runtime.launch_order import LAUNCH_BOUNDS, MAX_THREADS, VECTOR_BYTES, WORDS
+from ..runtime.launch_order import LAUNCH_BOUNDS, MAX_THREADS, VECTOR_BYTES, WORDS, Spec
 
 #: A kernel as a Python function, ready to be compiled or simulated.
 Kernel = Callable[..., None]
@@ -29,40 +29,18 @@ CHUNK = 16
 #: Rows and columns of `tiled`'s tiles, and how many of them its threads take at once.
 TILE, TILE_STEP = 32, MAX_THREADS // 32
 
-#: Kernel -> the modules that write it, where that is not `maps`.
+#: Kernel -> the module that makes it, where that is not `map`.
 _MODULES = {
-    "pack_bits": ("kernels/elementwise/sign_masks",),
-    "select_bits": ("kernels/elementwise/sign_masks",),
-    "reduce_rows": ("kernels/elementwise/bias_grad",),
-    "gather": ("kernels/gather_scatter/gather",),
-    "dropout": ("kernels/random/dropout", "kernels/random/philox"),
-    "tabulated": (
-        "kernels/elementwise/lookup_table",
-        "kernels/elementwise/lookup_table_lanes",
-        "kernels/rows/load_store",
-    ),
+    "pack_bits": "kernels/elementwise/sign_masks",
+    "select_bits": "kernels/elementwise/sign_masks",
+    "reduce_rows": "kernels/elementwise/bias_grad",
+    "gather": "kernels/gather_scatter/gather",
+    "dropout": "kernels/random/dropout",
+    "tabulated": "kernels/elementwise/lookup_table",
 }
 
 
-class KernelSpec(NamedTuple):
-    """All that decides a kernel's code: the key it is cached under.
-
-    Attributes:
-        algorithm: the name of a kernel of `maps` or the modules of `_MODULES`.
-        formula: what it computes of one element of each array; None where it is not a formula.
-        reads, writes: names of the inputs' and outputs' dtypes.
-        rank: dimensions that are unravelled: all of `strided`'s, the outer ones of the others.
-        wide: True where offsets or sizes pass 2^31, so that they need 64-bit integers.
-        width: elements next to each other that are loaded or stored together, where the kernel has several widths.
-        lanes: elements that one thread of `vector`, `uneven`, `tabulated` and `tiled` handles at once.
-        transposed: which of the inputs lie transposed, for `tiled`.
-        repeated: which of the inputs are the same along a row.
-        compute: name of the dtype that the formula computes in.
-        scalars: names of the dtypes of the scalar arguments, which are passed at launch.
-        counted: which of the inputs are no memory: their numbers are the offsets themselves.
-        indices: which of the inputs are int64 in the formula, whatever it computes in; those counted are, too.
-    """
-
+class _KernelFields(NamedTuple):
     algorithm: str
     formula: Formula | None
     reads: tuple[str, ...]
@@ -78,10 +56,31 @@ class KernelSpec(NamedTuple):
     counted: tuple[int, ...] = ()
     indices: tuple[int, ...] = ()
 
+
+class KernelSpec(_KernelFields, Spec):
+    """All that decides a kernel's code: the key it is cached under.
+
+    Attributes:
+        algorithm: the name of a kernel of `map` or the modules of `_MODULES`.
+        formula: what it computes of one element of each array; None where it is not a formula.
+        reads, writes: names of the inputs' and outputs' dtypes.
+        rank: dimensions that are unravelled: all of `strided`'s, the outer ones of the others.
+        wide: True where offsets or sizes pass 2^31, so that they need 64-bit integers.
+        width: elements next to each other that are loaded or stored together, where the kernel has several widths.
+        lanes: elements that one thread of `vector`, `uneven`, `tabulated` and `tiled` handles at once.
+        transposed: which of the inputs lie transposed, for `tiled`.
+        repeated: which of the inputs are the same along a row.
+        compute: name of the dtype that the formula computes in.
+        scalars: names of the dtypes of the scalar arguments, which are passed at launch.
+        counted: which of the inputs are no memory: their numbers are the offsets themselves.
+        indices: which of the inputs are int64 in the formula, whatever it computes in; those counted are, too.
+    """
+
+    __slots__ = ()
+
     @property
-    def dtypes(self) -> tuple[str, ...]:
-        """Those of all operands."""
-        return (*self.reads, *self.writes)
+    def module(self) -> str:
+        return _MODULES.get(self.algorithm, "kernels/elementwise/map")
 
     @property
     def loaded(self) -> int:
@@ -107,29 +106,15 @@ class KernelSpec(NamedTuple):
 
     @property
     def is_dynamic(self) -> bool:
-        """True where each launch says how much shared memory it has."""
         return self.algorithm == "tabulated"
 
     @property
     def carveout(self) -> int:
-        """What a multiprocessor has of its memory for blocks, not for its cache, in percent, where `is_dynamic`."""
         return _TABLE_CARVEOUT
 
     @property
     def launch_bounds(self) -> tuple[int, int]:
-        """Threads of a block, at most, and blocks that fit a multiprocessor together."""
         return _TABLE_BOUNDS if self.algorithm == "tabulated" else LAUNCH_BOUNDS
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """The modules that write the kernel, first the one that makes it: see `runtime.kernel_code`."""
-        return _MODULES.get(self.algorithm, ("kernels/elementwise/map",))
-
-    @property
-    def identity(self) -> str:
-        """A text that tells it from every other kernel's code, wherever and whenever it was written."""
-        digest = None if self.formula is None else self.formula.digest(self.compute, self.narrow)
-        return repr((digest, self._replace(formula=None)))
 
 
 def map_parameters(spec: KernelSpec, inner: int, scalars: int, has_words: bool = True) -> list[tuple[str, Any]]:

@@ -14,8 +14,7 @@ from ..base.layout import CPU, lengths_of, name_of
 from ..errors import OptionError, UnsupportedError, shown
 from ..libraries import curand
 from ..libraries.curand import SequenceKind, State
-from ..runtime.devices import target_of
-from ..runtime.streams import handle_of
+from ..runtime.streams import handle_of, target_of
 from .plans import plans
 from .position import Position
 

@@ -20,10 +20,9 @@ from .contexts import (
     on_device,
     require_device,
 )
-from .events import Event, create_stream, synchronize, wait
 from .graph_capture import Recording
 from .memory import Storage, allocate, gpu, memory_info, pool_bytes, release_memory, with_room
-from .memory_order import note, using
+from .memory_order import Event, create_stream, note, synchronize, using, wait
 from .sharing import borrow, order_outside, settle, share
 from .transfers import copy_from_host, copy_on_device, copy_to_host, fill, pointer_attribute
 

@@ -1,8 +1,8 @@
 """Compiled kernels, kept on disk between processes.
 
-An entry's key covers everything that its machine code depends on: the source of the kernels, which kernel,
-compute capability, and the compilers that are installed. Entries carry a checksum; one that does not match is
-compiled again.
+An entry's key covers everything that its machine code depends on: the source of the module that makes the kernel and of
+what this imports, which kernel, compute capability, and the compilers that are installed. Entries carry a checksum; one
+that does not match is compiled again.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ import hashlib
 import importlib.metadata
 import itertools
 import os
+import re
 import sys
 import warnings
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from ..errors import CacheWarning
 from . import installed
+from .launch_order import Spec
 
 _MAGIC = b"numbacc1"
 
@@ -66,20 +68,55 @@ def warn_of(error: OSError) -> None:
 
 _PACKAGE = Path(__file__).parents[1]
 
-#: What the code of all kernels depends on. Scalar functions are not here, since each has a digest of its own.
-_SOURCES = (
-    *(f"base/{name}" for name in ("_compiler", "_numba", "dtypes", "function_identity", "linking", "literal_typing")),
-    *("runtime/kernel_code", "runtime/launch", "runtime/launch_order", "kernels/specs"),
-    *sorted(f"kernels/primitives/{path.stem}" for path in (_PACKAGE / "kernels" / "primitives").glob("*.py")),
-)
+#: What compiles every kernel.
+_COMPILING = "runtime/launch"
+#: Whose source decides a kernel's machine code, where the kernel's module imports it or another of them does. Scalar
+#: functions are not here, since each has a digest of its own, nor is what else the host needs to launch a kernel.
+_DECIDING = ("base/", "kernels/", "runtime/kernel_code", "runtime/launch")
+#: An import of modules of this package. Plain text is read, since `ast` takes a hundred times as long.
+_IMPORT = re.compile(rb"from (\.+)([\w.]*) import (\([^)]*\)|[^\n]*)")
+_IMPORTED = re.compile(rb"(\w+)(?: as \w+)?")
 
 
-@lru_cache(maxsize=16)
-def _fingerprint(sources: tuple[str, ...]) -> bytes:
+def sources(module: str) -> dict[str, bytes]:
+    """What decides the machine code of the kernels that a module makes: paths inside the package -> source.
+
+    It is what the module imports, at its top or in a function, and what that imports, as far as it is `_DECIDING`.
+    """
+    found: dict[str, bytes] = {}
+    folders: set[str] = set()
+    todo = [(module, [""]), (_COMPILING, [""])]
+    while todo:
+        path, names = todo.pop()
+        if path in found or not any(f"{path}/{name}".startswith(_DECIDING) for name in names):
+            continue
+        if path not in folders:
+            try:
+                found[path] = (_PACKAGE / f"{path}.py").read_bytes()
+                todo.extend(imported(path, found[path]))
+                continue
+            except FileNotFoundError:
+                folders.add(path)
+        todo.extend((f"{path}/{name}", [""]) for name in names if name)
+    return dict(sorted(found.items()))
+
+
+def imported(module: str, text: bytes) -> Iterator[tuple[str, list[str]]]:
+    """(path, names) of what a module imports of this package: of a module at this path, or a folder."""
+    for match in _IMPORT.finditer(text):
+        if text[text.rfind(b"\n", 0, match.start()) + 1 : match.start()].strip():
+            continue  # it is inside a sentence
+        dots, below, names = match.groups()
+        parts = [*module.split("/")[: -len(dots)], *(below.decode().split(".") if below else ())]
+        yield "/".join(parts), [name.decode() for name in _IMPORTED.findall(names)]
+
+
+@lru_cache(maxsize=32)
+def _fingerprint(module: str) -> bytes:
     """A digest of the source of a kind of kernels and of the compilers' versions."""
     digest = hashlib.sha256(_MAGIC + sys.version.encode())
-    for name in (*_SOURCES, *sources):
-        digest.update(name.encode() + (_PACKAGE / f"{name}.py").read_bytes())
+    for name, source in sources(module).items():
+        digest.update(name.encode() + source)
     for name in _COMPILERS:
         try:
             digest.update(f"{name}={importlib.metadata.version(name)}".encode())
@@ -90,9 +127,9 @@ def _fingerprint(sources: tuple[str, ...]) -> bytes:
     return digest.digest()
 
 
-def key(spec: Any, capability: tuple[int, int]) -> str:
+def key(spec: Spec, capability: tuple[int, int]) -> str:
     """The key of a kernel, given all that decides its code."""
-    return hashlib.sha256(_fingerprint(spec.sources) + f"{spec.identity} {capability}".encode()).hexdigest()
+    return hashlib.sha256(_fingerprint(spec.module) + f"{spec.identity} {capability}".encode()).hexdigest()
 
 
 def pack(entry: str, cubin: bytes) -> bytes:

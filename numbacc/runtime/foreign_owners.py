@@ -28,11 +28,11 @@ def _code() -> Any:
     global head
     if not _made:
         # Imported here: it brings llvmlite, which nothing needs before something is lent.
-        from .foreign_code import Code
+        from .builtin import GiveBack
 
         with _lock:
             if not _made:
-                _made.append(Code(CAPSULES))
+                _made.append(GiveBack(CAPSULES))
                 head = _made[0].head
                 ctypes.pythonapi.Py_IncRef(ctypes.py_object(_lent))
     return _made[0]

@@ -12,9 +12,8 @@ from ..errors import UnsupportedError
 from . import captures
 from .captures import Capture
 from .contexts import call, on_device, relaxed
-from .events import Event, wait
 from .memory import keep_until, with_room
-from .memory_order import home_of_captures, using
+from .memory_order import Event, home_of_captures, using, wait
 
 
 class Recording:

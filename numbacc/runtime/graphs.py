@@ -8,8 +8,7 @@ from typing import Any
 from ..base.dispatch import has_gpu, runtime
 from ..base.ownership import NotCopied
 from ..errors import DeviceError, OptionError
-from .devices import target_of
-from .streams import Stream, device_of, handle_of
+from .streams import Stream, device_of, handle_of, target_of
 from .streams import stream as make_stream
 
 

@@ -26,7 +26,6 @@ from . import disk_cache
 SOURCES = (
     "runtime/native.py",
     "runtime/native_graphs.py",
-    "runtime/native_words.py",
     "base/codes.py",
     "runtime/host_cache.py",
 )

@@ -28,7 +28,7 @@ from . import device as runtime
 from . import disk_cache, native
 from .builtin import bound_to_arrays
 from .contexts import relaxed
-from .launch_order import MOST_REGISTERS, REGISTERS, ROW_BLOCKS, LaunchOrder, Limits, launch_bounds
+from .launch_order import MOST_REGISTERS, REGISTERS, ROW_BLOCKS, LaunchOrder, Limits, Spec
 from .memory import with_room
 
 #: Kernels that have been loaded, with their GPU.
@@ -36,7 +36,7 @@ _loaded: set[tuple[Any, int]] = set()
 
 
 @lru_cache(maxsize=4096)
-def load_function(spec: Any, device: int) -> int:
+def load_function(spec: Spec, device: int) -> int:
     """The handle of a kernel on a GPU: from the disk cache, or compiled and put there."""
     capability = runtime.capability(device)
     key = disk_cache.key(spec, capability)
@@ -48,14 +48,13 @@ def load_function(spec: Any, device: int) -> int:
     with runtime.on_device(device), relaxed():
         module = with_room(lambda: runtime.call(driver.cuModuleLoadData, address_of(cubin)), device)
         function: int = runtime.call(driver.cuModuleGetFunction, module, entry.encode())
-        if getattr(spec, "is_dynamic", False):
+        if spec.is_dynamic:
             # All that the GPU has may be asked for, and where nothing is said as much as can be is for blocks, not for
             # its cache.
             own = runtime.call(driver.cuFuncGetAttribute, FunctionAttribute.SHARED_SIZE_BYTES, function)
             most = runtime.device_attribute(DeviceAttribute.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, device) - own
             driver.cuFuncSetAttribute(function, FunctionAttribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, most)
-            carveout = getattr(spec, "carveout", 100)
-            driver.cuFuncSetAttribute(function, FunctionAttribute.PREFERRED_SHARED_MEMORY_CARVEOUT, carveout)
+            driver.cuFuncSetAttribute(function, FunctionAttribute.PREFERRED_SHARED_MEMORY_CARVEOUT, spec.carveout)
     _loaded.add((spec, device))
     return function
 
@@ -65,7 +64,7 @@ def address_of(data: bytes) -> int:
     return ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0
 
 
-def compile_cubin(spec: Any, capability: tuple[int, int]) -> tuple[str, bytes]:
+def compile_cubin(spec: Spec, capability: tuple[int, int]) -> tuple[str, bytes]:
     """(entry point, machine code) of a kernel for a compute capability. Needs no GPU."""
     from cuda.core import Program, ProgramOptions
 
@@ -74,15 +73,15 @@ def compile_cubin(spec: Any, capability: tuple[int, int]) -> tuple[str, bytes]:
     return entry, bytes(Program(ptx, "ptx", options).compile("cubin").code)
 
 
-def ptx_of(spec: Any, capability: tuple[int, int]) -> tuple[str, str]:
+def ptx_of(spec: Spec, capability: tuple[int, int]) -> tuple[str, str]:
     """(PTX, entry point) of a kernel for a compute capability. Needs no GPU."""
     from ..base import _numba
     from . import kernel_code
 
-    return _numba.compile_ptx(kernel_code.make(spec), kernel_code.signature(spec), capability, launch_bounds(spec))
+    return _numba.compile_ptx(kernel_code.make(spec), kernel_code.signature(spec), capability, spec.launch_bounds)
 
 
-def most_registers(spec: Any, ptx: str) -> int | None:
+def most_registers(spec: Spec, ptx: str) -> int | None:
     """What the assembler must be told of registers; None where the kernel's own bounds say it.
 
     They say nothing of functions that the compiler has left functions, for their length: these may take no more than
@@ -90,7 +89,7 @@ def most_registers(spec: Any, ptx: str) -> int | None:
     """
     if ".func" not in ptx:
         return None
-    threads, blocks = launch_bounds(spec)
+    threads, blocks = spec.launch_bounds
     return min(REGISTERS // (threads * blocks), MOST_REGISTERS)
 
 
@@ -119,7 +118,7 @@ class Launcher:
         return Limits(shared, ROW_BLOCKS if runtime.capability(device) >= (9, 0) else 1, count)
 
     def __init__(self, order: LaunchOrder):
-        for name in getattr(order.kernel, "dtypes", ()):
+        for name in order.kernel.dtypes:
             runtime.check_capability(name, TABLE[name].oldest_capability, order.device)
         self.order = order
         check_count(order.arguments)

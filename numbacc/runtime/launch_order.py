@@ -1,8 +1,10 @@
-"""The description of a launch, and what limits it: threads of a block, registers, bytes of an access."""
+"""Descriptions of kernels and of launches, and what limits these: threads of a block, registers, bytes of an access."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
+
+from ..base.dtypes import TABLE
 
 #: Bytes of the widest load or store.
 VECTOR_BYTES = 16
@@ -19,6 +21,93 @@ WARP = 32
 WORDS = "words"
 #: Blocks that a row has, at most: of a cluster every GPU that knows clusters takes so many.
 ROW_BLOCKS = 8
+
+
+class Spec:
+    """All that decides a kernel's code: the key that it is cached under.
+
+    A kind of kernels has a spec of its own: a named tuple, and this behind it, which says what holds where that says
+    nothing else. `kernel_code` finds the kernel.
+    """
+
+    __slots__ = ()
+
+    @property
+    def module(self) -> str:
+        """The module that makes the kernel, as a path inside the package: see `kernel_code`."""
+        raise NotImplementedError
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Names of the inputs' dtypes."""
+        return ()
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """Names of the outputs' dtypes."""
+        return ()
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """Those of all operands, which the GPU must know."""
+        return (*self.reads, *self.writes)
+
+    @property
+    def compute(self) -> str:
+        """Name of the dtype that is computed in."""
+        return ""
+
+    @property
+    def narrow(self) -> bool:
+        """True where every float that is stored has fewer bits than are computed with."""
+        return False
+
+    @property
+    def wide(self) -> bool:
+        """True where the integers of a launch, offsets and sizes, have 64 bits, not 32."""
+        return True
+
+    @property
+    def width(self) -> int:
+        """Elements next to each other that are loaded or stored together."""
+        return 1
+
+    @property
+    def access_bytes(self) -> int:
+        """Width of the widest load or store, 0 where `dtypes` are not known."""
+        return max((min(self.width * TABLE[name].itemsize, VECTOR_BYTES) for name in self.dtypes), default=0)
+
+    @property
+    def needs_alignment(self) -> bool:
+        """True if the launch's last constant says whether the arrays are aligned as this kernel's accesses are."""
+        return False
+
+    @property
+    def launch_bounds(self) -> tuple[int, int]:
+        """Threads of a block, at most, and blocks that fit a multiprocessor together."""
+        return LAUNCH_BOUNDS
+
+    @property
+    def is_dynamic(self) -> bool:
+        """True where each launch says how much shared memory it has."""
+        return False
+
+    @property
+    def carveout(self) -> int:
+        """What a multiprocessor has of its memory for blocks, not for its cache, in percent, where `is_dynamic`."""
+        return 100
+
+    @property
+    def identity(self) -> str:
+        """A text that tells the kernel from every other one's code, wherever and whenever it was written."""
+        fields: Any = self
+        return repr(fields._replace(**{name: self._told(getattr(self, name)) for name in fields._fields}))
+
+    def _told(self, value: Any) -> Any:
+        """A field as `identity` has it: in the place of a formula the digest of its code."""
+        if isinstance(value, Spec):
+            return value.identity
+        return value.digest(self.compute, self.narrow) if hasattr(value, "digest") else value
 
 
 class Limits(NamedTuple):
@@ -68,9 +157,3 @@ class LaunchOrder(NamedTuple):
     def arguments(self) -> int:
         """How many arrays' addresses and words a launch is given."""
         return len(self.alignment) + self.words
-
-
-def launch_bounds(spec: Any) -> tuple[int, int]:
-    """A kernel's `LAUNCH_BOUNDS`."""
-    found: tuple[int, int] = getattr(spec, "launch_bounds", LAUNCH_BOUNDS)
-    return found

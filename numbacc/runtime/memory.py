@@ -1,4 +1,10 @@
-"""GPU memory: each device's pool, allocations and when they are freed."""
+"""GPU memory: each device's pool, allocations and when they are freed.
+
+Small blocks that were freed on the default stream are kept for the next allocation of their size there. The driver's
+pool does that, too, at two calls of a microsecond or more each, which is much of a small operation's host time. The
+default stream alone has such blocks: it never ends, and what was queued on it before a block was freed comes before
+whatever uses the block next, whichever thread that is.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +14,7 @@ import ctypes
 import gc
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
@@ -17,11 +23,77 @@ from numbacc_bindings.driver import DriverError, driver
 
 from ..base.codes import CAPTURING
 from ..errors import DeviceError, LibraryError, UnsupportedError
-from . import captures, contexts, foreign_owners, recycling, workspace
+from . import captures, contexts, foreign_owners, workspace
 from .contexts import call, device_attribute, device_name, on_device, on_stream, primary_context, relaxed
-from .events import Event, wait
-from .memory_order import History, capture_of
+from .memory_order import Event, History, capture_of, wait
 from .streams import foreign, owner_of
+
+# ---------------------------------------------------------------- small blocks
+
+#: Bytes of the largest block that is kept; how many of one size; of how many sizes on one GPU, at most.
+KEPT_BYTES, KEPT_BLOCKS, KEPT_SIZES = 1 << 18, 4, 64
+FULL = -1
+
+#: Device -> bytes of a block -> addresses. Lists are changed by one call each, as several threads may.
+_kept_blocks: dict[int, dict[int, list[int]]] = {}
+
+
+def keep_block(device: int, nbytes: int, address: int) -> bool:
+    """Keep a block whose work is all queued on the default stream; False where it is to be freed instead."""
+    blocks = _kept_blocks.get(device, _NO_BLOCKS).get(nbytes)
+    if blocks is None or len(blocks) >= KEPT_BLOCKS:
+        return False
+    blocks.append(address)
+    if _kept_blocks.get(device, _NO_BLOCKS).get(nbytes) is not blocks:
+        # Sizes have been given up by another thread meanwhile: nobody looks into this list again.
+        try:
+            blocks.remove(address)
+        except ValueError:
+            return True  # it was given up with the others
+        return False
+    return True
+
+
+_NO_BLOCKS: dict[int, list[int]] = {}
+
+
+def take_block(device: int, nbytes: int) -> int:
+    """The address of a block that was kept; 0 where there is none, FULL where sizes are to be given up first.
+
+    From now on blocks of this size are kept.
+    """
+    sizes = _kept_blocks.get(device)
+    if sizes is None:
+        sizes = _kept_blocks.setdefault(device, {})
+    blocks = sizes.get(nbytes)
+    if blocks:
+        try:
+            return blocks.pop()
+        except IndexError:
+            return 0  # another thread was faster
+    if blocks is None:
+        if len(sizes) >= KEPT_SIZES:
+            return FULL
+        sizes.setdefault(nbytes, [])
+    return 0
+
+
+def kept_given_up(device: int) -> Iterator[tuple[int, int]]:
+    """(bytes, address) of each block, which whoever asks is to free; sizes begin anew."""
+    for nbytes, blocks in list(_kept_blocks.pop(device, {}).items()):
+        while blocks:
+            try:
+                yield nbytes, blocks.pop()
+            except IndexError:
+                break
+
+
+def kept_bytes(device: int) -> int:
+    """How many bytes are kept."""
+    return sum(nbytes * len(blocks) for nbytes, blocks in list(_kept_blocks.get(device, _NO_BLOCKS).items()))
+
+
+# ---------------------------------------------------------------- pools and allocations
 
 Made = TypeVar("Made")
 
@@ -54,7 +126,7 @@ def pool_bytes(device: int) -> tuple[int, int]:
     with on_device(device):
         return (
             _read_pool(device, cuda.MemoryPoolAttribute.RESERVED_MEM_CURRENT),
-            _read_pool(device, cuda.MemoryPoolAttribute.USED_MEM_CURRENT) - recycling.bytes_of(device),
+            _read_pool(device, cuda.MemoryPoolAttribute.USED_MEM_CURRENT) - kept_bytes(device),
         )
 
 
@@ -118,7 +190,7 @@ class Storage(History):
     def __del__(self) -> None:
         if self.address:
             try:
-                if self.sole == 0 and recycling.keep(self.device, self.nbytes, self.address):
+                if self.sole == 0 and keep_block(self.device, self.nbytes, self.address):
                     return
                 if self.sole is None or _gpus[self.device].free(self.address, self.stream):
                     _Freed(self).free()
@@ -250,8 +322,8 @@ def allocate(nbytes: int, device: int, stream: int) -> Any:
         _free_deferred()
     if foreign_owners.head.value:
         foreign_owners.collect()
-    if not stream and 0 < nbytes <= recycling.LARGEST and not captures.may_capture()(0):
-        kept = recycling.take(device, nbytes)
+    if not stream and 0 < nbytes <= KEPT_BYTES and not captures.may_capture()(0):
+        kept = take_block(device, nbytes)
         if kept > 0:
             return Storage(kept, nbytes, device, 0)
         if kept:
@@ -273,7 +345,7 @@ def allocate(nbytes: int, device: int, stream: int) -> Any:
 
 def _give_up_blocks(device: int) -> None:
     """Free the blocks that are kept for the next allocation."""
-    for nbytes, address in recycling.given_up(device):
+    for nbytes, address in kept_given_up(device):
         Storage(address, nbytes, device, 0)  # dropped at once, as an array's is
 
 

@@ -10,7 +10,7 @@ from numba import njit, types
 
 from ..base.codes import CAPTURING, MAY_OVERLAP, WRONG_ALIGNMENT, WRONG_CONTEXT
 from .host_cache import compiled
-from .native_words import (
+from .native import (
     arrays_may_overlap,
     context_is_current,
     invoke,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import UnsupportedError
-from . import external_streams
+from . import streams
 from .captures import capture_on, may_capture
 from .contexts import on_device
 from .memory import keep_until
@@ -83,7 +83,7 @@ def borrow(owner: object, address: int, device: int, stream: int, producer: int 
         )
     memory = Borrowed(owner, address, device, stream, producer)
     if producer:
-        memory.keep(external_streams.owner(producer))
+        memory.keep(streams.library_owner(producer))
     return memory
 
 
@@ -118,8 +118,8 @@ def settle(storage: Any) -> int:
     """The stream that memory's consumers by the CUDA array interface are to wait for: it waits for all work on it."""
     home = int(storage.stream)
     with on_device(storage.device):
-        for stream in external_streams.current(storage.device) - {home, *storage.block.partners}:
-            storage.keep(external_streams.owner(stream))
+        for stream in streams.library_streams(storage.device) - {home, *storage.block.partners}:
+            storage.keep(streams.library_owner(stream))
             storage.share(stream)
         if storage.sole is None:
             storage.before(home, True)

@@ -1,17 +1,120 @@
-"""Streams: queues of GPU work. Work on one stream runs in order; work on two may overlap."""
+"""Devices and streams: what `device=` and `stream=` arguments name.
+
+A device is a GPU, by its number, or NumPy. A stream is a queue of a GPU's work: work on one stream runs in order, work
+on two may overlap. Other libraries tell which streams they work on: those that share memory with ours are its partners.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from functools import lru_cache
 from types import TracebackType
 from typing import Any
 
 from ..base.dispatch import has_gpu, runtime
+from ..base.layout import CPU, PORTABLE
 from ..base.ownership import NotCopied
 from ..errors import DeviceError, OptionError, UnsupportedError, shown
-from . import devices
-from .devices import named, target_of
+
+# ---------------------------------------------------------------- devices
+
+
+class _DefaultDevice(threading.local):
+    """The GPU of the stream that `with` has made this thread's default; None where it belongs to none."""
+
+    number: int | None = None
+
+
+default_device = _DefaultDevice()
+
+#: Whether arrays without a GPU are portable; None where the environment decides.
+_portable: ContextVar[bool | None] = ContextVar("_portable", default=None)
+#: Not empty once there may be portable arrays, which "cuda:0" then means without a GPU.
+_was_portable: list[bool] = []
+
+
+def is_portable() -> bool:
+    """Whether new arrays on a machine without a GPU are portable: inside `portable()`, or by NUMBACC_PORTABLE=1."""
+    found = _portable.get()
+    if found is None:
+        found = os.environ.get("NUMBACC_PORTABLE", "0") not in ("", "0")
+    if found and not _was_portable:
+        _was_portable.append(True)
+    return found
+
+
+@contextmanager
+def portable() -> Iterator[None]:
+    """Make arrays, on a machine without a GPU, that raise the errors of device arrays.
+
+    Inside, `numbacc.asarray` and the other functions that make arrays return portable arrays. NumPy computes on them.
+    Masks as indices, NumPy arrays as operands, `np.sort` and other functions without a GPU version raise as they do on
+    a GPU, so a script that passes on a laptop runs on a GPU. The environment variable NUMBACC_PORTABLE=1 does the same
+    for a whole process. With a GPU this changes nothing.
+
+    Example:
+        >>> with numbacc.portable():
+        ...     x = numbacc.asarray([1.0, -2.0])
+        >>> numbacc.asnumpy(x + 1)
+        array([ 2., -1.])
+    """
+    token = _portable.set(True)
+    try:
+        yield
+    finally:
+        _portable.reset(token)
+
+
+def _without_gpu() -> int:
+    return PORTABLE if is_portable() else CPU
+
+
+def target_of(device: int | str | None) -> int:
+    """The number of the device that a `device=` argument names, CPU for NumPy.
+
+    Raises:
+        DeviceError: it names none that exists.
+    """
+    if device is None:
+        number = default_device.number
+        return (runtime().current_device() if has_gpu() else _without_gpu()) if number is None else number
+    number = named(device)
+    if not number and not has_gpu() and (_was_portable or is_portable()):
+        return PORTABLE
+    if number is None:
+        number = runtime().current_device()
+    elif number >= 0:
+        runtime().require_device(number)
+    return number
+
+
+def named(device: int | str | None) -> int | None:
+    """The number that a `device=` argument gives, whether that GPU exists or not; None for the current one.
+
+    Raises:
+        DeviceError: it does not name a device.
+    """
+    if device is None:
+        return None
+    text = shown(device) if isinstance(device, int) else str(device)  # str() of torch's devices is their name
+    if text == "cpu":
+        return CPU
+    if text == "portable":
+        return PORTABLE
+    if text == "cuda":
+        return None
+    digits = text.removeprefix("cuda").removeprefix(":")
+    if isinstance(device, bool) or not (digits.isascii() and digits.isdigit() and len(digits) < 10):
+        raise DeviceError(f'device={shown(device)} is unknown; pass a number, "cuda:0" or "cpu"')
+    return int(digits)
+
+
+# ---------------------------------------------------------------- streams
 
 
 class _Default(threading.local):
@@ -98,9 +201,9 @@ class Stream(NotCopied):
         runtime().wait(self.handle, handle, device_of(self), device_of(other))
 
     def __enter__(self) -> Stream:
-        _default.stack.append((self, _default.handle, devices.default.number))
+        _default.stack.append((self, _default.handle, default_device.number))
         _entered.append(None)
-        _default.handle, devices.default.number = self.handle, self.device
+        _default.handle, default_device.number = self.handle, self.device
         return self
 
     def __exit__(
@@ -111,7 +214,7 @@ class Stream(NotCopied):
     ) -> None:
         if all(entered is not self for entered, _, _ in _default.stack):
             raise OptionError("this stream's with block has not begun in this thread, so that it cannot end")
-        _, _default.handle, devices.default.number = _default.stack.pop()
+        _, _default.handle, default_device.number = _default.stack.pop()
         _entered.pop()
 
     def __repr__(self) -> str:
@@ -277,3 +380,69 @@ def check_consumer(consumer: int) -> None:
     """Raise BufferError where a library that takes memory by DLPack works on a stream that none can wait for."""
     if consumer == PER_THREAD:
         raise BufferError("CUDA's per-thread default stream cannot be waited for by others: use a stream of its own")
+
+
+# ---------------------------------------------------------------- other libraries' streams
+
+
+def library_stream_of(obj: Any, device: int) -> int | None:
+    """The stream that the library of a foreign GPU array works on now; None where it does not say.
+
+    Args:
+        obj: the array.
+        device: the GPU that it is on.
+    """
+    kind: Any = type(obj)
+    current: Callable[[int], int] | None = _current(kind)
+    return None if current is None else current(device)
+
+
+@lru_cache(maxsize=256)
+def _current(kind: Any) -> Callable[[int], int] | None:
+    """Return a function that tells the stream that the library of a class of arrays works on."""
+    # A subclass of torch's tensors is from anywhere.
+    libraries = {base.__module__.partition(".")[0] for base in kind.__mro__}
+    return torch_stream if "torch" in libraries else _cupy if "cupy" in libraries else None
+
+
+def library_streams(device: int) -> set[int]:
+    """The streams of a GPU that libraries loaded in this process work on now."""
+    found = set()
+    torch = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "cuda") and torch.cuda.is_initialized():
+        found.add(torch_stream(device))
+    if "cupy" in sys.modules:
+        found.add(_cupy(device))
+    return found
+
+
+def library_owner(stream: int) -> Any:
+    """The foreign object that a stream ends with, to be kept as long as it is used; None where there is none.
+
+    torch's streams never end.
+    """
+    found = owner_of(stream)
+    if found is None and stream and "cupy" in sys.modules:
+        theirs = sys.modules["cupy"].cuda.get_current_stream()
+        if theirs.ptr == stream:
+            return theirs
+    return found
+
+
+def torch_stream(device: int) -> int:
+    """The stream of a GPU that torch works on now, in this thread."""
+    return torch_streams()(device)
+
+
+@lru_cache(maxsize=1)
+def torch_streams() -> Callable[[int], int]:
+    """Return a function that tells the stream of a GPU that torch works on now, in this thread."""
+    torch = sys.modules["torch"]
+    # What torch's own generated code asks; the public way makes an object of it.
+    found: Any = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    return found or (lambda device: int(torch.cuda.current_stream(device).cuda_stream))
+
+
+def _cupy(device: int) -> int:
+    handle = int(sys.modules["cupy"].cuda.get_current_stream().ptr)
+    return 0 if handle == 1 else handle

@@ -15,9 +15,8 @@ from numbacc_bindings.driver import driver
 from ..errors import UnsupportedError
 from .captures import Capture
 from .contexts import check_stream, on_stream
-from .events import Event
 from .memory import gpu, keep_until
-from .memory_order import capture_of
+from .memory_order import Event, capture_of
 
 
 @lru_cache(maxsize=64)

@@ -6,7 +6,9 @@ from math import prod
 from typing import NamedTuple
 
 from ...base.dtypes import TABLE
-from ...runtime.launch_order import MOST_REGISTERS, REGISTERS
+from ...functions.formula import digest
+from ...runtime.launch_order import MOST_REGISTERS, REGISTERS, Spec
+from .epilogue import linear
 
 #: Threads of a block.
 DEPTHWISE_THREADS = 128
@@ -18,7 +20,24 @@ _OTHERS = 36
 _KEPT = 36
 
 
-class DepthwiseSpec(NamedTuple):
+class _DepthwiseFields(NamedTuple):
+    algorithm: str
+    dtype: str
+    compute: str
+    taps: tuple[int, int] = (1, 1)
+    stride: tuple[int, int] = (1, 1)
+    dilation: tuple[int, int] = (1, 1)
+    upward: bool = False
+    tile: tuple[int, int] = (1, 1)
+    width: int = 1
+    across: int = 1
+    activation: str = ""
+    biased: bool = False
+    scaled: bool = False
+    adds: bool = False
+
+
+class DepthwiseSpec(_DepthwiseFields, Spec):
     """All that decides the code of a kernel of `depthwise`.
 
     Attributes:
@@ -38,30 +57,8 @@ class DepthwiseSpec(NamedTuple):
         adds: whether what is in the result's place is added, with a factor.
     """
 
-    algorithm: str
-    dtype: str
-    compute: str
-    taps: tuple[int, int] = (1, 1)
-    stride: tuple[int, int] = (1, 1)
-    dilation: tuple[int, int] = (1, 1)
-    upward: bool = False
-    tile: tuple[int, int] = (1, 1)
-    width: int = 1
-    across: int = 1
-    activation: str = ""
-    biased: bool = False
-    scaled: bool = False
-    adds: bool = False
-
-    @property
-    def wide(self) -> bool:
-        """True: the integers of a launch have 64 bits. Places are counted in 32."""
-        return True
-
-    @property
-    def needs_alignment(self) -> bool:
-        """False: a launch is made for arrays that are aligned."""
-        return False
+    __slots__ = ()
+    module = "kernels/conv/depthwise"
 
     @property
     def dtypes(self) -> tuple[str, ...]:
@@ -69,9 +66,15 @@ class DepthwiseSpec(NamedTuple):
         return (self.dtype,)
 
     @property
-    def access_bytes(self) -> int:
-        """Width of the widest access of images."""
-        return self.width * TABLE[self.dtype].itemsize
+    def narrow(self) -> bool:
+        """As in `KernelSpec`."""
+        return self.compute != self.dtype
+
+    @property
+    def identity(self) -> str:
+        """As in `Spec`, with the digest of what follows."""
+        follows = linear(self.activation or None, self.scaled, self.adds, self.biased)
+        return repr((digest(follows, self.compute, self.narrow), self))
 
     @property
     def keeps_weights(self) -> bool:
@@ -112,22 +115,6 @@ class DepthwiseSpec(NamedTuple):
         numbers = self.sums + self.width * (len(meetings(self, 1)) + others)
         registers = min(self._words(numbers) + addresses + _OTHERS, MOST_REGISTERS)
         return DEPTHWISE_THREADS, max(min(REGISTERS // (registers * DEPTHWISE_THREADS), 8), 2)
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """As in `KernelSpec`."""
-        return (
-            "kernels/conv/depthwise",
-            "functions/activations",
-            "kernels/conv/epilogue",
-            "kernels/conv/depthwise_spec",
-            "kernels/conv/depthwise_tiles",
-        )
-
-    @property
-    def identity(self) -> str:
-        """As in `KernelSpec`."""
-        return repr(self)
 
 
 def meetings(spec: DepthwiseSpec, axis: int) -> dict[int, list[tuple[int, int]]]:

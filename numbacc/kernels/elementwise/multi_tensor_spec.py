@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ...base.dtypes import TABLE
 from ...functions.formula import Formula, digest
-from ...runtime.launch_order import VECTOR_BYTES
+from ...runtime.launch_order import VECTOR_BYTES, Spec
 
 #: What a row of the table of arrays has behind their addresses: how many elements they have, the number of their first
 #: chunk, and how many elements, from the first on, are read and written 16 bytes at a time.
@@ -39,7 +39,16 @@ class ListFormula(Formula):
         return hashlib.sha256(repr(digests).encode()).hexdigest()
 
 
-class ListSpec(NamedTuple):
+class _ListFields(NamedTuple):
+    formula: ListFormula
+    operands: tuple[str, ...]
+    written: tuple[int, ...]
+    singles: tuple[str, ...]
+    compute: str
+    scalars: tuple[str, ...]
+
+
+class ListSpec(_ListFields, Spec):
     """All that decides the code of a kernel of `list_maps`, which applies a formula to lists of arrays.
 
     Attributes:
@@ -50,17 +59,8 @@ class ListSpec(NamedTuple):
         compute, scalars: as in `specs.KernelSpec`.
     """
 
-    formula: ListFormula
-    operands: tuple[str, ...]
-    written: tuple[int, ...]
-    singles: tuple[str, ...]
-    compute: str
-    scalars: tuple[str, ...]
-
-    @property
-    def wide(self) -> bool:
-        """True: its integers have 64 bits."""
-        return True
+    __slots__ = ()
+    module = "kernels/elementwise/multi_tensor"
 
     @property
     def dtypes(self) -> tuple[str, ...]:
@@ -86,13 +86,3 @@ class ListSpec(NamedTuple):
         """64-bit words of a row of the table of arrays, an even number."""
         words = len(self.operands) + ROW_FIELDS
         return words + words % 2
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """The modules of this folder that write the kernel."""
-        return ("kernels/elementwise/multi_tensor", "kernels/elementwise/multi_tensor_spec")
-
-    @property
-    def identity(self) -> str:
-        """As in `specs.KernelSpec`."""
-        return repr((self.formula.digest(self.compute, self.narrow), self._replace(formula=None)))  # type: ignore[arg-type]

@@ -5,9 +5,28 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...base.dtypes import TABLE
+from ...runtime.launch_order import Spec
 
 
-class RepackSpec(NamedTuple):
+class _RepackFields(NamedTuple):
+    algorithm: str
+    source: str
+    target: str
+    source_parts: int
+    target_parts: int
+    source_bytes: int
+    target_bytes: int
+    lanes: int
+    pieces: int
+    scale: str
+    conjugate: bool
+    padded: bool
+    rank: int
+    wide: bool
+    ends: tuple[int, ...] = ()
+
+
+class RepackSpec(_RepackFields, Spec):
     """All that decides the code of a kernel of `repack`.
 
     Attributes:
@@ -25,33 +44,10 @@ class RepackSpec(NamedTuple):
         ends: where imaginary parts are dropped: (the halved dimension, 1 for its first element, 2 for both), or empty.
     """
 
-    algorithm: str
-    source: str
-    target: str
-    source_parts: int
-    target_parts: int
-    source_bytes: int
-    target_bytes: int
-    lanes: int
-    pieces: int
-    scale: str
-    conjugate: bool
-    padded: bool
-    rank: int
-    wide: bool
-    ends: tuple[int, ...] = ()
+    __slots__ = ()
+    module = "kernels/fft/layout"
 
     @property
     def needs_alignment(self) -> bool:
         """As in `KernelSpec`."""
         return self.source_bytes > TABLE[self.source].itemsize or self.target_bytes > TABLE[self.target].itemsize
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """As in `KernelSpec`."""
-        return ("kernels/fft/layout", "kernels/fft/spec")
-
-    @property
-    def identity(self) -> str:
-        """As in `KernelSpec`."""
-        return repr(self)

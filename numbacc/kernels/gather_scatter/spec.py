@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...base.dtypes import TABLE
+from ...runtime.launch_order import Spec
 
 #: The widest digit that `sort` sorts by, in bits: its counts are in shared memory.
 DIGIT_BITS = 10
@@ -15,7 +16,14 @@ def _word(wide: bool) -> str:
     return "int64" if wide else "int32"
 
 
-class SortSpec(NamedTuple):
+class _SortFields(NamedTuple):
+    algorithm: str
+    indices: str
+    rank: int
+    wide: bool
+
+
+class SortSpec(_SortFields, Spec):
     """All that decides the code of a kernel of `sort`.
 
     Attributes:
@@ -25,15 +33,8 @@ class SortSpec(NamedTuple):
         wide: as in `KernelSpec`; keys and offsets have 64 bits then.
     """
 
-    algorithm: str
-    indices: str
-    rank: int
-    wide: bool
-
-    @property
-    def needs_alignment(self) -> bool:
-        """False: accesses are of one element."""
-        return False
+    __slots__ = ()
+    module = "kernels/gather_scatter/sort"
 
     @property
     def word(self) -> str:
@@ -56,28 +57,20 @@ class SortSpec(NamedTuple):
         """As in `KernelSpec`."""
         return (self.word,) * (2 if self.algorithm == "place" else 1)
 
-    @property
-    def dtypes(self) -> tuple[str, ...]:
-        """Those of all operands."""
-        return (*self.reads, *self.writes)
 
-    @property
-    def access_bytes(self) -> int:
-        """As in `KernelSpec`."""
-        return max(TABLE[name].itemsize for name in self.dtypes)
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """As in `KernelSpec`."""
-        return ("kernels/gather_scatter/sort", "kernels/gather_scatter/spec", "kernels/reduce/lanes")
-
-    @property
-    def identity(self) -> str:
-        """As in `KernelSpec`."""
-        return repr(self)
+class _ScatterFields(NamedTuple):
+    algorithm: str
+    dtype: str
+    indices: str
+    rank: int
+    listed: int
+    wide: bool
+    compute: str
+    width: int
+    bits: int
 
 
-class ScatterSpec(NamedTuple):
+class ScatterSpec(_ScatterFields, Spec):
     """All that decides the code of a kernel of `scatter`.
 
     Attributes:
@@ -92,15 +85,8 @@ class ScatterSpec(NamedTuple):
         bits: a chunk is 2^bits rows, or chunks one level below.
     """
 
-    algorithm: str
-    dtype: str
-    indices: str
-    rank: int
-    listed: int
-    wide: bool
-    compute: str
-    width: int
-    bits: int
+    __slots__ = ()
+    module = "kernels/gather_scatter/scatter"
 
     @property
     def word(self) -> str:
@@ -118,11 +104,6 @@ class ScatterSpec(NamedTuple):
         return (self.compute if self.algorithm == "scatter_chunks" else self.dtype,)
 
     @property
-    def dtypes(self) -> tuple[str, ...]:
-        """Those of all operands."""
-        return (*self.reads, *self.writes)
-
-    @property
     def access_bytes(self) -> int:
         """Width of the accesses of dy."""
         return self.width * TABLE[self.dtype].itemsize
@@ -131,19 +112,3 @@ class ScatterSpec(NamedTuple):
     def needs_alignment(self) -> bool:
         """As in `KernelSpec`."""
         return self.width > 1
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """As in `KernelSpec`."""
-        return (
-            "kernels/gather_scatter/scatter",
-            "kernels/gather_scatter/spec",
-            "kernels/scan/lanes",
-            "kernels/reduce/lanes",
-            "kernels/reduce/functions",
-        )
-
-    @property
-    def identity(self) -> str:
-        """As in `KernelSpec`."""
-        return repr(self)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...base.dtypes import TABLE
+from ...runtime.launch_order import Spec
 
 #: Words of scalar arguments of a kernel of `draws`; halves of its formula's numbers, which stay.
 DRAW_WORDS, HALVES = 2, 8
@@ -12,7 +13,19 @@ DRAW_WORDS, HALVES = 2, 8
 SEED, START, NEXT, POSITION_WORDS = 0, 1, 2, 3
 
 
-class DrawSpec(NamedTuple):
+class _DrawFields(NamedTuple):
+    source: str
+    formula: str
+    words: int
+    dtype: str
+    dense: bool
+    rank: int
+    access_bytes: int
+    groups: int
+    positioned: bool = False
+
+
+class DrawSpec(_DrawFields, Spec):
     """All that decides the code of a kernel that makes random numbers.
 
     Attributes:
@@ -27,20 +40,8 @@ class DrawSpec(NamedTuple):
         positioned: True where the kernel reads the seed and its first output from a position on the GPU.
     """
 
-    source: str
-    formula: str
-    words: int
-    dtype: str
-    dense: bool
-    rank: int
-    access_bytes: int
-    groups: int
-    positioned: bool = False
-
-    @property
-    def wide(self) -> bool:
-        """True: its integers have 64 bits."""
-        return True
+    __slots__ = ()
+    module = "kernels/random/draws"
 
     @property
     def dtypes(self) -> tuple[str, ...]:
@@ -52,48 +53,16 @@ class DrawSpec(NamedTuple):
         """As in `KernelSpec`."""
         return self.access_bytes > TABLE[self.dtype].itemsize
 
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """As in `KernelSpec`."""
-        return (
-            "kernels/random/draws",
-            "kernels/random/position",
-            "kernels/random/spec",
-            "kernels/random/philox",
-            "kernels/random/box_muller",
-            "functions/arithmetic",
-        )
 
-    @property
-    def identity(self) -> str:
-        """As in `KernelSpec`."""
-        return repr(self)
-
-
-class AdvanceSpec(NamedTuple):
-    """The kernel that moves a position on the GPU to the next draw: see `draw_positions`."""
-
+class _AdvanceFields(NamedTuple):
     algorithm: str = "advance"
 
-    @property
-    def wide(self) -> bool:
-        """As in `DrawSpec`."""
-        return True
 
-    @property
-    def needs_alignment(self) -> bool:
-        """As in `KernelSpec`."""
-        return False
+class AdvanceSpec(_AdvanceFields, Spec):
+    """The kernel that moves a position on the GPU to the next draw: see `draw_positions`."""
 
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """As in `KernelSpec`."""
-        return ("kernels/random/position", "kernels/random/spec")
-
-    @property
-    def identity(self) -> str:
-        """As in `KernelSpec`."""
-        return repr(self)
+    __slots__ = ()
+    module = "kernels/random/position"
 
 
 def groups_of(formula: str, words: int) -> int:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ...base.dtypes import TABLE
 from ...functions.formula import Reduction
-from ...runtime.launch_order import VECTOR_BYTES
+from ...runtime.launch_order import VECTOR_BYTES, Spec
 from ..specs import CHUNK
 
 #: Accesses of 16 bytes that a thread of `folds` has under way.
@@ -15,22 +15,7 @@ _LOADED = 4
 _PARTS_BYTES = 400
 
 
-class FoldSpec(NamedTuple):
-    """All that decides the code of a kernel of `folds`, which reduces arrays.
-
-    Attributes:
-        algorithm: "fold_rows" or "fold_columns".
-        formula: the reduction.
-        reads, writes: names of the inputs' and outputs' dtypes; of what several passes exchange the parts' dtypes.
-        parts: names of the parts' dtypes.
-        kept, reduced: dimensions of the results, and dimensions that are reduced, at least one each.
-        wide, width, compute, scalars: as in `KernelSpec`.
-        repeated: which of the inputs are the same for neighbouring elements.
-        narrow: as in `KernelSpec`, of what the last pass stores.
-        stage: "whole", or of two passes "first" or "second".
-        ordered: whether of what follows in memory indices do, too, where the formula is given them.
-    """
-
+class _FoldFields(NamedTuple):
     algorithm: str
     formula: Reduction
     reads: tuple[str, ...]
@@ -47,10 +32,25 @@ class FoldSpec(NamedTuple):
     stage: str = "whole"
     ordered: bool = True
 
-    @property
-    def dtypes(self) -> tuple[str, ...]:
-        """Those of all operands."""
-        return (*self.reads, *self.writes)
+
+class FoldSpec(_FoldFields, Spec):
+    """All that decides the code of a kernel of `folds`, which reduces arrays.
+
+    Attributes:
+        algorithm: "fold_rows" or "fold_columns".
+        formula: the reduction.
+        reads, writes: names of the inputs' and outputs' dtypes; of what several passes exchange the parts' dtypes.
+        parts: names of the parts' dtypes.
+        kept, reduced: dimensions of the results, and dimensions that are reduced, at least one each.
+        wide, width, compute, scalars: as in `KernelSpec`.
+        repeated: which of the inputs are the same for neighbouring elements.
+        narrow: as in `KernelSpec`, of what the last pass stores.
+        stage: "whole", or of two passes "first" or "second".
+        ordered: whether of what follows in memory indices do, too, where the formula is given them.
+    """
+
+    __slots__ = ()
+    module = "kernels/reduce/reduce"
 
     @property
     def indexed(self) -> bool:
@@ -88,21 +88,3 @@ class FoldSpec(NamedTuple):
     def needs_alignment(self) -> bool:
         """As in `KernelSpec`; of one input's rows the kernel itself finds where they are aligned."""
         return self.width > 1 and (self.algorithm == "fold_columns" or len(self.reads) > 1)
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """As in `KernelSpec`."""
-        return (
-            "kernels/reduce/reduce",
-            "kernels/reduce/spec",
-            "kernels/reduce/lanes",
-            "kernels/reduce/block_partials",
-            "kernels/reduce/arg_reduce",
-            "kernels/primitives/packed_16bit",
-            "kernels/primitives/block_reduce",
-        )
-
-    @property
-    def identity(self) -> str:
-        """As in `KernelSpec`."""
-        return repr((self.formula.digest(self.compute, self.narrow), self._replace(formula=None)))  # type: ignore[arg-type]

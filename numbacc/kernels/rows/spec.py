@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ...base.dtypes import TABLE
 from ...functions.formula import Formula, Reduction, RowFormula
-from ...runtime.launch_order import WARP
+from ...runtime.launch_order import WARP, Spec
 from ..specs import HEAD_BYTES, words_told
 
 #: Threads of a block of `row_maps`, at most, and blocks that fit a multiprocessor then: 64 registers per thread.
@@ -19,7 +19,28 @@ ROW_WARPS = (8, 16, ROW_BOUNDS[0] // WARP)
 SHARED_THREADS = 1536
 
 
-class RowSpec(NamedTuple):
+class _RowFields(NamedTuple):
+    formula: RowFormula
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    kept: int
+    stats: int
+    rank: int
+    wide: bool
+    width: int
+    compute: str
+    scalars: tuple[str, ...] = ()
+    form: str = "registers"
+    runs: int = 1
+    is_cluster: bool = False
+    warps: int = ROW_WARPS[-1]
+    whole: bool = False
+    picks: str | None = None
+    sides: int = 1
+    total: Reduction | None = None
+
+
+class RowSpec(_RowFields, Spec):
     """All that decides the code of a kernel of `row_maps`, which normalizes rows.
 
     Attributes:
@@ -43,29 +64,8 @@ class RowSpec(NamedTuple):
             it has one element a row. Behind the outputs then are words of `look_back`.
     """
 
-    formula: RowFormula
-    reads: tuple[str, ...]
-    writes: tuple[str, ...]
-    kept: int
-    stats: int
-    rank: int
-    wide: bool
-    width: int
-    compute: str
-    scalars: tuple[str, ...] = ()
-    form: str = "registers"
-    runs: int = 1
-    is_cluster: bool = False
-    warps: int = ROW_WARPS[-1]
-    whole: bool = False
-    picks: str | None = None
-    sides: int = 1
-    total: Reduction | None = None
-
-    @property
-    def needs_alignment(self) -> bool:
-        """False: arrays that are aligned otherwise get a kernel of their own."""
-        return False
+    __slots__ = ()
+    module = "kernels/rows/row"
 
     @property
     def dtypes(self) -> tuple[str, ...]:
@@ -105,32 +105,18 @@ class RowSpec(NamedTuple):
         """True where each launch says how much shared memory it has."""
         return self.form != "registers"
 
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """The modules of this folder that write the kernel."""
-        return (
-            "kernels/rows/row",
-            "kernels/rows/stages",
-            "kernels/rows/shared",
-            "kernels/rows/load_store",
-            "kernels/rows/packed",
-            "kernels/rows/spec",
-            "kernels/rows/loss_mean",
-            "kernels/scan/decoupled_look_back",
-            "kernels/primitives/block_reduce",
-            "kernels/reduce/reduce",
-            "kernels/reduce/lanes",
-            "kernels/reduce/block_partials",
-        )
 
-    @property
-    def identity(self) -> str:
-        """As in `KernelSpec`."""
-        digests = [each and each.digest(self.compute, self.narrow) for each in (self.formula, self.total)]
-        return repr((digests, self._replace(formula=None, total=None)))  # type: ignore[arg-type]
+class _SumsFields(NamedTuple):
+    rows: RowSpec
+    sums: Formula | None
+    parts: int
+    depth: int
+    threads: int
+    held: int
+    whole: bool
 
 
-class SumsSpec(NamedTuple):
+class SumsSpec(_SumsFields, Spec):
     """All that decides the code of the kernel of `row_sums`: rows one after the other, and sums over all of them.
 
     Attributes:
@@ -145,13 +131,8 @@ class SumsSpec(NamedTuple):
         whole: True where each of a block's threads has all its accesses inside a row.
     """
 
-    rows: RowSpec
-    sums: Formula | None
-    parts: int
-    depth: int
-    threads: int
-    held: int
-    whole: bool
+    __slots__ = ()
+    module = "kernels/rows/persistent"
 
     @property
     def is_early(self) -> bool:
@@ -184,14 +165,14 @@ class SumsSpec(NamedTuple):
         return self.rows.compute
 
     @property
+    def narrow(self) -> bool:
+        """As in `RowSpec`."""
+        return self.rows.narrow
+
+    @property
     def is_cluster(self) -> bool:
         """As in `RowSpec`."""
         return self.rows.is_cluster
-
-    @property
-    def needs_alignment(self) -> bool:
-        """As in `RowSpec`."""
-        return False
 
     @property
     def dtypes(self) -> tuple[str, ...]:
@@ -212,17 +193,6 @@ class SumsSpec(NamedTuple):
     def is_dynamic(self) -> bool:
         """True: rows are on their way in shared memory."""
         return True
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """As in `RowSpec`."""
-        return ("kernels/rows/persistent", "kernels/rows/async_pipeline", *self.rows.sources)
-
-    @property
-    def identity(self) -> str:
-        """As in `KernelSpec`."""
-        sums = self.sums and self.sums.digest(self.rows.compute, self.rows.narrow)
-        return repr((self.rows.identity, sums, *self[2:]))
 
 
 def word_bytes(spec: RowSpec, blocks: int) -> int:

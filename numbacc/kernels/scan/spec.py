@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ...base.dtypes import TABLE
 from ...functions.formula import Scan
-from ...runtime.launch_order import LAUNCH_BOUNDS, MAX_THREADS, WARP
+from ...runtime.launch_order import LAUNCH_BOUNDS, MAX_THREADS, WARP, Spec
 from ..reduce.functions import add, multiply, part
 
 
@@ -67,7 +67,25 @@ copyreg.pickle(Scan, attrgetter("origin"))
 CHAINED_THREADS = 768
 
 
-class ScanSpec(NamedTuple):
+class _ScanFields(NamedTuple):
+    algorithm: str
+    formula: Scan
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    parts: tuple[str, ...]
+    outer: int
+    inner: int
+    wide: bool
+    compute: str
+    width: int = 1
+    runs: int = 1
+    near: int = WARP
+    threads: int = MAX_THREADS
+    reverse: bool = False
+    stage: str = "whole"
+
+
+class ScanSpec(_ScanFields, Spec):
     """All that decides the code of a kernel of `scan`.
 
     Attributes:
@@ -86,21 +104,8 @@ class ScanSpec(NamedTuple):
             the scan of each piece behind those before it. "chained" of `scan_chained`: its words follow the outputs.
     """
 
-    algorithm: str
-    formula: Scan
-    reads: tuple[str, ...]
-    writes: tuple[str, ...]
-    parts: tuple[str, ...]
-    outer: int
-    inner: int
-    wide: bool
-    compute: str
-    width: int = 1
-    runs: int = 1
-    near: int = WARP
-    threads: int = MAX_THREADS
-    reverse: bool = False
-    stage: str = "whole"
+    __slots__ = ()
+    module = "kernels/scan/scan"
 
     @property
     def inputs(self) -> int:
@@ -116,11 +121,6 @@ class ScanSpec(NamedTuple):
     def is_dynamic(self) -> bool:
         """True where each launch says how much shared memory it has."""
         return self.stage == "chained"
-
-    @property
-    def dtypes(self) -> tuple[str, ...]:
-        """Those of all operands."""
-        return (*self.reads, *self.writes)
 
     @property
     def access_bytes(self) -> int:
@@ -139,19 +139,3 @@ class ScanSpec(NamedTuple):
             return self.threads, max(CHAINED_THREADS // self.threads, 1)
         most, blocks = LAUNCH_BOUNDS
         return self.threads, max(most * blocks // self.threads, 1)
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """The modules of this folder that write the kernel."""
-        return (
-            "kernels/scan/scan",
-            "kernels/scan/decoupled_look_back",
-            "kernels/scan/lanes",
-            "kernels/rows/load_store",
-            "kernels/reduce/lanes",
-        )
-
-    @property
-    def identity(self) -> str:
-        """A text that tells it from every other kernel's code, wherever and whenever it was written."""
-        return repr((self.formula.digest(self.compute, False), self._replace(formula=None)))  # type: ignore[arg-type]
