@@ -1,0 +1,226 @@
+"""Run the blocks of a kernel in Numba's simulator. A block's threads are greenlets of one operating system thread.
+
+Numba's own scheduler starts a Python thread for each thread of the kernel and polls all of them, which takes most of a
+launch's time. Here a thread runs until it comes to a barrier; then the next thread runs. Threads that have ended do not
+count at barriers, as in Numba's simulator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import copy_context
+from functools import lru_cache
+from typing import Any
+
+from greenlet import getcurrent, greenlet
+
+from ..base._numba import simulator_api
+from .failures import failed
+
+__all__ = ["WARP", "Block", "Runner", "Runners", "Thread", "indices"]
+
+WARP = 32
+_ATTEMPTS = 100
+
+
+class Thread:
+    """A thread of a block, and what it can wait for.
+
+    Attributes:
+        block: the block.
+        threadIdx, thread_id: its index, and its number, x first.
+        barriers, warp_barriers: how many it has passed, of its block and of its warp alone.
+        at_warp: whether it waits for its warp alone.
+    """
+
+    block: Block
+    threadIdx: Any = None
+    thread_id = 0
+    barriers = warp_barriers = 0
+    at_warp = False
+
+    def _wait(self) -> None:
+        """Let the other threads run up to the barrier."""
+        raise NotImplementedError
+
+    def syncthreads(self) -> None:
+        self._wait()
+        self.barriers += 1
+
+    def meet(self) -> None:
+        """Wait for the threads of the warp, where they exchange values."""
+        self.at_warp = True
+        self.block.at_warps += 1
+        self._wait()
+        self.block.at_warps -= 1
+        self.at_warp = False
+
+    def syncwarp(self) -> None:
+        """As `meet`, and what was written before is seen afterwards."""
+        self.meet()
+        self.warp_barriers += 1
+
+    def vote(self, value: Any) -> tuple[int, int]:
+        """Wait for the block; return how many threads have voted yes, and how many have voted."""
+        block = self.block
+        block.votes[self.thread_id] = bool(value)
+        self.syncthreads()
+        counted = block.counted = block.counted or (sum(block.votes.values()), len(block.votes))
+        self.syncthreads()  # all have looked
+        block.counted = None
+        del block.votes[self.thread_id]
+        return counted
+
+    def brought(self, value: Any) -> dict[int, Any]:
+        """What the warp's threads bring to where all of them meet, by lane."""
+        warp, lane = divmod(self.thread_id, WARP)
+        board = self.block.boards.setdefault(warp, {})
+        board[lane] = value
+        self.meet()
+        found = dict(board)
+        self.meet()  # all have looked
+        del board[lane]
+        return found
+
+
+class Runner(greenlet, Thread):  # type: ignore[misc]
+    """One thread of a block after the other, up to one that comes to a barrier: that one it is from then on.
+
+    Attributes:
+        error: what the thread has raised.
+    """
+
+    def __init__(self, runners: Runners):
+        super().__init__()
+        self._runners, self._to_launch = runners, getcurrent().switch
+        self.error: BaseException | None = None
+        self.gr_context = copy_context()  # NumPy's errstate is in it
+
+    def begin(self, block: Block, work: Callable[[], Any], points: Iterator[tuple[Any, int]]) -> None:
+        """Take a block: `points` are its threads that have not been run, `work` is what each of them does."""
+        self.block, self._module, self._work, self._points = block, block.module, work, points
+
+    def run(self) -> None:
+        runners = self._runners
+        while not runners.ended:
+            module, work, points = self._module, self._work, self._points
+            try:
+                for self.threadIdx, self.thread_id in points:
+                    self.barriers = self.warp_barriers = 0
+                    module.threadIdx = self.threadIdx
+                    work()
+            except BaseException as error:
+                if not runners.ended:
+                    self.error = error
+            self._to_launch(False)
+
+    def _wait(self) -> None:
+        self._to_launch(True)
+
+    def syncthreads(self) -> None:  # as a thread's, in one call less
+        self._to_launch(True)
+        self.barriers += 1
+
+    def rest(self) -> None:
+        """Be idle after a block; raise what its last thread has raised."""
+        if self.error is not None:
+            raise failed(self.error, self)
+        self._runners.idle.append(self)
+
+
+class Runners:
+    """The greenlets of a launch. They are used again, block after block, and end with the launch."""
+
+    def __init__(self, make: Callable[[Runners], Runner] = Runner):
+        self.ended, self.idle = False, list[Runner]()
+        self._make, self._all = make, list[Runner]()
+
+    def one(self) -> Runner:
+        """A runner that has no block."""
+        if self.idle:
+            return self.idle.pop()
+        self._all.append(made := self._make(self))
+        return made
+
+    def end(self) -> None:
+        """End all, also those that wait at a barrier."""
+        self.ended = True
+        for runner in self._all:
+            for _ in range(_ATTEMPTS):  # where it waits again while it ends
+                if not runner.dead:
+                    runner.throw()
+
+
+class Block:
+    """The threads of a block.
+
+    Args:
+        module: what `cuda` is in the kernel.
+        runners: the launch's.
+        index: its index in the grid.
+        work: what each thread does.
+        points: (index, number) of the threads to run, in order.
+
+    Attributes:
+        number: its number in the grid, x first.
+        at_warps: how many threads wait for their warps alone.
+        boards: warp -> lane -> what it brings to where the warp's threads meet.
+        votes, counted: thread -> what it votes; how many have voted yes and at all, while threads look.
+    """
+
+    def __init__(
+        self, module: Any, runners: Runners, index: tuple[int, ...], work: Callable[[], Any],
+        points: Iterable[tuple[Any, int]],
+    ):  # fmt: skip
+        x, y, z = index
+        self.module, self.blockIdx = module, simulator_api.Dim3(x, y, z)
+        self.number = x + module.gridDim.x * (y + module.gridDim.y * z)
+        self.at_warps = 0
+        self.boards: dict[int, dict[int, Any]] = {}
+        self.votes: dict[int, bool] = {}
+        self.counted: tuple[int, int] | None = None
+        self._runners, self._work, self._points = runners, work, iter(points)
+        self._waiting: list[Runner] = []
+
+    def run(self) -> None:
+        """Run all threads to their ends."""
+        waits = self.start()
+        while waits:
+            waits = self.step()
+
+    def start(self) -> bool:
+        """Run all threads up to their first barriers; return whether any waits there."""
+        module = self.module
+        module.blockIdx = self.blockIdx
+        while True:
+            runner = module.thread = self._runners.one()
+            runner.begin(self, self._work, self._points)
+            if not runner.switch():
+                runner.rest()
+                return bool(self._waiting)  # it has left no thread to run
+            self._waiting.append(runner)
+
+    def step(self) -> bool:
+        """Run those that wait up to their next barriers; return whether any waits there.
+
+        Those at barriers of their warps go first, alone: when none is left, all others have come to the block's.
+        """
+        module, warps, waiting = self.module, self.at_warps, []
+        for runner in self._waiting:
+            if warps and not runner.at_warp:
+                waiting.append(runner)
+                continue
+            module.thread, module.threadIdx = runner, runner.threadIdx
+            if runner.switch():
+                waiting.append(runner)
+            else:
+                runner.rest()
+        self._waiting = waiting
+        return bool(waiting)
+
+
+@lru_cache(maxsize=32)
+def indices(lengths: tuple[int, int, int]) -> list[tuple[Any, int]]:
+    """(index, number) of all threads of a block, x first."""
+    x, y, z = map(range, lengths)
+    return [(simulator_api.Dim3(i, j, k), i + len(x) * (j + len(y) * k)) for k in z for j in y for i in x]
