@@ -49,7 +49,7 @@ class _Thread(Runner):
 
     def go_on(self):
         """Run up to where it waits; whether it waits."""
-        self.waits_for, module = None, self.block.module
+        self.waits_for, module = "block", self.block.module
         module.thread, module.threadIdx, module.blockIdx = self, self.threadIdx, self.block.blockIdx
         module._shared = self.block.shared
         if self.switch():
@@ -57,12 +57,9 @@ class _Thread(Runner):
         self.rest()
         return False
 
-    def wait(self, what):
+    def wait_for(self, what):
         self.waits_for = what
-        self._wait()
-
-    def syncthreads(self):
-        self.wait("block")
+        self.wait()
 
 
 class _Launch(calls.Launch):
@@ -157,7 +154,7 @@ def expect(signals, signal, parts, blocks):
 def has_arrived(signals, signal, phase):
     if _current().block.signals[signal][2] & 1 != phase:
         return True
-    _current().wait("signal")
+    _current().wait_for("signal")
     return False
 
 
@@ -168,7 +165,7 @@ _GROUPS = {
     "has_arrived": has_arrived,
     "start_signal": lambda signals, signal: None,
     "arrive": lambda: None,
-    "wait": lambda: _current().wait("cluster"),
+    "wait": lambda: _current().wait_for("cluster"),
     "block_in_cluster": lambda: _current().block.blockIdx.x % len(_current().block.cluster),
     "cluster_number": lambda: _current().block.blockIdx.x // len(_current().block.cluster),
     "clusters": lambda: _current().block.module.gridDim.x // len(_current().block.cluster),

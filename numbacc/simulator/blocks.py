@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import copy_context
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from greenlet import getcurrent, greenlet
@@ -24,55 +24,43 @@ _ATTEMPTS = 100
 
 
 class Thread:
-    """A thread of a block, and what it can wait for.
+    """A thread of a block, which can wait for others.
 
     Attributes:
         block: the block.
         threadIdx, thread_id: its index, and its number, x first.
-        barriers, warp_barriers: how many it has passed, of its block and of its warp alone.
         at_warp: whether it waits for its warp alone.
     """
 
     block: Block
     threadIdx: Any = None
     thread_id = 0
-    barriers = warp_barriers = 0
     at_warp = False
 
-    def _wait(self) -> None:
-        """Let the other threads run up to the barrier."""
-        raise NotImplementedError
-
-    def syncthreads(self) -> None:
-        self._wait()
-        self.barriers += 1
+    #: Waits at a barrier: lets the other threads of the block run up to it.
+    wait: Callable[[], Any]
 
     def meet(self) -> None:
         """Wait for the threads of the warp, where they exchange values."""
         self.at_warp = True
         self.block.at_warps += 1
-        self._wait()
+        self.wait()
         self.block.at_warps -= 1
         self.at_warp = False
-
-    def syncwarp(self) -> None:
-        """As `meet`, and what was written before is seen afterwards."""
-        self.meet()
-        self.warp_barriers += 1
 
     def vote(self, value: Any) -> tuple[int, int]:
         """Wait for the block; return how many threads have voted yes, and how many have voted."""
         block = self.block
         block.votes[self.thread_id] = bool(value)
-        self.syncthreads()
+        self.wait()
         counted = block.counted = block.counted or (sum(block.votes.values()), len(block.votes))
-        self.syncthreads()  # all have looked
+        self.wait()  # all have looked
         block.counted = None
         del block.votes[self.thread_id]
         return counted
 
     def brought(self, value: Any) -> dict[int, Any]:
-        """What the warp's threads bring to where all of them meet, by lane."""
+        """Exchange a value with the threads of the warp; return all values by lane."""
         warp, lane = divmod(self.thread_id, WARP)
         board = self.block.boards.setdefault(warp, {})
         board[lane] = value
@@ -87,17 +75,18 @@ class Runner(greenlet, Thread):  # type: ignore[misc]
     """One thread of a block after the other, up to one that comes to a barrier: that one it is from then on.
 
     Attributes:
-        error: what the thread has raised.
+        error: the exception that the thread has raised.
     """
 
     def __init__(self, runners: Runners):
         super().__init__()
         self._runners, self._to_launch = runners, getcurrent().switch
+        self.wait = partial(self._to_launch, True)
         self.error: BaseException | None = None
         self.gr_context = copy_context()  # NumPy's errstate is in it
 
     def begin(self, block: Block, work: Callable[[], Any], points: Iterator[tuple[Any, int]]) -> None:
-        """Take a block: `points` are its threads that have not been run, `work` is what each of them does."""
+        """Begin a block. `points` are its threads that have not run yet; each of them calls `work`."""
         self.block, self._module, self._work, self._points = block, block.module, work, points
 
     def run(self) -> None:
@@ -106,20 +95,12 @@ class Runner(greenlet, Thread):  # type: ignore[misc]
             module, work, points = self._module, self._work, self._points
             try:
                 for self.threadIdx, self.thread_id in points:
-                    self.barriers = self.warp_barriers = 0
                     module.threadIdx = self.threadIdx
                     work()
             except BaseException as error:
                 if not runners.ended:
                     self.error = error
             self._to_launch(False)
-
-    def _wait(self) -> None:
-        self._to_launch(True)
-
-    def syncthreads(self) -> None:  # as a thread's, in one call less
-        self._to_launch(True)
-        self.barriers += 1
 
     def rest(self) -> None:
         """Be idle after a block; raise what its last thread has raised."""
@@ -136,7 +117,7 @@ class Runners:
         self._make, self._all = make, list[Runner]()
 
     def one(self) -> Runner:
-        """A runner that has no block."""
+        """Return an idle runner."""
         if self.idle:
             return self.idle.pop()
         self._all.append(made := self._make(self))
@@ -145,6 +126,8 @@ class Runners:
     def end(self) -> None:
         """End all, also those that wait at a barrier."""
         self.ended = True
+        for runner in self.idle:
+            runner.switch()
         for runner in self._all:
             for _ in range(_ATTEMPTS):  # where it waits again while it ends
                 if not runner.dead:
@@ -155,16 +138,16 @@ class Block:
     """The threads of a block.
 
     Args:
-        module: what `cuda` is in the kernel.
+        module: the kernel's `cuda`.
         runners: the launch's.
         index: its index in the grid.
-        work: what each thread does.
+        work: the function that each thread calls.
         points: (index, number) of the threads to run, in order.
 
     Attributes:
         number: its number in the grid, x first.
         at_warps: how many threads wait for their warps alone.
-        boards: warp -> lane -> what it brings to where the warp's threads meet.
+        boards: warp -> lane -> the value that it exchanges.
         votes, counted: thread -> what it votes; how many have voted yes and at all, while threads look.
     """
 

@@ -21,7 +21,7 @@ from ..base._numba import DeviceNDArray, cuda, simulator_kernel
 from ..errors import ArgumentsError
 from . import interrupts
 from .blocks import Block, Runners, Thread, indices
-from .module import KernelModule
+from .module import KernelArray, KernelModule
 
 __all__ = ["Index", "Launch", "install", "launching_as", "running"]
 
@@ -32,7 +32,7 @@ _alone = threading.RLock()
 #: The launches under way: one is within another where a debugger stops in a kernel, and the user launches one more.
 _active: list[Launch] = []
 _FakeArray, _InOut = DeviceNDArray, simulator_kernel.InOut
-#: What `forall` makes of blocks; on a GPU it asks the driver, which mostly answers with more.
+#: The block size of `forall`. On a GPU, Numba asks the driver, which mostly returns more.
 _THREADS_FOR_ALL = 128
 
 
@@ -49,23 +49,23 @@ class Launch:
         self._kernel, self._ident = kernel, threading.get_ident()
         self.module = self.make_module(kernel.dynshared_size)
         self.runners, self._running = Runners(), False
-        #: The modules in which `cuda` is this launch's: id -> its names, and what they were.
+        #: Modules that have this launch's `cuda`: id -> (globals, names and their former values).
         self._exchanged: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}
 
-    # ---------------------------------------------------------------- what a tracer and a debugger do otherwise
+    # ---------------------------------------------------------------- methods that a tracer and a debugger replace
 
     def make_module(self, dynamic_bytes: int) -> KernelModule:
-        """What `cuda` is in the kernel."""
+        """Return the kernel's `cuda`."""
         return KernelModule(self.grid, self.block, dynamic_bytes)
 
     def begin(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What the kernel is called with, given the simulator's arguments."""
+        """Prepare a launch; return the kernel's arguments, given the simulator's."""
         return args
 
     def run_block(self, index: Index, args: tuple[Any, ...]) -> None:
         self.make_block(index, partial(self.function, *args), indices(self.block)).run()
 
-    # ---------------------------------------------------------------- the same for all
+    # ---------------------------------------------------------------- common methods
 
     def make_block(self, index: Index, work: Callable[[], Any], points: Iterable[tuple[Any, int]]) -> Block:
         return Block(self.module, self.runners, index, work, points)
@@ -131,11 +131,11 @@ def _simulated(kernel: Any, arg: Any, write_back: list[Callable[[], Any]]) -> An
         arg = _InOut(arg).to_device(write_back)
     elif isinstance(arg, np.void):
         arg = _FakeArray(arg)
-    return simulator_kernel.FakeWithinKernelCUDAArray(arg) if isinstance(arg, _FakeArray) else arg
+    return KernelArray(arg) if isinstance(arg, _FakeArray) else arg
 
 
 def _strict(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A kernel made with debug=True, in which divisions by 0 raise."""
+    """Return a kernel of `debug=True`: divisions by 0 raise."""
 
     def strict(*args: Any) -> None:
         with np.errstate(divide="raise"):

@@ -1,4 +1,4 @@
-"""Errors of simulated kernels: which thread failed, in which line of the user's, and what to do."""
+"""Errors of simulated kernels. They name the first thread that failed and end in the user's line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 __all__ = ["failed"]
 
-#: What the simulator's errors say -> what to do.
+#: Words of the simulator's errors -> advice.
 _REMEDIES = {
     "is not usable in pure-python": (
         "an intrinsic is code for a GPU, and the simulator runs Python. Give it a form in Python for the simulator, "
@@ -19,12 +19,12 @@ _REMEDIES = {
     ),
 }
 
-#: Numba's simulator and what stands between it and the kernel: no lines of the user's.
+#: Modules without lines of the user's.
 _WITHIN = ("numba.cuda.simulator", f"{__name__.rpartition('.')[0]}.", f"{__name__.partition('.')[0]}.tracing.")
 
 
 def failed(error: BaseException, thread: Any) -> BaseException:
-    """The error of a thread with its index and its block's in front, and a traceback that ends in the kernel."""
+    """Return the error of a thread, with the thread and its block in front and a traceback of the kernel alone."""
     traceback = _of_kernel(error.__traceback__)
     if not isinstance(error, Exception) or type(error).__module__ == "bdb":  # an interrupt, or the debugger's end
         return error.with_traceback(traceback)

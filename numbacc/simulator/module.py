@@ -1,21 +1,29 @@
-"""What `cuda` is inside of a simulated kernel: Numba's, with the functions of warps, which it lacks."""
+"""The module `cuda` of a simulated kernel: Numba's, and the functions of warps, which Numba's simulator lacks."""
 
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
 from threading import get_ident
 from typing import Any
 
 import numpy as np
 
-from ..base._numba import cuda, simulator_api, types
+from ..base._numba import DeviceNDArray, cuda, simulator_api, simulator_kernel, types
 from ..errors import UnsupportedError
-from .blocks import WARP, Thread
+from .blocks import WARP
 from .instructions import instruction_at
 
-__all__ = ["KernelModule", "Shared"]
+__all__ = ["ALL", "KernelArray", "KernelModule", "Shared"]
 
-_ALL = 0xFFFFFFFF
+#: The mask of a whole warp.
+ALL = 0xFFFFFFFF
+
+
+@lru_cache(maxsize=256)
+def _numpy_dtype(dtype: Any) -> Any:
+    """NumPy's dtype for Numba's, or for itself."""
+    return simulator_api.numpy_support.as_dtype(dtype) if isinstance(dtype, types.Type) else np.dtype(dtype)
 
 
 class Shared(simulator_api.FakeCUDAShared):  # type: ignore[misc]
@@ -23,14 +31,43 @@ class Shared(simulator_api.FakeCUDAShared):  # type: ignore[misc]
 
     def array(self, shape: Any, dtype: Any, alignment: int | None = None) -> Any:
         """As Numba's; of shape 0 it is the launch's dynamic memory."""
-        if shape == 0 or alignment is not None:
+        if alignment is not None:
             return super().array(shape, dtype, alignment)
-        key = instruction_at(sys._getframe(1))
+        key = dtype if shape == 0 else instruction_at(sys._getframe(1))
         found = self._allocations.get(key)
         if found is None:
-            kind = simulator_api.numpy_support.as_dtype(dtype) if isinstance(dtype, types.Type) else dtype
-            found = self._allocations[key] = np.empty(shape, kind)
+            kind = _numpy_dtype(dtype)
+            found = super().array(0, kind) if shape == 0 else np.empty(shape, kind)
+            self._allocations[key] = found
         return found
+
+
+class _Local(simulator_api.FakeCUDALocal):  # type: ignore[misc]
+    """`cuda.local`."""
+
+    def array(self, shape: Any, dtype: Any, alignment: int | None = None) -> Any:
+        return super().array(shape, _numpy_dtype(dtype), alignment)
+
+
+class KernelArray(simulator_kernel.FakeWithinKernelCUDAArray):  # type: ignore[misc]
+    """An array as a kernel sees it: Numba's, with elements and lengths that are found in one step."""
+
+    def __init__(self, item: Any):
+        names = self.__dict__
+        names["_item"], names["_view"] = item, item._ary
+
+    def __getitem__(self, index: Any) -> Any:
+        value = self._view[index]
+        return KernelArray(DeviceNDArray(value)) if type(value) in (np.ndarray, np.void) else value
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._view[index] = value
+
+    def __getattr__(self, name: str) -> Any:
+        value = super().__getattr__(name)
+        if name in ("shape", "size", "ndim", "dtype"):
+            self.__dict__[name] = value
+        return KernelArray(value._item) if type(value) is simulator_kernel.FakeWithinKernelCUDAArray else value
 
 
 class Grid:
@@ -40,7 +77,7 @@ class Grid:
         self._module = module
 
     def sync(self) -> None:
-        """Wait for all threads: those of the block, which is the only one."""
+        """Wait for all threads of the grid, which has one block."""
         blocks = tuple(self._module.gridDim)
         if blocks != (1, 1, 1):
             raise UnsupportedError(
@@ -61,7 +98,7 @@ class _Groups:
 
 
 class KernelModule(simulator_api.FakeCUDAModule):  # type: ignore[misc]
-    """What `cuda` is inside of a kernel. Each launch makes its own.
+    """The module `cuda` of a kernel. Each launch makes its own.
 
     A warp's threads wait for all of its threads that have not ended and do not wait for the whole block: masks are not
     looked at. Semantics are those of the CUDA C++ Programming Guide, "Warp Shuffle Functions", "Warp Vote Functions".
@@ -77,14 +114,16 @@ class KernelModule(simulator_api.FakeCUDAModule):  # type: ignore[misc]
 
     def __init__(self, grid: Any, block: Any, dynamic_bytes: int):
         super().__init__(grid, block, dynamic_bytes)
-        self._shared, self._cg, self._ident = Shared(dynamic_bytes), _Groups(self), get_ident()
-        self.thread: Thread | None = None
+        self._cg, self._ident = _Groups(self), get_ident()
+        self._shared: Any = Shared(dynamic_bytes)
+        self._local = _Local()
+        self.thread: Any = None
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
         if get_ident() != self._ident:
-            # Another thread of the host, while the kernel's file has this module in place of numba.cuda.
+            # Another thread of the host uses `cuda` of the kernel's file, which is this module during the launch.
             return getattr(cuda, name)
         raise AttributeError(
             f"Numba's simulator has no cuda.{name}: it runs one thread after the other in Python, and knows no "
@@ -94,11 +133,7 @@ class KernelModule(simulator_api.FakeCUDAModule):  # type: ignore[misc]
 
     @property
     def laneid(self) -> int:
-        return self._thread().thread_id % WARP
-
-    def _thread(self) -> Thread:
-        assert self.thread is not None
-        return self.thread
+        return self.thread.thread_id % WARP
 
     def grid(self, n: int) -> Any:
         block, lengths, thread = self.blockIdx, self.blockDim, self.threadIdx
@@ -110,20 +145,20 @@ class KernelModule(simulator_api.FakeCUDAModule):  # type: ignore[misc]
         return super().grid(n)
 
     def syncthreads(self) -> None:
-        self.thread.syncthreads()  # type: ignore[union-attr]
+        self.thread.wait()
 
     def syncthreads_count(self, value: Any) -> int:
-        return self._thread().vote(value)[0]
+        return self.thread.vote(value)[0]
 
     def syncthreads_and(self, value: Any) -> int:
-        yes, votes = self._thread().vote(value)
+        yes, votes = self.thread.vote(value)
         return int(yes == votes)
 
     def syncthreads_or(self, value: Any) -> int:
-        return int(self._thread().vote(value)[0] > 0)
+        return int(self.thread.vote(value)[0] > 0)
 
-    def syncwarp(self, mask: int = _ALL) -> None:
-        self._thread().syncwarp()
+    def syncwarp(self, mask: int = ALL) -> None:
+        self.thread.meet()
 
     def nanosleep(self, nanoseconds: int) -> None:
         """Nobody waits for anybody's clock here."""
@@ -144,35 +179,35 @@ class KernelModule(simulator_api.FakeCUDAModule):  # type: ignore[misc]
         return self._value_of(self.laneid ^ int(lane_mask), value)
 
     def ballot_sync(self, mask: int, predicate: Any) -> Any:
-        return _bits(lane for lane, each in self._thread().brought(predicate).items() if each)
+        return _bits(lane for lane, each in self.thread.brought(predicate).items() if each)
 
     def all_sync(self, mask: int, predicate: Any) -> bool:
-        return all(self._thread().brought(predicate).values())
+        return all(self.thread.brought(predicate).values())
 
     def any_sync(self, mask: int, predicate: Any) -> bool:
-        return any(self._thread().brought(predicate).values())
+        return any(self.thread.brought(predicate).values())
 
     def eq_sync(self, mask: int, predicate: Any) -> bool:
-        return len({bool(each) for each in self._thread().brought(predicate).values()}) == 1
+        return len({bool(each) for each in self.thread.brought(predicate).values()}) == 1
 
     def match_any_sync(self, mask: int, value: Any) -> Any:
-        return _bits(lane for lane, each in self._thread().brought(value).items() if each == value)
+        return _bits(lane for lane, each in self.thread.brought(value).items() if each == value)
 
     def match_all_sync(self, mask: int, value: Any) -> Any:
-        brought = self._thread().brought(value)
+        brought = self.thread.brought(value)
         alike = all(each == value for each in brought.values())
         return _bits(brought if alike else ()), alike
 
     def _value_of(self, lane: int, value: Any) -> Any:
         """The value that another lane brings; the thread's own where there is no such lane, as on a GPU."""
-        found = self._thread().brought(value)
+        found = self.thread.brought(value)
         if not 0 <= lane < WARP:
             return value
         return found[lane] if lane in found else _undefined(value)
 
 
 def _undefined(value: Any) -> Any:
-    """What a lane gives that no thread is in: all bits set, which is NaN of a float."""
+    """The value of a lane without a thread: all bits set, NaN for floats."""
     kind = np.asarray(value).dtype
     return np.full(kind.itemsize, 0xFF, np.uint8).view(kind)[0]
 

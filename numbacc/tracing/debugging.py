@@ -68,7 +68,7 @@ class Leading(Thread):
         finally:
             self._enter()
 
-    def _wait(self) -> None:
+    def wait(self) -> None:
         block = self.block
         if not self._started:
             self._others(block.start)
@@ -82,7 +82,7 @@ class Leading(Thread):
 
 
 class DebuggedLaunch(calls.Launch):
-    """A launch, one thread of which is debugged."""
+    """A launch with one thread that debuggers can stop."""
 
     chosen_thread: int | Index
     chosen_block: int | Index

@@ -18,7 +18,7 @@ from ..kernels import simulated
 from ..simulator import calls
 from ..simulator.blocks import indices
 from ..simulator.instructions import instruction_at
-from ..simulator.module import KernelModule
+from ..simulator.module import ALL, KernelModule
 from .arrays import TracedArray, TracedAtomics
 from .compile_errors import sample
 from .recording import GLOBAL, READ, SHARED, WRITE, Launch, Recorder, assigned_name
@@ -85,18 +85,28 @@ class TracedModule(KernelModule):
     def syncthreads(self) -> None:
         self._recorder.barrier(sys._getframe(1))
         super().syncthreads()
+        self.thread.barriers += 1
 
     def syncthreads_count(self, value: Any) -> Any:
         self._recorder.barrier(sys._getframe(1))
-        return super().syncthreads_count(value)
+        return self._passed(super().syncthreads_count(value))
 
     def syncthreads_and(self, value: Any) -> Any:
         self._recorder.barrier(sys._getframe(1))
-        return super().syncthreads_and(value)
+        return self._passed(super().syncthreads_and(value))
 
     def syncthreads_or(self, value: Any) -> Any:
         self._recorder.barrier(sys._getframe(1))
-        return super().syncthreads_or(value)
+        return self._passed(super().syncthreads_or(value))
+
+    def syncwarp(self, mask: int = ALL) -> None:
+        super().syncwarp(mask)
+        self.thread.warp_barriers += 1
+
+    def _passed(self, result: Any) -> Any:
+        """The result of a barrier that votes."""
+        self.thread.barriers += 1
+        return result
 
 
 class TracedLaunch(calls.Launch):

@@ -88,7 +88,7 @@ class Recorder:
         #: (launch, block, phase, place) -> how many threads came to the barrier there.
         self.barriers: dict[tuple[int, int, int, Place], int] = {}
         self.code: CodeType | None = None
-        #: What `cuda` is in the kernel that runs.
+        #: The running kernel's `cuda`.
         self.module: Any = None
         #: The kernel of each launch, and small arguments of the same types.
         self.kernels: list[tuple[Any, tuple[Any, ...]]] = []
@@ -109,6 +109,7 @@ class Recorder:
     def begin_thread(self) -> None:
         """Note that a thread of the kernel begins."""
         thread = self.thread()
+        thread.barriers = thread.warp_barriers = 0  # how many it has passed, of its block and of its warp alone
         thread.phase, thread.steps = None, {}
 
     def allocation(self, start: int, nbytes: int, owner: Any) -> int:
