@@ -188,18 +188,18 @@ class Block:
 
         Those at barriers of their warps go first, alone: when none is left, all others have come to the block's.
         """
-        module, warps, waiting = self.module, self.at_warps, []
-        for runner in self._waiting:
-            if warps and not runner.at_warp:
-                waiting.append(runner)
-                continue
-            module.thread, module.threadIdx = runner, runner.threadIdx
-            if runner.switch():
-                waiting.append(runner)
-            else:
+        module, going, ended = self.module, self._waiting, set()
+        if self.at_warps:
+            going = [runner for runner in going if runner.at_warp]
+        for runner in going:
+            module.threadIdx = runner.threadIdx
+            module.thread = runner
+            if not runner.switch():
                 runner.rest()
-        self._waiting = waiting
-        return bool(waiting)
+                ended.add(runner)
+        if ended:
+            self._waiting = [runner for runner in self._waiting if runner not in ended]
+        return bool(self._waiting)
 
 
 @lru_cache(maxsize=32)
