@@ -34,7 +34,7 @@ from .arrays.creation import (
     zeros,
 )
 from .arrays.lookup import computing as _computing
-from .base import numpy_names as _numpy_names
+from .base import numba_hooks as _numba_hooks
 from .base.dispatch import has_gpu
 from .base.keywords import explain as _explain
 from .errors import (
@@ -118,7 +118,7 @@ def _function(name: str) -> Any:
 
 _computing(_function)
 _explain(__name__, __all__)
-_numpy_names.install()
+_numba_hooks.install()
 
 
 def __getattr__(name: str) -> Any:

@@ -34,6 +34,7 @@ REQUIRED = {
     "numpy": ">=2.1",
     "ml_dtypes": ">=0.5",
     "cuda-pathfinder": ">=1.8",
+    "greenlet": ">=3.1",
     "cuda-core": ">=1.2",
 }
 #: Those of them that there are for CUDA's platforms alone, and these: `sys.platform`, and `platform.machine()`.

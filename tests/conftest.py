@@ -12,7 +12,6 @@ import os
 import tempfile
 from collections import defaultdict
 from contextlib import contextmanager
-from importlib.util import find_spec
 
 import numpy as np
 import oracle
@@ -41,14 +40,6 @@ if simulated() or not has_gpu():
     gc.set_threshold(50_000, 20, 20)
 
 if simulated():
-    from numbacc.base._numba import simulator_kernel
-    from numbacc.simulator import threads
-
-    simulator_kernel.BlockManager.run = threads.run
-    if find_spec("greenlet"):
-        import quick_blocks
-
-        quick_blocks.install()
     PLACES = [pytest.param("simulator", marks=pytest.mark.simulator)]
 elif has_gpu():
     PLACES = ["numpy", pytest.param("gpu", marks=pytest.mark.gpu)]

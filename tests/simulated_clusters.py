@@ -8,62 +8,86 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import contextmanager
-from contextvars import copy_context
+from functools import partial
+from itertools import chain
 
 import numpy as np
 import pytest
-import quick_blocks
-from greenlet import greenlet
 
-from numbacc.base._numba import simulator_api, simulator_kernel, types
-from numbacc.base.monkeypatch import replaced
+from numbacc.base._numba import simulator_api, types
 from numbacc.kernels.primitives import block_reduce
 from numbacc.kernels.rows import geometry
 from numbacc.runtime.launch_order import Limits
-from numbacc.simulator import device, launches
-from numbacc.simulator.threads import become
+from numbacc.simulator import calls, device, launches
+from numbacc.simulator.blocks import Block, Runner, Runners, indices
+from numbacc.simulator.instructions import instruction_at
 
 #: Times that all blocks may look for a signal in vain.
 _PATIENCE = 100
 
 
-class _Block:
-    def __init__(self, number, dynamic):
-        self.number, self.memory = number, {0: np.zeros(dynamic, np.uint8)}
-        # Of each signal how many have yet to tell how much comes, how much has yet to come, and the phases behind it.
-        self.signals = defaultdict(lambda: [1, 0, 0])
+class _Shared:
+    """`cuda.shared` of one block."""
+
+    def __init__(self, dynamic):
+        self.memory = {0: np.zeros(dynamic, np.uint8)}
+
+    def array(self, shape, dtype, alignment=None):
+        if shape == 0:
+            return self.memory[0]
+        place = instruction_at(simulator_api.sys._getframe(1))
+        if place not in self.memory:
+            kind = simulator_api.numpy_support.as_dtype(dtype) if isinstance(dtype, types.Type) else dtype
+            self.memory[place] = np.empty(shape, kind)
+        return self.memory[place]
 
 
-class _Thread(simulator_kernel.BlockThread):
+class _Thread(Runner):
     """What waits for its block, for its cluster, for a signal, or for nothing."""
 
-    def __init__(self, manager, cluster, block, point, args):
-        self.abort = self.debug = False
-        self.cluster, self.block, self._manager = cluster, block, manager
-        self.blockIdx, self.waits_for = simulator_api.Dim3(block.number, 0, 0), None
-        become(self, manager, point)
-        self._greenlet = greenlet(lambda: manager._f(*args))
-        self._greenlet.gr_context = copy_context()
+    waits_for = None
 
     def go_on(self):
         """Run up to where it waits; whether it waits."""
-        self.waits_for, quick_blocks._current = None, self
-        try:
-            self._greenlet.switch()
-        finally:
-            quick_blocks._current = None
-        return not self._greenlet.dead
+        self.waits_for, module = "block", self.block.module
+        module.thread, module.threadIdx, module.blockIdx = self, self.threadIdx, self.block.blockIdx
+        module._shared = self.block.shared
+        if self.switch():
+            return True
+        self.rest()
+        return False
 
-    def wait(self, what):
+    def wait_for(self, what):
         self.waits_for = what
-        self._greenlet.parent.switch()
+        self.wait()
 
-    def syncthreads(self):
-        self.wait("block")
 
-    def abandon(self):
-        if not self._greenlet.dead:
-            self._greenlet.throw()
+class _Launch(calls.Launch):
+    """A launch that runs `size` blocks together, each in shared memory of its own."""
+
+    size = 1
+
+    def __init__(self, kernel):
+        super().__init__(kernel)
+        self.runners, self._dynamic, self._together = Runners(_Thread), kernel.dynshared_size, []
+
+    def run_block(self, index, args):
+        block = self.make_block(index, partial(self.function, *args), ())
+        block.shared = _Shared(self._dynamic)
+        # Of each signal how many have yet to tell how much comes, how much has yet to come, and the phases behind it.
+        block.signals = defaultdict(lambda: [1, 0, 0])
+        self._together.append(block)
+        if len(self._together) == self.size:
+            cluster, self._together = tuple(self._together), []
+            for each in cluster:
+                each.cluster = cluster
+            _run(list(chain(*map(self._threads, cluster))))
+
+    def _threads(self, block: Block):
+        for point in indices(self.block):
+            thread = self.runners.one()
+            thread.begin(block, block._work, iter([point]))
+            yield thread
 
 
 def _ready(threads):
@@ -82,32 +106,28 @@ def _ready(threads):
 
 def _run(threads):
     """Run all threads of a cluster."""
-    living, looks = list(threads), 0
-    try:
-        while living:
-            ready = _ready(living)
-            looks = looks + 1 if all(thread.waits_for == "signal" for thread in ready) else 0
-            assert ready and looks < _PATIENCE, "threads wait for what never comes"
-            ended = {thread for thread in ready if not thread.go_on()}
-            living = [thread for thread in living if thread not in ended]
-    finally:
-        for thread in living:
-            thread.abandon()
+    living, looks = threads, 0
+    while living:
+        ready = _ready(living)
+        looks = looks + 1 if all(thread.waits_for == "signal" for thread in ready) else 0
+        assert ready and looks < _PATIENCE, "threads wait for what never comes"
+        ended = {thread for thread in ready if not thread.go_on()}
+        living = [thread for thread in living if thread not in ended]
 
 
 def _current():
-    return quick_blocks._current
+    return calls.running()
 
 
 def _other(number):
     """A block of the running thread's cluster."""
-    return _current().cluster[number]
+    return _current().block.cluster[number]
 
 
 def _there(block, array):
     """What another block has in the place of an array in shared memory."""
-    place = next(place for place, own in _current().block.memory.items() if own is array)
-    return block.memory[place]
+    place = next(place for place, own in _current().block.shared.memory.items() if own is array)
+    return block.shared.memory[place]
 
 
 def _told(block, signal, tellers, parts):
@@ -134,7 +154,7 @@ def expect(signals, signal, parts, blocks):
 def has_arrived(signals, signal, phase):
     if _current().block.signals[signal][2] & 1 != phase:
         return True
-    _current().wait("signal")
+    _current().wait_for("signal")
     return False
 
 
@@ -145,48 +165,22 @@ _GROUPS = {
     "has_arrived": has_arrived,
     "start_signal": lambda signals, signal: None,
     "arrive": lambda: None,
-    "wait": lambda: _current().wait("cluster"),
-    "block_in_cluster": lambda: _current().blockIdx.x % len(_current().cluster),
-    "cluster_number": lambda: _current().blockIdx.x // len(_current().cluster),
-    "clusters": lambda: _current()._manager._grid_dim[0] // len(_current().cluster),
+    "wait": lambda: _current().wait_for("cluster"),
+    "block_in_cluster": lambda: _current().block.blockIdx.x % len(_current().block.cluster),
+    "cluster_number": lambda: _current().block.blockIdx.x // len(_current().block.cluster),
+    "clusters": lambda: _current().block.module.gridDim.x // len(_current().block.cluster),
 }
 
 
 @contextmanager
 def clusters(blocks, shared=49152):
     """So many blocks share a row wherever some can. Yields a list of the launches."""
-    ran, run, run_block = [], launches.run, simulator_kernel.BlockManager.run
-    together, size, dynamic = [], 1, 0
+    ran, run = [], launches.run
 
     def run_launch(order, *arguments):
-        nonlocal size, dynamic
-        size, dynamic = order.cluster, order.shared
         ran.append(order)
-        together.clear()
-        run(order, *arguments)
-
-    def run_together(manager, point, *args):
-        if size == 1:
-            run_block(manager, point, *args)
-            return
-        together.append(_Block(point[0], dynamic))
-        if len(together) == size:
-            cluster = tuple(together)
-            together.clear()
-            points = list(np.ndindex(*manager._block_dim))
-            with replaced([(simulator_api.FakeCUDAShared, "array", array)]):
-                _run([_Thread(manager, cluster, block, each, args) for block in cluster for each in points])
-
-    def array(self, shape, dtype, alignment=None):
-        memory = _current().block.memory
-        if shape == 0:
-            return memory[0]
-        caller = simulator_api.sys._getframe(1)
-        place = caller.f_code.co_filename, caller.f_lineno
-        if place not in memory:
-            kind = simulator_api.numpy_support.as_dtype(dtype) if isinstance(dtype, types.Type) else dtype
-            memory[place] = np.empty(shape, kind)
-        return memory[place]
+        with calls.launching_as(type("Way", (_Launch,), {"size": order.cluster})):
+            run(order, *arguments)
 
     def with_all(launch):
         return lambda given, many, *others: launch(given, many, *others) if many == blocks else None
@@ -198,7 +192,6 @@ def clusters(blocks, shared=49152):
         patch.setattr(block_reduce, "ROW_BLOCKS", blocks)
         launches.kernel.cache_clear()
         patch.setattr(launches, "run", run_launch)
-        patch.setattr(simulator_kernel.BlockManager, "run", run_together)
         patch.setattr(device.Launcher, "limits", staticmethod(lambda device: Limits(shared, blocks)))
         for name in ("_shared_sums", "_walk"):
             patch.setattr(geometry, name, with_all(getattr(geometry, name)))

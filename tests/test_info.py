@@ -102,7 +102,7 @@ def test_nothing_there(machine):
     packages, driver, rest = commands(report)
     assert packages == (
         'pip install "numba>=0.61" "numba-cuda>=0.30.4" "numpy>=2.1" "ml_dtypes>=0.5" '
-        '"cuda-pathfinder>=1.8" "cuda-core>=1.2"'
+        '"cuda-pathfinder>=1.8" "greenlet>=3.1" "cuda-core>=1.2"'
     )
     assert "https://www.nvidia.com/drivers" in driver
     assert rest == 'pip install "numbacc[cu12]"'

@@ -14,12 +14,13 @@ from numbacc.base.dispatch import simulated
 pytestmark = skip_if(simulated(), "not simulated")
 
 START = """
-import os, random, signal, threading, time
+import gc, os, random, signal, sys, threading, time, traceback
 import numpy as np
-from numba import cuda
+from numba import cuda, float32
 
 import numbacc
 from numbacc import elementwise as ew
+from numbacc.simulator import blocks, calls, interrupts
 
 handler = signal.getsignal(signal.SIGINT)
 host = np.random.default_rng(0).standard_normal((2, 40)).astype("f4")
@@ -39,6 +40,13 @@ def interrupted(work, seconds):
     timer.join()
     assert threading.active_count() == 1, threading.enumerate()
     assert signal.getsignal(signal.SIGINT) is handler
+    nothing_left()
+
+
+def nothing_left():
+    assert cuda is sys.modules["numba.cuda"] and not calls._active and interrupts._current is None
+    gc.collect()
+    assert not [each for each in gc.get_objects() if isinstance(each, blocks.Runner) and not each.dead]
 
 
 def fine():
@@ -58,6 +66,68 @@ def stuck(x):
     cuda.syncthreads()
 """
 CASES = {
+    "a plain kernel that never ends": """
+try:
+    timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    endless[1, 4](np.zeros(1, "f4"))
+except KeyboardInterrupt as error:
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    assert last.name == "endless", last  # where the kernel hung
+timer.join()
+nothing_left()
+interrupted(lambda: stuck[2, 8](np.zeros(1, "f4")), 0.1)
+fine()
+""",
+    "plain kernels with barriers, at any time": """
+@cuda.jit
+def reverse(x, y):
+    s = cuda.shared.array(64, float32)
+    i = cuda.threadIdx.x
+    s[i] = x[cuda.grid(1)]
+    cuda.syncthreads()
+    y[cuda.grid(1)] = s[63 - i]
+
+x, y = np.arange(256, dtype="f4"), np.zeros(256, "f4")
+
+def work():
+    while True:
+        reverse[4, 64](x, y)
+
+random.seed(2)
+for k in range(100):
+    interrupted(work, random.uniform(0, 0.02))
+y[:] = 0
+reverse[4, 64](x, y)
+np.testing.assert_array_equal(y, x.reshape(4, 64)[:, ::-1].ravel())
+x = numbacc.asarray(host)
+fine()
+""",
+    "between launches": """
+# As the handler is called where a launch is prepared, and where it is put back.
+def at(name):
+    method, calls_of = getattr(calls.Launch, name), []
+
+    def interrupting(self, *arguments):
+        os.kill(os.getpid(), signal.SIGINT)
+        result = method(self, *arguments)
+        time.sleep(0.01)
+        calls_of.append(name)
+        return result
+
+    setattr(calls.Launch, name, interrupting)
+    try:
+        stuck[1, 2](np.zeros(1, "f4"))
+    except KeyboardInterrupt:
+        calls_of.append("interrupted")
+    setattr(calls.Launch, name, method)
+    assert calls_of == [name, "interrupted"], calls_of
+    nothing_left()
+
+for name in ("begin", "exchange", "_end"):
+    at(name)
+fine()
+""",
     "reductions": """
 random.seed(1)
 for k in range(20):
@@ -97,12 +167,17 @@ fine()
     "a handler that raises nothing": """
 seen = []
 signal.signal(signal.SIGINT, lambda *arguments: seen.append(arguments))
-timers = [threading.Timer(0.01 * k, os.kill, (os.getpid(), signal.SIGINT)) for k in range(5)]
-for timer in timers:
-    timer.start()
-fine()
-for timer in timers:
-    timer.join()
+
+def send():
+    for k in range(5):  # Python may see two that come at once as one
+        os.kill(os.getpid(), signal.SIGINT)
+        while len(seen) <= k:
+            time.sleep(0.005)
+
+sender = threading.Thread(target=send)
+sender.start()
+while sender.is_alive():
+    fine()
 assert len(seen) == 5
 fine()
 """,

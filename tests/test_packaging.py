@@ -43,7 +43,7 @@ def requirements(text):
 def test_dependencies(setup):
     needed = requirements(setup["options"]["install_requires"])
     assert needed == info.REQUIRED  # which `python -m numbacc info` checks
-    assert set(needed) == {"numba", "numba-cuda", "numpy", "ml_dtypes", "cuda-pathfinder", "cuda-core"}
+    assert set(needed) == {"numba", "numba-cuda", "numpy", "ml_dtypes", "cuda-pathfinder", "greenlet", "cuda-core"}
 
 
 @pytest.mark.parametrize(

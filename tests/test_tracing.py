@@ -250,11 +250,11 @@ def test_a_thousand_elements_take_less_than_ten_seconds():
 
 @in_simulator
 def test_the_simulator_is_as_before_afterwards():
-    from numbacc.base._numba import simulator_kernel
     from numbacc.kernels.primitives import simulated as intrinsics
+    from numbacc.simulator import calls
 
     def state():
-        return simulator_kernel.FakeCUDAModule, simulator_kernel.BlockManager, intrinsics.watcher
+        return calls._way, intrinsics.watcher
 
     before = state()
     with numbacc.trace() as t:

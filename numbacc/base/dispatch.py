@@ -68,6 +68,11 @@ def runtime() -> ModuleType:
     return _module("runtime.device", "simulator.device")
 
 
+def simulate_launches() -> None:
+    """Let numbacc run the kernels that are launched in Numba's simulator. Imports Numba."""
+    import_module(f"{_PACKAGE}.simulator.launches").install()
+
+
 _launchers: ContextVar[Any] = ContextVar("_launchers", default=None)
 
 

@@ -1,112 +1,76 @@
-"""Interrupts (Ctrl-C, Jupyter's stop button) of simulated launches.
+"""Handle interrupts (Ctrl-C, Jupyter's stop button) of simulated launches.
 
-Numba's simulator exchanges `cuda` in a kernel's modules while the kernel runs, and runs it in several threads. An
-interrupt in the middle would leave both behind. So the handler here keeps the error until the launch has ended its
-threads and has restored everything; then the error is raised.
+A launch replaces `cuda` in the kernel's modules, and restores it at its end. An interrupt in the middle of either would
+leave that half done. So the handler here raises at once only while the kernel runs. An interrupt that comes earlier is
+raised before the first block runs, one that comes later when everything is restored.
 """
 
 from __future__ import annotations
 
-import ctypes
 import signal
-import sys
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..base._numba import simulator_api
-
-__all__ = ["PATIENCE", "Interrupted", "check", "deferred", "end", "urge"]
-
-#: Seconds that a thread has to end by itself, which it does before it runs another thread of the kernel.
-PATIENCE = 1.0
-_ATTEMPTS = 20
-
-
-class Interrupted(SystemExit):
-    """Raised in the threads of a launch that is to end. Python's threads end by a SystemExit without a message."""
+__all__ = ["check", "deferred"]
 
 
 class _Deferred:
     """The SIGINT handler of one launch, in front of another handler.
 
     Attributes:
-        error: the exception that the other handler raised, if any.
-        time: when it was raised.
+        error: the exception that the other handler raised, if any, until it is raised again.
+        in_kernel: whether the kernel runs. None after the launch.
     """
 
-    def __init__(self, before: Any):
-        self._before, self.time = before, 0.0
+    def __init__(self, before: Any, in_kernel: Callable[[], bool]):
+        self._before = before
+        self.in_kernel: Callable[[], bool] | None = in_kernel
         self.error: BaseException | None = None
 
     def __call__(self, number: int, frame: Any) -> None:
         try:
             self._before(number, frame)
         except BaseException as error:
-            self.error, self.time = error, time.monotonic()
+            if self.in_kernel is None or self.in_kernel():
+                raise
+            self.error = error
+
+    def check(self) -> None:
+        """Raise what is kept."""
+        error, self.error = self.error, None
+        if error is not None:
+            raise error.with_traceback(None)
 
 
 _current: _Deferred | None = None
 
 
 def check() -> None:
-    """Raise Interrupted where the launch was interrupted."""
-    if _current is not None and _current.error is not None:
-        raise Interrupted
-
-
-def urge(thread: threading.Thread) -> None:
-    """Raise Interrupted in a thread of a launch that was interrupted, if the thread does not end by itself."""
-    if _current is not None and _current.error is not None and time.monotonic() > _current.time + PATIENCE:
-        _throw(thread)
+    """Raise the interrupt that came before the kernel ran, if one did."""
+    if _current is not None and threading.current_thread() is threading.main_thread():
+        _current.check()
 
 
 @contextmanager
-def deferred() -> Iterator[None]:
-    """Inside, keep an interrupt's exception, and raise it at the end. Python interrupts the main thread only."""
+def deferred(in_kernel: Callable[[], bool]) -> Iterator[None]:
+    """Inside, keep an interrupt's exception unless the kernel runs, and raise it at the end.
+
+    Python interrupts the main thread only.
+    """
     global _current
-    before = signal.getsignal(signal.SIGINT)
-    if _current is not None or threading.current_thread() is not threading.main_thread() or not callable(before):
+    before = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
+    if not callable(before):
         yield
         return
-    handler = _Deferred(before)
+    outer, handler = _current, _Deferred(before, in_kernel)
     signal.signal(signal.SIGINT, handler)
     _current = handler
     try:
         yield
-    except Interrupted:
-        pass
     finally:
-        if handler.error is not None:
-            _restore_modules()
-        _current = None
+        _current = outer
         signal.signal(signal.SIGINT, before)
-        if handler.error is not None:
-            raise handler.error.with_traceback(None)
-
-
-def _restore_modules() -> None:
-    """Put back `cuda` in the modules where a thread was stopped while Numba exchanged it."""
-    for module in list(sys.modules.values()):
-        names = getattr(module, "__dict__", None)
-        before = simulator_api._swap_orig.pop(id(names), None)
-        if before is not None:
-            names.update(before)  # type: ignore[union-attr]
-            simulator_api._swap_refcount.pop(id(names), None)
-
-
-def _throw(thread: threading.Thread) -> None:
-    """Raise Interrupted in a thread, as soon as it executes Python code."""
-    if thread.ident is not None:
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(Interrupted))
-
-
-def end(thread: threading.Thread) -> None:
-    """Wait for the end of a thread that has been told to end; raise Interrupted in it where it goes on."""
-    for _ in range(_ATTEMPTS):
-        thread.join(PATIENCE)
-        if not thread.is_alive():
-            return
-        _throw(thread)
+        handler.in_kernel = None
+        handler.check()

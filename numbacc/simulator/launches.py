@@ -1,20 +1,38 @@
-"""Launches of numbacc's kernels in Numba's simulator."""
+"""Launches of kernels in Numba's simulator, and of numbacc's own there."""
 
 from __future__ import annotations
 
 import threading
+import warnings
 from contextlib import nullcontext
 from functools import lru_cache
+from importlib.util import find_spec
 from typing import Any
 
-from ..base._numba import cuda, simulator_kernel
+from ..base._numba import cuda
 from ..base.casts import quiet
-from ..base.monkeypatch import replaced
 from ..runtime import kernel_code
-from . import interrupts, threads
 
-#: Numba's simulator exchanges `cuda` in a kernel's modules while it runs there: one kernel at a time, of all threads.
-_alone = threading.RLock()
+__all__ = ["install", "kernel", "run"]
+
+HAS_GREENLETS = find_spec("greenlet") is not None
+#: Numba's own launches know nothing of each other.
+_alone = nullcontext() if HAS_GREENLETS else threading.RLock()
+
+
+def install() -> None:
+    """Let numbacc run the simulator's kernels. Without greenlets Numba's simulator does as it always did."""
+    if HAS_GREENLETS:
+        from . import calls
+
+        calls.install()
+    else:
+        warnings.warn(
+            "greenlet is not installed, so simulated kernels run on Numba's own scheduler, which is 6 to 200 times "
+            "slower and has no shuffles and votes; numbacc.trace and numbacc.debug do not work: pip install greenlet",
+            RuntimeWarning,
+            stacklevel=4,
+        )
 
 
 @lru_cache(maxsize=1024)
@@ -24,12 +42,7 @@ def kernel(spec: Any) -> Any:
 
 
 def run(order: Any, *arguments: Any) -> None:
-    """Run a kernel with its grid and its blocks. An interrupt is raised when all is as it was before."""
+    """Run a kernel with its grid and its blocks."""
     made = kernel(order.kernel)
-    blocks = simulator_kernel.BlockManager
-    # Numba's own blocks poll their threads, and leave them behind where the launch fails.
-    quicker = [(blocks, "run", threads.run)] if blocks.run.__module__ == simulator_kernel.__name__ else []
-    # Where a thread of the kernel runs in the caller's, a debugger wants interrupts at once.
-    guard = nullcontext() if getattr(blocks, "in_caller", False) else interrupts.deferred()
-    with _alone, guard, quiet(), replaced(quicker):
+    with _alone, quiet():
         made[order.grid, order.block, 0, order.shared](*arguments)

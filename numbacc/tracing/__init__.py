@@ -58,15 +58,15 @@ class Debugging:
 
     def __repr__(self) -> str:
         thread, block, line = self._options
-        stops = "" if line is None else f", and stops at line {line}"
-        return f"thread {thread} of block {block} runs in the caller's thread{stops}"
+        where = "" if line is None else f", at line {line}"
+        return f"debuggers stop in thread {thread} of block {block}{where}"
 
 
 def debug(thread: int | tuple[int, ...] = 0, block: int | tuple[int, ...] = 0, *, line: int | None = None) -> Debugging:
-    """Run one thread of a kernel in the thread that launches it, in Numba's CUDA simulator, for debuggers to stop in.
+    """Let debuggers stop in one thread of a kernel, in Numba's CUDA simulator.
 
-    Inside of the `with`, breakpoints of pdb, `python -m pdb`, IPython and editors are met by that thread of the kernel,
-    and by no other. It runs first; the others follow where it comes to a barrier. See docs/debugger.md.
+    Inside of the `with`, pdb, `python -m pdb` and IPython stop at breakpoints in that thread of the kernel, and in no
+    other. It runs first. The others run when it comes to a barrier, and when it has ended. Examples: docs/debugger.md.
 
     Args:
         thread: its number in the block, x first, or its index.
@@ -79,7 +79,7 @@ def debug(thread: int | tuple[int, ...] = 0, block: int | tuple[int, ...] = 0, *
 
     Example:
         >>> numbacc.debug(thread=5, line=12)        # with ...: kernel[blocks, threads](x, y)
-        thread 5 of block 0 runs in the caller's thread, and stops at line 12
+        debuggers stop in thread 5 of block 0, at line 12
     """
     for name, value in (("thread", thread), ("block", block)):
         numbers = value if isinstance(value, tuple) else (value,)

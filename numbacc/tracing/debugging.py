@@ -13,95 +13,113 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-import numpy as np
-
-from ..base._numba import simulator_api, simulator_kernel
 from ..errors import OptionError
-from ..simulator import threads
-from .explaining import ExplainingModule, check_arguments, explaining
+from ..simulator import calls
+from ..simulator.blocks import Block, Thread, indices
+from ..simulator.calls import Index
+from ..simulator.failures import failed
 
-Index = tuple[int, ...]
 
+class Leading(Thread):
+    """A thread of a block that runs in the caller's stack, where debuggers look.
 
-class Leading:
-    """Makes the Python thread that it is used in one of a block's threads, before all others of the block.
-
-    Those run where it comes to a barrier, up to that barrier, and after its end.
+    It runs before all others of the block. When it comes to a barrier, the others run up to that barrier. When it ends,
+    they run to their ends.
 
     Args:
-        manager: Numba's description of the block.
-        block, thread: indices.
-        work: what each of the others does.
+        block: the block, which has the other threads.
+        point: its index and its number.
     """
 
-    def __init__(self, manager: Any, block: Any, thread: Index, work: Callable[[], Any]):
-        others = (point for point in np.ndindex(*manager._block_dim) if point != thread)
-        self._team, self._started, self._at_block = threads.Team(manager, block, work, others), False, False
-        self._manager, self._block, self._thread = manager, block, thread
+    def __init__(self, block: Block, point: tuple[Any, int]):
+        self.block, (self.threadIdx, self.thread_id) = block, point
+        self._started, self._at_block = False, False
+        self._of_others: BaseException | None = None
 
-    def __enter__(self) -> None:
-        me: Any = threading.current_thread()
-        self._before = dict(vars(me))
-        threads.become(me, self._manager, self._thread)
-        me.blockIdx, me._manager, me.syncthreads = simulator_api.Dim3(*self._block), self._manager, self._barrier
-        me.meet, me.syncwarp = self._meet, self._barrier_of_warp
-        for name in ("syncthreads_count", "syncthreads_and", "syncthreads_or"):
-            setattr(me, name, partial(getattr(simulator_kernel.BlockThread, name), me))
+    def run(self, work: Callable[[], Any]) -> None:
+        """Run the kernel, and then the others to their ends."""
+        self._enter()
+        error = self._error_of(work)
+        if error is not None:
+            raise error
+        waits = self._started or self._others(self.block.start)
+        while waits:
+            waits = self._others(self.block.step)
 
-    def __exit__(self, kind: Any, *rest: Any) -> None:
+    def _error_of(self, work: Callable[[], Any]) -> BaseException | None:
         try:
-            waits = kind is None and (self._started or self._team.start())
-            while waits:
-                waits = self._team.step()
+            work()
+        except BaseException as error:
+            return error if error is self._of_others else failed(error, self)
+        return None
+
+    def _enter(self) -> None:
+        module = self.block.module
+        module.blockIdx, module.threadIdx, module.thread = self.block.blockIdx, self.threadIdx, self
+
+    def _others(self, run: Callable[[], bool]) -> bool:
+        """Run the other threads, up to their next barriers."""
+        try:
+            with _untraced():
+                return run()
+        except BaseException as error:
+            self._of_others = error
+            raise
         finally:
-            self._team.abandon()
-            me = vars(threading.current_thread())
-            me.clear()
-            me.update(self._before)
+            self._enter()
 
-    def _meet(self) -> None:
-        """Run the others up to their next barriers, of the block or of their warps."""
+    def wait(self) -> None:
+        block = self.block
         if not self._started:
-            self._team.start()
-        elif self._at_block or self._team.at_warps():
-            self._team.step()
+            self._others(block.start)
+        elif self._at_block or block.at_warps > self.at_warp:
+            self._others(block.step)
         self._started, self._at_block = True, False
-
-    def _barrier_of_warp(self) -> None:
-        self._meet()
-        threading.current_thread().warp_barriers += 1  # type: ignore[attr-defined]
-
-    def _barrier(self) -> None:
-        self._meet()
-        while self._team.at_warps():
-            self._team.step()
-        self._at_block = True
-        threading.current_thread().barriers += 1  # type: ignore[attr-defined]
+        if not self.at_warp:
+            while block.at_warps:
+                self._others(block.step)
+            self._at_block = True
 
 
-class DebuggedBlocks(simulator_kernel.BlockManager):  # type: ignore[misc]
-    """A block of a launch, one thread of which may be the one that is debugged."""
+class DebuggedLaunch(calls.Launch):
+    """A launch with one thread that debuggers can stop."""
 
-    _f: Callable[..., Any]
-    in_caller = True
-    thread: int | Index
-    block: int | Index
+    chosen_thread: int | Index
+    chosen_block: int | Index
     line: int | None
 
-    def run(self, grid_point: Any, *args: Any) -> None:
-        check_arguments(self._f, args)
-        block = _index("block", self.block, self._grid_dim)
-        thread = _index("thread", self.thread, self._block_dim)
+    def begin(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        self._in_block = _index("block", self.chosen_block, self.grid)
+        self._in_thread = _index("thread", self.chosen_thread, self.block)
         if self.line is not None:
-            _check_line(self._f, self.line)
-        if tuple(grid_point) != block:
-            threads.run(self, grid_point, *args)
+            _check_line(self.function, self.line)
+        return args
+
+    def run_block(self, index: Index, args: tuple[Any, ...]) -> None:
+        if index != self._in_block:
+            with _untraced():
+                super().run_block(index, args)
             return
-        with explaining(), Leading(self, grid_point, thread, lambda: self._f(*args)):
-            if self.line is None:
-                self._f(*args)
-            else:
-                _stopping(self.line, self._f, args)
+        points = indices(self.block)
+        others = [point for point in points if tuple(point[0]) != self._in_thread]
+        (chosen,) = (point for point in points if tuple(point[0]) == self._in_thread)
+        work = partial(self.function, *args)
+        leading = Leading(self.make_block(index, work, others), chosen)
+        if self.line is None:
+            leading.run(work)
+        else:
+            leading.run(partial(_stopping, self.line, self.function, args))
+
+
+@contextmanager
+def _untraced() -> Iterator[None]:
+    """Inside, debuggers do not look at what runs."""
+    trace = sys.gettrace()
+    sys.settrace(None)
+    try:
+        yield
+    finally:
+        sys.settrace(trace)
 
 
 def _index(name: str, value: int | Index, lengths: Index) -> Index:
@@ -148,11 +166,12 @@ def _stopping(line: int, kernel: Callable[..., Any], args: tuple[Any, ...]) -> N
 
 @contextmanager
 def _breakpoints_of_one() -> Iterator[None]:
-    """Inside, `breakpoint()` opens the debugger in the thread that enters, and does nothing in all others."""
+    """Inside, `breakpoint()` opens the debugger in the chosen thread of a kernel, and does nothing in all others."""
     chosen, before = threading.current_thread(), sys.breakpointhook
 
     def hook(*args: Any, **options: Any) -> Any:
-        if threading.current_thread() is not chosen:
+        running = calls.running()
+        if threading.current_thread() is not chosen or not (running is None or isinstance(running, Leading)):
             return None
         if before is sys.__breakpointhook__ and "PYTHONBREAKPOINT" not in os.environ:
             return pdb.Pdb(nosigint=True).set_trace(sys._getframe(1))  # in the kernel, not here
@@ -168,15 +187,10 @@ def _breakpoints_of_one() -> Iterator[None]:
 @contextmanager
 def leading(thread: int | Index, block: int | Index, line: int | None) -> Iterator[None]:
     """Inside, one thread of each kernel runs in the thread that launches it."""
-    options = {"thread": thread, "block": block, "line": line}
-    before = simulator_kernel.FakeCUDAModule, simulator_kernel.BlockManager
-    simulator_kernel.FakeCUDAModule = ExplainingModule
-    simulator_kernel.BlockManager = type("Blocks", (DebuggedBlocks,), options)
+    options = {"chosen_thread": thread, "chosen_block": block, "line": line}
     try:
-        with _breakpoints_of_one():
+        with _breakpoints_of_one(), calls.launching_as(type("Way", (DebuggedLaunch,), options)):
             yield
     except BdbQuit:
         if line is None:  # of a debugger around all of the script
             raise
-    finally:
-        simulator_kernel.FakeCUDAModule, simulator_kernel.BlockManager = before

@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import math
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,18 +15,18 @@ import numpy as np
 from ..base._numba import DeviceNDArray, simulator_api, simulator_kernel
 from ..errors import UnsupportedError
 from ..kernels.primitives import simulated
-from ..simulator import interrupts, threads
+from ..simulator import calls
+from ..simulator.blocks import indices
+from ..simulator.instructions import instruction_at
+from ..simulator.module import ALL, KernelModule
 from .arrays import TracedArray, TracedAtomics
 from .compile_errors import sample
-from .explaining import ExplainingModule, check_arguments, explaining
-from .recording import GLOBAL, READ, SHARED, WRITE, Launch, Recorder, assigned_name, instruction_at
+from .recording import GLOBAL, READ, SHARED, WRITE, Launch, Recorder, assigned_name
 
 #: Where arrays in shared memory start, so that element 0 of each lies in bank 0.
 _SHARED_ALIGNMENT = 128
 #: The most threads of a block (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
 _MOST_THREADS = 1024
-#: What `forall` makes of blocks; on a GPU it asks the driver, which mostly answers with more.
-_THREADS_FOR_ALL = 128
 
 
 class TracedShared:
@@ -40,8 +40,7 @@ class TracedShared:
 
     def array(self, shape: Any, dtype: Any, alignment: int | None = None) -> TracedArray:
         """As Numba's `cuda.shared.array`; of shape 0 it is the launch's dynamic memory."""
-        frame, worker = sys._getframe(1), threading.current_thread()
-        block = worker.block  # type: ignore[attr-defined]
+        frame, block = sys._getframe(1), self._recorder.thread().block.number
         key = "dynamic" if shape == 0 else instruction_at(frame)
         found = self._arrays.get((block, key))
         kind = simulator_api.FakeCUDALocal().array(0, dtype).dtype
@@ -60,7 +59,7 @@ class TracedShared:
         return found if found.dtype == kind else found.view(kind)
 
 
-class TracedModule(ExplainingModule):
+class TracedModule(KernelModule):
     """What `cuda` is inside of a kernel. The simulator makes it when a kernel is launched."""
 
     def __init__(self, recorder: Recorder, max_threads: int, grid: Any, block: Any, dynamic_bytes: int):
@@ -78,7 +77,7 @@ class TracedModule(ExplainingModule):
                 "Launch more blocks of fewer threads"
             )
         super().__init__(grid, block, dynamic_bytes)
-        self._recorder = recorder
+        self._recorder, recorder.module = recorder, self
         self._shared = TracedShared(recorder, dynamic_bytes)
         self._atomic = TracedAtomics(simulator_api.FakeCUDAAtomic())
         recorder.launches.append(Launch("", tuple(grid), tuple(block)))
@@ -86,48 +85,53 @@ class TracedModule(ExplainingModule):
     def syncthreads(self) -> None:
         self._recorder.barrier(sys._getframe(1))
         super().syncthreads()
+        self.thread.barriers += 1
 
     def syncthreads_count(self, value: Any) -> Any:
         self._recorder.barrier(sys._getframe(1))
-        return super().syncthreads_count(value)
+        return self._passed(super().syncthreads_count(value))
 
     def syncthreads_and(self, value: Any) -> Any:
         self._recorder.barrier(sys._getframe(1))
-        return super().syncthreads_and(value)
+        return self._passed(super().syncthreads_and(value))
 
     def syncthreads_or(self, value: Any) -> Any:
         self._recorder.barrier(sys._getframe(1))
-        return super().syncthreads_or(value)
+        return self._passed(super().syncthreads_or(value))
+
+    def syncwarp(self, mask: int = ALL) -> None:
+        super().syncwarp(mask)
+        self.thread.warp_barriers += 1
+
+    def _passed(self, result: Any) -> Any:
+        """The result of a barrier that votes."""
+        self.thread.barriers += 1
+        return result
 
 
-class TracedBlocks(simulator_kernel.BlockManager):  # type: ignore[misc]
-    """A block of a launch."""
+class TracedLaunch(calls.Launch):
+    """A launch whose accesses are recorded."""
 
-    _f: Callable[..., Any]
     recorder: Recorder
-    #: The launch's arguments, once its first block has seen them.
-    given: list[tuple[Any, ...]]
+    max_threads: int
 
-    def run(self, grid_point: Any, *args: Any) -> None:
-        recorder, kernel = self.recorder, self._f
-        first = not any(grid_point)
-        if first:
-            check_arguments(kernel, args)
-            recorder.launches[-1] = recorder.launches[-1]._replace(kernel=kernel.__name__)
-            recorder.code = kernel.__code__
-            self.given[:] = [_traced_arguments(recorder, kernel, args)]
-        (arguments,) = self.given
-        x, y, _ = self._grid_dim
-        block = grid_point[0] + x * (grid_point[1] + y * grid_point[2])
+    def make_module(self, dynamic_bytes: int) -> KernelModule:
+        return TracedModule(self.recorder, self.max_threads, self.grid, self.block, dynamic_bytes)
+
+    def begin(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        recorder, kernel = self.recorder, self.function
+        recorder.launches[-1] = recorder.launches[-1]._replace(kernel=kernel.__name__)
+        recorder.code = kernel.__code__
+        return _traced_arguments(recorder, kernel, args)
+
+    def run_block(self, index: calls.Index, args: tuple[Any, ...]) -> None:
+        recorder, work = self.recorder, partial(self.function, *args)
 
         def thread() -> None:
-            worker: Any = threading.current_thread()
-            worker.block, worker.phase, worker.steps = block, None, {}
-            kernel(*arguments)
+            recorder.begin_thread()
+            work()
 
-        self._f = thread
-        with explaining():
-            threads.run(self, grid_point)
+        self.make_block(index, thread, indices(self.block)).run()
 
 
 def _traced_arguments(recorder: Recorder, kernel: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -201,9 +205,6 @@ def _tuple(shape: Any) -> tuple[int, ...]:
 def watching(recorder: Recorder, max_threads: int) -> Iterator[None]:
     """Inside, kernels that the simulator runs are noted."""
 
-    def module(grid: Any, block: Any, dynamic_bytes: int) -> TracedModule:
-        return TracedModule(recorder, max_threads, grid, block, dynamic_bytes)
-
     def touched(operand: int, address: int, nbytes: int, written: bool) -> None:
         """An access by one of numbacc's own kernels, which take addresses."""
         start = _allocation_at(address)
@@ -212,26 +213,10 @@ def watching(recorder: Recorder, max_threads: int) -> Iterator[None]:
             number = recorder.operand(base + operand, written)
             recorder.seen(number, base + address, nbytes, WRITE if written else READ, sys._getframe(2))
 
-    def forall(kernel: Any, ntasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> Any:
-        """Warps, where the simulator's own has a block for each thread."""
-        tpb = tpb or _THREADS_FOR_ALL
-        return kernel[max(-(-ntasks // tpb), 1), tpb, stream, sharedmem]
-
-    def called(kernel: Any, *args: Any) -> Any:
-        """As Numba's call of a kernel; an interrupt is raised when its threads have ended."""
-        if kernel._device:
-            return call(kernel, *args)
-        with interrupts.deferred():
-            return call(kernel, *args)
-
-    kernels = simulator_kernel.FakeCUDAKernel
-    blocks = type("Blocks", (TracedBlocks,), {"recorder": recorder, "given": []})
-    before = simulator_kernel.FakeCUDAModule, simulator_kernel.BlockManager, simulated.watcher, kernels.forall
-    simulator_kernel.FakeCUDAModule, simulator_kernel.BlockManager, simulated.watcher = module, blocks, touched
-    call = kernels.__call__
-    kernels.forall, kernels.__call__ = forall, called
+    way = type("Way", (TracedLaunch,), {"recorder": recorder, "max_threads": max_threads})
+    before, simulated.watcher = simulated.watcher, touched
     try:
-        yield
+        with calls.launching_as(way):
+            yield
     finally:
-        kernels.__call__ = call
-        simulator_kernel.FakeCUDAModule, simulator_kernel.BlockManager, simulated.watcher, kernels.forall = before
+        simulated.watcher = before

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dis
-import threading
 from array import array
-from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import UnsupportedError
+from ..simulator.instructions import instruction_at
 
 READ, WRITE, ATOMIC = range(3)
 ACCESSES = ("read", "write", "atomic")
@@ -89,6 +88,8 @@ class Recorder:
         #: (launch, block, phase, place) -> how many threads came to the barrier there.
         self.barriers: dict[tuple[int, int, int, Place], int] = {}
         self.code: CodeType | None = None
+        #: The running kernel's `cuda`.
+        self.module: Any = None
         #: The kernel of each launch, and small arguments of the same types.
         self.kernels: list[tuple[Any, tuple[Any, ...]]] = []
 
@@ -100,6 +101,16 @@ class Recorder:
         """The records as arrays of int64, by the names of `FIELDS`."""
         table = np.frombuffer(self._columns.tobytes(), np.int64).reshape(-1, len(FIELDS))
         return dict(zip(FIELDS, np.ascontiguousarray(table.T), strict=True))
+
+    def thread(self) -> Any:
+        """The thread of the kernel that runs."""
+        return self.module.thread
+
+    def begin_thread(self) -> None:
+        """Note that a thread of the kernel begins."""
+        thread = self.thread()
+        thread.barriers = thread.warp_barriers = 0  # how many it has passed, of its block and of its warp alone
+        thread.phase, thread.steps = None, {}
 
     def allocation(self, start: int, nbytes: int, owner: Any) -> int:
         """The address that stands for an allocation of the host's. It is kept, so that none takes its place."""
@@ -124,12 +135,12 @@ class Recorder:
 
     def seen(self, array_: int, address: int, nbytes: int, access: int, frame: FrameType) -> None:
         """Note an access by the thread that runs, at a frame's instruction."""
-        worker: Any = threading.current_thread()
-        phase = worker.barriers, worker.warp_barriers
-        if worker.phase != phase:
-            worker.phase, worker.steps = phase, {}
+        thread = self.thread()
+        phase = thread.barriers, thread.warp_barriers
+        if thread.phase != phase:
+            thread.phase, thread.steps = phase, {}
         instruction = self.instruction(frame)
-        step = worker.steps[instruction] = worker.steps.get(instruction, -1) + 1
+        step = thread.steps[instruction] = thread.steps.get(instruction, -1) + 1
         if len(self._columns) >= self._limit:
             raise UnsupportedError(
                 f"the kernel accesses arrays more than {self._limit // len(FIELDS):,} times, which is more than this "
@@ -137,8 +148,8 @@ class Recorder:
                 "numbacc.trace a larger max_accesses"
             )
         self._columns.extend(
-            (len(self.launches) - 1, worker.block, worker.thread_id, array_, address, nbytes, access, instruction,
-             step, *phase)
+            (len(self.launches) - 1, thread.block.number, thread.thread_id, array_, address, nbytes, access,
+             instruction, step, *phase)
         )  # fmt: skip
 
     def instruction(self, frame: FrameType) -> int:
@@ -159,23 +170,9 @@ class Recorder:
 
     def barrier(self, frame: FrameType) -> None:
         """Note that the thread that runs comes to a barrier."""
-        worker: Any = threading.current_thread()
-        key = (len(self.launches) - 1, worker.block, worker.barriers, place_of(frame))
+        thread = self.thread()
+        key = (len(self.launches) - 1, thread.block.number, thread.barriers, place_of(frame))
         self.barriers[key] = self.barriers.get(key, 0) + 1
-
-
-@lru_cache(maxsize=1024)
-def _positions(code: CodeType) -> list[Any]:
-    """Where in the source each unit of a function's code comes from; nothing where Python does not know."""
-    return list(code.co_positions()) if hasattr(code, "co_positions") else []  # since Python 3.11
-
-
-def instruction_at(frame: FrameType) -> tuple[CodeType, Any]:
-    """The instruction that a frame is at, as a place in the source: where Python has made a function faster, it may
-    stand elsewhere in the code of the same place."""
-    positions = _positions(frame.f_code)
-    where = positions[frame.f_lasti // 2] if positions else None
-    return frame.f_code, frame.f_lasti if where is None or where[2] is None else where
 
 
 def place_of(frame: FrameType) -> Place:

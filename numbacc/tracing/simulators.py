@@ -25,6 +25,8 @@ def require_simulator(what: str) -> None:
         cause: ImportError | None = error
     else:
         if SIMULATED:
+            if find_spec("greenlet") is None:
+                raise DeviceError(f"{what} needs greenlet, which runs the threads of a kernel: pip install greenlet")
             return
         reason, cause = "in this process they are compiled for a GPU", None
     if simulator_requested():

@@ -1,0 +1,217 @@
+"""Launch kernels in Numba's simulator, both the user's and numbacc's.
+
+`blocks` runs the threads. Arguments are passed as Numba's simulator passes them. The tracer and the debugger derive
+from `Launch`; `launching_as` selects them.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from ..base._numba import DeviceNDArray, cuda, simulator_kernel
+from ..errors import ArgumentsError
+from . import interrupts
+from .blocks import Block, Runners, Thread, indices
+from .module import KernelArray, KernelModule
+
+__all__ = ["Index", "Launch", "install", "launching_as", "running"]
+
+Index = tuple[int, ...]
+
+#: Numba's simulator exchanges `cuda` in a kernel's modules while it runs there: one kernel at a time, of all threads.
+_alone = threading.RLock()
+#: The launches under way: one is within another where a debugger stops in a kernel, and the user launches one more.
+_active: list[Launch] = []
+_FakeArray, _InOut = DeviceNDArray, simulator_kernel.InOut
+#: The block size of `forall`. On a GPU, Numba asks the driver, which mostly returns more.
+_THREADS_FOR_ALL = 128
+
+
+class Launch:
+    """One launch of a kernel.
+
+    Args:
+        kernel: Numba's kernel, with its configuration.
+    """
+
+    def __init__(self, kernel: Any):
+        self.function: Callable[..., Any] = kernel.fn
+        self.grid, self.block = simulator_kernel.normalize_kernel_dimensions(kernel.grid_dim, kernel.block_dim)
+        self._kernel, self._ident = kernel, threading.get_ident()
+        self.module = self.make_module(kernel.dynshared_size)
+        self.runners, self._running = Runners(), False
+        #: Modules that have this launch's `cuda`: id -> (globals, names and their former values).
+        self._exchanged: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}
+
+    # ---------------------------------------------------------------- methods that a tracer and a debugger replace
+
+    def make_module(self, dynamic_bytes: int) -> KernelModule:
+        """Return the kernel's `cuda`."""
+        return KernelModule(self.grid, self.block, dynamic_bytes)
+
+    def begin(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Prepare a launch; return the kernel's arguments, given the simulator's."""
+        return args
+
+    def run_block(self, index: Index, args: tuple[Any, ...]) -> None:
+        self.make_block(index, partial(self.function, *args), indices(self.block)).run()
+
+    # ---------------------------------------------------------------- common methods
+
+    def make_block(self, index: Index, work: Callable[[], Any], points: Iterable[tuple[Any, int]]) -> Block:
+        return Block(self.module, self.runners, index, work, points)
+
+    def runs_here(self) -> bool:
+        """Whether the caller is the kernel's code."""
+        return self._running and self._ident == threading.get_ident()
+
+    def run(self, given: Sequence[Any]) -> None:
+        """Run all blocks."""
+        check_arguments(self.function, given)
+        write_back: list[Callable[[], Any]] = []
+        args = tuple(_simulated(self._kernel, each, write_back) for each in given)
+        function = self.function
+        if self._kernel._debug:
+            self.function = _strict(function)
+        with interrupts.deferred(lambda: self._running):
+            _active.append(self)
+            try:
+                args = self.begin(args)
+                self.exchange(function)
+                self._running = True
+                interrupts.check()
+                x, y, z = map(range, self.grid)
+                for k, j, i in product(z, y, x):
+                    self.run_block((i, j, k), args)
+                self._running = False
+            except BaseException:
+                self._running = False  # before anything is put back
+                raise
+            finally:
+                self._end()
+        for each in write_back:
+            each()
+
+    def exchange(self, function: Callable[..., Any]) -> None:
+        """Let `cuda` among the globals of a function be the launch's, up to its end."""
+        names = function.__globals__
+        if id(names) in self._exchanged:
+            return
+        own = {name: value for name, value in names.copy().items() if value is cuda or isinstance(value, KernelModule)}
+        self._exchanged[id(names)] = names, own
+        names.update(dict.fromkeys(own, self.module))
+
+    def _end(self) -> None:
+        self.module.thread = None
+        try:
+            self.runners.end()
+        finally:
+            for names, own in self._exchanged.values():
+                names.update(own)
+            self._exchanged.clear()
+            _active.remove(self)
+
+
+def _simulated(kernel: Any, arg: Any, write_back: list[Callable[[], Any]]) -> Any:
+    """An argument as the simulator passes it: arrays are copied, and `write_back` copies the results."""
+    for extension in kernel.extensions:
+        _, arg = extension.prepare_args(None, arg, stream=0, retr=write_back)
+    if isinstance(arg, simulator_kernel.ArgHint):
+        arg = arg.to_device(write_back)
+    elif isinstance(arg, np.ndarray) and arg.ndim:
+        arg = _InOut(arg).to_device(write_back)
+    elif isinstance(arg, np.void):
+        arg = _FakeArray(arg)
+    return KernelArray(arg) if isinstance(arg, _FakeArray) else arg
+
+
+def _strict(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a kernel of `debug=True`: divisions by 0 raise."""
+
+    def strict(*args: Any) -> None:
+        with np.errstate(divide="raise"):
+            function(*args)
+
+    return strict
+
+
+def check_arguments(kernel: Callable[..., Any], args: Sequence[Any]) -> None:
+    """Raise ArgumentsError unless a kernel takes as many arguments as it was given."""
+    code = kernel.__code__
+    if len(args) == code.co_argcount and not code.co_kwonlyargcount:
+        return
+    parameters = inspect.signature(kernel)
+    try:
+        parameters.bind(*args)
+    except TypeError:
+        wanted = len(parameters.parameters)
+        raise ArgumentsError(
+            f"{kernel.__name__}{parameters} takes {wanted} argument{'s' * (wanted != 1)}, and was given {len(args)}"
+        ) from None
+
+
+_way: type[Launch] = Launch
+
+
+@contextmanager
+def launching_as(way: type[Launch]) -> Iterator[None]:
+    """Inside, launches are of a class that derives from `Launch`."""
+    global _way
+    before, _way = _way, way
+    try:
+        yield
+    finally:
+        _way = before
+
+
+# ---------------------------------------------------------------- methods of Numba's kernels
+
+
+def _call(kernel: Any, *args: Any) -> Any:
+    """Launch a kernel, or call a device function."""
+    within = _active[-1] if _active else None
+    if within is not None and within.runs_here() and (kernel._device or kernel.grid_dim is None):
+        within.exchange(kernel.fn)
+        return kernel.fn(*args)
+    if kernel._device:  # on the host
+        return kernel.fn(*args)
+    with _alone:
+        _way(kernel).run(args)
+    return None
+
+
+def _configured(kernel: Any, configuration: Any) -> Any:
+    """A kernel with a configuration. Numba's simulator keeps it in the kernel itself, for all threads of the host."""
+    made = copy.copy(kernel)
+    made.grid_dim, made.block_dim = simulator_kernel.normalize_kernel_dimensions(*configuration[:2])
+    made.dynshared_size = configuration[3] if len(configuration) == 4 else 0
+    return made
+
+
+def _forall(kernel: Any, ntasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> Any:
+    """As Numba's, in blocks of several threads, where the simulator has a block for each."""
+    if ntasks < 0:
+        raise ValueError(f"Can't create ForAll with negative task count: {ntasks}")
+    tpb = tpb or _THREADS_FOR_ALL
+    return _configured(kernel, (max(-(-ntasks // tpb), 1), tpb, stream, sharedmem))
+
+
+def running() -> Thread | None:
+    """The kernel's thread that the caller is; None on the host."""
+    within = _active[-1] if _active else None
+    return within.module.thread if within is not None and within.runs_here() else None
+
+
+def install() -> None:
+    """Let all kernels of Numba's simulator run here."""
+    kernels = simulator_kernel.FakeCUDAKernel
+    kernels.__call__, kernels.__getitem__, kernels.forall = _call, _configured, _forall
