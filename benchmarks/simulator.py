@@ -1,6 +1,6 @@
 """Measure how many threads a second Numba's CUDA simulator runs: with numbacc's scheduler, and with its own.
 
-    NUMBA_ENABLE_CUDASIM=1 python benchmarks/simulator.py [--repeats 5] [--processor-time]
+    NUMBA_ENABLE_CUDASIM=1 python -m benchmarks.simulator [--repeats 5] [--processor-time]
 
 Needs no GPU. Both schedulers take turns, and results are compared with NumPy's. The figures are of the fastest launch.
 """

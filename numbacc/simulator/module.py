@@ -133,7 +133,7 @@ class KernelModule(simulator_api.FakeCUDAModule):  # type: ignore[misc]
 
     @property
     def laneid(self) -> int:
-        return self.thread.thread_id % WARP
+        return int(self.thread.thread_id % WARP)
 
     def grid(self, n: int) -> Any:
         block, lengths, thread = self.blockIdx, self.blockDim, self.threadIdx
@@ -148,7 +148,7 @@ class KernelModule(simulator_api.FakeCUDAModule):  # type: ignore[misc]
         self.thread.wait()
 
     def syncthreads_count(self, value: Any) -> int:
-        return self.thread.vote(value)[0]
+        return int(self.thread.vote(value)[0])
 
     def syncthreads_and(self, value: Any) -> int:
         yes, votes = self.thread.vote(value)
