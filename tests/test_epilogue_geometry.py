@@ -14,7 +14,7 @@ from numbacc.base.dtypes import TABLE
 from numbacc.base.layout import layout, row_major_strides
 from numbacc.gemm.epilogue_plans import pack_plan, select_plan, sum_plan
 from numbacc.kernels.elementwise import geometry
-from numbacc.runtime.kernel_code import module_of
+from numbacc.runtime.kernel_code import parameters
 from numbacc.runtime.launch_order import MAX_THREADS
 
 DTYPES = ("float64", "float32", "bfloat16")
@@ -36,11 +36,12 @@ class Launch:
         self.order = spec.launcher(spec, geometry.Given(alignment, 0)).order
         kernel = self.kernel = self.order.kernel
         self.grid, self.block = self.order.grid, self.order.block
-        dimensions, rest = kernel.rank + module_of(kernel).INNER[kernel.algorithm], list(self.order.constants)
+        described, rest = parameters(kernel), list(self.order.constants)
+        (_, (_, dimensions)), scalars = described[2], [shape for _, shape in described if shape is None]
         count = (len(kernel.reads) + len(kernel.writes)) * dimensions
         self.steps = np.reshape(rest[:count], (-1, dimensions))
         self.outer, self.scalars = tuple(rest[count:][: kernel.rank]), rest[count + kernel.rank :]
-        assert len(self.scalars) == module_of(kernel).SCALARS[kernel.algorithm]
+        assert len(self.scalars) == len(scalars)
         self.width = kernel.width
         assert kernel.access_bytes == kernel.width * TABLE[kernel.reads[0]].itemsize
 

@@ -14,7 +14,7 @@ from numbacc.base.layout import View, layout
 from numbacc.functions.gates import FORMULAS
 from numbacc.kernels.elementwise import geometry
 from numbacc.kernels.elementwise.launch import MapSpec
-from numbacc.kernels.elementwise.map import INNER, SCALARS
+from numbacc.kernels.elementwise.map import _INNER, _SCALARS
 from numbacc.kernels.specs import TILE, TILE_STEP, pieces_each
 from numbacc.runtime.launch_order import MAX_THREADS, VECTOR_BYTES, WARP
 
@@ -66,12 +66,12 @@ class Map:
 
     def _decode(self):
         """The constants as the kernel's signature has them."""
-        inner = INNER[self.algorithm]
+        inner = _INNER[self.algorithm]
         dimensions, rest = self.kernel.rank + inner, list(self.order.constants)
         count = len(self.steps) * dimensions
         self.kernel_steps = np.reshape(rest[:count], (len(self.steps), dimensions))
         self.outer, self.scalars = tuple(rest[count:][: self.kernel.rank]), rest[count + self.kernel.rank :]
-        assert len(self.scalars) == SCALARS[self.algorithm]
+        assert len(self.scalars) == _SCALARS[self.algorithm]
         lengths = {"tiled": self.scalars[:2], "strided": []}.get(self.algorithm, self.scalars[1:2])
         self.outer, self.tiles = (self.outer[:-2], self.outer[-2:]) if self.algorithm == "tiled" else (self.outer, None)
         self.kernel_shape = (*self.outer, *lengths)

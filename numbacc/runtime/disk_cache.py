@@ -85,30 +85,34 @@ def sources(module: str) -> dict[str, bytes]:
     """
     found: dict[str, bytes] = {}
     folders: set[str] = set()
-    todo = [(module, [""]), (_COMPILING, [""])]
+    todo = [(module, b""), (_COMPILING, b"")]
     while todo:
-        path, names = todo.pop()
-        if path in found or not any(f"{path}/{name}".startswith(_DECIDING) for name in names):
+        path, text = todo.pop()
+        if path in found:
+            continue
+        names = [name.decode() for name in _IMPORTED.findall(text)] or [""]
+        if not any(f"{path}/{name}".startswith(_DECIDING) for name in names):
             continue
         if path not in folders:
             try:
                 found[path] = (_PACKAGE / f"{path}.py").read_bytes()
-                todo.extend(imported(path, found[path]))
+                todo.extend(_imports(path, found[path]))
                 continue
             except FileNotFoundError:
                 folders.add(path)
-        todo.extend((f"{path}/{name}", [""]) for name in names if name)
+        todo.extend((f"{path}/{name}", b"") for name in names if name)
     return dict(sorted(found.items()))
 
 
-def imported(module: str, text: bytes) -> Iterator[tuple[str, list[str]]]:
-    """(path, names) of what a module imports of this package: of a module at this path, or a folder."""
+def _imports(module: str, text: bytes) -> Iterator[tuple[str, bytes]]:
+    """(path, names) of each import of this package in a module's text: the path of a module, or of a folder."""
+    parts = module.split("/")
     for match in _IMPORT.finditer(text):
         if text[text.rfind(b"\n", 0, match.start()) + 1 : match.start()].strip():
             continue  # it is inside a sentence
         dots, below, names = match.groups()
-        parts = [*module.split("/")[: -len(dots)], *(below.decode().split(".") if below else ())]
-        yield "/".join(parts), [name.decode() for name in _IMPORTED.findall(names)]
+        above = parts[: -len(dots)]
+        yield "/".join([*above, below.decode().replace(".", "/")] if below else above), names
 
 
 @lru_cache(maxsize=32)
