@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ...base._numba import cuda, types
-from ..rows.load_store import kept_memory
+from ..primitives.instructions import kept_memory
 from ..specs import Kernel
 from .decoupled_look_back import take_ticket, telling
 from .groups import BUFFERS, finishing, settling

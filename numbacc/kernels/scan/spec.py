@@ -95,7 +95,6 @@ class ScanSpec(NamedTuple):
             "kernels/scan/decoupled_look_back",
             "kernels/scan/groups",
             "kernels/scan/lanes",
-            "kernels/rows/load_store",
             "kernels/reduce/lanes",
         )
 
