@@ -29,11 +29,10 @@ else:
     from ...base._numba import intrinsic, ir
     from ..primitives import formats
     from ..primitives.formats import I32, I64
-    from ..primitives.instructions import copies_ahead, copy_ahead, tell_copies
+    from ..primitives.instructions import copies_ahead, copy_ahead, kept_place, tell_copies
     from ..primitives.load_store import address_of, aggregate, lanes_type, pointer_to, resized
     from ..primitives.unaligned_vector import from_thread
     from ..reduce.lanes import numbers_of, put_run
-    from ..rows.load_store import kept_place
 
 __all__ = ["exchanging", "keeping", "runs_of", "sweeping"]
 

@@ -29,10 +29,10 @@ from ...base._numba import SIMULATED, cuda, types
 from ...base.casts import cast
 from ...base.dtypes import TABLE
 from ...runtime.launch_order import WARP
+from ..primitives.instructions import kept_memory
 from ..primitives.operands import operands
 from ..primitives.specialize import specialize
 from ..reduce.lanes import parts_intrinsics
-from ..rows.load_store import kept_memory
 from ..specs import Kernel
 from .decoupled_look_back import take_ticket, telling
 from .lanes import exchanging, keeping, runs_of, sweeping

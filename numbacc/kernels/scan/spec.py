@@ -147,7 +147,6 @@ class ScanSpec(NamedTuple):
             "kernels/scan/scan",
             "kernels/scan/decoupled_look_back",
             "kernels/scan/lanes",
-            "kernels/rows/load_store",
             "kernels/reduce/lanes",
         )
 
