@@ -138,7 +138,6 @@ class ScatterSpec(NamedTuple):
         return (
             "kernels/gather_scatter/scatter",
             "kernels/gather_scatter/spec",
-            "kernels/scan/lanes",
             "kernels/reduce/lanes",
             "kernels/reduce/functions",
         )

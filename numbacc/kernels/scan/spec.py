@@ -146,7 +146,6 @@ class ScanSpec(NamedTuple):
         return (
             "kernels/scan/scan",
             "kernels/scan/decoupled_look_back",
-            "kernels/scan/lanes",
             "kernels/reduce/lanes",
         )
 
