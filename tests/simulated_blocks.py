@@ -6,11 +6,10 @@ import importlib
 
 from numbacc.kernels.elementwise import multi_tensor_launch, multi_tensor_tables
 from numbacc.kernels.gather_scatter import launch as scatter_launch
-from numbacc.kernels.primitives import block_reduce
+from numbacc.kernels.primitives import block_reduce, block_scan
 from numbacc.kernels.reduce import launch
 from numbacc.kernels.rows import geometry as rows_geometry
 from numbacc.kernels.scan import launch as scan_launch
-from numbacc.kernels.scan import scan as scan_kernels
 
 #: No GPU is to be kept busy.
 _LAZY = {"_BUSY": 0, "_BUSY_BLOCKS": 0, "_MOST_THREADS": 8, "_SUM_BLOCKS": 1, "_SUM_ROWS": 2, "_SUM_THREADS": 8}
@@ -30,7 +29,7 @@ def scans(patch):
     sizes = {"_LONE_THREADS": 8, "_CHAINED_THREADS": 8, "_CHAINED_BYTES": 512, "_STRIP_BYTES": (32, 32), "_FAN": 4}
     for name, value in sizes.items():
         patch(scan_launch, name, value)
-    patch(scan_kernels, "WARP", 4)
+    patch(block_scan, "WARP", 4)
     patch(scan_launch, "_NEAR", 4)
 
 

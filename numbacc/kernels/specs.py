@@ -24,6 +24,9 @@ TABLE_BYTES = 2**PATTERN_BITS * PATTERN_BITS // 8
 #: `LAUNCH_BOUNDS` of `tabulated`, and what a multiprocessor has of its memory for blocks, in percent: room for a table,
 #: and the rest for loads under way.
 _TABLE_BOUNDS, _TABLE_CARVEOUT = (1024, 1), 57
+#: Threads of a block that brings parts together, at most, and blocks that fit a multiprocessor then: 64 registers per
+#: thread.
+ROW_BOUNDS = (1024, 1)
 #: Numbers whose parts are made together, at most: they are in registers.
 CHUNK = 16
 #: Rows and columns of `tiled`'s tiles, and how many of them its threads take at once.

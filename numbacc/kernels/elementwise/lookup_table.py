@@ -15,9 +15,9 @@ from typing import Any
 from ...base._numba import cuda
 from ...base.dtypes import TABLE
 from ...runtime.launch_order import WARP
+from ..primitives.instructions import kept_memory
 from ..primitives.operands import operands, scalar_reader
 from ..primitives.specialize import specialize
-from ..rows.load_store import kept_memory
 from ..specs import Kernel, KernelSpec, map_parameters
 from .lookup_table_lanes import PATTERNS, tabulating
 

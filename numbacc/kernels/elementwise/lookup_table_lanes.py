@@ -20,9 +20,8 @@ else:
     from ...base._numba import capability_compiled_for, intrinsic, ir, types
     from ..primitives import formats
     from ..primitives.formats import I16, I32, I64
-    from ..primitives.instructions import assembly
+    from ..primitives.instructions import assembly, kept_place
     from ..primitives.load_store import address_of, aggregate, lane_address, lanes_type, pointer_to, resized, under_way
-    from ..rows.load_store import kept_place
 
 __all__ = ["PATTERNS", "tabulating"]
 

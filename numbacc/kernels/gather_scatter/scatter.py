@@ -28,11 +28,12 @@ import numpy as np
 
 from ...base._numba import cuda
 from ...base.dtypes import TABLE
+from ..primitives.block_load_store import runs_of
+from ..primitives.block_scan import sweeping
 from ..primitives.operands import operands
 from ..primitives.specialize import specialize
 from ..reduce.functions import add
 from ..reduce.lanes import parts_intrinsics
-from ..scan.lanes import runs_of, sweeping
 from ..specs import Kernel
 from .spec import ScatterSpec
 

@@ -24,29 +24,13 @@ from typing import Any
 
 import numpy as np
 
-from ...base._numba import SIMULATED, cuda, types
+from ...base._numba import cuda, types
 from ...base.dtypes import TABLE
+from ..primitives.block_scan import alike
 from ..primitives.operands import operands
 from ..reduce.lanes import parts_intrinsics
 from ..specs import Kernel
 from .spec import DIGIT_BITS, SortSpec
-
-if SIMULATED:
-    from ..primitives.simulated_block_reduce import alike
-else:
-    from ...base._numba import intrinsic
-    from ..primitives.formats import I32
-    from ..primitives.instructions import assembly
-
-    @intrinsic
-    def alike(typing: Any, number: Any) -> Any:
-        """Which threads of the warp have the same number, one bit each; all of them ask."""
-
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            word = builder.trunc(args[0], I32) if args[0].type.width > 32 else args[0]
-            return assembly(builder, I32, "match.any.sync.b32 $0, $1, -1;", "=r,r", [word], "convergent")
-
-        return types.uint32(number), generate
 
 
 def _entries(spec: SortSpec) -> Callable[..., Any]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...base._numba import SIMULATED, cuda
 from ...runtime.launch_order import ROW_BLOCKS, WARP
-from ..rows.spec import ROW_BOUNDS
+from ..specs import ROW_BOUNDS
 
 if SIMULATED:
     from .simulated_block_reduce import meet, swap

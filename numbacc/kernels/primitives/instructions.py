@@ -13,10 +13,16 @@ from ...runtime.launch_order import VECTOR_BYTES
 
 if SIMULATED:
     from .simulated import hardware
+
+    @cuda.jit(device=True)
+    def kept_memory() -> Any:
+        """The shared memory that a launch asks for."""
+        return cuda.shared.array(0, np.dtype(np.uint8))
+
 else:
     from ...base._numba import capability_compiled_for, intrinsic, ir
 
-__all__ = ["assembly", "copies_ahead", "copy_ahead", "hardware", "tell_copies"]
+__all__ = ["assembly", "copies_ahead", "copy_ahead", "hardware", "kept_memory", "kept_place", "tell_copies"]
 
 #: Compute capability from which on memory is copied into shared memory past a thread's registers.
 _COPIES_AHEAD_FROM = (8, 0)
@@ -51,6 +57,20 @@ if not SIMULATED:
         """An instruction about a thread's copies under way, where there are such."""
         if capability_compiled_for() >= _COPIES_AHEAD_FROM:
             assembly(builder, ir.VoidType(), text, "~{memory}", [], "convergent")
+
+    @cuda.jit(device=True)
+    def kept_memory():
+        """What the simulator's shared memory is passed on as; a GPU's has a name."""
+        return 0
+
+    def kept_place(builder: Any) -> Any:
+        """The shared memory that a launch asks for."""
+        module, name = builder.module, "numbacc_kept"
+        if name in module.globals:
+            return module.globals[name]
+        memory = ir.GlobalVariable(module, ir.ArrayType(ir.IntType(8), 0), name, addrspace=3)
+        memory.linkage, memory.align = "external", VECTOR_BYTES
+        return memory
 
     #: How numbers are held in registers, and the letter for such a register in assembly.
     _REGISTERS = {

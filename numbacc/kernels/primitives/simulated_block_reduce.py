@@ -1,4 +1,4 @@
-"""The intrinsics of `groups` in plain Python, for Numba's simulator, which knows neither warps nor clusters."""
+"""The intrinsics of `block_reduce` in plain Python, for Numba's simulator, which knows neither warps nor clusters."""
 
 from __future__ import annotations
 
@@ -23,14 +23,3 @@ def swap(parts: Any, step: int) -> Any:
 def meet(number: int, threads: int) -> None:
     """A barrier of all threads: each of the block's groups comes here as often."""
     cuda.syncthreads()
-
-
-@cuda.jit(device=True)
-def alike(number: Any) -> int:
-    """Which threads of the warp, which is the block, have the same number, one bit each; all of them ask."""
-    cells = cuda.shared.array(cuda.blockDim.x, object)
-    cells[cuda.threadIdx.x] = number
-    cuda.syncthreads()
-    found = sum(1 << thread for thread in range(cuda.blockDim.x) if cells[thread] == number)
-    cuda.syncthreads()
-    return found

@@ -11,40 +11,23 @@ from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
-from ...base._numba import SIMULATED, cuda, types
+from ...base._numba import SIMULATED, types
 from ...base.dtypes import TABLE
-from ...runtime.launch_order import VECTOR_BYTES
 from ..primitives.operands import Operand
 from .spec import RowSpec
 
 if SIMULATED:
-    from .simulated import kept_memory, make_keeping
+    from .simulated import make_keeping
 else:
     from ...base._numba import intrinsic, ir
     from ..primitives import formats
     from ..primitives.formats import I32
-    from ..primitives.instructions import copies_ahead, copy_ahead, tell_copies
+    from ..primitives.instructions import copies_ahead, copy_ahead, kept_place, tell_copies
     from ..primitives.load_store import address_of, aggregate, lanes_type, pointer_to, resized
     from ..reduce.lanes import numbers_of, put_run, run_at
 
-    I8 = ir.IntType(8)
 
-    @cuda.jit(device=True)
-    def kept_memory():
-        """What the simulator's shared memory is passed on as; a GPU's has a name."""
-        return 0
-
-    def kept_place(builder: Any) -> Any:
-        """The shared memory that a launch asks for."""
-        module, name = builder.module, "numbacc_kept"
-        if name in module.globals:
-            return module.globals[name]
-        memory = ir.GlobalVariable(module, ir.ArrayType(I8, 0), name, addrspace=3)
-        memory.linkage, memory.align = "external", VECTOR_BYTES
-        return memory
-
-
-__all__ = ["keeping", "kept_memory"]
+__all__ = ["keeping"]
 
 
 @lru_cache(maxsize=256)

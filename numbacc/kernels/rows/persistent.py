@@ -20,12 +20,12 @@ from ...base.dtypes import TABLE
 from ...runtime.launch_order import ROW_BLOCKS, WORDS
 from ..primitives import block_reduce
 from ..primitives.block_reduce import WARP_CELLS
+from ..primitives.instructions import kept_memory
 from ..primitives.operands import operands, scalar_reader
 from ..reduce.lanes import parts_intrinsics
 from ..reduce.reduce import spreading
 from ..specs import Kernel, words_of
 from .async_pipeline import ring
-from .load_store import kept_memory
 from .row import insides, reducing_registers, spreading_some
 from .spec import RowSpec, SumsSpec
 from .stages import exchanging

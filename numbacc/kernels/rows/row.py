@@ -19,12 +19,13 @@ from ...base.dtypes import TABLE
 from ...runtime.launch_order import WORDS
 from ..primitives import block_reduce
 from ..primitives.block_reduce import CELLS
+from ..primitives.instructions import kept_memory
 from ..primitives.operands import operands, scalar_reader
 from ..primitives.specialize import specialize
 from ..reduce.lanes import parts_intrinsics
 from ..reduce.reduce import spreading
 from ..specs import Kernel, words_of
-from .load_store import keeping, kept_memory
+from .load_store import keeping
 from .loss_mean import adding, none
 from .packed import in_words
 from .shared import in_shared

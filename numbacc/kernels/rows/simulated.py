@@ -16,13 +16,6 @@ from ...runtime.launch_order import VECTOR_BYTES
 from ..primitives.simulated import _apply, _element
 from ..reduce.simulated import _numbers, put_numbers
 
-
-@cuda.jit(device=True)
-def kept_memory() -> Any:
-    """The shared memory that a launch asks for."""
-    return cuda.shared.array(0, np.dtype(np.uint8))
-
-
 #: What a row in registers has of shared memory.
 _NOTHING = np.empty(0, np.uint8)
 

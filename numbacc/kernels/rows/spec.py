@@ -7,10 +7,8 @@ from typing import NamedTuple
 from ...base.dtypes import TABLE
 from ...functions.formula import Formula, Reduction, RowFormula
 from ...runtime.launch_order import WARP, Spec
-from ..specs import HEAD_BYTES, words_told
+from ..specs import HEAD_BYTES, ROW_BOUNDS, words_told
 
-#: Threads of a block of `row_maps`, at most, and blocks that fit a multiprocessor then: 64 registers per thread.
-ROW_BOUNDS = (1024, 1)
 #: Threads of a block whose threads side by side take rows side by side.
 ACROSS_THREADS = 256
 #: Warps of a block that take a row together: so many, or as many as a block has.

@@ -25,22 +25,18 @@ from typing import Any
 
 import numpy as np
 
-from ...base._numba import SIMULATED, cuda, types
+from ...base._numba import cuda, types
 from ...base.casts import cast
 from ...base.dtypes import TABLE
-from ...runtime.launch_order import WARP
+from ..primitives.block_load_store import keeping, runs_of
+from ..primitives.block_scan import BUFFERS, settling, sweeping
+from ..primitives.instructions import kept_memory
 from ..primitives.operands import operands
 from ..primitives.specialize import specialize
 from ..reduce.lanes import parts_intrinsics
-from ..rows.load_store import kept_memory
 from ..specs import Kernel
 from .decoupled_look_back import take_ticket, telling
-from .lanes import exchanging, keeping, runs_of, sweeping
 from .spec import ScanSpec
-
-#: Buffers of what threads exchange in shared memory: two in turn, so that one barrier a tile is enough; the simulator's
-#: warps have one more.
-BUFFERS = 3 if SIMULATED else 2
 
 
 def placing(io: SimpleNamespace, sign: int, runs: int, is_full: bool) -> Callable[..., Any]:
@@ -81,124 +77,6 @@ def finishing(io: SimpleNamespace, lanes: SimpleNamespace, spec: ScanSpec) -> An
         return map_lanes(done, before(ahead, parts) + values, ())
 
     return cuda.jit(device=True)(finish)
-
-
-def _sweeping_warp(io: SimpleNamespace, chains: int, spare: int, stride: int, reach: int, many: int) -> Any:
-    """The device function (cells, thread, place, own) -> own parts behind those of `many` threads of a warp at most.
-
-    These are `stride` apart, and `place` is a thread's number among them. Each step has twice the reach.
-    """
-    join, merge = io.join, io.merge
-    exchange = exchanging(io, chains)
-
-    def nothing(cells, thread, place, own):
-        return own
-
-    if reach >= many:
-        return cuda.jit(device=True)(nothing)
-    further = _sweeping_warp(io, chains, spare, stride, 2 * reach, many)
-
-    def steps(cells, thread, place, own):
-        other = exchange(cells, spare, thread, thread - reach * stride, own)
-        if place >= reach:
-            own = join(merge, other, own)
-        return further(cells, thread, place, own)
-
-    return cuda.jit(device=True)(steps)
-
-
-def _joining_warps(io: SimpleNamespace, step: int, other: int, warps: int) -> Any:
-    """The device function (cells, slot, source, warp, past, total) -> (what the warps before `warp` have made, what all
-    have), given the same of those before `other`; `source` is the thread that has what the first one made."""
-    join, merge, take_all = io.join, io.merge, io.take_all
-
-    def nothing(cells, slot, source, warp, past, total):
-        return past, total
-
-    if other == warps:
-        return cuda.jit(device=True)(nothing)
-    further = _joining_warps(io, step, other + 1, warps)
-
-    def steps(cells, slot, source, warp, past, total):
-        if other == warp:
-            past = total
-        total = join(merge, total, take_all(cells, slot, source + other * step))
-        return further(cells, slot, source, warp, past, total)
-
-    return cuda.jit(device=True)(steps)
-
-
-def _sharing_warps(io: SimpleNamespace, chains: int, spare: int, stride: int, many: int, warps: int) -> Any:
-    """The device function (cells, slot, source, warp, thread, place) -> (what the warps before `warp` have made, what
-    all have): as `_joining_warps`, but the `many` threads of a row in each warp join a share of the warps each, and
-    exchange what they have."""
-    start, join, merge = io.start(chains), io.join, io.merge
-    exchange, share = exchanging(io, chains), warps // many
-    sweep_warp = _sweeping_warp(io, chains, spare, stride, 1, many)
-    join_share = _joining_warps(io, many * stride, 0, share)
-
-    def steps(cells, slot, source, warp, thread, place):
-        first = place * share
-        past, own = join_share(cells, slot, source + first * many * stride, warp - first, start(), start())
-        own = sweep_warp(cells, thread, place, own)
-        other = exchange(cells, spare, thread, thread - stride, own)
-        if place > 0:
-            past = join(merge, other, past)
-        # Of the threads of the row in this warp the one whose share has the warp itself knows what lies before.
-        row = thread - place * stride
-        past = exchange(cells, spare, thread, row + warp // share * stride, past)
-        return past, exchange(cells, spare, thread, row + (many - 1) * stride, own)
-
-    return cuda.jit(device=True)(steps)
-
-
-def _joining_all(io: SimpleNamespace, chains: int, spare: int, stride: int, many: int, warps: int) -> Any:
-    """As `_sharing_warps`, but each thread joins all warps."""
-    start, join_warps = io.start(chains), _joining_warps(io, many * stride, 0, warps)
-
-    def steps(cells, slot, source, warp, thread, place):
-        return join_warps(cells, slot, source, warp, start(), start())
-
-    return cuda.jit(device=True)(steps)
-
-
-def settling(io: SimpleNamespace, chains: int, spare: int, group: int, stride: int) -> Any:
-    """The device function (cells, slot, thread, rank, own) -> (what the threads of lower rank have made, what all did).
-
-    There are `group` threads, `stride` apart, and `rank` is a thread's number among them; both are powers of two. From
-    the slot `spare` on there are cells that no tile puts its parts into.
-    """
-    start, put, join, merge = io.start(chains), io.put, io.join, io.merge
-    exchange = exchanging(io, chains)
-    # Ranks of one warp.
-    many = min(group, max(WARP // stride, 1))
-    warps = group // many
-    sweep_warp = _sweeping_warp(io, chains, spare, stride, 1, many)
-    joining = _sharing_warps if 1 < many < warps else _joining_all
-    join_warps = joining(io, chains, spare, stride, many, warps)
-
-    def settle(cells, slot, thread, rank, own):
-        place = rank % many
-        own = sweep_warp(cells, thread, place, own)
-        before = start()
-        if many > 1:
-            other = exchange(cells, spare, thread, thread - stride, own)
-            if place > 0:
-                before = other
-        if many == group:
-            total = own
-            if many > 1:
-                total = exchange(cells, spare, thread, thread + (many - 1 - place) * stride, own)
-        else:
-            if place == many - 1:
-                put(cells, slot, thread, own)
-            cuda.syncthreads()
-            source = thread - (rank - many + 1) * stride
-            past, total = join_warps(cells, slot, source, rank // many, thread, place)
-            before = join(merge, past, before)
-        return before, total
-
-    return cuda.jit(device=True)(settle)
 
 
 # ---------------------------------------------------------------- rows and columns
@@ -471,10 +349,15 @@ def scan_columns(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
 # ---------------------------------------------------------------- columns that blocks share
 
 
+def _kept(spec: ScanSpec) -> SimpleNamespace:
+    """The intrinsics that keep the kernel's inputs."""
+    return keeping(spec.reads, spec.compute, spec.width, spec.threads)
+
+
 def _bringing(spec: ScanSpec, io: SimpleNamespace) -> Any:
     """The device function (tile, count, thread, ins, here, item, inner, steps, whole): the `count` accesses from `item`
     on are in shared memory."""
-    kept, offsets, unravel, is_aligned = keeping(spec), io.offsets, io.unravel, spec.width == 1
+    kept, offsets, unravel, is_aligned = _kept(spec), io.offsets, io.unravel, spec.width == 1
     bring, bring_loose, arrived = kept.bring, kept.bring_loose, kept.arrived
 
     def bring_all(tile, count, thread, ins, here, item, inner, steps, whole):
@@ -491,7 +374,7 @@ def _bringing(spec: ScanSpec, io: SimpleNamespace) -> Any:
 
 def _adding(spec: ScanSpec, io: SimpleNamespace) -> Any:
     """The device function (tile, count, thread) -> the parts of the `count` accesses that a thread has kept."""
-    take, nothing, join = keeping(spec).take, io.start(spec.width), io.join
+    take, nothing, join = _kept(spec).take, io.start(spec.width), io.join
     first, function, merge = io.first, io.function, io.merge
 
     def add(tile, count, thread):
@@ -506,7 +389,7 @@ def _adding(spec: ScanSpec, io: SimpleNamespace) -> Any:
 def _storing(spec: ScanSpec, io: SimpleNamespace, lanes: SimpleNamespace, put: Any) -> Any:
     """The device function (tile, count, thread, ahead, outs, here, item, inner, steps): the results of the `count`
     accesses from `item` on that a thread has kept, given what lies ahead of them, are `put` where they belong."""
-    take, nothing, join, finish = keeping(spec).take, io.start(spec.width), io.join, finishing(io, lanes, spec)
+    take, nothing, join, finish = _kept(spec).take, io.start(spec.width), io.join, finishing(io, lanes, spec)
     first, function, merge, offsets, unravel = io.first, io.function, io.merge, io.offsets, io.unravel
 
     def store(tile, count, thread, ahead, outs, here, item, inner, steps):

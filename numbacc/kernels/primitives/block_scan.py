@@ -1,70 +1,40 @@
-"""What scans are made of, beside what reductions are: prefixes within a thread's lanes, from thread to thread, and what
-a block keeps of a column's piece in shared memory.
+"""How threads that scan together bring their parts together: in a thread's lanes, inside a warp, in shared memory.
 
-Lanes are merged along chains: a chain is lanes in the order of the scan. Of what a block keeps each thread reads only
-what it has put there itself, so that it waits for none. In Numba's simulator the same names are plain Python.
+`parts` are those of many lanes, as in `reduce.lanes`. Lanes are merged along chains: a chain is lanes in the order of
+the scan. In Numba's simulator the same names are plain Python.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache, partial
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
+from ...base._numba import SIMULATED, cuda
+from ...runtime.launch_order import WARP
 
-from ...base._numba import SIMULATED, cuda, types
-from ...base.casts import cast
-from ...base.dtypes import TABLE
-from ..primitives.operands import Operand
-from ..reduce.lanes import make_loads
-from .spec import ScanSpec
+if not SIMULATED:
+    from ...base._numba import intrinsic, ir, types
+    from .formats import I32, I64
+    from .instructions import assembly
+    from .load_store import resized
+    from .unaligned_vector import from_thread
 
-if SIMULATED:
-    from ..primitives.simulated import _element
-    from ..reduce.simulated import put_numbers
-else:
-    from ...base._numba import intrinsic, ir
-    from ..primitives import formats
-    from ..primitives.formats import I32, I64
-    from ..primitives.instructions import copies_ahead, copy_ahead, tell_copies
-    from ..primitives.load_store import address_of, aggregate, lanes_type, pointer_to, resized
-    from ..primitives.unaligned_vector import from_thread
-    from ..reduce.lanes import numbers_of, put_run
-    from ..rows.load_store import kept_place
-
-__all__ = ["exchanging", "keeping", "runs_of", "sweeping"]
+__all__ = ["BUFFERS", "alike", "settling", "sweeping"]
 
 #: Lanes in the order of the scan.
 Chains = Sequence[Sequence[int]]
-
-
-@lru_cache(maxsize=256)
-def runs_of(names: tuple[str, ...], compute: str, width: int, runs: int) -> SimpleNamespace:
-    """The intrinsics that move `runs` times `width` numbers of arrays of these dtypes.
-
-    Returns:
-        a namespace of
-        ``load_runs(addresses, at, 0)``, ``load_loose(addresses, at, 0)``: as in `lanes.loads`;
-        ``store_runs(addresses, at, values, left, step)``: the last of these values, as many as there are arrays, given
-        for each run the offsets into all; run k only where k step <= left; ``store_loose``: the same where nothing need
-        be aligned.
-    """
-    aligned, loose = (tuple(Operand(TABLE[name], compute, n, False) for name in names) for n in (width, 1))
-    return SimpleNamespace(
-        **make_loads(aligned, width, runs, ""),
-        store_runs=make_stores(aligned, width, runs),
-        store_loose=make_stores(loose, width, runs),
-    )
+#: Buffers of what threads exchange in shared memory: two in turn, so that one barrier a tile is enough; the simulator's
+#: warps have one more.
+BUFFERS = 3 if SIMULATED else 2
 
 
 def sweeping(parts: SimpleNamespace, chains: Chains) -> SimpleNamespace:
     """The intrinsics that merge lanes along chains.
 
     Args:
-        parts: `lanes.parts_intrinsics`.
+        parts: `reduce.lanes.parts_intrinsics`.
         chains: each with as many lanes as every other; together all lanes.
 
     Returns:
@@ -90,56 +60,125 @@ def exchanging(parts: SimpleNamespace, lanes: int) -> Any:
     return make_exchange(parts, lanes)
 
 
-class Cell(NamedTuple):
-    """An access of one input.
+def _sweeping_warp(io: SimpleNamespace, chains: int, spare: int, stride: int, reach: int, many: int) -> Any:
+    """The device function (cells, thread, place, own) -> own parts behind those of `many` threads of a warp at most.
 
-    Attributes:
-        operand: the input's number.
-        start, many: its first element, and how many it has.
-        before: bytes of a thread's accesses before it.
-        nbytes: its own.
+    These are `stride` apart, and `place` is a thread's number among them. Each step has twice the reach.
     """
+    join, merge = io.join, io.merge
+    exchange = exchanging(io, chains)
 
-    operand: int
-    start: int
-    many: int
-    before: int
-    nbytes: int
+    def nothing(cells, thread, place, own):
+        return own
+
+    if reach >= many:
+        return cuda.jit(device=True)(nothing)
+    further = _sweeping_warp(io, chains, spare, stride, 2 * reach, many)
+
+    def steps(cells, thread, place, own):
+        other = exchange(cells, spare, thread, thread - reach * stride, own)
+        if place >= reach:
+            own = join(merge, other, own)
+        return further(cells, thread, place, own)
+
+    return cuda.jit(device=True)(steps)
 
 
-@lru_cache(maxsize=64)
-def keeping(spec: ScanSpec) -> SimpleNamespace:
-    """The intrinsics that keep a kernel's inputs.
+def _joining_warps(io: SimpleNamespace, step: int, other: int, warps: int) -> Any:
+    """The device function (cells, slot, source, warp, past, total) -> (what the warps before `warp` have made, what all
+    have), given the same of those before `other`; `source` is the thread that has what the first one made."""
+    join, merge, take_all = io.join, io.merge, io.take_all
 
-    Returns:
-        a namespace of
-        ``bring(addresses, at, tile, slot, thread)``: begin to copy a thread's access of each input, given the offsets
-        into all, to its place number `slot`; ``bring_loose``: the same where nothing need be aligned; ``arrived()``:
-        until all of a thread's are there;
-        ``take(tile, slot, thread)``: `width` numbers of each input from there.
+    def nothing(cells, slot, source, warp, past, total):
+        return past, total
+
+    if other == warps:
+        return cuda.jit(device=True)(nothing)
+    further = _joining_warps(io, step, other + 1, warps)
+
+    def steps(cells, slot, source, warp, past, total):
+        if other == warp:
+            past = total
+        total = join(merge, total, take_all(cells, slot, source + other * step))
+        return further(cells, slot, source, warp, past, total)
+
+    return cuda.jit(device=True)(steps)
+
+
+def _sharing_warps(io: SimpleNamespace, chains: int, spare: int, stride: int, many: int, warps: int) -> Any:
+    """The device function (cells, slot, source, warp, thread, place) -> (what the warps before `warp` have made, what
+    all have): as `_joining_warps`, but the `many` threads of a row in each warp join a share of the warps each, and
+    exchange what they have."""
+    start, join, merge = io.start(chains), io.join, io.merge
+    exchange, share = exchanging(io, chains), warps // many
+    sweep_warp = _sweeping_warp(io, chains, spare, stride, 1, many)
+    join_share = _joining_warps(io, many * stride, 0, share)
+
+    def steps(cells, slot, source, warp, thread, place):
+        first = place * share
+        past, own = join_share(cells, slot, source + first * many * stride, warp - first, start(), start())
+        own = sweep_warp(cells, thread, place, own)
+        other = exchange(cells, spare, thread, thread - stride, own)
+        if place > 0:
+            past = join(merge, other, past)
+        # Of the threads of the row in this warp the one whose share has the warp itself knows what lies before.
+        row = thread - place * stride
+        past = exchange(cells, spare, thread, row + warp // share * stride, past)
+        return past, exchange(cells, spare, thread, row + (many - 1) * stride, own)
+
+    return cuda.jit(device=True)(steps)
+
+
+def _joining_all(io: SimpleNamespace, chains: int, spare: int, stride: int, many: int, warps: int) -> Any:
+    """As `_sharing_warps`, but each thread joins all warps."""
+    start, join_warps = io.start(chains), _joining_warps(io, many * stride, 0, warps)
+
+    def steps(cells, slot, source, warp, thread, place):
+        return join_warps(cells, slot, source, warp, start(), start())
+
+    return cuda.jit(device=True)(steps)
+
+
+def settling(io: SimpleNamespace, chains: int, spare: int, group: int, stride: int) -> Any:
+    """The device function (cells, slot, thread, rank, own) -> (what the threads of lower rank have made, what all did).
+
+    There are `group` threads, `stride` apart, and `rank` is a thread's number among them; both are powers of two. From
+    the slot `spare` on there are cells that no tile puts its parts into.
     """
-    rows, cells, before = [Operand(TABLE[name], spec.compute, spec.width, False) for name in spec.reads], [], 0
-    for k, operand in enumerate(rows):
-        for start in range(0, spec.width, operand.access):
-            cells.append(Cell(k, start, operand.access, before, operand.access * operand.dtype.itemsize))
-            before += cells[-1].nbytes
-    return SimpleNamespace(**make_pieces(rows, cells, spec.width, spec.threads))
+    start, put, join, merge = io.start(chains), io.put, io.join, io.merge
+    exchange = exchanging(io, chains)
+    # Ranks of one warp.
+    many = min(group, max(WARP // stride, 1))
+    warps = group // many
+    sweep_warp = _sweeping_warp(io, chains, spare, stride, 1, many)
+    joining = _sharing_warps if 1 < many < warps else _joining_all
+    join_warps = joining(io, chains, spare, stride, many, warps)
+
+    def settle(cells, slot, thread, rank, own):
+        place = rank % many
+        own = sweep_warp(cells, thread, place, own)
+        before = start()
+        if many > 1:
+            other = exchange(cells, spare, thread, thread - stride, own)
+            if place > 0:
+                before = other
+        if many == group:
+            total = own
+            if many > 1:
+                total = exchange(cells, spare, thread, thread + (many - 1 - place) * stride, own)
+        else:
+            if place == many - 1:
+                put(cells, slot, thread, own)
+            cuda.syncthreads()
+            source = thread - (rank - many + 1) * stride
+            past, total = join_warps(cells, slot, source, rank // many, thread, place)
+            before = join(merge, past, before)
+        return before, total
+
+    return cuda.jit(device=True)(settle)
 
 
 if SIMULATED:
-
-    def make_stores(rows: Sequence[Any], width: int, runs: int) -> Any:
-        """See `runs_of`."""
-
-        def store(addresses: Any, at: Any, values: Any, left: int, step: int) -> None:
-            first = len(values) - len(rows)
-            for run in range(runs):
-                if run * step <= left:
-                    for k, operand in enumerate(rows):
-                        numbers = values[first + k][run * width : (run + 1) * width]
-                        put_numbers(operand, addresses[k], at[run][k], numbers)
-
-        return store
 
     def make_sweeps(tools: SimpleNamespace, chains: Sequence[Sequence[int]]) -> dict[str, Any]:
         """See `sweeping`."""
@@ -210,53 +249,17 @@ if SIMULATED:
 
         return exchange
 
-    def make_pieces(rows: Sequence[Any], cells: Sequence[Any], width: int, threads: int) -> dict[str, Any]:
-        """See `keeping`. What is copied is there at once."""
-        whole = sum(cell.nbytes for cell in cells)
-
-        def kept(tile: Any, slot: int, thread: int, cell: Any) -> Any:
-            start = threads * (slot * whole + cell.before) + thread * cell.nbytes
-            return tile[start : start + cell.nbytes].view(rows[cell.operand].dtype.numpy)
-
-        def bring(addresses: Any, at: Any, tile: Any, slot: int, thread: int, is_loose: bool = False) -> None:
-            for cell in cells:
-                target, count = kept(tile, slot, thread, cell), 1 if is_loose else cell.many
-                for start in range(0, cell.many, count):
-                    offset, dtype = at[cell.operand] + cell.start + start, rows[cell.operand].dtype
-                    target[start : start + count] = _element(addresses[cell.operand], offset, dtype, count)
-
-        def take(tile: Any, slot: int, thread: int) -> Any:
-            found: list[list[Any]] = [[] for _ in rows]
-            for cell in cells:
-                number = np.dtype(rows[cell.operand].number)
-                found[cell.operand] += [cast(value, number)[()] for value in kept(tile, slot, thread, cell)]
-            return tuple(map(tuple, found))
-
-        return {"bring": bring, "bring_loose": partial(bring, is_loose=True), "arrived": lambda: None, "take": take}
+    @cuda.jit(device=True)
+    def alike(number: Any) -> int:
+        """Which threads of the warp, which is the block, have the same number, one bit each; all of them ask."""
+        cells = cuda.shared.array(cuda.blockDim.x, object)
+        cells[cuda.threadIdx.x] = number
+        cuda.syncthreads()
+        found = sum(1 << thread for thread in range(cuda.blockDim.x) if cells[thread] == number)
+        cuda.syncthreads()
+        return found
 
 else:
-
-    def make_stores(rows: Sequence[Any], width: int, runs: int) -> Any:
-        @intrinsic
-        def store(typing: Any, addresses: Any, at: Any, values: Any, left: Any, step: Any) -> Any:
-            first = len(values) - len(rows)
-
-            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                left, step = (resized(builder, each, I64) for each in args[3:])
-                for run in range(runs):
-                    is_there = builder.icmp_signed("<=", builder.mul(step, I64(run)), left)
-                    offsets = builder.extract_value(args[1], run)
-                    with builder.if_then(is_there):
-                        for k, operand in enumerate(rows):
-                            address = address_of(builder, (args[0], offsets), k, operand.dtype.itemsize)
-                            places = [(first + k, run * width + j) for j in range(width)]
-                            numbers = [builder.extract_value(args[2], place) for place in places]
-                            put_run(context, builder, operand, values[first + k].dtype, address, numbers)
-                return context.get_dummy_value()
-
-            return types.void(addresses, at, values, left, step), generate
-
-        return store
 
     def make_sweeps(tools: SimpleNamespace, chains: Chains) -> dict[str, Any]:
         many, unpacked, packed = len(chains), tools.unpacked, tools.packed
@@ -401,76 +404,12 @@ else:
 
         return exchange
 
-    def make_pieces(rows: Sequence[Any], cells: Sequence[Any], width: int, threads: int) -> dict[str, Any]:
-        whole = sum(cell.nbytes for cell in cells)
+    @intrinsic
+    def alike(typing: Any, number: Any) -> Any:
+        """Which threads of the warp have the same number, one bit each; all of them ask."""
 
-        def pointer(builder: Any, slot: Any, thread: Any, cell: Cell, kind: Any) -> Any:
-            """To an access in shared memory: those of neighbouring threads lie next to each other."""
-            slot, thread = (resized(builder, each, I32) for each in (slot, thread))
-            before = builder.add(builder.mul(slot, I32(threads * whole)), I32(threads * cell.before))
-            start = builder.add(before, builder.mul(thread, I32(cell.nbytes)))
-            return builder.bitcast(builder.gep(kept_place(builder), [I32(0), start]), ir.PointerType(kind, addrspace=3))
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            word = builder.trunc(args[0], I32) if args[0].type.width > 32 else args[0]
+            return assembly(builder, I32, "match.any.sync.b32 $0, $1, -1;", "=r,r", [word], "convergent")
 
-        def kind_of(cell: Cell) -> Any:
-            dtype = rows[cell.operand].dtype
-            return formats.access_type(dtype, cell.many) if cell.many > 1 else formats.memory_type(dtype)
-
-        def copied(builder: Any, source: Any, target: Any, kind: Any, align: int, nbytes: int) -> None:
-            if copies_ahead(align):
-                for start in range(0, nbytes, align):
-                    place = builder.add(builder.ptrtoint(target, I64), I64(start))
-                    place = builder.inttoptr(place, ir.PointerType(kind, addrspace=3))
-                    copy_ahead(builder, builder.add(source, I64(start)), place, align)
-            else:
-                builder.store(builder.load(pointer_to(builder, source, kind), align=align), target, align=align)
-
-        def bringing(is_loose: bool) -> Any:
-            @intrinsic
-            def bring(typing: Any, addresses: Any, at: Any, tile: Any, slot: Any, thread: Any) -> Any:
-                def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                    for cell in cells:
-                        dtype, kind = rows[cell.operand].dtype, kind_of(cell)
-                        address = address_of(builder, args[:2], cell.operand, dtype.itemsize)
-                        source = builder.add(address, I64(cell.start * dtype.itemsize))
-                        target = pointer(builder, args[3], args[4], cell, kind)
-                        # A complex number is aligned as its parts are.
-                        least = dtype.itemsize // dtype.parts
-                        if not is_loose or cell.many == 1:
-                            copied(builder, source, target, kind, cell.nbytes if cell.many > 1 else least, cell.nbytes)
-                            continue
-                        one = formats.memory_type(dtype)
-                        first = builder.bitcast(target, ir.PointerType(one, addrspace=3))
-                        for k in range(cell.many):
-                            place = builder.gep(first, [I32(k)])
-                            there = builder.add(source, I64(k * dtype.itemsize))
-                            copied(builder, there, place, one, least, dtype.itemsize)
-                    return context.get_dummy_value()
-
-                return types.void(addresses, at, tile, slot, thread), generate
-
-            return bring
-
-        @intrinsic
-        def arrived(typing: Any) -> Any:
-            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                tell_copies(builder, "cp.async.wait_all;")
-                return context.get_dummy_value()
-
-            return types.void(), generate
-
-        @intrinsic
-        def take(typing: Any, tile: Any, slot: Any, thread: Any) -> Any:
-            result = lanes_type(rows, len(rows), width)
-
-            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                items: dict[Any, Any] = {}
-                for cell in cells:
-                    operand = rows[cell.operand]
-                    bits = builder.load(pointer(builder, args[1], args[2], cell, kind_of(cell)), align=cell.nbytes)
-                    numbers = numbers_of(context, builder, operand, bits, cell.many)
-                    items |= {(cell.operand, cell.start + j): number for j, number in enumerate(numbers)}
-                return aggregate(context, builder, result, items)
-
-            return result(tile, slot, thread), generate
-
-        return {"bring": bringing(False), "bring_loose": bringing(True), "arrived": arrived, "take": take}
+        return types.uint32(number), generate

@@ -1,0 +1,226 @@
+"""Loads and stores of several accesses for each thread of a block, and what it keeps of them in shared memory.
+
+Of what a block keeps each thread reads only what it has put there itself, so that it waits for none. In Numba's
+simulator the same names are plain Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache, partial
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...base._numba import SIMULATED, types
+from ...base.casts import cast
+from ...base.dtypes import TABLE
+from ..reduce.lanes import make_loads
+from .operands import Operand
+
+if SIMULATED:
+    from ..reduce.simulated import put_numbers
+    from .simulated import _element
+else:
+    from ...base._numba import intrinsic, ir
+    from ..reduce.lanes import numbers_of, put_run
+    from . import formats
+    from .formats import I32, I64
+    from .instructions import copies_ahead, copy_ahead, kept_place, tell_copies
+    from .load_store import address_of, aggregate, lanes_type, pointer_to, resized
+
+__all__ = ["keeping", "runs_of"]
+
+
+@lru_cache(maxsize=256)
+def runs_of(names: tuple[str, ...], compute: str, width: int, runs: int) -> SimpleNamespace:
+    """The intrinsics that move `runs` times `width` numbers of arrays of these dtypes.
+
+    Returns:
+        a namespace of
+        ``load_runs(addresses, at, 0)``, ``load_loose(addresses, at, 0)``: as in `reduce.lanes.loads`;
+        ``store_runs(addresses, at, values, left, step)``: the last of these values, as many as there are arrays, given
+        for each run the offsets into all; run k only where k step <= left; ``store_loose``: the same where nothing need
+        be aligned.
+    """
+    aligned, loose = (tuple(Operand(TABLE[name], compute, n, False) for name in names) for n in (width, 1))
+    return SimpleNamespace(
+        **make_loads(aligned, width, runs, ""),
+        store_runs=make_stores(aligned, width, runs),
+        store_loose=make_stores(loose, width, runs),
+    )
+
+
+class Cell(NamedTuple):
+    """An access of one input.
+
+    Attributes:
+        operand: the input's number.
+        start, many: its first element, and how many it has.
+        before: bytes of a thread's accesses before it.
+        nbytes: its own.
+    """
+
+    operand: int
+    start: int
+    many: int
+    before: int
+    nbytes: int
+
+
+@lru_cache(maxsize=64)
+def keeping(names: tuple[str, ...], compute: str, width: int, threads: int) -> SimpleNamespace:
+    """The intrinsics that keep `width` elements of arrays of these dtypes for each of so many threads of a block.
+
+    Returns:
+        a namespace of
+        ``bring(addresses, at, tile, slot, thread)``: begin to copy a thread's access of each input, given the offsets
+        into all, to its place number `slot`; ``bring_loose``: the same where nothing need be aligned; ``arrived()``:
+        until all of a thread's are there;
+        ``take(tile, slot, thread)``: `width` numbers of each input from there.
+    """
+    rows, cells, before = [Operand(TABLE[name], compute, width, False) for name in names], [], 0
+    for k, operand in enumerate(rows):
+        for start in range(0, width, operand.access):
+            cells.append(Cell(k, start, operand.access, before, operand.access * operand.dtype.itemsize))
+            before += cells[-1].nbytes
+    return SimpleNamespace(**make_pieces(rows, cells, width, threads))
+
+
+if SIMULATED:
+
+    def make_stores(rows: Sequence[Any], width: int, runs: int) -> Any:
+        """See `runs_of`."""
+
+        def store(addresses: Any, at: Any, values: Any, left: int, step: int) -> None:
+            first = len(values) - len(rows)
+            for run in range(runs):
+                if run * step <= left:
+                    for k, operand in enumerate(rows):
+                        numbers = values[first + k][run * width : (run + 1) * width]
+                        put_numbers(operand, addresses[k], at[run][k], numbers)
+
+        return store
+
+    def make_pieces(rows: Sequence[Any], cells: Sequence[Any], width: int, threads: int) -> dict[str, Any]:
+        """See `keeping`. What is copied is there at once."""
+        whole = sum(cell.nbytes for cell in cells)
+
+        def kept(tile: Any, slot: int, thread: int, cell: Any) -> Any:
+            start = threads * (slot * whole + cell.before) + thread * cell.nbytes
+            return tile[start : start + cell.nbytes].view(rows[cell.operand].dtype.numpy)
+
+        def bring(addresses: Any, at: Any, tile: Any, slot: int, thread: int, is_loose: bool = False) -> None:
+            for cell in cells:
+                target, count = kept(tile, slot, thread, cell), 1 if is_loose else cell.many
+                for start in range(0, cell.many, count):
+                    offset, dtype = at[cell.operand] + cell.start + start, rows[cell.operand].dtype
+                    target[start : start + count] = _element(addresses[cell.operand], offset, dtype, count)
+
+        def take(tile: Any, slot: int, thread: int) -> Any:
+            found: list[list[Any]] = [[] for _ in rows]
+            for cell in cells:
+                number = np.dtype(rows[cell.operand].number)
+                found[cell.operand] += [cast(value, number)[()] for value in kept(tile, slot, thread, cell)]
+            return tuple(map(tuple, found))
+
+        return {"bring": bring, "bring_loose": partial(bring, is_loose=True), "arrived": lambda: None, "take": take}
+
+else:
+
+    def make_stores(rows: Sequence[Any], width: int, runs: int) -> Any:
+        @intrinsic
+        def store(typing: Any, addresses: Any, at: Any, values: Any, left: Any, step: Any) -> Any:
+            first = len(values) - len(rows)
+
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                left, step = (resized(builder, each, I64) for each in args[3:])
+                for run in range(runs):
+                    is_there = builder.icmp_signed("<=", builder.mul(step, I64(run)), left)
+                    offsets = builder.extract_value(args[1], run)
+                    with builder.if_then(is_there):
+                        for k, operand in enumerate(rows):
+                            address = address_of(builder, (args[0], offsets), k, operand.dtype.itemsize)
+                            places = [(first + k, run * width + j) for j in range(width)]
+                            numbers = [builder.extract_value(args[2], place) for place in places]
+                            put_run(context, builder, operand, values[first + k].dtype, address, numbers)
+                return context.get_dummy_value()
+
+            return types.void(addresses, at, values, left, step), generate
+
+        return store
+
+    def make_pieces(rows: Sequence[Any], cells: Sequence[Any], width: int, threads: int) -> dict[str, Any]:
+        whole = sum(cell.nbytes for cell in cells)
+
+        def pointer(builder: Any, slot: Any, thread: Any, cell: Cell, kind: Any) -> Any:
+            """To an access in shared memory: those of neighbouring threads lie next to each other."""
+            slot, thread = (resized(builder, each, I32) for each in (slot, thread))
+            before = builder.add(builder.mul(slot, I32(threads * whole)), I32(threads * cell.before))
+            start = builder.add(before, builder.mul(thread, I32(cell.nbytes)))
+            return builder.bitcast(builder.gep(kept_place(builder), [I32(0), start]), ir.PointerType(kind, addrspace=3))
+
+        def kind_of(cell: Cell) -> Any:
+            dtype = rows[cell.operand].dtype
+            return formats.access_type(dtype, cell.many) if cell.many > 1 else formats.memory_type(dtype)
+
+        def copied(builder: Any, source: Any, target: Any, kind: Any, align: int, nbytes: int) -> None:
+            if copies_ahead(align):
+                for start in range(0, nbytes, align):
+                    place = builder.add(builder.ptrtoint(target, I64), I64(start))
+                    place = builder.inttoptr(place, ir.PointerType(kind, addrspace=3))
+                    copy_ahead(builder, builder.add(source, I64(start)), place, align)
+            else:
+                builder.store(builder.load(pointer_to(builder, source, kind), align=align), target, align=align)
+
+        def bringing(is_loose: bool) -> Any:
+            @intrinsic
+            def bring(typing: Any, addresses: Any, at: Any, tile: Any, slot: Any, thread: Any) -> Any:
+                def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                    for cell in cells:
+                        dtype, kind = rows[cell.operand].dtype, kind_of(cell)
+                        address = address_of(builder, args[:2], cell.operand, dtype.itemsize)
+                        source = builder.add(address, I64(cell.start * dtype.itemsize))
+                        target = pointer(builder, args[3], args[4], cell, kind)
+                        # A complex number is aligned as its parts are.
+                        least = dtype.itemsize // dtype.parts
+                        if not is_loose or cell.many == 1:
+                            copied(builder, source, target, kind, cell.nbytes if cell.many > 1 else least, cell.nbytes)
+                            continue
+                        one = formats.memory_type(dtype)
+                        first = builder.bitcast(target, ir.PointerType(one, addrspace=3))
+                        for k in range(cell.many):
+                            place = builder.gep(first, [I32(k)])
+                            there = builder.add(source, I64(k * dtype.itemsize))
+                            copied(builder, there, place, one, least, dtype.itemsize)
+                    return context.get_dummy_value()
+
+                return types.void(addresses, at, tile, slot, thread), generate
+
+            return bring
+
+        @intrinsic
+        def arrived(typing: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                tell_copies(builder, "cp.async.wait_all;")
+                return context.get_dummy_value()
+
+            return types.void(), generate
+
+        @intrinsic
+        def take(typing: Any, tile: Any, slot: Any, thread: Any) -> Any:
+            result = lanes_type(rows, len(rows), width)
+
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                items: dict[Any, Any] = {}
+                for cell in cells:
+                    operand = rows[cell.operand]
+                    bits = builder.load(pointer(builder, args[1], args[2], cell, kind_of(cell)), align=cell.nbytes)
+                    numbers = numbers_of(context, builder, operand, bits, cell.many)
+                    items |= {(cell.operand, cell.start + j): number for j, number in enumerate(numbers)}
+                return aggregate(context, builder, result, items)
+
+            return result(tile, slot, thread), generate
+
+        return {"bring": bringing(False), "bring_loose": bringing(True), "arrived": arrived, "take": take}
