@@ -11,7 +11,7 @@ from test_rows import assert_backward, assert_near, calls, few, normal, small_bl
 
 from numbacc.elementwise import normalization, normalizing
 from numbacc.kernels.rows import geometry
-from numbacc.kernels.rows.softmax import ROW_FORMULAS
+from numbacc.kernels.rows.functions import ROW_FORMULAS
 
 pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
 

@@ -16,9 +16,8 @@ from ..kernels.elementwise.launch import MapSpec
 from ..kernels.elementwise.transformer import BLOCKS
 from ..kernels.reduce.launch import FoldTask
 from ..kernels.reduce.logsumexp import EXPONENTS
+from ..kernels.rows.functions import LOSSES, ROW_FORMULAS
 from ..kernels.rows.launch import RowTask
-from ..kernels.rows.losses import LOSSES
-from ..kernels.rows.softmax import ROW_FORMULAS
 from ..plan.folds import FoldPlan, RowFoldPlan
 from ..plan.rows import RowPlan
 from ..reference import blocks as reference

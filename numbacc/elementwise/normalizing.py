@@ -26,9 +26,8 @@ from ..base.layout import (
 )
 from ..errors import DTypeError, OptionError, ShapeError, shown
 from ..kernels.reduce.launch import FoldTask
+from ..kernels.rows.functions import GRADIENTS, ROW_FORMULAS, SUMS, unit_of
 from ..kernels.rows.launch import RowTask
-from ..kernels.rows.norms import unit_of
-from ..kernels.rows.softmax import GRADIENTS, ROW_FORMULAS, SUMS
 from ..plan.base import Plan, check_out, outs_of
 from ..plan.rows import GradientPlan, RowPlan
 from ..reference import normalization as reference

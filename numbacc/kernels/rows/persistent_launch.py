@@ -15,9 +15,9 @@ from ...runtime.steps import Scratch, Step, Steps
 from ..elementwise.launch import Kernel
 from ..reduce.functions import REDUCTIONS
 from ..reduce.launch import FoldExecutable, FoldTask
+from .functions import GRADIENTS
 from .geometry import launch_sums
 from .launch import RowExecutable, RowTask, described
-from .softmax import GRADIENTS
 
 
 class RowSums(RowExecutable):

@@ -108,12 +108,8 @@ class RowSpec(NamedTuple):
         """The modules of this folder that write the kernel."""
         return (
             "kernels/rows/row",
-            "kernels/rows/stages",
-            "kernels/rows/shared",
             "kernels/rows/load_store",
-            "kernels/rows/packed",
             "kernels/rows/spec",
-            "kernels/rows/loss_mean",
             "kernels/scan/decoupled_look_back",
             "kernels/reduce/reduce",
             "kernels/reduce/lanes",
@@ -213,7 +209,7 @@ class SumsSpec(NamedTuple):
     @property
     def sources(self) -> tuple[str, ...]:
         """As in `RowSpec`."""
-        return ("kernels/rows/persistent", "kernels/rows/async_pipeline", *self.rows.sources)
+        return ("kernels/rows/persistent", *self.rows.sources)
 
     @property
     def identity(self) -> str:
