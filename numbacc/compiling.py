@@ -29,7 +29,7 @@ from .elementwise import (
     index_gradients,
     indexing,
     losses,
-    normalizing,
+    norms,
     operation,
     positions,
     reduction_gradients,
@@ -235,8 +235,8 @@ def _reductions() -> None:
                 for name, option in _REDUCTIONS.items():
                     reduction_plan.planned(name, matrix, axis, option).choose((0, 0))
             _choose(reduction_gradients.everyday(matrix))
-            for name, arrays in normalizing.everyday(matrix, row):
-                plan = normalizing.planned(name, arrays)
+            for name, arrays in norms.everyday(matrix, row):
+                plan = norms.planned(name, arrays)
                 plan.choose([0] * (len(plan.inputs) + len(plan.outputs)))
             for x, axis in ((matrix, 0), (matrix, 1), (_dense((_ROWS * columns,), dtype), 0)):
                 for name, reverse in (("cumsum", False), ("cumsum", True), ("cumprod", False)):

@@ -10,7 +10,7 @@ from oracle import DTYPES
 from skips import needed
 from test_rows import assert_near, normal, small_blocks  # noqa: F401
 
-from numbacc.elementwise import normalization, normalizing
+from numbacc.elementwise import norms
 from numbacc.kernels.rows import geometry
 from numbacc.kernels.rows.spec import SumsSpec
 
@@ -39,11 +39,11 @@ def share(monkeypatch):
     def share(way, blocks):
         for name, value in {**sizes, **WAYS[way]}.items():
             monkeypatch.setattr(geometry, name, value)
-        normalizing.plans.clear()
+        norms.plans.clear()
         return clusters(blocks)
 
     yield share
-    normalizing.plans.clear()
+    norms.plans.clear()
 
 
 @pytest.mark.parametrize("blocks, accesses", [(2, 16), (4, 29), (4, 24)])
@@ -61,8 +61,8 @@ def test_norms(place, share, way, kind, dtype, blocks, accesses):
         dy, x, w = (values.astype(dtype) for values in (dy, x, w))
         arrays = tuple(map(place.put, (dy, x, w)))
         with share(way, blocks) as ran:
-            y = getattr(normalization, f"{kind}_norm")(*arrays[1:], eps=eps)
-            got = getattr(normalization, f"{kind}_norm_backward")(*arrays, eps=eps)
+            y = getattr(norms, f"{kind}_norm")(*arrays[1:], eps=eps)
+            got = getattr(norms, f"{kind}_norm_backward")(*arrays, eps=eps)
         shared = [order.kernel for order in ran if order.cluster == blocks]
         assert [isinstance(kernel, SumsSpec) for kernel in shared] == [way != "kept"] * 2
         assert getattr(shared[1], "is_ahead", False) == (way == "sent once" and kind == "layer")

@@ -18,7 +18,7 @@ from test_reductions_ptx import dense, orders_of
 
 from numbacc.base import _numba
 from numbacc.base.dispatch import simulated
-from numbacc.elementwise import normalizing, reduction_plan, scans
+from numbacc.elementwise import norms, reduction_plan, scans
 from numbacc.functions.formula import Formula
 from numbacc.kernels.specs import KernelSpec
 from numbacc.runtime import kernel_code
@@ -31,9 +31,7 @@ KERNELS = {
         order.kernel for order in orders_of(reduction_plan.planned("sum", dense((64, 4096), "float32"), 1, None))
     ],
     "a scan": lambda: [order.kernel for order in orders_of(scans.planned("cumsum", dense((64, 64), "float16"), 0))],
-    "rows": lambda: [
-        order.kernel for order in orders_of(normalizing.planned("softmax", (dense((64, 4096), "bfloat16"),)))
-    ],
+    "rows": lambda: [order.kernel for order in orders_of(norms.planned("softmax", (dense((64, 4096), "bfloat16"),)))],
 }
 
 

@@ -17,7 +17,7 @@ from threads import run_threads
 import numbacc
 from numbacc import elementwise as ew
 from numbacc.base.dispatch import runtime, simulated
-from numbacc.elementwise import caching, normalizing
+from numbacc.elementwise import caching, norms
 from numbacc.kernels.rows import geometry
 from numbacc.random import Generator
 
@@ -31,10 +31,10 @@ def small_blocks():
         if simulated():
             simulated_blocks.shrink(patch.setattr)
         caching.plans.clear()
-        normalizing.plans.clear()
+        norms.plans.clear()
         yield
         caching.plans.clear()
-        normalizing.plans.clear()
+        norms.plans.clear()
 
 
 def values(place, seed=0):
@@ -101,7 +101,7 @@ def test_a_graph_of_few_rows_is_replayed(device_place, monkeypatch):
     """Rows that all blocks share: reductions, and an elementwise function of their results."""
     monkeypatch.setattr(geometry, "_LONG_BYTES", 1)
     place, functions = device_place, (ew.softmax, ew.layer_norm)
-    normalizing.plans.clear()
+    norms.plans.clear()
     x = place.put(values(place)[:2])
     with numbacc.graph() as graph:
         found = [function(x) for function in functions]
@@ -111,7 +111,7 @@ def test_a_graph_of_few_rows_is_replayed(device_place, monkeypatch):
         graph.launch()
         for y, function in zip(found, functions, strict=True):
             np.testing.assert_array_equal(place.get(y), place.get(function(place.put(host))))
-    normalizing.plans.clear()
+    norms.plans.clear()
 
 
 def test_a_graph_drops_others_at_each_launch(device_place):

@@ -8,7 +8,7 @@ from oracle import DTYPES
 from skips import skip
 from test_rows import FORWARD, assert_near, forward, options_of, small_blocks, values_of  # noqa: F401
 
-from numbacc.elementwise import normalization, normalizing
+from numbacc.elementwise import norms
 from numbacc.kernels.rows import geometry
 
 pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
@@ -27,17 +27,17 @@ def test_rows_one_after_the_other(device_place, monkeypatch, dtype, sides, threa
     for name, value in {"WALK_BYTES": 0, "WALK_WEIGHED_BYTES": 0, "WALKS": walks, "SUM_DEPTHS": (depth, depth),
                         "SUM_BLOCKS": 3, "SUM_CLUSTERED": 8, "SUM_ROWS": 1}.items():  # fmt: skip
         monkeypatch.setattr(geometry, f"_{name}", value)
-    normalizing.plans.clear()
+    norms.plans.clear()
     rng, rows = np.random.default_rng(columns), 37
     for name in (name for name, count in FORWARD.items() if count > 1):  # with weights
         values = values_of(rng, name, (rows, columns), dtype)
         wide, options = [v.astype(float) for v in values], options_of(name)
         wanted, arrays = forward(name, wide, **options), [device_place.put(v) for v in values]
-        function = getattr(normalization, name)
+        function = getattr(norms, name)
         assert_near(device_place.get(function(*arrays, **options)), wanted, np.abs(wanted).max())
         # Threads that share a row are no fewer than a warp.
         if device_place.is_slow or columns > 60:
-            assert "row_sums" in getattr(normalization, f"{name}_plan")(*arrays, **options).info.algorithm
+            assert "row_sums" in getattr(norms, f"{name}_plan")(*arrays, **options).info.algorithm
         assert function(*arrays, out=arrays[0], **options) is arrays[0]
         assert_near(device_place.get(arrays[0]), wanted, np.abs(wanted).max())
-    normalizing.plans.clear()
+    norms.plans.clear()

@@ -15,7 +15,7 @@ from test_blocks import floats, near, small_blocks
 import numbacc
 from numbacc import elementwise as ew
 from numbacc.base.dispatch import runtime
-from numbacc.elementwise import loss_steps
+from numbacc.elementwise import losses
 from numbacc.errors import IndexRangeError, LayoutError
 from numbacc.kernels.rows import geometry
 from numbacc.runtime import workspace
@@ -118,7 +118,7 @@ def test_cross_entropy_of_the_largest_logits(place, monkeypatch, fewest):
     """Times log₂e they overflow float32, and so do their differences."""
     if place.is_slow:
         simulated_blocks.rows(monkeypatch.setattr)
-    monkeypatch.setattr(loss_steps, "_ROWS", fewest)
+    monkeypatch.setattr(losses, "_ROWS", fewest)
     ew.cache_clear()
     own = np.array([[3.3e38, 1.0, 2.0, 0, -3.3e38, 3.3e38, 0, 0], [-3.3e38] * 8, [2.5e38] + [-3.3e38] * 7])
     x, target = np.tile(own, (3, 1)).astype(ml_dtypes.bfloat16), np.tile([0, 1, 0], 3)
@@ -146,7 +146,7 @@ def test_cross_entropy_of_rows_with_threads_of_their_own(place, monkeypatch, dty
         skip("slow")
     if place.is_slow:
         simulated_blocks.rows(monkeypatch.setattr)
-    monkeypatch.setattr(loss_steps, "_ROWS", 1)
+    monkeypatch.setattr(losses, "_ROWS", 1)
     if not is_short:
         monkeypatch.setattr(geometry, "_REGISTER_THREADS", 0)
     ew.cache_clear()
@@ -184,7 +184,7 @@ def of_one_kernel(monkeypatch, place, rows, columns, dtype, is_short=True):
         simulated_blocks.rows(monkeypatch.setattr)
     if not is_short:
         monkeypatch.setattr(geometry, "_REGISTER_THREADS", 0)
-    monkeypatch.setattr(loss_steps, "_ROWS", 1)
+    monkeypatch.setattr(losses, "_ROWS", 1)
     ew.cache_clear()
     rng = np.random.default_rng(rows)
     x, target = (3 * rng.normal(size=(rows, columns))).astype(dtype), rng.integers(0, columns, rows)
@@ -257,7 +257,7 @@ def test_targets_of_all_kinds(place, monkeypatch, dtype, fewest, smoothing):
     """Targets that are ignored or name no class, in strided arrays of rows of rows."""
     if place.is_slow:
         simulated_blocks.rows(monkeypatch.setattr)
-    monkeypatch.setattr(loss_steps, "_ROWS", fewest)
+    monkeypatch.setattr(losses, "_ROWS", fewest)
     ew.cache_clear()
     x = np.random.default_rng(4).normal(size=(2, 5, 16)).astype(np.float32)
     is_unsigned = dtype.startswith("u")

@@ -15,7 +15,7 @@ from numbacc import compiling, elementwise
 from numbacc.base.dispatch import launching_by, simulated
 from numbacc.base.dtypes import TABLE
 from numbacc.base.layout import layout, row_major_strides
-from numbacc.elementwise import custom_reductions, normalizing, reduction_plan
+from numbacc.elementwise import custom_reductions, norms, reduction_plan
 from numbacc.kernels.reduce.spec import FoldSpec
 from numbacc.kernels.rows.spec import RowSpec, SumsSpec
 
@@ -162,7 +162,7 @@ SUMS_SPILLED = 256
 
 def rows_of(name, dtype, columns=4096, weight="float32", rows=1000):
     x, w = dense((rows, columns), dtype), dense((columns,), weight)
-    return dict(normalizing.everyday(x, w))[name]
+    return dict(norms.everyday(x, w))[name]
 
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
@@ -172,7 +172,7 @@ def rows_of(name, dtype, columns=4096, weight="float32", rows=1000):
 )  # fmt: skip
 def test_normalizations(name, dtype):
     """What is kept is read 16 bytes at a time, and results are written so."""
-    plan = normalizing.planned(name, rows_of(name, dtype))
+    plan = norms.planned(name, rows_of(name, dtype))
     for order in orders_of(plan):
         found = check(order.kernel, spilled=SUMS_SPILLED if isinstance(order.kernel, SumsSpec) else 0)
         if isinstance(order.kernel, RowSpec):
@@ -188,7 +188,7 @@ def test_normalizations(name, dtype):
 )  # fmt: skip
 def test_where_rows_are_kept(dtype, columns, form, blocks, whole):
     """Read once, but for those that are longer than eight multiprocessors keep."""
-    (order,) = orders_of(normalizing.planned("softmax", rows_of("softmax", dtype, columns)))
+    (order,) = orders_of(norms.planned("softmax", rows_of("softmax", dtype, columns)))
     kernel, held = order.kernel, order.constants[-1]
     assert (kernel.form, order.cluster, kernel.is_cluster) == (form, blocks, blocks > 1)
     threads = order.block[0] * blocks
@@ -208,7 +208,7 @@ def test_where_rows_are_kept(dtype, columns, form, blocks, whole):
 )  # fmt: skip
 def test_long_rows_one_after_the_other(name, dtype, columns, blocks, sides, depth, held):
     """Weights are brought once, the next rows are on their way, and nothing waits for those but who needs them."""
-    (order,) = orders_of(normalizing.planned(name, rows_of(name, dtype, columns, dtype, 2**27 // columns)))
+    (order,) = orders_of(norms.planned(name, rows_of(name, dtype, columns, dtype, 2**27 // columns)))
     kernel = order.kernel
     assert isinstance(kernel, SumsSpec) and not kernel.parts and kernel.whole
     assert (order.cluster, order.block[1], kernel.depth, kernel.held) == (blocks, sides, depth, held)
@@ -227,7 +227,7 @@ def test_long_rows_one_after_the_other(name, dtype, columns, blocks, sides, dept
     (104, 4, False), (4000, 4, False)])  # fmt: skip
 def test_what_is_inside_a_row_is_not_looked_at(columns, runs, whole):
     """Where all threads have all their accesses there, results are written in one go."""
-    (order,) = orders_of(normalizing.planned("softmax", rows_of("softmax", "bfloat16", columns, rows=1 << 17)))
+    (order,) = orders_of(norms.planned("softmax", rows_of("softmax", "bfloat16", columns, rows=1 << 17)))
     kernel = order.kernel
     assert (kernel.form, kernel.runs, kernel.whole) == ("registers", runs, whole)
     blocks = re.split(r"^\$L\w+:", check(kernel).text, flags=re.MULTILINE)
@@ -237,7 +237,7 @@ def test_what_is_inside_a_row_is_not_looked_at(columns, runs, whole):
 def test_normalizations_without_slow_paths():
     """Neither division nor root has a branch for what is very small: it would be the longest part of short rows."""
     for dtype in ("float32", "bfloat16"):
-        (order,) = orders_of(normalizing.planned("layer_norm", rows_of("layer_norm", dtype)))
+        (order,) = orders_of(norms.planned("layer_norm", rows_of("layer_norm", dtype)))
         assert not re.search(r"\b(div|sqrt)\.rn", check(order.kernel).source)
 
 
@@ -245,7 +245,7 @@ def test_normalizations_without_slow_paths():
 @pytest.mark.parametrize("columns", [16384, 20002, 20001])
 def test_copies_into_shared_memory(capability, columns):
     """Of accesses of 4 bytes and more, by GPUs that know them."""
-    (order,) = orders_of(normalizing.planned("softmax", rows_of("softmax", "float16", columns)))
+    (order,) = orders_of(norms.planned("softmax", rows_of("softmax", "float16", columns)))
     copied = capability >= (8, 0) and columns % 2 == 0
     assert ("cp.async" in check(order.kernel, capability, spilled=64).source) is copied
 
@@ -258,7 +258,7 @@ def test_copies_into_shared_memory(capability, columns):
 def test_gradients_of_weights_come_of_one_pass(dtype, columns, rows, together):
     """Where a block or a cluster has a row, and rows are many: the next ones are on their way into shared memory."""
     for name, sums in (("rms_norm_backward", 1), ("layer_norm_backward", 2)):
-        orders = orders_of(normalizing.planned(name, rows_of(name, dtype, columns, rows=rows)))
+        orders = orders_of(norms.planned(name, rows_of(name, dtype, columns, rows=rows)))
         first = orders[0]
         assert [isinstance(order.kernel, SumsSpec) for order in orders].count(True) == together
         if together:
@@ -280,7 +280,7 @@ def test_gradients_of_weights_come_of_one_pass(dtype, columns, rows, together):
 def test_blocks_that_share_a_row_send_once(dtype, columns, blocks, ahead):
     """What they have of both stages, where there is room for a third row while the one before is written."""
     for name, stages in (("rms_norm_backward", 1), ("layer_norm_backward", 2)):
-        first = orders_of(normalizing.planned(name, rows_of(name, dtype, columns, dtype, rows=8192)))[0]
+        first = orders_of(norms.planned(name, rows_of(name, dtype, columns, dtype, rows=8192)))[0]
         kernel = first.kernel
         assert (first.cluster, kernel.is_ahead) == (blocks, ahead and stages == 2)
         found = check(kernel, spilled=64)
@@ -295,7 +295,7 @@ def test_blocks_that_share_a_row_send_once(dtype, columns, blocks, ahead):
 def test_normalizations_everywhere(capability, columns):
     for name in ("softmax", "layer_norm_backward"):
         for rows in (1000, 1 << 16):
-            for order in orders_of(normalizing.planned(name, rows_of(name, "float16", columns, rows=rows))):
+            for order in orders_of(norms.planned(name, rows_of(name, "float16", columns, rows=rows))):
                 found = check(order.kernel, capability, spilled=64)
                 if isinstance(order.kernel, SumsSpec):
                     assert ("cp.async" in found.text) == (capability >= (8, 0))
@@ -303,15 +303,15 @@ def test_normalizations_everywhere(capability, columns):
 
 def test_a_weight_of_another_width_narrows_nothing():
     for weight in ("bfloat16", "float32", "float64"):
-        (order,) = orders_of(normalizing.planned("rms_norm", rows_of("rms_norm", "bfloat16", weight=weight)))
+        (order,) = orders_of(norms.planned("rms_norm", rows_of("rms_norm", "bfloat16", weight=weight)))
         assert order.kernel.width == 8
 
 
 def test_arrays_that_are_not_aligned_are_taken_element_by_element():
-    (order,) = orders_of(normalizing.planned("softmax", rows_of("softmax", "float32")), (4, 4))
+    (order,) = orders_of(norms.planned("softmax", rows_of("softmax", "float32")), (4, 4))
     assert order.kernel.width == 1
     strided = layout((64, 4096), (8 * 4096, 8), np.dtype(np.float32), 0)
-    (order,) = orders_of(normalizing.planned("softmax", (strided,)))
+    (order,) = orders_of(norms.planned("softmax", (strided,)))
     assert order.kernel.width == 1
 
 

@@ -10,9 +10,9 @@ from oracle import DTYPES
 from skips import skip
 from test_rows import FEW, assert_backward, assert_near, calls, normal, small_blocks  # noqa: F401
 
-from numbacc.elementwise import normalization, normalizing
+from numbacc.elementwise import norms
 from numbacc.kernels.rows import geometry
-from numbacc.kernels.rows.softmax import ROW_FORMULAS
+from numbacc.kernels.rows.functions import ROW_FORMULAS
 
 pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
 
@@ -21,7 +21,7 @@ def one_pass(patch, **sizes):
     """Gradients of rows and weights take one pass, by one block or cluster."""
     for name, value in {"BLOCKS": 1, "CLUSTERED": 1, "ROWS": 1, **sizes}.items():
         patch.setattr(geometry, f"_SUM_{name}", value)
-    normalizing.plans.clear()
+    norms.plans.clear()
 
 
 @in_parts(8, FEW)
@@ -31,7 +31,7 @@ def test_backward_of_any_array_in_one_pass(device_place, part, drawn):
     with pytest.MonkeyPatch.context() as patch:
         one_pass(patch, THREADS=8 if device_place.is_slow else 64)
         assert_backward(device_place, drawn)
-    normalizing.plans.clear()
+    norms.plans.clear()
 
 
 def assert_gradients(place, shape, dtype, kind, more, algorithm="", weight=np.float32):
@@ -40,9 +40,9 @@ def assert_gradients(place, shape, dtype, kind, more, algorithm="", weight=np.fl
     dy, x = (rng.standard_normal(shape).astype(dtype) for _ in range(2))
     w = rng.standard_normal(shape[1]).astype(weight)
     arrays, name = tuple(map(place.put, (dy, x, w))), f"{kind}_norm_backward"
-    got = getattr(normalization, name)(*arrays, eps=1e-3, **more)
+    got = getattr(norms, name)(*arrays, eps=1e-3, **more)
     if place.is_device:
-        assert algorithm in getattr(normalization, f"{name}_plan")(*arrays, eps=1e-3, **more).info.algorithm
+        assert algorithm in getattr(norms, f"{name}_plan")(*arrays, eps=1e-3, **more).info.algorithm
     d, (centered, r) = dy.astype(float), normal(kind, x.astype(float), 1e-3)
     g = d * w.astype(float)
     dx = r * (g - (kind == "layer") * g.mean(-1, keepdims=True) - centered * r * r * (g * centered).mean(-1)[:, None])
@@ -75,7 +75,7 @@ def test_gradients_in_one_pass(device_place, monkeypatch, dtype, threads, depth,
     one_pass(monkeypatch, THREADS=threads, RESIDENT=threads, DEPTHS=(depth, depth))
     for kind, more in (("rms", {}), ("layer", {}), ("layer", {"bias": True}))[:: 1 if columns < 100 else 2]:
         assert_gradients(device_place, (45 if device_place.is_slow else 601, columns), dtype, kind, more, "row_sums")
-    normalizing.plans.clear()
+    norms.plans.clear()
 
 
 @pytest.mark.parametrize("columns", [16388, 20001, 50000, 131072])
@@ -87,7 +87,7 @@ def test_gradients_of_long_rows(device_place, monkeypatch, dtype, columns):
     one_pass(monkeypatch)
     for kind, more in (("rms", {}), ("layer", {"bias": True})):
         assert_gradients(device_place, (37, columns), dtype, kind, more, "row_sums")
-    normalizing.plans.clear()
+    norms.plans.clear()
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 5, 16])
@@ -101,7 +101,7 @@ def test_gradients_of_few_long_rows(device_place, monkeypatch, dtype, columns, r
     for kind, more in (("rms", {}), ("layer", {}), ("layer", {"bias": True})):
         # The weights' gradients of one row are no sums.
         assert_gradients(device_place, (rows, columns), dtype, kind, more, "row_sums" if rows > 1 else "", dtype)
-    normalizing.plans.clear()
+    norms.plans.clear()
 
 
 @pytest.mark.parametrize("dtype", [DTYPES[0], DTYPES[3]], ids=str)
@@ -115,7 +115,7 @@ def test_gradients_of_long_rows_are_the_same_each_time(device_place, dtype, colu
     dy, x = (place.put((3 * rng.standard_normal((300, columns), np.float32) + 1).astype(dtype)) for _ in range(2))
     w = place.put(rng.standard_normal(columns).astype(dtype))
     wanted, *others = (
-        [place.get(a).tobytes() for a in normalization.layer_norm_backward(dy, x, w, bias=True)] for _ in range(4)
+        [place.get(a).tobytes() for a in norms.layer_norm_backward(dy, x, w, bias=True)] for _ in range(4)
     )
     assert all(other == wanted for other in others)
 

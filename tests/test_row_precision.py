@@ -13,7 +13,7 @@ from test_losses import losses_of
 import numbacc
 from numbacc import elementwise as ew
 from numbacc.base.dispatch import simulated
-from numbacc.elementwise import loss_steps
+from numbacc.elementwise import losses
 from numbacc.kernels.rows import geometry
 
 pytestmark = pytest.mark.usefixtures("poison", "small_blocks")
@@ -53,7 +53,7 @@ LOGITS = {
 @pytest.mark.parametrize("way", ["short", "long", "steps", "columns"])
 def test_what_logits_have_in_common_changes_no_loss(place, monkeypatch, dtype, name, way):
     """Nor an element of a gradient: rows in registers, long rows, several kernels, and classes that lie apart."""
-    monkeypatch.setattr(loss_steps, "_ROWS", 1 if way in ("short", "long") else 2**30)
+    monkeypatch.setattr(losses, "_ROWS", 1 if way in ("short", "long") else 2**30)
     if way == "long":
         monkeypatch.setattr(geometry, "_REGISTER_THREADS", 0)
     ew.cache_clear()

@@ -14,7 +14,7 @@ from skips import skip
 import numbacc
 from numbacc.base.dispatch import launcher_class, simulated
 from numbacc.base.dtypes import info
-from numbacc.elementwise import normalization, normalizing
+from numbacc.elementwise import norms
 from numbacc.kernels.rows import geometry
 from numbacc.runtime.launch_order import Limits
 
@@ -30,9 +30,9 @@ def small_blocks():
     with pytest.MonkeyPatch.context() as patch:
         if simulated():
             simulated_blocks.rows(patch.setattr)
-        normalizing.plans.clear()
+        norms.plans.clear()
         yield
-        normalizing.plans.clear()
+        norms.plans.clear()
 
 
 # ---------------------------------------------------------------- what shall come out
@@ -136,7 +136,7 @@ def test_forward_of_any_array(place, part, drawn):
     x, out = place.operand(values[0], **drawn["layouts"][0]), place.empty(shape, dtype, **drawn["layouts"][1])
     weights = [place.put(v) for v in values[1:]]
     options = options_of(name, axis)
-    assert getattr(normalization, name)(x.view, *weights, out=out.view, **options) is out.view
+    assert getattr(norms, name)(x.view, *weights, out=out.view, **options) is out.view
     wanted = forward(name, [x.values.astype(float), *[v.astype(float) for v in values[1:]]], **options)
     # The mean of a row is rounded.
     wide = x.values.astype(float)
@@ -174,7 +174,7 @@ def assert_backward(place, drawn):
         wanted = [d - np.exp(y) * total if "log" in name else y * (d - total)]
     weights = [place.put(v) for v in values[1:2]]
     more = {"bias": True} if len(values) > 2 else {}
-    got = getattr(normalization, f"{name}_backward")(dy.view, second, *weights, **options, **more)
+    got = getattr(norms, f"{name}_backward")(dy.view, second, *weights, **options, **more)
     got = got if isinstance(got, tuple) else (got,)
     assert len(got) == len(wanted)
     rows = max(x.values.size // shape[-1], 1)
@@ -194,7 +194,7 @@ def test_lengths_of_rows(place, dtype, columns):
     for name in FORWARD:
         values = values_of(rng, name, (3, columns), dtype)
         options = options_of(name)
-        got = place.get(getattr(normalization, name)(*map(place.put, values), **options))
+        got = place.get(getattr(norms, name)(*map(place.put, values), **options))
         wanted = forward(name, [v.astype(float) for v in values], **options)
         assert_near(got, wanted, np.abs(wanted).max())
 
@@ -216,16 +216,14 @@ def test_wherever_a_row_is_kept(device_place, monkeypatch, form, dtype, columns)
         monkeypatch.setattr(geometry, "_LONG_BYTES", 1)
     if form == "clusters":
         monkeypatch.setattr(geometry, "_CLUSTER_BYTES", 4096)
-    normalizing.plans.clear()
+    norms.plans.clear()
     rng = np.random.default_rng(columns)
     dy = rng.standard_normal((3, columns)).astype(dtype)
     for name in FORWARD:
         values = values_of(rng, name, (3, columns), dtype)
         wide, options = [v.astype(float) for v in values], options_of(name)
         wanted = forward(name, wide, **options)
-        assert_near(
-            place.get(getattr(normalization, name)(*map(place.put, values), **options)), wanted, np.abs(wanted).max()
-        )
+        assert_near(place.get(getattr(norms, name)(*map(place.put, values), **options)), wanted, np.abs(wanted).max())
         if "softmax" in name:
             values[0] = wanted.astype(dtype)
             total = dy.astype(float) if "log" in name else dy.astype(float) * values[0].astype(float)
@@ -237,10 +235,10 @@ def test_wherever_a_row_is_kept(device_place, monkeypatch, form, dtype, columns)
             g = dy * wide[1]
             wanted = r * (g - d * (r * r * (g * d).mean(-1, keepdims=True)))
             wanted -= r * g.mean(-1, keepdims=True) if name == "layer_norm" else 0
-        got = getattr(normalization, f"{name}_backward")(*map(place.put, (dy, *values[:2])), **options)
+        got = getattr(norms, f"{name}_backward")(*map(place.put, (dy, *values[:2])), **options)
         got = got[0] if isinstance(got, tuple) else got
         assert_near(place.get(got), wanted, 10 * np.abs(wanted).max())
-    normalizing.plans.clear()
+    norms.plans.clear()
 
 
 # ---------------------------------------------------------------- what else
@@ -255,20 +253,20 @@ def test_special_values(place, monkeypatch, changed, columns, dtype):
         skip("slow")
     for name, value in changed.items():
         monkeypatch.setattr(geometry, name, value)
-    normalizing.plans.clear()
+    norms.plans.clear()
     nan, inf = np.nan, np.inf
     values = np.full((6, columns), -inf)
     values[:, -3:] = [[0, -inf, 0], [nan, 1, 2], [-inf, -inf, -inf], [1000, 0, 0], [inf, 0, 1], [nan, inf, 0]]
     x = place.put(values.astype(dtype))
-    got = place.get(normalization.softmax(x)).astype(float)
+    got = place.get(norms.softmax(x)).astype(float)
     wanted = np.zeros((6, columns))
     wanted[[0, 0, 3], [-3, -1, -3]], wanted[[1, 2, 4, 5]] = (0.5, 0.5, 1), nan
     np.testing.assert_array_equal(got, wanted)
-    got = place.get(normalization.log_softmax(x)).astype(float)
+    got = place.get(norms.log_softmax(x)).astype(float)
     np.testing.assert_allclose(got[0, -3:], [-0.6931, -inf, -0.6931], rtol=4e-3)
     np.testing.assert_array_equal(got[3, -3:], [0, -1000, -1000])
     assert np.isnan(got[[1, 2, 4, 5]]).all() and np.all(got[[0, 3], : columns - 3] == -inf)
-    normalizing.plans.clear()
+    norms.plans.clear()
 
 
 def test_norms_of_infinite_numbers(place):
@@ -276,8 +274,8 @@ def test_norms_of_infinite_numbers(place):
     x = place.put(np.array([[np.inf, 1, -2, 0], [1e30, 1, 0, 0], [np.nan, 1, 2, 3], [0, 0, 0, 0]], np.float32))
     nan = np.nan
     wanted = np.array([[nan, 0, 0, 0], [2, 2e-30, 0, 0], [nan] * 4, [0] * 4])
-    np.testing.assert_allclose(place.get(normalization.rms_norm(x)), wanted, rtol=1e-6)
-    got = place.get(normalization.layer_norm(x))
+    np.testing.assert_allclose(place.get(norms.rms_norm(x)), wanted, rtol=1e-6)
+    got = place.get(norms.layer_norm(x))
     assert np.isnan(got[[0, 2]]).all() and not got[3].any()
 
 
@@ -286,16 +284,16 @@ def test_in_place(place):
     for name in FORWARD:
         x = place.put(values)
         options = options_of(name)
-        wanted = place.get(getattr(normalization, name)(x, **options))
-        assert getattr(normalization, name)(x, out=x, **options) is x
+        wanted = place.get(getattr(norms, name)(x, **options))
+        assert getattr(norms, name)(x, out=x, **options) is x
         np.testing.assert_array_equal(place.get(x), wanted)
     for name in ("softmax_backward", "rms_norm_backward"):
         dy, x = place.put(values), place.put(values[::-1].copy())
-        wanted = place.get(getattr(normalization, name)(dy, x))
-        getattr(normalization, name)(dy, x, out=dy)
+        wanted = place.get(getattr(norms, name)(dy, x))
+        getattr(norms, name)(dy, x, out=dy)
         np.testing.assert_array_equal(place.get(dy), wanted)
     x = place.put(values)
-    refused(numbacc.LayoutError, "overlaps", run=lambda: normalization.softmax(x[:3], out=x[1:]))
+    refused(numbacc.LayoutError, "overlaps", run=lambda: norms.softmax(x[:3], out=x[1:]))
 
 
 @pytest.mark.parametrize("name, more", [("rms_norm", {}), ("layer_norm", {}), ("layer_norm", {"bias": True})])
@@ -304,7 +302,7 @@ def test_in_place(place):
 def test_gradients_of_weights_in_place(place, name, more, shared, step):
     """dx may be written over dy or x, of which the gradients of weights are made, too."""
     values = np.random.default_rng(1).standard_normal((4, 80)).astype(np.float32)
-    function, weight = getattr(normalization, f"{name}_backward"), place.put(values[0, :: 1 + (step == 1)][:40].copy())
+    function, weight = getattr(norms, f"{name}_backward"), place.put(values[0, :: 1 + (step == 1)][:40].copy())
     arrays = [place.put(each.copy())[:, : 40 * step : step] for each in (values, values[::-1])]
     wanted = [place.get(each) for each in function(*arrays, weight, **more)]
     outs = (arrays[shared], *(place.empty((40,), np.dtype(np.float32)).view for _ in range(1 + len(more))))
@@ -317,9 +315,9 @@ def test_gradients_of_weights_in_place(place, name, more, shared, step):
 def test_empty_arrays(place):
     for shape in ((0, 3), (3, 0)):
         x, w = place.put(np.zeros(shape, np.float32)), place.put(np.ones(shape[-1:], np.float32))
-        assert normalization.softmax(x).shape == shape
-        assert normalization.layer_norm(x, w, w).shape == shape
-        dx, dw, db = normalization.layer_norm_backward(x, x, w, bias=True)
+        assert norms.softmax(x).shape == shape
+        assert norms.layer_norm(x, w, w).shape == shape
+        dx, dw, db = norms.layer_norm_backward(x, x, w, bias=True)
         assert dx.shape == shape
         np.testing.assert_array_equal(place.get(dw), np.zeros(shape[-1:]))
         np.testing.assert_array_equal(place.get(db), np.zeros(shape[-1:]))
@@ -329,25 +327,25 @@ def test_refused(place):
     x, w = place.put(np.ones((3, 4), np.float32)), place.put(np.ones(4, np.float32))
     bad = place.put(np.ones(3, np.float32))
     for error, words, run in [
-        (numbacc.ShapeError, ("axis=2", "rank 2"), lambda: normalization.softmax(x, axis=2)),
-        (numbacc.ShapeError, ("axis=1.0",), lambda: normalization.softmax(x, axis=1.0)),
-        (numbacc.DTypeError, ("x has dtype int32",), lambda: normalization.softmax(place.put(np.ones(3, np.int32)))),
-        (numbacc.ShapeError, ("x has rank 0",), lambda: normalization.softmax(place.put(np.ones((), np.float32)))),
-        (numbacc.ShapeError, ("weight has shape (3,)", "(4,)"), lambda: normalization.rms_norm(x, bad)),
-        (numbacc.ShapeError, ("bias has shape (3,)", "(4,)"), lambda: normalization.layer_norm(x, w, bad)),
-        (numbacc.OptionError, ("weight is None", "bias"), lambda: normalization.layer_norm(x, None, w)),
-        (numbacc.OptionError, ("bias=True", "weight"), lambda: normalization.layer_norm_backward(x, x, bias=True)),
-        (numbacc.OptionError, ("bias=1",), lambda: normalization.layer_norm_backward(x, x, w, bias=1)),
-        (numbacc.DTypeError, ("x is a NoneType",), lambda: normalization.softmax(None)),
-        (numbacc.DTypeError, ("x is a NoneType",), lambda: normalization.rms_norm_backward(x, None, w)),
-        (numbacc.OptionError, ("eps=1",), lambda: normalization.rms_norm(x, eps=10**400)),
-        (numbacc.OptionError, ("eps=-1",), lambda: normalization.rms_norm(x, eps=-1)),
-        (numbacc.OptionError, ("eps=nan",), lambda: normalization.layer_norm(x, eps=np.nan)),
-        (numbacc.ShapeError, ("dy has shape (4,)",), lambda: normalization.softmax_backward(w, x)),
+        (numbacc.ShapeError, ("axis=2", "rank 2"), lambda: norms.softmax(x, axis=2)),
+        (numbacc.ShapeError, ("axis=1.0",), lambda: norms.softmax(x, axis=1.0)),
+        (numbacc.DTypeError, ("x has dtype int32",), lambda: norms.softmax(place.put(np.ones(3, np.int32)))),
+        (numbacc.ShapeError, ("x has rank 0",), lambda: norms.softmax(place.put(np.ones((), np.float32)))),
+        (numbacc.ShapeError, ("weight has shape (3,)", "(4,)"), lambda: norms.rms_norm(x, bad)),
+        (numbacc.ShapeError, ("bias has shape (3,)", "(4,)"), lambda: norms.layer_norm(x, w, bad)),
+        (numbacc.OptionError, ("weight is None", "bias"), lambda: norms.layer_norm(x, None, w)),
+        (numbacc.OptionError, ("bias=True", "weight"), lambda: norms.layer_norm_backward(x, x, bias=True)),
+        (numbacc.OptionError, ("bias=1",), lambda: norms.layer_norm_backward(x, x, w, bias=1)),
+        (numbacc.DTypeError, ("x is a NoneType",), lambda: norms.softmax(None)),
+        (numbacc.DTypeError, ("x is a NoneType",), lambda: norms.rms_norm_backward(x, None, w)),
+        (numbacc.OptionError, ("eps=1",), lambda: norms.rms_norm(x, eps=10**400)),
+        (numbacc.OptionError, ("eps=-1",), lambda: norms.rms_norm(x, eps=-1)),
+        (numbacc.OptionError, ("eps=nan",), lambda: norms.layer_norm(x, eps=np.nan)),
+        (numbacc.ShapeError, ("dy has shape (4,)",), lambda: norms.softmax_backward(w, x)),
         (numbacc.DTypeError, ("dy has dtype float64",),
-         lambda: normalization.rms_norm_backward(place.put(np.ones((3, 4))), x)),
-        (numbacc.ShapeError, ("out has shape (4,)",), lambda: normalization.softmax(x, out=w)),
-        (numbacc.ShapeError, ("out must be a pair",), lambda: normalization.rms_norm_backward(x, x, w, out=x)),
+         lambda: norms.rms_norm_backward(place.put(np.ones((3, 4))), x)),
+        (numbacc.ShapeError, ("out has shape (4,)",), lambda: norms.softmax(x, out=w)),
+        (numbacc.ShapeError, ("out must be a pair",), lambda: norms.rms_norm_backward(x, x, w, out=x)),
     ]:  # fmt: skip
         refused(error, *words, run=run)
 
@@ -355,23 +353,23 @@ def test_refused(place):
 def test_the_same_bits_twice_and_plans_from_the_cache(place):
     values = np.random.default_rng(2).standard_normal((5, 96)).astype(np.float32)
     x, w = place.put(values), place.put(values[0])
-    normalizing.plans.clear()
+    norms.plans.clear()
     for _ in range(2):
-        results = [normalization.softmax(x), *normalization.layer_norm_backward(x, x, w, bias=True)]
-        again = [normalization.softmax(x), *normalization.layer_norm_backward(x, x, w, bias=True)]
+        results = [norms.softmax(x), *norms.layer_norm_backward(x, x, w, bias=True)]
+        again = [norms.softmax(x), *norms.layer_norm_backward(x, x, w, bias=True)]
         for one, other in zip(results, again, strict=True):
             np.testing.assert_array_equal(bits(place.get(one)), bits(place.get(other)))
-    assert (normalizing.plans.info().misses, normalizing.plans.info().hits) == (2, 6)
+    assert (norms.plans.info().misses, norms.plans.info().hits) == (2, 6)
 
 
 def test_plans(place):
     x, w = place.put(np.ones((3, 16), np.float32)), place.put(np.ones(16, np.float32))
-    plan = normalization.rms_norm_backward_plan(x, x, w)
-    for one, other in zip(plan(x, x, w), normalization.rms_norm_backward(x, x, w), strict=True):
+    plan = norms.rms_norm_backward_plan(x, x, w)
+    for one, other in zip(plan(x, x, w), norms.rms_norm_backward(x, x, w), strict=True):
         np.testing.assert_array_equal(place.get(one), place.get(other))
     assert plan.info.op == "elementwise.rms_norm_backward" and plan.info.deterministic
     outs = [place.empty((3, 16), np.dtype(np.float32)), place.empty((16,), np.dtype(np.float32))]
-    got = normalization.rms_norm_backward(x, x, w, out=tuple(o.view for o in outs))
+    got = norms.rms_norm_backward(x, x, w, out=tuple(o.view for o in outs))
     assert got[1] is outs[1].view
     np.testing.assert_array_equal(outs[1].now(), place.get(plan(x, x, w)[1]))
 
@@ -379,14 +377,14 @@ def test_plans(place):
 def test_few_rows_along_any_axis(place, monkeypatch):
     """Reductions that all blocks share, and an elementwise operation, of any strides."""
     monkeypatch.setattr(geometry, "_LONG_BYTES", 1)
-    normalizing.plans.clear()
+    norms.plans.clear()
     values = np.random.default_rng(3).standard_normal((2, 12, 3)).astype(np.float32)
     x = place.put(np.ascontiguousarray(values.T)).T
     for axis in (0, 1, 2):
         wanted = softmax(values.astype(float), axis)
-        assert_near(place.get(normalization.softmax(x, axis=axis)), wanted)
-        assert_near(place.get(normalization.log_softmax(x, axis=axis)), np.log(wanted))
+        assert_near(place.get(norms.softmax(x, axis=axis)), wanted)
+        assert_near(place.get(norms.log_softmax(x, axis=axis)), np.log(wanted))
     in_place = place.put(values)
-    assert normalization.softmax(in_place, out=in_place) is in_place
+    assert norms.softmax(in_place, out=in_place) is in_place
     assert_near(place.get(in_place), softmax(values.astype(float), -1))
-    normalizing.plans.clear()
+    norms.plans.clear()

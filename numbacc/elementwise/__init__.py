@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..base.keywords import explain
-from . import gradients, normalization, reduction_gradients, reductions, scans
+from . import gradients, norms, reduction_gradients, reductions, scans
 from .activated import (
     bias_activation,
     bias_activation_backward,
@@ -33,12 +33,6 @@ from .casting import astype, astype_plan, copy, copy_plan
 from .custom_kernels import Kernel, kernel
 from .custom_reductions import Reduction, reduction
 from .dropping import dropout, dropout_backward, dropout_plan
-from .entropy import (
-    cross_entropy,
-    cross_entropy_backward,
-    cross_entropy_backward_plan,
-    cross_entropy_plan,
-)
 from .index_gradients import (
     take_along_axis_backward,
     take_along_axis_backward_plan,
@@ -47,6 +41,7 @@ from .index_gradients import (
 )
 from .indexing import take, take_along_axis, take_along_axis_plan, take_plan
 from .joining import concatenate, concatenate_plan, stack, stack_plan
+from .losses import cross_entropy, cross_entropy_backward, cross_entropy_backward_plan, cross_entropy_plan
 from .operation import ElementwisePlan
 from .optimizers import adamw_step, adamw_step_plan
 from .positions import (
@@ -72,7 +67,7 @@ for _name in gradients.DIFFERENTIABLE:
 # Those that take more than their rows say.
 of_numbers()
 _FUNCTIONS |= {"where": where, "where_plan": where_plan, "clamp": clamp, "clamp_plan": clamp_plan}
-for _module in (reductions, normalization, scans):
+for _module in (reductions, norms, scans):
     _FUNCTIONS |= {name: getattr(_module, name) for name in _module.__all__}
 _FUNCTIONS |= reduction_gradients.functions()
 globals().update(_FUNCTIONS)

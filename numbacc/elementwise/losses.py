@@ -1,24 +1,259 @@
-"""How calls of cross entropy become plans: what it is put together of, forward and backward."""
+"""Cross entropy of logits and the classes that are right, forward and backward."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial
+from math import prod
 from typing import Any
 
+import numpy as np
+
+from ..arrays import operands
 from ..arrays.creation import full
 from ..arrays.operands import Array
-from ..base import dtypes
+from ..base import checks, dtypes
 from ..base.dtypes import FLOATS, info
-from ..base.layout import Layout, argument_of, check_same_device, layout, normalize_axis, row_major_strides
-from ..errors import DTypeError, ShapeError
+from ..base.layout import (
+    Layout,
+    View,
+    argument_of,
+    check_same_device,
+    dense_like,
+    layout,
+    normalize_axis,
+    row_major_strides,
+    view,
+)
+from ..errors import ArgumentsError, DTypeError, OptionError, ShapeError, unknown
+from ..kernels.elementwise.launch import MapSpec
+from ..kernels.elementwise.transformer import BLOCKS
+from ..kernels.reduce.launch import FoldTask
+from ..kernels.reduce.logsumexp import EXPONENTS
+from ..kernels.rows.functions import LOSSES, ROW_FORMULAS
+from ..kernels.rows.launch import RowExecutable, RowTask
 from ..plan.base import Plan
+from ..plan.rows import RowPlan
+from ..plan.saved import Saved, saves
+from ..reference import blocks as reference
+from ..reference import reductions as folded
+from ..reference.indexing import take_along_axis
 from ..runtime.launch_order import VECTOR_BYTES
+from ..runtime.streams import handle_of
 from . import indexing, operation, reduction_plan
-from . import loss_steps as steps
+from .caching import plans
+from .calling import NumberedPlan, outputs_of
 from .composite_plan import SeveralPlan
-from .planning import check_indices
+from .planning import broadcast_strides, check_indices
+from .reduction_plan import FoldPlan
 from .table import TABLE
+
+#: The options that must be the same in `cross_entropy` and in its gradient, with their defaults.
+_SHARED = {"axis": -1, "reduction": "mean", "ignore_index": -100, "label_smoothing": 0.0}
+
+
+def cross_entropy(
+    x: Any,
+    target: Any,
+    *,
+    axis: int = -1,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    return_stats: bool = False,
+    return_saved: bool = False,
+    stream: Any = None,
+) -> Array | tuple[Any, ...]:
+    """Return -log softmax(x) at the right class: log Σ e^x - x_t, from the logits, which are read once.
+
+    Numbers are measured from the largest of their row, so that no offset that they have in common costs digits.
+
+    With label smoothing s: (1 - s) (log Σ e^x - x_t) + s (log Σ e^x - mean of x), as torch has it. Source: Szegedy et
+    al. 2015 (arXiv:1512.00567).
+
+    Args:
+        x: the logits, array of float32, float64, float16 or bfloat16, rank 1 to 8, any strides.
+        target: array of integers, of x's shape without the axis: the right class's number, from 0 on.
+        axis: the axis of the classes.
+        reduction: "mean" over all that is not ignored, "sum", or "none".
+        ignore_index: the target that does not count: its loss and its gradient are 0.
+        label_smoothing: s, from 0 to 1.
+        return_stats: True to return stats, too, which spare `cross_entropy_backward` one pass over x: an array of
+            target's shape and a last axis of 2. `stats[..., 0]` is the largest logit of each row (0 if that is
+            infinite), `stats[..., 1]` is log Σ e^(x - largest); together they are log Σ e^x.
+        return_saved: whether to return one more object, which carries x, target, stats and the options to
+            `cross_entropy_backward(dy, saved)`. x and target must not change until then.
+        stream: where the work is queued; the default stream if None. Nothing waits for it.
+
+    Returns:
+        the loss in float32, of float64 in that: an array of rank 0, or of target's shape. With `return_stats` (loss,
+        stats), with `return_saved` (loss, saved), with both (loss, stats, saved). The mean of nothing is NaN. On a GPU,
+        which cannot raise without being waited for, a target that names no class and is not ignored, below 0 or beyond
+        the classes, gives NaN: as its loss, and all along its row of the gradient. NumPy arrays raise there.
+
+    Raises:
+        ShapeError: rank, axis, target's shape. DTypeError: x is not of floats, target not of integers.
+        IndexRangeError: NumPy arrays only: a target names no class and is not ignored.
+        OptionError: reduction, ignore_index, label_smoothing, return_stats, return_saved, stream.
+        DeviceError: several devices.
+
+    Example:
+        >>> float(elementwise.cross_entropy(np.zeros((2, 4)), np.array([1, 3])).round(4))
+        1.3863
+    """
+    handle = handle_of(stream)
+    given = (axis, reduction, ignore_index, label_smoothing)
+    keeps = saves(return_saved)
+    with_stats = checks.boolean(return_stats, "return_stats")
+    plan, arrays = _forward(x, target, given, with_stats or keeps, handle)
+    found: Array | tuple[Array, Array] = plan.run(arrays, None, handle)
+    if not keeps:
+        return found
+    loss, stats = found
+    kept = {"x": x, "target": target, "stats": stats}
+    saved = Saved("elementwise.cross_entropy", kept, dict(zip(_SHARED, given, strict=True)))
+    return (loss, stats, saved) if with_stats else (loss, saved)
+
+
+def cross_entropy_plan(
+    x: Any,
+    target: Any,
+    *,
+    axis: int = -1,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    return_stats: bool = False,
+) -> LossPlan:
+    """The plan that `cross_entropy` runs for these arrays: call it as `plan(x, target, stream=None)`.
+
+    Arguments and errors are those of `cross_entropy`.
+
+    Example:
+        >>> x, target = np.zeros((2, 4)), np.array([1, 3])
+        >>> float(elementwise.cross_entropy_plan(x, target)(x, target).round(4))
+        1.3863
+    """
+    given = (axis, reduction, ignore_index, label_smoothing)
+    plan, _ = _forward(x, target, given, return_stats, handle_of(None))
+    plan.prepare()
+    return plan
+
+
+def cross_entropy_backward(
+    dy: Any,
+    x: Any,
+    target: Any = None,
+    *,
+    axis: int = -1,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    stats: Any = None,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
+    """The gradient with respect to the logits: dy (softmax(x) - 1 at the right class), over their number for the mean.
+
+    Args:
+        dy: the gradient with respect to the loss: a number, or an array of its shape, of floats.
+        x: the saved object of `cross_entropy(..., return_saved=True)`, as in `cross_entropy_backward(dy, saved)`. It
+            holds x, target, stats and the options. Or x itself, with
+        target, axis, reduction, ignore_index, label_smoothing: the same as in `cross_entropy`. If an option is
+            forgotten, the gradient can be wrong and nothing reports it.
+        stats: what that returned as stats; they are computed again if None.
+        out: array for the result, like x. It may be x itself: in place.
+        stream: as everywhere.
+
+    Returns:
+        an array of x's shape and dtype; `out` if given.
+
+    Raises:
+        as `cross_entropy`; ShapeError, DTypeError: dy or stats. OptionError: an argument differs from the
+        saved one. LayoutError: out overlaps, or is read-only.
+
+    Example:
+        >>> loss, saved = elementwise.cross_entropy(np.zeros((1, 4)), np.array([1]), return_saved=True)
+        >>> elementwise.cross_entropy_backward(1.0, saved)
+        array([[ 0.25, -0.75,  0.25,  0.25]])
+    """
+    handle = handle_of(stream)
+    given: tuple[Any, ...] = (axis, reduction, ignore_index, label_smoothing)
+    if isinstance(x, Saved):
+        more = {"target": target, "stats": stats, **dict(zip(_SHARED, given, strict=True))}
+        defaults = {"target": None, "stats": None, **_SHARED}
+        x, target, stats, *options = x.opened("elementwise.cross_entropy", more, defaults)
+        given = tuple(options)
+    if target is None:
+        raise ArgumentsError(
+            "target is missing: call cross_entropy_backward(dy, saved), or give x, target and the options of "
+            "cross_entropy"
+        )
+    plan, arrays, target_of_result = _backward(dy, x, target, stats, given, out, stream)
+    found = plan.run(arrays, target_of_result, handle)
+    return found if out is None else out
+
+
+def cross_entropy_backward_plan(
+    dy: Any,
+    x: Any,
+    target: Any,
+    *,
+    axis: int = -1,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    stats: Any = None,
+    out: Any = None,
+) -> LossGradientPlan:
+    """The plan that `cross_entropy_backward` runs: call it as `plan(dy, x, target, stats=None, out=None, stream=None)`.
+
+    Arguments and errors are those of `cross_entropy_backward`.
+
+    Example:
+        >>> x, target = np.zeros((1, 4)), np.array([1])
+        >>> elementwise.cross_entropy_backward_plan(1.0, x, target)(2.0, x, target)
+        array([[ 0.5, -1.5,  0.5,  0.5]])
+    """
+    given = (axis, reduction, ignore_index, label_smoothing)
+    plan, _, _ = _backward(dy, x, target, stats, given, out, None)
+    plan.prepare()
+    return plan
+
+
+def _forward(x: Any, target: Any, given: tuple[Any, ...], return_stats: Any, handle: int) -> tuple[LossPlan, list[Any]]:
+    arrays = [operands.as_input(x, "x", handle), operands.as_input(target, "target", handle)]
+    layouts, more = map(operands.layout_of, arrays), checks.boolean(return_stats, "return_stats")
+    return plans.find((LossPlan, *layouts, *_options(*given), more)), arrays
+
+
+def _backward(
+    dy: Any, x: Any, target: Any, stats: Any, given: tuple[Any, ...], out: Any, stream: Any
+) -> tuple[LossGradientPlan, list[Any], Any]:
+    """(the plan, the arrays, out as an array or None)."""
+    handle = handle_of(stream)
+    logits, places = operands.as_input(x, "x", handle), operands.as_input(target, "target", handle)
+    own = operands.layout_of(logits)
+    arrays = [operands.as_input(as_slope(dy, own, stream), "dy", handle), logits, places]
+    arrays += [] if stats is None else [operands.as_input(stats, "stats", handle)]
+    made = None if out is None else operands.as_array(out, "out", handle)
+    layouts = [*map(operands.layout_of, arrays), None][:4]
+    into = None if made is None else operands.layout_of(made)
+    return plans.find((LossGradientPlan, *layouts, *_options(*given), into)), arrays, made
+
+
+def _options(axis: Any, reduction: Any, ignore_index: Any, label_smoothing: Any) -> tuple[int, str, int, float]:
+    """The options, each in one form."""
+    if not isinstance(reduction, str) or reduction not in ("mean", "sum", "none"):
+        raise unknown("reduction", reduction, ("mean", "sum", "none"), 'it is "mean", "sum" or "none"')
+    smoothing = checks.real(label_smoothing, "label_smoothing")
+    if not 0.0 <= smoothing <= 1.0:
+        raise OptionError(f"label_smoothing={smoothing} is out of range: it must be from 0 to 1")
+    number = axis if type(axis) is int else checks.integer(axis, "axis")
+    return number, reduction, checks.integer(ignore_index, "ignore_index"), smoothing
+
+
+# ---------------------------------------------------------------- how a call becomes a plan: what it is put together of
 
 
 class LossPlan(SeveralPlan):
@@ -39,7 +274,7 @@ class LossPlan(SeveralPlan):
         self._places = places = _expanded(target, axis)
         self._options = ignored, smoothing
         self._reduction, self._with_stats = reduction, with_stats
-        self._rows = steps.loss_rows(x, places, axis, reduction, ignored, smoothing, with_stats)
+        self._rows = loss_rows(x, places, axis, reduction, ignored, smoothing, with_stats)
         if self._rows is not None:
             plans: tuple[Plan, ...] = (self._rows,)
             results = self._rows.outputs
@@ -51,17 +286,17 @@ class LossPlan(SeveralPlan):
     def _steps(self, x: Layout) -> tuple[Plan, ...]:
         """The plans of `stats`, of the logits that count, of the losses, and of what they are reduced to."""
         (ignored, smoothing), places = self._options, self._places
-        stats, value = steps.log_sums((x,), None, self._axis, smoothing > 0), indexing.planned(x, places, self._axis)
+        stats, value = log_sums((x,), None, self._axis, smoothing > 0), indexing.planned(x, places, self._axis)
         # Without smoothing the mean is not used: any array of the same shape will do.
         mean = (stats if smoothing else value).outputs[-1]
         given = (stats.outputs[0], mean, *value.outputs, places)
-        each = steps.losses_of(given, None, self._axis, ignored, smoothing, x.shape[self._axis])
+        each = losses_of(given, None, self._axis, ignored, smoothing, x.shape[self._axis])
         (losses,) = each.outputs
         if self._reduction == "none":
             return stats, value, each
         if self._reduction == "sum":
             return stats, value, each, reduction_plan.planned("sum", losses, None, None)
-        return stats, value, each, steps.mean_of((losses, places), None, ignored)
+        return stats, value, each, mean_of((losses, places), None, ignored)
 
     @cached_property
     def _otherwise(self) -> tuple[Plan, ...]:
@@ -112,15 +347,15 @@ class LossGradientPlan(SeveralPlan):
         known = () if stats is None else (stats,)
         _check_slopes(dy, x, target, stats, reduction)
         places = _expanded(target, axis)
-        before = [steps.log_sums((x,), None, axis, False)] if stats is None else []
+        before = [log_sums((x,), None, axis, False)] if stats is None else []
         total = stats if stats is not None else before[0].outputs[0]
         slope = _expanded(dy, axis) if reduction == "none" else dy
         share: list[Plan] = []
         if reduction == "mean":
-            count = steps.count_of((places,), None, ignored, total.dtype)
+            count = count_of((places,), None, ignored, total.dtype)
             share = [count, operation.planned(TABLE["divide"].row, (slope, *count.outputs))]
             (slope,) = share[-1].outputs
-        last = steps.slopes((x, total, slope, places), None if out is None else (out,), axis, ignored, smoothing)
+        last = slopes((x, total, slope, places), None if out is None else (out,), axis, ignored, smoothing)
         self._reduction, self._before, self._share = reduction, before, share
         names = ("dy", "x", "target", "stats")[: 3 + len(known)]
         super().__init__(
@@ -197,7 +432,7 @@ def _checked(x: Layout, target: Layout, axis: Any) -> int:
 
 def _check_slopes(dy: Layout, x: Layout, target: Layout, stats: Layout | None, reduction: str) -> None:
     """Raise the fitting error unless dy, and stats where it is given, fit the others."""
-    for array, name, wanted in ((stats, "stats", (*target.shape, steps.STATS)), (dy, "dy", target.shape)):
+    for array, name, wanted in ((stats, "stats", (*target.shape, STATS)), (dy, "dy", target.shape)):
         if array is None:
             continue
         if name == "dy" and reduction != "none":
@@ -221,6 +456,249 @@ def everyday(x: Layout, target: Layout) -> Iterator[Plan]:
     for reduction, smoothing in (("mean", 0.0), ("mean", 0.1), ("sum", 0.0), ("none", 0.0), ("none", 0.1)):
         yield from LossPlan(x, target, axis, reduction, -100, smoothing, False).plans
     yield from LossGradientPlan(number, x, target, None, axis, "mean", -100, 0.0, None).plans
-    shape = (*target.shape, steps.STATS)
+    shape = (*target.shape, STATS)
     stats = layout(shape, row_major_strides(shape, compute.itemsize), compute.numpy, x.device)
     yield from LossGradientPlan(rows, x, target, stats, axis, "none", -100, 0.0, None).plans
+
+
+# ---------------------------------------------------------------- the steps: each a plan, of given layouts
+
+#: Numbers of a row that `stats` has: the largest, and the logarithm of the sum of all exponentials measured from it.
+STATS = 2
+#: Rows from which on each has threads of its own, and no others'.
+_ROWS = 512
+
+
+class RowFoldPlan(FoldPlan):
+    """A planned reduction along many rows, which threads that share a row bring together in registers.
+
+    Args:
+        task: what it is.
+        rows: the same as a task of rows: only where arrays are aligned so that accesses are as wide as can be.
+    """
+
+    def __init__(self, task: FoldTask, rows: RowTask):
+        super().__init__(task)
+        self._by_rows = RowExecutable(rows)
+
+    def _make(self, key: Any, trial: Any) -> Any:
+        wide = self._by_rows.access_bytes(key) == VECTOR_BYTES
+        return self._by_rows.choose(key) if wide else super()._make(key, trial)
+
+
+def _of_rows(x: Layout, axis: int) -> tuple[str, Layout]:
+    """What is computed in, and the layout of one number a row."""
+    compute = str(info(x.dtype).compute)
+    shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
+    return compute, dense_like(layout(shape, x.strides, dtypes.TABLE[compute].numpy, x.device), shape)
+
+
+def _stats_of(result: Layout, axis: int) -> Layout:
+    """The layout of `stats`: two numbers next to each other for each row."""
+    lengths, steps = ([*each[:axis], *each[axis + 1 :]] for each in (result.shape, result.strides))
+    return layout((*lengths, STATS), (*(STATS * step for step in steps), result.itemsize), result.dtype, result.device)
+
+
+def _each_stat(argument: int, stats: Layout, axis: int, shape: tuple[int, ...]) -> list[View]:
+    """How each of the numbers of `stats` lies in it, the same all along a row of this shape."""
+    *steps, apart = stats.strides
+    steps.insert(axis, 0)
+    return [view(argument, k * apart, steps, shape) for k in range(STATS)]
+
+
+def _has_rows(x: Layout, axis: int) -> bool:
+    """True where threads that share a row bring their parts together in registers: of many rows."""
+    many = prod(x.shape[:axis]) * prod(x.shape[axis + 1 :]) >= _ROWS
+    return x.strides[axis] == x.itemsize and info(x.dtype).compute != "float64" and many
+
+
+def _row_task(
+    name: str, names: Sequence[str], inputs: tuple[Layout, ...], outputs: tuple[Layout, ...], axis: int,
+    reference: Callable[..., Any], scalars: tuple[str, ...] = (),
+) -> RowTask:  # fmt: skip
+    """A formula of rows of the first input; another has an index a row. Outputs have a number a row, or are `stats`."""
+    x = inputs[0]
+    reads = tuple(view(k, 0, broadcast_strides(each, x.shape), x.shape) for k, each in enumerate(inputs))
+    writes: list[View] = []
+    for k, each in enumerate(outputs):
+        if names[len(inputs) + k] == "stats":
+            writes += _each_stat(k, each, axis, x.shape)
+        else:
+            writes.append(view(k, 0, broadcast_strides(each, x.shape), x.shape))
+    return RowTask(
+        op="elementwise.cross_entropy",
+        formula=ROW_FORMULAS[name + "_narrow" * (x.itemsize == 2)],
+        reference=reference,
+        names=tuple(names),
+        inputs=inputs,
+        outputs=outputs,
+        shape=x.shape,
+        axis=axis,
+        reads=reads,
+        writes=tuple(writes),
+        out_given=False,
+        compute=str(info(x.dtype).compute),
+        scalars=scalars,
+        stats=len(writes),
+        indexed=len(inputs) > 1,
+    )
+
+
+def loss_rows(
+    x: Layout, places: Layout, axis: int, reduction: str, ignored: int, smoothing: float, with_stats: bool
+) -> RowPlan | None:
+    """The plan of the losses, or what they are reduced to, and of `stats`, in one kernel; None where that would not
+    read whole accesses."""
+    if not _has_rows(x, axis):
+        return None
+    compute, result = _of_rows(x, axis)
+    loss = result if reduction == "none" else layout((), (), result.dtype, x.device)
+
+    def losses(x: Any, places: Any) -> tuple[Any, ...]:
+        found = folded.log_sum_and_mean(x, (axis,), compute)
+        base, total, mean = (np.expand_dims(each, axis) for each in found)
+        (value,) = take_along_axis(x, places, axis)
+        (each,) = reference.loss(base, total, mean, value, places, ignored, smoothing, x.shape[axis])
+        return (_reduced(each, places, reduction, ignored), np.stack(found[:STATS], axis=-1))[: 1 + with_stats]
+
+    task = _row_task(
+        "smoothed_row_loss" if smoothing else "row_loss",
+        ("x", "target", "losses", "stats")[: 3 + with_stats],
+        (x, places),
+        (loss, _stats_of(result, axis))[: 1 + with_stats],
+        axis,
+        losses,
+        ("int64", compute),
+    )._replace(total=LOSSES.get(reduction))
+    plan = RowPlan(task, (*dtypes.words(ignored, "int64"), *dtypes.words(smoothing, compute)))
+    return plan if plan.access_bytes((0,) * (len(task.inputs) + len(task.outputs))) == VECTOR_BYTES else None
+
+
+def _reduced(losses: Any, places: Any, reduction: str, ignored: int) -> Any:
+    """Losses as they are, their sum, or the mean of those that count."""
+    if reduction == "mean":
+        return folded.mean_of_counted(losses, places, ignored)
+    return losses if reduction == "none" else folded.total(losses.reshape(-1))
+
+
+def log_sums(inputs: tuple[Layout, ...], outs: None, axis: int, with_mean: bool) -> FoldPlan:
+    """The plan of `stats`, and of the mean distance that label smoothing needs."""
+    (x,) = inputs
+    compute, result = _of_rows(x, axis)
+    outputs = (_stats_of(result, axis), result)[: 1 + with_mean]
+
+    def means(seen: Any) -> tuple[Any, ...]:
+        return folded.log_sum_and_mean(seen, (axis,), compute)[: STATS + with_mean]
+
+    *steps, apart = outputs[0].strides
+    kept = [d for d in range(x.ndim) if d != axis]
+    lengths = [x.shape[d] for d in kept]
+    writes = [view(0, k * apart, steps, lengths) for k in range(STATS)]
+    name = "log_sum" + "_and_mean" * with_mean
+    task = FoldTask(
+        op="elementwise.cross_entropy",
+        formula=EXPONENTS[name + "_narrow" * (x.itemsize == 2)],
+        reference=means,
+        names=("x", "stats", "mean")[: 2 + with_mean],
+        inputs=inputs,
+        outputs=outputs,
+        shape=x.shape,
+        axes=(axis,),
+        reads=(view(0, 0, x.strides, x.shape),),
+        writes=(*writes, *[view(1, 0, [result.strides[d] for d in kept], lengths)] * with_mean),
+        out_given=False,
+        compute=compute,
+    )
+    if with_mean or not _has_rows(x, axis):
+        return FoldPlan(task)
+    return RowFoldPlan(task, _row_task(name, task.names, inputs, outputs, axis, means))
+
+
+def losses_of(
+    inputs: tuple[Layout, ...], outs: None, axis: int, ignored: int, smoothing: float, classes: int
+) -> NumberedPlan:
+    """The plan of the losses, of `stats`, the mean that smoothing needs or any other number, x's numbers that count,
+    and targets."""
+    stats, target = inputs[0], inputs[-1]
+    compute = info(stats.dtype).name
+    made = layout(target.shape, row_major_strides(target.shape, stats.itemsize), stats.dtype, stats.device)
+    spec = MapSpec(
+        op="elementwise.cross_entropy",
+        formula=BLOCKS["loss"],
+        reference=partial(reference.loss, ignored=ignored, smoothing=smoothing, classes=classes),
+        names=("stats", "mean", "x", "target", "loss"),
+        inputs=inputs,
+        outputs=(made,),
+        shape=target.shape,
+        reads=(
+            *_each_stat(0, stats, axis, target.shape),
+            *(view(1 + k, 0, each.strides, target.shape) for k, each in enumerate(inputs[1:])),
+        ),
+        writes=(view(0, 0, made.strides, target.shape),),
+        out_given=False,
+        compute=compute,
+        scalars=("int64", compute),
+        indices=(4,),
+    )
+    return NumberedPlan(spec, (ignored, smoothing))
+
+
+def mean_of(inputs: tuple[Layout, ...], outs: None, ignored: int) -> FoldPlan:
+    return _counting("mean_of_counted", inputs, inputs[0].dtype, ignored, folded.mean_of_counted)
+
+
+def count_of(inputs: tuple[Layout, ...], outs: None, ignored: int, dtype: np.dtype[Any]) -> FoldPlan:
+    return _counting("number_of_counted", inputs, dtype, ignored, lambda targets, ignored: np.sum(targets != ignored))
+
+
+def _counting(name: str, inputs: tuple[Layout, ...], dtype: Any, ignored: int, function: Any) -> FoldPlan:
+    """A reduction over all rows, to one number."""
+    first, compute = inputs[0], info(dtype).name
+    made = layout((), (), dtypes.TABLE[compute].numpy, first.device)
+    task = FoldTask(
+        op="elementwise.cross_entropy",
+        formula=EXPONENTS[name],
+        reference=lambda *seen: (function(*seen, ignored),),
+        names=("losses", "target", "loss")[-1 - len(inputs) :],
+        inputs=inputs,
+        outputs=(made,),
+        shape=first.shape,
+        axes=tuple(range(first.ndim)),
+        reads=tuple(view(k, 0, each.strides, first.shape) for k, each in enumerate(inputs)),
+        writes=(view(0, 0, (), ()),),
+        out_given=False,
+        compute=compute,
+        scalars=(compute,),
+    )
+    return FoldPlan(task, dtypes.words(ignored, compute))
+
+
+def slopes(
+    inputs: tuple[Layout, ...], outs: tuple[Layout, ...] | None, axis: int, ignored: int, smoothing: float
+) -> NumberedPlan:
+    """The plan of the gradient, of x, `stats`, dy and targets."""
+    x, stats, *rows = inputs
+    result, compute = dense_like(x, x.shape), str(info(x.dtype).compute)
+    outputs = outputs_of(result, outs)
+    spec = MapSpec(
+        op="elementwise.cross_entropy_backward",
+        formula=BLOCKS["loss_slope"],
+        reference=partial(reference.loss_slope, axis=axis, ignored=ignored, smoothing=smoothing, compute=compute),
+        names=("x", "stats", "dy", "target", "out"),
+        inputs=inputs,
+        outputs=outputs,
+        shape=x.shape,
+        reads=(
+            view(0, 0, x.strides, x.shape),
+            *_each_stat(1, stats, axis, x.shape),
+            *(view(2 + k, 0, broadcast_strides(each, x.shape), x.shape) for k, each in enumerate(rows)),
+        ),
+        writes=(view(0, 0, outputs[0].strides, x.shape),),
+        out_given=outs is not None,
+        compute=compute,
+        scalars=("int64", "int64", compute, compute),
+        counters=(tuple(int(d == axis) for d in range(x.ndim)),),
+        indices=(4,),
+    )
+    classes = x.shape[axis]
+    return NumberedPlan(spec, (ignored, classes, 1.0 - smoothing, smoothing / classes))

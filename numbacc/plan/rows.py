@@ -12,8 +12,7 @@ import numpy as np
 from ..base.casts import cast
 from ..functions.formula import Formula
 from ..kernels.reduce.launch import FoldExecutable, FoldTask
-from ..kernels.rows.launch import RowExecutable, RowTask
-from ..kernels.rows.persistent_launch import RowSums
+from ..kernels.rows.launch import RowExecutable, RowSums, RowTask
 from ..runtime.operation import Operation
 from ..runtime.steps import Scratch, Step, Steps
 from .base import OwnScalars

@@ -25,7 +25,7 @@ _WAYS = {
     "rows are in shared memory": {"kernels.rows.geometry._REGISTER_THREADS": 0},
     "rows are long and few": {"kernels.rows.geometry._LONG_BYTES": 1},
     "blocks are busy": {"kernels.rows.geometry._BUSY": 0, "kernels.rows.geometry._BUSY_BLOCKS": 0},
-    "losses are many": {"elementwise.loss_steps._ROWS": 1},
+    "losses are many": {"elementwise.losses._ROWS": 1},
     "few blocks share sums": {"kernels.reduce.launch._BLOCKS": 8},
     "many blocks share sums": {"kernels.reduce.launch._BLOCKS": 1 << 20},
     "columns are many": {"kernels.scan.launch._BLOCKS": 8},

@@ -1,4 +1,4 @@
-"""The executable of operations that normalize rows: its kernel, its grid, and which memory may be shared."""
+"""The executables of operations that normalize rows: their kernels, their grids, and which memory may be shared."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...base.dispatch import launcher_class
-from ...base.dtypes import info
-from ...base.layout import Layout, Merged, View, merge_dimensions, same_layout
+from ...base.dtypes import TABLE, info
+from ...base.layout import Layout, Merged, View, layout, merge_dimensions, row_major_strides, same_layout, view
 from ...functions.formula import Formula, Reduction, RowFormula
 from ...runtime.launch_order import VECTOR_BYTES, WARP, LaunchOrder
 from ...runtime.operation import Operation
+from ...runtime.steps import Scratch, Step, Steps
 from ..elementwise.geometry import RANKS, alignments_of, arrays_of, clusters, power_of_two, sizes_of
-from ..elementwise.launch import Kernel, KernelWithScratch
+from ..elementwise.launch import Kernel, KernelWithScratch, MapExecutable, MapSpec
+from ..reduce.functions import REDUCTIONS
+from ..reduce.launch import FoldExecutable, FoldTask
 from ..specs import words_of
-from .few_rows_launch import FewRows
-from .geometry import RowLaunch, Rows, SumsLaunch, are_few, launch_rows, launch_walk
+from .functions import GRADIENTS
+from .geometry import RowLaunch, Rows, SumsLaunch, are_few, launch_rows, launch_sums, launch_walk
 from .spec import ROW_WARPS, RowSpec, SumsSpec, word_bytes
 
 
@@ -220,3 +223,160 @@ class RowExecutable(Operation):
         if i < self.task.kept:
             return f"out overlaps {self.names[i]} in part: pass {self.names[i]} itself, or memory that shares nothing"
         return super()._shares(i, j)
+
+
+# ---------------------------------------------------------------- rows that are few and long
+
+
+class FewRows:
+    """The executables of a `RowTask` without statistics: one for each stage, and one that writes.
+
+    Its rows are so few and long that blocks of one cluster each would leave most of a GPU idle. Each stage is a
+    reduction that all blocks share, and its results lie in scratch memory; an elementwise operation then writes the
+    rows.
+
+    Attributes:
+        stages: of each stage its reduction, and the layouts of its results.
+        write: the elementwise operation.
+    """
+
+    def __init__(self, task: RowTask):
+        own, shape, axis = TABLE[task.compute].numpy, task.shape, task.axis
+        kept = (*shape[:axis], *shape[axis + 1 :])
+        steps = row_major_strides(kept, own.itemsize)
+        stat = layout(kept, steps, own, task.inputs[0].device)
+        # The same all along a row.
+        spread = (*steps[:axis], 0, *steps[axis:])
+        inputs, reads, scalars = task.inputs, task.reads, len(task.scalars)
+        self.stages: list[tuple[FoldExecutable, tuple[Any, ...]]] = []
+        for stage in task.formula.fewer.stages:
+            made = (stat,) * _results(stage, scalars)
+            fold = FoldTask(
+                op=task.op,
+                formula=stage,
+                reference=task.reference,
+                names=("",) * (len(inputs) + len(made)),
+                inputs=inputs,
+                outputs=made,
+                shape=shape,
+                axes=(axis,),
+                reads=reads,
+                writes=tuple(view(k, 0, steps, kept) for k in range(len(made))),
+                out_given=False,
+                compute=task.compute,
+                scalars=task.scalars,
+            )
+            self.stages.append((FoldExecutable(fold), made))
+            reads = (*reads, *(view(len(inputs) + k, 0, spread, shape) for k in range(len(made))))
+            inputs = (*inputs, *made)
+        self.write = MapExecutable(
+            MapSpec(
+                op=task.op,
+                formula=Formula(task.formula.name, task.formula.function),
+                reference=task.reference,
+                names=("",) * (len(inputs) + 1),
+                inputs=inputs,
+                outputs=task.outputs,
+                shape=shape,
+                reads=reads,
+                writes=task.writes,
+                out_given=task.out_given,
+                compute=task.compute,
+                scalars=task.scalars,
+            )
+        )
+
+    def executable(
+        self, key: Sequence[int], close: Sequence[tuple[int, ...]], fits: Callable[[Sequence[int]], bool]
+    ) -> Steps:
+        """All of them, for arrays that lie at these addresses modulo 16; `close` and `fits` as in `Steps`."""
+        scratch, arrays, first = Scratch(), len(key), len(key) - 1
+        known: tuple[int, ...] = tuple(range(first))
+        steps = []
+        for fold, made in self.stages:
+            stats = tuple(arrays + scratch.part(each.nbytes) for each in made)
+            nothing = (0,) * (len(known) - first + len(stats))
+            steps.append(Step(fold.choose((*key[:first], *nothing)), (*known, *stats), takes_scalars=True))
+            known = (*known, *stats)
+        nothing = (0,) * (len(known) - first)
+        write = self.write.choose((*key[:first], *nothing, key[first]))
+        steps.append(Step(write, (*known, first), takes_scalars=True))
+        algorithm = "; ".join(step.executable.algorithm for step in steps)
+        return Steps(steps, scratch, close, fits, backend=write.backend, algorithm=algorithm)
+
+
+def _results(stage: Reduction, scalars: int) -> int:
+    """How many numbers a stage makes of a row."""
+    with np.errstate(all="ignore"):
+        return len(stage.finish(*[np.float64(1)] * (len(stage.start) + 1 + scalars)))
+
+
+# ---------------------------------------------------------------- gradients of rows and of weights
+
+
+class RowSums(RowExecutable):
+    """The executables of gradients of rows and weights, in one pass over dy and x.
+
+    Each block adds up what its rows bring to the weights'. The blocks' sums lie in scratch memory; a reduction of them
+    follows.
+
+    Args:
+        task: the gradient of rows, without statistics.
+        sums: what is added up, as in `SumsSpec`.
+        weights: the layouts of what that gives, one for each sum.
+    """
+
+    def __init__(self, task: RowTask, sums: Formula, weights: Sequence[Layout]):
+        super().__init__(task)
+        self._sums, self._weights = sums, tuple(weights)
+
+    def executable(
+        self, key: tuple[int, ...], close: Sequence[tuple[int, ...]], fits: Callable[[Sequence[int]], bool]
+    ) -> Steps | None:
+        """What runs on arrays that lie at these addresses modulo 16, the weights' gradients last; None where two passes
+        are better. `close` and `fits` are as in `Steps`."""
+        task, parts, arrays = self.task, len(self._weights), len(self.inputs) + 1
+        limits, own = launcher_class().limits(self.device), key[:arrays]
+        rows = self._rows(own)
+        found = launch_sums(rows, parts, self._weight_bytes, limits)
+        if found is None:
+            return None
+        scratch = Scratch()
+        shape = (found.groups, rows.columns)
+        sums = layout(shape, row_major_strides(shape, 4), TABLE["float32"].numpy, self.device)
+        places = tuple(arrays + parts + scratch.part(sums.nbytes) for _ in range(parts))
+        order = self._walk(own, rows, found, self._sums, parts)
+        order = order._replace(
+            alignment=(*own, *[0] * parts),
+            pointers=(*order.pointers, *((arrays + k, 0) for k in range(parts))),
+            pairs=(),
+        )
+        launcher = launcher_class()(order)
+        launcher.algorithm = described("row_sums", rows, order)
+        # There are so few that one pass is faster than two.
+        fold = FoldExecutable(_fold(task, sums, self._weights), 1).choose((*[0] * parts, *key[arrays:]))
+        steps = [
+            Step(Kernel(launcher), (*range(arrays), *places), takes_scalars=True),
+            Step(fold, (*places, *range(arrays, arrays + parts))),
+        ]
+        algorithm = "; ".join(step.executable.algorithm for step in steps)
+        return Steps(steps, scratch, close, fits, backend=launcher.backend, algorithm=algorithm)
+
+
+def _fold(task: RowTask, sums: Layout, weights: Sequence[Layout]) -> FoldTask:
+    """The sums of all blocks' sums."""
+    parts = len(weights)
+    return FoldTask(
+        op=task.op,
+        formula=REDUCTIONS["sum"] if parts == 1 else GRADIENTS["two"],
+        reference=task.reference,
+        names=("",) * (2 * parts),
+        inputs=(sums,) * parts,
+        outputs=tuple(weights),
+        shape=sums.shape,
+        axes=(0,),
+        reads=tuple(view(k, 0, sums.strides, sums.shape) for k in range(parts)),
+        writes=tuple(view(k, 0, weight.strides, weight.shape) for k, weight in enumerate(weights)),
+        out_given=task.out_given,
+        compute=task.compute,
+    )

@@ -1,7 +1,8 @@
 """Loads and stores of the kernels that normalize rows: of what a thread keeps in registers or in shared memory.
 
-Each thread reads there only what it has put there itself, so that it waits for none. In Numba's simulator the same
-names are plain Python.
+Each thread reads there only what it has put there itself, so that it waits for none. Rows of 16-bit floats it may keep
+as words of two, which take half the registers that their numbers do; numbers are made of them anew wherever they are
+needed. In Numba's simulator the same names are plain Python.
 """
 
 from __future__ import annotations
@@ -11,23 +12,26 @@ from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from ...base._numba import SIMULATED, types
+from ...base.casts import cast, quietly
 from ...base.dtypes import TABLE
 from ..primitives.operands import Operand
 from .spec import RowSpec
 
 if SIMULATED:
-    from .simulated import make_keeping
+    from ..primitives.simulated import _element
+    from ..reduce.simulated import _numbers
 else:
     from ...base._numba import intrinsic, ir
-    from ..primitives import formats
+    from ..primitives import formats, packed_16bit
     from ..primitives.formats import I32
     from ..primitives.instructions import copies_ahead, copy_ahead, kept_place, tell_copies
     from ..primitives.load_store import address_of, aggregate, lanes_type, pointer_to, resized
     from ..reduce.lanes import numbers_of, put_run, run_at
 
-
-__all__ = ["keeping"]
+__all__ = ["in_words", "keeping"]
 
 
 @lru_cache(maxsize=256)
@@ -54,7 +58,77 @@ def keeping(spec: RowSpec, runs: int) -> SimpleNamespace:
     return SimpleNamespace(**make_keeping(spec, reads, writes, runs))
 
 
-if not SIMULATED:
+if SIMULATED:
+    #: What a row in registers has of shared memory.
+    _NOTHING = np.empty(0, np.uint8)
+
+    def make_keeping(spec: Any, reads: Sequence[Any], writes: Sequence[Any], runs: int) -> dict[str, Any]:
+        """See `keeping`."""
+        width, results, kept = spec.width, len(spec.writes) - spec.stats, spec.kept
+
+        def kept_at(tile: Any, slot: int, step: int, k: int, run: int, operand: Any) -> Any:
+            """What the tile has of a run of input k."""
+            start = (slot + (run * kept + k) * step) * spec.access_bytes
+            return tile[start : start + spec.access_bytes].view(operand.dtype.numpy)
+
+        def bring(addresses: Any, at: Any, tile: Any, slot: int, step: int) -> None:
+            for run, offsets in enumerate(at):
+                for k, operand in enumerate(reads[:kept]):
+                    source = _element(addresses[k], offsets[k], operand.dtype, width, False)
+                    kept_at(tile, slot, step, k, run, operand)[:] = source
+
+        def loading(which: range, takes: bool = False) -> Any:
+            def load(addresses: Any, at: Any, tile: Any = _NOTHING, slot: int = 0, step: int = 0) -> Any:
+                found: list[list[Any]] = [[] for _ in which]
+                for run, offsets in enumerate(at):
+                    for k, operand in enumerate(reads):
+                        if k not in which:
+                            continue
+                        if takes and k < kept:
+                            cell = kept_at(tile, slot, step, k, run, operand)
+                            values = [cast(value, np.dtype(operand.number))[()] for value in cell]
+                        else:
+                            values = _numbers(operand, addresses[k], offsets[k], width, False)
+                        found[k - which.start] += values
+                return tuple(map(tuple, found))
+
+            return load
+
+        def put(address: int, offset: int, dtype: Any, values: Sequence[Any]) -> None:
+            target = _element(address, offset, dtype, len(values), True)
+            with quietly():
+                target[...] = cast(np.asarray(values), target.dtype)
+
+        def store(addresses: Any, at: Any, values: Any, inside: Any) -> None:
+            for run, offsets in enumerate(at):
+                for k, operand in enumerate(writes[:results]):
+                    for start in range(0, width, operand.access):
+                        first = run * width + start
+                        if inside[run if len(inside) > 1 else 0]:
+                            own = values[k][first : first + operand.access]
+                            put(addresses[k], offsets[k] + start, operand.dtype, own)
+
+        def noting(which: range) -> Any:
+            def note(addresses: Any, at: Any, values: Any) -> None:
+                for k in which:
+                    put(addresses[k], at[k], writes[k].dtype, values[k - results : k - results + 1])
+
+            return note
+
+        every = range(len(reads))
+        return {
+            "load": loading(every),
+            "again": loading(every, takes=True),
+            "bring": bring,
+            "arrived": lambda: None,
+            "first": loading(range(kept)),
+            "rest": loading(range(kept, len(reads))),
+            "store": store,
+            "note": noting(range(results + (spec.total is not None), len(writes))),
+            "note_total": noting(range(results, results + 1)),
+        }
+
+else:
 
     def make_keeping(spec: Any, reads: Sequence[Any], writes: Sequence[Any], runs: int) -> dict[str, Any]:
         width, kept, results = spec.width, spec.kept, len(spec.writes) - spec.stats
@@ -192,3 +266,102 @@ if not SIMULATED:
             "note": noting(range(results + (spec.total is not None), len(writes))),
             "note_total": noting(range(results, results + 1)),
         }
+
+
+# ---------------------------------------------------------------- words of two
+
+
+@lru_cache(maxsize=256)
+def in_words(spec: RowSpec) -> SimpleNamespace:
+    """The intrinsics of a kernel's one input, of whose rows a thread has `spec.runs` accesses.
+
+    Returns:
+        a namespace of
+        ``words(addresses, at)``: the words, given for each run the offsets into all inputs;
+        ``numbers(words)``: the numbers in them, as `load_store.keeping`'s ``first`` returns them;
+        ``largest(words, inside)``: two numbers of which the larger one, or a NaN, is the largest of those of the runs
+        that are inside: one truth value for each, or one for all.
+    """
+    operand = Operand(TABLE[spec.reads[0]], spec.compute, spec.width, False)
+    return SimpleNamespace(**make_words(spec, operand))
+
+
+if SIMULATED:
+
+    def make_words(spec: Any, operand: Any) -> dict[str, Any]:
+        """See `in_words`: numbers stand for their words."""
+
+        def words(addresses: Any, at: Any) -> Any:
+            return tuple([n for offsets in at for n in _numbers(operand, addresses[0], offsets[0], spec.width, False)])
+
+        def largest(words: Any, inside: Any) -> Any:
+            each = len(words) // len(inside)
+            own = [n if inside[k // each] else np.float32(-np.inf) for k, n in enumerate(words)]
+            return ((np.max(own[::2]), np.max(own[1::2])),)
+
+        return {"words": words, "numbers": lambda words: (words,), "largest": largest}
+
+else:
+
+    def make_words(spec: Any, operand: Any) -> dict[str, Any]:
+        each, runs, pair = spec.access_bytes // 4, spec.runs, packed_16bit.PAIRS[spec.reads[0]]
+
+        def all_of(builder: Any, words: Any) -> list[Any]:
+            return [builder.extract_value(words, k) for k in range(runs * each)]
+
+        @intrinsic
+        def words(typing: Any, addresses: Any, at: Any) -> Any:
+            kind = types.UniTuple(types.uint32, runs * each)
+
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                items: dict[Any, Any] = {}
+                for run in range(runs):
+                    offsets = builder.extract_value(args[1], run)
+                    address = address_of(builder, (args[0], offsets), 0, operand.dtype.itemsize)
+                    pointer = pointer_to(builder, address, ir.VectorType(I32, each))
+                    bits = builder.load(pointer, align=spec.access_bytes)
+                    items |= {run * each + k: builder.extract_element(bits, I32(k)) for k in range(each)}
+                return aggregate(context, builder, kind, items)
+
+            return kind(addresses, at), generate
+
+        @intrinsic
+        def numbers(typing: Any, words: Any) -> Any:
+            kind = lanes_type([operand], 1, runs * spec.width)
+
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                found = packed_16bit.numbers_in(context, builder, operand, all_of(builder, args[0]), each)
+                return aggregate(context, builder, kind, {(0, k): number for k, number in enumerate(found)})
+
+            return kind(words), generate
+
+        @intrinsic
+        def largest(typing: Any, words: Any, inside: Any) -> Any:
+            kind, parts = lanes_type([operand], 1, 2), len(inside)
+
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                def larger_pair(one: Any, other: Any) -> Any:
+                    return packed_16bit.extreme(builder, pair, "max", one, other)
+
+                def larger(one: Any, other: Any) -> Any:
+                    own = builder.or_(builder.fcmp_ordered(">", one, other), builder.fcmp_unordered("uno", one, one))
+                    return builder.select(own, one, other)
+
+                found, has_pairs = all_of(builder, args[0]), packed_16bit.have_extremes()
+                share, every = len(found) // parts, []
+                for part in range(parts):
+                    own, is_in = found[part * share : (part + 1) * share], builder.extract_value(args[1], part)
+                    own = [packed_16bit.tree(larger_pair, own)] if has_pairs else own
+                    every += [builder.select(is_in, word, I32(pair.lowest)) for word in own]
+                if has_pairs:
+                    two = packed_16bit.numbers_in(
+                        context, builder, operand, [packed_16bit.tree(larger_pair, every)], each
+                    )
+                else:
+                    numbers = packed_16bit.numbers_in(context, builder, operand, every, each)
+                    two = [packed_16bit.tree(larger, numbers[k::2]) for k in range(2)]
+                return aggregate(context, builder, kind, {(0, k): number for k, number in enumerate(two)})
+
+            return kind(words, inside), generate
+
+        return {"words": words, "numbers": numbers, "largest": largest}

@@ -1,8 +1,15 @@
 """The kernels that normalize rows: y[i] = function(x[i], what is reduced of all x), stage after stage of reductions.
 
 A group of threads takes a row, or several blocks of a cluster do. What a thread has read it keeps: of short rows in
-registers, of others in shared memory, as long as there is room for it; what is beyond each stage reads anew. The order
-in which numbers are merged is always the same.
+registers, of others in shared memory, as long as there is room for it; what is beyond each stage reads anew. What is
+kept in shared memory each thread has brought there itself: it begins to copy all of it before it looks at the first
+number. The order in which numbers are merged is always the same.
+
+The mean of losses, one result of all rows, is made in the kernel of the losses. Each block brings together what its
+rows add, and tells it (see `look_back`); nothing of it is waited for. One more block has no rows: it adds up what the
+others tell, in the order of their numbers, while they work, so that little is left to do when the last has ended. It
+leaves words as it found them, 0, for the next launch. Only that block waits, so that the others always find room; it
+begins first, but in Numba's simulator, where a block begins when the one before has ended, it is the last.
 """
 
 from __future__ import annotations
@@ -14,23 +21,435 @@ from typing import Any
 
 import numpy as np
 
-from ...base._numba import cuda
+from ...base._numba import SIMULATED, cuda
 from ...base.dtypes import TABLE
+from ...functions.formula import Reduction
 from ...runtime.launch_order import WORDS
 from ..primitives import block_reduce
-from ..primitives.block_reduce import CELLS
+from ..primitives.block_reduce import CELLS, WARP_CELLS, exchanging_blocks, settling, settling_blocks, settling_warps
 from ..primitives.instructions import kept_memory
 from ..primitives.operands import operands, scalar_reader
 from ..primitives.specialize import specialize
+from ..reduce.block_partials import chunked
+from ..reduce.functions import larger, part
 from ..reduce.lanes import parts_intrinsics
 from ..reduce.reduce import spreading
+from ..scan.decoupled_look_back import telling
 from ..specs import Kernel, words_of
-from .load_store import keeping
-from .loss_mean import adding, none
-from .packed import in_words
-from .shared import in_shared
+from .load_store import in_words, keeping
 from .spec import ACROSS_THREADS, RowSpec
-from .stages import each_stage, integer_of, settling_of, stage_of
+
+# ---------------------------------------------------------------- stages
+
+
+def integer_of(spec: RowSpec) -> Any:
+    """What counts elements: Numba makes 64 bits of what it adds or multiplies."""
+    return np.int64 if spec.wide else np.int32
+
+
+def stage_of(spec: RowSpec, number: int) -> SimpleNamespace:
+    """A stage's reduction, and its intrinsics."""
+    return reduction_of(spec, spec.formula.stages[number])
+
+
+def reduction_of(spec: RowSpec, reduction: Reduction) -> SimpleNamespace:
+    """A reduction, and its intrinsics."""
+    functions = (reduction.function, reduction.merge, reduction.finish)
+    function, merge, done = (specialize(each, spec.compute, spec.narrow) for each in functions)
+    starts = tuple(np.dtype(spec.compute).type(start) for start in reduction.start)
+    names = (spec.compute,) * len(starts)
+    parts = parts_intrinsics(names, starts, spec.compute)
+    chunk = None
+    if reduction.chunk is not None:
+        chunk = chunked(reduction.chunk, merge, spec.compute, spec.narrow, names, starts, spec.compute)
+    is_largest = (reduction.function, reduction.merge) == (part, larger)
+    return SimpleNamespace(**vars(parts), function=function, merge=merge, done=done, chunk=chunk, is_largest=is_largest)
+
+
+def settling_of(spec: RowSpec, stage: SimpleNamespace, number: int, walks: bool = False) -> Any:
+    """The device function (parts, cells, base, thread, rank, group, apart, blocks) -> the parts of all of a row's
+    threads; cells from `base` on are this row's.
+
+    `walks`: groups take row after row. Each waits for its own threads alone, and the kernel has waited for all blocks
+    of a cluster to begin; of these `blocks` is what `block_reduce.exchanging_blocks` is given.
+    """
+    if spec.form == "across":
+        put, take, settle, place = stage.put, stage.take, settling(stage, 1), number * ACROSS_THREADS
+
+        def across(parts, cells, base, thread, rank, group, apart, blocks):
+            put(cells, 0, base + place + thread, parts)
+            settle(cells, base + place + thread, rank, group, apart)
+            cuda.syncthreads()
+            return take(cells, 0, base + place + thread - rank * apart)
+
+        return cuda.jit(device=True)(across)
+    threads, place = settling_warps(stage, spec.warps, walks), number * (WARP_CELLS if walks else CELLS)
+
+    def settle_threads(parts, cells, base, thread, rank, group, apart, blocks):
+        return threads(parts, cells, base + place, thread, rank, group)
+
+    found = cuda.jit(device=True)(settle_threads)
+    if not spec.is_cluster:
+        return found
+    if walks:
+        send, receive = exchanging_blocks(stage, number, len(spec.formula.stages))
+
+        def settle_groups(parts, cells, base, thread, rank, group, apart, blocks):
+            send(found(parts, cells, base, thread, rank, group, apart, blocks), rank, blocks)
+            return receive(rank, blocks)
+
+        return cuda.jit(device=True)(settle_groups)
+    clusters = settling_blocks(stage, number == 0)
+
+    def settle_all(parts, cells, base, thread, rank, group, apart, blocks):
+        parts = found(parts, cells, base, thread, rank, group, apart, blocks)
+        return clusters(parts, cells, base + place, thread, blocks)
+
+    return cuda.jit(device=True)(settle_all)
+
+
+def each_stage(spec: RowSpec, make: Callable[..., Any], number: int) -> Any:
+    """The device function (row, at, more) -> the results of the stages up to this number.
+
+    `make(number)` is the device function (row, at, more, given) -> those of one, given those of all before and the
+    scalars. `row` and `at` are tuples that the caller knows.
+    """
+    own = make(number)
+
+    def first(row, at, more):
+        return own(row, at, more, more)
+
+    if number == 0:
+        return cuda.jit(device=True)(first)
+    before = each_stage(spec, make, number - 1)
+
+    def later(row, at, more):
+        known = before(row, at, more)
+        return known + own(row, at, more, known + more)
+
+    return cuda.jit(device=True)(later)
+
+
+def exchanging(spec: RowSpec, gathering: Callable[..., Any]) -> tuple[Any, Any]:
+    """Two device functions of groups that take row after row, and share each with other blocks.
+
+    (row, many, at, more): what a group has of a row, so many elements, is on its way to all blocks of the cluster;
+    (columns, at, more) -> the results of both stages, once that of all blocks has come. `row` is (source, inside), `at`
+    and `gathering` are as in `row.reducing_registers`.
+    """
+    shared = spec.formula.shared
+    assert shared is not None
+    joint, real = reduction_of(spec, shared), np.dtype(spec.compute).type
+    (first, find_first), (_, find_second) = (_of_group(spec, gathering, number) for number in range(2))
+    send, receive = exchanging_blocks(joint, 0, 1)
+    parts_of, own_parts, finish, done = joint.first, joint.function, joint.finish, joint.done
+    first_finish, first_done = first.finish, first.done
+
+    def send_row(row, many, at, more):
+        # Of no elements any number will do.
+        known = first_finish(first_done, find_first(row, at, more), max(many, 1), more)
+        found = ((real(many),), known) + find_second(row, at, known + more)
+        send(parts_of(own_parts, found, more), at[3], at[-1])
+
+    def results(columns, at, more):
+        return finish(done, receive(at[3], at[-1]), columns, more)
+
+    return cuda.jit(device=True)(send_row), cuda.jit(device=True)(results)
+
+
+def _of_group(spec: RowSpec, gathering: Callable[..., Any], number: int) -> tuple[SimpleNamespace, Any]:
+    """A stage, and the device function (row, at, given) -> its parts of a group of threads."""
+    stage = stage_of(spec, number)
+    gather, settle = gathering(stage), settling_of(spec._replace(is_cluster=False), stage, number, walks=True)
+
+    def find(row, at, given):
+        source, inside = row
+        cells, base, thread, rank, group, apart, blocks = at
+        return settle(gather(source, inside, given), cells, base, thread, rank, group, apart, blocks)
+
+    return stage, cuda.jit(device=True)(find)
+
+
+# ---------------------------------------------------------------- rows in shared memory
+
+#: Numbers that a thread has in registers where results are written of rows in shared memory.
+_WRITE_NUMBERS = 32
+#: Accesses that a thread begins to copy there between two looks at how far it is.
+_BRING_RUNS = 4
+#: Elements from which on parts are made together, where a reduction has a way to.
+_FEWEST = 4
+
+
+def _write_runs(spec: RowSpec) -> int:
+    """Accesses under way at once where results are written, and all inputs are in registers."""
+    return 1 << min(max(_WRITE_NUMBERS // (spec.width * len(spec.reads)), 1), spec.runs).bit_length() - 1
+
+
+def _bringing(spec: RowSpec, io: SimpleNamespace, runs: int) -> Any:
+    """The device function (ins, here, item, step, end, line, steps, tile, slot, threads): begin to copy what is kept
+    of item, item + step, ... before the end into the tile."""
+    bring, spread = keeping(spec, runs).bring, spreading(io.offsets, io.unravel, runs)
+    slots, integer = runs * spec.kept, integer_of(spec)
+
+    def bring_these(ins, here, item, step, end, line, steps, tile, slot, threads):
+        while integer(item + (runs - 1) * step) < end:
+            bring(ins, spread(here, item, step, line, steps), tile, slot, threads)
+            item = integer(item + runs * step)
+            slot = np.int32(slot + slots * threads)
+        return item, slot
+
+    these = cuda.jit(device=True)(bring_these)
+    if runs == 1:
+        return these
+    fewer = _bringing(spec, io, runs // 2)
+
+    def bring_all(ins, here, item, step, end, line, steps, tile, slot, threads):
+        item, slot = these(ins, here, item, step, end, line, steps, tile, slot, threads)
+        return fewer(ins, here, item, step, end, line, steps, tile, slot, threads)
+
+    return cuda.jit(device=True)(bring_all)
+
+
+def _parts_of(stage: SimpleNamespace, lanes: int) -> Any:
+    """The device function (values, given) -> the parts of numbers in so many lanes, merged to one."""
+    if stage.chunk is not None and lanes >= _FEWEST:
+        return stage.chunk(1)
+    first, fold, function, merge = stage.first, stage.fold(1), stage.function, stage.merge
+
+    def parts_of(values, given):
+        return fold(merge, first(function, values, given))
+
+    return cuda.jit(device=True)(parts_of)
+
+
+def _gathering(spec: RowSpec, io: SimpleNamespace, stage: SimpleNamespace, how: str, runs: int) -> Any:
+    """The device function (parts, ins, here, item, step, end, line, steps, tile, slot, threads, given) -> (the parts
+    and those of all runs at item, item + step, ... before the end, the next item, the next slot).
+
+    Args:
+        spec, io: the kernel.
+        stage: the reduction.
+        how: a name in `load_store.keeping`.
+        runs: how many are under way at once.
+    """
+    load, spread = getattr(keeping(spec, runs), how), spreading(io.offsets, io.unravel, runs)
+    parts_of, join, merge = _parts_of(stage, runs * spec.width), stage.join, stage.merge
+    slots, integer = runs * spec.kept, integer_of(spec)
+
+    def gather(parts, ins, here, item, step, end, line, steps, tile, slot, threads, given):
+        while integer(item + (runs - 1) * step) < end:
+            at = spread(here, item, step, line, steps)
+            parts = join(merge, parts, parts_of(load(ins, at, tile, slot, threads), given))
+            item = integer(item + runs * step)
+            slot = np.int32(slot + slots * threads)
+        return parts, item, slot
+
+    these = cuda.jit(device=True)(gather)
+    if runs == 1:
+        return these
+    fewer = _gathering(spec, io, stage, how, runs // 2)
+
+    def gather_all(parts, ins, here, item, step, end, line, steps, tile, slot, threads, given):
+        parts, item, slot = these(parts, ins, here, item, step, end, line, steps, tile, slot, threads, given)
+        return fewer(parts, ins, here, item, step, end, line, steps, tile, slot, threads, given)
+
+    return cuda.jit(device=True)(gather_all)
+
+
+def _mapping(spec: RowSpec, io: SimpleNamespace, how: str, runs: int) -> Any:
+    """The device function that writes a row up to an end, given the results of all stages, and returns the next item
+    and slot."""
+    lanes, spread = keeping(spec, runs), spreading(io.offsets, io.unravel, runs)
+    load, store, map_lanes, inside = getattr(lanes, how), lanes.store, io.map_lanes, (True,)
+    function, slots = specialize(spec.formula.function, spec.compute, spec.narrow), runs * spec.kept
+    integer = integer_of(spec)
+
+    def write(ins, outs, here, item, step, end, line, steps, out_steps, tile, slot, threads, given):
+        while integer(item + (runs - 1) * step) < end:
+            values = load(ins, spread(here, item, step, line, steps), tile, slot, threads)
+            store(outs, spread(here, item, step, line, out_steps), map_lanes(function, values, given), inside)
+            item = integer(item + runs * step)
+            slot = np.int32(slot + slots * threads)
+        return item, slot
+
+    these = cuda.jit(device=True)(write)
+    if runs == 1:
+        return these
+    fewer = _mapping(spec, io, how, runs // 2)
+
+    def write_all(ins, outs, here, item, step, end, line, steps, out_steps, tile, slot, threads, given):
+        item, slot = these(ins, outs, here, item, step, end, line, steps, out_steps, tile, slot, threads, given)
+        return fewer(ins, outs, here, item, step, end, line, steps, out_steps, tile, slot, threads, given)
+
+    return cuda.jit(device=True)(write_all)
+
+
+def in_shared(spec: RowSpec, io: SimpleNamespace) -> Any:
+    """`row_maps`' function of rows in registers, for those of which a thread keeps `held` accesses in shared memory."""
+
+    def make(number: int) -> Any:
+        stage = stage_of(spec, number)
+        gather = _gathering(spec, io, stage, "load", spec.runs)
+        gather_kept = _gathering(spec, io, stage, "again", spec.runs)
+        start, finish, done, settle = stage.start(1), stage.finish, stage.done, settling_of(spec, stage, number)
+
+        def reduce(row, at, more, given):
+            ins, here, item, step, end, line, steps, tile, threads = row
+            cells, base, thread, rank, group, apart, blocks = at
+            found, item, _ = gather_kept(start(), ins, here, item, step, end, line, steps, tile, thread, threads, given)
+            found, _, _ = gather(found, ins, here, item, step, line[0], line, steps, tile, thread, threads, given)
+            found = settle(found, cells, base, thread, rank, group, apart, blocks)
+            return finish(done, found, line[0], more)
+
+        return cuda.jit(device=True)(reduce)
+
+    reduce_all = each_stage(spec, make, len(spec.formula.stages) - 1)
+    write, write_kept = (_mapping(spec, io, how, _write_runs(spec)) for how in ("load", "again"))
+    bring, arrived, integer = _bringing(spec, io, _BRING_RUNS), keeping(spec, 1).arrived, integer_of(spec)
+
+    def stream(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more):
+        return reduce_all((ins, here, item, step, item, line, steps, tile, at[2]), at, more)
+
+    if spec.is_reduction:
+        return cuda.jit(device=True)(stream)
+
+    def run(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more):
+        threads, thread = np.int32(cuda.blockDim.x * cuda.blockDim.y), at[2]
+        end = integer(min(held * step, line[0]))
+        bring(ins, here, item, step, end, line, steps, tile, thread, threads)
+        arrived()
+        results = reduce_all((ins, here, item, step, end, line, steps, tile, threads), at, more)
+        given = results + more
+        item, _ = write_kept(ins, outs, here, item, step, end, line, steps, out_steps, tile, thread, threads, given)
+        write(ins, outs, here, item, step, line[0], line, steps, out_steps, tile, thread, threads, given)
+        return results
+
+    return cuda.jit(device=True)(run)
+
+
+# ---------------------------------------------------------------- one result of all rows: the mean of losses
+
+#: Words that a thread of the adding block has asked for at once.
+_AHEAD = 4
+
+
+def _hearing(stage: SimpleNamespace, told: SimpleNamespace, many: int) -> Callable[..., Any]:
+    """The device function (words, blocks, block, step) -> the parts of `many` blocks from that one on, `step` apart,
+    merged; all are asked for before the first is waited for, and cleared when they are there."""
+    ask, wait, clear, join, merge = told.ask, told.wait, told.clear, stage.join, stage.merge
+
+    def hear(words, blocks, block, step):
+        parts = wait(words, 0, blocks, block, ask(words, 0, blocks, block))
+        clear(words, 0, blocks, block)
+        return parts
+
+    if many == 1:
+        jitted: Callable[..., Any] = cuda.jit(device=True)(hear)
+        return jitted
+    others = _hearing(stage, told, many - 1)
+
+    def hear_all(words, blocks, block, step):
+        asked = ask(words, 0, blocks, block)
+        behind = others(words, blocks, block + step, step)
+        parts = wait(words, 0, blocks, block, asked)
+        clear(words, 0, blocks, block)
+        return join(merge, parts, behind)
+
+    all_jitted: Callable[..., Any] = cuda.jit(device=True)(hear_all)
+    return all_jitted
+
+
+def adding(spec: RowSpec, note: Any) -> SimpleNamespace:
+    """The device functions of kernels with a `RowSpec.total`, and of those without, where they do nothing.
+
+    Returns:
+        a namespace of
+        ``cells``, ``parts``: cells that threads bring parts together in, and how many a row and block have of these;
+        ``is_adding()``: whether this block is the one that adds;
+        ``block()``: the number of another;
+        ``nothing()``, ``of_row(results, known, more)``: the parts of no row, and of one of which the formula makes
+        these results; of what it knows the last is the index;
+        ``tell(outs, cells, thread, parts)``: those of a block's threads together;
+        ``add(outs, at, cells, thread, rows, more)``: the result of all rows.
+    """
+    if spec.total is None:
+        return SimpleNamespace(
+            cells=0, parts=0, is_adding=_never, block=_block, nothing=none, of_row=none, tell=_nothing, add=_nothing
+        )
+    stage, place = reduction_of(spec, spec.total), len(spec.formula.stages) * CELLS
+    told, settle = telling(stage, 1), settling_warps(stage, spec.warps)
+    nothing, of_numbers, first, finish, done = stage.start(1), stage.function, stage.first, stage.finish, stage.done
+    hear, hear_one, ahead = _hearing(stage, told, _AHEAD), _hearing(stage, told, 1), _AHEAD
+    join, merge, tell_parts, own_block = stage.join, stage.merge, told.tell, _block_behind
+    is_last = SIMULATED
+
+    def is_adding():
+        return cuda.blockIdx.x == (cuda.gridDim.x - 1 if is_last else 0)
+
+    def of_row(results, known, more):
+        return first(of_numbers, ((results[0],), (known[-1],)), more)
+
+    def tell(outs, cells, thread, parts):
+        parts = settle(parts, cells, place, thread, thread, cuda.blockDim.x * cuda.blockDim.y)
+        if thread == 0:
+            tell_parts(outs[-1], 0, cuda.gridDim.x - 1, own_block(), parts)
+
+    def add(outs, at, cells, thread, rows, more):
+        words, blocks, threads = outs[-1], cuda.gridDim.x - 1, cuda.blockDim.x * cuda.blockDim.y
+        parts, block = nothing(), thread
+        while block + (ahead - 1) * threads < blocks:
+            parts = join(merge, parts, hear(words, blocks, block, threads))
+            block += ahead * threads
+        while block < blocks:
+            parts = join(merge, parts, hear_one(words, blocks, block, threads))
+            block += threads
+        parts = settle(parts, cells, place, thread, thread, threads)
+        if thread == 0:
+            note(outs, at, finish(done, parts, rows, more))
+
+    is_adding, of_row, tell, add = (cuda.jit(device=True)(each) for each in (is_adding, of_row, tell, add))
+    return SimpleNamespace(
+        cells=CELLS,
+        parts=len(spec.total.start),
+        is_adding=is_adding,
+        block=own_block,
+        nothing=nothing,
+        of_row=of_row,
+        tell=tell,
+        add=add,
+    )
+
+
+@cuda.jit(device=True)
+def _never():
+    return False
+
+
+@cuda.jit(device=True)
+def _nothing(*ignored):
+    pass
+
+
+@cuda.jit(device=True)
+def none(*ignored):
+    """No parts: nothing is brought together."""
+    return ()
+
+
+@cuda.jit(device=True)
+def _block():
+    return cuda.blockIdx.x
+
+
+_before = 0 if SIMULATED else 1
+
+
+@cuda.jit(device=True)
+def _block_behind():
+    return cuda.blockIdx.x - _before
+
+
+# ---------------------------------------------------------------- rows in registers
 
 
 def insides(runs: int) -> Callable[..., Any]:
@@ -79,9 +498,6 @@ def spreading_whole(io: SimpleNamespace, runs: int) -> Callable[..., Any]:
 
     jitted: Callable[..., Any] = cuda.jit(device=True)(spread_all)
     return jitted
-
-
-# ---------------------------------------------------------------- rows in registers
 
 
 def reducing_registers(spec: RowSpec, gathering: Callable[..., Any], walks: bool = False) -> Any:

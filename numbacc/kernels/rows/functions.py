@@ -1,23 +1,40 @@
-"""RMSNorm and LayerNorm of rows, forward and backward, as scalar formulas: see `formula.RowFormula`.
+"""Softmax, losses and normalizations of rows, forward and backward, as scalar formulas: see `formula.RowFormula`.
 
-Two things make them exact. Squares are added up of x · unit: `unit_of` is a power of 2 so small that squares of large
+A stage's function is given the numbers at one place of the row, and behind them the results of the stages before, then
+the scalar arguments: eps, where there is one. A loss is also given what a row's index names, and the index: see
+`spec.RowSpec`.
+
+Two things make norms exact. Squares are added up of x · unit: `unit_of` is a power of 2 so small that squares of large
 numbers do not overflow, yet so large that eps is exact. And a mean is kept in two parts: the mean as it was rounded
 first, and the mean of all distances to that, its `rest`. Without the rest, a row of equal numbers would not be 0, as
 the rounding error of the mean would be divided by a variance of the same size.
 
-The scalar arguments are eps · unit², and unit. Names of functions end in what a variant is given after x: "" nothing,
-"w" a weight, "wb" a bias, too.
+The scalar arguments of norms are eps · unit², and unit. Names of their functions end in what a variant is given after
+x: "" nothing, "w" a weight, "wb" a bias, too.
 """
 
 from __future__ import annotations
 
+import copyreg
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any
 
-from ...functions.arithmetic import reciprocal_approximate, reciprocal_root, shared_out
-from ...functions.formula import Reduction, RowFormula
-from ..reduce.functions import add, add_two, same
+from ...functions.arithmetic import (
+    exp,
+    exp2_rough,
+    fma,
+    quotient,
+    reciprocal,
+    reciprocal_approximate,
+    reciprocal_root,
+    shared_out,
+)
+from ...functions.formula import Formula, Reduction, RowFormula
+from ..elementwise.transformer import loss
+from ..reduce.functions import add, add_two, larger, part, same
+from ..reduce.logsumexp import EXPONENTS, distance, finite_part, lost_power, origin_of, power_from
 
 
 def add_four(a, b, c, d, e, f, g, h):
@@ -29,6 +46,209 @@ def sum_of(function: Callable[..., Any], finish: Callable[..., Any] = same, part
     """The reduction that adds up a function's results."""
     merges: dict[int, Callable[..., Any]] = {1: add, 2: add_two, 4: add_four}
     return Reduction("sum", function, start=(0.0,) * parts, merge=merges[parts], finish=finish)
+
+
+# ---------------------------------------------------------------- softmax
+
+
+def logarithm(total, count):
+    """(log Σ,)."""
+    return (math.log(total),)
+
+
+def softmax(x, largest, factor):
+    """(e^(x - max) / Σ e^(x - max),)."""
+    return (exp(x - largest) * factor,)
+
+
+def log_softmax(x, largest, total):
+    """(x - max - log Σ e^(x - max),)."""
+    return (x - largest - total,)
+
+
+def largest_and_inverse(largest, total, count):
+    """(max, 1 / Σ): NaN of an infinite max, which has no difference to itself."""
+    return largest, reciprocal(total) + (largest - largest)
+
+
+def largest_and_logarithm(largest, total, count):
+    """(max, log Σ), as `largest_and_inverse`."""
+    return largest, math.log(total) + (largest - largest)
+
+
+def _exponents(finish):
+    """max and Σ e^(x - max) at once."""
+    whole = EXPONENTS["logsumexp"]
+    return Reduction(
+        "exponents", whole.function, start=whole.start, merge=whole.merge, finish=finish, chunk=whole.chunk
+    )
+
+
+def above(x, largest):
+    """(e^(x - max),)."""
+    return (exp(x - largest),)
+
+
+def inverse(total, count):
+    """(1 / Σ,); the largest of the numbers brings 1 to Σ."""
+    return (reciprocal(total),)
+
+
+def product(dy, y):
+    """(dy y,)."""
+    return (dy * y,)
+
+
+def softmax_backward(dy, y, total):
+    """(y (dy - Σ dy y),)."""
+    return (y * (dy - total),)
+
+
+def first_of(dy, y):
+    """(dy,)."""
+    return (dy,)
+
+
+def log_softmax_backward(dy, y, total):
+    """(dy - e^y Σ dy,)."""
+    return (dy - exp(y) * total,)
+
+
+_MAXIMUM = Reduction("max", part, start=(-math.inf,), merge=larger, finish=same)
+
+#: Softmax in one stage, of rows that are read once.
+SOFTMAX = RowFormula("softmax_at_once", softmax, (_exponents(largest_and_inverse),))
+LOG_SOFTMAX = RowFormula("log_softmax_at_once", log_softmax, (_exponents(largest_and_logarithm),))
+
+
+# ---------------------------------------------------------------- losses, and log Σ e^x alone
+
+
+def base_of(largest, count):
+    """(the base of exponents, the same, 1), as `base_of_narrow`."""
+    base = finite_part(largest)
+    return base, base, 1.0
+
+
+def base_of_narrow(largest, count):
+    """(the base of exponents, and `logsumexp.origin_of` it)."""
+    base = finite_part(largest)
+    origin, scale = origin_of(base)
+    return base, origin, scale
+
+
+def above_base(x, base, origin, scale):
+    """(e^(x - base),)."""
+    return (exp(x - origin),)
+
+
+def above_base_narrow(x, base, origin, scale):
+    """(e^(x - base),), but for `logsumexp.lost_power`."""
+    return (power_from(x, origin, scale),)
+
+
+def above_base_and_distance(x, base, origin, scale):
+    """(e^(x - base), `logsumexp.distance`)."""
+    return exp(x - origin), distance(x, base)
+
+
+def above_base_and_distance_narrow(x, base, origin, scale):
+    """(`power_from`, its exponent / 2^40): a `distance` would need more registers."""
+    exponent = fma(x, scale, -origin)
+    return exp2_rough(exponent), exponent * 9.094947017729282e-13
+
+
+def logarithm_and_mean(total, below, count):
+    """(log Σ, mean)."""
+    return math.log(total), shared_out(below, count)
+
+
+def log_sum_of_row(base, origin, scale, logarithm):
+    """(base, log Σ e^(x - base))."""
+    return base, logarithm - 0.6931471805599453 * lost_power(base, origin, scale)
+
+
+def loss_of_row(base, origin, scale, logarithm, value, target, ignored, smoothing):
+    """(the loss, `log_sum_of_row`)."""
+    base, total = log_sum_of_row(base, origin, scale, logarithm)
+    return loss(base, total, 0.0, value, target, ignored, smoothing)[0], base, total
+
+
+def smoothed_loss_of_row(base, origin, scale, logarithm, mean, value, target, ignored, smoothing):
+    """(the loss, `log_sum_of_row`)."""
+    mean = quotient(mean - 9.094947017729282e-13 * lost_power(base, origin, scale), scale)
+    base, total = log_sum_of_row(base, origin, scale, logarithm)
+    return loss(base, total, mean, value, target, ignored, smoothing)[0], base, total
+
+
+def loss_at_once(base, total, value, target, ignored, smoothing):
+    """(the loss, base, log Σ e^(x - base))."""
+    return loss(base, total, 0.0, value, target, ignored, smoothing)[0], base, total
+
+
+def smoothed_loss_at_once(base, total, mean, value, target, ignored, smoothing):
+    """(the loss, base, log Σ e^(x - base))."""
+    return loss(base, total, mean, value, target, ignored, smoothing)[0], base, total
+
+
+def base_and_logarithm(base, total):
+    """(base, log Σ e^(x - base))."""
+    return base, total
+
+
+def loss_that_counts(loss, target, ignored, smoothing):
+    """(loss, 1), (0, 0) of what is ignored."""
+    return (0.0, 0.0) if target == ignored else (loss, 1.0)
+
+
+def mean_of_losses(total, number, count, ignored, smoothing):
+    """(Σ / how many count,)."""
+    return (total / number,)
+
+
+def any_loss(loss, target, ignored, smoothing):
+    """(loss,), which is 0 of what is ignored."""
+    return (loss,)
+
+
+def sum_of_losses(total, count, ignored, smoothing):
+    """(Σ,)."""
+    return (total,)
+
+
+#: What losses of all rows are reduced to.
+LOSSES = {
+    "mean": Reduction("mean_of_losses", loss_that_counts, start=(0.0, 0.0), merge=add_two, finish=mean_of_losses),
+    "sum": Reduction("sum_of_losses", any_loss, start=(0.0,), merge=add, finish=sum_of_losses),
+}
+
+
+def _rows(kind: str, base: Any, above: Any, above_and_distance: Any) -> tuple[RowFormula, ...]:
+    """log Σ e^x, and losses, of rows whose exponentials are made so; each with all that long rows have in its place."""
+    largest = Reduction("max", part, start=(-math.inf,), merge=larger, finish=base)
+    total = Reduction("sum", above, start=(0.0,), merge=add, finish=logarithm)
+    sums = Reduction("sums", above_and_distance, start=(0.0, 0.0), merge=add_two, finish=logarithm_and_mean)
+    found: list[RowFormula] = []
+    for name, function, second, whole, at_once in (
+        ("log_sum", log_sum_of_row, total, "log_sum", base_and_logarithm),
+        ("row_loss", loss_of_row, total, "log_sum", loss_at_once),
+        ("smoothed_row_loss", smoothed_loss_of_row, sums, "log_sum_and_mean", smoothed_loss_at_once),
+    ):
+        long = RowFormula(f"{name}_at_once{kind}", at_once, (EXPONENTS[whole + kind],))
+        found += RowFormula(name + kind, function, (largest, second), long), long
+    return tuple(found)
+
+
+#: Those that only numbers of a row are written of; of 16-bit floats they have another name.
+EXPONENT_ROWS = (
+    *_rows("", base_of, above_base, above_base_and_distance),
+    *_rows("_narrow", base_of_narrow, above_base_narrow, above_base_and_distance_narrow),
+    SOFTMAX,
+    LOG_SOFTMAX,
+)
+
+
+# ---------------------------------------------------------------- norms
 
 
 def unit_of(eps: float, compute: str) -> float:
@@ -259,6 +479,7 @@ def layer_of_parts(n, mean, squares, lost, gradients, products, count, eps, unit
 
 _LAYER_PARTS = Reduction("layer_parts", layer_parts, start=(0.0,) * 6, merge=merged_layer_parts, finish=layer_of_parts)
 
+
 #: The formulas of rows.
 NORMS = (
     RowFormula("rms_norm", rms_norm, (sum_of(rms_square, rms_factor),)),
@@ -281,6 +502,7 @@ NORMS = (
         )
     ),
 )
+
 
 # ---------------------------------------------------------------- gradients of weights
 
@@ -309,3 +531,71 @@ def layer_sum(dy, x, w, mean, rest, varies, factor, middle, slope):
 def layer_sums(dy, x, w, mean, rest, varies, factor, middle, slope):
     """(dy d r, dy)."""
     return layer_gradients(dy, x, mean, rest, varies, factor)
+
+
+def both(a, b):
+    """(a, b)."""
+    return a, b
+
+
+def same_two(a, b, count):
+    """(a, b)."""
+    return a, b
+
+
+def first_same(a, b, count):
+    """(a,)."""
+    return (a,)
+
+
+#: Reductions over all rows: the gradients of a weight, and of a bias; and of two sums beside each other.
+GRADIENTS = {
+    "rms_norm": sum_of(rms_gradient),
+    "layer_norm": sum_of(layer_gradients, first_same, 2),
+    "layer_norm_bias": sum_of(layer_gradients, same_two, 2),
+    "two": sum_of(both, same_two, 2),
+}
+
+#: What is added up of each row, given the results of all stages: as `GRADIENTS`.
+SUMS = {
+    "rms_norm": Formula("rms_norm_sum", rms_sum),
+    "layer_norm": Formula("layer_norm_sum", layer_sum),
+    "layer_norm_bias": Formula("layer_norm_sums", layer_sums),
+}
+
+
+# ---------------------------------------------------------------- all of them by name
+
+_ALL = (
+    RowFormula("softmax", softmax, (_MAXIMUM, sum_of(above, inverse)), SOFTMAX),
+    RowFormula("log_softmax", log_softmax, (_MAXIMUM, sum_of(above, logarithm)), LOG_SOFTMAX),
+    *EXPONENT_ROWS,
+    RowFormula("softmax_backward", softmax_backward, (sum_of(product),)),
+    RowFormula("log_softmax_backward", log_softmax_backward, (sum_of(first_of),)),
+    *NORMS,
+)
+
+#: Formulas of rows by name.
+ROW_FORMULAS = {formula.name: formula for formula in _ALL}
+
+
+def named(table: str, name: str) -> Formula:
+    """A formula of this module, as pickles have it."""
+    tables: dict[str, Mapping[str, Formula]] = {
+        "rows": ROW_FORMULAS,
+        "gradients": GRADIENTS,
+        "sums": SUMS,
+        "losses": LOSSES,
+    }
+    return tables[table][name]
+
+
+for _name, _formula in ROW_FORMULAS.items():
+    _formula.origin = (named, ("rows", _name))
+for _name, _gradient in GRADIENTS.items():
+    _gradient.origin = (named, ("gradients", _name))
+for _name, _sums in SUMS.items():
+    _sums.origin = (named, ("sums", _name))
+for _name, _losses in LOSSES.items():
+    _losses.origin = (named, ("losses", _name))
+copyreg.pickle(RowFormula, attrgetter("origin"))
