@@ -29,9 +29,9 @@ import numpy as np
 from ...base._numba import cuda
 from ...base.dtypes import TABLE
 from ..primitives.operands import operands
+from ..primitives.partials import parts_intrinsics
 from ..primitives.specialize import specialize
 from ..reduce.functions import add
-from ..reduce.lanes import parts_intrinsics
 from ..scan.lanes import runs_of, sweeping
 from ..specs import Kernel
 from .spec import ScatterSpec

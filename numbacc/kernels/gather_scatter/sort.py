@@ -27,7 +27,7 @@ import numpy as np
 from ...base._numba import SIMULATED, cuda, types
 from ...base.dtypes import TABLE
 from ..primitives.operands import operands
-from ..reduce.lanes import parts_intrinsics
+from ..primitives.partials import parts_intrinsics
 from ..specs import Kernel
 from .spec import DIGIT_BITS, SortSpec
 

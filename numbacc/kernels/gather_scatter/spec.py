@@ -69,7 +69,7 @@ class SortSpec(NamedTuple):
     @property
     def sources(self) -> tuple[str, ...]:
         """As in `KernelSpec`."""
-        return ("kernels/gather_scatter/sort", "kernels/gather_scatter/spec", "kernels/reduce/lanes")
+        return ("kernels/gather_scatter/sort", "kernels/gather_scatter/spec")
 
     @property
     def identity(self) -> str:
@@ -139,7 +139,6 @@ class ScatterSpec(NamedTuple):
             "kernels/gather_scatter/scatter",
             "kernels/gather_scatter/spec",
             "kernels/scan/lanes",
-            "kernels/reduce/lanes",
             "kernels/reduce/functions",
         )
 

@@ -14,21 +14,24 @@ logarithm of the length, and the order is always the same, and with it the resul
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from ...base._numba import cuda
-from ...base.dtypes import TABLE
+from ...base.casts import cast
+from ...base.dtypes import TABLE, real_of
 from ...runtime.launch_order import MAX_THREADS, WARP, WORDS
+from ..primitives.arg_reduce import finding
+from ..primitives.block_partials import chunked
 from ..primitives.block_reduce import settling, settling_columns, settling_warps
-from ..primitives.operands import operands, scalar_reader
+from ..primitives.operands import Operand, operands, scalar_reader
+from ..primitives.partials import parts_intrinsics
+from ..primitives.runs import make_loads
 from ..primitives.specialize import specialize
 from ..specs import CHUNK, Kernel, words_of
-from .arg_reduce import finding
-from .block_partials import chunked
-from .lanes import loads, parts_of
 from .spec import FoldSpec
 
 #: Elements from which on parts are made together, where a reduction has a way to.
@@ -37,6 +40,33 @@ _FEWEST = 4
 _WARPS = MAX_THREADS // WARP
 #: Bytes of parts that threads of a warp exchange, at most: more would leave no registers for all else.
 _REGISTER_BYTES = 16
+
+
+@lru_cache(maxsize=256)
+def loads(spec: FoldSpec, width: int, runs: int) -> SimpleNamespace:
+    """The intrinsics that load a kernel's inputs.
+
+    Args:
+        spec: the kernel.
+        width: elements next to each other that are taken together.
+        runs: how many times so many.
+
+    Returns:
+        a namespace of what `runs.make_loads` makes.
+    """
+    # What a first pass has made is merged as it is.
+    compute = "" if spec.stage == "second" else spec.compute
+    found = tuple(Operand(TABLE[name], compute, width, k in spec.repeated) for k, name in enumerate(spec.reads))
+    return SimpleNamespace(
+        **make_loads(found, width, runs, ("int64" if spec.wide else "int32") if spec.indexed else "")
+    )
+
+
+def parts_of(spec: FoldSpec) -> SimpleNamespace:
+    """The intrinsics for the parts of a kernel's reduction."""
+    starts = tuple(cast(start, np.dtype(name))[()] for start, name in zip(spec.formula.start, spec.parts, strict=True))
+    # The count is real beside complex numbers.
+    return parts_intrinsics(spec.parts, starts, real_of(spec.compute))
 
 
 def spreading(offsets: Any, unravel: Any, runs: int) -> Callable[..., Any]:
@@ -258,7 +288,9 @@ def make(spec: FoldSpec) -> Kernel:
         chunk = chunked(formula.chunk, merge, spec.compute, spec.narrow, spec.parts, parts.starts, parts.count)
     # The first that is found is the one with the lowest index only where indices are in order.
     if formula.place is not None and spec.stage != "second" and spec.ordered:
-        find = finding(formula.place, spec, spec.parts)
+        # Rows are walked along one dimension.
+        is_even = spec.algorithm == "fold_rows" or spec.reduced == 1
+        find = finding(formula.place, spec.reads[0], spec.compute, spec.narrow, is_even, spec.parts)
         later = specialize(formula.place.later, spec.compute, spec.narrow)
     io = SimpleNamespace(
         **vars(parts),

@@ -95,11 +95,6 @@ class FoldSpec(NamedTuple):
         return (
             "kernels/reduce/reduce",
             "kernels/reduce/spec",
-            "kernels/reduce/lanes",
-            "kernels/reduce/block_partials",
-            "kernels/reduce/arg_reduce",
-            "kernels/primitives/packed_16bit",
-            "kernels/primitives/block_reduce",
         )
 
     @property

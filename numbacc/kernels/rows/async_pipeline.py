@@ -28,7 +28,7 @@ else:
     from ..primitives.instructions import assembly, copies_ahead, copy_ahead, tell_copies
     from ..primitives.load_store import address_of, aggregate, lanes_type, pointer_to, resized
     from ..primitives.operands import call_of, results_of
-    from ..reduce.lanes import numbers_of, put_run
+    from ..primitives.runs import numbers_of, put_run
     from .load_store import kept_place
 
     FLOAT = ir.FloatType()

@@ -25,7 +25,7 @@ else:
     from ..primitives.formats import I32
     from ..primitives.instructions import copies_ahead, copy_ahead, tell_copies
     from ..primitives.load_store import address_of, aggregate, lanes_type, pointer_to, resized
-    from ..reduce.lanes import numbers_of, put_run, run_at
+    from ..primitives.runs import numbers_of, put_run, run_at
 
     I8 = ir.IntType(8)
 

@@ -21,7 +21,7 @@ from ...runtime.launch_order import ROW_BLOCKS, WORDS
 from ..primitives import block_reduce
 from ..primitives.block_reduce import WARP_CELLS
 from ..primitives.operands import operands, scalar_reader
-from ..reduce.lanes import parts_intrinsics
+from ..primitives.partials import parts_intrinsics
 from ..reduce.reduce import spreading
 from ..specs import Kernel, words_of
 from .async_pipeline import ring

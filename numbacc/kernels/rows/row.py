@@ -20,8 +20,8 @@ from ...runtime.launch_order import WORDS
 from ..primitives import block_reduce
 from ..primitives.block_reduce import CELLS
 from ..primitives.operands import operands, scalar_reader
+from ..primitives.partials import parts_intrinsics
 from ..primitives.specialize import specialize
-from ..reduce.lanes import parts_intrinsics
 from ..reduce.reduce import spreading
 from ..specs import Kernel, words_of
 from .load_store import keeping, kept_memory

@@ -13,8 +13,8 @@ from ...base._numba import cuda
 from ...base.casts import cast, quietly
 from ...base.dtypes import TABLE
 from ...runtime.launch_order import VECTOR_BYTES
+from ..primitives.runs import numbers_at, put_numbers
 from ..primitives.simulated import _apply, _element
-from ..reduce.simulated import _numbers, put_numbers
 
 
 @cuda.jit(device=True)
@@ -53,7 +53,7 @@ def make_keeping(spec: Any, reads: Sequence[Any], writes: Sequence[Any], runs: i
                         cell = kept_at(tile, slot, step, k, run, operand)
                         values = [cast(value, np.dtype(operand.number))[()] for value in cell]
                     else:
-                        values = _numbers(operand, addresses[k], offsets[k], width, False)
+                        values = numbers_at(operand, addresses[k], offsets[k], width, False)
                     found[k - which.start] += values
             return tuple(map(tuple, found))
 
@@ -98,7 +98,7 @@ def make_words(spec: Any, operand: Any) -> dict[str, Any]:
     """See `packed.in_words`: numbers stand for their words."""
 
     def words(addresses: Any, at: Any) -> Any:
-        return tuple([n for offsets in at for n in _numbers(operand, addresses[0], offsets[0], spec.width, False)])
+        return tuple([n for offsets in at for n in numbers_at(operand, addresses[0], offsets[0], spec.width, False)])
 
     def largest(words: Any, inside: Any) -> Any:
         each = len(words) // len(inside)

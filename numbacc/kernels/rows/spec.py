@@ -117,10 +117,7 @@ class RowSpec(NamedTuple):
             "kernels/rows/spec",
             "kernels/rows/loss_mean",
             "kernels/scan/decoupled_look_back",
-            "kernels/primitives/block_reduce",
             "kernels/reduce/reduce",
-            "kernels/reduce/lanes",
-            "kernels/reduce/block_partials",
         )
 
     @property

@@ -10,11 +10,11 @@ import numpy as np
 
 from ...base._numba import cuda
 from ...functions.formula import Reduction
+from ..primitives.block_partials import chunked
 from ..primitives.block_reduce import CELLS, WARP_CELLS, exchanging_blocks, settling, settling_blocks, settling_warps
+from ..primitives.partials import parts_intrinsics
 from ..primitives.specialize import specialize
-from ..reduce.block_partials import chunked
 from ..reduce.functions import larger, part
-from ..reduce.lanes import parts_intrinsics
 from .spec import ACROSS_THREADS, RowSpec
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from ...base._numba import SIMULATED, cuda, types
 from ...base.dtypes import TABLE
 from ..primitives.operands import Operand
-from ..reduce.lanes import make_loads
+from ..primitives.runs import make_loads
 
 if SIMULATED:
     from .simulated import make_exchange, make_stores, make_sweeps
@@ -23,8 +23,8 @@ else:
     from ...base._numba import intrinsic, ir
     from ..primitives.formats import I32, I64
     from ..primitives.load_store import address_of, resized
+    from ..primitives.runs import put_run
     from ..primitives.unaligned_vector import from_thread
-    from ..reduce.lanes import put_run
 
 __all__ = ["exchanging", "runs_of", "sweeping"]
 

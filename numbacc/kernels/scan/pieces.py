@@ -24,7 +24,7 @@ else:
     from ..primitives.formats import I32, I64
     from ..primitives.instructions import copies_ahead, copy_ahead, tell_copies
     from ..primitives.load_store import address_of, aggregate, lanes_type, pointer_to, resized
-    from ..reduce.lanes import numbers_of
+    from ..primitives.runs import numbers_of
     from ..rows.load_store import kept_place
 
 __all__ = ["keeping"]

@@ -23,8 +23,8 @@ from ...base._numba import cuda
 from ...base.casts import cast
 from ...base.dtypes import TABLE
 from ..primitives.operands import operands
+from ..primitives.partials import parts_intrinsics
 from ..primitives.specialize import specialize
-from ..reduce.lanes import parts_intrinsics
 from ..specs import Kernel
 from .chained import scan_chained
 from .groups import BUFFERS, finishing, placing, settling

@@ -13,8 +13,8 @@ import numpy as np
 from ...base._numba import cuda
 from ...base.casts import cast
 from ...base.dtypes import TABLE
+from ..primitives.runs import put_numbers
 from ..primitives.simulated import _element
-from ..reduce.simulated import put_numbers
 
 
 def make_stores(rows: Sequence[Any], width: int, runs: int) -> Any:

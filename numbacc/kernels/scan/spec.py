@@ -96,7 +96,6 @@ class ScanSpec(NamedTuple):
             "kernels/scan/groups",
             "kernels/scan/lanes",
             "kernels/rows/load_store",
-            "kernels/reduce/lanes",
         )
 
     @property

@@ -6,18 +6,11 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from ...base._numba import SIMULATED, cuda, types
 from ...functions.formula import Chunk
-from ..primitives.specialize import specialize
-
-if SIMULATED:
-    from .simulated import make_chunks
-else:
-    from ...base._numba import intrinsic
-    from ..primitives import packed_16bit
-    from ..primitives.casts import converted
-    from ..primitives.formats import numba_type
-    from ..primitives.load_store import aggregate
+from .specialize import specialize
 
 
 def chunked(
@@ -30,7 +23,7 @@ def chunked(
         chunk: what makes them.
         merge: the device function that merges them.
         compute, narrow: as in `specialize`.
-        parts, starts, count: as in `lanes.parts_intrinsics`.
+        parts, starts, count: as in `partials.parts_intrinsics`.
     """
     functions = SimpleNamespace(
         **{name: specialize(each, compute, narrow) for name, each in chunk._asdict().items()},
@@ -50,7 +43,53 @@ def chunked(
     return fold
 
 
-if not SIMULATED:
+if SIMULATED:
+    from functools import reduce
+
+    from ...base.casts import cast
+    from .simulated import _apply
+
+    def make_chunks(names: Sequence[str], starts: Sequence[Any], count: str) -> Any:
+        """The function (lanes, most) -> what makes the parts of all values."""
+        dtypes, real = [np.dtype(name) for name in names], np.dtype(count)
+
+        def tree(merge: Any, rows: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+            return rows[0] if len(rows) == 1 else _apply(merge, (*tree(merge, rows[::2]), *tree(merge, rows[1::2])), ())
+
+        def as_parts(function: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
+            found = zip(_apply(function, given, ()), dtypes, strict=True)
+            return tuple(cast(value, dtype)[()] for value, dtype in found)
+
+        def make(lanes: int, most: int | None) -> Any:
+            def folded(
+                first: Any, merge_first: Any, middle: Any, second: Any, merge_second: Any, finish: Any, join: Any,
+                values: Any, scalars: Any,
+            ) -> Any:  # fmt: skip
+                def of_some(rows: list[Any]) -> tuple[Any, ...]:
+                    how_many = real.type(len(rows))
+                    firsts = [_apply(first, row, scalars) for row in rows]
+                    known = _apply(middle, (*tree(merge_first, firsts), how_many), ())
+                    seconds = [_apply(second, (*row, *known, *starts), ()) for row in rows]
+                    return as_parts(finish, (*known, *tree(merge_second, seconds), how_many))
+
+                all_rows, found = list(zip(*values, strict=True)), []
+                for lane in range(lanes):
+                    rows = all_rows[lane::lanes]
+                    step = most or len(rows)
+                    own = [of_some(rows[k : k + step]) for k in range(0, len(rows), step)]
+                    found.append(reduce(lambda one, other: as_parts(join, one + other), own))
+                return tuple(zip(*found, strict=True))
+
+            return folded
+
+        return make
+
+else:
+    from ...base._numba import intrinsic
+    from . import packed_16bit
+    from .casts import converted
+    from .formats import numba_type
+    from .load_store import aggregate
 
     class Call:
         """A formula's call with numbers of given types."""
