@@ -90,7 +90,7 @@ if SIMULATED:
 else:
     from ...base._numba import intrinsic, ir
     from . import packed_16bit
-    from .block_partials import Call, tree
+    from .block_partials import FormulaCall, tree
     from .casts import converted
     from .formats import I32, numba_type, number_type
     from .load_store import aggregate, resized
@@ -171,7 +171,11 @@ else:
 
             @intrinsic
             def equal(typing: Any, best: Any, values: Any, step: Any) -> Any:
-                merge, count, every = Call(typing, best, [number_type(operand)] * 2), len(values[0]), len(values[1])
+                merge, count, every = (
+                    FormulaCall(typing, best, [number_type(operand)] * 2),
+                    len(values[0]),
+                    len(values[1]),
+                )
 
                 def of_words(context: Any, builder: Any, args: Any) -> list[tuple[Any, Any]]:
                     def better(one: Any, other: Any) -> Any:

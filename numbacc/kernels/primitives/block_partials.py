@@ -91,7 +91,7 @@ else:
     from .formats import numba_type
     from .load_store import aggregate
 
-    class Call:
+    class FormulaCall:
         """A formula's call with numbers of given types."""
 
         def __init__(self, typing: Any, formula: Any, given: Sequence[Any]):
@@ -102,7 +102,7 @@ else:
             found = context.get_function(self.formula, self.call)(builder, list(numbers))
             return [builder.extract_value(found, k) for k in range(len(self.kinds))]
 
-    def tree(context: Any, builder: Any, merge: Call, rows: list[list[Any]]) -> list[Any]:
+    def tree(context: Any, builder: Any, merge: FormulaCall, rows: list[list[Any]]) -> list[Any]:
         """Merged in a tree, branch by branch; of an odd number as it comes."""
         whole: list[Any] = packed_16bit.tree(lambda one, other: merge(context, builder, [*one, *other]), rows)
         return whole
@@ -117,17 +117,17 @@ else:
                 join: Any, values: Any, scalars: Any,
             ) -> Any:  # fmt: skip
                 numbers = [row.dtype for row in values]
-                begin = Call(typing, first, [*numbers, *scalars])
-                merging = Call(typing, merge_first, begin.kinds * 2)
-                between = Call(typing, middle, [*begin.kinds, real])
-                go_on = Call(typing, second, [*numbers, *between.kinds, *kinds])
-                merging_on = Call(typing, merge_second, go_on.kinds * 2)
-                end = Call(typing, finish, [*between.kinds, *go_on.kinds, real])
-                joining = Call(typing, join, kinds * 2)
+                begin = FormulaCall(typing, first, [*numbers, *scalars])
+                merging = FormulaCall(typing, merge_first, begin.kinds * 2)
+                between = FormulaCall(typing, middle, [*begin.kinds, real])
+                go_on = FormulaCall(typing, second, [*numbers, *between.kinds, *kinds])
+                merging_on = FormulaCall(typing, merge_second, go_on.kinds * 2)
+                end = FormulaCall(typing, finish, [*between.kinds, *go_on.kinds, real])
+                joining = FormulaCall(typing, join, kinds * 2)
                 every = len(values[0])
                 result = types.Tuple([types.UniTuple(kind, lanes) for kind in kinds])
 
-                def as_parts(context: Any, builder: Any, call: Call, given: Sequence[Any]) -> list[Any]:
+                def as_parts(context: Any, builder: Any, call: FormulaCall, given: Sequence[Any]) -> list[Any]:
                     found = zip(call(context, builder, given), call.kinds, kinds, strict=True)
                     return [converted(context, builder, *each) for each in found]
 

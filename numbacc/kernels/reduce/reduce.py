@@ -1,9 +1,9 @@
 """The kernels that reduce arrays over any of their axes: out[i] = finish(x[i, 0] + x[i, 1] + ..., count).
 
-Dimensions are those that are kept, `kept`, then those that are reduced, `reduced`. `fold_rows` is for inputs that are
-contiguous along what is reduced: neighbouring threads take neighbouring elements of a row. `fold_columns` is for all
-others: neighbouring threads take neighbouring columns where these lie next to each other in memory, else neighbouring
-elements of what is reduced.
+Dimensions are those that are kept, `kept`, then those that are reduced, `reduced`. `reduce_contiguous` is for inputs
+that are contiguous along what is reduced: neighbouring threads take neighbouring elements of a row. `reduce_strided` is
+for all others: neighbouring threads take neighbouring columns where these lie next to each other in memory, else
+neighbouring elements of what is reduced.
 
 Each thread has several accesses under way, merges what they bring in a tree, and that with what it has so far, in two
 levels; the threads of one result merge theirs in shared memory, the upper half of them into the lower until one is
@@ -160,7 +160,7 @@ def _settling_rows(io: SimpleNamespace, nbytes: int) -> Any:
     return cuda.jit(device=True)(through_warps if nbytes <= _REGISTER_BYTES else through_cells)
 
 
-def fold_rows(spec: FoldSpec, io: SimpleNamespace) -> Kernel:
+def reduce_contiguous(spec: FoldSpec, io: SimpleNamespace) -> Kernel:
     """A row for x threads, blockDim.y rows for a block: accesses of 16 bytes, wherever a row starts.
 
     The last of the `reduced` dimensions counts a row's pieces of `piece` elements: `units` of them, and of the outer
@@ -221,7 +221,7 @@ def fold_rows(spec: FoldSpec, io: SimpleNamespace) -> Kernel:
     return kernel
 
 
-def fold_columns(spec: FoldSpec, io: SimpleNamespace) -> Kernel:
+def reduce_strided(spec: FoldSpec, io: SimpleNamespace) -> Kernel:
     """A block of x times y threads reduces x accesses of neighbouring columns, as wide as is aligned.
 
     The last of the `kept` dimensions counts accesses; there are `positions` of them in all. The threads of a column
@@ -269,7 +269,7 @@ def fold_columns(spec: FoldSpec, io: SimpleNamespace) -> Kernel:
     return kernel
 
 
-_MAKERS = {f.__name__: f for f in (fold_rows, fold_columns)}
+_MAKERS = {f.__name__: f for f in (reduce_contiguous, reduce_strided)}
 #: Integers behind `kept` and `reduced`.
 _SCALARS = 6
 
@@ -289,7 +289,7 @@ def make(spec: FoldSpec) -> Kernel:
     # The first that is found is the one with the lowest index only where indices are in order.
     if formula.place is not None and spec.stage != "second" and spec.ordered:
         # Rows are walked along one dimension.
-        is_even = spec.algorithm == "fold_rows" or spec.reduced == 1
+        is_even = spec.algorithm == "reduce_contiguous" or spec.reduced == 1
         find = finding(formula.place, spec.reads[0], spec.compute, spec.narrow, is_even, spec.parts)
         later = specialize(formula.place.later, spec.compute, spec.narrow)
     io = SimpleNamespace(

@@ -9,17 +9,17 @@ from ...functions.formula import Reduction
 from ...runtime.launch_order import VECTOR_BYTES
 from ..specs import CHUNK
 
-#: Accesses of 16 bytes that a thread of `folds` has under way.
+#: Accesses of 16 bytes that a thread of `reduce` has under way.
 _LOADED = 4
-#: Bytes of the parts of what a thread of `folds` has under way, at most: they are in registers.
+#: Bytes of the parts of what a thread of `reduce` has under way, at most: they are in registers.
 _PARTS_BYTES = 400
 
 
 class FoldSpec(NamedTuple):
-    """All that decides the code of a kernel of `folds`, which reduces arrays.
+    """All that decides the code of a kernel of `reduce`, which reduces arrays.
 
     Attributes:
-        algorithm: "fold_rows" or "fold_columns".
+        algorithm: "reduce_contiguous" or "reduce_strided".
         formula: the reduction.
         reads, writes: names of the inputs' and outputs' dtypes; of what several passes exchange the parts' dtypes.
         parts: names of the parts' dtypes.
@@ -87,7 +87,7 @@ class FoldSpec(NamedTuple):
     @property
     def needs_alignment(self) -> bool:
         """As in `KernelSpec`; of one input's rows the kernel itself finds where they are aligned."""
-        return self.width > 1 and (self.algorithm == "fold_columns" or len(self.reads) > 1)
+        return self.width > 1 and (self.algorithm == "reduce_strided" or len(self.reads) > 1)
 
     @property
     def sources(self) -> tuple[str, ...]:
