@@ -16,7 +16,7 @@ from numbacc.base.dispatch import launching_by, simulated
 from numbacc.base.dtypes import TABLE
 from numbacc.base.layout import layout, row_major_strides
 from numbacc.elementwise import custom_reductions, normalizing, reduction_plan
-from numbacc.kernels.reduce.spec import FoldSpec
+from numbacc.kernels.reduce.spec import ReduceSpec
 from numbacc.kernels.rows.spec import RowSpec, SumsSpec
 from numbacc.runtime.launch_order import launch_bounds
 
@@ -127,7 +127,7 @@ def test_second_passes_are_small():
     for function, option in REDUCTIONS.items():
         for dtype in ("float32", "float64"):
             first, second = orders_of(reduction_plan.planned(function, dense((1 << 24,), dtype), None, option))
-            assert isinstance(first.kernel, FoldSpec) and (first.kernel.stage, second.kernel.stage) == (
+            assert isinstance(first.kernel, ReduceSpec) and (first.kernel.stage, second.kernel.stage) == (
                 "first",
                 "second",
             )

@@ -27,7 +27,7 @@ from ..functions.symbolic.derive import backward
 from ..functions.symbolic.vectorized import vectorized
 from ..kernels.inspection import Inspection, inspected
 from ..kernels.reduce import functions
-from ..kernels.reduce.launch import FoldTask
+from ..kernels.reduce.launch import ReduceTask
 from ..plan.base import outs_of
 from ..runtime.streams import handle_of
 from . import reduction_plan
@@ -36,7 +36,7 @@ from .gradients import run_backward
 from .measuring import Benchmark, benchmark
 from .operation import run as run_map
 from .planning import arrangement_of, broadcast_strides, check_given, kinds_of, out_names, resolved
-from .reduction_plan import FoldPlan, axes_in, checked, result_of, written
+from .reduction_plan import ReducePlan, axes_in, checked, result_of, written
 from .rows import NAMED, Arrangement, Meaning, Row, arranged
 from .scalars import WithNumbers, sorted_out
 from .signatures import Own, meaning_of, python_function, taken_by
@@ -117,10 +117,10 @@ def planned(reducer: Reducer, given: tuple[Any, ...], axis: Any, keepdims: Any =
     return _plan(reducer, given, *checked(axis, keepdims), None)
 
 
-class CustomReducePlan(WithNumbers, FoldPlan):
+class CustomReducePlan(WithNumbers, ReducePlan):
     """A planned reduction of one's own. Call it with arrays and numbers like those it was made for."""
 
-    def __init__(self, row: Row, task: FoldTask, given: tuple[Any, ...], types: Types, arrangement: Arrangement):
+    def __init__(self, row: Row, task: ReduceTask, given: tuple[Any, ...], types: Types, arrangement: Arrangement):
         super().__init__(task)
         self._expect(row, kinds_of(given), types, arrangement)
 
@@ -151,7 +151,7 @@ def _plan(
     outputs, called = tuple(results) if outs is None else outs, out_names(len(results))
     check_given(outputs, results, called)
     arrangement = arrangement_of(row, given, dtypes, types, tuple(range(len(reducer.start))))
-    task = FoldTask(
+    task = ReduceTask(
         op=f"elementwise.{row.name}",
         formula=_formula(reducer, arrangement),
         reference=partial(_reference, reducer, arrangement, axes),

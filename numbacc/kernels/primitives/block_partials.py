@@ -30,17 +30,17 @@ def chunked(
     )
     make = make_chunks(parts, starts, count)
 
-    def fold(lanes: int, most: int | None = None) -> Any:
-        folded = make(lanes, most)
+    def reduce_lanes(lanes: int, most: int | None = None) -> Any:
+        reduced = make(lanes, most)
         first, merge_first, middle = functions.first, functions.merge_first, functions.middle
         second, merge_second, finish = functions.second, functions.merge_second, functions.finish
 
         def of_some(values, scalars):
-            return folded(first, merge_first, middle, second, merge_second, finish, merge, values, scalars)
+            return reduced(first, merge_first, middle, second, merge_second, finish, merge, values, scalars)
 
         return cuda.jit(device=True)(of_some)
 
-    return fold
+    return reduce_lanes
 
 
 if SIMULATED:
@@ -61,7 +61,7 @@ if SIMULATED:
             return tuple(cast(value, dtype)[()] for value, dtype in found)
 
         def make(lanes: int, most: int | None) -> Any:
-            def folded(
+            def reduced(
                 first: Any, merge_first: Any, middle: Any, second: Any, merge_second: Any, finish: Any, join: Any,
                 values: Any, scalars: Any,
             ) -> Any:  # fmt: skip
@@ -80,7 +80,7 @@ if SIMULATED:
                     found.append(reduce(lambda one, other: as_parts(join, one + other), own))
                 return tuple(zip(*found, strict=True))
 
-            return folded
+            return reduced
 
         return make
 
@@ -112,7 +112,7 @@ else:
 
         def make(lanes: int, most: int | None) -> Any:
             @intrinsic
-            def folded(
+            def reduced(
                 typing: Any, first: Any, merge_first: Any, middle: Any, second: Any, merge_second: Any, finish: Any,
                 join: Any, values: Any, scalars: Any,
             ) -> Any:  # fmt: skip
@@ -164,6 +164,6 @@ else:
                 call = result(first, merge_first, middle, second, merge_second, finish, join, values, scalars)
                 return call, generate
 
-            return folded
+            return reduced
 
         return make

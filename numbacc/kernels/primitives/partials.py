@@ -28,8 +28,8 @@ def parts_intrinsics(names: Sequence[str], starts: Sequence[Any], count: str) ->
         a namespace of
         ``start(lanes)()``: the parts of nothing in so many lanes;
         ``first(function, values, scalars)``: the parts of numbers, lane by lane;
-        ``fold(lanes)(merge, parts)``: those of more lanes merged to so many, neighbours last;
-        ``fold_some(merge, parts, inside)``: those of equal runs of lanes merged to one, of the runs that are inside;
+        ``reduce_lanes(lanes)(merge, parts)``: those of more lanes merged to so many, neighbours last;
+        ``reduce_some(merge, parts, inside)``: those of equal runs of lanes merged to one, of the runs that are inside;
         ``join(merge, parts, others)``: merged lane by lane;
         ``put(cells, lane, thread, parts)``, ``take(cells, lane, thread)``: parts into shared memory, from that lane on,
         and out of it as parts of one lane;
@@ -83,14 +83,14 @@ if SIMULATED:
                 return numbers[0]
             return called(merge, merged(merge, numbers[::2]) + merged(merge, numbers[1::2]))
 
-        def fold(lanes: int) -> Any:
-            def folded(merge: Any, parts: Any) -> Any:
+        def reduce_lanes(lanes: int) -> Any:
+            def reduced(merge: Any, parts: Any) -> Any:
                 found = by_lane(parts)
                 return by_part([merged(merge, found[lane::lanes]) for lane in range(lanes)])
 
-            return folded
+            return reduced
 
-        def fold_some(merge: Any, parts: Any, inside: Any) -> Any:
+        def reduce_some(merge: Any, parts: Any, inside: Any) -> Any:
             found = by_lane(parts)
             each = len(found) // len(inside)
             runs = [merged(merge, found[run * each : (run + 1) * each]) for run in range(len(inside))]
@@ -119,8 +119,8 @@ if SIMULATED:
             "leave": nothing_to_do,
             "start": start,
             "first": first,
-            "fold": fold,
-            "fold_some": fold_some,
+            "reduce_lanes": reduce_lanes,
+            "reduce_some": reduce_some,
             "join": join,
             "put": put,
             "gain": gain,
@@ -202,9 +202,9 @@ else:
             one, other = (merged(context, builder, merge, call, each) for each in (numbers[::2], numbers[1::2]))
             return called(context, builder, merge, call, [*one, *other])
 
-        def fold(lanes: int) -> Any:
+        def reduce_lanes(lanes: int) -> Any:
             @intrinsic
-            def folded(typing: Any, merge: Any, parts: Any) -> Any:
+            def reduced(typing: Any, merge: Any, parts: Any) -> Any:
                 call = merging(typing, merge)
 
                 def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -214,10 +214,10 @@ else:
 
                 return parts_type(lanes)(merge, parts), generate
 
-            return folded
+            return reduced
 
         @intrinsic
-        def fold_some(typing: Any, merge: Any, parts: Any, inside: Any) -> Any:
+        def reduce_some(typing: Any, merge: Any, parts: Any, inside: Any) -> Any:
             call, each = merging(typing, merge), len(parts[0]) // len(inside)
 
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -338,8 +338,8 @@ else:
             "leave": nothing_to_do,
             "start": start,
             "first": first,
-            "fold": fold,
-            "fold_some": fold_some,
+            "reduce_lanes": reduce_lanes,
+            "reduce_some": reduce_some,
             "join": join,
             "put": put,
             "gain": gain,

@@ -20,7 +20,7 @@ from ...runtime.launch_order import MAX_THREADS, VECTOR_BYTES, WARP, LaunchOrder
 from ..elementwise.geometry import RANKS, alignments_of, power_of_two, sizes_of
 from ..elementwise.multi_launch import Passes
 from ..specs import words_of
-from .spec import FoldSpec
+from .spec import ReduceSpec
 
 #: Blocks that keep an H200 busy; where there are half as many, several share a result.
 _BLOCKS = 1056
@@ -62,11 +62,11 @@ class ReduceLaunch(NamedTuple):
     """A kernel and its grid.
 
     Attributes:
-        algorithm, width: as in `FoldSpec`.
+        algorithm, width: as in `ReduceSpec`.
         grid, block: blocks and threads.
         kept, reduced: the dimensions that the kernel unravels.
         scalars: the integers that follow them, but for the count and `whole`.
-        repeated: as in `FoldSpec`.
+        repeated: as in `ReduceSpec`.
     """
 
     algorithm: str
@@ -109,7 +109,7 @@ def launch_of(walk: ReduceWalk, parts: Sequence[str], most: int = _BLOCKS) -> Re
 
 
 def _runs(sizes: Sequence[int], width: int) -> int:
-    """Accesses that a thread has under way, about: see `FoldSpec.runs`."""
+    """Accesses that a thread has under way, about: see `ReduceSpec.runs`."""
     return max(min(4 * VECTOR_BYTES // (width * sum(sizes)), 16), 2)
 
 
@@ -157,7 +157,7 @@ def by_columns(walk: ReduceWalk, width: int, runs: int, most: int, line: int = _
 
     Args:
         walk: what is reduced.
-        width, runs: as in `FoldSpec`.
+        width, runs: as in `ReduceSpec`.
         most: how many blocks keep a GPU busy; 1 where none shall share a result.
         line: bytes next to each other that a block takes, at least.
     """
@@ -194,7 +194,7 @@ def _below(number: int) -> int:
 # ---------------------------------------------------------------- executables
 
 
-class FoldTask(NamedTuple):
+class ReduceTask(NamedTuple):
     """A reduction of arrays of given layouts.
 
     Attributes:
@@ -234,7 +234,7 @@ class FoldTask(NamedTuple):
         return tuple(self.shape[d] for d in axes)
 
 
-class FoldExecutable(Passes):
+class ReduceExecutable(Passes):
     """A reduction, ready for arrays laid out as its task says, wherever they start.
 
     Args:
@@ -244,7 +244,7 @@ class FoldExecutable(Passes):
 
     _takes_scalars = True
 
-    def __init__(self, task: FoldTask, most: int | None = None):
+    def __init__(self, task: ReduceTask, most: int | None = None):
         super().__init__(task.op, task.names, task.inputs, task.outputs)
         self.task = task
         self._limit = () if most is None else (most,)
@@ -295,7 +295,7 @@ class FoldExecutable(Passes):
         inputs, outputs = len(self.inputs), len(self.outputs)
         return (*range(inputs), *parts), (*parts, *range(inputs, inputs + outputs))
 
-    def _spec(self, stage: str) -> FoldSpec:
+    def _spec(self, stage: str) -> ReduceSpec:
         """The kernel of a pass, but for its geometry."""
         task = self.task
         kinds = {"": task.compute, "real": real_of(task.compute), "index": "int64" if self._is_wide else "int32"}
@@ -303,7 +303,7 @@ class FoldExecutable(Passes):
         reads = tuple(info(task.inputs[view.argument].dtype).name for view in task.reads)
         writes = tuple(info(task.outputs[view.argument].dtype).name for view in task.writes)
         floats = [TABLE[name] for name in writes if TABLE[name].is_float]
-        return FoldSpec(
+        return ReduceSpec(
             algorithm="reduce_strided",
             formula=task.formula,
             reads=parts if stage == "second" else reads,
@@ -380,7 +380,7 @@ def _is_ordered(reduced: Merged) -> bool:
     return True
 
 
-def _walk(task: FoldTask) -> ReduceWalk:
+def _walk(task: ReduceTask) -> ReduceWalk:
     """How a task's operands are walked; their alignment is not known yet."""
     sizes, views = sizes_of(task), (*task.reads, *task.writes)
     steps = [tuple(step // size for step in view.strides) for view, size in zip(views, sizes, strict=True)]

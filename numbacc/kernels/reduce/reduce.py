@@ -32,7 +32,7 @@ from ..primitives.partials import parts_intrinsics
 from ..primitives.runs import make_loads
 from ..primitives.specialize import specialize
 from ..specs import CHUNK, Kernel, words_of
-from .spec import FoldSpec
+from .spec import ReduceSpec
 
 #: Elements from which on parts are made together, where a reduction has a way to.
 _FEWEST = 4
@@ -43,7 +43,7 @@ _REGISTER_BYTES = 16
 
 
 @lru_cache(maxsize=256)
-def loads(spec: FoldSpec, width: int, runs: int) -> SimpleNamespace:
+def loads(spec: ReduceSpec, width: int, runs: int) -> SimpleNamespace:
     """The intrinsics that load a kernel's inputs.
 
     Args:
@@ -62,7 +62,7 @@ def loads(spec: FoldSpec, width: int, runs: int) -> SimpleNamespace:
     )
 
 
-def parts_of(spec: FoldSpec) -> SimpleNamespace:
+def parts_of(spec: ReduceSpec) -> SimpleNamespace:
     """The intrinsics for the parts of a kernel's reduction."""
     starts = tuple(cast(start, np.dtype(name))[()] for start, name in zip(spec.formula.start, spec.parts, strict=True))
     # The count is real beside complex numbers.
@@ -88,13 +88,13 @@ def spreading(offsets: Any, unravel: Any, runs: int) -> Callable[..., Any]:
     return jitted
 
 
-def _gathering(spec: FoldSpec, io: SimpleNamespace, width: int, runs: int, lanes: int, is_loose: bool = False) -> Any:
+def _gathering(spec: ReduceSpec, io: SimpleNamespace, width: int, runs: int, lanes: int, is_loose: bool = False) -> Any:
     """The device function (ins, here, item, step, reduced, steps, lane_step, more) -> the parts, in `lanes` lanes, of
     the runs at item, item + step, ..."""
     load = loads(spec, width, runs)
     load_runs = load.load_loose if is_loose else load.load_runs
     spread = spreading(io.offsets, io.unravel, runs)
-    first, function, merge, fold = io.first, io.function, io.merge, io.fold(lanes)
+    first, function, merge, reduce_lanes = io.first, io.function, io.merge, io.reduce_lanes(lanes)
     if io.chunk is not None and width * runs >= _FEWEST * lanes:
         together = io.chunk(lanes, max(CHUNK // lanes, 1))
 
@@ -114,12 +114,12 @@ def _gathering(spec: FoldSpec, io: SimpleNamespace, width: int, runs: int, lanes
 
     def gather(ins, here, item, step, reduced, steps, lane_step, more):
         at = spread(here, item, step, reduced, steps)
-        return fold(merge, first(function, load_runs(ins, at, lane_step), more))
+        return reduce_lanes(merge, first(function, load_runs(ins, at, lane_step), more))
 
     return cuda.jit(device=True)(gather)
 
 
-def _gathering_all(spec: FoldSpec, io: SimpleNamespace, lanes: int, runs: int, is_edge: bool = False) -> Any:
+def _gathering_all(spec: ReduceSpec, io: SimpleNamespace, lanes: int, runs: int, is_edge: bool = False) -> Any:
     """The device function (parts, ins, here, item, step, end, reduced, steps, lane_step, more) -> (the parts and those
     of all runs at item, item + step, ... before `end`, the item behind them): as many as may be under way at a time,
     then half as many, and so on. What is no edge has parts of nothing, or of what lies before it."""
@@ -160,7 +160,7 @@ def _settling_rows(io: SimpleNamespace, nbytes: int) -> Any:
     return cuda.jit(device=True)(through_warps if nbytes <= _REGISTER_BYTES else through_cells)
 
 
-def reduce_contiguous(spec: FoldSpec, io: SimpleNamespace) -> Kernel:
+def reduce_contiguous(spec: ReduceSpec, io: SimpleNamespace) -> Kernel:
     """A row for x threads, blockDim.y rows for a block: accesses of 16 bytes, wherever a row starts.
 
     The last of the `reduced` dimensions counts a row's pieces of `piece` elements: `units` of them, and of the outer
@@ -221,7 +221,7 @@ def reduce_contiguous(spec: FoldSpec, io: SimpleNamespace) -> Kernel:
     return kernel
 
 
-def reduce_strided(spec: FoldSpec, io: SimpleNamespace) -> Kernel:
+def reduce_strided(spec: ReduceSpec, io: SimpleNamespace) -> Kernel:
     """A block of x times y threads reduces x accesses of neighbouring columns, as wide as is aligned.
 
     The last of the `kept` dimensions counts accesses; there are `positions` of them in all. The threads of a column
@@ -274,7 +274,7 @@ _MAKERS = {f.__name__: f for f in (reduce_contiguous, reduce_strided)}
 _SCALARS = 6
 
 
-def make(spec: FoldSpec) -> Kernel:
+def make(spec: ReduceSpec) -> Kernel:
     """See `kernel_code.make`."""
     formula = spec.formula
     functions = (formula.function, formula.merge, formula.finish)
@@ -309,7 +309,7 @@ def make(spec: FoldSpec) -> Kernel:
     return _MAKERS[spec.algorithm](spec, io)
 
 
-def parameters(spec: FoldSpec) -> Sequence[tuple[str, Any]]:
+def parameters(spec: ReduceSpec) -> Sequence[tuple[str, Any]]:
     """See `kernel_code.parameters`."""
     integer, inputs, outputs = "int64" if spec.wide else "int32", len(spec.reads), len(spec.writes)
     return [

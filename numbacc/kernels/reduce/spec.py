@@ -15,7 +15,7 @@ _LOADED = 4
 _PARTS_BYTES = 400
 
 
-class FoldSpec(NamedTuple):
+class ReduceSpec(NamedTuple):
     """All that decides the code of a kernel of `reduce`, which reduces arrays.
 
     Attributes:

@@ -16,7 +16,7 @@ from ...base.layout import layout, row_major_strides, view
 from ...functions.formula import Formula, Reduction
 from ...runtime.steps import Scratch, Step, Steps
 from ..elementwise.launch import MapExecutable, MapSpec
-from ..reduce.launch import FoldExecutable, FoldTask
+from ..reduce.launch import ReduceExecutable, ReduceTask
 
 
 class FewRows:
@@ -35,10 +35,10 @@ class FewRows:
         # The same all along a row.
         spread = (*steps[:axis], 0, *steps[axis:])
         inputs, reads, scalars = task.inputs, task.reads, len(task.scalars)
-        self.stages: list[tuple[FoldExecutable, tuple[Any, ...]]] = []
+        self.stages: list[tuple[ReduceExecutable, tuple[Any, ...]]] = []
         for stage in task.formula.fewer.stages:
             made = (stat,) * _results(stage, scalars)
-            fold = FoldTask(
+            reduction = ReduceTask(
                 op=task.op,
                 formula=stage,
                 reference=task.reference,
@@ -53,7 +53,7 @@ class FewRows:
                 compute=task.compute,
                 scalars=task.scalars,
             )
-            self.stages.append((FoldExecutable(fold), made))
+            self.stages.append((ReduceExecutable(reduction), made))
             reads = (*reads, *(view(len(inputs) + k, 0, spread, shape) for k in range(len(made))))
             inputs = (*inputs, *made)
         self.write = MapExecutable(
@@ -80,10 +80,10 @@ class FewRows:
         scratch, arrays, first = Scratch(), len(key), len(key) - 1
         known: tuple[int, ...] = tuple(range(first))
         steps = []
-        for fold, made in self.stages:
+        for reduction, made in self.stages:
             stats = tuple(arrays + scratch.part(each.nbytes) for each in made)
             nothing = (0,) * (len(known) - first + len(stats))
-            steps.append(Step(fold.choose((*key[:first], *nothing)), (*known, *stats), takes_scalars=True))
+            steps.append(Step(reduction.choose((*key[:first], *nothing)), (*known, *stats), takes_scalars=True))
             known = (*known, *stats)
         nothing = (0,) * (len(known) - first)
         write = self.write.choose((*key[:first], *nothing, key[first]))

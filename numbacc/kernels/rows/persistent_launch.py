@@ -14,7 +14,7 @@ from ...functions.formula import Formula
 from ...runtime.steps import Scratch, Step, Steps
 from ..elementwise.launch import Kernel
 from ..reduce.functions import REDUCTIONS
-from ..reduce.launch import FoldExecutable, FoldTask
+from ..reduce.launch import ReduceExecutable, ReduceTask
 from .geometry import launch_sums
 from .launch import RowExecutable, RowTask, described
 from .softmax import GRADIENTS
@@ -57,19 +57,19 @@ class RowSums(RowExecutable):
         launcher = launcher_class()(order)
         launcher.algorithm = described("row_sums", rows, order)
         # There are so few that one pass is faster than two.
-        fold = FoldExecutable(_fold(task, sums, self._weights), 1).choose((*[0] * parts, *key[arrays:]))
+        reduction = ReduceExecutable(_reduction(task, sums, self._weights), 1).choose((*[0] * parts, *key[arrays:]))
         steps = [
             Step(Kernel(launcher), (*range(arrays), *places), takes_scalars=True),
-            Step(fold, (*places, *range(arrays, arrays + parts))),
+            Step(reduction, (*places, *range(arrays, arrays + parts))),
         ]
         algorithm = "; ".join(step.executable.algorithm for step in steps)
         return Steps(steps, scratch, close, fits, backend=launcher.backend, algorithm=algorithm)
 
 
-def _fold(task: RowTask, sums: Layout, weights: Sequence[Layout]) -> FoldTask:
+def _reduction(task: RowTask, sums: Layout, weights: Sequence[Layout]) -> ReduceTask:
     """The sums of all blocks' sums."""
     parts = len(weights)
-    return FoldTask(
+    return ReduceTask(
         op=task.op,
         formula=REDUCTIONS["sum"] if parts == 1 else GRADIENTS["two"],
         reference=task.reference,

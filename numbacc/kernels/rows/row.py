@@ -117,14 +117,14 @@ def _gathering_words(spec: RowSpec) -> Callable[..., Any]:
     numbers, largest = tools.numbers, tools.largest
 
     def gathering(stage: SimpleNamespace) -> Any:
-        first_parts, fold, fold_some = stage.first, stage.fold(1), stage.fold_some
+        first_parts, reduce_lanes, reduce_some = stage.first, stage.reduce_lanes(1), stage.reduce_some
         merge, of_numbers = stage.merge, stage.function
 
         def gather(source, inside, given):
-            return fold_some(merge, first_parts(of_numbers, numbers(source[0]), given), inside)
+            return reduce_some(merge, first_parts(of_numbers, numbers(source[0]), given), inside)
 
         def gather_largest(source, inside, given):
-            return fold(merge, first_parts(of_numbers, largest(source[0], inside), given))
+            return reduce_lanes(merge, first_parts(of_numbers, largest(source[0], inside), given))
 
         return cuda.jit(device=True)(gather_largest if stage.is_largest else gather)
 
@@ -141,11 +141,11 @@ def _in_registers(spec: RowSpec, io: SimpleNamespace) -> Any:
     function = specialize(spec.formula.function, spec.compute, spec.narrow)
 
     def gathering(stage: SimpleNamespace) -> Any:
-        first_parts, fold_some, merge, of_numbers = stage.first, stage.fold_some, stage.merge, stage.function
+        first_parts, reduce_some, merge, of_numbers = stage.first, stage.reduce_some, stage.merge, stage.function
 
         def gather(source, inside, given):
             values, ins, places = source
-            return fold_some(merge, first_parts(of_numbers, values + rest(ins, places), given), inside)
+            return reduce_some(merge, first_parts(of_numbers, values + rest(ins, places), given), inside)
 
         return cuda.jit(device=True)(gather)
 

@@ -59,10 +59,10 @@ def _parts_of(stage: SimpleNamespace, lanes: int) -> Any:
     """The device function (values, given) -> the parts of numbers in so many lanes, merged to one."""
     if stage.chunk is not None and lanes >= _FEWEST:
         return stage.chunk(1)
-    first, fold, function, merge = stage.first, stage.fold(1), stage.function, stage.merge
+    first, reduce_lanes, function, merge = stage.first, stage.reduce_lanes(1), stage.function, stage.merge
 
     def parts_of(values, given):
-        return fold(merge, first(function, values, given))
+        return reduce_lanes(merge, first(function, values, given))
 
     return cuda.jit(device=True)(parts_of)
 
