@@ -26,11 +26,11 @@ def _own_kernel(x, out, stream):
     return squashed(x, out=out, stream=stream)
 
 
-def _fold(x, out, stream):
+def _reduction(x, out, stream):
     return ew.sum(x, axis=1, out=out, stream=stream)
 
 
-def _fold_of_all(x, out, stream):
+def _reduction_of_all(x, out, stream):
     """Of so few results that several blocks share each, in two passes."""
     return ew.sum(x, axis=(0, 1), keepdims=True, out=out, stream=stream)
 
@@ -62,7 +62,7 @@ def _scatter(x, out, stream):
     return ew.take_backward(x, (x.shape[1], x.shape[1]), named, axis=0, out=out, stream=stream)
 
 
-def _fold_gradient(x, out, stream):
+def _reduction_gradient(x, out, stream):
     """By totals that are computed just before."""
     return ew.std_backward(ew.sum(x, axis=1, stream=stream), x, axis=1, out=out, stream=stream)
 
@@ -97,15 +97,15 @@ def _adamw(x, out, stream):
 FAMILY = {
     "map": _map,
     "own kernel": _own_kernel,
-    "fold": _fold,
-    "fold of all": _fold_of_all,
+    "reduction": _reduction,
+    "reduction of all": _reduction_of_all,
     "own reduction": _own_reduction,
     "scan": _scan,
     "scan of all": _scan_of_all,
     "row": _row,
     "gather": _gather,
     "scatter": _scatter,
-    "fold gradient": _fold_gradient,
+    "reduction gradient": _reduction_gradient,
     "triangle": _triangle,
     "dropout": _dropout,
     "cross entropy": _cross_entropy,

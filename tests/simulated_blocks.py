@@ -15,7 +15,7 @@ from numbacc.kernels.scan import launch as scan_launch
 _LAZY = {"_BUSY": 0, "_BUSY_BLOCKS": 0, "_MOST_THREADS": 8, "_SUM_BLOCKS": 1, "_SUM_ROWS": 2, "_SUM_THREADS": 8}
 
 
-def folds(patch):
+def reductions(patch):
     """And results that several blocks share."""
     patch(launch, "MAX_THREADS", 8)
     patch(launch, "_SHARED_ROUNDS", 1)
@@ -39,7 +39,7 @@ def rows(patch):
         patch(rows_geometry, name, value)
     patch(block_reduce, "WARP", 4)
     importlib.import_module("numbacc.simulator.launches").kernel.cache_clear()
-    folds(patch)
+    reductions(patch)
 
 
 def lists(patch):

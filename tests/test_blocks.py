@@ -25,7 +25,7 @@ def small_blocks():
     """In the simulator threads that wait for each other take long: blocks of few."""
     with pytest.MonkeyPatch.context() as patch:
         if simulated():
-            simulated_blocks.folds(patch.setattr)
+            simulated_blocks.reductions(patch.setattr)
         ew.cache_clear()
         yield
         ew.cache_clear()

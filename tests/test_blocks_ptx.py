@@ -68,7 +68,7 @@ def test_whole_accesses(name, dtype):
         algorithm = getattr(kernel, "algorithm", "row_maps")
         # Of rows that start anywhere a thread takes 16 elements of 16 bits: some wait in memory for a register.
         found = check(kernel, spilled=208 if algorithm == "uneven" else 0)
-        if algorithm in ("vector", "fold_rows") or (kernel.width > 1 and algorithm != "uneven"):
+        if algorithm in ("vector", "reduce_contiguous") or (kernel.width > 1 and algorithm != "uneven"):
             whole.append([widest(found, operation) for operation in VECTORS[name].split()])
             # What is narrower than what is beside it, bfloat16 beside float32's tables, has less in an access.
             assert max(whole[-1]) == 16

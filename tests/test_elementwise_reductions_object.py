@@ -189,7 +189,7 @@ def test_what_a_reduction_is():
 def test_inspect(place):
     x = place.put(np.ones((64, 256), np.float32))
     found = rms.inspect(x, axis=-1)
-    assert found.source.count("def ") == 4 and "square_root" in str(found) and "fold_rows" in repr(found)
+    assert found.source.count("def ") == 4 and "square_root" in str(found) and "reduce_contiguous" in repr(found)
     assert found.bytes_per_thread == 64 and found.capability >= (7, 5)
     if place.is_slow:
         assert found.ptx is None and "simulator" in found.kernels[0].reason
@@ -199,8 +199,8 @@ def test_inspect(place):
         assert 0 < found.registers <= 64 and found.local_bytes == found.spilled_bytes == 0
     assert len(rms.inspect().kernels) == 1
     assert [each.algorithm.split(",")[0] for each in rms.inspect(np.ones(1 << 22)).kernels] == [
-        "fold_rows",
-        "fold_columns",
+        "reduce_contiguous",
+        "reduce_strided",
     ]
     nothing = dot.inspect(np.ones((0, 3)), 2.0, axis=1)
     assert nothing.registers is None and "empty" in str(nothing)

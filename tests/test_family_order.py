@@ -174,7 +174,7 @@ class TestMoreThan2ToThe31:
         y = ew.add(x, 1.0)
         assert numbacc.asnumpy(y[:3]).tolist() == [1, 1, 1] and numbacc.asnumpy(y[-4:]).tolist() == [1, 2, 3, 4]
 
-    def test_fold(self):
+    def test_reduction(self):
         room(3 * N)
         x = numbacc.full(N, 1, "int8")
         x[-2] = 3

@@ -34,7 +34,7 @@ def small_blocks():
     """In the simulator threads run one by one: blocks of few, and results that several of them share."""
     with pytest.MonkeyPatch.context() as patch:
         if simulated():
-            simulated_blocks.folds(patch.setattr)
+            simulated_blocks.reductions(patch.setattr)
         caching.plans.clear()
         yield
         caching.plans.clear()
@@ -182,7 +182,7 @@ def test_blocks_that_share_results(device_place):
             x = device_place.put(values)
             check(device_place, function, values, axis)
             info = getattr(reductions, f"{function}_plan")(x, axis=axis).info
-            assert info.workspace_bytes > 0 and info.algorithm.count("fold_") == 2 and info.deterministic
+            assert info.workspace_bytes > 0 and info.algorithm.count("reduce_") == 2 and info.deterministic
 
 
 # ---------------------------------------------------------------- what numbers may be

@@ -16,7 +16,7 @@ from numbacc.base.dispatch import launching_by, simulated
 from numbacc.base.dtypes import TABLE
 from numbacc.base.layout import layout, row_major_strides
 from numbacc.elementwise import custom_reductions, norms, reduction_plan
-from numbacc.kernels.reduce.spec import FoldSpec
+from numbacc.kernels.reduce.spec import ReduceSpec
 from numbacc.kernels.rows.spec import RowSpec, SumsSpec
 
 pytestmark = [skip_if(simulated(), "not simulated"), pytest.mark.each_alone]
@@ -86,7 +86,7 @@ def test_reductions_of_matrices(function, dtype, axis):
     found = check(first, spilled=32 if (function, dtype) == ("var", "float64") else 0)
     assert widest(found) == first.access_bytes
     if axis == 1:
-        assert first.algorithm == "fold_rows" and first.access_bytes == 16
+        assert first.algorithm == "reduce_contiguous" and first.access_bytes == 16
     elif function in ("sum", "mean", "max", "norm") and dtype != "float64":
         assert first.access_bytes == 16
 
@@ -125,7 +125,7 @@ def test_second_passes_are_small():
     for function, option in REDUCTIONS.items():
         for dtype in ("float32", "float64"):
             first, second = orders_of(reduction_plan.planned(function, dense((1 << 24,), dtype), None, option))
-            assert isinstance(first.kernel, FoldSpec) and (first.kernel.stage, second.kernel.stage) == (
+            assert isinstance(first.kernel, ReduceSpec) and (first.kernel.stage, second.kernel.stage) == (
                 "first",
                 "second",
             )
@@ -336,8 +336,8 @@ OWN = {
 def own_orders(name, dtype, axis, shape=(8192, 4096), second=None):
     own, count = OWN[name]
     given = [dense(shape, dtype), *[second or dense(shape, dtype)] * (count - 1)]
-    options = len(own._fold.row.names) - count
-    return orders_of(custom_reductions.planned(own._fold, (*given, *[float] * options), axis))
+    options = len(own._reducer.row.names) - count
+    return orders_of(custom_reductions.planned(own._reducer, (*given, *[float] * options), axis))
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -347,7 +347,7 @@ def test_reductions_of_ones_own(name, dtype):
     for axis in (0, 1, None):
         for order in own_orders(name, dtype, axis):
             found = check(order.kernel)
-            if order.kernel.algorithm == "fold_rows":
+            if order.kernel.algorithm == "reduce_contiguous":
                 assert widest(found) == order.kernel.access_bytes == 16
 
 
@@ -362,7 +362,7 @@ def test_rows_beside_what_is_the_same_along_them():
     """They are loaded as if they were alone, wherever they start."""
     for dtype in ("float32", "bfloat16"):
         (order,) = own_orders("dot", dtype, -1, second=dense((8192, 1), "float32"))
-        assert order.kernel.repeated == (1,) and order.kernel.algorithm == "fold_rows"
+        assert order.kernel.repeated == (1,) and order.kernel.algorithm == "reduce_contiguous"
         assert widest(check(order.kernel)) == 16
         (order,) = own_orders("dot", dtype, -1, second=dense((4096,), dtype))
         assert order.kernel.repeated == () and widest(check(order.kernel)) == 16

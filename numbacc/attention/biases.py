@@ -8,7 +8,7 @@ from ..base.layout import layout, view
 from ..errors import UnsupportedError
 from ..functions.gates import FORMULAS
 from ..kernels.reduce.functions import REDUCTIONS
-from ..kernels.reduce.launch import FoldExecutable, FoldTask
+from ..kernels.reduce.launch import ReduceExecutable, ReduceTask
 from ..libraries.cudnn_graph import ALIGNED
 from ..runtime.steps import Step
 from .geometry import Geometry
@@ -55,7 +55,7 @@ def summed(stage: Stage, name: str) -> Array:
     axes = tuple(axis for axis in (2, 3) if own.lies.shape[axis] < shape[axis])
     kept = [axis for axis in range(4) if axis not in axes]
     sizes, steps = ([each[axis] for axis in kept] for each in (own.lies.shape, own.lies.strides))
-    task = FoldTask(
+    task = ReduceTask(
         op="attention.backward",
         formula=REDUCTIONS["sum"],
         reference=lambda whole: (whole.astype(compute).sum(axes),),
@@ -69,12 +69,12 @@ def summed(stage: Stage, name: str) -> Array:
         out_given=True,
         compute=compute.name,
     )
-    stage.behind.append(Step(FoldExecutable(task, 1), (whole.number, own.number)))
+    stage.behind.append(Step(ReduceExecutable(task, 1), (whole.number, own.number)))
     return whole
 
 
 def chosen(stage: Stage, step: Step) -> Step:
     """A step behind cuDNN's with its kernel, for which there must be a GPU: graphs are drawn without."""
-    if not isinstance(step.executable, FoldExecutable):
+    if not isinstance(step.executable, ReduceExecutable):
         return step
     return step._replace(executable=step.executable.choose([stage.address(k) % 16 for k in step.operands]))

@@ -27,7 +27,7 @@ from ..functions.symbolic.derive import backward
 from ..functions.symbolic.vectorized import vectorized
 from ..kernels.inspection import Inspection, inspected
 from ..kernels.reduce import functions
-from ..kernels.reduce.launch import FoldTask
+from ..kernels.reduce.launch import ReduceTask
 from ..plan.base import outs_of
 from ..runtime.streams import handle_of
 from . import reduction_plan
@@ -36,7 +36,7 @@ from .gradients import run_backward
 from .measuring import Benchmark, benchmark
 from .operation import run as run_map
 from .planning import arrangement_of, broadcast_strides, check_given, kinds_of, out_names, resolved
-from .reduction_plan import FoldPlan, axes_in, checked, result_of, written
+from .reduction_plan import ReducePlan, axes_in, checked, result_of, written
 from .rows import NAMED, Arrangement, Meaning, Row, arranged
 from .scalars import WithNumbers, sorted_out
 from .signatures import Own, meaning_of, python_function, taken_by
@@ -64,7 +64,7 @@ class After(NamedTuple):
     results: tuple[str, ...]
 
 
-class Fold:
+class Reducer:
     """A reduction of one's own.
 
     Attributes:
@@ -87,74 +87,74 @@ class Fold:
     ):
         self.row, self.start, self.merge, self.combine, self.after = row, start, merge, combine, after
 
-    def ending(self, after: After) -> Fold:
+    def ending(self, after: After) -> Reducer:
         """The same with something else behind it."""
-        return Fold(self.row, self.start, self.merge, self.combine, after)
+        return Reducer(self.row, self.start, self.merge, self.combine, after)
 
 
-def run(fold: Fold, arguments: tuple[Any, ...], axis: Any, keepdims: Any, out: Any, stream: Any) -> Any:
+def run(reducer: Reducer, arguments: tuple[Any, ...], axis: Any, keepdims: Any, out: Any, stream: Any) -> Any:
     """The results of a reduction.
 
     Args:
-        fold: what it is.
+        reducer: what it is.
         arguments: arrays and numbers, as the names of its row say.
         axis, keepdims, out, stream: as its docstring says.
     """
     handle = handle_of(stream)
-    plan, arrays, outs, numbers = _find(fold, arguments, axis, keepdims, out, handle)
+    plan, arrays, outs, numbers = _find(reducer, arguments, axis, keepdims, out, handle)
     return plan.run(arrays, outs, out, handle, plan.scalars(numbers))
 
 
-def find(fold: Fold, arguments: tuple[Any, ...], axis: Any, keepdims: Any, out: Any) -> ReductionPlan:
+def find(reducer: Reducer, arguments: tuple[Any, ...], axis: Any, keepdims: Any, out: Any) -> CustomReducePlan:
     """The plan that `run` runs."""
-    plan, arrays, outs, _ = _find(fold, arguments, axis, keepdims, out, handle_of(None))
+    plan, arrays, outs, _ = _find(reducer, arguments, axis, keepdims, out, handle_of(None))
     plan.prepare(arrays, outs)
     return plan
 
 
-def planned(fold: Fold, given: tuple[Any, ...], axis: Any, keepdims: Any = False) -> ReductionPlan:
+def planned(reducer: Reducer, given: tuple[Any, ...], axis: Any, keepdims: Any = False) -> CustomReducePlan:
     """A plan of arrays (layouts) that need not exist and numbers (their types), in no cache."""
-    return _plan(fold, given, *checked(axis, keepdims), None)
+    return _plan(reducer, given, *checked(axis, keepdims), None)
 
 
-class ReductionPlan(WithNumbers, FoldPlan):
+class CustomReducePlan(WithNumbers, ReducePlan):
     """A planned reduction of one's own. Call it with arrays and numbers like those it was made for."""
 
-    def __init__(self, row: Row, task: FoldTask, given: tuple[Any, ...], types: Types, arrangement: Arrangement):
+    def __init__(self, row: Row, task: ReduceTask, given: tuple[Any, ...], types: Types, arrangement: Arrangement):
         super().__init__(task)
         self._expect(row, kinds_of(given), types, arrangement)
 
 
 def _find(
-    fold: Fold, arguments: tuple[Any, ...], axis: Any, keepdims: Any, out: Any, handle: int
-) -> tuple[ReductionPlan, list[Any], list[Any] | None, list[Any]]:
+    reducer: Reducer, arguments: tuple[Any, ...], axis: Any, keepdims: Any, out: Any, handle: int
+) -> tuple[CustomReducePlan, list[Any], list[Any] | None, list[Any]]:
     """The plan of a call, its arrays, its results' arrays, its numbers."""
-    keys, arrays, numbers = sorted_out(fold.row, arguments, handle)
+    keys, arrays, numbers = sorted_out(reducer.row, arguments, handle)
     outs = outs_of(out, handle)
     own = None if outs is None else tuple(map(operands.layout_of, outs))
-    return plans.find((_plan, fold, tuple(keys), *checked(axis, keepdims), own)), arrays, outs, numbers
+    return plans.find((_plan, reducer, tuple(keys), *checked(axis, keepdims), own)), arrays, outs, numbers
 
 
 def _plan(
-    fold: Fold, given: tuple[Any, ...], axis: Any, keepdims: bool, outs: tuple[Layout, ...] | None
-) -> ReductionPlan:
+    reducer: Reducer, given: tuple[Any, ...], axis: Any, keepdims: bool, outs: tuple[Layout, ...] | None
+) -> CustomReducePlan:
     """Validation, and how the operands lie. Everything here depends on layouts, types and options alone."""
-    row = fold.row
+    row = reducer.row
     named, dtypes, types, shape = resolved(row, given)
     inputs = tuple(array for _, array in named)
     axes = axes_in(axis, len(shape), named[0][0] if len(named) == 1 else "the arrays")
     # In the memory order of the first array of the full shape.
     strides = next((array.strides for array in inputs if array.shape == shape), row_major_strides(shape, 1))
     seen = layout(shape, strides, inputs[0].dtype, inputs[0].device)
-    names = [name or types.result for name in fold.after.results]
+    names = [name or types.result for name in reducer.after.results]
     results = [result_of(seen, axes, keepdims, TABLE[name].numpy) for name in names]
     outputs, called = tuple(results) if outs is None else outs, out_names(len(results))
     check_given(outputs, results, called)
-    arrangement = arrangement_of(row, given, dtypes, types, tuple(range(len(fold.start))))
-    task = FoldTask(
+    arrangement = arrangement_of(row, given, dtypes, types, tuple(range(len(reducer.start))))
+    task = ReduceTask(
         op=f"elementwise.{row.name}",
-        formula=_formula(fold, arrangement),
-        reference=partial(_reference, fold, arrangement, axes),
+        formula=_formula(reducer, arrangement),
+        reference=partial(_reference, reducer, arrangement, axes),
         names=(*(name for name, _ in named), *called),
         inputs=inputs,
         outputs=outputs,
@@ -166,23 +166,23 @@ def _plan(
         compute=types.compute,
         scalars=(types.compute,) * len(arrangement.numbers),
     )
-    return ReductionPlan(row, task, given, types, arrangement)
+    return CustomReducePlan(row, task, given, types, arrangement)
 
 
 # ---------------------------------------------------------------- what it computes
 
 
 @lru_cache(maxsize=4096)
-def _formula(fold: Fold, arrangement: Arrangement) -> ReductionFormula:
+def _formula(reducer: Reducer, arrangement: Arrangement) -> ReductionFormula:
     """The reduction as kernels have it: each of its functions is given all numbers, behind what it is of."""
-    row, after, parts = fold.row, fold.after, len(fold.start)
+    row, after, parts = reducer.row, reducer.after, len(reducer.start)
     totals, numbers = [f"total{k}" for k in range(parts)], [f"x{k}" for k in arrangement.numbers]
     taken = [*totals, *["count"] * after.takes_count, *(f"x{k}" for k in after.options)]
     return ReductionFormula(
         f"elementwise.{row.name}",
         arranged(row.meanings["f"].scalar, arrangement, ("",) * parts),
-        start=fold.start,
-        merge=fold.merge,
+        start=reducer.start,
+        merge=reducer.merge,
         finish=choosing(after.meaning.scalar, [*totals, "count", *numbers], taken),
     )
 
@@ -208,13 +208,13 @@ def unchanged(parts: int) -> After:
     return After(meaning, False, (), tuple(results))
 
 
-def _reference(fold: Fold, arrangement: Arrangement, axes: tuple[int, ...], *seen: Any) -> tuple[Any, ...]:
+def _reference(reducer: Reducer, arrangement: Arrangement, axes: tuple[int, ...], *seen: Any) -> tuple[Any, ...]:
     """The same in NumPy: of what kernels compute with, in float64, rounded once."""
-    row, after, compute = fold.row, fold.after, TABLE[arrangement.compute].numpy
+    row, after, compute = reducer.row, reducer.after, TABLE[arrangement.compute].numpy
     given: list[Any] = [None] * len(row.names)
     for k, value in zip((*arrangement.arrays, *arrangement.numbers), seen, strict=True):
         given[k] = cast(value, compute) if k in row.meeting else value
-    totals = fold.combine(row.meanings["f"].numpy(*given), axes)
+    totals = reducer.combine(row.meanings["f"].numpy(*given), axes)
     count = prod(seen[0].shape[d] for d in axes)
     options = [given[k] for k in after.options]
     results: tuple[Any, ...] = after.meaning.numpy(*totals, *[count] * after.takes_count, *options)
@@ -222,7 +222,7 @@ def _reference(fold: Fold, arrangement: Arrangement, axes: tuple[int, ...], *see
 
 
 def by_ufunc(function: np.ufunc, start: float) -> Combine:
-    """A `Fold.combine` of one of NumPy's functions of two numbers."""
+    """A `Reducer.combine` of one of NumPy's functions of two numbers."""
 
     def combine(parts: Sequence[Any], axes: tuple[int, ...]) -> list[Any]:
         with np.errstate(all="ignore"):
@@ -232,7 +232,7 @@ def by_ufunc(function: np.ufunc, start: float) -> Combine:
 
 
 def in_a_tree(merge: Callable[..., Sequence[Any]], start: tuple[float, ...]) -> Combine:
-    """A `Fold.combine` of a function of arrays, by halves."""
+    """A `Reducer.combine` of a function of arrays, by halves."""
 
     def combine(parts: Sequence[Any], axes: tuple[int, ...]) -> list[Any]:
         shape, first = parts[0].shape, range(len(axes))
@@ -266,25 +266,25 @@ class Gradient(NamedTuple):
 
     extreme: str
     after: Row | None
-    totals: Fold | None
+    totals: Reducer | None
     map: Row
     written: tuple[Callable[..., Any], ...]
 
 
 def gradient_of(
-    fold: Fold, extreme: str, mapped: Callable[..., Any], after: Callable[..., Any] | None, taken: Sequence[int]
+    reducer: Reducer, extreme: str, mapped: Callable[..., Any], after: Callable[..., Any] | None, taken: Sequence[int]
 ) -> Gradient:
-    """The gradient of a fold that sums, or finds extremes.
+    """The gradient of what sums, or finds extremes.
 
     Args:
-        fold, extreme: it, and as in `Gradient`.
+        reducer, extreme: it, and as in `Gradient`.
         mapped, after: the functions that it was made of; None where nothing follows.
         taken: the numbers of the arguments that the former takes.
 
     Raises:
         NotDerived: something has no derivative.
     """
-    row, parts = fold.row, len(fold.start)
+    row, parts = reducer.row, len(reducer.start)
     name, count = row.name, len(row.names) - row.options
     seeds = [f"dy{k}" for k in range(parts)]
     inner = backward(mapped, name, wanted=count, is_chosen=bool(extreme))
@@ -294,14 +294,14 @@ def gradient_of(
     gradient = _row(name, scalar, [*("dy" for _ in seeds), *row.names], parts + count, by, row.options)
     if after is None:
         return Gradient(extreme, None, None, gradient, (inner,))
-    results, own = len(fold.after.results), fold.after.options
+    results, own = len(reducer.after.results), reducer.after.options
     scalar = backward(after, f"{name}'s after", wanted=parts)
     used = {each.id for each in ast.walk(ast.parse(inspect.getsource(scalar))) if isinstance(each, ast.Name)}
-    numbers = ["count"] * fold.after.takes_count + [row.names[k] for k in own]
+    numbers = ["count"] * reducer.after.takes_count + [row.names[k] for k in own]
     names = [*("dy" for _ in range(results)), *(f"total {k}" for k in range(parts)), *numbers]
     outer = _row(name, scalar, names, results + parts, [""] * parts, len(numbers))
     is_needed = not used.isdisjoint(f"x{k}" for k in range(parts))
-    totals = fold.ending(unchanged(parts)) if is_needed else None
+    totals = reducer.ending(unchanged(parts)) if is_needed else None
     return Gradient(extreme, outer, totals, gradient, (scalar, inner))
 
 
@@ -337,17 +337,12 @@ def slope_row(name: str, slope: Callable[..., Any], totals: str = "", numbers: s
     return NAMED.setdefault(made.name, made)
 
 
-def of_extreme(dy, x, extreme, ties):
-    """All that are equal to the extreme share it, as all NaN do where one makes it NaN."""
-    return (dy / ties if x == extreme or (x != x and extreme != extreme) else 0.0,)
-
-
 #: Of an extreme, and how many are equal to it.
-EXTREME = slope_row("extreme", of_extreme, "extreme ties")
+EXTREME = slope_row("extreme", functions.of_extreme, "extreme ties")
 
 
 def run_gradient(
-    fold: Fold,
+    reducer: Reducer,
     gradient: Gradient,
     dys: Sequence[Any],
     arguments: tuple[Any, ...],
@@ -357,7 +352,7 @@ def run_gradient(
     stream: Any,
 ) -> Any:
     """The gradients of a call, given those with respect to its results."""
-    handle, row = handle_of(stream), fold.row
+    handle, row = handle_of(stream), reducer.row
     axis, keepdims = checked(axis, keepdims)
     keys, arrays, _ = sorted_out(row, arguments, handle)
     _, _, types, shape = resolved(row, tuple(keys))
@@ -368,14 +363,14 @@ def run_gradient(
     where = argument_of(device)
 
     def memory(lengths: tuple[int, ...] = kept) -> tuple[Any, ...]:
-        return tuple([empty(lengths, types.compute, device=where, stream=stream) for _ in fold.start])
+        return tuple([empty(lengths, types.compute, device=where, stream=stream) for _ in reducer.start])
 
     if gradient.after is not None:
-        totals: Sequence[Any] = [0.0] * len(fold.start)
+        totals: Sequence[Any] = [0.0] * len(reducer.start)
         if gradient.totals is not None:
             totals = run(gradient.totals, arguments, axis, True, memory(), stream)
-        count = [float(prod(shape[d] for d in axes))] * fold.after.takes_count
-        options = [arguments[k] for k in fold.after.options]
+        count = [float(prod(shape[d] for d in axes))] * reducer.after.takes_count
+        options = [arguments[k] for k in reducer.after.options]
         seeds = run_map(gradient.after, (*seeds, *totals, *count, *options), memory(), None, stream)
     slopes = [repeated(seed, shape) for seed in seeds]
     if gradient.extreme:
@@ -409,15 +404,15 @@ def repeated(array: Any, shape: tuple[int, ...]) -> Any:
     return np.broadcast_to(array, shape) if isinstance(array, np.ndarray) else array.broadcast_to(shape)
 
 
-def opened(dy: Any, fold: Fold) -> tuple[Any, ...]:
+def opened(dy: Any, reducer: Reducer) -> tuple[Any, ...]:
     """dy of each result.
 
     Raises:
         OptionError: they are not as many.
     """
-    dys, wanted = tuple(dy) if isinstance(dy, (tuple, list)) else (dy,), len(fold.after.results)
+    dys, wanted = tuple(dy) if isinstance(dy, (tuple, list)) else (dy,), len(reducer.after.results)
     if len(dys) != wanted:
-        raise OptionError(f"dy is {len(dys)} arrays; {fold.row.name} has {wanted} results")
+        raise OptionError(f"dy is {len(dys)} arrays; {reducer.row.name} has {wanted} results")
     return dys
 
 
@@ -531,7 +526,7 @@ class Reduction(Own):
         return meaning_of(self._functions[0], self.__name__)
 
     @cached_property
-    def _fold(self) -> Fold:
+    def _reducer(self) -> Reducer:
         name, names, taken = self.__name__, tuple(self._signature.parameters), len(self._taken)
         meaning, parts = self._map
         row = Row(
@@ -548,7 +543,7 @@ class Reduction(Own):
             options=len(names) - self._count,
         )
         start, merge, combine = self._merging(len(parts))
-        return Fold(row, start, merge, combine, self._ending(len(parts)))
+        return Reducer(row, start, merge, combine, self._ending(len(parts)))
 
     def _merging(self, parts: int) -> tuple[tuple[float, ...], Callable[..., tuple[Any, ...]], Combine]:
         """(the parts of nothing, what merges numbers, what merges arrays)."""
@@ -593,7 +588,7 @@ class Reduction(Own):
         extreme = "" if self._merge == "sum" else str(self._merge)
         mapped, _, after = self._functions
         try:
-            return gradient_of(self._fold, extreme, mapped, after, self._taken)
+            return gradient_of(self._reducer, extreme, mapped, after, self._taken)
         except TypeError as error:
             raise UnsupportedError(str(error)) from None
 
@@ -633,7 +628,7 @@ class Reduction(Own):
             DeviceError: arrays on different devices; not enough memory.
         """
         bound = self._bound(arguments, options)
-        return run(self._fold, bound, axis, keepdims, out, stream)
+        return run(self._reducer, bound, axis, keepdims, out, stream)
 
     def backward(
         self,
@@ -663,8 +658,8 @@ class Reduction(Own):
             UnsupportedError: no derivative is known, or merge is "prod" or a function. As the call besides.
         """
         bound = self._bound(arguments, options)
-        fold = self._fold
-        return run_gradient(fold, self._gradient, opened(dy, fold), bound, axis, keepdims, out, stream)
+        reducer = self._reducer
+        return run_gradient(reducer, self._gradient, opened(dy, reducer), bound, axis, keepdims, out, stream)
 
     def plan(
         self,
@@ -673,18 +668,18 @@ class Reduction(Own):
         keepdims: bool = False,
         out: Any = None,
         **options: Any,
-    ) -> ReductionPlan:
+    ) -> CustomReducePlan:
         """The plan of a call with these arguments: call it with all of them in order, options too."""
         bound = self._bound(arguments, options)
-        return find(self._fold, bound, axis, keepdims, out)
+        return find(self._reducer, bound, axis, keepdims, out)
 
     # ------------------------------------------------------------ what it became
 
     def _written(self) -> Sequence[Callable[..., Any]]:
-        fold, (_, merge, after) = self._fold, self._functions
+        reducer, (_, merge, after) = self._reducer, self._functions
         found = [self._map[0].scalar]
-        found += [fold.merge] if merge is not None else []
-        return found + ([fold.after.meaning.scalar] if after is not None else [])
+        found += [reducer.merge] if merge is not None else []
+        return found + ([reducer.after.meaning.scalar] if after is not None else [])
 
     def _written_gradients(self) -> Sequence[Callable[..., Any]]:
         return self._gradient.written
@@ -705,11 +700,11 @@ class Reduction(Own):
             As the call.
         """
         self._notice()
-        fold = self._fold
-        keys, addresses = self._inspected(fold.row, arguments, options, _USUAL_SHAPE)
+        reducer = self._reducer
+        keys, addresses = self._inspected(reducer.row, arguments, options, _USUAL_SHAPE)
         if axis is None and not (arguments or options):
             axis = -1
-        plan = planned(fold, keys, axis, keepdims)
+        plan = planned(reducer, keys, axis, keepdims)
         return inspected(self.__name__, self._source(), plan, addresses)
 
     def benchmark(

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..arrays.operands import Array
 from ..plan.saved import Saved, saves
-from .reduction_plan import FoldPlan, find, run
+from .reduction_plan import ReducePlan, find, run
 
 
 def logsumexp(
@@ -47,7 +47,7 @@ def logsumexp(
 
 def logsumexp_plan(
     x: Any, *, axis: int | Sequence[int] | None = None, keepdims: bool = False, out: Any = None
-) -> FoldPlan:
+) -> ReducePlan:
     """The plan that `logsumexp` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
 
     Example:

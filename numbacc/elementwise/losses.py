@@ -28,7 +28,7 @@ from ..base.layout import (
 from ..errors import ArgumentsError, DTypeError, OptionError, ShapeError, unknown
 from ..kernels.elementwise.launch import MapSpec
 from ..kernels.elementwise.transformer import BLOCKS
-from ..kernels.reduce.launch import FoldTask
+from ..kernels.reduce.launch import ReduceTask
 from ..kernels.reduce.logsumexp import EXPONENTS
 from ..kernels.rows.functions import LOSSES, ROW_FORMULAS
 from ..kernels.rows.launch import RowExecutable, RowTask
@@ -36,7 +36,7 @@ from ..plan.base import Plan
 from ..plan.rows import RowPlan
 from ..plan.saved import Saved, saves
 from ..reference import blocks as reference
-from ..reference import reductions as folded
+from ..reference import reductions as numpy_reductions
 from ..reference.indexing import take_along_axis
 from ..runtime.launch_order import VECTOR_BYTES
 from ..runtime.streams import handle_of
@@ -45,7 +45,7 @@ from .caching import plans
 from .calling import NumberedPlan, outputs_of
 from .composite_plan import SeveralPlan
 from .planning import broadcast_strides, check_indices
-from .reduction_plan import FoldPlan
+from .reduction_plan import ReducePlan
 from .table import TABLE
 
 #: The options that must be the same in `cross_entropy` and in its gradient, with their defaults.
@@ -469,7 +469,7 @@ STATS = 2
 _ROWS = 512
 
 
-class RowFoldPlan(FoldPlan):
+class RowReducePlan(ReducePlan):
     """A planned reduction along many rows, which threads that share a row bring together in registers.
 
     Args:
@@ -477,7 +477,7 @@ class RowFoldPlan(FoldPlan):
         rows: the same as a task of rows: only where arrays are aligned so that accesses are as wide as can be.
     """
 
-    def __init__(self, task: FoldTask, rows: RowTask):
+    def __init__(self, task: ReduceTask, rows: RowTask):
         super().__init__(task)
         self._by_rows = RowExecutable(rows)
 
@@ -555,7 +555,7 @@ def loss_rows(
     loss = result if reduction == "none" else layout((), (), result.dtype, x.device)
 
     def losses(x: Any, places: Any) -> tuple[Any, ...]:
-        found = folded.log_sum_and_mean(x, (axis,), compute)
+        found = numpy_reductions.log_sum_and_mean(x, (axis,), compute)
         base, total, mean = (np.expand_dims(each, axis) for each in found)
         (value,) = take_along_axis(x, places, axis)
         (each,) = reference.loss(base, total, mean, value, places, ignored, smoothing, x.shape[axis])
@@ -577,25 +577,25 @@ def loss_rows(
 def _reduced(losses: Any, places: Any, reduction: str, ignored: int) -> Any:
     """Losses as they are, their sum, or the mean of those that count."""
     if reduction == "mean":
-        return folded.mean_of_counted(losses, places, ignored)
-    return losses if reduction == "none" else folded.total(losses.reshape(-1))
+        return numpy_reductions.mean_of_counted(losses, places, ignored)
+    return losses if reduction == "none" else numpy_reductions.total(losses.reshape(-1))
 
 
-def log_sums(inputs: tuple[Layout, ...], outs: None, axis: int, with_mean: bool) -> FoldPlan:
+def log_sums(inputs: tuple[Layout, ...], outs: None, axis: int, with_mean: bool) -> ReducePlan:
     """The plan of `stats`, and of the mean distance that label smoothing needs."""
     (x,) = inputs
     compute, result = _of_rows(x, axis)
     outputs = (_stats_of(result, axis), result)[: 1 + with_mean]
 
     def means(seen: Any) -> tuple[Any, ...]:
-        return folded.log_sum_and_mean(seen, (axis,), compute)[: STATS + with_mean]
+        return numpy_reductions.log_sum_and_mean(seen, (axis,), compute)[: STATS + with_mean]
 
     *steps, apart = outputs[0].strides
     kept = [d for d in range(x.ndim) if d != axis]
     lengths = [x.shape[d] for d in kept]
     writes = [view(0, k * apart, steps, lengths) for k in range(STATS)]
     name = "log_sum" + "_and_mean" * with_mean
-    task = FoldTask(
+    task = ReduceTask(
         op="elementwise.cross_entropy",
         formula=EXPONENTS[name + "_narrow" * (x.itemsize == 2)],
         reference=means,
@@ -610,8 +610,8 @@ def log_sums(inputs: tuple[Layout, ...], outs: None, axis: int, with_mean: bool)
         compute=compute,
     )
     if with_mean or not _has_rows(x, axis):
-        return FoldPlan(task)
-    return RowFoldPlan(task, _row_task(name, task.names, inputs, outputs, axis, means))
+        return ReducePlan(task)
+    return RowReducePlan(task, _row_task(name, task.names, inputs, outputs, axis, means))
 
 
 def losses_of(
@@ -643,19 +643,19 @@ def losses_of(
     return NumberedPlan(spec, (ignored, smoothing))
 
 
-def mean_of(inputs: tuple[Layout, ...], outs: None, ignored: int) -> FoldPlan:
-    return _counting("mean_of_counted", inputs, inputs[0].dtype, ignored, folded.mean_of_counted)
+def mean_of(inputs: tuple[Layout, ...], outs: None, ignored: int) -> ReducePlan:
+    return _counting("mean_of_counted", inputs, inputs[0].dtype, ignored, numpy_reductions.mean_of_counted)
 
 
-def count_of(inputs: tuple[Layout, ...], outs: None, ignored: int, dtype: np.dtype[Any]) -> FoldPlan:
+def count_of(inputs: tuple[Layout, ...], outs: None, ignored: int, dtype: np.dtype[Any]) -> ReducePlan:
     return _counting("number_of_counted", inputs, dtype, ignored, lambda targets, ignored: np.sum(targets != ignored))
 
 
-def _counting(name: str, inputs: tuple[Layout, ...], dtype: Any, ignored: int, function: Any) -> FoldPlan:
+def _counting(name: str, inputs: tuple[Layout, ...], dtype: Any, ignored: int, function: Any) -> ReducePlan:
     """A reduction over all rows, to one number."""
     first, compute = inputs[0], info(dtype).name
     made = layout((), (), dtypes.TABLE[compute].numpy, first.device)
-    task = FoldTask(
+    task = ReduceTask(
         op="elementwise.cross_entropy",
         formula=EXPONENTS[name],
         reference=lambda *seen: (function(*seen, ignored),),
@@ -670,7 +670,7 @@ def _counting(name: str, inputs: tuple[Layout, ...], dtype: Any, ignored: int, f
         compute=compute,
         scalars=(compute,),
     )
-    return FoldPlan(task, dtypes.words(ignored, compute))
+    return ReducePlan(task, dtypes.words(ignored, compute))
 
 
 def slopes(

@@ -45,7 +45,7 @@ from ..base.layout import (
     view,
 )
 from ..errors import DTypeError, OptionError, ShapeError, shown
-from ..kernels.reduce.launch import FoldTask
+from ..kernels.reduce.launch import ReduceTask
 from ..kernels.rows.functions import GRADIENTS, ROW_FORMULAS, SUMS, unit_of
 from ..kernels.rows.launch import RowTask
 from ..plan.base import Plan, check_out, outs_of
@@ -638,7 +638,7 @@ def _gradient_plan(
     own = info(np.dtype(task.compute)).numpy
     stat = layout(shape[:-1], row_major_strides(shape[:-1], own.itemsize), own, task.inputs[0].device)
     steps = (*stat.strides, 0)
-    fold = FoldTask(
+    reduction = ReduceTask(
         op=task.op,
         formula=GRADIENTS[name + "_bias" * (len(outputs) > 1)],
         reference=task.reference,
@@ -657,7 +657,7 @@ def _gradient_plan(
         writes=(*task.writes, *(view(1 + k, 0, steps, shape) for k in range(count))),
         stats=count,
     )
-    return GradientPlan(task, fold, SUMS[name + "_bias" * (len(outputs) > 1)], scalars)
+    return GradientPlan(task, reduction, SUMS[name + "_bias" * (len(outputs) > 1)], scalars)
 
 
 def planned(name: str, inputs: tuple[Layout, ...]) -> Plan:

@@ -15,6 +15,7 @@ from ..arrays.creation import empty
 from ..base.dtypes import TABLE, info
 from ..base.layout import Layout, argument_of, layout
 from ..errors import DTypeError
+from ..kernels.reduce import functions as slopes
 from ..plan.saved import Saved
 from ..runtime.streams import handle_of
 from . import operation, reduction_plan
@@ -23,78 +24,7 @@ from .public import compiled
 from .rows import Row
 from .type_promotion import kind_of
 
-# ---------------------------------------------------------------- of dy, one of the numbers reduced, and totals of all
-
-
-def of_sum(dy, x):
-    return (dy,)
-
-
-def of_mean(dy, x, count):
-    return (dy / count,)
-
-
-def of_var(dy, x, mean, divisor):
-    return (dy * ((x - mean) * 2.0 / divisor),)
-
-
-def of_std(dy, x, mean, std, divisor):
-    """0 where all numbers are equal: at the tip of a cone there is no slope."""
-    return (0.0 if std == 0.0 else dy * ((x - mean) / (divisor * std)),)
-
-
-def of_prod(dy, x, product, zeros):
-    """The product of all others, given that of what is not 0, and how many are."""
-    if zeros == 0.0:
-        return (dy * (product / x),)
-    return (dy * product if zeros == 1.0 and x == 0.0 else 0.0,)
-
-
-def of_norm_1(dy, x):
-    return (dy if x > 0.0 else -dy if x < 0.0 else dy * x,)
-
-
-def of_norm_2(dy, x, norm):
-    """0 at the origin, as `of_std`."""
-    return (0.0 if norm == 0.0 else dy * (x / norm),)
-
-
-def of_norm_0(dy, x):
-    return (0.0,)
-
-
-def of_norm_p(dy, x, norm, order):
-    """0 of what is 0, where there is no slope, or none that is finite."""
-    if x == 0.0 or norm == 0.0:
-        return (0.0,)
-    slope = dy * math.pow(abs(x) / norm, order - 1.0)
-    return (-slope if x < 0.0 else slope,)
-
-
-def of_norm_inf(dy, x, norm, ties):
-    """As `of_extreme`, towards the side that each is on."""
-    if abs(x) == norm or (x != x and norm != norm):
-        return ((dy if x > 0.0 else -dy if x < 0.0 else dy * x) / ties,)
-    return (0.0,)
-
-
-def of_logsumexp(dy, x, base, total):
-    """`total` is log Σ e^(x - base)."""
-    return (dy * math.exp(x - base - total),)
-
-
-def factor(x):
-    """What a number is in the product of what is not 0, and in the count of what is."""
-    return (1.0, 1.0) if x == 0.0 else (x, 0.0)
-
-
-def factors(product, zeros, other, more):
-    return product * other, zeros + more
-
-
-# ---------------------------------------------------------------- what a gradient is made of
-
-_FACTORS = reduction(factor, merge=factors, start=(1.0, 0.0))
+_FACTORS = reduction(slopes.factor, merge=slopes.factors, start=(1.0, 0.0))
 
 
 class _Reduced(NamedTuple):
@@ -164,21 +94,21 @@ def _spread_and_std(given: _Reduced) -> tuple[Any, ...]:
 _SHARED = "; all that are equal share it, as torch.amax has it"
 #: Function, or function and order -> its gradient.
 _GRADIENTS: dict[Any, _Gradient] = {
-    "sum": _Gradient(slope_row("sum", of_sum), lambda given: (), "dy", ("[1.0, 2.0]", "array([1., 1.])")),
+    "sum": _Gradient(slope_row("sum", slopes.of_sum), lambda given: (), "dy", ("[1.0, 2.0]", "array([1., 1.])")),
     "mean": _Gradient(
-        slope_row("mean", of_mean, numbers="count"),
+        slope_row("mean", slopes.of_mean, numbers="count"),
         lambda given: (float(given.size),),
         "dy / n",
         ("[1.0, 2.0]", "array([0.5, 0.5])"),
     ),
     "var": _Gradient(
-        slope_row("var", of_var, "mean", "divisor"),
+        slope_row("var", slopes.of_var, "mean", "divisor"),
         _Reduced.spread,
         "2 dy (x - mean) / (n - correction)",
         ("[1.0, 3.0]", "array([-1.,  1.])"),
     ),
     "std": _Gradient(
-        slope_row("std", of_std, "mean std", "divisor"),
+        slope_row("std", slopes.of_std, "mean std", "divisor"),
         _spread_and_std,
         "dy (x - mean) / ((n - correction) std), and 0 where std is",
         ("[1.0, 3.0]", "array([-0.5,  0.5])"),
@@ -196,32 +126,32 @@ _GRADIENTS: dict[Any, _Gradient] = {
         ("[1.0, 3.0, 3.0]", "array([1., 0., 0.])"),
     ),
     "prod": _Gradient(
-        slope_row("prod", of_prod, "product zeros"),
+        slope_row("prod", slopes.of_prod, "product zeros"),
         lambda given: given.own(_FACTORS, 2),
         "dy times the product of all others, also where some are 0",
         ("[2.0, 0.0, 3.0]", "array([0., 6., 0.])"),
     ),
     "norm": _Gradient(
-        slope_row("norm", of_norm_2, "norm"),
+        slope_row("norm", slopes.of_norm_2, "norm"),
         lambda given: (given.total("norm", 2.0),),
         "dy sign(x) |x / y|^(ord - 1); of math.inf dy sign(x) to the largest, of -math.inf to the least, shared by "
         "equals; 0 of order 0, at the origin, and where x is 0",
         ("[3.0, -4.0]", "array([ 0.6, -0.8])"),
     ),
-    ("norm", 1.0): _Gradient(slope_row("norm 1", of_norm_1), lambda given: (), "", ("", "")),
+    ("norm", 1.0): _Gradient(slope_row("norm 1", slopes.of_norm_1), lambda given: (), "", ("", "")),
     ("norm", math.inf): _Gradient(
-        (_largest := slope_row("norm inf", of_norm_inf, "norm ties")), _ties("norm"), "", ("", "")
+        (_largest := slope_row("norm inf", slopes.of_norm_inf, "norm ties")), _ties("norm"), "", ("", "")
     ),
     ("norm", -math.inf): _Gradient(_largest, _ties("norm_least"), "", ("", "")),
-    ("norm", 0.0): _Gradient(slope_row("norm 0", of_norm_0), lambda given: (), "", ("", "")),
+    ("norm", 0.0): _Gradient(slope_row("norm 0", slopes.of_norm_0), lambda given: (), "", ("", "")),
     ("norm", None): _Gradient(
-        slope_row("norm p", of_norm_p, "norm", "order"),
+        slope_row("norm p", slopes.of_norm_p, "norm", "order"),
         lambda given: (given.total("norm", given.option), given.option),
         "",
         ("", ""),
     ),
     "logsumexp": _Gradient(
-        slope_row("logsumexp", of_logsumexp, "base total"),
+        slope_row("logsumexp", slopes.of_logsumexp, "base total"),
         lambda given: given.pair("log_sum"),
         "dy exp(x - y), softmax where one axis is reduced",
         ("[0.0, 0.0]", "array([0.5, 0.5])"),

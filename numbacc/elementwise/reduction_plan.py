@@ -26,14 +26,14 @@ from ..base.layout import (
 )
 from ..errors import DTypeError, OptionError, ShapeError, shown
 from ..kernels.reduce.functions import REDUCTIONS
-from ..kernels.reduce.launch import FoldExecutable, FoldTask
+from ..kernels.reduce.launch import ReduceExecutable, ReduceTask
 from ..kernels.reduce.logsumexp import EXPONENTS
 from ..plan.base import OwnScalars, check_out
 from ..reference.reductions import FUNCTIONS, PAIRS
 from .calling import OfOneArray
 
 
-class FoldPlan(OwnScalars, FoldExecutable):
+class ReducePlan(OwnScalars, ReduceExecutable):
     """A planned reduction. Call it with arrays laid out as those it was made for.
 
     Args:
@@ -41,8 +41,8 @@ class FoldPlan(OwnScalars, FoldExecutable):
         scalars: the scalar arguments that each run has, as words, which the reference knows by itself.
     """
 
-    def __init__(self, task: FoldTask, scalars: Sequence[int] = ()):
-        FoldExecutable.__init__(self, task)
+    def __init__(self, task: ReduceTask, scalars: Sequence[int] = ()):
+        ReduceExecutable.__init__(self, task)
         self.out_given, self.math_dtype = task.out_given, task.compute
         self.accumulator_dtype = self._spec("whole").parts[0]
         self._keep(scalars)
@@ -81,7 +81,7 @@ def run(name: str, x: Any, axis: Any, keepdims: Any, option: Any, out: Any, stre
     return _CALLS.run(name, x, (axis, keepdims, option), is_usual, out, stream)
 
 
-def find(name: str, x: Any, axis: Any, keepdims: Any, option: Any, out: Any) -> FoldPlan:
+def find(name: str, x: Any, axis: Any, keepdims: Any, option: Any, out: Any) -> ReducePlan:
     """The plan that `run` runs."""
     return _CALLS.find(name, x, (axis, keepdims, option), out)
 
@@ -238,7 +238,7 @@ def _formula(name: str, x: DTypeInfo, compute: str, option: Any) -> str:
 
 def _plan(
     name: str, x: Layout, axis: Any, keepdims: bool, option: Any, out: Layout | None, *, rounds: bool = True
-) -> FoldPlan:
+) -> ReducePlan:
     """Validation, and how the operands lie. Everything here depends on layouts and options alone."""
     if x.ndim > MAX_RANK:
         raise ShapeError(f"x has rank {x.ndim} (shape {x.shape}); ranks 0 to {MAX_RANK} are supported")
@@ -261,7 +261,7 @@ def _plan(
     has_scalar = name in ("var", "std", "mean_std") or (name == "norm" and option not in _NORMS)
     real = real_of(compute)
     more = (option,) if has_scalar or name == "norm" else ()
-    task = FoldTask(
+    task = ReduceTask(
         op=f"elementwise.{name}",
         formula=_FORMULAS[_formula(name, row, compute, option)],
         reference=_reference(name, axes, compute, *more),
@@ -276,7 +276,7 @@ def _plan(
         compute=compute,
         scalars=(real,) if has_scalar else (),
     )
-    return FoldPlan(task, dtypes.words(option, real) if has_scalar else ())
+    return ReducePlan(task, dtypes.words(option, real) if has_scalar else ())
 
 
 def _reference(name: str, axes: tuple[int, ...], *given: Any) -> Callable[..., tuple[Any, ...]]:
@@ -286,12 +286,12 @@ def _reference(name: str, axes: tuple[int, ...], *given: Any) -> Callable[..., t
     return lambda seen: (FUNCTIONS[name](seen, axes, *given),)
 
 
-def planned(name: str, x: Layout, axis: int | None, option: Any) -> FoldPlan:
+def planned(name: str, x: Layout, axis: int | None, option: Any) -> ReducePlan:
     """A plan for an array that need not exist, in no cache."""
     return _plan(name, x, axis, False, option, None)
 
 
-def _plan_of_totals(*given: Any) -> FoldPlan:
+def _plan_of_totals(*given: Any) -> ReducePlan:
     return _plan(*given, rounds=False)
 
 

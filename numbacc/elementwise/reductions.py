@@ -15,7 +15,7 @@ from typing import Any
 from ..arrays.operands import Array
 from ..plan.saved import Saved, saves
 from .logsum import logsumexp, logsumexp_plan
-from .reduction_plan import FoldPlan, dtype_of, find, order_of, run, spread_of
+from .reduction_plan import ReducePlan, dtype_of, find, order_of, run, spread_of
 
 __all__ = [
     "all",
@@ -96,7 +96,7 @@ def sum_plan(
     dtype: Any = None,
     keepdims: bool = False,
     out: Any = None,
-) -> FoldPlan:
+) -> ReducePlan:
     """The plan that `sum` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
 
     Example:
@@ -151,7 +151,7 @@ def mean_plan(
     dtype: Any = None,
     keepdims: bool = False,
     out: Any = None,
-) -> FoldPlan:
+) -> ReducePlan:
     """The plan that `mean` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
 
     Example:
@@ -206,7 +206,7 @@ def prod_plan(
     dtype: Any = None,
     keepdims: bool = False,
     out: Any = None,
-) -> FoldPlan:
+) -> ReducePlan:
     """The plan that `prod` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
 
     Example:
@@ -275,7 +275,7 @@ def var_plan(
     correction: float = 0,
     keepdims: bool = False,
     out: Any = None,
-) -> FoldPlan:
+) -> ReducePlan:
     """The plan that `var` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
 
     Example:
@@ -341,7 +341,7 @@ def std_plan(
     correction: float = 0,
     keepdims: bool = False,
     out: Any = None,
-) -> FoldPlan:
+) -> ReducePlan:
     """The plan that `std` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
 
     Example:
@@ -406,7 +406,7 @@ def norm_plan(
     ord: float = 2,
     keepdims: bool = False,
     out: Any = None,
-) -> FoldPlan:
+) -> ReducePlan:
     """The plan that `norm` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
 
     Example:
@@ -462,7 +462,7 @@ def max_plan(
     axis: int | Sequence[int] | None = None,
     keepdims: bool = False,
     out: Any = None,
-) -> FoldPlan:
+) -> ReducePlan:
     """The plan that `max` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
 
     Example:
@@ -515,7 +515,7 @@ def min_plan(
     axis: int | Sequence[int] | None = None,
     keepdims: bool = False,
     out: Any = None,
-) -> FoldPlan:
+) -> ReducePlan:
     """The plan that `min` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
 
     Example:
@@ -568,7 +568,7 @@ def argmax_plan(
     axis: int | None = None,
     keepdims: bool = False,
     out: Any = None,
-) -> FoldPlan:
+) -> ReducePlan:
     """The plan that `argmax` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
 
     Example:
@@ -621,7 +621,7 @@ def argmin_plan(
     axis: int | None = None,
     keepdims: bool = False,
     out: Any = None,
-) -> FoldPlan:
+) -> ReducePlan:
     """The plan that `argmin` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
 
     Example:
@@ -674,7 +674,7 @@ def any_plan(
     axis: int | Sequence[int] | None = None,
     keepdims: bool = False,
     out: Any = None,
-) -> FoldPlan:
+) -> ReducePlan:
     """The plan that `any` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
 
     Example:
@@ -727,7 +727,7 @@ def all_plan(
     axis: int | Sequence[int] | None = None,
     keepdims: bool = False,
     out: Any = None,
-) -> FoldPlan:
+) -> ReducePlan:
     """The plan that `all` runs for these arrays: call it as `plan(x, out=None, stream=None)`.
 
     Example:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..base.casts import cast
 from ..functions.formula import Formula
-from ..kernels.reduce.launch import FoldExecutable, FoldTask
+from ..kernels.reduce.launch import ReduceExecutable, ReduceTask
 from ..kernels.rows.launch import RowExecutable, RowSums, RowTask
 from ..runtime.operation import Operation
 from ..runtime.steps import Scratch, Step, Steps
@@ -53,24 +53,24 @@ class GradientPlan(_Rows):
     Args:
         task: the gradient of rows; `reference` returns all results. Behind its output come those that have one element
             a row, in scratch memory.
-        fold: the sums, of the first two inputs and of these.
+        reduction: the sums, of the first two inputs and of these.
         sums: the same as `row_sums.RowSums` has it.
         scalars: as of `RowPlan`, for the former.
     """
 
-    def __init__(self, task: RowTask, fold: FoldTask, sums: Formula, scalars: Sequence[int]):
-        outputs = (task.outputs[0], *fold.outputs)
-        Operation.__init__(self, task.op, (*task.names, *fold.names), task.inputs, outputs)
+    def __init__(self, task: RowTask, reduction: ReduceTask, sums: Formula, scalars: Sequence[int]):
+        outputs = (task.outputs[0], *reduction.outputs)
+        Operation.__init__(self, task.op, (*task.names, *reduction.names), task.inputs, outputs)
         self.task = task
         self._stats = task.outputs[1:]
         many = len(self._stats)
         rows = task._replace(names=(*task.names, *("stats",) * many))
         self._rows, self._sums = (
             RowExecutable(rows),
-            FoldExecutable(fold._replace(names=("",) * (2 + many) + fold.names)),
+            ReduceExecutable(reduction._replace(names=("",) * (2 + many) + reduction.names)),
         )
         alone = task._replace(outputs=task.outputs[:1], writes=task.writes[:1], stats=0)
-        self._together = RowSums(alone, sums, fold.outputs)
+        self._together = RowSums(alone, sums, reduction.outputs)
         # Without rows sums of nothing are still to be written.
         self.empty = self._sums.empty
         self._decide(task, scalars)

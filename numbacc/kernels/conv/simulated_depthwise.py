@@ -12,8 +12,9 @@ from ...base._numba import types
 from ...base.casts import cast, quietly
 from ...base.dtypes import TABLE
 from ..primitives.operands import Operand
+from ..primitives.partials import nothing_to_do
+from ..primitives.runs import put_numbers
 from ..primitives.simulated import _element, _map_lanes, _unravel
-from ..reduce.simulated import nothing_to_do, put_numbers
 from .depthwise_spec import DEPTHWISE_THREADS, DepthwiseSpec, meetings
 
 

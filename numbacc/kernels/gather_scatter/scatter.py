@@ -31,9 +31,9 @@ from ...base.dtypes import TABLE
 from ..primitives.block_load_store import runs_of
 from ..primitives.block_scan import sweeping
 from ..primitives.operands import operands
+from ..primitives.partials import parts_intrinsics
 from ..primitives.specialize import specialize
 from ..reduce.functions import add
-from ..reduce.lanes import parts_intrinsics
 from ..specs import Kernel
 from .spec import ScatterSpec
 
@@ -47,7 +47,7 @@ def _tools(spec: ScatterSpec) -> SimpleNamespace:
         offsets=words.offsets,
         unravel=words.unravel,
         nothing=parts.start(spec.width),
-        fold=parts.fold(spec.width),
+        reduce_lanes=parts.reduce_lanes(spec.width),
         join=parts.join,
         present=sweeping(parts, ((0,),)).present,
         merge=specialize(add, spec.compute, False),
@@ -108,7 +108,7 @@ def _walking(spec: ScatterSpec, io: SimpleNamespace) -> Any:
     Of a row it takes what lies `start` elements behind its offset, of a chunk's sum what lies `part` behind; these are
     `apart` from each other, those of level 1 first. Chunks of 2^top rows are the widest.
     """
-    width, bits, load_words, fold, join = spec.width, spec.bits, io.load_words, io.fold, io.join
+    width, bits, load_words, reduce_lanes, join = spec.width, spec.bits, io.load_words, io.reduce_lanes, io.join
     nothing, present, merge = io.nothing, io.present, io.merge
     rows, sums = (runs_of((name,), spec.compute, width, 4) for name in (spec.dtype, spec.compute))
     load_runs, load_loose, load_sums = rows.load_runs, rows.load_loose, sums.load_runs
@@ -132,7 +132,7 @@ def _walking(spec: ScatterSpec, io: SimpleNamespace) -> Any:
             else:
                 a, b, c, d = four((before + (here >> shift)) * apart + part, apart, last)
                 values = load_sums(ins[3:], ((a,), (b,), (c,), (d,)), 0)
-            total = join(merge, total, fold(merge, present(values, (last + 1) * width - 1, 1)))
+            total = join(merge, total, reduce_lanes(merge, present(values, (last + 1) * width - 1, 1)))
             here += (last + 1) << shift
         return total
 

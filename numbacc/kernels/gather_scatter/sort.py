@@ -28,7 +28,7 @@ from ...base._numba import cuda, types
 from ...base.dtypes import TABLE
 from ..primitives.block_scan import alike
 from ..primitives.operands import operands
-from ..reduce.lanes import parts_intrinsics
+from ..primitives.partials import parts_intrinsics
 from ..specs import Kernel
 from .spec import DIGIT_BITS, SortSpec
 

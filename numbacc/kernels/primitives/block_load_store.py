@@ -16,19 +16,19 @@ import numpy as np
 from ...base._numba import SIMULATED, types
 from ...base.casts import cast
 from ...base.dtypes import TABLE
-from ..reduce.lanes import make_loads
 from .operands import Operand
+from .runs import make_loads
 
 if SIMULATED:
-    from ..reduce.simulated import put_numbers
+    from .runs import put_numbers
     from .simulated import _element
 else:
     from ...base._numba import intrinsic, ir
-    from ..reduce.lanes import numbers_of, put_run
     from . import formats
     from .formats import I32, I64
     from .instructions import copies_ahead, copy_ahead, kept_place, tell_copies
     from .load_store import address_of, aggregate, lanes_type, pointer_to, resized
+    from .runs import numbers_of, put_run
 
 __all__ = ["keeping", "runs_of"]
 
@@ -39,7 +39,7 @@ def runs_of(names: tuple[str, ...], compute: str, width: int, runs: int) -> Simp
 
     Returns:
         a namespace of
-        ``load_runs(addresses, at, 0)``, ``load_loose(addresses, at, 0)``: as in `reduce.lanes.loads`;
+        ``load_runs(addresses, at, 0)``, ``load_loose(addresses, at, 0)``: as in `runs.make_loads`;
         ``store_runs(addresses, at, values, left, step)``: the last of these values, as many as there are arrays, given
         for each run the offsets into all; run k only where k step <= left; ``store_loose``: the same where nothing need
         be aligned.

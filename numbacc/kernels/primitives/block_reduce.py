@@ -1,6 +1,6 @@
 """How threads that share a result bring their parts together: inside a warp, in shared memory, among blocks.
 
-`parts` are those of one lane, as in `fold_lanes`. In Numba's simulator the same names are plain Python.
+`parts` are those of one lane, as in `partials`. In Numba's simulator the same names are plain Python.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How threads that scan together bring their parts together: in a thread's lanes, inside a warp, in shared memory.
 
-`parts` are those of many lanes, as in `reduce.lanes`. Lanes are merged along chains: a chain is lanes in the order of
+`parts` are those of many lanes, as in `partials`. Lanes are merged along chains: a chain is lanes in the order of
 the scan. In Numba's simulator the same names are plain Python.
 """
 
@@ -34,7 +34,7 @@ def sweeping(parts: SimpleNamespace, chains: Chains) -> SimpleNamespace:
     """The intrinsics that merge lanes along chains.
 
     Args:
-        parts: `reduce.lanes.parts_intrinsics`.
+        parts: `partials.parts_intrinsics`.
         chains: each with as many lanes as every other; together all lanes.
 
     Returns:

@@ -20,13 +20,13 @@ from ...runtime.launch_order import MAX_THREADS, VECTOR_BYTES, WARP, LaunchOrder
 from ..elementwise.geometry import RANKS, alignments_of, power_of_two, sizes_of
 from ..elementwise.multi_launch import Passes
 from ..specs import words_of
-from .spec import FoldSpec
+from .spec import ReduceSpec
 
 #: Blocks that keep an H200 busy; where there are half as many, several share a result.
 _BLOCKS = 1056
 #: Bytes next to each other that a block takes of a row of columns, at least.
 _LINE = 128
-#: Bytes of a thread's parts in all lanes of `fold_columns`, at most: they stay in registers.
+#: Bytes of a thread's parts in all lanes of `reduce_strided`, at most: they stay in registers.
 _PARTS_BYTES = 32
 #: Rounds of accesses under way whose parts are merged before they are merged with all others.
 _ROUNDS = 16
@@ -38,7 +38,7 @@ _ACCESSES, _MORE_ACCESSES = 4, 16
 _PARTS_LINE, _PARTS_EACH = 32, 2
 
 
-class Walk(NamedTuple):
+class ReduceWalk(NamedTuple):
     """How a kernel walks its operands: the dimensions that are kept and reduced, with each operand's steps in elements.
 
     Attributes:
@@ -58,15 +58,15 @@ class Walk(NamedTuple):
         return len(self.sizes)
 
 
-class Launch(NamedTuple):
+class ReduceLaunch(NamedTuple):
     """A kernel and its grid.
 
     Attributes:
-        algorithm, width: as in `FoldSpec`.
+        algorithm, width: as in `ReduceSpec`.
         grid, block: blocks and threads.
         kept, reduced: the dimensions that the kernel unravels.
         scalars: the integers that follow them, but for the count and `whole`.
-        repeated: as in `FoldSpec`.
+        repeated: as in `ReduceSpec`.
     """
 
     algorithm: str
@@ -79,7 +79,7 @@ class Launch(NamedTuple):
     repeated: tuple[int, ...] = ()
 
 
-def launch_of(walk: Walk, parts: Sequence[str], most: int = _BLOCKS) -> Launch:
+def launch_of(walk: ReduceWalk, parts: Sequence[str], most: int = _BLOCKS) -> ReduceLaunch:
     """The kernel and its grid, given the names of the parts' dtypes; `most` is as in `by_columns`."""
     kept, reduced, sizes = walk.kept, walk.reduced, walk.sizes
     inner = reduced.strides[: walk.inputs]
@@ -109,11 +109,11 @@ def launch_of(walk: Walk, parts: Sequence[str], most: int = _BLOCKS) -> Launch:
 
 
 def _runs(sizes: Sequence[int], width: int) -> int:
-    """Accesses that a thread has under way, about: see `FoldSpec.runs`."""
+    """Accesses that a thread has under way, about: see `ReduceSpec.runs`."""
     return max(min(4 * VECTOR_BYTES // (width * sum(sizes)), 16), 2)
 
 
-def _whole_width(walk: Walk, steps: Sequence[Sequence[int]], inputs: Iterable[int], width: int) -> int:
+def _whole_width(walk: ReduceWalk, steps: Sequence[Sequence[int]], inputs: Iterable[int], width: int) -> int:
     """Elements of an access, at most `width`, such that each of these inputs' is aligned, given its other steps."""
     for k in inputs:
         size = walk.sizes[k]
@@ -121,7 +121,7 @@ def _whole_width(walk: Walk, steps: Sequence[Sequence[int]], inputs: Iterable[in
     return max(width, 1)
 
 
-def _rows(walk: Walk, width: int, repeated: tuple[int, ...], each: int) -> Launch:
+def _rows(walk: ReduceWalk, width: int, repeated: tuple[int, ...], each: int) -> ReduceLaunch:
     columns, outer, positions = walk.reduced.shape[-1], walk.reduced.shape[:-1], prod(walk.kept.shape)
     vectors, runs = -(-columns // width), _runs(walk.sizes, width)
     # As few threads a row as have several accesses each, but one alone waits for each; more where rows are few.
@@ -142,20 +142,22 @@ def _rows(walk: Walk, width: int, repeated: tuple[int, ...], each: int) -> Launc
     units = prod(outer) * pieces
     splits = _even(units, shares)
     scalars = (positions, columns, piece, units)
-    return Launch("fold_rows", width, (blocks, splits), (x, y), walk.kept.shape, (*outer, pieces), scalars, repeated)
+    return ReduceLaunch(
+        "reduce_contiguous", width, (blocks, splits), (x, y), walk.kept.shape, (*outer, pieces), scalars, repeated
+    )
 
 
-def of_parts(walk: Walk) -> Launch:
+def of_parts(walk: ReduceWalk) -> ReduceLaunch:
     """The grid of what merges the parts of blocks that share results."""
     return by_columns(walk, 1, _PARTS_EACH, 1, _PARTS_LINE)
 
 
-def by_columns(walk: Walk, width: int, runs: int, most: int, line: int = _LINE) -> Launch:
-    """The grid of `fold_columns`.
+def by_columns(walk: ReduceWalk, width: int, runs: int, most: int, line: int = _LINE) -> ReduceLaunch:
+    """The grid of `reduce_strided`.
 
     Args:
         walk: what is reduced.
-        width, runs: as in `FoldSpec`.
+        width, runs: as in `ReduceSpec`.
         most: how many blocks keep a GPU busy; 1 where none shall share a result.
         line: bytes next to each other that a block takes, at least.
     """
@@ -175,7 +177,7 @@ def by_columns(walk: Walk, width: int, runs: int, most: int, line: int = _LINE) 
     repeated = tuple(k for k in range(walk.inputs) if kept.strides[k][-1] == 0 and width > 1)
     shape = (*kept.shape[:-1], kept.shape[-1] // width)
     scalars = (positions, items, span, _ROUNDS * round_)
-    return Launch("fold_columns", width, (blocks, splits), (x, y), shape, reduced.shape, scalars, repeated)
+    return ReduceLaunch("reduce_strided", width, (blocks, splits), (x, y), shape, reduced.shape, scalars, repeated)
 
 
 def _even(units: int, shares: int) -> int:
@@ -192,7 +194,7 @@ def _below(number: int) -> int:
 # ---------------------------------------------------------------- executables
 
 
-class FoldTask(NamedTuple):
+class ReduceTask(NamedTuple):
     """A reduction of arrays of given layouts.
 
     Attributes:
@@ -232,7 +234,7 @@ class FoldTask(NamedTuple):
         return tuple(self.shape[d] for d in axes)
 
 
-class FoldExecutable(Passes):
+class ReduceExecutable(Passes):
     """A reduction, ready for arrays laid out as its task says, wherever they start.
 
     Args:
@@ -242,7 +244,7 @@ class FoldExecutable(Passes):
 
     _takes_scalars = True
 
-    def __init__(self, task: FoldTask, most: int | None = None):
+    def __init__(self, task: ReduceTask, most: int | None = None):
         super().__init__(task.op, task.names, task.inputs, task.outputs)
         self.task = task
         self._limit = () if most is None else (most,)
@@ -272,7 +274,7 @@ class FoldExecutable(Passes):
         first_key, second_key = self._alignments(key, 2)
         first = self._order("first", own, launch, first_key, pointers, (), results)
         spec = self._spec("second")
-        own = Walk(
+        own = ReduceWalk(
             kept=kept._replace(strides=(*rows, *kept.strides[walk.inputs :])),
             reduced=Merged((splits,), ((results,),) * count),
             sizes=[TABLE[part].itemsize for part in spec.parts],
@@ -293,7 +295,7 @@ class FoldExecutable(Passes):
         inputs, outputs = len(self.inputs), len(self.outputs)
         return (*range(inputs), *parts), (*parts, *range(inputs, inputs + outputs))
 
-    def _spec(self, stage: str) -> FoldSpec:
+    def _spec(self, stage: str) -> ReduceSpec:
         """The kernel of a pass, but for its geometry."""
         task = self.task
         kinds = {"": task.compute, "real": real_of(task.compute), "index": "int64" if self._is_wide else "int32"}
@@ -301,8 +303,8 @@ class FoldExecutable(Passes):
         reads = tuple(info(task.inputs[view.argument].dtype).name for view in task.reads)
         writes = tuple(info(task.outputs[view.argument].dtype).name for view in task.writes)
         floats = [TABLE[name] for name in writes if TABLE[name].is_float]
-        return FoldSpec(
-            algorithm="fold_columns",
+        return ReduceSpec(
+            algorithm="reduce_strided",
             formula=task.formula,
             reads=parts if stage == "second" else reads,
             writes=parts if stage == "first" else writes,
@@ -319,8 +321,8 @@ class FoldExecutable(Passes):
     def _order(
         self,
         stage: str,
-        walk: Walk,
-        launch: Launch,
+        walk: ReduceWalk,
+        launch: ReduceLaunch,
         alignment: tuple[int, ...],
         pointers: Sequence[tuple[int, int]],
         pairs: Sequence[tuple[int, ...]],
@@ -378,7 +380,7 @@ def _is_ordered(reduced: Merged) -> bool:
     return True
 
 
-def _walk(task: FoldTask) -> Walk:
+def _walk(task: ReduceTask) -> ReduceWalk:
     """How a task's operands are walked; their alignment is not known yet."""
     sizes, views = sizes_of(task), (*task.reads, *task.writes)
     steps = [tuple(step // size for step in view.strides) for view, size in zip(views, sizes, strict=True)]
@@ -388,7 +390,7 @@ def _walk(task: FoldTask) -> Walk:
     lengths = task.lengths(task.axes)
     if task.formula.indexed:
         reduced.append(row_major_strides(lengths, 1))
-    return Walk(
+    return ReduceWalk(
         merge_dimensions(task.lengths(task.kept), [*kept, *targets], 1, leader=0),
         merge_dimensions(lengths, reduced, 1, leader=0),
         sizes[:inputs],

@@ -1,9 +1,9 @@
 """The kernels that reduce arrays over any of their axes: out[i] = finish(x[i, 0] + x[i, 1] + ..., count).
 
-Dimensions are those that are kept, `kept`, then those that are reduced, `reduced`. `fold_rows` is for inputs that are
-contiguous along what is reduced: neighbouring threads take neighbouring elements of a row. `fold_columns` is for all
-others: neighbouring threads take neighbouring columns where these lie next to each other in memory, else neighbouring
-elements of what is reduced.
+Dimensions are those that are kept, `kept`, then those that are reduced, `reduced`. `reduce_contiguous` is for inputs
+that are contiguous along what is reduced: neighbouring threads take neighbouring elements of a row. `reduce_strided` is
+for all others: neighbouring threads take neighbouring columns where these lie next to each other in memory, else
+neighbouring elements of what is reduced.
 
 Each thread has several accesses under way, merges what they bring in a tree, and that with what it has so far, in two
 levels; the threads of one result merge theirs in shared memory, the upper half of them into the lower until one is
@@ -14,22 +14,25 @@ logarithm of the length, and the order is always the same, and with it the resul
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from ...base._numba import cuda
-from ...base.dtypes import TABLE
+from ...base.casts import cast
+from ...base.dtypes import TABLE, real_of
 from ...runtime.launch_order import MAX_THREADS, WARP, WORDS
+from ..primitives.arg_reduce import finding
+from ..primitives.block_partials import chunked
 from ..primitives.block_reduce import settling, settling_columns, settling_warps
-from ..primitives.operands import operands, scalar_reader
+from ..primitives.operands import Operand, operands, scalar_reader
+from ..primitives.partials import parts_intrinsics
+from ..primitives.runs import make_loads
 from ..primitives.specialize import specialize
 from ..specs import CHUNK, Kernel, words_of
-from .arg_reduce import finding
-from .block_partials import chunked
-from .lanes import loads, parts_of
-from .spec import FoldSpec
+from .spec import ReduceSpec
 
 #: Elements from which on parts are made together, where a reduction has a way to.
 _FEWEST = 4
@@ -37,6 +40,33 @@ _FEWEST = 4
 _WARPS = MAX_THREADS // WARP
 #: Bytes of parts that threads of a warp exchange, at most: more would leave no registers for all else.
 _REGISTER_BYTES = 16
+
+
+@lru_cache(maxsize=256)
+def loads(spec: ReduceSpec, width: int, runs: int) -> SimpleNamespace:
+    """The intrinsics that load a kernel's inputs.
+
+    Args:
+        spec: the kernel.
+        width: elements next to each other that are taken together.
+        runs: how many times so many.
+
+    Returns:
+        a namespace of what `runs.make_loads` makes.
+    """
+    # What a first pass has made is merged as it is.
+    compute = "" if spec.stage == "second" else spec.compute
+    found = tuple(Operand(TABLE[name], compute, width, k in spec.repeated) for k, name in enumerate(spec.reads))
+    return SimpleNamespace(
+        **make_loads(found, width, runs, ("int64" if spec.wide else "int32") if spec.indexed else "")
+    )
+
+
+def parts_of(spec: ReduceSpec) -> SimpleNamespace:
+    """The intrinsics for the parts of a kernel's reduction."""
+    starts = tuple(cast(start, np.dtype(name))[()] for start, name in zip(spec.formula.start, spec.parts, strict=True))
+    # The count is real beside complex numbers.
+    return parts_intrinsics(spec.parts, starts, real_of(spec.compute))
 
 
 def spreading(offsets: Any, unravel: Any, runs: int) -> Callable[..., Any]:
@@ -58,13 +88,13 @@ def spreading(offsets: Any, unravel: Any, runs: int) -> Callable[..., Any]:
     return jitted
 
 
-def _gathering(spec: FoldSpec, io: SimpleNamespace, width: int, runs: int, lanes: int, is_loose: bool = False) -> Any:
+def _gathering(spec: ReduceSpec, io: SimpleNamespace, width: int, runs: int, lanes: int, is_loose: bool = False) -> Any:
     """The device function (ins, here, item, step, reduced, steps, lane_step, more) -> the parts, in `lanes` lanes, of
     the runs at item, item + step, ..."""
     load = loads(spec, width, runs)
     load_runs = load.load_loose if is_loose else load.load_runs
     spread = spreading(io.offsets, io.unravel, runs)
-    first, function, merge, fold = io.first, io.function, io.merge, io.fold(lanes)
+    first, function, merge, reduce_lanes = io.first, io.function, io.merge, io.reduce_lanes(lanes)
     if io.chunk is not None and width * runs >= _FEWEST * lanes:
         together = io.chunk(lanes, max(CHUNK // lanes, 1))
 
@@ -84,12 +114,12 @@ def _gathering(spec: FoldSpec, io: SimpleNamespace, width: int, runs: int, lanes
 
     def gather(ins, here, item, step, reduced, steps, lane_step, more):
         at = spread(here, item, step, reduced, steps)
-        return fold(merge, first(function, load_runs(ins, at, lane_step), more))
+        return reduce_lanes(merge, first(function, load_runs(ins, at, lane_step), more))
 
     return cuda.jit(device=True)(gather)
 
 
-def _gathering_all(spec: FoldSpec, io: SimpleNamespace, lanes: int, runs: int, is_edge: bool = False) -> Any:
+def _gathering_all(spec: ReduceSpec, io: SimpleNamespace, lanes: int, runs: int, is_edge: bool = False) -> Any:
     """The device function (parts, ins, here, item, step, end, reduced, steps, lane_step, more) -> (the parts and those
     of all runs at item, item + step, ... before `end`, the item behind them): as many as may be under way at a time,
     then half as many, and so on. What is no edge has parts of nothing, or of what lies before it."""
@@ -130,7 +160,7 @@ def _settling_rows(io: SimpleNamespace, nbytes: int) -> Any:
     return cuda.jit(device=True)(through_warps if nbytes <= _REGISTER_BYTES else through_cells)
 
 
-def fold_rows(spec: FoldSpec, io: SimpleNamespace) -> Kernel:
+def reduce_contiguous(spec: ReduceSpec, io: SimpleNamespace) -> Kernel:
     """A row for x threads, blockDim.y rows for a block: accesses of 16 bytes, wherever a row starts.
 
     The last of the `reduced` dimensions counts a row's pieces of `piece` elements: `units` of them, and of the outer
@@ -191,7 +221,7 @@ def fold_rows(spec: FoldSpec, io: SimpleNamespace) -> Kernel:
     return kernel
 
 
-def fold_columns(spec: FoldSpec, io: SimpleNamespace) -> Kernel:
+def reduce_strided(spec: ReduceSpec, io: SimpleNamespace) -> Kernel:
     """A block of x times y threads reduces x accesses of neighbouring columns, as wide as is aligned.
 
     The last of the `kept` dimensions counts accesses; there are `positions` of them in all. The threads of a column
@@ -239,12 +269,12 @@ def fold_columns(spec: FoldSpec, io: SimpleNamespace) -> Kernel:
     return kernel
 
 
-_MAKERS = {f.__name__: f for f in (fold_rows, fold_columns)}
+_MAKERS = {f.__name__: f for f in (reduce_contiguous, reduce_strided)}
 #: Integers behind `kept` and `reduced`.
 _SCALARS = 6
 
 
-def make(spec: FoldSpec) -> Kernel:
+def make(spec: ReduceSpec) -> Kernel:
     """See `kernel_code.make`."""
     formula = spec.formula
     functions = (formula.function, formula.merge, formula.finish)
@@ -258,7 +288,9 @@ def make(spec: FoldSpec) -> Kernel:
         chunk = chunked(formula.chunk, merge, spec.compute, spec.narrow, spec.parts, parts.starts, parts.count)
     # The first that is found is the one with the lowest index only where indices are in order.
     if formula.place is not None and spec.stage != "second" and spec.ordered:
-        find = finding(formula.place, spec, spec.parts)
+        # Rows are walked along one dimension.
+        is_even = spec.algorithm == "reduce_contiguous" or spec.reduced == 1
+        find = finding(formula.place, spec.reads[0], spec.compute, spec.narrow, is_even, spec.parts)
         later = specialize(formula.place.later, spec.compute, spec.narrow)
     io = SimpleNamespace(
         **vars(parts),
@@ -277,7 +309,7 @@ def make(spec: FoldSpec) -> Kernel:
     return _MAKERS[spec.algorithm](spec, io)
 
 
-def parameters(spec: FoldSpec) -> Sequence[tuple[str, Any]]:
+def parameters(spec: ReduceSpec) -> Sequence[tuple[str, Any]]:
     """See `kernel_code.parameters`."""
     integer, inputs, outputs = "int64" if spec.wide else "int32", len(spec.reads), len(spec.writes)
     return [

@@ -9,13 +9,13 @@ from ...functions.formula import Reduction
 from ...runtime.launch_order import VECTOR_BYTES, Spec
 from ..specs import CHUNK
 
-#: Accesses of 16 bytes that a thread of `folds` has under way.
+#: Accesses of 16 bytes that a thread of `reduce` has under way.
 _LOADED = 4
-#: Bytes of the parts of what a thread of `folds` has under way, at most: they are in registers.
+#: Bytes of the parts of what a thread of `reduce` has under way, at most: they are in registers.
 _PARTS_BYTES = 400
 
 
-class _FoldFields(NamedTuple):
+class _ReduceFields(NamedTuple):
     algorithm: str
     formula: Reduction
     reads: tuple[str, ...]
@@ -33,11 +33,11 @@ class _FoldFields(NamedTuple):
     ordered: bool = True
 
 
-class FoldSpec(_FoldFields, Spec):
-    """All that decides the code of a kernel of `folds`, which reduces arrays.
+class ReduceSpec(_ReduceFields, Spec):
+    """All that decides the code of a kernel of `reduce`, which reduces arrays.
 
     Attributes:
-        algorithm: "fold_rows" or "fold_columns".
+        algorithm: "reduce_contiguous" or "reduce_strided".
         formula: the reduction.
         reads, writes: names of the inputs' and outputs' dtypes; of what several passes exchange the parts' dtypes.
         parts: names of the parts' dtypes.
@@ -87,4 +87,4 @@ class FoldSpec(_FoldFields, Spec):
     @property
     def needs_alignment(self) -> bool:
         """As in `KernelSpec`; of one input's rows the kernel itself finds where they are aligned."""
-        return self.width > 1 and (self.algorithm == "fold_columns" or len(self.reads) > 1)
+        return self.width > 1 and (self.algorithm == "reduce_strided" or len(self.reads) > 1)

@@ -19,7 +19,7 @@ from ...runtime.steps import Scratch, Step, Steps
 from ..elementwise.geometry import RANKS, alignments_of, arrays_of, clusters, power_of_two, sizes_of
 from ..elementwise.launch import Kernel, KernelWithScratch, MapExecutable, MapSpec
 from ..reduce.functions import REDUCTIONS
-from ..reduce.launch import FoldExecutable, FoldTask
+from ..reduce.launch import ReduceExecutable, ReduceTask
 from ..specs import words_of
 from .functions import GRADIENTS
 from .geometry import RowLaunch, Rows, SumsLaunch, are_few, launch_rows, launch_sums, launch_walk
@@ -248,10 +248,10 @@ class FewRows:
         # The same all along a row.
         spread = (*steps[:axis], 0, *steps[axis:])
         inputs, reads, scalars = task.inputs, task.reads, len(task.scalars)
-        self.stages: list[tuple[FoldExecutable, tuple[Any, ...]]] = []
+        self.stages: list[tuple[ReduceExecutable, tuple[Any, ...]]] = []
         for stage in task.formula.fewer.stages:
             made = (stat,) * _results(stage, scalars)
-            fold = FoldTask(
+            reduction = ReduceTask(
                 op=task.op,
                 formula=stage,
                 reference=task.reference,
@@ -266,7 +266,7 @@ class FewRows:
                 compute=task.compute,
                 scalars=task.scalars,
             )
-            self.stages.append((FoldExecutable(fold), made))
+            self.stages.append((ReduceExecutable(reduction), made))
             reads = (*reads, *(view(len(inputs) + k, 0, spread, shape) for k in range(len(made))))
             inputs = (*inputs, *made)
         self.write = MapExecutable(
@@ -293,10 +293,10 @@ class FewRows:
         scratch, arrays, first = Scratch(), len(key), len(key) - 1
         known: tuple[int, ...] = tuple(range(first))
         steps = []
-        for fold, made in self.stages:
+        for reduction, made in self.stages:
             stats = tuple(arrays + scratch.part(each.nbytes) for each in made)
             nothing = (0,) * (len(known) - first + len(stats))
-            steps.append(Step(fold.choose((*key[:first], *nothing)), (*known, *stats), takes_scalars=True))
+            steps.append(Step(reduction.choose((*key[:first], *nothing)), (*known, *stats), takes_scalars=True))
             known = (*known, *stats)
         nothing = (0,) * (len(known) - first)
         write = self.write.choose((*key[:first], *nothing, key[first]))
@@ -354,19 +354,19 @@ class RowSums(RowExecutable):
         launcher = launcher_class()(order)
         launcher.algorithm = described("row_sums", rows, order)
         # There are so few that one pass is faster than two.
-        fold = FoldExecutable(_fold(task, sums, self._weights), 1).choose((*[0] * parts, *key[arrays:]))
+        reduction = ReduceExecutable(_reduction(task, sums, self._weights), 1).choose((*[0] * parts, *key[arrays:]))
         steps = [
             Step(Kernel(launcher), (*range(arrays), *places), takes_scalars=True),
-            Step(fold, (*places, *range(arrays, arrays + parts))),
+            Step(reduction, (*places, *range(arrays, arrays + parts))),
         ]
         algorithm = "; ".join(step.executable.algorithm for step in steps)
         return Steps(steps, scratch, close, fits, backend=launcher.backend, algorithm=algorithm)
 
 
-def _fold(task: RowTask, sums: Layout, weights: Sequence[Layout]) -> FoldTask:
+def _reduction(task: RowTask, sums: Layout, weights: Sequence[Layout]) -> ReduceTask:
     """The sums of all blocks' sums."""
     parts = len(weights)
-    return FoldTask(
+    return ReduceTask(
         op=task.op,
         formula=REDUCTIONS["sum"] if parts == 1 else GRADIENTS["two"],
         reference=task.reference,

@@ -21,15 +21,15 @@ from ..primitives.operands import Operand
 from .spec import RowSpec
 
 if SIMULATED:
+    from ..primitives.runs import numbers_at
     from ..primitives.simulated import _element
-    from ..reduce.simulated import _numbers
 else:
     from ...base._numba import intrinsic, ir
     from ..primitives import formats, packed_16bit
     from ..primitives.formats import I32
     from ..primitives.instructions import copies_ahead, copy_ahead, kept_place, tell_copies
     from ..primitives.load_store import address_of, aggregate, lanes_type, pointer_to, resized
-    from ..reduce.lanes import numbers_of, put_run, run_at
+    from ..primitives.runs import numbers_of, put_run, run_at
 
 __all__ = ["in_words", "keeping"]
 
@@ -88,7 +88,7 @@ if SIMULATED:
                             cell = kept_at(tile, slot, step, k, run, operand)
                             values = [cast(value, np.dtype(operand.number))[()] for value in cell]
                         else:
-                            values = _numbers(operand, addresses[k], offsets[k], width, False)
+                            values = numbers_at(operand, addresses[k], offsets[k], width, False)
                         found[k - which.start] += values
                 return tuple(map(tuple, found))
 
@@ -292,7 +292,9 @@ if SIMULATED:
         """See `in_words`: numbers stand for their words."""
 
         def words(addresses: Any, at: Any) -> Any:
-            return tuple([n for offsets in at for n in _numbers(operand, addresses[0], offsets[0], spec.width, False)])
+            return tuple(
+                [n for offsets in at for n in numbers_at(operand, addresses[0], offsets[0], spec.width, False)]
+            )
 
         def largest(words: Any, inside: Any) -> Any:
             each = len(words) // len(inside)

@@ -25,16 +25,16 @@ from ..primitives import block_reduce
 from ..primitives.block_reduce import WARP_CELLS
 from ..primitives.instructions import kept_memory
 from ..primitives.operands import Operand, operands, scalar_reader
+from ..primitives.partials import parts_intrinsics
 from ..primitives.specialize import specialize
-from ..reduce.lanes import parts_intrinsics
 from ..reduce.reduce import spreading
 from ..specs import Kernel, words_of
 from .row import exchanging, insides, reducing_registers, spreading_some
 from .spec import RowSpec, SumsSpec
 
 if SIMULATED:
+    from ..primitives.runs import put_numbers
     from ..primitives.simulated import _apply, _element
-    from ..reduce.simulated import put_numbers
 else:
     from ...base._numba import intrinsic, ir
     from ..primitives import formats
@@ -42,7 +42,7 @@ else:
     from ..primitives.instructions import assembly, copies_ahead, copy_ahead, kept_place, tell_copies
     from ..primitives.load_store import address_of, aggregate, lanes_type, pointer_to, resized
     from ..primitives.operands import call_of, results_of
-    from ..reduce.lanes import numbers_of, put_run
+    from ..primitives.runs import numbers_of, put_run
 
     FLOAT = ir.FloatType()
 

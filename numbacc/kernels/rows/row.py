@@ -26,13 +26,13 @@ from ...base.dtypes import TABLE
 from ...functions.formula import Reduction
 from ...runtime.launch_order import WORDS
 from ..primitives import block_reduce
+from ..primitives.block_partials import chunked
 from ..primitives.block_reduce import CELLS, WARP_CELLS, exchanging_blocks, settling, settling_blocks, settling_warps
 from ..primitives.instructions import kept_memory
 from ..primitives.operands import operands, scalar_reader
+from ..primitives.partials import parts_intrinsics
 from ..primitives.specialize import specialize
-from ..reduce.block_partials import chunked
 from ..reduce.functions import larger, part
-from ..reduce.lanes import parts_intrinsics
 from ..reduce.reduce import spreading
 from ..scan.decoupled_look_back import telling
 from ..specs import Kernel, words_of
@@ -214,10 +214,10 @@ def _parts_of(stage: SimpleNamespace, lanes: int) -> Any:
     """The device function (values, given) -> the parts of numbers in so many lanes, merged to one."""
     if stage.chunk is not None and lanes >= _FEWEST:
         return stage.chunk(1)
-    first, fold, function, merge = stage.first, stage.fold(1), stage.function, stage.merge
+    first, reduce_lanes, function, merge = stage.first, stage.reduce_lanes(1), stage.function, stage.merge
 
     def parts_of(values, given):
-        return fold(merge, first(function, values, given))
+        return reduce_lanes(merge, first(function, values, given))
 
     return cuda.jit(device=True)(parts_of)
 
@@ -534,14 +534,14 @@ def _gathering_words(spec: RowSpec) -> Callable[..., Any]:
     numbers, largest = tools.numbers, tools.largest
 
     def gathering(stage: SimpleNamespace) -> Any:
-        first_parts, fold, fold_some = stage.first, stage.fold(1), stage.fold_some
+        first_parts, reduce_lanes, reduce_some = stage.first, stage.reduce_lanes(1), stage.reduce_some
         merge, of_numbers = stage.merge, stage.function
 
         def gather(source, inside, given):
-            return fold_some(merge, first_parts(of_numbers, numbers(source[0]), given), inside)
+            return reduce_some(merge, first_parts(of_numbers, numbers(source[0]), given), inside)
 
         def gather_largest(source, inside, given):
-            return fold(merge, first_parts(of_numbers, largest(source[0], inside), given))
+            return reduce_lanes(merge, first_parts(of_numbers, largest(source[0], inside), given))
 
         return cuda.jit(device=True)(gather_largest if stage.is_largest else gather)
 
@@ -558,11 +558,11 @@ def _in_registers(spec: RowSpec, io: SimpleNamespace) -> Any:
     function = specialize(spec.formula.function, spec.compute, spec.narrow)
 
     def gathering(stage: SimpleNamespace) -> Any:
-        first_parts, fold_some, merge, of_numbers = stage.first, stage.fold_some, stage.merge, stage.function
+        first_parts, reduce_some, merge, of_numbers = stage.first, stage.reduce_some, stage.merge, stage.function
 
         def gather(source, inside, given):
             values, ins, places = source
-            return fold_some(merge, first_parts(of_numbers, values + rest(ins, places), given), inside)
+            return reduce_some(merge, first_parts(of_numbers, values + rest(ins, places), given), inside)
 
         return cuda.jit(device=True)(gather)
 

@@ -32,8 +32,8 @@ from ..primitives.block_load_store import keeping, runs_of
 from ..primitives.block_scan import BUFFERS, settling, sweeping
 from ..primitives.instructions import kept_memory
 from ..primitives.operands import operands
+from ..primitives.partials import parts_intrinsics
 from ..primitives.specialize import specialize
-from ..reduce.lanes import parts_intrinsics
 from ..specs import Kernel
 from .decoupled_look_back import take_ticket, telling
 from .spec import ScanSpec

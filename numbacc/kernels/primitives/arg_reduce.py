@@ -9,27 +9,16 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from ...base._numba import SIMULATED, cuda, types
 from ...base.dtypes import TABLE
 from ...functions.formula import Place
-from ..primitives.operands import Operand
-from ..primitives.specialize import specialize
-from .spec import FoldSpec
-
-if SIMULATED:
-    from .simulated import make_places
-else:
-    from ...base._numba import intrinsic, ir
-    from ..primitives import packed_16bit
-    from ..primitives.casts import converted
-    from ..primitives.formats import I32, numba_type, number_type
-    from ..primitives.load_store import aggregate, resized
-    from .block_partials import Call, tree
-
-    I1 = ir.IntType(1)
+from .operands import Operand
+from .specialize import specialize
 
 
-def finding(place: Place, spec: FoldSpec, names: Sequence[str]) -> Any:
+def finding(place: Place, read: str, compute: str, narrow: bool, is_even: bool, names: Sequence[str]) -> Any:
     """The function (lanes, width, in_words) -> the device function (values, step) -> the parts of all values.
 
     These are a number and its index in each of so many lanes. Values are runs of `width`, whose indices are `step`
@@ -37,10 +26,12 @@ def finding(place: Place, spec: FoldSpec, names: Sequence[str]) -> Any:
 
     Args:
         place: what finds them.
-        spec: the kernel.
+        read: the dtype of what is read.
+        compute, narrow: as in `specialize`.
+        is_even: whether runs are all as far apart, as along one dimension.
         names: the parts' dtypes.
     """
-    best, places = specialize(place.best, spec.compute, spec.narrow), make_places(place, spec, names)
+    best, places = specialize(place.best, compute, narrow), make_places(place, read, compute, is_even, names)
     has_nan = places.has_nan
 
     def find(lanes: int, width: int, in_words: bool) -> Any:
@@ -58,15 +49,59 @@ def finding(place: Place, spec: FoldSpec, names: Sequence[str]) -> Any:
     return find
 
 
-if not SIMULATED:
+if SIMULATED:
+    from ...base.casts import cast
+    from .simulated import _apply
 
-    def make_places(place: Any, spec: Any, names: Sequence[str]) -> SimpleNamespace:
+    def make_places(place: Any, read: str, compute: str, is_even: bool, names: Sequence[str]) -> SimpleNamespace:
+        """The functions that `finding` is made of."""
+        dtypes = [np.dtype(name) for name in names]
+
+        def tree(merge: Any, numbers: Sequence[Any]) -> Any:
+            if len(numbers) == 1:
+                return numbers[0]
+            return _apply(merge, (tree(merge, numbers[::2]), tree(merge, numbers[1::2])), ())[0]
+
+        def among(lanes: int, width: int, in_words: bool) -> Any:
+            def equal(best: Any, values: Any, step: int) -> Any:
+                ends = []
+                for lane in range(lanes):
+                    numbers, at = (row[lane::lanes] for row in values)
+                    whole = tree(best, numbers)
+                    where = at[numbers.index(whole)] if whole in numbers else at[-1]
+                    ends.append([cast(value, dtype)[()] for value, dtype in zip((whole, where), dtypes, strict=True)])
+                return tuple(zip(*ends, strict=True))
+
+            def nan(parts: Any, values: Any, step: int) -> Any:
+                wheres = list(parts[1])
+                for lane in range(lanes):
+                    if parts[0][lane] != parts[0][lane]:
+                        numbers, at = (row[lane::lanes] for row in values)
+                        wheres[lane] = dtypes[1].type(next(i for x, i in zip(numbers, at, strict=True) if x != x))
+                return parts[0], tuple(wheres)
+
+            return equal, nan
+
+        def has_nan(parts: Any) -> bool:
+            return any(number != number for number in parts[0])
+
+        return SimpleNamespace(among=among, has_nan=has_nan)
+
+else:
+    from ...base._numba import intrinsic, ir
+    from . import packed_16bit
+    from .block_partials import FormulaCall, tree
+    from .casts import converted
+    from .formats import I32, numba_type, number_type
+    from .load_store import aggregate, resized
+
+    I1 = ir.IntType(1)
+
+    def make_places(place: Any, read: str, compute: str, is_even: bool, names: Sequence[str]) -> SimpleNamespace:
         kind, index = map(numba_type, names)
-        operand = Operand(TABLE[spec.reads[0]], spec.compute, 1, False)
+        operand = Operand(TABLE[read], compute, 1, False)
         # Of other dtypes there are no words.
-        pair: Any = packed_16bit.PAIRS.get(spec.reads[0])
-        # Rows are walked along one dimension.
-        is_even = spec.algorithm == "fold_rows" or spec.reduced == 1
+        pair: Any = packed_16bit.PAIRS.get(read)
 
         def is_nan(builder: Any, x: Any) -> Any:
             return I1(0) if isinstance(x.type, ir.IntType) else builder.fcmp_unordered("uno", x, x)
@@ -136,7 +171,11 @@ if not SIMULATED:
 
             @intrinsic
             def equal(typing: Any, best: Any, values: Any, step: Any) -> Any:
-                merge, count, every = Call(typing, best, [number_type(operand)] * 2), len(values[0]), len(values[1])
+                merge, count, every = (
+                    FormulaCall(typing, best, [number_type(operand)] * 2),
+                    len(values[0]),
+                    len(values[1]),
+                )
 
                 def of_words(context: Any, builder: Any, args: Any) -> list[tuple[Any, Any]]:
                     def better(one: Any, other: Any) -> Any:

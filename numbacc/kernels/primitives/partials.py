@@ -1,4 +1,4 @@
-"""What reductions are made of: loads of several accesses at once, parts of many lanes, parts in shared memory.
+"""The parts of reductions: of numbers, merged among lanes, in shared memory, and what follows them.
 
 A lane is one element of what a thread loads at once. `parts` are a tuple with, for each part of a reduction, a tuple of
 its numbers in all lanes. In Numba's simulator the same names are plain Python.
@@ -6,61 +6,14 @@ its numbers in all lanes. In Numba's simulator the same names are plain Python.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from ...base._numba import SIMULATED, cuda, types
-from ...base.casts import cast
-from ...base.dtypes import TABLE, real_of
-from ..primitives.operands import Operand
-from .spec import FoldSpec
-
-if SIMULATED:
-    from .simulated import make_loads, make_parts
-else:
-    from ...base._numba import intrinsic, ir
-    from ..primitives import formats
-    from ..primitives.casts import converted
-    from ..primitives.formats import I64, numba_type
-    from ..primitives.load_store import address_of, aggregate, lane_address, lanes_type, load_one, pointer_to, resized
-
-    I1, I8 = ir.IntType(1), ir.IntType(8)
-
-__all__ = ["loads", "make_loads", "parts_of"]
-
-
-@lru_cache(maxsize=256)
-def loads(spec: FoldSpec, width: int, runs: int) -> SimpleNamespace:
-    """The intrinsics that load a kernel's inputs.
-
-    Args:
-        spec: the kernel.
-        width: elements next to each other that are taken together.
-        runs: how many times so many.
-
-    Returns:
-        a namespace of
-        ``load_runs(addresses, at, step)``: `runs` times `width` numbers of each input, given for each run the offsets
-        into all inputs; behind them, where the reduction is indexed, their indices: the last of the offsets, `step`
-        more in each lane of a run;
-        ``load_words(addresses, at, step)``: the same of an input of 16 bits, in words of two numbers;
-        ``load_loose(addresses, at, step)``: as `load_runs` where nothing need be aligned.
-    """
-    # What a first pass has made is merged as it is.
-    compute = "" if spec.stage == "second" else spec.compute
-    found = tuple(Operand(TABLE[name], compute, width, k in spec.repeated) for k, name in enumerate(spec.reads))
-    return SimpleNamespace(**make_loads(found, width, runs, index_dtype(spec) if spec.indexed else ""))
-
-
-def parts_of(spec: FoldSpec) -> SimpleNamespace:
-    """The intrinsics for the parts of a kernel's reduction."""
-    starts = tuple(cast(start, np.dtype(name))[()] for start, name in zip(spec.formula.start, spec.parts, strict=True))
-    # The count is real beside complex numbers.
-    return parts_intrinsics(spec.parts, starts, real_of(spec.compute))
+from ...base.dtypes import TABLE
 
 
 def parts_intrinsics(names: Sequence[str], starts: Sequence[Any], count: str) -> SimpleNamespace:
@@ -75,8 +28,8 @@ def parts_intrinsics(names: Sequence[str], starts: Sequence[Any], count: str) ->
         a namespace of
         ``start(lanes)()``: the parts of nothing in so many lanes;
         ``first(function, values, scalars)``: the parts of numbers, lane by lane;
-        ``fold(lanes)(merge, parts)``: those of more lanes merged to so many, neighbours last;
-        ``fold_some(merge, parts, inside)``: those of equal runs of lanes merged to one, of the runs that are inside;
+        ``reduce_lanes(lanes)(merge, parts)``: those of more lanes merged to so many, neighbours last;
+        ``reduce_some(merge, parts, inside)``: those of equal runs of lanes merged to one, of the runs that are inside;
         ``join(merge, parts, others)``: merged lane by lane;
         ``put(cells, lane, thread, parts)``, ``take(cells, lane, thread)``: parts into shared memory, from that lane on,
         and out of it as parts of one lane;
@@ -92,87 +45,96 @@ def parts_intrinsics(names: Sequence[str], starts: Sequence[Any], count: str) ->
     )
 
 
-def index_dtype(spec: FoldSpec) -> str:
-    """Name of the dtype of indices."""
-    return "int64" if spec.wide else "int32"
+if SIMULATED:
+    from ...base.casts import cast
+    from .simulated import _apply
 
+    def nothing_to_do() -> None:
+        """Simulated threads run one after the other, so they allocate shared memory one after the other, too."""
 
-if not SIMULATED:
+    def make_parts(names: Sequence[str], starts: Sequence[Any], count: str) -> dict[str, Any]:
+        """The functions of `parts_intrinsics`."""
+        dtypes = [np.dtype(name) for name in names]
 
-    def numbers_of(context: Any, builder: Any, operand: Any, bits: Any, width: int) -> list[Any]:
-        """The numbers of one access, or of one element."""
-        if width == 1:
-            return [formats.widen(context, builder, operand, bits)]
-        return list(formats.unpack(context, builder, operand, bits))
+        def called(formula: Callable[..., Any], numbers: Sequence[Any], scalars: Sequence[Any] = ()) -> tuple[Any, ...]:
+            found = _apply(formula, tuple(numbers), tuple(scalars))
+            return tuple(cast(value, dtype)[()] for value, dtype in zip(found, dtypes, strict=True))
 
-    def words_at(builder: Any, operand: Any, address: Any, width: int) -> list[Any]:
-        """The words of `width` elements of 16 bits that lie next to each other in one access."""
-        kind = formats.access_type(operand.dtype, width)
-        vector = builder.load(pointer_to(builder, address, kind), align=width * operand.dtype.itemsize)
-        return [builder.extract_element(vector, formats.I32(k)) for k in range(kind.count)]
+        def by_part(lanes: Sequence[Sequence[Any]]) -> tuple[tuple[Any, ...], ...]:
+            return tuple(zip(*lanes, strict=True))
 
-    def run_at(context: Any, builder: Any, operand: Any, address: Any, width: int, is_loose: bool) -> list[Any]:
-        """The numbers of `width` elements that lie next to each other."""
-        itemsize = operand.dtype.itemsize
-        if operand.repeated:
-            return [load_one(context, builder, operand, address)] * width
-        if is_loose or width == 1:
-            lanes = [lane_address(builder, address, I64(0), lane, width, itemsize) for lane in range(width)]
-            return [load_one(context, builder, operand, lane) for lane in lanes]
-        found, kind = [], formats.access_type(operand.dtype, operand.access)
-        for start in range(0, width, operand.access):
-            pointer = pointer_to(builder, lane_address(builder, address, I64(0), start, width, itemsize), kind)
-            vector = builder.load(pointer, align=operand.access * itemsize)
-            found += numbers_of(context, builder, operand, vector, operand.access)
-        return found
+        def by_lane(parts: Any) -> list[tuple[Any, ...]]:
+            return list(zip(*parts, strict=True))
 
-    def put_run(context: Any, builder: Any, operand: Any, kind: Any, address: Any, numbers: list[Any]) -> None:
-        """Put numbers of Numba's type `kind` next to each other, in the operand's accesses."""
-        dtype, access = operand.dtype, operand.access
-        for start in range(0, len(numbers), access):
-            if access == 1:
-                bits = formats.narrow(context, builder, dtype, kind, numbers[start])
-            else:
-                bits = formats.pack(context, builder, dtype, kind, numbers[start : start + access])
-            place = builder.add(address, I64(start * dtype.itemsize))
-            align = access * dtype.itemsize if access > 1 else dtype.itemsize // dtype.parts
-            builder.store(bits, pointer_to(builder, place, bits.type), align=align)
+        def start(lanes: int) -> Any:
+            return lambda: by_part([tuple(starts)] * lanes)
 
-    def make_loads(rows: Sequence[Any], width: int, runs: int, index: str) -> dict[str, Any]:
-        def loading(is_loose: bool = False, in_words: bool = False) -> Any:
-            @intrinsic
-            def load(typing: Any, addresses: Any, at: Any, step: Any) -> Any:
-                kinds = list(lanes_type(rows, len(rows), runs * width))
-                if in_words:
-                    kinds = [types.UniTuple(types.uint32, runs * width // 2)]
-                if index:
-                    kinds.append(types.UniTuple(numba_type(index), runs * width))
-                result = types.Tuple(kinds)
+        def first(function: Any, values: Any, scalars: Any) -> Any:
+            if function is None:
+                return values
+            return by_part([called(function, numbers, scalars) for numbers in by_lane(values)])
 
-                def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                    items: dict[Any, Any] = {}
-                    for run in range(runs):
-                        offsets = builder.extract_value(args[1], run)
-                        for k, operand in enumerate(rows):
-                            address = address_of(builder, (args[0], offsets), k, operand.dtype.itemsize)
-                            if in_words:
-                                numbers = words_at(builder, operand, address, width)
-                            else:
-                                numbers = run_at(context, builder, operand, address, width, is_loose)
-                            items |= {(k, run * len(numbers) + lane): n for lane, n in enumerate(numbers)}
-                        if index:
-                            place = builder.extract_value(offsets, len(rows))
-                            more = resized(builder, args[2], place.type)
-                            for lane in range(width):
-                                items[len(rows), run * width + lane] = place
-                                place = builder.add(place, more)
-                    return aggregate(context, builder, result, items)
+        def join(merge: Any, parts: Any, others: Any) -> Any:
+            pairs = zip(by_lane(parts), by_lane(others), strict=True)
+            return by_part([called(merge, one + other) for one, other in pairs])
 
-                return result(addresses, at, step), generate
+        def merged(merge: Any, numbers: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+            if len(numbers) == 1:
+                return numbers[0]
+            return called(merge, merged(merge, numbers[::2]) + merged(merge, numbers[1::2]))
 
-            return load
+        def reduce_lanes(lanes: int) -> Any:
+            def reduced(merge: Any, parts: Any) -> Any:
+                found = by_lane(parts)
+                return by_part([merged(merge, found[lane::lanes]) for lane in range(lanes)])
 
-        return {"load_runs": loading(), "load_words": loading(in_words=True), "load_loose": loading(is_loose=True)}
+            return reduced
+
+        def reduce_some(merge: Any, parts: Any, inside: Any) -> Any:
+            found = by_lane(parts)
+            each = len(found) // len(inside)
+            runs = [merged(merge, found[run * each : (run + 1) * each]) for run in range(len(inside))]
+            return by_part(
+                [merged(merge, [run if is_in else tuple(starts) for run, is_in in zip(runs, inside, strict=True)])]
+            )
+
+        def put(cells: Any, lane: int, thread: int, parts: Any) -> None:
+            for k, numbers in enumerate(by_lane(parts)):
+                cells[lane + k, thread] = numbers
+
+        def take(cells: Any, lane: int, thread: int) -> Any:
+            return by_part([cells[lane, thread]])
+
+        def gain(merge: Any, cells: Any, thread: int, parts: Any) -> None:
+            for lane, numbers in enumerate(by_lane(parts)):
+                cells[lane, thread] = called(merge, cells[lane, thread] + numbers)
+
+        def finish(function: Any, parts: Any, number: int, scalars: Any) -> Any:
+            own = tuple(part[0] for part in parts)
+            return own if function is None else _apply(function, (*own, cast(number, np.dtype(count))[()]), scalars)
+
+        return {
+            "tools": SimpleNamespace(called=called, by_part=by_part, by_lane=by_lane, starts=tuple(starts)),
+            "enter": nothing_to_do,
+            "leave": nothing_to_do,
+            "start": start,
+            "first": first,
+            "reduce_lanes": reduce_lanes,
+            "reduce_some": reduce_some,
+            "join": join,
+            "put": put,
+            "gain": gain,
+            "take": take,
+            "finish": finish,
+        }
+
+else:
+    from ...base._numba import intrinsic, ir
+    from .casts import converted
+    from .formats import I64, numba_type
+    from .load_store import aggregate, resized
+
+    I1, I8 = ir.IntType(1), ir.IntType(8)
 
     def make_parts(names: Sequence[str], starts: Sequence[Any], count: str) -> dict[str, Any]:
         kinds = [numba_type(name) for name in names]
@@ -240,9 +202,9 @@ if not SIMULATED:
             one, other = (merged(context, builder, merge, call, each) for each in (numbers[::2], numbers[1::2]))
             return called(context, builder, merge, call, [*one, *other])
 
-        def fold(lanes: int) -> Any:
+        def reduce_lanes(lanes: int) -> Any:
             @intrinsic
-            def folded(typing: Any, merge: Any, parts: Any) -> Any:
+            def reduced(typing: Any, merge: Any, parts: Any) -> Any:
                 call = merging(typing, merge)
 
                 def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -252,10 +214,10 @@ if not SIMULATED:
 
                 return parts_type(lanes)(merge, parts), generate
 
-            return folded
+            return reduced
 
         @intrinsic
-        def fold_some(typing: Any, merge: Any, parts: Any, inside: Any) -> Any:
+        def reduce_some(typing: Any, merge: Any, parts: Any, inside: Any) -> Any:
             call, each = merging(typing, merge), len(parts[0]) // len(inside)
 
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -376,8 +338,8 @@ if not SIMULATED:
             "leave": nothing_to_do,
             "start": start,
             "first": first,
-            "fold": fold,
-            "fold_some": fold_some,
+            "reduce_lanes": reduce_lanes,
+            "reduce_some": reduce_some,
             "join": join,
             "put": put,
             "gain": gain,

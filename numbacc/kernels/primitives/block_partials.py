@@ -6,18 +6,11 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from ...base._numba import SIMULATED, cuda, types
 from ...functions.formula import Chunk
-from ..primitives.specialize import specialize
-
-if SIMULATED:
-    from .simulated import make_chunks
-else:
-    from ...base._numba import intrinsic
-    from ..primitives import packed_16bit
-    from ..primitives.casts import converted
-    from ..primitives.formats import numba_type
-    from ..primitives.load_store import aggregate
+from .specialize import specialize
 
 
 def chunked(
@@ -30,29 +23,75 @@ def chunked(
         chunk: what makes them.
         merge: the device function that merges them.
         compute, narrow: as in `specialize`.
-        parts, starts, count: as in `lanes.parts_intrinsics`.
+        parts, starts, count: as in `partials.parts_intrinsics`.
     """
     functions = SimpleNamespace(
         **{name: specialize(each, compute, narrow) for name, each in chunk._asdict().items()},
     )
     make = make_chunks(parts, starts, count)
 
-    def fold(lanes: int, most: int | None = None) -> Any:
-        folded = make(lanes, most)
+    def reduce_lanes(lanes: int, most: int | None = None) -> Any:
+        reduced = make(lanes, most)
         first, merge_first, middle = functions.first, functions.merge_first, functions.middle
         second, merge_second, finish = functions.second, functions.merge_second, functions.finish
 
         def of_some(values, scalars):
-            return folded(first, merge_first, middle, second, merge_second, finish, merge, values, scalars)
+            return reduced(first, merge_first, middle, second, merge_second, finish, merge, values, scalars)
 
         return cuda.jit(device=True)(of_some)
 
-    return fold
+    return reduce_lanes
 
 
-if not SIMULATED:
+if SIMULATED:
+    from functools import reduce
 
-    class Call:
+    from ...base.casts import cast
+    from .simulated import _apply
+
+    def make_chunks(names: Sequence[str], starts: Sequence[Any], count: str) -> Any:
+        """The function (lanes, most) -> what makes the parts of all values."""
+        dtypes, real = [np.dtype(name) for name in names], np.dtype(count)
+
+        def tree(merge: Any, rows: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+            return rows[0] if len(rows) == 1 else _apply(merge, (*tree(merge, rows[::2]), *tree(merge, rows[1::2])), ())
+
+        def as_parts(function: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
+            found = zip(_apply(function, given, ()), dtypes, strict=True)
+            return tuple(cast(value, dtype)[()] for value, dtype in found)
+
+        def make(lanes: int, most: int | None) -> Any:
+            def reduced(
+                first: Any, merge_first: Any, middle: Any, second: Any, merge_second: Any, finish: Any, join: Any,
+                values: Any, scalars: Any,
+            ) -> Any:  # fmt: skip
+                def of_some(rows: list[Any]) -> tuple[Any, ...]:
+                    how_many = real.type(len(rows))
+                    firsts = [_apply(first, row, scalars) for row in rows]
+                    known = _apply(middle, (*tree(merge_first, firsts), how_many), ())
+                    seconds = [_apply(second, (*row, *known, *starts), ()) for row in rows]
+                    return as_parts(finish, (*known, *tree(merge_second, seconds), how_many))
+
+                all_rows, found = list(zip(*values, strict=True)), []
+                for lane in range(lanes):
+                    rows = all_rows[lane::lanes]
+                    step = most or len(rows)
+                    own = [of_some(rows[k : k + step]) for k in range(0, len(rows), step)]
+                    found.append(reduce(lambda one, other: as_parts(join, one + other), own))
+                return tuple(zip(*found, strict=True))
+
+            return reduced
+
+        return make
+
+else:
+    from ...base._numba import intrinsic
+    from . import packed_16bit
+    from .casts import converted
+    from .formats import numba_type
+    from .load_store import aggregate
+
+    class FormulaCall:
         """A formula's call with numbers of given types."""
 
         def __init__(self, typing: Any, formula: Any, given: Sequence[Any]):
@@ -63,7 +102,7 @@ if not SIMULATED:
             found = context.get_function(self.formula, self.call)(builder, list(numbers))
             return [builder.extract_value(found, k) for k in range(len(self.kinds))]
 
-    def tree(context: Any, builder: Any, merge: Call, rows: list[list[Any]]) -> list[Any]:
+    def tree(context: Any, builder: Any, merge: FormulaCall, rows: list[list[Any]]) -> list[Any]:
         """Merged in a tree, branch by branch; of an odd number as it comes."""
         whole: list[Any] = packed_16bit.tree(lambda one, other: merge(context, builder, [*one, *other]), rows)
         return whole
@@ -73,22 +112,22 @@ if not SIMULATED:
 
         def make(lanes: int, most: int | None) -> Any:
             @intrinsic
-            def folded(
+            def reduced(
                 typing: Any, first: Any, merge_first: Any, middle: Any, second: Any, merge_second: Any, finish: Any,
                 join: Any, values: Any, scalars: Any,
             ) -> Any:  # fmt: skip
                 numbers = [row.dtype for row in values]
-                begin = Call(typing, first, [*numbers, *scalars])
-                merging = Call(typing, merge_first, begin.kinds * 2)
-                between = Call(typing, middle, [*begin.kinds, real])
-                go_on = Call(typing, second, [*numbers, *between.kinds, *kinds])
-                merging_on = Call(typing, merge_second, go_on.kinds * 2)
-                end = Call(typing, finish, [*between.kinds, *go_on.kinds, real])
-                joining = Call(typing, join, kinds * 2)
+                begin = FormulaCall(typing, first, [*numbers, *scalars])
+                merging = FormulaCall(typing, merge_first, begin.kinds * 2)
+                between = FormulaCall(typing, middle, [*begin.kinds, real])
+                go_on = FormulaCall(typing, second, [*numbers, *between.kinds, *kinds])
+                merging_on = FormulaCall(typing, merge_second, go_on.kinds * 2)
+                end = FormulaCall(typing, finish, [*between.kinds, *go_on.kinds, real])
+                joining = FormulaCall(typing, join, kinds * 2)
                 every = len(values[0])
                 result = types.Tuple([types.UniTuple(kind, lanes) for kind in kinds])
 
-                def as_parts(context: Any, builder: Any, call: Call, given: Sequence[Any]) -> list[Any]:
+                def as_parts(context: Any, builder: Any, call: FormulaCall, given: Sequence[Any]) -> list[Any]:
                     found = zip(call(context, builder, given), call.kinds, kinds, strict=True)
                     return [converted(context, builder, *each) for each in found]
 
@@ -125,6 +164,6 @@ if not SIMULATED:
                 call = result(first, merge_first, middle, second, merge_second, finish, join, values, scalars)
                 return call, generate
 
-            return folded
+            return reduced
 
         return make

@@ -1,0 +1,138 @@
+"""Loads and stores of several accesses at once, of elements that lie next to each other in each.
+
+In Numba's simulator the same names are plain Python. `make_loads(rows, width, runs, index)` makes the intrinsics that
+load operands `rows`: `runs` times `width` elements next to each other of each. `index` is the dtype of their indices,
+or "" where these are not asked for.
+
+    load_runs(addresses, at, step)   numbers, given for each run the offsets into all inputs; behind them indices: the
+                                     last of the offsets, `step` more in each lane of a run
+    load_words(addresses, at, step)  the same of an input of 16 bits, in words of two numbers
+    load_loose(addresses, at, step)  as `load_runs` where nothing need be aligned
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ...base._numba import SIMULATED, types
+
+if SIMULATED:
+    from ...base.casts import cast, quietly
+    from .simulated import _element
+
+    def numbers_at(operand: Any, address: int, offset: int, width: int, is_loose: bool) -> list[Any]:
+        """The numbers of `width` elements that lie next to each other."""
+        if operand.repeated:
+            found = [_element(address, offset, operand.dtype, 1)[0]] * width
+        else:
+            access = 1 if is_loose else operand.access
+            parts = [_element(address, offset + start, operand.dtype, access) for start in range(0, width, access)]
+            found = [value for part in parts for value in part]
+        # As compiled code does, differences of truth values count.
+        kind = np.dtype("int8" if operand.number == "bool" else operand.number)
+        return [cast(value, kind)[()] for value in found]
+
+    def put_numbers(operand: Any, address: int, offset: int, numbers: Sequence[Any]) -> None:
+        """Put numbers next to each other, in the operand's accesses."""
+        for start in range(0, len(numbers), operand.access):
+            target = _element(address, offset + start, operand.dtype, operand.access, True)
+            with quietly():
+                target[...] = cast(np.asarray(numbers[start : start + operand.access]), target.dtype)
+
+    def make_loads(rows: Sequence[Any], width: int, runs: int, index: str) -> dict[str, Any]:
+        def load(addresses: Any, at: Any, step: int, is_loose: bool = False) -> Any:
+            found: list[list[Any]] = [[] for _ in range(len(rows) + bool(index))]
+            for offsets in at:
+                for k, operand in enumerate(rows):
+                    found[k] += numbers_at(operand, addresses[k], offsets[k], width, is_loose)
+                if index:
+                    found[-1] += [np.dtype(index).type(offsets[-1] + lane * step) for lane in range(width)]
+            return tuple(map(tuple, found))
+
+        # Words are the numbers in them.
+        return {"load_runs": load, "load_words": load, "load_loose": partial(load, is_loose=True)}
+
+else:
+    from ...base._numba import intrinsic
+    from . import formats
+    from .formats import I64, numba_type
+    from .load_store import address_of, aggregate, lane_address, lanes_type, load_one, pointer_to, resized
+
+    def numbers_of(context: Any, builder: Any, operand: Any, bits: Any, width: int) -> list[Any]:
+        """The numbers of one access, or of one element."""
+        if width == 1:
+            return [formats.widen(context, builder, operand, bits)]
+        return list(formats.unpack(context, builder, operand, bits))
+
+    def words_at(builder: Any, operand: Any, address: Any, width: int) -> list[Any]:
+        """The words of `width` elements of 16 bits that lie next to each other in one access."""
+        kind = formats.access_type(operand.dtype, width)
+        vector = builder.load(pointer_to(builder, address, kind), align=width * operand.dtype.itemsize)
+        return [builder.extract_element(vector, formats.I32(k)) for k in range(kind.count)]
+
+    def run_at(context: Any, builder: Any, operand: Any, address: Any, width: int, is_loose: bool) -> list[Any]:
+        """The numbers of `width` elements that lie next to each other."""
+        itemsize = operand.dtype.itemsize
+        if operand.repeated:
+            return [load_one(context, builder, operand, address)] * width
+        if is_loose or width == 1:
+            lanes = [lane_address(builder, address, I64(0), lane, width, itemsize) for lane in range(width)]
+            return [load_one(context, builder, operand, lane) for lane in lanes]
+        found, kind = [], formats.access_type(operand.dtype, operand.access)
+        for start in range(0, width, operand.access):
+            pointer = pointer_to(builder, lane_address(builder, address, I64(0), start, width, itemsize), kind)
+            vector = builder.load(pointer, align=operand.access * itemsize)
+            found += numbers_of(context, builder, operand, vector, operand.access)
+        return found
+
+    def put_run(context: Any, builder: Any, operand: Any, kind: Any, address: Any, numbers: list[Any]) -> None:
+        """Put numbers of Numba's type `kind` next to each other, in the operand's accesses."""
+        dtype, access = operand.dtype, operand.access
+        for start in range(0, len(numbers), access):
+            if access == 1:
+                bits = formats.narrow(context, builder, dtype, kind, numbers[start])
+            else:
+                bits = formats.pack(context, builder, dtype, kind, numbers[start : start + access])
+            place = builder.add(address, I64(start * dtype.itemsize))
+            align = access * dtype.itemsize if access > 1 else dtype.itemsize // dtype.parts
+            builder.store(bits, pointer_to(builder, place, bits.type), align=align)
+
+    def make_loads(rows: Sequence[Any], width: int, runs: int, index: str) -> dict[str, Any]:
+        def loading(is_loose: bool = False, in_words: bool = False) -> Any:
+            @intrinsic
+            def load(typing: Any, addresses: Any, at: Any, step: Any) -> Any:
+                kinds = list(lanes_type(rows, len(rows), runs * width))
+                if in_words:
+                    kinds = [types.UniTuple(types.uint32, runs * width // 2)]
+                if index:
+                    kinds.append(types.UniTuple(numba_type(index), runs * width))
+                result = types.Tuple(kinds)
+
+                def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                    items: dict[Any, Any] = {}
+                    for run in range(runs):
+                        offsets = builder.extract_value(args[1], run)
+                        for k, operand in enumerate(rows):
+                            address = address_of(builder, (args[0], offsets), k, operand.dtype.itemsize)
+                            if in_words:
+                                numbers = words_at(builder, operand, address, width)
+                            else:
+                                numbers = run_at(context, builder, operand, address, width, is_loose)
+                            items |= {(k, run * len(numbers) + lane): n for lane, n in enumerate(numbers)}
+                        if index:
+                            place = builder.extract_value(offsets, len(rows))
+                            more = resized(builder, args[2], place.type)
+                            for lane in range(width):
+                                items[len(rows), run * width + lane] = place
+                                place = builder.add(place, more)
+                    return aggregate(context, builder, result, items)
+
+                return result(addresses, at, step), generate
+
+            return load
+
+        return {"load_runs": loading(), "load_words": loading(in_words=True), "load_loose": loading(is_loose=True)}
