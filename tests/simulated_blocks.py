@@ -8,7 +8,7 @@ from numbacc.kernels.elementwise import multi_tensor_launch, multi_tensor_tables
 from numbacc.kernels.gather_scatter import geometry as gather_scatter_geometry
 from numbacc.kernels.primitives import block_reduce
 from numbacc.kernels.reduce import geometry
-from numbacc.kernels.rows import geometry as rows_geometry
+from numbacc.kernels.rows import launch as rows_launch
 from numbacc.kernels.scan import geometry as scan_geometry
 from numbacc.kernels.scan import groups as scan_groups
 
@@ -37,7 +37,7 @@ def scans(patch):
 def rows(patch):
     """With warps of fewer."""
     for name, value in {"_THREADS": 8, "_REGISTER_THREADS": 8, "WARP": 4, **_LAZY}.items():
-        patch(rows_geometry, name, value)
+        patch(rows_launch, name, value)
     patch(block_reduce, "WARP", 4)
     importlib.import_module("numbacc.simulator.launches").kernel.cache_clear()
     folds(patch)

@@ -18,7 +18,7 @@ from greenlet import greenlet
 from numbacc.base._numba import simulator_api, simulator_kernel, types
 from numbacc.base.monkeypatch import replaced
 from numbacc.kernels.primitives import block_reduce
-from numbacc.kernels.rows import geometry
+from numbacc.kernels.rows import launch
 from numbacc.runtime.launch_order import Limits
 from numbacc.simulator import device, launches
 from numbacc.simulator.threads import become
@@ -201,6 +201,6 @@ def clusters(blocks, shared=49152):
         patch.setattr(simulator_kernel.BlockManager, "run", run_together)
         patch.setattr(device.Launcher, "limits", staticmethod(lambda device: Limits(shared, blocks)))
         for name in ("_shared_sums", "_walk"):
-            patch.setattr(geometry, name, with_all(getattr(geometry, name)))
+            patch.setattr(launch, name, with_all(getattr(launch, name)))
         yield ran
         launches.kernel.cache_clear()
